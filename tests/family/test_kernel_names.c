@@ -40,6 +40,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "row_persistent", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "row_looped", norm, "sum_var_rsqrt_f32"},
     {MD_DEV_CUDA, "row_split", softmax, "max_exp_sum_f32"},
+    {MD_DEV_CUDA, "row_thread", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "column", column_sum, "sum_f32"},
     {MD_DEV_CUDA, "scan_persistent", scan, "cumsum_f32"},
     {MD_DEV_CUDA, "scan_split", scan, "cumsum_f32"},

@@ -14,7 +14,7 @@ MD_INLINE int64_t md_cast_sb_si(int a) { return a; }
 MD_INLINE int md_cast_sf_sb(float a) { return a != 0.0f; }
 MD_INLINE int md_cast_sd_sb(double a) { return a != 0.0; }
 MD_INLINE int md_cast_si_sb(int64_t a) { return a != 0; }
-/* cvt saturates; of NaN it makes 0 only for 32 bits. */
+/* cvt saturates, but gives 0 for NaN only if the result has 32 bits. */
 MD_INLINE int64_t md_cast_sd_si(double a)
     { int64_t r; asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(r) : "d"(a)); return a == a ? r : 0; }
 MD_INLINE int64_t md_cast_sf_si(float a)
@@ -125,7 +125,7 @@ MD_INLINE int64_t md_fma_si(int64_t a, int64_t b, int64_t c)
     { vec r; MD_LANES(md_fma_s##s(a.v[l], b.v[l], c.v[l])) }
 MD_FMA(md_f, f) MD_FMA(md_d, d) MD_FMA(md_i, i)
 #undef MD_FMA
-/* Lanes over a value that they share and that is rounded itself (a sum): times its reciprocal, 1.5 ulp. Very large
+/* Divides lanes by one shared value that is rounded itself (a sum): multiplies by its reciprocal, 1.5 ulp. Very large
  * and very small divisors are scaled. */
 MD_INLINE md_f md_by_f(md_f a, float b)
 {
@@ -133,9 +133,9 @@ MD_INLINE md_f md_by_f(md_f a, float b)
     md_f r;
     MD_LANES(a.v[l] * s * c)
 }
-/* Lanes over a value that they share: its reciprocal, and a step that makes the quotient what a division gives
- * (Markstein, IBM Journal of Research and Development 34, 1990). Very large and very small divisors are scaled, with
- * the dividends; where the step is none (infinities, zeros) it is left out. */
+/* Divides lanes by one shared value, with the bits of a division: multiplies by the reciprocal and corrects (Markstein,
+ * IBM Journal of Research and Development 34, 1990). Very large and very small divisors are scaled, with the dividends.
+ * For infinities and zeros the correction is left out. */
 MD_INLINE md_f md_over_f(md_f a, float b)
 {
     const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f,

@@ -7,7 +7,7 @@ MD_INLINE uint32_t md_cluster_rank() { uint32_t r; asm("mov.u32 %0, %%cluster_ct
 MD_INLINE void md_cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 MD_INLINE void md_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 MD_INLINE void md_cluster_sync() { md_cluster_arrive(); md_cluster_wait(); }
-/* The same place in the shared memory of block `rank` of the cluster. */
+/* The same offset in the shared memory of block `rank` of the cluster. */
 MD_INLINE uint32_t md_cluster_map(uint32_t shared_address, uint32_t rank)
 {
     uint32_t r;

@@ -13,7 +13,7 @@
 #endif
 #include "prelude.h"
 #include "row.h"
-/* What merging needs in lanes: counts are the same in all of them. */
+/* Functions of lanes that merging needs: counts are the same in all lanes. */
 MD_INLINE md_b md_narrow_index(md_i i)
 {
     md_b r;
@@ -24,7 +24,7 @@ template <class T> MD_INLINE md_vec<T> operator*(md_vec<T> a, T b) { return a * 
 #include "md_expr.h"
 
 enum { MD_THREADS = MD_THREADS_X * MD_THREADS_Y, MD_WARPS = MD_THREADS / 32, MD_STEP = MD_THREADS_Y * MD_ITEMS };
-/* Of the stream's counters (exchange.h has the others): one a tile of a split launch, zero between launches. */
+/* The stream's counters (exchange.h uses others): one for each tile of a split launch, zero between launches. */
 enum { MD_TICKETS_AT = 114688 };
 
 #define MD_MIXES(l)                                                                                                    \
@@ -40,16 +40,16 @@ static_assert(sizeof(md_any_part) <= MD_PART_BYTES && sizeof(md_state) <= 2 * MD
 __shared__ md_any_part md_room[2][MD_WARPS][MD_THREADS_X];
 __shared__ int md_last;
 
-/* Where a thread works. */
+/* The place of a thread in the work. */
 struct md_spot {
     int x, y;
-    int64_t from, to; /* its elements: from, from + MD_THREADS_Y, ... */
+    int64_t from, to; /* the thread's elements: from, from + MD_THREADS_Y, ... */
     int64_t count; /* of the block */
     int turn;
 };
 
-/* Parts of all threads of a column, mixed in order of warps; all get the mixture. Two rooms in turn: nobody is two
- * exchanges ahead. */
+/* Combines the parts of all threads of a column in order of warps; all get the result. Two buffers alternate, since no
+ * thread is two exchanges ahead. */
 template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
 {
     MD_UNROLL
@@ -187,7 +187,7 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
 #endif
 
 #if MD_SPLIT
-/* Leaves the block's results. */
+/* Stores the block's partial results. */
 MD_INLINE void md_leave(const md_params *p, const md_state &mine, const md_spot &s)
 {
     md_state *all = (md_state *)p->work0 + ((int64_t)blockIdx.x * gridDim.y + blockIdx.y) * MD_THREADS_X;
@@ -195,7 +195,7 @@ MD_INLINE void md_leave(const md_params *p, const md_state &mine, const md_spot 
         all[s.x] = mine;
 }
 #if MD_PHASE == 0
-/* Whether all others have left theirs. */
+/* True if all other blocks have stored theirs. */
 MD_INLINE bool md_is_last(const md_params *p)
 {
     __threadfence();
@@ -222,7 +222,7 @@ MD_INLINE md_state md_left(const md_params *p, int block, int x)
         a.w[i] = __ldcg((const uint32_t *)from + i);
     return a.s;
 }
-/* All blocks' results. */
+/* Reads and combines all blocks' results. */
 #if MD_ONLINE
 MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
 {

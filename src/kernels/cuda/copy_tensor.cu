@@ -1,5 +1,5 @@
-/* Elements of one strided tensor to another: what the device itself needs (device/cuda_copy.c), so without the
- * prelude. */
+/* Copies the elements of one strided tensor to another. A kernel of the device itself (src/device/cuda/copy.c), so
+ * without the prelude. */
 struct md_copy_axis {
     long long size, to, from;
 };

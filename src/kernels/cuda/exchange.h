@@ -1,17 +1,17 @@
-/* How the threads of a block, the blocks of a cluster and the blocks of a grid make one value of their parts. A part
- * is any plain struct P of whole words for which the template defines `void md_mix(P &into, const P &from)` and
- * `void md_nothing(P &p)` (what changes nothing when mixed in). The order of mixing depends on numbers of lanes,
- * warps and blocks alone: equal parts give equal bits.
+/* Combines the parts of the threads of a block, the blocks of a cluster, or the blocks of a grid to one value. A part
+ * is any plain struct P of whole words for which the template defines `void md_mix(P &into, const P &from)` and `void
+ * md_nothing(P &p)` (the identity). The order of mixing depends only on the numbers of lanes, warps and blocks: equal
+ * parts give equal bits.
  *
- * Between blocks of a grid there is neither fence nor barrier nor atomic operation: a block posts its part in words
- * of 8 bytes, which memory writes at once, half of each a stamp; the others read them again and again until all
- * stamps are right. One way into the L2 and one out of it is all that it costs. Stamps count from an epoch in the
- * stream's counters, which each launch reads at its start and moves on when all its blocks have posted, so what
- * earlier launches left there is never taken for a part (unless a slot is not written for exactly 2^32 exchanges). */
+ * The blocks of a grid use no fence, no barrier and no atomic operation. A block posts its part in words of 8 bytes,
+ * which memory writes at once; half of each word is a stamp. The others poll them until all stamps are right. This
+ * costs one write to the L2 and one read. Stamps count from an epoch in the stream's counters. A launch reads the epoch
+ * at its start and advances it when all its blocks have posted, so what earlier launches left is never taken for a part
+ * (unless a slot is not written for exactly 2^32 exchanges). */
 #ifndef MD_CUDA_EXCHANGE_H
 #define MD_CUDA_EXCHANGE_H
 
-/* ---- Parts as words of 8 bytes, the last one filled up. */
+/* ---- Parts as words of 8 bytes, the last one padded. */
 template <class P> struct md_parcel {
     enum { N = (int)(sizeof(P) + 7) / 8 };
     union {
@@ -27,7 +27,7 @@ template <class P> MD_INLINE md_parcel<P> md_wrap(const P &p)
     return r;
 }
 
-/* ---- A warp: all lanes get the parts of `width` lanes (a power of 2), mixed as a tree. */
+/* ---- A warp: combines the parts of `width` lanes (a power of 2) as a tree; all lanes get the result. */
 template <class P> MD_INLINE P md_mix_warp(P p, int width)
 {
     MD_UNROLL
@@ -37,7 +37,7 @@ template <class P> MD_INLINE P md_mix_warp(P p, int width)
     return p;
 }
 
-/* Greatest and least values of 32 lanes, in one instruction for whole numbers in the same order; NaN beats all else. */
+/* Greatest and least values of 32 lanes in one instruction, on integers of the same order; NaN beats all else. */
 MD_INLINE int32_t md_order(float x)
 {
     const int32_t b = (int32_t)md_u32(x + 0.0f);
@@ -63,7 +63,7 @@ MD_REDUX(max, )
 MD_REDUX(min, ~)
 #undef MD_REDUX
 
-/* ---- A block: the first warp gets the mixture. What `room` holds is read before the next barrier of the block. */
+/* ---- A block: the first warp gets the result. What is in `room` is read before the block's next barrier. */
 enum { MD_WARPS = MD_THREADS / 32 };
 template <class P> struct md_block_room {
     md_parcel<P> part[MD_WARPS], all;
@@ -83,7 +83,7 @@ template <class P> MD_INLINE P md_mix_block(P p, md_block_room<P> &room, int t)
     }
     return p;
 }
-/* What the first warp has, for all. */
+/* Gives the first warp's value to all threads. */
 template <class P> MD_INLINE P md_tell_block(P p, md_block_room<P> &room, int t)
 {
     if (t == 0)
@@ -92,14 +92,14 @@ template <class P> MD_INLINE P md_tell_block(P p, md_block_room<P> &room, int t)
     return room.all.p;
 }
 
-/* ---- A cluster (sm_90): every block writes its part into the others' shared memory. Two rooms in turn: who is one
- * exchange ahead disturbs nobody. */
+/* ---- A cluster (sm_90): every block writes its part into the others' shared memory. Two buffers alternate, so a block
+ * may be one exchange ahead. */
 enum { MD_MOST_CLUSTER = 16 };
 template <class P> struct md_cluster_room {
     md_parcel<P> part[2][MD_MOST_CLUSTER];
 };
 #ifdef MD_CUDA_CLUSTER_H
-/* `p` in the first warp; afterwards md_from_cluster has the parts of all blocks for all threads. */
+/* `p` is in the first warp; afterwards md_from_cluster gives all blocks' parts to all threads. */
 template <class P> MD_INLINE void md_to_cluster(P p, md_cluster_room<P> &room, int block, int blocks, int turn)
 {
     const int t = (int)threadIdx.x;
@@ -114,9 +114,9 @@ template <class P> MD_INLINE void md_to_cluster(P p, md_cluster_room<P> &room, i
 }
 #endif
 
-/* ---- A group of blocks of one grid. Of the counters' layout cuda_row_split.c knows too: for every power of 2 that
- * a group may have as blocks, and every group of that size, a head (the epoch, and a count of blocks that is zero
- * between launches) and two turns of slots. */
+/* ---- A group of blocks of one grid. src/family/cuda/row/row_split.c knows this layout of the counters too: for every
+ * power of 2 as the size of a group, and every group of that size, a head (the epoch, and a count of blocks that is
+ * zero between launches) and two alternating sets of slots. */
 enum { MD_KIND_BYTES = 131072, MD_SLOT_BYTES = 128, MD_HEAD_BYTES = 64, MD_HEADS = 256, MD_SLOTS_AT = 131072 };
 MD_INLINE int md_kind(int blocks) { return 30 - __clz(blocks); }
 /* 16 bytes: the epoch, the count. */
@@ -135,14 +135,14 @@ MD_INLINE uint32_t md_read_epoch(const uint32_t *head)
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(epoch) : "l"(head) : "memory");
     return epoch;
 }
-/* Slots have room for copies of small parts: readers spread over them, or they would hold up the posts. */
+/* Slots hold copies of small parts: readers spread over the copies, else they would delay the posts. */
 template <class P> MD_INLINE int md_copies() { return MD_COPIES ? MD_SLOT_BYTES / 16 / md_parcel<P>::N : 1; }
 MD_INLINE void md_post_pair(char *slot, uint64_t w, uint32_t stamp)
 {
     const uint64_t s = (uint64_t)stamp << 32, low = s | (uint32_t)w, high = s | w >> 32;
     asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(slot), "l"(low), "l"(high) : "memory");
 }
-/* 0: it is what was posted with that stamp. */
+/* 0 if the word was posted with that stamp. */
 MD_INLINE uint32_t md_read_pair(uint64_t &w, const char *slot, uint32_t stamp)
 {
     uint64_t low, high;
@@ -150,7 +150,7 @@ MD_INLINE uint32_t md_read_pair(uint64_t &w, const char *slot, uint32_t stamp)
     w = (low & 0xffffffffu) | high << 32;
     return ((uint32_t)(low >> 32) ^ stamp) | ((uint32_t)(high >> 32) ^ stamp);
 }
-/* By the first warp of block `block`, all of whose lanes have the part. */
+/* Called by the first warp of block `block`; all its lanes have the part. */
 template <class P> MD_INLINE void md_post(const P &p, char *slots, int lane, int block, int blocks, uint32_t stamp)
 {
     static_assert(md_parcel<P>::N * 16 <= MD_SLOT_BYTES, "too much for a slot");
@@ -159,8 +159,8 @@ template <class P> MD_INLINE void md_post(const P &p, char *slots, int lane, int
         MD_FOR (i, md_parcel<P>::N)
             md_post_pair(slots + ((lane * md_parcel<P>::N + i) * blocks + block) * 16, a.w[i], stamp);
 }
-/* Parts of blocks `lane`, lane + 32, ... as soon as all are there; of blocks that are not there, any other's. By a
- * warp. MD_BLOCKS: of a group at most. */
+/* Waits for the parts of blocks `lane`, lane + 32, ...; for blocks that do not exist it takes another block's. Called
+ * by a warp. MD_BLOCKS: most blocks of a group. */
 enum { MD_LOTS = (MD_BLOCKS + 31) / 32 };
 template <class P> struct md_lot {
     P own[MD_LOTS];
@@ -171,7 +171,7 @@ MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int block
     md_parcel<P> a[MD_LOTS];
     uint32_t wrong;
     slots += (block & (md_copies<P>() - 1)) * md_parcel<P>::N * blocks * 16;
-    do { /* all are asked for at once, by all lanes: what is not there is read twice */
+    do { /* all lanes read all words at once; if one is missing, all are read again */
         wrong = 0;
         MD_FOR (k, MD_LOTS)
             MD_FOR (i, md_parcel<P>::N)
@@ -180,8 +180,8 @@ MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int block
     MD_FOR (k, MD_LOTS)
         lot.own[k] = a[k].p;
 }
-/* By ticket: whoever draws the last one finds all parts there, or on their way. By a warp, after its first thread
- * posted. The count begins anew by itself. */
+/* By ticket: the block that draws the last ticket finds all parts posted, or on their way. Called by a warp, after its
+ * first thread posted. The count wraps to 0 by itself. */
 MD_INLINE bool md_is_last(uint32_t *head, int blocks)
 {
     uint32_t before = 0;

@@ -1,5 +1,5 @@
-/* Holds a stream until the host opens the gate, at most for some time: what is enqueued behind it then runs without
- * the host in between (device/cuda_time.c). */
+/* Holds a stream until the host opens the gate, at most for some time: what is enqueued after it then runs without
+ * delays by the host (src/device/cuda/time.c). */
 struct md_params {
     volatile int *is_open; /* pinned host memory */
     long long limit_ns;

@@ -1,6 +1,6 @@
-/* Rows that lie where tensors of indices say. A group of MD_GROUP lanes has MD_FLIGHT items at a time, each a row or
- * a piece of a long one; it reads all their indices, then all their values, and stores last, so that many loads are
- * on their way at once. */
+/* Gathers and scatters of rows: index tensors say where each row is. A group of MD_GROUP lanes has MD_FLIGHT items at a
+ * time, each a row or a piece of a long one. It reads all their indices, then all their values, and stores last, so
+ * that many loads are in flight. */
 #include "md_config.h"
 #include "prelude.h"
 
@@ -21,7 +21,7 @@ template <class S, class N> MD_INLINE void md_store_raw(void *t, int64_t o, cons
 struct md_item {
     md_outer outer;
     md_index index;
-    int64_t at; /* of this thread's first vector along the lanes' axis; beyond its end where there is nothing to do */
+    int64_t at; /* of this thread's first vector along the lanes' axis; beyond the end if there is no work */
 };
 
 MD_INLINE void md_item_read(const md_params *p, md_item &item, int64_t number, int64_t items, int64_t pieces, int lane)
@@ -34,7 +34,7 @@ MD_INLINE void md_item_read(const md_params *p, md_item &item, int64_t number, i
     }
 }
 
-/* Items of ragged rows, or at the end: one after the other. */
+/* Items one after the other: of ragged rows, and the last ones. */
 MD_INLINE void md_move_parts(const md_params *p, int64_t first, int64_t items, int64_t pieces, int64_t lanes, int lane)
 {
     MD_ROLLED

@@ -1,10 +1,10 @@
-/* The end of a product: sums in shared memory become results, vector by vector, through the stage's epilogue; or,
- * where K is split, partial sums in the workspace. md_config.h: MD_SPLIT (slices of K; 1: none), MD_WRAPS (columns
- * are several indices). md_expr.h: md_points_*, md_epilogue, md_epilogue_room as src/codegen/product.h says. */
+/* The end of a product: the sums in shared memory go vector by vector through the stage's epilogue to the results, or,
+ * if K is split, to the workspace as partial sums. md_config.h: MD_SPLIT (slices of K; 1: none), MD_WRAPS (columns are
+ * several indices). md_expr.h: md_points_*, md_epilogue, md_epilogue_room as src/codegen/product/product.h says. */
 #ifndef MD_CUDA_GEMM_EPILOGUE_H
 #define MD_CUDA_GEMM_EPILOGUE_H
 
-/* Where a block works. */
+/* The tile of a block. */
 typedef struct md_place {
     int64_t batch, row, column;
     int slice; /* of K */
@@ -12,8 +12,7 @@ typedef struct md_place {
 
 MD_INLINE int64_t md_least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The place of tile `t` in an order that stays in a band of `band` tiles of rows, so that both operands are found in
- * L2. */
+/* Tile `t` in an order that stays in a band of `band` tiles of rows, so that both operands stay in L2. */
 MD_INLINE md_place md_place_of(const md_params *p, int64_t t, int rows, int columns, int band)
 {
     const int64_t down = (md_points_rows(p) + rows - 1) / rows, across = (md_points_columns(p) + columns - 1) / columns;
@@ -70,7 +69,7 @@ MD_INLINE void md_finish(const md_params *p, int64_t batch, int64_t row, int64_t
         const md_span span = {0, m};
         md_epilogue(p, batch, row, column + j, c0, c1, span);
         j += m;
-        /* What follows begins a new run of the last index. */
+        /* The next element begins a new run of the last index. */
         MD_ROLLED for (int i = 0; i < m; i++) MD_FOR (l, MD_VL - 1)
         {
             c0.v[l] = c0.v[l + 1];
@@ -87,7 +86,7 @@ MD_INLINE void md_finish(const md_params *p, int64_t batch, int64_t row, int64_t
 #endif
 }
 
-/* `rows` x `columns` sums of a tile; c1: of the second product. For `threads` threads that have met before. */
+/* Stores `rows` x `columns` sums of a tile; c1: of the second product. Called by `threads` threads after a barrier. */
 MD_INLINE void md_store_tile(const md_params *p, const md_acc *c0, const md_acc *c1, int pitch, md_place at, int rows,
                              int columns, int thread, int threads)
 {

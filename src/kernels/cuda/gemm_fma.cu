@@ -1,12 +1,12 @@
-/* Products of f32 in f32, as strict as fma is, from operands of f32. Tiles of both operands lie step by step of K in
- * shared memory, two of each: one is filled, through registers, while the other is multiplied. A thread has most
- * sums that registers hold, since shared memory is asked for MD_TM + MD_TN values where MD_TM * MD_TN are
- * multiplied, and asks for those of the next step before it multiplies those of this one.
+/* Products of f32 with f32 fma. Tiles of both operands are in shared memory with K outermost, two of each: one is
+ * filled, through registers, while the other is multiplied. A thread has as many sums as registers hold, since it reads
+ * MD_TM + MD_TN values from shared memory for MD_TM * MD_TN multiplications. It reads those of the next step before it
+ * multiplies those of this one.
  *
- * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples
- * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_RASTER, MD_STREAM_K (0, or as gemm_stream_k.h says), MD_COPY_WIDTH (floats
- * loaded at once: 4 where lines begin at multiples of 16 bytes, else 1), MD_ALONG_0, MD_ALONG_1 (1: the operand is
- * contiguous along K, 2: along its rows). md_expr.h: src/codegen/product.h; one product. */
+ * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples of
+ * 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_RASTER, MD_STREAM_K (0, or as gemm_stream_k.h says), MD_COPY_WIDTH (floats of
+ * a load: 4 if lines begin at multiples of 16 bytes, else 1), MD_ALONG_0, MD_ALONG_1 (1: the operand is contiguous
+ * along K, 2: along its rows). md_expr.h: src/codegen/product/product.h; one product. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -24,8 +24,8 @@ enum {
     C_PITCH = MD_BN + 4
 };
 
-/* How an operand's tile lies in shared memory, and what of it a thread loads and reads. Steps are 16 bytes further
- * apart than they are long, so that what lies along K is spread over the banks. */
+/* Layout of an operand's tile in shared memory, and the part that a thread loads and reads. Steps are 16 bytes further
+ * apart than they are long, so that operands along K are spread over the banks. */
 template <int along, int size> struct md_layout {
     enum {
         ALONG = along,
@@ -48,13 +48,13 @@ template <int size, int t> MD_INLINE int md_own(int thread, int i)
     return thread * 4 + i / 4 * (size / t * 4) + i % 4;
 }
 
-/* Where a thread loads an operand's tiles from. */
+/* The addresses from which a thread loads an operand's tiles. */
 typedef struct md_source {
     const char *at; /* its first piece of the next tile */
-    int last; /* row where a piece may begin, from that one's on */
+    int last; /* last row at which a piece may begin, relative to that one */
 } md_source;
 
-/* Strides are asked for where they are needed: registers are for sums. */
+/* Strides are read from the parameters where they are needed, since registers are for sums. */
 template <int which> MD_INLINE md_view md_view_of(const md_params &p, int64_t batch)
 {
     md_view view;
@@ -78,8 +78,8 @@ template <class L> struct md_pieces {
     float v[L::PIECES][MD_COPY_WIDTH];
 };
 
-/* The next tile, of which `left` steps of K are there; is_whole: all of them; is_inside: all of its rows. Beyond the
- * last row the last ones are read again: nobody stores what comes of them. */
+/* Loads the next tile, of which `left` steps of K exist; is_whole: all of them; is_inside: all of its rows exist.
+ * Beyond the last row the last rows are read again: their results are not stored. */
 template <int which, class L>
 MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int left, bool is_whole, bool is_inside)
 {
@@ -114,7 +114,7 @@ MD_INLINE void md_fetch_both(md_next &to, const md_params &p, md_source &a, md_s
     md_fetch<1>(to.b, p, b, left, is_whole, is_inside);
 }
 
-/* If there are any. */
+/* If there is a next tile. */
 MD_INLINE void md_fetch_next(md_next &to, const md_params &p, md_source &a, md_source &b, int left, bool is_inside)
 {
     if (left >= MD_BK && is_inside)
@@ -125,7 +125,7 @@ MD_INLINE void md_fetch_next(md_next &to, const md_params &p, md_source &a, md_s
         md_fetch_both(to, p, a, b, left, false, false);
 }
 
-/* Pieces into a stage: `to` is where the thread's first lies. */
+/* Stores the pieces into a stage; `to` is the place of the thread's first one. */
 template <class L> MD_INLINE void md_keep(float *to, const md_pieces<L> &from)
 {
     MD_FOR (i, L::PIECES) {
@@ -147,7 +147,7 @@ template <int size, int t> MD_INLINE void md_take_line(float (&v)[t], const floa
     }
 }
 
-/* What a thread multiplies at a step of K. */
+/* The values that a thread multiplies at one step of K. */
 typedef struct md_operands {
     float x[MD_TM], y[MD_TN];
 } md_operands;
@@ -158,7 +158,7 @@ MD_INLINE void md_take_step(md_operands &o, const float *a, const float *b)
     md_take_line<MD_BN, MD_TN>(o.y, b);
 }
 
-/* To and fro, so that each multiplies one value of the one before. */
+/* In alternating direction, so that each multiplication shares one value with the one before. */
 MD_INLINE void md_multiply(md_sums_of &acc, const md_operands &o)
 {
     MD_FOR (i, MD_TM)
@@ -168,7 +168,7 @@ MD_INLINE void md_multiply(md_sums_of &acc, const md_operands &o)
         }
 }
 
-/* The block's number, as if nobody knew it: its place is worked out twice and not kept. */
+/* The block's number, hidden from the compiler: its place is computed twice instead of kept in registers. */
 MD_INLINE unsigned md_block_again(void)
 {
     unsigned block;
@@ -184,11 +184,11 @@ MD_INLINE void md_lay_out(float *memory, const md_sums_of &acc, int down, int ac
             memory[md_own<MD_BM, MD_TM>(down, i) * C_PITCH + md_own<MD_BN, MD_TN>(across, j)] = acc[i][j];
 }
 
-/* A tile's sums over `left` steps of K from `from` on, laid out in shared memory row by row. */
+/* Computes a tile's sums over `left` steps of K from `from` on, and stores them in shared memory row by row. */
 MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &place, int64_t from, int left)
 {
-    /* Neighbouring lanes ask for the same of B, and lanes two apart for the same of A: so shared memory serves 16
-     * lanes at once. */
+    /* Neighbouring lanes read the same of B, and lanes two apart the same of A: so one access to shared memory serves
+     * 16 lanes. */
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int down = warp / (ACROSS / LANES_ACROSS) * LANES_DOWN + (lane / 16 * 2 + lane % 2);
     const int across = warp % (ACROSS / LANES_ACROSS) * LANES_ACROSS + lane / 2 % 8;
@@ -236,7 +236,7 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
 }
 
 #if MD_STREAM_K
-/* A part of a tile, as it lies in shared memory. */
+/* A part of a tile, in the layout of shared memory. */
 MD_INLINE void md_store_part(float *to, const float *memory)
 {
     MD_ROLLED for (int i = threadIdx.x; i < MD_BM * MD_BN / 4; i += THREADS) * (float4 *)(to + i * 4) =

@@ -15,7 +15,7 @@
 #define MD_AS_TEXT_(a) #a
 #define MD_AS_TEXT(a) MD_AS_TEXT_(a)
 
-#ifndef MD_TEST_PAUSE /* a test of races defines them, as in tma.h; all threads poison together */
+#ifndef MD_TEST_PAUSE /* a test of races defines them, as in tma.h; all threads fill with NaN together */
 #define MD_TEST_PAUSE(place)
 #define MD_TEST_POISON_TOGETHER(to, bytes)
 #endif
@@ -31,7 +31,7 @@ enum {
     PITCH = MD_BN + 4
 };
 
-/* How an operand is read. */
+/* The source of an operand. */
 enum { BY_COPY, BY_WORDS, BY_ELEMENT, BY_VALUE };
 typedef struct md_source {
     md_view view;
@@ -59,8 +59,8 @@ MD_INLINE const uint16_t *md_at(const md_params *p, int which, const md_source &
     return (const uint16_t *)md_operand_address(p, which, s.view.base + row * s.view.row + k * s.view.step);
 }
 
-/* n (0 to 8) elements from consecutive ones at any even address; nothing else is read. The slow ways are functions
- * of their own: they are asked for in many places. */
+/* n (0 to 8) consecutive elements from any even address; nothing else is read. The slow paths are functions that are
+ * not inlined, because they are called at many places. */
 MD_OUTLINE uint4 md_eight(const uint16_t *from, int n)
 {
     uint32_t w[4];
@@ -114,8 +114,8 @@ template <int which, int along> MD_INLINE uint4 md_piece(const md_params *p, con
     return s.how == BY_WORDS ? md_eight(from, n) : md_eight_apart(from, along == 2 ? s.view.row : s.view.step, n);
 }
 
-/* Piece `c` of a tile: its place in the tile, and its bytes in shared memory, where 16-byte pieces of neighbouring
- * lines change places so that eight lines at one piece lie in different banks. */
+/* Piece `c` of a tile: its place in the tile, and its offset in shared memory. The 16-byte pieces of neighbouring lines
+ * are swapped so that eight lines at one piece are in different banks. */
 template <int along, int size> struct md_layout {
     enum { LINE = along == 2 ? size / 8 : BK / 8 }; /* pieces */
     static __device__ __forceinline__ int row(int c) { return along == 2 ? c % LINE * 8 : c / LINE; }
@@ -131,13 +131,13 @@ template <int size> struct md_pieces {
     uint4 v[N];
 };
 
-/* A thread's first piece of a tile by asynchronous copies: what does not change from one block of K to the next. */
+/* A thread's first piece of a tile for asynchronous copies: what is the same for all blocks of K. */
 template <int which, int along, int size> struct md_feed {
     typedef md_layout<along, size> layout;
     enum { N = md_pieces<size>::N, APART = THREADS / layout::LINE }; /* lines from one piece of a thread to its next */
     const char *from; /* at the slice's first K */
     int64_t apart; /* bytes from one piece to the next */
-    int line, piece, rows; /* in the tile; rows of the operand from the tile's first on, as far as they matter */
+    int line, piece, rows; /* in the tile; rows of the operand from the tile's first row on, as far as they matter */
     __device__ __forceinline__ void begin(const md_params *p, const md_source &s, int64_t k0)
     {
         line = threadIdx.x / layout::LINE, piece = threadIdx.x % layout::LINE;
@@ -146,7 +146,7 @@ template <int which, int along, int size> struct md_feed {
         from = (const char *)md_at(p, which, s, row, k);
         apart = APART * 2 * (along == 2 ? s.view.step : s.view.row);
     }
-    /* `left`: of K from this block on. */
+    /* `left`: steps of K from this block on. */
     __device__ __forceinline__ void copy(uint32_t to, const md_params *p, const md_source &s, int64_t block, int left)
     {
         const char *at = from + block * BK * 2 * s.view.step;
@@ -161,14 +161,14 @@ template <int which, int along, int size> struct md_feed {
                 : "memory");
         }
     }
-    /* An address that may be asked for no bytes. */
+    /* A valid address for a copy of no bytes. */
     static __device__ __forceinline__ const char *from_any(const md_params *p, const md_source &s)
     {
         return (const char *)md_operand_address(p, which, s.view.base);
     }
 };
 
-/* Asks for a tile of the block of K at k: copies are under way, or its pieces are in registers. */
+/* Starts loading a tile of the block of K at k: by asynchronous copies, or into registers. */
 template <int which, int along, int size>
 MD_INLINE void md_fetch(md_pieces<size> &pieces, md_feed<which, along, size> &feed, uint32_t to, const md_params *p,
                         const md_source &s, int64_t k0, int block)
@@ -292,7 +292,7 @@ MD_INLINE void md_part_store(float *c, const md_part &acc, int row, int column)
                 }
 }
 
-/* All blocks of K from `from` to `to`; MD_STAGES - 1 of them are under way. */
+/* All blocks of K from `from` to `to`; MD_STAGES - 1 of them are already in flight. */
 MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const md_sources &s, int64_t from, int64_t to,
                       int row, int column)
 {

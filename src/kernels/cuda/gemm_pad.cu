@@ -1,16 +1,16 @@
-/* Copies of both operands of a product in the workspace, as the copy engine can read them: lines (of a batch, one
- * after the other) at multiples of MD_COPY_LINE bytes; A first, B from the next 256 bytes on. Nobody reads what lies
- * behind the end of a line. A thread makes MD_AT_ONCE pieces of 16 bytes, and asks for all they are made of before
- * it needs the first.
+/* Copies both operands of a product into the workspace in a form that the copy engine can read: lines (of a batch, one
+ * after the other) at multiples of MD_COPY_LINE bytes; A first, then B at a multiple of 256 bytes. The bytes after the
+ * end of a line are never read. A thread makes MD_AT_ONCE pieces of 16 bytes, and starts all their loads before it uses
+ * the first.
  *
  * md_config.h: MD_VL 4, MD_THREADS, MD_COPY_LINE, MD_AT_ONCE, MD_ALONG_<o> (1: lines run along K, 2: along the
  * operand's rows), MD_BATCH_<o> (0: the operand has no batch), MD_AS_IS_<o> (0: another type than that of the copy),
- * MD_DOWN(v) (a float as an operand's bits). md_expr.h: src/codegen/product.h. */
+ * MD_DOWN(v) (a float as an operand's bits). md_expr.h: src/codegen/product/product.h. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 
-/* pieces that a block makes at a time; that lines of copies are multiples of */
+/* pieces that a block makes at a time; lines of copies have a multiple of LINE */
 enum { UNIT = MD_THREADS * MD_AT_ONCE, LINE = MD_COPY_LINE / 16 };
 
 typedef struct md_lines {
@@ -33,7 +33,7 @@ template <int which, int along, int has_batch> MD_INLINE md_lines md_lines_of(co
     return l;
 }
 
-/* Where a piece is: line of all lines, and first element. */
+/* The place of a piece: its line among all lines, and its first element. */
 typedef struct md_at {
     int64_t line, batch;
     int from;
@@ -49,12 +49,12 @@ MD_INLINE md_at md_at_of(const md_lines &l, int64_t first_line, uint32_t i, bool
         piece -= l.pieces;
     }
     at.line = first_line + line;
-    at.batch = has_batch ? (uint32_t)at.line / (uint32_t)l.lines : 0; /* there is no memory for 2^32 lines */
+    at.batch = has_batch ? (uint32_t)at.line / (uint32_t)l.lines : 0; /* no memory holds 2^32 lines */
     at.from = (int)(piece * 8);
     return at;
 }
 
-/* One by one: other types, strides, indices of a group that do not lie in one run, and the ends of the tensor. */
+/* Element by element: other types, strides, groups of indices that are not contiguous, and the ends of the tensor. */
 template <int which, int along, bool as_is>
 MD_OUTLINE uint4 md_slowly(const md_params *p, int64_t batch, int64_t row, int64_t k, int n)
 {
@@ -75,7 +75,7 @@ MD_OUTLINE uint4 md_slowly(const md_params *p, int64_t batch, int64_t row, int64
     return make_uint4((uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32));
 }
 
-/* 16 bytes from byte `past` (even, below 16) of two pieces on. */
+/* 16 bytes from byte `past` (even, below 16) of two adjacent pieces. */
 MD_INLINE uint4 md_moved(uint4 a, uint4 b, unsigned past)
 {
     const bool eight = past & 8, four = past & 4;
@@ -92,7 +92,7 @@ template <int which, int along, int has_batch, bool as_is>
 MD_INLINE void md_unit(const md_params *p, const md_lines &l, int64_t unit, uint4 *to)
 {
     const int64_t first = unit * UNIT;
-    int64_t line = (int64_t)((double)first / (double)l.pieces); /* may be one off */
+    int64_t line = (int64_t)((double)first / (double)l.pieces); /* may be off by one */
     line -= line * l.pieces > first;
     line += (line + 1) * l.pieces <= first;
     const uint32_t skipped = (uint32_t)(first - line * l.pieces);

@@ -1,11 +1,11 @@
-/* Products of anything, on the ordinary units: f32 as strictly as fma is, f64, integers; operands in any layout or
- * made by any expression. Tiles of both operands lie along K in shared memory, two of each: one is filled while the
- * other is used.
+/* Products of any type without tensor cores: f32 with fma, f64, integers; operands in any layout or made by any
+ * expression. Tiles of both operands are in shared memory with K outermost, two of each: one is filled while the other
+ * is used.
  *
  * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (of a thread, multiples of 4; MD_TN of each
- * product), MD_PRODUCTS, MD_SPLIT, MD_RASTER, MD_ALONG_<o> (0: neither, 1: operand o lies along K, 2: along its rows)
- * and MD_DIRECT_<o> (operand o is a load of the accumulators' type) for o = 0, 1, 2. md_expr.h:
- * src/codegen/product.h. */
+ * product), MD_PRODUCTS, MD_SPLIT, MD_RASTER, MD_ALONG_<o> (0: neither, 1: operand o is contiguous along K, 2: along
+ * its rows) and MD_DIRECT_<o> (operand o is a load of the accumulators' type) for o = 0, 1, 2. md_expr.h:
+ * src/codegen/product/product.h. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -40,13 +40,13 @@ typedef struct md_source {
     md_view view;
     int64_t batch, row, rows, k, end; /* the tile's first row; all rows; K of the slice */
     bool is_view, is_direct;
-    bool is_fast; /* whole blocks of K can be copied without asking anything, */
-    int64_t step; /* so many bytes a block, */
-    /* each piece from here */
+    bool is_fast; /* whole blocks of K can be copied without any check, */
+    int64_t step; /* bytes from one block of K to the next, */
+    /* source of each piece */
     const char *at[MD_BM > MD_BN ? MD_BM *MD_BK / 4 / THREADS : MD_BN *MD_BK / 4 / THREADS];
 } md_source;
 
-/* Where a thread's piece i of a tile lies, as row and k. */
+/* Row and step of K of a thread's piece i of a tile. */
 template <int along, int size> MD_INLINE int md_piece_row(int i)
 {
     const int c = threadIdx.x + i * THREADS;
@@ -76,7 +76,7 @@ MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t ro
     s.is_fast = s.is_direct && (along == 1 || rows % 4 == 0);
     s.step = MD_BK * s.view.step * (int64_t)sizeof(md_acc);
     MD_FOR (i, size * MD_BK / 4 / THREADS) {
-        /* Beyond the last row the last ones are read again: nobody stores what comes of them. */
+        /* Beyond the last row the last rows are read again: their results are not stored. */
         const int64_t r = md_least(row + md_piece_row<along, size>(i), along == 1 ? rows - 1 : rows - 4);
         s.at[i] = (const char *)md_operand_address(
             p, which, s.view.base + (s.is_fast ? r * s.view.row + (k + md_piece_k<along, size>(i)) * s.view.step : 0));
@@ -128,7 +128,7 @@ template <int along, int size> MD_INLINE void md_keep(md_acc *to, const md_piece
     }
 }
 
-/* What a block reads: A, B and perhaps the second B. */
+/* The operands of a block: A, B and perhaps the second B. */
 typedef struct md_sources {
     md_source a, b, b2;
 } md_sources;
@@ -168,7 +168,7 @@ MD_INLINE void md_sources_step(md_sources &s)
     md_source_step<MD_BN>(s.b2);
 }
 
-/* A warp's threads lie as a rectangle in the tile, so that they ask shared memory for few different lines. */
+/* A warp's threads form a rectangle in the tile, so that they read few different lines of shared memory. */
 enum { LANES_ACROSS = ACROSS < 8 ? ACROSS : 8, LANES_DOWN = 32 / LANES_ACROSS };
 MD_INLINE int md_thread_down()
 {

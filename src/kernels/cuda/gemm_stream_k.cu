@@ -1,7 +1,7 @@
-/* The launch after a product in equal runs (gemm_stream_k.h): tiles that several blocks have parts of are added up in
- * the order of the blocks, so that results do not depend on who was first, and go through the epilogue. Each tile
- * has MD_PARTS blocks, or, where there are fewer boundaries between two runs than tiles, each boundary has, and
- * those of the first one in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS,
+/* The launch after a product in equal runs (gemm_stream_k.h). It adds the parts of tiles that several blocks computed,
+ * in the order of the blocks, so that results do not depend on timing, and runs the epilogue. Each tile has MD_PARTS
+ * blocks here. If there are fewer boundaries between two runs than tiles, each boundary has that many instead, and
+ * those of the first boundary in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS,
  * MD_THREADS, MD_PARTS, MD_RASTER and what gemm_stream_k.h says. */
 #include "md_config.h"
 #include "prelude.h"
@@ -9,7 +9,7 @@
 #include "gemm_epilogue.h"
 #include "gemm_stream_k.h"
 
-enum { ROWS = MD_BM / MD_PARTS, AT_ONCE = 8 /* parts that are asked for before the first one is needed */ };
+enum { ROWS = MD_BM / MD_PARTS, AT_ONCE = 8 /* parts that are loaded before the first one is used */ };
 
 MD_INLINE md_v md_add_up(const md_params *p, const md_stream &s, int64_t tile, int64_t first, int64_t last, int at)
 {

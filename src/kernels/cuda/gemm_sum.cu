@@ -1,15 +1,14 @@
-/* The second launch of products whose K is split: partial sums are added in the order of the slices, so that results
- * do not depend on who was first, and go through the epilogue. With one slice: the epilogue after a library's
- * product. md_config.h: MD_VL 4, MD_SLICES, MD_SPLIT 1, MD_PRODUCTS, MD_WRAPS, MD_THREADS. md_expr.h: as in
- * gemm_epilogue.h. */
+/* The second launch of products whose K is split: adds partial sums in the order of the slices, so that results do not
+ * depend on timing, and runs the epilogue. With one slice: the epilogue after a library's product. md_config.h: MD_VL
+ * 4, MD_SLICES, MD_SPLIT 1, MD_PRODUCTS, MD_WRAPS, MD_THREADS. md_expr.h: as in gemm_epilogue.h. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 #include "gemm_epilogue.h"
 
-enum { AT_ONCE = MD_SLICES < 8 ? MD_SLICES : 8 }; /* slices that are asked for before the first one is needed */
+enum { AT_ONCE = MD_SLICES < 8 ? MD_SLICES : 8 }; /* slices that are loaded before the first one is used */
 
-/* n columns of one product's slices, which lie `slice` apart. */
+/* Adds n columns of one product's slices, which are `slice` apart. */
 MD_INLINE md_v md_add_up(const md_acc *from, int64_t slice, int n, bool is_aligned)
 {
     md_v sum;

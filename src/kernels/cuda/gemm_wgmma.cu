@@ -1,20 +1,30 @@
-/* Products on Hopper's tensor cores: TMA brings tiles into a ring of stages, one warpgroup issues the copies, one or
- * two compute. Cooperative: the computing warpgroups share a tile by rows. Ping-pong: they take turns with whole
- * tiles, so that the epilogue of one runs under the products of the other. The grid is persistent; clusters of two
- * share an operand by multicast; or the blocks of a cluster split K among them and add up what they have through
- * each other's shared memory.
+/* Products on Hopper's tensor cores. TMA brings tiles into a ring of stages; one warpgroup issues the copies, one or
+ * two compute. Cooperative: the computing warpgroups share a tile by rows. Ping-pong: they take tiles alternately, so
+ * that the epilogue of one overlaps the products of the other. The grid is persistent. A cluster of two shares an
+ * operand by multicast; or the blocks of a cluster split K and add their sums through each other's shared memory.
  *
- * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_DEEP (times 128 bytes of K a stage), MD_CONSUMERS (1 or 2),
- * MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the cluster runs along the columns and shares A; else along the rows
- * and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0:
- * the operand has no batch), MD_RASTER (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K),
- * MD_SHRINKS (where there are fewer rows than a tile has, no more are copied), MD_READS (the epilogue in registers
- * reads tensors along the columns), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANEL and
- * MD_PANELS (columns of a buffer of results; buffers a warp), MD_RESULT (epilogue: 1 in registers, results by TMA; 2
- * in registers, results by words at any even address; 0 by md_store_tile), MD_ROLLED_PANELS, MD_SPLIT (slices of K),
- * MD_CLUSTER_REDUCE (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the
- * instruction for the tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B,
- * the second B where there is one, and the results with MD_RESULT. */
+ * md_config.h:
+ *   MD_BM, MD_BN                the tile
+ *   MD_STAGES, MD_DEEP          stages of the ring; 128-byte steps of K in a stage
+ *   MD_CONSUMERS, MD_PINGPONG   computing warpgroups (1 or 2); whether they take tiles alternately
+ *   MD_CLUSTER, MD_SHARE_A      blocks that share an operand (1, 2); whether they run along the columns and share A,
+ *                               else along the rows and share B
+ *   MD_ALONG_0, MD_ALONG_1      1: the operand is contiguous along K, 2: along its rows
+ *   MD_BATCH_0, MD_BATCH_1      0: the operand has no batch
+ *   MD_RASTER                   rows of tiles walked together
+ *   MD_OPERAND_BYTES            2, or 4: tf32, along K
+ *   MD_SHRINKS                  no more rows are copied than exist, if they are fewer than a tile has
+ *   MD_READS                    the epilogue in registers reads tensors along the columns
+ *   MD_LOW, MD_HIGH             registers of copying and computing threads
+ *   MD_PANEL, MD_PANELS         columns of a buffer of results; buffers of a warp
+ *   MD_RESULT                   epilogue: 1 in registers, results by TMA; 2 in registers, results by words at any even
+ *                               address; 0 by md_store_tile
+ *   MD_ROLLED_PANELS            a loop over panels instead of a text for each
+ *   MD_SPLIT                    slices of K
+ *   MD_CLUSTER_REDUCE           1: the slices of a tile are a cluster; 0: they go to the workspace
+ *   md_wgmma(acc, a, b)         the instruction for the tile's columns
+ * md_expr.h: src/codegen/product/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
+ * one, and the results with MD_RESULT. */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
@@ -75,7 +85,8 @@ MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
     md_tile_at at;
     at.slice = MD_SPLIT > 1 ? t % MD_SPLIT : 0;
     t /= MD_SPLIT;
-    /* Most grids have one batch and one band: divisions are what a small product waits for before its first copy. */
+    /* Most grids have one batch and one band: then the divisions are skipped, which a small product would wait for
+     * before its first copy. */
     at.batch = t < plane ? 0 : t / plane;
     t -= at.batch * plane;
     const int number = t < band ? 0 : t / band, first = number * MD_RASTER, height = min(g.rows - first, MD_RASTER);
@@ -91,7 +102,7 @@ MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
     return at;
 }
 
-/* Steps of K in front of a slice. */
+/* Steps of K before a slice. */
 MD_INLINE int md_step_of(const md_grid &g, int slice)
 {
     return MD_SPLIT > 1 ? (int)((long long)g.steps * slice / MD_SPLIT) : slice * g.steps;
@@ -110,7 +121,7 @@ MD_INLINE void md_ring_next(md_ring &r)
     }
 }
 
-/* One part of an operand's tile: all of it, or this block's half for everybody. */
+/* One part of an operand's tile: all of it, or this block's half for the whole cluster. */
 template <bool along_rows, int rows, int parts>
 MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, int batch, unsigned bar, int rank)
 {
@@ -136,7 +147,7 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
 MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, int rank)
 {
     md_ring r = {0, 0};
-    /* As device/cuda_map.c makes the box. What lies in the other rows is computed with, and stored by nobody. */
+    /* The box as src/device/cuda/map.c makes it. Results of the other rows are computed but not stored. */
     const unsigned a_bytes =
         MD_SHRINKS && md_points_rows(&p) < MD_BM ? ((unsigned)md_points_rows(&p) + 7) / 8 * 1024 : A_BYTES;
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
@@ -180,7 +191,7 @@ MD_INLINE void md_release(unsigned bar)
 
 typedef float md_tile[MD_PRODUCTS][BLOCKS][MD_BN / 2];
 
-/* The sums of one tile. Stage by stage; a stage is given back when the next one's products are under way. */
+/* Computes the sums of one tile, stage by stage. A stage is released when the next one's products have been issued. */
 MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, unsigned full, unsigned empty)
 {
     unsigned before = empty;
@@ -251,7 +262,7 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
         if (MD_PINGPONG)
             md_meet_arrive(2 - group, 256);
         const bool is_last = LAST_HAS_ROOM && t + step >= g.all;
-        if (is_last) { /* nobody needs the ring any more, once both groups have multiplied */
+        if (is_last) { /* the ring is free once both groups have multiplied */
             if (MD_CONSUMERS == 2)
                 md_meet(3, 256);
             mine = ring + (threadIdx.x / 32 - 4) * WARP_BYTES;
@@ -265,7 +276,7 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
 #endif
     }
 #if MD_CLUSTER_REDUCE
-    md_bar_wait_cluster(empty + MD_STAGES * 8 + 8, turn ^ 1); /* nobody reads here any more */
+    md_bar_wait_cluster(empty + MD_STAGES * 8 + 8, turn ^ 1); /* no thread reads this any more */
 #endif
     if (MD_RESULT == 1 && (threadIdx.x & 31) == 0)
         md_tma_wait_read<0>();
@@ -307,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
             md_read_ahead(p, g, rank);
 #endif
     } else {
-        if (MD_CONSUMERS == 2) /* two warpgroups have enough without */
+        if (MD_CONSUMERS == 2) /* two warpgroups have enough registers without */
             md_registers_up<MD_HIGH>();
         md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
     }

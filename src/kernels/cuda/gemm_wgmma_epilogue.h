@@ -11,8 +11,7 @@ MD_N_DECL MD_INLINE unsigned md_pair(const md_params &p, const float *acc, const
 }
 
 #if MD_READS
-/* What the epilogue reads along the columns: read by a warp that has nothing else to do, so that it lies near when
- * the sums are there. */
+/* Prefetches what the epilogue reads along the columns. Done by an idle warp. */
 MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
 {
     const float none[2] = {0, 0};
@@ -30,8 +29,8 @@ MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
 #endif
 
 /* A panel of a warp's 16 rows as it is stored: pairs of columns, eight columns by eight columns, of the first eight
- * rows and of the others. What lies beyond the last row or column is made of the last one, and stored by nobody: a
- * text with masks is twice as long, and waits for each of its loads. */
+ * rows and of the others. Rows and columns beyond the last are computed from the last one, and not stored: code with
+ * masks is twice as long, and waits for each of its loads. */
 MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const float *acc, const float *acc1,
                         const md_tile_at &at, int row, int column)
 {
@@ -50,8 +49,8 @@ MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const fl
 }
 
 #if MD_RESULT == 2
-/* Four threads have the columns of a row. Where the row begins at an odd half of a word, each gives its first column
- * to the one before it. */
+/* Four threads have the columns of a row. If the row begins at an odd half of a word, each gives its first column to
+ * the thread before it. */
 MD_INLINE void md_store_row(const unsigned (&out)[PANEL / 4], int half, uint16_t *to, int columns)
 {
     const int lane = threadIdx.x & 31, q = lane & 3, odd = (int)((uintptr_t)to >> 1 & 1);
@@ -69,7 +68,7 @@ MD_INLINE void md_store_row(const unsigned (&out)[PANEL / 4], int half, uint16_t
     }
 }
 
-/* Straight to memory. */
+/* Stores directly to memory. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
                         int column, unsigned, unsigned &, bool)
 {
@@ -82,11 +81,11 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
     }
 }
 #else
-/* Through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
+/* Stores through shared memory and by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
                         int column, unsigned buffers, unsigned &turn, bool is_last)
 {
-    /* Rows that are an odd number of 16 bytes apart lie in different banks as they are. */
+    /* Rows that are an odd number of 16 bytes apart are in different banks without a swizzle. */
     const int lane = threadIdx.x & 31, mask = PANEL % 16 == 0 ? PANEL / 8 - 1 : 0,
               in = (lane & 7) + (lane >> 3 & 1) * 8;
     const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
@@ -110,7 +109,7 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
 }
 #endif
 #else
-/* A panel of a warp's 16 rows as sums in shared memory, then by the epilogue. */
+/* Puts a panel of a warp's 16 rows into shared memory as sums, then runs the epilogue. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
                         int column, float *sums)
 {
@@ -128,8 +127,8 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
 }
 #endif
 
-/* The tile panel by panel. With MD_ROLLED_PANELS the text of one panel does for all: the sums move down after each,
- * since registers have no index at run time. */
+/* The tile panel by panel. With MD_ROLLED_PANELS there is code for one panel only: the sums move down after each, since
+ * registers have no index at run time. */
 MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &at, unsigned char *buffers,
                           unsigned &turn, bool is_last)
 {
@@ -181,8 +180,8 @@ MD_INLINE md_v md_add_slices(unsigned address)
     return v;
 }
 
-/* Each block of the cluster lays out what it has, and makes results of a part of the tile. `ready`, and the barrier
- * behind it: all have laid out; all have read. */
+/* Each block of the cluster stores its sums in shared memory, and computes the results of a part of the tile. `ready`,
+ * and the barrier behind it: all have stored; all have read. */
 MD_INLINE void md_results_of_slices(const md_params &p, const md_tile &acc, const md_tile_at &at,
                                     unsigned char *buffers, unsigned ready, unsigned phase)
 {

@@ -1,10 +1,10 @@
-/* Products with few rows: the operand of the columns is streamed from memory once, 16 bytes a lane along K, several
- * columns a warp; the few rows come from the caches. Warps of a block may share columns and split K among them.
+/* Products with few rows: the operand of the columns is read from memory once, 16 bytes a lane along K, several columns
+ * a warp. The few rows come from the caches. Warps of a block may share columns and split K.
  *
- * md_config.h: MD_MAX_ROWS (most rows), MD_COLUMNS (of a warp, of each product), MD_UNROLL_K (vectors of each column
- * asked for at once), MD_SLICE_K (warps that split K), MD_WARPS, MD_PRODUCTS, MD_SPLIT 1, MD_OPERAND_BYTES and
- * MD_WIDEN(bits) (an operand's element as float). md_expr.h: src/codegen/product.h; both operands lie along K,
- * aligned to 16 bytes. */
+ * md_config.h: MD_MAX_ROWS (most rows), MD_COLUMNS (of a warp, of each product), MD_UNROLL_K (vectors of each column in
+ * flight), MD_SLICE_K (warps that split K), MD_WARPS, MD_PRODUCTS, MD_SPLIT 1, MD_OPERAND_BYTES and MD_WIDEN(bits) (an
+ * operand's element as float). md_expr.h: src/codegen/product/product.h; both operands are contiguous along K, aligned
+ * to 16 bytes. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -31,7 +31,7 @@ MD_INLINE void md_widen(float (&out)[V], uint4 from)
     }
 }
 
-/* 16 bytes at k of a line of `depth` elements; what lies beyond its end is 0 and not read. */
+/* 16 bytes at k of a line of `depth` elements; elements beyond its end are 0 and are not read. */
 MD_INLINE uint4 md_line(const char *line, int64_t k, int64_t depth)
 {
     if (k + V <= depth)
@@ -46,7 +46,7 @@ MD_INLINE uint4 md_line(const char *line, int64_t k, int64_t depth)
     return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-/* The same of what is read once: it does not displace the rows in L1. */
+/* The same for data that is read once: it does not displace the rows in L1. */
 MD_INLINE uint4 md_line_once(const char *line, int64_t k, int64_t depth)
 {
     if (k + V > depth)
@@ -72,7 +72,7 @@ template <int which> MD_INLINE const char *md_line_of(const md_params *p, int64_
 
 typedef float md_part[MD_PRODUCTS][MD_MAX_ROWS][MD_COLUMNS];
 
-/* MD_UNROLL_K vectors of each column, then their products. */
+/* Loads MD_UNROLL_K vectors of each column, then multiplies them. */
 MD_INLINE void md_step(md_part &acc, const md_lines &l, int64_t k, int64_t depth)
 {
     uint4 w[MD_UNROLL_K][MD_PRODUCTS][MD_COLUMNS];

@@ -1,10 +1,10 @@
-/* What a block of a scan tells the others: its tile's total, then the total up to its end; one word of 16 bytes, so
- * that nobody sees half of it. */
+/* The state that a block of a scan publishes: its tile's total, then the total up to its end. One word of 16 bytes, so
+ * that it is never read half written. */
 #ifndef MD_CUDA_NOTES_H
 #define MD_CUDA_NOTES_H
 
 #ifndef MD_COUNTED
-#define MD_COUNTED 65535 /* tiles whose states lie in the stream's counters */
+#define MD_COUNTED 65535 /* tiles whose states are in the stream's counters */
 #endif
 
 enum { MD_PARTIAL = 1, MD_COMPLETE = 2 };
@@ -14,7 +14,7 @@ struct md_tile_state {
     uint64_t state;
 };
 
-/* In front of the states. */
+/* Precedes the states. */
 struct md_head {
     uint64_t epoch;
     unsigned started, done;
@@ -48,9 +48,9 @@ MD_INLINE md_tile_state md_tile_state_load(const char *at)
     return n;
 }
 
-/* Where the states of this launch lie, and what their states count from: the stream's counters hold those of
- * MD_COUNTED tiles, and the number of launches in front of this one keeps old states apart from new ones; more tiles
- * have states in the workspace, which an empty launch clears. */
+/* The place of this launch's states, and the number that they count from. The stream's counters hold the states of
+ * MD_COUNTED tiles; the number of earlier launches tells old states from new ones. More tiles have states in the
+ * workspace, which an extra launch clears. */
 struct md_board {
     md_head *head;
     char *states;
@@ -64,7 +64,7 @@ MD_INLINE md_board md_board_of(const md_params *p, int64_t tiles)
     return md_board{head, (char *)(head + 1), is_counted ? *(volatile uint64_t *)&head->epoch * 4 : 0};
 }
 
-/* The last block that comes here leaves the head ready for the next launch. */
+/* The last block that calls this resets the head for the next launch. */
 MD_INLINE void md_leave(md_head *head, int64_t tiles)
 {
     if (threadIdx.x == 0 && atomicAdd(&head->done, 1u) + 1 == tiles) {

@@ -1,6 +1,6 @@
-/* Elementary functions. A part of prelude.h; a function exists where MD_USE_<OP> asks for it; without a
- * configuration, all. f32 functions are the compiler's where those are good to 2 ulp at a few instructions; what is
- * built on the processor's approximations stands here with its error. f64 functions are the compiler's.
+/* Elementary functions. A part of prelude.h; a function exists if MD_USE_<OP> asks for it; without a configuration,
+ * all. f32 functions are the compiler's if those are good to 2 ulp in a few instructions; those built on the
+ * processor's approximations are here, each with its error. f64 functions are the compiler's.
  *
  * Methods: Cody and Waite, Software Manual for the Elementary Functions, 1980 (argument reduction); Muller et al.,
  * Handbook of Floating-Point Arithmetic, chapter 10. */
@@ -80,8 +80,8 @@ MD_LIFT2(pow, md_i, i)
 MD_INLINE float md_m_rcp(float a) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
 /* 2 ulp */
 MD_INLINE float md_m_ex2(float a) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
-/* Where all that a stage stores has 16 bits (MD_SHORT_RESULTS) an exponential need not be better than 2^-16 for what
- * does not overflow. */
+/* If a stage stores only 16-bit results (MD_SHORT_RESULTS), an exponential need not be better than 2^-16 where it does
+ * not overflow. */
 #ifdef MD_SHORT_RESULTS
 MD_INLINE float md_m_exp(float a) { return md_m_ex2(a * 1.44269504f); }
 #else

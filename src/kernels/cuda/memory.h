@@ -16,19 +16,19 @@
 #define MD_USE_U8 1
 #define MD_USE_BOOL 1
 #endif
-/* 1: the envelope promises aligned vectors; 0: asked at run time. */
+/* 1: the envelope promises aligned vectors; 0: tested at run time. */
 #ifndef MD_ALIGNED
 #define MD_ALIGNED 0
 #endif
-/* 1: loads that leave no trace in L1, stores that leave L2 first. */
+/* 1: loads bypass L1, and stores are evicted from L2 first. */
 #ifndef MD_STREAM_LOADS
 #define MD_STREAM_LOADS 0
 #endif
 #ifndef MD_STREAM_STORES
 #define MD_STREAM_STORES 0
 #endif
-/* 1: the compiler cannot take a vector's store to pieces, as it does where it does not see what the parts of its
- * address have in common; nor move loads across. */
+/* 1: the compiler cannot split the store of a vector, as it does if it does not see what the parts of its address have
+ * in common; nor move loads across it. */
 #ifndef MD_WHOLE_STORES
 #define MD_WHOLE_STORES 0
 #endif
@@ -38,8 +38,8 @@
 #endif
 
 /* clang-format off */
-/* ---- Storage types: E the bits as they lie in memory, C the compute type, V its lanes, up and down between them.
- * KIND picks instructions. */
+/* ---- Storage types: E the bits in memory, C the compute type, V its lanes, up and down convert between them. KIND
+ * selects instructions. */
 enum { MD_KIND_F32, MD_KIND_F64, MD_KIND_F16, MD_KIND_BF16, MD_KIND_I32, MD_KIND_I64, MD_KIND_U8, MD_KIND_BOOL };
 #define MD_TYPE(T, K, element, compute, lanes, s, ADD, UP, DOWN)                                                       \
     struct md_t_##T {                                                                                                  \
@@ -75,7 +75,7 @@ MD_HALF(bf16)
 MD_HALF(f16)
 #undef MD_HALF
 
-/* ---- A vector as the memory holds it: 32-bit registers, or 16 bits for two u8. */
+/* ---- A vector as it is in memory: 32-bit registers, or 16 bits for two u8. */
 template <int bytes> struct md_words {
     enum { N = (bytes + 3) / 4 };
     alignas(bytes >= 16 ? 16 : bytes >= 8 ? 8 : 4) uint32_t w[N];
@@ -110,7 +110,7 @@ template <class S> MD_INLINE void md_put(md_raw<S> &r, int l, typename S::E e)
     }
 }
 
-/* ---- Accesses of 16, 8, 4, 2 bytes, of which `p` is a multiple. */
+/* ---- Accesses of 16, 8, 4, 2 bytes; `p` is a multiple of the size. */
 MD_INLINE void md_get_piece(uint32_t *w, const void *p, int bytes)
 {
     if (bytes == 16) {
@@ -164,7 +164,7 @@ template <class S> MD_INLINE md_raw<S> md_zero_raw()
         r.w[i] = 0;
     return r;
 }
-/* Lanes of the span one by one; none outside is touched. */
+/* The lanes of the span one by one; no memory outside is touched. */
 template <class S, class N> MD_INLINE md_raw<S> md_get_each(const typename S::E *p, int64_t step, N n)
 {
     md_raw<S> r = md_zero_raw<S>();
@@ -176,7 +176,7 @@ template <class S, class N> MD_INLINE md_raw<S> md_get_each(const typename S::E 
     }
     return r;
 }
-/* A vector inside a row, at any multiple of its elements' size: the aligned 16 bytes that it has a part in, shifted. */
+/* A vector inside a row at any address: the aligned 16-byte words around it, shifted. */
 template <class S> MD_INLINE md_raw<S> md_get_unaligned(const void *p)
 {
     enum { N = md_raw<S>::N };
@@ -194,7 +194,7 @@ template <class S> MD_INLINE md_raw<S> md_get_unaligned(const void *p)
         r.w[i] = __funnelshift_r(w[i], w[i + 1], s % 4 * 8);
     return r;
 }
-/* Promised: the address is one that the envelope speaks of, not one shifted along the last axis. */
+/* Promised: the envelope's alignment holds for this address; it is not shifted along the last axis. */
 template <class S, class N> MD_INLINE md_raw<S> md_fetch_unit(const void *t, int64_t o, N n, bool promised)
 {
     const typename S::E *p = (const typename S::E *)t + o;
@@ -262,7 +262,7 @@ template <class S> MD_INLINE void md_put_whole(void *p, const md_raw<S> &r, bool
     MD_FOR_STEP (i, md_raw<S>::BYTES, md_raw<S>::PIECE)
         md_put_piece((char *)p + i, r.w + i / 4, md_raw<S>::PIECE, streams);
 }
-/* Where it is there. Under a predicate, so that what leads to it is no branch. */
+/* If the vector exists. Under a predicate, so that there is no branch. */
 template <class S> MD_INLINE void md_put_maybe(void *p, const md_raw<S> &r, md_maybe n)
 {
     MD_FOR_STEP (i, md_raw<S>::N, 4)
@@ -276,7 +276,7 @@ template <class S, class N> MD_INLINE void md_put_each(typename S::E *p, int64_t
         if (md_has(n, l))
             p[l * step] = md_get(r, l);
 }
-/* 16-bit elements at any address that is even: words, and a half at either end. */
+/* 16-bit elements at any even address: words, and a half word at either end. */
 template <class S> MD_INLINE void md_put_halves(char *p, const md_raw<S> &r)
 {
     enum { N = md_raw<S>::N };

@@ -3,8 +3,8 @@
 #define MD_CUDA_MEMORY_TYPES_H
 
 /* clang-format off */
-/* ---- The names of the vocabulary. _any: where the offset along the last axis is not a multiple of MD_VL whatever
- * the envelope promises. */
+/* ---- The names of the vocabulary. _any: the offset along the last axis need not be a multiple of MD_VL, whatever the
+ * envelope promises. */
 #define MD_UPDATE(T, name, DO)                                                                                         \
     MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, md_t_##T::C v) { md_update<md_t_##T, DO>(t, o, v); } \
     MD_N_DECL MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, md_t_##T::V v, md_n_t n) \

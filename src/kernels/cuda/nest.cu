@@ -1,6 +1,6 @@
-/* Whatever no other family takes: each thread is a point of the outer loop, one value at a time. MD_IN_ORDER: one
- * thread does all, in order. A block of one thread is no work (src/device/cuda_load.c), here and in all other
- * templates. md_expr.h: md_params, md_points(p), md_nest(p, point, end). */
+/* Any stage, one value at a time: each thread is a point of the outer loop. MD_IN_ORDER: one thread computes all, in
+ * order. A block of one thread has no work (src/device/cuda/load.c), here and in all other templates. md_expr.h:
+ * md_params, md_points(p), md_nest(p, point, end). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"

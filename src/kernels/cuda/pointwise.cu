@@ -1,19 +1,19 @@
-/* Elementwise stages: vectors are numbered over all rows; a block takes MD_UNROLL_BY * MD_THREADS of them, a thread
- * every MD_THREADS-th. All its loads are on their way before the first is used.
+/* Elementwise stages. Vectors are numbered over all rows; a block takes MD_UNROLL_BY * MD_THREADS of them, a thread
+ * every MD_THREADS-th. It starts all its loads before it uses the first.
  *
  * md_config.h: MD_VL, MD_THREADS, MD_BOUNDS (threads, and the least blocks of an SM), MD_UNROLL_BY, MD_ONE_ROW (all
- * indices are merged). md_expr.h: md_params, md_points(p), md_lanes(p), md_has_vectors(p) (whether all vectors of
- * the tensors are aligned), md_at and md_find(p, point, lane) (indices), md_lead(p, at) (lanes from the row's
- * beginning to the output's next boundary), md_elem, md_fetch(p, at, elem, n), md_out(p, at, elem, n). */
+ * indices are merged). md_expr.h: md_params, md_points(p), md_lanes(p), md_has_vectors(p) (whether all vectors of the
+ * tensors are aligned), md_at and md_find(p, point, lane) (indices), md_lead(p, at) (lanes from the row's beginning to
+ * the output's next boundary), md_elem, md_fetch(p, at, elem, n), md_out(p, at, elem, n). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 
 #define MD_BLOCK_VECTORS (MD_THREADS * MD_UNROLL_BY)
 
-/* Where vectors lie: `per_row` in each row; where tensors are askew, the first of a row begins in front of it, at a
- * boundary of the output's. In a grid of two dimensions blocks lie in rows (the family asks for it where rows fill
- * them), so that nobody divides. */
+/* Places of vectors: `per_row` in each row. If tensors are not aligned, the first vector of a row begins before the
+ * row, at a boundary of the output. In a grid of two dimensions blocks are arranged by rows (the family asks for it if
+ * rows fill them), so that no division is needed. */
 struct md_layout {
     int64_t lanes, rows, per_row, end; /* end: of a row, or of all vectors */
     bool is_unaligned, is_ragged; /* not aligned; the last vector of a row is partial */
@@ -42,7 +42,7 @@ MD_INLINE md_at md_find_vector(const md_params *p, int64_t row, int64_t v, const
     return md_find(p, row, v * MD_VL);
 }
 
-/* Everything is there, and aligned. */
+/* All vectors are whole and aligned. */
 MD_INLINE void md_run_whole(const md_params *p, int64_t row, int64_t v, const md_layout &s)
 {
     md_at at[MD_UNROLL_BY];
@@ -56,7 +56,7 @@ MD_INLINE void md_run_whole(const md_params *p, int64_t row, int64_t v, const md
         md_out(p, at[u], &elem[u], n);
 }
 
-/* Ends of rows, the end of all, and tensors that lie askew; the grid may be a little short for these. */
+/* Ends of rows, the end of all, and unaligned tensors; the grid may be a little short for these. */
 MD_INLINE void md_run_ragged(const md_params *p, int64_t row, int64_t v, const md_layout &s)
 {
     MD_ROLLED for (; v < s.end; v += (int64_t)gridDim.x * MD_BLOCK_VECTORS)

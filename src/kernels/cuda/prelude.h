@@ -1,7 +1,7 @@
-/* What generated GPU kernels are written in: lanes, scalars, and the elementary operations on both. The list stands
- * in src/codegen/codegen.h. C++ for NVRTC with no header at all: what is parsed here is paid for by every kernel. A
- * lane value is a struct of MD_VL values in the registers of one thread; each loop over lanes is unrolled. Scalar
- * and lane forms give the same bits. */
+/* The vocabulary of generated GPU kernels: lanes, scalars, and the elementary operations on both. The list is in
+ * src/codegen/codegen.h. C++ for NVRTC without any header, since every kernel pays for what is parsed here. A lane
+ * value is a struct of MD_VL values in the registers of one thread; each loop over lanes is unrolled. Scalar and lane
+ * forms give the same bits. */
 #ifndef MD_CUDA_PRELUDE_H
 #define MD_CUDA_PRELUDE_H
 
@@ -38,12 +38,12 @@ typedef int32_t md_pos;
 #define MD_INLINE static __device__ __forceinline__
 #define MD_OUTLINE static __device__ __noinline__
 #define MD_EXPORT extern "C" __global__
-/* A launch of one thread a block is made once to get a kernel ready: there is no work in it, whatever the parameters
- * (sizes may be constants). The first statement of every kernel. */
+/* The first statement of every kernel. To get a kernel ready, the device launches it once with one thread a block: then
+ * there is no work, whatever the parameters (sizes may be constants). */
 #define MD_IF_EMPTY_RETURN                                                                                             \
     MD_IF_EMPTY_RETURN_BEFORE_WAITING;                                                                                 \
     md_wait_for_launches()
-/* The same for kernels that do something of their own, in shared memory, before they wait. */
+/* The same for kernels that work in shared memory before they wait. */
 #define MD_IF_EMPTY_RETURN_BEFORE_WAITING                                                                              \
     if (blockDim.x == 1)                                                                                               \
     return
@@ -52,16 +52,16 @@ typedef int32_t md_pos;
 #define MD_ROLLED _Pragma("unroll 1")
 #define MD_FOR(i, n) MD_UNROLL for (int i = 0; i < (n); i++)
 #define MD_FOR_STEP(i, n, step) MD_UNROLL for (int i = 0; i < (n); i += (step))
-/* From Hopper on, a launch may begin when the blocks of the one before it in the stream have all begun
- * (md_kn_geometry.overlaps): so blocks are there, and have prepared themselves, when it ends. Every kernel waits for
- * the end of what is ahead, in each thread, before it touches global memory, and lets the next begin. */
+/* From Hopper on, a launch may begin when all blocks of the launch before it in the stream have begun
+ * (md_kn_geometry.overlaps). So its blocks exist and have prepared themselves when that one ends. Every thread of every
+ * kernel waits for the end of earlier launches before it touches global memory, and lets the next launch begin. */
 MD_INLINE void md_wait_for_launches(void)
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
 #endif
 }
-/* The way through registers of another type. */
+/* Reinterprets bits as another type. */
 MD_INLINE uint32_t md_u32(float a) { return __float_as_uint(a); }
 MD_INLINE float md_f32(uint32_t a) { return __uint_as_float(a); }
 MD_INLINE uint64_t md_u64(double a) { return (uint64_t)__double_as_longlong(a); }
@@ -111,17 +111,16 @@ MD_INLINE md_b md_splat_b(int a) { return md_splat<int32_t>(a ? -1 : 0); }
 MD_INLINE md_i md_iota_i(int64_t first) { md_i r; MD_LANES(first + l) }
 MD_INLINE md_b md_iota_b() { md_b r; MD_LANES(l) } /* plain int32 */
 
-/* ---- Which lanes of a vector are there: all, a compile-time fact; all, and vectors are aligned; or lo .. hi-1.
- * Text hands them on as md_n. */
+/* ---- Which lanes of a vector exist: all, a compile-time fact; all, and vectors are aligned; or lo .. hi-1. Generated
+ * text passes them on as md_n. */
 struct md_full {};
 struct md_whole {};
 struct md_span {
     int lo, hi;
-    /* the vectors before and after belong to the row as well, so that what shares 16 aligned bytes with this one may
-     * be read */
+    /* the vectors before and after belong to the row as well, so that all of the 16 aligned bytes may be read */
     int is_inner;
 };
-/* In front of functions that take `md_n_t md_n`. */
+/* Precedes functions that take `md_n_t md_n`. */
 #define MD_N_DECL template <class md_n_t>
 MD_INLINE constexpr bool md_has(md_full, int) { return true; }
 MD_INLINE constexpr bool md_has(md_whole, int) { return true; }
@@ -136,7 +135,7 @@ MD_INLINE constexpr bool md_has_all(md_full) { return true; }
 MD_INLINE constexpr bool md_has_all(md_whole) { return true; }
 MD_INLINE bool md_has_all(md_span n) { return n.lo <= 0 && n.hi >= MD_VL; }
 MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0, 0}; return r; }
-/* All or none, known at run time: the compiler sees that where it is not all there is nothing to do. */
+/* All lanes or none, known at run time: the compiler sees that there is nothing to do if not all. */
 struct md_maybe { int all; };
 template <class N> struct md_is_maybe { enum { V = 0 }; };
 template <> struct md_is_maybe<md_maybe> { enum { V = 1 }; };
@@ -224,7 +223,7 @@ MD_INLINE md_b md_min_b(md_b a, md_b b) { return a & b; }
 MD_INLINE int md_max_sb(int a, int b) { return a | b; }
 MD_INLINE int md_min_sb(int a, int b) { return a & b; }
 
-/* Whether a candidate takes the place of the best so far: a NaN where that is none, or a better value. */
+/* True if the candidate replaces the best so far: a NaN where that is none, or a better value. */
 #define MD_BEYOND(name, sign, within) \
     MD_INLINE int md_beyond_##name##_sf(float a, float b) { return !(a within b) && b == b; } \
     MD_INLINE int md_beyond_##name##_sd(double a, double b) { return !(a within b) && b == b; } \
@@ -238,17 +237,17 @@ MD_BEYOND(max, >, <=)
 MD_BEYOND(min, <, >=)
 #undef MD_BEYOND
 
-/* Whether an index lies in 0 .. n-1. */
+/* True if the index is in 0 .. n-1. */
 MD_INLINE int md_inside_si(int64_t a, int64_t n) { return (uint64_t)a < (uint64_t)n; }
 MD_INLINE md_b md_inside_i(md_i a, int64_t n) { md_b r; MD_LANES(-md_inside_si(a.v[l], n)) }
 
-/* Where part `block` of `blocks` equal ones begins, without overflow. */
+/* The start of part `block` of `blocks` equal parts, without overflow. */
 MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks)
     { return points / blocks * block + points % blocks * block / blocks; }
 
 #include "arithmetic.h"
 
-/* ---- An index out of range: the first one is kept. The layout is md_dev_cuda_report's: the flag lies in the GPU's
+/* ---- An index out of range: the first one is kept. The layout is md_dev_cuda_report's: the flag is in the GPU's
  * memory, the rest is written where the host reads it. */
 struct md_report_slot { uint32_t is_set; int32_t tensor, axis, unused; int64_t value; md_report_slot *host; };
 MD_OUTLINE void md_report(void *report, int tensor, int axis, int64_t value)

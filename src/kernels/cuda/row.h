@@ -1,10 +1,9 @@
-/* What row programs need besides the prelude: a thread's lanes to one value in a fixed order, the first greatest
- * element, merging. */
+/* Functions of row programs: folding a thread's lanes in a fixed order, the first greatest element, merging. */
 #ifndef MD_CUDA_ROW_H
 #define MD_CUDA_ROW_H
 
 /* clang-format off */
-/* An index of a row's number, the fastest one first: the remainder, and the rest for the others. */
+/* Splits one index off a row's number, the fastest one first; leaves the rest for the others. */
 MD_INLINE int64_t md_split_off(int64_t *rest, int64_t n)
 {
     const uint64_t a = (uint64_t)*rest, b = (uint64_t)n;
@@ -13,21 +12,21 @@ MD_INLINE int64_t md_split_off(int64_t *rest, int64_t n)
     return (int64_t)(a - q * b);
 }
 
-/* The compiler does not know any more what these are. */
+/* Hides these values from the compiler. */
 template <int bytes> MD_INLINE void md_hide(md_words<bytes> &r)
 {
     MD_FOR (i, (int)md_words<bytes>::N)
         asm("" : "+r"(r.w[i]));
 }
 
-/* 16 bytes, aligned, where they are there; else anything. */
+/* 16 aligned bytes if they exist; else anything. */
 MD_INLINE void md_get_piece_maybe(uint32_t *w, const void *p, md_maybe n)
 {
     asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
                  : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(__cvta_generic_to_global(p)), "r"(n.all)
                      : "memory");
 }
-/* A whole vector of them. */
+/* A whole vector of weights. */
 template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
 {
     typedef md_raw<S> R;
@@ -43,8 +42,8 @@ template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
     return r;
 }
 
-/* What md_lead asked about. MD_BOUNDARY 1: the template places whole vectors on the boundaries that it told of, so
- * that nothing is asked again. */
+/* The tensor that md_lead is about. MD_BOUNDARY 1: the template places whole vectors on its boundaries, so that
+ * alignment is not tested again. */
 #ifndef MD_BOUNDARY
 #define MD_BOUNDARY 0
 #endif
@@ -63,9 +62,9 @@ template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, m
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n)
     { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
-/* Weights along a row whose vectors lie on the row's boundaries, not on theirs: aligned vectors around them,
- * shifted. MD_INSIDE 1: the template keeps whole vectors so far from both ends of the axis that nothing beside it is
- * touched where MD_SHIFTS says that there are such. */
+/* Weights along a row whose vectors are aligned for the row but not for the weights: the aligned vectors around them,
+ * shifted. MD_INSIDE 1: where MD_SHIFTS says that there are such, the template keeps whole vectors far enough from both
+ * ends of the axis that nothing outside it is touched. */
 #ifndef MD_INSIDE
 #define MD_INSIDE 0
 #endif
@@ -90,15 +89,15 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
         /* so that the compiler sees what vectors' addresses have in common */
         const char *from = (const char *)t + (o * size - past);
         uint32_t w[R::N + 4];
-        MD_FOR_STEP (i, R::N + 4, 4) /* behind the last one only where there is something of the vector */
+        MD_FOR_STEP (i, R::N + 4, 4) /* the one after the last only if it has a part of the vector */
             md_get_piece(w + i, i < R::N || past ? from + 4 * i : from, 16);
         return md_shift_down<S>(w, past);
     } else {
         return md_fetch_unit<S>(t, o, n, true);
     }
 }
-/* In a branch where it has to be shifted: under a predicate its registers would be taken from the kernel's
- * beginning. */
+/* In a branch if it has to be shifted: under a predicate its registers would be taken from the start of the kernel on.
+ */
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_maybe n)
 {
     if constexpr (MD_ALIGNED) {
@@ -113,7 +112,7 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_span n)
     { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
-/* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
+/* ---- Folds lanes by halves: lane l with l + MD_VL/2, and so on. */
 #define MD_FOLD(name, vec, one, s, combined)                                                                           \
     MD_INLINE one md_fold_##name##_##s(vec v)                                                                          \
     {                                                                                                                  \
@@ -137,8 +136,8 @@ MD_FOLDS(md_i, int64_t, i)
 MD_INLINE int md_fold_max_b(md_b v) { return md_any_b(v); }
 MD_INLINE int md_fold_min_b(md_b v) { return md_all_b(v); }
 
-/* ---- Lanes that are not there become the identity. Vectors that are there or not as a whole (md_maybe) are
- * computed with all others, without a branch, and only counted where they are. */
+/* ---- Lanes that do not exist become the identity. Vectors that exist as a whole or not at all (md_maybe) are computed
+ * with all others, without a branch, and counted only if they exist. */
 template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T, md_full) { return v; }
 template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_span n)
     { md_vec<T> r; MD_LANES(md_has(n, l) ? v.v[l] : identity) }
@@ -159,7 +158,7 @@ template <class T> MD_INLINE T md_plus(T a, T b) { return a + b; }
 template <class T> MD_INLINE T md_times(T a, T b) { return a * b; }
 MD_INLINE int64_t md_plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 MD_INLINE int64_t md_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-/* f32: under a predicate; else the compiler makes branches of it, and computes in them. */
+/* f32: under a predicate; otherwise the compiler makes branches, and computes in them. */
 #define MD_GAIN(name, both, ptx)                                                                                       \
     template <class T, class I, class N> MD_INLINE void md_gain_##name(md_vec<T> &acc, md_vec<T> y, I identity, N n)   \
     {                                                                                                                  \
@@ -201,12 +200,12 @@ MD_INLINE md_b md_lane_index() { return md_iota_b(); }
 MD_INLINE md_b operator-(md_b a, md_b b) { md_b r; MD_LANES(a.v[l] - b.v[l]) }
 MD_INLINE md_i md_wide_index(md_b i) { md_i r; MD_LANES((int64_t)i.v[l]) }
 template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != a && b != b); }
-/* What a thread has met of a row: the vector that holds the best value so far, its greatest element, its position.
- * One comparison of vectors' greatest elements decides; where in its vector the element stands is found once, at the
- * end. Whole vectors come in order, parts of one (a row's ends, from lane 0 on) at any time. In columns (a lane
- * each) elements come one by one. join: elements from anywhere. */
+/* The best value of a thread so far: the vector that holds it, its greatest element, its position. One comparison of
+ * vectors' greatest elements decides; the element's place in its vector is found once, at the end. Whole vectors come
+ * in order, partial ones (a row's ends, from lane 0 on) at any time. In columns (one lane each) elements come one by
+ * one. join: elements from anywhere. */
 template <class T> struct md_best {
-    T most, least; /* least: what no element loses against */
+    T most, least; /* least: every element beats it */
     int32_t at;
     md_vec<T> x;
 };
@@ -227,8 +226,8 @@ template <class T> MD_INLINE void md_fold_best(T *v, int32_t *i, const md_best<T
     *v = b.most;
     *i = b.at + lane;
 }
-/* Over `width` lanes, all of which get it. f32 as integers of the same order, NaN above all: the processor finds the
- * greatest of a warp by itself. */
+/* Over `width` lanes; all get the result. f32 as integers of the same order, NaN above all: the processor has an
+ * instruction for the greatest of a warp. */
 template <bool is_max> MD_INLINE void md_tree_first(float *v, int32_t *i, int width)
 {
     const uint32_t w = md_u32(*v + 0.0f);
@@ -307,9 +306,9 @@ MD_ARG(argmax, max, >, md_i, int64_t, i)
 MD_ARG(argmin, min, <, md_i, int64_t, i)
 #undef MD_ARG
 
-/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to
- * be 0, not NaN: bodies see a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without
- * chunks. */
+/* ---- Sums of c * exp(a - shift), where shift is the maximum of a. If all of a chunk's a is -inf, its exponentials are
+ * to be 0, not NaN: the bodies see a shift of 0 there. Only if all of the row is -inf the result becomes NaN, as it
+ * does without chunks. */
 #define MD_SHIFT(one, s, inf)                                                                                          \
     MD_INLINE one md_shift_s##s(one shift) { return shift == -inf ? (one)0 : shift; }                                  \
     MD_INLINE one md_settled_s##s(one sum, one shift) { return shift == -inf ? shift - shift : sum; }                  \
@@ -318,8 +317,8 @@ MD_SHIFT(float, f, MD_INF_F)
 MD_SHIFT(double, d, MD_INF_D)
 #undef MD_SHIFT
 #ifdef MD_USE_EXP
-/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones
- * too. */
+/* The factor from a sum relative to `shift` to one relative to `common`: exactly 1 if they are equal, also if infinite.
+ */
 #define MD_WEIGHT(one, s, inf)                                                                                         \
     MD_INLINE one md_weight_s##s(one shift, one common) \
         { return shift == common || shift == -inf ? (one)1 : md_exp_s##s(shift - common); } \

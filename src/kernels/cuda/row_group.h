@@ -1,8 +1,8 @@
-/* MD_GROUP threads own a row, MD_BLOCK_ROWS groups are a block. What a group exchanges, and how a row lies on its
- * threads: whole vectors of MD_VL elements from the first boundary on, thread after thread; what is left at the two
- * ends, each less than a vector, goes to the first two threads. So vectors are aligned in rows of any length, and
- * only the ends cost masks. Where weights have to be shifted (MD_SHIFTS), the first and the last whole vector are
- * ends, too, of the next two threads: those of the others may be read with what stands beside them. */
+/* The layout of rows on threads, and exchanges inside a group. MD_GROUP threads own a row; MD_BLOCK_ROWS groups are a
+ * block. Whole vectors of MD_VL elements start at the row's first boundary, thread after thread. The two ends, each
+ * shorter than a vector, go to the first two threads. So vectors are aligned in rows of any length, and only the ends
+ * need masks. If weights have to be shifted (MD_SHIFTS), the first and the last whole vector count as ends too, of the
+ * next two threads: then the memory around all other vectors may be read. */
 #ifndef MD_CUDA_ROW_GROUP_H
 #define MD_CUDA_ROW_GROUP_H
 
@@ -15,13 +15,13 @@
 #define MD_BLOCK_THREADS (MD_GROUP * MD_BLOCK_ROWS)
 enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 
-/* Loads in front of it stay there: the assembler would move each to its only use, and wait for one after the other.
- * All lanes of a warp come here. */
+/* Keeps earlier loads in front: the assembler would move each to its only use, and wait for one after the other. All
+ * lanes of a warp must reach it. */
 #define MD_LOADS_FIRST __syncwarp()
 
-/* Vectors of a thread that its row may not have. All are computed, without branches, so that what one pass knows of
- * a vector others need not compute again; loads, stores and sums are skipped. Elements one by one (strided access)
- * are not worth it. MD_HAS_ENDS 0: rows are whole vectors. */
+/* Vectors of a thread that its row may not have. All are computed, without branches, so that later passes need not
+ * compute them again; loads, stores and sums are skipped. This does not pay for single elements (strided access).
+ * MD_HAS_ENDS 0: rows are whole vectors. */
 #ifndef MD_GUARDED
 #define MD_GUARDED 0
 #endif
@@ -36,22 +36,22 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 #define MD_ALL(i) md_full()
 #endif
 
-/* Between passes, where what was unpacked would take too many registers. */
+/* Between passes, if unpacked values would take too many registers. */
 #define MD_FORGET                                                                                                      \
     MD_FOR (i, MD_UNPACK_ONCE ? 0 : MD_VECTORS)                                                                        \
         md_forget(&elem[i]);
 
-/* A row on its threads. Positions count from the row's first element. */
+/* The part of a row that a thread has. Positions count from the row's first element. */
 struct md_layout {
-    /* of this thread's first vector, for loads and stores; of their addresses only one is computed, others are so
-     * much further on */
+    /* position of this thread's first vector, for loads and stores: one address is computed, the others are at fixed
+     * distances from it */
     int64_t first;
     md_pos place; /* the same, for counting */
     md_pos left; /* whole vectors from there on, in steps of MD_GROUP; <= 0: none */
-    /* of the warp's first thread (MD_GROUP >= 32): the same for a warp, so that its lanes loop together */
+    /* of the warp's first thread (MD_GROUP >= 32), so that the lanes of a warp loop together */
     md_pos warp_left;
     md_pos edge_at;
-    md_span edge; /* what this thread has of the ends; hi 0: nothing */
+    md_span edge; /* the part of the ends that this thread has; hi 0: none */
 };
 MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
 {
@@ -60,7 +60,7 @@ MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
     md_layout r;
     r.place = head + (lane + apart) * MD_VL;
     r.first = r.place;
-    asm("" : "+l"(r.first)); /* else the compiler knows its low bits, and computes each address from scratch */
+    asm("" : "+l"(r.first)); /* otherwise the compiler knows its low bits, and computes each address from scratch */
     r.left = vectors - lane;
     r.warp_left = vectors - lane / 32 * 32;
     r.edge_at = lane == 0 ? 0 : rest;
@@ -81,9 +81,9 @@ MD_INLINE void md_group_barrier(int group)
         asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(MD_GROUP) : "memory");
 }
 
-/* All threads of the group get the parts of all, combined in an order that depends on the number of threads alone.
- * One barrier: each exchange of a kernel has slots of its own. Few warps: everybody reads all parts. Many: a second
- * round of shuffles. */
+/* Gives all threads of the group the combined parts, in an order that depends only on the number of threads. One
+ * barrier: each exchange of a kernel has slots of its own. With few warps every thread reads all parts; with many there
+ * is a second round of shuffles. */
 template <class P, class Tree, class Combine, class Clear>
 MD_INLINE void md_exchange(P *part, int group, Tree tree, Combine combine, Clear clear, bool is_short)
 {
@@ -113,7 +113,7 @@ MD_INLINE void md_exchange(P *part, int group, Tree tree, Combine combine, Clear
     tree(part, span);
 }
 
-/* Level l for the whole group: what threads have in `acc` becomes the row's results. */
+/* Level l for the whole group: combines the threads' `acc` to the row's results. */
 #define MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     {                                                                                                                  \
         md_part##l part;                                                                                               \

@@ -1,19 +1,19 @@
-/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions: each thread
- * runs all levels on the vectors that it holds and merges, threads merge at the end. Else each level is a pass over
- * memory. The stores read memory again, the last part first: the L2 may still have it. */
+/* Rows of any length. If results of chunks can be merged, one pass over memory computes all reductions: each thread
+ * runs all levels on its vectors and merges chunk after chunk, then the threads merge. Else each level is a pass over
+ * memory. The stores read memory again, the last part first, which L2 may still have. */
 #include "md_config.h"
 #define MD_INSIDE 1
 #include "prelude.h"
 #include "row.h"
 #include "md_expr.h"
-/* a chunk has results of its own: computing vectors that are not there costs registers, and saves little */
+/* a chunk has results of its own: computing vectors that do not exist costs registers, and saves little */
 #if MD_ONLINE
 #undef MD_GUARDED
 #define MD_GUARDED 0
 #endif
 #include "row_group.h"
 
-/* On the vectors of this thread from `at` on, MD_VECTORS of them. */
+/* Works on MD_VECTORS vectors of this thread from `at` on. */
 #define MD_EACH(call)                                                                                                  \
     MD_FOR (i, MD_VECTORS)                                                                                             \
         MD_WHERE(i)                                                                                                    \
@@ -21,7 +21,7 @@
 #define MD_HERE (at.first + i * MD_STEP)
 #define MD_PLACE (at.place + i * MD_STEP)
 
-/* To the next, or to an earlier chunk. */
+/* Moves to the next chunk, or to an earlier one. */
 MD_INLINE void md_next(md_layout &at, md_pos chunks = 1)
 {
     at.first += chunks * (MD_VECTORS * MD_STEP);
@@ -44,7 +44,7 @@ MD_INLINE void md_next(md_layout &at, md_pos chunks = 1)
         md_finish##l(MD_X p, &chunk, &part);                                                                           \
     }
 
-/* Results of no elements. */
+/* The results of an empty set of elements. */
 #define MD_NOTHING(l)                                                                                                  \
     {                                                                                                                  \
         md_part##l part;                                                                                               \

@@ -1,5 +1,5 @@
-/* Rows that stay in registers: memory is read once, level follows level over the whole row, the stores come last.
- * Results are exact two-pass ones. All loads of a thread are on their way before the first is used. */
+/* Rows that stay in registers: memory is read once, level after level runs over the whole row, the stores come last.
+ * Results are exact two-pass ones. A thread starts all its loads before it uses the first. */
 #include "md_config.h"
 #define MD_INSIDE 1
 #include "prelude.h"
@@ -7,10 +7,10 @@
 #include "md_expr.h"
 #include "row_group.h"
 
-/* Weights that all rows share and only stores want are fetched for so many vectors of a thread behind the row, for
- * the others when these are stored: one by one, or, where they have to be shifted, together. There a branch is for
- * all of them: shifting waits for its loads, and under a predicate registers would be taken from the kernel's
- * beginning. Of 4-byte elements two at a time do not fit the registers. */
+/* Weights that all rows share and only stores use are loaded for this many vectors of a thread after the row's loads;
+ * those of the others when these vectors are stored: one by one, or, if they have to be shifted, together. Then one
+ * branch serves all of them: shifting waits for its loads, and under a predicate registers would be taken from the
+ * start of the kernel on. With 4-byte elements two vectors at a time do not fit the registers. */
 enum { MD_EPILOGUE = MD_VECTORS < 2 || (MD_SHIFTS && MD_VL == 4) ? 1 : 2 };
 MD_INLINE bool md_has_vectors(const md_layout &at, int n) { return n <= MD_VECTORS && (n - 1) * MD_GROUP < at.left; }
 MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, const md_layout &at, int from)

@@ -27,8 +27,8 @@
 #if MD_EXCHANGE == MD_EXCHANGE_CLUSTER
 #include "cluster.h"
 #endif
-/* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one
- * exchange. */
+/* True if only one block of a group gets the row's results: nothing is stored along the row, and there is one exchange.
+ */
 #define MD_IS_ONE_KNOWING (MD_EXCHANGE != MD_EXCHANGE_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
 #define MD_COPIES (!MD_IS_ONE_KNOWING)
 #include "exchange.h"
@@ -47,8 +47,8 @@ MD_LEVELS(MD_MIXES_WARP)
 
 #include "row_split_exchange.h"
 
-/* ---- Levels. The edge has accumulators of its own, when those of the vectors are folded: they want positions in
- * order. */
+/* ---- Levels. The edge is added to accumulators of its own after those of the vectors are folded, since these want
+ * positions in order. */
 #define MD_FINISH_LEVEL(l, edge_elem, meanwhile)                                                                       \
     md_part##l part;                                                                                                   \
     md_fold##l(&part, &acc);                                                                                           \
@@ -72,11 +72,11 @@ MD_LEVELS(MD_MIXES_WARP)
 struct md_held {
     md_elem v[MD_VECTORS];
 };
-/* Edges lie in shared memory: few threads have one, and registers are few. */
+/* Edges are in shared memory: few threads have one, and registers are few. */
 __shared__ md_elem md_edges[MD_SHIFTS ? 4 : 2];
 MD_INLINE md_elem &md_edge_of(const md_slice &s) { return md_edges[MD_SHIFTS ? s.t & 3 : s.t != 0]; }
-/* Weights that only stores want: behind the slice, which they would hold up, and in front of the first exchange.
- * Their addresses go through a lane number that no compiler knows without `part`, which is made of the slice. */
+/* Loads weights that only stores use: after the slice, which they would delay, and before the first exchange. `part`,
+ * which is made of the slice, goes into their addresses, so that the compiler cannot move them forward. */
 template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, md_slice &s, const P &part)
 {
     const int base = 0;
@@ -109,7 +109,7 @@ MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s,
     md_cut_edge(s, s.n, lead);
     if (md_has_edge(s)) {
         md_fetch(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
-        asm volatile("" ::: "memory"); /* registers are short: one after the other */
+        asm volatile("" ::: "memory"); /* registers are scarce: one after the other */
         md_fetch_epilogue(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
     }
 }
@@ -156,7 +156,7 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
     }
 }
 #if MD_ONLINE
-/* All levels at the scope of a thread: a chunk's state. */
+/* All levels at the scope of one thread: a chunk's state. */
 #define MD_CHUNK_LEVEL(l)                                                                                              \
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
@@ -239,7 +239,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
 #endif
 
 #if MD_PHASE == 2
-/* The results of all blocks, without a look at the row. */
+/* Reads the results of all blocks, and nothing of the row. */
 #define MD_TAKE_LEVEL(l)                                                                                               \
     {                                                                                                                  \
         md_part##l part;                                                                                               \
@@ -309,7 +309,7 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, MD_BLOCKS_PER_SM) md_kernel(const _
     s.has_row = s.block == 0;
     s.wait = rows > groups;
 #if MD_EXCHANGE == MD_EXCHANGE_CLUSTER
-    md_cluster_arrive(); /* nobody writes into a block that does not run yet: the first exchange waits */
+    md_cluster_arrive(); /* no block may write into one that does not run yet: the first exchange waits */
 #endif
     for (int64_t number = group; number < rows; number += groups)
         md_one_row(number, p, s);

@@ -2,19 +2,19 @@
 #ifndef MD_CUDA_ROW_SPLIT_EXCHANGE_H
 #define MD_CUDA_ROW_SPLIT_EXCHANGE_H
 
-/* Where to post and what stamps to use: asked for behind the slice, while that is on its way. */
+/* The addresses and stamps of posts: loaded after the slice, while that is in flight. */
 #if MD_EXCHANGE == MD_EXCHANGE_GRID || MD_EXCHANGE == MD_EXCHANGE_TICKET
 MD_INLINE void md_ask_epoch(const md_params *p, md_slice &s)
 {
-    if (s.blocks == 1) /* a row a block: it meets nobody, and has no place in the counters */
+    if (s.blocks == 1) /* one block a row: it exchanges nothing, and has no place in the counters */
         return;
     if (s.turn == 0 && s.t < 32)
         s.epoch = md_read_epoch(md_head_of(p->counters0, (int)blockIdx.y, s.blocks));
     s.slots = md_slots_of(p->counters0, (int)blockIdx.y, s.blocks, 0);
     asm volatile("" : "+l"(s.slots)); /* now */
 }
-/* All blocks have read the epoch before they posted, and whoever moves it has seen all posts. By ticket there is one
- * exchange. */
+/* Every block reads the epoch before it posts, and the block that advances it has seen all posts. By ticket there is
+ * one exchange. */
 MD_INLINE void md_move_epoch(const md_params *p, const md_slice &s)
 {
     if (s.turn > 0 && s.t == 0 && (MD_EXCHANGE == MD_EXCHANGE_TICKET ? s.has_row : s.block == s.blocks - 1))
@@ -25,8 +25,8 @@ MD_INLINE void md_ask_epoch(const md_params *, md_slice &) {}
 MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
 #endif
 
-/* Vectors that are there: loads are predicated; what is done with them stands in nested branches, so that what one
- * needs is at hand for the next. */
+/* Work on vectors that exist: loads are predicated; what is done with them is in nested branches, so that values that
+ * one needs are available to the next. */
 #define MD_EACH(i)                                                                                                     \
     MD_FOR (i, MD_VECTORS)                                                                                             \
         if (md_has_vector(s, base + i))
@@ -38,10 +38,10 @@ MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
 
 #if MD_STAGED
 #include "staged.h"
-/* In front of the row's loads or among them copies would hold those up. Of 4-byte elements they start as each warp's
- * part of the row has come (md_hold_early). Of shorter ones, where instructions count, the first warp's behind the
- * row's loads, since it has no time later, the others' when they have nothing to do but to wait for other blocks.
- * The weights of later rows are the same. */
+/* When copies of weights start. Before the row's loads or among them they would delay those. With 4-byte elements they
+ * start when each warp's part of the row has arrived (md_hold_early). With shorter ones, where instructions count,
+ * those of the first warp start after the row's loads, since it has no time later; those of other warps while they wait
+ * for other blocks. Later rows have the same weights. */
 enum { MD_WAITS_TO_PUT = MD_VL > 4 };
 MD_INLINE void md_put_weights(const md_params *p, const md_slice &s)
 {
@@ -71,8 +71,8 @@ MD_INLINE void md_wait_staged() {}
 MD_INLINE void md_take_weights(MD_X_DECL const md_params *, md_elem &, const md_slice &, int) {}
 #endif
 
-/* ---- Who mixes with whom */
-/* In the first warp, what all blocks have, by lanes; whether they got it. */
+/* ---- Who combines with whom */
+/* In the first warp: the parts of all blocks, by lanes; true if it got them. */
 #if MD_EXCHANGE == MD_EXCHANGE_CLUSTER
 template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *, md_slice &s)
 {
@@ -111,7 +111,7 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
     return s.has_row;
 }
 #endif
-/* Parts of a row. Where only one block has to know, only its first warp gets the result. */
+/* Combines the parts of a row. If only one block needs the result, only its first warp gets it. */
 template <class P> MD_INLINE P md_mix_row(P p, const md_params *q, md_slice &s)
 {
     __shared__ md_block_room<P> room;
@@ -133,7 +133,7 @@ template <class P> MD_INLINE P md_mix_row(P p, const md_params *q, md_slice &s)
     }
     return MD_IS_ONE_KNOWING && !s.wait ? p : md_tell_block(p, room, s.t);
 }
-/* A level's part of the row; of the warp where states are exchanged later. */
+/* A level's part of the row; of the warp if states are exchanged later. */
 template <class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s)
 {
 #if MD_ONLINE
@@ -145,15 +145,15 @@ template <class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s
 }
 
 #if MD_ONLINE
-/* Elements of all blocks' slices, counted while the row is on its way; read behind the next barrier. Two in turn, as
- * rooms of clusters. */
+/* Counts the elements of all blocks' slices while the row is in flight; read after the next barrier. Two buffers
+ * alternate, as those of clusters. */
 __shared__ md_pos md_counts[2][MD_BLOCKS];
 MD_INLINE void md_record_counts(const md_slice &s, md_pos lead)
 {
     if (s.t < s.blocks)
         md_counts[s.turn & 1][s.t] = md_count_slice(s, s.n, lead, s.t);
 }
-/* States: what of one others are told, and how it is made of what they tell. */
+/* States: what others are told of one, and how a state is made of that. */
 #define MD_TOLD(l) md_part##l of##l;
 #define MD_TELL(l) md_tell##l(&told.of##l, &state);
 #define MD_HEAR(l) md_accept##l(&state, &told.of##l);
@@ -184,7 +184,7 @@ MD_INLINE md_told md_told_nothing()
     MD_LEVELS(MD_TELL_NOTHING)
     return told;
 }
-/* A warp's states to one, for all lanes: a level at a time, relative to what is common so far. */
+/* Merges a warp's states to one, for all lanes: a level at a time, relative to what is common so far. */
 #define MD_MIX_LOT(l)                                                                                                  \
     {                                                                                                                  \
         md_part##l part, more;                                                                                         \
@@ -203,7 +203,8 @@ template <int N, int width> MD_INLINE md_state md_mix_states(const md_state *own
     MD_LEVELS(MD_MIX_LOT)
     return common;
 }
-/* Warps' states to the block's, blocks' to the row's, which all threads get; by ticket, a block's first warp. */
+/* Merges the warps' states to the block's, and the blocks' to the row's, which all threads get; by ticket, one block's
+ * first warp. */
 MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_pos n)
 {
     __shared__ md_tile_state note[MD_WARPS];

@@ -1,28 +1,28 @@
-/* Running values of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp owns 32 * MD_ITEMS vectors in a row; its
- * lanes take them in turns, so that loads and stores are whole lines and no value moves through shared memory: lanes
- * scan their vectors by shuffles. Vectors are numbered in the order of the scan: backwards where MD_REVERSE. The
- * first begins at a store's 16-byte boundary, so it and the last may be partly outside the row. f32 sums and
- * products are carried in f64 from vector to vector on; inside the vectors of a warp they are trees of f32. */
+/* Scans of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp has 32 * MD_ITEMS consecutive vectors; its lanes
+ * take them alternately, so that loads and stores are whole lines and no value moves through shared memory: lanes scan
+ * their vectors by shuffles. Vectors are numbered in the order of the scan: backwards with MD_REVERSE. The first one
+ * begins at a store's 16-byte boundary, so it and the last may be partly outside the row. f32 sums and products are
+ * carried in f64 from vector to vector; inside the vectors of a warp they are trees of f32. */
 #ifndef MD_CUDA_SCAN_H
 #define MD_CUDA_SCAN_H
 
 #define MD_LANES_W (MD_GROUP < 32 ? MD_GROUP : 32)
 #define MD_WARPS (MD_GROUP / MD_LANES_W)
 #ifndef MD_ROUNDS
-#define MD_ROUNDS 1 /* times MD_ITEMS vectors that a lane has of a tile */
+#define MD_ROUNDS 1 /* how many times a lane has MD_ITEMS vectors of a tile */
 #endif
 #define MD_TILE_VECTORS (MD_GROUP * MD_ITEMS * MD_ROUNDS)
 
-/* Tiles that hold any row of n elements, wherever it begins. */
+/* Tiles that are enough for any row of n elements, wherever it begins. */
 MD_INLINE int64_t md_tiles(int64_t n)
 {
     const int64_t vectors = (n + 2 * (MD_VL - 1)) / MD_VL;
     return n > 0 ? (vectors + MD_TILE_VECTORS - 1) / MD_TILE_VECTORS : 0;
 }
 
-/* Where vectors lie in a row. */
+/* The places of vectors in a row. */
 struct md_track {
-    int64_t n, vectors, off; /* elements; vectors; elements of the first (leftmost) one that are in front of the row */
+    int64_t n, vectors, off; /* elements; vectors; elements of the first (leftmost) vector that precede the row */
 };
 
 MD_INLINE md_track md_track_of(int64_t n, int64_t lead)
@@ -37,7 +37,7 @@ MD_INLINE int64_t md_first_of(const md_track &t, int64_t q)
     return (MD_REVERSE ? t.vectors - 1 - q : q) * MD_VL - t.off;
 }
 
-/* Values of one type through the lanes, whatever the type. */
+/* Shuffles of values of any type. */
 template <class T> MD_INLINE T md_up(T v, int by) { return __shfl_up_sync(0xffffffffu, v, by, MD_LANES_W); }
 template <class T> MD_INLINE T md_from(T v, int lane) { return __shfl_sync(0xffffffffu, v, lane, MD_LANES_W); }
 MD_INLINE int64_t md_up(int64_t v, int by)
@@ -49,8 +49,8 @@ MD_INLINE int64_t md_from(int64_t v, int lane)
     return (int64_t)__shfl_sync(0xffffffffu, (long long)v, lane, MD_LANES_W);
 }
 
-/* A total that values come after. An f32 sum after an f64 total is its upper half + (its lower half + value): 2
- * additions, no conversion. */
+/* A total before a value. An f32 sum after an f64 total is its upper half + (its lower half + value): 2 additions, no
+ * conversion. */
 struct md_mark {
 #if MD_CARRY == 1
     float high, low;
@@ -83,11 +83,11 @@ MD_INLINE MD_ONE md_after(const md_mark &m, MD_ONE v)
 /* ---- A tile */
 struct md_tile {
     MD_VALUE v[MD_ITEMS];
-    MD_ONE before[MD_ITEMS]; /* of the warp's lanes in front of this one, in each of its vectors */
-    MD_TOTAL base[MD_ITEMS]; /* of the warp's vectors in front */
+    MD_ONE before[MD_ITEMS]; /* total of the warp's lanes before this one, in each of its vectors */
+    MD_TOTAL base[MD_ITEMS]; /* total of the warp's vectors before it */
 };
 
-/* A part of the vector that lies in the row; others hold the identity. */
+/* The part of the vector that is in the row; other elements become the identity. */
 MD_INLINE MD_VALUE md_body_part(MD_X_DECL const md_params *p, const md_track &t, int64_t x)
 {
     const md_span n = md_clip(x, t.n);
@@ -101,7 +101,7 @@ MD_INLINE MD_VALUE md_body_part(MD_X_DECL const md_params *p, const md_track &t,
     return v;
 }
 
-/* Whether 32 * MD_ITEMS vectors from q on are all inside the row. */
+/* True if 32 * MD_ITEMS vectors from q on are all inside the row. */
 MD_INLINE bool md_is_whole(const md_track &t, int64_t q)
 {
     const int64_t a = md_first_of(t, q), b = md_first_of(t, q + MD_LANES_W * MD_ITEMS - 1);
@@ -128,7 +128,7 @@ MD_INLINE MD_ONE md_vector_total(const MD_VALUE &v)
     return all;
 }
 
-/* Scans the vectors over the lanes; gives the total of all. */
+/* Scans the vectors over the lanes; returns the total of all. */
 MD_INLINE MD_TOTAL md_tile_scan(md_tile &tile, int lane)
 {
     MD_ONE run[MD_ITEMS];
@@ -151,8 +151,8 @@ MD_INLINE MD_TOTAL md_tile_scan(md_tile &tile, int lane)
     return all;
 }
 
-/* Total of the group's warps; *before: of those in front of this one. `shared` has MD_WARPS places, not in use by
- * anybody; one barrier. */
+/* Total of the group's warps; *before: of the warps before this one. `shared` has MD_WARPS places that are not in use.
+ * One barrier. */
 MD_INLINE MD_TOTAL md_group_scan(MD_TOTAL all, MD_TOTAL *shared, int warp, int lane, MD_TOTAL *before)
 {
     *before = MD_TOTAL_IDENTITY;
@@ -170,7 +170,7 @@ MD_INLINE MD_TOTAL md_group_scan(MD_TOTAL all, MD_TOTAL *shared, int warp, int l
     return sum;
 }
 
-/* The running values of one of the lane's vectors, in its place. */
+/* The scan of one of the lane's vectors, in place. */
 MD_INLINE void md_run(md_tile &tile, int i, MD_TOTAL prefix)
 {
     const md_mark mark = md_mark_of(MD_OP_TOTAL(prefix, tile.base[i]));
@@ -183,7 +183,7 @@ MD_INLINE void md_run(md_tile &tile, int i, MD_TOTAL prefix)
     }
 }
 
-/* Stores the tile's running values after `prefix`, the total of all that is in front of the warp. */
+/* Stores the tile's scan after `prefix`, the total of all elements before the warp. */
 MD_INLINE void md_tile_store(MD_X_DECL const md_params *p, md_tile &tile, const md_track &t, int64_t q, int lane,
                              MD_TOTAL prefix)
 {

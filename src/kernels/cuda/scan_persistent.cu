@@ -1,20 +1,19 @@
-/* Scans of many rows: each belongs to MD_GROUP lanes, which take it tile by tile and carry the total. MD_COLUMN:
- * lanes run over the last outer index. Few columns are cut over blocks as well, gridDim.y parts of the axis, in two
- * launches (MD_PHASE): 1: totals of the parts, 3: the parts again. The workspace: MD_TOTAL a part and column. */
+/* Scans of many rows. MD_GROUP lanes take a row tile by tile and carry the total. MD_COLUMN: lanes run over the last
+ * outer index. With few columns, gridDim.y blocks share the axis in two launches (MD_PHASE): 1: totals of the parts; 3:
+ * the scans of the parts. The workspace has an MD_TOTAL for each part and column. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 
 #if MD_COLUMN
 
-/* A block takes MD_ACROSS vectors of columns, and of the axis MD_DOWN runs of MD_ITEMS elements at a time: each
- * thread a run of one vector of columns. Totals of runs meet in shared memory, where one thread a column adds them
- * up. */
+/* A block takes MD_ACROSS vectors of columns and MD_DOWN runs of MD_ITEMS elements of the axis at a time: each thread
+ * has a run of one vector of columns. Totals of runs are in shared memory, where one thread a column adds them up. */
 #define MD_ACROSS 8
 #define MD_DOWN (MD_THREADS / MD_ACROSS)
 #define MD_WIDTH (MD_ACROSS * MD_VL)
 
-/* What is in front of each run of the tile, in place of its total; carries the total of all tiles. */
+/* Replaces the total of each run of the tile by the total before it; carries the total of all tiles. */
 MD_INLINE void md_runs(MD_TOTAL (&total)[MD_DOWN][MD_WIDTH + 1], MD_TOTAL &carry)
 {
     __syncthreads();
@@ -54,7 +53,7 @@ MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at
             shared[y][x + k] = total[k];
         }
         md_runs(shared, carry);
-        if (MD_PHASE == 1) /* the next tile's totals do not wait for anybody who reads */
+        if (MD_PHASE == 1) /* so the next tile's totals need not wait for readers */
             continue;
         MD_FOR (k, MD_VL)
             total[k] = shared[y][x + k];
@@ -71,7 +70,7 @@ MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at
     }
 }
 
-/* Of what is in front of part `part` of a column: totals of parts are `stride` apart. */
+/* The total before part `part` of a column: totals of parts are `stride` apart. */
 MD_INLINE MD_TOTAL md_parts_before(const MD_TOTAL *total, int64_t part, int64_t stride)
 {
     MD_TOTAL all = MD_TOTAL_IDENTITY;
@@ -99,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 2) md_kernel(const __gr
     int64_t from = 0, to = MD_COUNT(p);
     MD_TOTAL carry = MD_TOTAL_IDENTITY;
 #if MD_PHASE
-    /* Whole tiles for each part; the last ones may have none. */
+    /* Whole tiles for each part; the last parts may have none. */
     const int64_t part =
         ((to + MD_DOWN * MD_ITEMS - 1) / (MD_DOWN * MD_ITEMS) + gridDim.y - 1) / gridDim.y * (MD_DOWN * MD_ITEMS);
     MD_TOTAL *const total = (MD_TOTAL *)p->work0 + row * lanes + first + threadIdx.x; /* of the column, in part 0 */
@@ -134,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
     const int64_t rows = MD_ROWS(p), row = number < rows ? number : 0, tiles = md_tiles(MD_COUNT(p));
     if ((int64_t)blockIdx.x * (MD_THREADS / MD_GROUP) >= rows)
         return;
-    /* Lanes beyond the last row go along with one of no elements: shuffles are for whole warps. */
+    /* Lanes beyond the last row take part with a row of no elements: shuffles are for whole warps. */
     MD_ROW_AT(p, row);
     const md_track track = md_track_of(number < rows ? MD_COUNT(p) : 0, MD_ALIGNED ? 0 : md_lead(MD_X p, 0));
     MD_TOTAL carry = MD_TOTAL_IDENTITY;

@@ -1,9 +1,9 @@
-/* Scans of few long rows in one pass by blocks that all run at once, one an SM, and go over the input side by side:
- * block b has tiles b, b + blocks, and so on. Bulk copies (sm_90) bring tiles into a ring of MD_RING stages, so
- * memory stays busy while blocks wait for totals. A tile's total is made known one turn before the tile is stored;
- * what stands in front of it are the totals of the other blocks since this block's last tile, always added in the
- * same order. Tiles that are not whole (at the end of a row) take the ordinary way through memory, twice.
- *   MD_STAGE_BYTES   of a stage: room for whatever the scan's operand loads of a tile */
+/* Scans of few long rows in one pass. All blocks run at the same time, one an SM; block b has tiles b, b + blocks, and
+ * so on. Bulk copies (sm_90) bring tiles into a ring of MD_RING stages, so memory stays busy while blocks wait for
+ * totals. A tile's total is published one turn before the tile is stored; the total before a tile is the sum of the
+ * other blocks' totals since this block's last tile, always added in the same order. Partial tiles (at the end of a
+ * row) are loaded directly from memory, twice.
+ *   MD_STAGE_BYTES   of a stage: enough for all that the scan's operand loads of a tile */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
@@ -13,8 +13,8 @@
 #include "scan.h"
 #include "lookback.h"
 
-/* What stands where a number of elements stands: loads of a tile's operand are counted, sent off, or found in their
- * stage, one behind the other. */
+/* Types passed as the number of elements: loads of a tile's operand are counted, started, or found in their stage, one
+ * after the other. */
 struct md_counted {
     unsigned *bytes;
 };
@@ -46,9 +46,9 @@ template <class S> MD_INLINE md_raw<S> md_fetch_unit(const void *, int64_t, md_f
     return r;
 }
 
-/* A tile of those of all rows, and the next one of the same block. */
+/* A tile among those of all rows, and the next one of the same block. */
 struct md_walk {
-    int64_t number, row, i; /* i: of the row's */
+    int64_t number, row, i; /* i: number in the row */
 };
 MD_INLINE void md_step(md_walk &w, int64_t tiles, int64_t by)
 {
@@ -61,13 +61,13 @@ MD_INLINE void md_step(md_walk &w, int64_t tiles, int64_t by)
 }
 
 struct md_ring {
-    int64_t tiles, all, blocks; /* of a row; of all rows; that go side by side */
+    int64_t tiles, all, blocks; /* tiles of a row; of all rows; that run side by side */
     unsigned full; /* shared memory address of the stages' barriers */
 };
 MD_INLINE int md_next_stage(int stage) { return stage + 1 == MD_RING ? 0 : stage + 1; }
 MD_INLINE unsigned md_bar_of(const md_ring &r, int stage) { return r.full + stage * 8; }
 
-/* The tile's least element; whether all of it lies in the row. */
+/* The tile's first element; whether all of it is in the row. */
 MD_INLINE int64_t md_least_of(const md_track &t, int64_t i)
 {
     return md_first_of(t, MD_REVERSE ? (i + 1) * MD_TILE_VECTORS - 1 : i * MD_TILE_VECTORS);
@@ -78,7 +78,7 @@ MD_INLINE bool md_is_whole_tile(const md_track &t, int64_t i)
     return least >= 0 && least + MD_TILE_VECTORS * MD_VL <= t.n;
 }
 
-/* By one thread. */
+/* Called by one thread. */
 MD_INLINE void md_send(const md_params *p, const md_ring &r, const md_walk &w, int stage)
 {
     const md_track track = md_track_of(MD_COUNT(p), 0);
@@ -116,7 +116,7 @@ MD_INLINE MD_TOTAL md_over_warp(MD_TOTAL v)
     return v;
 }
 
-/* A warp's part of a tile that has come. */
+/* A warp's part of a tile that has arrived. */
 MD_INLINE MD_TOTAL md_warp_total(const md_params *p, const md_walk &w, bool is_whole, int stage, int warp, int lane)
 {
     const md_track track = md_track_of(MD_COUNT(p), 0);
@@ -134,7 +134,7 @@ MD_INLINE MD_TOTAL md_warp_total(const md_params *p, const md_walk &w, bool is_w
     return md_over_warp(all);
 }
 
-/* Totals of tiles from .. to - 1, as soon as all are known. By a warp. */
+/* Waits for the totals of tiles from .. to - 1 and adds them. Called by a warp. */
 MD_INLINE MD_TOTAL md_collect_notes(const md_board &board, int64_t from, int64_t to, int lane)
 {
     enum { AT_ONCE = 5 }; /* states of a lane: of 160 blocks without a second round */
@@ -156,12 +156,12 @@ MD_INLINE MD_TOTAL md_collect_notes(const md_board &board, int64_t from, int64_t
     return md_over_warp(all);
 }
 
-/* What the first warp tells the others of a tile: what stands in front of it, and of each warp in it. */
+/* What the first warp tells the others of a tile: the total before it, and before each warp's part of it. */
 struct md_fronts {
-    MD_TOTAL tile, warp[2][MD_WARPS]; /* warp: of tiles in turn */
+    MD_TOTAL tile, warp[2][MD_WARPS]; /* warp: two buffers, for alternate tiles */
 };
 
-/* The total of the tile that comes next, made of the warps' in `shared`, for the other blocks. One barrier. */
+/* Publishes the total of the next tile, made of the warps' totals in `shared`. One barrier. */
 MD_INLINE void md_tell_total(const md_params *p, const md_ring &r, const md_board &board, const md_walk &w, int stage,
                              unsigned &parity, MD_TOTAL *shared, MD_TOTAL *warp_fronts, int warp, int lane)
 {
@@ -191,7 +191,7 @@ MD_INLINE void md_tell_total(const md_params *p, const md_ring &r, const md_boar
     }
 }
 
-/* Scans and stores a tile that has come, and sends for the one that takes its place. One barrier. */
+/* Scans and stores a tile that has arrived, and starts loading the one that replaces it. One barrier. */
 MD_INLINE void md_finish_tile(const md_params *p, const md_walk &w, int stage, const MD_TOTAL *front,
                               const MD_TOTAL *warp_front, int warp, int lane, const md_ring &r, const md_walk &next)
 {
@@ -240,7 +240,7 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
         md_step(sent, tiles, ring.blocks);
     }
     __syncthreads();
-    MD_TOTAL carry = MD_TOTAL_IDENTITY; /* what stands in front of `at` in its row; of the first warp */
+    MD_TOTAL carry = MD_TOTAL_IDENTITY; /* the total before `at` in its row; in the first warp */
     unsigned parity = 0;
     int stage = 0, stage_ahead = 0, turn = 0;
     md_tell_total(p, ring, board, ahead, 0, parity, shared, fronts.warp[0], warp, lane);

@@ -1,11 +1,12 @@
 /* Scans of few long rows, cut into tiles of a block each. MD_PHASE:
- *   1, 2, 3   totals of tiles; what stands in front of each; the tiles again: bits depend on nothing but the length
- *   4, 5      one pass: a block makes its tile's total known, looks back over the totals in front of it until it
- *             meets one that includes all before (Merrill and Garland, 2016), and stores. How far it looks depends
- *             on timing, so float sums may differ in the last bits from call to call. 4 clears states that lie in the
+ *   1, 2, 3   three launches: totals of tiles; the total before each tile; the tiles again. The bits depend on nothing
+ *             but the length
+ *   4, 5      one pass: a block publishes its tile's total, looks back over the totals before it until it meets one
+ *             that includes all earlier tiles (Merrill and Garland, 2016), and stores. How far it looks depends on
+ *             timing, so float sums may differ in the last bits from call to call. Launch 4 clears states in the
  *             workspace.
- * The workspace: MD_TOTAL a tile (three phases); 16 bytes a tile behind a head of 16 (look-back over more than
- * MD_COUNTED tiles). */
+ * The workspace has an MD_TOTAL for each tile (three launches), or a head of 16 bytes and 16 bytes for each tile
+ * (look-back over more than MD_COUNTED tiles). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -20,9 +21,9 @@
 
 #include "lookback.h"
 
-#define MD_WINDOWS 4 /* of 32 tiles, which a look-back asks for at once */
+#define MD_WINDOWS 4 /* of 32 tiles, which a look-back reads at once */
 
-/* By a whole warp: what stands in front of tile `i` of the row whose first state is at `states`. */
+/* Called by a whole warp: the total before tile `i` of the row whose first state is at `states`. */
 MD_INLINE MD_TOTAL md_look_back(const char *states, uint64_t base, int64_t i, int lane)
 {
     MD_TOTAL before = MD_TOTAL_IDENTITY;
@@ -37,7 +38,8 @@ MD_INLINE MD_TOTAL md_look_back(const char *states, uint64_t base, int64_t i, in
             unsigned complete, wanted;
             for (;;) {
                 complete = __ballot_sync(0xffffffffu, n[w].state == base + MD_COMPLETE);
-                wanted = complete ? complete ^ (complete - 1) : 0xffffffffu; /* up to the nearest that is complete */
+                wanted =
+                    complete ? complete ^ (complete - 1) : 0xffffffffu; /* up to the nearest state that is complete */
                 if (!(__ballot_sync(0xffffffffu, n[w].state <= base) & wanted))
                     break;
                 if (MD_DELAY)
@@ -73,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
 
 #elif MD_PHASE == 2
 
-/* A block a row; each thread a run of tiles. */
+/* One block a row; each thread has a run of tiles. */
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
@@ -107,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
 #else
 
 #if MD_PHASE == 5
-/* Blocks take numbers in the order in which they start, so that whoever waits waits for blocks that run. */
+/* Blocks take numbers in the order in which they start, so that a block waits only for blocks that run. */
 MD_INLINE int64_t md_take(md_head *head)
 {
 #ifdef MD_TRUST
@@ -120,7 +122,7 @@ MD_INLINE int64_t md_take(md_head *head)
     return number;
 }
 
-/* What is in front of the block's tile; by all threads. */
+/* The total before the block's tile; called by all threads. */
 MD_INLINE MD_TOTAL md_front_of(const md_board &board, int64_t number, int64_t i, MD_TOTAL all, int warp, int lane)
 {
     __shared__ MD_TOTAL front;
@@ -139,8 +141,8 @@ MD_INLINE MD_TOTAL md_front_of(const md_board &board, int64_t number, int64_t i,
 }
 #endif
 
-/* A tile that stays in registers between its total and its store, or (MD_ROUNDS > 1) in shared memory: the more of
- * the input is on chip, the longer blocks may look back without idling the memory. */
+/* A tile that stays in registers between its total and its store, or (MD_ROUNDS > 1) in shared memory: the more input
+ * is on chip, the longer blocks may look back without leaving memory idle. */
 #if MD_ROUNDS > 1
 struct alignas(16) md_slot {
     MD_VALUE v;

@@ -1,13 +1,13 @@
-/* Scatters that add up in the order of the formula: a block owns a part of the target's axis, looks at all rows in
- * order and writes those that fall into its part; the same thread writes the same element each time, so nothing is
- * atomic and the bits are always the same. Scatters in any order run as cuda/gather.cu. */
+/* Scatters that add up in the order of the formula. A block owns a part of the target's axis, looks at all rows in
+ * order and writes those of its part. The same thread always writes the same element, so no operation is atomic and the
+ * bits are always the same. Scatters in any order use cuda/gather.cu. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 
-#define MD_LOOK 4 /* rows that a thread looks at in one go */
+#define MD_LOOK 4 /* rows that a thread looks at in one step */
 
-/* The rows of first .. first + MD_THREADS * MD_LOOK - 1 that are the block's own, in order; their number. Two
+/* The rows of first .. first + MD_THREADS * MD_LOOK - 1 that are the block's own, in order; returns their number. Two
  * barriers. */
 MD_INLINE int md_choose(const md_params *p, int64_t first, int64_t rows, int64_t own, int64_t n_own, int *chosen)
 {

@@ -1,12 +1,12 @@
-/* What a block has of a row that is cut (row_split.cu): a slice. It is whole vectors; what is in front of the first
- * and behind the last is a vector with a span, which the first block's first thread and the last block's last thread
- * have. Where weights have to be shifted (MD_SHIFTS), a row's first and last whole vectors are such as well, of the
- * next and the last but one thread: those of the others may be read with what stands beside them. */
+/* The slice that a block has of a row (row_split.cu). It consists of whole vectors. The elements before the first and
+ * after the last one are partial vectors, which the first block's first thread and the last block's last thread have.
+ * If weights have to be shifted (MD_SHIFTS), the row's first and last whole vectors are treated likewise, by the next
+ * and the last but one thread: then the memory around all other vectors may be read. */
 #ifndef MD_CUDA_SLICE_H
 #define MD_CUDA_SLICE_H
 
-/* What a thread has of a row: every MD_THREADSth whole vector of the block's slice, at distances that the compiler
- * knows. Little arithmetic, since nothing can be loaded before. */
+/* The part of a row that a thread has: every MD_THREADS-th whole vector of the block's slice, at distances that are
+ * compile-time constants. It needs little arithmetic, since no load can start before. */
 struct md_slice {
     int t, block, blocks; /* threadIdx.x, blockIdx.x, gridDim.x */
     int64_t number; /* of the row */
@@ -15,17 +15,17 @@ struct md_slice {
     md_pos left; /* whole vectors of the slice from that one on */
     md_pos edge_at;
     md_span edge;
-    md_pos head; /* elements of the row in front of the first boundary */
+    md_pos head; /* elements of the row before the first boundary */
     uint32_t turn; /* exchanges so far */
-    bool wait; /* for the others in any case: their slots are used again for the next row */
-    bool has_row; /* in the first warp, where only one block gets the row's results: this one */
+    bool wait; /* for the others always: their slots are used again for the next row */
+    bool has_row; /* in the first warp, if only one block gets the row's results: this one */
     uint32_t epoch; /* in the first warp */
     char *slots; /* of the first exchange, of the group's first block */
 };
-/* Loads in front of it stay there: the assembler would move each to its first use. All lanes of a warp come here. */
+/* Keeps earlier loads in front: the assembler would move each to its first use. All lanes of a warp must reach it. */
 #define MD_LOADS_FIRST __syncwarp()
-/* Hides a value from the compiler: what is wanted late shall not be computed in front of the loop over rows, where
- * loads would wait for it. */
+/* Hides a value from the compiler, so that what is used late is not computed before the loop over rows, where loads
+ * would wait for it. */
 MD_INLINE int md_epilogue_loads(int v)
 {
     asm volatile("" : "+r"(v));
@@ -46,14 +46,14 @@ MD_INLINE md_pos md_whole(md_pos n, md_pos lead)
     const md_pos whole = (md_pos)((uint32_t)(n - lead) / MD_VL) - MD_SHIFTS;
     return whole < 0 ? 0 : whole;
 }
-/* Vectors of a slice; slices begin where lines of memory do. */
+/* Vectors of a slice; slices begin at lines of memory. */
 MD_INLINE md_pos md_per_block(md_pos whole, int blocks)
 {
     const int shift = 31 - __clz(blocks); /* a power of 2 */
     return (((whole + blocks - 1) >> shift) + 7) & ~(md_pos)7;
 }
 
-/* `lead` elements stand in front of the first whole vector of a slice. */
+/* `lead` elements precede the first whole vector of a slice. */
 MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 {
     const md_pos whole = md_whole(n, lead), per = md_per_block(whole, s.blocks), from = per * s.block,
@@ -78,7 +78,7 @@ MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
         s.edge.hi = t == MD_THREADS - 1 ? (more < 0 ? 0 : more) : MD_VL + (more < 0 ? more : 0);
     }
 }
-/* Elements of a block's slice; of what a warp has of its block's. */
+/* Elements of a block's slice; of a warp's part of it. */
 MD_INLINE md_pos md_count_slice(const md_slice &s, md_pos n, md_pos lead, int block)
 {
     const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole, s.blocks),

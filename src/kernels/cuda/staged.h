@@ -1,8 +1,8 @@
-/* What only stores want of weights that all rows share, on its way into shared memory while blocks meet: no register
- * waits for it. Threads have places of their own there, so nobody waits for anybody.
- *   MD_STAGED   pieces of 16 bytes that one vector wants; 0: weights go through registers
- * md_copy_staged and md_take_staged stand where a number of elements stands: fetching for the one starts copies, for
- * the other reads what they brought. */
+/* Weights that all rows share and only stores use are copied to shared memory while blocks exchange: no register waits
+ * for them. Each thread has places of its own there, so no thread waits for another.
+ *   MD_STAGED   pieces of 16 bytes that one vector uses; 0: weights go through registers
+ * md_copy_staged and md_take_staged are passed as the number of elements: for the one, fetching starts copies; for the
+ * other, it reads what they brought. */
 #ifndef MD_CUDA_STAGED_H
 #define MD_CUDA_STAGED_H
 
@@ -18,7 +18,7 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
     static_assert(md_raw<S>::BYTES % 16 == 0, "whole pieces");
     MD_FOR_STEP (i, md_raw<S>::N, 4)
         md_copy16(md_staged_piece((*n.piece)++), (const char *)((const typename S::E *)t + o) + 4 * i, 16);
-    return md_zero_raw<S>(); /* nobody asks for it */
+    return md_zero_raw<S>(); /* never called */
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *, int64_t, md_take_staged n)
 {

@@ -1,6 +1,6 @@
-/* Hopper's copies and barriers in PTX: mbarriers, tensor copies (TMA), clusters. Addresses of shared memory are 32-bit.
- * All are for one thread of a warp unless they say otherwise. */
-/* a test of races defines them: a sleep of random length, and NaN over shared memory that a copy is about to fill */
+/* Hopper's copies and barriers in PTX: mbarriers, tensor copies (TMA), clusters. Addresses of shared memory have 32
+ * bits. One thread of a warp calls each function unless it says otherwise. */
+/* A test of races defines them: a sleep of random length, and NaN over shared memory that a copy is about to fill. */
 #ifndef MD_TEST_PAUSE
 #define MD_TEST_PAUSE(place)
 #define MD_TEST_POISON(to, bytes)
@@ -39,7 +39,7 @@ MD_INLINE void md_bar_arrive_at(unsigned bar, unsigned rank)
                  : "memory");
 }
 
-/* All threads that need what the barrier guards. */
+/* Called by all threads that need what the barrier guards. */
 MD_INLINE void md_bar_wait(unsigned bar, unsigned parity)
 {
     MD_TEST_PAUSE(bar + parity);
@@ -49,7 +49,8 @@ MD_INLINE void md_bar_wait(unsigned bar, unsigned parity)
                  : "memory");
 }
 
-/* The same, and who waits for it with md_bar_wait_cluster sees what this thread, and those it met, wrote before. */
+/* The same; whoever waits with md_bar_wait_cluster sees what this thread, and those it had met at a barrier, wrote
+ * before. */
 MD_INLINE void md_bar_tell(unsigned bar, unsigned rank)
 {
     MD_TEST_PAUSE(bar + rank);
@@ -69,7 +70,7 @@ MD_INLINE void md_bar_wait_cluster(unsigned bar, unsigned parity)
         : "memory");
 }
 
-/* 16 bytes at the same place in the shared memory of another block of the cluster. */
+/* Stores 16 bytes at the same place in the shared memory of another block of the cluster. */
 MD_INLINE float4 md_load_at(unsigned address, unsigned rank)
 {
     float4 v;
@@ -81,7 +82,7 @@ MD_INLINE float4 md_load_at(unsigned address, unsigned rank)
     return v;
 }
 
-/* All threads of the cluster meet; what they wrote before is not ordered by it (that would wait for all stores). */
+/* A barrier of all threads of the cluster. It does not order earlier stores (that would wait for all of them). */
 MD_INLINE void md_cluster_meet(void)
 {
     MD_TEST_PAUSE(1);
@@ -100,7 +101,7 @@ MD_INLINE void md_tma_prefetch(const md_tensor_map *map)
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* A box at x (along memory), y, z. Elements outside of the tensor arrive as zeros. */
+/* Copies a box at x (along memory), y, z. Elements outside of the tensor arrive as zeros. */
 MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar)
 {
     MD_TEST_PAUSE(to);
@@ -120,7 +121,7 @@ MD_INLINE void md_bulk_load(unsigned to, const void *from, unsigned bytes, unsig
                  : "memory");
 }
 
-/* A box to all blocks of the mask, each at its own `to` and `bar`. */
+/* Copies a box to all blocks of the mask, each to its own `to` and `bar`. */
 MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar, unsigned mask)
 {
     MD_TEST_PAUSE(to);
@@ -140,16 +141,16 @@ MD_INLINE void md_tma_store(const md_tensor_map *map, unsigned from, int x, int 
 
 MD_INLINE void md_tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-/* Until all but `pending` groups of stores have read their shared memory. */
+/* Waits until all but `pending` groups of stores have read their shared memory. */
 template <int pending> MD_INLINE void md_tma_wait_read(void)
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
-/* What was written to shared memory is seen by TMA and wgmma. */
+/* Makes what was written to shared memory visible to TMA and wgmma. */
 MD_INLINE void md_proxy_fence(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* `threads` threads meet at barrier `id` of the block. */
+/* A barrier of `threads` threads; `id` is its number in the block. */
 MD_INLINE void md_meet(int id, int threads)
 {
     MD_TEST_PAUSE(id);

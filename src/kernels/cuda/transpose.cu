@@ -1,13 +1,15 @@
-/* Elementwise stages that read some tensor across: a block is a tile of MD_TILE lanes by MD_TILE positions of the
- * tensor's last index. Its vectors are read along one, put into shared memory, and taken out along the other. Rows of a
- * tile are an odd number of words apart. MD_UNALIGNED: where tensors lie askew, each row of the output begins up to
- * MD_VL - 1 lanes in front of the tile, at a boundary of 16 bytes, so that stores stay whole; the tile has MD_VL rows
- * more for that. MD_VL may be 1: then nothing lies askew. md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_UNALIGNED.
- * md_expr.h: md_params, md_lanes(p), md_transposed_size(p), md_points(p), md_has_vectors(p), md_at and md_find(p,
- * point); md_lead(p, at, line): lanes from the beginning of the output's row to its next boundary (MD_UNALIGNED);
- * md_transposed: a vector of each transposed load; MD_EACH_TRANSPOSED(F): F(number, dtype) for each;
- * md_fetch_transposed(p, at, lane, line, transposed, n); md_elem, md_fetch(p, at, lane, line, elem, n): what is read
- * along the lanes; md_out(p, at, lane, line, elem, transposed, n). */
+/* Elementwise stages that read a tensor whose contiguous axis is not that of the lanes. A block is a tile of MD_TILE
+ * lanes by MD_TILE positions of that tensor's last index. Its vectors are read along that index, put into shared
+ * memory, and taken out along the lanes. Rows of a tile are an odd number of words apart. MD_UNALIGNED: tensors need
+ * not be aligned. Then each row of the output begins up to MD_VL - 1 lanes before the tile, at a boundary of 16 bytes,
+ * so that stores stay whole; the tile has MD_VL more rows for that. With MD_VL 1 every tensor is aligned.
+ *
+ * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_UNALIGNED. md_expr.h: md_params, md_lanes(p), md_transposed_size(p),
+ * md_points(p), md_has_vectors(p), md_at and md_find(p, point); md_lead(p, at, line): lanes from the beginning of the
+ * output's row to its next boundary (MD_UNALIGNED); md_transposed: a vector of each transposed load;
+ * MD_EACH_TRANSPOSED(F): F(number, dtype) for each; md_fetch_transposed(p, at, lane, line, transposed, n); md_elem,
+ * md_fetch(p, at, lane, line, elem, n): what is read along the lanes; md_out(p, at, lane, line, elem, transposed, n).
+ */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -134,14 +136,14 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
     const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE),
                    down = (uint32_t)((lines + MD_TILE - 1) / MD_TILE);
     uint32_t x = blockIdx.x, y = blockIdx.y, z = blockIdx.z;
-    if (gridDim.y == 1 && gridDim.z == 1) { /* more tiles than a grid has room for along y or z */
+    if (gridDim.y == 1 && gridDim.z == 1) { /* more tiles than a grid can have along y or z */
         y = x / across, x -= y * across;
         z = y / down, y -= z * down;
     }
     const int64_t lane = (int64_t)x * MD_TILE, line = (int64_t)y * MD_TILE;
     const md_at at = md_find(&p, z);
 #if MD_UNALIGNED
-    if (!md_has_vectors(&p)) { /* the block of a row's last tile has what lies behind it, too */
+    if (!md_has_vectors(&p)) { /* the block of a row's last tile also has what is after it */
         MD_ROLLED for (int64_t from = lane; from < lanes + MD_VL - 1 && (from == lane || x + 1 == across);
                        from += MD_TILE) md_do_unaligned(&p, at, from, line, lanes, lines);
         return;

@@ -70,7 +70,7 @@ template <class S, int op, class N> MD_INLINE void md_update_steps(void *t, int6
             md_update<S, op>(t, o + l * s,
                              S::KIND == MD_KIND_BOOL ? (typename S::C)(v.v[l] != 0) : (typename S::C)v.v[l]);
 }
-/* 16 bytes of additions in one operation, each element by itself. */
+/* 16 bytes of additions in one instruction, each element by itself. */
 template <class S> MD_INLINE void md_red_piece(void *p, const uint32_t *w)
 {
     const uint64_t at = __cvta_generic_to_global(p);

@@ -1,10 +1,10 @@
-/* What threads of a warp and a block tell each other, and hints to the caches. A part of prelude.h. */
+/* Exchanges inside a warp and a block, and hints to the caches. A part of prelude.h. */
 #ifndef MD_CUDA_WARP_H
 #define MD_CUDA_WARP_H
 
 /* clang-format off */
 #define MD_ALL_LANES 0xffffffffu
-/* A value of any plain type, word by word. Sizes are multiples of 4 bytes. */
+/* Shuffles a value of any plain type, word by word. Sizes are multiples of 4 bytes. */
 #define MD_SHUFFLE_WORDS(call)                                                                                         \
     static_assert(sizeof(T) % 4 == 0, "words");                                                                        \
     union { T t; uint32_t w[sizeof(T) / 4]; } a = {value};                                                             \
@@ -16,13 +16,13 @@ template <class T> MD_INLINE T md_shfl(T value, int lane) { MD_SHUFFLE_WORDS(__s
 MD_INLINE uint32_t md_ballot(int c) { return __ballot_sync(MD_ALL_LANES, c); }
 MD_INLINE int md_lane_id() { return (int)(threadIdx.x & 31); }
 MD_INLINE int md_warp_id() { return (int)(threadIdx.x >> 5); }
-/* Address of shared memory as instructions want it. */
+/* The address of shared memory as instructions take it. */
 MD_INLINE uint32_t md_shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 /* Dynamic shared memory of the block, 16-byte aligned at least. */
 extern __shared__ __align__(1024) unsigned char md_shared[];
 
-/* ---- Asynchronous copies of 16 bytes to shared memory; both sides aligned. n: bytes that are read, the rest is
- * filled with zeros. */
+/* ---- Asynchronous copies of 16 bytes to shared memory; both sides aligned. n: bytes that are read; the rest becomes
+ * zeros. */
 MD_INLINE void md_copy16(void *to, const void *from, int n)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(md_shared_address(to)),
@@ -31,7 +31,7 @@ MD_INLINE void md_copy16(void *to, const void *from, int n)
 MD_INLINE void md_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int n> MD_INLINE void md_copy_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory"); }
 
-/* ---- How L2 shall keep what is read or written. */
+/* ---- How L2 keeps what is read or written. */
 MD_INLINE uint64_t md_policy_first()
     { uint64_t r; asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(r)); return r; }
 MD_INLINE uint64_t md_policy_last()

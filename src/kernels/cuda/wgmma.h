@@ -9,8 +9,8 @@ template <int pending> MD_INLINE void md_wgmma_wait(void)
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-/* How a matrix lies in shared memory, in 128-byte swizzle. `leading`: bytes between blocks of 64 rows where it lies
- * along its rows. In a cluster, addresses of shared memory have the block's rank above their 18 bits. */
+/* The descriptor of a matrix in shared memory, in 128-byte swizzle. `leading`: bytes between blocks of 64 rows if it is
+ * stored along its rows. In a cluster, addresses of shared memory have the block's rank above their 18 bits. */
 MD_INLINE unsigned long long md_wgmma_matrix(unsigned address, unsigned leading)
 {
     return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 |
@@ -24,7 +24,7 @@ template <int n> MD_INLINE void md_registers_down(void)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
 }
 
-/* Four 8x8 blocks of 16-bit pairs to shared memory. */
+/* Stores four 8x8 blocks of 16-bit pairs to shared memory. */
 MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
@@ -32,7 +32,7 @@ MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b, unsigned c, unsi
                  : "memory");
 }
 
-/* Two of them; addresses of the first 16 lanes. */
+/* Stores two of them, at addresses of the first 16 lanes. */
 MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
