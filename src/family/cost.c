@@ -67,6 +67,23 @@ void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_s
         make_count(out, stage, program); /* a changed copy of a stage, which has no number */
 }
 
+double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    const double rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
+                 n = st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
+    double sum = 0;
+    for (int32_t i = 0; i < st->n_stores; i++)
+        sum += rows * (st->store[i].per_row ? 1 : n) *
+               (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+    return sum;
+}
+
+bool md_fa_host_can_stream(const md_fa_target *target, const int64_t *size)
+{
+    return md_fa_stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
+}
+
 double md_fa_host_parallel(double blocks, const md_dev_facts *facts)
 {
     double threads = facts->threads > 1 ? facts->threads : 1;

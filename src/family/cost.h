@@ -11,6 +11,10 @@ typedef struct md_fa_host_work {
 } md_fa_host_work;
 
 void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program);
+/** Bytes that the stage stores. */
+double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size);
+/** True if nontemporal stores may pay on the host: the stored bytes exceed the L2 cache. */
+bool md_fa_host_can_stream(const md_fa_target *target, const int64_t *size);
 /** The number of threads that `blocks` equal blocks keep busy on average, the last wave included: 1 ..
  * facts.threads. */
 double md_fa_host_parallel(double blocks, const md_dev_facts *facts);

@@ -16,6 +16,18 @@ md_status md_fa_begin_launch(md_kn_launch_source *out, const md_fa_target *targe
     return MD_OK;
 }
 
+md_status md_fa_end_launch(md_status status, md_kn_launch_source *out, md_dev_kind device, const char *template_name,
+                           md_strbuf *defines, md_strbuf *expr)
+{
+    if (status == MD_OK && (defines->failed || expr->failed))
+        status = md_fail_memory();
+    if (status == MD_OK)
+        status = md_cg_assemble(&out->text, device, template_name, md_strbuf_text(defines), md_strbuf_text(expr));
+    md_strbuf_finish(defines);
+    md_strbuf_finish(expr);
+    return status;
+}
+
 md_status md_fa_emit_launches(md_kn_source *out, const md_fa_target *target, const md_fa_config *config, int32_t n,
                               md_fa_emit_launch *emit)
 {
@@ -37,10 +49,5 @@ md_status md_fa_emit_row(md_kn_launch_source *out, const md_fa_target *target, c
         out->param[out->n_params++] = options->extra[i];
     if (status == MD_OK)
         status = md_cg_row_print(defines, &expr, options);
-    if (status == MD_OK)
-        status =
-            md_cg_assemble(&out->text, options->dialect, template_name, md_strbuf_text(defines), md_strbuf_text(&expr));
-    md_strbuf_finish(defines);
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_end_launch(status, out, options->dialect, template_name, defines, &expr);
 }

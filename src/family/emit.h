@@ -16,6 +16,11 @@ typedef md_status md_fa_emit_launch(md_kn_launch_source *out, const md_fa_target
 md_status md_fa_emit_launches(md_kn_source *out, const md_fa_target *target, const md_fa_config *config, int32_t n,
                               md_fa_emit_launch *emit);
 
+/** Ends a launch: its text is the template with `defines` and `expr`, which are freed here. Returns `status` if that is
+ * an error, and then prints nothing. */
+md_status md_fa_end_launch(md_status status, md_kn_launch_source *out, md_dev_kind device, const char *template_name,
+                           md_strbuf *defines, md_strbuf *expr);
+
 /** Prints a row program into a template. The parameters are the stage's and options->extra. `defines` holds the
  * family's macros; it is freed here. */
 md_status md_fa_emit_row(md_kn_launch_source *out, const md_fa_target *target, const md_cg_row_options *options,

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cost.h"
+#include "family/emit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,6 +41,15 @@ double md_fa_product_cycles(const md_fa_target *target, double cycles)
     return cycles * md_fa_host_ops_per_cycle(target->facts);
 }
 
+md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config)
+{
+    if (!family->applies(target))
+        return md_fail(MD_INTERNAL, "family %s does not take this stage", family->name);
+    if (config && !family->legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "%s has no kernel of these parameters", family->name);
+    return MD_OK;
+}
+
 static md_status emit(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                       const char *template_name, md_strbuf *defines)
 {
@@ -52,10 +62,7 @@ static md_status emit(md_kn_launch_source *out, const md_fa_target *target, cons
     out->n_params = n;
     md_strbuf_printf(defines, "#define MD_VL %" PRId32 "\n", md_cg_width(target->facts));
     md_status status = md_cg_product_print(defines, &expr, product, out->param, n);
-    if (status == MD_OK)
-        status = md_cg_assemble(&out->text, MD_DEV_HOST, template_name, md_strbuf_text(defines), md_strbuf_text(&expr));
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_end_launch(status, out, MD_DEV_HOST, template_name, defines, &expr);
 }
 
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,

@@ -14,11 +14,22 @@ typedef struct md_fa_product {
     double epilogue_ops, epilogue_transcendental; /* per element of the result */
 } md_fa_product;
 
+/** Elements of operand A or B that are contiguous: a line of K, or of the rows or columns. */
+static inline int64_t md_fa_product_line(const md_fa_product *w, int32_t operand)
+{
+    return md_cg_product_along(&w->p, operand) == MD_CG_ALONG_DEPTH ? w->depth
+           : operand == MD_CG_A                                     ? w->rows
+                                                                    : w->columns;
+}
+
 void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const md_cg_product *product,
                            const int64_t *size);
 /** The number of f32 operations that a thread of the host could do in so many cycles: the unit of
  * md_fa_features.ops. */
 double md_fa_product_cycles(const md_fa_target *target, double cycles);
+/** How `emit` of a family of products begins: INTERNAL if the family does not take the stage; UNSUPPORTED if the config
+ * is not legal at any size (config NULL: not checked). */
+md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config);
 /** Prints one host launch from a template. Its parameters are the stage's, the number of blocks and the workspace.
  * `defines` becomes md_config.h and is freed here. */
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,

@@ -11,6 +11,13 @@ static inline int32_t md_fa_cuda_grid(int64_t blocks)
     return blocks > INT32_MAX ? -1 : blocks > 0 ? (int32_t)blocks : 1;
 }
 
+/** A launch of so many blocks along x, of so many threads. */
+static inline md_kn_geometry md_fa_cuda_launch(int64_t blocks, int32_t threads)
+{
+    return (md_kn_geometry){
+        .blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {threads, 1, 1}};
+}
+
 /* A launch as its occupancy sees it. */
 typedef struct md_fa_cuda_load {
     double blocks;
@@ -26,6 +33,21 @@ int32_t md_fa_cuda_resident(const md_dev_facts *facts, const md_fa_cuda_load *lo
 /** The part of the device's memory rate that the launch can reach, (0, 1]. It takes enough bytes in flight on each SM
  * (48 KB on Hopper) and full waves of blocks. */
 double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load);
+/** The part of the SMs that clusters of so many blocks can use: large ones do not fill GPCs of 16 or 18 SMs. */
+static inline double md_fa_cuda_cluster_part(int32_t blocks)
+{
+    return blocks > 8 ? 0.85 : blocks > 2 ? 0.92 : 1.0;
+}
+/** The device's memory rate, bytes in a us. */
+static inline double md_fa_cuda_bytes_per_us(const md_dev_facts *facts)
+{
+    return (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3;
+}
+/** The device's rate of f32 fma, in a us. */
+static inline double md_fa_cuda_fma_per_us(const md_dev_facts *facts)
+{
+    return (facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2;
+}
 /** The number of elements of a 16-byte vector of the narrowest type that the stage reads or writes along the lanes:
  * MD_VL of GPU kernels (4 for f32 and wider, 8 for f16, bf16, u8 and bool). */
 int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage);

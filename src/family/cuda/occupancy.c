@@ -32,12 +32,8 @@ double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load)
     double resident = MD_MAX(md_fa_cuda_resident(facts, load), 1);
     double sms = MD_MAX(facts->threads, 1), blocks = fmax(load->blocks, 1);
     double capacity = resident * sms;
-    if (load->cluster > 1) /* large clusters do not fill GPCs of 16 or 18 SMs */
-        capacity = floor(capacity / load->cluster *
-                         (load->cluster > 8   ? 0.85
-                          : load->cluster > 2 ? 0.92
-                                              : 1.0)) *
-                   load->cluster;
+    if (load->cluster > 1)
+        capacity = floor(capacity / load->cluster * md_fa_cuda_cluster_part(load->cluster)) * load->cluster;
     capacity = fmax(capacity, 1);
     double waves = ceil(blocks / capacity);
     double fill = blocks / (waves * capacity); /* part of the waves that has blocks */

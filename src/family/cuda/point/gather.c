@@ -1,7 +1,7 @@
 /* Family gather: elementwise stages that read through index tensors. A few lanes have a row, and several rows are in
  * flight. Indices that differ by element are read with the elements, which is slower. */
+#include "family/applies.h"
 #include "family/cuda/point/gather_scatter.h"
-#include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
 enum { LANES, ROWS, ITEMS, ALIGNED, STRIDED };

@@ -65,19 +65,7 @@ void md_fa_cuda_gather_scatter_geometry(md_kn_plan_geometry *out, const md_fa_ta
             items = items_of(target, spec, size);
     int64_t blocks = spec->is_owned ? owners_of(target, size) : (items + per_block - 1) / per_block;
     *out = (md_kn_plan_geometry){0};
-    out->launch[0] = (md_kn_geometry){.blocks = blocks,
-                                      .grain = 1,
-                                      .grid = {md_fa_cuda_grid(blocks), 1, 1},
-                                      .block = {MD_FA_GATHER_SCATTER_THREADS, 1, 1}};
-}
-
-static double stored_bytes(const md_fa_target *target, double points)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    double item = 0;
-    for (int32_t i = 0; i < st->n_stores; i++)
-        item += (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
-    return points * item;
+    out->launch[0] = md_fa_cuda_launch(blocks, MD_FA_GATHER_SCATTER_THREADS);
 }
 
 /* Bytes that move: a tensor that is accessed through indices is touched as often as there are points, whatever its
@@ -111,7 +99,7 @@ void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target 
                             .bytes = 16.0 * spec->rows * spec->items,
                             .registers = 36 + (int32_t)width * spec->rows * spec->items * 5 / 4};
     *out = (md_fa_features){.ops_rate = 1, .launches = 1, .parallel = target->facts->threads};
-    out->memory_bytes = fmax(fmin(touched_bytes(target, points), 4 * bytes), stored_bytes(target, points));
+    out->memory_bytes = fmax(fmin(touched_bytes(target, points), 4 * bytes), md_fa_stored_bytes(target, size));
     /* Lanes beyond the row's end load nothing. */
     double vectors = ceil((double)lanes / (double)width), group = (double)spec->lanes * spec->items;
     double filled = vectors / (ceil(vectors / group) * group);

@@ -276,13 +276,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     md_cg_print_params(&w->expr, launch->param, launch->n_params);
     print_all(w);
     print_defines(&defines, w); /* after printing, when the functions in use are known */
-    md_status status = md_cg_status(w->cg);
-    if (status == MD_OK)
-        status = defines.failed || w->expr.failed ? md_fail_memory()
-                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, w->point->source,
-                                                                   md_strbuf_text(&defines), md_strbuf_text(&w->expr));
-    md_strbuf_finish(&defines);
-    return status;
+    return md_fa_end_launch(md_cg_status(w->cg), launch, MD_DEV_CUDA, w->point->source, &defines, &w->expr);
 }
 
 md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_point *point)

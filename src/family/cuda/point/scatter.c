@@ -1,8 +1,8 @@
 /* Family scatter: elementwise stages that write through index tensors. Of duplicates under `=` one is stored. Sums,
  * maxima and minima are atomic and in any order, so the last bits of real sums may differ from call to call. With
  * owner1 blocks own parts of the target and add in the formula's order. */
+#include "family/applies.h"
 #include "family/cuda/point/gather_scatter.h"
-#include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
 extern const md_fa_family md_fa_cuda_scatter; /* at the end of this file */

@@ -244,12 +244,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     md_status status = md_cg_status(w->lanes);
     if (status == MD_OK)
         status = md_cg_status(w->transposed);
-    if (status == MD_OK)
-        status = defines.failed || w->expr.failed ? md_fail_memory()
-                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/transpose.cu",
-                                                                   md_strbuf_text(&defines), md_strbuf_text(&w->expr));
-    md_strbuf_finish(&defines);
-    return status;
+    return md_fa_end_launch(status, launch, MD_DEV_CUDA, "cuda/transpose.cu", &defines, &w->expr);
 }
 
 md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_unaligned)

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
+#include "family/emit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -88,11 +89,7 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
     md_status status = md_cg_product_print(&config, &expr, product, out->param, out->n_params);
     if (status == MD_OK && text->has_result)
         status = md_cg_product_print_result(&config, &expr, product);
-    if (status == MD_OK)
-        status = md_cg_assemble(&out->text, MD_DEV_CUDA, text->source, md_strbuf_text(&config), md_strbuf_text(&expr));
-    md_strbuf_finish(&expr);
-    md_strbuf_finish(&config);
-    return status;
+    return md_fa_end_launch(status, out, MD_DEV_CUDA, text->source, &config, &expr);
 }
 
 md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target,
@@ -170,12 +167,8 @@ void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target
     int64_t lines = work->batch * work->rows, vectors = lines * ((work->columns + SUM_LANES - 1) / SUM_LANES);
     int64_t blocks = (vectors + SUM_THREADS - 1) / SUM_THREADS, most = INT64_C(8) * MD_MAX(target->facts->threads, 1);
     md_kn_geometry *g = &out->launch[1];
-    g->grain = 1;
+    *g = md_fa_cuda_launch(MD_MIN(blocks, most), SUM_THREADS);
     g->overlaps = true;
-    g->blocks = MD_MIN(blocks, most);
-    g->grid[0] = (int32_t)g->blocks;
-    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = SUM_THREADS;
     out->workspace_bytes = split * work->p.n_products * lines * work->columns * md_fa_cuda_product_bytes(&work->p);
 }
 
@@ -198,19 +191,15 @@ void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *wo
     }
     out->workspace_bytes = bytes;
     out->launch[1] = out->launch[0];
-    out->launch[0] = (md_kn_geometry){
-        .grain = 1, .blocks = MD_MIN(units, 1 << 20), .grid = {1, 1, 1}, .block = {COPY_THREADS, 1, 1}};
-    out->launch[0].grid[0] = (int32_t)out->launch[0].blocks;
+    out->launch[0] = md_fa_cuda_launch(MD_MIN(units, 1 << 20), COPY_THREADS);
 }
 
 /* ---- Costs */
 bool md_fa_cuda_product_is_ragged(const md_fa_product *w)
 {
-    for (int32_t o = 0; o <= 1; o++) {
-        bool is_k_first = md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH;
-        if ((is_k_first ? w->depth : o == 0 ? w->rows : w->columns) % 8)
+    for (int32_t o = 0; o <= 1; o++)
+        if (md_fa_product_line(w, o) % 8)
             return true;
-    }
     return false;
 }
 
@@ -290,11 +279,9 @@ void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *t
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     md_kn_geometry *g = &out->launch[0];
-    g->blocks = w.batch * ((w.rows + tiles->rows - 1) / tiles->rows) *
-                ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split;
-    g->grid[0] = md_fa_cuda_grid(g->blocks);
-    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = tiles->threads;
+    *g = md_fa_cuda_launch(w.batch * ((w.rows + tiles->rows - 1) / tiles->rows) *
+                               ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split,
+                           tiles->threads);
     g->scratch_bytes = tiles->shared_bytes;
     g->overlaps = md_fa_cuda_product_overlaps(&w);
     md_fa_cuda_product_sum(out, target, &w, tiles->split);

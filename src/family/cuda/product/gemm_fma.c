@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+extern const md_fa_family md_fa_cuda_gemm_fma; /* at the end of this file */
+
 enum { ROWS, COLUMNS, SPLIT, THREAD_ROWS, COPY_WIDTH, DEPTH };
 enum { ACROSS = 8, LANES_DOWN = 4, MOST_THREAD_ROWS = 16, RASTER = 8 }; /* ACROSS: columns of a thread */
 enum { UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, SUM_THREADS = 128 }; /* UNIT: MD_STREAM_UNIT of the kernel */
@@ -82,7 +84,7 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_fa_config 
 static bool has_odd_lines(const md_fa_product *w)
 {
     for (int32_t o = 0; o <= 1; o++)
-        if ((md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH ? w->depth : o == 0 ? w->rows : w->columns) % 4)
+        if (md_fa_product_line(w, o) % 4)
             return true;
     return false;
 }
@@ -154,12 +156,8 @@ static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target
     g->blocks = MD_MIN(tiles * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
     g->grid[0] = md_fa_cuda_grid(g->blocks);
     out->workspace_bytes = 2 * g->blocks * config->value[ROWS] * config->value[COLUMNS] * 4;
-    out->launch[1] = (md_kn_geometry){.grain = 1,
-                                      .overlaps = true,
-                                      .blocks = MD_MIN(tiles, g->blocks) * PARTS,
-                                      .grid = {1, 1, 1},
-                                      .block = {SUM_THREADS, 1, 1}};
-    out->launch[1].grid[0] = (int32_t)out->launch[1].blocks;
+    out->launch[1] = md_fa_cuda_launch(MD_MIN(tiles, g->blocks) * PARTS, SUM_THREADS);
+    out->launch[1].overlaps = true;
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
@@ -216,10 +214,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 {
     md_cg_product p;
     md_strbuf defines = {0};
-    if (!product_of(&p, target))
-        return md_fail(MD_INTERNAL, "family gemm_fma does not take this stage");
-    if (!legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "gemm_fma has no kernel of these parameters");
+    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_fma, target, config));
+    (void)product_of(&p, target);
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32
                      "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_COPY_WIDTH %" PRId32

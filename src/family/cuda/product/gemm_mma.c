@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+extern const md_fa_family md_fa_cuda_gemm_mma; /* at the end of this file */
+
 enum { ROWS, COLUMNS, STAGES, SPLIT, RASTER, WARP_COLUMNS };
 enum { DEPTH = 64 };
 
@@ -141,10 +143,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 {
     md_cg_product p;
     md_strbuf defines = {0};
-    if (!product_of(&p, target))
-        return md_fail(MD_INTERNAL, "family gemm_mma does not take this stage");
-    if (!legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "gemm_mma has no kernel of these parameters");
+    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_mma, target, config));
+    (void)product_of(&p, target);
     tile t = tile_of(&p, config);
     bool is_bf16 = p.program->formula->tensor[p.load[MD_CG_A]->id].dtype == MD_BF16;
     md_strbuf_printf(&defines,

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+extern const md_fa_family md_fa_cuda_gemm_simt; /* at the end of this file */
+
 enum { ROWS, COLUMNS, SPLIT, RASTER, DEPTH, THREAD_ROWS, THREAD_COLUMNS };
 enum { USUAL_DEPTH = 16 };
 
@@ -198,10 +200,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 {
     md_cg_product p;
     md_strbuf defines = {0};
-    if (!md_fa_cuda_product_of(&p, target))
-        return md_fail(MD_INTERNAL, "family gemm_simt does not take this stage");
-    if (!legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "gemm_simt has no kernel of these parameters");
+    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_simt, target, config));
+    (void)md_fa_cuda_product_of(&p, target);
     tile t = tile_of(&p, config);
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32

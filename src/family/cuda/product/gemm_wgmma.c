@@ -234,10 +234,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     int64_t tiles = w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) *
                     (s.is_cluster_reduced ? 1 : s.split);
     md_kn_geometry *g = &out->launch[0];
-    g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together;
-    g->grid[0] = (int32_t)g->blocks;
-    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = s.threads;
+    *g = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together, s.threads);
     g->cluster = together;
     g->scratch_bytes = s.shared;
     g->overlaps = config->value[PAD] || md_fa_cuda_product_overlaps(&w);

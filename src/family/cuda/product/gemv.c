@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+extern const md_fa_family md_fa_cuda_gemv; /* at the end of this file */
+
 enum { MAX_ROWS, COLUMNS, UNROLL, SLICE_K, WARPS };
 enum { USUAL_WARPS = 8 };
 
@@ -103,10 +105,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_product_measure(&w, target, &p, shape->size);
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
-    g->blocks = blocks_of(&w, config);
-    g->grid[0] = (int32_t)g->blocks;
-    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = 32 * warps_of(config);
+    *g = md_fa_cuda_launch(blocks_of(&w, config), 32 * warps_of(config));
     g->overlaps = true;
 }
 
@@ -155,8 +154,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 {
     md_cg_product p;
     md_strbuf defines = {0};
-    if (!product_of(&p, target))
-        return md_fail(MD_INTERNAL, "family gemv does not take this stage");
+    MD_TRY(md_fa_product_check(&md_fa_cuda_gemv, target, config));
+    (void)product_of(&p, target);
     md_dtype dtype = type_of(&p);
     md_strbuf_printf(&defines,
                      "#define MD_MAX_ROWS %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNROLL_K %" PRId32
@@ -164,8 +163,6 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
                      config->value[MAX_ROWS], config->value[COLUMNS], config->value[UNROLL], config->value[SLICE_K],
                      warps_of(config), dtype == MD_F32 ? 4 : 2, dtype == MD_F16 ? "f16" : "bf16");
-    if (!legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
     md_fa_cuda_product_text text = {.source = "cuda/gemv.cu", .lanes = columns_of(config) % 4 ? 2 : 4};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }

@@ -24,10 +24,8 @@ static int32_t pieces_of(int64_t n)
 static int32_t pieces(const md_fa_product *w, bool is_direct)
 {
     int32_t least = pieces_of(is_direct ? w->columns : 2 * w->columns);
-    for (int32_t o = 0; o <= 1; o++) {
-        bool is_k_first = md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH;
-        least = MD_MIN(least, pieces_of(is_k_first ? w->depth : o == 0 ? w->rows : w->columns));
-    }
+    for (int32_t o = 0; o <= 1; o++)
+        least = MD_MIN(least, pieces_of(md_fa_product_line(w, o)));
     return least;
 }
 

@@ -69,11 +69,6 @@ static double cluster_across(const md_fa_wgmma *v)
     return v->cluster / cluster_down(v);
 }
 
-static int64_t line_of(const md_fa_product *w, int32_t operand, int64_t rows)
-{
-    return md_cg_product_along(&w->p, operand) == MD_CG_ALONG_ROWS ? rows : w->depth;
-}
-
 /* The factor on copies of rows of so many elements. */
 static double slow_lines(int64_t elements, int32_t item, const md_fa_wgmma *v)
 {
@@ -100,8 +95,8 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     t.waves = ceil(t.units / fmax(t.slots, 1));
     t.last = t.units / fmax(t.slots, 1) - (t.waves - 1);
     t.steps = ceil((double)w->depth * item / 128 / v->split);
-    t.a_slow = slow_lines(line_of(w, MD_CG_A, w->rows), item, v);
-    t.b_slow = slow_lines(line_of(w, MD_CG_B, w->columns), item, v);
+    t.a_slow = slow_lines(md_fa_product_line(w, MD_CG_A), item, v);
+    t.b_slow = slow_lines(md_fa_product_line(w, MD_CG_B), item, v);
     if (w->rows <= v->rows && v->cluster == 1 && !v->is_library)
         t.a_rows = ceil((double)w->rows / 8) * 8;
     else if (w->rows % v->rows != 0 && !v->is_library)

@@ -63,7 +63,7 @@ static bool note_direction(void *user, const md_fx_node *node)
 /* False if most bytes are contiguous along the axis: each thread of a warp would read a row of its own. */
 static bool applies(const md_fa_target *target)
 {
-    if (!md_fa_cuda_row_applies(target) || md_fa_stage(target)->n_outer == 0)
+    if (!md_fa_row_applies(target) || md_fa_stage(target)->n_outer == 0)
         return false;
     direction d = {.target = target};
     md_cg_visit(md_fa_stage(target), note_direction, &d);

@@ -20,12 +20,6 @@ static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
     return target->program->formula->tensor[tensor].dtype;
 }
 
-bool md_fa_cuda_row_applies(const md_fa_target *target)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    return st->kind == MD_ST_ROW && !st->has_duplicates;
-}
-
 static int32_t width_of(const md_fa_target *target)
 {
     return md_fa_cuda_width(target->program, target->stage);

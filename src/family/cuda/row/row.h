@@ -4,6 +4,7 @@
 #define MD_FAMILY_CUDA_ROW_ROW_H
 
 #include "codegen/row/row.h"
+#include "family/applies.h"
 #include "family/family.h"
 
 /* How lanes access memory: vectors that the envelope promises to be aligned; vectors whose place is computed at run
@@ -24,8 +25,6 @@ typedef struct md_fa_cuda_row {
     int32_t occupancy;
 } md_fa_cuda_row;
 
-/** True if the stage is a row program that these families can run. */
-bool md_fa_cuda_row_applies(const md_fa_target *target);
 /** True if contiguous tensors of these sizes have rows of a multiple of 16 bytes. */
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
 /** True if tensors of these sizes are aligned as the config asks, and a block's registers fit an SM. Slow, since it

@@ -216,12 +216,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
 
 static double slots_of_device(const md_fa_target *target) /* in a us */
 {
-    return (target->facts->gflops > 0 ? target->facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART;
-}
-
-static double rate_of_device(const md_fa_target *target) /* bytes in a us */
-{
-    return (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3;
+    return md_fa_cuda_fma_per_us(target->facts) * SLOT_PART;
 }
 
 /* The exchanges of all levels, us. */
@@ -280,8 +275,10 @@ static double reread_costs(double *missed, const launch *l)
 
 static double memory_us(const launch *l)
 {
-    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->align] / md_fa_cuda_row_traffic(l->target),
-                   busy = fmin(l->blocks / l->sms, 1);
+    double missed,
+        rate =
+            md_fa_cuda_bytes_per_us(l->target->facts) / ACCESS_COST[l->row->align] / md_fa_cuda_row_traffic(l->target),
+        busy = fmin(l->blocks / l->sms, 1);
     return l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE) +
            reread_costs(&missed, l) / rate;
 }
@@ -310,12 +307,12 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
         us *= 1 + ARG_HELD_PART * fmax(fmin(row->vectors, l.vectors) - ARG_HELD, 0);
     double missed;
     (void)reread_costs(&missed, &l);
-    us = fmax(us, (l.bytes + missed) / rate_of_device(target) *
+    us = fmax(us, (l.bytes + missed) / md_fa_cuda_bytes_per_us(target->facts) *
                       (md_fa_stage(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
     *out =
         (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = latency};
     out->ops = 2 * l.slots * ISSUED_PART;
     /* reads may be faster than a copy of as many bytes */
-    out->memory_bytes = fmin(l.bytes, us * rate_of_device(target));
-    out->memory_rate = fmax(out->memory_bytes / rate_of_device(target) / us, 1e-9);
+    out->memory_bytes = fmin(l.bytes, us * md_fa_cuda_bytes_per_us(target->facts));
+    out->memory_rate = fmax(out->memory_bytes / md_fa_cuda_bytes_per_us(target->facts) / us, 1e-9);
 }

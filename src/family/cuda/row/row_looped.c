@@ -70,7 +70,7 @@ const md_fa_family md_fa_cuda_row_looped = {
               {"rows", 1, 3, {1, 4, 8, 2}, 1},
               {"align", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
               {"occupancy", 0, 1, {0, 1}, 1}},
-    .applies = md_fa_cuda_row_applies,
+    .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

@@ -95,7 +95,7 @@ const md_fa_family md_fa_cuda_row_persistent = {
               {"keep", 0, 2, {0, 1}},
               {"align", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
               {"occupancy", 0, 1, {0, 1, 2}, 2}},
-    .applies = md_fa_cuda_row_applies,
+    .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

@@ -23,9 +23,9 @@ static bool applies(const md_fa_target *target)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
     int64_t bytes = 8;
-    for (int32_t i = 0; md_fa_cuda_row_applies(target) && i < row->n_reductions; i++)
+    for (int32_t i = 0; md_fa_row_applies(target) && i < row->n_reductions; i++)
         bytes += md_dtype_size(row->reduction[i].type) <= 4 ? 8 : 16;
-    return md_fa_cuda_row_applies(target) && bytes <= MOST_STATE_BYTES;
+    return md_fa_row_applies(target) && bytes <= MOST_STATE_BYTES;
 }
 
 /* True if no larger number of blocks on an SM has enough registers. Smaller numbers would only change what the compiler

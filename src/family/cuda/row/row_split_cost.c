@@ -95,8 +95,7 @@ static double waits_of(const md_fa_target *target, const md_fa_config *config, c
     if (c->blocks > 1 && (config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_GRID ||
                           config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_TICKET))
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
-    /* large clusters do not fill GPCs of 16 or 18 SMs */
-    double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1;
+    double part = md_fa_cuda_cluster_part(c->blocks);
     double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
     double waves = (double)c->rows / at_once, whole = ceil(waves);
     return waves > 1 ? waves - 1 + TAIL_PART * (whole - waves) / whole : 0;
@@ -116,7 +115,7 @@ void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, 
     double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1),
            latency = latency_us(target, config, &c, n, resident);
     double loop = loop_us(target, config, &c, n);
-    double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3,
+    double rate = md_fa_cuda_bytes_per_us(facts),
            slots = element_slots(target, config->value[MD_FA_SPLIT_KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
     double memory =
         fmax(bytes, 1) / rate * ACCESS_COST[config->value[MD_FA_SPLIT_ALIGN]] * md_fa_cuda_row_traffic(target) / RATE;
@@ -125,7 +124,7 @@ void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, 
     if (config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_epilogue_loads(target) &&
         md_fa_cuda_width(target->program, target->stage) > 4)
         memory *= SHIFTED_PART;
-    double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
+    double instructions = slots / (md_fa_cuda_fma_per_us(facts) * SLOT_PART * busy);
     double waiting = (latency + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
     if (c.blocks == 1) /* nothing is split, but blocks go from row to row */

@@ -72,7 +72,7 @@ const md_fa_family md_fa_cuda_row_thread = {
               {"threads", 128, 2, {128, 256}},
               {"keep", 0, 2, {0, 1}},
               {"align", MD_FA_CUDA_ALIGNED, 2, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_STRIDED}}},
-    .applies = md_fa_cuda_row_applies,
+    .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

@@ -9,11 +9,6 @@
 
 #include <inttypes.h>
 
-bool md_fa_cuda_scan_applies(const md_fa_target *target)
-{
-    return md_fa_stage(target)->kind == MD_ST_SCAN && !md_fa_stage(target)->has_duplicates;
-}
-
 void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -54,12 +49,7 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
     if (scan->group > 0)
         md_strbuf_printf(&defines, "#define MD_GROUP %d\n", (int)scan->group);
     md_status status = md_cg_scan_cuda_print(&defines, &expr, &options);
-    if (status == MD_OK)
-        status =
-            md_cg_assemble(&launch->text, MD_DEV_CUDA, scan->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_end_launch(status, launch, MD_DEV_CUDA, scan->source, &defines, &expr);
 }
 
 void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *target, const int64_t *size)
@@ -72,9 +62,7 @@ void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *targ
         .n = md_st_size(target->program, st->axis, size),
         .lanes = st->n_outer > 0 ? md_st_size(target->program, st->outer[st->n_outer - 1], size) : 1};
     md_st_work(&flops, &out->bytes, target->program, target->stage, size);
-    for (int32_t i = 0; i < st->n_stores; i++)
-        out->stored += (double)out->rows * (double)out->n *
-                       (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+    out->stored = md_fa_stored_bytes(target, size);
     md_fa_host_count(&work, st, target->program);
     out->ops = work.operations + 2 * (work.loads + work.stores);
     out->transcendental = work.transcendental;

@@ -2,6 +2,7 @@
 #ifndef MD_FAMILY_CUDA_ROW_SCAN_H
 #define MD_FAMILY_CUDA_ROW_SCAN_H
 
+#include "family/applies.h"
 #include "family/cuda/cuda.h"
 
 typedef struct md_fa_cuda_scan {
@@ -16,7 +17,6 @@ typedef struct md_fa_cuda_scan {
     md_kn_param extra[2];
 } md_fa_cuda_scan;
 
-bool md_fa_cuda_scan_applies(const md_fa_target *target);
 void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan);
 md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_cuda_scan *scan);
 

@@ -85,10 +85,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     int64_t blocks = blocks_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
-    out->launch[0] = (md_kn_geometry){.blocks = blocks,
-                                      .grain = 1,
-                                      .grid = {md_fa_cuda_grid(blocks), 1, 1},
-                                      .block = {scan_of(config).threads, 1, 1}};
+    out->launch[0] = md_fa_cuda_launch(blocks, scan_of(config).threads);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -157,7 +154,7 @@ const md_fa_family md_fa_cuda_scan_persistent = {
             {"aligned", 0, 2, {1, 0}},
             {"strided", 0, 2, {0, 1}},
         },
-    .applies = md_fa_cuda_scan_applies,
+    .applies = md_fa_scan_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

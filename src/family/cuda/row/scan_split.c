@@ -184,12 +184,6 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                emit_launch);
 }
 
-static void set_blocks(md_kn_geometry *out, int64_t blocks, const md_fa_config *config)
-{
-    *out = (md_kn_geometry){
-        .blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {config->value[THREADS], 1, 1}};
-}
-
 static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                           const int64_t *size)
 {
@@ -199,7 +193,7 @@ static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, 
     cut_columns(&across, &parts, target, config, &s);
     *out = (md_kn_plan_geometry){.workspace_bytes = parts * s.rows * 8};
     for (int32_t i = 0; i < 2; i++) {
-        set_blocks(&out->launch[i], across, config);
+        out->launch[i] = md_fa_cuda_launch(across, config->value[THREADS]);
         out->launch[i].grid[1] = (int32_t)parts;
         out->launch[i].blocks = across * parts;
     }
@@ -227,15 +221,16 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
     *out = (md_kn_plan_geometry){0};
     if (config->value[LOOKBACK]) {
         int64_t threads = config->value[THREADS], in_workspace = tiles > COUNTED ? tiles + 1 : 0;
-        set_blocks(&out->launch[0], (in_workspace + threads - 1) / threads, config);
-        set_blocks(&out->launch[1], is_ring(config) ? side_by_side(target, tiles) : tiles, config);
+        out->launch[0] = md_fa_cuda_launch((in_workspace + threads - 1) / threads, config->value[THREADS]);
+        out->launch[1] =
+            md_fa_cuda_launch(is_ring(config) ? side_by_side(target, tiles) : tiles, config->value[THREADS]);
         out->launch[1].is_cooperative = is_ring(config);
         out->launch[1].scratch_bytes = shared_bytes(target, config);
         out->workspace_bytes = in_workspace * STATE_BYTES;
     } else {
-        set_blocks(&out->launch[0], tiles, config);
-        set_blocks(&out->launch[1], tiles > 0 ? s.rows : 0, config);
-        set_blocks(&out->launch[2], tiles, config);
+        out->launch[0] = md_fa_cuda_launch(tiles, config->value[THREADS]);
+        out->launch[1] = md_fa_cuda_launch(tiles > 0 ? s.rows : 0, config->value[THREADS]);
+        out->launch[2] = md_fa_cuda_launch(tiles, config->value[THREADS]);
         out->workspace_bytes = tiles * 8;
     }
 }
@@ -282,8 +277,7 @@ static void features_of_ring(md_fa_features *out, const md_fa_target *target, co
            sms = MD_MAX(target->facts->threads, 1);
     double tile = (double)(tile_vectors(config) * md_fa_cuda_width(target->program, target->stage)),
            rounds = ceil(points / tile / blocks);
-    double rate = (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3,
-           memory = s.bytes / rate / RING_RATE;
+    double rate = md_fa_cuda_bytes_per_us(target->facts), memory = s.bytes / rate / RING_RATE;
     double in_flight = fmin((double)shared_bytes(target, config) / RING_BYTES, 1),
            round_us = ROUND_US + MORE_THREADS_US * (config->value[THREADS] / 512.0 - 1);
     double us = fmax(memory / in_flight, rounds * (round_us + tile / 4096 * QUARTER_US));
@@ -367,7 +361,7 @@ const md_fa_family md_fa_cuda_scan_split = {
             {"aligned", 0, 2, {1, 0}},
             {"strided", 0, 2, {0, 1}},
         },
-    .applies = md_fa_cuda_scan_applies,
+    .applies = md_fa_scan_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

@@ -1,5 +1,7 @@
 /* Family gather: elementwise stages that read through index tensors. If the index does not vary along the lanes, rows
  * are copied by vectors, and the index is read and checked once for each row. */
+#include "family/cost.h"
+#include "family/applies.h"
 #include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
@@ -13,7 +15,7 @@ static md_fa_sweep sweep_of(const md_fa_config *config)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
+    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_host_can_stream(target, size));
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)

@@ -207,13 +207,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     md_strbuf_add(&expr, md_strbuf_text(&w->body));
     md_cg_print_advance(&expr, program, n, outer);
     md_strbuf_add(&expr, "}\n}\n");
-    md_status status = defines.failed || expr.failed || w->body.failed ? md_fail_memory() : MD_OK;
-    if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, w->dialect, is_cuda ? "cuda/nest.cu" : "host/nest.c",
-                                md_strbuf_text(&defines), md_strbuf_text(&expr));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_end_launch(w->body.failed ? md_fail_memory() : MD_OK, launch, w->dialect,
+                            is_cuda ? "cuda/nest.cu" : "host/nest.c", &defines, &expr);
 }
 
 md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_kind dialect)

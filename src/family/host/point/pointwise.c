@@ -1,4 +1,5 @@
 /* Family pointwise: elementwise stages without index tensors. All subscripts are affine. */
+#include "family/cost.h"
 #include "family/host/point/sweep.h"
 #include "family/host/point/transpose.h"
 #include "family/numeric.h"
@@ -30,7 +31,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!has_axis && !config->value[STRIDED])
         return false; /* for a scalar one variant is enough */
-    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
+    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_host_can_stream(target, size));
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)

@@ -1,6 +1,7 @@
 /* Family scatter: elementwise stages that write through index tensors. `=` runs like any other sweep; of duplicates one
  * is stored. Accumulation is done in the formula's order, so that the bits repeat: by one block, or with owner1 by
  * blocks that each own a part of the target, visit all points and write those that fall into their part. */
+#include "family/applies.h"
 #include "family/host/point/sweep.h"
 #include "family/numeric.h"
 

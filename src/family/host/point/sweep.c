@@ -58,27 +58,6 @@ void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, 
     }
 }
 
-static double stored_bytes(const md_fa_target *target, const int64_t *size)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    const md_fx_formula *f = target->program->formula;
-    double sum = 0;
-    for (int32_t i = 0; i < st->n_stores; i++) {
-        double points = 1;
-        for (int32_t k = 0; k < st->n_outer; k++)
-            points *= (double)md_st_size(target->program, st->outer[k], size);
-        if (st->axis >= 0)
-            points *= (double)md_st_size(target->program, st->axis, size);
-        sum += points * (double)md_dtype_size(f->tensor[st->store[i].tensor].dtype);
-    }
-    return sum;
-}
-
-bool md_fa_sweep_can_stream(const md_fa_target *target, const int64_t *size)
-{
-    return stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
-}
-
 void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep,
                           const int64_t *size)
 {
@@ -99,10 +78,10 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
         cycles += n * 1.5 * accesses;
     else
         cycles += n * 1.2 * work.scattered;
-    double stored = stored_bytes(target, size);
+    double stored = md_fa_stored_bytes(target, size);
     /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have
      * fitted the cache is then read from memory. */
-    out->memory_bytes = bytes + (!sweep->is_streaming ? 0.6 : md_fa_sweep_can_stream(target, size) ? 0 : 1.2) * stored;
+    out->memory_bytes = bytes + (!sweep->is_streaming ? 0.6 : md_fa_host_can_stream(target, size) ? 0 : 1.2) * stored;
     out->cache_bytes = 0;
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
     out->ops_rate = 1;
@@ -112,24 +91,4 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     md_fa_sweep_geometry(&geometry, target, sweep, size);
     out->parallel = md_fa_host_parallel((double)geometry.launch[0].blocks, target->facts);
     out->launches = 1;
-}
-
-bool md_fa_gather_applies(const md_fa_target *target)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
-}
-
-bool md_fa_scatter_applies(const md_fa_target *target)
-{
-    return md_fa_stage(target)->kind == MD_ST_POINTWISE && md_fa_stage(target)->has_scatter;
-}
-
-bool md_fa_scatter_has_row_index(const md_fa_target *target)
-{
-    const md_st_store *s = &md_fa_stage(target)->store[0];
-    for (int32_t i = 0; i < s->n_subscripts; i++)
-        if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
-            return !md_fx_uses_index(s->subscript[i], md_fa_stage(target)->axis);
-    return false;
 }

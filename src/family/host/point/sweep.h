@@ -27,16 +27,5 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
                           const int64_t *size);
 /** True if merging indices changes anything. */
 bool md_fa_sweep_can_flatten(const md_fa_target *target);
-/** True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
-bool md_fa_sweep_can_stream(const md_fa_target *target, const int64_t *size);
-
-/* ---- Both devices */
-/** True for elementwise stages that read through tensors of indices. */
-bool md_fa_gather_applies(const md_fa_target *target);
-/** True for elementwise stages that write through tensors of indices. */
-bool md_fa_scatter_applies(const md_fa_target *target);
-/** True if the subscript that the first store reads from memory is the same for all lanes. A whole row then goes to one
- * place, and one block can own it. */
-bool md_fa_scatter_has_row_index(const md_fa_target *target);
 
 #endif

@@ -116,13 +116,7 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     print_sweep(&expr, w);
-    md_status status = defines.failed || expr.failed ? md_fail_memory() : MD_OK;
-    if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_HOST, w->sweep->source, md_strbuf_text(&defines),
-                                md_strbuf_text(&expr));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_end_launch(MD_OK, launch, MD_DEV_HOST, w->sweep->source, &defines, &expr);
 }
 
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep)

@@ -241,13 +241,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w, bool is_stream
     md_status status = print_all(w);
     md_cg_print_uses(w->lanes, &defines); /* after printing, when the functions in use are known */
     md_strbuf_add(&params, md_strbuf_text(&w->text));
-    if (status == MD_OK)
-        status = defines.failed || params.failed ? md_fail_memory()
-                                                 : md_cg_assemble(&launch->text, MD_DEV_HOST, "host/transpose.c",
-                                                                  md_strbuf_text(&defines), md_strbuf_text(&params));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&params);
-    return status;
+    return md_fa_end_launch(status, launch, MD_DEV_HOST, "host/transpose.c", &defines, &params);
 }
 
 md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming)

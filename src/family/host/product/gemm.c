@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+extern const md_fa_family md_fa_host_gemm; /* at the end of this file */
+
 enum { ROWS, VECS, DEPTH, BLOCK };
 enum { GROUP = 4, WIDTH = 2048 }; /* MD_GROUP, MD_WIDTH */
 
@@ -188,8 +190,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 {
     md_cg_product product;
     md_strbuf defines = {0};
-    if (!product_of(&product, target))
-        return md_fail(MD_INTERNAL, "family gemm does not take this stage");
+    MD_TRY(md_fa_product_check(&md_fa_host_gemm, target, NULL));
+    (void)product_of(&product, target);
     md_strbuf_printf(&defines,
                      "#define MD_ROWS %" PRId32 "\n#define MD_VECS %" PRId32 "\n#define MD_DEPTH %" PRId32
                      "\n#define MD_BLOCK %" PRId32

@@ -11,12 +11,6 @@
 
 enum { GRAIN_POINTS = 16384 }; /* elements that a thread takes at a time, about */
 
-bool md_fa_row_applies(const md_fa_target *target)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    return st->kind == MD_ST_ROW && !st->has_duplicates;
-}
-
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row *row)
 {
     const md_st_row *program = &md_fa_stage(target)->row;

@@ -3,6 +3,7 @@
 #define MD_FAMILY_HOST_ROW_ROW_H
 
 #include "codegen/row/row.h"
+#include "family/applies.h"
 #include "family/family.h"
 
 typedef struct md_fa_row {
@@ -15,8 +16,6 @@ typedef struct md_fa_row {
     int32_t prefetch, chunk, tile; /* MD_PREFETCH, MD_CHUNK, MD_TILE; 0: the template's default */
 } md_fa_row;
 
-/** True if the stage is a row program that these families can run. */
-bool md_fa_row_applies(const md_fa_target *target);
 /** True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size);
 md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_row *row);

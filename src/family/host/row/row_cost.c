@@ -121,20 +121,9 @@ static void count_pass(counter *c)
             c->work->kept_bytes += c->plan->kept[i].node->type == MD_F64 ? 8 : 4;
 }
 
-static double stored_bytes(const md_fa_target *target, const int64_t *size)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    double sum = 0, rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
-    double n = (double)md_st_size(target->program, st->axis, size);
-    for (int32_t i = 0; i < st->n_stores; i++)
-        sum += rows * (st->store[i].per_row ? 1 : n) *
-               (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
-    return sum;
-}
-
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size)
 {
-    return md_fa_stage(target)->row.has_elements && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
+    return md_fa_stage(target)->row.has_elements && md_fa_host_can_stream(target, size);
 }
 
 /* Cycles of a pass over all rows, without elementary functions. */
@@ -245,7 +234,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
                   .n_passes = st->row.n_levels + st->row.has_elements};
     md_cg_row_plan plan;
     md_kn_plan_geometry geometry;
-    double flops = 0, bytes = 0, cycles = 0, stored = stored_bytes(target, size);
+    double flops = 0, bytes = 0, cycles = 0, stored = md_fa_stored_bytes(target, size);
     e.rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     e.n = (double)md_st_size(target->program, st->axis, size);
     e.is_online = row->merges && st->row.is_online && st->row.n_levels > 1;

@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/scan.h"
+#include "family/applies.h"
 #include "family/emit.h"
 #include "family/cost.h"
 
@@ -12,23 +13,6 @@
 enum { COLUMN, SPLIT, STRIDED, NONTEMPORAL }; /* COLUMN: vectors of a block of columns; 0: lanes run along the axis */
 enum { PIECE = 16384, GRAIN_POINTS = 16384 };
 
-static bool applies(const md_fa_target *target)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    return st->kind == MD_ST_SCAN && !st->has_duplicates;
-}
-
-static double stored_bytes(const md_fa_target *target, const int64_t *size)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    double points = (double)md_st_points(target->program, st->n_outer, st->outer, size) *
-                    (double)md_st_size(target->program, st->axis, size);
-    double item = 0;
-    for (int32_t i = 0; i < st->n_stores; i++)
-        item += (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
-    return points * item;
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -36,8 +20,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[SPLIT] && md_st_size(target->program, st->axis, size) <= PIECE)
         return false;
-    return !config->value[NONTEMPORAL] ||
-           (!config->value[STRIDED] && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes);
+    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_host_can_stream(target, size));
 }
 
 static int32_t lane_of(const md_fa_target *target, const md_fa_config *config)
@@ -73,12 +56,7 @@ static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *t
     if (config->value[COLUMN])
         md_strbuf_printf(&defines, "#define MD_TILE %d\n", (int)config->value[COLUMN]);
     md_status status = md_cg_scan_print(&defines, &expr, &options);
-    if (status == MD_OK)
-        status =
-            md_cg_assemble(&launch->text, MD_DEV_HOST, "host/scan.c", md_strbuf_text(&defines), md_strbuf_text(&expr));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_end_launch(status, launch, MD_DEV_HOST, "host/scan.c", &defines, &expr);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -122,7 +100,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
-    double flops = 0, bytes = 0, stored = stored_bytes(target, size);
+    double flops = 0, bytes = 0, stored = md_fa_stored_bytes(target, size);
     double rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
            n = (double)md_st_size(target->program, st->axis, size);
     md_fa_host_work work;
@@ -176,7 +154,7 @@ const md_fa_family md_fa_host_scan = {
               {"split", 0, 2, {0, 1}},
               {"strided", 0, 2, {0, 1}},
               {"nontemporal", 0, 2, {0, 1}}},
-    .applies = applies,
+    .applies = md_fa_scan_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,
