@@ -37,7 +37,7 @@ FLOORS = {
              ["front", "range"], ["bind"]],
     "device": [["map_address"], ["device"], ["nvrtc"], ["host", "cuda"], ["blas"], ["open"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
-    "family": [["family"], ["cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
+    "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
                ["names"]],
     "tune": [["tune", "wisdom"], ["model", "shape"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "registry", "select"], ["cache"], ["run"],
