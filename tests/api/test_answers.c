@@ -135,6 +135,35 @@ static void the_reference_has_no_runner_up(void **state)
     md_op_destroy(&op);
 }
 
+static md_status take_a_us(double *us, void *user, int32_t i, int32_t repeats)
+{
+    (void)user;
+    (void)i;
+    (void)repeats;
+    *us = 1000.0;
+    return MD_OK;
+}
+
+/* 0 samples are the usual number; what cannot be is refused. */
+static void options_of_benchmarks(void **state)
+{
+    (void)state;
+    double us[2][1024];
+    md_bench_competitor x[2] = {{.us = us[0]}, {.us = us[1]}};
+    static const md_bench_options bad[] = {
+        {.samples = -1},      {.samples = 1000000}, {.sample_us = -1.0}, {.look_factor = -1.0},
+        {.cut_factor = -1.0}, {.cut_samples = -1},  {.budget_ms = -1.0},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(md_bench(x, 2, &bad[i], take_a_us, NULL), MD_INVALID_ARGUMENT);
+    assert_ok(md_bench(x, 2, &(md_bench_options){.samples = 3, .warm_up_us = -1.0}, take_a_us, NULL));
+    assert_int_equal(x[0].n, 3);
+    x[0] = (md_bench_competitor){.us = us[0]};
+    x[1] = (md_bench_competitor){.us = us[1]};
+    assert_ok(md_bench(x, 2, &(md_bench_options){.warm_up_us = -1.0}, take_a_us, NULL));
+    assert_true(x[0].n > 3 && x[1].n == x[0].n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +172,7 @@ int main(void)
         cmocka_unit_test(what_fails_has_no_time),
         cmocka_unit_test(launches_take_sizes_to_select_by),
         cmocka_unit_test(the_reference_has_no_runner_up),
+        cmocka_unit_test(options_of_benchmarks),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
