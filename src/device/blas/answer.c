@@ -12,14 +12,18 @@
 
 enum { PREF_WORKSPACE = 1, PREF_REDUCTION = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
 /* of algorithm 66, option 4: two warpgroups share a tile */
-enum { ALGO_ID = 0, ALGO_SPLIT = 2, ALGO_CUSTOM = 5, HOPPERS = 66, CUSTOM_SHARED_TILE = 4 };
+enum { HOPPERS = 66, CUSTOM_SHARED_TILE = 4 };
 enum { REDUCTION_COMPUTE_TYPE = 2 }; /* slices of k are added in f32, not in the result's type */
 
-static uint32_t number_of(const md_blas_functions *f, const md_blas_result *r, int what)
+/* Most attributes are 32-bit, two are 16-bit: the upper half stays zero. */
+uint32_t md_blas_attribute(const md_blas_functions *f, const md_blas_result *result, int attribute)
 {
     uint32_t value = 0;
+    uint16_t half = 0;
     size_t n;
-    return f->algo_get(r->algo, what, &value, sizeof value, &n) ? UINT32_MAX : value;
+    if (attribute == MD_BLAS_ALGO_INNER || attribute == MD_BLAS_ALGO_CLUSTER)
+        return f->algo_get(result->algo, attribute, &half, sizeof half, &n) ? UINT32_MAX : half;
+    return f->algo_get(result->algo, attribute, &value, sizeof value, &n) ? UINT32_MAX : value;
 }
 
 /* Over several waves, tiles of one warpgroup each are faster than tiles that two share, since their epilogues overlap
@@ -30,14 +34,15 @@ static void put_first(md_blas_answers *p, const md_blas_functions *f)
     static const float MANY_WAVES = 2;
     int best = 0;
     float fullest = 0;
-    if (p->n == 0 || p->results[0].waves <= MANY_WAVES || number_of(f, &p->results[0], ALGO_ID) != HOPPERS ||
-        !(number_of(f, &p->results[0], ALGO_CUSTOM) & CUSTOM_SHARED_TILE))
+    if (p->n == 0 || p->results[0].waves <= MANY_WAVES ||
+        md_blas_attribute(f, &p->results[0], MD_BLAS_ALGO_ID) != HOPPERS ||
+        !(md_blas_attribute(f, &p->results[0], MD_BLAS_ALGO_CUSTOM) & CUSTOM_SHARED_TILE))
         return;
     for (int i = 1; i < p->n; i++) {
         const float waves = p->results[i].waves, full = waves / ceilf(waves);
-        if (number_of(f, &p->results[i], ALGO_ID) != HOPPERS ||
-            number_of(f, &p->results[i], ALGO_CUSTOM) & CUSTOM_SHARED_TILE ||
-            number_of(f, &p->results[i], ALGO_SPLIT) > 1 || full <= fullest)
+        if (md_blas_attribute(f, &p->results[i], MD_BLAS_ALGO_ID) != HOPPERS ||
+            md_blas_attribute(f, &p->results[i], MD_BLAS_ALGO_CUSTOM) & CUSTOM_SHARED_TILE ||
+            md_blas_attribute(f, &p->results[i], MD_BLAS_ALGO_SPLIT) > 1 || full <= fullest)
             continue;
         best = i;
         fullest = full;

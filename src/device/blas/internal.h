@@ -12,6 +12,18 @@
 /* The part of cublasLt.h that is used here, so that the build needs no cuBLAS. */
 enum { MD_BLAS_DESC_TRANSA = 3, MD_BLAS_DESC_TRANSB = 4, MD_BLAS_DESC_EPILOGUE = 7, MD_BLAS_DESC_BIAS = 8 };
 
+/* Attributes of an algorithm (cublasLtMatmulAlgoConfigAttributes_t). */
+enum {
+    MD_BLAS_ALGO_ID = 0,
+    MD_BLAS_ALGO_TILE = 1,
+    MD_BLAS_ALGO_SPLIT = 2,
+    MD_BLAS_ALGO_REDUCTION = 3,
+    MD_BLAS_ALGO_CUSTOM = 5,
+    MD_BLAS_ALGO_STAGES = 6,
+    MD_BLAS_ALGO_INNER = 7,
+    MD_BLAS_ALGO_CLUSTER = 8
+};
+
 typedef struct md_blas_result { /* cublasLtMatmulHeuristicResult_t */
     uint64_t algo[8];
     size_t workspace_bytes;
@@ -80,6 +92,8 @@ struct md_dev_cuda_blas *md_blas_start(md_dev_cuda *dev);
 /** Describes a product to the library. False, with nothing to free, if memory is short. */
 bool md_blas_problem_make(md_blas_problem *out, const md_blas_functions *f, const md_dev_cuda_gemm *what);
 void md_blas_problem_free(md_blas_problem *problem, const md_blas_functions *f);
+/** One attribute of an answer's algorithm; UINT32_MAX if this version has none. */
+uint32_t md_blas_attribute(const md_blas_functions *f, const md_blas_result *result, int attribute);
 /** Enqueues a product by one of its answers; status of the library. */
 int md_blas_multiply(const struct md_dev_cuda_blas *blas, const md_blas_problem *problem, const md_blas_result *result,
                      const md_dev_cuda_gemm_data *data, md_stream stream);

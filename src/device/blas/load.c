@@ -91,15 +91,22 @@ static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_blas *blas,
     return md_dev_cuda_result(dev, error, "loading a kernel of cuBLASLt");
 }
 
-/* Answers with equal algorithms for equal types share one kernel. */
-static uint64_t kernel_of(const md_dev_cuda_gemm *w, const md_blas_result *result)
+/* What cuBLASLt picks a kernel by. Other attributes of an algorithm (the number of slices of K, the order of tiles) are
+ * parameters of the kernel. */
+static const int kernel_attributes[] = {MD_BLAS_ALGO_ID,     MD_BLAS_ALGO_TILE,   MD_BLAS_ALGO_REDUCTION,
+                                        MD_BLAS_ALGO_CUSTOM, MD_BLAS_ALGO_STAGES, MD_BLAS_ALGO_INNER,
+                                        MD_BLAS_ALGO_CLUSTER};
+
+/* Answers with equal attributes for equal types share one kernel. */
+static uint64_t kernel_of(const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *w, const md_blas_result *result)
 {
     struct {
-        uint64_t algo[8];
+        uint32_t attribute[MD_COUNT(kernel_attributes)];
         int32_t in, out, along_rows[2], is_tf32, alignment[3], epilogue, batched;
     } key;
     memset(&key, 0, sizeof key);
-    memcpy(key.algo, result->algo, sizeof key.algo);
+    for (int i = 0; i < MD_COUNT(kernel_attributes); i++)
+        key.attribute[i] = md_blas_attribute(&blas->f, result, kernel_attributes[i]);
     memcpy(key.along_rows, w->along_rows, sizeof key.along_rows);
     memcpy(key.alignment, w->alignment, sizeof key.alignment);
     key.in = w->in;
@@ -141,7 +148,7 @@ md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int6
         return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows,
                        (long long)what->columns, (long long)what->depth);
     const md_blas_result *result = md_blas_result_of(p, what->rank);
-    const uint64_t kernel = kernel_of(what, result);
+    const uint64_t kernel = kernel_of(blas, what, result);
     if (is_loaded(blas, kernel))
         return MD_OK;
     md_dev_cuda_scope scope;

@@ -26,6 +26,16 @@ static md_status add_best(md_ds_pool *c, const md_tn_point *point)
     return best.family ? md_ds_pool_add(&slot, c, &best) : MD_OK;
 }
 
+/* Starts libraries and begins to load their kernels for a point, so that first calls near it do not wait. */
+static void start_loads(const md_ds_pool *c, const md_tn_point *point)
+{
+    md_kn_shape shape;
+    md_ds_point_shape(&shape, &c->target, point);
+    for (int32_t i = 0; i < c->n_variants; i++)
+        if (c->variant[i]->family->load_library_call)
+            (void)md_bd_variant_load(c->variant[i], &shape, MD_BD_LOAD_START);
+}
+
 /* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of medium
  * length. Without variants for those, many new shapes would wait for a compiler or run slowly. */
 static md_status add_extra_points(md_ds_pool *c)
@@ -42,6 +52,18 @@ static md_status add_extra_points(md_ds_pool *c)
     for (int32_t i = 0; i < n; i++)
         MD_TRY(add_best(c, &point[i]));
     return MD_OK;
+}
+
+static void load_libraries(const md_ds_pool *c)
+{
+    md_tn_point point[MD_DS_MAX_CORNERS];
+    const int32_t n = c->policy.has_default_hints ? md_ds_corner_points(point, &c->target, c->space) : 0;
+    for (int32_t i = 0; i < n; i++)
+        start_loads(c, &point[i]);
+    for (int32_t h = 0; h < c->space->n_hints; h++) {
+        md_ds_hint_point(&point[0], &c->target, c->space, h, false);
+        start_loads(c, &point[0]);
+    }
 }
 
 /* ---- Pins, own kernels, libraries, numeric classes */
@@ -153,6 +175,7 @@ static md_status add_hints(md_ds_pool *c, int32_t first)
         MD_TRY(add_extra_points(c));
     if (c->policy.select == MD_SELECT_MEASURE && !c->numeric)
         MD_TRY(add_library(c));
+    load_libraries(c);
     return md_ds_note_measured(c);
 }
 

@@ -101,6 +101,9 @@ static const int64_t points_of_products[][3] = {
     {9, 257, 3585},     {769, 1025, 3073},   {64, 1025, 1024},   {768, 769, 768},    {2048, 2049, 2048},
 };
 
+/* For one dim of a product, as rows of activations have it: between the hints, where another tile is the best. */
+static const int64_t points_of_rows[] = {32, 96, 128, 160, 192, 320, 384, 512, 768, 2048};
+
 static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t which, const corner *point)
 {
     md_ds_hint_sizes(size, space, 0);
@@ -126,6 +129,18 @@ static int32_t product_points(md_tn_point *out, const md_fa_target *target, cons
     return MD_COUNT(points_of_products);
 }
 
+static int32_t row_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space)
+{
+    const md_fx_dim *d = &space->formula->dim[space->dim[0]];
+    for (int32_t i = 0; i < MD_COUNT(points_of_rows); i++) {
+        memset(&out[i], 0, sizeof out[i]);
+        md_ds_hint_sizes(out[i].size, space, 0);
+        out[i].size[space->dim[0]] = MD_MAX(d->lo, MD_MIN(d->hi, points_of_rows[i]));
+        finish_point(&out[i], target, space, false);
+    }
+    return MD_COUNT(points_of_rows);
+}
+
 int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space)
 {
     const corner *point = space->n == 1 ? corners_of_one : corners_of_many;
@@ -137,6 +152,8 @@ int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const 
                    "room for all");
     if (space->n == 3)
         return product_points(out, target, space);
+    if (space->n == 1 && target->program->stage[target->stage].kind == MD_ST_PRODUCT)
+        n_points = row_points(out, target, space);
     for (int32_t k = 0; k < space->n && space->n <= 2; k++)
         for (int32_t i = 0; i < n; i++)
             for (int32_t is_ragged = 0; is_ragged < 2; is_ragged++) {

@@ -178,12 +178,14 @@ static void a_library_is_loaded_before_its_trial(void **state)
     atomic_store(&script_now.may_load, true);
     timed_call c;
     md_ds_op *op = hybrid_op();
+    md_ds_op_wait(op);
+    const int32_t at_hints = (int32_t)atomic_load(&script_now.n_loads);
     timed_make(&c, TIMED_N);
     timed_wait_for_trial(op, &c);
     assert_int_equal(op->count.trials, 0);
     assert_int_equal(timed_now.served[10], 1); /* checked */
     assert_int_equal(timed_now.served[20], 1);
-    assert_int_equal(atomic_load(&script_now.n_loads), 1);
+    assert_int_equal(atomic_load(&script_now.n_loads), at_hints + 1);
     timed_finish(&op);
 }
 

@@ -269,6 +269,7 @@ void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *targe
     launch->grid[2] = 1;
     launch->block[0] = row->lanes * row->rows;
     launch->block[1] = launch->block[2] = 1;
+    launch->overlaps = true;
 }
 
 /* The thread of an element and its place there depend on its distance from the first element at an aligned address.
