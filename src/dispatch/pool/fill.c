@@ -54,6 +54,20 @@ static md_status add_extra_points(md_ds_pool *c)
     return MD_OK;
 }
 
+/* Libraries have other kernels at other sizes: of one dynamic dim every quarter octave between the hints is asked for. */
+static void load_between_hints(const md_ds_pool *c)
+{
+    static const double STEP = 1.189207115; /* 2^(1/4) */
+    const int32_t dim = c->space->dim[0];
+    const double last = (double)c->space->hint[c->space->n_hints - 1][0];
+    md_tn_point point;
+    for (double size = (double)c->space->hint[0][0]; size < last; size *= STEP) {
+        md_ds_hint_point(&point, &c->target, c->space, 0, false);
+        point.size[dim] = MD_MAX(point.size[dim], (int64_t)(size + 0.5));
+        start_loads(c, &point);
+    }
+}
+
 static void load_libraries(const md_ds_pool *c)
 {
     md_tn_point point[MD_DS_MAX_CORNERS];
@@ -64,6 +78,8 @@ static void load_libraries(const md_ds_pool *c)
         md_ds_hint_point(&point[0], &c->target, c->space, h, false);
         start_loads(c, &point[0]);
     }
+    if (c->space->n == 1)
+        load_between_hints(c);
 }
 
 /* ---- Pins, own kernels, libraries, numeric classes */
