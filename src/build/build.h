@@ -8,10 +8,18 @@
 
 typedef struct md_bd md_bd; /* the builder of a context: owns all loaded kernels until it is destroyed */
 
-/* What asking for a load does: only look; start it in the background; start it and wait for its end. */
-typedef enum md_bd_load_effort { MD_BD_LOAD_LOOK, MD_BD_LOAD_START, MD_BD_LOAD_WAIT } md_bd_load_effort;
-/* The higher, the worse. CANNOT_LOAD: the library is missing, or has no kernel for the shape. */
-typedef enum md_bd_load_state { MD_BD_LOADED, MD_BD_NOT_LOADED, MD_BD_CANNOT_LOAD } md_bd_load_state;
+/* What asking for a load does. LOOK: nothing. FIND: finds out, in the background, whether what is needed is loaded
+ * already; loading holds the driver's lock, so that calls would wait. START: loads in the background. WAIT: loads, and
+ * waits for the end. */
+typedef enum md_bd_load_effort {
+    MD_BD_LOAD_LOOK,
+    MD_BD_LOAD_FIND,
+    MD_BD_LOAD_START,
+    MD_BD_LOAD_WAIT
+} md_bd_load_effort;
+/* The higher, the worse. NOT_LOADED: nobody has asked, or a job is at it. DEFERRED: it was found not to be loaded; START
+ * and WAIT load it. CANNOT_LOAD: the library is missing, or has no kernel for the shape. */
+typedef enum md_bd_load_state { MD_BD_LOADED, MD_BD_NOT_LOADED, MD_BD_DEFERRED, MD_BD_CANNOT_LOAD } md_bd_load_state;
 
 typedef enum md_bd_state { MD_BD_QUEUED, MD_BD_READY, MD_BD_FAILED } md_bd_state;
 

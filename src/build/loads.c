@@ -11,8 +11,8 @@ typedef struct load {
     md_bd *builder;
     const md_fa_family *family;
     md_fa_library_call call;
-    md_bd_load_state state; /* NOT_LOADED while it is queued or running */
-    bool has_begun;
+    md_bd_load_state state; /* NOT_LOADED while a job is queued or running */
+    bool has_begun, may_load; /* the job */
 } load;
 
 /* The key in the table: families and calls that are equal as bytes. */
@@ -22,22 +22,22 @@ typedef struct load_key {
 } load_key;
 _Static_assert(sizeof(load_key) == sizeof(md_fa_library_call) + sizeof(void *), "a key is compared as bytes");
 
-/* Loads, unless another thread has begun to. */
+/* Does the job, unless another thread has begun to. */
 static void run(load *l)
 {
     md_bd *builder = l->builder;
     pthread_mutex_lock(&builder->lock);
-    const bool is_mine = !l->has_begun;
-    l->has_begun = true;
+    const bool is_mine = l->state == MD_BD_NOT_LOADED && !l->has_begun, may_load = l->may_load;
+    l->has_begun = l->has_begun || is_mine;
     pthread_mutex_unlock(&builder->lock);
     if (!is_mine)
         return;
-    const md_status status = l->family->load_library_call(builder->dev, &l->call);
-    if (status != MD_OK)
+    const md_status status = l->family->load_library_call(builder->dev, &l->call, may_load);
+    if (status != MD_OK && status != MD_NOT_FOUND)
         md_log_at(builder->dev->log, MD_LOG_INFO, "%s does not serve a product, own kernels do: %s", l->family->name,
                   md_last_error());
     pthread_mutex_lock(&builder->lock);
-    l->state = status == MD_OK ? MD_BD_LOADED : MD_BD_CANNOT_LOAD;
+    l->state = status == MD_OK ? MD_BD_LOADED : status == MD_NOT_FOUND ? MD_BD_DEFERRED : MD_BD_CANNOT_LOAD;
     builder->n_loads--;
     pthread_cond_broadcast(&builder->changed);
     md_bd_notify(builder);
@@ -54,47 +54,68 @@ static void run_job(void *context)
     pthread_mutex_unlock(&builder->lock);
 }
 
-/* The need, known or new (*is_new); NULL if memory is short. The lock is held. */
-static load *find(bool *is_new, md_bd *builder, const load_key *key)
+/* A new need, DEFERRED; NULL if memory is short. The lock is held. */
+static load *add(md_bd *builder, const load_key *key)
 {
-    load *l = md_table_find(builder->loads, key, sizeof *key);
-    *is_new = false;
-    if (l)
-        return l;
-    l = calloc(1, sizeof *l);
+    load *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
-    *l = (load){.builder = builder, .family = key->family, .call = key->call, .state = MD_BD_NOT_LOADED};
+    *l = (load){.builder = builder, .family = key->family, .call = key->call, .state = MD_BD_DEFERRED};
     if (md_table_put(builder->loads, key, sizeof *key, l, NULL) != MD_OK) {
         free(l);
         return NULL;
     }
-    builder->n_loads++;
-    *is_new = true;
     return l;
+}
+
+/* True if a job is to be done. The lock is held. */
+static bool begin(load *l, bool may_load)
+{
+    if (l->state != MD_BD_DEFERRED)
+        return false;
+    l->state = MD_BD_NOT_LOADED;
+    l->has_begun = false;
+    l->may_load = may_load;
+    l->builder->n_loads++;
+    return true;
+}
+
+/* Loads on this thread, if no thread of the pool has begun: all of them may be waiting as this one is. */
+static md_bd_load_state load_and_wait(load *l)
+{
+    md_bd *builder = l->builder;
+    md_bd_load_state state;
+    do {
+        pthread_mutex_lock(&builder->lock);
+        (void)begin(l, true);
+        pthread_mutex_unlock(&builder->lock);
+        run(l);
+        pthread_mutex_lock(&builder->lock);
+        while (l->state == MD_BD_NOT_LOADED)
+            pthread_cond_wait(&builder->changed, &builder->lock);
+        state = l->state;
+        pthread_mutex_unlock(&builder->lock);
+    } while (state == MD_BD_DEFERRED); /* another thread only looked */
+    return state;
 }
 
 /* The state of one need. */
 static md_bd_load_state ask(md_bd *builder, const load_key *key, md_bd_load_effort effort)
 {
-    bool is_new = false;
+    bool is_job = false;
     pthread_mutex_lock(&builder->lock);
-    load *l = effort == MD_BD_LOAD_LOOK ? md_table_find(builder->loads, key, sizeof *key) : find(&is_new, builder, key);
-    md_bd_load_state state = l ? l->state : effort == MD_BD_LOAD_LOOK ? MD_BD_NOT_LOADED : MD_BD_CANNOT_LOAD;
-    if (is_new && effort == MD_BD_LOAD_START)
+    load *l = md_table_find(builder->loads, key, sizeof *key);
+    if (!l && effort != MD_BD_LOAD_LOOK && (l = add(builder, key)) != NULL && effort == MD_BD_LOAD_FIND)
+        is_job = begin(l, false);
+    if (l && effort == MD_BD_LOAD_START)
+        is_job = begin(l, true);
+    const md_bd_load_state state = l ? l->state : effort == MD_BD_LOAD_LOOK ? MD_BD_NOT_LOADED : MD_BD_CANNOT_LOAD;
+    if (is_job)
         builder->n_jobs++;
     pthread_mutex_unlock(&builder->lock);
-    if (is_new && effort == MD_BD_LOAD_START)
+    if (is_job)
         md_pool_submit(builder->dev->pool, run_job, l);
-    if (!l || effort != MD_BD_LOAD_WAIT)
-        return state;
-    run(l); /* here, if no thread of the pool has begun: all of them may be waiting as this one is */
-    pthread_mutex_lock(&builder->lock);
-    while (l->state == MD_BD_NOT_LOADED)
-        pthread_cond_wait(&builder->changed, &builder->lock);
-    state = l->state;
-    pthread_mutex_unlock(&builder->lock);
-    return state;
+    return l && effort == MD_BD_LOAD_WAIT ? load_and_wait(l) : state;
 }
 
 md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, md_bd_load_effort effort)
@@ -128,7 +149,7 @@ static void lose(void *user, const void *key, size_t n_bytes, void *value)
 {
     (void)user, (void)key, (void)n_bytes;
     load *l = value;
-    if (l->state == MD_BD_NOT_LOADED)
+    if (l->state == MD_BD_NOT_LOADED || l->state == MD_BD_DEFERRED)
         l->state = MD_BD_CANNOT_LOAD;
 }
 

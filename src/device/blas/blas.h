@@ -39,7 +39,8 @@ md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_
 
 /** Loads what a run of this product needs, so that the run takes no longer than its launch: starts the library, asks
  * for its answers, loads the answer's kernel. Takes milliseconds, the first time 100 ms: for background threads.
- * `workspace_bytes` as the runs will offer. UNSUPPORTED where the library is missing or has no answer. Thread-safe. */
-md_status md_dev_cuda_gemm_load(md_dev *dev, const md_dev_cuda_gemm *what, int64_t workspace_bytes);
+ * `workspace_bytes` as the runs will offer. Without `may_load` nothing is started or loaded: NOT_FOUND if it would have
+ * to be. UNSUPPORTED where the library is missing or has no answer. Thread-safe. */
+md_status md_dev_cuda_gemm_load(md_dev *dev, const md_dev_cuda_gemm *what, int64_t workspace_bytes, bool may_load);
 
 #endif

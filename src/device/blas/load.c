@@ -139,9 +139,11 @@ static void note_loaded(struct md_dev_cuda_blas *blas, uint64_t kernel)
     pthread_mutex_unlock(&blas->lock);
 }
 
-md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int64_t workspace_bytes)
+md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int64_t workspace_bytes, bool may_load)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
+    if (!may_load && !atomic_load_explicit(&dev->blas, memory_order_acquire))
+        return MD_NOT_FOUND;
     struct md_dev_cuda_blas *blas = md_blas_start(dev);
     md_blas_answers *p = blas ? md_blas_find(blas, what, (size_t)workspace_bytes) : NULL;
     if (!p || p->n == 0)
@@ -151,6 +153,8 @@ md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int6
     const uint64_t kernel = kernel_of(blas, what, result);
     if (is_loaded(blas, kernel))
         return MD_OK;
+    if (!may_load)
+        return MD_NOT_FOUND;
     md_dev_cuda_scope scope;
     const md_dev_cuda_gemm small = shrink(what);
     MD_TRY(md_dev_cuda_enter(&scope, dev));
@@ -163,9 +167,9 @@ md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int6
 
 #else
 
-md_status md_dev_cuda_gemm_load(md_dev *dev, const md_dev_cuda_gemm *what, int64_t workspace_bytes)
+md_status md_dev_cuda_gemm_load(md_dev *dev, const md_dev_cuda_gemm *what, int64_t workspace_bytes, bool may_load)
 {
-    (void)dev, (void)what, (void)workspace_bytes;
+    (void)dev, (void)what, (void)workspace_bytes, (void)may_load;
     return md_fail(MD_UNSUPPORTED, "this build has no CUDA");
 }
 

@@ -27,11 +27,12 @@ static readiness readiness_of(const md_bd_variant *v, const md_kn_shape *shape)
     return md_bd_variant_load(v, shape, MD_BD_LOAD_LOOK) == MD_BD_LOADED ? READY : LOADS;
 }
 
-/* Begins to load in the background, unless the op is frozen. True if it began, or had begun. */
-static bool start_load(const md_ds_op *op, const md_bd_variant *v, const md_kn_shape *shape)
+/* Begins to find out in the background whether the library's kernel is loaded, unless the op is frozen. True if it
+ * began, or had begun. */
+static bool start_to_find(const md_ds_op *op, const md_bd_variant *v, const md_kn_shape *shape)
 {
     return atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN &&
-           md_bd_variant_load(v, shape, MD_BD_LOAD_START) == MD_BD_NOT_LOADED;
+           md_bd_variant_load(v, shape, MD_BD_LOAD_FIND) == MD_BD_NOT_LOADED;
 }
 
 /* The best ready variant; one of the wished variant's numeric class if there is one, since it gives the same bits. */
@@ -71,6 +72,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
     md_ds_stage_plan *stage_plan = &plan->stage[stage];
     stage_plan->wished = -1;
     query.with_unbuilt = true;
+    query.may_load = effort == MD_DS_BEST || query.call;
     for (;;) {
         md_status s = md_ds_select(&stage_plan->pick, op, stage, &query);
         if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && md_ds_is_filling(op)) {
@@ -87,7 +89,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
             return MD_OK;
         const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* measuring has loaded it */
         if (!waits && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
-            if (state == BUILDS || start_load(op, c->variant[wished], query.shape)) {
+            if (state == BUILDS || start_to_find(op, c->variant[wished], query.shape)) {
                 stage_plan->wished = wished;
                 plan->is_makeshift = true;
             }

@@ -17,8 +17,11 @@ const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shap
     const char *miss = md_kn_envelope_miss(&v->envelope, shape);
     if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
         return "of another numeric class";
-    if (!miss && md_bd_variant_load(v, shape, MD_BD_LOAD_LOOK) == MD_BD_CANNOT_LOAD)
+    const md_bd_load_state load = miss ? MD_BD_LOADED : md_bd_variant_load(v, shape, MD_BD_LOAD_LOOK);
+    if (load == MD_BD_CANNOT_LOAD)
         return "its library has no kernel for this shape";
+    if (load == MD_BD_DEFERRED)
+        return "its library's kernel is not loaded (md_prepare loads it)";
     return miss;
 }
 
@@ -33,5 +36,6 @@ bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
         md_kn_envelope_miss(&v->envelope, query->shape))
         return false;
     const md_bd_load_state load = md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK);
-    return load == MD_BD_LOADED || (load == MD_BD_NOT_LOADED && query->with_unbuilt);
+    return load == MD_BD_LOADED ||
+           (query->with_unbuilt && (load == MD_BD_NOT_LOADED || (load == MD_BD_DEFERRED && query->may_load)));
 }

@@ -78,6 +78,23 @@ static void what_cannot_be_loaded_never_serves(void **state)
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
 }
 
+/* Loading would hold the driver's lock: calls do not begin it, only who asks for the best does. */
+static void calls_load_nothing_that_was_not_loaded(void **state)
+{
+    (void)state;
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+    script_now.defers_loads = true;
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+        md_ds_op_wait(op);
+    }
+    assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT);
+    world.runtime.waits = true;
+    assert_int_equal(script_call(NULL, op, 101, 1), LIBRARY);
+    assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
+}
+
 static void a_frozen_op_loads_nothing(void **state)
 {
     (void)state;
@@ -116,6 +133,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(own_kernels_serve_until_it_is_loaded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_shape_loads_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_loaded_never_serves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(calls_load_nothing_that_was_not_loaded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),

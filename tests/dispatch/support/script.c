@@ -211,9 +211,11 @@ static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], co
     return script_now.library_loads ? 1 : 0;
 }
 
-static md_status load_library_call(md_dev *dev, const md_fa_library_call *call)
+static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, bool may_load)
 {
     (void)dev;
+    if (!may_load && script_now.defers_loads)
+        return MD_NOT_FOUND;
     atomic_fetch_add(&script_now.n_loads, 1);
     while (!atomic_load(&script_now.may_load))
         sched_yield();

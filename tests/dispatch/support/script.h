@@ -44,6 +44,7 @@ typedef struct script {
     bool ranges;
     /* gamma needs a kernel of its library at each size, which is loaded when `may_load` is 1 */
     bool library_loads;
+    bool defers_loads; /* what no one loaded is found not to be loaded; else finding out loads it */
     _Atomic bool may_load, load_fails;
     _Atomic int32_t n_loads; /* begun */
 } script;

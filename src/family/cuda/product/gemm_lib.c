@@ -319,11 +319,11 @@ static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], co
     return plan.p.n_products;
 }
 
-static md_status load_library_call(md_dev *dev, const md_fa_library_call *call)
+static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, bool may_load)
 {
     md_dev_cuda_gemm w;
     memcpy(&w, call, sizeof w);
-    return md_dev_cuda_gemm_load(dev, &w, LIBRARY_BYTES);
+    return md_dev_cuda_gemm_load(dev, &w, LIBRARY_BYTES, may_load);
 }
 
 static md_status run(const md_kn_call *call, const answer *which)
