@@ -17,7 +17,7 @@ typedef enum md_bd_load_effort {
     MD_BD_LOAD_START,
     MD_BD_LOAD_WAIT
 } md_bd_load_effort;
-/* The higher, the worse. NOT_LOADED: nobody has asked, or a job is at it. DEFERRED: it was found not to be loaded; START
+/* The higher, the worse. NOT_LOADED: nobody has asked, or a job is at it. DEFERRED: it is known not to be loaded; START
  * and WAIT load it. CANNOT_LOAD: the library is missing, or has no kernel for the shape. */
 typedef enum md_bd_load_state { MD_BD_LOADED, MD_BD_NOT_LOADED, MD_BD_DEFERRED, MD_BD_CANNOT_LOAD } md_bd_load_state;
 

@@ -95,7 +95,8 @@ typedef struct md_fa_family {
      * launches. Returns the number of calls. `out` is zeroed and compared as bytes. NULL: there are none. */
     int32_t (*library_calls)(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
                              const md_fa_config *config, const md_kn_shape *shape);
-    /** Loads a call, which takes milliseconds or more. Without `may_load`: NOT_FOUND if it is not loaded. Thread-safe. */
+    /** Loads a call, which takes milliseconds or more. Without `may_load`: NOT_FOUND if it is not loaded.
+     * Thread-safe. */
     md_status (*load_library_call)(md_dev *dev, const md_fa_library_call *call, bool may_load);
     /** The numeric class of a config. NULL: each variant has a class to itself, and nothing is promised. */
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);

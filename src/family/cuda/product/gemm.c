@@ -154,8 +154,8 @@ bool md_fa_cuda_product_overlaps(const md_fa_product *w)
     static const double most[][2] = {{5, 10}, {8, 4}};
     /* Products that wait for memory gain at any size ([28,4096,11008] took 25.4 us instead of 27.2). */
     static const double MEMORY_BOUND = 0.7;
-    const double flops = 2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth *
-                         w->p.n_products,
+    const double flops =
+                     2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth * w->p.n_products,
                  flops_us = flops / FLOPS_A_US, bytes_us = w->bytes / BYTES_A_US;
     for (int32_t i = 0; i < MD_COUNT(most); i++)
         if (flops_us < most[i][0] && bytes_us < most[i][1])
