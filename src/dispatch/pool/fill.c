@@ -54,7 +54,7 @@ static md_status add_extra_points(md_ds_pool *c)
     return MD_OK;
 }
 
-/* Libraries have other kernels at other sizes: those of every quarter octave between the hints of one dim are loaded. */
+/* Libraries have other kernels at other sizes: those of every quarter octave between the hints of one dim load. */
 static void load_between_hints(const md_ds_pool *c)
 {
     static const double STEP = 1.189207115; /* 2^(1/4) */
