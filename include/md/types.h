@@ -114,7 +114,7 @@ typedef struct md_tensor {
     md_dtype dtype;
     int32_t rank;
     int64_t size[MD_MAX_RANK];
-    int64_t stride[MD_MAX_RANK]; /**< in elements; 0 repeats an element along an axis (inputs only) */
+    int64_t stride[MD_MAX_RANK]; /**< in elements, from 0; 0 repeats an element along an axis (inputs only) */
 } md_tensor;
 
 typedef enum md_arg_kind {

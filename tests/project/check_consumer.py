@@ -102,6 +102,13 @@ class Consumer:
             run("cmake", "--build", build)
             self.run_program(build / program)
 
+        for version, fits in ("0.1", True), ("99.0", False), ("1.0", False):  # later ones of one major number serve
+            (folder / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.17)\nproject(program C)\n"
+                                                   f"find_package(multidispatch {version} QUIET)\nmessage(\"is ${{multidispatch_FOUND}}\")\n")
+            said = run("cmake", "-S", folder, "-B", self.folder / f"build_{version}", f"-Dmultidispatch_DIR={self.libraries}/cmake/multidispatch")
+            if ("is 1" in said) != fits:
+                fail(f"version {version}: {said}")
+
     def meson_installed(self):
         self.install()
         folder, text = self.readme("meson")

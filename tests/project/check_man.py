@@ -36,11 +36,24 @@ def main():
     wanted = {
         "mdctl.1": [f"mdctl {c['name']}" for c in told["commands"]] + [f"--{o['name']}" for o in told["options"]],
         "md-environment.7": [v["name"] for v in told["variables"]],
-        "md-formula.7": [row[1] for row in rows if row[0] != "limits"] + [o["name"] for o in told["ops"]],
+        "md-formula.7": [row[1] for row in rows if not row[0].startswith("limits")] + [o["name"] for o in told["ops"]],
+        "md-limits.7": [word for row in rows if row[0].startswith("limits") for word in row[1:]],
         "multidispatch.3": re.findall(r"^MD_API [^(;]*?(md_\w+)\(", header, flags=re.M)
                            + re.findall(r"^static inline md_arg (md_\w+)\(", header, flags=re.M),
     }
     n_bad = 0
+    terms = {"multidispatch.3": ["family", "stages", "envelope", "pool", "variant", "hints"], "mdctl.1": ["family", "stage", "pool", "variant"],
+             "md-environment.7": ["family", "stage", "pool", "variant"], "md-limits.7": ["family", "stage", "envelope", "pool", "variant", "hint"]}
+    for name, words in terms.items():  # defined in italics, and not used before
+        page = (folder / name).read_text(encoding="utf-8")
+        body = page[page.index(".SH DESCRIPTION"):]
+        for word in words:
+            at = re.search(rf"\\fI{word}\\fR", body)
+            before = body[:at.start()] if at else body
+            bad = not at or re.search(rf"\b{word}\b", re.sub(r"\\f[BIR]", "", before))
+            n_bad += bool(bad)
+            if bad:
+                print(f"{name}: {word} is not defined at its first use")
     for name, words in wanted.items():
         text, said = text_of(folder / name), faults(folder / name)
         missing = [w for w in words if not re.search(r"(?<![\w-])" + re.escape(w) + r"(?![\w-])", text)] if words else ["anything"]

@@ -44,7 +44,7 @@ def tables(mdctl, print_tables):
         "reductions": ", ".join(f"*{row[0]}*" for row in own["reductions"]),
         "scans": ", ".join(f"*{row[0]}*" for row in own["scans"]),
         "dtypes": table(["Type", "Bytes", "Computed in"], own["dtypes"]),
-        "limits": table(["At most", " "], [(n, what) for what, n in own["limits"]]),
+        **{name: table(["At most", " "], [(n, what) for what, n in own[name]]) for name in own if name.startswith("limits")},
     }
 
 

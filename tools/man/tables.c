@@ -1,8 +1,11 @@
 /* Prints the tables of the man pages that only the library knows: a row a line, "table cell cell ...", separated by
  * tabs. Everything else comes from `mdctl help --json`. */
 #include "base/dtype.h"
+#include "dispatch/pool/policy.h"
+#include "dispatch/pool/space.h"
 #include "expr/formula.h"
 #include "expr/front/lex.h"
+#include "expr/front/syntax.h"
 #include "expr/ops.h"
 #include "stage/stage.h"
 
@@ -45,24 +48,46 @@ static void print_dtypes(void)
     }
 }
 
+typedef struct limit {
+    const char *what;
+    long long most;
+} limit;
+
+static void print_rows(const char *table, const limit *row, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        printf("%s\t%s\t%lld\n", table, row[i].what, row[i].most);
+}
+
 static void print_limits(void)
 {
-    static const struct {
-        const char *what;
-        int most;
-    } limits[] = {
+    static const limit formula[] = {
         {"bytes of text", MD_LEX_MAX_TEXT},
-        {"axes of a tensor", MD_MAX_RANK},
+        {"characters of a name", MD_LEX_MAX_NAME},
+        {"statements, declarations included", MD_SYNTAX_MAX_STATEMENTS},
+        {"assignments", MD_FX_MAX_STMTS},
+        {"declarations in one scalar or size statement", MD_SYNTAX_MAX_DECLARATIONS},
+        {"terms", MD_SYNTAX_MAX_NODES},
+        {"expressions nested in each other", MD_SYNTAX_MAX_DEPTH},
         {"tensors", MD_FX_MAX_TENSORS},
+        {"axes of a tensor (its rank)", MD_MAX_RANK},
         {"scalars", MD_FX_MAX_SCALARS},
         {"arguments", MD_FX_MAX_ARGS},
         {"sizes", MD_FX_MAX_DIMS},
         {"indices of all statements", MD_FX_MAX_INDICES},
-        {"assignments", MD_FX_MAX_STMTS},
+        {"indices on a left side", 2 * MD_MAX_RANK},
+        {"indices that one reduction binds", MD_MAX_RANK},
         {"stages", MD_ST_MAX_STAGES},
     };
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        printf("limits\t%s\t%d\n", limits[i].what, limits[i].most);
+    static const limit choice[] = {
+        {"dynamic sizes of an op", MD_DS_MAX_DYNAMIC},
+        {"hints of an op", MD_DS_MAX_HINTS},
+        {"values of one size in a list of hints", MD_DS_MAX_VALUES},
+        {"value of a hint", MD_DS_MOST_HINT},
+        {"variants in the pool of a stage", MD_DS_MAX_VARIANTS},
+    };
+    print_rows("limits", formula, sizeof formula / sizeof *formula);
+    print_rows("limits_of_choice", choice, sizeof choice / sizeof *choice);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNNAMED_SIZE = 256, MAX_VALUES = 32 };
+enum { UNNAMED_SIZE = 256 };
 
 typedef struct hint_parser {
     md_ds_space *space;
@@ -52,7 +52,7 @@ static md_status parse_values(hint_parser *p, int64_t *value, int32_t *n)
 {
     *n = 0;
     for (;;) {
-        if (*n == MAX_VALUES)
+        if (*n == MD_DS_MAX_VALUES)
             return bad_hint(p, "more than 32 values");
         MD_TRY(parse_value(p, &value[(*n)++]));
         const char *comma = p->at;
@@ -122,7 +122,7 @@ static md_status add_point(hint_parser *p, const int64_t *point)
 
 static md_status parse_diagonal(hint_parser *p)
 {
-    int64_t value[MAX_VALUES];
+    int64_t value[MD_DS_MAX_VALUES];
     int32_t n = 0;
     MD_TRY(parse_values(p, value, &n));
     for (int32_t i = 0; i < n; i++) {
@@ -168,7 +168,7 @@ static md_status parse_points(hint_parser *p)
 
 typedef struct hint_grid {
     int32_t n[MD_DS_MAX_DYNAMIC]; /* 0: not named */
-    int64_t value[MD_DS_MAX_DYNAMIC][MAX_VALUES];
+    int64_t value[MD_DS_MAX_DYNAMIC][MD_DS_MAX_VALUES];
 } hint_grid;
 
 static md_status add_grid(hint_parser *p, const hint_grid *grid, int32_t slot, int64_t *point)
@@ -187,7 +187,7 @@ static md_status parse_grid(hint_parser *p)
     hint_grid grid = {0};
     for (skip_blanks(p); *p->at && *p->at != '('; skip_blanks(p)) {
         int32_t slot, n;
-        int64_t value[MAX_VALUES];
+        int64_t value[MD_DS_MAX_VALUES];
         MD_TRY(parse_name(p, &slot));
         MD_TRY(parse_values(p, value, &n));
         if (slot >= 0) {

@@ -5,7 +5,7 @@
 #include "base/strbuf.h"
 #include "expr/formula.h"
 
-enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
+enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_VALUES = 32 /* of a dim */, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
 
 /* Points per octave of the lattice that default hints stand for, and of the shapes that suggestions merge. */
 #define MD_DS_CELLS 4.0

@@ -93,18 +93,17 @@ static md_status parse_dim_size(md_parser *p, md_syntax_size *out)
 /* The entries after `scalar` or `size`. */
 static md_status parse_declarations(md_parser *p, md_syntax_item *item)
 {
-    enum { MOST = 64 };
     const bool is_scalar = item->kind == MD_SYNTAX_SCALARS;
     ++p->at;
-    void *const entries = md_arena_alloc(p->arena, MOST * (is_scalar ? sizeof *item->scalar : sizeof *item->size));
+    void *const entries = md_arena_alloc(p->arena, MD_SYNTAX_MAX_DECLARATIONS * (is_scalar ? sizeof *item->scalar : sizeof *item->size));
     if (!entries)
         return md_fail_memory();
     item->scalar = is_scalar ? entries : NULL;
     item->size = is_scalar ? NULL : entries;
     do {
-        if (item->n == MOST)
+        if (item->n == MD_SYNTAX_MAX_DECLARATIONS)
             return md_fx_complain(p->text, p->at->line, p->at->column, "more than %d declarations in one statement",
-                                  MOST);
+                                  MD_SYNTAX_MAX_DECLARATIONS);
         MD_TRY(is_scalar ? parse_scalar(p, &item->scalar[item->n]) : parse_dim_size(p, &item->size[item->n]));
         ++item->n;
     } while (md_parse_accept(p, MD_TOKEN_COMMA));
@@ -125,10 +124,9 @@ static md_status parse_statement(md_parser *p, md_syntax_item *item)
 
 md_status md_syntax_parse(md_syntax_tree *out, md_arena *arena, const char *text)
 {
-    enum { MOST = 2 * MD_FX_MAX_STMTS };
     md_parser p = {.arena = arena, .text = text};
     MD_TRY(md_lex(&p.at, arena, text));
-    *out = (md_syntax_tree){.text = text, .item = md_arena_alloc(arena, MOST * sizeof *out->item)};
+    *out = (md_syntax_tree){.text = text, .item = md_arena_alloc(arena, MD_SYNTAX_MAX_STATEMENTS * sizeof *out->item)};
     if (!out->item)
         return md_fail_memory();
     for (;;) {
@@ -136,8 +134,8 @@ md_status md_syntax_parse(md_syntax_tree *out, md_arena *arena, const char *text
             ;
         if (p.at->kind == MD_TOKEN_END)
             return MD_OK;
-        if (out->n_items == MOST)
-            return md_fx_complain(text, p.at->line, p.at->column, "more than %d statements", MOST);
+        if (out->n_items == MD_SYNTAX_MAX_STATEMENTS)
+            return md_fx_complain(text, p.at->line, p.at->column, "more than %d statements", MD_SYNTAX_MAX_STATEMENTS);
         MD_TRY(parse_statement(&p, &out->item[out->n_items]));
         ++out->n_items;
     }

@@ -5,7 +5,13 @@
 #include "expr/formula.h"
 #include "expr/front/lex.h"
 
-enum { MD_SYNTAX_MAX_DEPTH = 200, MD_SYNTAX_MAX_NODES = 20000, MD_SYNTAX_MAX_OPERANDS = 16 };
+enum {
+    MD_SYNTAX_MAX_DEPTH = 200,
+    MD_SYNTAX_MAX_NODES = 20000,
+    MD_SYNTAX_MAX_OPERANDS = 16,
+    MD_SYNTAX_MAX_STATEMENTS = 96,
+    MD_SYNTAX_MAX_DECLARATIONS = 64 /* of one statement */
+};
 
 typedef enum md_syntax_kind {
     MD_SYNTAX_INTEGER,
