@@ -112,7 +112,7 @@ static int run(int argc, char **argv)
     const command *c = find(argv[1]);
     if (!c)
         return cli_usage("there is no command '%s'; see mdctl --help", argv[1]);
-    if (!cli_parse(&options, argc - 1, argv + 1))
+    if (!cli_parse(&options, c->bit, argc - 1, argv + 1))
         return CLI_USAGE;
     return options.help ? help_of(c) : c->run(&options);
 }

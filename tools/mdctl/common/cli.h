@@ -51,8 +51,8 @@ typedef struct cli_options {
     char **arg;
 } cli_options;
 
-/** Parses options of any command; false after saying what was wrong on stderr. */
-bool cli_parse(cli_options *out, int argc, char **argv);
+/** Parses the options of a command (a bit); false after saying what was wrong on stderr. */
+bool cli_parse(cli_options *out, unsigned command, int argc, char **argv);
 /** Prints the options of a command. `name` is left out of their meanings; "": of none. */
 void cli_print_options(FILE *file, unsigned command, const char *name);
 /** Row i of that table: the name without dashes, the value ("" for a flag), the meaning. False beyond the end. */

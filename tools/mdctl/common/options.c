@@ -246,7 +246,14 @@ static bool set_option(cli_options *o, const option_row *r, const char *value)
     }
 }
 
-bool cli_parse(cli_options *out, int argc, char **argv)
+static bool is_for(const option_row *r, unsigned command, const char *name)
+{
+    if (!(r->commands & command))
+        cli_usage("'--%s' is no option of mdctl %s; see mdctl %s --help", r->name, name, name);
+    return r->commands & command;
+}
+
+bool cli_parse(cli_options *out, unsigned command, int argc, char **argv)
 {
     enum { FIRST = 256, HELP = N_ROWS - 1 }; /* rows are told apart by numbers that are no characters */
     struct option longs[N_ROWS + 1] = {0};
@@ -265,7 +272,8 @@ bool cli_parse(cli_options *out, int argc, char **argv)
                       argv[optind - 1], argv[0]);
             return false;
         }
-        if (!set_option(out, &row[key == 'h' ? HELP : key - FIRST], optarg))
+        const option_row *const r = &row[key == 'h' ? HELP : key - FIRST];
+        if (!is_for(r, command, argv[0]) || !set_option(out, r, optarg))
             return false;
     }
     out->n = argc - optind;
