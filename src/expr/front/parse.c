@@ -95,7 +95,8 @@ static md_status parse_declarations(md_parser *p, md_syntax_item *item)
 {
     const bool is_scalar = item->kind == MD_SYNTAX_SCALARS;
     ++p->at;
-    void *const entries = md_arena_alloc(p->arena, MD_SYNTAX_MAX_DECLARATIONS * (is_scalar ? sizeof *item->scalar : sizeof *item->size));
+    void *const entries =
+        md_arena_alloc(p->arena, MD_SYNTAX_MAX_DECLARATIONS * (is_scalar ? sizeof *item->scalar : sizeof *item->size));
     if (!entries)
         return md_fail_memory();
     item->scalar = is_scalar ? entries : NULL;
