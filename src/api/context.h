@@ -12,7 +12,7 @@
 struct md_context {
     md_env env;
     md_log log;
-    _Atomic uint32_t said; /* conditions that were logged (base/log.h) */
+    md_log_said said;
     md_pool *pool;
     md_dev *dev;
     md_bd *builder;

@@ -31,6 +31,7 @@ md_status md_tune_formula(md_context *context, const char *formula, const md_op_
     md_ds_tune_request request = {
         .compile = md_api_compile_options(context, o),
         .builder = context->builder,
+        .log = &context->log,
         .off_hints = t->off_hints != 0,
         .job = {.rigor = t->rigor ? t->rigor : MD_TUNE_MEASURE,
                 .budget_ms = t->budget_ms,

@@ -1,8 +1,11 @@
 /* Formats messages and passes them to the log function. */
 #include "base/log.h"
 
+#include "base/hash.h"
+
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static void log_v(const md_log *log, md_log_level level, const char *format, va_list args)
 {
@@ -26,7 +29,7 @@ void md_log_once(const md_log *log, md_log_condition condition, md_log_level lev
     const uint32_t bit = UINT32_C(1) << condition;
     if (!log || !log->fn)
         return;
-    if (log->said && atomic_fetch_or_explicit(log->said, bit, memory_order_relaxed) & bit)
+    if (log->said && atomic_fetch_or_explicit(&log->said->conditions, bit, memory_order_relaxed) & bit)
         level = MD_LOG_DEBUG;
     if (level > log->level)
         return;
@@ -34,6 +37,16 @@ void md_log_once(const md_log *log, md_log_condition condition, md_log_level lev
     va_start(args, format);
     log_v(log, level, format, args);
     va_end(args);
+}
+
+void md_log_text_once(const md_log *log, md_log_level level, const char *text)
+{
+    if (!log || !log->fn)
+        return;
+    const uint64_t hash = md_hash64(text, strlen(text)), bit = UINT64_C(1) << (hash & 63);
+    if (log->said && atomic_fetch_or_explicit(&log->said->texts[hash >> 62], bit, memory_order_relaxed) & bit)
+        level = MD_LOG_DEBUG;
+    md_log_at(log, level, "%s", text);
 }
 
 void md_log_stderr(void *user, md_log_level level, const char *message)

@@ -14,17 +14,26 @@ typedef enum md_log_condition {
     MD_LOG_N_CONDITIONS
 } md_log_condition;
 
+/* What a context has logged already. */
+typedef struct md_log_said {
+    _Atomic uint32_t conditions; /* bits */
+    _Atomic uint64_t texts[4]; /* bits by hash */
+} md_log_said;
+
 typedef struct md_log {
     md_log_fn fn; /* NULL: silent */
     void *user;
     md_log_level level; /* messages above it are dropped */
-    _Atomic uint32_t *said; /* bits of conditions that were logged; NULL: none is remembered */
+    md_log_said *said; /* NULL: nothing is remembered */
 } md_log;
 
 void md_log_at(const md_log *log, md_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /** Logs a condition at `level` the first time, and as MD_LOG_DEBUG later. */
 void md_log_once(const md_log *log, md_log_condition condition, md_log_level level, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/** Logs a text at `level` the first time, and as MD_LOG_DEBUG later. Of texts with one hash (8 bits) only the first
+ * counts. */
+void md_log_text_once(const md_log *log, md_log_level level, const char *text);
 /** Writes "multidispatch: message" to stderr; a md_log_fn. */
 void md_log_stderr(void *user, md_log_level level, const char *message);
 #endif

@@ -211,6 +211,7 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
         *out = known;
         return MD_OK;
     }
+    md_ds_warn(runtime->log, op->compiled);
     md_status s = build_op(op, options);
     md_ds_join_done(op, s == MD_OK);
     if (s != MD_OK) {

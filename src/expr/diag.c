@@ -43,21 +43,44 @@ static void copy_window(char *out, size_t capacity, const char *line, int32_t fi
     out[n] = 0;
 }
 
-md_status md_fx_complain(const char *text, int32_t line, int32_t column, const char *format, ...)
+enum { PLACED = MESSAGE + 10 * SHOWN };
+
+/* The message with its place in front, the line below it, and a caret below that. */
+static void place_message(char out[PLACED], const char *text, int32_t line, int32_t column, const char *format,
+                          va_list args)
 {
     char message[MESSAGE], shown[SHOWN * 4 + 1];
-    va_list args;
-    va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    if (line < 1 || column < 1)
-        return md_fail(MD_INVALID_ARGUMENT, "%s", message);
+    if (line < 1 || column < 1) {
+        snprintf(out, PLACED, "%s", message);
+        return;
+    }
     /* A long line is cut so that the caret stays within sight. */
     const int32_t first = column > SHOWN * 3 / 4 ? column - SHOWN / 2 : 0;
     const char *const dots = first ? "..." : "";
     copy_window(shown, sizeof shown, line_start(text, line), first);
-    return md_fail(MD_INVALID_ARGUMENT, "%d:%d: %s\n  %s%s\n  %*s^", line, column, message, dots, shown,
-                   (int)(column - 1 - first) + (int)strlen(dots), "");
+    snprintf(out, PLACED, "%d:%d: %s\n  %s%s\n  %*s^", line, column, message, dots, shown,
+             (int)(column - 1 - first) + (int)strlen(dots), "");
+}
+
+md_status md_fx_complain(const char *text, int32_t line, int32_t column, const char *format, ...)
+{
+    char placed[PLACED];
+    va_list args;
+    va_start(args, format);
+    place_message(placed, text, line, column, format, args);
+    va_end(args);
+    return md_fail(MD_INVALID_ARGUMENT, "%s", placed);
+}
+
+const char *md_fx_remark(md_arena *arena, const char *text, int32_t line, int32_t column, const char *format, ...)
+{
+    char placed[PLACED];
+    va_list args;
+    va_start(args, format);
+    place_message(placed, text, line, column, format, args);
+    va_end(args);
+    return md_arena_text(arena, placed);
 }
 
 /* Edit distance with exchanges of neighbours, after Damerau (1964) as restricted by Oommen and Loke; a change of case

@@ -2,12 +2,18 @@
 #ifndef MD_EXPR_DIAG_H
 #define MD_EXPR_DIAG_H
 
+#include "base/arena.h"
+
 #include <md/md.h>
 
 /** Fails with "line:column: message", the line of the text, and a caret under the column.
  * Columns count characters, from 1. Always returns MD_INVALID_ARGUMENT. */
 md_status md_fx_complain(const char *text, int32_t line, int32_t column, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
+
+/** The same text as md_fx_complain's message, in the arena; NULL if memory is short. */
+const char *md_fx_remark(md_arena *arena, const char *text, int32_t line, int32_t column, const char *format, ...)
+    __attribute__((format(printf, 5, 6), cold));
 
 /* The nearest of several names to one that was not found. */
 typedef struct md_fx_nearest {

@@ -18,7 +18,8 @@ enum {
     MD_FX_MAX_INDICES = 96,
     MD_FX_MAX_TENSORS = 32,
     MD_FX_MAX_SCALARS = 16,
-    MD_FX_MAX_STMTS = 48
+    MD_FX_MAX_STMTS = 48,
+    MD_FX_MAX_WARNINGS = 8
 };
 enum { MD_FX_MAX_ARGS = 32 };
 
@@ -126,6 +127,8 @@ typedef struct md_fx_formula {
     md_fx_arg args[MD_FX_MAX_ARGS]; /* in order of first appearance */
     const md_fx_reach *reach;
     md_bounds bounds;
+    int32_t n_warnings; /* the first few of what is allowed, but hardly meant */
+    const char *warning[MD_FX_MAX_WARNINGS]; /* written as an error's message */
 } md_fx_formula;
 
 typedef struct md_fx_options {

@@ -235,6 +235,18 @@ static json_t *trial_json(md_ds_op *op, const md_ds_shape_entry *entry)
     return NULL;
 }
 
+static json_t *warnings_json(const md_fx_formula *formula)
+{
+    bool ok = true;
+    json_t *list = json_array();
+    for (int32_t i = 0; i < formula->n_warnings && ok; i++)
+        ok = json_array_append_new(list, md_json_text(formula->warning[i])) == 0;
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape)
 {
     char label[160];
@@ -248,10 +260,10 @@ static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *en
         return;
     }
     md_ds_shape_text(label, sizeof label, op->formula, shape->size);
-    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(op->name), "formula",
+    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "op", md_json_text(op->name), "formula",
                                  md_json_text(md_strbuf_text(&op->compiled->printed)), "shape", label, "nearest",
                                  md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "stages", stages,
-                                 "trial", trial_json(op, entry)));
+                                 "trial", trial_json(op, entry), "warnings", warnings_json(op->formula)));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -266,6 +278,8 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
         md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name,
                          md_strbuf_text(&op->compiled->printed), label, entry->nearest,
                          entry->is_uncovered ? ": no hint covers it" : "");
+        for (int32_t i = 0; i < op->formula->n_warnings; i++)
+            md_strbuf_printf(out, "warning: %s\n", op->formula->warning[i]);
         print_trial(out, op, entry);
         for (int32_t s = 0; s < op->n_stages; s++)
             print_stage(out, op, entry, &bound->shape, s);

@@ -334,6 +334,36 @@ static void test_literals(void **state)
     md_fx_formula_destroy(&f);
 }
 
+static void check_warnings(const char *text, const char *wanted)
+{
+    md_fx_formula *f = front_make(text, NULL);
+    if (f->n_warnings != (wanted != NULL))
+        fail_msg("%s: %d warnings", text, f->n_warnings);
+    if (wanted && strcmp(f->warning[0], wanted) != 0)
+        fail_msg("%s\n  warns: %s\n  wanted: %s", text, f->warning[0], wanted);
+    md_fx_formula_destroy(&f);
+}
+
+/* A reduction that binds an index of the left side is a warning where the right side has no other use of that index. */
+static void test_shadow_warnings(void **state)
+{
+    (void)state;
+    check_warnings("Y[i] = sum[i](X[i])",
+                   "1:12: 'i' is bound here and hides the index 'i' of 'Y', so 'Y' gets the same value at every 'i'; "
+                   "give one of them another name, or leave 'i' out on the left side\n  Y[i] = sum[i](X[i])\n  "
+                   "           ^");
+    check_warnings("let m[i,j] = mean[j](X[i,j]);\nY[i,j] = X[i,j] - m[i,j]",
+                   "1:19: 'j' is bound here and hides the index 'j' of 'm', so 'm' gets the same value at every 'j'; "
+                   "give one of them another name, or leave 'j' out on the left side\n  let m[i,j] = "
+                   "mean[j](X[i,j]);\n                    ^");
+    check_warnings("Y[i] = X[i] - sum[i](X[i])", NULL);
+    check_warnings("Y[i] = sum[k](X[k])", NULL); /* says that it does so */
+    check_warnings("Y[i,j] = exp(X[i,j]) / sum[j](exp(X[i,j]))", NULL);
+    check_warnings("Y[i,j] = cumsum[j](X[i,j] / sum[j](X[i,j]))", NULL);
+    check_warnings("Y[i] = sum[j](X[i,j]); Z[i] = sum[k](X[i,k])", NULL);
+    check_warnings("Y[i] = X[i]; Z[j] = Y[j] * sum[i](X[i])", NULL); /* i is no index of Z */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,7 +371,7 @@ int main(void)
         cmocka_unit_test(test_arguments), cmocka_unit_test(test_output_types),
         cmocka_unit_test(test_lets),      cmocka_unit_test(test_reaches),
         cmocka_unit_test(test_indices),   cmocka_unit_test(test_options_are_kept),
-        cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_literals),  cmocka_unit_test(test_shadow_warnings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

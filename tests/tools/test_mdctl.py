@@ -246,6 +246,15 @@ class Formulas(Base):
         self.assertEqual(lines[caret[0] - 1][lines[caret[0]].index("^"):][:3], "foo")
         self.assertIn("1:20", text)
 
+    def test_warning(self):
+        """A binder that hides an index of the left side: a warning with a caret, once, and the op works."""
+        for command, *more in ["run", "--sizes", "i=5"], ["explain", "--sizes", "i=5"], ["source"], ["tune", "--sizes", "i=5", "--budget", "10"]:
+            done = mdctl(command, "Y[i] = sum[i](X[i])", *more, *FEW)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr.count("1:12: 'i' is bound here"), 1, done.stderr)
+            self.assertIn("\n  Y[i] = sum[i](X[i])\n             ^\n", done.stderr)
+            self.assertEqual("warning: 1:12: 'i' is bound here" in done.stdout, command == "explain")
+
     def test_bad_names_and_sizes(self):
         self.bad(1, "run", "nosuchop", part="neither a formula nor an op of the catalogue")
         for command in "run", "explain":

@@ -55,6 +55,12 @@ md_status md_ds_compile(md_ds_compiled **out, const md_dev_facts *facts, const c
     return MD_OK;
 }
 
+void md_ds_warn(const md_log *log, const md_ds_compiled *compiled)
+{
+    for (int32_t i = 0; i < compiled->formula->n_warnings; i++)
+        md_log_text_once(log, MD_LOG_WARN, compiled->formula->warning[i]);
+}
+
 void md_ds_compiled_destroy(md_ds_compiled **compiled)
 {
     md_ds_compiled *c = *compiled;

@@ -33,6 +33,8 @@ typedef struct md_ds_compiled {
  * the policy's wisdom and counters has to. Fails as md_op_create does for a bad formula or option. */
 md_status md_ds_compile(md_ds_compiled **out, const md_dev_facts *facts, const char *formula,
                         const md_ds_compile_options *options);
+/** Logs the warnings about the formula, each once a context. */
+void md_ds_warn(const md_log *log, const md_ds_compiled *compiled);
 /** NULL in *compiled is allowed. */
 void md_ds_compiled_destroy(md_ds_compiled **compiled);
 

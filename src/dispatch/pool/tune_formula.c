@@ -12,6 +12,7 @@ md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *form
     if (!facts->can_compile)
         return md_fail(MD_UNSUPPORTED, "nothing can be tuned: kernels cannot be compiled here");
     MD_TRY(md_ds_compile(&c, facts, formula, &request->compile));
+    md_ds_warn(request->log, c);
     md_tn_job job = request->job;
     job.builder = request->builder;
     for (int32_t i = 0; s == MD_OK && i < c->program->n_stages; i++) {

@@ -10,6 +10,7 @@ typedef struct md_ds_tune_request {
     md_ds_compile_options compile; /* as of the ops that are to use the result */
     bool off_hints; /* GPUs: half of the time is for the extra points that pools look at (points.h) */
     md_bd *builder;
+    const md_log *log; /* of warnings about the formula; may be NULL */
     /* rigor, budget_ms (of all stages), max_builds, all_directions, indices, exclude, seed, write, user */
     md_tn_job job;
 } md_ds_tune_request;

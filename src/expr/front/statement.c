@@ -109,6 +109,31 @@ static md_status settle_type(md_front *fr, md_fx_stmt *stmt, md_fx_node *value)
     return MD_OK;
 }
 
+/* Warns of Y[i] = sum[i](X[i]): the right side does not depend on an index of the left, and a reduction that binds the
+ * same name stands there instead. Softmax, e[i,j] / sum[j](e[i,j]), has the index outside of the reduction, too. */
+static md_status warn_of_shadows(md_front *fr, const md_fx_stmt *stmt, const char *output)
+{
+    md_fx_formula *const f = fr->formula;
+    for (int32_t k = 0; k < stmt->n_free; ++k) {
+        int32_t shadow = stmt->free[k] + 1; /* the statement's bound indices come after it */
+        while (shadow < f->n_indices && fr->outer[shadow] != stmt->free[k])
+            ++shadow;
+        if (shadow == f->n_indices || f->n_warnings == MD_FX_MAX_WARNINGS ||
+            md_fx_uses_index(stmt->value, stmt->free[k]))
+            continue;
+        const md_syntax *const at = fr->index_at[shadow];
+        const char *const text = md_fx_remark(fr->arena, fr->text, at->line, at->column,
+                                              "'%s' is bound here and hides the index '%s' of '%s', so '%s' gets the "
+                                              "same value at every '%s'; give one of "
+                                              "them another name, or leave '%s' out on the left side",
+                                              at->name, at->name, output, output, at->name, at->name);
+        if (!text)
+            return md_fail_memory();
+        f->warning[f->n_warnings++] = text;
+    }
+    return MD_OK;
+}
+
 static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax_item *item)
 {
     md_fx_stmt *const stmt = &fr->formula->stmt[i_stmt];
@@ -123,7 +148,8 @@ static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax
     const md_resolver c = {.front = fr, .scope = left_scope(&left), .stmt = i_stmt};
     md_fx_node *value;
     MD_TRY(md_resolve_node(&c, &value, item->value));
-    return settle_type(fr, stmt, value);
+    MD_TRY(settle_type(fr, stmt, value));
+    return warn_of_shadows(fr, stmt, item->target->name);
 }
 
 md_status md_front_resolve(md_front *front)
