@@ -374,7 +374,6 @@ int main(void)
         cmocka_unit_test(contexts),
         cmocka_unit_test(pins),
         cmocka_unit_test(no_compiler),
-
         cmocka_unit_test(temporary_folder),
         cmocka_unit_test(nothing_is_enough),
         cmocka_unit_test(destroying_nothing),

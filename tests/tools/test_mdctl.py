@@ -248,7 +248,7 @@ class Formulas(Base):
 
     def test_warning(self):
         """A binder that hides an index of the left side: a warning with a caret, once, and the op works."""
-        for command, *more in ["run", "--sizes", "i=5"], ["explain", "--sizes", "i=5"], ["source"], ["tune", "--sizes", "i=5", "--budget", "10"]:
+        for command, *more in ["run", "--sizes", "i=5, i_2=4"], ["explain", "--sizes", "i=5, i_2=4"], ["source"], ["tune", "--sizes", "i=5, i_2=4", "--budget", "10"]:
             done = mdctl(command, "Y[i] = sum[i](X[i])", *more, *FEW)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stderr.count("1:12: 'i' is bound here"), 1, done.stderr)
