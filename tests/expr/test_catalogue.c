@@ -92,6 +92,7 @@ static void test_entries(void **state)
         assert_true(strlen(e->description) > 0 && strlen(e->description) < 120);
         assert_null(strchr(e->formula, '\n'));
         md_fx_formula *f = front_make(e->formula, NULL);
+        assert_int_equal(f->n_warnings, 0);
         /* a name used as an index of rows or columns is what boards give sizes for */
         for (int32_t d = 0; d < f->n_dims; ++d)
             assert_true(strchr(f->dim[d].name, '.') || strlen(f->dim[d].name) == 1);
