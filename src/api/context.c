@@ -120,6 +120,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     MD_TRY(check_pin(c->pin, o->pin ? "option pin" : "MD_PIN"));
     MD_TRY(md_pool_create(&c->pool, count_threads(c, o)));
     md_dev_options dev = {.device = o->device ? o->device : c->env.device,
+                          .launches_by_runtime = c->env.runtime_launch != 0,
                           .cc = o->cc ? o->cc : c->env.cc,
                           .pool = c->pool,
                           .log = &c->log,

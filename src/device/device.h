@@ -161,6 +161,7 @@ typedef struct md_dev_options {
     int32_t compile_limit_ms; /* a compiler that takes longer is killed; 0: 60000 */
     md_pool *pool;
     const md_log *log;
+    bool launches_by_runtime; /* cuda: never by the driver's function, and streams are checked as with several GPUs */
     bool defers_rates; /* host: rates stay 0 until md_dev_host_set_rates */
     void (*while_opening)(void *unused); /* a job for the pool while a GPU opens; set by md_dev_open */
 } md_dev_options;

@@ -20,7 +20,7 @@ typedef struct md_dev_cuda {
     md_dev base; /* first: a md_dev * of this device is a md_dev_cuda * */
     /* the error that made the device unusable; 0: none. A launch reads this and the next two */
     _Atomic int32_t lost;
-    bool is_only; /* no other device can be current */
+    bool is_only; /* no other device can be current, and the driver may launch */
     void (*launcher)(void); /* the driver's cuLaunchKernelEx, if it can replace the runtime's launch; else NULL */
     md_dev_nvrtc nvrtc; /* version 0 if there is none */
     char no_nvrtc[400]; /* why there is none */

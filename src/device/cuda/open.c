@@ -192,7 +192,7 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
     dev->base.pool = options->pool;
     dev->base.log = options->log;
     dev->owner = getpid();
-    dev->is_only = n_devices == 1;
+    dev->is_only = n_devices == 1 && !options->launches_by_runtime;
     dev->launcher = dev->is_only ? md_dev_cuda_driver_function("cuLaunchKernelEx") : NULL;
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->clock_lock, NULL);
