@@ -157,7 +157,7 @@ static void conditions_are_logged_once(void **state)
 {
     (void)state;
     char prefix[] = ">";
-    _Atomic uint32_t said = 0;
+    md_log_said said = {0};
     md_log log = {log_to_buffer, prefix, MD_LOG_WARN, &said};
     md_log_once(&log, MD_LOG_NOT_BUILT, MD_LOG_WARN, "kernel %d", 1);
     assert_string_equal(logged, ">2:kernel 1");
@@ -170,6 +170,29 @@ static void conditions_are_logged_once(void **state)
     assert_string_equal(logged, ">4:kernel 3");
     md_log_once(&(md_log){log_to_buffer, prefix, MD_LOG_WARN, NULL}, MD_LOG_NOT_BUILT, MD_LOG_WARN, "kernel %d", 4);
     assert_string_equal(logged, ">2:kernel 4");
+}
+
+/* The same of texts. */
+static void texts_are_logged_once(void **state)
+{
+    (void)state;
+    char prefix[] = ">";
+    md_log_said said = {0};
+    md_log log = {log_to_buffer, prefix, MD_LOG_WARN, &said};
+    logged[0] = 0;
+    md_log_text_once(&log, MD_LOG_WARN, "100%s");
+    assert_string_equal(logged, ">2:100%s");
+    md_log_text_once(&log, MD_LOG_WARN, "another");
+    assert_string_equal(logged, ">2:another");
+    md_log_text_once(&log, MD_LOG_WARN, "100%s");
+    assert_string_equal(logged, ">2:another");
+    log.level = MD_LOG_DEBUG;
+    md_log_text_once(&log, MD_LOG_WARN, "100%s");
+    assert_string_equal(logged, ">4:100%s");
+    md_log_text_once(&(md_log){log_to_buffer, prefix, MD_LOG_WARN, NULL}, MD_LOG_WARN, "100%s");
+    assert_string_equal(logged, ">2:100%s");
+    md_log_text_once(NULL, MD_LOG_WARN, "nobody");
+    assert_string_equal(logged, ">2:100%s");
 }
 
 static void embedded_files_are_found(void **state)
@@ -198,6 +221,7 @@ int main(void)
         cmocka_unit_test(version_is_the_headers),
         cmocka_unit_test(log_keeps_its_level),
         cmocka_unit_test(conditions_are_logged_once),
+        cmocka_unit_test(texts_are_logged_once),
         cmocka_unit_test(embedded_files_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

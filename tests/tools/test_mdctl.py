@@ -768,10 +768,18 @@ class Json(Base):
                     ["bench", board, "--quick", *FEW], ["bench", "gelu", *size, "--repeat", "3"], ["hints", "suggest", str(stats)],
                     ["regret", regret, "--modes", "model", "--threads", "2"], ["tune", "gelu", *size, "--budget", "300"],
                     ["tune", "--from-stats", str(stats), "--budget", "50", "--builds", "1", "--threads", "2"],
-                    ["store", "path"], ["store", "list"], ["store", "verify"], ["store", "gc"], ["store", "export"], ["ops"], ["info"]]
+                    ["store", "path"], ["store", "list"], ["store", "verify"], ["store", "gc"],
+                    ["store", "export", "--output", str(self.folder / "wisdom.jsonl")], ["store", "export"],
+                    ["store", "import", str(self.folder / "wisdom.jsonl")], ["store", "merge", str(self.folder / "store")],
+                    ["bench", "sweep", "--step", "16", "--last", "16", "--repeat", "1", "--threads", "2"],
+                    ["ops"], ["ops", "gelu"], ["info"]]
         for command in commands:
             done = mdctl(*command, "--json", env=env)
             self.assertEqual(done.returncode, 0, (command, done.stderr))
+            if "--output" in command:  # the lines are in the file
+                self.assertEqual(done.stdout, "")
+                self.json_lines((self.folder / "wisdom.jsonl").read_text(encoding="utf-8"))
+                continue
             for line in self.json_lines(done.stdout):
                 self.assertIsInstance(line, dict, command)
                 self.assertGreaterEqual(line.get("host_us", 0), 0, command)
