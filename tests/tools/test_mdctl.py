@@ -220,7 +220,8 @@ class Usage(Base):
                 ("--bounds", "x", "report, clamp, zero"), ("--threads", "0", "1..100000"), ("--threads", "two", "'two'"),
                 ("--repeat", "-1", "1..100000"), ("--repeat", "99999999999999999999", "1..100000"), ("--stage", "x", "'x'"), ("--seed", "", "''"),
                 ("--dtype", "float", "expected f32")]:
-            self.assertIn(option, self.bad(2, "run", "softmax", option, value, part=part))
+            command = {"--repeat": "bench", "--stage": "source"}.get(option, "run")
+            self.assertIn(option, self.bad(2, command, "softmax", option, value, part=part))
 
     def test_counts(self):
         for command in "run", "explain", "source":
@@ -759,11 +760,12 @@ class Json(Base):
         stats, board = self.folder / "stats.json", self.file("board.txt", "gelu f32 i=4, j=64\n")
         regret = self.file("regret.txt", "gelu f32 count=1 i=1..64 j=64\n")
         env = {"MD_CACHE_DIR": str(self.folder / "store"), "MD_STATS": str(stats)}
-        self.good("demo", "--quick", "--json", "--threads", "2", env=env)
+        demo = self.good("demo", "--quick", "--json", *FEW, env=env)
+        self.assertEqual([type(line) for line in self.json_lines(demo)], [dict])
         shapes = json.loads(stats.read_text())  # of several ops
         env.pop("MD_STATS")
         size = ["--sizes", "i=4, j=64", *FEW]
-        commands = [["demo", "--quick", *FEW], ["run", "softmax", *size], ["explain", "softmax", *size], ["source", "gelu", *FEW],
+        commands = [["run", "softmax", *size], ["explain", "softmax", *size], ["source", "gelu", *FEW],
                     ["source", "gelu", "--variant", json.loads(self.good("source", "gelu", "--json", *FEW))["variants"][0]["variant"], *FEW],
                     ["bench", board, "--quick", *FEW], ["bench", "gelu", *size, "--repeat", "3"], ["hints", "suggest", str(stats)],
                     ["regret", regret, "--modes", "model", "--threads", "2"], ["tune", "gelu", *size, "--budget", "300"],
@@ -786,7 +788,7 @@ class Json(Base):
             if command[0] == "hints":
                 self.assertEqual([line["op"] for line in self.json_lines(done.stdout)],
                                  list(dict.fromkeys(op["op"] for op in shapes["ops"] if op["hints"])))
-        self.assertEqual(set().union(COMMANDS, ["regret", "tune"]), {command[0] for command in commands})
+        self.assertEqual(set().union(COMMANDS, ["regret", "tune"]), {"demo", *(command[0] for command in commands)})
 
 
 class Terminals(Base):
