@@ -219,10 +219,11 @@ md_status md_ds_add_frugally(md_ds_pool *c)
 md_status md_ds_add_first(md_ds_pool *c)
 {
     menu m;
-    md_ds_hint_point(&m.point, &c->target, c->space, 0, false);
+    const int32_t middle = c->space->n_hints / 2; /* at the smallest sizes the best is one for those alone */
+    md_ds_hint_point(&m.point, &c->target, c->space, middle, false);
     MD_TRY(list_families(&m, c));
     for (int32_t i = 0; i < m.n; i++)
         if (m.family[i]->is_library || i == m.best)
-            MD_TRY(add_listed(c, &m, i, 0));
+            MD_TRY(add_listed(c, &m, i, middle));
     return MD_OK;
 }

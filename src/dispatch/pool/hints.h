@@ -20,7 +20,7 @@ bool md_ds_is_frugal(const md_ds_pool *c);
  * variant of the pool comes near it; then the best between hints, where the pool is far behind. Families of last resort
  * are left out. */
 md_status md_ds_add_frugally(md_ds_pool *c);
-/** Adds the best at the first hint, which serves until the rest is there, and the library's. */
+/** Adds the best at the middle hint, which serves until the rest is there, and the library's. */
 md_status md_ds_add_first(md_ds_pool *c);
 
 #endif
