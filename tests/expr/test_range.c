@@ -131,12 +131,32 @@ static void test_range_tight(void **state)
         {"Y[i,j] = where(j <= i, X[i-j], 0)", NULL, 0, 9},
         {"Y[i,j] = X[i//4*4 + i%4]", NULL, 0, 9},
         {"Y[i,j] = X[i//4]", NULL, 0, 2},
-        {"Y[i,j] = X[5*(i//4) + i%4]", NULL, 0, 13}, /* no i, so each on its own */
+        {"Y[i,j] = X[5*(i//4) + i%4]", NULL, 0, 11},
         {"Y[i,j] = X[8*(i//4) + 2*(i%4)]", NULL, 0, 18}, /* 2*i */
         {"Y[i,j] = where(2*i >= 5, X[i-3], 0)", NULL, 0, 6}, /* i >= 3 */
         {"Y[i,j] = where(2*i >= 6, X[i-3], 0)", NULL, 0, 6},
         {"Y[i,j] = where(3*i <= 8, X[i], 0)", NULL, 0, 2},
         {"Y[i,j] = where(3*i <= 9, X[i], 0)", NULL, 0, 3},
+        /* neutral operations */
+        {"Y[i,j] = where((i + 0) // 2 < 2, X[(i + 0) // 2], 0)", NULL, 0, 1},
+        {"Y[i,j] = where((i * 1) // 2 < 2, X[(i * 1) // 2], 0)", NULL, 0, 1},
+        {"Y[i,j] = where((i - 0) // 2 < 2, X[i // 2], 0)", NULL, 0, 1},
+        {"Y[i,j] = where(i // 2 < 2, X[-(-i) // 2], 0)", NULL, 0, 1},
+        {"Y[i,j] = where((i // 1) // 2 < 2, X[(0 + i) // 2], 0)", NULL, 0, 1},
+        {"Y[i,j] = where((i + 0) % 4 < 2, X[(i * 1) % 4], 0)", NULL, 0, 1},
+        {"Y[i,j] = where((i // 1) % 4 < 2, X[-(-i) % 4], 0)", NULL, 0, 1},
+        {"Y[i,j] = where((i + 2) // 4 % 2 < 1, X[(2 + i) // 4 % 2], 0)", NULL, 0, 0},
+        /* conditions that are no comparison of affine expressions */
+        {"Y[i,j] = where(i % 2 == 0, X[i+1], 0)", NULL, 1, 9},
+        {"Y[i,j] = where(i % 2 == 0, 0, X[i-1])", NULL, 0, 8},
+        {"Y[i,j] = where(i != 0, X[i-1], 0)", NULL, 0, 8},
+        {"Y[i,j] = where(i == size(i)-1, 0, X[i+1])", NULL, 1, 9},
+        {"Y[i,j] = where(i != 1 and i != 0, X[i-2], 0)", NULL, 0, 7},
+        {"Y[i,j] = where(i // 2 > 0, X[i-2], 0)", NULL, 0, 7},
+        {"Y[i,j] = where(j % 4 < 3, X[j+1], 0)", NULL, 1, 3},
+        {"Y[i,j] = where(abs(i - 3) < 2, X[i-2], 0)", NULL, 0, 2},
+        {"Y[i,j] = where(min(i, 3) > 0, X[i-1], 0)", NULL, 0, 8},
+        {"Y[i,j] = where(max(i, j) < 3, X[i+j], 0)", NULL, 0, 4},
         {"Y[i,j] = X[(i+2)%16]", NULL, 2, 11},
         {"Y[i,j] = X[(i+j)%5]", NULL, 0, 4},
         {"Y[i,j] = X[size(i)-1-i]", NULL, 0, 9},

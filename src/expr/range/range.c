@@ -141,16 +141,120 @@ static bool linear_index(md_range *r, md_range_linear *out, int32_t index)
     return new_atom(r, out, (md_range_atom){.index = index, .range = {0, size - 1}});
 }
 
+static bool is_same_linear(md_range *r, const md_fx_node *a, const md_fx_node *b)
+{
+    md_range_linear x, y;
+    if (md_fx_equal(r->formula, a, b))
+        return true;
+    if (a->type != b->type || !linear_of(r, &x, a) || !linear_of(r, &y, b) || !md_range_add(&y, &x, -1))
+        return false;
+    return y.constant == 0 && md_range_is_constant(&y);
+}
+
+/* True if the atom is op(operands of node). */
+static bool is_atom_of(md_range *r, const md_range_atom *atom, md_fx_op op, const md_fx_node *node)
+{
+    const md_fx_node *const other = atom->node;
+    if (other == NULL || atom->op != op)
+        return false;
+    if (op == MD_FX_NO_OP || other->n_args != node->n_args)
+        return other->kind == node->kind && md_fx_equal(r->formula, other, node);
+    for (int32_t i = 0; i < node->n_args; i++)
+        if (!is_same_linear(r, other->arg[i], node->arg[i]))
+            return false;
+    return true;
+}
+
+static int32_t find_atom(md_range *r, md_fx_op op, const md_fx_node *node)
+{
+    for (int32_t i = 0; i < r->n_atoms; i++) {
+        const md_range_atom atom = r->atom[i]; /* comparing may add atoms */
+        if (is_atom_of(r, &atom, op, node))
+            return i;
+    }
+    return -1;
+}
+
+/* ---- what ties an atom to its operands ---- */
+
+/* The quotient that belongs to x % d. */
+static int32_t quotient_atom(md_range *r, const md_fx_node *node)
+{
+    md_range_interval x, range;
+    md_range_linear unused = {0};
+    int32_t i = find_atom(r, MD_FX_FLOORDIV, node);
+    const md_range_interval d = {node->arg[1]->integer, node->arg[1]->integer};
+    if (i >= 0 || !range_of(r, &x, node->arg[0]) || !md_interval_floordiv(&range, x, d) ||
+        !new_atom(r, &unused, (md_range_atom){.node = node, .op = MD_FX_FLOORDIV, .range = range}))
+        return i;
+    return r->n_atoms - 1;
+}
+
+static void note_division(md_range *r, const md_range_linear *x, int32_t atom, const md_fx_node *node)
+{
+    const int64_t d = node->arg[1]->integer;
+    if (node->arg[1]->kind != MD_FX_CONST || d < 1 || d > INT32_MAX)
+        return;
+    if (node->op == MD_FX_FLOORDIV) { /* 0 <= x - d*q <= d - 1 */
+        md_range_tie(r, x, 1, atom, -d, 0);
+        md_range_tie(r, x, -1, atom, d, d - 1);
+        return;
+    }
+    const int32_t q = quotient_atom(r, node);
+    md_range_linear rest = *x, quotient = {0};
+    if (q < 0)
+        return;
+    quotient.coef[q] = 1;
+    if (md_range_add(&rest, &quotient, -d)) { /* x - d*q is the remainder */
+        md_range_tie(r, &rest, 1, atom, -1, 0);
+        md_range_tie(r, &rest, -1, atom, 1, 0);
+    }
+}
+
+static void note_facts(md_range *r, int32_t atom, const md_fx_node *node)
+{
+    md_range_linear x[2];
+    if (node->kind != MD_FX_OP || node->type != MD_I64 || node->n_args > 2)
+        return;
+    for (int32_t i = 0; i < node->n_args; i++)
+        if (!linear_of(r, &x[i], node->arg[i]))
+            return;
+    switch ((int)node->op) {
+    case MD_FX_FLOORDIV:
+    case MD_FX_MOD:
+        note_division(r, &x[0], atom, node);
+        return;
+    case MD_FX_MIN:
+    case MD_FX_MAX:
+        for (int i = 0; i < 2; i++)
+            md_range_tie(r, &x[i], node->op == MD_FX_MIN ? 1 : -1, atom, node->op == MD_FX_MIN ? -1 : 1, 0);
+        return;
+    case MD_FX_ABS:
+        md_range_tie(r, &x[0], 1, atom, 1, 0);
+        md_range_tie(r, &x[0], -1, atom, 1, 0);
+        return;
+    case MD_FX_RELU:
+        md_range_tie(r, &x[0], -1, atom, 1, 0);
+        return;
+    default:
+        return;
+    }
+}
+
 static bool linear_atom(md_range *r, md_range_linear *out, const md_fx_node *node)
 {
-    *out = (md_range_linear){0};
-    for (int32_t i = 0; i < r->n_atoms; i++)
-        if (r->atom[i].node != NULL && md_fx_equal(r->formula, r->atom[i].node, node)) {
-            out->coef[i] = 1;
-            return true;
-        }
+    const md_fx_op op = node->kind == MD_FX_OP ? node->op : MD_FX_NO_OP;
     md_range_interval range;
-    return range_of_atom(r, &range, node) && new_atom(r, out, (md_range_atom){.node = node, .range = range});
+    *out = (md_range_linear){0};
+    int32_t i = find_atom(r, op, node);
+    if (i >= 0) {
+        out->coef[i] = 1;
+        return true;
+    }
+    if (!range_of_atom(r, &range, node) || !new_atom(r, out, (md_range_atom){.node = node, .op = op, .range = range}))
+        return false;
+    note_facts(r, r->n_atoms - 1, node);
+    return true;
 }
 
 static bool linear_op(md_range *r, md_range_linear *out, const md_fx_node *node)
@@ -199,7 +303,7 @@ static bool linear_of(md_range *r, md_range_linear *out, const md_fx_node *node)
 
 static bool is_division(const md_range_atom *a, md_fx_op op)
 {
-    return a->node != NULL && a->node->kind == MD_FX_OP && a->node->op == op && a->node->arg[1]->kind == MD_FX_CONST;
+    return a->node != NULL && a->op == op && a->node->arg[1]->kind == MD_FX_CONST;
 }
 
 /* c*d * (x // d) + c * (x % d) is c*x. */
@@ -207,16 +311,15 @@ static bool fold_division(md_range *r, md_range_linear *e)
 {
     for (int32_t i = 0; i < r->n_atoms; i++)
         for (int32_t k = 0; k < r->n_atoms; k++) {
-            const md_range_atom *q = &r->atom[i], *m = &r->atom[k];
+            const md_range_atom q = r->atom[i], m = r->atom[k];
+            const int64_t c = e->coef[k];
             int64_t cd;
             md_range_linear x;
-            if (e->coef[k] == 0 || !is_division(q, MD_FX_FLOORDIV) || !is_division(m, MD_FX_MOD) ||
-                __builtin_mul_overflow(e->coef[k], q->node->arg[1]->integer, &cd) || e->coef[i] != cd ||
-                !md_fx_equal(r->formula, q->node->arg[1], m->node->arg[1]) ||
-                !md_fx_equal(r->formula, q->node->arg[0], m->node->arg[0]))
+            if (c == 0 || !is_division(&q, MD_FX_FLOORDIV) || !is_division(&m, MD_FX_MOD) ||
+                __builtin_mul_overflow(c, q.node->arg[1]->integer, &cd) || e->coef[i] != cd ||
+                !is_atom_of(r, &q, MD_FX_FLOORDIV, m.node))
                 continue;
-            int64_t c = e->coef[k];
-            if (!linear_of(r, &x, q->node->arg[0]))
+            if (!linear_of(r, &x, q.node->arg[0]))
                 return false;
             e->coef[i] = e->coef[k] = 0;
             if (!md_range_add(e, &x, c))
@@ -237,72 +340,7 @@ static bool range_of(md_range *r, md_range_interval *out, const md_fx_node *node
     return true;
 }
 
-/* ---- guards: comparisons that hold, as linear forms that are not negative ---- */
-
-/* A guard on one atom narrows the atom's own range: the search for multipliers is greedy, and of two such guards it
- * would use one only. */
-static void narrow_atom(md_range *r, const md_range_linear *g)
-{
-    int32_t only = -1, n = 0;
-    for (int32_t i = 0; i < r->n_atoms; i++) {
-        only = g->coef[i] != 0 ? i : only;
-        n += g->coef[i] != 0;
-    }
-    if (n != 1 || g->constant == INT64_MIN || g->coef[only] == INT64_MIN)
-        return;
-    /* c + a x >= 0: x >= ceil(-c / a), or x <= floor(c / -a). Division truncates toward zero. */
-    int64_t c = g->constant, a = g->coef[only], d = a > 0 ? a : -a;
-    int64_t down = c / d - (c % d < 0); /* floor(c / d) */
-    md_range_interval *range = &r->atom[only].range;
-    if (a > 0)
-        range->lo = MD_MAX(range->lo, -down);
-    else
-        range->hi = MD_MIN(range->hi, down);
-    r->is_empty |= range->lo > range->hi;
-}
-
-static void add_form(md_range *r, const md_range_linear *g)
-{
-    int64_t highest;
-    narrow_atom(r, g);
-    if (r->n_guards == MD_RANGE_GUARDS)
-        return;
-    if (md_range_upper(r, &highest, g) && highest < 0)
-        r->is_empty = true;
-    r->guard[r->n_guards++] = *g;
-}
-
-/* a - b - margin >= 0 */
-static void add_difference(md_range *r, const md_range_linear *a, const md_range_linear *b, int64_t margin)
-{
-    md_range_linear g = {.constant = -margin};
-    if (md_range_add(&g, a, 1) && md_range_add(&g, b, -1))
-        add_form(r, &g);
-}
-
-static void add_comparison(md_range *r, md_fx_op op, const md_range_linear *a, const md_range_linear *b)
-{
-    switch ((int)op) {
-    case MD_FX_LT:
-        add_difference(r, b, a, 1);
-        return;
-    case MD_FX_LE:
-        add_difference(r, b, a, 0);
-        return;
-    case MD_FX_GT:
-        add_difference(r, a, b, 1);
-        return;
-    case MD_FX_GE:
-        add_difference(r, a, b, 0);
-        return;
-    case MD_FX_EQ:
-        add_difference(r, a, b, 0);
-        add_difference(r, b, a, 0);
-        return;
-    default:
-        return; /* != says nothing linear */
-    }
-}
+/* ---- conditions that hold ---- */
 
 static void hold(md_range *r, const md_fx_node *condition, bool holds)
 {
@@ -324,7 +362,7 @@ static void hold(md_range *r, const md_fx_node *condition, bool holds)
             *r; /* an atom that was made for a form not used after all is no harm, a half made one would be */
         md_range_linear a, b;
         if (linear_of(r, &a, condition->arg[0]) && linear_of(r, &b, condition->arg[1]))
-            add_comparison(r, holds ? condition->op : negated[condition->op], &a, &b);
+            md_range_compare(r, holds ? condition->op : negated[condition->op], &a, &b);
         else
             *r = saved;
     }
@@ -336,6 +374,9 @@ bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const i
     md_range_interval range;
     for (int32_t i = 0; i < at->n_guards; i++)
         hold(&r, at->guard[i], true);
+    for (int32_t i = 0; i < at->n_guards; i++) /* again, since the others may have made a side of it the extreme */
+        if (at->guard[i]->kind == MD_FX_OP && at->guard[i]->op == MD_FX_NE)
+            hold(&r, at->guard[i], true);
     if (!range_of(&r, &range, at->subscript) && !r.is_empty)
         return false;
     if (r.is_empty)

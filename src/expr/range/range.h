@@ -2,15 +2,18 @@
  *
  * An atom is an index, or a subexpression that is not linear (h // 4, y % 2, max(i, 0)) and has a range of its own. The
  * range of a linear form follows term by term: exact for distinct indices, too wide at most where atoms depend on each
- * other. A guard g >= 0 gives e <= e + m*g and e >= e - m*g for every m >= 0 (Farkas); the multipliers that cancel an
- * atom are tried. */
+ * other. Atoms are one where their operands have equal linear forms: (h + 0) // 2 is h // 2. What ties an atom to its
+ * operands (d * (x // d) <= x, x <= max(x, y)) is kept like a guard.
+ *
+ * A guard g >= 0 gives e <= e + m*g and e >= e - m*g for every m >= 0 (Farkas); the multipliers that cancel an atom are
+ * tried. */
 #ifndef MD_EXPR_RANGE_RANGE_H
 #define MD_EXPR_RANGE_RANGE_H
 
 #include "base/status.h"
 #include "expr/node.h"
 
-enum { MD_RANGE_ATOMS = 24, MD_RANGE_GUARDS = 16 };
+enum { MD_RANGE_ATOMS = 24, MD_RANGE_GUARDS = 24 };
 
 typedef struct md_range_interval {
     int64_t lo, hi;
@@ -18,6 +21,7 @@ typedef struct md_range_interval {
 
 typedef struct md_range_atom {
     const md_fx_node *node; /* NULL: an index */
+    md_fx_op op; /* that is applied to the node's operands: its own, or // where x % d brought x // d along */
     int32_t index;
     md_range_interval range;
 } md_range_atom;
@@ -43,6 +47,12 @@ bool md_range_is_constant(const md_range_linear *form);
 /** The lowest upper bound found, guards used. False where it overflows, here and below. */
 bool md_range_upper(const md_range *r, int64_t *out, const md_range_linear *form);
 bool md_range_bounds(const md_range *r, md_range_interval *out, const md_range_linear *form);
+
+/** Adds the guard factor * term + atom_factor * atom + constant >= 0, which always holds. */
+void md_range_tie(md_range *r, const md_range_linear *term, int64_t factor, int32_t atom, int64_t atom_factor,
+                  int64_t constant);
+/** Adds what `a op b` says where it holds. */
+void md_range_compare(md_range *r, md_fx_op op, const md_range_linear *a, const md_range_linear *b);
 
 /** Products, quotients and remainders of intervals; false where they overflow or a divisor may be 0 (of %: <= 0). */
 bool md_interval_mul(md_range_interval *out, md_range_interval a, md_range_interval b);
