@@ -61,9 +61,11 @@ static md_status check_layout(int32_t i, const md_fx_tensor *t, const md_tensor 
             return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': axis %d has size %lld", i, t->name, a,
                            (long long)x->size[a]);
         if (x->stride[a] < 0)
-            return md_fail(MD_INVALID_ARGUMENT,
-                           "argument %d '%s': axis %d has stride %lld; strides must not be negative", i, t->name, a,
-                           (long long)x->stride[a]);
+            return md_fail(
+                MD_INVALID_ARGUMENT,
+                "argument %d '%s': axis %d has stride %lld; strides must not be negative: read it reversed, as in "
+                "X[size(i)-1-i]",
+                i, t->name, a, (long long)x->stride[a]);
         if (x->stride[a] == 0 && x->size[a] > 1 && t->role == MD_FX_OUTPUT)
             return md_fail(MD_INVALID_ARGUMENT,
                            "argument %d '%s': axis %d has stride 0, but an output needs a place for each "
@@ -202,11 +204,17 @@ static md_status check_reach(const binder *b, const md_fx_reach *r)
     const md_fx_tensor *t = &f->tensor[r->tensor];
     int64_t extent =
         t->role == MD_FX_TEMP ? b->binding->size[t->dim[r->axis]] : b->binding->tensor[r->tensor].size[r->axis];
-    int64_t lo, hi;
-    if (!md_fx_range(&lo, &hi, f, b->binding->size, r))
-        return out_of_reach(f, r, extent, NULL);
-    if (lo > hi)
+    int64_t lo = 0, hi = 0;
+    if (r->is_checked)
         return MD_OK;
+    bool is_bounded = md_fx_range(&lo, &hi, f, b->binding->size, r);
+    if (is_bounded && (lo > hi || (lo >= 0 && hi < extent)))
+        return MD_OK;
+    is_bounded |= md_fx_range_exact(&lo, &hi, f, b->binding->size, r); /* the range may have been too wide */
+    if (is_bounded && lo > hi)
+        return MD_OK;
+    if (!is_bounded)
+        return out_of_reach(f, r, extent, NULL);
     return lo < 0 ? out_of_reach(f, r, extent, &lo) : hi >= extent ? out_of_reach(f, r, extent, &hi) : MD_OK;
 }
 

@@ -119,3 +119,47 @@ void md_fx_nearest_offer(md_fx_nearest *nearest, const char *candidate)
     nearest->best = candidate;
     nearest->cost = cost;
 }
+
+const char *md_fx_word_here(const char *word)
+{
+    static const char *const words[][2] = {
+        {"float", "f32(x)"},
+        {"double", "f64(x)"},
+        {"half", "f16(x)"},
+        {"int", "i64(x)"},
+        {"long", "i64(x)"},
+        {"ln", "log(x)"},
+        {"log10", "log(x) / log(10)"},
+        {"arcsin", "asin(x)"},
+        {"arccos", "acos(x)"},
+        {"arctan", "atan(x)"},
+        {"arctan2", "atan2(a, b)"},
+        {"arcsinh", "asinh(x)"},
+        {"arccosh", "acosh(x)"},
+        {"arctanh", "atanh(x)"},
+        {"fabs", "abs(x)"},
+        {"fmin", "min(a, b)"},
+        {"fmax", "max(a, b)"},
+        {"minimum", "min(a, b)"},
+        {"maximum", "max(a, b)"},
+        {"clip", "clamp(x, low, high)"},
+        {"mod", "a % b"},
+        {"remainder", "a % b"},
+        {"power", "pow(a, b)"},
+        {"square", "x * x"},
+        {"reciprocal", "1 / x"},
+        {"rint", "round(x)"},
+        {"sgn", "sign(x)"},
+        {"select", "where(condition, a, b)"},
+        {"if", "where(condition, a, b)"},
+        {"cond", "where(condition, a, b)"},
+        {"isfinite", "not (isnan(x) or isinf(x))"},
+        {"len", "size(i)"},
+        {"std", "sqrt(var[i](x))"},
+        {"average", "mean[i](x)"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i)
+        if (strcmp(word, words[i][0]) == 0)
+            return words[i][1];
+    return NULL;
+}

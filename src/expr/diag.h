@@ -15,6 +15,9 @@ md_status md_fx_complain(const char *text, int32_t line, int32_t column, const c
 const char *md_fx_remark(md_arena *arena, const char *text, int32_t line, int32_t column, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));
 
+/** How a formula says what other languages call `word` (float, ln, clip): text, or NULL where no such word is known. */
+const char *md_fx_word_here(const char *word);
+
 /* The nearest of several names to one that was not found. */
 typedef struct md_fx_nearest {
     const char *wanted;

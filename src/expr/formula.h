@@ -33,6 +33,7 @@ typedef enum md_fx_kind {
     MD_FX_CAST, /* to: rounds to dtype `to` and gives it back in its compute type */
     MD_FX_REDUCE, /* op over bound[]; arg[0] is the body */
     MD_FX_SCAN, /* op along bound[0], which is a free index of the statement; arg[0] is the body */
+    MD_FX_CHECK, /* a subscript, arg[0], that the kernel checks against the axis before it reads; i64 */
     /* made by the stage layer only: */
     MD_FX_REF, /* id: result number id of the stage (a reduction, a product, a scan) */
     MD_FX_COUNT /* elements of the reduction axis in the scope at hand: all of them, or those of a chunk; i64 */
@@ -106,12 +107,14 @@ typedef struct md_fx_arg {
 } md_fx_arg;
 
 /* A load or store whose subscript must lie in the tensor, checked with the sizes of a call: 0 <= lowest, highest <
- * extent. Subscripts that read tensors are not here; they are checked element by element in the kernel. */
+ * extent. Subscripts that read tensors are not here; they are checked element by element in the kernel. So are those
+ * whose guards, or which themselves, cannot be decided from indices and sizes: their loads have a CHECK. */
 typedef struct md_fx_reach {
     int32_t tensor, axis;
     const md_fx_node *subscript; /* affine, // and % included */
     int32_t n_guards;
     const md_fx_node *const *guard; /* conditions that hold where it is evaluated (arms of where) */
+    bool is_checked; /* in the kernel, so that no call is refused */
     int32_t line, column;
 } md_fx_reach;
 

@@ -37,6 +37,20 @@ const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index)
     return n;
 }
 
+const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript)
+{
+    md_fx_node *n = subscript ? md_fx_node_new(arena, MD_FX_CHECK, MD_I64) : NULL;
+    const md_fx_node **arg = n ? md_arena_alloc(arena, sizeof(*arg)) : NULL;
+    if (arg == NULL)
+        return NULL;
+    arg[0] = subscript;
+    n->n_args = 1;
+    n->arg = arg;
+    n->line = subscript->line;
+    n->column = subscript->column;
+    return n;
+}
+
 const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type)
 {
     md_fx_node *n = md_fx_node_new(arena, MD_FX_REF, type);

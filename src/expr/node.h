@@ -13,6 +13,7 @@ const md_fx_node *md_fx_op2(md_arena *arena, md_fx_op op, const md_fx_node *a, c
 const md_fx_node *md_fx_op3(md_arena *arena, md_fx_op op, const md_fx_node *a, const md_fx_node *b,
                             const md_fx_node *c);
 const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index);
+const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript);
 const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type);
 
 /** The type of an operation, reduction or scan whose operands have this common type (of a where: its arms). */
@@ -38,6 +39,8 @@ bool md_fx_visit(const md_fx_node *node, md_fx_visit_fn fn, void *user);
 bool md_fx_uses_index(const md_fx_node *node, int32_t index);
 bool md_fx_has_kind(const md_fx_node *node, md_fx_kind kind);
 bool md_fx_is_index(const md_fx_node *node, int32_t index); /* is exactly INDEX index */
+/** True if a kernel must check this subscript: it reads memory, or is a CHECK. */
+bool md_fx_is_checked(const md_fx_node *subscript);
 
 /** An affine integer expression: constant + sum coef[i]*index[i] + sum size_coef[i]*size(dim[i]). */
 typedef struct md_fx_affine {
@@ -55,5 +58,11 @@ bool md_fx_affine_of(md_fx_affine *out, const md_fx_formula *formula, const md_f
  * id) and at's guards hold. Never too narrow; exact for affine expressions without guards. lo > hi where it is never
  * evaluated (an empty dim, guards that never hold). False where it cannot be bounded or overflows. */
 bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size, const md_fx_reach *at);
+/** The same exactly, by trying all points. False where they are more than a million. For reaches without tensors and
+ * scalars only. */
+bool md_fx_range_exact(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size,
+                       const md_fx_reach *at);
+/** True if the reach is proved to lie inside its axis whatever the sizes of a call are. */
+bool md_fx_is_inside(const md_fx_formula *formula, const md_fx_reach *at);
 
 #endif

@@ -42,6 +42,11 @@ bool md_fx_has_kind(const md_fx_node *node, md_fx_kind kind)
     return !md_fx_visit(node, is_other_kind, &kind);
 }
 
+bool md_fx_is_checked(const md_fx_node *subscript)
+{
+    return subscript->kind == MD_FX_CHECK || md_fx_has_kind(subscript, MD_FX_LOAD);
+}
+
 static bool binds(const md_fx_node *node, int32_t index)
 {
     for (int32_t i = 0; i < node->n_bound; i++)

@@ -64,13 +64,13 @@ static bool all_plain(const places *p)
     return true;
 }
 
-/* A subscript that reads tensors is checked where it is used, against the let's own size: such a let stays in
+/* A subscript that a kernel checks is checked where it is used, against the let's own size: such a let stays in
  * memory. */
 static bool any_gather(const places *p)
 {
     for (int32_t i = 0; i < p->n; i++)
         for (int32_t k = 0; k < p->load[i]->n_args; k++)
-            if (md_fx_has_kind(p->load[i]->arg[k], MD_FX_LOAD) || md_fx_has_kind(p->load[i]->arg[k], MD_FX_REDUCE))
+            if (md_fx_is_checked(p->load[i]->arg[k]) || md_fx_has_kind(p->load[i]->arg[k], MD_FX_REDUCE))
                 return true;
     return false;
 }

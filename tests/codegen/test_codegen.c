@@ -291,6 +291,38 @@ static void test_gathers(void **state)
             }
 }
 
+/* Subscripts that no call can prove to lie inside: the arm that is taken is checked, the other is not read. */
+static void test_checked(void **state)
+{
+    static const char *const formulas[] = {
+        "Y[t,d] = where(w[t,d] > 0, E[t,d-1], -1)",
+        "let C:bool[d] = d > 0; Y[t,d] = where(C[d], E[t,d-1], 0)",
+        "Y[t,d] = where(w[t,d] > 0, E[t-2,2*d+1], 0) + where(w[t,d] > 0, E[d,t+1], 1)",
+        "Y[t,d] = where(t < 0 or d > 0, E[t,d-1], 0)",
+        "Y[t,d] = where(w[t,d] > 0, where(v[t] > 0, E[t,d-3], 4), E[t+1,d])",
+        "Y[t] = where(w[t] > 0, E[t+3], -1)",
+        "Y[t,d] = where(v[t] > 0, E[t-1,3], 0) * where(t * d > 8, E[t*d-9,d], 1)",
+        "scalar n:i64; Y[t,d] = E[t*d,d+n] + E[clamp(t+n,0,38),abs(d-2)]",
+        "Y[t,d] = E[(t*7+d*d)%39,min(d,35)] + E[max(t-3,0),where(d%2==0,d,d-1)]",
+        "Y[t,d] = where(w[t,d] > 0, E[ids[t],d+1], 0)",
+    };
+    fixture *f = *state;
+    for (int32_t i = 0; i < MD_COUNT(formulas); i++)
+        for (int k = 0; k < 2; k++)
+            for (int b = 0; b < 3; b++) {
+                variant_case c = {.formula = formulas[i],
+                                  .dims = strstr(formulas[i], ",d]") ? "t=41,d=37,E.0=39,E.1=36" : "t=141",
+                                  .bounds = (md_bounds)b,
+                                  .high = 36,
+                                  .layout = k ? VARIANT_PADDED : VARIANT_PACKED,
+                                  .seed = f->seed};
+                char text[1024] = "";
+                if (variant_check_all(text, sizeof text, f->dev, &c, "gather") < 0)
+                    fail_msg("%s", text);
+                run(f, c, "nest");
+            }
+}
+
 static void test_scatters(void **state)
 {
     static const char *const formulas[] = {
@@ -360,7 +392,7 @@ int main(void)
         cmocka_unit_test(test_bool_operations), cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_guards),          cmocka_unit_test(test_scalars),
         cmocka_unit_test(test_nests),           cmocka_unit_test(test_gathers),
-        cmocka_unit_test(test_scatters),
+        cmocka_unit_test(test_checked),         cmocka_unit_test(test_scatters),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -307,6 +307,8 @@ value evaluate(machine *m, const md_fx_node *n)
             &(md_st_scan){
                 .op = n->op, .type = n->type, .exclusive = n->exclusive, .reverse = n->reverse, .body = n->arg[0]},
             n->bound[0]);
+    case MD_FX_CHECK:
+        return evaluate(m, n->arg[0]);
     case MD_FX_REF:
         return m->row->ref[n->id];
     case MD_FX_COUNT:

@@ -6,11 +6,18 @@
 
 /* ---- Motion, without a printer: envelopes ask the same question. */
 
+/* The affine form of a subscript. One that is only checked moves like any other, unless the check moves it. */
+static bool affine_of(md_fx_affine *out, const md_fx_formula *f, const md_fx_node *subscript)
+{
+    bool is_read_as_it_is = subscript->kind == MD_FX_CHECK && f->bounds != MD_BOUNDS_CLAMP;
+    return md_fx_affine_of(out, f, is_read_as_it_is ? subscript->arg[0] : subscript);
+}
+
 /* The step of a subscript with the lane index; false where it is not affine. */
 static bool step_of(int64_t *step, const md_st_program *program, const md_fx_node *subscript, int32_t lane)
 {
     md_fx_affine a;
-    if (!md_fx_affine_of(&a, program->formula, subscript))
+    if (!affine_of(&a, program->formula, subscript))
         return false;
     *step = 0;
     for (int32_t i = 0; i < a.n; i++)
@@ -134,7 +141,9 @@ static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_
 {
     const char *stride = md_cg_format(cg, "p->s%" PRId32 "_%" PRId32, tensor, axis);
     md_fx_affine a;
-    if (md_fx_affine_of(&a, cg->formula, subscript)) {
+    if (affine_of(&a, cg->formula, subscript)) {
+        if (subscript->kind == MD_FX_CHECK)
+            (void)md_cg_check(out, cg, tensor, axis, subscript);
         add_affine(s, cg, &a, stride, axis == cg->formula->tensor[tensor].rank - 1);
         return;
     }
@@ -151,9 +160,10 @@ static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_
 
 static const char *pointer_text(md_cg *cg, int32_t tensor)
 {
-    if (!cg->prologue)
+    const bool is_known = cg->pointers >> tensor & 1;
+    if (!cg->prologue || (!is_known && cg->sink == cg->prologue)) /* a branch in the prologue ends before the body */
         return md_cg_format(cg, "p->t%" PRId32, tensor);
-    if (!(cg->pointers >> tensor & 1))
+    if (!is_known)
         md_strbuf_printf(cg->prologue, "void *const t%" PRId32 " = p->t%" PRId32 ";\n", tensor, tensor);
     cg->pointers |= UINT32_C(1) << tensor;
     return md_cg_format(cg, "t%" PRId32, tensor);

@@ -1,4 +1,4 @@
-/* Subscripts that read memory are checked in the kernel: reported, clamped, or made to read nothing. */
+/* Subscripts that read memory, and CHECKs, are checked in the kernel: reported, clamped, or made to read nothing. */
 #include "codegen/expression/printer.h"
 
 #include <inttypes.h>
@@ -100,7 +100,7 @@ static void check_owner(md_cg_place *out, md_cg *cg, md_cg_name index)
 
 static bool is_checked(md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
-    return md_fx_has_kind(subscript, MD_FX_LOAD) && !is_inside(cg, tensor, axis, subscript);
+    return md_fx_is_checked(subscript) && !is_inside(cg, tensor, axis, subscript);
 }
 
 md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)

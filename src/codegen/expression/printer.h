@@ -130,7 +130,7 @@ md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v);
 void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, const md_fx_node *const *subscript);
 /* bounds.c */
 const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis);
-/** Checks a subscript that reads memory: gives back the subscript to use, and adds to the place's condition or mask. */
+/** Checks a subscript that must be: gives back the subscript to use, and adds to the place's condition or mask. */
 md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript);
 
 #endif

@@ -4,6 +4,7 @@
  *            | "(" expression ")"
  *   tensor  := name [":" dtype] "[" [expression {"," expression}] "]" */
 #include "base/status.h"
+#include "expr/catalogue.h"
 #include "expr/diag.h"
 #include "expr/front/parser.h"
 #include "expr/ops.h"
@@ -188,6 +189,11 @@ static md_status parse_size(md_parser *p, md_syntax **out)
 /* name[...](...) can only be meant as a reduction or scan. */
 static md_status complain_of_binder(const md_parser *p, const md_token *name)
 {
+    if (md_catalogue_find(name->text))
+        return md_fx_complain(p->text, name->line, name->column,
+                              "there is no reduction '%s'; the catalogue has an op of that name, whose formula can be "
+                              "written here",
+                              name->text);
     md_fx_nearest near = {.wanted = name->text};
     for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; ++op)
         if (md_fx_op_is_binder(op))

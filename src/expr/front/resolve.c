@@ -124,10 +124,6 @@ static md_status build_name(const md_resolver *c, md_fx_node **out, const md_syn
     const int32_t scalar = md_front_scalar(fr, at->name);
     if (scalar < 0)
         return unknown_name(c, at);
-    if (c->subscript_of)
-        return MD_FRONT_ERROR(fr, at,
-                              "scalar '%s' in a subscript of '%s': where an element lies may not depend on scalars",
-                              at->name, c->subscript_of);
     return place(fr, out, MD_FX_SCALAR, fr->formula->scalar[scalar].type, scalar, at);
 }
 
@@ -159,6 +155,20 @@ md_status md_resolve_note_access(md_front *fr, int32_t tensor, int32_t axis, con
     return MD_OK;
 }
 
+static bool is_no_scalar(void *user, const md_fx_node *n)
+{
+    (void)user;
+    return n->kind != MD_FX_SCALAR || n->type == MD_I64;
+}
+
+/* What may have been meant by a subscript that is no integer. */
+static const char *integer_hint(const md_fx_node *n, const md_syntax *at)
+{
+    if (at->op == MD_FX_DIV)
+        return "; integers divide with '//'";
+    return md_fx_visit(n, is_no_scalar, NULL) ? "" : "; declare the scalar as i64";
+}
+
 /* One subscript, as an i64 node. */
 md_status md_resolve_subscript(const md_resolver *c, md_fx_node **out, const md_syntax *at, const char *tensor)
 {
@@ -167,15 +177,41 @@ md_status md_resolve_subscript(const md_resolver *c, md_fx_node **out, const md_
     MD_TRY(md_resolve_node(&inner, out, at));
     if ((*out)->type != MD_I64)
         return MD_FRONT_ERROR(c->front, at, "a subscript of '%s' must be an integer, not %s%s", tensor,
-                              md_dtype_name((*out)->type), at->op == MD_FX_DIV ? "; integers divide with '//'" : "");
+                              md_dtype_name((*out)->type), integer_hint(*out, at));
     return md_infer_convert(c->front, out, *out, MD_I64);
+}
+
+/* The left side of a statement. */
+static const md_syntax *target_of(const md_front *fr, int32_t stmt)
+{
+    const md_syntax_item *item = fr->tree.item;
+    for (; item->kind != MD_SYNTAX_ASSIGN || stmt > 0; ++item)
+        stmt -= item->kind == MD_SYNTAX_ASSIGN;
+    return item->target;
+}
+
+/* True if both have one list of bare names for subscripts. */
+static bool is_same_element(const md_syntax *a, const md_syntax *b)
+{
+    bool is = a->n_args == b->n_args;
+    for (int32_t i = 0; is && i < a->n_args; ++i)
+        is = a->arg[i]->kind == MD_SYNTAX_NAME && b->arg[i]->kind == MD_SYNTAX_NAME &&
+             strcmp(a->arg[i]->name, b->arg[i]->name) == 0;
+    return is;
 }
 
 /* A tensor may be read only in statements after the one that writes it. */
 static md_status check_read(const md_resolver *c, int32_t tensor, const md_syntax *at)
 {
     const md_fx_formula *const f = c->front->formula;
-    if (f->tensor[tensor].stmt == c->stmt)
+    const md_syntax *const target = f->tensor[tensor].stmt == c->stmt ? target_of(c->front, c->stmt) : NULL;
+    if (target && !f->tensor[tensor].is_updated && !is_same_element(target, at))
+        return MD_FRONT_ERROR(
+            c->front, at,
+            "'%s' is computed from other elements of itself: a recurrence. Running sums, products, maxima and "
+            "minima are scans: cumsum[i](..), cumprod, cummax, cummin; of others, write one op for each step",
+            at->name);
+    if (target)
         return MD_FRONT_ERROR(
             c->front, at,
             "'%s' is read in the statement that writes it; to update in place, give the new value another "
@@ -213,11 +249,14 @@ static md_status unknown_function(const md_resolver *c, const md_syntax *at)
         return MD_FRONT_ERROR(fr, at, "'%s' needs the index it runs over: %s[k](..)", at->name, at->name);
     if (md_front_tensor(fr, at->name) >= 0)
         return MD_FRONT_ERROR(fr, at, "'%s' is a tensor: indices stand in brackets, %s[..]", at->name, at->name);
+    const char *const here = md_fx_word_here(at->name);
+    if (here)
+        return MD_FRONT_ERROR(fr, at, "unknown function '%s'; here it is written %s", at->name, here);
     md_fx_nearest near = {.wanted = at->name};
     for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; ++op)
         if (md_fx_op_is_function(op) || md_fx_op_is_binder(op))
             md_fx_nearest_offer(&near, md_fx_op_text(op));
-    if (!near.best && md_catalogue_find(at->name))
+    if (md_catalogue_find(at->name))
         return MD_FRONT_ERROR(
             fr, at, "unknown function '%s'; the catalogue has an op of that name, whose formula can be written here",
             at->name);

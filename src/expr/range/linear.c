@@ -99,7 +99,7 @@ static md_range_interval hull4(int64_t a, int64_t b, int64_t c, int64_t d)
     return (md_range_interval){MD_MIN(MD_MIN(a, b), MD_MIN(c, d)), MD_MAX(MD_MAX(a, b), MD_MAX(c, d))};
 }
 
-bool md_interval_mul(md_range_interval *out, md_range_interval a, md_range_interval b)
+static bool interval_mul(md_range_interval *out, md_range_interval a, md_range_interval b)
 {
     int64_t p[4];
     if (__builtin_mul_overflow(a.lo, b.lo, &p[0]) || __builtin_mul_overflow(a.lo, b.hi, &p[1]) ||
@@ -117,7 +117,7 @@ bool md_interval_floordiv(md_range_interval *out, md_range_interval a, md_range_
     return true;
 }
 
-bool md_interval_mod(md_range_interval *out, md_range_interval a, md_range_interval b)
+static bool interval_mod(md_range_interval *out, md_range_interval a, md_range_interval b)
 {
     if (b.lo <= 0)
         return false;
@@ -132,7 +132,42 @@ bool md_interval_mod(md_range_interval *out, md_range_interval a, md_range_inter
     return true;
 }
 
-md_range_interval md_interval_abs(md_range_interval a)
+static md_range_interval interval_abs(md_range_interval a)
 {
     return (md_range_interval){a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, MD_MAX(a.hi, -a.lo)};
+}
+
+bool md_interval_op(md_range_interval *out, md_fx_op op, md_range_interval a, md_range_interval b, md_range_interval c)
+{
+    switch ((int)op) {
+    case MD_FX_MUL:
+        return interval_mul(out, a, b);
+    case MD_FX_FLOORDIV:
+        return md_interval_floordiv(out, a, b);
+    case MD_FX_MOD:
+        return interval_mod(out, a, b);
+    case MD_FX_MIN:
+        *out = (md_range_interval){MD_MIN(a.lo, b.lo), MD_MIN(a.hi, b.hi)};
+        return true;
+    case MD_FX_MAX:
+        *out = (md_range_interval){MD_MAX(a.lo, b.lo), MD_MAX(a.hi, b.hi)};
+        return true;
+    case MD_FX_CLAMP: /* min(max(x, lo), hi) */
+        *out = (md_range_interval){MD_MIN(MD_MAX(a.lo, b.lo), c.lo), MD_MIN(MD_MAX(a.hi, b.hi), c.hi)};
+        return true;
+    case MD_FX_ABS:
+        if (a.lo == INT64_MIN)
+            return false;
+        *out = interval_abs(a);
+        return true;
+    case MD_FX_RELU:
+        *out = (md_range_interval){MD_MAX(a.lo, 0), MD_MAX(a.hi, 0)};
+        return true;
+    case MD_FX_SIGN:
+        *out = (md_range_interval){a.lo > 0 ? 1 : a.lo < 0 ? -1 : 0, a.hi > 0 ? 1 : a.hi < 0 ? -1 : 0};
+        return true;
+    default:
+        *out = a;
+        return md_fx_op_info(op)->is_whole;
+    }
 }

@@ -3,6 +3,7 @@
 #include "expr/range/range.h"
 
 enum { MAX_STEPS = 2048 };
+static const int64_t MAX_SIZE = INT64_C(1) << 40; /* of dims whose size is not known */
 
 static bool linear_of(md_range *r, md_range_linear *out, const md_fx_node *node);
 static bool range_of(md_range *r, md_range_interval *out, const md_fx_node *node);
@@ -43,37 +44,7 @@ static bool range_op(md_range *r, md_range_interval *out, const md_fx_node *node
     if (!range_of(r, &a, node->arg[0]) || (node->n_args > 1 && !range_of(r, &b, node->arg[1])) ||
         (node->n_args > 2 && !range_of(r, &c, node->arg[2])))
         return false;
-    switch ((int)node->op) {
-    case MD_FX_MUL:
-        return md_interval_mul(out, a, b);
-    case MD_FX_FLOORDIV:
-        return md_interval_floordiv(out, a, b);
-    case MD_FX_MOD:
-        return md_interval_mod(out, a, b);
-    case MD_FX_MIN:
-        *out = (md_range_interval){MD_MIN(a.lo, b.lo), MD_MIN(a.hi, b.hi)};
-        return true;
-    case MD_FX_MAX:
-        *out = (md_range_interval){MD_MAX(a.lo, b.lo), MD_MAX(a.hi, b.hi)};
-        return true;
-    case MD_FX_CLAMP: /* min(max(x, lo), hi) */
-        *out = (md_range_interval){MD_MIN(MD_MAX(a.lo, b.lo), c.lo), MD_MIN(MD_MAX(a.hi, b.hi), c.hi)};
-        return true;
-    case MD_FX_ABS:
-        if (a.lo == INT64_MIN)
-            return false;
-        *out = md_interval_abs(a);
-        return true;
-    case MD_FX_RELU:
-        *out = (md_range_interval){MD_MAX(a.lo, 0), MD_MAX(a.hi, 0)};
-        return true;
-    case MD_FX_SIGN:
-        *out = (md_range_interval){a.lo > 0 ? 1 : a.lo < 0 ? -1 : 0, a.hi > 0 ? 1 : a.hi < 0 ? -1 : 0};
-        return true;
-    default:
-        *out = a;
-        return md_fx_op_info(node->op)->is_whole;
-    }
+    return md_interval_op(out, node->op, a, b, c);
 }
 
 static bool range_cast(md_range *r, md_range_interval *out, const md_fx_node *node)
@@ -94,7 +65,8 @@ static bool range_arg_reduction(md_range *r, md_range_interval *out, const md_fx
 {
     int64_t n = 1;
     for (int32_t i = 0; i < node->n_bound; i++)
-        if (__builtin_mul_overflow(n, r->size[r->formula->index[node->bound[i]].dim], &n))
+        if (r->size[r->formula->index[node->bound[i]].dim] < 0 ||
+            __builtin_mul_overflow(n, r->size[r->formula->index[node->bound[i]].dim], &n))
             return false;
     *out = (md_range_interval){0, n - 1};
     r->is_empty |= n <= 0;
@@ -128,6 +100,23 @@ static bool new_atom(md_range *r, md_range_linear *out, md_range_atom a)
     return true;
 }
 
+/* A size that is not known (-1) is an atom of its own, and at least 1: nothing is read where an index has no value. */
+static bool linear_size(md_range *r, md_range_linear *out, int32_t dim)
+{
+    const md_fx_dim *const d = &r->formula->dim[dim];
+    *out = (md_range_linear){.constant = r->size[dim]};
+    if (r->size[dim] >= 0)
+        return true;
+    out->constant = 0;
+    for (int32_t i = 0; i < r->n_atoms; i++)
+        if (r->atom[i].node == NULL && r->atom[i].index == -1 - dim) {
+            out->coef[i] = 1;
+            return true;
+        }
+    return new_atom(
+        r, out, (md_range_atom){.index = -1 - dim, .range = {MD_MAX(d->lo, 0), d->hi == INT64_MAX ? MAX_SIZE : d->hi}});
+}
+
 static bool linear_index(md_range *r, md_range_linear *out, int32_t index)
 {
     *out = (md_range_linear){0};
@@ -136,9 +125,16 @@ static bool linear_index(md_range *r, md_range_linear *out, int32_t index)
             out->coef[i] = 1;
             return true;
         }
-    int64_t size = r->size[r->formula->index[index].dim];
-    r->is_empty |= size <= 0;
-    return new_atom(r, out, (md_range_atom){.index = index, .range = {0, size - 1}});
+    const int32_t dim = r->formula->index[index].dim;
+    const int64_t size = r->size[dim];
+    r->is_empty |= size == 0;
+    if (!new_atom(r, out, (md_range_atom){.index = index, .range = {0, (size < 0 ? MAX_SIZE : size) - 1}}))
+        return false;
+    const int32_t atom = r->n_atoms - 1;
+    md_range_linear length;
+    if (size < 0 && linear_size(r, &length, dim))
+        md_range_tie(r, &length, 1, atom, -1, -1); /* index <= size - 1 */
+    return true;
 }
 
 static bool is_same_linear(md_range *r, const md_fx_node *a, const md_fx_node *b)
@@ -277,8 +273,8 @@ static bool linear_affine(md_range *r, md_range_linear *out, const md_fx_affine 
 {
     *out = (md_range_linear){.constant = a->constant};
     for (int32_t i = 0; i < a->n_sizes; i++) {
-        md_range_linear size = {.constant = r->size[a->dim[i]]};
-        if (!md_range_add(out, &size, a->size_coef[i]))
+        md_range_linear size;
+        if (!linear_size(r, &size, a->dim[i]) || !md_range_add(out, &size, a->size_coef[i]))
             return false;
     }
     for (int32_t i = 0; i < a->n; i++) {
@@ -296,7 +292,7 @@ static bool linear_of(md_range *r, md_range_linear *out, const md_fx_node *node)
         return false;
     if (md_fx_affine_of(&a, r->formula, node))
         return linear_affine(r, out, &a);
-    if (node->kind == MD_FX_CAST && node->to == MD_I64)
+    if (node->kind == MD_FX_CHECK || (node->kind == MD_FX_CAST && node->to == MD_I64))
         return linear_of(r, out, node->arg[0]);
     return node->kind == MD_FX_OP ? linear_op(r, out, node) : linear_atom(r, out, node);
 }
@@ -358,8 +354,7 @@ static void hold(md_range *r, const md_fx_node *condition, bool holds)
         hold(r, condition->arg[0], holds);
         hold(r, condition->arg[1], holds);
     } else if (negated[condition->op] != MD_FX_NO_OP) {
-        md_range saved =
-            *r; /* an atom that was made for a form not used after all is no harm, a half made one would be */
+        md_range saved = *r; /* a half made form would be wrong; an atom too many is no harm */
         md_range_linear a, b;
         if (linear_of(r, &a, condition->arg[0]) && linear_of(r, &b, condition->arg[1]))
             md_range_compare(r, holds ? condition->op : negated[condition->op], &a, &b);
@@ -368,15 +363,36 @@ static void hold(md_range *r, const md_fx_node *condition, bool holds)
     }
 }
 
+static void hold_all(md_range *r, const md_fx_reach *at)
+{
+    for (int32_t i = 0; i < at->n_guards; i++)
+        hold(r, at->guard[i], true);
+    for (int32_t i = 0; i < at->n_guards; i++) /* again, since the others may have made a side of it the extreme */
+        if (at->guard[i]->kind == MD_FX_OP && at->guard[i]->op == MD_FX_NE)
+            hold(r, at->guard[i], true);
+}
+
+bool md_fx_is_inside(const md_fx_formula *formula, const md_fx_reach *at)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_range r = {.formula = formula, .size = size, .steps = MAX_STEPS};
+    md_range_linear e, room;
+    md_range_interval below, above;
+    for (int32_t i = 0; i < formula->n_dims; i++)
+        size[i] = formula->dim[i].size;
+    hold_all(&r, at);
+    if (r.is_empty)
+        return true;
+    return linear_of(&r, &e, at->subscript) && fold_division(&r, &e) && md_range_bounds(&r, &below, &e) &&
+           below.lo >= 0 && linear_size(&r, &room, formula->tensor[at->tensor].dim[at->axis]) &&
+           md_range_add(&room, &e, -1) && md_range_bounds(&r, &above, &room) && above.lo >= 1;
+}
+
 bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size, const md_fx_reach *at)
 {
     md_range r = {.formula = formula, .size = size, .steps = MAX_STEPS};
     md_range_interval range;
-    for (int32_t i = 0; i < at->n_guards; i++)
-        hold(&r, at->guard[i], true);
-    for (int32_t i = 0; i < at->n_guards; i++) /* again, since the others may have made a side of it the extreme */
-        if (at->guard[i]->kind == MD_FX_OP && at->guard[i]->op == MD_FX_NE)
-            hold(&r, at->guard[i], true);
+    hold_all(&r, at);
     if (!range_of(&r, &range, at->subscript) && !r.is_empty)
         return false;
     if (r.is_empty)

@@ -54,10 +54,8 @@ void md_range_tie(md_range *r, const md_range_linear *term, int64_t factor, int3
 /** Adds what `a op b` says where it holds. */
 void md_range_compare(md_range *r, md_fx_op op, const md_range_linear *a, const md_range_linear *b);
 
-/** Products, quotients and remainders of intervals; false where they overflow or a divisor may be 0 (of %: <= 0). */
-bool md_interval_mul(md_range_interval *out, md_range_interval a, md_range_interval b);
+/** Operations on intervals; false where one overflows, a divisor may be 0 (of %: <= 0), or nothing is known. */
+bool md_interval_op(md_range_interval *out, md_fx_op op, md_range_interval a, md_range_interval b, md_range_interval c);
 bool md_interval_floordiv(md_range_interval *out, md_range_interval a, md_range_interval b);
-bool md_interval_mod(md_range_interval *out, md_range_interval a, md_range_interval b);
-md_range_interval md_interval_abs(md_range_interval a);
 
 #endif

@@ -297,6 +297,8 @@ bound_value bound_value_of(bound_walker *x, const md_fx_node *node)
     case MD_FX_REDUCE:
     case MD_FX_SCAN:
         return reduction_or_scan(x, node);
+    case MD_FX_CHECK:
+        return bound_value_of(x, node->arg[0]);
     default:
         return leaf(x, node);
     }
