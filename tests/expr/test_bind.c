@@ -17,6 +17,26 @@ typedef struct bind_case {
 /* Marks in front of a tensor: ! data is NULL, ? the tensor itself is, d: its dtype is f64, u: unaligned; behind it:
  * /4,1 strides. */
 static const bind_case cases[] = {
+    /* what is not read need not be there */
+    {"Y[d] = where(d % 2 == 0, X[d+1], X[d-1])", NULL, "[8] [8]", NULL},
+    {"Y[d] = where(d % 2 == 0, X[d+1], X[d-1])", NULL, "[7] [7]",
+     "argument 1 'X': axis 0 has size 7, but subscript 'd + 1' reaches 7"},
+    {"Y[d] = where(d != 0, X[d-1], 0)", NULL, "[5] [4]", NULL},
+    {"Y[d] = where(d == size(X.0)-1, 0, X[d+1])", NULL, "[6] [6]", NULL},
+    {"Y[d] = where(d // 2 > 0, X[d-2], 0)", NULL, "[6] [4]", NULL},
+    {"Y[d] = where(d % 4 < 3, X[d+1], 0)", NULL, "[8] [8]", NULL},
+    {"Y[d] = where((d + 0) // 2 < 2, X[(d + 0) // 2], 0)", NULL, "[9] [2]", NULL},
+    {"Y[d] = where(d < 3 or d > 5, 0, X[d-3])", NULL, "[9] [3]", NULL},
+    {"Y[d] = where(M[d] > 0, X[d-1], 0)", NULL, "[9] [9] [2]", NULL},
+    {"let C:bool[d] = d > 0; Y[d] = where(C[d], X[d-1], 0)", NULL, "[9] [8]", NULL},
+    {"Y[i,j] = where(3*i + 5*j == 8, X[i+0], 0)", NULL, "[3,3] [2]", NULL},
+    {"Y[i,j] = where(3*i + 5*j == 8, X[i+0], 0)", NULL, "[3,3] [1]",
+     "argument 1 'X': axis 0 has size 1, but subscript 'i + 0' reaches 1"},
+    {"Y[d] = X[clamp(d - 2, 0, size(X.0) - 1)]", NULL, "[9] [3]", NULL},
+    {"Y[d] = X[abs(d - 4)]", NULL, "[9] [5]", NULL},
+    {"Y[d] = X[abs(d - 4)]", NULL, "[9] [4]",
+     "argument 1 'X': axis 0 has size 4, but subscript 'abs(d - 4)' reaches 4"},
+    {"scalar n:i64; Y[d] = X[d + n]", NULL, "2 [9] [1]", NULL},
     {MATMUL, NULL, "[2,5] [2,3] [5,3]", NULL},
     {MATMUL, NULL, "[2,5] [2,3]", "2 arguments given, but the op takes 3: Y, X, W"},
     {MATMUL, NULL, "[2,5]", "1 argument given, but the op takes 3: Y, X, W"},
@@ -37,7 +57,9 @@ static const bind_case cases[] = {
     {MATMUL, NULL, "![0,5] ![0,3] [5,3]", NULL},
     {MATMUL, NULL, "[2,5] u:[2,3] [5,3]", "argument 1 'X': data is not aligned to its 4-byte elements"},
     {MATMUL, NULL, "[2,5] [2,-3] [5,3]", "argument 1 'X': axis 1 has size -3"},
-    {MATMUL, NULL, "[2,5] [2,3]/-3,1 [5,3]", "argument 1 'X': axis 0 has stride -3; strides must not be negative"},
+    {MATMUL, NULL, "[2,5] [2,3]/-3,1 [5,3]",
+     "argument 1 'X': axis 0 has stride -3; strides must not be negative: read it reversed, as in "
+     "X[size(i)-1-i]"},
     {MATMUL, NULL, "[2,5]/0,1 [2,3] [5,3]",
      "argument 0 'Y': axis 0 has stride 0, but an output needs a place for each element"},
     {MATMUL, NULL, "[1,5]/0,1 [1,3] [5,3]", NULL},

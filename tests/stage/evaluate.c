@@ -75,7 +75,7 @@ static value load(machine *m, const md_fx_node *n)
     if (locate(m, t, at, &offset))
         return load_from(t, offset);
     for (int32_t i = 0; i < n->n_args; i++) /* only what is found in memory may lie outside */
-        if (!md_fx_has_kind(n->arg[i], MD_FX_LOAD) && (at[i] < 0 || at[i] >= t->size[i]))
+        if (!md_fx_is_checked(n->arg[i]) && (at[i] < 0 || at[i] >= t->size[i]))
             fail_msg("%s is read at %lld of %lld in axis %d", m->formula->tensor[n->id].name, (long long)at[i],
                      (long long)t->size[i], i);
     return md_dtype_is_real(t->dtype) ? real(0) : whole(0);
