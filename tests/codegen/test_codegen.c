@@ -208,6 +208,8 @@ static void test_guards(void **state)
         "Y[i,j] = where(j <= i, X[i,j], -inf)",
         "Y[i,j] = where(j > 0, X[i,j-1], 7) + where(i > 0, X[i-1,j], 1)",
         "Y[i,j] = where(j > 0 and i > 0, where(j > 1, X[i-1,j-2], X[i-1,j-1]), X[i,j])",
+        "Y[i,j] = where(j < 13, P[i,j] + 1, K[i,j-13])",
+        "Y[i,j] = where(i >= size(P.0), K[i-size(P.0),j], 2 * P[i,j])",
         "Y[i,j] = where(j + 1 < size(j), X[i,j+1], X[i,j]) - X[i,j]",
         "Y[i,j] = where(X[i,j] > 0, where(j >= 2, X[i,j-2], 0.5), exp(X[i,j]))",
     };
@@ -237,11 +239,11 @@ static void test_nests(void **state)
     static const char *const formulas[] = {
         "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[l](exp(X[i,l] - max[k](X[i,k])))",
         "M[i] = mean[j](X[i,j]); V[i] = var[j](X[i,j]); A[i] = argmax[j](X[i,j]); B[i] = argmin[j](X[i,j])",
+        "A[i] = argmax[j,k](X[i,j,k]); B[k] = argmin[i,j](X[i,j,k]); C[] = argmax[i,j](X[i,j,0])",
         ("P[i] = prod[j](X[i,j]); Q[i] = max[j](X[i,j]); R[i] = min[j](X[i,j]); S[i] = any[j](X[i,j] > 1.9); T[i] = "
          "all[j](X[i,j] < 1.9)"),
         "Y[i,j] = cumsum[j](X[i,j]) * 2",
-        "Y[i,j] = cumprod[j](X[i,j], exclusive)",
-        "Y[i,j] = cummax[j](X[i,j], reverse)",
+        "Y[i,j] = cumprod[j](X[i,j], exclusive); Z[i,j] = cummax[j](X[i,j], reverse)",
         "Y[i,j] = cummin[j](X[i,j] * X[i,j], exclusive, reverse)",
         "Y[i,n] = gelu(sum[k](A[i,k] * W[n,k]) + bias[n])",
         "Y[i,n] = sum[k](A[i,k] * W[n,k]) * sigmoid(sum[k](A[i,k] * V[n,k]))",

@@ -62,7 +62,7 @@ static void join_axes(dims *d)
 {
     for (const md_access *a = d->front->accesses; a; a = a->next) {
         const int32_t axis = a->tensor * MD_MAX_RANK + a->axis;
-        d->is_loose[axis] |= a->index < 0;
+        d->is_loose[axis] |= a->index < 0 || a->is_part;
         d->is_written[axis] |= a->is_store && a->index >= 0;
     }
     for (const md_access *a = d->front->accesses; a; a = a->next) {

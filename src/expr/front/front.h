@@ -22,6 +22,8 @@ struct md_access {
     int32_t tensor, axis;
     int32_t index; /* the plain index, -1 for anything else */
     bool is_store;
+    bool is_part; /* the first part of a concatenation: its axis ends before the index does */
+    const md_fx_node *subscript;
 };
 
 /* A size(..) whose dim is settled once all indices are known. */
@@ -61,6 +63,15 @@ md_status md_front_reaches(md_front *front);
 /** The tensor or scalar of that name, -1 if there is none. */
 int32_t md_front_tensor(const md_front *front, const char *name);
 int32_t md_front_scalar(const md_front *front, const char *name);
+
+/** The left side of a statement. */
+const md_syntax *md_front_target(const md_front *front, int32_t stmt);
+/** True if both have one list of bare names for subscripts. */
+bool md_syntax_is_same_element(const md_syntax *a, const md_syntax *b);
+
+/** Called with the operands of a where: in the arm in which j is below a length, T[j] need only be so long if the other
+ * arm reads on at a shifted j. */
+void md_front_note_concatenation(md_front *front, md_fx_node *const arg[3]);
 
 /** Fails with a message at a place of the text. */
 #define MD_FRONT_ERROR(front, at, ...) md_fx_complain((front)->text, (at)->line, (at)->column, __VA_ARGS__)

@@ -149,7 +149,8 @@ md_status md_resolve_note_access(md_front *fr, int32_t tensor, int32_t axis, con
     *a = (md_access){.tensor = tensor,
                      .axis = axis,
                      .index = subscript->kind == MD_FX_INDEX ? subscript->id : -1,
-                     .is_store = is_store};
+                     .is_store = is_store,
+                     .subscript = subscript};
     *fr->last_access = a;
     fr->last_access = &a->next;
     return MD_OK;
@@ -181,31 +182,12 @@ md_status md_resolve_subscript(const md_resolver *c, md_fx_node **out, const md_
     return md_infer_convert(c->front, out, *out, MD_I64);
 }
 
-/* The left side of a statement. */
-static const md_syntax *target_of(const md_front *fr, int32_t stmt)
-{
-    const md_syntax_item *item = fr->tree.item;
-    for (; item->kind != MD_SYNTAX_ASSIGN || stmt > 0; ++item)
-        stmt -= item->kind == MD_SYNTAX_ASSIGN;
-    return item->target;
-}
-
-/* True if both have one list of bare names for subscripts. */
-static bool is_same_element(const md_syntax *a, const md_syntax *b)
-{
-    bool is = a->n_args == b->n_args;
-    for (int32_t i = 0; is && i < a->n_args; ++i)
-        is = a->arg[i]->kind == MD_SYNTAX_NAME && b->arg[i]->kind == MD_SYNTAX_NAME &&
-             strcmp(a->arg[i]->name, b->arg[i]->name) == 0;
-    return is;
-}
-
 /* A tensor may be read only in statements after the one that writes it. */
 static md_status check_read(const md_resolver *c, int32_t tensor, const md_syntax *at)
 {
     const md_fx_formula *const f = c->front->formula;
-    const md_syntax *const target = f->tensor[tensor].stmt == c->stmt ? target_of(c->front, c->stmt) : NULL;
-    if (target && !f->tensor[tensor].is_updated && !is_same_element(target, at))
+    const md_syntax *const target = f->tensor[tensor].stmt == c->stmt ? md_front_target(c->front, c->stmt) : NULL;
+    if (target && !f->tensor[tensor].is_updated && !md_syntax_is_same_element(target, at))
         return MD_FRONT_ERROR(
             c->front, at,
             "'%s' is computed from other elements of itself: a recurrence. Running sums, products, maxima and "
@@ -276,6 +258,8 @@ static md_status build_op(const md_resolver *c, md_fx_node **out, md_fx_op op, c
     md_fx_node *arg[3];
     for (int32_t i = 0; i < at->n_args; ++i)
         MD_TRY(md_resolve_node(c, &arg[i], at->arg[i]));
+    if (op == MD_FX_WHERE)
+        md_front_note_concatenation(c->front, arg);
     return md_infer_op(c->front, out, op, at->n_args, arg, at);
 }
 
@@ -344,8 +328,6 @@ static md_status build_reduction(const md_resolver *c, md_fx_node **out, const m
     md_resolver inner = *c;
     md_scope frame[MD_MAX_RANK];
     int32_t bound[MD_MAX_RANK];
-    if ((at->op == MD_FX_R_ARGMAX || at->op == MD_FX_R_ARGMIN) && at->n_indices != 1)
-        return MD_FRONT_ERROR(c->front, at->index[1], "'%s' runs over one index", at->name);
     for (int32_t i = 0; i < at->n_indices; ++i) {
         const md_syntax *const name = at->index[i];
         const md_scope *const seen = md_scope_find(inner.scope, name->name);

@@ -29,6 +29,23 @@ int32_t md_front_scalar(const md_front *front, const char *name)
     return -1;
 }
 
+const md_syntax *md_front_target(const md_front *fr, int32_t stmt)
+{
+    const md_syntax_item *item = fr->tree.item;
+    for (; item->kind != MD_SYNTAX_ASSIGN || stmt > 0; ++item)
+        stmt -= item->kind == MD_SYNTAX_ASSIGN;
+    return item->target;
+}
+
+bool md_syntax_is_same_element(const md_syntax *a, const md_syntax *b)
+{
+    bool is = a->n_args == b->n_args;
+    for (int32_t i = 0; is && i < a->n_args; ++i)
+        is = a->arg[i]->kind == MD_SYNTAX_NAME && b->arg[i]->kind == MD_SYNTAX_NAME &&
+             strcmp(a->arg[i]->name, b->arg[i]->name) == 0;
+    return is;
+}
+
 static md_status add_tensor(symbols *s, const md_syntax *at)
 {
     md_front *const fr = s->front;

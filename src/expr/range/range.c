@@ -381,23 +381,20 @@ bool md_fx_is_inside(const md_fx_formula *formula, const md_fx_reach *at)
     for (int32_t i = 0; i < formula->n_dims; i++)
         size[i] = formula->dim[i].size;
     hold_all(&r, at);
-    if (r.is_empty)
-        return true;
-    return linear_of(&r, &e, at->subscript) && fold_division(&r, &e) && md_range_bounds(&r, &below, &e) &&
-           below.lo >= 0 && linear_size(&r, &room, formula->tensor[at->tensor].dim[at->axis]) &&
-           md_range_add(&room, &e, -1) && md_range_bounds(&r, &above, &room) && above.lo >= 1;
+    return r.is_empty ||
+           (linear_of(&r, &e, at->subscript) && fold_division(&r, &e) && md_range_bounds(&r, &below, &e) &&
+            below.lo >= 0 && linear_size(&r, &room, formula->tensor[at->tensor].dim[at->axis]) &&
+            md_range_add(&room, &e, -1) && md_range_bounds(&r, &above, &room) && above.lo >= 1);
 }
 
 bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size, const md_fx_reach *at)
 {
     md_range r = {.formula = formula, .size = size, .steps = MAX_STEPS};
-    md_range_interval range;
+    md_range_interval range = {0, 0};
     hold_all(&r, at);
     if (!range_of(&r, &range, at->subscript) && !r.is_empty)
         return false;
-    if (r.is_empty)
-        range = (md_range_interval){0, -1};
-    *lo = range.lo;
-    *hi = range.hi;
+    *lo = r.is_empty ? 0 : range.lo;
+    *hi = r.is_empty ? -1 : range.hi;
     return true;
 }
