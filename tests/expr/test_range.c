@@ -116,66 +116,67 @@ static void test_range(void **state)
 }
 
 /* What formulas really hold: the cases that must come out tight. */
+static const struct {
+    const char *text, *sizes;
+    int64_t lo, hi; /* of the first reach, at i = 10, j = 4 */
+} tight[] = {
+    {"Y[i,j] = where(i > 0, X[i-1], 0)", NULL, 0, 8},
+    {"Y[i,j] = where(i + j < 10, X[i+j], 0)", NULL, 0, 9},
+    {"Y[i,j] = where(i < 5 and j < 2, X[i+j], 0)", NULL, 0, 5},
+    {"Y[i,j] = where(i == 3, X[2*i+1], 0)", NULL, 7, 7},
+    {"Y[i,j] = where(not (i < 3 or j >= 2), X[2*i-j], 0)", NULL, 5, 18},
+    {"Y[i,j] = where(2*i + j <= 8, X[2*i+j], 0)", NULL, 0, 8},
+    {"Y[i,j] = where(j <= i, X[i-j], 0)", NULL, 0, 9},
+    {"Y[i,j] = X[i//4*4 + i%4]", NULL, 0, 9},
+    {"Y[i,j] = X[i//4]", NULL, 0, 2},
+    {"Y[i,j] = X[5*(i//4) + i%4]", NULL, 0, 11},
+    {"Y[i,j] = X[8*(i//4) + 2*(i%4)]", NULL, 0, 18}, /* 2*i */
+    {"Y[i,j] = where(2*i >= 5, X[i-3], 0)", NULL, 0, 6}, /* i >= 3 */
+    {"Y[i,j] = where(2*i >= 6, X[i-3], 0)", NULL, 0, 6},
+    {"Y[i,j] = where(3*i <= 8, X[i+0], 0)", NULL, 0, 2},
+    {"Y[i,j] = where(3*i <= 9, X[i+0], 0)", NULL, 0, 3},
+    /* neutral operations */
+    {"Y[i,j] = where((i + 0) // 2 < 2, X[(i + 0) // 2], 0)", NULL, 0, 1},
+    {"Y[i,j] = where((i * 1) // 2 < 2, X[(i * 1) // 2], 0)", NULL, 0, 1},
+    {"Y[i,j] = where((i - 0) // 2 < 2, X[i // 2], 0)", NULL, 0, 1},
+    {"Y[i,j] = where(i // 2 < 2, X[-(-i) // 2], 0)", NULL, 0, 1},
+    {"Y[i,j] = where((i // 1) // 2 < 2, X[(0 + i) // 2], 0)", NULL, 0, 1},
+    {"Y[i,j] = where((i + 0) % 4 < 2, X[(i * 1) % 4], 0)", NULL, 0, 1},
+    {"Y[i,j] = where((i // 1) % 4 < 2, X[-(-i) % 4], 0)", NULL, 0, 1},
+    {"Y[i,j] = where((i + 2) // 4 % 2 < 1, X[(2 + i) // 4 % 2], 0)", NULL, 0, 0},
+    /* conditions that are no comparison of affine expressions */
+    {"Y[i,j] = where(i % 2 == 0, X[i+1], 0)", NULL, 1, 9},
+    {"Y[i,j] = where(i % 2 == 0, 0, X[i-1])", NULL, 0, 8},
+    {"Y[i,j] = where(i != 0, X[i-1], 0)", NULL, 0, 8},
+    {"Y[i,j] = where(i == size(i)-1, 0, X[i+1])", NULL, 1, 9},
+    {"Y[i,j] = where(i != 1 and i != 0, X[i-2], 0)", NULL, 0, 7},
+    {"Y[i,j] = where(i // 2 > 0, X[i-2], 0)", NULL, 0, 7},
+    {"Y[i,j] = where(j % 4 < 3, X[j+1], 0)", NULL, 1, 3},
+    {"Y[i,j] = where(abs(i - 3) < 2, X[i-2], 0)", NULL, 0, 2},
+    {"Y[i,j] = where(min(i, 3) > 0, X[i-1], 0)", NULL, 0, 8},
+    {"Y[i,j] = where(max(i, j) < 3, X[i+j], 0)", NULL, 0, 4},
+    {"Y[i,j] = X[(i+2)%16]", NULL, 2, 11},
+    {"Y[i,j] = X[(i+j)%5]", NULL, 0, 4},
+    {"Y[i,j] = X[size(i)-1-i]", NULL, 0, 9},
+    {"Y[i,j] = X[(4*i+6)//4]", NULL, 1, 10},
+    {"Y[i,j] = where(i > 20, X[i], 0) + X[j+1]", NULL, 0, -1},
+};
+
 static void test_range_tight(void **state)
 {
-    static const struct {
-        const char *text, *sizes;
-        int64_t lo, hi; /* of the first reach, at i = 10, j = 4 */
-    } cases[] = {
-        {"Y[i,j] = where(i > 0, X[i-1], 0)", NULL, 0, 8},
-        {"Y[i,j] = where(i + j < 10, X[i+j], 0)", NULL, 0, 9},
-        {"Y[i,j] = where(i < 5 and j < 2, X[i+j], 0)", NULL, 0, 5},
-        {"Y[i,j] = where(i == 3, X[2*i+1], 0)", NULL, 7, 7},
-        {"Y[i,j] = where(not (i < 3 or j >= 2), X[2*i-j], 0)", NULL, 5, 18},
-        {"Y[i,j] = where(2*i + j <= 8, X[2*i+j], 0)", NULL, 0, 8},
-        {"Y[i,j] = where(j <= i, X[i-j], 0)", NULL, 0, 9},
-        {"Y[i,j] = X[i//4*4 + i%4]", NULL, 0, 9},
-        {"Y[i,j] = X[i//4]", NULL, 0, 2},
-        {"Y[i,j] = X[5*(i//4) + i%4]", NULL, 0, 11},
-        {"Y[i,j] = X[8*(i//4) + 2*(i%4)]", NULL, 0, 18}, /* 2*i */
-        {"Y[i,j] = where(2*i >= 5, X[i-3], 0)", NULL, 0, 6}, /* i >= 3 */
-        {"Y[i,j] = where(2*i >= 6, X[i-3], 0)", NULL, 0, 6},
-        {"Y[i,j] = where(3*i <= 8, X[i], 0)", NULL, 0, 2},
-        {"Y[i,j] = where(3*i <= 9, X[i], 0)", NULL, 0, 3},
-        /* neutral operations */
-        {"Y[i,j] = where((i + 0) // 2 < 2, X[(i + 0) // 2], 0)", NULL, 0, 1},
-        {"Y[i,j] = where((i * 1) // 2 < 2, X[(i * 1) // 2], 0)", NULL, 0, 1},
-        {"Y[i,j] = where((i - 0) // 2 < 2, X[i // 2], 0)", NULL, 0, 1},
-        {"Y[i,j] = where(i // 2 < 2, X[-(-i) // 2], 0)", NULL, 0, 1},
-        {"Y[i,j] = where((i // 1) // 2 < 2, X[(0 + i) // 2], 0)", NULL, 0, 1},
-        {"Y[i,j] = where((i + 0) % 4 < 2, X[(i * 1) % 4], 0)", NULL, 0, 1},
-        {"Y[i,j] = where((i // 1) % 4 < 2, X[-(-i) % 4], 0)", NULL, 0, 1},
-        {"Y[i,j] = where((i + 2) // 4 % 2 < 1, X[(2 + i) // 4 % 2], 0)", NULL, 0, 0},
-        /* conditions that are no comparison of affine expressions */
-        {"Y[i,j] = where(i % 2 == 0, X[i+1], 0)", NULL, 1, 9},
-        {"Y[i,j] = where(i % 2 == 0, 0, X[i-1])", NULL, 0, 8},
-        {"Y[i,j] = where(i != 0, X[i-1], 0)", NULL, 0, 8},
-        {"Y[i,j] = where(i == size(i)-1, 0, X[i+1])", NULL, 1, 9},
-        {"Y[i,j] = where(i != 1 and i != 0, X[i-2], 0)", NULL, 0, 7},
-        {"Y[i,j] = where(i // 2 > 0, X[i-2], 0)", NULL, 0, 7},
-        {"Y[i,j] = where(j % 4 < 3, X[j+1], 0)", NULL, 1, 3},
-        {"Y[i,j] = where(abs(i - 3) < 2, X[i-2], 0)", NULL, 0, 2},
-        {"Y[i,j] = where(min(i, 3) > 0, X[i-1], 0)", NULL, 0, 8},
-        {"Y[i,j] = where(max(i, j) < 3, X[i+j], 0)", NULL, 0, 4},
-        {"Y[i,j] = X[(i+2)%16]", NULL, 2, 11},
-        {"Y[i,j] = X[(i+j)%5]", NULL, 0, 4},
-        {"Y[i,j] = X[size(i)-1-i]", NULL, 0, 9},
-        {"Y[i,j] = X[(4*i+6)//4]", NULL, 1, 10},
-        {"Y[i,j] = where(i > 20, X[i], 0) + X[j+1]", NULL, 0, -1},
-    };
     (void)state;
-    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    for (size_t k = 0; k < sizeof(tight) / sizeof(tight[0]); k++) {
         md_fx_formula *f = NULL;
         int64_t size[MD_FX_MAX_DIMS], lo = 0, hi = 0;
-        assert_ok(md_fx_formula_create(&f, cases[k].text, NULL));
+        assert_ok(md_fx_formula_create(&f, tight[k].text, NULL));
         assert_true(f->n_reaches >= 1);
         for (int32_t d = 0; d < f->n_dims; d++)
             size[d] = f->dim[d].name[0] == 'i' ? 10 : f->dim[d].name[0] == 'j' ? 4 : 1000;
         const md_fx_reach *r = &f->reach[0];
         const bool ok = md_fx_range(&lo, &hi, f, size, r);
-        if (!ok || lo != cases[k].lo || hi != cases[k].hi)
-            fail_msg("%s: %s %lld..%lld, expected %lld..%lld", cases[k].text, ok ? "range" : "no range", (long long)lo,
-                     (long long)hi, (long long)cases[k].lo, (long long)cases[k].hi);
+        if (!ok || lo != tight[k].lo || hi != tight[k].hi)
+            fail_msg("%s: %s %lld..%lld, expected %lld..%lld", tight[k].text, ok ? "range" : "no range", (long long)lo,
+                     (long long)hi, (long long)tight[k].lo, (long long)tight[k].hi);
         md_fx_formula_destroy(&f);
     }
 }

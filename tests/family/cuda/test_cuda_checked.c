@@ -1,0 +1,81 @@
+/* Reads that are checked in the kernel, as GPU text: the default config of every family that serves such a stage
+ * compiles, without a stack. Needs NVRTC, no GPU. */
+#include "support/check.h"
+
+#include "base/status.h"
+#include "device/cuda/cuda.h"
+#include "device/nvrtc/nvrtc.h"
+#include "expr/formula.h"
+#include "family/family.h"
+#include "stage/stage.h"
+
+static const char *const texts[] = {
+    "Y[t,d] = where(w[t,d] > 0, E[t,d-1], -1) + E[t,clamp(d,0,size(E.1)-1)]",
+    "scalar n:i64; Y[i] = sum[j](where(M:bool[i,j], X[i,j+n], 0)) + max[j](X[i,j])",
+    "scalar n:i64; Y[i,j] = sum[k](X[i,k] * where(M:bool[k,j], W[k+n,j], 0))",
+    "Y[j] = where(j < size(P.0), P[j], K[j-size(P.0)])",
+};
+
+static void compile(const md_dev_nvrtc *nvrtc, const md_fa_target *target, const md_fa_family *family)
+{
+    const md_fa_config config = md_fa_default(family);
+    md_kn_source source = {0};
+    md_strbuf log = {0};
+    void *binary = NULL;
+    size_t n_bytes = 0;
+    char arch[16];
+    assert_ok(md_dev_nvrtc_arch(arch, nvrtc, target->facts->capability));
+    assert_ok(family->emit(&source, target, &config));
+    if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, md_strbuf_text(&source.launch[0].text), arch) != MD_OK)
+        fail_msg("%s, %s: %s\n%.2000s", target->program->formula->text, family->name, md_last_error(),
+                 md_strbuf_text(&log));
+    if (md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), md_strbuf_text(&source.launch[0].text), NULL) !=
+        MD_OK)
+        fail_msg("%s, %s: %s", target->program->formula->text, family->name, md_last_error());
+    free(binary);
+    md_strbuf_finish(&log);
+    md_kn_source_finish(&source);
+}
+
+static int compile_families(const md_dev_nvrtc *nvrtc, const char *text, int32_t capability)
+{
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    md_dev_facts facts;
+    int n = 0;
+    assert_ok(md_dev_cuda_assume(&facts, capability));
+    assert_ok(md_fx_formula_create(&formula, text, NULL));
+    assert_ok(md_st_split(formula));
+    assert_ok(md_st_program_create(&program, formula));
+    for (int32_t s = 0; s < program->n_stages; s++) {
+        const md_fa_target target = {.program = program, .stage = s, .facts = &facts};
+        for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
+            if (!(*f)->is_library && (*f)->applies(&target)) {
+                print_message("%d: %s: %s\n", (int)capability, (*f)->name, text);
+                compile(nvrtc, &target, *f);
+                n++;
+            }
+    }
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+    return n;
+}
+
+static void checked_reads_compile(void **state)
+{
+    static const int32_t capability[] = {80, 90, 100};
+    md_dev_nvrtc nvrtc;
+    (void)state;
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
+        print_message("CHECKED READS ARE NOT COMPILED FOR GPUS: %s\n", md_last_error());
+        skip();
+    }
+    for (int32_t i = 0; i < MD_COUNT(texts); i++)
+        assert_true(compile_families(&nvrtc, texts[i], capability[i % MD_COUNT(capability)]) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(checked_reads_compile)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
