@@ -50,11 +50,37 @@ static void literal(generator *g)
         add(g, plain[below(g, 12)]);
 }
 
+/* Reads that would lie outside but for a condition or a choice in the subscript; always legal. */
+static void guarded_load(generator *g)
+{
+    const char *const r = any_row(g), *const c = any_column(g);
+    const int shift = 1 + below(g, 2);
+    switch (below(g, 5)) {
+    case 0:
+        md_strbuf_printf(g->out, "where(%s >= %d and B[%s,%s] < 0.5, G[%s,%s - %d], 0.5)", c, shift, r, c, r, c, shift);
+        break;
+    case 1:
+        md_strbuf_printf(g->out, "where(%s %% 2 == 1, G[%s,%s - 1], G[%s,%s // 2])", c, r, c, r, c);
+        break;
+    case 2:
+        md_strbuf_printf(g->out, "G[%s,clamp(%s - %d, 0, size(%s) - 1)]", r, c, shift, c);
+        break;
+    case 3:
+        md_strbuf_printf(g->out, "where(B[%s,%s] > 0 or %s == 0, 1.5, G[%s,abs(%s - 1)])", r, c, c, r, c);
+        break;
+    default:
+        md_strbuf_printf(g->out, "where(%s < %d, H[%s], G[%s,%s - %d])", c, shift, c, r, c, shift);
+        break;
+    }
+}
+
 static void load(generator *g)
 {
     const bool has_rows = g->n_rows > 0, has_columns = g->n_columns > 0;
-    const int kind = below(g, 12);
-    if (has_rows && has_columns && kind == 0)
+    const int kind = below(g, 14);
+    if (has_rows && has_columns && kind >= 12 && !g->o.without_shifts)
+        guarded_load(g);
+    else if (has_rows && has_columns && kind == 0)
         md_strbuf_printf(g->out, "T[%s,%s]", any_column(g), any_row(g));
     else if (has_rows && has_columns && kind == 1 && !g->o.without_ints)
         md_strbuf_printf(g->out, "N:i32[%s,%s]", any_row(g), any_column(g));

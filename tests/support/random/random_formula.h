@@ -1,6 +1,7 @@
 /* Random formulas that are legal by construction, for property tests: printing and parsing again, generated kernels
  * against the reference. Rows are i, columns j; bound indices are r0, r1, .. over rows and c0, c1, .. over columns.
- * Inputs: A[i,j] B[i,j] T[j,i] U[i] V[j], N:i32[i,j], M:bool[i,j], D:f64[i,j], and E[ids[i],j]; scalars s and q:i64. */
+ * Inputs: A[i,j] B[i,j] T[j,i] U[i] V[j], N:i32[i,j], M:bool[i,j], D:f64[i,j], E[ids[i],j], and G[i,j], H[j] by
+ * guarded subscripts; scalars s and q:i64. */
 #ifndef MD_TESTS_SUPPORT_RANDOM_RANDOM_FORMULA_H
 #define MD_TESTS_SUPPORT_RANDOM_RANDOM_FORMULA_H
 
