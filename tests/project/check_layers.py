@@ -34,7 +34,7 @@ FLOORS = {
     "base": [["plain"], ["clock", "hash", "sort", "status", "strbuf"], ["cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "memo", "ops"], ["formula", "scalar"], ["node", "print"], ["equal", "eval", "walk"],
-             ["front", "range"], ["bind"]],
+             ["range"], ["front"], ["bind"]],
     "device": [["map_address"], ["device"], ["nvrtc"], ["host", "cuda"], ["blas"], ["open"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
     "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
