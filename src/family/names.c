@@ -160,7 +160,7 @@ static md_status fail_piece(const md_fa_family *family, const char *text, const 
     return p->is_number ? fail_value(family, &family->field[p->field], p->value) : fail_field(family, copy);
 }
 
-static const char *after(const char *text, const piece *p)
+static const char *next_piece(const char *text, const piece *p)
 {
     return text + p->length + (text[p->length] == '_');
 }
@@ -180,7 +180,7 @@ static md_status parse(const md_fa_family **family, md_fa_config *config, const 
         if (!p.is_listed)
             return fail_piece(f, text, &p);
         c.value[p.field] = (int32_t)p.value;
-        text = after(text, &p);
+        text = next_piece(text, &p);
     }
     *family = f;
     *config = c;
@@ -215,7 +215,7 @@ static const md_fa_family *family_of(const char *name)
         const md_fa_family *f = find(devices[i], name);
         const char *text = f ? fields_text(name, f) : "";
         piece p = {.is_listed = f != NULL};
-        for (; *text && p.is_listed; text = after(text, &p))
+        for (; *text && p.is_listed; text = next_piece(text, &p))
             p = piece_of(f, text);
         if (p.is_listed)
             return f;
@@ -236,7 +236,7 @@ static void rename_fields(char out[MD_FA_NAME], const char *name, bool is_former
         used += (size_t)snprintf(out + used, MD_FA_NAME - used, "%c%s%.*s", mark, former ? former : field->name,
                                  (int)(p.length - p.name_length), text + p.name_length);
         mark = '_';
-        text = after(text, &p);
+        text = next_piece(text, &p);
     }
 }
 

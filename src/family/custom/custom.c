@@ -56,8 +56,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 /* Evaluates at most three sizes; missing ones are 1. Returns their product, or -1 if a launch of that size is
  * impossible. */
-static int64_t three(int32_t out[3], const md_fa_rule *rule, int32_t n, const int64_t *size, const int32_t *tunable,
-                     int64_t most)
+static int64_t eval_sizes(int32_t out[3], const md_fa_rule *rule, int32_t n, const int64_t *size,
+                          const int32_t *tunable, int64_t most)
 {
     int64_t all = 1;
     for (int32_t i = 0; i < 3; i++) {
@@ -79,8 +79,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *g = &out->launch[0];
     g->grain = 1;
-    g->blocks = three(g->grid, c->grid, c->n_grid, shape->size, config->value, INT32_MAX);
-    int64_t threads = is_cuda ? three(g->block, c->block, c->n_block, shape->size, config->value, 1024) : 1;
+    g->blocks = eval_sizes(g->grid, c->grid, c->n_grid, shape->size, config->value, INT32_MAX);
+    int64_t threads = is_cuda ? eval_sizes(g->block, c->block, c->n_block, shape->size, config->value, 1024) : 1;
     if (c->shared.n && !md_fa_rule_eval(&shared, &c->shared, shape->size, config->value))
         shared = -1;
     /* a grid that the device refuses, so that the call fails with an error */

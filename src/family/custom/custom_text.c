@@ -18,7 +18,7 @@ typedef struct names {
 } names;
 
 /* Replaces characters that no identifier has by '_': "E.0", "Y.1". */
-static const char *plain(char out[NAME], const char *name)
+static const char *to_identifier(char out[NAME], const char *name)
 {
     snprintf(out, NAME, "%s", name);
     for (char *c = out; *c; c++)
@@ -31,7 +31,7 @@ static md_status note(names *all, const md_fa_custom *c, const char *name)
 {
     if (all->n == MAX_NAMES)
         return md_fail(MD_UNSUPPORTED, "custom kernel '%s': more than %d parameters", c->name, (int)MAX_NAMES);
-    const char *to = plain(all->name[all->n], name);
+    const char *to = to_identifier(all->name[all->n], name);
     for (int32_t i = 0; i < all->n; i++)
         if (!strcmp(all->name[i], to))
             return md_fail(
@@ -87,23 +87,24 @@ static md_status print_params(md_strbuf *out, md_kn_launch_source *launch, const
     md_strbuf_add(out, "typedef struct md_params {\n");
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &f->tensor[st->tensor[i]];
-        md_strbuf_printf(out, "%s%s *%s;\n", st->is_stored[i] ? "" : "const ", c_type(t->dtype), plain(name, t->name));
+        md_strbuf_printf(out, "%s%s *%s;\n", st->is_stored[i] ? "" : "const ", c_type(t->dtype),
+                         to_identifier(name, t->name));
         *next(launch) = (md_kn_param){.kind = MD_KN_POINTER, .a = (uint8_t)st->tensor[i]};
     }
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &f->tensor[st->tensor[i]];
         if (t->rank > 0)
-            md_strbuf_printf(out, "int64_t %s_stride[%" PRId32 "];\n", plain(name, t->name), t->rank);
+            md_strbuf_printf(out, "int64_t %s_stride[%" PRId32 "];\n", to_identifier(name, t->name), t->rank);
         for (int32_t a = 0; a < t->rank; a++)
             *next(launch) = (md_kn_param){.kind = MD_KN_STRIDE, .a = (uint8_t)st->tensor[i], .b = (uint8_t)a};
     }
     for (int32_t d = 0; d < f->n_dims; d++) {
-        md_strbuf_printf(out, "int64_t %s;\n", plain(name, f->dim[d].name));
+        md_strbuf_printf(out, "int64_t %s;\n", to_identifier(name, f->dim[d].name));
         *next(launch) = (md_kn_param){.kind = MD_KN_SIZE, .a = (uint8_t)d};
     }
     for (int32_t s = 0; s < f->n_scalars; s++) {
         bool is_real = f->scalar[s].type != MD_I64;
-        md_strbuf_printf(out, "%s %s;\n", is_real ? "double" : "int64_t", plain(name, f->scalar[s].name));
+        md_strbuf_printf(out, "%s %s;\n", is_real ? "double" : "int64_t", to_identifier(name, f->scalar[s].name));
         *next(launch) = (md_kn_param){.kind = MD_KN_SCALAR, .a = (uint8_t)s, .is_real = is_real};
     }
     md_strbuf_add(out, "} md_params;\n");

@@ -200,7 +200,7 @@ static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, 
 }
 
 /* At most one block on each SM, and no more than needed for the same number of rounds. */
-static int64_t side_by_side(const md_fa_target *target, int64_t tiles)
+static int64_t ring_blocks(const md_fa_target *target, int64_t tiles)
 {
     int64_t most = MD_MAX(target->facts->threads, 1), rounds = MD_MAX((tiles + most - 1) / most, 1);
     return (tiles + rounds - 1) / rounds;
@@ -223,7 +223,7 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
         int64_t threads = config->value[THREADS], in_workspace = tiles > COUNTED ? tiles + 1 : 0;
         out->launch[0] = md_fa_cuda_launch((in_workspace + threads - 1) / threads, config->value[THREADS]);
         out->launch[1] =
-            md_fa_cuda_launch(is_ring(config) ? side_by_side(target, tiles) : tiles, config->value[THREADS]);
+            md_fa_cuda_launch(is_ring(config) ? ring_blocks(target, tiles) : tiles, config->value[THREADS]);
         out->launch[1].is_cooperative = is_ring(config);
         out->launch[1].scratch_bytes = shared_bytes(target, config);
         out->workspace_bytes = in_workspace * STATE_BYTES;

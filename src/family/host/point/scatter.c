@@ -43,7 +43,7 @@ static int64_t points_of(const md_fa_target *target, const int64_t *size)
 }
 
 /* The number of blocks of a scatter that accumulates: one for each thread if there is enough work. */
-static int64_t owners(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static int64_t owners_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     int64_t points = points_of(target, size), most = points / MD_FA_BLOCK_POINTS;
     if (!config->value[OWNER])
@@ -58,7 +58,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_sweep_features(out, target, &sweep, size);
     if (!st->has_duplicates)
         return;
-    int64_t blocks = owners(target, config, size);
+    int64_t blocks = owners_of(target, config, size);
     out->parallel = (double)MD_MAX(blocks, 1);
     /* Every block reads all indices. */
     out->serial_us = blocks > 1 ? (double)md_st_points(target->program, st->n_outer, st->outer, size) * 2e-3 : 0;
@@ -76,7 +76,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_sweep sweep = sweep_of(target, config);
     md_fa_sweep_geometry(out, target, &sweep, shape->size);
     if (md_fa_stage(target)->has_duplicates)
-        out->launch[0].blocks = owners(target, config, shape->size);
+        out->launch[0].blocks = owners_of(target, config, shape->size);
 }
 
 /* Accumulation is in the formula's order, whether one block does it or several that own parts of the target. */
