@@ -154,13 +154,12 @@ static void one_variant_for_all_shapes(void **state)
     unsetenv("MD_MAX_VARIANTS");
     for (size_t i = 0; i < sizeof formula / sizeof *formula; i++) {
         md_op *op = NULL;
-        if (md_op_create(&op, c, formula[i], NULL) != MD_OK)
-            continue; /* not in this version's catalogue */
+        assert_ok(md_op_create(&op, c, formula[i], NULL));
         for (int32_t s = 0; s < md_op_n_stages(op); s++)
             assert_int_equal(md_op_n_variants(op, s), 1);
         md_op_destroy(&op);
     }
-    md_op *op = make_softmax(c, NULL), *other = make_softmax(c, &(md_op_options){.max_variants = 8});
+    md_op *op = make_softmax(c, NULL), *other = make_softmax(c, &(md_op_options){.max_variants = 2});
     assert_true(md_op_n_variants(other, 0) > 1);
     call(op, 1, 1);
     call(op, 3, 40);

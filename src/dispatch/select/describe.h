@@ -12,8 +12,8 @@ const char *md_ds_variant_name(const md_ds_op *op, int32_t stage, int32_t varian
 void md_ds_tell_op(const md_ds_op *op);
 /** Logs a plan's picks in one line, at level debug. `what`: "picked", "now". */
 void md_ds_log_choice(const md_ds_op *op, const int64_t *size, const md_ds_plan *plan, const char *what);
-/** Logs a plan's picks, and writes them into the context's trace, if there is one. It writes a file, so not while a stream is
- * captured. `size`: by dim id. */
+/** Logs a plan's picks, and writes them into the context's trace, if there is one. It writes a file, so not while a
+ * stream is captured. `size`: by dim id. */
 void md_ds_trace_choice(const md_ds_op *op, const int64_t *size, const md_ds_plan *plan);
 
 #endif
