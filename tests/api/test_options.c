@@ -46,7 +46,7 @@ static void op_options_that_are_none(void **state)
         {{.weights = "i=inf"}, "number"},
         {{.weights = "i="}, "number"},
         {{.pin = "5:nest"}, "no stage"},
-        {{.max_variants = -1}, "max_variants"},
+        {{.max_variants = -1}, "max_variants: -1; 0 (the default) or more"},
         {{.hybrid_share = 1.5}, "hybrid_share: 1.5"},
         {{.hybrid_share = -0.1}, "hybrid_share: -0.1"},
         {{.hybrid_share = NAN}, "hybrid_share"},
