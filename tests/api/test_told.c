@@ -147,8 +147,7 @@ static void dumps_have_formula_source_and_binary(void **state)
 static void one_variant_for_all_shapes(void **state)
 {
     (void)state;
-    static const char *const formula[] = {"softmax",   "matmul",    "layer_norm",
-                                          "embedding", "transpose", "Y[i] = cumsum[j<=i](X[j])"};
+    static const char *const formula[] = {"matmul", "transpose"};
     setenv("MD_MAX_VARIANTS", "1", 1);
     md_context *c = make_context();
     unsetenv("MD_MAX_VARIANTS");
