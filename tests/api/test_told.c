@@ -170,6 +170,28 @@ static void one_variant_for_all_shapes(void **state)
     md_context_destroy(&c);
 }
 
+/* Of the variants that are correct everywhere it is the one that large shapes get. */
+static void the_one_variant_is_for_large_shapes(void **state)
+{
+    (void)state;
+    enum { SIZE = 2048 };
+    static float nothing[4]; /* a choice reads no data */
+    const int64_t size[] = {SIZE, SIZE};
+    const md_tensor t = md_tensor_make(nothing, MD_F32, 2, size);
+    md_choice choice;
+    md_context *c = make_context();
+    md_op *one = NULL, *all = NULL;
+    md_op_options o = {.hints = "1,2048", .without_library = 1};
+    assert_ok(md_op_create(&all, c, "matmul", &o));
+    assert_ok(md_choice_of(&choice, all, (md_arg[]){md_t(&t), md_t(&t), md_t(&t)}, 3));
+    o.max_variants = 1;
+    assert_ok(md_op_create(&one, c, "matmul", &o));
+    assert_string_equal(md_op_variant(one, 0, 0), choice.variant[0]);
+    md_op_destroy(&one);
+    md_op_destroy(&all);
+    md_context_destroy(&c);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -199,6 +221,7 @@ int main(void)
         cmocka_unit_test(the_log_tells_stages_pools_and_picks),
         cmocka_unit_test(dumps_have_formula_source_and_binary),
         cmocka_unit_test(one_variant_for_all_shapes),
+        cmocka_unit_test(the_one_variant_is_for_large_shapes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
