@@ -36,13 +36,15 @@ static md_status set_policy(md_context *c, const md_context_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "option threads: %d; 0 (the default) to 1024 are possible",
                        (int)o->threads);
     if (o->max_shapes < 0)
-        return md_fail(MD_INVALID_ARGUMENT, "option max_shapes: %lld; it cannot be negative", (long long)o->max_shapes);
+        return md_fail(MD_INVALID_ARGUMENT, "option max_shapes: %lld; 0 (the default) or more are possible",
+                       (long long)o->max_shapes);
     c->policy.select = select ? select : MD_SELECT_MODEL;
     c->policy.metric = metric ? metric : MD_METRIC_LOG2;
     c->policy.persistent = persistent ? persistent : MD_PERSISTENT_AUTO;
     c->policy.tune = o->tune ? o->tune : c->env.tune ? c->env.tune : MD_TUNE_ESTIMATE;
     c->policy.tune_budget_ms = o->tune_budget_ms > 0.0 ? o->tune_budget_ms : (double)c->env.tune_budget_ms;
     c->policy.tune_count = &c->tune_count;
+    c->policy.max_variants = c->env.max_variants;
     c->policy.numeric = numeric ? numeric : MD_NUMERIC_FAST;
     c->max_shapes = o->max_shapes > 0 ? o->max_shapes : c->env.max_shapes > 0 ? c->env.max_shapes : DEFAULT_MAX_SHAPES;
     return MD_OK;
@@ -131,6 +133,9 @@ static md_status open_context(md_context *c, const md_context_options *o)
     if (c->env.trace)
         MD_TRY(md_trace_open(&c->trace, c->env.trace));
     c->dev->trace = c->trace;
+    if (c->env.dump)
+        MD_TRY(md_dump_open(&c->dump, c->env.dump, &c->log));
+    c->dev->dump = c->dump;
     MD_TRY(md_api_open_store(c, o));
     md_api_set_rates(c);
     MD_TRY(md_bd_create(&c->builder, c->dev));
@@ -165,6 +170,7 @@ static void close_context(md_context *c)
     md_pool_destroy(&c->pool);
     if (md_trace_close(&c->trace) != MD_OK)
         md_log_at(&c->log, MD_LOG_ERROR, "%s", md_last_error());
+    md_dump_close(&c->dump);
     md_ss_rows_finish(&c->retired);
     md_mutex_finish(&c->lock_of_ops);
     free(c->hints);

@@ -19,6 +19,7 @@ struct md_context {
     md_tn_wisdom *wisdom;
     md_sr *store; /* NULL: nothing is kept */
     md_trace *trace; /* NULL: no MD_TRACE */
+    md_dump *dump; /* NULL: no MD_DUMP */
     md_ds_runtime runtime;
     md_ds_policy policy; /* defaults of ops */
     md_tn_counters tune_count;

@@ -87,7 +87,8 @@ md_status md_api_check_options(const md_op_options *o)
     if (!(o->tune_budget_ms >= 0.0))
         return md_fail(MD_INVALID_ARGUMENT, "option tune_budget_ms: %g is no time", o->tune_budget_ms);
     if (o->max_variants < 0)
-        return md_fail(MD_INVALID_ARGUMENT, "option max_variants: %d; it cannot be negative", (int)o->max_variants);
+        return md_fail(MD_INVALID_ARGUMENT, "option max_variants: %d; 0 (the default) or more are possible",
+                       (int)o->max_variants);
     if ((int)o->bounds < 0 || o->bounds > MD_BOUNDS_ZERO)
         return md_fail(MD_INVALID_ARGUMENT, "option bounds: %d is no md_bounds", (int)o->bounds);
     return MD_OK;
@@ -108,7 +109,8 @@ static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
         p.tune = o->tune;
     if (o->tune_budget_ms > 0.0)
         p.tune_budget_ms = o->tune_budget_ms;
-    p.max_variants = o->max_variants;
+    if (o->max_variants)
+        p.max_variants = o->max_variants;
     p.without_library = o->without_library != 0;
     p.hybrid_share = o->hybrid_share;
     p.hybrid_cap_ms = o->hybrid_cap_ms;

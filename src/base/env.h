@@ -16,6 +16,7 @@ typedef struct md_env {
     const char *cc;
     const char *stats;
     const char *trace;
+    const char *dump;
     const char *cache_dir; /* NULL if unset; "": keep nothing */
     const char *system_path;
     md_select select; /* *_DEFAULT if unset */
@@ -24,6 +25,7 @@ typedef struct md_env {
     md_numeric numeric;
     int32_t threads; /* 0 if unset */
     int64_t max_shapes;
+    int32_t max_variants; /* 0 if unset */
     md_log_level log; /* 0 if unset; MD_LOG_NONE: no messages at all */
     int32_t verify;
     int32_t sync;

@@ -126,6 +126,18 @@ static void trace_build(const md_dev *dev, const md_kn_launch_source *source, ui
                       args);
 }
 
+static void dump_text(const md_dev *dev, const md_kn_launch_source *source)
+{
+    const char *ending = dev->facts.kind == MD_DEV_CUDA ? ".cu" : ".c";
+    md_dump_put(dev->dump, source->origin, ending, md_strbuf_text(&source->text), source->text.size);
+}
+
+static void dump_binary(const md_dev *dev, const md_kn_launch_source *source, const void *binary, size_t n)
+{
+    const bool is_elf = n > 4 && !memcmp(binary, "\177ELF", 4), is_cuda = dev->facts.kind == MD_DEV_CUDA;
+    md_dump_put(dev->dump, source->origin, !is_elf ? ".ptx" : is_cuda ? ".cubin" : ".so", binary, n);
+}
+
 /* Loads a binary of an earlier process. NOT_FOUND if none loads; COMPILE if the store holds a final failure. */
 static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
 {
@@ -142,8 +154,10 @@ static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
     }
     if (status != MD_NOT_FOUND)
         atomic_fetch_add_explicit(&builder->count.kept, 1, memory_order_relaxed);
-    if (status == MD_OK)
+    if (status == MD_OK) {
         trace_build(builder->dev, text->source, start, "kept", kept.n_binary);
+        dump_binary(builder->dev, text->source, kept.binary, kept.n_binary);
+    }
     free(kept.bytes);
     return status;
 }
@@ -159,6 +173,8 @@ static md_status compile_and_load(md_dev_kernel **out, const md_bd_text *text)
     atomic_fetch_add_explicit(&builder->count.compiles, 1, memory_order_relaxed);
     md_status status = dev->ops->compile(&binary, &n_bytes, dev, source);
     const bool is_refused = md_bd_kept_is_final(dev, status);
+    if (status == MD_OK)
+        dump_binary(dev, source, binary, n_bytes);
     if (status == MD_OK)
         status = dev->ops->load(out, dev, binary, n_bytes, source);
     trace_build(dev, source, start, status == MD_OK ? NULL : md_last_error(), n_bytes);
@@ -181,6 +197,7 @@ static md_status make_kernel(md_dev_kernel **out, const md_bd_text *text)
     md_dev *dev = text->builder->dev;
     if (text->source->code == MD_KN_FUNCTION)
         return dev->ops->load(out, dev, NULL, 0, text->source);
+    dump_text(dev, text->source);
     const md_status status = text->builder->store ? load_kept(out, text) : MD_NOT_FOUND;
     return status == MD_OK || status == MD_COMPILE ? status : compile_and_load(out, text);
 }

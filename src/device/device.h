@@ -6,6 +6,7 @@
 #include "base/task/pool.h"
 #include "base/trace.h"
 #include "device/map_address.h"
+#include "kernel/dump.h"
 #include "kernel/kernel.h"
 
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
@@ -151,6 +152,7 @@ struct md_dev {
     md_pool *pool; /* borrowed from the context */
     const md_log *log; /* borrowed */
     md_trace *trace; /* borrowed; set by the context, NULL without MD_TRACE */
+    md_dump *dump; /* of the context; NULL: no MD_DUMP */
     int32_t hang_ms; /* measured work that takes longer counts as hung; 0: 10000 */
     _Atomic bool is_stuck; /* hung work is on the tuning stream */
 };

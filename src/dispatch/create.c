@@ -15,6 +15,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/select/agreement.h"
 #include "dispatch/select/async_fill.h"
+#include "dispatch/select/describe.h"
 #include "dispatch/select/fit.h"
 #include "dispatch/select/verify_custom.h"
 #include "tune/tune.h"
@@ -43,7 +44,8 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
 
 static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options, bool only_first)
 {
-    const md_fa_target target = md_ds_target_of(op->compiled, stage);
+    md_fa_target target = md_ds_target_of(op->compiled, stage);
+    target.op = op->name;
     md_ds_policy policy = op->policy;
     char *pin = NULL;
     MD_TRY(md_ds_pin_of_stage(&pin, options->pin, stage));
@@ -213,6 +215,8 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
     }
     md_ds_warn(runtime->log, op->compiled);
     md_status s = build_op(op, options);
+    if (s == MD_OK)
+        md_ds_tell_op(op);
     md_ds_join_done(op, s == MD_OK);
     if (s != MD_OK) {
         free_op(op);

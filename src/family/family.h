@@ -31,6 +31,7 @@ typedef struct md_fa_target {
     const md_dev_facts *facts;
     bool allows_tf32; /* operands of f32 products may be rounded to tf32 */
     const struct md_fa_customs *customs; /* a user's own kernels (family/custom.h); NULL: none */
+    const char *op; /* its name, for people; NULL: none. Outlives the target */
 } md_fa_target;
 
 static inline const md_st_stage *md_fa_stage(const md_fa_target *target)

@@ -117,6 +117,7 @@ typedef struct md_kn_launch_source {
     md_kn_code code;
     md_strbuf text; /* TEXT: complete source, includes resolved */
     char entry[MD_KN_ENTRY]; /* TEXT: name of the entry point */
+    char origin[192]; /* op, stage and variant that it was first made for, for people */
     char label[96]; /* a variant of which it is a launch, for people */
     const char *role; /* what it does for variants that share it, such as "gemm_sum"; NULL: it is the variant's own */
     md_kn_host_function function;

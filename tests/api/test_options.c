@@ -46,7 +46,7 @@ static void op_options_that_are_none(void **state)
         {{.weights = "i=inf"}, "number"},
         {{.weights = "i="}, "number"},
         {{.pin = "5:nest"}, "no stage"},
-        {{.max_variants = -1}, "max_variants"},
+        {{.max_variants = -1}, "max_variants: -1; 0 (the default) or more"},
         {{.hybrid_share = 1.5}, "hybrid_share: 1.5"},
         {{.hybrid_share = -0.1}, "hybrid_share: -0.1"},
         {{.hybrid_share = NAN}, "hybrid_share"},
@@ -101,8 +101,8 @@ static void context_options_that_are_none(void **state)
         {{.alloc_user = &context, .free = NULL, .alloc = (void *(*)(void *, size_t, size_t))(uintptr_t)&set_up},
          "alloc and free"},
         {{.threads = 100000}, "100000"},
-        {{.threads = -1}, "threads: -1"},
-        {{.max_shapes = -7}, "max_shapes: -7"},
+        {{.threads = -1}, "threads: -1; 0 (the default) to 1024"},
+        {{.max_shapes = -7}, "max_shapes: -7; 0 (the default) or more"},
         {{.pin = "zzz"}, "option pin: 'zzz'"},
         {{.pin = "softmax:"}, "op:variant"},
         {{.pin = "softmax.0:nest; :nest"}, "op:variant"},
@@ -132,13 +132,26 @@ static void pins_of_other_ops(void **state)
     md_context_destroy(&c);
 }
 
+/* What can be seen without an op is refused with the context, whoever said it. */
+static void pins_of_the_environment(void **state)
+{
+    (void)state;
+    md_context *c = NULL;
+    static const char *const bad[] = {"zzz", "softmax:", ":nest", "softmax:nest; zzz"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("MD_PIN", bad[i], 1);
+        REFUSED(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1}), "MD_PIN");
+        assert_null(c);
+    }
+    unsetenv("MD_PIN");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(op_options_that_are_none),
-        cmocka_unit_test(odd_options_that_are_fine),
-        cmocka_unit_test(context_options_that_are_none),
-        cmocka_unit_test(pins_of_other_ops),
+        cmocka_unit_test(op_options_that_are_none),      cmocka_unit_test(odd_options_that_are_fine),
+        cmocka_unit_test(context_options_that_are_none), cmocka_unit_test(pins_of_other_ops),
+        cmocka_unit_test(pins_of_the_environment),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -57,6 +57,28 @@ static void text_goes_round(void **state)
     md_strbuf_finish(&again);
 }
 
+/* A line that was edited to name another device is that device's, even if its environment is ours. */
+static void edited_devices(void **state)
+{
+    scratch *s = *state;
+    md_strbuf text = {0};
+    md_tn_merged m;
+    md_sr *store = scratch_open(s, "here");
+    md_tn_wisdom *w = wisdom_open(store);
+    wisdom_put(w, "a", MD_TUNE_MEASURE, true, 9, 1);
+    assert_ok(md_tn_wisdom_print(&text, w));
+    char *device = strstr(text.text, "\"device\":");
+    assert_non_null(device);
+    device = strchr(device + strlen("\"device\":"), '"') + 1;
+    *device = *device == 'x' ? 'y' : 'x';
+    assert_ok(md_tn_wisdom_merge(&m, NULL, w, text.text, text.size));
+    assert_int_equal(m.n_foreign, 1);
+    assert_int_equal(m.n_taken + m.n_bad, 0);
+    md_tn_wisdom_destroy(&w);
+    md_sr_close(&store);
+    md_strbuf_finish(&text);
+}
+
 static void other_devices_and_drivers(void **state)
 {
     scratch *s = *state;
@@ -255,8 +277,8 @@ int main(int argc, char **argv)
     came_along = argc > 1 ? argv[1] : NULL;
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(text_goes_round),         TEST(other_devices_and_drivers), TEST(half_a_file_is_none),
-        TEST(shipped_files_are_found), TEST(what_comes_along_is_read),
+        TEST(text_goes_round),     TEST(other_devices_and_drivers), TEST(edited_devices),
+        TEST(half_a_file_is_none), TEST(shipped_files_are_found),   TEST(what_comes_along_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

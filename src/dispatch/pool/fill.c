@@ -176,20 +176,73 @@ static md_status add_representatives(md_ds_pool *c)
     return MD_OK;
 }
 
+/* ---- One variant for all shapes */
+
+/* Numeric classes need their representatives. */
+static bool is_single(const md_ds_pool *c)
+{
+    return c->policy.max_variants == 1 && !c->numeric;
+}
+
+/* How many hints, with their ragged twins, a candidate is correct at. */
+static int32_t count_hints(const md_ds_pool *c, const md_ds_candidate *candidate)
+{
+    md_kn_envelope envelope = {0};
+    candidate->family->envelope(&envelope, &c->target, &candidate->config);
+    int32_t n = 0;
+    for (int32_t i = 0; i < 2 * c->space->n_hints; i++) {
+        md_tn_point point;
+        md_kn_shape shape;
+        md_ds_hint_point(&point, &c->target, c->space, i / 2, i % 2);
+        md_ds_point_shape(&shape, &c->target, &point);
+        n += !md_kn_envelope_miss(&envelope, &shape);
+    }
+    return n;
+}
+
+/* Of the best ones at each hint, that which is correct at most hints; of equals that of the last hint. */
+static md_status add_single(md_ds_pool *c)
+{
+    md_ds_candidate best = {.family = NULL};
+    int32_t most = 0, slot = -1;
+    for (int32_t i = 2 * c->space->n_hints - 1; i >= 0; i--) {
+        md_ds_candidate one = {.hint = i / 2, .limit = 1};
+        md_tn_point point;
+        md_ds_hint_point(&point, &c->target, c->space, i / 2, i % 2 == 0);
+        MD_TRY(md_ds_best_at(&one.family, &one.config, c, &point));
+        const int32_t n = one.family ? count_hints(c, &one) : 0;
+        if (n > most)
+            best = one;
+        most = MD_MAX(most, n);
+    }
+    if (best.family)
+        MD_TRY(md_ds_pool_add(&slot, c, &best));
+    for (int32_t h = 0; h < c->space->n_hints && slot >= 0; h++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        md_ds_hint_sizes(size, c->space, h);
+        md_ds_bring_into_reach(size, &c->target);
+        const double us = md_tn_predict_us(&c->target, best.family, &best.config, size);
+        md_ds_rank(c, h, (md_ds_ranked){.variant = slot, .us = us});
+    }
+    return MD_OK;
+}
+
 /* ---- All of it */
 
 /* All hints from `first` on; last resorts only where there is nothing else. */
 static md_status add_hints(md_ds_pool *c, int32_t first)
 {
     const int32_t n_before = c->n_variants;
-    if (md_ds_is_frugal(c))
+    if (is_single(c))
+        MD_TRY(add_single(c));
+    else if (md_ds_is_frugal(c))
         MD_TRY(md_ds_add_frugally(c));
     for (int32_t pass = 0; pass < (first > 0 ? 1 : 2) && c->n_variants == n_before; pass++)
         for (int32_t h = first; h < c->space->n_hints; h++)
             MD_TRY(md_ds_add_hint(c, h, pass == 1, false));
-    if (c->target.facts->capability > 0)
+    if (c->target.facts->capability > 0 && !is_single(c))
         MD_TRY(add_extra_points(c));
-    if (c->policy.select == MD_SELECT_MEASURE && !c->numeric)
+    if (c->policy.select == MD_SELECT_MEASURE && !c->numeric && !is_single(c))
         MD_TRY(add_library(c));
     load_libraries(c);
     return md_ds_note_measured(c);
@@ -203,7 +256,7 @@ static md_status fill(md_ds_pool *c, bool only_first, md_ds_prebuilt *prebuilt)
     else
         MD_TRY(md_ds_tune_hints(prebuilt, c));
     const int32_t n_before = c->n_variants;
-    if (only_first) {
+    if (only_first && !is_single(c)) {
         MD_TRY(md_ds_is_frugal(c) ? md_ds_add_first(c) : md_ds_add_hint(c, 0, false, false));
         c->is_partial = c->n_variants > n_before;
     }

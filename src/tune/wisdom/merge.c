@@ -159,7 +159,7 @@ static md_status take(md_tn_merged *out, md_tn_wisdom *w, md_tn_line *line)
 {
     const md_digest128 *theirs = &line->origin.environment, *ours = &w->origin.environment;
     const bool is_ours = theirs->lo == ours->lo && theirs->hi == ours->hi;
-    if (!is_ours && strcmp(line->origin.device, w->origin.device) != 0) {
+    if (strcmp(line->origin.device, w->origin.device) != 0) { /* whatever the environment, which says it too */
         out->n_foreign++;
         return MD_OK;
     }

@@ -84,8 +84,8 @@ bool cli_is_terminal(FILE *file);
 /** Bold where colour may be shown on stdout: cli_bold() text cli_plain(). */
 const char *cli_bold(void);
 const char *cli_plain(void);
-/** One line of progress on stderr, rewritten in place; shown only on a terminal, and not for the first second. NULL
- * clears it. */
+/** One line of progress on stderr, rewritten in place; shown only on a terminal, and not for the first second
+ * (MDCTL_PROGRESS_MS). NULL clears it. */
 void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** Says how much of a task is done; lines of progress then end with the time that is left. parts 0: no task. */
 void cli_progress_part(double done, double parts);

@@ -159,13 +159,20 @@ static void print_left(char out[32])
         snprintf(out, 32, ", %.0f h left", left_s / HOUR_S);
 }
 
+/* When progress begins to show: short commands have none. */
+static double progress_after_us(void)
+{
+    const char *asked = getenv("MDCTL_PROGRESS_MS");
+    return asked && asked[0] ? strtod(asked, NULL) * 1e3 : 1e6;
+}
+
 void cli_progress(const char *format, ...)
 {
     static double start = 0.0;
     static bool is_shown = false;
     if (start == 0.0)
         start = cli_now_us();
-    if (!cli_is_terminal(stderr) || (format && cli_now_us() - start < 1e6))
+    if (!cli_is_terminal(stderr) || (format && cli_now_us() - start < progress_after_us()))
         return;
     if (is_shown)
         fputs("\r\033[K", stderr);
