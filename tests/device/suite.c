@@ -8,10 +8,12 @@
 #include "support/random/random_formula.h"
 #include "support/random/random_op.h"
 
+static double default_effort = 1;
+
 static double effort(void)
 {
     const char *text = getenv("MD_TEST_EFFORT");
-    const double x = text ? atof(text) : 1;
+    const double x = text ? atof(text) : default_effort;
     return x > 0 ? x : 1;
 }
 
@@ -348,6 +350,7 @@ static int close_context(void **state)
 int suite_run(const suite_options *options)
 {
     suite s = {.options = options};
+    default_effort = options->effort > 0 ? options->effort : 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_conformance, &s), cmocka_unit_test_prestate(test_operations, &s),
         cmocka_unit_test_prestate(test_wild, &s),        cmocka_unit_test_prestate(test_in_place, &s),

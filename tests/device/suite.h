@@ -13,6 +13,7 @@ typedef struct suite_options {
     const char *device; /* as in md_context_options */
     int n_threads; /* that take formulas in turns, each with a context of its own; 0, 1: the caller's thread */
     bound_options bounds;
+    double effort; /* part of the formulas that is taken where MD_TEST_EFFORT says nothing; 0: all */
 } suite_options;
 
 /** Runs all tests; returns main's value. */

@@ -66,7 +66,8 @@ class Kill(unittest.TestCase):
                 text += piece
             while not children(process.pid) and process.poll() is None:
                 time.sleep(0.001)
-            time.sleep(self.random.uniform(0, 0.05))  # into the middle of something
+            if self.random.random() < 0.5:
+                time.sleep(self.random.uniform(0, 0.05))  # into the middle of something; else the helper has just begun
             helpers = {pid: start_of(pid) for pid in children(process.pid)}
             was_busy = process.poll() is None
             process.send_signal(signal.SIGKILL)
@@ -116,7 +117,7 @@ class Kill(unittest.TestCase):
         left = sorted(path.name for path in (self.folder / "tmp").iterdir() if "multidispatch" in path.name)
         self.assertEqual(left, [])
         print(f"{KILLS} kills, {n_busy} of them while its helper was at work; {len(told)} winners had been reported")
-        self.assertGreater(n_busy, KILLS // 4)
+        self.assertGreater(n_busy, 0)
         self.assertGreater(len(told), 0)
 
 

@@ -142,6 +142,8 @@ static void note_loaded(struct md_dev_cuda_blas *blas, uint64_t kernel)
 md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int64_t workspace_bytes, bool may_load)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
+    if (!md_dev_cuda_is(base))
+        return md_fail(MD_UNSUPPORTED, "the device only stands for a GPU");
     if (!may_load && !atomic_load_explicit(&dev->blas, memory_order_acquire))
         return MD_NOT_FOUND;
     struct md_dev_cuda_blas *blas = md_blas_start(dev);

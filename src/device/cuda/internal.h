@@ -40,6 +40,10 @@ typedef struct md_dev_cuda {
     void (*free_blas)(struct md_dev_cuda *dev); /* set by device/blas; NULL until then */
 } md_dev_cuda;
 
+/* open.c */
+/** True for a device of md_dev_cuda_open; false for one that only has a GPU's facts. */
+bool md_dev_cuda_is(const md_dev *dev);
+
 /* error.c */
 /** Turns an error of the runtime into a status: OUT_OF_MEMORY, INVALID_ARGUMENT (a foreign stream or pointer),
  * UNSUPPORTED (a launch that does not fit the device) or DEVICE. An error that makes the device unusable is remembered;

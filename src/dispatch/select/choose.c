@@ -79,6 +79,10 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
             md_ds_async_fill_wait(op);
             continue;
         }
+        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && !query.may_load) {
+            query.may_load = true; /* that takes less time than building another variant */
+            continue;
+        }
         if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY)
             s = add_fallback(&stage_plan->pick, op, stage, &query);
         MD_TRY(s);

@@ -4,7 +4,7 @@
 #include "dispatch/pool/numeric.h"
 #include "tune/verify/agree.h"
 
-const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
+const char *md_ds_misfit(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
 {
     const md_bd_variant *v = c->variant[i];
     int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
@@ -17,12 +17,17 @@ const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shap
     const char *miss = md_kn_envelope_miss(&v->envelope, shape);
     if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
         return "of another numeric class";
-    const md_bd_load_state load = miss ? MD_BD_LOADED : md_bd_variant_load(v, shape, MD_BD_LOAD_LOOK);
-    if (load == MD_BD_CANNOT_LOAD)
+    if (!miss && md_bd_variant_load(v, shape, MD_BD_LOAD_LOOK) == MD_BD_CANNOT_LOAD)
         return "its library has no kernel for this shape";
-    if (load == MD_BD_DEFERRED)
-        return "its library's kernel is not loaded (md_prepare loads it)";
     return miss;
+}
+
+const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
+{
+    const char *misfit = md_ds_misfit(c, i, shape);
+    if (!misfit && md_bd_variant_load(c->variant[i], shape, MD_BD_LOAD_LOOK) == MD_BD_DEFERRED)
+        return "its library's kernel is not loaded (md_prepare loads it)";
+    return misfit;
 }
 
 bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)

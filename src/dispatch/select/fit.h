@@ -14,7 +14,10 @@ typedef struct md_ds_query {
     uint64_t numeric_class; /* of this class only; 0: any */
 } md_ds_query;
 
-/** NULL if variant i can serve the shape, else why not ("longer than it was compiled for"). */
+/** NULL if variant i can serve the shape, else why not ("longer than it was compiled for"). Libraries load what they
+ * need. */
+const char *md_ds_misfit(const md_ds_pool *c, int32_t i, const md_kn_shape *shape);
+/** The same, but libraries load nothing: NULL if calls may pick the variant. */
 const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape);
 /** True if variant i can serve what the query asks for. */
 bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query);

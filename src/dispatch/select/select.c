@@ -186,7 +186,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
 
 static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *c, const md_kn_shape *shape)
 {
-    const char *why = md_ds_reject_reason(c, c->pinned, shape);
+    const char *why = md_ds_misfit(c, c->pinned, shape);
     if (why)
         return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s", c->variant[c->pinned]->name,
                        why);

@@ -126,6 +126,28 @@ static void a_library_alone_serves_at_once(void **state)
     md_ds_op_destroy(&other);
 }
 
+/* Nor does it have to be loaded before. */
+static void a_library_alone_or_pinned_loads_in_the_call(void **state)
+{
+    (void)state;
+    script_now.defers_loads = true;
+    atomic_store(&script_now.may_load, true);
+    script_now.row[SCRIPT_ALPHA][0].hi = 1000;
+    md_ds_op_options options = script_options();
+    options.compile.hints = "4096";
+    md_ds_op *alone = script_op(&world, "Y[n] = X[n] * 3", &options);
+    options.pin = "gamma/v0_w0";
+    md_ds_op *pinned = script_op(&world, "Y[n] = X[n] * 4", &options);
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(script_call(NULL, alone, 5000, 1), LIBRARY);
+        assert_int_equal(script_call(NULL, pinned, 500, 1), LIBRARY);
+        md_ds_op_wait(alone);
+        md_ds_op_wait(pinned);
+    }
+    md_ds_op_destroy(&alone);
+    md_ds_op_destroy(&pinned);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +159,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_library_alone_or_pinned_loads_in_the_call, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,10 +213,10 @@ static double error_of(work *o, const char *variant)
 /* NULL: what is picked. */
 static void check_variant(work *o, const char *variant)
 {
-    /* and sums as many slices of K as its name says, one often */
-    const bool is_named = variant && o->p->out == MD_F32 && !o->p->tf32;
-    const double error = error_of(o, variant), plain = is_named ? ALLOWED_PLAIN * o->plain : 0,
-                 cut = is_named && o->p->in != MD_F32 ? o->cut : 0;
+    /* Kernels of our own, named or picked, sum as many slices of K as their names say, one often. */
+    const bool may_sum_in_order = o->p->out == MD_F32 && !o->p->tf32;
+    const double error = error_of(o, variant), plain = may_sum_in_order ? ALLOWED_PLAIN * o->plain : 0,
+                 cut = may_sum_in_order && o->p->in != MD_F32 ? o->cut : 0;
     if (error < 0)
         o->s->n_skipped++;
     else if (o->is_whole ? error > 0 : error > fmax(ALLOWED * o->lib, fmax(plain, cut)))
