@@ -178,7 +178,8 @@ MD_API md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int
  * pick. */
 MD_API md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user);
 /** Picks for shapes given as text, "b=1, n=64", several with ';' between them, and waits for the best kernel of each.
- * Takes memory layouts as contiguous. If one fails, those before it are prepared. */
+ * Takes memory layouts as contiguous. If one fails, those before it are prepared. Kernels of cuBLASLt serve a shape
+ * only if they are loaded, which is done here and, for sizes near the hints, when an op is made. */
 MD_API md_status md_prepare(md_op *op, const char *sizes);
 /** Waits until every variant of the op is built. After that every known shape has the best of them. */
 MD_API md_status md_op_wait(md_op *op);
