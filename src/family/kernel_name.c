@@ -101,7 +101,7 @@ static void name_launch(char out[MD_KN_ENTRY], const char *variant, const char *
     char part[24] = "";
     if (!role && source->n_launches > 1)
         snprintf(part, sizeof part, "_launch%d", (int)launch + 1);
-    snprintf(out, MD_KN_ENTRY, "md_%.95s%s_%.*s", role ? role : variant, part, MD_KN_ENTRY - 120, stage);
+    snprintf(out, MD_KN_ENTRY, "md_%.95s%s_%.*s", role ? role : variant, part, MD_KN_ENTRY - 124, stage);
     for (char *c = out; *c; c++)
         if (!isalnum((unsigned char)*c))
             *c = '_';

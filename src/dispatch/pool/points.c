@@ -167,28 +167,30 @@ int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const 
 
 int32_t md_ds_points_between(md_tn_point out[MD_DS_MAX_BETWEEN], const md_fa_target *target, const md_ds_space *space)
 {
-    int32_t n = 0;
-    const int32_t last = space->n_hints - 1, most = MD_DS_MAX_BETWEEN - 2 * MD_DS_MAX_DYNAMIC;
+    const int32_t last = space->n_hints - 1,
+                  n_middles = MD_MIN(last, MD_DS_MAX_BETWEEN - 2 * (int32_t)MD_DS_MAX_DYNAMIC);
     int64_t from[MD_FX_MAX_DIMS], to[MD_FX_MAX_DIMS];
+    md_tn_point *point = out;
     memset(out, 0, MD_DS_MAX_BETWEEN * sizeof *out);
-    for (int32_t h = 0; h < last && n < most; h++, n++) {
+    for (int32_t h = 0; h < n_middles; h++, point++) {
         md_ds_hint_sizes(from, space, h);
         md_ds_hint_sizes(to, space, h + 1);
-        memcpy(out[n].size, from, sizeof from);
+        memcpy(point->size, from, sizeof from);
         for (int32_t k = 0; k < space->n; k++) {
             const int32_t d = space->dim[k];
-            out[n].size[d] = (int64_t)sqrt((double)from[d] * (double)to[d]);
+            point->size[d] = (int64_t)sqrt((double)from[d] * (double)to[d]);
         }
     }
     md_ds_hint_sizes(from, space, MD_MIN(1, last));
     md_ds_hint_sizes(to, space, last);
     for (int32_t k = 0; k < space->n && space->n > 1; k++) {
         const int32_t d = space->dim[k];
-        memcpy(out[n].size, from, sizeof from);
-        out[n++].size[d] = to[d];
-        memcpy(out[n].size, to, sizeof to);
-        out[n++].size[d] = from[d];
+        memcpy(point->size, from, sizeof from);
+        point++->size[d] = to[d];
+        memcpy(point->size, to, sizeof to);
+        point++->size[d] = from[d];
     }
+    const int32_t n = (int32_t)(point - out);
     for (int32_t i = 0; i < n; i++)
         finish_point(&out[i], target, space, false);
     return n;
