@@ -1,17 +1,18 @@
-/* A process keeps its signals while kernels are compiled, by several threads and by both copies of NVRTC. Needs no
- * GPU. Skips itself where there is no NVRTC. */
+/* A process keeps its signals and its limits while kernels are compiled, by several threads and both copies of NVRTC.
+ * Needs no GPU. Skips itself where there is no NVRTC. */
 #include "support/check.h"
 
 #include "base/status.h"
 #include "base/task/thread.h"
 #include "device/nvrtc/nvrtc.h"
-#include "device/nvrtc/own_signals.h"
+#include "device/nvrtc/keep_process.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { THREADS = 3, TEXTS = 4 };
@@ -43,8 +44,13 @@ static void *compile_some(void *first)
     return NULL;
 }
 
+static struct rlimit stack; /* before */
+
 static void expect_ours(void)
 {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_STACK, &limit), 0);
+    assert_true(limit.rlim_cur == stack.rlim_cur && limit.rlim_max == stack.rlim_max);
     for (int i = 0; i < MD_COUNT(kept); i++) {
         struct sigaction now;
         assert_int_equal(sigaction(kept[i], NULL, &now), 0);
@@ -63,6 +69,7 @@ static void test_kept(void **state)
     struct sigaction ours = {.sa_handler = count, .sa_flags = SA_RESTART}, before[2];
     for (int i = 0; i < 2; i++)
         assert_int_equal(sigaction(kept[i], &ours, &before[i]), 0);
+    assert_int_equal(getrlimit(RLIMIT_STACK, &stack), 0);
     atomic_store(&n_running, THREADS);
     for (int i = 0; i < THREADS; i++) {
         first[i] = i * TEXTS;
@@ -94,10 +101,10 @@ static void test_others(void **state)
     (void)state;
     assert_true(signal(SIGUSR1, count) == SIG_DFL);
     assert_true(signal(SIGUSR1, SIG_DFL) == count);
-    assert_false(md_dev_own_signals(NULL));
+    assert_false(md_dev_keep_process(NULL));
     void *without = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL); /* imports neither */
     assert_non_null(without);
-    assert_true(md_dev_own_signals(without));
+    assert_true(md_dev_keep_process(without));
     dlclose(without);
 }
 

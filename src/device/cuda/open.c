@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static void destroy(md_dev *base)
@@ -184,7 +183,7 @@ static md_status start_device(md_dev_cuda *dev)
     return status;
 }
 
-static md_status open_device(md_dev **out, const md_dev_options *options, int32_t index)
+md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t index)
 {
     int n_devices = 0;
     MD_TRY(count_devices(&n_devices));
@@ -217,15 +216,4 @@ static md_status open_device(md_dev **out, const md_dev_options *options, int32_
               f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops);
     *out = &dev->base;
     return MD_OK;
-}
-
-/* The driver changes the limit of stacks when it starts, which every thread and child that is made later would get. */
-md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t index)
-{
-    struct rlimit stack;
-    const bool is_known = getrlimit(RLIMIT_STACK, &stack) == 0;
-    const md_status status = open_device(out, options, index);
-    if (is_known)
-        (void)setrlimit(RLIMIT_STACK, &stack);
-    return status;
 }

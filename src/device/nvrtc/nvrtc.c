@@ -4,7 +4,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/status.h"
-#include "device/nvrtc/own_signals.h"
+#include "device/nvrtc/keep_process.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -99,7 +99,7 @@ static md_status take_functions(md_dev_nvrtc *out, void *library)
     if (dladdr(dlsym(library, functions[0].name), &about) && about.dli_fname)
         snprintf(nvrtc.path, sizeof nvrtc.path, "%s", about.dli_fname);
     *out = nvrtc;
-    (void)md_dev_own_signals(library); /* if this fails, NVRTC still compiles */
+    (void)md_dev_keep_process(library); /* if this fails, NVRTC still compiles */
     return MD_OK;
 }
 

@@ -1,6 +1,7 @@
-/* Redirects the signal functions that a loaded library imports. */
-#include "device/nvrtc/own_signals.h"
+/* Redirects functions that a loaded library imports and that change signals and limits of the process. */
+#include "device/nvrtc/keep_process.h"
 
+#include "base/status.h"
 #include "base/task/exit.h"
 
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* ---- Replacements: they report the present handler and change nothing */
@@ -25,6 +27,12 @@ static int answer_sigaction(int number, const struct sigaction *wanted, struct s
 {
     (void)wanted;
     return sigaction(number, NULL, old);
+}
+
+static int answer_limit(int resource, const struct rlimit *wanted)
+{
+    (void)resource, (void)wanted;
+    return 0;
 }
 
 /* ---- Its table of imported functions. ELF as in the System V ABI (generic, x86-64 and AArch64 supplements):
@@ -113,13 +121,22 @@ static bool redirect(const imports *from, const char *name, uintptr_t value)
     return is_done;
 }
 
-bool md_dev_own_signals(void *library)
+bool md_dev_keep_process(void *library)
 {
     struct link_map *map = NULL;
     imports from;
     if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
         return false;
     md_exit_stay_loaded(); /* the library keeps calling the functions above */
-    const bool is_signal = redirect(&from, "signal", (uintptr_t)answer_signal);
-    return redirect(&from, "sigaction", (uintptr_t)answer_sigaction) && is_signal;
+    static const struct {
+        const char *name;
+        void (*replacement)(void);
+    } list[] = {{"signal", (void (*)(void))answer_signal},
+                {"sigaction", (void (*)(void))answer_sigaction},
+                {"setrlimit", (void (*)(void))answer_limit},
+                {"setrlimit64", (void (*)(void))answer_limit}};
+    bool is_done = true;
+    for (int i = 0; i < MD_COUNT(list); i++)
+        is_done = redirect(&from, list[i].name, (uintptr_t)list[i].replacement) && is_done;
+    return is_done;
 }
