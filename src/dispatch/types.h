@@ -31,6 +31,8 @@ typedef struct md_ds_stage_plan {
     md_kn_plan_geometry geometry;
     size_t workspace_offset;
     int32_t wished; /* a better variant that is still being built; -1: none */
+    int32_t unloaded; /* a variant of a library whose kernel is not loaded, if it would save ... */
+    double saved_us; /* ... so much of each call; 0: there is none */
 } md_ds_stage_plan;
 
 /* How a shape is served: the pick of each stage, and where temporaries and workspace lie in the memory of a call.
@@ -40,6 +42,8 @@ typedef struct md_ds_plan {
     bool by_reference;
     bool is_makeshift; /* a better variant is being built, or still has to be chosen */
     bool is_early; /* chosen while the pool was being filled */
+    bool may_load; /* a stage has an `unloaded` variant. Calls are counted until its load pays; no launch plan before */
+    _Atomic int32_t has_begun_load;
     _Atomic int32_t has_no_launch_plan; /* and never will: library calls, too many parameters */
     double model_us; /* of all stages */
     size_t workspace_bytes; /* temporaries and workspace */

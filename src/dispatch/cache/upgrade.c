@@ -107,3 +107,42 @@ void md_ds_upgrade_all(void *user)
             md_ds_upgrade_ready(op);
     pthread_mutex_unlock(&runtime->lock_of_ops);
 }
+
+/* ---- Kernels of libraries */
+
+/* How long loading a kernel of cuBLASLt holds the driver's lock, in us (one H200: 1,400 to 3,000). */
+static const double LOAD_US = 2000.0;
+
+/* As for a skier who does not know how often he will ski, and buys skis once he has paid their price in rent: what
+ * waiting loses in all is at most twice what the best decision would have lost (Karlin et al., Competitive snoopy
+ * caching, 1988). */
+static bool pays(const md_ds_stage_plan *stage, uint64_t calls)
+{
+    return stage->saved_us > 0.0 && (double)calls * stage->saved_us >= LOAD_US;
+}
+
+void md_ds_load_if_it_pays(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape)
+{
+    md_ds_plan *plan = md_ds_plan_of(entry);
+    const uint64_t calls = atomic_load_explicit(&entry->calls, memory_order_relaxed);
+    bool is_due = false;
+    for (int32_t s = 0; s < op->n_stages; s++)
+        is_due |= pays(&plan->stage[s], calls);
+    if (!is_due || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
+        atomic_exchange_explicit(&plan->has_begun_load, 1, memory_order_relaxed))
+        return;
+    struct md_ds_waiting *waiting = md_ds_waiting_create(op, shape);
+    if (!waiting)
+        return;
+    for (int32_t s = 0; s < op->n_stages; s++)
+        if (pays(&plan->stage[s], calls))
+            (void)md_bd_variant_load(op->stage[s].variant[plan->stage[s].unloaded], shape, MD_BD_LOAD_START);
+    pthread_mutex_lock(&op->lock_of_promotions);
+    pthread_mutex_lock(&op->lock_of_entries);
+    md_ds_waiting_add(op, waiting, entry);
+    op->waiting = waiting->next; /* upgrade puts it back, with a plan that waits for the load */
+    pthread_mutex_unlock(&op->lock_of_entries);
+    upgrade(op, waiting);
+    pthread_mutex_unlock(&op->lock_of_promotions);
+    md_ds_upgrade_ready(op); /* the load may have ended before */
+}

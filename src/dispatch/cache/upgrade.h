@@ -17,4 +17,8 @@ void md_ds_upgrade_ready(md_ds_op *op);
 /** The same for all ops of a runtime: what the builder calls when a build ends. `runtime` is a md_ds_runtime. */
 void md_ds_upgrade_all(void *runtime);
 
+/** Begins to load a library's kernel in the background once the calls of an entry have lost as much as the load costs.
+ * `shape` is the entry's. After the load the plan is chosen again. */
+void md_ds_load_if_it_pays(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape);
+
 #endif

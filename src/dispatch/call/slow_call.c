@@ -114,7 +114,8 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
     md_ds_encoded_plan encoded;
     md_ds_plan_cache *plan_cache = NULL;
     md_ds_plan *plan = md_ds_plan_of(entry);
-    if (entry->is_loose || plan->is_makeshift || atomic_load_explicit(&plan->has_no_launch_plan, memory_order_relaxed))
+    if (entry->is_loose || plan->is_makeshift || plan->may_load ||
+        atomic_load_explicit(&plan->has_no_launch_plan, memory_order_relaxed))
         return;
     int32_t n = md_ds_launch_plan_make(launch_plan, op, call, plan, bound);
     if (n) {
@@ -157,6 +158,8 @@ md_status md_ds_slow_call(md_ds_op *op, md_stream stream, const md_arg *args, in
     bound.is_sample = is_sample;
     MD_TRY(check(op, stream, &bound));
     MD_TRY(md_ds_find(&entry, op, stream, &bound));
+    if (md_ds_plan_of(entry)->may_load)
+        md_ds_load_if_it_pays(op, entry, &bound.shape);
     if (op->indices)
         md_ds_indices_take(op->indices, op, stream, &bound.binding);
     if (call && atomic_load_explicit(&entry->calls, memory_order_relaxed) > 0 &&

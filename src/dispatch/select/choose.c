@@ -10,6 +10,7 @@
 #include "dispatch/select/plan.h"
 #include "dispatch/select/select.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int32_t state_of(const md_bd_variant *v)
@@ -46,6 +47,26 @@ static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_q
         return true;
     ready.numeric_class = 0;
     return md_ds_select(out, op, stage, &ready) == MD_OK;
+}
+
+/* A variant of a library that would be faster than the pick if its kernel were loaded. Small gains are left alone: the
+ * model is not that exact. Hybrid loads what it tries. */
+static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const md_ds_query *query)
+{
+    static const double LEAST_GAIN = 0.03, LEAST_GAIN_US = 0.5;
+    md_ds_stage_plan *stage_plan = &plan->stage[stage];
+    const double us = stage_plan->pick.us;
+    md_ds_query with_load = *query;
+    md_ds_pick best;
+    with_load.may_load = true;
+    if (query->may_load || op->hybrid || !(us > 0.0) || md_ds_select(&best, op, stage, &with_load) != MD_OK ||
+        !(best.us > 0.0) ||
+        md_bd_variant_load(op->stage[stage].variant[best.variant], query->shape, MD_BD_LOAD_LOOK) != MD_BD_DEFERRED ||
+        us - best.us < fmax(LEAST_GAIN * us, LEAST_GAIN_US))
+        return;
+    stage_plan->unloaded = best.variant;
+    stage_plan->saved_us = us - best.us;
+    plan->may_load = true;
 }
 
 /* Adds a variant for a shape that none fits. Asks the pool again under its lock: another thread may have added one. */
@@ -89,8 +110,10 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         const md_ds_pick best = stage_plan->pick;
         const int32_t wished = best.variant;
         const readiness state = readiness_of(c->variant[wished], query.shape);
-        if (state == READY)
+        if (state == READY) {
+            note_unloaded(plan, op, stage, &query);
             return MD_OK;
+        }
         const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* measuring has loaded it */
         if (!waits && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
             if (state == BUILDS || start_to_find(op, c->variant[wished], query.shape)) {

@@ -26,7 +26,7 @@ const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shap
 {
     const char *misfit = md_ds_misfit(c, i, shape);
     if (!misfit && md_bd_variant_load(c->variant[i], shape, MD_BD_LOAD_LOOK) == MD_BD_DEFERRED)
-        return "its library's kernel is not loaded (md_prepare loads it)";
+        return "its library's kernel is not loaded (md_prepare loads it, and so do many calls)";
     return misfit;
 }
 

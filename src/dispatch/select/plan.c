@@ -81,10 +81,14 @@ md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan
     memcpy(copy, plan, bytes_of_plan(op));
     copy->older = NULL;
     atomic_init(&copy->has_no_launch_plan, false);
+    atomic_init(&copy->has_begun_load, false);
     copy->stage[stage] = (md_ds_stage_plan){.pick = *pick, .wished = -1};
     copy->is_makeshift = copy->is_early;
-    for (int32_t s = 0; s < op->n_stages; s++)
+    copy->may_load = false;
+    for (int32_t s = 0; s < op->n_stages; s++) {
         copy->is_makeshift |= copy->stage[s].wished >= 0;
+        copy->may_load |= copy->stage[s].saved_us > 0.0;
+    }
     md_status s = md_ds_plan_finish(copy, op, shape);
     if (s != MD_OK) {
         free(copy);

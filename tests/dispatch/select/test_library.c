@@ -95,6 +95,63 @@ static void calls_load_nothing_that_was_not_loaded(void **state)
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
 }
 
+/* The library saves 10 us a call, and a load costs 2,000. */
+static void calls_load_once_it_pays(void **state)
+{
+    (void)state;
+    enum { FEW = 150, ENOUGH = 220 };
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+    script_now.defers_loads = true;
+    for (int32_t i = 0; i < ENOUGH; i++) {
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+        if (i < 2)
+            md_ds_op_wait(op); /* it is found out that nothing is loaded */
+        if (i == FEW)
+            atomic_store(&script_now.may_load, false); /* so that the load does not end within this loop */
+        if (i <= FEW)
+            assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT);
+    }
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+    assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
+    assert_int_equal(script_call(NULL, op, 100, 1), LIBRARY);
+    assert_int_equal(script_call(NULL, op, 101, 1), OWN);
+}
+
+static void a_load_that_fails_is_tried_once(void **state)
+{
+    (void)state;
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+    script_now.defers_loads = true;
+    atomic_store(&script_now.load_fails, true);
+    for (int32_t i = 0; i < 600; i++) {
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+        if (i % 100 < 2)
+            md_ds_op_wait(op);
+    }
+    assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
+}
+
+static void small_gains_load_nothing(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 10.2);
+    md_ds_op_options options = script_options();
+    options.compile.hints = "4096";
+    atomic_store(&script_now.may_load, true);
+    md_ds_op *other = script_op(&world, "Y[n] = X[n] * 5", &options);
+    md_ds_op_wait(other);
+    script_now.defers_loads = true;
+    const int32_t n_before = atomic_load(&script_now.n_loads);
+    for (int32_t i = 0; i < 12000; i++)
+        assert_int_equal(script_call(NULL, other, 100, 1), OWN);
+    md_ds_op_wait(other);
+    assert_int_equal(atomic_load(&script_now.n_loads), n_before);
+    md_ds_op_destroy(&other);
+}
+
 static void a_frozen_op_loads_nothing(void **state)
 {
     (void)state;
@@ -156,6 +213,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_shape_loads_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_loaded_never_serves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_load_nothing_that_was_not_loaded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(calls_load_once_it_pays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_load_that_fails_is_tried_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(small_gains_load_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
