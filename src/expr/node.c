@@ -73,6 +73,8 @@ md_dtype md_fx_op_type(md_fx_op op, md_dtype common)
     switch (md_fx_op_info(op)->rule) {
     case MD_FX_RULE_NUMBER:
         return common == MD_BOOL ? MD_I64 : common;
+    case MD_FX_RULE_INTEGER:
+        return common == MD_BOOL && (op == MD_FX_SHL || op == MD_FX_SHR) ? MD_I64 : common;
     case MD_FX_RULE_SAME:
     case MD_FX_RULE_SELECT:
         return common;

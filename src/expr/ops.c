@@ -51,6 +51,11 @@ bool md_fx_op_is_test(md_fx_op op)
     return md_fx_op_info(op)->rule == MD_FX_RULE_TEST;
 }
 
+bool md_fx_op_is_bitwise(md_fx_op op)
+{
+    return md_fx_op_info(op)->rule == MD_FX_RULE_INTEGER;
+}
+
 bool md_fx_op_is_heavy(md_fx_op op)
 {
     return md_fx_op_info(op)->units > 0;

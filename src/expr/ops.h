@@ -19,6 +19,7 @@ typedef enum md_fx_rule {
     MD_FX_RULE_SELECT, /* the type of the arms: operand 0 is a condition */
     MD_FX_RULE_REAL, /* f32 unless f64 */
     MD_FX_RULE_TEST, /* bool */
+    MD_FX_RULE_INTEGER, /* i64, bool where all are bool; no reals */
     MD_FX_RULE_LOGIC, /* bool; operands are converted to bool */
     MD_FX_RULE_INDEX /* i64 */
 } md_fx_rule;
@@ -56,6 +57,8 @@ const char *md_fx_op_text(md_fx_op op);
 bool md_fx_op_is_logic(md_fx_op op);
 /** Comparisons, isnan and isinf: a bool about numbers. */
 bool md_fx_op_is_test(md_fx_op op);
+/** & | ^ ~ << >>: operands are integers or truth values. */
+bool md_fx_op_is_bitwise(md_fx_op op);
 /** Elementary functions: dear to compute twice. */
 bool md_fx_op_is_heavy(md_fx_op op);
 /** Called with parentheses in formulas: f(a, b). */

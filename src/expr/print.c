@@ -11,7 +11,21 @@
 #include <string.h>
 
 /* As in the parser; a call, a tensor or a name binds tightest. */
-enum { LEVEL_NONE, LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_SUM, LEVEL_TERM, LEVEL_SIGN, LEVEL_PRIMARY };
+enum {
+    LEVEL_NONE,
+    LEVEL_OR,
+    LEVEL_AND,
+    LEVEL_NOT,
+    LEVEL_COMPARE,
+    LEVEL_BIT_OR,
+    LEVEL_BIT_XOR,
+    LEVEL_BIT_AND,
+    LEVEL_SHIFT,
+    LEVEL_SUM,
+    LEVEL_TERM,
+    LEVEL_SIGN,
+    LEVEL_PRIMARY
+};
 
 typedef struct printer {
     md_strbuf *out;
@@ -135,12 +149,14 @@ static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *co
 static int level_of(md_fx_op op)
 {
     static const uint8_t levels[MD_FX_N_OPS] = {
-        [MD_FX_OR] = LEVEL_OR,      [MD_FX_AND] = LEVEL_AND,       [MD_FX_NOT] = LEVEL_NOT,
-        [MD_FX_LT] = LEVEL_COMPARE, [MD_FX_LE] = LEVEL_COMPARE,    [MD_FX_GT] = LEVEL_COMPARE,
-        [MD_FX_GE] = LEVEL_COMPARE, [MD_FX_EQ] = LEVEL_COMPARE,    [MD_FX_NE] = LEVEL_COMPARE,
-        [MD_FX_ADD] = LEVEL_SUM,    [MD_FX_SUB] = LEVEL_SUM,       [MD_FX_MUL] = LEVEL_TERM,
-        [MD_FX_DIV] = LEVEL_TERM,   [MD_FX_FLOORDIV] = LEVEL_TERM, [MD_FX_MOD] = LEVEL_TERM,
-        [MD_FX_NEG] = LEVEL_SIGN};
+        [MD_FX_OR] = LEVEL_OR,        [MD_FX_AND] = LEVEL_AND,       [MD_FX_NOT] = LEVEL_NOT,
+        [MD_FX_LT] = LEVEL_COMPARE,   [MD_FX_LE] = LEVEL_COMPARE,    [MD_FX_GT] = LEVEL_COMPARE,
+        [MD_FX_GE] = LEVEL_COMPARE,   [MD_FX_EQ] = LEVEL_COMPARE,    [MD_FX_NE] = LEVEL_COMPARE,
+        [MD_FX_ADD] = LEVEL_SUM,      [MD_FX_SUB] = LEVEL_SUM,       [MD_FX_MUL] = LEVEL_TERM,
+        [MD_FX_DIV] = LEVEL_TERM,     [MD_FX_FLOORDIV] = LEVEL_TERM, [MD_FX_MOD] = LEVEL_TERM,
+        [MD_FX_NEG] = LEVEL_SIGN,     [MD_FX_BIT_NOT] = LEVEL_SIGN,  [MD_FX_BIT_AND] = LEVEL_BIT_AND,
+        [MD_FX_SHL] = LEVEL_SHIFT,    [MD_FX_SHR] = LEVEL_SHIFT,     [MD_FX_BIT_XOR] = LEVEL_BIT_XOR,
+        [MD_FX_BIT_OR] = LEVEL_BIT_OR};
     return levels[op] ? levels[op] : LEVEL_PRIMARY;
 }
 
@@ -187,7 +203,7 @@ static void print_operator(printer *p, const md_fx_node *n, bool anchors)
     const int level = level_of(n->op);
     const bool is_prefix = n->n_args == 1;
     if (is_prefix) {
-        md_strbuf_add(p->out, n->op == MD_FX_NOT ? "not " : "-");
+        md_strbuf_add(p->out, n->op == MD_FX_NOT ? "not " : md_fx_op_text(n->op));
         print(p, n->arg[0], level, anchors);
         return;
     }

@@ -90,6 +90,17 @@ static int64_t power_int(int64_t base, int64_t exponent)
     return result;
 }
 
+/* A count outside 0 .. 63 moves all bits out: 0 remains, or -1 of a negative number that goes right. */
+static int64_t shift_left(int64_t a, int64_t count)
+{
+    return (uint64_t)count < 64 ? (int64_t)((uint64_t)a << count) : 0;
+}
+
+static int64_t shift_right(int64_t a, int64_t count)
+{
+    return a >> ((uint64_t)count < 64 ? count : 63);
+}
+
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -124,6 +135,7 @@ static int64_t larger(int64_t a, int64_t b)
 #define REAL(id, name, operands, real, ...) REAL_FUNCTION(id, real)
 #define TEST(id, name, operands, real, integer, ...) TEST_FUNCTION(id, real) INT_FUNCTION(id, integer)
 #define LOGIC(id, name, operands, integer, ...) INT_FUNCTION(id, integer)
+#define INTEGER(id, name, operands, integer, ...) INT_FUNCTION(id, integer)
 #include "expr/ops.def"
 
 md_scalar_real_fn md_scalar_real(md_fx_op op)
@@ -144,6 +156,7 @@ md_scalar_int_fn md_scalar_int(md_fx_op op)
 #define SAME(id, ...) [MD_FX_##id] = int_##id,
 #define TEST(id, ...) [MD_FX_##id] = int_##id,
 #define LOGIC(id, ...) [MD_FX_##id] = int_##id,
+#define INTEGER(id, ...) [MD_FX_##id] = int_##id,
 #include "expr/ops.def"
     };
     return op > MD_FX_NO_OP && op < MD_FX_N_OPS ? table[op] : NULL;

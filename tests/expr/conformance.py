@@ -164,6 +164,27 @@ for n, (expression, want) in enumerate(INT.items()):
         case(f"int_{n}", f"Y[i] = {declared}", {t: ins[t] for t in names}, {"Y": want}, types="f32")
     else:
         case(f"int_{n}", f"Y[i] = {declared}", {t: ins[t] for t in names}, {"Y": want}, types="f32")
+SHIFTS = i([0, 1, 63, 64, -1, 5, 62, 2, 63, 1, 200, 63])
+BITS = {
+    "A[i] & B[i]": IA & IB, "A[i] | B[i]": IA | IB, "A[i] ^ B[i]": IA ^ IB, "~A[i]": ~IA,
+    "A[i] & 6 | B[i] ^ 5": (IA & 6) | (IB ^ 5), "~A[i] + 1 << 2 & 12": ((~IA + 1) << 2) & 12, "A[i] & 1 == 0": ((IA & 1) == 0) * 1,
+    "A[i] << S[i]": np.array([np.left_shift(a, s) if 0 <= s < 64 else 0 for a, s in zip(IA, SHIFTS)]),
+    "A[i] >> S[i]": np.array([np.right_shift(a, s) if 0 <= s < 64 else -int(a < 0) for a, s in zip(IA, SHIFTS)]),
+    "A[i] >> 3": IA >> 3, "A[i] << 62": IA << 62,
+}
+for n, (expression, want) in enumerate(BITS.items()):
+    ins = {t: a for t, a in {"A": IA, "B": IB, "S": SHIFTS}.items() if t + "[" in expression}
+    declared = expression
+    for t in ins:
+        declared = declared.replace(t + "[i]", t + ":i64[i]", 1)
+    case(f"bits_{n}", f"Y:i64[i] = {declared}", ins, {"Y": want}, types="f32")
+case("bits_of_truth", "Y[i] = (A[i] > 0) & ~(B[i] > 0) | (A[i] > 0) ^ true; Z[i] = (A[i] > 0) << 2",
+     {"A": f([0, 0, 1, 1]), "B": f([0, 1, 0, 1])}, {"Y": i([1, 1, 1, 0], dtype="bool"), "Z": i([0, 0, 4, 4])})
+case("bits_u8", "Y:u8[i] = ~X:u8[i] << 1; Z[i] = X[i] >> 9", {"X": i([0, 1, 200, 255], dtype="u8")},
+     {"Y": i([254, 252, 110, 0], dtype="u8"), "Z": i([0, 0, 0, 0])}, types="f32")
+case("bits_shared_shift", "scalar n:i64; Y[i] = A:i64[i] << n; Z[i] = n >> A[i]; W[i] = ~n ^ n & A[i]",
+     {"A": i([0, 1, 5, -7, 64])}, {"Y": i([0, 8, 40, -56, 512]), "Z": i([3, 1, 0, 0, 0]), "W": i([-4, -3, -3, -3, -4])},
+     types="f32", scalars={"n": 3})
 case("int_pow_negative", "Y[i] = pow(A:i64[i], B:i64[i])", {"A": i([1, -1, -1, 2, 0, 3]), "B": i([-5, -3, -2, -1, 0, 4])},
      {"Y": i([1, -1, 1, 0, 1, 81])}, types="f32")
 SMALL = i([-128, -3, 0, 1, 7, 100], dtype="i32")

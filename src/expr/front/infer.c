@@ -234,16 +234,27 @@ static md_status weak_op(md_front *fr, md_fx_node **out, const operation *o, con
     return set_args(fr, *out, o->n, copy);
 }
 
+static md_status check_bitwise(md_front *fr, md_fx_op op, md_dtype common, const md_syntax *at)
+{
+    if (!md_fx_op_is_bitwise(op) || !md_dtype_is_real(common))
+        return MD_OK;
+    return MD_FRONT_ERROR(fr, at, "'%s' takes integers and truth values, not %s%s", md_fx_op_text(op),
+                          md_dtype_name(common), op == MD_FX_BIT_XOR ? "; a power is written pow(a, b)" : "");
+}
+
 md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
                       const md_syntax *at)
 {
     bool is_weak;
     const md_dtype common = common_type(op, n, arg, &is_weak);
+    MD_TRY(check_bitwise(front, op, common, at));
+    if (op == MD_FX_BIT_NOT && common == MD_BOOL)
+        op = MD_FX_NOT;
     const md_dtype type = md_fx_op_type(op, common);
     const operation o = {op, n, arg, common};
     if (is_weak && is_foldable(op, n, arg))
         return fold_literals(front, out, &o, at);
-    if (is_weak && type != MD_BOOL)
+    if (is_weak && type != MD_BOOL && !md_fx_op_is_bitwise(op))
         return weak_op(front, out, &o, at);
     /* What is computed in: the result's type, or, of a test, the operands' own. */
     const bool is_real_test = n == 1 && md_fx_op_is_test(op); /* isnan, isinf */

@@ -188,17 +188,16 @@ static bool is_axis_point(const lexer *lx)
 
 static md_status take_sign(lexer *lx)
 {
+    const bool is_and = strncmp(lx->at, "&&", 2) == 0;
+    if (is_and || strncmp(lx->at, "||", 2) == 0)
+        return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '%.2s'; write '%s'", lx->at,
+                              is_and ? "and" : "or");
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; ++i)
         if (strncmp(lx->at, signs[i].text, strlen(signs[i].text)) == 0)
             return take(lx, signs[i].kind, strlen(signs[i].text));
     const unsigned char c = (unsigned char)*lx->at;
     if (c == '!')
         return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '!'; write 'not', or '!=' to compare");
-    if (c == '&' || c == '|')
-        return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '%c'; write '%s'", c,
-                              c == '&' ? "and" : "or");
-    if (c == '^')
-        return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '^'; write pow(a, b)");
     if (c > ' ' && c < 127)
         return md_fx_complain(lx->text, lx->line, lx->column, "unexpected character '%c'", c);
     return md_fx_complain(lx->text, lx->line, lx->column, "unexpected character 0x%02x", c);

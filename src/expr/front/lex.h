@@ -10,6 +10,8 @@ enum { MD_LEX_MAX_TEXT = 65536, MD_LEX_MAX_NAME = 63 };
 
 /* X(enumerator, spelling); longer spellings first. */
 #define MD_LEX_SIGNS(X)                                                                                                \
+    X(SHIFT_LEFT, "<<")                                                                                                \
+    X(SHIFT_RIGHT, ">>")                                                                                               \
     X(DOTDOT, "..")                                                                                                    \
     X(ADD_TO, "+=")                                                                                                    \
     X(SLASHES, "//")                                                                                                   \
@@ -25,6 +27,10 @@ enum { MD_LEX_MAX_TEXT = 65536, MD_LEX_MAX_NAME = 63 };
     X(STAR, "*")                                                                                                       \
     X(SLASH, "/")                                                                                                      \
     X(PERCENT, "%")                                                                                                    \
+    X(AMPERSAND, "&")                                                                                                  \
+    X(BAR, "|")                                                                                                        \
+    X(CARET, "^")                                                                                                      \
+    X(TILDE, "~")                                                                                                      \
     X(OPEN, "(") X(CLOSE, ")") X(LEFT, "[") X(RIGHT, "]") X(COMMA, ",") X(COLON, ":") X(SEMICOLON, ";") X(DOT, ".")
 
 #define MD_LEX_X(name, text) MD_TOKEN_##name,

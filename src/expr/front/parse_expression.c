@@ -242,7 +242,20 @@ static md_status parse_primary(md_parser *p, md_syntax **out)
 
 /* ---- expressions ---- */
 
-enum { LEVEL_OR = 1, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_SUM, LEVEL_TERM, LEVEL_SIGN };
+/* As Python's. */
+enum {
+    LEVEL_OR = 1,
+    LEVEL_AND,
+    LEVEL_NOT,
+    LEVEL_COMPARE,
+    LEVEL_BIT_OR,
+    LEVEL_BIT_XOR,
+    LEVEL_BIT_AND,
+    LEVEL_SHIFT,
+    LEVEL_SUM,
+    LEVEL_TERM,
+    LEVEL_SIGN
+};
 
 typedef struct binary {
     md_fx_op op;
@@ -252,12 +265,23 @@ typedef struct binary {
 static binary binary_at(const md_token *t)
 {
     static const binary by_sign[MD_TOKEN_N_KINDS] = {
-        [MD_TOKEN_LT] = {MD_FX_LT, LEVEL_COMPARE},         [MD_TOKEN_LE] = {MD_FX_LE, LEVEL_COMPARE},
-        [MD_TOKEN_GT] = {MD_FX_GT, LEVEL_COMPARE},         [MD_TOKEN_GE] = {MD_FX_GE, LEVEL_COMPARE},
-        [MD_TOKEN_EQ] = {MD_FX_EQ, LEVEL_COMPARE},         [MD_TOKEN_NE] = {MD_FX_NE, LEVEL_COMPARE},
-        [MD_TOKEN_PLUS] = {MD_FX_ADD, LEVEL_SUM},          [MD_TOKEN_MINUS] = {MD_FX_SUB, LEVEL_SUM},
-        [MD_TOKEN_STAR] = {MD_FX_MUL, LEVEL_TERM},         [MD_TOKEN_SLASH] = {MD_FX_DIV, LEVEL_TERM},
-        [MD_TOKEN_SLASHES] = {MD_FX_FLOORDIV, LEVEL_TERM}, [MD_TOKEN_PERCENT] = {MD_FX_MOD, LEVEL_TERM},
+        [MD_TOKEN_LT] = {MD_FX_LT, LEVEL_COMPARE},
+        [MD_TOKEN_LE] = {MD_FX_LE, LEVEL_COMPARE},
+        [MD_TOKEN_GT] = {MD_FX_GT, LEVEL_COMPARE},
+        [MD_TOKEN_GE] = {MD_FX_GE, LEVEL_COMPARE},
+        [MD_TOKEN_EQ] = {MD_FX_EQ, LEVEL_COMPARE},
+        [MD_TOKEN_NE] = {MD_FX_NE, LEVEL_COMPARE},
+        [MD_TOKEN_BAR] = {MD_FX_BIT_OR, LEVEL_BIT_OR},
+        [MD_TOKEN_CARET] = {MD_FX_BIT_XOR, LEVEL_BIT_XOR},
+        [MD_TOKEN_AMPERSAND] = {MD_FX_BIT_AND, LEVEL_BIT_AND},
+        [MD_TOKEN_SHIFT_LEFT] = {MD_FX_SHL, LEVEL_SHIFT},
+        [MD_TOKEN_SHIFT_RIGHT] = {MD_FX_SHR, LEVEL_SHIFT},
+        [MD_TOKEN_PLUS] = {MD_FX_ADD, LEVEL_SUM},
+        [MD_TOKEN_MINUS] = {MD_FX_SUB, LEVEL_SUM},
+        [MD_TOKEN_STAR] = {MD_FX_MUL, LEVEL_TERM},
+        [MD_TOKEN_SLASH] = {MD_FX_DIV, LEVEL_TERM},
+        [MD_TOKEN_SLASHES] = {MD_FX_FLOORDIV, LEVEL_TERM},
+        [MD_TOKEN_PERCENT] = {MD_FX_MOD, LEVEL_TERM},
     };
     if (md_parse_is(t, "or"))
         return (binary){MD_FX_OR, LEVEL_OR};
@@ -266,7 +290,7 @@ static binary binary_at(const md_token *t)
     return by_sign[t->kind];
 }
 
-/* "-" or "not" before an operand. */
+/* "-", "~" or "not" before an operand. */
 static md_status parse_prefix(md_parser *p, md_syntax **out, md_fx_op op, int level)
 {
     md_syntax *operand;
@@ -280,6 +304,8 @@ static md_status parse_operand(md_parser *p, md_syntax **out, int least)
 {
     if (p->at->kind == MD_TOKEN_MINUS)
         return parse_prefix(p, out, MD_FX_NEG, LEVEL_SIGN);
+    if (p->at->kind == MD_TOKEN_TILDE)
+        return parse_prefix(p, out, MD_FX_BIT_NOT, LEVEL_SIGN);
     if (md_parse_is(p->at, "not")) {
         if (least > LEVEL_NOT)
             return md_fx_complain(p->text, p->at->line, p->at->column, "'not' needs parentheses here");

@@ -137,6 +137,33 @@ static md_range_interval interval_abs(md_range_interval a)
     return (md_range_interval){a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, MD_MAX(a.hi, -a.lo)};
 }
 
+/* The numbers from 0 to the last with as many bits as the larger of two that are not negative. */
+static bool interval_bits(md_range_interval *out, md_range_interval a, md_range_interval b)
+{
+    if (a.lo < 0 || b.lo < 0)
+        return false;
+    const int64_t most = MD_MAX(a.hi, b.hi);
+    *out = (md_range_interval){0, most == 0 ? 0 : INT64_MAX >> (__builtin_clzll((unsigned long long)most) - 1)};
+    return true;
+}
+
+static bool interval_bit_and(md_range_interval *out, md_range_interval a, md_range_interval b)
+{
+    if (a.lo < 0 && b.lo < 0)
+        return false;
+    *out = (md_range_interval){0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : MD_MIN(a.hi, b.hi)};
+    return true;
+}
+
+static bool interval_shift(md_range_interval *out, md_fx_op op, md_range_interval a, md_range_interval count)
+{
+    const int64_t n = count.lo;
+    if (n != count.hi || n < 0 || n > 62)
+        return false;
+    *out = (md_range_interval){a.lo >> n, a.hi >> n};
+    return op == MD_FX_SHR || interval_mul(out, a, (md_range_interval){INT64_C(1) << n, INT64_C(1) << n});
+}
+
 bool md_interval_op(md_range_interval *out, md_fx_op op, md_range_interval a, md_range_interval b, md_range_interval c)
 {
     switch ((int)op) {
@@ -146,6 +173,14 @@ bool md_interval_op(md_range_interval *out, md_fx_op op, md_range_interval a, md
         return md_interval_floordiv(out, a, b);
     case MD_FX_MOD:
         return interval_mod(out, a, b);
+    case MD_FX_BIT_AND:
+        return interval_bit_and(out, a, b);
+    case MD_FX_BIT_OR:
+    case MD_FX_BIT_XOR:
+        return interval_bits(out, a, b);
+    case MD_FX_SHL:
+    case MD_FX_SHR:
+        return interval_shift(out, op, a, b);
     case MD_FX_MIN:
         *out = (md_range_interval){MD_MIN(a.lo, b.lo), MD_MIN(a.hi, b.hi)};
         return true;

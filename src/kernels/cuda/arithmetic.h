@@ -95,6 +95,12 @@ MD_RELU_CLAMP(double, d)
 MD_RELU_CLAMP(int64_t, i)
 #undef MD_RELU_CLAMP
 
+/* Shifts: a count outside 0 .. 63 moves all bits out. */
+MD_INLINE int64_t md_shl_si(int64_t a, int64_t n) { return (uint64_t)n < 64 ? (int64_t)((uint64_t)a << n) : 0; }
+MD_INLINE int64_t md_shr_si(int64_t a, int64_t n) { return a >> ((uint64_t)n < 64 ? n : 63); }
+MD_LIFT2(shl, md_i, i)
+MD_LIFT2(shr, md_i, i)
+
 /* ---- Whole numbers (ties to even), roots, fma. */
 #define MD_PTX1(name, text)                                                                                            \
     MD_INLINE float md_##name##_sf(float a) { float r; asm(text ".f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }        \

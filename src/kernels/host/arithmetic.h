@@ -242,6 +242,14 @@ MD_OUTLINE double md_mod_sd(double a, double b)
 MD_INLINE float md_floordiv_sf(float a, float b) { return (float)md_floordiv_sd((double)a, (double)b); }
 MD_INLINE float md_mod_sf(float a, float b) { return (float)md_mod_sd((double)a, (double)b); }
 
+/* Shifts: a count outside 0 .. 63 moves all bits out. */
+MD_INLINE int64_t md_shl_si(int64_t a, int64_t n) { return (uint64_t)n < 64 ? (int64_t)((uint64_t)a << n) : 0; }
+MD_INLINE int64_t md_shr_si(int64_t a, int64_t n) { return a >> ((uint64_t)n < 64 ? n : 63); }
+MD_INLINE md_i md_shl_i(md_i a, md_i n)
+    { return (md_i)((md_w)a << (md_w)(n & 63)) & md_wide_eq_i(n & 63, n); }
+MD_INLINE md_i md_shr_i(md_i a, md_i n)
+    { return a >> md_wide_where_i(md_wide_eq_i(n & 63, n), n, md_splat_i(63)); }
+
 /* A negative exponent gives the power rounded toward zero: 0, but for bases 1 and -1. */
 MD_OUTLINE int64_t md_pow_si(int64_t base, int64_t exponent)
 {
