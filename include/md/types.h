@@ -293,7 +293,7 @@ typedef struct md_arg_info {
 typedef struct md_choice {
     int32_t n_stages;
     const char *variant[8]; /**< family and config, for each stage */
-    const char *source[8]; /**< pinned, measured, model, nearest, default */
+    const char *source[8]; /**< pinned, measured, kept (measured by an earlier process), model, nearest, default */
     double distance[8]; /**< in octaves, to the hint whose variant was taken; -1 where no distance applies */
     const char *runner_up[8]; /**< "" where there is none */
     double margin[8]; /**< distance or time ratio of the runner-up, minus the pick's; >= 0 */

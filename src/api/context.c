@@ -145,6 +145,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     md_tn_wisdom_use_store(c->wisdom, c->store, c->dev->facts.name);
     MD_TRY(md_tn_wisdom_use_texts(c->wisdom, md_api_system_path(c), &c->log));
     c->policy.wisdom = c->wisdom;
+    c->policy.kept = c->kept;
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
     c->runtime.log = &c->log;
@@ -165,6 +166,7 @@ static void close_context(md_context *c)
     md_ds_runtime_finish(&c->runtime);
     md_bd_destroy(&c->builder);
     md_tn_wisdom_destroy(&c->wisdom);
+    md_tn_kept_close(&c->kept);
     md_sr_close(&c->store);
     md_dev_close(&c->dev);
     md_pool_destroy(&c->pool);

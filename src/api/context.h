@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "dispatch/call/slow_call.h"
 #include "stats/rows.h"
+#include "tune/kept/kept.h"
 #include "tune/search/search.h"
 
 #include <sys/types.h>
@@ -17,6 +18,7 @@ struct md_context {
     md_dev *dev;
     md_bd *builder;
     md_tn_wisdom *wisdom;
+    md_tn_kept *kept; /* measured picks; NULL: no store */
     md_sr *store; /* NULL: nothing is kept */
     md_trace *trace; /* NULL: no MD_TRACE */
     md_dump *dump; /* NULL: no MD_DUMP */

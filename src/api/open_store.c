@@ -1,10 +1,12 @@
 /* Opens the store of a context, says what its entries depend on, and keeps the rates of the host there. */
 #include "api/context.h"
+#include "base/embed.h"
 #include "base/plain.h"
 #include "base/status.h"
 #include "device/host/host.h"
 #include "md_build_config.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +40,11 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
     describe(&about, &c->dev->facts);
     md_sr_options options = {
         .root = root, .system_path = c->env.system_path, .environment = md_strbuf_text(&about), .log = &c->log};
-    const md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
+    md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
+    md_strbuf_printf(&about, "sources %016" PRIx64 "\n", md_source_identity); /* times are of these kernels */
+    const md_tn_kept_options kept = {root, c->env.system_path, md_strbuf_text(&about), &c->log};
+    if (status == MD_OK)
+        status = about.failed ? md_fail_memory() : md_tn_kept_open(&c->kept, &kept);
     md_strbuf_finish(&about);
     return status;
 }

@@ -11,6 +11,8 @@ typedef enum md_log_condition {
     MD_LOG_BY_REFERENCE, /* a stage has no kernel at all */
     MD_LOG_NO_LOCK, /* other processes may measure on the device at the same time */
     MD_LOG_LOCKED, /* another process measures on the device */
+    MD_LOG_THROTTLED, /* the device is too hot, or takes too much power, for its clock */
+    MD_LOG_UNLOCKED, /* the device's clock moves */
     MD_LOG_N_CONDITIONS
 } md_log_condition;
 

@@ -46,6 +46,12 @@ typedef struct md_dev_report {
     md_kn_report *kernel, *host;
 } md_dev_report;
 
+/* The clock of a device's cores. */
+typedef struct md_dev_clock {
+    int32_t mhz, most_mhz; /* now, and the most that it may have; 0: not known */
+    bool is_throttled; /* heat or power hold it down */
+} md_dev_clock;
+
 typedef struct md_dev_mark md_dev_mark; /* a point of time on a stream */
 
 /* A tensor map of a launch, as its parameters hold it. */
@@ -124,6 +130,9 @@ typedef struct md_dev_ops {
     md_status (*mark_time)(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
     /* True if all work enqueued on the stream is done. Not while it is captured. NULL: always true. */
     bool (*is_idle)(md_dev *dev, md_stream stream);
+    /* The clock now; asked right behind work, it is the clock of the work. UNSUPPORTED, or NULL: not known. Thread-safe,
+     * and slow. */
+    md_status (*clock_rate)(md_dev_clock *out, md_dev *dev);
     /* INVALID_ARGUMENT unless kernels of this device can use p; the message says what p is instead. Slow: only for
      * calls that miss the plan cache. */
     md_status (*check_pointer)(md_dev *dev, const void *p);
@@ -155,6 +164,9 @@ struct md_dev {
     md_dump *dump; /* of the context; NULL: no MD_DUMP */
     int32_t hang_ms; /* measured work that takes longer counts as hung; 0: 10000 */
     _Atomic bool is_stuck; /* hung work is on the tuning stream */
+    _Atomic int32_t
+        mhz; /* clock that was measured at last; 0: not known, < 0: throttled to -mhz (tune/bench/clock.h) */
+    _Atomic int32_t least_mhz, most_mhz; /* of all clocks that were measured at */
 };
 
 typedef struct md_dev_options {

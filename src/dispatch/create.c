@@ -17,6 +17,7 @@
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/describe.h"
 #include "dispatch/select/fit.h"
+#include "dispatch/select/kept.h"
 #include "dispatch/select/verify_custom.h"
 #include "tune/tune.h"
 
@@ -117,6 +118,7 @@ static void fill_pools(md_ds_op *op)
         if (md_ds_pool_fill_rest(&op->stage[s]) != MD_OK)
             md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
                       s, md_last_error());
+    md_ds_kept_teach(op);
 }
 
 /* Compares the results of all ready variants at every hint. */
@@ -146,6 +148,8 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
     for (int32_t s = 0; s < op->program->n_stages; s++)
         MD_TRY(add_stage(op, s, o, fills_later));
     MD_TRY(md_ds_custom_verify(op));
+    MD_TRY(md_ds_kept_create(&op->kept, op));
+    md_ds_kept_teach(op);
     if (fills_later)
         MD_TRY(md_ds_async_fill_start(op, fill_pools, md_ds_upgrade_ready));
     for (int32_t s = 0; s < op->n_stages; s++) {
@@ -168,6 +172,7 @@ static void free_op(md_ds_op *o)
     md_ds_hybrid_destroy(&o->hybrid);
     md_ds_indices_destroy(&o->indices);
     md_ds_waiting_drop(o);
+    md_ds_kept_destroy(&o->kept);
     for (int32_t s = 0; s < o->n_stages; s++)
         md_ds_pool_finish(&o->stage[s]);
     md_ds_plan_cache_destroy(atomic_load_explicit(&o->plan_cache, memory_order_acquire));

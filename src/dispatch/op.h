@@ -13,6 +13,7 @@
 
 struct md_ds_async_fill; /* select/async_fill.h */
 struct md_ds_hybrid; /* online/internal.h */
+struct md_ds_kept; /* select/kept.h */
 struct md_ds_indices; /* call/index_sample.h */
 struct md_ds_plan_cache; /* cache/plan_cache.h */
 struct md_ds_shape_entry; /* cache/shape_entry.h */
@@ -44,6 +45,7 @@ typedef struct md_ds_op {
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */
     struct md_ds_hybrid *hybrid; /* MD_SELECT_HYBRID; else NULL */
+    struct md_ds_kept *kept; /* measured picks, in memory and in the store */
     struct md_ds_indices *indices; /* NULL unless statistics want them */
     _Atomic int32_t n_trials; /* alive */
     md_ds_counters count;

@@ -9,6 +9,7 @@
 typedef enum md_ds_source {
     MD_DS_PINNED,
     MD_DS_MEASURED,
+    MD_DS_KEPT, /* measured by an earlier process */
     MD_DS_MODEL,
     MD_DS_NEAREST,
     MD_DS_NEAREST_CELL, /* the nearest point of the lattice that default hints stand in */
@@ -69,6 +70,8 @@ typedef enum md_ds_frozen {
 
 typedef struct md_ds_counters {
     _Atomic uint64_t calls, hits, misses, evictions, measured, adopted, by_reference, captured_misses;
+    _Atomic uint64_t kept; /* shapes served by picks that an earlier process measured */
+    _Atomic uint64_t kept_picks, kept_times; /* read from the store */
     _Atomic uint64_t nearest; /* calls served by a makeshift plan */
     _Atomic uint64_t promotions; /* shapes whose plan was replaced by a better one */
     _Atomic uint64_t waits; /* misses that waited for a build, since no ready variant fitted */

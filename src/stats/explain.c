@@ -109,7 +109,10 @@ static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *e
                          md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
     print_candidates(out, op, pick->variant, shape, stage);
     md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant),
-                     md_ds_source_name(pick->source));
+                     pick->source == MD_DS_KEPT ? "measured, kept from an earlier run"
+                                                : md_ds_source_name(pick->source));
+    if (pick->source == MD_DS_KEPT)
+        md_strbuf_printf(out, ", %.2f us", pick->us);
     if (pick->runner_up >= 0)
         md_strbuf_printf(out, ", ahead of %s by %.2f%s", md_ds_variant_name(op, stage, pick->runner_up), pick->margin,
                          pick->source == MD_DS_NEAREST ? " octaves" : " of its time");

@@ -16,6 +16,9 @@ static const struct {
 } counter[] = {
     {"misses", offsetof(md_ds_counters, misses)},
     {"measured", offsetof(md_ds_counters, measured)},
+    {"kept", offsetof(md_ds_counters, kept)},
+    {"kept_picks", offsetof(md_ds_counters, kept_picks)},
+    {"kept_times", offsetof(md_ds_counters, kept_times)},
     {"adopted", offsetof(md_ds_counters, adopted)},
     {"evictions", offsetof(md_ds_counters, evictions)},
     {"captured_misses", offsetof(md_ds_counters, captured_misses)},

@@ -37,6 +37,9 @@ typedef struct md_dev_cuda {
     pthread_mutex_t clock_lock;
     pthread_mutex_t blas_lock; /* held while cuBLASLt starts */
     _Atomic(struct md_dev_cuda_blas *) blas; /* device/blas; NULL until first use */
+    pthread_mutex_t nvml_lock;
+    struct md_dev_cuda_nvml *nvml; /* clock.c; NULL until first use */
+    bool has_no_nvml;
     void (*free_blas)(struct md_dev_cuda *dev); /* set by device/blas; NULL until then */
 } md_dev_cuda;
 
@@ -152,6 +155,9 @@ void md_dev_cuda_mark_destroy(md_dev *dev, md_dev_mark *mark);
 md_status md_dev_cuda_mark_put(md_dev *dev, md_dev_mark *mark, md_stream stream);
 md_status md_dev_cuda_mark_time(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
 bool md_dev_cuda_is_idle(md_dev *dev, md_stream stream);
+
+/* clock.c */
+md_status md_dev_cuda_clock_rate(md_dev_clock *out, md_dev *dev);
 
 /* range.c */
 void md_dev_cuda_range_push(md_dev *dev, const char *name);

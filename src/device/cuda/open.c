@@ -37,6 +37,8 @@ static void destroy(md_dev *base)
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->clock_lock);
     pthread_mutex_destroy(&dev->blas_lock);
+    pthread_mutex_destroy(&dev->nvml_lock);
+    free(dev->nvml);
     free(dev);
 }
 
@@ -49,9 +51,10 @@ static void destroy(md_dev *base)
     .report_create = md_dev_cuda_report_create, .report_clear = md_dev_cuda_report_clear, .time = md_dev_cuda_time,    \
     .mark_create = md_dev_cuda_mark_create, .mark_destroy = md_dev_cuda_mark_destroy,                                  \
     .mark_put = md_dev_cuda_mark_put, .mark_time = md_dev_cuda_mark_time, .is_idle = md_dev_cuda_is_idle,              \
-    .free_bytes = md_dev_cuda_free_bytes, .check_pointer = md_dev_cuda_check_pointer,                                  \
-    .check_stream = md_dev_cuda_check_stream, .is_capturing = md_dev_cuda_is_capturing,                                \
-    .graph_kernels = md_dev_cuda_graph_kernels, .kernel_handle = md_dev_cuda_handle
+    .clock_rate = md_dev_cuda_clock_rate, .free_bytes = md_dev_cuda_free_bytes,                                        \
+    .check_pointer = md_dev_cuda_check_pointer, .check_stream = md_dev_cuda_check_stream,                              \
+    .is_capturing = md_dev_cuda_is_capturing, .graph_kernels = md_dev_cuda_graph_kernels,                              \
+    .kernel_handle = md_dev_cuda_handle
 
 static const md_dev_ops cuda_ops = {CUDA_OPS};
 
@@ -202,6 +205,7 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->clock_lock, NULL);
     pthread_mutex_init(&dev->blas_lock, NULL);
+    pthread_mutex_init(&dev->nvml_lock, NULL);
     md_status status = md_dev_cuda_facts(&dev->base.facts, index);
     if (status == MD_OK)
         status = start_device(dev);

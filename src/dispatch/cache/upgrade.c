@@ -49,6 +49,11 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
     const md_ds_plan *plan = md_ds_plan_of(e);
     if (request->effort != MD_DS_ONLY_READY)
         md_ds_trace_choice(op, e->size, plan);
+    bool is_kept = false;
+    for (int32_t s = 0; s < op->n_stages; s++)
+        is_kept |= plan->stage[s].pick.source == MD_DS_KEPT;
+    if (is_kept)
+        atomic_fetch_add_explicit(&op->count.kept, 1, memory_order_relaxed);
     struct md_ds_waiting *waiting = plan->is_makeshift ? md_ds_waiting_create(op, request->shape) : NULL;
     e->is_loose = !is_lasting(op, plan, waiting);
     *out = md_ds_table_add(op, key, e, &waiting);

@@ -3,6 +3,8 @@
 
 #include "base/status.h"
 
+#include <time.h>
+
 _Static_assert((int)MD_DS_MAX_DYNAMIC <= (int)MD_TN_MAX_AXES, "every dynamic dim is an axis");
 
 static void sizes_of(int64_t size[MD_TN_MAX_AXES], const md_ds_space *space, const int64_t *select_sizes)
@@ -15,7 +17,9 @@ void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *m, 
 {
     md_tn_observation o = {.subject = md_tn_subject_of(c->variant[m->variant]),
                            .ratio = m->us > 0.0 && m->model_us > 0.0 ? m->us / m->model_us : 0.0,
-                           .clock = m->clock};
+                           .clock = m->clock,
+                           .mhz = md_bd_device(c->builder)->mhz,
+                           .date = (int64_t)time(NULL)};
     for (int32_t i = 0; i < c->space->n; i++)
         o.size[i] = size[i];
     md_tn_correction_add(c->correction, &o, may_wait);

@@ -358,12 +358,12 @@ void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const
             out[space->dim[i]] = as->size[i];
 }
 
-void md_ds_hint_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t i)
+void md_ds_point_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *point)
 {
     for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
         size[d] = d < space->formula->n_dims ? MD_MAX(space->formula->dim[d].size, 0) : 0;
     for (int32_t k = 0; k < space->n; k++)
-        size[space->dim[k]] = space->hint[i][k];
+        size[space->dim[k]] = point[k];
 }
 
 void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i)

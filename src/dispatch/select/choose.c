@@ -6,6 +6,7 @@
 #include "dispatch/pool/points.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/describe.h"
+#include "dispatch/select/kept.h"
 #include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
 #include "dispatch/select/select.h"
@@ -82,6 +83,8 @@ static md_status add_fallback(md_ds_pick *out, md_ds_op *op, int32_t stage, cons
             atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&c->lock_of_variants);
+    if (s == MD_OK)
+        md_ds_kept_teach(op);
     return s;
 }
 
@@ -159,8 +162,21 @@ static md_status fail_too_large(const md_ds_op *op, const md_kn_shape *shape)
     return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at %s", op->name, sizes);
 }
 
+/* Looks for kept picks where there may be some. True if none is missing. */
+static bool find_kept(md_ds_query *query, md_digest128 *digest, md_ds_op *op, const md_ds_request *request)
+{
+    md_ds_key key;
+    if (op->policy.select != MD_SELECT_MEASURE && !md_ds_kept_has_any(op))
+        return false;
+    md_ds_key_of(&key, op, request->shape, request->as);
+    *digest = md_ds_kept_key(&key);
+    query->key = digest;
+    return md_ds_has_kept_picks(op, query);
+}
+
 static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_request *request)
 {
+    md_digest128 digest;
     const md_kn_shape *shape = request->shape;
     const md_ds_effort effort = request->effort;
     int64_t sizes[MD_FX_MAX_DIMS] = {0};
@@ -171,9 +187,10 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
     else if (effort == MD_DS_SOON)
         md_ds_async_fill_inherit(op);
     plan->is_early = plan->is_makeshift = md_ds_is_filling(op);
-    if (op->policy.select == MD_SELECT_MEASURE && effort == MD_DS_ONLY_READY)
+    const bool is_known = find_kept(&query, &digest, op, request);
+    if (op->policy.select == MD_SELECT_MEASURE && effort == MD_DS_ONLY_READY && !is_known)
         plan->is_makeshift = true;
-    else if (request->call && may_measure(plan, op, effort))
+    else if (request->call && !is_known && may_measure(plan, op, effort))
         query.call = request->call;
     plan->by_reference = effort == MD_DS_REFERENCE_ONLY;
     for (int32_t s = 0; s < op->n_stages && !plan->by_reference; s++) {

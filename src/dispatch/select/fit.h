@@ -9,6 +9,7 @@ typedef struct md_ds_query {
     const md_kn_shape *shape;
     const int64_t *select_sizes; /* sizes to choose by, by dim id */
     const md_kn_call *call; /* data for MD_SELECT_MEASURE; NULL: the model chooses */
+    const md_digest128 *key; /* of the shape, to find a kept pick (kept.h); NULL: none is looked for */
     bool with_unbuilt; /* variants that are being built, or whose library is not loaded, count as ready */
     bool may_load; /* libraries may load what they need */
     uint64_t numeric_class; /* of this class only; 0: any */

@@ -5,6 +5,7 @@
 #include "dispatch/pool/correct.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/select/agreement.h"
+#include "dispatch/select/kept.h"
 #include "dispatch/select/model.h"
 #include "tune/tune.h"
 
@@ -181,6 +182,17 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
     if (!choose_least(out, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED))
         return false;
     set_distance(out, op, c, query->select_sizes);
+    if (query->key)
+        md_ds_kept_put(op, c->target.stage, *query->key, out);
+    return true;
+}
+
+/* What was measured at this very shape. */
+static bool choose_kept(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
+{
+    if (!md_ds_kept_find(out, op, stage, query))
+        return false;
+    set_distance(out, op, &op->stage[stage], query->select_sizes);
     return true;
 }
 
@@ -230,12 +242,28 @@ static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, con
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     md_ds_pool *c = &op->stage[stage];
+    if (op->policy.select != MD_SELECT_DISTANCE && choose_kept(out, op, stage, query))
+        return true;
     if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, c, query))
         return true;
     if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, query))
         return true;
     /* by distance, too: variants that were made for other shapes are in no hint's list */
     return choose_model(out, op, stage, query);
+}
+
+bool md_ds_has_kept_picks(md_ds_op *op, const md_ds_query *query)
+{
+    md_ds_query q = *query;
+    q.with_unbuilt = true;
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        const md_ds_pool *c = &op->stage[s];
+        md_ds_pick pick;
+        q.numeric_class = c->numeric ? md_ds_numeric_class(c->numeric, query->shape) : 0;
+        if (c->pinned < 0 && !md_ds_kept_find(&pick, op, s, &q))
+            return false;
+    }
+    return true;
 }
 
 md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "tune/bench/bench.h"
+#include "tune/bench/clock.h"
 #include "tune/bench/cold.h"
 #include "tune/bench/copies.h"
 #include "tune/bench/drain.h"
@@ -162,6 +163,7 @@ md_status md_tn_measure(double *us, md_bd_variant *const *variants, int32_t n, c
     if (status == MD_OK) {
         m->deadline_ns = md_tn_now_ns(m->dev) + (uint64_t)(MD_MAX(budget_ms, 0.0) * 1e6);
         status = run(us, m);
+        md_tn_take_clock(m->dev);
         trace_times(m, us, start_ns);
     }
     finish(m);

@@ -17,8 +17,9 @@ static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
 /* What others' observations count for a variant that has none: by nearness, halved every OTHERS_HALF_AWAY octaves, and
  * by whether they are of its family. */
 static const double OTHERS_HALF_AWAY = 2.0, OF_FAMILY = 0.06, OF_OTHERS = 0.01;
-/* Own observations are weighted by 1 / (distance^2 + SHARPNESS): at a place that was observed, that one decides. */
-static const double SHARPNESS = 0.01;
+/* Own observations are weighted by 1 / (distance^2 + SHARPNESS): at a place that was observed, that one decides. An
+ * estimate counts as if it were an octave away. */
+static const double SHARPNESS = 0.01, SHARPNESS_OF_ESTIMATES = 1.0;
 
 typedef struct entry {
     md_tn_observation o;
@@ -166,6 +167,19 @@ typedef struct evidence {
     double others, others_weight;
 } evidence;
 
+/* The same sums over all variants of a family. */
+typedef struct family_evidence {
+    uint64_t family;
+    double off, weight;
+} family_evidence;
+
+enum { MOST_FAMILIES = 64 }; /* of one correction; further ones count as one */
+
+typedef struct evidence_of_all {
+    family_evidence family[MOST_FAMILIES], all;
+    int32_t n_families;
+} evidence_of_all;
+
 static void find_means(double mean[MD_TN_MOST_OBSERVATIONS], const md_tn_correction *c)
 {
     int32_t n[MD_TN_MOST_OBSERVATIONS] = {0};
@@ -177,19 +191,42 @@ static void find_means(double mean[MD_TN_MOST_OBSERVATIONS], const md_tn_correct
     }
 }
 
-/* `d` octaves away, and off by `off` from the mean of its place. */
-static void add_evidence(evidence *e, md_tn_subject subject, const entry *x, double off, double d)
+static family_evidence *family_of(evidence_of_all *a, uint64_t family)
 {
-    if (x->o.subject.variant == subject.variant) {
-        const double w = 1.0 / (d * d + SHARPNESS);
-        e->own += w * off;
-        e->own_weight += w;
-        e->nearest = fmin(e->nearest, d);
-    } else {
-        const double w = exp2(-d / OTHERS_HALF_AWAY) * (x->o.subject.family == subject.family ? OF_FAMILY : OF_OTHERS);
-        e->others += w * off;
-        e->others_weight += w;
-    }
+    int32_t i = 0;
+    while (i < a->n_families && a->family[i].family != family)
+        i++;
+    if (i == MOST_FAMILIES)
+        return &a->family[MOST_FAMILIES - 1];
+    if (i == a->n_families)
+        a->family[a->n_families++] = (family_evidence){.family = family};
+    return &a->family[i];
+}
+
+/* `near`: weight by the distance d; off by `off` from the mean of its place. */
+static void add_to_all(evidence_of_all *a, const entry *x, double off, double near)
+{
+    family_evidence *f = family_of(a, x->o.subject.family);
+    f->off += near * off;
+    f->weight += near;
+    a->all.off += near * off;
+    a->all.weight += near;
+}
+
+static void add_to_own(evidence *e, const entry *x, double off, double d)
+{
+    const double w = 1.0 / (d * d + (x->o.clock == MD_TN_CLOCK_ESTIMATE ? SHARPNESS_OF_ESTIMATES : SHARPNESS));
+    e->own += w * off;
+    e->own_weight += w;
+    e->nearest = fmin(e->nearest, d);
+}
+
+/* A variant without observations of its own is judged by those of its family and of all others. */
+static void judge_by_others(evidence *e, evidence_of_all *a, uint64_t family)
+{
+    const family_evidence *f = family_of(a, family);
+    e->others = OF_FAMILY * f->off + OF_OTHERS * (a->all.off - f->off);
+    e->others_weight = OF_FAMILY * f->weight + OF_OTHERS * (a->all.weight - f->weight);
 }
 
 /* The logarithm of the variant's factor relative to the others'. */
@@ -201,10 +238,31 @@ static double expected_off(const evidence *e)
     return e->others_weight > 0.0 ? fmax(-most, fmin(most, e->others / e->others_weight)) : 0.0;
 }
 
+/* Adds up all observations. The lock is held. Returns the logarithm of what all variants are off by. */
+static double add_up(evidence *e, evidence_of_all *a, const md_tn_correction *c, const double *at,
+                     const md_tn_subject *subject, int32_t n)
+{
+    double mean[MD_TN_MOST_OBSERVATIONS], usual = 0.0, weight = 0.0;
+    find_means(mean, c);
+    for (int32_t k = 0; k < c->n; k++) {
+        const entry *x = &c->list[k];
+        const double d = distance(c, at, x->at), near = exp2(-d / OTHERS_HALF_AWAY),
+                     off = x->log_ratio - mean[x->place];
+        usual += near * x->log_ratio;
+        weight += near;
+        add_to_all(a, x, off, near);
+        for (int32_t i = 0; i < n; i++)
+            if (subject[i].variant == x->o.subject.variant)
+                add_to_own(&e[i], x, off, d);
+    }
+    return weight > 0.0 ? usual / weight : 0.0;
+}
+
 void md_tn_correction_apply(double *us, md_tn_correction *c, const int64_t *size, const md_tn_subject *subject,
                             int32_t n)
 {
-    double mean[MD_TN_MOST_OBSERVATIONS], at[MD_TN_MAX_AXES], usual = 0.0, weight = 0.0;
+    double at[MD_TN_MAX_AXES];
+    evidence_of_all all = {.n_families = 0};
     evidence *e = md_tn_correction_version(c) > 0 ? calloc((size_t)MD_MAX(n, 1), sizeof *e) : NULL;
     if (!e)
         return;
@@ -212,18 +270,12 @@ void md_tn_correction_apply(double *us, md_tn_correction *c, const int64_t *size
         e[i].nearest = INFINITY;
     locate(at, c, size);
     pthread_mutex_lock(&c->lock);
-    find_means(mean, c);
-    for (int32_t k = 0; k < c->n; k++) {
-        const entry *x = &c->list[k];
-        const double d = distance(c, at, x->at), near = exp2(-d / OTHERS_HALF_AWAY);
-        usual += near * x->log_ratio;
-        weight += near;
-        for (int32_t i = 0; i < n; i++)
-            add_evidence(&e[i], subject[i], x, x->log_ratio - mean[x->place], d);
-    }
+    const double usual = add_up(e, &all, c, at, subject, n);
     pthread_mutex_unlock(&c->lock);
-    for (int32_t i = 0; i < n; i++)
-        if (us[i] > 0.0 && weight > 0.0)
-            us[i] *= exp(usual / weight + expected_off(&e[i]));
+    for (int32_t i = 0; i < n; i++) {
+        judge_by_others(&e[i], &all, subject[i].family);
+        if (us[i] > 0.0)
+            us[i] *= exp(usual + expected_off(&e[i]));
+    }
     free(e);
 }

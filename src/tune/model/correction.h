@@ -17,7 +17,13 @@ md_tn_subject md_tn_subject_of(const md_bd_variant *variant);
 
 /* How a time was taken. Times of different clocks at one point are not compared: a call's marks, for example, time its
  * launch as well. */
-typedef enum md_tn_clock { MD_TN_CLOCK_TUNING, MD_TN_CLOCK_MEASURE, MD_TN_CLOCK_IDLE, MD_TN_CLOCK_CALLS } md_tn_clock;
+typedef enum md_tn_clock {
+    MD_TN_CLOCK_TUNING,
+    MD_TN_CLOCK_MEASURE,
+    MD_TN_CLOCK_IDLE,
+    MD_TN_CLOCK_CALLS,
+    MD_TN_CLOCK_ESTIMATE /* by another driver or compiler, or while the device was throttled: counts less */
+} md_tn_clock;
 
 /* Plain words without pointers, so that it can be written to a file and read by another process. */
 typedef struct md_tn_observation {
@@ -25,7 +31,9 @@ typedef struct md_tn_observation {
     int64_t size[MD_TN_MAX_AXES]; /* of the axes of the space; the rest is 0 */
     double ratio; /* measured over modelled time, uncorrected; > 0 */
     int32_t clock; /* md_tn_clock */
-    int32_t reserved; /* 0 */
+    int32_t mhz; /* clock of the device's cores; 0: not known, < 0: it was throttled to -mhz */
+    int64_t date; /* seconds since 1970; 0: not known */
+    bool is_kept; /* it came from the store */
 } md_tn_observation;
 
 typedef struct md_tn_correction md_tn_correction;

@@ -1,0 +1,291 @@
+/* Measured picks of an op: reads them, finds them by shape, and teaches the correction what they took. */
+#include "dispatch/select/kept.h"
+
+#include "base/status.h"
+#include "base/task/fork.h"
+#include "dispatch/pool/correct.h"
+#include "dispatch/select/kept_state.h"
+#include "expr/formula.h"
+#include "tune/bench/clock.h"
+#include "tune/tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct pick_key {
+    md_digest128 shape;
+    int64_t stage;
+} pick_key;
+
+/* ---- The key in the store: all that a pick depends on, but the shape and the environment */
+
+static char *make_key(const md_ds_op *op)
+{
+    static const char *const bounds[] = {"report", "clamp", "zero"};
+    md_strbuf b = {0};
+    char digest[33];
+    md_fx_print(&b, op->formula);
+    for (size_t i = 0; i < b.size; i++)
+        if (b.text[i] == '\n')
+            b.text[i] = ' ';
+    md_strbuf_printf(&b, " | bounds %s | numeric %s", bounds[op->formula->bounds],
+                     md_ds_numeric_name(op->policy.numeric));
+    if (op->policy.allows_tf32)
+        md_strbuf_add(&b, " | tf32");
+    if (op->customs) {
+        md_digest_text(digest, op->customs->digest);
+        md_strbuf_printf(&b, " | custom %s", digest);
+    }
+    md_strbuf_printf(&b, " | %s", op->runtime->dev->facts.name);
+    if (b.failed) {
+        md_strbuf_finish(&b);
+        return NULL;
+    }
+    return b.text;
+}
+
+md_digest128 md_ds_kept_key(const md_ds_key *key)
+{
+    return md_hash128(key->word, (size_t)key->n * sizeof *key->word);
+}
+
+/* ---- Conditions */
+
+static md_tn_conditions conditions_now(const struct md_ds_kept *k)
+{
+    const md_dev *dev = k->op->runtime->dev;
+    return (md_tn_conditions){.environment = md_tn_kept_environment(k->store),
+                              .mhz = md_tn_clock_mhz(dev),
+                              .is_throttled = md_tn_is_throttled(dev),
+                              .date = (int64_t)time(NULL)};
+}
+
+/* What was measured under other conditions is an estimate. */
+static bool is_fact(const struct md_ds_kept *k, const md_tn_conditions *at)
+{
+    return at->environment == md_tn_kept_environment(k->store) && !at->is_throttled &&
+           md_tn_is_same_clock(at->mhz, md_tn_clock_mhz(k->op->runtime->dev));
+}
+
+/* ---- Picks in memory */
+
+/* The lock is held. Another one's pick gives way to one's own. */
+static void remember(struct md_ds_kept *k, const md_tn_kept_pick *pick, bool is_own)
+{
+    pick_key key;
+    void *old = NULL;
+    memset(&key, 0, sizeof key);
+    key.shape = pick->shape;
+    key.stage = pick->stage;
+    md_ds_kept_pick *there = md_table_find(k->picks, &key, sizeof key);
+    if (there && !is_own && there->is_own)
+        return;
+    if (!there && md_table_count(k->picks) >= MD_TN_KEPT_PICKS)
+        return;
+    md_ds_kept_pick *p = malloc(sizeof *p);
+    if (!p)
+        return;
+    *p = (md_ds_kept_pick){*pick, is_own, is_own};
+    if (md_table_put(k->picks, &key, sizeof key, p, &old) != MD_OK) {
+        free(p);
+        return;
+    }
+    free(old);
+    k->is_dirty |= is_own;
+    atomic_store_explicit(&k->n_picks, (int32_t)md_table_count(k->picks), memory_order_relaxed);
+}
+
+static bool recall(md_ds_kept_pick *out, struct md_ds_kept *k, int32_t stage, md_digest128 shape)
+{
+    pick_key key;
+    memset(&key, 0, sizeof key);
+    key.shape = shape;
+    key.stage = stage;
+    pthread_mutex_lock(&k->lock);
+    const md_ds_kept_pick *p = md_table_find(k->picks, &key, sizeof key);
+    if (p)
+        *out = *p;
+    pthread_mutex_unlock(&k->lock);
+    return p != NULL;
+}
+
+bool md_ds_kept_has_any(const md_ds_op *op)
+{
+    return op->kept && atomic_load_explicit(&op->kept->n_picks, memory_order_relaxed) > 0;
+}
+
+static int32_t find_variant(const md_ds_pool *c, const char *name)
+{
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n; i++)
+        if (!strcmp(c->variant[i]->name, name))
+            return i;
+    return -1;
+}
+
+bool md_ds_kept_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
+{
+    md_ds_kept_pick kept;
+    const md_ds_pool *c = &op->stage[stage];
+    if (!query->key || !md_ds_kept_has_any(op) || !recall(&kept, op->kept, stage, *query->key))
+        return false;
+    const int32_t variant = find_variant(c, kept.pick.variant);
+    if (variant < 0 || !(kept.is_own || is_fact(op->kept, &kept.pick.at)) || !md_ds_fits(c, variant, query))
+        return false;
+    out->variant = variant;
+    out->runner_up = -1;
+    out->source = kept.is_own ? MD_DS_MEASURED : MD_DS_KEPT;
+    out->us = kept.pick.us;
+    out->margin = 0.0;
+    return true;
+}
+
+void md_ds_kept_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick)
+{
+    struct md_ds_kept *k = op->kept;
+    md_tn_kept_pick p;
+    if (!k || pick->variant < 0 || !(pick->us > 0.0))
+        return;
+    memset(&p, 0, sizeof p);
+    p.shape = shape;
+    p.stage = stage;
+    p.us = pick->us;
+    p.at = conditions_now(k);
+    memcpy(p.variant, op->stage[stage].variant[pick->variant]->name, sizeof p.variant);
+    pthread_mutex_lock(&k->lock);
+    remember(k, &p, true);
+    pthread_mutex_unlock(&k->lock);
+    md_ds_kept_write_later(k);
+}
+
+/* ---- Times */
+
+static void teach_one(md_ds_pool *c, int32_t variant, const struct md_ds_kept *k, const md_tn_kept_time *t)
+{
+    const md_ds_space *space = c->space;
+    const md_bd_variant *v = c->variant[variant];
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    if (t->n_sizes != space->n)
+        return;
+    md_ds_point_sizes(size, space, t->size);
+    md_tn_observation o = {.subject = md_tn_subject_of(v),
+                           .clock = is_fact(k, &t->at) ? t->clock : MD_TN_CLOCK_ESTIMATE,
+                           .mhz = t->at.is_throttled ? -t->at.mhz : t->at.mhz,
+                           .date = t->at.date,
+                           .is_kept = true};
+    const double model_us = md_tn_predict_us(&c->target, v->family, &v->config, size);
+    o.ratio = model_us > 0.0 ? t->us / model_us : 0.0;
+    memcpy(o.size, t->size, sizeof o.size);
+    md_tn_correction_add(c->correction, &o, true);
+}
+
+static void teach_stage(struct md_ds_kept *k, int32_t stage)
+{
+    md_ds_pool *c = &k->op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    if (!c->correction || n == k->n_taught[stage])
+        return;
+    for (int32_t i = k->times.n_times - 1; i >= 0; i--) { /* the newest last */
+        const md_tn_kept_time *t = &k->times.time[i];
+        for (int32_t v = k->n_taught[stage]; v < n && t->stage == stage; v++)
+            if (!strcmp(c->variant[v]->name, t->variant))
+                teach_one(c, v, k, t);
+    }
+    k->n_taught[stage] = n;
+    k->version[stage] = md_tn_correction_version(c->correction);
+}
+
+void md_ds_kept_teach(md_ds_op *op)
+{
+    struct md_ds_kept *k = op->kept;
+    if (!k)
+        return;
+    pthread_mutex_lock(&k->lock);
+    for (int32_t s = 0; s < op->n_stages; s++)
+        teach_stage(k, s);
+    pthread_mutex_unlock(&k->lock);
+}
+
+/* ---- Lifetime */
+
+/* In a child after fork, which has no thread that writes. */
+static void forget_jobs(void *user)
+{
+    struct md_ds_kept *k = user;
+    atomic_store_explicit(&k->n_jobs, 0, memory_order_relaxed);
+}
+
+/* Families' fields may have got other names since. */
+static void use_current_name(char variant[MD_FA_NAME])
+{
+    char name[MD_FA_NAME];
+    md_fa_current_name(name, variant);
+    snprintf(variant, MD_FA_NAME, "%s", name);
+}
+
+static void load(struct md_ds_kept *k)
+{
+    md_tn_kept_load(&k->times, k->store, k->key);
+    for (int32_t i = 0; i < k->times.n_picks; i++) {
+        use_current_name(k->times.pick[i].variant);
+        if (k->times.pick[i].at.environment == md_tn_kept_environment(k->store))
+            remember(k, &k->times.pick[i], false);
+    }
+    for (int32_t i = 0; i < k->times.n_times; i++)
+        use_current_name(k->times.time[i].variant);
+    free(k->times.pick);
+    k->times.pick = NULL;
+    k->times.n_picks = k->times.room_of_picks = 0;
+    atomic_store_explicit(&k->op->count.kept_picks, (uint64_t)md_table_count(k->picks), memory_order_relaxed);
+    atomic_store_explicit(&k->op->count.kept_times, (uint64_t)k->times.n_times, memory_order_relaxed);
+}
+
+md_status md_ds_kept_create(struct md_ds_kept **out, md_ds_op *op)
+{
+    struct md_ds_kept *k = calloc(1, sizeof *k);
+    if (!k)
+        return md_fail_memory();
+    k->op = op;
+    k->store = op->policy.kept;
+    k->key = make_key(op);
+    k->picks = md_table_create();
+    md_mutex_init(&k->lock);
+    md_mutex_init(&k->lock_of_writes);
+    md_fork_watch(k, forget_jobs);
+    if (!k->key || !k->picks) {
+        md_ds_kept_destroy(&k);
+        return md_fail_memory();
+    }
+    load(k);
+    *out = k;
+    return MD_OK;
+}
+
+void md_ds_kept_destroy(struct md_ds_kept **kept)
+{
+    struct md_ds_kept *k = *kept;
+    if (!k)
+        return;
+    atomic_store_explicit(&k->is_ending, true, memory_order_release);
+    while (atomic_load_explicit(&k->n_jobs, memory_order_acquire) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    pthread_mutex_lock(&k->lock); /* the job has left it */
+    pthread_mutex_unlock(&k->lock);
+    if (k->key && k->picks)
+        md_ds_kept_write(k);
+    md_fork_leave(k);
+    md_table_destroy(&k->picks, free);
+    md_tn_kept_list_finish(&k->times);
+    md_mutex_finish(&k->lock);
+    md_mutex_finish(&k->lock_of_writes);
+    free(k->key);
+    free(k);
+    *kept = NULL;
+}
+
+void md_ds_kept_flush(struct md_ds_kept *kept)
+{
+    md_ds_kept_write(kept);
+}

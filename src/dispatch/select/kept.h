@@ -1,0 +1,31 @@
+/* Measured picks of an op: kept in memory, so that eviction loses none, and in the store, so that later processes do
+ * not measure again. With them, the times that the correction of the model was taught. Thread-safe. */
+#ifndef MD_DISPATCH_SELECT_KEPT_H
+#define MD_DISPATCH_SELECT_KEPT_H
+
+#include "dispatch/bind/shape.h"
+#include "dispatch/op.h"
+#include "dispatch/select/fit.h"
+
+/** Reads what the store has of the op (policy.kept; NULL: none). OUT_OF_MEMORY. */
+md_status md_ds_kept_create(struct md_ds_kept **out, md_ds_op *op);
+/** Writes what is not written yet. NULL in *kept is allowed. */
+void md_ds_kept_destroy(struct md_ds_kept **kept);
+
+/** Tells the corrections the kept times of variants that joined the pools since it was called last. */
+void md_ds_kept_teach(md_ds_op *op);
+/** True if a pick may be found. */
+bool md_ds_kept_has_any(const md_ds_op *op);
+/** What picks are kept by. */
+md_digest128 md_ds_kept_key(const md_ds_key *key);
+
+/** The pick that was measured at the query's shape: MEASURED by this process, else KEPT. False if there is none, it was
+ * measured under other conditions (driver, compiler, clock), or its variant does not serve the query. */
+bool md_ds_kept_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query);
+/** Remembers a measured pick, and has it written in the background. */
+void md_ds_kept_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick);
+
+/** Writes now what is not written yet; for tests. */
+void md_ds_kept_flush(struct md_ds_kept *kept);
+
+#endif

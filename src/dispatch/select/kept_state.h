@@ -1,0 +1,36 @@
+/* The measured picks of an op, for the files that implement them. */
+#ifndef MD_DISPATCH_SELECT_KEPT_STATE_H
+#define MD_DISPATCH_SELECT_KEPT_STATE_H
+
+#include "dispatch/op.h"
+#include "tune/kept/kept.h"
+
+/* A pick in memory, by shape and stage. */
+typedef struct md_ds_kept_pick {
+    md_tn_kept_pick pick;
+    bool is_own; /* this process measured it */
+    bool is_new; /* not written yet */
+} md_ds_kept_pick;
+
+struct md_ds_kept {
+    md_ds_op *op;
+    md_tn_kept *store; /* NULL: in memory only */
+    char *key; /* of the store; owned */
+    pthread_mutex_t lock; /* of all below, up to n_taught; taken last */
+    md_table *picks;
+    md_tn_kept_list times; /* as they were read */
+    int32_t n_taught[MD_ST_MAX_STAGES]; /* variants that have been told their times */
+    int32_t version[MD_ST_MAX_STAGES]; /* of the corrections, as they were written */
+    bool is_dirty; /* some pick is new */
+    _Atomic int32_t n_picks;
+    _Atomic int32_t n_jobs; /* writes that are queued or running: at most one */
+    _Atomic bool is_ending;
+    pthread_mutex_t lock_of_writes; /* one at a time; taken before `lock` */
+};
+
+/** Queues a write, unless one is queued or nothing can be written. */
+void md_ds_kept_write_later(struct md_ds_kept *kept);
+/** Takes `lock` and the corrections' locks. */
+void md_ds_kept_write(struct md_ds_kept *kept);
+
+#endif

@@ -1,0 +1,54 @@
+/* Keeps the clock of measured work, and tells of clocks that make times unsure. */
+#include "tune/bench/clock.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* A clock that is locked moves by less than this part. */
+static const double LOCKED = 0.03;
+
+/* False if it was not lower, or higher. */
+static bool extend(_Atomic int32_t *limit, int32_t mhz, int32_t sign)
+{
+    int32_t old = atomic_load_explicit(limit, memory_order_relaxed);
+    while ((old == 0 || sign * mhz > sign * old) &&
+           !atomic_compare_exchange_weak_explicit(limit, &old, mhz, memory_order_relaxed, memory_order_relaxed))
+        ;
+    return old != 0 && sign * mhz > sign * old;
+}
+
+void md_tn_take_clock(md_dev *dev)
+{
+    md_dev_clock clock;
+    if (!dev->ops->clock_rate || dev->ops->clock_rate(&clock, dev) != MD_OK || clock.mhz <= 0)
+        return;
+    atomic_store_explicit(&dev->mhz, clock.is_throttled ? -clock.mhz : clock.mhz, memory_order_relaxed);
+    if (clock.is_throttled)
+        md_log_once(dev->log, MD_LOG_THROTTLED, MD_LOG_WARN,
+                    "%s was throttled to %d of %d MHz while kernels were measured: their times are kept as estimates",
+                    dev->facts.name, clock.mhz, clock.most_mhz);
+    const bool moved = extend(&dev->least_mhz, clock.mhz, -1) | extend(&dev->most_mhz, clock.mhz, 1);
+    const int32_t least = atomic_load_explicit(&dev->least_mhz, memory_order_relaxed),
+                  most = atomic_load_explicit(&dev->most_mhz, memory_order_relaxed);
+    if (moved && !clock.is_throttled && (double)(most - least) > LOCKED * (double)most)
+        md_log_once(dev->log, MD_LOG_UNLOCKED, MD_LOG_INFO,
+                    "the clock of %s is not locked: kernels were measured at %d to %d MHz (nvidia-smi -lgc locks it)",
+                    dev->facts.name, least, most);
+}
+
+int32_t md_tn_clock_mhz(const md_dev *dev)
+{
+    return abs(atomic_load_explicit(&dev->mhz, memory_order_relaxed));
+}
+
+bool md_tn_is_throttled(const md_dev *dev)
+{
+    return atomic_load_explicit(&dev->mhz, memory_order_relaxed) < 0;
+}
+
+bool md_tn_is_same_clock(int32_t mhz, int32_t other_mhz)
+{
+    const int32_t most = MD_MAX(mhz, other_mhz), least = MD_MIN(mhz, other_mhz);
+    return least <= 0 || (double)(most - least) <= MD_TN_SAME_CLOCK * (double)most;
+}

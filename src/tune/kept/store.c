@@ -1,0 +1,139 @@
+/* Kept picks and times in the store: one entry an op, for all environments; read, merged and written under a lease. */
+#include "base/status.h"
+#include "tune/kept/kept.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SAVE_LEASE_MS = 5000, SAVE_WAIT_MS = 2000 };
+#define KIND "measured"
+/* Of the entries, not of what they say: it holds lines of all environments. */
+static const char ENTRIES[] = "picks and times that were measured while programs ran, of all environments\n";
+
+struct md_tn_kept {
+    md_sr *store;
+    md_jobs *writer;
+    uint64_t environment;
+    const md_log *log;
+    pid_t owner; /* a child after fork has no thread that writes */
+};
+
+md_status md_tn_kept_open(md_tn_kept **out, const md_tn_kept_options *o)
+{
+    const md_sr_options options = {
+        .root = o->root, .system_path = o->system_path, .environment = ENTRIES, .log = o->log};
+    md_tn_kept *k = calloc(1, sizeof *k);
+    if (!k)
+        return md_fail_memory();
+    k->log = o->log;
+    k->owner = getpid();
+    k->environment = md_hash64(o->environment, strlen(o->environment));
+    md_status s = md_sr_open(&k->store, &options);
+    if (s == MD_OK)
+        s = md_jobs_create(&k->writer, 1);
+    if (s != MD_OK) {
+        md_tn_kept_close(&k);
+        return s;
+    }
+    *out = k;
+    return MD_OK;
+}
+
+void md_tn_kept_close(md_tn_kept **kept)
+{
+    md_tn_kept *k = *kept;
+    if (!k)
+        return;
+    md_jobs_destroy(&k->writer);
+    md_sr_close(&k->store);
+    free(k);
+    *kept = NULL;
+}
+
+uint64_t md_tn_kept_environment(const md_tn_kept *kept)
+{
+    return kept ? kept->environment : 0;
+}
+
+bool md_tn_kept_is_writable(const md_tn_kept *kept)
+{
+    return kept && md_sr_is_writable(kept->store);
+}
+
+bool md_tn_kept_submit(md_tn_kept *kept, void (*run)(void *user), void *user)
+{
+    if (!kept || kept->owner != getpid())
+        return false;
+    md_jobs_submit(kept->writer, run, user);
+    return true;
+}
+
+/* Bad lines are named and left out; the next save writes the entry without them. */
+static md_status load_from(md_tn_kept_list *out, md_tn_kept *k, int32_t place, const char *key)
+{
+    char problem[200];
+    void *text = NULL;
+    size_t n = 0;
+    const md_status s = md_sr_find_at(&text, &n, k->store, place, KIND, key);
+    if (s != MD_OK)
+        return s == MD_NOT_FOUND ? MD_OK : s;
+    const int32_t n_bad = md_tn_kept_read(out, problem, text, n);
+    free(text);
+    if (n_bad == 0)
+        return MD_OK;
+    md_log_at(k->log, MD_LOG_WARN, "store: measured picks of '%.100s': %s%s", key, problem,
+              n_bad < 0 ? ": the entry is dropped" : ": such lines are dropped");
+    if (n_bad < 0 && place == 0)
+        md_sr_discard(k->store, KIND, key);
+    return MD_OK;
+}
+
+void md_tn_kept_load(md_tn_kept_list *out, md_tn_kept *kept, const char *key)
+{
+    memset(out, 0, sizeof *out);
+    if (!kept)
+        return;
+    for (int32_t place = md_sr_n_places(kept->store) - 1; place >= 0; place--)
+        (void)load_from(out, kept, place, key);
+    md_tn_kept_merge(out);
+}
+
+/* Without the lease in time a process goes on without it. */
+static md_sr_lease *lease_of(md_tn_kept *k, const char *key)
+{
+    md_sr_lease *lease = NULL;
+    md_strbuf name = {0};
+    md_strbuf_printf(&name, "measured %s", key);
+    for (int ms = 0; ms < SAVE_WAIT_MS && !lease; ms += 2) {
+        if (md_sr_lease_take(&lease, k->store, md_strbuf_text(&name), SAVE_LEASE_MS) != MD_OK)
+            break;
+        if (!lease)
+            nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    md_strbuf_finish(&name);
+    return lease;
+}
+
+md_status md_tn_kept_save(md_tn_kept *kept, const char *key, const md_tn_kept_list *list)
+{
+    md_tn_kept_list all = {0};
+    md_strbuf text = {0};
+    md_sr_lease *lease = lease_of(kept, key);
+    md_status s = load_from(&all, kept, 0, key); /* what cannot be read for want of memory is not overwritten */
+    for (int32_t i = 0; i < list->n_picks; i++)
+        md_tn_kept_add_pick(&all, &list->pick[i]);
+    for (int32_t i = 0; i < list->n_times; i++)
+        md_tn_kept_add_time(&all, &list->time[i]);
+    md_tn_kept_merge(&all);
+    md_tn_kept_print(&text, &all);
+    if (s == MD_OK)
+        s = all.failed || text.failed ? md_fail_memory()
+                                      : md_sr_put(kept->store, KIND, key, md_strbuf_text(&text), text.size);
+    md_sr_lease_release(&lease);
+    md_tn_kept_list_finish(&all);
+    md_strbuf_finish(&text);
+    return s;
+}
