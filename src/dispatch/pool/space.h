@@ -52,7 +52,7 @@ md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *a
 /** Sizes by dim id with those of `as` in place of the shape's. */
 void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *size, const md_ds_as *as);
 
-/** All sizes by dim id at a point, parallel to dim[]: static dims and the point's; dims that no index runs over stay 0. */
+/** All sizes by dim id at a point (parallel to dim[]): static dims and the point's; others stay 0. */
 void md_ds_point_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *point);
 /** All sizes by dim id at hint i: static dims and the hint's; dims that no index runs over stay 0. */
 static inline void md_ds_hint_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t i)
