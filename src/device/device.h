@@ -130,8 +130,8 @@ typedef struct md_dev_ops {
     md_status (*mark_time)(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
     /* True if all work enqueued on the stream is done. Not while it is captured. NULL: always true. */
     bool (*is_idle)(md_dev *dev, md_stream stream);
-    /* The clock now; asked right behind work, it is the clock of the work. UNSUPPORTED, or NULL: not known. Thread-safe,
-     * and slow. */
+    /* The clock now; asked right behind work, it is the clock of the work. UNSUPPORTED, or NULL: not known. Slow.
+     * Thread-safe. */
     md_status (*clock_rate)(md_dev_clock *out, md_dev *dev);
     /* INVALID_ARGUMENT unless kernels of this device can use p; the message says what p is instead. Slow: only for
      * calls that miss the plan cache. */
