@@ -39,7 +39,7 @@ FLOORS = {
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
     "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
                ["names"]],
-    "tune": [["tune", "wisdom"], ["model", "shape"], ["bench"], ["job"], ["verify"], ["search"]],
+    "tune": [["tune", "wisdom"], ["model", "shape"], ["kept"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "registry", "select"], ["cache"], ["run"],
                  ["online"], ["call"], ["create", "open"]],
 }

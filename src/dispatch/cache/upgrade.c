@@ -68,7 +68,11 @@ static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
 {
     md_ds_plan *plan = NULL;
     md_ds_shape_entry *done = NULL;
-    const md_ds_request request = {.shape = &w->shape, .as = &w->entry->as, .effort = MD_DS_ONLY_READY};
+    const md_ds_request request = {.shape = &w->shape,
+                                   .as = &w->entry->as,
+                                   .key = w->entry->key,
+                                   .key_bytes = w->entry->key_bytes,
+                                   .effort = MD_DS_ONLY_READY};
     md_status s = md_ds_choose(&plan, op, &request);
     if (s == MD_OK && !plan->is_makeshift)
         md_ds_log_choice(op, w->entry->size, plan, "now has");

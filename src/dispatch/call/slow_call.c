@@ -61,7 +61,11 @@ static md_status choose_new(md_ds_shape_entry **out, md_ds_op *op, md_stream str
                             const md_ds_key *key)
 {
     md_kn_call call;
-    md_ds_request request = {.shape = &bound->shape, .as = &bound->as, .effort = MD_DS_ONLY_READY};
+    md_ds_request request = {.shape = &bound->shape,
+                             .as = &bound->as,
+                             .key = key->word,
+                             .key_bytes = (size_t)key->n * sizeof *key->word,
+                             .effort = MD_DS_ONLY_READY};
     MD_TRY(md_ds_check_pointers(op, bound));
     if (md_ds_is_capturing(op->runtime, stream))
         return choose_captured(out, op, key, &request);

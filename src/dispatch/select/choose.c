@@ -165,11 +165,9 @@ static md_status fail_too_large(const md_ds_op *op, const md_kn_shape *shape)
 /* Looks for kept picks where there may be some. True if none is missing. */
 static bool find_kept(md_ds_query *query, md_digest128 *digest, md_ds_op *op, const md_ds_request *request)
 {
-    md_ds_key key;
-    if (op->policy.select != MD_SELECT_MEASURE && !md_ds_kept_has_any(op))
+    if (!request->key || (op->policy.select != MD_SELECT_MEASURE && !md_ds_kept_has_any(op)))
         return false;
-    md_ds_key_of(&key, op, request->shape, request->as);
-    *digest = md_ds_kept_key(&key);
+    *digest = md_hash128(request->key, request->key_bytes);
     query->key = digest;
     return md_ds_has_kept_picks(op, query);
 }

@@ -46,11 +46,6 @@ static char *make_key(const md_ds_op *op)
     return b.text;
 }
 
-md_digest128 md_ds_kept_key(const md_ds_key *key)
-{
-    return md_hash128(key->word, (size_t)key->n * sizeof *key->word);
-}
-
 /* ---- Conditions */
 
 static md_tn_conditions conditions_now(const struct md_ds_kept *k)

@@ -3,7 +3,6 @@
 #ifndef MD_DISPATCH_SELECT_KEPT_H
 #define MD_DISPATCH_SELECT_KEPT_H
 
-#include "dispatch/bind/shape.h"
 #include "dispatch/op.h"
 #include "dispatch/select/fit.h"
 
@@ -16,8 +15,6 @@ void md_ds_kept_destroy(struct md_ds_kept **kept);
 void md_ds_kept_teach(md_ds_op *op);
 /** True if a pick may be found. */
 bool md_ds_kept_has_any(const md_ds_op *op);
-/** What picks are kept by. */
-md_digest128 md_ds_kept_key(const md_ds_key *key);
 
 /** The pick that was measured at the query's shape: MEASURED by this process, else KEPT. False if there is none, it was
  * measured under other conditions (driver, compiler, clock), or its variant does not serve the query. */
