@@ -6,6 +6,7 @@
 #include "dispatch/cache/plan_cache.h"
 #include "dispatch/online/idle_bench.h"
 #include "dispatch/online/times.h"
+#include "tune/bench/clock.h"
 
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 {
     static const double gain = 0.01;
     md_ds_trial *t = md_ds_trial_in(entry);
+    md_tn_take_clock(h->op->runtime->dev);
     const md_tn_summary own = md_ds_idle_bench_result(t->idle, t->challenger[0].variant);
     int32_t best = 0;
     h->budget.spent_us += md_ds_idle_bench_spent_us(t->idle);
@@ -58,6 +60,7 @@ static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
             t->challenger[i].expected = t->challenger[i].idle_us / t->challenger[0].idle_us;
     if (!t->is_over && own.us > 0.0)
         md_ds_trial_next(t);
+    md_ds_keep_verdict(h->op, entry);
 }
 
 static md_status run_while_quiet(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)

@@ -95,8 +95,10 @@ static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_ent
     if (wants_trial(h, entry))
         md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
     md_ds_begin_timing(out, h, entry, stream, bound->is_sample);
-    if (md_ds_trial_in(entry))
+    if (md_ds_trial_in(entry)) {
         md_ds_set_rate(h, md_ds_trial_in(entry));
+        md_ds_keep_verdict(h->op, entry);
+    }
     pthread_mutex_unlock(&h->lock);
 }
 

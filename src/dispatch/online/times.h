@@ -10,6 +10,8 @@ md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape
                        const md_ds_pick *pick);
 /** The challenger serves from now on. */
 void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger);
+/** Keeps what the trial decided, once. */
+void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry);
 /** Tells the correction of the model what was measured of a challenger. */
 void md_ds_teach_model(struct md_ds_hybrid *hybrid, const md_ds_trial *trial, const md_ds_challenger *challenger);
 /** Takes the expected times of a trial from the model again, as corrected by now. */

@@ -114,6 +114,19 @@ static void reopen(md_ds_trial *t)
     atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
 }
 
+bool md_ds_trial_is_sound(const md_ds_trial *t)
+{
+    const md_ds_challenger *own = &t->challenger[0];
+    if (!t->is_over || (!(own->idle_us > 0.0) && own->n == 0))
+        return false;
+    for (int32_t i = 1; i < t->n_challengers; i++) {
+        const md_ds_challenger *x = &t->challenger[i];
+        if (x->n == 0 && !(x->idle_us > 0.0 && own->idle_us > 0.0) && x->expected <= MD_DS_TOO_RISKY)
+            return false;
+    }
+    return true;
+}
+
 bool md_ds_trial_watch(int32_t *better, md_ds_trial *t, double us)
 {
     double least = 0.0;

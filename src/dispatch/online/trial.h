@@ -42,6 +42,7 @@ typedef struct md_ds_trial {
     int32_t step; /* of A B B A, 0 .. 4 */
     _Atomic bool is_over; /* no challenger is left to be tried, until the correction changes */
     _Atomic bool is_waiting; /* until the budget covers the next challenger */
+    int32_t kept; /* the variant that was kept as this trial's verdict; -1: none yet */
     double final_us; /* the incumbent's time when the trial was over */
     int32_t n_watched;
     double watched[MD_DS_WATCHED]; /* times since then */
@@ -91,6 +92,8 @@ double md_ds_trial_ratio(const md_ds_trial *t, int32_t challenger);
 void md_ds_trial_next(md_ds_trial *t);
 /** The challenger becomes the incumbent; the one before it is out. */
 void md_ds_trial_switch(md_ds_trial *t, int32_t challenger);
+/** True if the trial is over and every promising challenger was timed: its incumbent may be kept. */
+bool md_ds_trial_is_sound(const md_ds_trial *t);
 /** Takes a time of the incumbent after the trial. True: it became slow, and the trial is open again. *better: a
  * challenger that was measured faster than that; -1: none. */
 bool md_ds_trial_watch(int32_t *better, md_ds_trial *t, double us);
