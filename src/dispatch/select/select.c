@@ -7,12 +7,16 @@
 #include "dispatch/select/agreement.h"
 #include "dispatch/select/kept.h"
 #include "dispatch/select/model.h"
+#include "dispatch/select/racers.h"
 #include "tune/tune.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { RACE_BUDGET_MS = 200 };
+/* Timing the variants at a shape takes so long: RUNS runs of the fastest, by the model. MOST_ROUNDS: of looking for
+ * variants that agree. */
+static const double RUNS = 20.0, LEAST_MS = 10.0, MOST_MS = 200.0;
+enum { MOST_ROUNDS = 4 };
 
 /* ---- By distance */
 
@@ -115,34 +119,24 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
 
 /* ---- By measurement */
 
-/* Variants that fit and agree with most others. */
-static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_pool *c, const md_ds_query *query)
-{
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    int32_t m = 0;
-    for (int32_t round = 0; round < 2; round++) {
-        m = 0;
-        for (int32_t i = 0; i < n; i++)
-            if (md_ds_fits(c, i, query))
-                slot[m++] = i;
-        if (round == 0)
-            md_ds_agree(op, c->target.stage, slot, m, query->shape);
-    }
-    return m;
-}
-
-/* The fastest by the model first: the time budget may end before all were measured. */
-static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_pool *c, const md_ds_query *query)
+/* The model's best few that agree with each other, the fastest first. *budget_ms: what timing them may take. */
+static int32_t list_racers(int32_t slot[MD_DS_RACERS], double *budget_ms, md_ds_op *op, md_ds_pool *c,
+                           const md_ds_query *query)
 {
     double us[MD_DS_MAX_VARIANTS];
-    (void)model_fitting(us, op, c->target.stage, query->select_sizes, query);
-    for (int32_t i = 1; i < m; i++) {
-        const int32_t s = slot[i];
-        int32_t at = i;
-        for (; at > 0 && us[slot[at - 1]] > us[s]; at--)
-            slot[at] = slot[at - 1];
-        slot[at] = s;
+    int32_t m = 0;
+    /* again where some gave wrong results: others take their places */
+    for (int32_t round = 0, wrong = 1; round < MOST_ROUNDS && wrong > 0; round++) {
+        const int32_t n = model_fitting(us, op, c->target.stage, query->select_sizes, query);
+        m = md_ds_pick_racers(slot, c, us, n);
+        md_ds_agree(op, c->target.stage, slot, m, query->shape);
+        wrong = 0;
+        for (int32_t i = 0; i < m; i++)
+            wrong += !md_ds_fits(c, slot[i], query);
     }
+    const double ms = m > 0 ? RUNS * us[slot[0]] * 1e-3 : 0.0;
+    *budget_ms = ms < LEAST_MS ? LEAST_MS : ms > MOST_MS ? MOST_MS : ms;
+    return m;
 }
 
 /* Tells the correction what was measured: later choices that cannot measure use it. */
@@ -160,16 +154,17 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
 {
     md_ds_query ready = *query;
     ready.with_unbuilt = false;
-    md_bd_variant *racer[MD_DS_MAX_VARIANTS];
-    int32_t slot[MD_DS_MAX_VARIANTS] = {0};
-    double time[MD_DS_MAX_VARIANTS], us[MD_DS_MAX_VARIANTS];
-    int32_t m = list_racers(slot, op, c, &ready);
-    order_racers(slot, m, op, c, &ready);
+    md_bd_variant *racer[MD_DS_RACERS];
+    int32_t slot[MD_DS_RACERS] = {0};
+    double time[MD_DS_RACERS], us[MD_DS_MAX_VARIANTS], budget_ms = 0.0;
+    const int32_t m = list_racers(slot, &budget_ms, op, c, &ready);
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
-        time[i] = us[i] = -1.0;
-    for (int32_t i = 0; i < m; i++)
+        us[i] = -1.0;
+    for (int32_t i = 0; i < m; i++) {
         racer[i] = c->variant[slot[i]];
-    md_status s = m > 0 ? md_tn_measure(time, racer, m, query->call, RACE_BUDGET_MS) : MD_NOT_FOUND;
+        time[i] = -1.0;
+    }
+    md_status s = m > 0 ? md_tn_measure(time, racer, m, query->call, budget_ms) : MD_NOT_FOUND;
     for (int32_t i = 0; i < m && s == MD_TIMEOUT; i++)
         if (time[i] == MD_TN_HUNG)
             md_ds_quarantine(op, c->target.stage, slot[i], MD_TN_FAILS);

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+enum { ALIGNMENT = 256 };
+
 int64_t md_tn_cold_bytes(const md_dev *dev)
 {
     return dev->ops->time && !dev->ops->is_simulated ? (int64_t)(MD_TN_COLD * (double)dev->facts.l2_bytes) : 0;
@@ -16,13 +18,15 @@ int32_t md_tn_cold_sets(const md_dev *dev, double set_bytes, int32_t most)
     return (int32_t)fmax(1.0, fmin(ceil((double)md_tn_cold_bytes(dev) / set_bytes), most));
 }
 
-void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, int64_t *left)
+int64_t md_tn_sweep_bytes(const md_dev *dev)
 {
-    const int64_t n = md_tn_cold_bytes(dev) / (2 * (int64_t)sizeof(float)), n_bytes = 2 * n * (int64_t)sizeof(float);
-    *out = (md_tn_sweep){.dev = dev, .n = n};
-    if (dev->ops->copy_tensor && n > 0 && n_bytes <= *left / 2 &&
-        dev->ops->alloc(&out->memory, dev, (size_t)n_bytes) == MD_OK)
-        *left -= n_bytes;
+    return dev->ops->copy_tensor ? md_tn_cold_bytes(dev) / ALIGNMENT * ALIGNMENT : 0;
+}
+
+void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, void *memory)
+{
+    *out = (md_tn_sweep){
+        .dev = dev, .memory = memory, .n = memory ? md_tn_sweep_bytes(dev) / (2 * (int64_t)sizeof(float)) : 0};
 }
 
 md_status md_tn_sweep_run(const md_tn_sweep *sweep)
@@ -32,11 +36,4 @@ md_status md_tn_sweep_run(const md_tn_sweep *sweep)
     const md_tensor from = md_tensor_make(sweep->memory, MD_F32, 1, &sweep->n),
                     to = md_tensor_make((float *)sweep->memory + sweep->n, MD_F32, 1, &sweep->n);
     return sweep->dev->ops->copy_tensor(sweep->dev, sweep->dev->tuning, &to, &from);
-}
-
-void md_tn_sweep_finish(md_tn_sweep *sweep)
-{
-    if (sweep->memory)
-        sweep->dev->ops->free(sweep->dev, sweep->memory);
-    sweep->memory = NULL;
 }

@@ -16,10 +16,11 @@ typedef struct md_tn_sweep {
     int64_t n; /* floats that are copied */
 } md_tn_sweep;
 
-/** Takes its memory from *left, half of that at most; sweeps nothing where there is not enough. */
-void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, int64_t *left);
+/** Memory that a sweep takes, a multiple of 256; 0: the device sweeps nothing. */
+int64_t md_tn_sweep_bytes(const md_dev *dev);
+/** `memory`: md_tn_sweep_bytes, which the caller keeps; NULL: nothing is swept. */
+void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, void *memory);
 /** Enqueues the sweep on the tuning stream. */
 md_status md_tn_sweep_run(const md_tn_sweep *sweep);
-void md_tn_sweep_finish(md_tn_sweep *sweep);
 
 #endif

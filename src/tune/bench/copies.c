@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = MD_TN_COPIES_ALIGNMENT, BOUNDARY = 64 /* offsets from it are kept */ };
 
 /* A tensor as runs of `run` contiguous elements, one at each position of the outer axes (positive strides). */
 typedef struct layout {
@@ -109,26 +109,34 @@ static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx
     return dev->ops->copy_tensor(dev, dev->tuning, &a, &b);
 }
 
-static md_status take(void **out, md_dev *dev, int64_t n_bytes, int64_t *left)
+static int64_t bytes_of(const layout *l)
 {
-    if (n_bytes > *left)
-        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes",
-                       (long long)md_tn_copies_limit(dev));
-    MD_TRY(dev->ops->alloc(out, dev, (size_t)n_bytes));
-    *left -= n_bytes;
-    return MD_OK;
+    return l->n_bytes ? (l->n_bytes + 2 * ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : 0;
 }
 
-static md_status copy_tensor(md_tn_copies *c, const md_fx_tensor *tensor, int32_t t, bool is_read, int64_t *left)
+int64_t md_tn_copies_bytes(const md_fa_target *target, const md_kn_call *call, int64_t workspace_bytes)
+{
+    const md_st_stage *s = &target->program->stage[target->stage];
+    int64_t n = MD_MAX(workspace_bytes, 0);
+    for (int32_t i = 0; i < s->n_tensors; i++) {
+        const layout l = layout_of(&target->program->formula->tensor[s->tensor[i]], call->shape, s->tensor[i]);
+        if (__builtin_add_overflow(n, bytes_of(&l), &n))
+            return INT64_MAX;
+    }
+    return n;
+}
+
+/* Copies to *memory, which moves on. */
+static md_status copy_tensor(md_tn_copies *c, char **memory, const md_fx_tensor *tensor, int32_t t, bool is_read)
 {
     const layout l = layout_of(tensor, c->call.shape, t);
     const char *from = c->call.data[t], *first = from;
     if (l.n_bytes == 0)
         return MD_OK; /* never read nor written: the caller's pointer will do */
-    MD_TRY(take(&c->block[t], c->dev, l.n_bytes + ALIGNMENT, left));
     if (from)
         from += l.lowest * l.item;
-    char *to = (char *)c->block[t] + (uintptr_t)from % ALIGNMENT;
+    char *to = *memory + (uintptr_t)from % BOUNDARY;
+    *memory += bytes_of(&l);
     c->call.data[t] = to - l.lowest * l.item;
     if (!is_read)
         return MD_OK;
@@ -138,8 +146,9 @@ static md_status copy_tensor(md_tn_copies *c, const md_fx_tensor *tensor, int32_
 }
 
 md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_fa_target *target, const md_kn_call *call,
-                            int64_t workspace_bytes, int64_t *left)
+                            void *memory)
 {
+    char *at = memory;
     memset(out, 0, sizeof *out);
     out->dev = dev;
     out->call = *call;
@@ -150,27 +159,13 @@ md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_fa_target *
     out->call.program = target->program;
     out->call.stage = &target->program->stage[target->stage];
     const md_st_stage *s = out->call.stage;
-    md_status status = MD_OK;
-    for (int32_t i = 0; i < s->n_tensors && status == MD_OK; i++) {
+    for (int32_t i = 0; i < s->n_tensors; i++) {
         const md_fx_tensor *tensor = &target->program->formula->tensor[s->tensor[i]];
         bool is_read = !s->is_stored[i] || tensor->is_updated;
-        status = copy_tensor(out, tensor, s->tensor[i], is_read, left);
+        MD_TRY(copy_tensor(out, &at, tensor, s->tensor[i], is_read));
     }
-    if (status == MD_OK && workspace_bytes > 0) {
-        status = take(&out->block[MD_KN_MAX_TENSORS], dev, workspace_bytes, left);
-        out->call.workspace = out->block[MD_KN_MAX_TENSORS];
-    }
-    if (status != MD_OK)
-        md_tn_copies_finish(out);
-    return status;
-}
-
-void md_tn_copies_finish(md_tn_copies *copies)
-{
-    for (int32_t i = 0; i < MD_COUNT(copies->block); i++)
-        if (copies->block[i])
-            copies->dev->ops->free(copies->dev, copies->block[i]);
-    memset(copies->block, 0, sizeof copies->block);
+    out->call.workspace = at;
+    return MD_OK;
 }
 
 int64_t md_tn_copies_limit(md_dev *dev)

@@ -9,6 +9,7 @@
 #include "tune/bench/tournament.h"
 #include "tune/tune.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@
  * itself: where tensors are small, sets alone would have to be thousands. Where memory is short nothing is swept, and
  * more sets take turns. */
 enum { MAX_SETS = 32, SWEPT_SETS = 16 };
+/* Kernels take no less than the model's time over this. */
+static const double MODEL_ERROR = 2.0;
 
 typedef struct variant_state {
     const md_bd_variant *variant;
@@ -27,6 +30,7 @@ typedef struct measurement {
     md_tn_copies set[MAX_SETS];
     int32_t n_sets, next; /* set of the next run */
     md_tn_sweep sweep;
+    void *memory; /* of the sets and the sweep */
     variant_state *of;
     md_tn_competitor *competitor;
     double *sample; /* of all competitors */
@@ -65,7 +69,7 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
 static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
 {
     const measurement *m = user;
-    if (moment == MD_TN_BEFORE_SAMPLE || (moment == MD_TN_BEFORE_LOOK && i == 0))
+    if (moment == MD_TN_BEFORE_LOOK && i == 0)
         return MD_TN_GO_ON;
     return md_tn_now_ns(m->dev) >= m->deadline_ns ? MD_TN_STOP : MD_TN_GO_ON;
 }
@@ -85,20 +89,45 @@ static int64_t plan(measurement *m, md_bd_variant *const *variants, const md_kn_
     return workspace_bytes;
 }
 
-/* The bytes of one set decide how many there are; fewer where memory is short. */
+/* Sets that the longest sample takes in turn: more would be copied in vain. */
+static int32_t most_sets(const measurement *m, const md_kn_call *call, bool is_swept)
+{
+    const md_bd_variant *v = m->of[0].variant;
+    const double us = md_tn_predict_us(&v->target, v->family, &v->config, call->shape->size),
+                 runs = us > 0.0 ? ceil(MODEL_ERROR * md_tn_policy_for(MD_TN_FOR_MEASURE)->sample_us / us) : MAX_SETS;
+    return is_swept ? (int32_t)fmax(1.0, fmin(runs, SWEPT_SETS)) : MAX_SETS;
+}
+
+/* One block for all, since each request may take a GPU some 100 us: fewer sets where memory is short. */
+static md_status get_memory(measurement *m, int64_t set_bytes, int64_t *sweep_bytes)
+{
+    for (;;) {
+        const md_status s = m->dev->ops->alloc(&m->memory, m->dev,
+                                               (size_t)(m->n_sets * set_bytes + *sweep_bytes + MD_TN_COPIES_ALIGNMENT));
+        if (s != MD_OUT_OF_MEMORY || (m->n_sets == 1 && *sweep_bytes == 0))
+            return s;
+        *sweep_bytes = m->n_sets == 1 ? 0 : *sweep_bytes;
+        m->n_sets = MD_MAX(m->n_sets / 2, 1);
+    }
+}
+
 static md_status make_sets(measurement *m, const md_fa_target *target, const md_kn_call *call, int64_t workspace_bytes)
 {
-    const int64_t limit = md_tn_copies_limit(m->dev);
-    int64_t left = limit;
+    const int64_t limit = md_tn_copies_limit(m->dev), align = MD_TN_COPIES_ALIGNMENT,
+                  set_bytes = md_tn_copies_bytes(target, call, (workspace_bytes + align - 1) / align * align);
+    if (set_bytes > limit)
+        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)limit);
+    int64_t sweep_bytes = md_tn_sweep_bytes(m->dev);
+    if (sweep_bytes > (limit - set_bytes) / 2)
+        sweep_bytes = 0;
+    const int32_t wanted = md_tn_cold_sets(m->dev, (double)MD_MAX(set_bytes, 1), most_sets(m, call, sweep_bytes > 0));
+    m->n_sets = (int32_t)MD_MAX(MD_MIN(wanted, (limit - sweep_bytes) / MD_MAX(set_bytes, 1)), 1);
     MD_TRY(m->dev->ops->sync(m->dev, call->stream)); /* what is to be copied may be under way */
-    MD_TRY(md_tn_copies_make(&m->set[0], m->dev, target, call, workspace_bytes, &left));
-    m->n_sets = 1;
-    const double set_bytes = (double)MD_MAX(limit - left, 1);
-    md_tn_sweep_make(&m->sweep, m->dev, &left);
-    const int32_t wanted = md_tn_cold_sets(m->dev, set_bytes, m->sweep.memory ? SWEPT_SETS : MAX_SETS);
-    while (m->n_sets < wanted &&
-           md_tn_copies_make(&m->set[m->n_sets], m->dev, target, call, workspace_bytes, &left) == MD_OK)
-        m->n_sets++;
+    MD_TRY(get_memory(m, set_bytes, &sweep_bytes));
+    char *at = (char *)(((uintptr_t)m->memory + (uintptr_t)align - 1) / (uintptr_t)align * (uintptr_t)align);
+    for (int32_t i = 0; i < m->n_sets; i++, at += set_bytes)
+        MD_TRY(md_tn_copies_make(&m->set[i], m->dev, target, call, at));
+    md_tn_sweep_make(&m->sweep, m->dev, sweep_bytes > 0 ? at : NULL);
     return MD_OK;
 }
 
@@ -130,10 +159,8 @@ static md_status run(double *us, measurement *m)
 /* What hangs still uses its memory. */
 static void finish(measurement *m)
 {
-    for (int32_t i = 0; i < m->n_sets && m->hung < 0; i++)
-        md_tn_copies_finish(&m->set[i]);
-    if (m->hung < 0)
-        md_tn_sweep_finish(&m->sweep);
+    if (m->memory && m->hung < 0)
+        m->dev->ops->free(m->dev, m->memory);
     free(m->of);
     free(m->competitor);
     free(m->sample);

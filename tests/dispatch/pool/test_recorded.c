@@ -6,6 +6,7 @@
 #include "dispatch/select/select.h"
 #include "dispatch/create.h"
 #include "dispatch/select/model.h"
+#include "dispatch/select/racers.h"
 #include "support/board.h"
 
 #include <math.h>
@@ -191,6 +192,54 @@ static int32_t check_default_hints(const char *name, md_select select, const cha
     return space.n;
 }
 
+/* What MD_SELECT_MEASURE loses by timing the model's best few only, against timing all of the pool. */
+static void check_racers(const char *name)
+{
+    world w;
+    world_open(&w, name);
+    md_ds_op *op = op_of(&w, MD_TUNE_ESTIMATE);
+    md_ds_pool *c = &op->stage[0];
+    regret r = {0};
+    double n_racers = 0.0;
+    for (int32_t point = 0; point < w.board.n_points; point++) {
+        double us[MD_DS_MAX_VARIANTS], best = INFINITY, raced = INFINITY;
+        int32_t racer[MD_DS_RACERS];
+        md_kn_shape shape;
+        md_tn_shape(&shape, op->program, w.board.point[point].size);
+        md_ds_model_us(us, op, 0, shape.size, c->n_variants, NULL);
+        for (int32_t i = 0; i < c->n_variants; i++) {
+            const double recorded = board_us(&w.board, point, c->variant[i]->name);
+            if (recorded <= 0.0 || md_ds_reject_reason(c, i, &shape))
+                us[i] = -1.0;
+            else
+                best = fmin(best, recorded);
+        }
+        const int32_t n = md_ds_pick_racers(racer, c, us, c->n_variants);
+        for (int32_t i = 0; i < n; i++)
+            raced = fmin(raced, board_us(&w.board, point, c->variant[racer[i]]->name));
+        assert_true(n > 0);
+        r.mean += raced / best - 1.0;
+        r.worst = fmax(r.worst, raced / best - 1.0);
+        n_racers += n;
+        r.n++;
+    }
+    printf("%s: %.1f of %d variants timed: %.2f%% off the best, %.1f%% at worst of %d points\n", name, n_racers / r.n,
+           c->n_variants, 100 * r.mean / r.n, 100 * r.worst, r.n);
+    assert_true(r.mean / r.n <= 0.01 && r.worst <= 0.10);
+    md_ds_op_destroy(&op);
+    world_close(&w);
+}
+
+static void the_best_few_have_the_best(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"softmax_f32.jsonl", "sum_f32.jsonl",         "gelu_f32.jsonl",
+                                       "add_bf16.jsonl",    "layer_norm_bf16.jsonl", "linear_bf16.jsonl",
+                                       "linear_f32.jsonl"};
+    for (int i = 0; i < MD_COUNT(name); i++)
+        check_racers(name[i]);
+}
+
 static void default_hints_against_the_whole_space(void **state)
 {
     (void)state;
@@ -234,6 +283,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(measured_pools_serve_better),
                                        cmocka_unit_test(default_hints_against_the_whole_space),
-                                       cmocka_unit_test(runs_are_equal)};
+                                       cmocka_unit_test(the_best_few_have_the_best), cmocka_unit_test(runs_are_equal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

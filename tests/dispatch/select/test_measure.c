@@ -1,4 +1,5 @@
 /* MD_SELECT_MEASURE with variants that are wrong, give no time, or do not end. */
+#include "base/status.h"
 #include "dispatch/support/timed.h"
 #include "dispatch/call/fast_call.h"
 #include "support/check.h"
@@ -26,6 +27,37 @@ static void measuring_passes_over_wrong_variants(void **state)
     assert_int_equal(timed_incumbent(op, &c), 20);
     assert_int_equal(op->count.quarantined, 1);
     timed_finish(&op);
+}
+
+/* By the device's clock, checks of results included. The fastest is found all the same. */
+static void measuring_a_shape_takes_10_ms(void **state)
+{
+    (void)state;
+    static const double fastest[] = {5.0, 50.0, 200.0, 450.0};
+    for (int i = 0; i < MD_COUNT(fastest); i++) {
+        script_reset();
+        script_now.is_text = true;
+        for (int32_t f = SCRIPT_ALPHA; f <= SCRIPT_GAMMA; f++)
+            for (int32_t v = 0; v < 3; v++) {
+                const int mark = 10 * f + v;
+                script_allow(f, v, fastest[i] * (1.0 + 0.05 * v + 0.1 * f));
+                timed_now.us_of[mark] = fastest[i] * (mark == 20 ? 1.0 : 1.1 + 0.02 * v + 0.02 * f);
+            }
+        timed_now.noise = 0.005;
+        timed_call c;
+        md_ds_op *op = measuring_op();
+        timed_make(&c, TIMED_N);
+        timed_call small;
+        timed_make(&small, TIMED_N / 2);
+        assert_ok(md_ds_call(op, NULL, small.arg, 3)); /* results are checked at the first shape */
+        const double start = timed_clock_us(NULL);
+        assert_ok(md_ds_call(op, NULL, c.arg, 3));
+        const double ms = (timed_clock_us(NULL) - start) * 1e-3;
+        printf("%.0f us: measuring took %.2f ms\n", fastest[i], ms);
+        assert_true(ms < 10.0 + 3.0 * fastest[i] * 1e-3); /* the sample under way, and the call */
+        assert_int_equal(timed_incumbent(op, &c), 20);
+        timed_finish(&op);
+    }
 }
 
 static void measuring_passes_over_what_gives_no_time(void **state)
@@ -84,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_a_shape_takes_10_ms, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_what_gives_no_time, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_gives_up_on_one_that_does_not_end, timed_set_up_async,
                                         timed_tear_down),

@@ -13,7 +13,7 @@ void process_set_times(void)
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     script_allow(SCRIPT_BETA, 0, 1.1);
     script_allow(SCRIPT_GAMMA, 0, 1.2);
-    timed_now.us_of[0] = 300.0;
+    timed_now.us_of[0] = 250.0;
     timed_now.us_of[10] = 100.0;
     timed_now.us_of[20] = 200.0;
 }
