@@ -114,6 +114,7 @@ static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
     p.without_library = o->without_library != 0;
     p.hybrid_share = o->hybrid_share;
     p.hybrid_cap_ms = o->hybrid_cap_ms;
+    p.idle_tune = p.idle_tune || o->idle_tune != 0;
     p.uncovered = o->uncovered > 0.0 ? o->uncovered : MD_DS_UNCOVERED;
     p.allows_tf32 = o->tf32 != 0;
     return p;

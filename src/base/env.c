@@ -63,6 +63,10 @@ static const variable variables[] = {
      "messages to stderr up to this level; default warn; debug tells stages, pools and picks", WORD, AT(log),
      MD_LOG_ERROR, 0},
     {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},
+    {"MD_IDLE_TUNE", "0 or 1",
+     "1: ops that choose by the model time its two or three best for often called shapes in moments without calls, on "
+     "GPUs; default 0",
+     INT32, AT(idle_tune), 0, 1},
     {"MD_SYNC", "0 or 1",
      "1: a new shape waits for the best kernel instead of being served by what is ready; for tests", INT32, AT(sync), 0,
      1},

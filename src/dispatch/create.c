@@ -82,6 +82,12 @@ static void report_unbuilt(const md_ds_op *op, int32_t stage)
                     op->name, stage, failed->failure);
 }
 
+/* Only GPUs have streams of low priority, and marks that say when calls are done. */
+static bool wants_idle_tune(const md_ds_op *op)
+{
+    return op->policy.idle_tune && op->policy.select == MD_SELECT_MODEL && op->runtime->dev->ops->mark_create;
+}
+
 /* Sets all that the identity of an op depends on, and its tables. */
 static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
 {
@@ -97,7 +103,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     md_ds_arg_layout_init(&op->layout, op->formula);
     op->has_fast_call = op->layout.is_possible && !op->runtime->verifies;
     op->runtime_id = op->runtime->id;
-    if (op->policy.select == MD_SELECT_HYBRID)
+    if (op->policy.select == MD_SELECT_HYBRID || wants_idle_tune(op))
         MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
     op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;
     MD_TRY(md_ds_indices_create(&op->indices, op->formula, op->runtime->n_indices));
@@ -160,7 +166,7 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
             md_ds_pool_wait(c);
         if (!o->is_async)
             report_unbuilt(op, s);
-        if (op->hybrid && !o->is_async)
+        if (op->policy.select == MD_SELECT_HYBRID && !o->is_async)
             check_at_hints(op, s); /* before the first call, which it would delay */
     }
     return MD_OK;

@@ -107,6 +107,10 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
     const bool is_wanted = !t->is_raced && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
     if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) &&
         dev->ops->mark_put(dev, h->tail, stream) == MD_OK) {
+        if (h->is_idle_only) { /* no call is timed: the model says how long those behind the tail may take */
+            h->budget.call_us = MD_MAX(h->budget.call_us, md_ds_plan_of(entry)->model_us);
+            h->budget.was_busy = true;
+        }
         h->has_tail = true;
         h->tail_calls = md_ds_calls_of(h->op);
     }

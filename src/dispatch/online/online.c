@@ -36,6 +36,7 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
         (void)md_ds_timing_has_marks(&h->timing[i], dev); /* what fails is tried again when a call needs it */
     if (dev->ops->mark_create && dev->ops->mark_create(&h->tail, dev) != MD_OK)
         h->tail = NULL; /* no background races then */
+    h->is_idle_only = op->policy.select != MD_SELECT_HYBRID;
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);
     *out = h;
@@ -86,16 +87,29 @@ static bool wants_trial(const struct md_ds_hybrid *h, const md_ds_shape_entry *e
            atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS;
 }
 
+/* With idle_tune: a shape that is called often, whose pick the model is not sure of. */
+static bool is_doubtful(const md_ds_op *op, const md_ds_shape_entry *entry, const md_ds_bound *bound)
+{
+    const md_ds_plan *plan = md_ds_plan_of(entry);
+    for (int32_t s = 0; s < op->n_stages && bound->is_sample; s++) {
+        const md_ds_pick *p = &plan->stage[s].pick;
+        if (p->source == MD_DS_MODEL && p->runner_up >= 0 && p->margin < MD_DS_MODEL_ERROR)
+            return true;
+    }
+    return false;
+}
+
 /* Before the launch. Times nothing if another thread has the lock. */
 static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream,
                   const md_ds_bound *bound)
 {
     if (pthread_mutex_trylock(&h->lock) != 0)
         return;
-    if (wants_trial(h, entry))
+    if (wants_trial(h, entry) && (!h->is_idle_only || is_doubtful(h->op, entry, bound)))
         md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
-    md_ds_begin_timing(out, h, entry, stream, bound->is_sample);
-    if (md_ds_trial_in(entry)) {
+    if (!h->is_idle_only)
+        md_ds_begin_timing(out, h, entry, stream, bound->is_sample);
+    if (md_ds_trial_in(entry) && !h->is_idle_only) {
         md_ds_set_rate(h, md_ds_trial_in(entry));
         md_ds_keep_verdict(h->op, entry);
     }

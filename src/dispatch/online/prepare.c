@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "dispatch/online/idle_bench.h"
+#include "dispatch/online/state.h"
 #include "dispatch/online/times.h"
 #include "dispatch/pool/correct.h"
 #include "dispatch/select/agreement.h"
@@ -68,6 +69,16 @@ static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, 
     return true;
 }
 
+/* With idle_tune: the model's best few, if it does not know them apart. */
+static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
+{
+    enum { FEW = 3 };
+    n = MD_MIN(n, FEW);
+    while (n > 1 && list[n - 1].expected > 1.0 + MD_DS_MODEL_ERROR)
+        n--;
+    return n;
+}
+
 /* Lists the incumbent, and challengers by expected time: first the best of other families, where the model errs
  * most, then the fastest others. Returns how many, or 0 if there is no challenger. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
@@ -102,6 +113,8 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     for (int32_t i = 1; i < n_others && n_challengers < MD_DS_CHALLENGERS; i++)
         if (!is_listed(out, n_challengers, other[i].variant))
             insert(out, &n_challengers, &other[i]);
+    if (op->hybrid->is_idle_only)
+        n_challengers = keep_doubtful(out, n_challengers);
     return n_challengers > 1 ? n_challengers : 0;
 }
 

@@ -6,6 +6,8 @@
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise)
 {
     md_ds_trial *t = op->hybrid ? md_ds_trial_in(entry) : NULL;
+    if (op->hybrid && op->hybrid->is_idle_only)
+        return otherwise;
     if (!t)
         return !op->hybrid || atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_TRIAL_VAIN
                    ? otherwise

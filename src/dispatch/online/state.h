@@ -27,6 +27,7 @@ typedef struct md_ds_timing {
 struct md_ds_hybrid {
     md_ds_op *op;
     pthread_mutex_t lock; /* of all trials of the op */
+    bool is_idle_only; /* MD_SELECT_MODEL with idle_tune: no call is served by a challenger, nor timed */
     md_ds_budget budget;
     _Atomic int32_t n_jobs; /* trials being prepared */
     int32_t n_tried; /* calls that challengers serve and that have no time yet */

@@ -23,6 +23,7 @@ typedef struct md_ds_policy {
     bool has_default_hints; /* no one said where: GPU pools get variants for lopsided shapes, too (points.h) */
     double uncovered; /* octaves to the nearest hint; <= 0: MD_DS_UNCOVERED */
     double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; <= 0: the defaults */
+    bool idle_tune; /* MD_SELECT_MODEL: the model's best few are timed in quiet moments */
     double quiet_us; /* without calls, before hybrid times variants beside them; 0: 200, negative: never */
     const char *pin; /* of the stage: a variant's name; NULL */
     md_tune tune; /* resolved: never *_DEFAULT */
@@ -37,6 +38,8 @@ typedef struct md_ds_policy {
 /* The part of an op's GPU time that trials may cost, and their cost in all. */
 #define MD_DS_HYBRID_SHARE 0.0006
 #define MD_DS_HYBRID_CAP_MS 1000.0
+/* The model errs by less than this part between the best few: a pick that is ahead by more is not doubted. */
+#define MD_DS_MODEL_ERROR 0.35
 
 /** Refuses what the policy cannot serve: a store by `=` that may write one element twice, under `deterministic` or
  * stricter. INVALID_ARGUMENT names the tensor. */

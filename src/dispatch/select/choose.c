@@ -54,19 +54,23 @@ static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_q
  * model is not that exact. Hybrid loads what it tries. */
 static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    static const double LEAST_GAIN = 0.03, LEAST_GAIN_US = 0.5;
+    static const double LEAST_GAIN = 0.03, LEAST_GAIN_US = 0.5, KEPT_GAIN = 0.1;
     md_ds_stage_plan *stage_plan = &plan->stage[stage];
     const double us = stage_plan->pick.us;
     md_ds_query with_load = *query;
     md_ds_pick best;
     with_load.may_load = true;
-    if (query->may_load || op->hybrid || !(us > 0.0) || md_ds_select(&best, op, stage, &with_load) != MD_OK ||
-        !(best.us > 0.0) ||
-        md_bd_variant_load(op->stage[stage].variant[best.variant], query->shape, MD_BD_LOAD_LOOK) != MD_BD_DEFERRED ||
-        us - best.us < fmax(LEAST_GAIN * us, LEAST_GAIN_US))
+    if (query->may_load || op->policy.select == MD_SELECT_HYBRID || !(us > 0.0) ||
+        md_ds_select(&best, op, stage, &with_load) != MD_OK || !(best.us > 0.0) ||
+        md_bd_variant_load(op->stage[stage].variant[best.variant], query->shape, MD_BD_LOAD_LOOK) != MD_BD_DEFERRED)
+        return;
+    /* what was measured is the best, whatever the model says of the other one */
+    const bool is_kept = best.source == MD_DS_KEPT || best.source == MD_DS_MEASURED;
+    const double saved_us = is_kept ? fmax(us - best.us, KEPT_GAIN * best.us) : us - best.us;
+    if (!is_kept && saved_us < fmax(LEAST_GAIN * us, LEAST_GAIN_US))
         return;
     stage_plan->unloaded = best.variant;
-    stage_plan->saved_us = us - best.us;
+    stage_plan->saved_us = saved_us;
     plan->may_load = true;
 }
 

@@ -250,7 +250,7 @@ static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const
 bool md_ds_has_kept_picks(md_ds_op *op, const md_ds_query *query)
 {
     md_ds_query q = *query;
-    q.with_unbuilt = true;
+    q.with_unbuilt = q.may_load = true;
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_ds_pool *c = &op->stage[s];
         md_ds_pick pick;
