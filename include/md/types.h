@@ -12,6 +12,7 @@ extern "C" {
 
 /** Highest rank of a tensor. */
 #define MD_MAX_RANK 8
+#define MD_MAX_STAGES 64 /**< no formula has more: there are not more assignments */
 
 /** Result of a function. */
 typedef enum md_status {
@@ -295,11 +296,11 @@ typedef struct md_arg_info {
 /** What was picked for one shape. Texts belong to the context. */
 typedef struct md_choice {
     int32_t n_stages;
-    const char *variant[8]; /**< family and config, for each stage */
-    const char *source[8]; /**< pinned, measured, kept (measured by an earlier process), model, nearest, default */
-    double distance[8]; /**< in octaves, to the hint whose variant was taken; -1 where no distance applies */
-    const char *runner_up[8]; /**< "" where there is none */
-    double margin[8]; /**< distance or time ratio of the runner-up, minus the pick's; >= 0 */
+    const char *variant[MD_MAX_STAGES]; /**< family and config, for each stage */
+    const char *source[MD_MAX_STAGES]; /**< pinned, measured, kept (by an earlier process), model, nearest, default */
+    double distance[MD_MAX_STAGES]; /**< octaves to the hint whose variant was taken; -1 where none applies */
+    const char *runner_up[MD_MAX_STAGES]; /**< "" where there is none */
+    double margin[MD_MAX_STAGES]; /**< distance or time ratio of the runner-up, minus the pick's; >= 0 */
     double nearest; /**< octaves to the nearest hint, weighted, whatever the mode */
     int32_t is_uncovered; /**< farther from it than md_op_options.uncovered */
 } md_choice;

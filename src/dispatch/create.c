@@ -99,6 +99,9 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     op->policy = op->compiled->policy;
     set_name(op, o);
     MD_TRY(md_ds_pin_check(o->pin, op->name, op->program->n_stages));
+    op->stage = calloc((size_t)op->program->n_stages, sizeof *op->stage);
+    if (!op->stage)
+        return md_fail_memory();
     op->max_entries = MD_MAX(o->max_shapes, 1);
     md_ds_arg_layout_init(&op->layout, op->formula);
     op->has_fast_call = op->layout.is_possible && !op->runtime->verifies;
@@ -181,6 +184,7 @@ static void free_op(md_ds_op *o)
     md_ds_kept_destroy(&o->kept);
     for (int32_t s = 0; s < o->n_stages; s++)
         md_ds_pool_finish(&o->stage[s]);
+    free(o->stage);
     md_ds_plan_cache_destroy(atomic_load_explicit(&o->plan_cache, memory_order_acquire));
     md_table_destroy(&o->entries, md_ds_shape_entry_free);
     free(o->ring);

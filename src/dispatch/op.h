@@ -32,7 +32,7 @@ typedef struct md_ds_op {
     md_ds_space space; /* copies: calls read them */
     md_ds_policy policy;
     int32_t n_stages;
-    md_ds_pool stage[MD_ST_MAX_STAGES];
+    md_ds_pool *stage; /* as many as the program has; the first n_stages are made */
     pthread_mutex_t lock_of_entries; /* of the shape table: all fields up to `hand`, and `waiting` */
     md_table *entries; /* shape key -> md_ds_shape_entry */
     struct md_ds_shape_entry **ring; /* the same entries, for eviction */

@@ -202,8 +202,10 @@ static void drop_stores(md_st_draft *p)
 static md_status finish(const md_st_draft *p)
 {
     md_st_program *program = p->maker->program;
-    if (p->n_groups > MD_ST_MAX_STAGES)
-        return md_fail(MD_UNSUPPORTED, "the formula needs %d stages; %d is the limit", p->n_groups, MD_ST_MAX_STAGES);
+    program->stage = md_arena_alloc(program->arena, (size_t)p->n_groups * sizeof(*program->stage));
+    program->known = md_arena_alloc(program->arena, (size_t)p->n_groups * sizeof(*program->known));
+    if (program->stage == NULL || program->known == NULL)
+        return md_fail_memory();
     program->n_stages = p->n_groups;
     for (int32_t g = 0; g < p->n_groups; g++) {
         const md_st_stage *s = &p->group[g].stage;

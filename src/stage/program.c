@@ -33,7 +33,7 @@ void md_st_program_destroy(md_st_program **program)
 {
     if (program == NULL || *program == NULL)
         return;
-    for (int32_t s = 0; s < MD_ST_MAX_STAGES; s++)
+    for (int32_t s = 0; s < (*program)->n_stages; s++)
         for (int32_t k = 0; k < MD_ST_KNOWN; k++)
             free(atomic_load_explicit(&(*program)->known[s][k], memory_order_relaxed));
     md_arena_destroy(&(*program)->arena);

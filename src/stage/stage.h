@@ -10,7 +10,8 @@
 #include "expr/formula.h"
 #include "expr/node.h"
 
-enum { MD_ST_MAX_STAGES = 8, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
+/* A stage has at least one statement, so no formula that the front end accepts meets this limit. */
+enum { MD_ST_MAX_STAGES = MD_FX_MAX_STMTS, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
 
 typedef enum md_st_kind {
     MD_ST_POINTWISE, /* no reduction: outer indices and one lane index; gathers, scatters, transposes included */
@@ -112,10 +113,10 @@ typedef struct md_st_program {
     int32_t n_indices; /* formula indices and those made by inlining; index[] replaces the formula's */
     md_fx_index index[MD_FX_MAX_INDICES * 2];
     int32_t n_stages;
-    md_st_stage stage[MD_ST_MAX_STAGES];
+    md_st_stage *stage; /* n_stages, in the arena */
     bool is_temp_stored[MD_FX_MAX_TENSORS]; /* TEMPs that live in memory, contiguous */
     /* facts about each stage, kept by md_st_know and freed with the program */
-    _Atomic(void *) known[MD_ST_MAX_STAGES][MD_ST_KNOWN];
+    _Atomic(void *) (*known)[MD_ST_KNOWN];
 } md_st_program;
 
 /** Gives lets of their own to reductions and scans that would make a statement a nest, or make one result many times:
@@ -137,6 +138,10 @@ void md_st_know(void *out, const md_st_program *program, int32_t stage, const md
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);
+
+/** Adds a warning to the formula for each nest that computes a reduction or scan again and again. The program is the
+ * formula's. */
+md_status md_st_warn(md_fx_formula *formula, const md_st_program *program);
 
 /** True if output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written
  * subscripts, or is over before the row is written, and no later stage reads it. */

@@ -11,11 +11,13 @@
 void md_ss_rows_finish(md_ss_rows *rows)
 {
     md_ss_ops_finish(&rows->ops);
+    for (int64_t i = 0; i < rows->n; i++)
+        free(rows->row[i].stage);
     free(rows->row);
     memset(rows, 0, sizeof *rows);
 }
 
-static md_ss_row *new_row(md_ss_rows *rows)
+static md_ss_row *new_row(md_ss_rows *rows, int32_t n_stages)
 {
     if (rows->n == rows->capacity) {
         int64_t capacity = rows->capacity ? rows->capacity * 2 : 32;
@@ -27,8 +29,13 @@ static md_ss_row *new_row(md_ss_rows *rows)
         rows->row = row;
         rows->capacity = capacity;
     }
+    md_ss_stage *stage = calloc((size_t)n_stages, sizeof *stage);
+    if (!stage) {
+        rows->failed = true;
+        return NULL;
+    }
     md_ss_row *r = &rows->row[rows->n++];
-    memset(r, 0, sizeof *r);
+    *r = (md_ss_row){.n_stages = n_stages, .stage = stage};
     return r;
 }
 
@@ -56,7 +63,7 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
 {
     const visit *v = user;
     uint64_t calls = atomic_load_explicit(&entry->calls, memory_order_relaxed);
-    md_ss_row *r = calls ? new_row(v->rows) : NULL;
+    md_ss_row *r = calls ? new_row(v->rows, v->op->n_stages) : NULL;
     if (!r)
         return;
     snprintf(r->op, sizeof r->op, "%s", v->op->name);
@@ -70,7 +77,6 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
     r->calls = calls;
     r->time_us = (double)md_ds_shape_entry_ns(entry) / 1e3;
     r->n_timed = atomic_load_explicit(&entry->n_timed, memory_order_relaxed);
-    r->n_stages = v->op->n_stages;
     for (int32_t s = 0; s < r->n_stages; s++) {
         const md_ds_pick *p = &md_ds_plan_of(entry)->stage[s].pick;
         md_ss_stage *to = &r->stage[s];
@@ -87,7 +93,7 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
 static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
 {
     uint64_t calls = atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
-    md_ss_row *r = calls ? new_row(rows) : NULL;
+    md_ss_row *r = calls ? new_row(rows, 1) : NULL;
     if (!r)
         return;
     snprintf(r->op, sizeof r->op, "%s", op->name);
@@ -96,7 +102,6 @@ static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
     r->calls = calls;
     r->time_us = (double)atomic_load_explicit(&op->count.forgotten_ns, memory_order_relaxed) / 1e3;
     r->n_timed = atomic_load_explicit(&op->count.forgotten_timed, memory_order_relaxed);
-    r->n_stages = 1;
     snprintf(r->stage[0].variant, sizeof r->stage[0].variant, "forgotten");
     r->stage[0].source = "evicted";
     r->stage[0].distance = -1.0;
@@ -113,9 +118,13 @@ void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
 void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
 {
     for (int64_t i = 0; i < from->n; i++) {
-        md_ss_row *r = new_row(rows);
-        if (r)
-            *r = from->row[i];
+        const md_ss_row *old = &from->row[i];
+        md_ss_row *r = new_row(rows, old->n_stages);
+        if (!r)
+            continue;
+        md_ss_stage *stage = memcpy(r->stage, old->stage, (size_t)old->n_stages * sizeof *stage);
+        *r = *old;
+        r->stage = stage;
     }
     md_ss_ops_append(&rows->ops, &from->ops);
 }
@@ -150,6 +159,7 @@ static void merge_equal(md_ss_rows *rows)
             last->calls += rows->row[i].calls;
             last->time_us += rows->row[i].time_us;
             last->n_timed += rows->row[i].n_timed;
+            free(rows->row[i].stage);
         } else {
             rows->row[++kept] = rows->row[i];
         }

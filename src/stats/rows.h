@@ -17,7 +17,7 @@ typedef struct md_ss_row {
     char op[64];
     char shape[160]; /* "b=8 n=64"; " strided" follows if a tensor was not contiguous */
     int32_t n_stages;
-    md_ss_stage stage[MD_ST_MAX_STAGES];
+    md_ss_stage *stage; /* n_stages, of the row */
     uint64_t calls;
     double nearest; /* octaves to the nearest hint; -1: not known */
     bool is_uncovered;

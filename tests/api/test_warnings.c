@@ -4,14 +4,14 @@
 #include <md/md.h>
 
 typedef struct said {
-    int n_warnings; /* about hidden indices */
+    int n_warnings; /* about hidden indices and repeated reductions */
     char text[1000];
 } said;
 
 static void hear(void *user, md_log_level level, const char *message)
 {
     said *s = user;
-    if (!strstr(message, "hides the index"))
+    if (!strstr(message, "hides the index") && !strstr(message, "computed again"))
         return;
     s->n_warnings += level == MD_LOG_WARN;
     snprintf(s->text, sizeof s->text, "%s", message);
@@ -50,8 +50,39 @@ static void hidden_indices(void **state)
     md_context_destroy(&c);
 }
 
+/* A nest that makes a reduction again for every step of a loop says so. */
+static void repeated_reductions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula, *sizes, *part; /* NULL: no warning */
+    } cases[] = {
+        {"Y[i,j] = X[i,j] + where(X[i,j] > 0, cumsum[j](where(j > 0, X[i,j-1], 0)), 0)", "i=4, j=4",
+         "1:37: this scan is computed again for every 'j'"},
+        {"Y[i,j] = where(X[i,j] > 0, max[k](where(k > 0, Z[i,k-1] * W[k], 0)), 0)", "i=4, j=4, k=4",
+         "1:28: this reduction is computed again for every 'j'"},
+        {"Y[i,j,k,l] = X[i,j,k,l] * rsqrt(var[i,j,k,l](X[i,j,k,l]))", "i=4, j=4, k=4, l=4", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        said s = {0};
+        char explained[8000] = "";
+        md_context *c = NULL;
+        md_op *op = NULL;
+        const md_context_options o = {
+            .cc = "/nonexistent/cc", .device = "host", .log = hear, .log_user = &s, .threads = 1};
+        assert_int_equal(md_context_create(&c, &o), MD_OK);
+        assert_int_equal(md_op_create(&op, c, cases[i].formula, NULL), MD_OK);
+        assert_int_equal(md_explain(op, cases[i].sizes, 0, keep_text, explained), MD_OK);
+        assert_true(!strstr(s.text, "computed again") == !cases[i].part);
+        assert_true(!cases[i].part || strstr(s.text, cases[i].part));
+        assert_true(!cases[i].part || strstr(explained, cases[i].part));
+        md_op_destroy(&op);
+        md_context_destroy(&c);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_indices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_indices), cmocka_unit_test(repeated_reductions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,6 +169,8 @@ void toy_init(toy *out, const md_dev_facts *facts)
     add_tensor(f, X, "X", MD_FX_INPUT);
     out->program.formula = f;
     out->program.n_stages = 1;
+    out->program.stage = &out->stage;
+    out->program.known = out->known;
     md_st_stage *s = &out->program.stage[0];
     s->n_tensors = 2;
     s->tensor[0] = X;

@@ -23,6 +23,8 @@ enum {
 typedef struct toy {
     md_fx_formula formula;
     md_st_program program;
+    md_st_stage stage;
+    _Atomic(void *) known[1][MD_ST_KNOWN];
     md_fa_target target;
 } toy; /* large: static or on the heap */
 

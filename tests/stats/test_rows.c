@@ -4,7 +4,14 @@
 
 static md_ss_row row_of(const char *op, const char *shape, const char *variant, uint64_t calls, double time_us)
 {
-    md_ss_row r = {.n_stages = 1, .calls = calls, .time_us = time_us, .n_timed = calls, .nearest = 1.0};
+    static md_ss_stage stages[32][2]; /* rows are copied when they are added */
+    static int n_rows;
+    md_ss_row r = {.n_stages = 1,
+                   .stage = memset(stages[n_rows++ % 32], 0, sizeof *stages),
+                   .calls = calls,
+                   .time_us = time_us,
+                   .n_timed = calls,
+                   .nearest = 1.0};
     snprintf(r.op, sizeof r.op, "%s", op);
     snprintf(r.shape, sizeof r.shape, "%s", shape);
     snprintf(r.stage[0].variant, sizeof r.stage[0].variant, "%s", variant);

@@ -32,6 +32,7 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
         return md_fail_memory();
     MD_TRY(md_st_split(c->formula));
     MD_TRY(md_st_program_create(&c->program, c->formula));
+    MD_TRY(md_st_warn(c->formula, c->program));
     MD_TRY(md_ds_numeric_check(c->program, o->policy.numeric));
     MD_TRY(md_fa_customs_create(&c->customs, o->custom, o->n_custom, c->program, c->facts->kind));
     MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
