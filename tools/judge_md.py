@@ -66,7 +66,10 @@ class Arg(c.Structure):
 def struct_of(name):
     """A struct of md/types.h: read from it, so that new fields are never missed."""
     with open(os.path.join(here, "..", "include", "md", "types.h"), encoding="utf-8") as f:
-        body = re.search(r"typedef struct " + name + r" \{(.*?)\n\} " + name + ";", f.read(), re.S)[1]
+        text = f.read()
+    limits = dict(re.findall(r"#define (MD_MAX_\w+) (\d+)", text))
+    body = re.search(r"typedef struct " + name + r" \{(.*?)\n\} " + name + ";", text, re.S)[1]
+    body = re.sub(r"MD_MAX_\w+", lambda m: limits.get(m[0], m[0]), body)
     fields, plain = [], {"int32_t": c.c_int32, "int64_t": c.c_int64, "double": c.c_double, "size_t": c.c_size_t}
     for line in re.sub(r"/\*.*?\*/", "", body, flags=re.S).split(";"):
         if pointer := re.match(r"\s*(?:const )?\w+ \*?\(\*(\w+)\)\(", line):
