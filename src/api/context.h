@@ -35,6 +35,7 @@ struct md_context {
     int64_t max_shapes;
     pthread_mutex_t lock_of_ops; /* guards `retired`; taken before the runtime's lock of ops */
     md_ss_rows retired; /* statistics of destroyed ops */
+    struct md_sequence *sequences; /* that are not destroyed; guarded by `lock_of_ops` */
 };
 
 struct md_op {
@@ -58,6 +59,9 @@ void md_api_end_stats(md_context *c);
 void md_api_leave(md_op *op);
 /** Calls fn once for every op that is alive. No op is freed meanwhile. */
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user);
+
+/** Ends all sequences before their context is freed: after that they can only be counted and destroyed. */
+void md_api_close_sequences(md_context *context);
 
 typedef enum md_api_memory { MD_API_NO_MEMORY, MD_API_MEMORY_TO_MEASURE } md_api_memory;
 

@@ -53,6 +53,7 @@ typedef struct md_dev_clock {
 } md_dev_clock;
 
 typedef struct md_dev_mark md_dev_mark; /* a point of time on a stream */
+typedef struct md_dev_graph md_dev_graph; /* work that was captured, ready to run again */
 
 /* A tensor map of a launch, as its parameters hold it. */
 typedef struct md_dev_map {
@@ -128,6 +129,15 @@ typedef struct md_dev_ops {
     md_status (*mark_put)(md_dev *dev, md_dev_mark *mark, md_stream stream); /* enqueued */
     /* GPU time in us between two marks of one stream; negative while the second is not reached. */
     md_status (*mark_time)(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
+    /* Work enqueued on the stream from now on begins after the mark was reached. */
+    md_status (*mark_wait)(md_dev *dev, md_dev_mark *mark, md_stream stream);
+    /* Captures what `body` enqueues on a stream of the device's own. *graph NULL: makes a graph of it; else changes the
+     * graph, in place where that is possible (*is_updated). If it fails, *graph is NULL or as before. All are NULL on
+     * devices without graphs. */
+    md_status (*graph_make)(md_dev_graph **graph, bool *is_updated, md_dev *dev,
+                            md_status (*body)(void *user, md_stream stream), void *user);
+    md_status (*graph_launch)(md_dev *dev, md_dev_graph *graph, md_stream stream);
+    void (*graph_destroy)(md_dev *dev, md_dev_graph *graph); /* work under way ends first; nothing waits */
     /* True if all work enqueued on the stream is done. Not while it is captured. NULL: always true. */
     bool (*is_idle)(md_dev *dev, md_stream stream);
     /* The clock now; asked right behind work, it is the clock of the work. UNSUPPORTED, or NULL: not known. Slow.

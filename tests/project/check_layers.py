@@ -26,7 +26,8 @@ RANKS = {
     "tune": 6,
     "dispatch": 7,
     "stats": 8,
-    "api": 9,
+    "sequence": 9,
+    "api": 10,
 }
 
 # The floors of each folder with rooms, lowest first.

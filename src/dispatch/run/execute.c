@@ -187,3 +187,20 @@ md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, const md
         *us = spent;
     return s;
 }
+
+md_status md_ds_run_in(md_ds_op *op, const md_ds_plan *plan, md_stream stream, md_ds_bound *bound, char *memory)
+{
+    run r = {.op = op, .plan = plan, .stream = stream, .bound = bound, .memory = memory};
+    md_kn_report report = {0};
+    if (bound->copies.n > 0 || plan->by_reference)
+        return md_fail(MD_INTERNAL, "op %s: the plan needs copies of inputs or the reference", op->name);
+    MD_TRY(prepare(&r));
+    if (!md_ds_is_async(op->runtime))
+        r.call.report = &report;
+    MD_TRY(launch_all(&r));
+    if (!atomic_load_explicit(&report.is_set, memory_order_acquire))
+        return MD_OK;
+    const md_ds_fault fault = {report.tensor, report.axis, report.value,
+                               bound->shape.extent[report.tensor][report.axis]};
+    return md_ds_fail_fault(op, &fault);
+}

@@ -12,4 +12,8 @@
 md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_plan *plan, md_stream stream,
                     md_ds_bound *bound);
 
+/** Enqueues all stages by a plan that copies no inputs. `memory`: for its workspace_bytes, in the order of the stream.
+ * Counts, checks and measures nothing. */
+md_status md_ds_run_in(md_ds_op *op, const md_ds_plan *plan, md_stream stream, md_ds_bound *bound, char *memory);
+
 #endif

@@ -103,7 +103,8 @@ static md_status parse_name(parser *p)
         return push(p, SIZE, dim);
     for (int32_t d = 0; d < p->names->formula->n_dims; d++)
         md_fx_nearest_offer(&nearest, p->names->formula->dim[d].name);
-    return md_fx_complain(p->text, t->line, t->column, "'%s' is neither a dim of the formula nor a tunable%s%s%s", name,
+    return md_fx_complain(p->text, t->line, t->column, "'%s' is %s%s%s%s", name,
+                          p->names->formula->n_tensors ? "neither a dim of the formula nor a tunable" : "no dim",
                           MD_FX_NEAREST_ARGS(nearest));
 }
 

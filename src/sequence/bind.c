@@ -1,0 +1,346 @@
+/* Binds a sequence at a tuple of sizes: sizes of all tensors, kernels of all calls, memory, and launches. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "dispatch/call/slow_call.h"
+#include "sequence/arena.h"
+#include "sequence/shape.h"
+#include "sequence/values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Tensors */
+
+static void set_strides(md_tensor *t)
+{
+    int64_t stride = 1;
+    for (int32_t a = t->rank - 1; a >= 0; a--) {
+        t->stride[a] = stride;
+        if (__builtin_mul_overflow(stride, MD_MAX(t->size[a], 1), &stride))
+            stride = INT64_MAX; /* found by the check of its bytes */
+    }
+}
+
+static md_status size_tensor(md_tensor *out, const md_sq *sq, int32_t number)
+{
+    const md_sq_tensor *t = &sq->tensor[number];
+    char name[32];
+    *out = (md_tensor){.dtype = t->dtype, .rank = t->rank};
+    for (int32_t a = 0; a < t->rank; a++) {
+        out->size[a] = sq->value[t->size[a]];
+        if (out->size[a] < 0)
+            return md_fail(MD_INVALID_ARGUMENT, "tensor '%s': size %lld of axis %d is negative",
+                           md_sq_tensor_name(name, sq, number), (long long)out->size[a], (int)a);
+    }
+    if (t->rank > 0 && t->stride[0] < 0)
+        set_strides(out);
+    for (int32_t a = 0; a < t->rank && t->stride[0] >= 0; a++) {
+        out->stride[a] = sq->value[t->stride[a]];
+        if (out->stride[a] < 0)
+            return md_fail(MD_INVALID_ARGUMENT, "tensor '%s': stride %lld of axis %d is negative",
+                           md_sq_tensor_name(name, sq, number), (long long)out->stride[a], (int)a);
+    }
+    return MD_OK;
+}
+
+/* Offsets in bytes from the start of the memory; views must lie within it. */
+static md_status place_tensor(md_sq *sq, size_t *bytes, int32_t number)
+{
+    const md_sq_tensor *t = &sq->tensor[number];
+    const int64_t item = (int64_t)md_dtype_size(t->dtype), reach = md_sq_reach(&sq->now[number]);
+    int64_t at = 0, end = 0;
+    char name[32];
+    bool fits = reach >= 0;
+    if (t->base >= 0) {
+        const int64_t offset = t->offset >= 0 ? sq->value[t->offset] : 0;
+        fits = fits && offset >= 0 && !__builtin_mul_overflow(offset, item, &at) &&
+               !__builtin_add_overflow(at, sq->at[t->base], &at);
+    }
+    fits = fits && !__builtin_mul_overflow(reach, item, &end) && !__builtin_add_overflow(end, at, &end);
+    if (fits && t->base < 0)
+        bytes[t->memory] = (size_t)end;
+    if (!fits || (reach > 0 && (size_t)end > bytes[t->memory]))
+        return md_fail(MD_INVALID_ARGUMENT,
+                       t->base >= 0 ? "tensor '%s' leaves the memory that it is a view of"
+                                    : "tensor '%s' exceeds 63 bits",
+                       md_sq_tensor_name(name, sq, number));
+    sq->at[number] = at;
+    return MD_OK;
+}
+
+static md_status size_all(md_sq *sq, size_t *bytes, const int64_t *size)
+{
+    MD_TRY(md_sq_values_eval(sq->value, sq->values, size));
+    for (int32_t i = 0; i < sq->n_tensors; i++) {
+        if (sq->tensor[i].is_scalar)
+            continue;
+        MD_TRY(size_tensor(&sq->now[i], sq, i));
+        MD_TRY(place_tensor(sq, bytes, i));
+    }
+    return MD_OK;
+}
+
+static char *base_of(const md_sq *sq, const md_sq_shape *shape, int32_t memory)
+{
+    const md_sq_memory *m = &sq->memory[memory];
+    if (m->role == MD_SEQUENCE_CONSTANT)
+        return m->data;
+    if (m->external >= 0)
+        return (char *)(uintptr_t)sq->word[m->external];
+    return (char *)sq->arena + shape->offset[m->place];
+}
+
+static void address_all(md_sq *sq, const md_sq_shape *shape)
+{
+    for (int32_t i = 0; i < sq->n_tensors; i++)
+        if (!sq->tensor[i].is_scalar)
+            sq->now[i].data = base_of(sq, shape, sq->tensor[i].memory) + sq->at[i];
+}
+
+static md_status check_addresses(const md_sq *sq)
+{
+    char name[32];
+    for (int32_t i = 0; i < sq->n_tensors; i++)
+        if (!sq->tensor[i].is_scalar && (uintptr_t)sq->now[i].data % md_dtype_size(sq->tensor[i].dtype))
+            return md_fail(MD_INVALID_ARGUMENT, "tensor '%s' is not aligned to its elements",
+                           md_sq_tensor_name(name, sq, i));
+    return MD_OK;
+}
+
+/* ---- Memory */
+
+/* A larger arena. The old one stays if a graph of the caller uses it; else the device is done with it first. */
+static md_status grow_arena(md_sq *sq, size_t n_bytes)
+{
+    md_dev *dev = sq->runtime->dev;
+    void *p = NULL;
+    if (sq->options.max_arena_bytes && n_bytes > (size_t)sq->options.max_arena_bytes)
+        return md_fail(MD_OUT_OF_MEMORY,
+                       "sequence %s needs %zu bytes between its calls; option max_arena_bytes is %lld", sq->name,
+                       n_bytes, (long long)sq->options.max_arena_bytes);
+    if (sq->arena && sq->is_captured) {
+        struct md_sq_retired *r = malloc(sizeof *r);
+        if (!r)
+            return md_fail_memory();
+        *r = (struct md_sq_retired){sq->retired, sq->arena};
+        sq->retired = r;
+    } else if (sq->arena) {
+        MD_TRY(dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL));
+        dev->ops->free(dev, sq->arena);
+    }
+    sq->arena = NULL;
+    sq->arena_bytes = 0;
+    sq->is_captured = false;
+    sq->generation++;
+    MD_TRY(dev->ops->alloc(&p, dev, n_bytes));
+    sq->arena = p;
+    sq->arena_bytes = n_bytes;
+    return MD_OK;
+}
+
+typedef struct memory_plan {
+    md_sq_piece *piece; /* of memories, then of the steps' workspaces */
+    int32_t *of; /* memory -> piece, -1: none */
+    int32_t n_memories, n;
+} memory_plan;
+
+static size_t place_bytes(const md_sq *sq, const size_t *bytes, int32_t place)
+{
+    size_t most = 0;
+    for (int32_t m = 0; m < sq->n_memories; m++)
+        if (sq->memory[m].place == place && sq->memory[m].first >= 0)
+            most = MD_MAX(most, bytes[m]);
+    return md_ds_align(most);
+}
+
+/* Places the temporaries. The arena is never empty, so that all tensors have an address. */
+static md_status plan_memory(memory_plan *plan, md_sq_shape *shape, md_sq *sq)
+{
+    size_t end;
+    for (int32_t m = 0; m < sq->n_memories; m++) {
+        const md_sq_memory *x = &sq->memory[m];
+        plan->of[m] = -1;
+        if (x->role != MD_SEQUENCE_TEMPORARY || x->place != m || x->first < 0)
+            continue;
+        plan->of[m] = plan->n;
+        plan->piece[plan->n++] = (md_sq_piece){x->first, x->last, place_bytes(sq, shape->bytes, m), 0};
+        shape->sum_bytes += plan->piece[plan->n - 1].n_bytes;
+    }
+    plan->n_memories = plan->n;
+    MD_TRY(md_sq_place(&end, plan->piece, 0, plan->n));
+    for (int32_t m = 0; m < sq->n_memories; m++)
+        shape->offset[m] = plan->of[m] >= 0 ? plan->piece[plan->of[m]].offset : 0;
+    for (int32_t k = 0; k < sq->n_externals; k++) {
+        const int32_t t = sq->external[k].tensor;
+        shape->external_bytes[k] = sq->external[k].is_scalar ? 0 : shape->bytes[sq->tensor[t].memory];
+    }
+    return sq->arena_bytes < MD_MAX(end, MD_DS_ALIGNMENT) ? grow_arena(sq, MD_MAX(end, MD_DS_ALIGNMENT)) : MD_OK;
+}
+
+/* Places the workspaces beside the temporaries. */
+static md_status plan_workspaces(memory_plan *plan, md_sq_shape *shape, md_sq *sq)
+{
+    size_t end;
+    for (int32_t i = 0; i < sq->n_steps; i++) {
+        const md_sq_part *part = &shape->part[i];
+        const size_t n_bytes = part->plan ? md_ds_align(part->plan->workspace_bytes) : 0;
+        plan->piece[plan->n++] = (md_sq_piece){i, i, n_bytes, 0};
+        shape->sum_bytes += n_bytes;
+    }
+    MD_TRY(md_sq_place(&end, plan->piece, plan->n_memories, plan->n));
+    for (int32_t i = 0; i < sq->n_steps; i++)
+        shape->part[i].memory = plan->piece[plan->n_memories + i].offset;
+    return sq->arena_bytes < end ? grow_arena(sq, end) : MD_OK;
+}
+
+/* ---- Calls */
+
+static md_status name_step(md_status status, const md_sq *sq, int32_t step)
+{
+    const md_ds_op *op = sq->step[step].op;
+    return status == MD_OK ? MD_OK
+                           : md_fail_more(status, " (call %d of sequence %s, %s)", (int)step, sq->name,
+                                          op ? op->name : "a callback");
+}
+
+/* The kernels of a step. */
+static md_status choose(md_sq_shape *shape, md_sq *sq, int32_t i, bool is_patient)
+{
+    md_sq_part *part = &shape->part[i];
+    md_ds_op *op = sq->step[i].op;
+    md_arg arg[MD_FX_MAX_ARGS];
+    md_ds_bound bound;
+    part->form = MD_SQ_CALLBACK;
+    if (!op)
+        return MD_OK;
+    md_sq_args_of(arg, sq, &sq->step[i]);
+    MD_TRY(md_ds_bind(&bound, op, arg, sq->step[i].n_args));
+    part->form = MD_SQ_NOTHING;
+    if (bound.is_empty)
+        return MD_OK;
+    MD_TRY(md_ds_check_pointers(op, &bound));
+    bound.is_patient = is_patient;
+    MD_TRY(md_ds_find(&part->entry, op, NULL, &bound));
+    part->plan = md_ds_plan_of(part->entry);
+    part->form = MD_SQ_CALL;
+    for (int32_t s = 0; s < op->n_stages; s++)
+        shape->choice =
+            (shape->choice ^ (uint64_t)(op->serial << 16 | (uint64_t)(part->plan->stage[s].pick.variant + 1))) *
+            0x9e3779b97f4a7c15u;
+    return MD_OK;
+}
+
+/* Copies of the arguments, whose addresses follow the run's. */
+static md_status keep_args(md_sq_shape *shape, md_sq *sq, int32_t step)
+{
+    const md_sq_step *x = &sq->step[step];
+    md_sq_part *part = &shape->part[step];
+    part->tensor = calloc((size_t)x->n_args + 1, sizeof *part->tensor);
+    part->arg = calloc((size_t)x->n_args + 1, sizeof *part->arg);
+    if (!part->tensor || !part->arg)
+        return md_fail_memory();
+    md_sq_args_of(part->arg, sq, x);
+    for (int32_t i = 0; i < x->n_args; i++) {
+        const md_sq_tensor *t =
+            x->arg[i].kind == MD_SQ_TENSOR || x->arg[i].kind == MD_SQ_EXTERNAL ? &sq->tensor[x->arg[i].tensor] : NULL;
+        uint64_t *word =
+            (uint64_t *)(void *)(t && t->dtype == MD_F64 ? (void *)&part->arg[i].real : (void *)&part->arg[i].integer);
+        int32_t external = t && t->is_scalar ? t->external : -1;
+        if (x->arg[i].kind == MD_SQ_TENSOR) {
+            part->tensor[i] = *part->arg[i].tensor;
+            part->arg[i].tensor = &part->tensor[i];
+            word = (uint64_t *)(void *)&part->tensor[i].data;
+            external = sq->memory[t->memory].external;
+        }
+        if (external >= 0)
+            MD_TRY(md_sq_add_patch(
+                shape, &(md_sq_patch){.external = external, .word = word, .plus = *word - sq->word[external]}));
+    }
+    return MD_OK;
+}
+
+static md_status make_step(md_sq_shape *shape, md_sq *sq, int32_t i)
+{
+    md_sq_part *part = &shape->part[i];
+    md_arg arg[MD_FX_MAX_ARGS];
+    md_ds_bound bound;
+    bool is_made = false;
+    if (part->form == MD_SQ_CALLBACK) {
+        shape->is_capturable = false;
+        return keep_args(shape, sq, i);
+    }
+    if (part->form == MD_SQ_NOTHING)
+        return MD_OK;
+    md_sq_args_of(arg, sq, &sq->step[i]);
+    MD_TRY(md_ds_bind(&bound, sq->step[i].op, arg, sq->step[i].n_args));
+    const bool is_final =
+        !part->plan->is_makeshift && !part->plan->by_reference && bound.copies.n == 0 && !sq->runtime->verifies;
+    if (is_final)
+        MD_TRY(md_sq_make_launches(&is_made, shape, sq, i, &bound));
+    part->form = is_made ? MD_SQ_LAUNCHES : is_final ? MD_SQ_PLAN : MD_SQ_CALL;
+    shape->is_capturable &= is_final;
+    return is_made ? MD_OK : keep_args(shape, sq, i);
+}
+
+/* ---- All */
+
+static md_sq_shape *make_shape(const md_sq *sq, const int64_t *size)
+{
+    md_sq_shape *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    const size_t n_externals = (size_t)sq->n_externals + 1, n_memories = (size_t)sq->n_memories + 1;
+    s->word = calloc(n_externals, sizeof *s->word);
+    s->graph_word = calloc(n_externals, sizeof *s->graph_word);
+    s->external_bytes = calloc(n_externals, sizeof *s->external_bytes);
+    s->offset = calloc(n_memories, sizeof *s->offset);
+    s->bytes = calloc(n_memories, sizeof *s->bytes);
+    s->part = calloc((size_t)sq->n_steps + 1, sizeof *s->part);
+    s->report = calloc((size_t)sq->n_steps + 1, sizeof *s->report);
+    memcpy(s->size, size, (size_t)sq->n_dims * sizeof *size);
+    s->n_parts = sq->n_steps;
+    s->is_capturable = true;
+    s->choice = 0x1234567;
+    return s;
+}
+
+static md_status bind_all(md_sq_shape *shape, md_sq *sq, memory_plan *plan, bool is_patient)
+{
+    MD_TRY(size_all(sq, shape->bytes, shape->size));
+    MD_TRY(plan_memory(plan, shape, sq));
+    memcpy(shape->word, sq->word, (size_t)sq->n_externals * sizeof *sq->word);
+    address_all(sq, shape);
+    MD_TRY(check_addresses(sq));
+    for (int32_t i = 0; i < sq->n_steps; i++)
+        MD_TRY(name_step(choose(shape, sq, i, is_patient), sq, i));
+    MD_TRY(plan_workspaces(plan, shape, sq));
+    address_all(sq, shape);
+    shape->generation = sq->generation;
+    for (int32_t i = 0; i < sq->n_steps; i++)
+        MD_TRY(name_step(make_step(shape, sq, i), sq, i));
+    shape->is_overlapping = md_sq_externals_overlap(sq, sq->word, shape->external_bytes);
+    return MD_OK;
+}
+
+md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, bool is_patient)
+{
+    md_sq_shape *shape = make_shape(sq, size);
+    if (!shape)
+        return md_fail_memory();
+    memory_plan plan = {calloc((size_t)sq->n_memories + (size_t)sq->n_steps + 1, sizeof *plan.piece),
+                        calloc((size_t)sq->n_memories + 1, sizeof *plan.of), 0, 0};
+    md_status s = plan.piece && plan.of && shape->word && shape->graph_word && shape->external_bytes && shape->offset &&
+                          shape->bytes && shape->part && shape->report
+                      ? bind_all(shape, sq, &plan, is_patient)
+                      : md_fail_memory();
+    free(plan.piece);
+    free(plan.of);
+    if (s != MD_OK) {
+        md_sq_shape_free(shape, sq);
+        return s;
+    }
+    sq->count.n_binds++;
+    *out = shape;
+    return MD_OK;
+}

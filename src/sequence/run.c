@@ -1,0 +1,228 @@
+/* Runs a sequence: as one graph where that is possible and pays, else as a chain of launches. */
+#include "base/status.h"
+#include "dispatch/bind/fault.h"
+#include "dispatch/call/fast_call.h"
+#include "dispatch/run/execute.h"
+#include "sequence/find.h"
+
+#include <string.h>
+
+/* A graph is made when a shape runs for the second time in a row with the same addresses: a chain of launches costs
+ * less than making a graph that runs once. */
+enum { RUNS_BEFORE_GRAPH = 1, RUNS_BEFORE_FLUSH = 256 };
+
+typedef struct chain {
+    md_sq *sq;
+    md_sq_shape *shape;
+} chain;
+
+static md_status fail_step(md_status status, const md_sq *sq, int32_t step)
+{
+    const md_ds_op *op = sq->step[step].op;
+    return md_fail_more(status, " (call %d of sequence %s, %s)", (int)step, sq->name, op ? op->name : "a callback");
+}
+
+/* ---- Steps */
+
+static md_status run_launches(const md_sq_shape *shape, md_dev *dev, const md_sq_part *part, md_stream stream)
+{
+    const md_sq_launch *l = &shape->launch[part->first];
+    for (int32_t i = 0; i < part->n; i++, l++)
+        MD_TRY(dev->ops->launch(dev, stream, l->kernel, &l->geometry, (md_dev_params){l->params, l->n_params}, NULL));
+    return MD_OK;
+}
+
+/* A synchronous device has left a fault in the part's report. */
+static md_status check_report(const md_sq *sq, const md_sq_shape *shape, int32_t step)
+{
+    md_kn_report *r = &shape->report[step];
+    const md_sq_part *part = &shape->part[step];
+    if (!part->needs_report || !atomic_load_explicit(&r->is_set, memory_order_acquire))
+        return MD_OK;
+    atomic_store_explicit(&r->is_set, 0, memory_order_relaxed);
+    const md_ds_fault fault = {r->tensor, r->axis, r->value, part->extent[r->tensor * MD_MAX_RANK + r->axis]};
+    return md_ds_fail_fault(sq->step[step].op, &fault);
+}
+
+static md_status run_plan(const md_sq *sq, const md_sq_part *part, const md_sq_step *step, md_stream stream)
+{
+    md_ds_bound bound;
+    MD_TRY(md_ds_bind(&bound, step->op, part->arg, step->n_args));
+    return md_ds_run_in(step->op, part->plan, stream, &bound, (char *)sq->arena + part->memory);
+}
+
+static md_status run_other(const md_sq *sq, const md_sq_shape *shape, int32_t i, md_stream stream)
+{
+    const md_sq_part *part = &shape->part[i];
+    const md_sq_step *step = &sq->step[i];
+    switch (part->form) {
+    case MD_SQ_PLAN:
+        return run_plan(sq, part, step, stream);
+    case MD_SQ_CALL:
+        return md_ds_call(step->op, stream, part->arg, step->n_args);
+    case MD_SQ_CALLBACK:
+        return step->fn(step->user, stream, part->tensor, step->n_args, shape->size);
+    case MD_SQ_NOTHING:
+    case MD_SQ_LAUNCHES:
+        break;
+    }
+    return MD_OK;
+}
+
+/* Overwrites memory whose life ends with a step. */
+static void poison(const md_sq *sq, const md_sq_shape *shape, int32_t step)
+{
+    for (int32_t m = 0; m < sq->n_memories; m++) {
+        const md_sq_memory *x = &sq->memory[sq->memory[m].place];
+        if (x->role == MD_SEQUENCE_TEMPORARY && x->first >= 0 && x->last == step)
+            memset((char *)sq->arena + shape->offset[sq->memory[m].place], 0xff, shape->bytes[m]);
+    }
+}
+
+static md_status run_named(const md_sq *sq, const md_sq_shape *shape, int32_t i, md_stream stream)
+{
+    md_dev *dev = sq->runtime->dev;
+    dev->ops->range_push(dev, sq->step[i].op->name);
+    const md_status s = run_launches(shape, dev, &shape->part[i], stream);
+    dev->ops->range_pop(dev);
+    return s;
+}
+
+static md_status run_chain(void *user, md_stream stream)
+{
+    const chain *c = user;
+    const md_sq *sq = c->sq;
+    const md_sq_shape *shape = c->shape;
+    md_dev *dev = sq->runtime->dev;
+    const bool is_named = dev->ops->range_push != NULL;
+    for (int32_t i = 0; i < shape->n_parts; i++) {
+        const md_sq_part *part = &shape->part[i];
+        md_status s;
+        if (part->form != MD_SQ_LAUNCHES)
+            s = run_other(sq, shape, i, stream);
+        else
+            s = is_named ? run_named(sq, shape, i, stream) : run_launches(shape, dev, part, stream);
+        if (s == MD_OK && part->needs_report)
+            s = check_report(sq, shape, i);
+        if (__builtin_expect(s != MD_OK, 0))
+            return fail_step(s, sq, i);
+        if (sq->options.poisons)
+            poison(sq, shape, i);
+    }
+    return MD_OK;
+}
+
+/* ---- Graphs */
+
+static void drop_oldest_graph(md_sq *sq, const md_sq_shape *except)
+{
+    for (md_sq_shape *s = sq->oldest; s; s = s->newer)
+        if (s->graph && s != except) {
+            md_sq_drop_graph(s, sq);
+            return;
+        }
+}
+
+/* Makes or updates the graph of a shape. If that fails, the shape stays a chain of launches. */
+static void make_graph(md_sq *sq, md_sq_shape *shape)
+{
+    md_dev *dev = sq->runtime->dev;
+    bool is_updated = false;
+    const bool had_one = shape->graph != NULL;
+    chain c = {sq, shape};
+    if (!had_one && sq->n_graphs >= sq->options.max_graphs)
+        drop_oldest_graph(sq, shape);
+    const md_status s = dev->ops->graph_make(&shape->graph, &is_updated, dev, run_chain, &c);
+    sq->n_graphs += (shape->graph != NULL) - had_one;
+    if (s != MD_OK) {
+        md_log_at(sq->runtime->log, MD_LOG_WARN, "sequence %s: no graph, launches serve: %s", sq->name,
+                  md_last_error());
+        md_sq_drop_graph(shape, sq);
+        shape->has_no_graph = true;
+        sq->count.n_failures++;
+        return;
+    }
+    memcpy(shape->graph_word, shape->word, (size_t)sq->n_externals * sizeof *shape->word);
+    sq->count.n_builds += !is_updated;
+    sq->count.n_updates += is_updated;
+}
+
+/* True if the run is one launch of the shape's graph. */
+static bool has_graph(md_sq *sq, md_sq_shape *shape)
+{
+    if (!sq->runtime->dev->ops->graph_make || sq->options.max_graphs < 1 || !shape->is_capturable ||
+        shape->has_no_graph || sq->runtime->dev->ops->range_push || shape->n_launches == 0)
+        return false;
+    const size_t n = (size_t)sq->n_externals * sizeof *shape->word;
+    if (shape->graph && !memcmp(shape->graph_word, shape->word, n))
+        return true;
+    if (shape->n_same < RUNS_BEFORE_GRAPH)
+        return false;
+    make_graph(sq, shape);
+    return shape->graph != NULL;
+}
+
+/* ---- Runs */
+
+/* A run on another stream begins, on the device, after the last run's end. */
+static md_status order_streams(md_sq *sq, md_stream stream)
+{
+    md_dev *dev = sq->runtime->dev;
+    if (!sq->has_run || sq->last_stream == stream || !dev->ops->mark_wait)
+        return MD_OK;
+    if (!sq->mark)
+        MD_TRY(dev->ops->mark_create(&sq->mark, dev));
+    MD_TRY(dev->ops->mark_put(dev, sq->mark, sq->last_stream));
+    return dev->ops->mark_wait(dev, sq->mark, stream);
+}
+
+/* Faults that kernels of an asynchronous device have reported since. */
+static md_status check_ops(const md_sq *sq)
+{
+    for (int32_t i = 0; i < sq->n_steps; i++) {
+        md_ds_op *op = sq->step[i].op;
+        if (op && op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed))
+            MD_TRY(md_ds_check(op));
+    }
+    return MD_OK;
+}
+
+static md_status run_shape(md_sq *sq, md_sq_shape *shape, md_stream stream)
+{
+    md_dev *dev = sq->runtime->dev;
+    chain c = {sq, shape};
+    if (md_ds_is_async(sq->runtime)) {
+        const bool is_captured = md_ds_is_capturing(sq->runtime, stream);
+        if (!is_captured) {
+            MD_TRY(check_ops(sq));
+            MD_TRY(order_streams(sq, stream));
+        }
+        sq->is_captured |= is_captured;
+        sq->last_stream = stream;
+        sq->has_run = true;
+        if (!is_captured && has_graph(sq, shape)) {
+            MD_TRY(dev->ops->graph_launch(dev, shape->graph, stream));
+            sq->count.n_graph_runs++;
+            return MD_OK;
+        }
+    }
+    return run_chain(&c, stream);
+}
+
+md_status md_sq_run(md_sq *sq, md_stream stream, const int64_t *size, void *const *data)
+{
+    md_sq_shape *shape = NULL;
+    md_sq_take_words(sq, data, true);
+    MD_TRY(md_sq_find(&shape, sq, stream, size, false));
+    sq->count.n_runs++;
+    if (++shape->n_runs >= RUNS_BEFORE_FLUSH)
+        md_sq_shape_flush(shape, sq);
+    return run_shape(sq, shape, stream);
+}
+
+md_status md_sq_prepare(md_sq *sq, const int64_t *size, void *const *data)
+{
+    md_sq_shape *shape = NULL;
+    md_sq_take_words(sq, data, false);
+    return md_sq_find(&shape, sq, NULL, size, true);
+}

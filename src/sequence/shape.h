@@ -1,0 +1,98 @@
+/* A sequence at one tuple of sizes: its launches with parameters ready, but for the addresses and scalars that each run
+ * is given anew. */
+#ifndef MD_SEQUENCE_SHAPE_H
+#define MD_SEQUENCE_SHAPE_H
+
+#include "dispatch/args.h"
+#include "sequence/sequence.h"
+
+/* How a step runs at these sizes. */
+typedef enum md_sq_form {
+    MD_SQ_NOTHING, /* no element to compute */
+    MD_SQ_LAUNCHES, /* by its launches */
+    MD_SQ_PLAN, /* by its plan: library calls */
+    MD_SQ_CALL, /* by an ordinary call: a better kernel is being built, inputs are copied, the reference serves */
+    MD_SQ_CALLBACK
+} md_sq_form;
+
+typedef struct md_sq_launch {
+    const md_dev_kernel *kernel;
+    md_kn_geometry geometry;
+    md_kn_word *params; /* owned, 64-byte aligned */
+    int32_t n_params;
+} md_sq_launch;
+
+/* A word that follows from a word of the run. */
+typedef struct md_sq_patch {
+    int32_t external;
+    uint64_t plus;
+    uint64_t *word; /* gets external + plus */
+    const md_ds_arg_spec *scalar; /* not NULL: gets the scalar, as the op's argument has it */
+    const md_dev_kernel *map_of; /* not NULL: `map` gets the address, then its words go to `word` */
+    md_dev_map *map; /* owned */
+} md_sq_patch;
+
+typedef struct md_sq_part {
+    md_sq_form form;
+    int32_t first, n; /* launches */
+    md_ds_shape_entry *entry; /* held; NULL for NOTHING and CALLBACK */
+    const md_ds_plan *plan;
+    size_t memory; /* where its workspace lies in the arena */
+    bool needs_report; /* of a synchronous device */
+    int64_t *extent; /* for that: [tensor of the formula][axis] */
+    md_tensor *tensor; /* PLAN, CALL, CALLBACK: its arguments, owned */
+    md_arg *arg; /* PLAN, CALL; owned */
+} md_sq_part;
+
+typedef struct md_sq_shape {
+    struct md_sq_shape *newer, *older; /* in the order of use */
+    void *key;
+    size_t key_bytes;
+    int64_t size[MD_SQ_MAX_DIMS];
+    uint64_t generation; /* of the arena */
+    uint64_t *word; /* of the externals, as they stand in the parameters */
+    size_t *external_bytes; /* that each external spans */
+    bool is_overlapping; /* externals overlapped: other addresses are bound anew */
+    bool is_capturable; /* no callbacks, and all kernels are final */
+    uint64_t choice; /* digest of the picks */
+    uint64_t n_runs; /* not yet counted by the entries */
+    size_t sum_bytes;
+    int32_t n_parts, n_launches, n_patches;
+    md_sq_part *part;
+    md_kn_report *report; /* one a part */
+    md_sq_launch *launch;
+    md_sq_patch *patch;
+    size_t *offset, *bytes; /* by memory */
+    uint64_t n_same; /* runs in a row with the same words */
+    md_dev_graph *graph; /* NULL: none */
+    uint64_t *graph_word; /* the words that it was made for */
+    bool has_no_graph; /* it was tried, and failed */
+} md_sq_shape;
+
+/** Binds the sequence at sizes; sq->word has the addresses. is_patient: waits for the best kernels. */
+md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, bool is_patient);
+/** Frees a shape that no list has. Its runs are counted by its entries. */
+void md_sq_shape_free(md_sq_shape *shape, md_sq *sq);
+/** Adds the runs to the entries' counts. */
+void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq);
+/** True if the kernels of a part were replaced by better ones since. */
+bool md_sq_shape_is_stale(const md_sq_shape *shape);
+/** Frees all shapes. */
+void md_sq_forget_all(md_sq *sq);
+/** Drops the graph of a shape, if it has one. */
+void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq);
+
+/** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */
+void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
+/** True if a written external overlaps another one, or a constant. */
+bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t *bytes);
+
+/* ---- launches.c */
+/** Makes the launches of a step, whose arguments are in sq->now. False if it has to run in another way. */
+md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int32_t step, const md_ds_bound *bound);
+/** Stores the words of a run in all places that depend on them. */
+md_status md_sq_apply(md_sq_shape *shape, const md_sq *sq);
+/** Adds a patch. */
+md_status md_sq_add_patch(md_sq_shape *shape, const md_sq_patch *patch);
+
+#endif

@@ -1,0 +1,142 @@
+/* The life of sequences: forgotten sizes, a context that goes first, threads, new kernels. */
+#include "support/check.h"
+
+#include <md/sequence.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+static md_context *context;
+
+static int set_up(void **state)
+{
+    (void)state;
+    return md_context_create(&context, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256"}) !=
+           MD_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    md_context_destroy(&context);
+    return 0;
+}
+
+static md_op *make(const char *formula)
+{
+    md_op *op = NULL;
+    assert_ok(md_op_create(&op, context, formula, NULL));
+    return op;
+}
+
+static int32_t tensor(md_sequence *s, md_sequence_role role, const char *name, const char *size)
+{
+    int32_t id = 0;
+    assert_ok(md_sequence_add_tensor(&id, s, &(md_sequence_tensor){.name = name, .role = role, .size = size}));
+    assert_true(id > 0);
+    return id;
+}
+
+static void call(md_sequence *s, md_op *op, int32_t y, int32_t x)
+{
+    assert_ok(md_sequence_add_call(s, op, (md_sequence_arg[]){{.id = y}, {.id = x}}, 2));
+}
+
+/* x -> a -> b -> c -> y by y = x + 1: the temporaries take one place, in place. */
+static md_sequence *chain(md_op *op, const md_sequence_options *options)
+{
+    md_sequence *s = NULL;
+    assert_ok(md_sequence_create(&s, context, options));
+    assert_ok(md_sequence_add_dim(NULL, s, "n", 0, 100000));
+    const int32_t x = tensor(s, MD_SEQUENCE_INPUT, "x", "n"), y = tensor(s, MD_SEQUENCE_OUTPUT, "y", "n");
+    int32_t last = x;
+    for (int i = 0; i < 3; i++) {
+        const int32_t t = tensor(s, MD_SEQUENCE_TEMPORARY, NULL, "n");
+        call(s, op, t, last);
+        last = t;
+    }
+    call(s, op, y, last);
+    assert_ok(md_sequence_finish(s));
+    return s;
+}
+
+/* Few sizes are kept; the context may go first. */
+static void forgets_and_outlives(void **state)
+{
+    static float x[200], y[200];
+    md_context *own = NULL, *before = context;
+    md_sequence_counters c;
+    (void)state;
+    assert_ok(md_context_create(&own, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    context = own;
+    md_op *op = make("Y[i] = X[i] + 1");
+    md_sequence *s = chain(op, &(md_sequence_options){.max_sizes = 3});
+    for (int i = 0; i < 60; i++) {
+        const int64_t n = 1 + i % 7;
+        assert_ok(md_sequence_run(s, NULL, &n, 1, (void *[]){x, y}, 2));
+    }
+    assert_ok(md_sequence_count(&c, s));
+    assert_int_equal(c.n_sizes, 3);
+    assert_int_equal(c.n_runs, 60);
+    md_op_destroy(&op);
+    md_context_destroy(&own);
+    context = before;
+    const int64_t n = 3;
+    assert_fails(md_sequence_run(s, NULL, &n, 1, (void *[]){x, y}, 2), MD_INVALID_ARGUMENT,
+                 "its context was destroyed");
+    assert_ok(md_sequence_count(&c, s));
+    assert_int_equal(c.n_runs, 60);
+    md_sequence_destroy(&s);
+}
+
+typedef struct worker {
+    md_sequence *s;
+    int seed;
+    bool ok;
+} worker;
+
+static void *work(void *user)
+{
+    worker *w = user;
+    float x[300], y[300];
+    uint64_t random = (uint64_t)w->seed;
+    w->ok = true;
+    for (int i = 0; i < 300; i++)
+        x[i] = (float)(i * w->seed);
+    for (int k = 0; k < 300; k++) {
+        const int64_t n = (int64_t)(check_random(&random) % 300);
+        memset(y, 0, sizeof y);
+        w->ok = w->ok && md_sequence_run(w->s, NULL, &n, 1, (void *[]){x, y}, 2) == MD_OK;
+        for (int64_t i = 0; i < n; i++)
+            w->ok = w->ok && y[i] == x[i] + 4;
+    }
+    return NULL;
+}
+
+/* Threads on one sequence take turns. */
+static void threads_take_turns(void **state)
+{
+    pthread_t thread[3];
+    worker w[3];
+    md_op *op = make("Y[i] = X[i] + 1");
+    md_sequence *s = chain(op, NULL);
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        w[i] = (worker){s, i + 1, false};
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(thread[i], NULL);
+        assert_true(w[i].ok);
+    }
+    md_sequence_destroy(&s);
+    md_op_destroy(&op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forgets_and_outlives),
+        cmocka_unit_test(threads_take_turns),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
