@@ -5,6 +5,9 @@
 #include "expr/formula.h"
 #include "kernel/kernel.h"
 
+/* How long loading a kernel of cuBLASLt holds the driver's lock, in us (one H200: 1,400 to 3,000). */
+#define MD_DS_LOAD_US 2000.0
+
 /* Why a variant was picked. */
 typedef enum md_ds_source {
     MD_DS_PINNED,

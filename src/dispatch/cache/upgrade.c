@@ -119,15 +119,12 @@ void md_ds_upgrade_all(void *user)
 
 /* ---- Kernels of libraries */
 
-/* How long loading a kernel of cuBLASLt holds the driver's lock, in us (one H200: 1,400 to 3,000). */
-static const double LOAD_US = 2000.0;
-
 /* As for a skier who does not know how often he will ski, and buys skis once he has paid their price in rent: what
  * waiting loses in all is at most twice what the best decision would have lost (Karlin et al., Competitive snoopy
  * caching, 1988). */
 static bool pays(const md_ds_stage_plan *stage, uint64_t calls)
 {
-    return stage->saved_us > 0.0 && (double)calls * stage->saved_us >= LOAD_US;
+    return stage->saved_us > 0.0 && (double)calls * stage->saved_us >= MD_DS_LOAD_US;
 }
 
 void md_ds_load_if_it_pays(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape)

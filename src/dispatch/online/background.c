@@ -48,6 +48,7 @@ static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
         const md_tn_summary s = md_ds_idle_bench_result(t->idle, x->variant);
         x->idle_us = s.us;
         x->is_out = i > 0;
+        x->is_unloaded = false;
         md_ds_teach_model(h, t, x);
         if (s.us > 0.0 && own.us - s.us > 2.0 * MD_MAX(s.error, own.error) &&
             s.us < (best > 0 ? t->challenger[best].idle_us : (1.0 - gain) * own.us))

@@ -107,6 +107,9 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
                        .next = md_ds_idle_memory_next,
                        .user = &r->memory,
                        .n = repeats};
+    /* in this quiet moment a library may load its kernel */
+    if (step == MD_TN_FIRST_LOOK && md_bd_variant_load(runs.variant, &r->memory.shape, MD_BD_LOAD_WAIT) != MD_BD_LOADED)
+        return MD_TN_RUN_FAILED;
     pthread_mutex_lock(&runtime->lock_of_tuning);
     md_status s = md_ds_idle_memory_get(&r->memory);
     if (s == MD_OK)

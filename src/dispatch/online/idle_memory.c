@@ -10,7 +10,12 @@
 #include <string.h>
 
 /* SHARE: one part in so many of the free memory may be taken. */
-enum { ALIGNMENT = 256, PIECE = 1 << 20, SHARE = 20, MOST_SETS = 1 << 20 };
+enum {
+    ALIGNMENT = 256,
+    PIECE = 1 << 16 /* copied from the host, which holds the driver's lock */,
+    SHARE = 20,
+    MOST_SETS = 1 << 20
+};
 
 /* ---- Layout */
 

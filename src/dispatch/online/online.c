@@ -5,16 +5,19 @@
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "dispatch/online/background.h"
+#include "dispatch/online/idle_memory.h"
 #include "dispatch/online/prepare.h"
 #include "dispatch/online/schedule.h"
 #include "dispatch/online/timed_call.h"
 #include "dispatch/online/times.h"
 #include "dispatch/run/execute.h"
+#include "tune/bench/cold.h"
 
 #include <stdlib.h>
 
-/* A shape gets a trial after FIRST_CALLS calls; MOST_JOBS trials are prepared at a time. */
-enum { FIRST_CALLS = 1, MOST_JOBS = 1 };
+/* A shape without a launch plan gets a trial after FIRST_CALLS calls, others when one is sampled first: a shape that is
+ * seldom called does not earn back what its trial takes. MOST_JOBS trials are prepared at a time. */
+enum { FIRST_CALLS = 8, MOST_JOBS = 1 };
 
 /* In a child after fork: its pool has no thread that would finish the parent's jobs. */
 static void forget_jobs(void *user)
@@ -23,6 +26,24 @@ static void forget_jobs(void *user)
     atomic_store_explicit(&h->n_jobs, 0, memory_order_relaxed);
     atomic_store_explicit(&h->n_races, 0, memory_order_relaxed);
     atomic_store_explicit(&h->op->runtime->is_racing, false, memory_order_relaxed);
+}
+
+/* What timing takes of the driver at its first use, now: later its lock would hold up calls. Races have the memory that
+ * they will ask for; where there is none, they find out. */
+static void warm_up(md_ds_op *op)
+{
+    enum { SHARE = 20 };
+    md_dev *dev = op->runtime->dev;
+    double us = 0.0;
+    void *memory = NULL;
+    const double n_bytes = (double)md_tn_cold_bytes(dev) + MD_DS_IDLE_BENCH_BYTES,
+                 n_free = dev->ops->free_bytes ? (double)dev->ops->free_bytes(dev) : 0.0;
+    if (!dev->ops->time || !dev->ops->workspace || dev->ops->is_simulated || n_bytes * SHARE > n_free)
+        return;
+    pthread_mutex_lock(&op->runtime->lock_of_tuning);
+    (void)dev->ops->time(&us, dev, dev->tuning, NULL, NULL);
+    (void)dev->ops->workspace(&memory, dev, dev->tuning, (size_t)n_bytes);
+    pthread_mutex_unlock(&op->runtime->lock_of_tuning);
 }
 
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
@@ -39,6 +60,7 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     h->is_idle_only = op->policy.select != MD_SELECT_HYBRID;
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);
+    warm_up(op);
     *out = h;
     return MD_OK;
 }
@@ -79,11 +101,11 @@ static bool may_try(const md_ds_op *op, const md_ds_shape_entry *entry, md_strea
            atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN;
 }
 
-static bool wants_trial(const struct md_ds_hybrid *h, const md_ds_shape_entry *entry)
+static bool wants_trial(const struct md_ds_hybrid *h, const md_ds_shape_entry *entry, bool is_sample)
 {
     return !md_ds_trial_in(entry) &&
            atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
-           atomic_load_explicit(&entry->calls, memory_order_relaxed) >= FIRST_CALLS &&
+           (is_sample || atomic_load_explicit(&entry->calls, memory_order_relaxed) >= FIRST_CALLS) &&
            atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS;
 }
 
@@ -105,8 +127,10 @@ static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_ent
 {
     if (pthread_mutex_trylock(&h->lock) != 0)
         return;
-    if (wants_trial(h, entry) && (!h->is_idle_only || is_doubtful(h->op, entry, bound)))
+    if (wants_trial(h, entry, bound->is_sample) && (!h->is_idle_only || is_doubtful(h->op, entry, bound)))
         md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
+    if (!h->is_idle_only && md_ds_trial_in(entry))
+        md_ds_load_challengers(h->op, md_ds_trial_in(entry));
     if (!h->is_idle_only)
         md_ds_begin_timing(out, h, entry, stream, bound->is_sample);
     if (md_ds_trial_in(entry) && !h->is_idle_only) {

@@ -69,6 +69,15 @@ static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, 
     return true;
 }
 
+/* Challengers may be of libraries that did not load their kernel yet; finding out loads nothing. */
+static const char *reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
+{
+    const char *why = md_ds_reject_reason(c, i, shape);
+    return why && md_bd_variant_load(c->variant[i], shape, MD_BD_LOAD_LOOK) == MD_BD_DEFERRED
+               ? md_ds_misfit(c, i, shape)
+               : why;
+}
+
 /* With idle_tune: the model's best few, if it does not know them apart. */
 static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
 {
@@ -94,7 +103,7 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
         return 0; /* there is nothing to find out */
     md_ds_predict_us(model_us, op, stage, j->select_sizes, n, NULL);
     for (int32_t i = 0; i < n; i++)
-        us[i] = i != own && md_ds_reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
+        us[i] = i != own && reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
     md_ds_correct(us, c, j->select_sizes, NULL, n);
     *own_us = us[own];
     out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
@@ -167,13 +176,37 @@ static md_status make_plans(md_ds_trial *t, const job *j)
     return MD_OK;
 }
 
-/* Loads what challengers need of libraries, so that no call waits for it. */
-static void load_libraries(md_ds_trial *t, const job *j)
+/* Loading holds the driver's lock for milliseconds, so that calls of all threads wait. So challengers of libraries
+ * whose kernels are not loaded are out at first. */
+static void find_unloaded(md_ds_trial *t, const job *j)
 {
     md_ds_pool *c = &j->op->stage[t->stage];
-    for (int32_t i = 1; i < t->n_challengers; i++)
-        if (md_bd_variant_load(c->variant[t->challenger[i].variant], &j->shape, MD_BD_LOAD_WAIT) != MD_BD_LOADED)
-            t->challenger[i].is_out = true;
+    for (int32_t i = 1; i < t->n_challengers; i++) {
+        md_ds_challenger *x = &t->challenger[i];
+        const md_bd_load_state state = md_bd_variant_load(c->variant[x->variant], &j->shape, MD_BD_LOAD_FIND);
+        x->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
+        x->is_out = state != MD_BD_LOADED;
+    }
+}
+
+void md_ds_load_challengers(md_ds_op *op, md_ds_trial *t)
+{
+    const double own_us = t->challenger[0].n ? md_ds_challenger_summary(&t->challenger[0]).us : 0.0;
+    bool has_new = false;
+    for (int32_t i = 1; i < t->n_challengers; i++) {
+        md_ds_challenger *x = &t->challenger[i];
+        const md_bd_variant *v = op->stage[t->stage].variant[x->variant];
+        if (!x->is_unloaded)
+            continue;
+        const md_bd_load_state state = md_bd_variant_load(v, &t->shape, MD_BD_LOAD_LOOK);
+        x->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
+        x->is_out = state != MD_BD_LOADED;
+        has_new |= state == MD_BD_LOADED;
+        if (state == MD_BD_DEFERRED && (1.0 - x->expected) * own_us * (double)t->n_calls >= MD_DS_LOAD_US)
+            (void)md_bd_variant_load(v, &t->shape, MD_BD_LOAD_START);
+    }
+    if (has_new && t->step == 0)
+        md_ds_trial_next(t);
 }
 
 /* Replaces an incumbent whose results differ from most variants'. */
@@ -231,7 +264,7 @@ static bool make_trial(job *j)
         return false;
     }
     replace_incumbent(t, j);
-    load_libraries(t, j);
+    find_unloaded(t, j);
     atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
     md_ds_trial_next(t);
     j->entry->free_trial = free_trial;

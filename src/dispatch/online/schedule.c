@@ -19,7 +19,8 @@ void md_ds_set_rate(const struct md_ds_hybrid *h, md_ds_trial *t)
 {
     const bool is_new = t->challenger[0].n < MD_DS_OWN_TIMES;
     const int32_t every = t->is_over || (t->is_waiting && !is_new) ? MD_DS_TRIAL_WAITS
-                          : is_new || h->budget.is_ahead           ? MD_DS_TRIAL_EVERY
+                          : h->budget.is_ahead                     ? MD_DS_TRIAL_AHEAD
+                          : is_new                                 ? MD_DS_TRIAL_EVERY
                                                                    : MD_DS_TRIAL_CALMLY;
     if (every == atomic_load_explicit(&t->every, memory_order_relaxed))
         return;

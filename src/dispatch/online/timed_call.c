@@ -35,6 +35,7 @@ static bool see_load(struct md_ds_hybrid *h, md_stream stream)
 static void earn(struct md_ds_hybrid *h, md_ds_trial *t, const md_ds_shape_entry *entry, md_stream stream)
 {
     const int32_t calls = md_ds_calls_since(t, entry);
+    t->n_calls += calls;
     const bool is_careful = h->op->runtime->dev->ops->mark_time && !h->budget.is_ahead;
     if (t->is_careful != is_careful && t->step == 0) {
         t->is_careful = is_careful;

@@ -19,6 +19,7 @@ typedef struct md_ds_challenger {
     double expected; /* time over the incumbent's, by the corrected model */
     bool is_out; /* not tried any more */
     bool is_known; /* was measured at some shape */
+    bool is_unloaded; /* its library's kernel is not loaded: it is out until that pays, or a quiet moment comes */
     double resolution_us; /* its times resolve no smaller differences */
     int32_t n; /* times of calls; the last MD_DS_CHALLENGER_TIMES are kept */
     double us[MD_DS_CHALLENGER_TIMES];
@@ -46,6 +47,7 @@ typedef struct md_ds_trial {
     double final_us; /* the incumbent's time when the trial was over */
     int32_t n_watched;
     double watched[MD_DS_WATCHED]; /* times since then */
+    int64_t n_calls; /* that the timed calls stand for */
     int32_t n_unplanned; /* calls without a launch plan */
     int32_t n_running; /* timed calls that have no time yet */
     _Atomic int32_t timed, switches, demotions;
