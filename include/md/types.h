@@ -48,7 +48,8 @@ typedef enum md_dtype {
 /** How a variant is picked for a new shape. */
 typedef enum md_select {
     MD_SELECT_DEFAULT = 0, /**< MD_SELECT, else MD_SELECT_MODEL */
-    /** The best variant at the nearest hint. On a GPU with default hints every quarter of an octave is a hint. */
+    /** The best variant at the nearest hint, for sizes that are aligned as the call's. With default hints every quarter
+     * of an octave in each dynamic size is a hint. */
     MD_SELECT_DISTANCE = 1,
     MD_SELECT_MODEL = 2, /**< the least predicted time */
     MD_SELECT_MEASURE = 3, /**< the first call of a shape times all variants that fit */
@@ -298,7 +299,8 @@ typedef struct md_choice {
     int32_t n_stages;
     const char *variant[MD_MAX_STAGES]; /**< family and config, for each stage */
     const char *source[MD_MAX_STAGES]; /**< pinned, measured, kept (by an earlier process), model, nearest, default */
-    double distance[MD_MAX_STAGES]; /**< octaves to the hint whose variant was taken; -1 where none applies */
+    /** In octaves, to the nearest hint that lists the variant; -1 where no distance applies. */
+    double distance[MD_MAX_STAGES];
     const char *runner_up[MD_MAX_STAGES]; /**< "" where there is none */
     double margin[MD_MAX_STAGES]; /**< distance or time ratio of the runner-up, minus the pick's; >= 0 */
     double nearest; /**< octaves to the nearest hint, weighted, whatever the mode */

@@ -15,7 +15,7 @@ typedef enum md_ds_source {
     MD_DS_KEPT, /* measured by an earlier process */
     MD_DS_MODEL,
     MD_DS_NEAREST,
-    MD_DS_NEAREST_CELL, /* the nearest point of the lattice that default hints stand in */
+    MD_DS_NEAREST_ON_GRID, /* the nearest hint of the grid of default hints */
     MD_DS_DEFAULT, /* no candidate fitted, or there was nothing to choose from */
     MD_DS_REFERENCE /* nothing could be compiled: the evaluator serves */
 } md_ds_source;
@@ -23,9 +23,11 @@ typedef enum md_ds_source {
 typedef struct md_ds_pick {
     int32_t variant; /* of the stage's pool; -1: reference */
     md_ds_source source;
-    int32_t hint; /* the hint whose list was used, or that the variant was made for; -1 */
+    /* the hint whose list was used; in other modes the nearest in whose list the variant is; -1: none, or one of the
+     * grid */
+    int32_t hint;
     int32_t runner_up; /* variant, or -1 */
-    double distance; /* octaves to that hint; -1 */
+    double distance; /* octaves to that hint, or to the grid's; -1 */
     double margin; /* by which the runner-up was worse: octaves (NEAREST) or a time ratio minus 1 */
     double us; /* modelled or measured time; 0: neither is known */
 } md_ds_pick;

@@ -5,30 +5,56 @@
 #include "base/plain.h"
 #include "base/status.h"
 #include "dispatch/online/online.h"
+#include "dispatch/pool/grid.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/select/describe.h"
-#include "dispatch/select/select.h"
+#include "dispatch/select/fit.h"
 #include "dispatch/select/model.h"
+#include "dispatch/select/nearest.h"
 #include "family/numeric.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
 
 typedef struct candidate {
     const char *name, *unfit;
-    double us, distance;
-    char hint[MD_DS_LABEL];
+    double us, distance; /* octaves to the nearest of its hints; -1: it has none */
+    char hint[MD_DS_LABEL]; /* that one; or why it is there */
+    uint64_t hints; /* in whose lists it is */
 } candidate;
 
-static candidate examine(const md_ds_op *op, int32_t stage, int32_t i, const md_kn_shape *shape, double us)
+/* What is looked at: sizes to choose by, which are those of the shape unless md_as says others. */
+typedef struct view {
+    md_ds_op *op;
+    const md_kn_shape *shape;
+    int64_t sizes[MD_FX_MAX_DIMS];
+} view;
+
+typedef struct widths {
+    int name, hints;
+} widths;
+
+static candidate examine(const view *v, int32_t stage, int32_t i, double us)
 {
+    const md_ds_op *op = v->op;
     const md_ds_pool *c = &op->stage[stage];
-    const md_bd_variant *v = c->variant[i];
-    candidate x = {.name = v->name, .unfit = md_ds_reject_reason(c, i, shape), .distance = -1.0, .us = us};
-    if (c->from_hint[i] >= 0) {
-        md_ds_hint_label(x.hint, &op->space, c->from_hint[i]);
-        x.distance = md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[c->from_hint[i]]);
+    int64_t on_grid[MD_DS_MAX_DYNAMIC];
+    candidate x = {.name = c->variant[i]->name,
+                   .unfit = md_ds_reject_reason(c, i, v->shape),
+                   .distance = -1.0,
+                   .us = us,
+                   .hints = md_ds_hints_of(c, i)};
+    const int32_t hint = md_ds_nearest_of(&x.distance, op, x.hints, v->sizes);
+    if (c->pinned == i) {
+        snprintf(x.hint, sizeof x.hint, "pinned");
+    } else if (md_ds_has_grid(op)) { /* all variants are in the list of each hint of the grid */
+        x.hints = 0;
+        x.distance = md_ds_nearest_on_grid(on_grid, &op->space, op->policy.metric, v->sizes);
+        md_ds_point_label(x.hint, &op->space, on_grid);
+    } else if (hint >= 0) {
+        md_ds_point_label(x.hint, &op->space, op->space.hint[hint]);
+        x.hints &= ~(UINT64_C(1) << hint);
     } else {
-        snprintf(x.hint, sizeof x.hint, "%s", c->pinned == i ? "pinned" : "made for a shape");
+        snprintf(x.hint, sizeof x.hint, "made for a shape");
     }
     return x;
 }
@@ -56,7 +82,7 @@ static void numeric_text(char *out, size_t n_out, const md_ds_op *op, int32_t st
 /* True if the shape is far from square and all hints are: then no hint covers it. */
 static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
 {
-    if (op->policy.select != MD_SELECT_DISTANCE || op->space.n < 2 || md_ds_has_lattice(op))
+    if (op->policy.select != MD_SELECT_DISTANCE || op->space.n < 2 || md_ds_has_grid(op))
         return false;
     for (int32_t h = 0; h < op->space.n_hints; h++)
         for (int32_t d = 1; d < op->space.n; d++)
@@ -70,32 +96,54 @@ static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
     return hi > 64 * MD_MAX(lo, 1);
 }
 
-static void print_candidates(md_strbuf *out, md_ds_op *op, int32_t picked, const md_kn_shape *shape, int32_t stage)
+/* "i=64 j=64, i=16 j=16": the nearest first. */
+static void add_hints(md_strbuf *out, const md_ds_op *op, const candidate *x)
+{
+    char label[MD_DS_LABEL];
+    md_strbuf_add(out, x->hint);
+    for (int32_t h = 0; h < op->space.n_hints; h++)
+        if (x->hints >> h & 1) {
+            md_ds_point_label(label, &op->space, op->space.hint[h]);
+            md_strbuf_printf(out, ", %s", label);
+        }
+}
+
+static void print_candidate(md_strbuf *out, const candidate *x, const char *hints, bool is_picked, widths w)
+{
+    char distance[24] = "-";
+    if (x->distance >= 0)
+        md_snprintf(distance, sizeof distance, "%.2f", x->distance);
+    md_strbuf_printf(out, "  %s  %-*s  %10.2f  %8s  %-*s  %s\n", is_picked ? "->" : "  ", w.name, x->name, x->us,
+                     distance, w.hints, hints, x->unfit ? x->unfit : "yes");
+}
+
+/* Once to measure the columns, once to print. */
+static void print_candidates(md_strbuf *out, const view *v, int32_t picked, int32_t stage)
 {
     double us[MD_DS_MAX_VARIANTS];
-    const int32_t n = op->stage[stage].n_variants;
-    int name_width = 9, hint_width = 9; /* of the headings */
-    md_ds_model_us(us, op, stage, shape->size, n, NULL);
-    for (int32_t i = 0; i < n; i++) {
-        candidate x = examine(op, stage, i, shape, us[i]);
-        name_width = MD_MAX(name_width, (int)strlen(x.name));
-        hint_width = MD_MAX(hint_width, (int)strlen(x.hint));
-    }
-    md_strbuf_printf(out, "      %-*s  %10s  %8s  %-*s  %s\n", name_width, "candidate", "model us", "distance",
-                     hint_width, "from hint", "fits");
-    for (int32_t i = 0; i < n; i++) {
-        candidate x = examine(op, stage, i, shape, us[i]);
-        char distance[24] = "-";
-        if (x.distance >= 0)
-            md_snprintf(distance, sizeof distance, "%.2f", x.distance);
-        md_strbuf_printf(out, "  %s  %-*s  %10.2f  %8s  %-*s  %s\n", i == picked ? "->" : "  ", name_width, x.name,
-                         x.us, distance, hint_width, x.hint, x.unfit ? x.unfit : "yes");
+    const int32_t n = v->op->stage[stage].n_variants;
+    widths w = {9, 9}; /* of the headings */
+    md_ds_model_us(us, v->op, stage, v->sizes, n, NULL);
+    for (int32_t i = 0; i < 2 * n; i++) {
+        md_strbuf hints = {0};
+        const candidate x = examine(v, stage, i % n, us[i % n]);
+        add_hints(&hints, v->op, &x);
+        out->failed |= hints.failed;
+        w.name = MD_MAX(w.name, (int)strlen(x.name));
+        w.hints = MD_MAX(w.hints, (int)hints.size);
+        if (i == n)
+            md_strbuf_printf(out, "      %-*s  %10s  %8s  %-*s  %s\n", w.name, "candidate", "model us", "distance",
+                             w.hints, "from hint", "fits");
+        if (i >= n)
+            print_candidate(out, &x, md_strbuf_text(&hints), i % n == picked, w);
+        md_strbuf_finish(&hints);
     }
 }
 
-static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape,
-                        int32_t stage)
+static void print_stage(md_strbuf *out, const view *v, const md_ds_shape_entry *entry, int32_t stage)
 {
+    const md_ds_op *op = v->op;
+    const md_kn_shape *shape = v->shape;
     const md_ds_pick *pick = &md_ds_plan_of(entry)->stage[stage].pick;
     double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
@@ -107,7 +155,7 @@ static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *e
     if (op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
         md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n",
                          md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
-    print_candidates(out, op, pick->variant, shape, stage);
+    print_candidates(out, v, pick->variant, stage);
     md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant),
                      pick->source == MD_DS_KEPT ? "measured, kept from an earlier run"
                                                 : md_ds_source_name(pick->source));
@@ -138,24 +186,40 @@ static json_t *distance_json(double distance)
     return distance >= 0 ? md_json_real(distance) : json_null();
 }
 
-static json_t *candidate_json(const candidate *x)
+/* Like all functions of this file that return JSON, NULL if memory is short. */
+static json_t *hints_json(const md_ds_op *op, const candidate *x)
 {
-    return json_pack("{s:s, s:o, s:s, s:b, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us), "hint",
-                     x->hint, "fits", x->unfit == NULL, "distance", distance_json(x->distance), "unfit",
-                     text_or_null(x->unfit));
+    char label[MD_DS_LABEL];
+    json_t *list = json_array();
+    bool ok = x->distance < 0 || json_array_append_new(list, json_string(x->hint)) == 0;
+    for (int32_t h = 0; h < op->space.n_hints && ok; h++)
+        if (x->hints >> h & 1) {
+            md_ds_point_label(label, &op->space, op->space.hint[h]);
+            ok = json_array_append_new(list, json_string(label)) == 0;
+        }
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
 }
 
-/* Like all functions of this file that return JSON, NULL if memory is short. */
-static json_t *candidates_json(md_ds_op *op, const md_kn_shape *shape, int32_t stage)
+static json_t *candidate_json(const md_ds_op *op, const candidate *x)
+{
+    return json_pack("{s:s, s:o, s:s, s:o, s:b, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us), "hint",
+                     x->hint, "hints", hints_json(op, x), "fits", x->unfit == NULL, "distance",
+                     distance_json(x->distance), "unfit", text_or_null(x->unfit));
+}
+
+static json_t *candidates_json(const view *v, int32_t stage)
 {
     bool ok = true;
     double us[MD_DS_MAX_VARIANTS];
-    const int32_t n = op->stage[stage].n_variants;
+    const int32_t n = v->op->stage[stage].n_variants;
     json_t *list = json_array();
-    md_ds_model_us(us, op, stage, shape->size, n, NULL);
+    md_ds_model_us(us, v->op, stage, v->sizes, n, NULL);
     for (int32_t i = 0; i < n && ok; i++) {
-        candidate x = examine(op, stage, i, shape, us[i]);
-        ok = json_array_append_new(list, candidate_json(&x)) == 0;
+        const candidate x = examine(v, stage, i, us[i]);
+        ok = json_array_append_new(list, candidate_json(v->op, &x)) == 0;
     }
     if (ok)
         return list;
@@ -163,8 +227,10 @@ static json_t *candidates_json(md_ds_op *op, const md_kn_shape *shape, int32_t s
     return NULL;
 }
 
-static json_t *stage_json(md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage)
+static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t stage)
 {
+    const md_ds_op *op = v->op;
+    const md_kn_shape *shape = v->shape;
     const md_ds_pick *pick = &md_ds_plan_of(entry)->stage[stage].pick;
     double flops = 0, bytes = 0;
     md_strbuf text = {0};
@@ -172,14 +238,14 @@ static json_t *stage_json(md_ds_op *op, const md_ds_shape_entry *entry, const md
     numeric_text(numeric, sizeof numeric, op, stage, shape);
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
     md_st_describe(&text, op->program, stage);
-    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o}", "kind", md_strbuf_text(&text),
-                          "flops", md_json_real(flops), "bytes", md_json_real(bytes), "candidates",
-                          candidates_json(op, shape, stage), "pick", md_ds_variant_name(op, stage, pick->variant),
-                          "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick), "distance",
-                          distance_json(pick->distance), "runner_up",
-                          text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL),
-                          "margin", md_json_real(pick->margin), "numeric", md_ds_numeric_name(op->policy.numeric),
-                          "numeric_class", text_or_null(numeric[0] ? numeric : NULL));
+    json_t *j =
+        json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o}", "kind", md_strbuf_text(&text),
+                  "flops", md_json_real(flops), "bytes", md_json_real(bytes), "candidates", candidates_json(v, stage),
+                  "pick", md_ds_variant_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow",
+                  is_slow(op, stage, pick), "distance", distance_json(pick->distance), "runner_up",
+                  text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL), "margin",
+                  md_json_real(pick->margin), "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
+                  text_or_null(numeric[0] ? numeric : NULL));
     if (text.failed) {
         json_decref(j);
         j = NULL;
@@ -250,19 +316,20 @@ static json_t *warnings_json(const md_fx_formula *formula)
     return NULL;
 }
 
-static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape)
+static void print_json(md_strbuf *out, const view *v, const md_ds_shape_entry *entry)
 {
+    md_ds_op *op = v->op;
     char label[160];
     bool ok = true;
     json_t *stages = json_array();
     for (int32_t s = 0; s < op->n_stages && ok; s++)
-        ok = json_array_append_new(stages, stage_json(op, entry, shape, s)) == 0;
+        ok = json_array_append_new(stages, stage_json(v, entry, s)) == 0;
     if (!ok) {
         json_decref(stages);
         out->failed = true;
         return;
     }
-    md_ds_shape_text(label, sizeof label, op->formula, shape->size);
+    md_ds_shape_text(label, sizeof label, op->formula, v->shape->size);
     md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "op", md_json_text(op->name), "formula",
                                  md_json_text(md_strbuf_text(&op->compiled->printed)), "shape", label, "nearest",
                                  md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "stages", stages,
@@ -273,10 +340,12 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
 {
     md_ds_shape_entry *entry = NULL;
     char label[160];
+    view v = {.op = op, .shape = &bound->shape};
     MD_TRY(md_ds_find(&entry, op, NULL, bound));
+    md_ds_select_sizes(v.sizes, op, bound->shape.size, &bound->as);
     md_ds_shape_text(label, sizeof label, op->formula, bound->shape.size);
     if (json) {
-        print_json(out, op, entry, &bound->shape);
+        print_json(out, &v, entry);
     } else {
         md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name,
                          md_strbuf_text(&op->compiled->printed), label, entry->nearest,
@@ -285,7 +354,7 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
             md_strbuf_printf(out, "warning: %s\n", op->formula->warning[i]);
         print_trial(out, op, entry);
         for (int32_t s = 0; s < op->n_stages; s++)
-            print_stage(out, op, entry, &bound->shape, s);
+            print_stage(out, &v, entry, s);
     }
     md_ds_shape_entry_release(entry);
     return out->failed ? md_fail_memory() : MD_OK;

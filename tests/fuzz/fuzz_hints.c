@@ -3,7 +3,7 @@
  *
  * An input is three lines: sizes, hints, weights. Built as fuzz_op.c, with -Isrc. */
 #include "base/status.h"
-#include "dispatch/pool/space.h"
+#include "dispatch/pool/grid.h"
 #include "fuzz/text.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static void check_space(const md_ds_space *s, const char *text)
             require(s->weight[d] >= 0.0 && isfinite(s->weight[d]), "a weight", text);
         }
         md_ds_hint_sizes(size, s, h);
-        md_ds_hint_label(label, s, h);
+        md_ds_point_label(label, s, s->hint[h]);
         require(label[0] && strlen(label) < sizeof label, "a label", text);
         require(md_ds_distance(s, MD_METRIC_LOG2, size, s->hint[h]) == 0.0, "a hint is away from itself", text);
         require(md_ds_distance(s, MD_METRIC_INDUCTOR, size, s->hint[h]) == 0.0, "a hint is away from itself", text);

@@ -75,19 +75,19 @@ static void picks_are_explained(void **state)
            "Y: Y:f32[n] = X:f32[n]\n"
            "at n=100, 0.64 octaves from the nearest hint\n"
            "stage 0: pointwise: 1 store; 0 MFLOP, 0.0008 MB\n"
-           "      candidate      model us  distance  from hint  fits\n"
-           "  ->  alpha/v0_w0        3.00      0.64  n=64       yes\n"
-           "      beta/v1_w0         9.00      0.64  n=64       yes\n"
-           "      gamma/v2_w0       31.00      5.36  n=4096     dim smaller than compiled\n"
+           "      candidate      model us  distance  from hint            fits\n"
+           "  ->  alpha/v0_w0        3.00      0.64  n=64, n=256, n=4096  yes\n"
+           "      beta/v1_w0         9.00      0.64  n=64, n=256, n=4096  yes\n"
+           "      gamma/v2_w0       31.00      5.36  n=4096               dim smaller than compiled\n"
            "  pick: alpha/v0_w0 (model), ahead of beta/v1_w0 by 2.00 of its time\n");
     expect(op, "n=3000",
            "Y: Y:f32[n] = X:f32[n]\n"
            "at n=3000, 0.45 octaves from the nearest hint\n"
            "stage 0: pointwise: 1 store; 0 MFLOP, 0.024 MB\n"
-           "      candidate      model us  distance  from hint  fits\n"
-           "      alpha/v0_w0       61.00      5.55  n=64       yes\n"
-           "  ->  beta/v1_w0         9.00      5.55  n=64       yes\n"
-           "      gamma/v2_w0       60.00      0.45  n=4096     yes\n"
+           "      candidate      model us  distance  from hint            fits\n"
+           "      alpha/v0_w0       61.00      0.45  n=4096, n=64, n=256  yes\n"
+           "  ->  beta/v1_w0         9.00      0.45  n=4096, n=64, n=256  yes\n"
+           "      gamma/v2_w0       60.00      0.45  n=4096               yes\n"
            "  pick: beta/v1_w0 (model), ahead of gamma/v2_w0 by 5.67 of its time\n");
     md_op_destroy(&op);
     op = make("Y[n] = X[n] + 1", (md_op_options){.select = MD_SELECT_DISTANCE});
@@ -95,12 +95,55 @@ static void picks_are_explained(void **state)
            "Y: Y:f32[n] = X:f32[n] + 1\n"
            "at n=100, 0.64 octaves from the nearest hint\n"
            "stage 0: pointwise: 1 store; 0.0001 MFLOP, 0.0008 MB\n"
-           "      candidate      model us  distance  from hint  fits\n"
-           "  ->  alpha/v0_w0        3.00      0.64  n=64       yes\n"
-           "      beta/v1_w0         9.00      0.64  n=64       yes\n"
-           "      gamma/v2_w0       31.00      5.36  n=4096     dim smaller than compiled\n"
+           "      candidate      model us  distance  from hint            fits\n"
+           "  ->  alpha/v0_w0        3.00      0.64  n=64, n=256, n=4096  yes\n"
+           "      beta/v1_w0         9.00      0.64  n=64, n=256, n=4096  yes\n"
+           "      gamma/v2_w0       31.00      5.36  n=4096               dim smaller than compiled\n"
+           "  pick: alpha/v0_w0 (nearest), ahead of beta/v1_w0 by 0.00 octaves\n");
+    expect(op, "n=200", /* the variant of the hint 64 is that of 256, too, which is nearer */
+           "Y: Y:f32[n] = X:f32[n] + 1\n"
+           "at n=200, 0.36 octaves from the nearest hint\n"
+           "stage 0: pointwise: 1 store; 0.0002 MFLOP, 0.0016 MB\n"
+           "      candidate      model us  distance  from hint            fits\n"
+           "  ->  alpha/v0_w0        5.00      0.36  n=256, n=64, n=4096  yes\n"
+           "      beta/v1_w0         9.00      0.36  n=256, n=64, n=4096  yes\n"
+           "      gamma/v2_w0       32.00      4.36  n=4096               dim smaller than compiled\n"
            "  pick: alpha/v0_w0 (nearest), ahead of beta/v1_w0 by 0.00 octaves\n");
     md_op_destroy(&op);
+}
+
+/* A variant that is in the lists of several hints lies at the nearest of them, in every mode and report. */
+static void distances_are_to_the_nearest_hint(void **state)
+{
+    (void)state;
+    static const md_select mode[] = {MD_SELECT_DISTANCE, MD_SELECT_MODEL};
+    for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
+        md_op *op = make("Y[n,m] = X[n,m]", (md_op_options){.select = mode[i]});
+        text[0] = 0;
+        assert_ok(md_explain(op, "n=129, m=1025", 1, take, NULL));
+        assert_non_null(strstr(text, "\"nearest\":2.99"));
+        assert_non_null(strstr(text, "\"distance\":2.99"));
+        assert_non_null(strstr(text, "\"hint\":\"n=256 m=256\",\"hints\":[\"n=256 m=256\",\"n=64 m=64\","));
+        assert_null(strstr(text, "\"distance\":5.01"));
+        md_op_destroy(&op);
+    }
+}
+
+/* By default distance goes by a grid: near every shape there is a hint. */
+static void the_hint_of_the_grid_is_named(void **state)
+{
+    (void)state;
+    md_context *own = NULL;
+    md_op *op = NULL;
+    assert_ok(md_context_create(&own, &(md_context_options){.select = MD_SELECT_DISTANCE}));
+    assert_ok(md_op_create(&op, own, "Y[n,m] = X[n,m]", NULL));
+    text[0] = 0;
+    assert_ok(md_explain(op, "n=129, m=1000000", 0, take, NULL));
+    assert_non_null(strstr(text, "at n=129 m=1000000, 0.08 octaves from the nearest hint\n"));
+    assert_non_null(strstr(text, " n=128 m=1048576  yes\n"));
+    assert_null(strstr(text, "lopsided"));
+    md_op_destroy(&op);
+    md_context_destroy(&own);
 }
 
 /* Hints on a diagonal cover no shape that is far from square. */
@@ -164,6 +207,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(picks_are_explained, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(distances_are_to_the_nearest_hint, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_hint_of_the_grid_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lopsided_shapes_are_noted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(choices_name_the_second_best, set_up, tear_down),
     };

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "dispatch/select/describe.h"
+#include "dispatch/select/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md
     int64_t sizes[MD_FX_MAX_DIMS] = {0};
     e->as = *request->as;
     md_ds_as_sizes(sizes, &op->space, shape->size, request->as);
-    (void)md_ds_nearest_hint(&e->nearest, &op->space, op->policy.metric, sizes);
+    e->nearest = md_ds_nearest_octaves(op, sizes);
     e->is_uncovered = e->nearest > op->policy.uncovered;
     atomic_init(&e->plan, plan);
     *out = e;

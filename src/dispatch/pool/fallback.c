@@ -43,7 +43,7 @@ static md_status add_offer(int32_t *slot, md_ds_pool *c, const offer *list, int3
     for (int32_t i = 0; i < n && *slot < 0; i++) {
         const int32_t kept = list[i].family->is_last_resort ? 0 : MD_DS_LAST_RESORTS;
         const md_ds_candidate candidate = {
-            .family = list[i].family, .config = list[i].config, .hint = -1, .limit = MD_DS_MAX_VARIANTS - kept};
+            .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS - kept};
         MD_TRY(md_ds_pool_add_locked(&made, c, &candidate));
         if (made >= 0 && atomic_load_explicit(&c->variant[made]->state, memory_order_acquire) != MD_BD_FAILED &&
             !md_kn_envelope_miss(&c->variant[made]->envelope, shape))

@@ -20,7 +20,7 @@ enum { CUSTOM_CONFIGS = 8 };
 
 static md_status add_best(md_ds_pool *c, const md_tn_point *point)
 {
-    md_ds_candidate best = {.hint = -1, .limit = c->policy.max_variants + MD_DS_MAX_EXTRA};
+    md_ds_candidate best = {.limit = c->policy.max_variants + MD_DS_MAX_EXTRA};
     int32_t slot;
     MD_TRY(md_ds_best_at(&best.family, &best.config, c, point));
     return best.family ? md_ds_pool_add(&slot, c, &best) : MD_OK;
@@ -86,7 +86,7 @@ static void load_libraries(const md_ds_pool *c)
 
 static md_status add_pinned(md_ds_pool *c)
 {
-    md_ds_candidate pin = {.hint = -1, .limit = MD_DS_MAX_VARIANTS};
+    md_ds_candidate pin = {.limit = MD_DS_MAX_VARIANTS};
     const md_status status = md_fa_parse_for(&pin.family, &pin.config, &c->target, c->policy.pin);
     if (status != MD_OK)
         return md_fail_more(status, "; '%s' is pinned, by an option or MD_PIN", c->policy.pin);
@@ -116,7 +116,7 @@ static bool add_spread(void *user, const md_fa_config *config)
     spread *s = user;
     int32_t slot;
     if (s->step && s->n % s->step == 0) {
-        const md_ds_candidate one = {.family = s->family, .config = *config, .hint = -1, .limit = s->limit};
+        const md_ds_candidate one = {.family = s->family, .config = *config, .limit = s->limit};
         s->status = md_ds_pool_add(&slot, s->c, &one);
     }
     s->n++;
@@ -132,7 +132,7 @@ static md_status add_customs(md_ds_pool *c)
     spread s = {.c = c, .limit = c->policy.max_variants};
     for (int32_t i = 0; (s.family = md_fa_of(&c->target, i)) != NULL && s.family->custom; i++) {
         const md_ds_candidate first = {
-            .family = s.family, .config = md_fa_default(s.family), .hint = -1, .limit = MD_DS_MAX_VARIANTS};
+            .family = s.family, .config = md_fa_default(s.family), .limit = MD_DS_MAX_VARIANTS};
         int32_t slot;
         s.n = s.step = 0;
         md_fa_each(&c->target, s.family, size, add_spread, &s);
@@ -166,7 +166,7 @@ static md_status add_representatives(md_ds_pool *c)
     MD_TRY(md_ds_numeric_create(&c->numeric, &c->target, c->space, &c->policy));
     for (int32_t i = 0; i < c->numeric->n_representatives; i++) {
         md_ds_representative *l = &c->numeric->representative[i];
-        const md_ds_candidate one = {.family = l->family, .config = l->config, .hint = -1, .limit = MD_DS_MAX_VARIANTS};
+        const md_ds_candidate one = {.family = l->family, .config = l->config, .limit = MD_DS_MAX_VARIANTS};
         int32_t slot;
         MD_TRY(md_ds_pool_add(&slot, c, &one));
         l->variant = c->variant[slot];
@@ -206,7 +206,7 @@ static md_status add_single(md_ds_pool *c)
     md_ds_candidate best = {.family = NULL};
     int32_t most = 0, slot = -1;
     for (int32_t i = 2 * c->space->n_hints - 1; i >= 0; i--) {
-        md_ds_candidate one = {.hint = i / 2, .limit = 1};
+        md_ds_candidate one = {.limit = 1};
         md_tn_point point;
         md_ds_hint_point(&point, &c->target, c->space, i / 2, i % 2 == 0);
         MD_TRY(md_ds_best_at(&one.family, &one.config, c, &point));

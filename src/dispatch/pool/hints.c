@@ -28,10 +28,8 @@ static bool is_choosy_at(const md_ds_pool *c, int32_t hint)
 static md_status add_decision(md_ds_pool *c, const md_fa_family *f, const md_tn_decision *d, int32_t hint,
                               const md_tn_point *point, const md_kn_shape *shape)
 {
-    const md_ds_candidate candidate = {.family = f,
-                                       .config = d->config,
-                                       .hint = hint,
-                                       .limit = c->policy.max_variants + (point->is_ragged ? MD_DS_MAX_EXTRA : 0)};
+    const md_ds_candidate candidate = {
+        .family = f, .config = d->config, .limit = c->policy.max_variants + (point->is_ragged ? MD_DS_MAX_EXTRA : 0)};
     const bool is_measured = d->is_measured && !point->is_ragged; /* at the hint itself */
     int32_t slot;
     MD_TRY(md_ds_pool_add(&slot, c, &candidate));
@@ -198,7 +196,7 @@ static md_status add_where_slow(md_ds_pool *c, const md_tn_point *point)
     if (m.best < 0 || fastest(c, &m).us <= FAR_BEHIND * m.decision[m.best].us)
         return MD_OK;
     const md_ds_candidate best = {
-        .family = m.family[m.best], .config = m.decision[m.best].config, .hint = -1, .limit = c->policy.max_variants};
+        .family = m.family[m.best], .config = m.decision[m.best].config, .limit = c->policy.max_variants};
     return md_ds_pool_add(&slot, c, &best);
 }
 

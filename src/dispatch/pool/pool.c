@@ -57,7 +57,6 @@ md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candid
     if (n >= candidate->limit)
         return MD_OK;
     MD_TRY(md_bd_variant_create(&c->variant[n], c->builder, &c->target, candidate->family, &candidate->config));
-    c->from_hint[n] = candidate->hint;
     atomic_store_explicit(&c->n_variants, n + 1, memory_order_release);
     *slot = n;
     return MD_OK;
@@ -89,11 +88,25 @@ static bool is_ranked(const md_ds_ranks *r, int32_t hint, int32_t variant)
 void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant)
 {
     md_ds_ranks *r = c->draft;
-    int32_t at = r->n[hint];
-    if (at == MD_DS_MAX_RANKED || is_ranked(r, hint, variant.variant))
+    if (is_ranked(r, hint, variant.variant))
         return;
+    int32_t at = r->n[hint];
+    if (at == MD_DS_MAX_RANKED) {
+        if (r->of[hint][at - 1].us <= variant.us)
+            return;
+        at = --r->n[hint];
+    }
     for (; at > 0 && r->of[hint][at - 1].us > variant.us; at--)
         r->of[hint][at] = r->of[hint][at - 1];
     r->of[hint][at] = variant;
     r->n[hint]++;
+}
+
+uint64_t md_ds_hints_of(const md_ds_pool *c, int32_t variant)
+{
+    const md_ds_ranks *r = md_ds_ranks_of(c);
+    uint64_t hints = 0;
+    for (int32_t h = 0; h < c->space->n_hints; h++)
+        hints |= is_ranked(r, h, variant) ? UINT64_C(1) << h : 0;
+    return hints;
 }

@@ -35,7 +35,6 @@ typedef struct md_ds_pool {
     pthread_mutex_t lock_of_variants; /* held to add one; readers load n_variants (acquire): lower slots never change */
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
-    int32_t from_hint[MD_DS_MAX_VARIANTS]; /* the first hint it was chosen for; -1: for something else */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
     struct md_tn_correction *correction; /* of the model, by measured times (correct.h) */
     int32_t pinned; /* variant, or -1 */
@@ -54,7 +53,6 @@ static inline const md_ds_ranks *md_ds_ranks_of(const md_ds_pool *c)
 typedef struct md_ds_candidate {
     const md_fa_family *family;
     md_fa_config config;
-    int32_t hint; /* it was chosen for; -1: for something else */
     int32_t limit; /* it is left out where the pool has so many variants */
 } md_ds_candidate;
 
@@ -69,7 +67,9 @@ md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candid
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *c);
 
-/** Puts a variant into a hint's ranking, unless it is there or the ranking is full. */
+/** Puts a variant into a hint's ranking, unless it is there. A full ranking keeps the best. */
 void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
+/** The hints whose rankings have the variant, a bit for each. */
+uint64_t md_ds_hints_of(const md_ds_pool *c, int32_t variant);
 
 #endif

@@ -311,18 +311,6 @@ int32_t md_ds_nearest_hint(double *distance, const md_ds_space *space, md_metric
     return best;
 }
 
-double md_ds_nearest_cell(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, md_metric metric, const int64_t *size)
-{
-    int64_t cell[MD_DS_MAX_DYNAMIC] = {0};
-    memcpy(out, size, (size_t)space->formula->n_dims * sizeof *out);
-    for (int32_t i = 0; i < space->n; i++) {
-        const int64_t v = size[space->dim[i]];
-        cell[i] = v > 0 ? into_range(space, i, llround(exp2(round(MD_DS_CELLS * log2((double)v)) / MD_DS_CELLS))) : v;
-        out[space->dim[i]] = cell[i];
-    }
-    return md_ds_distance(space, metric, size, cell);
-}
-
 md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *args, int32_t *n_args)
 {
     const int32_t own = space->formula->n_args;
@@ -364,17 +352,6 @@ void md_ds_point_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, c
         size[d] = d < space->formula->n_dims ? MD_MAX(space->formula->dim[d].size, 0) : 0;
     for (int32_t k = 0; k < space->n; k++)
         size[space->dim[k]] = point[k];
-}
-
-void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i)
-{
-    size_t used = 0;
-    out[0] = 0;
-    for (int32_t k = 0; k < space->n && used < MD_DS_LABEL; k++)
-        used += (size_t)snprintf(out + used, MD_DS_LABEL - used, "%s%s=%lld", k ? " " : "",
-                                 space->formula->dim[space->dim[k]].name, (long long)space->hint[i][k]);
-    if (space->n == 0)
-        snprintf(out, MD_DS_LABEL, "static");
 }
 
 void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen)

@@ -7,9 +7,6 @@
 
 enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_VALUES = 32 /* of a dim */, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
 
-/* Points per octave of the lattice that default hints stand for, and of the shapes that suggestions merge. */
-#define MD_DS_CELLS 4.0
-
 /* The largest size that a hint may have. */
 #define MD_DS_MOST_HINT (INT64_C(1) << 40)
 
@@ -43,9 +40,6 @@ double md_ds_distance(const md_ds_space *space, md_metric metric, const int64_t 
 
 /** The nearest hint, ties to the earlier one, and its distance. */
 int32_t md_ds_nearest_hint(double *distance, const md_ds_space *space, md_metric metric, const int64_t *size);
-/** The nearest point, to sizes by dim id, of a lattice of MD_DS_CELLS points per octave in each dynamic dim; `out` as
- * of md_ds_hint_sizes. Returns the distance. */
-double md_ds_nearest_cell(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, md_metric metric, const int64_t *size);
 /** Takes the sizes to choose by from the end of a call's arguments: *n_args becomes the number of those before them.
  * INVALID_ARGUMENT for an unknown dim, one that is given twice, and a size outside the dim's range. */
 md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *args, int32_t *n_args);
@@ -63,8 +57,6 @@ static inline void md_ds_hint_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_sp
 int32_t md_ds_slot_of(const md_ds_space *space, int32_t dim);
 /** Adds hints as they are written, "(b=1,n=64) (b=512,n=4096)": those of the bits in `chosen`. */
 void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen);
-/** "b=64 n=256", "static" where nothing is dynamic. */
-void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i);
 
 /** True if `source` says that neither options nor environment gave hints. */
 bool md_ds_are_default_hints(const char *source);

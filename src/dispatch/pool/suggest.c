@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "dispatch/pool/grid.h"
 #include "dispatch/pool/points.h"
 #include "tune/tune.h"
 
@@ -72,7 +73,7 @@ static md_status read_point(point *out, const suggest *s, const md_met_shape *me
         if (v < 0)
             return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the size of dim '%s' is missing", met->sizes,
                            s->compiled->formula->dim[s->space.dim[k]].name);
-        out->cell[k] = v > 0 ? llround(MD_DS_CELLS * log2((double)v)) : -1;
+        out->cell[k] = v > 0 ? llround(MD_DS_GRID * log2((double)v)) : -1;
     }
     if (!(met->weight > 0.0) || !isfinite(met->weight))
         return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the weight %g is not above 0", met->sizes, met->weight);
@@ -198,27 +199,39 @@ static md_status offer_of_hint(offer *out, const suggest *s, const md_fa_target 
     return out->n ? MD_OK : add_offers(out, target, &s->compiled->policy, &shape, true);
 }
 
-/* What an offer costs at a shape: its first config that fits where distance chooses, else its best there. */
-static double offer_us(const offer *o, const md_fa_target *target, bool is_first, const md_kn_shape *shape)
+/* What an offer costs at a shape: that of its configs which is the best at sizes `by`. */
+static double offer_us(const offer *o, const md_fa_target *target, const int64_t *by, const md_kn_shape *shape)
 {
-    double least = INFINITY;
+    double least = INFINITY, us = INFINITY;
     for (int32_t i = 0; i < o->n; i++) {
         md_kn_envelope envelope = {0};
         o->family[i]->envelope(&envelope, target, &o->config[i]);
         if (md_kn_envelope_miss(&envelope, shape))
             continue;
-        double us = md_tn_predict_us(target, o->family[i], &o->config[i], shape->size);
-        least = MD_MIN(least, us);
-        if (is_first)
-            break;
+        const double by_us = md_tn_predict_us(target, o->family[i], &o->config[i], by);
+        if (by_us >= least)
+            continue;
+        least = by_us;
+        us = by == shape->size ? by_us : md_tn_predict_us(target, o->family[i], &o->config[i], shape->size);
     }
-    return least;
+    return us;
+}
+
+/* The time at a shape of the config that the hint's offer serves it with. Distance goes by sizes near the hint. */
+static double hint_us(const suggest *s, const offer *o, const md_fa_target *target, int32_t hint,
+                      const md_kn_shape *shape)
+{
+    int64_t by[MD_FX_MAX_DIMS];
+    if (s->compiled->policy.select != MD_SELECT_DISTANCE)
+        return offer_us(o, target, shape->size, shape);
+    (void)md_ds_sizes_at_hint(by, &s->space, shape->size, s->space.hint[hint]);
+    md_ds_bring_into_reach(by, target);
+    return offer_us(o, target, by, shape);
 }
 
 static md_status add_stage(suggest *s, int32_t stage)
 {
     const md_fa_target target = md_ds_target_of(s->compiled, stage);
-    const bool is_first = s->compiled->policy.select == MD_SELECT_DISTANCE;
     const int32_t n = s->space.n_hints;
     offer *offers = calloc((size_t)n + 1, sizeof *offers);
     md_status status = offers ? MD_OK : md_fail_memory();
@@ -235,9 +248,9 @@ static md_status add_stage(suggest *s, int32_t stage)
         offers[n].n = 0;
         for (int32_t pass = 0; pass < 2 && offers[n].n == 0 && status == MD_OK; pass++)
             status = add_offers(&offers[n], &target, &s->compiled->policy, &shape, pass == 1);
-        double best = offer_us(&offers[n], &target, false, &shape);
+        double best = offer_us(&offers[n], &target, shape.size, &shape);
         for (int32_t h = 0; h < n; h++) {
-            double us = offer_us(&offers[h], &target, is_first, &shape);
+            double us = hint_us(s, &offers[h], &target, h, &shape);
             s->us[i * n + h] += us;
             best = MD_MIN(best, us);
         }

@@ -3,10 +3,13 @@
 
 #include "base/status.h"
 #include "dispatch/pool/correct.h"
+#include "dispatch/pool/grid.h"
 #include "dispatch/pool/numeric.h"
+#include "dispatch/pool/points.h"
 #include "dispatch/select/agreement.h"
 #include "dispatch/select/kept.h"
 #include "dispatch/select/model.h"
+#include "dispatch/select/nearest.h"
 #include "dispatch/select/racers.h"
 #include "tune/tune.h"
 
@@ -20,6 +23,7 @@ enum { MOST_ROUNDS = 4 };
 
 /* ---- By distance */
 
+/* The first of a hint's list that fits; -1: none. */
 static int32_t first_fit(const md_ds_pool *c, int32_t hint, const md_ds_query *query, int32_t except)
 {
     const md_ds_ranks *ranks = md_ds_ranks_of(c);
@@ -31,26 +35,55 @@ static int32_t first_fit(const md_ds_pool *c, int32_t hint, const md_ds_query *q
     return -1;
 }
 
-/* The nearest hint with a candidate other than `except` that fits; ties to the earlier hint. */
-static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, const md_ds_pool *c,
-                       const md_ds_query *query, int32_t except)
+/* Sizes near a hint that are aligned as the query's, and not too large for the model. True if they are the hint's. */
+static bool sizes_at(int64_t sizes[MD_FX_MAX_DIMS], const md_ds_op *op, const md_ds_pool *c, const md_ds_query *query,
+                     const int64_t *hint)
 {
-    int32_t best = -1;
-    for (int32_t h = 0; h < op->space.n_hints; h++) {
-        double d = md_ds_distance(&op->space, op->policy.metric, query->select_sizes, op->space.hint[h]);
-        if (best >= 0 && d >= *distance)
-            continue;
-        int32_t v = first_fit(c, h, query, except);
-        if (v < 0)
-            continue;
-        best = v;
-        *distance = d;
-        *hint = h;
+    const bool is_hint = md_ds_sizes_at_hint(sizes, &op->space, query->select_sizes, hint);
+    md_ds_bring_into_reach(sizes, &c->target);
+    return is_hint;
+}
+
+/* The best of a hint's list for sizes that are aligned as the query's. The list is in order for the hint itself. */
+static int32_t best_at(md_ds_op *op, const md_ds_pool *c, int32_t hint, const md_ds_query *query, int32_t except)
+{
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    int64_t sizes[MD_FX_MAX_DIMS];
+    double us[MD_DS_MAX_VARIANTS];
+    bool wanted[MD_DS_MAX_VARIANTS] = {false};
+    int32_t best = -1, n = 0;
+    if (sizes_at(sizes, op, c, query, op->space.hint[hint]))
+        return first_fit(c, hint, query, except);
+    for (int32_t i = 0; i < ranks->n[hint]; i++) {
+        const int32_t v = ranks->of[hint][i].variant;
+        wanted[v] = v != except && md_ds_fits(c, v, query);
+        n = MD_MAX(n, v + 1);
+    }
+    md_ds_model_us(us, op, c->target.stage, sizes, n, wanted);
+    for (int32_t i = 0; i < ranks->n[hint]; i++) { /* of equals the first in the list */
+        const int32_t v = ranks->of[hint][i].variant;
+        if (wanted[v] && (best < 0 || us[v] < us[best]))
+            best = v;
     }
     return best;
 }
 
-static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const md_ds_query *query)
+/* The nearest hint with a candidate other than `except` that fits, and its best; ties to the earlier hint. */
+static int32_t nearest(int32_t *hint, double *distance, md_ds_op *op, const md_ds_pool *c, const md_ds_query *query,
+                       int32_t except)
+{
+    *hint = -1;
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        double d = md_ds_distance(&op->space, op->policy.metric, query->select_sizes, op->space.hint[h]);
+        if ((*hint >= 0 && d >= *distance) || first_fit(c, h, query, except) < 0)
+            continue;
+        *distance = d;
+        *hint = h;
+    }
+    return *hint < 0 ? -1 : best_at(op, c, *hint, query, except);
+}
+
+static bool choose_nearest(md_ds_pick *out, md_ds_op *op, const md_ds_pool *c, const md_ds_query *query)
 {
     out->variant = nearest(&out->hint, &out->distance, op, c, query, -1);
     if (out->variant < 0)
@@ -63,12 +96,10 @@ static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_pool
     return true;
 }
 
-/* The hint that the variant was made for, and how far it is. */
+/* The nearest of the hints in whose lists the variant is. */
 static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *sizes)
 {
-    out->hint = c->from_hint[out->variant];
-    out->distance =
-        out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, sizes, op->space.hint[out->hint]) : -1.0;
+    out->hint = md_ds_nearest_of(&out->distance, op, md_ds_hints_of(c, out->variant), sizes);
 }
 
 /* The least of the times that are > 0, and the second. */
@@ -202,36 +233,25 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *c, const md_kn
     return MD_OK;
 }
 
-/* Default hints stand on the diagonal, and most shapes are far from it. So every point of a lattice counts as a hint,
- * too: there the best of the pool by the model serves. A hint that is as near wins, since it may have been measured. */
-static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
+/* The best of the pool at the nearest hint of the grid, which has all variants in its list. */
+static bool choose_on_grid(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    const md_ds_pool *c = &op->stage[stage];
-    const md_ds_ranks *ranks = md_ds_ranks_of(c);
-    int64_t cell[MD_FX_MAX_DIMS];
-    double us[MD_DS_MAX_VARIANTS], to_hint = 0.0;
-    const double distance = md_ds_nearest_cell(cell, &op->space, op->policy.metric, query->select_sizes);
-    const int32_t hint = md_ds_nearest_hint(&to_hint, &op->space, op->policy.metric, query->select_sizes);
-    if (to_hint <= distance && ranks->n[hint] > 0 && md_ds_fits(c, ranks->of[hint][0].variant, query))
-        return choose_nearest(out, op, c, query);
-    const int32_t n = model_fitting(us, op, stage, cell, query);
-    if (!choose_least(out, us, n, MD_DS_NEAREST_CELL))
+    int64_t hint[MD_DS_MAX_DYNAMIC], sizes[MD_FX_MAX_DIMS];
+    double us[MD_DS_MAX_VARIANTS];
+    const double distance = md_ds_nearest_on_grid(hint, &op->space, op->policy.metric, query->select_sizes);
+    (void)sizes_at(sizes, op, &op->stage[stage], query, hint);
+    const int32_t n = model_fitting(us, op, stage, sizes, query);
+    if (!choose_least(out, us, n, MD_DS_NEAREST_ON_GRID))
         return false;
-    out->hint = c->from_hint[out->variant];
     out->distance = distance;
     out->us = 0.0; /* the time is of another shape */
     return true;
 }
 
-bool md_ds_has_lattice(const md_ds_op *op)
-{
-    return op->policy.has_default_hints && op->space.n > 0 && op->stage[0].target.facts->capability > 0;
-}
-
 static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    return md_ds_has_lattice(op) ? choose_on_lattice(out, op, stage, query)
-                                 : choose_nearest(out, op, &op->stage[stage], query);
+    return md_ds_has_grid(op) ? choose_on_grid(out, op, stage, query)
+                              : choose_nearest(out, op, &op->stage[stage], query);
 }
 
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)

@@ -12,8 +12,4 @@ md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
 /** True if nothing is left to be measured at the query's shape: every stage has a kept pick, or is pinned. */
 bool md_ds_has_kept_picks(md_ds_op *op, const md_ds_query *query);
 
-/** True if selection by distance uses a lattice of points (md_ds_nearest_cell) besides the hints: on GPUs, with default
- * hints. */
-bool md_ds_has_lattice(const md_ds_op *op);
-
 #endif

@@ -136,7 +136,7 @@ static void hints_of_users_are_all_there_is(void **state)
     md_ds_op *one = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "option hints"),
              *all = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "default hints");
     for (int32_t i = 0; i < one->stage[0].n_variants; i++)
-        assert_int_equal(one->stage[0].from_hint[i], 0);
+        assert_int_equal(md_ds_hints_of(&one->stage[0], i), 1);
     assert_true(all->stage[0].n_variants > one->stage[0].n_variants);
     md_ds_op_destroy(&one);
     md_ds_op_destroy(&all);

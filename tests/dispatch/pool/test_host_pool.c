@@ -2,9 +2,11 @@
  * hardly slower than the pools of the same hints when a user asks for them. Nothing is compiled. */
 #include "dispatch/support/sim_world.h"
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/create.h"
 #include "dispatch/pool/fill.h"
+#include "dispatch/select/select.h"
 #include "expr/catalogue.h"
 
 #include <math.h>
@@ -46,12 +48,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-static md_ds_op *op_of(const char *formula, const char *source)
+static md_ds_op *op_by(md_select select, const char *formula, const char *source)
 {
     const md_ds_op_options o = {.compile = {.dtype = MD_F32,
                                             .hints = default_hints,
                                             .hints_source = source,
-                                            .policy = {.select = MD_SELECT_MODEL,
+                                            .policy = {.select = select,
                                                        .metric = MD_METRIC_LOG2,
                                                        .persistent = MD_PERSISTENT_AUTO,
                                                        .tune = MD_TUNE_ESTIMATE,
@@ -60,6 +62,11 @@ static md_ds_op *op_of(const char *formula, const char *source)
     md_ds_op *op = NULL;
     assert_ok(md_ds_op_create(&op, &w.runtime, formula, &o));
     return op;
+}
+
+static md_ds_op *op_of(const char *formula, const char *source)
+{
+    return op_by(MD_SELECT_MODEL, formula, source);
 }
 
 static int32_t count_compiled(const md_ds_pool *c)
@@ -170,11 +177,64 @@ static void async_begins_with_one_variant_of_a_stage(void **state)
     }
 }
 
+static double uniform(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*seed >> 11) * 0x1p-53;
+}
+
+/* The time of the nearest hint's variant over that of the pool's best, minus 1. */
+static double loss_at(md_ds_op *op, const int64_t *size)
+{
+    const md_ds_pool *c = &op->stage[0];
+    md_ds_pick pick;
+    md_kn_shape shape;
+    md_tn_shape(&shape, op->program, size);
+    const md_ds_query query = {.shape = &shape, .select_sizes = size, .with_unbuilt = true, .may_load = true};
+    assert_ok(md_ds_select(&pick, op, 0, &query));
+    const md_bd_variant *v = c->variant[pick.variant];
+    return md_tn_predict_us(&c->target, v->family, &v->config, size) / least_us(c, &shape) - 1.0;
+}
+
+/* Random sizes of 1 to 16384 up to 2^24 elements: most are far from the diagonal. */
+static void distance_sees_lopsided_shapes(void **state)
+{
+    (void)state;
+    enum { SHAPES = 150 };
+    static const char *const formulas[] = {
+        "Y[b,n] = sum[k](X[b,k] * W[n,k])",
+        "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", "Y[i] = sum[j](X[i,j])",
+        "Y[i,j] = X[j,i]"};
+    uint64_t seed = md_clock_ns();
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int32_t i = 0; i < MD_COUNT(formulas); i++) {
+        md_ds_op *op = op_by(MD_SELECT_DISTANCE, formulas[i], "default hints");
+        double sum = 0.0, worst = 0.0;
+        for (int32_t k = 0; k < SHAPES; k++) {
+            int64_t size[MD_FX_MAX_DIMS];
+            double points = 1.0;
+            do {
+                points = 1.0;
+                for (int32_t d = 0; d < op->formula->n_dims; d++)
+                    points *= (double)(size[d] = (int64_t)exp2(14.0 * uniform(&seed)));
+            } while (points > 1 << 24);
+            const double loss = loss_at(op, size);
+            sum += loss;
+            worst = fmax(worst, loss);
+        }
+        print_message("%s: %.2f%%, at worst %.0f%%\n", formulas[i], 100.0 * sum / SHAPES, 100.0 * worst);
+        assert_true(sum / SHAPES < 0.04);
+        assert_true(worst < 1.5);
+        md_ds_op_destroy(&op);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(few_variants_that_are_hardly_slower, set_up, tear_down),
         cmocka_unit_test_setup_teardown(async_begins_with_one_variant_of_a_stage, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(distance_sees_lopsided_shapes, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Hints and distances: golden values, ties both ways, every form of the text, every complaint. */
 #include "base/status.h"
-#include "dispatch/pool/space.h"
+#include "dispatch/pool/grid.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -135,18 +135,18 @@ static void forms(void **state)
     assert_int_equal(md_ds_space_make(&s, f, " 64, 256,4096 ", "test", NULL), MD_OK);
     assert_int_equal(s.n, 2); /* k is static */
     assert_int_equal(s.n_hints, 3);
-    md_ds_hint_label(label, &s, 2);
+    md_ds_point_label(label, &s, s.hint[2]);
     assert_string_equal(label, "m=100 n=4096"); /* brought into m's range */
     assert_int_equal(md_ds_space_make(&s, f, "m=1,8 n=64,4096", "test", NULL), MD_OK);
     assert_int_equal(s.n_hints, 4);
-    md_ds_hint_label(label, &s, 1);
+    md_ds_point_label(label, &s, s.hint[1]);
     assert_string_equal(label, "m=1 n=4096");
     assert_int_equal(md_ds_space_make(&s, f, "m=1,8", "test", NULL), MD_OK);
-    md_ds_hint_label(label, &s, 1);
+    md_ds_point_label(label, &s, s.hint[1]);
     assert_string_equal(label, "m=8 n=256"); /* n is not named */
     assert_int_equal(md_ds_space_make(&s, f, "(m=1,n=64) (m=8, n=4096, k=512)", "test", NULL), MD_OK);
     assert_int_equal(s.n_hints, 2);
-    md_ds_hint_label(label, &s, 1);
+    md_ds_point_label(label, &s, s.hint[1]);
     assert_string_equal(label, "m=8 n=4096");
     assert_int_equal(md_ds_space_make(&s, f, "100,100,200", "test", NULL), MD_OK);
     assert_int_equal(s.n_hints, 2); /* equal points merge */
@@ -154,7 +154,7 @@ static void forms(void **state)
     f = parse("Y[i] = X[i]", "i=8");
     assert_int_equal(md_ds_space_make(&s, f, "64,256", "test", NULL), MD_OK);
     assert_int_equal(s.n_hints, 1); /* nothing is dynamic */
-    md_ds_hint_label(label, &s, 0);
+    md_ds_point_label(label, &s, s.hint[0]);
     assert_string_equal(label, "static");
     md_fx_formula_destroy(&f);
 }

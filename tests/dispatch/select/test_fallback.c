@@ -110,7 +110,7 @@ static void a_shape_that_none_fits_gets_a_variant_of_its_own(void **state)
     md_ds_pick p = script_pick(op, 5000, 1);
     assert_int_equal(p.source, MD_DS_DEFAULT);
     assert_string_equal(script_name(op, p.variant), "alpha/v1_w0");
-    assert_int_equal(op->stage[0].from_hint[p.variant], -1);
+    assert_int_equal(md_ds_hints_of(&op->stage[0], p.variant), 0);
     assert_int_equal(op->count.adopted, 1);
     assert_int_equal(script_call(NULL, op, 6000, 1), 1); /* it is a candidate now */
     assert_int_equal(op->stage[0].n_variants, 3);
