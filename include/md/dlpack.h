@@ -11,14 +11,15 @@ extern "C" {
 #endif
 
 /** The dtype of DLPack's (code, bits, lanes), or MD_DTYPE_DEFAULT where there is none. Codes as DLPack numbers them:
- * int 0, uint 1, float 2, bfloat 4, bool 6. */
+ * int 0, uint 1, float 2, bfloat 4, bool 6, float8_e4m3fn 10, float8_e5m2 12. */
 static inline md_dtype md_dtype_from_dlpack(int code, int bits, int lanes)
 {
     static const struct {
         int code, bits;
         md_dtype dtype;
-    } row[] = {{2, 32, MD_F32}, {2, 64, MD_F64}, {2, 16, MD_F16}, {4, 16, MD_BF16}, {0, 32, MD_I32},
-               {0, 64, MD_I64}, {1, 8, MD_U8},   {6, 8, MD_BOOL}, {0, 8, MD_I8}};
+    } row[] = {{2, 32, MD_F32}, {2, 64, MD_F64}, {2, 16, MD_F16}, {4, 16, MD_BF16},   {0, 32, MD_I32},
+               {0, 64, MD_I64}, {1, 8, MD_U8},   {6, 8, MD_BOOL}, {0, 8, MD_I8},      {0, 16, MD_I16},
+               {1, 16, MD_U16}, {1, 32, MD_U32}, {1, 64, MD_U64}, {10, 8, MD_F8E4M3}, {12, 8, MD_F8E5M2}};
     size_t i;
     for (i = 0; lanes == 1 && i < sizeof row / sizeof *row; i++)
         if (row[i].code == code && row[i].bits == bits)

@@ -29,7 +29,8 @@ typedef enum md_status {
     MD_INTERNAL = 10
 } md_status;
 
-/** Element types. The last three are reserved: no kernel takes them yet. */
+/** Element types. Of the 8-bit reals a store rounds to nearest even and gives the largest finite value where that is
+ * exceeded; f8e4m3 has no infinities, as in OCP's and ONNX's float8e4m3fn. */
 typedef enum md_dtype {
     MD_DTYPE_DEFAULT = 0, /**< in options: f32 */
     MD_F32 = 1,
@@ -42,7 +43,11 @@ typedef enum md_dtype {
     MD_BOOL = 8,
     MD_I8 = 9,
     MD_F8E4M3 = 10,
-    MD_F8E5M2 = 11
+    MD_F8E5M2 = 11,
+    MD_I16 = 12,
+    MD_U16 = 13,
+    MD_U32 = 14,
+    MD_U64 = 15
 } md_dtype;
 
 /** How a variant is picked for a new shape. */

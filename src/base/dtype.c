@@ -7,30 +7,34 @@
 #include <string.h>
 
 typedef struct dtype_facts {
-    const char *name;
+    const char *name, *c_type;
     size_t size;
-    bool is_real, is_usable;
+    bool is_real, is_unsigned;
     md_dtype compute;
     double roundoff;
 } dtype_facts;
 
 static const dtype_facts facts[] = {
-    [MD_F32] = {"f32", 4, true, true, MD_F32, 0x1p-24},
-    [MD_F64] = {"f64", 8, true, true, MD_F64, 0x1p-53},
-    [MD_F16] = {"f16", 2, true, true, MD_F32, 0x1p-11},
-    [MD_BF16] = {"bf16", 2, true, true, MD_F32, 0x1p-8},
-    [MD_I32] = {"i32", 4, false, true, MD_I64, 0},
-    [MD_I64] = {"i64", 8, false, true, MD_I64, 0},
-    [MD_U8] = {"u8", 1, false, true, MD_I64, 0},
-    [MD_BOOL] = {"bool", 1, false, true, MD_BOOL, 0},
-    [MD_I8] = {"i8", 1, false, false, MD_DTYPE_DEFAULT, 0},
-    [MD_F8E4M3] = {"f8e4m3", 1, false, false, MD_DTYPE_DEFAULT, 0},
-    [MD_F8E5M2] = {"f8e5m2", 1, false, false, MD_DTYPE_DEFAULT, 0},
+    [MD_F32] = {"f32", "float", 4, true, false, MD_F32, 0x1p-24},
+    [MD_F64] = {"f64", "double", 8, true, false, MD_F64, 0x1p-53},
+    [MD_F16] = {"f16", "uint16_t", 2, true, false, MD_F32, 0x1p-11},
+    [MD_BF16] = {"bf16", "uint16_t", 2, true, false, MD_F32, 0x1p-8},
+    [MD_I32] = {"i32", "int32_t", 4, false, false, MD_I64, 0},
+    [MD_I64] = {"i64", "int64_t", 8, false, false, MD_I64, 0},
+    [MD_U8] = {"u8", "uint8_t", 1, false, true, MD_I64, 0},
+    [MD_BOOL] = {"bool", "uint8_t", 1, false, false, MD_BOOL, 0},
+    [MD_I8] = {"i8", "int8_t", 1, false, false, MD_I64, 0},
+    [MD_F8E4M3] = {"f8e4m3", "uint8_t", 1, true, false, MD_F32, 0x1p-4},
+    [MD_F8E5M2] = {"f8e5m2", "uint8_t", 1, true, false, MD_F32, 0x1p-3},
+    [MD_I16] = {"i16", "int16_t", 2, false, false, MD_I64, 0},
+    [MD_U16] = {"u16", "uint16_t", 2, false, true, MD_I64, 0},
+    [MD_U32] = {"u32", "uint32_t", 4, false, true, MD_I64, 0},
+    [MD_U64] = {"u64", "uint64_t", 8, false, true, MD_I64, 0},
 };
 
 static const dtype_facts *facts_of(md_dtype t)
 {
-    static const dtype_facts none = {"?", 0, false, false, MD_DTYPE_DEFAULT, 0};
+    static const dtype_facts none = {"?", "?", 0, false, false, MD_DTYPE_DEFAULT, 0};
     return (unsigned)t < (unsigned)MD_COUNT(facts) && facts[t].name ? &facts[t] : &none;
 }
 
@@ -58,9 +62,24 @@ bool md_dtype_is_real(md_dtype t)
     return facts_of(t)->is_real;
 }
 
-bool md_dtype_is_usable(md_dtype t)
+bool md_dtype_is_narrow(md_dtype t)
 {
-    return facts_of(t)->is_usable;
+    return t != MD_U64 && facts_of(t)->compute != t;
+}
+
+bool md_dtype_is_unsigned(md_dtype t)
+{
+    return facts_of(t)->is_unsigned;
+}
+
+const char *md_dtype_c_type(md_dtype t)
+{
+    return facts_of(t)->c_type;
+}
+
+md_dtype md_dtype_nth(int32_t k)
+{
+    return k >= 0 && k < MD_COUNT(facts) - MD_F32 ? (md_dtype)(MD_F32 + k) : MD_DTYPE_DEFAULT;
 }
 
 md_dtype md_dtype_compute(md_dtype t)
@@ -151,6 +170,49 @@ uint16_t md_f32_to_bf16(float f)
     return (uint16_t)shift_rounded(u, 16); /* the sign is kept: the magnitude grows at most to infinity */
 }
 
+/* ---- 8-bit reals (OCP 8-bit Floating Point Specification, 2023): f8e4m3 has bias 7 and one NaN of either sign, f8e5m2
+ * is binary16 without its last 8 bits. */
+
+typedef struct f8_format {
+    int mantissa_bits, bias;
+    uint32_t largest, infinity; /* infinity: the first pattern that is no number */
+} f8_format;
+
+static f8_format f8_of(md_dtype t)
+{
+    return t == MD_F8E4M3 ? (f8_format){3, 7, 0x7e, 0x7f} : (f8_format){2, 15, 0x7b, 0x7c};
+}
+
+float md_f8_to_f32(md_dtype t, uint8_t h)
+{
+    const f8_format f = f8_of(t);
+    const uint32_t sign = (uint32_t)(h & 0x80u) << 24, magnitude = h & 0x7fu;
+    if (magnitude >= f.infinity)
+        return float_of(sign | (t == MD_F8E5M2 && magnitude == f.infinity ? 0x7f800000u : 0x7fc00000u));
+    const int exponent = (int)(magnitude >> f.mantissa_bits);
+    const uint32_t mantissa = magnitude & ((1u << f.mantissa_bits) - 1);
+    const uint32_t whole = exponent ? mantissa | 1u << f.mantissa_bits : mantissa;
+    const float value = ldexpf((float)whole, (exponent ? exponent : 1) - f.bias - f.mantissa_bits);
+    return sign ? -value : value;
+}
+
+uint8_t md_f32_to_f8(md_dtype t, float f)
+{
+    const f8_format to = f8_of(t);
+    const uint32_t u = bits_of(f), magnitude = u & 0x7fffffffu;
+    const int shift = 23 - to.mantissa_bits, exponent = (int)(magnitude >> 23) - 127 + to.bias;
+    uint32_t h;
+    if (magnitude > 0x7f800000u)
+        return 0x7f;
+    if (exponent > 0) /* normal; may carry beyond the largest */
+        h = shift_rounded(magnitude - ((uint32_t)(127 - to.bias) << 23), shift);
+    else if (exponent >= -to.mantissa_bits) /* subnormal */
+        h = shift_rounded((magnitude & 0x7fffffu) | 0x800000u, shift + 1 - exponent);
+    else
+        h = 0;
+    return (uint8_t)(u >> 24 & 0x80u) | (uint8_t)MD_MIN(h, to.largest);
+}
+
 /* Converts to binary32 with rounding to odd: toward zero, with the last bit set if inexact. A second rounding, to a
  * format with at least two bits less, then gives the result of a single rounding (Boldo and Melquiond, 2008). */
 static float narrow_to_odd(double d)
@@ -164,7 +226,7 @@ static float narrow_to_odd(double d)
     return float_of(u | 1);
 }
 
-/* Converts an integer to a double that rounds to the same f16 and bf16. */
+/* Converts an integer to a double that rounds to the same value of any real type of at most 16 bits. */
 static double int_to_odd(int64_t v)
 {
     if (v > -((int64_t)1 << 53) && v < ((int64_t)1 << 53))
@@ -188,6 +250,11 @@ double md_dtype_load(md_dtype t, const void *base, int64_t i)
         return (double)md_f16_to_f32(CONST_ELEMENT(uint16_t, base, i));
     case MD_BF16:
         return (double)md_bf16_to_f32(CONST_ELEMENT(uint16_t, base, i));
+    case MD_F8E4M3:
+    case MD_F8E5M2:
+        return (double)md_f8_to_f32(t, CONST_ELEMENT(uint8_t, base, i));
+    case MD_U64:
+        return (double)CONST_ELEMENT(uint64_t, base, i);
     default:
         return (double)md_dtype_load_int(t, base, i);
     }
@@ -205,11 +272,26 @@ static int64_t to_integer(double value, int64_t low, int64_t high)
     return (int64_t)value;
 }
 
+/* The same into [0, 2^64). */
+static uint64_t to_unsigned(double value)
+{
+    return value >= 0x1p64 ? UINT64_MAX : value >= 0x1p63 ? (uint64_t)value : (uint64_t)to_integer(value, 0, INT64_MAX);
+}
+
 int64_t md_dtype_load_int(md_dtype t, const void *base, int64_t i)
 {
     switch (t) {
+    case MD_I8:
+        return CONST_ELEMENT(int8_t, base, i);
+    case MD_I16:
+        return CONST_ELEMENT(int16_t, base, i);
+    case MD_U16:
+        return CONST_ELEMENT(uint16_t, base, i);
+    case MD_U32:
+        return CONST_ELEMENT(uint32_t, base, i);
     case MD_I32:
         return CONST_ELEMENT(int32_t, base, i);
+    case MD_U64:
     case MD_I64:
         return CONST_ELEMENT(int64_t, base, i);
     case MD_U8:
@@ -220,10 +302,23 @@ int64_t md_dtype_load_int(md_dtype t, const void *base, int64_t i)
     case MD_F64:
     case MD_F16:
     case MD_BF16:
+    case MD_F8E4M3:
+    case MD_F8E5M2:
         return to_integer(md_dtype_load(t, base, i), INT64_MIN, INT64_MAX);
     default:
         return 0;
     }
+}
+
+/* The integer of type t that a real becomes. */
+static int64_t truncated(md_dtype t, double value)
+{
+    const int bits = (int)md_dtype_size(t) * 8;
+    if (t == MD_U64 || bits == 0)
+        return (int64_t)to_unsigned(value);
+    if (md_dtype_is_unsigned(t))
+        return to_integer(value, 0, (INT64_C(1) << bits) - 1);
+    return to_integer(value, INT64_MIN >> (64 - bits), INT64_MAX >> (64 - bits));
 }
 
 void md_dtype_store(md_dtype t, void *base, int64_t i, double value)
@@ -241,19 +336,15 @@ void md_dtype_store(md_dtype t, void *base, int64_t i, double value)
     case MD_BF16:
         ELEMENT(uint16_t, base, i) = md_f32_to_bf16(narrow_to_odd(value));
         break;
-    case MD_I32:
-        ELEMENT(int32_t, base, i) = (int32_t)to_integer(value, INT32_MIN, INT32_MAX);
-        break;
-    case MD_I64:
-        ELEMENT(int64_t, base, i) = to_integer(value, INT64_MIN, INT64_MAX);
-        break;
-    case MD_U8:
-        ELEMENT(uint8_t, base, i) = (uint8_t)to_integer(value, 0, UINT8_MAX);
-        break;
     case MD_BOOL:
         ELEMENT(uint8_t, base, i) = value != 0;
         break;
+    case MD_F8E4M3:
+    case MD_F8E5M2:
+        ELEMENT(uint8_t, base, i) = md_f32_to_f8(t, narrow_to_odd(value));
+        break;
     default:
+        md_dtype_store_int(t, base, i, truncated(t, value));
         break;
     }
 }
@@ -269,14 +360,23 @@ void md_dtype_store_int(md_dtype t, void *base, int64_t i, int64_t value)
         break;
     case MD_F16:
     case MD_BF16:
+    case MD_F8E4M3:
+    case MD_F8E5M2:
         md_dtype_store(t, base, i, int_to_odd(value));
         break;
+    case MD_U16:
+    case MD_I16:
+        ELEMENT(uint16_t, base, i) = (uint16_t)value;
+        break;
+    case MD_U32:
     case MD_I32:
         ELEMENT(uint32_t, base, i) = (uint32_t)value;
         break;
+    case MD_U64:
     case MD_I64:
         ELEMENT(int64_t, base, i) = value;
         break;
+    case MD_I8:
     case MD_U8:
         ELEMENT(uint8_t, base, i) = (uint8_t)value;
         break;

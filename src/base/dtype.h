@@ -3,9 +3,15 @@
 #define MD_BASE_DTYPE_H
 #include <md/md.h>
 #include <stdbool.h>
-bool md_dtype_is_real(md_dtype t); /* f32 f64 f16 bf16 */
-bool md_dtype_is_usable(md_dtype t); /* neither reserved nor MD_DTYPE_DEFAULT */
-/** The type in which values of type t are computed: f32, f64, i64 or bool. */
+bool md_dtype_is_real(md_dtype t); /* f32 f64 f16 bf16 f8e4m3 f8e5m2 */
+/** True if a value of the compute type may change when it is stored: all but f32, f64, i64, u64 and bool. */
+bool md_dtype_is_narrow(md_dtype t);
+bool md_dtype_is_unsigned(md_dtype t); /* u8 u16 u32 u64 */
+/** The name of its element's type in C; 8-bit and 16-bit reals are their bits. "?" for a value that is no dtype. */
+const char *md_dtype_c_type(md_dtype t);
+/** The k-th dtype in the order of the table, from k = 0; MD_DTYPE_DEFAULT behind the last. */
+md_dtype md_dtype_nth(int32_t k);
+/** The type in which values of type t are computed: f32, f64, i64 or bool. Of u64 the bits are an i64. */
 md_dtype md_dtype_compute(md_dtype t);
 /** Loads element i of an array of type t, as a double or as an integer (exact for all integer types). */
 double md_dtype_load(md_dtype t, const void *base, int64_t i);
@@ -21,4 +27,7 @@ float md_f16_to_f32(uint16_t h);
 uint16_t md_f32_to_f16(float f);
 float md_bf16_to_f32(uint16_t h);
 uint16_t md_f32_to_bf16(float f);
+/** t is MD_F8E4M3 or MD_F8E5M2. Too large values become the largest finite one, NaN 0x7f. */
+float md_f8_to_f32(md_dtype t, uint8_t h);
+uint8_t md_f32_to_f8(md_dtype t, float f);
 #endif

@@ -108,11 +108,14 @@ static const char *const int_groups[] = {
     "F[i] = X[i] != Z[i]; G[i] = X[i] and Z[i]; H[i] = not X[i]",
     "A[i] = X[i] or Z[i]; B[i] = X[i] // -4; C[i] = where(X[i] < Z[i], X[i], 2); D[i] = pow(X[i], Z[i]);"
     "E[i] = X[i] % 3; F[i] = clamp(X[i], -1, Z[i]); G[i] = i * X[i]; H[i] = where(i % 3 == 1, X[i], size(i))",
+    "A[i] = X[i] & Z[i]; B[i] = X[i] | Z[i]; C[i] = X[i] ^ Z[i]; D[i] = ~X[i]; E[i] = X[i] << Z[i]; F[i] = X[i] >> "
+    "Z[i];"
+    "G[i] = Z[i] >> 2 << size(i) - 208; H[i] = X[i] << Z[i] * 40 & -2",
 };
 
 static void test_integer_operations(void **state)
 {
-    static const md_dtype types[] = {MD_I64, MD_I32, MD_U8};
+    static const md_dtype types[] = {MD_I64, MD_I32, MD_U8, MD_I8, MD_I16, MD_U16, MD_U32};
     char formula[1024];
     for (int32_t t = 0; t < MD_COUNT(types); t++)
         for (int32_t g = 0; g < MD_COUNT(int_groups); g++)
@@ -150,7 +153,8 @@ static void test_bool_operations(void **state)
 /* Every dtype stored as every other, and cast to every other. */
 static void test_conversions(void **state)
 {
-    static const md_dtype types[] = {MD_F32, MD_F64, MD_F16, MD_BF16, MD_I32, MD_I64, MD_U8, MD_BOOL};
+    static const md_dtype types[] = {MD_F32, MD_F64, MD_F16, MD_BF16,   MD_I32,    MD_I64, MD_U8, MD_BOOL,
+                                     MD_I8,  MD_I16, MD_U16, MD_F8E4M3, MD_F8E5M2, MD_U32, MD_U64};
     for (int32_t t = 0; t < MD_COUNT(types); t++)
         for (int k = 0; k < 2; k++) {
             /* The second round: magnitudes that round, overflow and saturate. */
@@ -168,6 +172,13 @@ static void test_conversions(void **state)
             c.formula = "A[i] = f16(X[i]); B[i] = bf16(X[i]); C[i] = i32(X[i]); D[i] = u8(X[i]); E[i] = bool(X[i]); "
                         "F[i] = i64(X[i]);"
                         "G[i] = f64(X[i]); H[i] = f32(X[i])";
+            run_both(*state, c);
+            c.formula = "A:f8e4m3[i] = X[i]; B:f8e5m2[i] = X[i]; C:i8[i] = X[i]; D:i16[i] = X[i]; E:u16[i] = X[i]; "
+                        "F:u32[i] = X[i]; G:u64[i] = X[i]; H:u8[i] = X[i]";
+            run_both(*state, c);
+            c.formula =
+                "A[i] = f8e4m3(X[i]); B[i] = f8e5m2(X[i]); C[i] = i8(X[i]); D[i] = i16(X[i]); E[i] = u16(X[i]); "
+                "F[i] = u32(X[i]); G[i] = u64(X[i]); H[i] = f8e4m3(size(i) * 0.37) + u8(i8(X[i]))";
             run_both(*state, c);
         }
 }

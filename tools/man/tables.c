@@ -41,8 +41,8 @@ static void print_operations(void)
 static void print_dtypes(void)
 {
     static const char *const computed_in[] = {[MD_F32] = "f32", [MD_F64] = "f64", [MD_I64] = "i64", [MD_BOOL] = "bool"};
-    for (int i = MD_F32; i <= MD_BOOL; i++) {
-        const md_dtype dtype = (md_dtype)i;
+    for (int32_t k = 0; md_dtype_nth(k) != MD_DTYPE_DEFAULT; k++) {
+        const md_dtype dtype = md_dtype_nth(k);
         printf("dtypes\t%s\t%zu\t%s\n", md_dtype_name(dtype), md_dtype_size(dtype),
                computed_in[md_dtype_compute(dtype)]);
     }

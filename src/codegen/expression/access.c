@@ -289,10 +289,10 @@ md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
 static const char *stored_text(md_cg *cg, md_dtype to, md_dtype from, const char *value, bool is_uniform)
 {
     const char *s = md_cg_suffix(from, is_uniform);
-    bool is_half = to == MD_F16 || to == MD_BF16, is_short = to == MD_I32 || to == MD_U8;
-    if (is_half && (from == MD_F64 || from == MD_I64))
+    bool is_real = md_dtype_is_real(to), is_narrow = md_dtype_is_narrow(to) || to == MD_U64;
+    if (is_narrow && is_real && (from == MD_F64 || from == MD_I64))
         return md_cg_format(cg, "md_odd_%s_%s(%s)", s, md_cg_suffix(MD_F32, is_uniform), value);
-    if (is_short && md_dtype_is_real(from))
+    if (is_narrow && !is_real && md_dtype_is_real(from))
         return md_cg_format(cg, "md_round_%s_%s(%s)", md_dtype_name(to), s, value);
     return md_cg_convert(cg, value, from, md_dtype_compute(to), is_uniform);
 }

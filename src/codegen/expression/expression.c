@@ -185,7 +185,7 @@ static md_cg_name print_cast(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node, *a = n->arg[0];
     bool is_uniform = !md_cg_varies(cg, v);
-    bool rounds = n->to == MD_F16 || n->to == MD_BF16 || n->to == MD_I32 || n->to == MD_U8;
+    bool rounds = md_dtype_is_narrow(n->to) || (n->to == MD_U64 && md_dtype_is_real(a->type));
     md_dtype from = a->type == MD_BOOL ? n->type : a->type;
     const char *text = md_cg_operand(cg, a, rounds ? from : n->type, false);
     if (text && rounds && a->type != MD_BOOL)

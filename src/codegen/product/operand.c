@@ -7,14 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *element_type(md_dtype dtype)
-{
-    static const char *const name[] = {
-        [MD_F32] = "float",   [MD_F64] = "double",  [MD_F16] = "uint16_t", [MD_BF16] = "uint16_t",
-        [MD_I32] = "int32_t", [MD_I64] = "int64_t", [MD_U8] = "uint8_t",   [MD_BOOL] = "uint8_t"};
-    return name[dtype];
-}
-
 static md_dtype dtype_of(const md_cg_product *p, const md_fx_node *load)
 {
     return p->program->formula->tensor[load->id].dtype;
@@ -225,7 +217,7 @@ static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, 
     case PART_ADDRESS:
         if (is_plain)
             md_strbuf_printf(out, "        return (const %s *)p->t%" PRId32 " + offset;\n",
-                             element_type(dtype_of(p, p->load[operand])), p->load[operand]->id);
+                             md_dtype_c_type(dtype_of(p, p->load[operand])), p->load[operand]->id);
         break;
     case PART_PLAIN:
         md_strbuf_printf(out, "        return %d;\n", is_plain);

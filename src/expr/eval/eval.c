@@ -169,7 +169,7 @@ static int64_t add_int(md_fx_assign assign, int64_t old, int64_t x)
 {
     if (assign == MD_FX_ADD_TO)
         return (int64_t)((uint64_t)old + (uint64_t)x);
-    return assign == MD_FX_MAX_TO ? MD_MAX(old, x) : MD_MIN(old, x);
+    return (assign == MD_FX_MAX_TO) == (old > x) ? old : x;
 }
 
 static int64_t to_int(md_dtype type, double x)
@@ -192,7 +192,10 @@ static void write_int(const statement *s, int64_t offset, int64_t x)
 {
     int64_t cell = 0;
     if (s->stmt->assign != MD_FX_SET) {
-        x = add_int(s->stmt->assign, md_dtype_load_int(s->access->dtype, s->access->base, offset), x);
+        int64_t sign =
+            s->tensor->dtype == MD_U64 && s->stmt->assign != MD_FX_ADD_TO ? INT64_MIN : 0; /* compares bits */
+        int64_t old = md_dtype_load_int(s->access->dtype, s->access->base, offset);
+        x = add_int(s->stmt->assign, old ^ sign, x ^ sign) ^ sign;
     } else if (s->is_rounded) {
         md_dtype_store_int(s->tensor->dtype, &cell, 0, x);
         x = md_dtype_load_int(s->tensor->dtype, &cell, 0);

@@ -48,6 +48,7 @@ PLAIN_REAL(f32, (double)((const float *)a->base)[i])
 PLAIN_REAL(f64, ((const double *)a->base)[i])
 PLAIN_REAL(f16, (double)md_f16_to_f32(((const uint16_t *)a->base)[i]))
 PLAIN_REAL(bf16, (double)md_bf16_to_f32(((const uint16_t *)a->base)[i]))
+PLAIN_REAL(other, md_dtype_load(a->dtype, a->base, i))
 #undef PLAIN_REAL
 
 static int64_t plain_int(md_eval_machine *m, const md_eval_code *c)
@@ -170,7 +171,9 @@ static void choose(const md_eval_machine *m, md_eval_code *c, const md_fx_node *
         c->real = is_real ? lazy_real : NULL;
         c->integer = is_real ? NULL : lazy_int;
     } else if (is_real) {
-        c->real = plain && md_dtype_is_real(type) ? by_type[type] : checked_real;
+        c->real = !plain || !md_dtype_is_real(type) ? checked_real
+                  : (int)type < MD_COUNT(by_type)   ? by_type[type]
+                                                    : plain_other;
     } else {
         c->integer = plain ? plain_int : checked_int;
     }

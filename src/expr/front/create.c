@@ -22,7 +22,7 @@ static md_status check_options(md_fx_options *options)
 {
     if (options->dtype == MD_DTYPE_DEFAULT)
         options->dtype = MD_F32;
-    if (!md_dtype_is_usable(options->dtype))
+    if (md_dtype_size(options->dtype) == 0)
         return md_fail(MD_INVALID_ARGUMENT, "dtype %d (%s) cannot be computed with", (int)options->dtype,
                        md_dtype_name(options->dtype));
     if ((unsigned)options->bounds > MD_BOUNDS_ZERO)

@@ -3,6 +3,7 @@
  *   primary := number | name | name "(" operands ")" | tensor | binder "[" names "]" "(" operands ")"
  *            | "(" expression ")"
  *   tensor  := name [":" dtype] "[" [expression {"," expression}] "]" */
+#include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
 #include "expr/diag.h"
@@ -102,14 +103,11 @@ md_status md_parse_dtype(md_parser *p, md_dtype *out)
     const md_dtype t = md_dtype_parse(p->at->text);
     if (t == MD_DTYPE_DEFAULT) {
         md_fx_nearest near = {.wanted = p->at->text};
-        for (int d = MD_F32; d <= MD_BOOL; ++d)
-            md_fx_nearest_offer(&near, md_dtype_name((md_dtype)d));
+        for (int32_t k = 0; md_dtype_nth(k) != MD_DTYPE_DEFAULT; ++k)
+            md_fx_nearest_offer(&near, md_dtype_name(md_dtype_nth(k)));
         return md_fx_complain(p->text, p->at->line, p->at->column, "'%s' is no dtype%s%s%s", p->at->text,
                               MD_FX_NEAREST_ARGS(near));
     }
-    if (t > MD_BOOL)
-        return md_fx_complain(p->text, p->at->line, p->at->column, "dtype %s is reserved: nothing computes with it yet",
-                              p->at->text);
     ++p->at;
     *out = t;
     return MD_OK;

@@ -267,8 +267,6 @@ static md_status build_call(const md_resolver *c, md_fx_node **out, const md_syn
 {
     const md_dtype to = md_dtype_parse(at->name);
     const md_fx_op op = md_fx_function_named(at->name);
-    if (to > MD_BOOL)
-        return MD_FRONT_ERROR(c->front, at, "dtype %s is reserved: nothing computes with it yet", at->name);
     if (to != MD_DTYPE_DEFAULT) {
         md_fx_node *arg;
         MD_TRY(check_count(c, at, 1));

@@ -49,15 +49,16 @@ static bool range_op(md_range *r, md_range_interval *out, const md_fx_node *node
 
 static bool range_cast(md_range *r, md_range_interval *out, const md_fx_node *node)
 {
-    static const md_range_interval full[] = {
-        [MD_I32] = {INT32_MIN, INT32_MAX}, [MD_I64] = {INT64_MIN, INT64_MAX}, [MD_U8] = {0, 255}, [MD_BOOL] = {0, 1}};
     md_range_interval a;
-    if (node->to < MD_I32 || node->to > MD_BOOL)
+    if (md_dtype_is_real(node->to))
         return false;
-    md_range_interval whole = full[node->to];
+    const int bits = node->to == MD_BOOL ? 1 : 8 * (int)md_dtype_size(node->to);
+    md_range_interval whole = {INT64_MIN >> (64 - bits), INT64_MAX >> (64 - bits)};
+    if (bits < 64 && (node->to == MD_BOOL || md_dtype_is_unsigned(node->to)))
+        whole = (md_range_interval){0, (INT64_C(1) << bits) - 1};
     bool is_known = range_of(r, &a, node->arg[0]);
     *out = is_known && a.lo >= whole.lo && a.hi <= whole.hi ? a : whole;
-    return is_known || node->to != MD_I64;
+    return is_known || bits < 64;
 }
 
 /* The position that argmax gives, counted over all its indices. */

@@ -61,15 +61,6 @@ md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_progr
     return MD_OK;
 }
 
-/* The C type of an element. 16-bit elements are their bits; the prelude has conversions. */
-static const char *c_type(md_dtype type)
-{
-    static const char *const name[] = {
-        [MD_F32] = "float",   [MD_F64] = "double",  [MD_F16] = "uint16_t", [MD_BF16] = "uint16_t",
-        [MD_I32] = "int32_t", [MD_I64] = "int64_t", [MD_U8] = "uint8_t",   [MD_BOOL] = "uint8_t"};
-    return name[type];
-}
-
 static md_kn_param *next(md_kn_launch_source *launch)
 {
     return &launch->param[launch->n_params++];
@@ -87,7 +78,7 @@ static md_status print_params(md_strbuf *out, md_kn_launch_source *launch, const
     md_strbuf_add(out, "typedef struct md_params {\n");
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &f->tensor[st->tensor[i]];
-        md_strbuf_printf(out, "%s%s *%s;\n", st->is_stored[i] ? "" : "const ", c_type(t->dtype),
+        md_strbuf_printf(out, "%s%s *%s;\n", st->is_stored[i] ? "" : "const ", md_dtype_c_type(t->dtype),
                          to_identifier(name, t->name));
         *next(launch) = (md_kn_param){.kind = MD_KN_POINTER, .a = (uint8_t)st->tensor[i]};
     }

@@ -15,6 +15,13 @@
 #define MD_USE_I64 1
 #define MD_USE_U8 1
 #define MD_USE_BOOL 1
+#define MD_USE_F8E4M3 1
+#define MD_USE_F8E5M2 1
+#define MD_USE_I8 1
+#define MD_USE_I16 1
+#define MD_USE_U16 1
+#define MD_USE_U32 1
+#define MD_USE_U64 1
 #endif
 /* 1: the envelope promises aligned vectors; 0: tested at run time. */
 #ifndef MD_ALIGNED
@@ -40,7 +47,8 @@
 /* clang-format off */
 /* ---- Storage types: E the bits in memory, C the compute type, V its lanes, up and down convert between them. KIND
  * selects instructions. */
-enum { MD_KIND_F32, MD_KIND_F64, MD_KIND_F16, MD_KIND_BF16, MD_KIND_I32, MD_KIND_I64, MD_KIND_U8, MD_KIND_BOOL };
+enum { MD_KIND_F32, MD_KIND_F64, MD_KIND_F16, MD_KIND_BF16, MD_KIND_I32, MD_KIND_I64, MD_KIND_SHORT, MD_KIND_BOOL,
+    MD_KIND_F8E4M3, MD_KIND_F8E5M2 };
 #define MD_TYPE(T, K, element, compute, lanes, s, ADD, UP, DOWN)                                                       \
     struct md_t_##T {                                                                                                  \
         typedef element E;                                                                                             \
@@ -73,6 +81,9 @@ MD_INLINE uint32_t md_pack_f16(float a, float b)
     MD_INLINE md_f md_round_##T##_i(md_i a) { md_f r; MD_LANES(md_round_##T##_si(a.v[l])) }
 MD_HALF(bf16)
 MD_HALF(f16)
+#include "float8.h"
+MD_HALF(f8e4m3)
+MD_HALF(f8e5m2)
 #undef MD_HALF
 
 /* ---- A vector as it is in memory: 32-bit registers, or 16 bits for two u8. */
@@ -235,6 +246,10 @@ template <class S> MD_INLINE typename S::V md_unpack(const md_raw<S> &r)
             v.v[l] = md_f32(l & 1 ? r.w[l / 2] & 0xffff0000u : r.w[l / 2] << 16);
         else if constexpr (S::KIND == MD_KIND_BOOL)
             v.v[l] = md_get(r, l) ? -1 : 0;
+        else if constexpr (S::KIND == MD_KIND_F8E4M3 || S::KIND == MD_KIND_F8E5M2) {
+            if (l % 2 == 0)
+                md_unpack_f8<S::KIND == MD_KIND_F8E5M2>(v.v[l], v.v[l + 1], r.w[l / 4] >> l % 4 * 8 & 0xffffu);
+        }
         else
             v.v[l] = S::up(md_get(r, l));
     }
@@ -250,6 +265,9 @@ template <class S> MD_INLINE md_raw<S> md_pack(typename S::V v)
         } else if constexpr (S::KIND == MD_KIND_F16) {
             if (l % 2 == 0)
                 r.w[l / 2] = md_pack_f16(v.v[l], v.v[l + 1]);
+        } else if constexpr (S::KIND == MD_KIND_F8E4M3 || S::KIND == MD_KIND_F8E5M2) {
+            if (l % 2 == 0)
+                r.w[l / 4] |= md_pack_f8<S::KIND == MD_KIND_F8E5M2>(v.v[l], v.v[l + 1]) << l % 4 * 8;
         } else {
             md_put(r, l, S::down(v.v[l]));
         }

@@ -91,8 +91,37 @@ MD_TYPE(i64, I64, uint64_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t
 MD_STORAGE(i64)
 #endif
 #ifdef MD_USE_U8
-MD_TYPE(u8, U8, uint8_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), w, (uint8_t)v)
+MD_TYPE(u8, SHORT, uint8_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), w, (uint8_t)v)
 MD_STORAGE(u8)
+#endif
+#define MD_SHORT(T, E, S) \
+    MD_TYPE(T, SHORT, E, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), (S)w, (E)(S)v) MD_STORAGE(T)
+#ifdef MD_USE_I8
+MD_SHORT(i8, uint8_t, int8_t)
+#endif
+#ifdef MD_USE_I16
+MD_SHORT(i16, uint16_t, int16_t)
+#endif
+#ifdef MD_USE_U16
+MD_SHORT(u16, uint16_t, uint16_t)
+#endif
+#ifdef MD_USE_U32
+MD_TYPE(u32, I32, uint32_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), w, (uint32_t)(uint64_t)v)
+MD_STORAGE(u32)
+#endif
+#ifdef MD_USE_U64
+MD_INLINE int64_t md_max_su(int64_t a, int64_t b) { return (uint64_t)a > (uint64_t)b ? a : b; }
+MD_INLINE int64_t md_min_su(int64_t a, int64_t b) { return (uint64_t)a < (uint64_t)b ? a : b; }
+MD_TYPE(u64, I64, uint64_t, int64_t, md_i, su, (int64_t)((uint64_t)a + (uint64_t)b), (int64_t)w, (uint64_t)v)
+MD_STORAGE(u64)
+#endif
+#ifdef MD_USE_F8E4M3
+MD_TYPE(f8e4m3, F8E4M3, uint8_t, float, md_f, sf, a + b, md_up1_f8e4m3(w), md_down1_f8e4m3(v))
+MD_STORAGE(f8e4m3)
+#endif
+#ifdef MD_USE_F8E5M2
+MD_TYPE(f8e5m2, F8E5M2, uint8_t, float, md_f, sf, a + b, md_up1_f8e5m2(w), md_down1_f8e5m2(v))
+MD_STORAGE(f8e5m2)
 #endif
 #ifdef MD_USE_BOOL
 MD_TYPE(bool, BOOL, uint8_t, int, md_b, sb, a | b, w != 0, (uint8_t)(v != 0))

@@ -105,6 +105,45 @@ MD_INLINE md_i md_round_u8_d(md_d a)
 }
 MD_INLINE md_i md_round_u8_i(md_i a) { return a & 255; }
 
+/* The same of other integers: of LOW to HIGH, which f32 holds (u32 goes through f64), and WRAP of an integer. */
+#define MD_ROUND_INTEGER(T, LOW, HIGH, WRAP, WRAP1, F)                                                                 \
+    MD_INLINE int64_t md_round_##T##_sd(double a) { return md_saturate(a, LOW, HIGH, (int64_t)LOW, (int64_t)HIGH); }   \
+    MD_INLINE int64_t md_round_##T##_sf(float a) { return md_round_##T##_sd((double)a); }                              \
+    MD_INLINE int64_t md_round_##T##_si(int64_t a) { return WRAP1; }                                                   \
+    MD_INLINE md_i md_round_##T##_d(md_d a)                                                                            \
+    {                                                                                                                  \
+        a = md_wide_where_d(md_wide_gt_d(a, md_splat_d(HIGH)), md_splat_d(HIGH), a);                                   \
+        a = md_wide_where_d(md_wide_lt_d(a, md_splat_d(LOW)), md_splat_d(LOW), a);                                     \
+        return __builtin_convertvector((md_d)((md_i)a & md_wide_eq_d(a, a)), md_i);                                    \
+    }                                                                                                                  \
+    F(T, LOW, HIGH)                                                                                                    \
+    MD_INLINE md_i md_round_##T##_i(md_i a) { return WRAP; }
+#define MD_ROUND_FLOAT(T, LOW, HIGH)                                                                                   \
+    MD_INLINE md_i md_round_##T##_f(md_f a)                                                                            \
+    {                                                                                                                  \
+        a = md_where_f(md_gt_f(a, md_splat_f(HIGH##f)), md_splat_f(HIGH##f), a);                                       \
+        a = md_where_f(md_lt_f(a, md_splat_f(LOW##f)), md_splat_f(LOW##f), a);                                         \
+        return __builtin_convertvector(__builtin_convertvector((md_f)((md_b)a & md_eq_f(a, a)), md_b), md_i);          \
+    }
+#define MD_ROUND_DOUBLE(T, LOW, HIGH) \
+    MD_INLINE md_i md_round_##T##_f(md_f a) { return md_round_##T##_d(md_cast_f_d(a)); }
+MD_ROUND_INTEGER(i8, -128.0, 127.0, a << 56 >> 56, (int8_t)a, MD_ROUND_FLOAT)
+MD_ROUND_INTEGER(i16, -32768.0, 32767.0, a << 48 >> 48, (int16_t)a, MD_ROUND_FLOAT)
+MD_ROUND_INTEGER(u16, 0.0, 65535.0, a & 65535, (uint16_t)a, MD_ROUND_FLOAT)
+MD_ROUND_INTEGER(u32, 0.0, 4294967295.0, a & 0xffffffff, (uint32_t)a, MD_ROUND_DOUBLE)
+/* Of u64 the bits. */
+MD_INLINE int64_t md_round_u64_sd(double a)
+    { return a >= 0x1p64 ? -1 : a >= 0x1p63 ? (int64_t)(uint64_t)a : a > 0.0 ? (int64_t)a : 0; }
+MD_INLINE int64_t md_round_u64_sf(float a) { return md_round_u64_sd((double)a); }
+MD_OUTLINE md_i md_round_u64_d(md_d a)
+{
+    md_i r = {0};
+    for (int l = 0; l < MD_VL; l++)
+        r[l] = md_round_u64_sd(a[l]);
+    return r;
+}
+MD_INLINE md_i md_round_u64_f(md_f a) { return md_round_u64_d(md_cast_f_d(a)); }
+
 /* ---- Signs and magnitudes */
 MD_INLINE md_f md_abs_f(md_f a) { return (md_f)((md_b)a & INT32_MAX); }
 MD_INLINE md_d md_abs_d(md_d a) { return (md_d)((md_i)a & INT64_MAX); }

@@ -12,6 +12,13 @@
 #define MD_USE_I64 1
 #define MD_USE_U8 1
 #define MD_USE_BOOL 1
+#define MD_USE_F8E4M3 1
+#define MD_USE_F8E5M2 1
+#define MD_USE_I8 1
+#define MD_USE_I16 1
+#define MD_USE_U16 1
+#define MD_USE_U32 1
+#define MD_USE_U64 1
 #endif
 
 /* clang-format off */
@@ -28,6 +35,8 @@
 
 typedef uint16_t md_w16 MD_VECTOR(MD_VL * 2);
 typedef uint8_t md_w8 MD_VECTOR(MD_VL);
+typedef int16_t md_s16 MD_VECTOR(MD_VL * 2);
+typedef int8_t md_s8 MD_VECTOR(MD_VL);
 
 /* GCC 12 generates slow code for both if the vectors fill a register. */
 MD_INLINE md_u md_widen(md_w16 w)
@@ -119,6 +128,8 @@ MD_INLINE md_f md_round_f16_i(md_i v) { return md_round_f16_f(md_odd_i_f(v)); }
 MD_INLINE float md_round_f16_sf(float v) { return md_up1_f16(md_down1_f16(v)); }
 MD_INLINE float md_round_f16_sd(double v) { return md_round_f16_sf(md_odd_sd_sf(v)); }
 MD_INLINE float md_round_f16_si(int64_t v) { return md_round_f16_sf(md_odd_si_sf(v)); }
+
+#include "float8.h"
 
 /* ---- Streaming stores bypass the caches, so that a line that is fully written is not read first. */
 MD_INLINE void md_stream(void *to, const void *from, int n_bytes)
@@ -328,53 +339,7 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
     MD_UPDATE(T, max, V, C, md_max_##S, md_max_##SS)                                                                   \
     MD_UPDATE(T, min, V, C, md_min_##S, md_min_##SS)
 
-#define MD_STRIDED(l) e[(l) * s]
-#define MD_GATHERED(l) e[o[l]]
-#define MD_SAME(w) (w)
-#define MD_ONE_f32(v) (v)
-#define MD_ONE_f64(v) (v)
-#define MD_ONE_bf16(v) (v)
-#define MD_ONE_f16(v) (v)
-#define MD_ONE_i64(v) (v)
-#define MD_ONE_i32(v) (v)
-#define MD_ONE_u8(v) (v)
-#define MD_ONE_bool(v) ((v) != 0)
-
-#define MD_UP_I32(w) __builtin_convertvector(w, md_i)
-#define MD_DOWN_I32(v) __builtin_convertvector(v, md_b)
-#define MD_DOWN1_I32(v) ((int32_t)(v))
-#define MD_UP_U8(w) __builtin_convertvector(__builtin_convertvector(w, md_b), md_i)
-#define MD_DOWN_U8(v) __builtin_convertvector(__builtin_convertvector(v, md_b), md_w8)
-#define MD_DOWN1_U8(v) ((uint8_t)(v))
-#define MD_UP_BOOL(w) ((md_b)(__builtin_convertvector(w, md_b) != (md_b){0}))
-#define MD_DOWN_BOOL(v) __builtin_convertvector((v) & 1, md_w8)
-#define MD_UP1_BOOL(w) ((w) != 0)
-#define MD_DOWN1_BOOL(v) ((uint8_t)((v) != 0))
-
-#ifdef MD_USE_F32
-MD_STORAGE(f32, float, md_f, md_f, float, MD_SAME, MD_SAME, MD_SAME, MD_SAME, f, sf, MD_OP_ADD)
-#endif
-#ifdef MD_USE_F64
-MD_STORAGE(f64, double, md_d, md_d, double, MD_SAME, MD_SAME, MD_SAME, MD_SAME, d, sd, MD_OP_ADD)
-#endif
-#ifdef MD_USE_F16
-MD_STORAGE(f16, uint16_t, md_w16, md_f, float, md_up_f16, md_down_f16, md_up1_f16, md_down1_f16, f, sf, MD_OP_ADD)
-#endif
-#ifdef MD_USE_BF16
-MD_STORAGE(bf16, uint16_t, md_w16, md_f, float, md_up_bf16, md_down_bf16, md_up1_bf16, md_down1_bf16, f, sf, MD_OP_ADD)
-#endif
-#ifdef MD_USE_I32
-MD_STORAGE(i32, int32_t, md_b, md_i, int64_t, MD_UP_I32, MD_DOWN_I32, MD_SAME, MD_DOWN1_I32, i, si, MD_OP_ADD)
-#endif
-#ifdef MD_USE_I64
-MD_STORAGE(i64, int64_t, md_i, md_i, int64_t, MD_SAME, MD_SAME, MD_SAME, MD_SAME, i, si, MD_OP_ADD)
-#endif
-#ifdef MD_USE_U8
-MD_STORAGE(u8, uint8_t, md_w8, md_i, int64_t, MD_UP_U8, MD_DOWN_U8, MD_SAME, MD_DOWN1_U8, i, si, MD_OP_ADD)
-#endif
-#ifdef MD_USE_BOOL
-MD_STORAGE(bool, uint8_t, md_w8, md_b, int, MD_UP_BOOL, MD_DOWN_BOOL, MD_UP1_BOOL, MD_DOWN1_BOOL, b, sb, MD_OP_OR)
-#endif
+#include "memory_types.h"
 /* clang-format on */
 
 #endif

@@ -13,7 +13,9 @@
  * have. */
 static double tolerance_of(md_dtype t)
 {
-    return t == MD_F64 ? 1e-9 : t == MD_BF16 ? 0.02 : t == MD_F16 ? 0.004 : t == MD_F32 ? 2e-4 : 0.0;
+    if (t == MD_F64 || t == MD_F32)
+        return t == MD_F64 ? 1e-9 : 2e-4;
+    return t == MD_BF16 ? 0.02 : t == MD_F16 ? 0.004 : 3 * md_dtype_roundoff(t); /* of integers 0 */
 }
 
 bool md_tn_is_close(md_dtype t, double got, double want)

@@ -74,7 +74,9 @@ static double random_real(data_maker *m)
 
 static int64_t random_int(data_maker *m, md_dtype dtype)
 {
-    return dtype == MD_BOOL ? data_below(m, 2) : dtype == MD_U8 ? data_below(m, 12) : data_below(m, 19) - 9;
+    return dtype == MD_BOOL              ? data_below(m, 2)
+           : md_dtype_is_unsigned(dtype) ? data_below(m, 12)
+                                         : data_below(m, 19) - 9;
 }
 
 static bool next(const md_tensor *t, int64_t *at)
@@ -111,7 +113,8 @@ static int64_t random_index(data_maker *m, int32_t id, int64_t number)
     const int64_t n =
         t->role == MD_FX_TEMP ? m->d->size[t->dim[m->extent_axis[id]]] : over->host.size[m->extent_axis[id]];
     if (m->options.bad_indices && data_below(m, 8) == 0)
-        return data_below(m, 2) && m->f->tensor[id].dtype != MD_U8 ? -1 - data_below(m, 3) : n + data_below(m, 3);
+        return data_below(m, 2) && !md_dtype_is_unsigned(m->f->tensor[id].dtype) ? -1 - data_below(m, 3)
+                                                                                 : n + data_below(m, 3);
     if (n == 0)
         return 0;
     return m->is_scatter[id] ? (number * 7919 + 13) % n : data_below(m, n);

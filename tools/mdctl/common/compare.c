@@ -15,6 +15,10 @@ static double roundoff(md_dtype t)
         return 0x1p-11;
     case MD_BF16:
         return 0x1p-8;
+    case MD_F8E4M3:
+        return 0x1p-4;
+    case MD_F8E5M2:
+        return 0x1p-3;
     default:
         return 0.0;
     }

@@ -40,29 +40,43 @@ static uint16_t f16_of(float f)
     return (uint16_t)((f < 0 ? 0x8000 : 0) | (uint16_t)((e + 14) << 10) | ((uint16_t)(m * 2048.0f) & 0x3ff));
 }
 
+static bool is_f8(md_dtype t)
+{
+    return t == MD_F8E4M3 || t == MD_F8E5M2;
+}
+
 static void put_real(void *p, md_dtype t, int64_t k, float v)
 {
     if (t == MD_F32)
         ((float *)p)[k] = v;
     else if (t == MD_F64)
         ((double *)p)[k] = (double)v;
+    else if (is_f8(t)) /* a magnitude of sixteen steps below 1, down to 1/4 or 1/16 */
+        ((uint8_t *)p)[k] = (uint8_t)((v < 0 ? 0x80 : 0) | ((t == MD_F8E4M3 ? 0x38 : 0x3c) - (int)(fabsf(v) * 16)));
     else
         ((uint16_t *)p)[k] = t == MD_F16 ? f16_of(v) : bf16_of(v);
 }
 
 static void put_integer(void *p, md_dtype t, int64_t k, int64_t v)
 {
-    if (t == MD_I32)
-        ((int32_t *)p)[k] = (int32_t)v;
-    else if (t == MD_I64)
+    switch (md_dtype_size(t)) {
+    case 8:
         ((int64_t *)p)[k] = v;
-    else
+        break;
+    case 4:
+        ((int32_t *)p)[k] = (int32_t)v;
+        break;
+    case 2:
+        ((int16_t *)p)[k] = (int16_t)v;
+        break;
+    default:
         ((uint8_t *)p)[k] = (uint8_t)(t == MD_BOOL ? v & 1 : v);
+    }
 }
 
 static bool is_real(md_dtype t)
 {
-    return t == MD_F32 || t == MD_F64 || t == MD_F16 || t == MD_BF16;
+    return t == MD_F32 || t == MD_F64 || t == MD_F16 || t == MD_BF16 || is_f8(t);
 }
 
 /* What the CPU may touch. */
@@ -203,6 +217,38 @@ static double half_value(uint16_t h, md_dtype t)
     return h & 0x8000 ? -v : v;
 }
 
+static double f8_value(uint8_t h, md_dtype t)
+{
+    const bool is_short = t == MD_F8E5M2; /* binary16 without its last bits */
+    if (is_short)
+        return half_value((uint16_t)(h << 8), MD_F16);
+    int e = h >> 3 & 15, m = h & 7;
+    double v = (h & 0x7f) == 0x7f ? (double)NAN : e ? ldexp(8 + m, e - 10) : ldexp(m, -9);
+    return h & 0x80 ? -v : v;
+}
+
+static double integer_at(const void *p, md_dtype t, int64_t k)
+{
+    switch (t) {
+    case MD_I32:
+        return (double)((const int32_t *)p)[k];
+    case MD_I64:
+        return (double)((const int64_t *)p)[k];
+    case MD_I8:
+        return (double)((const int8_t *)p)[k];
+    case MD_I16:
+        return (double)((const int16_t *)p)[k];
+    case MD_U16:
+        return (double)((const uint16_t *)p)[k];
+    case MD_U32:
+        return (double)((const uint32_t *)p)[k];
+    case MD_U64:
+        return (double)((const uint64_t *)p)[k];
+    default:
+        return (double)((const uint8_t *)p)[k];
+    }
+}
+
 double data_at(const data_set *set, int32_t i, int64_t k)
 {
     const void *p = memory_of(set, i);
@@ -214,11 +260,10 @@ double data_at(const data_set *set, int32_t i, int64_t k)
     case MD_F16:
     case MD_BF16:
         return half_value(((const uint16_t *)p)[k], set->tensor[i].dtype);
-    case MD_I32:
-        return (double)((const int32_t *)p)[k];
-    case MD_I64:
-        return (double)((const int64_t *)p)[k];
+    case MD_F8E4M3:
+    case MD_F8E5M2:
+        return f8_value(((const uint8_t *)p)[k], set->tensor[i].dtype);
     default:
-        return (double)((const uint8_t *)p)[k];
+        return integer_at(p, set->tensor[i].dtype, k);
     }
 }

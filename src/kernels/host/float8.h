@@ -1,0 +1,42 @@
+/* The two 8-bit reals: f8e4m3 has bias 7 and no infinities, f8e5m2 is binary16 without its last 8 bits. A store rounds
+ * to nearest even and stops at the largest finite value; NaN becomes 0x7f. A part of memory.h. */
+#ifndef MD_HOST_FLOAT8_H
+#define MD_HOST_FLOAT8_H
+
+/* clang-format off */
+/* T: name; M: bits of the mantissa; BIAS: 127 - bias; STEP: the smallest value; NORMAL: how many patterns lie below the
+ * first normal one; LARGEST: the largest finite one; SPECIAL: the bits, as f32, of a pattern m above it. Subnormals are
+ * rounded by adding ROUNDER, whose last place is STEP. */
+#define MD_FLOAT8(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL, ROUNDER)                                                 \
+    MD_INLINE md_f md_up_##T(md_w8 w)                                                                                  \
+    {                                                                                                                  \
+        md_b u = __builtin_convertvector(w, md_b), m = u & 0x7f;                                                       \
+        md_b r = md_where_b((md_b)(m < NORMAL), (md_b)(__builtin_convertvector(m, md_f) * STEP),                       \
+            (m << (23 - M)) + (BIAS << 23));                                                                           \
+        r = md_where_b((md_b)(m > LARGEST), SPECIAL, r);                                                               \
+        return (md_f)(r | (md_b)((md_u)(u & 0x80) << 24));                                                             \
+    }                                                                                                                  \
+    MD_INLINE md_w8 md_down_##T(md_f v)                                                                                \
+    {                                                                                                                  \
+        md_b u = (md_b)v, m = u & INT32_MAX;                                                                           \
+        md_b normal = (m - (BIAS << 23) + ((1 << (22 - M)) - 1) + (m >> (23 - M) & 1)) >> (23 - M);                    \
+        md_b small = (md_b)((md_f)m + ROUNDER) - (md_b)md_splat_f(ROUNDER);                                            \
+        md_b r = md_where_b((md_b)(m < (BIAS + 1) << 23), small, normal);                                              \
+        r = md_where_b((md_b)(r > LARGEST), md_splat_b(1) & LARGEST, r) | ((md_b)((md_u)u >> 24) & 0x80);              \
+        r = md_where_b((md_b)(v != v), md_splat_b(1) & 0x7f, r);                                                       \
+        return __builtin_convertvector(r, md_w8);                                                                      \
+    }                                                                                                                  \
+    MD_INLINE float md_up1_##T(uint8_t h) { return md_up_##T((md_w8){h})[0]; }                                         \
+    MD_INLINE uint8_t md_down1_##T(float f) { return md_down_##T(md_splat_f(f))[0]; }                                  \
+    MD_INLINE md_f md_round_##T##_f(md_f v) { return md_up_##T(md_down_##T(v)); }                                      \
+    MD_INLINE md_f md_round_##T##_d(md_d v) { return md_round_##T##_f(md_odd_d_f(v)); }                                \
+    MD_INLINE md_f md_round_##T##_i(md_i v) { return md_round_##T##_f(md_odd_i_f(v)); }                                \
+    MD_INLINE float md_round_##T##_sf(float v) { return md_up1_##T(md_down1_##T(v)); }                                 \
+    MD_INLINE float md_round_##T##_sd(double v) { return md_round_##T##_sf(md_odd_sd_sf(v)); }                         \
+    MD_INLINE float md_round_##T##_si(int64_t v) { return md_round_##T##_sf(md_odd_si_sf(v)); }
+MD_FLOAT8(f8e4m3, 3, 120, 0x1p-9f, 8, 0x7e, md_splat_b(1) & 0x7fc00000, 0x1p14f)
+MD_FLOAT8(f8e5m2, 2, 112, 0x1p-16f, 4, 0x7b, (m << 21 | 0x7f800000 | ((md_b)(m > 0x7c) & 0x400000)), 0x1p7f)
+#undef MD_FLOAT8
+/* clang-format on */
+
+#endif
