@@ -66,7 +66,7 @@ static md_status pin_of_op(md_strbuf *out, const char *pin, const char *op)
 md_status md_api_check_options(const md_op_options *o)
 {
     if (o->dtype != MD_DTYPE_DEFAULT && !md_dtype_is_real(o->dtype))
-        return md_fail(MD_INVALID_ARGUMENT, "option dtype: '%s': expected f32, f64, f16 or bf16",
+        return md_fail(MD_INVALID_ARGUMENT, "option dtype: '%s': expected f32, f64, f16, bf16, f8e4m3 or f8e5m2",
                        md_dtype_name(o->dtype));
     if ((int)o->select < 0 || o->select > MD_SELECT_HYBRID)
         return md_fail(MD_INVALID_ARGUMENT, "option select: %d is no md_select", (int)o->select);

@@ -31,7 +31,7 @@ static void op_options_that_are_none(void **state)
         {{.dtype = (md_dtype)99}, "dtype"},
         {{.dtype = (md_dtype)-1}, "dtype"},
         {{.dtype = MD_I32}, "expected f32"},
-        {{.dtype = MD_F8E4M3}, "f8e4m3"},
+        {{.dtype = MD_U64}, "u64"},
         {{.select = (md_select)77}, "77"},
         {{.select = (md_select)-1}, "-1"},
         {{.metric = (md_metric)9}, "9"},

@@ -40,7 +40,6 @@ static void test_options(void **state)
         {{.sizes = "row=3..5, row=6..7"}, "sizes: 'row' is given two sizes that exclude each other"},
         {{.sizes = "row=-3"}, "sizes: 'row' is negative"},
         {{.sizes = "row"}, "sizes \"row\": expected '=' at the end"},
-        {{.dtype = MD_I8}, "dtype 9 (i8) cannot be computed with"},
         {{.dtype = (md_dtype)77}, "dtype 77 (?) cannot be computed with"},
         {{.bounds = (md_bounds)3}, "bounds is 3; it is report, clamp or zero"},
     };

@@ -265,7 +265,7 @@ class Formulas(Base):
             self.bad(1, command, "softmax", *FEW, part="'i' is missing")
             self.bad(1, command, "softmax", *FEW, "--sizes", "i=4", part="'j' is missing")
             self.bad(1, command, "softmax", *FEW, "--sizes", "i=4, j=4, q=1", part="'q'")
-        self.bad(1, "run", "softmax", "--dtype", "i32", "--sizes", "i=4, j=4", part="expected f32, f64, f16 or bf16")
+        self.bad(1, "run", "softmax", "--dtype", "i32", "--sizes", "i=4, j=4", part="expected f32, f64, f16, bf16")
         self.bad(1, "run", "softmax", "--hints", "64,x", "--sizes", "i=4, j=4", part="64,x")
         self.bad(1, "run", "softmax", "--pin", "nosuch/a1", "--sizes", "i=4, j=4", part="'nosuch/a1' is pinned")
         self.bad(1, "run", "sotfmax", "--sizes", "i=4, j=4", part="did you mean 'softmax'?")
