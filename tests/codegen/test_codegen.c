@@ -173,8 +173,6 @@ static void test_conversions(void **state)
         }
 }
 
-/* ---- Access */
-
 static void test_layouts(void **state)
 {
     static const char *const formulas[] = {
