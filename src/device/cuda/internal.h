@@ -138,6 +138,10 @@ void md_dev_cuda_free_arenas(md_dev_cuda *dev);
 /* graph.c */
 md_status md_dev_cuda_graph_kernels(md_dev *dev, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);
 const void *md_dev_cuda_handle(const md_dev_kernel *kernel);
+md_status md_dev_cuda_graph_make(md_dev_graph **out, bool *is_updated, md_dev *base,
+                                 md_status (*body)(void *user, md_stream stream), void *user);
+md_status md_dev_cuda_graph_launch(md_dev *base, md_dev_graph *graph, md_stream stream);
+void md_dev_cuda_graph_destroy(md_dev *base, md_dev_graph *graph);
 
 /* copy.c */
 md_status md_dev_cuda_copy_tensor(md_dev *dev, md_stream stream, const md_tensor *to, const md_tensor *from);
@@ -154,6 +158,7 @@ md_status md_dev_cuda_mark_create(md_dev_mark **out, md_dev *dev);
 void md_dev_cuda_mark_destroy(md_dev *dev, md_dev_mark *mark);
 md_status md_dev_cuda_mark_put(md_dev *dev, md_dev_mark *mark, md_stream stream);
 md_status md_dev_cuda_mark_time(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
+md_status md_dev_cuda_mark_wait(md_dev *dev, md_dev_mark *mark, md_stream stream);
 bool md_dev_cuda_is_idle(md_dev *dev, md_stream stream);
 
 /* clock.c */

@@ -54,7 +54,8 @@ static void destroy(md_dev *base)
     .clock_rate = md_dev_cuda_clock_rate, .free_bytes = md_dev_cuda_free_bytes,                                        \
     .check_pointer = md_dev_cuda_check_pointer, .check_stream = md_dev_cuda_check_stream,                              \
     .is_capturing = md_dev_cuda_is_capturing, .graph_kernels = md_dev_cuda_graph_kernels,                              \
-    .kernel_handle = md_dev_cuda_handle
+    .kernel_handle = md_dev_cuda_handle, .mark_wait = md_dev_cuda_mark_wait, .graph_make = md_dev_cuda_graph_make,     \
+    .graph_launch = md_dev_cuda_graph_launch, .graph_destroy = md_dev_cuda_graph_destroy
 
 static const md_dev_ops cuda_ops = {CUDA_OPS};
 

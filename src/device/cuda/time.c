@@ -133,6 +133,16 @@ md_status md_dev_cuda_mark_put(md_dev *base, md_dev_mark *mark, md_stream stream
     return md_dev_cuda_result(dev, error, "marking a point of time");
 }
 
+md_status md_dev_cuda_mark_wait(md_dev *base, md_dev_mark *mark, md_stream stream)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    const cudaError_t error = cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)mark, 0);
+    md_dev_cuda_leave(&scope);
+    return md_dev_cuda_result(dev, error, "waiting for a point of time");
+}
+
 md_status md_dev_cuda_mark_time(double *us, md_dev *base, md_dev_mark *from, md_dev_mark *to)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
