@@ -69,7 +69,7 @@ typedef enum md_metric {
     MD_METRIC_INDUCTOR = 2 /**< every occurrence of a dim in inputs, then outputs, counts; log2 of 0 is -1 */
 } md_metric;
 
-/** Whether reductions may, must or must not keep their row on chip. */
+/** Whether reductions may, must or must not keep their row on chip (or need it only once). */
 typedef enum md_persistent {
     MD_PERSISTENT_DEFAULT = 0,
     MD_PERSISTENT_AUTO = 1,

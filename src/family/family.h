@@ -74,7 +74,7 @@ typedef struct md_fa_library_call {
 typedef struct md_fa_family {
     const char *name;
     md_dev_kind device;
-    bool is_persistent; /* keeps rows on chip, which option persistent asks for */
+    bool is_persistent; /* keeps rows on chip, which option persistent asks for; see reads_again */
     bool is_reduction; /* option persistent applies to it */
     bool is_library; /* calls kernels of a library */
     int32_t custom; /* above 0: a user's own kernel, with this number among the target's */
@@ -89,6 +89,8 @@ typedef struct md_fa_family {
     void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
     void (*features)(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size);
     md_status (*emit)(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
+    /** Persistent families: true if the config reads its rows again, and so is not persistent. NULL: none does. */
+    bool (*reads_again)(const md_fa_target *target, const md_fa_config *config);
     /** Grid, block, memory of each launch. Called for every new shape within the envelope. */
     void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape);
@@ -120,6 +122,8 @@ md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, con
 void md_fa_current_name(char out[MD_FA_NAME], const char *name);
 /** The inverse: the name as earlier versions printed it, by which older stores have it as a key. */
 void md_fa_former_name(char out[MD_FA_NAME], const char *name);
+/** True if the config keeps rows on chip, or reads them only once. */
+bool md_fa_is_persistent(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config);
 /** The default config. */
 md_fa_config md_fa_default(const md_fa_family *family);
 /** Calls fn for every legal config of the values that pools choose among, in the order of the table, until fn returns

@@ -22,6 +22,11 @@ const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i)
     return *list;
 }
 
+bool md_fa_is_persistent(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+{
+    return family->is_persistent && !(family->reads_again && family->reads_again(target, config));
+}
+
 /* Former names of fields. Wisdom, pins and recorded times may have them. They are read and never printed. */
 static const struct {
     const char *family; /* NULL: every family with the field */

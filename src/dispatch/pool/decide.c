@@ -18,7 +18,11 @@ md_status md_ds_decide(md_tn_decision *out, const md_ds_pool *c, const md_fa_fam
                                .rigor = rigor,
                                .wisdom = c->policy.wisdom,
                                .estimates = c->estimates};
-    return md_tn_decide(out, &query, family);
+    MD_TRY(md_tn_decide(out, &query, family));
+    if (md_ds_config_allowed(family, &out->config, &c->target, &c->policy))
+        return MD_OK;
+    out->is_measured = false;
+    return md_ds_best_allowed(&out->config, &out->us, family, &c->target, &c->policy, shape);
 }
 
 /* A measured time beats every estimate. */

@@ -1,4 +1,5 @@
-/* What a pool holds: for every hint the best config of every family that applies, on GPUs variants for extra points off
+/* What a pool holds: for every hint the best config of every family that applies (of reductions always a persistent and
+ * another variant, however slow the model finds them), on GPUs variants for extra points off
  * the hints, a user's own kernels, a library's, the representatives of numeric classes; or the pinned variant alone. */
 #ifndef MD_DISPATCH_POOL_FILL_H
 #define MD_DISPATCH_POOL_FILL_H

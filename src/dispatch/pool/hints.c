@@ -15,6 +15,8 @@
 static const double MAX_BEHIND = 1.5;
 /* In frugal pools, a variant that is at most so many times slower than a hint's best serves that hint, too. */
 static const double NEAR = 1.05;
+/* A variant of the pool that is at most so many times slower than a hint's best of the kind is listed in its place. */
+static const double NEAR_KIND = 1.25;
 /* Off the hints another variant is added only for so many times the best one's time. */
 static const double FAR_BEHIND = 1.15;
 
@@ -40,39 +42,16 @@ static md_status add_decision(md_ds_pool *c, const md_fa_family *f, const md_tn_
     return MD_OK;
 }
 
-md_status md_ds_add_hint(md_ds_pool *c, int32_t hint, bool last_resort, bool is_ragged)
-{
-    md_tn_point point;
-    md_kn_shape shape;
-    md_ds_hint_point(&point, &c->target, c->space, hint, is_ragged);
-    md_ds_point_shape(&shape, &c->target, &point);
-    double least = 0.0;
-    const md_fa_family *f;
-    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
-        md_tn_decision d = {.us = 0.0};
-        if (f->is_last_resort != last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
-            continue;
-        const md_status s = md_ds_decide(&d, c, f, &point, &shape, c->policy.tune);
-        if (s == MD_NOT_FOUND)
-            continue;
-        MD_TRY(s);
-        if (is_choosy_at(c, hint) && f->is_reduction && least > 0 && d.us > least * MAX_BEHIND)
-            continue;
-        least = least > 0 ? MD_MIN(least, d.us) : d.us;
-        MD_TRY(add_decision(c, f, &d, hint, &point, &shape));
-    }
-    return MD_OK;
-}
-
-/* ---- Frugal pools */
-
-bool md_ds_is_frugal(const md_ds_pool *c)
-{
-    return c->target.facts->kind == MD_DEV_HOST && c->policy.has_default_hints && !c->numeric &&
-           c->policy.tune < MD_TUNE_MEASURE;
-}
-
 enum { MAX_FAMILIES = 32 };
+
+/* Of families of reductions: variants that keep rows on chip, and those that do not. */
+typedef enum kind { OF_ANY_KIND, NOT_PERSISTENT, PERSISTENT } kind;
+
+static bool is_of(kind wanted, const md_ds_pool *c, const md_fa_family *f, const md_fa_config *config)
+{
+    return wanted == OF_ANY_KIND ||
+           (f->is_reduction && md_fa_is_persistent(&c->target, f, config) == (wanted == PERSISTENT));
+}
 
 /* Every family's best at a hint. */
 typedef struct menu {
@@ -84,7 +63,7 @@ typedef struct menu {
 } menu;
 
 /* At m->point. */
-static md_status list_families(menu *m, const md_ds_pool *c)
+static md_status list_families(menu *m, const md_ds_pool *c, bool last_resorts)
 {
     const md_fa_family *f;
     m->n = 0;
@@ -92,7 +71,7 @@ static md_status list_families(menu *m, const md_ds_pool *c)
     md_ds_point_shape(&m->shape, &c->target, &m->point);
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL && m->n < MAX_FAMILIES; i++) {
         md_tn_decision *d = &m->decision[m->n];
-        if (f->is_last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
+        if (f->is_last_resort != last_resorts || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
         const md_status s = md_ds_decide(d, c, f, &m->point, &m->shape, c->policy.tune);
         if (s == MD_NOT_FOUND)
@@ -111,13 +90,13 @@ static md_status add_listed(md_ds_pool *c, const menu *m, int32_t i, int32_t hin
     return add_decision(c, m->family[i], &m->decision[i], hint, &m->point, &m->shape);
 }
 
-/* The pool's fastest at a point. */
-static md_ds_ranked fastest(const md_ds_pool *c, const menu *m)
+/* The pool's fastest at a point, among variants of a kind. */
+static md_ds_ranked fastest(const md_ds_pool *c, const menu *m, kind wanted)
 {
     md_ds_ranked served = {.variant = -1, .us = INFINITY};
     for (int32_t i = 0; i < atomic_load_explicit(&c->n_variants, memory_order_relaxed); i++) {
         const md_bd_variant *v = c->variant[i];
-        if (md_kn_envelope_miss(&v->envelope, &m->shape))
+        if (!is_of(wanted, c, v->family, &v->config) || md_kn_envelope_miss(&v->envelope, &m->shape))
             continue;
         const double us = md_tn_predict_us(&c->target, v->family, &v->config, m->shape.size);
         if (us < served.us)
@@ -126,11 +105,110 @@ static md_ds_ranked fastest(const md_ds_pool *c, const menu *m)
     return served;
 }
 
+/* ---- Both kinds at every hint */
+
+static bool has_kind(const md_ds_pool *c, int32_t hint, kind wanted)
+{
+    for (int32_t i = 0; i < c->draft->n[hint]; i++) {
+        const md_bd_variant *v = c->variant[c->draft->of[hint][i].variant];
+        if (is_of(wanted, c, v->family, &v->config))
+            return true;
+    }
+    return false;
+}
+
+typedef struct search {
+    const md_ds_pool *c;
+    const md_fa_family *family;
+    kind wanted;
+} search;
+
+static bool is_wanted(void *user, const md_fa_config *config)
+{
+    const search *s = user;
+    return is_of(s->wanted, s->c, s->family, config);
+}
+
+/* Replaces a family's decision by its best config of the kind, if it has one. */
+static bool decide_again(md_tn_decision *d, const md_ds_pool *c, const menu *m, int32_t i, kind wanted)
+{
+    search s = {c, m->family[i], wanted};
+    d->is_measured = false;
+    return m->family[i]->reads_again && !c->numeric &&
+           md_tn_best_of(&d->config, &d->us, &c->target, m->family[i], &m->shape, &(md_tn_filter){is_wanted, &s}) ==
+               MD_OK;
+}
+
+/* The fastest of a kind at the hint; -1: there is none. Families that have both kinds are asked again. */
+static int32_t best_of_kind(md_tn_decision *out, const md_ds_pool *c, const menu *m, kind wanted)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < m->n; i++) {
+        md_tn_decision d = m->decision[i];
+        if (!m->family[i]->is_reduction ||
+            (!is_of(wanted, c, m->family[i], &d.config) && !decide_again(&d, c, m, i, wanted)))
+            continue;
+        if (best >= 0 && d.us >= out->us)
+            continue;
+        best = i;
+        *out = d;
+    }
+    return best;
+}
+
+/* Lists the best of each kind for the hint, however slow the model finds it: measuring may find otherwise. A variant of
+ * the pool that comes near it serves. `only_listed`: none is added. */
+static md_status add_kinds(md_ds_pool *c, const menu *m, int32_t hint, bool only_listed)
+{
+    static const kind kinds[] = {PERSISTENT, NOT_PERSISTENT};
+    for (int32_t k = 0; k < MD_COUNT(kinds); k++) {
+        md_tn_decision d;
+        if (c->policy.persistent >= MD_PERSISTENT_ONLY || has_kind(c, hint, kinds[k]))
+            continue;
+        const md_ds_ranked served = fastest(c, m, kinds[k]);
+        if (only_listed) {
+            if (served.variant >= 0)
+                md_ds_rank_observed(c, hint, served);
+            continue;
+        }
+        const int32_t i = best_of_kind(&d, c, m, kinds[k]);
+        if (i >= 0 && served.us <= NEAR_KIND * d.us)
+            md_ds_rank_observed(c, hint, served);
+        else if (i >= 0)
+            MD_TRY(add_decision(c, m->family[i], &d, hint, &m->point, &m->shape));
+    }
+    return MD_OK;
+}
+
+md_status md_ds_add_hint(md_ds_pool *c, int32_t hint, bool last_resort, bool is_ragged)
+{
+    menu m;
+    double least = 0.0;
+    md_ds_hint_point(&m.point, &c->target, c->space, hint, is_ragged);
+    MD_TRY(list_families(&m, c, last_resort));
+    for (int32_t i = 0; i < m.n; i++) {
+        const double us = m.decision[i].us;
+        if (is_choosy_at(c, hint) && m.family[i]->is_reduction && least > 0 && us > least * MAX_BEHIND)
+            continue;
+        least = least > 0 ? MD_MIN(least, us) : us;
+        MD_TRY(add_listed(c, &m, i, hint));
+    }
+    return is_ragged || last_resort ? MD_OK : add_kinds(c, &m, hint, false);
+}
+
+/* ---- Frugal pools */
+
+bool md_ds_is_frugal(const md_ds_pool *c)
+{
+    return c->target.facts->kind == MD_DEV_HOST && c->policy.has_default_hints && !c->numeric &&
+           c->policy.tune < MD_TUNE_MEASURE;
+}
+
 /* Ranks the pool's best for a hint, if it comes near the best of all. */
 static bool is_served(md_ds_pool *c, const menu *m, int32_t hint)
 {
     const md_tn_decision *d = &m->decision[m->best];
-    const md_ds_ranked served = fastest(c, m);
+    const md_ds_ranked served = fastest(c, m, OF_ANY_KIND);
     if (d->is_measured || served.us > NEAR * d->us)
         return false;
     md_ds_rank_observed(c, hint, served);
@@ -172,7 +250,7 @@ static md_status add_by_menus(md_ds_pool *c, menu *of)
 {
     for (int32_t h = 0; h < c->space->n_hints; h++) {
         md_ds_hint_point(&of[h].point, &c->target, c->space, h, false);
-        MD_TRY(list_families(&of[h], c));
+        MD_TRY(list_families(&of[h], c, false));
     }
     MD_TRY(add_each_family(c, of));
     for (int32_t h = c->space->n_hints - 1; h >= 0; h--) {
@@ -183,6 +261,7 @@ static md_status add_by_menus(md_ds_pool *c, menu *of)
                 MD_TRY(add_listed(c, m, i, h));
         if (m->best >= 0 && !is_served(c, m, h))
             MD_TRY(add_listed(c, m, m->best, h));
+        MD_TRY(add_kinds(c, m, h, true));
     }
     return MD_OK;
 }
@@ -192,8 +271,8 @@ static md_status add_where_slow(md_ds_pool *c, const md_tn_point *point)
 {
     menu m = {.point = *point};
     int32_t slot;
-    MD_TRY(list_families(&m, c));
-    if (m.best < 0 || fastest(c, &m).us <= FAR_BEHIND * m.decision[m.best].us)
+    MD_TRY(list_families(&m, c, false));
+    if (m.best < 0 || fastest(c, &m, OF_ANY_KIND).us <= FAR_BEHIND * m.decision[m.best].us)
         return MD_OK;
     const md_ds_candidate best = {
         .family = m.family[m.best], .config = m.decision[m.best].config, .limit = c->policy.max_variants};
@@ -219,7 +298,7 @@ md_status md_ds_add_first(md_ds_pool *c)
     menu m;
     const int32_t middle = c->space->n_hints / 2; /* at the smallest sizes the best is one for those alone */
     md_ds_hint_point(&m.point, &c->target, c->space, middle, false);
-    MD_TRY(list_families(&m, c));
+    MD_TRY(list_families(&m, c, false));
     for (int32_t i = 0; i < m.n; i++)
         if (m.family[i]->is_library || i == m.best)
             MD_TRY(add_listed(c, &m, i, middle));

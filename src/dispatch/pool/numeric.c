@@ -57,7 +57,7 @@ uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *sh
 /* ---- The best of a family within a class */
 
 typedef struct wanted {
-    const md_fa_target *target;
+    const md_ds_pool *c;
     const md_fa_family *family;
     uint64_t id;
 } wanted;
@@ -66,15 +66,19 @@ static bool is_of_class(void *user, const md_fa_config *config)
 {
     const wanted *w = user;
     md_fa_numeric numeric;
-    md_fa_numeric_of(&numeric, w->target, w->family, config);
-    return numeric.id == w->id;
+    md_fa_numeric_of(&numeric, &w->c->target, w->family, config);
+    return numeric.id == w->id && md_ds_config_allowed(w->family, config, &w->c->target, &w->c->policy);
 }
 
 md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family,
                              const md_kn_shape *shape)
 {
-    if (!c->numeric)
-        return md_tn_estimate(out, us, c->estimates, &c->target, family, shape);
-    wanted w = {&c->target, family, md_ds_numeric_class(c->numeric, shape)};
+    if (!c->numeric) {
+        MD_TRY(md_tn_estimate(out, us, c->estimates, &c->target, family, shape));
+        return md_ds_config_allowed(family, out, &c->target, &c->policy)
+                   ? MD_OK
+                   : md_ds_best_allowed(out, us, family, &c->target, &c->policy, shape);
+    }
+    wanted w = {c, family, md_ds_numeric_class(c->numeric, shape)};
     return md_tn_best_of(out, us, &c->target, family, shape, &(md_tn_filter){is_of_class, &w});
 }

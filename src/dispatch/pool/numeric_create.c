@@ -107,7 +107,7 @@ typedef struct tournament {
     const md_fa_target *target;
     const md_fa_family *family;
     md_kn_shape shape[2];
-    md_numeric policy;
+    const md_ds_policy *policy;
     int32_t side, n;
     entry entry[MAX_CLASSES];
 } tournament;
@@ -129,10 +129,11 @@ static bool compete(void *user, const md_fa_config *config)
     md_kn_envelope envelope = {0};
     md_fa_numeric numeric;
     c->family->envelope(&envelope, c->target, config);
-    if (md_kn_envelope_miss(&envelope, &c->shape[c->side]))
+    if (md_kn_envelope_miss(&envelope, &c->shape[c->side]) ||
+        !md_ds_config_allowed(c->family, config, c->target, c->policy))
         return true;
     md_fa_numeric_of(&numeric, c->target, c->family, config);
-    entry *e = md_fa_numeric_allows(c->policy, &numeric) ? entry_of(c, numeric.id) : NULL;
+    entry *e = md_fa_numeric_allows(c->policy->numeric, &numeric) ? entry_of(c, numeric.id) : NULL;
     if (!e)
         return true;
     double us = md_tn_predict_us(c->target, c->family, config, c->shape[c->side].size);
@@ -243,7 +244,7 @@ static const entry *winner(const md_ds_numeric *x, const tournament *c, int32_t 
  * side comes first, since it fits all. */
 static void list_representatives(md_ds_numeric *x, md_ds_probe *p, const tournament *c)
 {
-    bool both = c->policy == MD_NUMERIC_BATCH_INVARIANT;
+    bool both = c->policy->numeric == MD_NUMERIC_BATCH_INVARIANT;
     for (int32_t k = 0; k < 2; k++) {
         double us;
         int32_t side = both ? 1 - k : k;
@@ -335,7 +336,7 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
             continue;
         probe_at(x, i, level, space->n, size, space);
         shrink_sizes(size, level, space->n, target);
-        *c = (tournament){.target = &fixed, .policy = policy->numeric};
+        *c = (tournament){.target = &fixed, .policy = policy};
         hold_tournament(c, size, policy);
         list_representatives(x, &x->probe[i], c);
     }

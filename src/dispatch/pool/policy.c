@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "expr/node.h"
+#include "tune/tune.h"
 
 const char *md_ds_numeric_name(md_numeric policy)
 {
@@ -43,5 +44,31 @@ bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, con
     if (!f->is_reduction)
         return true;
     return !(policy->persistent == MD_PERSISTENT_ONLY && !f->is_persistent) &&
-           !(policy->persistent == MD_PERSISTENT_NEVER && f->is_persistent);
+           !(policy->persistent == MD_PERSISTENT_NEVER && f->is_persistent && !f->reads_again);
+}
+
+bool md_ds_config_allowed(const md_fa_family *f, const md_fa_config *config, const md_fa_target *target,
+                          const md_ds_policy *policy)
+{
+    const bool is_any = !f->is_reduction || policy->persistent < MD_PERSISTENT_ONLY;
+    return is_any || md_fa_is_persistent(target, f, config) == (policy->persistent == MD_PERSISTENT_ONLY);
+}
+
+typedef struct allowed {
+    const md_fa_family *family;
+    const md_fa_target *target;
+    const md_ds_policy *policy;
+} allowed;
+
+static bool is_allowed(void *user, const md_fa_config *config)
+{
+    const allowed *a = user;
+    return md_ds_config_allowed(a->family, config, a->target, a->policy);
+}
+
+md_status md_ds_best_allowed(md_fa_config *config, double *us, const md_fa_family *f, const md_fa_target *target,
+                             const md_ds_policy *policy, const md_kn_shape *shape)
+{
+    allowed a = {f, target, policy};
+    return md_tn_best_of(config, us, target, f, shape, &(md_tn_filter){is_allowed, &a});
 }

@@ -46,7 +46,13 @@ typedef struct md_ds_policy {
 md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy);
 const char *md_ds_numeric_name(md_numeric policy);
 
-/** True if the family can serve the stage and the policy allows it. */
+/** True if the family can serve the stage and the policy allows some of its configs. */
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
+/** True if the policy allows this config of an allowed family. */
+bool md_ds_config_allowed(const md_fa_family *f, const md_fa_config *config, const md_fa_target *target,
+                          const md_ds_policy *policy);
+/** The best config by the model that the policy allows. NOT_FOUND if none is legal. */
+md_status md_ds_best_allowed(md_fa_config *config, double *us, const md_fa_family *f, const md_fa_target *target,
+                             const md_ds_policy *policy, const md_kn_shape *shape);
 
 #endif

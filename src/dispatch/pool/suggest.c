@@ -176,7 +176,7 @@ static md_status add_offers(offer *out, const md_fa_target *target, const md_ds_
         double us;
         if (f->is_last_resort != last_resorts || !md_ds_family_allowed(f, target, policy))
             continue;
-        md_status s = md_tn_best(&config, &us, target, f, shape->size, shape);
+        md_status s = md_ds_best_allowed(&config, &us, f, target, policy, shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);

@@ -16,9 +16,9 @@ typedef struct allowed {
 
 static bool allows(const void *user, const md_fa_family *family, const md_fa_config *config)
 {
-    (void)config;
     const allowed *a = user;
-    return md_ds_family_allowed(family, a->target, a->policy);
+    return md_ds_family_allowed(family, a->target, a->policy) &&
+           (!config || md_ds_config_allowed(family, config, a->target, a->policy));
 }
 
 /* Ragged twins of all hints, and lopsided points where hints are the defaults; each once. */

@@ -271,6 +271,82 @@ static void suggested_hints_serve_ragged_rows(void **state)
     md_ds_op_destroy(&by_default);
 }
 
+static const char *const softmax = "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))";
+static const char *const layer_norm =
+    "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]";
+
+static bool is_persistent(const md_ds_pool *c, int32_t variant)
+{
+    return md_fa_is_persistent(&c->target, c->variant[variant]->family, &c->variant[variant]->config);
+}
+
+/* Whichever the model finds slow: measuring may find otherwise. */
+static void both_kinds_at_every_hint(const char *formula, md_dtype dtype, const char *hints, const char *source)
+{
+    md_ds_op *op = op_of(formula, dtype, hints, source);
+    const md_ds_pool *c = &op->stage[0];
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        int32_t n[2] = {0};
+        for (int32_t i = 0; i < ranks->n[h]; i++)
+            n[is_persistent(c, ranks->of[h][i].variant)]++;
+        if (n[0] == 0 || n[1] == 0)
+            fail_msg("%s, hint %lld: %d persistent, %d others", formula, (long long)op->space.hint[h][0], n[1], n[0]);
+    }
+    print_message("%s, hints %s: %d variants\n", formula, hints, c->n_variants);
+    md_ds_op_destroy(&op);
+}
+
+static void every_hint_has_persistent_and_other_variants(void **state)
+{
+    (void)state;
+    static const char *const by_default = "1,16,64,256,1024,4096";
+    both_kinds_at_every_hint(softmax, MD_F32, by_default, "default hints");
+    both_kinds_at_every_hint(layer_norm, MD_BF16, by_default, "default hints");
+    both_kinds_at_every_hint("Y[i] = sum[j](X[i,j])", MD_F32, by_default, "default hints");
+    both_kinds_at_every_hint(softmax, MD_F32, "64,256,4096", "option hints");
+    both_kinds_at_every_hint(softmax, MD_F32, "(i=1,j=64) (i=8192,j=512) (i=4,j=100000) (i=64,j=65536) (i=300,j=3000)",
+                             "option hints");
+}
+
+static const md_fa_family *row_split(const md_ds_op *op)
+{
+    const md_fa_family *f;
+    for (int32_t i = 0; (f = md_fa_of(&op->stage[0].target, i)) != NULL; i++)
+        if (!strcmp(f->name, "row_split"))
+            return f;
+    return NULL;
+}
+
+/* Few long rows, which are divided among blocks with or without keeping them. */
+static void rows_that_are_read_again_are_not_persistent(void **state)
+{
+    (void)state;
+    static const md_persistent policy[] = {MD_PERSISTENT_ONLY, MD_PERSISTENT_NEVER};
+    for (int32_t k = 0; k < MD_COUNT(policy); k++) {
+        md_ds_op *op = NULL;
+        const md_ds_op_options o = {
+            .compile.dtype = MD_F32,
+            .compile.hints = "(i=2,j=300000) (i=16,j=100000)",
+            .compile.hints_source = "option hints",
+            .max_shapes = 10,
+            .compile.policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = policy[k]}};
+        assert_ok(md_ds_op_create(&op, &w.runtime, softmax, &o));
+        assert_true(count_of(op, "row_split") > 0);
+        for (int32_t i = 0; i < op->stage[0].n_variants; i++)
+            if (is_persistent(&op->stage[0], i) != (policy[k] == MD_PERSISTENT_ONLY))
+                fail_msg("policy %d: %s", policy[k], op->stage[0].variant[i]->name);
+        md_ds_op_destroy(&op);
+    }
+    md_ds_op *op = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "option hints"); /* reads each row once */
+    const md_fa_config usual = md_fa_default(row_split(op));
+    assert_true(md_fa_is_persistent(&op->stage[0].target, row_split(op), &usual));
+    md_ds_op_destroy(&op);
+    op = op_of(softmax, MD_F32, "64", "option hints");
+    assert_false(md_fa_is_persistent(&op->stage[0].target, row_split(op), &usual)); /* usually it keeps nothing */
+    md_ds_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +354,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(distance_by_default_hints_sees_lopsided_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(suggested_hints_serve_ragged_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hints_of_users_are_all_there_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_hint_has_persistent_and_other_variants, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_are_read_again_are_not_persistent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(products_measure_all_answers_of_the_library, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

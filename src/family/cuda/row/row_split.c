@@ -245,6 +245,13 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? 2 : 1, emit_launch);
 }
 
+/* Without keeping its row a kernel that stores along it, or needs one reduction for the next, reads it again. */
+static bool reads_again(const md_fa_target *target, const md_fa_config *config)
+{
+    const md_st_row *row = &md_fa_stage(target)->row;
+    return !config->value[MD_FA_SPLIT_KEEP] && (row->has_elements || (row->n_levels > 1 && !row->is_online));
+}
+
 /* The number of a row's blocks depends on the number of rows. Their parts are added in the order of blocks. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
@@ -271,6 +278,7 @@ const md_fa_family md_fa_cuda_row_split = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .reads_again = reads_again,
     .features = md_fa_cuda_split_features,
     .emit = emit,
     .geometry = geometry,
