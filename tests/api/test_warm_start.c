@@ -117,6 +117,75 @@ static void a_second_context_measures_nothing(void **state)
     }
 }
 
+static int n_text;
+static int take_text(void *user, const char *text, size_t n)
+{
+    char *out = user;
+    assert_true(strlen(out) + n < 100000);
+    strncat(out, text, n);
+    n_text++;
+    return 0;
+}
+
+static void read_text(char *out, size_t n, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    out[fread(out, 1, n - 1, f)] = 0;
+    fclose(f);
+}
+
+static long counted(const char *json, const char *name)
+{
+    char key[40];
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *at = strstr(json, key);
+    assert_non_null(at);
+    return strtol(at + strlen(key), NULL, 10);
+}
+
+/* The shapes of the first process: the second one measures none of them, in any mode, and picks the same. */
+static void a_second_context_measures_no_shape(void **state)
+{
+    (void)state;
+    static const md_select modes[] = {MD_SELECT_MEASURE, MD_SELECT_MEASURE, MD_SELECT_MODEL, MD_SELECT_HYBRID};
+    static char json[100000];
+    static _Alignas(64) float x[4000], y[4000];
+    uint64_t digest[4][2];
+    char path[100];
+    for (int i = 0; i < 4; i++) {
+        md_context *c = NULL;
+        md_op *op = NULL;
+        assert_ok(md_context_create(
+            &c, &(md_context_options){
+                    .device = "host", .threads = 2, .hints = "16", .cache_dir = folder, .select = modes[i]}));
+        assert_ok(md_op_create(&op, c, "Y[i] = X[i] * 2", NULL));
+        assert_ok(md_op_wait(op));
+        for (int64_t n = 1000; n <= 4000; n += 1000) {
+            const md_tensor to = md_tensor_make(y, MD_F32, 1, &n), from = md_tensor_make(x, MD_F32, 1, &n);
+            const md_arg args[] = {md_t(&to), md_t(&from)};
+            assert_ok(md_call(op, NULL, args, 2));
+        }
+        json[0] = 0;
+        snprintf(path, sizeof path, "%s/stats.json", folder);
+        assert_ok(md_stats_write(c, path, "json"));
+        read_text(json, sizeof json, path);
+        assert_ok(md_digest(digest[i], c));
+        if (i == 0)
+            assert_true(counted(json, "measured") >= 4 && counted(json, "kept") == 0);
+        else
+            assert_true(counted(json, "measured") == 0 && counted(json, "kept") == 4 &&
+                        counted(json, "kept_picks") == 4 && counted(json, "kept_times") >= 4);
+        if (i > 0)
+            assert_memory_equal(digest[i], digest[0], sizeof digest[0]);
+        json[0] = 0;
+        assert_ok(md_explain(op, "i=2000", 0, take_text, json));
+        assert_true(!strstr(json, "(measured, kept from an earlier run)") == (i == 0));
+        md_op_destroy(&op);
+        md_context_destroy(&c);
+    }
+}
+
 static void nothing_is_kept_where_it_is_off(void **state)
 {
     (void)state;
@@ -128,16 +197,6 @@ static void nothing_is_kept_where_it_is_off(void **state)
     const md_store_counters n = count(c);
     assert_true(n.compiles > 0 && n.written == 0 && n.hits == 0 && n.misses == 0);
     md_context_destroy(&c);
-}
-
-static int n_text;
-static int take_text(void *user, const char *text, size_t n)
-{
-    char *out = user;
-    assert_true(strlen(out) + n < 100000);
-    strncat(out, text, n);
-    n_text++;
-    return 0;
 }
 
 static void lists_and_limits(void **state)
@@ -199,6 +258,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_second_context_compiles_nothing),   TEST(a_second_context_measures_nothing),
+        TEST(a_second_context_measures_no_shape),
         TEST(nothing_is_kept_where_it_is_off),     TEST(lists_and_limits),
         TEST(wisdom_is_taken_whole_or_not_at_all),
     };
