@@ -90,8 +90,8 @@ md_status md_sr_walk(const char *root, bool removes, md_sr_file_fn visit, void *
 typedef struct md_sr_gc_result {
     int64_t n_entries, n_bytes, n_removed, n_removed_bytes; /* entries and bytes before */
 } md_sr_gc_result;
-/** Removes the entries that were unused longest until at most limit_bytes are left. Wisdom goes last: it is small and
- * took long to measure. */
+/** Removes the entries that were unused longest until at most limit_bytes are left. Wisdom and what was measured go
+ * last: they are small and took long to measure. */
 md_status md_sr_gc(md_sr_gc_result *out, const char *root, int64_t limit_bytes);
 
 #endif

@@ -274,8 +274,8 @@ static void the_longest_unused_go_first(void **state)
     char payload[1000] = {0};
     for (int i = 0; i < 10; i++) {
         snprintf(key, sizeof key, "%d", i);
-        assert_ok(md_sr_put(store, i < 8 ? "note" : "wisdom", key, payload, sizeof payload));
-        scratch_path(path, s, "here", i < 8 ? "note" : "wisdom", key);
+        assert_ok(md_sr_put(store, i < 8 ? "note" : i < 9 ? "wisdom" : "measured", key, payload, sizeof payload));
+        scratch_path(path, s, "here", i < 8 ? "note" : i < 9 ? "wisdom" : "measured", key);
         scratch_shell("touch -d '%d days ago' '%s'", 20 - (i * 7) % 10, path); /* 0, 3, 6, 9, 2, 5, 8, 1, ... */
     }
     void *got = NULL;
@@ -287,12 +287,12 @@ static void the_longest_unused_go_first(void **state)
     assert_int_equal(r.n_entries, 10);
     assert_int_equal(r.n_removed, 5);
     assert_true(r.n_bytes - r.n_removed_bytes <= 5500);
-    /* Used 0 now and the rest by age: 3, 6, 9(wisdom), 2, 5, 8(wisdom), 1, 4, 7. */
+    /* Used 0 now and the rest by age: 3, 6, 9(measured), 2, 5, 8(wisdom), 1, 4, 7. */
     const bool stays[10] = {true, false, false, false, true, false, false, true, true, true};
     int n_stay = 0;
     for (int i = 0; i < 10; i++) {
         snprintf(key, sizeof key, "%d", i);
-        const bool is_there = md_sr_find(&got, &n, store, i < 8 ? "note" : "wisdom", key) == MD_OK;
+        const bool is_there = md_sr_find(&got, &n, store, i < 8 ? "note" : i < 9 ? "wisdom" : "measured", key) == MD_OK;
         n_stay += is_there;
         if (i == 0 || i >= 8)
             assert_true(is_there == stays[i]);

@@ -66,6 +66,27 @@ static void what_all_are_off_by_decides_nothing(void **state)
     md_tn_correction_destroy(&c);
 }
 
+/* Of another driver, say: a fact that is a little farther away counts more. */
+static void estimates_count_less(void **state)
+{
+    (void)state;
+    double f[N], far[N];
+    md_tn_correction *c = make();
+    for (int32_t i = 0; i < 2; i++) {
+        add(c, 2 * i, 1000, i ? 0.5 : 2.0, MD_TN_CLOCK_ESTIMATE);
+        add(c, 2 * i, 1200, i ? 2.0 : 0.5, MD_TN_CLOCK_MEASURE);
+    }
+    apply(f, c, 1000);
+    assert_true(f[0] < 0.6 * f[2]);
+    md_tn_correction_destroy(&c);
+    c = make();
+    add(c, 0, 1000, 2.0, MD_TN_CLOCK_ESTIMATE);
+    add(c, 2, 1000, 0.5, MD_TN_CLOCK_ESTIMATE);
+    apply(far, c, 1000); /* better than nothing */
+    assert_true(far[0] > 1.5 * far[2]);
+    md_tn_correction_destroy(&c);
+}
+
 static void observations_are_local(void **state)
 {
     (void)state;
@@ -184,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_known_at_first),
         cmocka_unit_test(what_all_are_off_by_decides_nothing),
+        cmocka_unit_test(estimates_count_less),
         cmocka_unit_test(observations_are_local),
         cmocka_unit_test(clocks_are_not_compared),
         cmocka_unit_test(newer_ones_replace_older_ones),

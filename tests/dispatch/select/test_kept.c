@@ -133,6 +133,18 @@ static void eviction_loses_nothing(void **state)
     process_end(&p);
 }
 
+static void count_facts(void *user, const md_tn_observation *o)
+{
+    *(int32_t *)user += o->clock != MD_TN_CLOCK_ESTIMATE;
+}
+
+static int32_t facts_of(const process *p)
+{
+    int32_t n = 0;
+    md_tn_correction_each(p->op->stage[0].correction, count_facts, &n);
+    return n;
+}
+
 /* Of another driver or compiler: not a fact, so it is measured again; but the model is corrected by it. */
 static void another_environment_measures_again(void **state)
 {
@@ -146,6 +158,7 @@ static void another_environment_measures_again(void **state)
     p = process_start(MD_SELECT_MEASURE, process_store(process_disk->root, NULL, "another driver"), 100);
     assert_int_equal(p.op->count.kept_picks, 0);
     assert_int_equal(p.op->count.kept_times, 3);
+    assert_int_equal(facts_of(&p), 0);
     timed_now.us_of[20] = 50.0; /* the new driver's compiler likes gamma */
     process_call(&p, &c);
     assert_int_equal(p.op->count.measured, 3);
@@ -160,6 +173,7 @@ static void another_environment_measures_again(void **state)
     process_call(&p, &c);
     assert_int_equal(timed_incumbent(p.op, &c), 10);
     assert_int_equal(p.op->count.measured, 0);
+    assert_int_equal(facts_of(&p), 3);
     process_end(&p);
 }
 
