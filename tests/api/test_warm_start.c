@@ -257,9 +257,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(a_second_context_compiles_nothing),   TEST(a_second_context_measures_nothing),
+        TEST(a_second_context_compiles_nothing),
+        TEST(a_second_context_measures_nothing),
         TEST(a_second_context_measures_no_shape),
-        TEST(nothing_is_kept_where_it_is_off),     TEST(lists_and_limits),
+        TEST(nothing_is_kept_where_it_is_off),
+        TEST(lists_and_limits),
         TEST(wisdom_is_taken_whole_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
