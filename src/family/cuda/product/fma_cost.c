@@ -1,11 +1,14 @@
-/* The cost of matrix products on the CUDA cores (without tensor cores). The constants were fitted on an H200. */
+/* The cost of matrix products on the CUDA cores (without tensor cores). The constants were fitted on an H200 and an
+ * H100. */
 #include "family/cuda/product/fma_cost.h"
 
 #include <math.h>
 
 /* CLOCK: cycles a us. START, SUM, SUM_RUNS: us of a launch, of adding slices, of adding parts of tiles. LEAST_STEPS:
- * steps for which a slice lasts at least. GBPS: writing and reading slices. */
-static const double CLOCK = 1755, NORM = 3.09, START = 1.59, SUM = 1.76, SUM_RUNS = 6, LEAST_STEPS = 40, GBPS = 4345;
+ * steps for which a slice lasts at least. GBPS: writing and reading slices. PART: us of adding one part to its tile,
+ * which one block does part after part. */
+static const double CLOCK = 2160 + 03, NORM = 1.36, START = 2.32, SUM = 0.567, SUM_RUNS = 1.52, LEAST_STEPS = 34.9,
+                    GBPS = 2890 + 03, PART = 0.214;
 
 /* The time of `steps` steps of K with so many blocks on an SM: the p-norm of issuing the instructions of the busiest
  * quarter, and of a block waiting for itself. */
@@ -23,7 +26,7 @@ static double runs_us(const md_fa_product *w, const md_fa_cuda_fma *c, double ti
     const double parts = fmod(tiles, blocks) == 0 ? 0 : blocks + fmin(blocks, tiles),
                  bytes = parts * c->rows * c->columns * 8;
     return blocks_us(ceil(blocks / sms), c, w->p.n_products, ceil(units / blocks) * MD_FA_CUDA_RUN_UNIT) +
-           bytes / GBPS * 1e-3;
+           bytes / GBPS * 1e-3 + (parts > 0 ? PART * blocks / tiles : 0);
 }
 
 static double tiles_us(const md_fa_product *w, const md_fa_cuda_fma *c, double blocks, double sms)

@@ -110,9 +110,10 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 }
 
 /* Fitted on an H200: us, or parts of a rate. */
-static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8,
-                    RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 1.8, RESULT_OPS = 4390, OPS_RATE = 0.38,
-                    FUNCTION = 0.7, LONE_F32 = 1.2, PAIR_F32 = 1.07, ROW_F32 = 0.07, SHARE_F32 = 0.02;
+static const double START = 9.63e-05, BATCH = 0.156, SHARES = 1.4e-05, MANY_VECTORS = 0.191, LONE_RATE = 3.28,
+                    RATE = 6.34, WIDEN = 3.26, WIDEN_ONE = 8.93, WIDEN_F32 = 2.36, RESULT_OPS = 4320 + 03,
+                    OPS_RATE = 0.39, FUNCTION = 0.199, LONE_F32 = 1.2, PAIR_F32 = 1.08, ROW_F32 = 1.48e-05,
+                    SHARE_F32 = 0.00329;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {

@@ -8,12 +8,13 @@
 /* By kind (rows aligned to 2, 4 or 8 bytes only, and CUDA cores): us of a launch, us of 64 steps of K, flops of an SM
  * in a us, part of the memory rate, us of adding slices. */
 enum { PIECES = 3, PLAIN = 3, KINDS };
-static const double START[KINDS] = {3.73, 2.78, 2.53, 3.92}, STEP[KINDS] = {0.313, 0.137, 0.347, 0.00183},
-                    RATE[KINDS] = {1.16, 1.89, 1.49, 0.414}, MEMORY[KINDS] = {0.33, 0.379, 0.44, 0.6},
-                    SUM[KINDS] = {2.68, 3.45, 1.64, 2.05};
-/* A matrix times a vector takes this part of the time. */
-static const double ONE_ROW = 0.679;
-static const double SUM_GBPS = 2430, F64_RATE = 0.5;
+static const double START[KINDS] = {3.23, 4.25, 9.28, 3.14}, STEP[KINDS] = {0.623, 0.153, 0.684, 0.0486},
+                    RATE[KINDS] = {1.1, 0.937, 1.15, 0.381}, MEMORY[KINDS] = {0.273, 0.246, 0.44, 0.479},
+                    SUM[KINDS] = {4.26, 5.03, 0.117, 4.41};
+/* A matrix times a vector takes this part of the time; on CUDA cores, one row, and few rows. */
+static const double ONE_ROW = 0.532, PLAIN_ROW = 0.391, PLAIN_ROWS = 0.885;
+enum { FEW_ROWS = 16 };
+static const double SUM_GBPS[KINDS] = {7110, 1670, 35700, 54400}, F64_RATE = 0.5;
 
 static int32_t pieces_of(int64_t n)
 {
@@ -27,6 +28,13 @@ static int32_t pieces(const md_fa_product *w, bool is_direct)
     for (int32_t o = 0; o <= 1; o++)
         least = MD_MIN(least, pieces_of(md_fa_product_line(w, o)));
     return least;
+}
+
+static double few_rows(int64_t rows, int32_t kind)
+{
+    if (rows == 1)
+        return kind < PIECES ? ONE_ROW : PLAIN_ROW;
+    return kind == PLAIN && rows <= FEW_ROWS ? PLAIN_ROWS : 1;
 }
 
 /* The least time over some tiles and numbers of slices. */
@@ -43,11 +51,11 @@ static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_
                 (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
             double steps = ceil((double)w->depth / 64 / split),
                    step = STEP[kind] + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
-            double work =
-                ceil(blocks / sms) * steps * step + (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS * 1e-3 : 0);
+            double work = ceil(blocks / sms) * steps * step +
+                          (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS[kind] * 1e-3 : 0);
             best = fmin(best, fmax(work, memory));
         }
-    return (START[kind] + best) * (w->rows == 1 && kind < PIECES ? ONE_ROW : 1);
+    return (START[kind] + best) * few_rows(w->rows, kind);
 }
 
 double md_fa_cuda_library_us(const md_dev_facts *facts, const md_fa_product *w, bool is_plain, bool is_direct)
