@@ -3,7 +3,7 @@
 #include "api/context.h"
 #include "base/status.h"
 #include "dispatch/registry.h"
-#include "sequence/sequence.h"
+#include "sequence/record.h"
 
 #include <md/sequence.h>
 #include <stdlib.h>
@@ -18,6 +18,8 @@ struct md_sequence {
 
 /* ---- Life */
 
+static md_status hold_op(void *user, md_ds_op *op);
+
 md_status md_sequence_create(md_sequence **out, md_context *context, const md_sequence_options *options)
 {
     if (!out || !context)
@@ -31,6 +33,8 @@ md_status md_sequence_create(md_sequence **out, md_context *context, const md_se
         return status;
     }
     s->context = context;
+    s->sq->hold = hold_op;
+    s->sq->hold_user = s;
     pthread_mutex_lock(&context->lock_of_ops);
     s->next = context->sequences;
     context->sequences = s;
@@ -144,6 +148,12 @@ static md_status keep_op(md_sequence *s, const md_op *op)
     return MD_OK;
 }
 
+static md_status hold_op(void *user, md_ds_op *op)
+{
+    md_sequence *s = user;
+    return keep_op(s, &(md_op){s->context, op});
+}
+
 static md_status add_call(md_sequence *s, const md_op *op, const md_sequence_arg *args, int32_t n_args)
 {
     if (op->context != s->context)
@@ -167,6 +177,28 @@ md_status md_sequence_add_callback(md_sequence *sequence, md_sequence_fn fn, voi
         return md_fail(MD_INVALID_ARGUMENT, !fn ? "fn is NULL" : n_ids < 0 ? "n_ids is negative" : "ids is NULL");
     MD_TRY(enter(sequence));
     return leave(sequence, md_sq_add_callback(sequence->sq, fn, user, ids, n_ids));
+}
+
+md_status md_sequence_record_begin(md_sequence *sequence, const int64_t *size, int32_t n_sizes)
+{
+    MD_TRY(enter(sequence));
+    if (n_sizes != sequence->sq->n_dims || (n_sizes && !size))
+        return leave(sequence, md_fail(MD_INVALID_ARGUMENT, "sequence %s takes %d sizes, not %d", sequence->sq->name,
+                                       (int)sequence->sq->n_dims, (int)n_sizes));
+    return leave(sequence, md_sq_record_begin(sequence->sq, size));
+}
+
+md_status md_sequence_record_memory(md_sequence *sequence, const char *name, md_sequence_role role, void *data,
+                                    size_t n_bytes)
+{
+    MD_TRY(enter(sequence));
+    return leave(sequence, md_sq_record_memory(sequence->sq, name, role, data, n_bytes));
+}
+
+md_status md_sequence_record_end(md_sequence *sequence)
+{
+    MD_TRY(enter(sequence));
+    return leave(sequence, md_sq_record_end(sequence->sq));
 }
 
 md_status md_sequence_finish(md_sequence *sequence)

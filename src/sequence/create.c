@@ -1,6 +1,7 @@
 /* Makes and frees sequences. */
 #include "base/status.h"
 #include "base/task/fork.h"
+#include "sequence/record.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
@@ -53,6 +54,8 @@ void md_sq_close(md_sq *sq)
     if (!sq->runtime)
         return;
     md_dev *dev = sq->runtime->dev;
+    md_sq_records_free(sq->records);
+    sq->records = NULL;
     md_sq_forget_all(sq);
     if (sq->arena)
         dev->ops->free(dev, sq->arena);

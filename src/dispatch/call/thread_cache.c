@@ -8,8 +8,10 @@ _Thread_local md_ds_current md_ds_current_thread MD_DS_TLS;
 void md_ds_thread_leave(void *user)
 {
     md_ds_thread *t = user;
-    if (md_ds_current_thread.thread == t)
-        md_ds_current_thread = (md_ds_current){0, NULL};
+    if (md_ds_current_thread.thread == t) {
+        md_ds_current_thread.runtime = 0;
+        md_ds_current_thread.thread = NULL;
+    }
     atomic_store_explicit(&t->is_idle, true, memory_order_release);
 }
 
@@ -68,11 +70,21 @@ static md_ds_thread *thread_of(md_ds_runtime *runtime)
 
 md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime)
 {
+    if (md_ds_recorder_of(runtime))
+        return NULL;
     if (md_ds_current_thread.runtime != runtime->id) {
         md_ds_thread *t = thread_of(runtime);
         if (!t)
             return NULL;
-        md_ds_current_thread = (md_ds_current){runtime->id, t};
+        md_ds_current_thread.runtime = runtime->id;
+        md_ds_current_thread.thread = t;
     }
     return md_ds_current_thread.thread;
+}
+
+void md_ds_record(md_ds_recorder *recorder)
+{
+    md_ds_current_thread.recorder = recorder;
+    md_ds_current_thread.runtime = 0;
+    md_ds_current_thread.thread = NULL;
 }

@@ -1,0 +1,213 @@
+/* Sequences recorded from ordinary calls: they give what the calls give, at sizes that were not recorded. */
+#include "support/check.h"
+
+#include <md/sequence.h>
+#include <pthread.h>
+
+static md_context *context;
+static md_op *scale, *add, *turn, *rows;
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (md_context_create(&context, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256"}) != MD_OK)
+        return -1;
+    assert_ok(md_op_create(&scale, context, "Y[i,j] = 2 * X[i,j] + 1", NULL));
+    assert_ok(md_op_create(&add, context, "Y[i,j] = A[i,j] + B[i,j]", NULL));
+    assert_ok(md_op_create(&turn, context, "scalar k: i64; Y[i,j] = X[j,i] + k", NULL));
+    assert_ok(md_op_create(&rows, context, "Y[i] = sum[j](X[i,j])", NULL));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    md_op_destroy(&scale);
+    md_op_destroy(&add);
+    md_op_destroy(&turn);
+    md_op_destroy(&rows);
+    md_context_destroy(&context);
+    return 0;
+}
+
+enum { MOST = 48 };
+
+static md_tensor matrix(float *p, int64_t m, int64_t n)
+{
+    const int64_t size[] = {m, n};
+    return md_tensor_make(p, MD_F32, 2, size);
+}
+
+static float weight[8 * MOST];
+
+/* A program as people write it: buffers are reused, views are sliced, two halves are written one by one. */
+static void program(float *x, float *y, float *buffer, float *second, int64_t m)
+{
+    const int64_t n = 8;
+    md_tensor X = matrix(x, m, n), A = matrix(buffer, m, n), B = matrix(second, n, m), W = matrix(weight, 1, n), s;
+    md_tensor first_half = matrix(buffer, m, n / 2), second_half = first_half;
+    assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&A), md_t(&X)}, 2));
+    assert_ok(md_call(turn, NULL, (md_arg[]){md_i(m + 3), md_t(&B), md_t(&A)}, 3)); /* B = A' + m + 3 */
+    /* the buffer again, for two halves of columns */
+    first_half.stride[0] = second_half.stride[0] = n;
+    second_half.data = buffer + n / 2;
+    md_tensor left = matrix(second, m, n / 2), right = left; /* views of B' */
+    left.stride[0] = right.stride[0] = 1;
+    left.stride[1] = right.stride[1] = m;
+    right.data = second + (n / 2) * m;
+    assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&first_half), md_t(&left)}, 2));
+    assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&second_half), md_t(&right)}, 2));
+    /* weights, broadcast over rows; in place */
+    md_tensor all = W;
+    all.size[0] = m;
+    all.stride[0] = 0;
+    assert_ok(md_call(add, NULL, (md_arg[]){md_t(&A), md_t(&A), md_t(&all)}, 3));
+    s = md_tensor_make(y, MD_F32, 1, &m);
+    assert_ok(md_call(rows, NULL, (md_arg[]){md_t(&s), md_t(&A)}, 2));
+    md_tensor Z = matrix(y + m, m, n);
+    assert_ok(md_call(add, NULL, (md_arg[]){md_t(&Z), md_t(&A), md_t(&X)}, 3));
+}
+
+static void fill(float *p, int n, int seed)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = (float)((i * 7 + seed) % 23 - 11);
+}
+
+static md_sequence *record(int n_recordings)
+{
+    static const int64_t sizes[] = {5, 12, 7};
+    md_sequence *s = NULL;
+    assert_ok(md_sequence_create(&s, context, &(md_sequence_options){.poisons = 1}));
+    assert_ok(md_sequence_add_dim(NULL, s, "m", 1, MOST));
+    for (int k = 0; k < n_recordings; k++) {
+        const int64_t m = sizes[k];
+        float x[8 * MOST], y[16 * MOST], a[8 * MOST], b[8 * MOST];
+        assert_ok(md_sequence_record_begin(s, &m, 1));
+        assert_ok(md_sequence_record_memory(s, "x", MD_SEQUENCE_INPUT, x, (size_t)m * 32));
+        assert_ok(md_sequence_record_memory(s, "y", MD_SEQUENCE_OUTPUT, y, (size_t)m * 36));
+        fill(x, 8 * MOST, k);
+        program(x, y, a, b, m);
+        assert_ok(md_sequence_record_end(s));
+    }
+    return s;
+}
+
+static void gives_what_calls_give(void **state)
+{
+    (void)state;
+    fill(weight, 8 * MOST, 99);
+    for (int n = 2; n <= 3; n++) {
+        md_sequence *s = record(n);
+        md_sequence_counters c;
+        assert_ok(md_sequence_finish(s));
+        for (int64_t m = 1; m <= MOST; m++) {
+            float x[8 * MOST], y[16 * MOST] = {0}, expected[16 * MOST] = {0}, a[8 * MOST], b[8 * MOST];
+            fill(x, 8 * MOST, (int)m);
+            program(x, expected, a, b, m);
+            assert_ok(md_sequence_run(s, NULL, &m, 1, (void *[]){x, y}, 2));
+            assert_memory_equal(y, expected, sizeof y);
+        }
+        assert_ok(md_sequence_count(&c, s));
+        assert_int_equal(c.n_calls, 7);
+        assert_int_equal(c.n_sizes, MOST);
+        md_sequence_destroy(&s);
+    }
+}
+
+/* Calls are recorded only between begin and end, on that thread, and warm calls go on as before. */
+static void recording_ends(void **state)
+{
+    float x[8], y[8] = {0};
+    const int64_t one = 1, two = 2;
+    md_tensor X = matrix(x, 1, 8), Y = matrix(y, 1, 8);
+    md_sequence *s = NULL, *other = NULL;
+    (void)state;
+    fill(x, 8, 1);
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_create(&other, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "m", 1, 9));
+    assert_fails(md_sequence_record_end(s), MD_INVALID_ARGUMENT, "not being recorded");
+    assert_ok(md_sequence_finish(other));
+    for (int64_t m = 1; m <= 2; m++) {
+        assert_ok(md_sequence_record_begin(s, &m, 1));
+        assert_fails(md_sequence_record_begin(other, NULL, 0), MD_INVALID_ARGUMENT, "is finished");
+        assert_fails(md_sequence_record_begin(s, &two, 1), MD_INVALID_ARGUMENT, "already");
+        assert_fails(md_sequence_record_memory(s, "y", MD_SEQUENCE_TEMPORARY, y, 32), MD_INVALID_ARGUMENT, "neither");
+        assert_ok(md_sequence_record_memory(s, "y", MD_SEQUENCE_OUTPUT, y, 32));
+        assert_fails(md_sequence_record_memory(s, "y", MD_SEQUENCE_OUTPUT, y + 1, 8), MD_INVALID_ARGUMENT, "overlaps");
+        assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
+        assert_ok(md_sequence_record_end(s));
+        for (int i = 0; i < 5; i++)
+            assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
+    }
+    assert_fails(md_sequence_record_begin(s, &(int64_t){20}, 1), MD_INVALID_ARGUMENT, "beyond its bounds");
+    assert_ok(md_sequence_finish(s));
+    memset(y, 0, sizeof y);
+    assert_ok(md_sequence_run(s, NULL, &one, 1, (void *[]){y}, 1));
+    for (int i = 0; i < 8; i++)
+        assert_true(y[i] == 2 * x[i] + 1);
+    assert_fails(md_sequence_record_begin(s, &one, 1), MD_INVALID_ARGUMENT, "it cannot record");
+    md_sequence_destroy(&s);
+    md_sequence_destroy(&other);
+}
+
+static void begin(md_sequence *s, int64_t m)
+{
+    assert_ok(md_sequence_record_begin(s, &m, 1));
+}
+
+static void bad_recordings(void **state)
+{
+    static float x[3][400], y[400];
+    md_sequence *s = NULL;
+    (void)state;
+    /* other calls */
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "m", 1, 40));
+    md_tensor X = matrix(x[0], 2, 8), Y = matrix(y, 2, 8);
+    begin(s, 2);
+    assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
+    assert_ok(md_sequence_record_end(s));
+    assert_fails(md_sequence_finish(s), MD_INVALID_ARGUMENT, "has 1 recordings");
+    assert_fails(md_sequence_record_begin(s, &(int64_t){2}, 1), MD_INVALID_ARGUMENT, "must differ");
+    begin(s, 3);
+    assert_fails(md_sequence_record_end(s), MD_INVALID_ARGUMENT, "not those of the first");
+    /* memory that is only read, and moved */
+    begin(s, 3);
+    X = matrix(x[1], 3, 8);
+    Y = matrix(y, 3, 8);
+    assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
+    assert_ok(md_sequence_record_end(s));
+    assert_fails(md_sequence_finish(s), MD_INVALID_ARGUMENT, "moved between recordings");
+    assert_fails(md_sequence_finish(s), MD_INVALID_ARGUMENT, "could not be made");
+    md_sequence_destroy(&s);
+    /* sizes that no expression gives */
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "m", 1, 40));
+    for (int k = 0; k < 3; k++) {
+        static const int64_t rows_of[] = {2, 9, 5};
+        begin(s, 2 + k);
+        X = matrix(x[0], rows_of[k], 8);
+        Y = matrix(y, rows_of[k], 8);
+        assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
+        assert_ok(md_sequence_record_end(s));
+    }
+    assert_fails(md_sequence_finish(s), MD_INVALID_ARGUMENT, "no expression");
+    md_sequence_destroy(&s);
+    /* destroyed while it records: calls go on */
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_record_begin(s, NULL, 0));
+    md_sequence_destroy(&s);
+    assert_ok(md_call(scale, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_what_calls_give),
+        cmocka_unit_test(recording_ends),
+        cmocka_unit_test(bad_recordings),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
