@@ -38,7 +38,7 @@
  *   md_store_T_unit(t, o, v, n), _unit_nt (streaming), _strided(t, o, s, v, n), _scatter(t, md_i o, v, n, b),
  *   md_store_T_s(t, o, v)                   v of the compute type; f16, bf16 round to nearest even, i32 and u8 take
  *                                           the low bits
- *   md_update_add_T_s(t, o, v), max, min    memory = op(memory, v), in lane order for the lane forms: _unit,
+ *   md_update_add_T_s(t, o, v), mul, max, min    memory = op(memory, v), in lane order for the lane forms: _unit,
  *                                           _strided, _scatter
  *   md_report(report, tensor, axis, value)  an index out of range; first wins. md_report_lanes(report, tensor, axis,
  *                                           md_i, md_b bad)

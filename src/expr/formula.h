@@ -74,14 +74,16 @@ typedef enum md_fx_role { MD_FX_INPUT, MD_FX_OUTPUT, MD_FX_TEMP } md_fx_role;
 
 typedef struct md_fx_tensor {
     const char *name;
-    md_fx_role role; /* a scatter target (+=, max=, indirect =) is an OUTPUT that is read too: see is_updated */
+    md_fx_role
+        role; /* a scatter target (+=, *=, max=, min=, indirect =) is an OUTPUT that is read too: see is_updated */
     md_dtype dtype; /* of storage. A TEMP without a declared type: f32, f64, i64 or bool, and is_declared is false */
     bool is_declared;
     bool is_updated; /* elements not written keep their values, or take part */
     int32_t rank;
     int32_t dim[MD_MAX_RANK];
     bool at_least[MD_MAX_RANK]; /* the axis has a non-plain subscript somewhere: long enough is good enough */
-    int32_t stmt; /* OUTPUT, TEMP: the statement that writes it; -1 for inputs */
+    int32_t stmt; /* OUTPUT, TEMP: the first statement that writes it; -1 for inputs */
+    bool is_rewritten; /* an OUTPUT that several statements write, in order; then is_updated holds, too */
 } md_fx_tensor;
 
 typedef struct md_fx_scalar {
@@ -89,7 +91,7 @@ typedef struct md_fx_scalar {
     md_dtype type; /* MD_F32 (the default), MD_F64 or MD_I64 */
 } md_fx_scalar;
 
-typedef enum md_fx_assign { MD_FX_SET, MD_FX_ADD_TO, MD_FX_MAX_TO, MD_FX_MIN_TO } md_fx_assign;
+typedef enum md_fx_assign { MD_FX_SET, MD_FX_ADD_TO, MD_FX_MUL_TO, MD_FX_MAX_TO, MD_FX_MIN_TO } md_fx_assign;
 
 typedef struct md_fx_stmt {
     int32_t tensor;

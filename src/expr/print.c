@@ -344,8 +344,11 @@ static void print_scalars(printer *p, int32_t *n_done)
 
 static void print_statement(printer *p, const md_fx_stmt *s)
 {
-    static const char *const assigns[] = {
-        [MD_FX_SET] = "=", [MD_FX_ADD_TO] = "+=", [MD_FX_MAX_TO] = "max=", [MD_FX_MIN_TO] = "min="};
+    static const char *const assigns[] = {[MD_FX_SET] = "=",
+                                          [MD_FX_ADD_TO] = "+=",
+                                          [MD_FX_MUL_TO] = "*=",
+                                          [MD_FX_MAX_TO] = "max=",
+                                          [MD_FX_MIN_TO] = "min="};
     const md_fx_tensor *const t = &p->formula->tensor[s->tensor];
     begin_statement(p);
     md_strbuf_add(p->out, t->role == MD_FX_TEMP ? "let " : "");

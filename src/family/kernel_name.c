@@ -65,6 +65,7 @@ static void add_moves(words *w, const md_st_stage *s)
 {
     static const char *const update[] = {[MD_FX_SET] = "scatter",
                                          [MD_FX_ADD_TO] = "scatter_add",
+                                         [MD_FX_MUL_TO] = "scatter_mul",
                                          [MD_FX_MAX_TO] = "scatter_max",
                                          [MD_FX_MIN_TO] = "scatter_min"};
     if (s->has_gather)

@@ -78,7 +78,7 @@ bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in)
 {
     const md_fx_tensor *a = &program->formula->tensor[out], *b = &program->formula->tensor[in];
     bool is_written = false;
-    if (a->dtype != b->dtype || a->rank != b->rank || b->role != MD_FX_INPUT)
+    if (a->dtype != b->dtype || a->rank != b->rank || b->role != MD_FX_INPUT || a->is_rewritten)
         return false;
     for (int32_t i = 0; i < program->n_stages; i++) {
         const md_st_stage *s = &program->stage[i];

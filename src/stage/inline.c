@@ -174,7 +174,8 @@ static int32_t count_readers(const md_st_draft *p, int32_t stmt)
 static bool try_inline(md_st_draft *p, int32_t stmt, md_st_item *changed, md_st_stage *scratch)
 {
     const md_st_item *let = &p->item[stmt];
-    if (!md_st_is_plain(let) || let->assign != MD_FX_SET || !md_st_form(p->maker, scratch, 1, let))
+    if (!md_st_is_plain(let) || let->assign != MD_FX_SET || md_st_reads_rewritten(p->formula, let->value) ||
+        !md_st_form(p->maker, scratch, 1, let))
         return false;
     md_st_kind kind = scratch->kind;
     if (kind != MD_ST_POINTWISE && kind != MD_ST_ROW && count_readers(p, stmt) > 1)

@@ -90,6 +90,8 @@ static void insert(md_fx_formula *f, int32_t at, const md_fx_stmt *s)
 static int32_t find_let(splitter *sp, const md_fx_node *node, int32_t n, const int32_t *index)
 {
     md_fx_formula *f = sp->formula;
+    if (md_st_reads_rewritten(f, node))
+        return -1;
     for (int32_t k = 0; k < sp->n_made; k++) {
         const md_fx_tensor *t = &f->tensor[sp->made[k]];
         const md_fx_stmt *s = &f->stmt[t->stmt];

@@ -62,6 +62,17 @@ bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user)
     return true;
 }
 
+static bool reads_no_rewritten(void *user, const md_fx_node *node)
+{
+    const md_fx_formula *f = user;
+    return node->kind != MD_FX_LOAD || !f->tensor[node->id].is_rewritten;
+}
+
+bool md_st_reads_rewritten(const md_fx_formula *formula, const md_fx_node *node)
+{
+    return !md_fx_visit(node, reads_no_rewritten, (void *)(uintptr_t)formula);
+}
+
 bool md_st_item_reads(const md_st_item *item, int32_t tensor)
 {
     return !md_st_visit(item, is_no_load_of, &tensor);

@@ -327,8 +327,8 @@ static void test_checked(void **state)
 static void test_scatters(void **state)
 {
     static const char *const formulas[] = {
-        "G[ids[i],d] += D[i,d]",   "G[ids[i]] += D[i]",  "G[ids[i],d] max= D[i,d]",
-        "G[d,ids[i]] min= D[i,d]", "G[ids[i],d] = D[d]", "G[ids[i], idx[d]] += D[i,d]",
+        "G[ids[i],d] += D[i,d]", "G[ids[i]] += D[i]",           "G[ids[i],d] max= D[i,d]", "G[d,ids[i]] min= D[i,d]",
+        "G[ids[i],d] = D[d]",    "G[ids[i], idx[d]] += D[i,d]", "G[ids[i],d] *= D[i,d]",   "G:i32[ids[i]] *= D:i32[i]",
     };
     fixture *f = *state;
     for (int32_t i = 0; i < MD_COUNT(formulas); i++)

@@ -390,6 +390,7 @@ def scattered(at, fn):
 
 case("scatter_set", "G[ids[i],d] = D[i,d]", {"ids": i([4, 0, 2, 1]), "D": D}, {"G": scattered([4, 0, 2, 1], lambda o, n: n)}, init={"G": Z52})
 case("scatter_add", "G[ids[i],d] += D[i,d]", {"ids": IDS, "D": D}, {"G": scattered(IDS, lambda o, n: o + n)}, init={"G": Z52})
+case("scatter_mul", "G[ids[i],d] *= D[i,d]", {"ids": IDS, "D": D}, {"G": scattered(IDS, lambda o, n: o * n)}, init={"G": Z52})
 case("scatter_max", "G[ids[i],d] max= D[i,d]", {"ids": IDS, "D": -D}, {"G": scattered(IDS, lambda o, n: np.maximum(o, -n))}, init={"G": Z52})
 case("scatter_min", "G[ids[i],d] min= D[i,d]", {"ids": IDS, "D": -D}, {"G": scattered(IDS, lambda o, n: np.minimum(o, -n))}, init={"G": Z52})
 case("scatter_add_int", "G:i64[ids[i]] += N:i64[i]", {"ids": IDS, "N": i([1, 2, 3, 4])}, {"G": i([15, 10, 14, 10, 11])}, init={"G": i([10] * 5)},
@@ -402,6 +403,13 @@ case("scatter_into_nothing", "G[ids[i]] += X[i]", {"ids": i([1, 3]), "X": f([7, 
 case("scatter_zero", "G[ids[i]] += X[i]", {"ids": i([1, 3, -2]), "X": f([7, 8, 9])}, {"G": f([1, 8, 1])}, init={"G": f([1, 1, 1])}, bounds="zero")
 case("accumulate_plain", "G[i] += X[i]", {"X": f([1, 2])}, {"G": f([11, 22])}, init={"G": f([10, 20])})
 case("scatter_nan", "G[ids[i]] max= X[i]", {"ids": i([0, 0, 1]), "X": f([nan, 3, 2])}, {"G": f([nan, 2, 1])}, init={"G": f([1, 1, 1])})
+
+case("chain_zero_add", "G[j,d] = 0; G[ids[i],d] += D[i,d]", {"ids": IDS, "D": D}, {"G": scattered(IDS, lambda o, n: o + n) - Z52}, init={"G": Z52},
+     sizes="j=5")
+case("chain_of_updates", "G[j] = X[j]; G[ids[i]] += U[i]; G[ids[i]] max= V[i]; G[j] = G[j] * 2",
+     {"X": f([1, 2, 3]), "ids": i([0, 0, 2, 1]), "U": f([1, 2, 3, 4]), "V": f([7, 2, 1, 8])}, {"G": f([14, 16, 12])})
+case("chain_read_between", "G[j] = 1; let h[j] = G[j] + 1; G[ids[i]] *= U[i]; Y[j] = h[j] + G[j]",
+     {"ids": i([0, 2, 0]), "U": f([3, 5, 2])}, {"G": f([6, 1, 5]), "Y": f([8, 3, 7])}, sizes="j=3")
 
 # ---- several outputs, statements ------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ static void test_limits(void **state)
     check_repeated("scalar a", ", s@", 70, "; Y[i] = X[i]", "more than 64 declarations in one statement");
     check_repeated("", "let t@[] = 1; ", 200, "", "more than 96 statements");
     check_repeated("", "scalar s@; ", 200, "", "more than 96 statements");
-    check_repeated("Y[i] = X[i]", " + sum[k@](X[k@])", 96, "", "more than 96 indices");
+    check_repeated("Y[i] = X[i]", " + sum[k@,l@](X[k@] * Z[l@])", 96, "", "more than 192 indices");
     check_repeated("Y[i] = X[i]", "", 0, "; Z[a,b,c,d,e,f,g,h] = S[a,b,c,d,e,f,g,h]", NULL);
     check_repeated("Y[i] = X[0,0,0,0,0,0,0,0]", " + A@[i,0,0,0,0,0,0,0]", 8, "", "more than 48 dims");
     check_repeated("scalar a0", ", s@", 15, "; Y[i] = X[i]; Z[i] = X[i]", NULL);

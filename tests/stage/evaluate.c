@@ -88,12 +88,15 @@ static value accumulate(md_fx_assign assign, value a, value b)
     if (a.is_real) {
         double x = a.real, y = to_real(b);
         return real(assign == MD_FX_ADD_TO   ? x + y
+                    : assign == MD_FX_MUL_TO ? x * y
                     : assign == MD_FX_MAX_TO ? md_scalar_max(x, y)
                                              : md_scalar_min(x, y));
     }
     b = convert(b, MD_I64);
     if (assign == MD_FX_ADD_TO)
         return whole((int64_t)((uint64_t)a.whole + (uint64_t)b.whole));
+    if (assign == MD_FX_MUL_TO)
+        return whole((int64_t)((uint64_t)a.whole * (uint64_t)b.whole));
     return whole(assign == MD_FX_MAX_TO ? MD_MAX(a.whole, b.whole) : MD_MIN(a.whole, b.whole));
 }
 

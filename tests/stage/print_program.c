@@ -37,7 +37,7 @@ static void print_product(md_strbuf *out, const md_st_program *p, const md_st_pr
 
 static void print_store(md_strbuf *out, const md_st_program *p, const md_st_store *s)
 {
-    static const char *const assign[] = {"=", "+=", "max=", "min="};
+    static const char *const assign[] = {"=", "+=", "*=", "max=", "min="};
     md_strbuf_printf(out, "  %s[", p->formula->tensor[s->tensor].name);
     for (int32_t i = 0; i < s->n_subscripts; i++) {
         md_strbuf_add(out, i > 0 ? "," : "");

@@ -301,6 +301,7 @@ static const char *verb(md_fx_assign assign)
 {
     static const char *const table[] = {[MD_FX_SET] = "store",
                                         [MD_FX_ADD_TO] = "update_add",
+                                        [MD_FX_MUL_TO] = "update_mul",
                                         [MD_FX_MAX_TO] = "update_max",
                                         [MD_FX_MIN_TO] = "update_min"};
     return table[assign];

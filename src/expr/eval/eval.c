@@ -162,13 +162,22 @@ typedef struct statement {
 
 static double add_real(md_fx_assign assign, double old, double x)
 {
-    return assign == MD_FX_ADD_TO ? old + x : assign == MD_FX_MAX_TO ? md_scalar_max(old, x) : md_scalar_min(old, x);
+    switch (assign) {
+    case MD_FX_ADD_TO:
+        return old + x;
+    case MD_FX_MUL_TO:
+        return old * x;
+    default:
+        return assign == MD_FX_MAX_TO ? md_scalar_max(old, x) : md_scalar_min(old, x);
+    }
 }
 
 static int64_t add_int(md_fx_assign assign, int64_t old, int64_t x)
 {
     if (assign == MD_FX_ADD_TO)
         return (int64_t)((uint64_t)old + (uint64_t)x);
+    if (assign == MD_FX_MUL_TO)
+        return (int64_t)((uint64_t)old * (uint64_t)x);
     return (assign == MD_FX_MAX_TO) == (old > x) ? old : x;
 }
 

@@ -14,6 +14,7 @@ enum { MD_LEX_MAX_TEXT = 65536, MD_LEX_MAX_NAME = 63 };
     X(SHIFT_RIGHT, ">>")                                                                                               \
     X(DOTDOT, "..")                                                                                                    \
     X(ADD_TO, "+=")                                                                                                    \
+    X(MUL_TO, "*=")                                                                                                    \
     X(SLASHES, "//")                                                                                                   \
     X(LE, "<=")                                                                                                        \
     X(GE, ">=")                                                                                                        \

@@ -3,7 +3,7 @@
  *   formula   := [statement] {";" [statement]}
  *   statement := "scalar" name [":" dtype] {"," ...} | "size" dim "=" range {"," ...}
  *              | ["let"] tensor assign expression
- *   assign    := "=" | "+=" | "max=" | "min=" */
+ *   assign    := "=" | "+=" | "*=" | "max=" | "min=" */
 #include "base/status.h"
 #include "expr/diag.h"
 #include "expr/front/parser.h"
@@ -15,6 +15,8 @@ static md_status parse_assign(md_parser *p, md_fx_assign *out)
         *out = MD_FX_SET;
     } else if (md_parse_accept(p, MD_TOKEN_ADD_TO)) {
         *out = MD_FX_ADD_TO;
+    } else if (md_parse_accept(p, MD_TOKEN_MUL_TO)) {
+        *out = MD_FX_MUL_TO;
     } else if ((md_parse_is(p->at, "max") || md_parse_is(p->at, "min")) && p->at[1].kind == MD_TOKEN_ASSIGN) {
         *out = md_parse_is(p->at, "max") ? MD_FX_MAX_TO : MD_FX_MIN_TO;
         p->at += 2;

@@ -134,6 +134,40 @@ static md_status warn_of_shadows(md_front *fr, const md_fx_stmt *stmt, const cha
     return MD_OK;
 }
 
+typedef struct own_read {
+    const md_fx_stmt *stmt;
+    bool is_plain; /* the left side is plain indices */
+} own_read;
+
+static bool reads_what_it_writes(void *user, const md_fx_node *node)
+{
+    const own_read *const r = user;
+    if (node->kind != MD_FX_LOAD || node->id != r->stmt->tensor)
+        return true;
+    for (int32_t i = 0; i < node->n_args; ++i)
+        if (!r->is_plain || node->arg[i]->kind != MD_FX_INDEX || node->arg[i]->id != r->stmt->subscript[i]->id)
+            return false;
+    return true;
+}
+
+/* A later statement to a tensor may read the very element that it writes, and no other one: they are written in any
+ * order. */
+static md_status check_own_reads(const md_front *fr, const md_fx_stmt *stmt, const md_syntax *target)
+{
+    own_read r = {.stmt = stmt, .is_plain = true};
+    for (int32_t i = 0; i < target->n_args; ++i)
+        r.is_plain &= stmt->subscript[i]->kind == MD_FX_INDEX;
+    bool is_right = md_fx_visit(stmt->value, reads_what_it_writes, &r);
+    for (int32_t i = 0; i < target->n_args; ++i)
+        is_right &= md_fx_visit(stmt->subscript[i], reads_what_it_writes, &r);
+    if (!is_right)
+        return MD_FRONT_ERROR(fr, target,
+                              "the right side reads elements of '%s' that this statement may write at other indices; "
+                              "read them in a let before it",
+                              target->name);
+    return MD_OK;
+}
+
 static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax_item *item)
 {
     md_fx_stmt *const stmt = &fr->formula->stmt[i_stmt];
@@ -148,6 +182,8 @@ static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax
     const md_resolver c = {.front = fr, .scope = left_scope(&left), .stmt = i_stmt};
     md_fx_node *value;
     MD_TRY(md_resolve_node(&c, &value, item->value));
+    stmt->value = value;
+    MD_TRY(check_own_reads(fr, stmt, item->target));
     MD_TRY(settle_type(fr, stmt, value));
     return warn_of_shadows(fr, stmt, item->target->name);
 }

@@ -106,6 +106,23 @@ static md_status note_expression(symbols *s, const md_syntax *at, bool in_subscr
     return MD_OK;
 }
 
+static bool reads(const md_syntax *at, const char *name)
+{
+    bool does = at->kind == MD_SYNTAX_TENSOR && strcmp(at->name, name) == 0;
+    for (int32_t i = 0; i < at->n_args && !does; ++i)
+        does = reads(at->arg[i], name);
+    return does;
+}
+
+/* True if nothing that was assigned before is left: hardly what is meant. */
+static bool overwrites_all(const md_syntax_item *item)
+{
+    bool is_plain = item->assign == MD_FX_SET && !reads(item->value, item->target->name);
+    for (int32_t i = 0; i < item->target->n_args && is_plain; ++i)
+        is_plain = item->target->arg[i]->kind == MD_SYNTAX_NAME;
+    return is_plain;
+}
+
 static md_status note_target(symbols *s, const md_syntax_item *item)
 {
     md_front *const fr = s->front;
@@ -114,9 +131,13 @@ static md_status note_target(symbols *s, const md_syntax_item *item)
     const bool is_new = md_front_tensor(fr, at->name) < 0;
     MD_TRY(note_tensor(s, at, &id));
     md_fx_tensor *const t = &fr->formula->tensor[id];
-    if (t->stmt >= 0)
+    if (t->stmt >= 0 && (t->role == MD_FX_TEMP || item->is_let || overwrites_all(item)))
         return MD_FRONT_ERROR(fr, at, "'%s' is assigned twice; the first time at %d:%d", at->name,
                               fr->formula->stmt[t->stmt].line, fr->formula->stmt[t->stmt].column);
+    if (t->stmt >= 0) {
+        t->is_rewritten = t->is_updated = true;
+        return MD_OK;
+    }
     if (!is_new)
         return md_fx_complain(
             fr->text, fr->tensor[id].line, fr->tensor[id].column,

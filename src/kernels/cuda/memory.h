@@ -44,6 +44,12 @@
 #define MD_UPDATE_PLAIN 0
 #endif
 
+/* Products of compute types; int is the one of bool. */
+MD_INLINE float md_times(float a, float b) { return a * b; }
+MD_INLINE double md_times(double a, double b) { return a * b; }
+MD_INLINE int64_t md_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+MD_INLINE int md_times(int a, int b) { return a & b; }
+
 /* clang-format off */
 /* ---- Storage types: E the bits in memory, C the compute type, V its lanes, up and down convert between them. KIND
  * selects instructions. */
@@ -58,6 +64,7 @@ enum { MD_KIND_F32, MD_KIND_F64, MD_KIND_F16, MD_KIND_BF16, MD_KIND_I32, MD_KIND
         static __device__ __forceinline__ C up(E w) { return UP; }                                                     \
         static __device__ __forceinline__ E down(C v) { return DOWN; }                                                 \
         static __device__ __forceinline__ C add(C a, C b) { return ADD; }                                              \
+        static __device__ __forceinline__ C mul(C a, C b) { return md_times(a, b); }                                   \
         static __device__ __forceinline__ C max(C a, C b) { return md_max_##s(a, b); }                                 \
         static __device__ __forceinline__ C min(C a, C b) { return md_min_##s(a, b); }                                 \
     };

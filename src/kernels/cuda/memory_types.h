@@ -63,6 +63,7 @@
         return past == 0 || past % size != 0 ? 0 : (md_raw_##T::PIECE - past) / size;                                  \
     }                                                                                                                  \
     MD_UPDATE(T, add, MD_DO_ADD)                                                                                       \
+    MD_UPDATE(T, mul, MD_DO_MUL)                                                                                       \
     MD_UPDATE(T, max, MD_DO_MAX)                                                                                       \
     MD_UPDATE(T, min, MD_DO_MIN)
 

@@ -3,11 +3,14 @@
 #define MD_CUDA_UPDATE_H
 
 /* ---- memory = op(memory, v), safe against other threads. The order of several is unspecified. */
-enum { MD_DO_ADD, MD_DO_MAX, MD_DO_MIN };
+enum { MD_DO_ADD, MD_DO_MUL, MD_DO_MAX, MD_DO_MIN };
 template <class S, int op> MD_INLINE typename S::E md_updated(typename S::E old, typename S::C v)
 {
     typename S::C a = S::up(old);
-    return S::down(op == MD_DO_ADD ? S::add(a, v) : op == MD_DO_MAX ? S::max(a, v) : S::min(a, v));
+    return S::down(op == MD_DO_ADD   ? S::add(a, v)
+                   : op == MD_DO_MUL ? S::mul(a, v)
+                   : op == MD_DO_MAX ? S::max(a, v)
+                                     : S::min(a, v));
 }
 MD_INLINE uint32_t md_cas(uint32_t *p, uint32_t old, uint32_t to) { return atomicCAS(p, old, to); }
 MD_INLINE uint64_t md_cas(uint64_t *p, uint64_t old, uint64_t to)
@@ -94,6 +97,7 @@ template <class S, int op, class N> MD_INLINE void md_update_unit(void *t, int64
     const typename S::V old = md_unpack<S>(r);
     MD_FOR (l, MD_VL)
         v.v[l] = op == MD_DO_ADD   ? S::add(old.v[l], v.v[l])
+                 : op == MD_DO_MUL ? S::mul(old.v[l], v.v[l])
                  : op == MD_DO_MAX ? S::max(old.v[l], v.v[l])
                                    : S::min(old.v[l], v.v[l]);
     md_store_unit<S>(t, o, v, n, false, false);

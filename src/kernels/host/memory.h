@@ -212,6 +212,9 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
 
 #define MD_OP_ADD(a, b) ((a) + (b))
 #define MD_OP_OR(a, b) ((a) | (b))
+/* The product that goes with a sum. */
+#define MD_OP_ADD_TIMES(a, b) ((a) * (b))
+#define MD_OP_OR_TIMES(a, b) ((a) & (b))
 
 /* memory = op(memory, v). */
 #define MD_UPDATE(T, name, V, C, OP, OP1)                                                                              \
@@ -336,6 +339,7 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
         { md_put_##T##_g(t, o, DOWN(v), n, m); } \
     MD_INLINE void md_store_##T##_s(void *t, int64_t o, C v) { ((E *)t)[o] = DOWN1(v); }                               \
     MD_UPDATE(T, add, V, C, ADD, ADD)                                                                                  \
+    MD_UPDATE(T, mul, V, C, ADD##_TIMES, ADD##_TIMES)                                                                  \
     MD_UPDATE(T, max, V, C, md_max_##S, md_max_##SS)                                                                   \
     MD_UPDATE(T, min, V, C, md_min_##S, md_min_##SS)
 

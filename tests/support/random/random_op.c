@@ -300,10 +300,10 @@ static void gather(writer *w)
 
 static void scatter(writer *w)
 {
-    static const char *const assigns[] = {"=", "+=", "max=", "min="};
+    static const char *const assigns[] = {"=", "+=", "*=", "max=", "min="};
     const char *type = chance(w, 2) ? ":i32" : "";
     w->row = "t", w->column = "d";
-    PUT(w, "G%s[ids%s[t],d] %s D%s[t,d] + ", any_dtype(w), type, assigns[below(w, 4)], any_dtype(w));
+    PUT(w, "G%s[ids%s[t],d] %s D%s[t,d] + ", any_dtype(w), type, assigns[below(w, 5)], any_dtype(w));
     may_read(w, "D[t,d]");
     expression(w, 2);
 }

@@ -91,6 +91,11 @@ static void settle_sums(const target *t, int64_t n)
         bound_value v = bound_run_result(&t->sum[i]);
         if (t->is_real && t->stmt->assign == MD_FX_ADD_TO && isfinite(v.v))
             v.e += t->sum[i].n * u * t->sum[i].magnitude;
+        if (t->is_real && t->stmt->assign == MD_FX_MUL_TO && isfinite(v.v)) {
+            v.e += bound_sum_factor(t->sum[i].n) * u * (fabs(v.v) + v.e);
+            if (t->tensor->dtype == MD_F16 && (t->sum[i].magnitude > 15.9 || t->sum[i].shrink > 13.9))
+                v.e = (double)INFINITY; /* products on the way may leave the range */
+        }
         t->array[i] = v;
     }
 }
@@ -105,9 +110,19 @@ static void read_start(const bound_walker *x, const target *t, int64_t n)
     }
 }
 
+static void make_result(bound_result *result, int64_t n)
+{
+    if (result->value != NULL) /* of an earlier statement to the tensor */
+        return;
+    result->n = n;
+    result->value = calloc((size_t)n + 1, sizeof(double));
+    result->error = calloc((size_t)n + 1, sizeof(double));
+    result->whole = calloc((size_t)n + 1, sizeof(int64_t));
+}
+
 static void run_statement(bound_walker *x, const md_fx_stmt *stmt, bound_result *result)
 {
-    static const md_fx_op as[] = {MD_FX_R_SUM, MD_FX_R_SUM, MD_FX_R_MAX, MD_FX_R_MIN};
+    static const md_fx_op as[] = {MD_FX_R_SUM, MD_FX_R_SUM, MD_FX_R_PROD, MD_FX_R_MAX, MD_FX_R_MIN};
     target t = {.stmt = stmt, .tensor = &x->f->tensor[stmt->tensor], .axes = bound_axes_of(x, stmt->tensor)};
     const int64_t n = count_of(&t.axes);
     t.is_real = md_dtype_is_real(t.tensor->dtype);
@@ -115,19 +130,20 @@ static void run_statement(bound_walker *x, const md_fx_stmt *stmt, bound_result 
     t.array = calloc((size_t)n + 1, sizeof(*t.array));
     t.touched = calloc((size_t)n + 1, 1);
     t.sum = stmt->assign != MD_FX_SET ? calloc((size_t)n + 1, sizeof(*t.sum)) : NULL;
-    if (t.tensor->is_updated)
+    if (x->array[stmt->tensor] != NULL) { /* written before */
+        memcpy(t.array, x->array[stmt->tensor], (size_t)n * sizeof(*t.array));
+        free(x->array[stmt->tensor]);
+        x->array[stmt->tensor] = NULL;
+    } else if (t.tensor->is_updated) {
         read_start(x, &t, n);
+    }
     for (int64_t i = 0; i < n && t.sum != NULL; i++)
         t.sum[i] = bound_run_start(as[stmt->assign], t.is_real ? md_dtype_compute(t.tensor->dtype) : MD_I64);
     run_loop(x, &t);
     if (t.sum != NULL)
         settle_sums(&t, n);
-    if (t.tensor->role == MD_FX_OUTPUT) {
-        result->n = n;
-        result->value = calloc((size_t)n + 1, sizeof(double));
-        result->error = calloc((size_t)n + 1, sizeof(double));
-        result->whole = calloc((size_t)n + 1, sizeof(int64_t));
-    }
+    if (t.tensor->role == MD_FX_OUTPUT)
+        make_result(result, n);
     for (int64_t i = 0; i < n; i++) {
         if (t.all_uncertain)
             t.array[i].e = (double)INFINITY;
