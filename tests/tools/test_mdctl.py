@@ -525,12 +525,15 @@ class Demo(Base):
 
     def check(self, demo, steps):
         self.assertEqual(demo["steps"], steps)
+        self.assertEqual((demo["dtype"], demo["width"], demo["hidden"], demo["heads"]), ("f32", 512, 2048, 8))
         self.assertGreater(demo["verified"], 0)
         self.assertLess(demo["worst_error"], 1e-4)
         self.assertEqual([op["op"] for op in demo["ops"]], ["rms_norm", "qkv", "softmax", "up_gelu", "down"])
         for op in demo["ops"]:
             self.assertEqual(sum(served["calls"] for served in op["served"]), steps)
             self.assertEqual(op["builds"][0]["build"], "dispatched")
+            self.assertEqual(len(op["sampled"]), op["samples"])
+            self.assertGreaterEqual(op["regret"], 0)
             self.assertGreaterEqual(op["builds"][0]["us"], op["best_us"] * 0.999)
 
     def test_generated(self):
@@ -538,6 +541,12 @@ class Demo(Base):
         text = self.good(*self.QUICK, "--json", "--output", output)
         self.check(json.loads(text), 40)
         self.assertEqual(pathlib.Path(output).read_text(encoding="utf-8"), text)
+        # without PyTorch the comparison is skipped, which tools/demo takes for no failure
+        (self.folder / "torch.py").write_text("raise ImportError('none')\n", encoding="utf-8")
+        ran = subprocess.run([sys.executable, str(pathlib.Path(ROOT) / "tools" / "demo_eager.py"), output],
+                             env=dict(os.environ, PYTHONPATH=str(self.folder)), capture_output=True, text=True, check=False)
+        self.assertEqual((ran.returncode, ran.stdout), (77, ""))
+        self.assertIn("not installed", ran.stderr)
 
     def test_sizes(self):
         trace = self.file("trace.txt", "# batch sizes\n3\n 40 \r\n\n1\n")
@@ -547,6 +556,12 @@ class Demo(Base):
         self.assertIn("who served what", text)
         self.assertIn("regret", text)
 
+    def test_counts(self):
+        trace = self.file("trace.txt", "# tokens steps\n3 2\n40 4\n7\n")
+        text = self.good(*self.QUICK, "--trace", trace)
+        self.assertIn("how often each batch size occurs", text)
+        self.assertIn("7 steps of 3..40 tokens", text)
+
     def test_azure(self):
         demo = json.loads(self.good(*self.QUICK, "--json", "--trace", self.file("azure.csv", self.AZURE)))
         # 49 tokens in one step (both prompts), 2 + 1 alone; later 192 + 108, then 4 alone: written down from the rule in trace.c
@@ -554,7 +569,7 @@ class Demo(Base):
         self.assertTrue(5 <= demo["steps"] <= 12, demo["steps"])
 
     def test_broken(self):
-        for text, part in [("12\nx\n", "t:2: expected one batch size"), ("0\n", "t:1: expected"), ("1000000\n", "t:1: expected"), ("\n\n", "no step with work"),
+        for text, part in [("12\nx\n", "t:2: expected one batch size"), ("0\n", "t:1: expected"), ("12 0\n", "t:1: expected"), ("12 1 1\n", "t:1: expected"), ("1000000\n", "t:1: expected"), ("\n\n", "no step with work"),
                            ("", "cannot read the trace"), (self.AZURE + "2023-11-16,1\n", "t:5: expected TIMESTAMP"),
                            (self.AZURE + "2023-11-16 18:17:nan,5,5\n", "t:5: expected"), ("TIMESTAMP,ContextTokens,GeneratedTokens\n", "no step with work")]:
             with self.subTest(text):

@@ -1,18 +1,50 @@
 /* The ops of a transformer block and their shapes. */
 #include "demo/block.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 const block_op block_table[BLOCK_OPS] = {
-    {"rms_norm", "rms_norm", "j=512", false},
-    {"qkv", "Y[i,n] = sum[k](X[i,k] * W[n,k])", "n=1536, k=512", false},
-    {"softmax", "softmax", NULL, true},
-    {"up_gelu", "Y[i,n] = gelu_tanh(sum[k](X[i,k] * W[n,k]) + c[n])", "n=2048, k=512", false},
-    {"down", "Y[i,n] = R[i,n] + sum[k](X[i,k] * W[n,k])", "n=512, k=2048", false},
+    {"rms_norm", "rms_norm", false},
+    {"qkv", "Y[i,n] = sum[k](X[i,k] * W[n,k])", false},
+    {"softmax", "softmax", true},
+    {"up_gelu", "Y[i,n] = gelu_tanh(sum[k](X[i,k] * W[n,k]) + c[n])", false},
+    {"down", "Y[i,n] = R[i,n] + sum[k](X[i,k] * W[n,k])", false},
 };
 
-void block_sizes(char out[64], int i, int64_t tokens, int64_t context)
+/* Small for a CPU, so that a demo takes seconds; on a GPU of the size that models have. */
+void block_make(block *out, bool is_gpu)
+{
+    *out = is_gpu ? (block){.width = 4096,
+                            .heads = 32,
+                            .dtype = MD_BF16,
+                            .select = MD_SELECT_MEASURE,
+                            .most_tokens = 4096,
+                            .most_context = 1024}
+                  : (block){.width = 512, .heads = 8, .dtype = MD_F32, .most_tokens = 256, .most_context = 2048};
+    out->hidden = 4 * out->width;
+    if (getenv("MD_SELECT"))
+        out->select = MD_SELECT_DEFAULT;
+    snprintf(out->sizes[0], sizeof out->sizes[0], "j=%d", out->width);
+    snprintf(out->sizes[1], sizeof out->sizes[1], "n=%d, k=%d", 3 * out->width, out->width);
+    snprintf(out->sizes[3], sizeof out->sizes[3], "n=%d, k=%d", out->hidden, out->width);
+    snprintf(out->sizes[4], sizeof out->sizes[4], "n=%d, k=%d", out->width, out->hidden);
+}
+
+void block_options(md_op_options *out, const block *b, int i)
+{
+    out->sizes = b->sizes[i][0] ? b->sizes[i] : NULL;
+    out->name = block_table[i].label;
+    if (out->dtype == MD_DTYPE_DEFAULT)
+        out->dtype = b->dtype;
+    if (out->select == MD_SELECT_DEFAULT)
+        out->select = b->select;
+}
+
+void block_sizes(char out[64], const block *b, int i, int64_t tokens, int64_t context)
 {
     if (block_table[i].by_context)
-        snprintf(out, 64, "i=%lld, j=%lld", (long long)(tokens * BLOCK_HEADS), (long long)context);
+        snprintf(out, 64, "i=%lld, j=%lld", (long long)(tokens * b->heads), (long long)context);
     else
         snprintf(out, 64, "i=%lld", (long long)tokens);
 }

@@ -4,13 +4,22 @@
 
 #include "common/data.h"
 
-enum { BLOCK_OPS = 5, BLOCK_WIDTH = 512, BLOCK_HIDDEN = 2048, BLOCK_HEADS = 8 };
+enum { BLOCK_OPS = 5 };
 
 typedef struct block_op {
-    const char *label, *formula, *sizes; /* sizes: the static ones */
+    const char *label, *formula;
     bool by_context; /* rows of context length, one per token and head; else one row a token */
 } block_op;
 extern const block_op block_table[BLOCK_OPS];
+
+/* The block's sizes. */
+typedef struct block {
+    int width, hidden, heads;
+    md_dtype dtype; /* this and the next: unless an option or the environment says otherwise */
+    md_select select;
+    int64_t most_tokens, most_context; /* of a step */
+    char sizes[BLOCK_OPS][48]; /* the static ones of each op; "" if there are none */
+} block;
 
 typedef struct block_data {
     data_set most; /* memory for the largest step */
@@ -18,8 +27,11 @@ typedef struct block_data {
     md_arg arg[DATA_MAX_ARGS];
 } block_data;
 
+void block_make(block *out, bool is_gpu);
+/** Sets name, static sizes, type and way of picking of op i. */
+void block_options(md_op_options *out, const block *b, int i);
 /** "i=40" or "i=320, j=777": sizes of op i at a step. */
-void block_sizes(char out[64], int i, int64_t tokens, int64_t context);
+void block_sizes(char out[64], const block *b, int i, int64_t tokens, int64_t context);
 /** Points data->arg at the first part of the memory, shaped for these sizes. */
 md_status block_shape(block_data *data, md_op *op, const char *sizes);
 

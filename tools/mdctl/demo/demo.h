@@ -5,7 +5,7 @@
 #include "demo/block.h"
 #include "demo/trace.h"
 
-enum { DEMO_MAX_BUILDS = 48, DEMO_MAX_SERVED = 24, DEMO_ROUNDS = 9 };
+enum { DEMO_MAX_BUILDS = 48, DEMO_MAX_SERVED = 24, DEMO_ROUNDS = 9, DEMO_SAMPLES = 20 };
 
 /* Which variant served which sizes of one op. */
 typedef struct demo_served {
@@ -23,7 +23,7 @@ typedef struct demo_op {
 } demo_op;
 
 /* A build of an op, and its time over the sampled steps. */
-typedef enum demo_kind { DEMO_DISPATCHED, DEMO_SINGLE_HINT, DEMO_VARIANT } demo_kind;
+typedef enum demo_kind { DEMO_DISPATCHED, DEMO_BY_MODEL, DEMO_SINGLE_HINT, DEMO_VARIANT } demo_kind;
 
 typedef struct demo_total {
     char label[128];
@@ -34,12 +34,15 @@ typedef struct demo_total {
 
 typedef struct demo_race {
     int n_samples, n;
+    int64_t sample[DEMO_SAMPLES][2]; /* tokens and context */
     demo_total total[DEMO_MAX_BUILDS];
     double best_us; /* sum over samples of the best variant of the pool */
     double worst_regret; /* of the pick, over samples */
 } demo_race;
 
 typedef struct demo_race_job {
+    const block *block;
+    bool is_gpu;
     const cli_options *o;
     md_context *context;
     demo_op *op;

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 20 };
+/* So many times of a variant, at least, are split into halves. */
+enum { LEAST_TIMES = 4 };
+/* GPU: variants slower than the best by so much in a first look are not timed further. */
+static const double far_behind = 1.5;
 
 typedef struct build {
     md_op *op;
@@ -15,12 +18,14 @@ typedef struct build {
     char variant[256]; /* that the launch runs */
     /* the first build that runs the same variant: only that one is timed */
     int same;
-    timing time;
+    timing time, half[2];
 } build;
 
 typedef struct builds {
     md_context *context;
     const cli_options *o;
+    const block *block;
+    bool is_gpu;
     int i, n;
     build build[DEMO_MAX_BUILDS];
 } builds;
@@ -31,12 +36,13 @@ static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *
     if (r->n == DEMO_MAX_BUILDS)
         return MD_OK;
     md_op_options o = b->o->op;
-    o.sizes = block_table[b->i].sizes;
-    o.name = block_table[b->i].label;
+    block_options(&o, b->block, b->i);
     if (hints)
         o.hints = hints;
     if (pin)
         o.pin = pin;
+    if (kind == DEMO_BY_MODEL)
+        o.select = MD_SELECT_MODEL;
     cli_progress("%s: building %s", block_table[b->i].label, label);
     md_status s = md_op_create(&b->build[b->n].op, b->context, block_table[b->i].formula, &o);
     if (s != MD_OK)
@@ -132,42 +138,81 @@ static md_status sample(double *us, void *user, int32_t i, int32_t repeats)
 static md_status time_all(builds *b, double until_us)
 {
     const double left_ms = (until_us - cli_now_us()) / 1e3;
-    const md_bench_options o = {
-        .samples = DEMO_ROUNDS, .sample_us = 200.0, .warm_up_us = 1.0, .budget_ms = left_ms > 0.001 ? left_ms : 0.001};
+    const md_bench_options o = {.samples = DEMO_ROUNDS,
+                                .sample_us = 200.0,
+                                .warm_up_us = 1.0,
+                                .look_factor = b->is_gpu ? far_behind : 0.0,
+                                .budget_ms = left_ms > 0.001 ? left_ms : 0.001};
     comparison c = {.b = b};
     for (int k = 0; k < b->n; k++)
         if (b->build[k].launch && b->build[k].same == k) {
             c.build[c.n] = k;
+            c.competitor[c.n].is_kept = b->build[k].total->kind != DEMO_VARIANT;
             c.competitor[c.n++].us = b->build[k].time.us;
         }
     md_status s = md_bench(c.competitor, c.n, &o, sample, &c);
     for (int i = 0; i < c.n && s == MD_OK; i++) {
-        b->build[c.build[i]].time.n = c.competitor[i].n;
+        build *x = &b->build[c.build[i]];
+        x->time.n = c.competitor[i].n;
+        x->half[0].n = x->half[1].n = 0;
+        for (int k = 0; k < x->time.n; k++)
+            timing_add(&x->half[k % 2], x->time.us[k]);
         s = c.competitor[i].status;
     }
     return s;
 }
 
+static bool is_rival(const builds *b, int k, int least_times)
+{
+    return b->build[k].launch && b->build[k].total->kind == DEMO_VARIANT &&
+           b->build[b->build[k].same].time.n >= least_times;
+}
+
+/* The fastest variant by one half of the samples; the pick if none is faster. */
+static const build *fastest(const builds *b, int half, int least_times)
+{
+    const build *best = &b->build[b->build[0].same];
+    for (int k = 0; k < b->n; k++) {
+        const build *x = &b->build[b->build[k].same];
+        if (is_rival(b, k, least_times) &&
+            timing_quantile(&x->half[half], 0.5) < timing_quantile(&best->half[half], 0.5))
+            best = x;
+    }
+    return best;
+}
+
+/* Time of the best variant over that of the pick, at most 1. One half of the samples says which variant is best, the
+ * other half by how much: the least of many noisy times would be too short. Ops of several stages have no variants
+ * here. */
+static double best_over_picked(const builds *b)
+{
+    const build *pick = &b->build[b->build[0].same];
+    double best_us = 0.0, picked_us = 0.0;
+    for (int h = 0; h < 2 && pick->time.n >= LEAST_TIMES; h++) {
+        best_us += timing_quantile(&fastest(b, h, LEAST_TIMES)->half[1 - h], 0.5);
+        picked_us += timing_quantile(&pick->half[1 - h], 0.5);
+    }
+    return best_us > 0.0 && best_us < picked_us ? best_us / picked_us : 1.0;
+}
+
+static void add_regret(const builds *b, demo_race *r)
+{
+    const double ratio = best_over_picked(b);
+    r->best_us += timing_quantile(&b->build[b->build[0].same].time, 0.5) * ratio;
+    r->worst_regret = 1.0 / ratio - 1.0 > r->worst_regret ? 1.0 / ratio - 1.0 : r->worst_regret;
+}
+
 static void add_sample(builds *b, demo_race *r)
 {
-    double best = 0.0;
+    add_regret(b, r);
     for (int k = 0; k < b->n; k++) {
         build *x = &b->build[k];
         if (!x->launch)
             continue;
-        double us = timing_quantile(&b->build[x->same].time, 0.5);
-        x->total->us += us;
+        x->total->us += timing_quantile(&b->build[x->same].time, 0.5);
         x->total->n_samples++;
-        if (x->total->kind == DEMO_VARIANT && (best == 0.0 || us < best))
-            best = us;
         md_launch_destroy(&x->launch);
     }
-    double picked = timing_quantile(&b->build[0].time, 0.5);
-    if (best == 0.0)
-        best = picked; /* several stages: variants are not timed alone */
-    r->best_us += best;
-    if (picked / best - 1.0 > r->worst_regret)
-        r->worst_regret = picked / best - 1.0;
 }
 
 static int by_tokens(const void *a, const void *b)
@@ -177,10 +222,10 @@ static int by_tokens(const void *a, const void *b)
 }
 
 /* Steps evenly spread over the trace sorted by size: each stands for an equal share of the steps. */
-static int choose_samples(int64_t out[SAMPLES][2], const trace *t, bool quick)
+static int choose_samples(int64_t out[DEMO_SAMPLES][2], const trace *t, bool quick)
 {
     int64_t(*step)[2] = calloc((size_t)t->n, sizeof *step);
-    int n = quick ? SAMPLES / 4 : SAMPLES;
+    int n = quick ? DEMO_SAMPLES / 4 : DEMO_SAMPLES;
     if (!step)
         return 0;
     for (int i = 0; i < t->n; i++) {
@@ -197,14 +242,13 @@ static int choose_samples(int64_t out[SAMPLES][2], const trace *t, bool quick)
 
 static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace *t, double budget_us)
 {
-    int64_t sample[SAMPLES][2];
-    r->n_samples = choose_samples(sample, t, b->o->quick);
+    r->n_samples = choose_samples(r->sample, t, b->o->quick);
     double start = cli_now_us();
     for (int k = 0; k < r->n_samples; k++) {
         char sizes[64];
         cli_progress_part(b->i + (double)k / r->n_samples, BLOCK_OPS);
         cli_progress("%s: %d builds at step %d of %d", block_table[b->i].label, b->n, k + 1, r->n_samples);
-        block_sizes(sizes, b->i, sample[k][0], sample[k][1]);
+        block_sizes(sizes, b->block, b->i, r->sample[k][0], r->sample[k][1]);
         md_status s = block_shape(&op->data, op->op, sizes);
         if (s == MD_OK)
             s = resolve_all(b, op);
@@ -220,13 +264,18 @@ static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace 
 md_status demo_race_run(demo_race *out, const demo_race_job *job)
 {
     const char *env = getenv("MD_HINTS");
-    const char *hints = job->o->op.hints ? job->o->op.hints : env && *env ? env : "1,16,64,256,1024,4096";
+    const char *hints = job->o->op.hints ? job->o->op.hints
+                        : env && *env    ? env
+                        : job->is_gpu    ? "64,256,4096" /* each builds a pool of its own */
+                                         : "1,16,64,256,1024,4096";
     builds *b = calloc(1, sizeof *b);
     if (!b)
         return MD_OUT_OF_MEMORY;
     memset(out, 0, sizeof *out);
-    *b = (builds){.context = job->context, .o = job->o, .i = job->i};
+    *b = (builds){.context = job->context, .o = job->o, .block = job->block, .is_gpu = job->is_gpu, .i = job->i};
     md_status s = add_build(b, out, DEMO_DISPATCHED, "dispatched", NULL, NULL);
+    if (s == MD_OK && job->block->select == MD_SELECT_MEASURE)
+        s = add_build(b, out, DEMO_BY_MODEL, "by the model", NULL, NULL);
     if (s == MD_OK)
         s = add_single_hints(b, out, hints);
     if (s == MD_OK)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* How requests become batches, in one place: every step of 50 ms, each running request decodes one token, and
- * waiting prompts are read in order of arrival, up to CHUNK tokens a step, as far as the step's TRACE_MAX_TOKENS
- * allow. A request starts to decode in the step after its prompt is read and leaves when it has made its tokens. The
+ * waiting prompts are read in order of arrival, up to CHUNK tokens a step, as far as the step's limit
+ * allows. A request starts to decode in the step after its prompt is read and leaves when it has made its tokens. The
  * context is the mean length so far of the requests in the step. Steps without work are skipped. */
 enum { CHUNK = 192, MAX_RUNNING = 96, MAX_REQUESTS = 4096 };
 static const double step_s = 0.05;
@@ -19,16 +19,21 @@ typedef struct request {
 
 typedef struct server {
     const request *list;
+    const trace_limits *most;
     int n, next; /* next: first request that has not started */
     int n_running;
     request running[MAX_RUNNING];
 } server;
 
-static void add_step(trace *t, int64_t tokens, int64_t context)
+static int64_t within(int64_t v, int64_t most)
 {
-    int64_t limit = TRACE_MAX_CONTEXT;
-    t->tokens[t->n] = tokens < 1 ? 1 : tokens > TRACE_MAX_TOKENS ? TRACE_MAX_TOKENS : tokens;
-    t->context[t->n++] = context < 1 ? 1 : context > limit ? limit : context;
+    return v < 1 ? 1 : v > most ? most : v;
+}
+
+static void add_step(trace *t, const trace_limits *most, int64_t tokens, int64_t context)
+{
+    t->tokens[t->n] = within(tokens, most->tokens);
+    t->context[t->n++] = within(context, most->context);
 }
 
 static void admit(server *s, double now_s)
@@ -58,7 +63,7 @@ static void run_step(server *s, trace *t)
     int kept = 0;
     for (int i = 0; i < s->n_running; i++) {
         request *r = &s->running[i];
-        int64_t n = tokens < TRACE_MAX_TOKENS ? advance(r, &chunk, TRACE_MAX_TOKENS - tokens) : 0;
+        int64_t n = tokens < s->most->tokens ? advance(r, &chunk, s->most->tokens - tokens) : 0;
         tokens += n;
         length += n ? r->read + r->made : 0;
         n_in += n > 0;
@@ -67,17 +72,18 @@ static void run_step(server *s, trace *t)
     }
     s->n_running = kept;
     if (tokens)
-        add_step(t, tokens, length / n_in);
+        add_step(t, s->most, tokens, length / n_in);
 }
 
-static void simulate(trace *t, const request *list, int n, int steps)
+static void simulate(trace *t, const request *list, int n, const trace_limits *most)
 {
     server *s = calloc(1, sizeof *s);
     if (!s)
         return;
     s->list = list;
+    s->most = most;
     s->n = n;
-    for (double now = 0.0; t->n < steps && (s->next < n || s->n_running); now += step_s) {
+    for (double now = 0.0; t->n < most->steps && (s->next < n || s->n_running); now += step_s) {
         if (s->n_running == 0 && s->next < n && list[s->next].arrival_s > now)
             now = list[s->next].arrival_s;
         admit(s, now);
@@ -92,7 +98,7 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
-void trace_generate(trace *out, uint64_t seed, int steps)
+void trace_generate(trace *out, uint64_t seed, const trace_limits *most)
 {
     static request list[MAX_REQUESTS];
     double now = 0.0;
@@ -104,7 +110,7 @@ void trace_generate(trace *out, uint64_t seed, int steps)
         list[i] =
             (request){now, (int64_t)(8 + next_random(&random) % 900), (int64_t)(4 + next_random(&random) % 120), 0, 0};
     }
-    simulate(out, list, MAX_REQUESTS, steps);
+    simulate(out, list, MAX_REQUESTS, most);
     snprintf(out->origin, sizeof out->origin,
              "generated (seed %llu): made-up arrivals; one token a decode step, prompts in chunks of %d",
              (unsigned long long)seed, CHUNK);
@@ -124,7 +130,7 @@ static bool parse_azure(request *out, const char *line)
     return true;
 }
 
-static bool read_azure(trace *out, FILE *f, const char *path, int steps)
+static bool read_azure(trace *out, FILE *f, const char *path, const trace_limits *most)
 {
     char line[256];
     int n = 0;
@@ -142,50 +148,81 @@ static bool read_azure(trace *out, FILE *f, const char *path, int steps)
     if (n)
         list[0].arrival_s = 0.0;
     if (list)
-        simulate(out, list, n, steps);
+        simulate(out, list, n, most);
     free(list);
     return true;
 }
 
-static bool read_sizes(trace *out, FILE *f, const char *path, char *line, int size, int steps)
+/* Brings the sizes of a histogram, which are in order, into one that is not (Fisher and Yates). */
+static void shuffle(trace *t, uint64_t seed)
 {
-    for (int number = 1; out->n < steps; number++) {
-        char *end = NULL;
-        long long v = strtoll(line, &end, 10);
-        if (line[strspn(line, " \t\r\n")] && line[0] != '#') {
-            if (end == line || end[strspn(end, " \t\r\n")] || v < 1 || v > TRACE_MAX_TOKENS) {
-                cli_fail("%s:%d: expected one batch size in 1..%d a line", path, number, TRACE_MAX_TOKENS);
-                return false;
-            }
-            add_step(out, v, 64 + 8 * out->n);
-        }
-        if (!fgets(line, size, f))
-            break;
+    for (int i = t->n - 1; i > 0; i--) {
+        const int k = (int)(next_random(&seed) % (uint64_t)(i + 1));
+        const int64_t swap = t->tokens[i];
+        t->tokens[i] = t->tokens[k];
+        t->tokens[k] = swap;
     }
+}
+
+/* A size, or a size and how often it occurs. */
+static bool read_size(trace *out, const char *line, const trace_limits *most, bool *has_counts)
+{
+    char *end = NULL, *behind = NULL;
+    const long long v = strtoll(line, &end, 10);
+    if (end == line || v < 1 || v > most->tokens)
+        return false;
+    long long count = strtoll(end, &behind, 10);
+    *has_counts |= behind != end;
+    count = behind == end ? 1 : count;
+    if (behind[strspn(behind, " \t\r\n")] || count < 1)
+        return false;
+    for (; count > 0 && out->n < most->steps; count--)
+        add_step(out, most, v, 64 + 8 * out->n);
     return true;
 }
 
-bool trace_read(trace *out, const char *path, int steps)
+typedef struct source {
+    FILE *f;
+    const char *path;
+    char line[256];
+} source;
+
+static bool read_sizes(trace *out, source *from, uint64_t seed, const trace_limits *most)
 {
-    char line[256] = "";
+    bool has_counts = false;
+    for (int number = 1; out->n < most->steps; number++) {
+        const char *line = from->line;
+        if (line[strspn(line, " \t\r\n")] && line[0] != '#' && !read_size(out, line, most, &has_counts)) {
+            cli_fail("%s:%d: expected one batch size in 1..%lld a line", from->path, number, (long long)most->tokens);
+            return false;
+        }
+        if (!fgets(from->line, sizeof from->line, from->f))
+            break;
+    }
+    if (has_counts)
+        shuffle(out, seed);
+    snprintf(out->origin, sizeof out->origin, "%.100s: %s; the context grows by 8 a step from 64", from->path,
+             has_counts ? "how often each batch size occurs, in random order" : "one batch size a line");
+    return true;
+}
+
+bool trace_read(trace *out, const char *path, uint64_t seed, const trace_limits *most)
+{
+    source from = {.path = path, .f = fopen(path, "r")};
     memset(out, 0, sizeof *out);
-    FILE *f = fopen(path, "r");
-    if (!f || !fgets(line, sizeof line, f)) {
+    if (!from.f || !fgets(from.line, sizeof from.line, from.f)) {
         cli_fail("cannot read the trace '%s'", path);
-        if (f)
-            fclose(f);
+        if (from.f)
+            fclose(from.f);
         return false;
     }
-    bool is_azure = strstr(line, "ContextTokens") != NULL;
-    bool ok = is_azure ? read_azure(out, f, path, steps) : read_sizes(out, f, path, line, sizeof line, steps);
-    fclose(f);
+    const bool is_azure = strstr(from.line, "ContextTokens") != NULL;
+    const bool ok = is_azure ? read_azure(out, from.f, path, most) : read_sizes(out, &from, seed, most);
+    fclose(from.f);
     if (is_azure)
         snprintf(out->origin, sizeof out->origin,
                  "%.100s: its arrivals in steps of 50 ms; one token a decode step, prompts in chunks of %d", path,
                  CHUNK);
-    else
-        snprintf(out->origin, sizeof out->origin,
-                 "%.100s: one batch size a line; the context grows by 8 a step from 64", path);
     if (ok && out->n == 0) {
         cli_fail("the trace '%s' has no step with work", path);
         return false;

@@ -5,19 +5,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TRACE_MAX_STEPS = 400, TRACE_MAX_TOKENS = 256, TRACE_MAX_CONTEXT = 2048 };
+enum { TRACE_MAX_STEPS = 400 };
+
+/* What a step may have at most. */
+typedef struct trace_limits {
+    int steps; /* up to TRACE_MAX_STEPS */
+    int64_t tokens, context;
+} trace_limits;
 
 typedef struct trace {
     int n;
-    int64_t tokens[TRACE_MAX_STEPS]; /* 1..TRACE_MAX_TOKENS */
-    int64_t context[TRACE_MAX_STEPS]; /* 1..TRACE_MAX_CONTEXT */
+    int64_t tokens[TRACE_MAX_STEPS]; /* 1 or more */
+    int64_t context[TRACE_MAX_STEPS]; /* 1 or more */
     char origin[256]; /* a sentence for people: where it is from, by which rule */
 } trace;
 
 /** A made-up day: a decoding batch that grows and shrinks, with prompts coming in chunks. Deterministic for a seed. */
-void trace_generate(trace *out, uint64_t seed, int steps);
-/** Reads one batch size a line, or an Azure LLM inference trace (TIMESTAMP,ContextTokens,GeneratedTokens). False
- * after a message. */
-bool trace_read(trace *out, const char *path, int steps);
+void trace_generate(trace *out, uint64_t seed, const trace_limits *most);
+/** Reads one batch size a line, or sizes and how often each occurs ("64 3"), in an order drawn from `seed`, or an Azure
+ * LLM inference trace (TIMESTAMP,ContextTokens,GeneratedTokens). False after a message. */
+bool trace_read(trace *out, const char *path, uint64_t seed, const trace_limits *most);
 
 #endif
