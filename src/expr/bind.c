@@ -52,6 +52,14 @@ static md_status bind_scalar(binder *b, int32_t i, const md_arg *arg)
 }
 
 /* Sizes and strides that can be, and elements that fit the address space. */
+static bool has_elements(const md_tensor *x)
+{
+    for (int32_t a = 0; a < x->rank; a++)
+        if (x->size[a] == 0)
+            return false;
+    return true;
+}
+
 static md_status check_layout(int32_t i, const md_fx_tensor *t, const md_tensor *x)
 {
     int64_t last = 0, step, count = 1;
@@ -66,7 +74,7 @@ static md_status check_layout(int32_t i, const md_fx_tensor *t, const md_tensor 
                 "argument %d '%s': axis %d has stride %lld; strides must not be negative: read it reversed, as in "
                 "X[size(i)-1-i]",
                 i, t->name, a, (long long)x->stride[a]);
-        if (x->stride[a] == 0 && x->size[a] > 1 && t->role == MD_FX_OUTPUT)
+        if (x->stride[a] == 0 && x->size[a] > 1 && t->role == MD_FX_OUTPUT && has_elements(x))
             return md_fail(MD_INVALID_ARGUMENT,
                            "argument %d '%s': axis %d has stride 0, but an output needs a place for each "
                            "element",
