@@ -31,7 +31,8 @@ typedef struct md_sequence md_sequence;
 typedef struct md_sequence_options {
     const char *name; /**< in messages and reports; default "sequence"; copied */
     int64_t max_sizes; /**< sizes that are remembered, the least recently used are forgotten; 0: 1024 */
-    int64_t max_graphs; /**< graphs kept at once, likewise; 0: 256; negative: none, each run is a chain of launches */
+    int64_t max_graphs; /**< graphs kept at once, likewise; 0: 1024; negative: none, each run is a chain of launches */
+    int64_t max_graph_bytes; /**< of all graphs, estimated as 7 KB a kernel; 0: 100 MiB */
     int64_t max_arena_bytes; /**< of memory between the calls; sizes that need more fail; 0: no limit */
     /** Nonzero, on the host device: memory whose life has ended is overwritten with 0xff, to find wrong lives. */
     int32_t poisons;
@@ -135,7 +136,7 @@ typedef struct md_sequence_counters {
     int64_t n_launches; /**< kernels of the last run */
     int64_t arena_bytes; /**< allocated for temporaries and workspaces */
     int64_t sum_bytes; /**< what the last run's temporaries would take without sharing */
-    int64_t n_graphs; /**< alive */
+    int64_t n_graphs, graph_bytes; /**< alive; their device memory, estimated */
     uint64_t n_runs, n_graph_runs; /**< runs; those that were one graph launch */
     uint64_t n_binds; /**< new sizes, and known ones whose kernels were replaced */
     uint64_t n_builds, n_updates,

@@ -334,6 +334,7 @@ md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, bool is_
                           shape->bytes && shape->part && shape->report
                       ? bind_all(shape, sq, &plan, is_patient)
                       : md_fail_memory();
+    md_sq_drop_memos(shape);
     free(plan.piece);
     free(plan.of);
     if (s != MD_OK) {

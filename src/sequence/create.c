@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SIZES = 1024, MAX_GRAPHS = 256 };
+enum { MAX_SIZES = 1024, MAX_GRAPHS = 1024, MAX_GRAPH_BYTES = 100 << 20 };
 
 md_status md_sq_create(md_sq **out, md_ds_runtime *runtime, const md_sequence_options *options)
 {
@@ -29,6 +29,7 @@ md_status md_sq_create(md_sq **out, md_ds_runtime *runtime, const md_sequence_op
     sq->options.name = NULL;
     sq->options.max_sizes = o->max_sizes ? o->max_sizes : MAX_SIZES;
     sq->options.max_graphs = o->max_graphs ? o->max_graphs : MAX_GRAPHS;
+    sq->options.max_graph_bytes = o->max_graph_bytes ? o->max_graph_bytes : MAX_GRAPH_BYTES;
     snprintf(sq->name, sizeof sq->name, "%s", o->name ? o->name : "sequence");
     sq->values = md_sq_values_create();
     sq->shapes = md_table_create();

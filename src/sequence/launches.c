@@ -6,6 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The launch plan of a step. Making one costs microseconds, most of them for tensor maps; a model has many layers, and
+ * its equal steps need only other addresses. */
+typedef struct md_sq_memo {
+    const md_ds_op *op;
+    const md_ds_plan *plan;
+    md_ds_word launch_plan[MD_DS_LAUNCH_PLAN_WORDS];
+} md_sq_memo;
+
 /* What the words of a call come from: the step's arguments, by tensor and by scalar number of the op. */
 typedef struct sources {
     md_sq *sq;
@@ -176,6 +184,38 @@ static md_ds_launch_plan_launch *after(md_ds_launch_plan_launch *l)
                                                    l->param_map->n_relocations);
 }
 
+void md_sq_drop_memos(md_sq_shape *shape)
+{
+    free(shape->memo);
+    shape->memo = NULL;
+    shape->n_memos = 0;
+}
+
+/* The launch plan of a step in s->plan_args. False if there can be none. */
+static bool plan_launches(sources *s, const md_ds_call_args *call, const md_ds_bound *bound)
+{
+    md_sq_shape *shape = s->shape;
+    const md_ds_op *op = s->step->op;
+    md_ds_word *words = s->plan_args.launch_plan;
+    for (int32_t i = 0; i < shape->n_memos; i++) {
+        const md_sq_memo *m = &shape->memo[i];
+        if (m->op == op && m->plan == s->part->plan &&
+            !memcmp(m->launch_plan, call->key, (size_t)op->layout.n_key * sizeof *call->key)) {
+            memcpy(words, m->launch_plan, sizeof m->launch_plan);
+            return true;
+        }
+    }
+    if (!md_ds_launch_plan_make(words, op, call, s->part->plan, bound))
+        return false;
+    if (grow((void **)&shape->memo, shape->n_memos, sizeof *shape->memo)) {
+        md_sq_memo *m = &shape->memo[shape->n_memos++];
+        m->op = op;
+        m->plan = s->part->plan;
+        memcpy(m->launch_plan, words, sizeof m->launch_plan);
+    }
+    return true;
+}
+
 md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int32_t step, const md_ds_bound *bound)
 {
     _Alignas(64) sources s = {sq, shape, &shape->part[step], &sq->step[step], {{0}}};
@@ -187,7 +227,7 @@ md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int3
     if (!op->layout.is_possible || sq->runtime->verifies ||
         !md_ds_call_args_take(&call, &op->layout, arg, s.step->n_args))
         return MD_OK;
-    if (!md_ds_launch_plan_make(s.plan_args.launch_plan, op, &call, s.part->plan, bound))
+    if (!plan_launches(&s, &call, bound))
         return MD_OK;
     memcpy(s.plan_args.data, call.data, sizeof call.data);
     memcpy(s.plan_args.scalar, call.scalar, sizeof call.scalar);

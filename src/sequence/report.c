@@ -35,6 +35,7 @@ void md_sq_count(md_sequence_counters *out, md_sq *sq)
         md_sq_shape_flush(s, sq);
     *out = sq->count;
     out->n_graphs = sq->n_graphs;
+    out->graph_bytes = sq->graph_bytes;
     out->arena_bytes = (int64_t)sq->arena_bytes;
     out->n_choices = count_choices(sq);
     out->n_launches = sq->last ? sq->last->n_launches : 0;

@@ -96,7 +96,7 @@ typedef struct md_sq {
     md_dev_mark *mark;
     md_table *shapes; /* by sizes and alignment -> md_sq_shape */
     struct md_sq_shape *newest, *oldest, *last; /* least recently used order; `last` ran last */
-    int64_t n_graphs;
+    int64_t n_graphs, graph_bytes;
     md_sequence_counters count;
 } md_sq;
 

@@ -67,6 +67,8 @@ typedef struct md_sq_shape {
     md_dev_graph *graph; /* NULL: none */
     uint64_t *graph_word; /* the words that it was made for */
     bool has_no_graph; /* it was tried, and failed */
+    struct md_sq_memo *memo; /* only while it is bound */
+    int32_t n_memos;
 } md_sq_shape;
 
 /** Binds the sequence at sizes; sq->word has the addresses. is_patient: waits for the best kernels. */
@@ -79,6 +81,8 @@ void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq);
 bool md_sq_shape_is_stale(const md_sq_shape *shape);
 /** Frees all shapes. */
 void md_sq_forget_all(md_sq *sq);
+/** Device memory of a shape's graph: 28 MB for 200 graphs of 20 kernels were seen. */
+int64_t md_sq_graph_bytes(const md_sq_shape *shape);
 /** Drops the graph of a shape, if it has one. */
 void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq);
 
@@ -88,8 +92,11 @@ void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
 bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t *bytes);
 
 /* ---- launches.c */
-/** Makes the launches of a step, whose arguments are in sq->now. False if it has to run in another way. */
+/** Makes the launches of a step, whose arguments are in sq->now, or copies those of an equal step. False if it has to
+ * run in another way. */
 md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int32_t step, const md_ds_bound *bound);
+/** Drops what binding keeps to make equal steps from. */
+void md_sq_drop_memos(md_sq_shape *shape);
 /** Stores the words of a run in all places that depend on them. */
 md_status md_sq_apply(md_sq_shape *shape, const md_sq *sq);
 /** Adds a patch. */

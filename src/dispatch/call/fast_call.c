@@ -1,7 +1,6 @@
 /* The call of an op. The thread cache serves most calls; then the op's plan cache; then the slow call. */
 #include "dispatch/call/fast_call.h"
 
-#include "base/status.h"
 #include "dispatch/call/cached_call.h"
 #include "dispatch/call/slow_call.h"
 
@@ -146,9 +145,6 @@ static __attribute__((noinline)) md_status call_on_miss(md_ds_op *op, md_ds_thre
     md_ds_fast_result result = tried.result;
     md_ds_call_args call;
     md_status s = MD_OK;
-    md_ds_recorder *recorder = thread ? NULL : md_ds_recorder_of(op->runtime);
-    if (recorder)
-        MD_TRY(recorder->take(recorder, op, args, n_args));
     if (thread && result == MD_DS_FAST_UNKNOWN) {
         result = MD_DS_FAST_UNFIT;
         if (md_ds_call_args_take(&call, &op->layout, args, n_args)) {

@@ -55,6 +55,19 @@ md_status async_mark_put(md_dev *base, md_dev_mark *mark, md_stream stream)
     return s;
 }
 
+/* The work before the mark is done now: then what comes later on any stream comes after it. */
+md_status async_mark_wait(md_dev *base, md_dev_mark *mark, md_stream stream)
+{
+    async_device *dev = (async_device *)base;
+    (void)stream;
+    pthread_mutex_lock(&dev->lock);
+    md_status s = async_refuse_in_capture(dev, "a mark was waited for");
+    if (s == MD_OK)
+        s = async_run(dev, async_stream_of(dev, mark->stream));
+    pthread_mutex_unlock(&dev->lock);
+    return s;
+}
+
 md_status async_mark_time(double *us, md_dev *base, md_dev_mark *from, md_dev_mark *to)
 {
     async_device *dev = (async_device *)base;

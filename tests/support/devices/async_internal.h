@@ -35,6 +35,10 @@ md_status async_refuse_in_capture(async_device *dev, const char *what);
 md_status async_enqueue(async_device *dev, md_stream stream, async_work *w);
 void async_drop_graph(async_stream *s);
 const void *async_handle(const md_dev_kernel *kernel);
+md_status async_graph_make(md_dev_graph **graph, bool *is_updated, md_dev *base,
+                           md_status (*body)(void *user, md_stream stream), void *user);
+md_status async_graph_launch(md_dev *base, md_dev_graph *graph, md_stream stream);
+void async_graph_destroy(md_dev *base, md_dev_graph *graph);
 md_status async_graph_kernels(md_dev *base, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);
 
 /* ---- async_memory.c */
@@ -54,6 +58,7 @@ md_status async_time(double *us, md_dev *base, md_stream stream, md_status (*bod
 md_status async_mark_create(md_dev_mark **out, md_dev *base);
 void async_mark_destroy(md_dev *base, md_dev_mark *mark);
 md_status async_mark_put(md_dev *base, md_dev_mark *mark, md_stream stream);
+md_status async_mark_wait(md_dev *base, md_dev_mark *mark, md_stream stream);
 md_status async_mark_time(double *us, md_dev *base, md_dev_mark *from, md_dev_mark *to);
 bool async_is_idle(md_dev *base, md_stream stream);
 uint64_t async_now_ns(const md_dev *base);

@@ -198,3 +198,75 @@ void async_device_capture(async_device *dev, md_stream stream, bool begin)
     async_stream_of(dev, stream)->is_capturing = begin;
     pthread_mutex_unlock(&dev->lock);
 }
+
+/* ---- Graphs of a caller of the device: lists of work */
+
+struct md_dev_graph {
+    async_work *first;
+    int32_t n;
+};
+
+static void free_works(async_work *w)
+{
+    while (w) {
+        async_work *next = w->next;
+        free(w);
+        w = next;
+    }
+}
+
+/* A graph is updated if the new one has as many launches. */
+md_status async_graph_make(md_dev_graph **graph, bool *is_updated, md_dev *base,
+                           md_status (*body)(void *user, md_stream stream), void *user)
+{
+    async_device *dev = (async_device *)base;
+    const md_stream stream = (md_stream)(uintptr_t)0x99;
+    if (atomic_load(&dev->refuses_graphs))
+        return md_fail(MD_OUT_OF_MEMORY, "no memory for a graph");
+    async_device_capture(dev, stream, true);
+    const md_status s = body(user, stream);
+    async_device_capture(dev, stream, false);
+    pthread_mutex_lock(&dev->lock);
+    async_stream *x = async_stream_of(dev, stream);
+    async_work *first = x->captured;
+    x->captured = x->last_captured = NULL;
+    pthread_mutex_unlock(&dev->lock);
+    md_dev_graph *g = s == MD_OK ? (*graph ? *graph : calloc(1, sizeof *g)) : NULL;
+    if (!g) {
+        free_works(first);
+        return s == MD_OK ? md_fail_memory() : s;
+    }
+    int32_t n = 0;
+    for (const async_work *w = first; w; w = w->next)
+        n++;
+    *is_updated = *graph && g->n == n;
+    free_works(g->first);
+    *g = (md_dev_graph){first, n};
+    *graph = g;
+    return MD_OK;
+}
+
+md_status async_graph_launch(md_dev *base, md_dev_graph *graph, md_stream stream)
+{
+    async_device *dev = (async_device *)base;
+    atomic_fetch_add(&dev->n_graph_launches, 1);
+    pthread_mutex_lock(&dev->lock);
+    for (const async_work *w = graph->first; w; w = w->next) {
+        const size_t n_bytes = sizeof *w + (size_t)w->n * sizeof *w->word;
+        async_work *copy = malloc(n_bytes);
+        if (!copy)
+            break;
+        memcpy(copy, w, n_bytes);
+        copy->next = NULL;
+        (void)async_enqueue(dev, stream, copy);
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return MD_OK;
+}
+
+void async_graph_destroy(md_dev *base, md_dev_graph *graph)
+{
+    (void)base;
+    free_works(graph->first);
+    free(graph);
+}
