@@ -10,22 +10,24 @@ typedef struct md_block {
     int full, width;
 } md_block;
 
-/* MD_VL steps of K from fewer rows, or fewer steps. */
+/* MD_VL steps of K from any rows and steps. The loop is rolled, since a load with its code for computed operands or for
+ * tails is long: unrolled, most of a product's time in the compiler went here. */
 MD_INLINE void md_load_edge(md_v out[MD_VL], const md_params *p, int which, const md_source *s, int64_t row, int rows,
                             int64_t k, int64_t n)
 {
-    for (int i = 0; i < MD_VL; i++)
-        out[i] = i < rows ? md_source_lanes(p, which, s, row + i, k, n) : (md_v){0};
+    MD_ROLLED for (int i = 0; i < MD_VL; i++) out[i] =
+        i < rows ? md_source_lanes(p, which, s, row + i, k, n) : (md_v){0};
 }
 
 /* An operand stored along K: MD_VL steps of K from each row, transposed. Prefetches the rows after this block. */
 MD_INLINE void md_pack_along_depth(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                                    int64_t row, int rows)
 {
-    for (int64_t k = 0; k < s->depth; k += MD_VL) {
+    MD_ROLLED for (int64_t k = 0; k < s->depth; k += MD_VL)
+    {
         int64_t n = md_least(MD_VL, s->depth - k);
         md_v v[MD_VL], edge[MD_VL];
-        if (n == MD_VL && rows == block.full) {
+        if (md_operand_is_plain(which) && n == MD_VL && rows == block.full) {
             MD_FOR (i, MD_VL)
                 v[i] = i < block.full ? md_source_lanes(p, which, s, row + i, k, MD_VL) : (md_v){0};
             MD_FOR (i, MD_VL)
@@ -51,9 +53,9 @@ MD_INLINE void md_pack_block(const md_params *p, int which, const md_source *s, 
         md_pack_along_depth(p, which, s, out, block, row, rows);
         return;
     }
-    for (int64_t k = 0; k < s->depth; k++)
-        for (int i = 0; i < md_least(block.width, block.pitch); i++)
-            out[k * block.pitch + i] = i < rows ? md_source_at(p, which, s, row + i, k) : (md_acc)0;
+    MD_ROLLED for (int64_t k = 0; k < s->depth; k++)
+        MD_ROLLED for (int i = 0; i < md_least(block.width, block.pitch); i++) out[k * block.pitch + i] =
+            i < rows ? md_source_at(p, which, s, row + i, k) : (md_acc)0;
 }
 
 /* Rows [row, end) of A as panels, one after the other: the panel of row r starts at (r - row) * depth. */
