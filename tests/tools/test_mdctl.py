@@ -581,6 +581,7 @@ class Demo(Base):
 class Table(Base):
     def test_bad(self):
         self.bad(2, "bench", "table", "softmax", part="takes no argument")
+        self.bad(2, "bench", "sweep", "--resume", part="--output, which is missing")
         self.bad(2, "bench", "sweep", "--step", "0", part="--step '0'")
         for part in "0/2", "3/2", "1", "1/2x", "":
             self.bad(2, "bench", "sweep", "--part", part, part=f"--part '{part}': expected K/N")
@@ -618,6 +619,16 @@ class Table(Base):
         second = mdctl("bench", "sweep", "--step", "64", "--last", "128", "--dtype", "f32", "--repeat", "1", "--threads", "2", "--part", "2/2")
         self.assertEqual([x["shape"][0] for x in self.json_lines(second.stdout)], [128] * len(columns))
         self.report(output, lines)
+        # a run that was ended in the middle of the second size goes on there
+        text = output.read_text(encoding="utf-8")
+        output.write_text(text[: len(text) - 300], encoding="utf-8")
+        third = mdctl("bench", "sweep", "--step", "64", "--last", "128", "--dtype", "f32", "--repeat", "1", "--threads", "2", "--resume", "--output", str(output))
+        self.assertEqual([x["shape"][0] for x in self.json_lines(third.stdout)], [128] * len(columns))
+        for extra in [], ["--budget", "1"]:  # nothing is left to do
+            again = mdctl("bench", "sweep", "--step", "64", "--last", "128", "--dtype", "f32", "--resume", "--output", str(output), *extra)
+            self.assertEqual((again.returncode, again.stdout), (0, ""), again.stderr)
+        none = mdctl("bench", "sweep", "--step", "64", "--last", "128", "--dtype", "f32", "--budget", "1", "--output", str(self.folder / "none"))
+        self.assertEqual((none.returncode, none.stdout), (0, ""), none.stderr)
 
     def report(self, output, lines):
         done = subprocess.run([sys.executable, ROOT + "/tools/report_sweep", str(output)], stdout=subprocess.PIPE, text=True, check=True)

@@ -63,6 +63,13 @@ class Sweep(unittest.TestCase):
         self.assertRegex(said, r"(?m)^  model +mean +5\.00%  worst +10\.0%; to the best of its pool mean 1\.00%, worst 2\.0% \(at 64\)$")
         self.assertIn("model: behind the best single hint by more than 3% at 1 of 2 sizes, at worst 10.0% (at 64)", said)
 
+    def test_gains(self):
+        rows = [self.cell(64, "hint 64", 1.0, 0.0, 64), self.cell(64, "hint 128", 4.0, 3.0, 128), self.cell(64, "distance", 1.0, 0.0),
+                self.cell(128, "hint 64", 6.0, 2.0, 64), self.cell(128, "hint 128", 2.0, 0.0, 128), self.cell(128, "distance", 2.0, 0.0)]
+        said = report("report_sweep", rows)
+        # hint 64: (1 + 3) / 2; hint 128: (4 + 1) / 2
+        self.assertRegex(said, r"(?m)^  distance +is 2\.250x as fast as a single hint on average over 2; 2\.000x as hint 64, 2\.500x as hint 128$")
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -118,8 +118,10 @@ static int run_bench(bench *b)
 
 int cli_bench(const cli_options *o)
 {
-    bench b = {.o = o};
-    if (o->output && !(b.output = fopen(o->output, "w")))
+    bench b = {.o = o, .start_us = cli_now_us()};
+    if (o->resume && !o->output)
+        return cli_usage("bench --resume goes on with the file of --output, which is missing");
+    if (o->output && !(b.output = o->resume ? bench_resume(&b.done, o->output) : fopen(o->output, "w")))
         return cli_fail("cannot write '%s'", o->output);
     int status = CLI_FAILED;
     bool is_open = cli_open_context(&b.context, o) == MD_OK;

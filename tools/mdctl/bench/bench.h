@@ -3,6 +3,7 @@
 #define MDCTL_BENCH_H
 
 #include "bench/copier.h"
+#include "bench/resume.h"
 #include "common/data.h"
 #include "common/device.h"
 #include "common/sweep.h"
@@ -21,6 +22,8 @@ typedef struct bench {
     const cli_options *o;
     md_context *context;
     FILE *output;
+    bench_done done; /* --resume */
+    double start_us;
     int n_cases, n_done; /* of all boards */
     int n_ops;
     bench_op op[BENCH_OPS];

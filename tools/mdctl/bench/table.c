@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const product = "Y[m,n] = sum[k](X[m,k] * W[k,n])", *const tuned = "tuned";
+static const char *const product = "Y[m,n] = sum[k](X[m,k] * W[k,n])", *const tuned = BENCH_LAST_COLUMN;
 enum {
     MAX_SIZES = 128,
     DEFAULT_LAST = 4096,
@@ -322,6 +322,8 @@ static void print_summary(const table *t)
     for (int i = 0; i < t->n_columns; i++) {
         const loss *all = &t->all[i], *own = &t->own[i];
         char pool[96] = "";
+        if (!all->n)
+            continue;
         if (own->n)
             snprintf(pool, sizeof pool, "; to the fastest of its pool %.2f%%, %.1f%%", 100.0 * mean(own),
                      100.0 * own->worst);
@@ -330,14 +332,30 @@ static void print_summary(const table *t)
     }
 }
 
+/* True if --budget is spent: what is missing is left to a run with --resume. */
+static bool is_late(const table *t)
+{
+    return t->b->o->budget > 0.0 && cli_now_us() - t->b->start_us > t->b->o->budget * 1e3;
+}
+
+/* True if nothing is left to do for the type. */
+static bool is_finished(const table *t)
+{
+    for (int i = t->b->o->part - 1; i < t->n_sizes; i += t->b->o->n_parts)
+        if (!bench_is_done(&t->b->done, t->dtype, t->size[i]))
+            return is_late(t);
+    return true;
+}
+
 static md_status run_dtype(table *t)
 {
-    md_status s = add_columns(t);
+    md_status s = is_finished(t) ? MD_OK : add_columns(t);
     if (s == MD_OK)
         s = add_pools(t);
-    for (int i = t->b->o->part - 1; i < t->n_sizes && s == MD_OK; i += t->b->o->n_parts) {
+    for (int i = t->b->o->part - 1; i < t->n_sizes && s == MD_OK && !is_late(t); i += t->b->o->n_parts) {
         cli_progress_part(i, t->n_sizes);
-        s = run_size(t, t->size[i]);
+        if (!bench_is_done(&t->b->done, t->dtype, t->size[i]))
+            s = run_size(t, t->size[i]);
     }
     if (s == MD_OK)
         print_summary(t);
