@@ -174,6 +174,11 @@ MD_API void md_launch_destroy(md_launch **launch);
 
 /** What md_call would pick for these arguments, without running the op (MD_SELECT_MEASURE measures, as a call does). */
 MD_API md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args);
+/** Says what a formula, or an op of the catalogue, becomes with these options (NULL: defaults), before anything is
+ * compiled: sizes and where they come from, stages, the families that serve each, what is slow and why, what is checked
+ * at run time, and warnings. Fails as md_op_create does for a bad formula or option. Thread-safe. */
+MD_API md_status md_check_formula(md_context *context, const char *formula, const md_op_options *options, int32_t json,
+                                  md_write_fn write, void *user);
 /** Explains the choice at sizes given as in md_prepare: all candidates with envelope, distance, predicted time, and the
  * pick. */
 MD_API md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user);

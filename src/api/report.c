@@ -1,9 +1,11 @@
 /* What the library tells about an op, a graph, the catalogue and the environment. */
 #include "api/context.h"
+#include "api/operation.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
 #include "stats/capture.h"
+#include "stats/check.h"
 #include "stats/explain.h"
 
 #include <string.h>
@@ -21,6 +23,28 @@ md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn wri
         s = md_api_write(&text, write, user);
     md_api_unbind_sizes(&bound, op);
     md_strbuf_finish(&text);
+    return s;
+}
+
+md_status md_check_formula(md_context *context, const char *formula, const md_op_options *options, int32_t json,
+                           md_write_fn write, void *user)
+{
+    static const md_op_options no_options = {0};
+    const md_op_options *o = options ? options : &no_options;
+    const char *text, *name;
+    md_ds_compiled *compiled = NULL;
+    md_strbuf out = {0};
+    if (!context || !formula)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "formula" : "context");
+    MD_TRY(md_api_check_options(o));
+    MD_TRY(md_api_find_formula(&text, &name, formula));
+    const md_ds_compile_options compile = md_api_compile_options(context, o);
+    MD_TRY(md_ds_compile(&compiled, &context->dev->facts, text, &compile));
+    md_status s = md_ss_check(&out, compiled, json != 0);
+    if (s == MD_OK)
+        s = md_api_write(&out, write, user);
+    md_strbuf_finish(&out);
+    md_ds_compiled_destroy(&compiled);
     return s;
 }
 

@@ -271,6 +271,10 @@ static void texts(void **state)
 {
     (void)state;
     size_t n = 0;
+    REFUSED(md_check_formula(NULL, "softmax", NULL, 0, take, &n), "context is NULL");
+    REFUSED(md_check_formula(context, NULL, NULL, 0, take, &n), "formula is NULL");
+    REFUSED(md_check_formula(context, "softmax", NULL, 0, NULL, &n), "write is NULL");
+    REFUSED(md_check_formula(context, "Y[i] = ", NULL, 0, take, &n), "expected");
     REFUSED(md_explain(NULL, "i=3, j=4", 0, take, &n), "op is NULL");
     REFUSED(md_explain(op, "i=3, j=4", 0, NULL, &n), "write is NULL");
     assert_fails(md_explain(op, "i=3, j=4", 1, stop, NULL), MD_IO, "stopped");

@@ -16,7 +16,7 @@ import time
 import unittest
 
 MDCTL, ROOT, CC = sys.argv[1:4]
-COMMANDS = ["demo", "run", "explain", "source", "bench", "hints", "store", "ops", "info"]
+COMMANDS = ["demo", "run", "check", "explain", "source", "bench", "hints", "store", "ops", "info"]
 ESCAPE = "\x1b"
 FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
 
@@ -91,6 +91,31 @@ class Base(unittest.TestCase):
         lines = [json.loads(line) for line in text.splitlines()]
         self.assertTrue(lines)
         return lines
+
+
+class Check(Base):
+    def test_text(self):
+        """Sizes and their origin, stages, families, what is slow and what is checked."""
+        text = self.good("check", "size i=4..99; Y[i] = X[i+1] * E[ids[i]]; G[ids[i]] += X[i]", "--device", "host")
+        for part in ("i: 4 to 99, axis 0 of argument 0, Y", "X.0: axis 0 of argument 1, X, which must only be long enough",
+                     "pointwise: 1 store, gather", "families: gather", "slow: several points may update one element",
+                     "axis 0 of X at i + 1: once, before each call", "axis 0 of E at ids[i]: in the kernel, at each access"):
+            self.assertIn(part, text)
+
+    def test_json(self):
+        formula = "Y[i,j] = X[i,j] + where(X[i,j] > 0, cumsum[j](where(j > 0, X[i,j-1], 0)), 0)"
+        report = self.json_lines(self.good("check", formula, "--json", "--device", "host"))[0]
+        self.assertEqual([d["name"] for d in report["dims"]], ["i", "j"])
+        self.assertEqual(report["stages"][0]["families"], ["nest"])
+        self.assertIn("loop nest", report["stages"][0]["slow"])
+        self.assertIn("1:37: this scan is computed again", report["warnings"][0])
+        report = self.json_lines(self.good("check", "softmax", "--json", "--device", "host"))[0]
+        self.assertIsNone(report["stages"][0]["slow"])
+        self.assertEqual(report["warnings"], [])
+
+    def test_mistakes(self):
+        self.bad(1, "check", "Y[i] = ", "--device", "host", part="expected")
+        self.bad(2, "check", part="one formula or op")
 
 
 class Help(Base):

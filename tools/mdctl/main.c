@@ -15,6 +15,8 @@ static const command commands[] = {
     {"demo", CLI_DEMO, cli_demo, "",
      "run a transformer block under changing batch sizes; say which variant serves what, and what that brings"},
     {"run", CLI_RUN, cli_run, "FORMULA|OP --sizes LIST", "make data, run, check against the reference, print"},
+    {"check", CLI_CHECK, cli_check, "FORMULA|OP",
+     "say what a formula becomes, before anything is compiled: sizes, stages, families, what is slow, what is checked"},
     {"explain", CLI_EXPLAIN, cli_explain, "FORMULA|OP --sizes LIST",
      "list all candidates at a shape, and say why one is picked"},
     {"source", CLI_SOURCE, cli_source, "FORMULA|OP [--variant NAME]",

@@ -1,4 +1,4 @@
-/* info, ops, explain, source: what the library knows, written out. */
+/* info, ops, check, explain, source: what the library knows, written out. */
 #include "common/cli.h"
 
 #include <stdlib.h>
@@ -73,6 +73,19 @@ static int open_op(md_context **context, md_op **op, const cli_options *o, const
     }
     int status = cli_fail_md();
     cli_close_context(context);
+    return status;
+}
+
+int cli_check(const cli_options *o)
+{
+    md_context *context = NULL;
+    if (o->n != 1)
+        return cli_usage("check takes one formula or op, but got %d", o->n);
+    if (cli_open_context(&context, o) != MD_OK)
+        return cli_fail_md();
+    int status =
+        md_check_formula(context, o->arg[0], &o->op, o->json, cli_write, stdout) == MD_OK ? CLI_OK : cli_fail_md();
+    cli_close_context(&context);
     return status;
 }
 

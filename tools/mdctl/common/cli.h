@@ -19,7 +19,8 @@ enum {
     CLI_STORE = 1 << 8,
     CLI_OPS = 1 << 9,
     CLI_INFO = 1 << 10,
-    CLI_ALL = (1 << 11) - 1
+    CLI_CHECK = 1 << 11,
+    CLI_ALL = (1 << 12) - 1
 };
 
 /* Exit status of mdctl. */
@@ -96,6 +97,7 @@ typedef int (*cli_command)(const cli_options *options);
 int cli_info(const cli_options *o);
 int cli_ops(const cli_options *o);
 int cli_run(const cli_options *o);
+int cli_check(const cli_options *o);
 int cli_explain(const cli_options *o);
 int cli_source(const cli_options *o);
 int cli_bench(const cli_options *o);
