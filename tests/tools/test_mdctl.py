@@ -105,7 +105,7 @@ class Check(Base):
     def test_json(self):
         formula = "Y[i,j] = X[i,j] + where(X[i,j] > 0, cumsum[j](where(j > 0, X[i,j-1], 0)), 0)"
         report = self.json_lines(self.good("check", formula, "--json", "--device", "host"))[0]
-        self.assertEqual([d["name"] for d in report["dims"]], ["i", "j"])
+        self.assertEqual([d["name"] for d in report["dims"]], ["i", "j", "X.1"])
         self.assertEqual(report["stages"][0]["families"], ["nest"])
         self.assertIn("loop nest", report["stages"][0]["slow"])
         self.assertIn("1:37: this scan is computed again", report["warnings"][0])
