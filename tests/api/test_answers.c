@@ -36,6 +36,7 @@ static void work_is_counted(void **state)
         {"Y[i,j] = X[i,j] + 1", "i=3, j=5", 15, 2 * 15 * 4},
         {"let s[i] = cumsum[i](X[i]); Y[i] = s[size(i) - 1 - i]", "i=10", 0, 2 * 10 * 4},
         {"let s[i] = cumsum[i](X[i+2]); Y[i] = s[size(i) - 1 - i]", "i=10", 0, (10 + 12) * 4},
+        {"let s[i] = cumsum[i](X[i] + X[i+2]); Y[i] = s[size(i) - 1 - i]", "i=10", 0, (10 + 12) * 4},
         {"let s[i,j] = cumsum[i](X[i,j]); Y[i,j] = s[size(i) - 1 - i, j]", "i=10, j=7", 0, 2 * 70 * 4},
         {"let s[i] = cumsum[i](X[i]); Y[i] += s[size(i) - 1 - i]", "i=10", 0, 3 * 10 * 4},
         {"let s[i] = cumsum[i](X:f64[i]); Y:f32[i] = s[size(i) - 1 - i]", "i=10", 0, 10 * (8 + 4)},
@@ -164,6 +165,25 @@ static void options_of_benchmarks(void **state)
     assert_true(x[0].n > 3 && x[1].n == x[0].n);
 }
 
+/* Only the pin that is wrong is named. */
+static void bad_pins_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pin, *part;
+    } row[] = {
+        {"a:x/y; nonsense;b:y/z", "' nonsense': expected"},
+        {"a:x/y;:z", "':z': expected"},
+        {"a:;b:y/z", "'a:': expected"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_context *own = NULL;
+        const md_context_options o = {.device = "host", .cc = "/nonexistent/cc", .threads = 1, .pin = row[i].pin};
+        assert_fails(md_context_create(&own, &o), MD_INVALID_ARGUMENT, row[i].part);
+        assert_null(own);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +193,7 @@ int main(void)
         cmocka_unit_test(launches_take_sizes_to_select_by),
         cmocka_unit_test(the_reference_has_no_runner_up),
         cmocka_unit_test(options_of_benchmarks),
+        cmocka_unit_test(bad_pins_are_named),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -244,6 +244,7 @@ static void descriptions(void **state)
         {NULL, "is missing"},
         {"", "is missing"},
         {"i=3", "'j' is missing"},
+        {"j=4", "'i' is missing"},
         {"i=3, j=4, k=5", "no dim 'k'"},
         {"i=1..3, j=4", "one size"},
         {"i=3, j=99999999999999999999", "larger than 9223372036854775807"},

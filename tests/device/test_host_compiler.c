@@ -65,6 +65,26 @@ static void test_no_compiler(void **state)
     }
 }
 
+/* A program that succeeds and compiles nothing, as MD_CC=/bin/true: its own name is shown, and every compile fails. */
+static void test_program_that_compiles_nothing(void **state)
+{
+    host_fixture *f = *state;
+    void *binary = NULL;
+    size_t n = 0;
+    md_dev *dev = host_open(f, "/bin/true", 0);
+    assert_null(strstr(dev->facts.compiler, "gcc"));
+    assert_null(strstr(dev->facts.compiler, "clang"));
+    if (dev->facts.can_compile) { /* GNU's says its version; others may say nothing */
+        assert_true(strncmp(dev->facts.compiler, "true", 4) == 0 || dev->facts.compiler[0] == 0);
+        assert_fails(host_compile(&binary, &n, dev, "int x;\n", "x"), MD_COMPILE,
+                     "'/bin/true' succeeded but wrote nothing");
+    } else {
+        assert_non_null(strstr(f->log, "/bin/true"));
+    }
+    assert_null(binary);
+    md_dev_close(&dev);
+}
+
 static void test_failing_compiler(void **state)
 {
     host_fixture *f = *state;
@@ -153,9 +173,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, host_setup, host_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_bad_text),         TEST(test_bad_binary),          TEST(test_no_compiler),
-        TEST(test_failing_compiler), TEST(test_options_of_compiler), TEST(test_unwritable_folder),
-        TEST(test_compile_time),
+        TEST(test_bad_text),          TEST(test_bad_binary),
+        TEST(test_no_compiler),       TEST(test_program_that_compiles_nothing),
+        TEST(test_failing_compiler),  TEST(test_options_of_compiler),
+        TEST(test_unwritable_folder), TEST(test_compile_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

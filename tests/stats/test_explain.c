@@ -203,6 +203,66 @@ static void choices_name_the_second_best(void **state)
     md_op_destroy(&op);
 }
 
+/* The class that serves a shape is named: beta's where alpha's does not fit. */
+static void the_numeric_class_is_named(void **state)
+{
+    (void)state;
+    script_row *alpha = script_allow(SCRIPT_ALPHA, 0, 1.0), *beta = script_allow(SCRIPT_BETA, 1, 9.0);
+    alpha->numeric = 1;
+    alpha->hi = 500;
+    beta->numeric = 2;
+    beta->lo = 1000;
+    md_op *op = make("Y[n] = X[n]", (md_op_options){.numeric = MD_NUMERIC_DETERMINISTIC});
+    static const struct {
+        const char *sizes, *line;
+    } row[] = {{"n=100", "numeric policy deterministic: class class1 serves this shape\n"},
+               {"n=3000", "numeric policy deterministic: class class2 serves this shape\n"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        text[0] = 0;
+        assert_ok(md_explain(op, row[i].sizes, 0, take, NULL));
+        if (!strstr(text, row[i].line))
+            fail_msg("no '%s' in:\n%s", row[i].line, text);
+    }
+    md_op_destroy(&op);
+    op = make("Y[n] = X[n] + 1", (md_op_options){0});
+    text[0] = 0;
+    assert_ok(md_explain(op, "n=100", 0, take, NULL));
+    assert_null(strstr(text, "numeric"));
+    md_op_destroy(&op);
+}
+
+/* Reports name a shape by its own sizes, by those it was chosen by, and by gaps between its elements. */
+static void reports_name_the_sizes_chosen_by(void **state)
+{
+    (void)state;
+    md_op *op = make("Y[n] = X[n]", (md_op_options){0});
+    static const struct {
+        int64_t as, stride;
+        const char *line;
+    } row[] = {{0, 1, "Y,n=100,0,alpha/v0_w0,model,"},
+               {4096, 1, "Y,n=100 as n=4096,0,beta/v1_w0,model,"},
+               {0, 2, "Y,n=100 strided,0,alpha/v0_w0,model,"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        script_vectors v;
+        script_vectors_make(&v, 100, row[i].stride);
+        const md_arg arg[] = {v.arg[0], v.arg[1], md_as(0, row[i].as)};
+        assert_ok(md_call(op, NULL, arg, row[i].as ? 3 : 2));
+        script_vectors_free(&v);
+    }
+    char report[4096] = {0};
+    const char *path = "test_explain_report.csv";
+    assert_ok(md_stats_write(context, path, "csv"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(report, 1, sizeof report - 1, file) > 0);
+    fclose(file);
+    remove(path);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strstr(report, row[i].line))
+            fail_msg("no '%s' in:\n%s", row[i].line, report);
+    md_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +271,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_hint_of_the_grid_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lopsided_shapes_are_noted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(choices_name_the_second_best, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_numeric_class_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reports_name_the_sizes_chosen_by, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,12 +154,30 @@ static void tf32_is_another_op(void **state)
     md_ss_rows_finish(&rows);
 }
 
+/* Where memory was short for a formula or the hints, no one knows whether two ops are one. */
+static void the_unknown_is_not_merged(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost < 4; lost++) {
+        md_ss_rows rows = {0};
+        add_op(&rows, "p", "Y = 1", 1, 1);
+        add_op(&rows, "p", "Y = 1", 2, 1);
+        char **text = lost & 1 ? &rows.ops.op[lost / 2].hints : &rows.ops.op[lost / 2].formula;
+        free(*text);
+        *text = NULL;
+        md_ss_ops_merge(&rows.ops);
+        assert_int_equal(rows.ops.n, 2);
+        md_ss_rows_finish(&rows);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table),
         cmocka_unit_test(ops_are_merged),
         cmocka_unit_test(tf32_is_another_op),
+        cmocka_unit_test(the_unknown_is_not_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
