@@ -6,6 +6,8 @@
 
 enum { WIDTH = 64, MOST = 32 };
 
+static float w[WIDTH * WIDTH], h[MOST * WIDTH]; /* weights; between the calls */
+
 static void check(md_status status)
 {
     if (status == MD_OK)
@@ -15,7 +17,7 @@ static void check(md_status status)
 }
 
 /* An ordinary program: H = relu(X W'), then Y = softmax of H's rows. */
-static void step(md_op *product, md_op *softmax, float *y, float *x, float *w, float *h, int64_t rows)
+static void step(md_op *product, md_op *softmax, float *y, float *x, int64_t rows)
 {
     const int64_t size[] = {rows, WIDTH}, square[] = {WIDTH, WIDTH};
     md_tensor X = md_tensor_make(x, MD_F32, 2, size), W = md_tensor_make(w, MD_F32, 2, square),
@@ -27,7 +29,7 @@ static void step(md_op *product, md_op *softmax, float *y, float *x, float *w, f
 
 int main(void)
 {
-    static float x[MOST * WIDTH], y[MOST * WIDTH], again[MOST * WIDTH], w[WIDTH * WIDTH], h[MOST * WIDTH];
+    static float x[MOST * WIDTH], y[MOST * WIDTH], again[MOST * WIDTH];
     md_context_options host = {0};
     md_context *context = NULL;
     md_op *product = NULL, *softmax = NULL;
@@ -48,7 +50,7 @@ int main(void)
         check(md_sequence_record_begin(sequence, &t, 1));
         check(md_sequence_record_memory(sequence, "x", MD_SEQUENCE_INPUT, x, n_bytes));
         check(md_sequence_record_memory(sequence, "y", MD_SEQUENCE_OUTPUT, y, n_bytes));
-        step(product, softmax, y, x, w, h, t); /* w is only read: a constant; h becomes the sequence's own memory */
+        step(product, softmax, y, x, t); /* w is only read: a constant; h becomes the sequence's own memory */
         check(md_sequence_record_end(sequence));
     }
     check(md_sequence_finish(sequence));
@@ -57,7 +59,7 @@ int main(void)
     for (int64_t t = 1; t <= MOST; t++) {
         void *data[] = {x, again};
         check(md_sequence_run(sequence, NULL, &t, 1, data, 2));
-        step(product, softmax, y, x, w, h, t);
+        step(product, softmax, y, x, t);
         for (int i = 0; i < t * WIDTH; i++)
             wrong += again[i] - y[i] > 1e-6f || y[i] - again[i] > 1e-6f;
     }
