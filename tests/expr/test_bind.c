@@ -73,6 +73,7 @@ static const bind_case cases[] = {
     {MATMUL, NULL, "[2,5]/0,1 [2,3] [5,3]",
      "argument 0 'Y': axis 0 has stride 0, but an output needs a place for each element"},
     {MATMUL, NULL, "[1,5]/0,1 [1,3] [5,3]", NULL},
+    {MATMUL, NULL, "[2,0]/0,0 [2,3] [0,3]", NULL},
     {MATMUL, NULL, "[2,5] [2,3]/0,1 [5,3]/0,0", NULL},
     {"Y[i,j] = X[i,j]", NULL, "[" BIG "," BIG "] [2,2]", "argument 0 'Y': its elements span more than 2^63 bytes"},
     {"Y[i,j] = X[i,j]", NULL, "[2,2] [2,2]/9000000000000000000,1",

@@ -192,6 +192,8 @@ static md_status take_sign(lexer *lx)
     if (is_and || strncmp(lx->at, "||", 2) == 0)
         return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '%.2s'; write '%s'", lx->at,
                               is_and ? "and" : "or");
+    if (strncmp(lx->at, "**", 2) == 0)
+        return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '**'; a power is written pow(a, b)");
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; ++i)
         if (strncmp(lx->at, signs[i].text, strlen(signs[i].text)) == 0)
             return take(lx, signs[i].kind, strlen(signs[i].text));

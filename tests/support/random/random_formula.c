@@ -74,6 +74,15 @@ static void guarded_load(generator *g)
     }
 }
 
+/* Stored types that are widened when they are loaded, and bits. */
+static void narrow_load(generator *g)
+{
+    static const char *const texts[][2] = {{"N:i32", ""},       {"K:i8", ""},         {"(L:u16", " & 5)"},
+                                           {"(K:i8", " >> 1)"}, {"(~N:i32", " ^ 3)"}, {"(L:u16", " << 1 | 1)"}};
+    const int k = below(g, 6);
+    md_strbuf_printf(g->out, "%s[%s,%s]%s", texts[k][0], any_row(g), any_column(g), texts[k][1]);
+}
+
 static void load(generator *g)
 {
     const bool has_rows = g->n_rows > 0, has_columns = g->n_columns > 0;
@@ -83,7 +92,9 @@ static void load(generator *g)
     else if (has_rows && has_columns && kind == 0)
         md_strbuf_printf(g->out, "T[%s,%s]", any_column(g), any_row(g));
     else if (has_rows && has_columns && kind == 1 && !g->o.without_ints)
-        md_strbuf_printf(g->out, "N:i32[%s,%s]", any_row(g), any_column(g));
+        narrow_load(g);
+    else if (has_rows && has_columns && kind == 9 && !g->o.without_ints)
+        md_strbuf_printf(g->out, "Q:f8e4m3[%s,%s]", any_row(g), any_column(g));
     else if (has_rows && has_columns && kind == 2 && !g->o.without_doubles)
         md_strbuf_printf(g->out, "D:f64[%s,%s]", any_row(g), any_column(g));
     else if (has_rows && has_columns && kind == 3 && !g->o.without_gathers)
