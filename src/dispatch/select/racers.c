@@ -63,8 +63,11 @@ int32_t md_ds_pick_racers(int32_t variant[MD_DS_RACERS], const md_ds_pool *c, co
             least = us[i];
     while (r.n_listed < MOST_FAMILIES && add_next(&r, OF_FAMILY * least, true))
         ;
-    while (r.n_listed < MD_DS_RACERS && add_next(&r, WITHIN * least, false))
+    while (r.n_listed < MD_DS_OWN_RACERS && add_next(&r, WITHIN * least, false))
         ;
+    for (int32_t i = 0; i < n && r.n_listed < MD_DS_RACERS; i++)
+        if (us[i] > 0.0 && c->variant[i]->family->custom > 0 && !is_listed(&r, i))
+            variant[r.n_listed++] = i;
     sort_by_us(variant, r.n_listed, us);
     return r.n_listed;
 }

@@ -4,7 +4,8 @@
 
 #include "dispatch/pool/pool.h"
 
-enum { MD_DS_RACERS = 8 };
+/* MD_DS_OWN_RACERS: but custom kernels, of which the model knows little. */
+enum { MD_DS_OWN_RACERS = 8, MD_DS_RACERS = 24 };
 
 /** The variants that are worth timing, the most promising first; returns how many (at most MD_DS_RACERS). us[n]: by the
  * corrected model; <= 0: the variant does not serve. */

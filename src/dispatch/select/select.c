@@ -181,6 +181,20 @@ static void observe_measured(md_ds_pool *c, const int64_t *sizes, const double u
     }
 }
 
+/* Where one variant was timed only: the next by the corrected model. */
+static void add_runner_up(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
+{
+    double us[MD_DS_MAX_VARIANTS];
+    md_ds_pick next = {.variant = -1, .runner_up = -1};
+    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query);
+    const double own_us = us[out->variant];
+    us[out->variant] = -1.0;
+    if (!choose_least(&next, us, n, MD_DS_MODEL))
+        return;
+    out->runner_up = next.variant;
+    out->margin = own_us > 0.0 && next.us > own_us ? next.us / own_us - 1.0 : 0.0;
+}
+
 static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const md_ds_query *query)
 {
     md_ds_query ready = *query;
@@ -207,6 +221,8 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
     observe_measured(c, query->select_sizes, us);
     if (!choose_least(out, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED))
         return false;
+    if (out->runner_up < 0)
+        add_runner_up(out, op, c->target.stage, &ready);
     set_distance(out, op, c, query->select_sizes);
     if (query->key)
         md_ds_kept_put(op, c->target.stage, *query->key, out);
