@@ -14,6 +14,7 @@ static char kernel[N_KERNELS], handle[N_KERNELS];
 static md_ds_runtime runtime;
 static md_dev dev;
 static md_ds_op op[3];
+static md_ds_pool pool[3][2];
 static md_bd_variant variant[4];
 static md_fx_formula *formula[2];
 
@@ -78,6 +79,7 @@ static int set_up(void **state)
     (void)state;
     memset(op, 0, sizeof op);
     memset(variant, 0, sizeof variant);
+    memset(pool, 0, sizeof pool);
     md_mutex_init(&runtime.lock_of_ops);
     dev.ops = &ops;
     runtime.dev = &dev;
@@ -87,6 +89,7 @@ static int set_up(void **state)
     const char *const name[] = {"unmade", "two", "long"};
     for (int i = 0; i < 3; i++) {
         op[i].runtime = &runtime;
+        op[i].stage = pool[i];
         op[i].formula = formula[i == 2];
         op[i].next = i < 2 ? &op[i + 1] : NULL;
         op[i].is_made = i > 0;
