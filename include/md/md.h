@@ -76,6 +76,24 @@ MD_API md_status md_sync(md_context *context, md_stream stream);
  * has finished, so call md_sync first. The op's next md_call reports it too, instead of running. */
 MD_API md_status md_check(md_context *context);
 
+/* ---- Formulas: what an op would take and give, without a device and without kernels */
+
+/** Reads a formula, or the name of a named op, as md_op_create does. Compiles nothing: takes microseconds. Of the
+ * options only dtype, sizes and bounds count; NULL: all defaults.
+ * @return MD_INVALID_ARGUMENT with line, column and caret for a bad formula, MD_NOT_FOUND for an unknown name. */
+MD_API md_status md_formula_create(md_formula **out, const char *formula, const md_op_options *options);
+MD_API void md_formula_destroy(md_formula **formula);
+/** The formula as the library prints it, dtypes and static sizes included. Owned by the formula. */
+MD_API const char *md_formula_text(const md_formula *formula);
+/** Number of arguments, and argument i, as of an op (md_op_n_args, md_op_arg). Texts belong to the formula. */
+MD_API int32_t md_formula_n_args(const md_formula *formula);
+MD_API md_status md_formula_arg(md_arg_info *out, const md_formula *formula, int32_t i);
+/** The outputs that a call with these inputs writes. `tensor` has n_args entries, one an argument. Of inputs rank and
+ * sizes are read; entries of scalars are ignored; those of outputs become contiguous tensors without memory.
+ * @return MD_INVALID_ARGUMENT for an input whose rank or size does not fit, for an output that is also read (a scatter
+ * target: the caller must give it), and for an output axis that no input gives a size (named). */
+MD_API md_status md_formula_infer(md_tensor *tensor, int32_t n_args, const md_formula *formula);
+
 /* ---- Ops */
 
 /** Makes an op from a formula or the name of a named op ("softmax"). Compiles kernels: may take seconds. Ops of equal
@@ -256,6 +274,9 @@ MD_API md_status md_stats_print(md_context *context, FILE *file);
 /** The same as "table", "json" or "csv" (NULL: by the path's ending) into a file, which is replaced in one
  * step; "-" is stdout. */
 MD_API md_status md_stats_write(md_context *context, const char *path, const char *format);
+
+/** The same as "table" (NULL), "json" or "csv" to a function. */
+MD_API md_status md_stats_report(md_context *context, const char *format, md_write_fn write, void *user);
 
 /* ---- The store: compiled kernels and tuned results on disk, shared by all processes of a user. A folder that cannot
  * be used causes one warning, and everything works without it. Nothing here waits for other processes. */

@@ -112,6 +112,7 @@ typedef enum md_freeze_mode {
 
 typedef struct md_context md_context; /**< a device with its kernels and tables; thread-safe */
 typedef struct md_op md_op; /**< an op made from a formula; thread-safe */
+typedef struct md_formula md_formula; /* a formula that was read; immutable and thread-safe */
 typedef struct md_launch md_launch; /**< a resolved call; immutable and thread-safe */
 typedef void *md_stream; /**< cudaStream_t on a GPU; ignored by the host device, whose calls are synchronous */
 

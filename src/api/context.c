@@ -1,4 +1,5 @@
-/* Makes and destroys a context: options and environment become the device, the store, the builder and the runtime. */
+/* Makes and destroys a context: options and environment become the device, the store, the builder and the runtime.
+ * Memory, copies and waiting on its device. */
 #include "api/context.h"
 
 #include "base/cpu.h"
@@ -210,4 +211,33 @@ void md_context_destroy(md_context **context)
     md_api_end_stats(c);
     close_context(c);
     *context = NULL;
+}
+
+/* ---- Memory of the device */
+
+md_status md_alloc(void **out, md_context *context, size_t n_bytes)
+{
+    if (!out || !context)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
+    return context->dev->ops->alloc(out, context->dev, n_bytes);
+}
+
+void md_free(md_context *context, void *p)
+{
+    if (context && p)
+        context->dev->ops->free(context->dev, p);
+}
+
+md_status md_copy(md_context *context, void *to, const void *from, size_t n_bytes)
+{
+    if (!context || (n_bytes && (!to || !from)))
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", !context ? "context" : to ? "from" : "to");
+    return context->dev->ops->copy(context->dev, to, from, n_bytes);
+}
+
+md_status md_sync(md_context *context, md_stream stream)
+{
+    if (!context)
+        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    return context->dev->ops->sync(context->dev, stream);
 }

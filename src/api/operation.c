@@ -228,23 +228,7 @@ md_status md_op_arg(md_arg_info *out, const md_op *op, int32_t i)
     if (i < 0 || i >= f->n_args)
         return md_fail(MD_INVALID_ARGUMENT, "op %s has %d arguments, there is no number %d", op->ds->name, f->n_args,
                        i);
-    memset(out, 0, sizeof *out);
-    int32_t id = f->args[i].id;
-    if (f->args[i].is_scalar) {
-        out->name = f->scalar[id].name;
-        out->is_scalar = 1;
-        out->dtype = f->scalar[id].type;
-        return MD_OK;
-    }
-    const md_fx_tensor *t = &f->tensor[id];
-    out->name = t->name;
-    out->is_output = t->role == MD_FX_OUTPUT;
-    out->dtype = t->dtype;
-    out->rank = t->rank;
-    for (int32_t a = 0; a < t->rank; a++) {
-        out->dim[a] = t->at_least[a] ? "" : f->dim[t->dim[a]].name;
-        out->static_size[a] = t->at_least[a] ? -1 : f->dim[t->dim[a]].size;
-    }
+    md_api_describe_arg(out, f, i);
     return MD_OK;
 }
 

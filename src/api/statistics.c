@@ -46,6 +46,18 @@ md_status md_stats_print(md_context *context, FILE *file)
     return s;
 }
 
+md_status md_stats_report(md_context *context, const char *format, md_write_fn write, void *user)
+{
+    md_strbuf text = {0};
+    if (!context)
+        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    md_status s = stats_text(&text, context, format ? format : "table");
+    if (s == MD_OK)
+        s = md_api_write(&text, write, user);
+    md_strbuf_finish(&text);
+    return s;
+}
+
 static const char *format_of(const char *path)
 {
     const char *dot = strrchr(path, '.');

@@ -1,0 +1,386 @@
+/* Arrays of Python as tensors of the library: views for the time of a call, and new arrays for outputs. */
+#include "python/exchange.h"
+
+#include <md/dlpack.h>
+
+#include <string.h>
+
+/* ---- What the type of an object can do */
+
+int md_py_exchange_start(md_py_exchange *x)
+{
+    x->text_is_neg = PyUnicode_InternFromString("is_neg");
+    x->text_requires_grad = PyUnicode_InternFromString("requires_grad");
+    x->text_dlpack = PyUnicode_InternFromString("__dlpack__");
+    x->text_dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    return x->text_is_neg && x->text_requires_grad && x->text_dlpack && x->text_dlpack_device ? 0 : -1;
+}
+
+void md_py_exchange_finish(md_py_exchange *x)
+{
+    for (int i = 0; i < x->n_types; i++)
+        Py_CLEAR(x->type[i].type);
+    x->n_types = 0;
+    for (int i = 0; i < MD_PY_DTYPES; i++)
+        Py_CLEAR(x->numpy_dtype[i]);
+    Py_CLEAR(x->numpy_empty);
+    Py_CLEAR(x->is_grad_enabled);
+    Py_CLEAR(x->text_is_neg);
+    Py_CLEAR(x->text_requires_grad);
+    Py_CLEAR(x->text_dlpack);
+    Py_CLEAR(x->text_dlpack_device);
+}
+
+int md_py_exchange_visit(md_py_exchange *x, visitproc visit, void *arg)
+{
+    for (int i = 0; i < x->n_types; i++)
+        Py_VISIT(x->type[i].type);
+    for (int i = 0; i < MD_PY_DTYPES; i++)
+        Py_VISIT(x->numpy_dtype[i]);
+    Py_VISIT(x->numpy_empty);
+    Py_VISIT(x->is_grad_enabled);
+    return 0;
+}
+
+/* True if the attribute stands in the type itself, or the type is PyTorch's Parameter: a subclass that only inherits
+ * it, like FakeTensor, may have no memory behind it. */
+static int has_own_api(PyTypeObject *type)
+{
+    PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
+    int is_own = -1;
+    if (module && name)
+        is_own = (PyUnicode_CompareWithASCIIString(module, "torch") == 0 &&
+                  PyUnicode_CompareWithASCIIString(name, "Tensor") == 0) ||
+                 (PyUnicode_CompareWithASCIIString(module, "torch.nn.parameter") == 0 &&
+                  PyUnicode_CompareWithASCIIString(name, "Parameter") == 0);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return is_own;
+}
+
+/* 1: the type is PyTorch's, and has the API or is a subclass; 0: it is not; -1: an error. */
+static int find_api(md_py_type *out, PyTypeObject *type)
+{
+    PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
+    if (!capsule) {
+        PyErr_Clear();
+        return 0;
+    }
+    const md_py_dl_api *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    Py_DECREF(capsule); /* the struct is static */
+    if (!api)
+        return -1;
+    if (api->version.major != 1 || !api->borrow || !api->allocate || !api->to_object || !api->current_stream)
+        return 0;
+    const int is_own = has_own_api(type);
+    if (is_own < 0)
+        return -1;
+    out->way = is_own ? MD_PY_EXCHANGE : MD_PY_SUBCLASS;
+    out->api = api;
+    return 1;
+}
+
+static int look_at(md_py_type *out, md_py_exchange *x, PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    *out = (md_py_type){.type = type};
+    const int found = find_api(out, type);
+    if (found)
+        return found < 0 ? -1 : 0;
+    if (PyObject_CheckBuffer(object) && !PyBytes_Check(object))
+        out->way = MD_PY_BUFFER;
+    else if (PyObject_HasAttr(object, x->text_dlpack))
+        out->way = MD_PY_DLPACK;
+    else
+        out->way = MD_PY_NO_ARRAY;
+    return 0;
+}
+
+const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    for (int i = 0; i < x->n_types; i++)
+        if (x->type[i].type == type)
+            return &x->type[i];
+    md_py_type made;
+    if (look_at(&made, x, object) < 0)
+        return NULL;
+    md_py_type *const to = &x->type[x->next];
+    x->next = (x->next + 1) % MD_PY_TYPES;
+    if (x->n_types < MD_PY_TYPES)
+        x->n_types++;
+    Py_XDECREF((PyObject *)to->type);
+    Py_INCREF((PyObject *)type);
+    *to = made;
+    return to;
+}
+
+/* ---- Views */
+
+static int refuse(md_py_exchange *x, const char *name, const char *why)
+{
+    PyErr_Format(x->argument_error, "argument '%s': %s", name, why);
+    return -1;
+}
+
+static int take(md_py_view *view, md_py_exchange *x, const md_py_dl_tensor *t, const char *name)
+{
+    view->device = t->device;
+    if (md_tensor_from_dlpack(&view->tensor, t) == MD_OK)
+        return 0;
+    PyErr_Format(x->argument_error, "argument '%s': DLPack's dtype (code %d, %d bits) or rank %d is not supported",
+                 name, (int)t->dtype.code, (int)t->dtype.bits, (int)t->ndim);
+    return -1;
+}
+
+/* 1: PyTorch records gradients now; 0: no; -1: an error. */
+static int grad_is_enabled(md_py_exchange *x)
+{
+    if (!x->is_grad_enabled) {
+        PyObject *torch = PyImport_ImportModule("torch");
+        x->is_grad_enabled = torch ? PyObject_GetAttrString(torch, "is_grad_enabled") : NULL;
+        Py_XDECREF(torch);
+        if (!x->is_grad_enabled)
+            return -1;
+    }
+    PyObject *answer = PyObject_CallNoArgs(x->is_grad_enabled);
+    const int is_on = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return is_on;
+}
+
+static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name)
+{
+    md_py_dl_tensor t;
+    PyObject *answer = PyObject_GetAttr(object, x->text_requires_grad);
+    if (!answer)
+        return -1;
+    const bool wants_grad = answer == Py_True;
+    Py_DECREF(answer);
+    if (wants_grad) {
+        const int is_on = grad_is_enabled(x);
+        if (is_on < 0)
+            return -1;
+        if (is_on)
+            return refuse(x, name,
+                          "requires a gradient, and the op has none: call it under torch.no_grad(), or give "
+                          "md.op(..., grad=...)");
+    }
+    answer = PyObject_CallMethodObjArgs(object, x->text_is_neg, NULL);
+    if (!answer)
+        return -1;
+    const bool is_neg = answer == Py_True;
+    Py_DECREF(answer);
+    if (is_neg) /* the memory holds the other sign */
+        return refuse(x, name, "has PyTorch's negative bit: pass x.resolve_neg()");
+    if (view->type.api->borrow(object, &t) != 0)
+        return -1;
+    return take(view, x, &t, name);
+}
+
+static md_dtype dtype_of_format(const char *format, Py_ssize_t size)
+{
+    if (!format)
+        return MD_U8;
+    if (*format == '@' || *format == '=' || *format == '<')
+        format++;
+    if (!*format || format[1])
+        return MD_DTYPE_DEFAULT;
+    if (*format == '?')
+        return MD_BOOL;
+    if (strchr("efd", *format))
+        return md_dtype_from_dlpack(2, (int)size * 8, 1);
+    if (strchr("bhilqn", *format))
+        return md_dtype_from_dlpack(0, (int)size * 8, 1);
+    return strchr("BHILQN", *format) ? md_dtype_from_dlpack(1, (int)size * 8, 1) : MD_DTYPE_DEFAULT;
+}
+
+static int take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+{
+    if (PyObject_GetBuffer(object, &view->buffer, PyBUF_STRIDED_RO | PyBUF_FORMAT | (is_output ? PyBUF_WRITABLE : 0)))
+        return -1;
+    view->has_buffer = true;
+    const Py_buffer *b = &view->buffer;
+    const md_dtype dtype = dtype_of_format(b->format, b->itemsize);
+    view->device = (md_py_dl_device){MD_PY_CPU, 0};
+    if (dtype == MD_DTYPE_DEFAULT || b->ndim > MD_MAX_RANK) {
+        PyErr_Format(x->argument_error, "argument '%s': format '%s' or rank %d is not supported", name,
+                     b->format ? b->format : "", b->ndim);
+        return -1;
+    }
+    view->tensor.data = b->buf;
+    view->tensor.dtype = dtype;
+    view->tensor.rank = b->ndim;
+    for (int a = 0; a < b->ndim; a++) {
+        view->tensor.size[a] = b->shape[a];
+        view->tensor.stride[a] = b->strides[a] / b->itemsize;
+        if (b->strides[a] % b->itemsize != 0)
+            return refuse(x, name, "its strides are no whole elements");
+    }
+    return 0;
+}
+
+static PyObject *capsule_of(md_py_exchange *x, PyObject *object)
+{
+    PyObject *device = PyObject_CallMethodObjArgs(object, x->text_dlpack_device, NULL);
+    long type = 0, id = 0;
+    if (!device || !PyArg_ParseTuple(device, "ll", &type, &id)) {
+        Py_XDECREF(device);
+        return NULL;
+    }
+    Py_DECREF(device);
+    if (type != MD_PY_CUDA)
+        return PyObject_CallMethodObjArgs(object, x->text_dlpack, NULL);
+    PyObject *method = PyObject_GetAttr(object, x->text_dlpack), *none = PyTuple_New(0);
+    PyObject *stream = Py_BuildValue("{s:i}", "stream", 1); /* 1: work on the default stream sees the data */
+    PyObject *capsule = method && none && stream ? PyObject_Call(method, none, stream) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(none);
+    Py_XDECREF(stream);
+    return capsule;
+}
+
+static int take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name)
+{
+    view->capsule = capsule_of(x, object);
+    if (!view->capsule)
+        return -1;
+    if (PyCapsule_IsValid(view->capsule, "dltensor_versioned")) {
+        const md_py_dl_versioned *v = PyCapsule_GetPointer(view->capsule, "dltensor_versioned");
+        return v ? take(view, x, &v->tensor, name) : -1;
+    }
+    const md_py_dl_managed *m = PyCapsule_GetPointer(view->capsule, "dltensor");
+    return m ? take(view, x, &m->tensor, name) : -1;
+}
+
+/* An empty array may have any strides, 0 too, which the library refuses in outputs. */
+static void settle_empty(md_tensor *t)
+{
+    bool is_empty = false;
+    for (int32_t a = 0; a < t->rank; a++)
+        is_empty |= t->size[a] == 0;
+    for (int32_t a = 0; is_empty && a < t->rank; a++)
+        t->stride[a] = 1;
+}
+
+static int begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+{
+    view->has_buffer = false;
+    view->capsule = NULL;
+    const md_py_type *const type = md_py_type_of(x, object);
+    if (!type)
+        return -1;
+    view->type = *type;
+    switch (view->type.way) {
+    case MD_PY_EXCHANGE:
+        return borrow(view, x, object, name);
+    case MD_PY_BUFFER:
+        return take_buffer(view, x, object, name, is_output);
+    case MD_PY_DLPACK:
+        return take_capsule(view, x, object, name);
+    case MD_PY_SUBCLASS:
+        return refuse(x, name,
+                      "is of a subclass of torch.Tensor (FakeTensor, DTensor, ...), whose memory is not known");
+    default:
+        break;
+    }
+    PyObject *text = PyObject_Repr((PyObject *)view->type.type);
+    PyErr_Format(x->argument_error, "argument '%s': %V is no array: it has neither a buffer nor __dlpack__", name, text,
+                 "this type");
+    Py_XDECREF(text);
+    return -1;
+}
+
+int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+{
+    if (begin(view, x, object, name, is_output) < 0)
+        return -1;
+    settle_empty(&view->tensor);
+    return 0;
+}
+
+void md_py_view_end(md_py_view *view)
+{
+    if (view->has_buffer)
+        PyBuffer_Release(&view->buffer);
+    Py_CLEAR(view->capsule); /* nobody took what it holds, so its destructor gives that back */
+    view->has_buffer = false;
+}
+
+/* ---- Outputs and streams */
+
+static void set_error(void *user, const char *kind, const char *message)
+{
+    (void)user;
+    (void)kind;
+    PyErr_SetString(PyExc_RuntimeError, message);
+}
+
+static PyObject *empty_exchange(const md_py_view *like, const md_tensor *shape)
+{
+    /* in the order of md_dtype */
+    static const md_py_dl_dtype dtypes[] = {{0, 0, 0},  {2, 32, 1}, {2, 64, 1}, {2, 16, 1}, {4, 16, 1}, {0, 32, 1},
+                                            {0, 64, 1}, {1, 8, 1},  {6, 8, 1},  {0, 8, 1},  {10, 8, 1}, {12, 8, 1},
+                                            {0, 16, 1}, {1, 16, 1}, {1, 32, 1}, {1, 64, 1}};
+    md_py_dl_tensor prototype = {.device = like->device, .ndim = shape->rank, .dtype = dtypes[shape->dtype]};
+    md_py_dl_versioned *made = NULL;
+    void *object = NULL;
+    int64_t size[MD_MAX_RANK];
+    memcpy(size, shape->size, sizeof size);
+    prototype.shape = size;
+    if (like->type.api->allocate(&prototype, &made, NULL, set_error) != 0)
+        return NULL;
+    return like->type.api->to_object(made, &object) == 0 ? object : NULL;
+}
+
+static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
+{
+    static const char *const name[] = {"",      "float32", "float64", "float16", NULL,    "int32",  "int64",  "uint8",
+                                       "bool_", "int8",    NULL,      NULL,      "int16", "uint16", "uint32", "uint64"};
+    if (x->numpy_dtype[dtype])
+        return x->numpy_dtype[dtype];
+    if (!name[dtype]) {
+        PyErr_Format(x->argument_error, "NumPy has no dtype %s for the output: give out=", md_dtype_name(dtype));
+        return NULL;
+    }
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *scalar = numpy ? PyObject_GetAttrString(numpy, name[dtype]) : NULL;
+    PyObject *maker = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
+    if (scalar && maker)
+        x->numpy_dtype[dtype] = PyObject_CallFunctionObjArgs(maker, scalar, NULL);
+    if (numpy && !x->numpy_empty)
+        x->numpy_empty = PyObject_GetAttrString(numpy, "empty");
+    Py_XDECREF(numpy);
+    Py_XDECREF(scalar);
+    Py_XDECREF(maker);
+    return x->numpy_empty ? x->numpy_dtype[dtype] : NULL;
+}
+
+PyObject *md_py_empty(md_py_exchange *x, const md_py_view *like, const md_tensor *shape)
+{
+    if (like && like->type.way == MD_PY_EXCHANGE)
+        return empty_exchange(like, shape);
+    if (like && like->device.type == MD_PY_CUDA) {
+        PyErr_SetString(x->argument_error, "give out=: arrays of this type on a GPU cannot be made here");
+        return NULL;
+    }
+    PyObject *dtype = numpy_dtype(x, shape->dtype);
+    PyObject *size = dtype ? PyTuple_New(shape->rank) : NULL;
+    for (int32_t a = 0; size && a < shape->rank; a++) {
+        PyObject *n = PyLong_FromLongLong(shape->size[a]);
+        if (!n || PyTuple_SetItem(size, a, n) < 0)
+            Py_CLEAR(size);
+    }
+    PyObject *made = size ? PyObject_CallFunctionObjArgs(x->numpy_empty, size, dtype, NULL) : NULL;
+    Py_XDECREF(size);
+    return made;
+}
+
+int md_py_current_stream(void **stream, const md_py_view *view)
+{
+    *stream = NULL;
+    if (view->type.way != MD_PY_EXCHANGE || view->device.type != MD_PY_CUDA)
+        return 0;
+    return view->type.api->current_stream(view->device.type, view->device.id, stream);
+}

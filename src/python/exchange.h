@@ -1,0 +1,117 @@
+/* Arrays of Python as md_tensors, without copying: PyTorch's exchange API, the buffer protocol (NumPy), and __dlpack__
+ * (CuPy, JAX and others). The structs are declared from DLPack's specification 1.2. */
+#ifndef MD_PYTHON_EXCHANGE_H
+#define MD_PYTHON_EXCHANGE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <md/md.h>
+
+#include <stdbool.h>
+
+enum { MD_PY_CPU = 1, MD_PY_CUDA = 2, MD_PY_CUDA_HOST = 3, MD_PY_CUDA_MANAGED = 13 };
+
+typedef struct md_py_dl_version {
+    uint32_t major, minor;
+} md_py_dl_version;
+
+typedef struct md_py_dl_device {
+    int32_t type, id;
+} md_py_dl_device;
+
+typedef struct md_py_dl_dtype {
+    uint8_t code, bits;
+    uint16_t lanes;
+} md_py_dl_dtype;
+
+typedef struct md_py_dl_tensor {
+    void *data;
+    md_py_dl_device device;
+    int32_t ndim;
+    md_py_dl_dtype dtype;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} md_py_dl_tensor;
+
+typedef struct md_py_dl_managed {
+    md_py_dl_tensor tensor;
+    void *manager;
+    void (*deleter)(struct md_py_dl_managed *self);
+} md_py_dl_managed;
+
+typedef struct md_py_dl_versioned {
+    md_py_dl_version version;
+    void *manager;
+    void (*deleter)(struct md_py_dl_versioned *self);
+    uint64_t flags; /* bit 0: read only */
+    md_py_dl_tensor tensor;
+} md_py_dl_versioned;
+
+typedef void (*md_py_dl_set_error)(void *user, const char *kind, const char *message);
+
+/* What type(x).__dlpack_c_exchange_api__ holds. All functions return 0, or -1 with a Python error. */
+typedef struct md_py_dl_api {
+    md_py_dl_version version;
+    struct md_py_dl_api *previous;
+    int (*allocate)(md_py_dl_tensor *prototype, md_py_dl_versioned **out, void *user, md_py_dl_set_error set_error);
+    int (*from_object)(void *object, md_py_dl_versioned **out);
+    int (*to_object)(md_py_dl_versioned *tensor, void **out);
+    int (*borrow)(void *object, md_py_dl_tensor *out);
+    int (*current_stream)(int32_t device_type, int32_t device_id, void **out);
+} md_py_dl_api;
+
+/* How an array of a type is read. */
+typedef enum md_py_way {
+    MD_PY_UNKNOWN,
+    MD_PY_EXCHANGE,
+    MD_PY_SUBCLASS, /* inherits the exchange API, but may not be what it looks like: FakeTensor, wrappers */
+    MD_PY_BUFFER,
+    MD_PY_DLPACK,
+    MD_PY_NO_ARRAY
+} md_py_way;
+
+typedef struct md_py_type {
+    PyTypeObject *type; /* held */
+    md_py_way way;
+    const md_py_dl_api *api;
+} md_py_type;
+
+enum { MD_PY_TYPES = 16, MD_PY_DTYPES = 16 };
+
+/* What the functions here need of the module's state. Zeroed: empty. Guarded by the GIL. */
+typedef struct md_py_exchange {
+    PyObject *argument_error; /* the exception; borrowed */
+    md_py_type type[MD_PY_TYPES];
+    int n_types, next;
+    PyObject *numpy_empty, *numpy_dtype[MD_PY_DTYPES];
+    PyObject *is_grad_enabled; /* of torch */
+    PyObject *text_is_neg, *text_requires_grad, *text_dlpack, *text_dlpack_device;
+} md_py_exchange;
+
+/* An array during a call. */
+typedef struct md_py_view {
+    md_tensor tensor;
+    md_py_dl_device device;
+    md_py_type type; /* a copy: the table may forget it during the call */
+    bool has_buffer;
+    Py_buffer buffer;
+    PyObject *capsule; /* owned, or NULL */
+} md_py_view;
+
+int md_py_exchange_start(md_py_exchange *x);
+void md_py_exchange_finish(md_py_exchange *x);
+int md_py_exchange_visit(md_py_exchange *x, visitproc visit, void *arg);
+
+/** How arrays of the object's type are read. NULL with an error. */
+const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object);
+/** Borrows an array: `object` must live until md_py_view_end. `name` is for messages. -1 with an error. */
+int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
+void md_py_view_end(md_py_view *view);
+/** A new contiguous array of the kind and on the device of `like`: PyTorch's, else NumPy's on the host. NULL with an
+ * error. */
+PyObject *md_py_empty(md_py_exchange *x, const md_py_view *like, const md_tensor *shape);
+/** PyTorch's current stream of the device; NULL, the default stream, for other arrays. -1 with an error. */
+int md_py_current_stream(void **stream, const md_py_view *view);
+
+#endif

@@ -1,0 +1,287 @@
+/* The extension module multidispatch._core: exceptions, contexts, the catalogue and statistics. */
+#include "python/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+PyObject *md_py_raise(const md_py_state *state, md_status status)
+{
+    PyObject *kind = state->error;
+    if (status == MD_OUT_OF_MEMORY)
+        kind = PyExc_MemoryError;
+    else if (status == MD_INVALID_ARGUMENT || status == MD_NOT_FOUND)
+        kind = state->argument_error;
+    else if (status == MD_UNSUPPORTED)
+        kind = state->unsupported;
+    else if (status == MD_DEVICE || status == MD_COMPILE)
+        kind = state->device_error;
+    PyErr_SetString(kind, md_last_error());
+    return NULL;
+}
+
+/* ---- Text of the library */
+
+int md_py_text_add(void *user, const char *text, size_t n_bytes)
+{
+    md_py_text *t = user;
+    char *grown = realloc(t->text, t->size + n_bytes + 1);
+    if (!grown)
+        return 1;
+    memcpy(grown + t->size, text, n_bytes);
+    t->text = grown;
+    t->size += n_bytes;
+    t->text[t->size] = 0;
+    return 0;
+}
+
+PyObject *md_py_text_take(md_py_text *text, const md_py_state *state, md_status status)
+{
+    PyObject *out = NULL;
+    if (status != MD_OK)
+        md_py_raise(state, status);
+    else
+        out = PyUnicode_DecodeUTF8(text->text ? text->text : "", (Py_ssize_t)text->size, "replace");
+    free(text->text);
+    text->text = NULL;
+    text->size = 0;
+    return out;
+}
+
+/* ---- Contexts */
+
+int md_py_device_parse(md_py_dl_device *out, const md_py_state *state, const char *name)
+{
+    int id = 0, end = 0;
+    if (!strcmp(name, "host") || !strcmp(name, "cpu"))
+        *out = (md_py_dl_device){MD_PY_CPU, 0};
+    else if (!strcmp(name, "cuda"))
+        *out = (md_py_dl_device){MD_PY_CUDA, 0};
+    else if (sscanf(name, "cuda:%d%n", &id, &end) == 1 && !name[end] && id >= 0)
+        *out = (md_py_dl_device){MD_PY_CUDA, id};
+    else {
+        PyErr_Format(state->argument_error, "device '%s': expected host, cuda or cuda:N", name);
+        return -1;
+    }
+    return 0;
+}
+
+static md_context *find_context(const md_py_state *state, md_py_dl_device device)
+{
+    for (int i = 0; i < state->n_contexts; i++)
+        if (state->context[i].device.type == device.type && state->context[i].device.id == device.id)
+            return state->context[i].context;
+    return NULL;
+}
+
+md_context *md_py_context_of(md_py_state *state, md_py_dl_device device)
+{
+    char name[32] = "host";
+    md_context *made = find_context(state, device);
+    md_status status;
+    if (made)
+        return made;
+    if (device.type == MD_PY_CUDA)
+        snprintf(name, sizeof name, "cuda:%d", device.id);
+    else if (device.type != MD_PY_CPU) {
+        PyErr_Format(state->unsupported, "there is no device for DLPack's device type %d", device.type);
+        return NULL;
+    }
+    const md_context_options options = {.device = name};
+    Py_BEGIN_ALLOW_THREADS status = md_context_create(&made, &options);
+    Py_END_ALLOW_THREADS if (status != MD_OK)
+    {
+        md_py_raise(state, status);
+        return NULL;
+    }
+    md_context *const other = find_context(state, device); /* of a thread that was quicker */
+    if (other || state->n_contexts == MD_PY_CONTEXTS) {
+        md_context_destroy(&made);
+        if (!other)
+            PyErr_SetString(state->unsupported, "too many devices");
+        return other;
+    }
+    state->context[state->n_contexts++] = (md_py_context){device, made};
+    return made;
+}
+
+/* ---- Functions */
+
+static PyObject *py_version(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    return PyUnicode_FromString(md_version());
+}
+
+static PyObject *py_catalogue(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    PyObject *all = PyDict_New();
+    const char *name, *formula, *description;
+    for (int32_t i = 0; all; i++) {
+        md_catalogue(i, &name, &formula, &description);
+        if (!name)
+            break;
+        PyObject *entry = Py_BuildValue("(ss)", formula, description);
+        if (!entry || PyDict_SetItemString(all, name, entry) < 0)
+            Py_CLEAR(all);
+        Py_XDECREF(entry);
+    }
+    return all;
+}
+
+/* The context of args[0], a device's name. */
+static md_context *context_argument(md_py_state *state, PyObject *args, const char **rest)
+{
+    const char *name = "host";
+    md_py_dl_device device;
+    if (!PyArg_ParseTuple(args, "|ss", &name, rest))
+        return NULL;
+    return md_py_device_parse(&device, state, name) < 0 ? NULL : md_py_context_of(state, device);
+}
+
+static PyObject *py_stats(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *format = "json";
+    md_py_text text = {0};
+    md_context *context = context_argument(state, args, &format);
+    if (!context)
+        return NULL;
+    return md_py_text_take(&text, state, md_stats_report(context, format, md_py_text_add, &text));
+}
+
+static PyObject *py_info(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *none = "";
+    md_py_text text = {0};
+    md_context *context = context_argument(state, args, &none);
+    if (!context)
+        return NULL;
+    return md_py_text_take(&text, state, md_info(context, 1, md_py_text_add, &text));
+}
+
+static PyObject *py_digest(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *none = "";
+    uint64_t digest[2];
+    char hex[40];
+    md_context *context = context_argument(state, args, &none);
+    if (!context)
+        return NULL;
+    const md_status status = md_digest(digest, context);
+    if (status != MD_OK)
+        return md_py_raise(state, status);
+    snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)digest[0], (unsigned long long)digest[1]);
+    return PyUnicode_FromString(hex);
+}
+
+static PyObject *py_check(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *none = "";
+    md_context *context = context_argument(state, args, &none);
+    if (!context)
+        return NULL;
+    const md_status status = md_check(context);
+    if (status != MD_OK)
+        return md_py_raise(state, status);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"version", py_version, METH_NOARGS, "version() -> str"},
+    {"catalogue", py_catalogue, METH_NOARGS, "catalogue() -> {name: (formula, description)}"},
+    {"stats", py_stats, METH_VARARGS, "stats(device='host', format='json') -> str"},
+    {"info", py_info, METH_VARARGS, "info(device='host') -> JSON"},
+    {"digest", py_digest, METH_VARARGS, "digest(device='host') -> 32 hexadecimal digits"},
+    {"check", py_check, METH_VARARGS, "check(device='host'): raises what a kernel reported"},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- The module */
+
+/* Stands for stdin in a jansson that is linked statically (meson.build). */
+extern FILE *const md_py_no_stdin;
+FILE *const md_py_no_stdin = NULL;
+
+static PyObject *make_error(PyObject *module, const char *name, const char *doc, PyObject *base, PyObject *second)
+{
+    char full[64];
+    PyObject *bases = second ? PyTuple_Pack(2, base, second) : PyTuple_Pack(1, base);
+    snprintf(full, sizeof full, "multidispatch.%s", name);
+    PyObject *made = bases ? PyErr_NewExceptionWithDoc(full, doc, bases, NULL) : NULL;
+    Py_XDECREF(bases);
+    if (made && PyModule_AddObjectRef(module, name, made) < 0)
+        Py_CLEAR(made);
+    return made;
+}
+
+static int start(PyObject *module)
+{
+    md_py_state *s = PyModule_GetState(module);
+    s->error =
+        make_error(module, "MdError", "What the library refuses; the base of all others.", PyExc_Exception, NULL);
+    if (!s->error)
+        return -1;
+    s->formula_error = make_error(module, "FormulaError", "A formula that cannot be read: line, column and a caret.",
+                                  s->error, PyExc_ValueError);
+    s->argument_error =
+        make_error(module, "ArgumentError", "An argument that does not fit; names it.", s->error, PyExc_ValueError);
+    s->device_error =
+        make_error(module, "DeviceError", "The device, its driver or a compiler failed.", s->error, PyExc_RuntimeError);
+    s->unsupported =
+        make_error(module, "Unsupported", "Legal, but not possible here.", s->error, PyExc_NotImplementedError);
+    s->text_typed = PyUnicode_InternFromString("_typed");
+    if (!s->formula_error || !s->argument_error || !s->device_error || !s->unsupported || !s->text_typed)
+        return -1;
+    s->exchange.argument_error = s->argument_error;
+    if (md_py_exchange_start(&s->exchange) < 0)
+        return -1;
+    PyObject *type = md_py_op_type(module);
+    const int added = type ? PyModule_AddObjectRef(module, "Op", type) : -1;
+    Py_XDECREF(type);
+    return added;
+}
+
+static int visit_state(PyObject *module, visitproc visit, void *arg)
+{
+    md_py_state *s = PyModule_GetState(module);
+    Py_VISIT(s->error);
+    Py_VISIT(s->formula_error);
+    Py_VISIT(s->argument_error);
+    Py_VISIT(s->device_error);
+    Py_VISIT(s->unsupported);
+    return md_py_exchange_visit(&s->exchange, visit, arg);
+}
+
+static int clear_state(PyObject *module)
+{
+    md_py_state *s = PyModule_GetState(module);
+    md_py_exchange_finish(&s->exchange);
+    Py_CLEAR(s->text_typed);
+    Py_CLEAR(s->formula_error);
+    Py_CLEAR(s->argument_error);
+    Py_CLEAR(s->device_error);
+    Py_CLEAR(s->unsupported);
+    Py_CLEAR(s->error);
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)start}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,         .m_name = "multidispatch._core", .m_doc = "The compiled part of multidispatch.",
+    .m_size = sizeof(md_py_state), .m_methods = functions,          .m_slots = slots,
+    .m_traverse = visit_state,     .m_clear = clear_state,
+};
+
+PyMODINIT_FUNC PyInit__core(void);
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}

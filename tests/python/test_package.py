@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""The package with NumPy: results, dtypes, outputs, choices, errors, threads, pickling, forks and
+the end of the interpreter."""
+
+import doctest
+import json
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import multidispatch as md
+
+F32 = np.float32
+SEED = int(os.environ.get("MD_TEST_SEED", "18"))
+
+
+def random(*shape, dtype=F32):
+    return np.random.default_rng(SEED).standard_normal(shape).astype(dtype)
+
+
+class Calls(unittest.TestCase):
+    def test_product(self):
+        op = md.op("Y[b,n] = relu(sum[k](X[b,k]*W[n,k]) + c[n])", static={"n": 24, "k": 16})
+        w, c = random(24, 16), random(24)
+        for b in (1, 2, 7, 31):
+            x = random(b, 16)
+            np.testing.assert_allclose(op(x, w, c), np.maximum(x @ w.T + c, 0), rtol=1e-5, atol=1e-5)
+
+    def test_out_and_call(self):
+        op = md.op("Y[i] = A[i] + B[i]")
+        a, b = random(5), random(5)
+        y = np.empty(5, F32)
+        self.assertIs(op(a, b, out=y), y)
+        np.testing.assert_array_equal(y, a + b)
+        y[:] = 0
+        self.assertIsNone(op.call(y, a, b))
+        np.testing.assert_array_equal(y, a + b)
+        np.testing.assert_array_equal(op(B=b, A=a), a + b)
+
+    def test_several_outputs(self):
+        op = md.op("Y[i] = X[i] + 1; Z[i] = X[i] * 2")
+        x = random(6)
+        y, z = op(x)
+        np.testing.assert_array_equal(y, x + 1)
+        np.testing.assert_array_equal(z, x * 2)
+        mine = np.empty(6, F32)
+        y, z = op(x, out=(None, mine))
+        self.assertIs(z, mine)
+        np.testing.assert_array_equal(z, x * 2)
+
+    def test_scalar_and_sizes(self):
+        op = md.op("scalar s; Y[b,n] = s * X[b,n]")
+        x = random(4, 8)
+        np.testing.assert_array_equal(op(2.0, x), 2 * x)
+        np.testing.assert_array_equal(op(np.float32(2), x, sizes={"b": 2}), 2 * x)
+        with self.assertRaisesRegex(md.ArgumentError, "no dynamic dim 'q'"):
+            op(2.0, x, sizes={"q": 1})
+
+    def test_dtypes_follow(self):
+        op = md.op("Y[i] = A[i] * B[i]")
+        for dtype in (np.float64, np.float16, F32):
+            a, b = random(9, dtype=dtype), random(9, dtype=dtype)
+            y = op(a, b)
+            self.assertEqual(y.dtype, dtype)
+            np.testing.assert_allclose(y, a * b, rtol=1e-3)
+        y = op(random(9), random(9, dtype=np.float64))
+        np.testing.assert_allclose(y, random(9).astype(float) * random(9, dtype=np.float64), rtol=1e-6)
+        rows = md.op("Y[i,j] = E[ids[i],j]")
+        e = random(10, 3)
+        for integer in (np.int32, np.int64):
+            np.testing.assert_array_equal(rows(e, np.array([3, 9], integer)), e[[3, 9]])
+
+    def test_layouts(self):
+        op = md.op("Y[i,j] = X[i,j] + c[j]")
+        x, c = random(6, 8), random(8)
+        np.testing.assert_array_equal(op(x[::2, ::3], c[:3]), x[::2, ::3] + c[:3])
+        np.testing.assert_array_equal(op(np.ascontiguousarray(x.T).T, c), x + c)
+        np.testing.assert_array_equal(op(np.broadcast_to(x[:1], (6, 8)), c), np.broadcast_to(x[:1], (6, 8)) + c)
+        np.testing.assert_array_equal(op(x[:1, :1], c[:1]), x[:1, :1] + c[:1])
+        self.assertEqual(op(x[:0], c).shape, (0, 8))
+        self.assertEqual(op(x[:, :0], c[:0]).shape, (6, 0))
+        y = np.zeros((8, 6), F32)
+        op(x, c, out=y.T)
+        np.testing.assert_array_equal(y.T, x + c)
+
+    def test_named(self):
+        np.testing.assert_allclose(md.ops.softmax(random(3, 5)).sum(1), np.ones(3), rtol=1e-6)
+        self.assertIn("softmax", dir(md.ops))
+        with self.assertRaises(AttributeError):
+            md.ops.sofmax
+        for name in md.catalogue():
+            self.assertTrue(md.op(name).formula)
+
+
+class Choices(unittest.TestCase):
+    def test_asked(self):
+        op = md.op("Y[b,n] = exp(X[b,n])", name="asked")
+        x = random(2, 8)
+        y = op(x)
+        variant = op.choice(x, out=y)["stages"][0]["variant"]
+        self.assertIn(variant, op.variants()[0])
+        self.assertIn("exp", op.source(variant))
+        self.assertIsInstance(op.explain({"b": 2, "n": 8}), dict)
+        self.assertIn(variant, op.explain("b=2, n=8", text=True))
+        op.prepare(b=[1, 2], n=8)
+        op.wait()
+        self.assertEqual(op.stats()[0]["op"], "asked")
+        self.assertEqual(len(md.digest()), 32)
+        self.assertIn("version", json.dumps(md.info()))
+
+    def test_freeze(self):
+        op = md.op("Y[b] = exp(X[b]) + 3", name="frozen")
+        op(random(4))
+        op.freeze("fail")
+        with self.assertRaises(md.Unsupported):
+            op(random(5))
+        op.freeze("none")
+        self.assertEqual(op(random(5)).shape, (5,))
+
+    def test_pickle(self):
+        op = md.op("Y[b,n] = X[b,n] * 2", static={"n": 4}, numeric="deterministic")
+        again = pickle.loads(pickle.dumps(op))
+        self.assertEqual(repr(again), repr(op))
+        np.testing.assert_array_equal(again(random(2, 4)), random(2, 4) * 2)
+
+
+class Bad(unittest.TestCase):
+    def refused(self, error, text, function, *args, **options):
+        with self.assertRaisesRegex(error, text):
+            function(*args, **options)
+
+    def test_formulas(self):
+        self.refused(md.FormulaError, r"(?s)1:11: .*\n.*\^", md.op, "Y[i] = X[i")
+        self.refused(md.FormulaError, "softmax", md.op, "sofmax")
+        self.refused(md.ArgumentError, "option select: 'best'", md.op, "softmax", select="best")
+        self.refused(TypeError, "", md.op, 3)
+        self.assertTrue(issubclass(md.FormulaError, ValueError) and issubclass(md.FormulaError, md.MdError))
+
+    def test_arguments(self):
+        op = md.op("Y[i,j] = X[i,j] + c[j]")
+        x, c = random(4, 3), random(3)
+        refused = self.refused
+        refused(md.ArgumentError, "'c': axis 0 .* has size 2, but", op, x, c[:2])
+        refused(md.ArgumentError, "'c': axis 0", op, x, c[:1])  # size 1 is not broadcast
+        refused(md.ArgumentError, "rank 1, expected 2", op, c, c)
+        refused(md.ArgumentError, "'c' is missing", op, x)
+        refused(md.ArgumentError, "3 arguments given", op, x, c, c)
+        refused(md.ArgumentError, "no argument 'q'", op, x, c, q=c)
+        refused(md.ArgumentError, "given twice", op, x, c, X=x)
+        refused(md.ArgumentError, "is no array", op, x, 3)
+        refused(md.ArgumentError, "is no array", op, x, [1.0, 2.0, 3.0])
+        refused(md.ArgumentError, "format", op, x, np.array(["a", "b", "c"]))
+        refused(md.ArgumentError, "format", op, x.astype(">f4"), c)
+        refused(md.ArgumentError, "format", op, x.astype(complex), c)
+        refused(md.ArgumentError, "stride", op, x[::-1], c)
+        refused(md.ArgumentError, "2 arguments given", op.call, x, c)
+        refused(md.ArgumentError, "axis", op, x, c, out=np.empty((3, 3), F32))
+        refused(md.ArgumentError, "outputs", op, x, c, out=(c, c))
+        refused(md.ArgumentError, "stride 0", op.call, *self.expanded(x, c))
+        refused(md.ArgumentError, "overlap", op, x, c, out=np.lib.stride_tricks.as_strided(x, (4, 3), (4, 4)))
+        frozen = np.empty((4, 3), F32)
+        frozen.flags.writeable = False
+        with self.assertRaises((BufferError, ValueError)):
+            op(x, c, out=frozen)
+        x.flags.writeable = False  # an input may be
+        np.testing.assert_array_equal(op(x, c), x + c)
+
+    @staticmethod
+    def expanded(x, c):
+        return np.lib.stride_tricks.as_strided(np.empty(3, F32), (4, 3), (0, 4)), x, c
+
+    def test_indices(self):
+        rows = md.op("Y[i,j] = E[ids[i],j]")
+        self.refused(md.ArgumentError, "index 10 is outside", rows, random(10, 3), np.array([3, 10]))
+        self.refused(md.ArgumentError, "index -1 is outside", rows, random(10, 3), np.array([-1]))
+        self.refused(md.ArgumentError, "also read", md.op("G[ids[i]] += X[i]"), np.array([1]), random(1))
+
+    def test_no_gpu(self):
+        op = md.op("Y[i] = X[i] + 5")
+        if "cuda" not in json.dumps(md.info()):
+            with self.assertRaises(md.MdError):
+                op.prepare(device="cuda:15", i=4)
+        self.refused(md.ArgumentError, "expected host", op.prepare, device="tpu", i=4)
+
+
+def in_child(queue, x):
+    queue.put(md.op("Y[i] = X[i] * 2 + 1")(x))
+
+
+class Processes(unittest.TestCase):
+    def run_python(self, text, **env):
+        return subprocess.run([sys.executable, "-c", "import numpy as np, multidispatch as md\n" + text], text=True,
+                              capture_output=True, timeout=120, env=os.environ | env)
+
+    def test_threads(self):
+        op = md.op("Y[b,n] = sum[k](X[b,k]*W[n,k])")
+        x, w = random(4, 8), random(6, 8)
+        failures = []
+
+        def work(b):
+            for _ in range(50):
+                if not np.allclose(op(x[:b], w), x[:b] @ w.T, atol=1e-5):
+                    failures.append(b)
+        threads = [threading.Thread(target=work, args=(1 + i % 4,)) for i in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+
+    def test_fork(self):
+        x = random(5)
+        md.op("Y[i] = X[i] * 2 + 1")(x)
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        child = context.Process(target=in_child, args=(queue, x))
+        child.start()
+        np.testing.assert_array_equal(queue.get(timeout=60), x * 2 + 1)
+        child.join(60)
+        self.assertEqual(child.exitcode, 0)
+
+    def test_shutdown_with_live_ops(self):
+        done = self.run_python("op = md.op('Y[i] = exp(X[i])', async_=True); keep = [op]; keep.append(keep)\n"
+                               "op(np.ones(3, np.float32)); md.ops.softmax(np.ones((2, 2), np.float32))")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_missing_compiler(self):
+        done = self.run_python("print(md.op('Y[i] = X[i] + 1')(np.ones(3, np.float32)).tolist())", MD_CC="/nonexistent")
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, "[2.0, 2.0, 2.0]"))
+
+
+def load_tests(loader, tests, pattern):
+    del loader, pattern
+    for module in (md, md.ops):
+        tests.addTests(doctest.DocTestSuite(module, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL))
+    return tests
+
+
+if __name__ == "__main__":
+    unittest.main()
