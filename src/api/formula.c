@@ -10,27 +10,6 @@ struct md_formula {
     md_strbuf printed;
 };
 
-void md_api_describe_arg(md_arg_info *out, const md_fx_formula *f, int32_t i)
-{
-    const int32_t id = f->args[i].id;
-    memset(out, 0, sizeof *out);
-    if (f->args[i].is_scalar) {
-        out->name = f->scalar[id].name;
-        out->is_scalar = 1;
-        out->dtype = f->scalar[id].type;
-        return;
-    }
-    const md_fx_tensor *t = &f->tensor[id];
-    out->name = t->name;
-    out->is_output = t->role == MD_FX_OUTPUT;
-    out->dtype = t->dtype;
-    out->rank = t->rank;
-    for (int32_t a = 0; a < t->rank; a++) {
-        out->dim[a] = t->at_least[a] ? "" : f->dim[t->dim[a]].name;
-        out->static_size[a] = t->at_least[a] ? -1 : f->dim[t->dim[a]].size;
-    }
-}
-
 static md_status read_formula(md_formula *formula, const char *text, const md_op_options *o)
 {
     const char *source, *name;

@@ -119,7 +119,7 @@ def refuse_use(user, used):
 
 def check_floors(src, folder, names):
     entries = {place_of(n)[1] for n in names}
-    has_rooms = any(p.is_dir() for p in (src / folder).iterdir())
+    has_rooms = any(p.is_dir() and any(p.rglob("*.[ch]")) for p in (src / folder).iterdir())
     if folder not in FLOORS:
         if has_rooms:
             complain(src / folder, 0, "has rooms, but no floors in check_layers.py")
