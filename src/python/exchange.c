@@ -164,8 +164,8 @@ static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const c
             return -1;
         if (is_on)
             return refuse(x, name,
-                          "requires a gradient, and the op has none: call it under torch.no_grad(), or give "
-                          "md.op(..., grad=...)");
+                          "requires a gradient, and an op has none: call it under torch.no_grad(), or pass "
+                          "x.detach()");
     }
     answer = PyObject_CallMethodObjArgs(object, x->text_is_neg, NULL);
     if (!answer)
