@@ -239,6 +239,18 @@ static void explain(pair_thread *t)
     note(t, md_check_formula(t->world->context, "softmax", NULL, fuzz_below(&t->run, 2), take, &n));
 }
 
+static void formula(pair_thread *t)
+{
+    md_formula *f = NULL;
+    md_arg_info info;
+    md_tensor tensor[3] = {{0}};
+    note(t, md_formula_create(&f, "Y[i] = X[i] * 2", NULL));
+    note(t, md_formula_arg(&info, f, 0));
+    note(t, md_formula_infer(tensor, md_formula_n_args(f), f));
+    (void)md_formula_text(f);
+    md_formula_destroy(&f);
+}
+
 static void prepare(pair_thread *t)
 {
     const int32_t i = any(t);
@@ -263,11 +275,7 @@ static void freeze_all(pair_thread *t)
     note(t, md_freeze_all(t->world->context, MD_FREEZE_NONE));
 }
 
-static void digest(pair_thread *t)
-{
-    uint64_t out[2];
-    note(t, md_digest(out, t->world->context));
-}
+ACTION(digest, md_digest((uint64_t[2]){0}, t->world->context) == MD_OK)
 
 static void capture_list(pair_thread *t)
 {
@@ -298,37 +306,20 @@ static void stats_print(pair_thread *t)
     FILE *f = fopen("/dev/null", "w");
     if (f)
         note(t, md_stats_print(t->world->context, f));
+    size_t n = 0;
+    note(t, md_stats_report(t->world->context, "json", take, &n));
     if (f)
         fclose(f);
 }
 
 ACTION(stats_write, md_stats_write(t->world->context, "/dev/null", fuzz_below(&t->run, 2) ? "json" : "csv") == MD_OK)
 
-static void store_count(pair_thread *t)
-{
-    md_store_counters out;
-    note(t, md_store_count(&out, t->world->context));
-}
-
+ACTION(store_count, md_store_count(&(md_store_counters){0}, t->world->context) == MD_OK)
 ACTION(store_path, md_store_path(t->world->context))
-
-static void store_list(pair_thread *t)
-{
-    size_t n = 0;
-    note(t, md_store_list(t->world->context, 1, take, &n));
-}
-
-static void store_verify(pair_thread *t)
-{
-    md_store_facts out;
-    note(t, md_store_verify(&out, t->world->context, NULL, NULL));
-}
-
-static void store_gc(pair_thread *t)
-{
-    md_store_facts out;
-    note(t, md_store_gc(&out, t->world->context, fuzz_below(&t->run, 2) ? 1 << 30 : 100000));
-}
+ACTION(store_list, md_store_list(t->world->context, 1, take, &(size_t){0}) == MD_OK)
+ACTION(store_verify, md_store_verify(&(md_store_facts){0}, t->world->context, NULL, NULL) == MD_OK)
+ACTION(store_gc,
+       md_store_gc(&(md_store_facts){0}, t->world->context, fuzz_below(&t->run, 2) ? 1 << 30 : 100000) == MD_OK)
 
 static void wisdom_export(pair_thread *t)
 {
@@ -377,6 +368,13 @@ const pair_action pair_actions[] = {
     {"md_bench", bench},
     {"md_choice_of", choice_of},
     {"md_check_formula", explain},
+    {"md_formula_create", formula},
+    {"md_formula_arg", formula},
+    {"md_formula_n_args", formula},
+    {"md_formula_infer", formula},
+    {"md_formula_text", formula},
+    {"md_formula_destroy", formula},
+    {"md_stats_report", stats_print},
     {"md_explain", explain},
     {"md_prepare", prepare},
     {"md_op_wait", op_wait},

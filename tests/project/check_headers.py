@@ -5,6 +5,7 @@ Arguments: source root, folder of md_build_config.h, C compiler, C++ compiler or
 import pathlib
 import subprocess
 import sys
+import sysconfig
 import tempfile
 
 
@@ -20,6 +21,9 @@ def main():
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     public, private = [f"-I{root}/include"], [f"-I{root}/include", f"-I{root}/src", f"-I{config}"]
     private += ["-isystem", sys.argv[5]] if sys.argv[5] else []
+    python = pathlib.Path(sysconfig.get_path("include"))
+    skipped = {"kernels"} if (python / "Python.h").exists() else {"kernels", "python"}
+    private += ["-isystem", str(python)]
     n_good = n_bad = 0
     with tempfile.TemporaryDirectory() as folder:
 
@@ -40,8 +44,10 @@ def main():
             if cxx:
                 check(header, cxx, ["-std=c++17", *strict, *public], ".cc")
         for path in sorted((root / "src").rglob("*.h")):
-            if "kernels" not in path.parts:
+            if skipped.isdisjoint(path.relative_to(root).parts):
                 check(path.relative_to(root / "src"), cc, ["-std=gnu11", "-D_GNU_SOURCE", *strict, *private], ".c")
+    if "python" in skipped:
+        print("no Python.h: headers of src/python were not tried")
     if not cxx:
         print("no C++ compiler: C++17 was not tried")
     print(f"{n_good} good, {n_bad} bad")

@@ -139,7 +139,7 @@ class Help(Base):
         self.assertEqual(own["info"], {"device", "threads", "cc", "json", "help"})
         self.assertEqual(own["source"] - own["explain"], {"variant", "stage"})
         self.assertIn("budget", own["tune"])
-        self.assertNotIn("budget", own["run"] | own["bench"] | own["store"])
+        self.assertNotIn("budget", own["run"] | own["store"])
         self.assertIn("the variant to print", self.good("source", "--help"))
         self.assertNotIn("source: the variant", self.good("source", "--help"))
         self.assertEqual(set().union(*own.values()), every)
@@ -828,7 +828,7 @@ class Json(Base):
                     ["store", "export", "--output", str(self.folder / "wisdom.jsonl")], ["store", "export"],
                     ["store", "import", str(self.folder / "wisdom.jsonl")], ["store", "merge", str(self.folder / "store")],
                     ["bench", "sweep", "--step", "16", "--last", "16", "--repeat", "1", "--threads", "2"],
-                    ["ops"], ["ops", "gelu"], ["info"]]
+                    ["ops"], ["ops", "gelu"], ["info"], ["check", "gelu"]]
         for command in commands:
             done = mdctl(*command, "--json", env=env)
             self.assertEqual(done.returncode, 0, (command, done.stderr))

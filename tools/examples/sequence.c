@@ -1,4 +1,6 @@
-/* A step of several calls as one object: recorded at two sizes, run at any. */
+/* A step of several calls as one object: recorded at two sizes, run at any.
+ * Prints:
+ *     32 runs at 32 sizes, 8192 bytes between the calls, 0 values differ */
 #include <md/sequence.h>
 
 #include <stdio.h>

@@ -155,9 +155,7 @@ MD_EITHER(max, |)
 MD_EITHER(min, &)
 #undef MD_EITHER
 template <class T> MD_INLINE T md_plus(T a, T b) { return a + b; }
-template <class T> MD_INLINE T md_times(T a, T b) { return a * b; }
 MD_INLINE int64_t md_plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-MD_INLINE int64_t md_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 /* f32: under a predicate; otherwise the compiler makes branches, and computes in them. */
 #define MD_GAIN(name, both, ptx)                                                                                       \
     template <class T, class I, class N> MD_INLINE void md_gain_##name(md_vec<T> &acc, md_vec<T> y, I identity, N n)   \

@@ -204,7 +204,7 @@ static void measuring_uses_the_devices_clock(void **state)
     md_ds_op *op = measuring_op("Y[n] = X[n]");
     later_make(&v, 64);
     assert_ok(md_ds_call(op, later_stream(1), v.arg, 2));
-    assert_true(later_device.n_times > 4);
+    assert_true(later_device.n_times > 1); /* each of both at least once, whatever the budget allows */
     assert_true(later_first_of(&v.y) == 10.0f); /* beta */
     assert_true(later_first_of(&v.x) == 0.0f);
     later_finish(&op);

@@ -2,6 +2,7 @@
 #include "dispatch/support/timed.h"
 
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/cache/upgrade.h"
 #include "dispatch/call/fast_call.h"
 #include "dispatch/online/prepare.h"
 #include "dispatch/online/state.h"
@@ -98,6 +99,7 @@ int timed_set_up_async(void **state)
     if (!async_device_init(&t->device, &t->world.device.base))
         return -1;
     assert_ok(md_bd_create(&t->world.builder, &t->device.base));
+    md_bd_listen(t->world.builder, md_ds_upgrade_all, &t->world.runtime);
     t->world.runtime.dev = &t->device.base;
     t->world.runtime.builder = t->world.builder;
     t->device.clock = timed_clock_us;
@@ -186,6 +188,8 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
         if (is_there)
             return;
         md_ds_prepare_wait(&op->hybrid->n_jobs);
+        if (i % 64 == 63) /* for jobs on a busy machine */
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     fail_msg("no trial");
 }
