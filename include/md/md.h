@@ -307,6 +307,13 @@ MD_API md_status md_store_verify(md_store_facts *out, md_context *context, md_wr
 /** Removes the entries that were unused longest until limit_bytes are left, tuned results last. */
 MD_API md_status md_store_gc(md_store_facts *out, md_context *context, int64_t limit_bytes);
 
+/** From now on the context keeps every kernel that it builds for a bundle. Call before the first op.
+ * @return MD_INVALID_ARGUMENT at the second call, MD_OUT_OF_MEMORY. */
+MD_API md_status md_bundle_begin(md_context *context);
+/** Waits for all builds, and writes the kernels of all ops that were made to one file. Contexts with
+ * md_context_options.bundle use it without a compiler. Equal kernels give equal bytes. An older file is replaced.
+ * @return MD_INVALID_ARGUMENT without md_bundle_begin, MD_IO. */
+MD_API md_status md_bundle_write(md_context *context, const char *path);
 /** Tuned results as text: sorted lines of JSON, the best of each key and family of this device and version. May be
  * empty. */
 MD_API md_status md_wisdom_export(md_context *context, md_write_fn write, void *user);

@@ -207,6 +207,10 @@ typedef struct md_context_options {
     void *alloc_user;
     /** Folder of compiled kernels and tuned results; "": none; default MD_CACHE_DIR, else the XDG cache folder. */
     const char *cache_dir;
+    /** Bundles (mdctl bundle), files separated by ':'; default MD_BUNDLE. Kernels are taken from them, and no compiler
+     * is used. A kernel that none has is not built: other kernels of the stage serve. */
+    const char *bundle;
+    int32_t bundle_compile; /**< 1: what no bundle has is compiled; 0: MD_BUNDLE_COMPILE, else not */
 } md_context_options;
 
 /** A tunable of a custom kernel: a macro of that name in its source, a name in its rules, and "<name><value>" in the

@@ -122,12 +122,14 @@ static md_status open_context(md_context *c, const md_context_options *o)
     MD_TRY(copy_texts(c, o));
     MD_TRY(check_hints(c));
     MD_TRY(check_pin(c->pin, o->pin ? "option pin" : "MD_PIN"));
+    MD_TRY(md_api_open_bundles(c, o));
     MD_TRY(md_pool_create(&c->pool, count_threads(c, o)));
     md_dev_options dev = {.device = o->device ? o->device : c->env.device,
                           .launches_by_runtime = c->env.runtime_launch != 0,
                           .cc = o->cc ? o->cc : c->env.cc,
                           .pool = c->pool,
                           .log = &c->log,
+                          .is_bundled = c->bundles.n > 0 && !c->bundles.compiles,
                           .defers_rates = true};
     const md_status status = md_dev_open(&c->dev, &dev);
     if (status != MD_OK)
@@ -142,6 +144,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     md_api_set_rates(c);
     MD_TRY(md_bd_create(&c->builder, c->dev));
     md_bd_use_store(c->builder, c->store);
+    md_bd_use_bundles(c->builder, &c->bundles);
     md_bd_listen(c->builder, md_ds_upgrade_all, &c->runtime);
     MD_TRY(md_tn_wisdom_create(&c->wisdom));
     md_tn_wisdom_use_store(c->wisdom, c->store, c->dev->facts.name);
@@ -170,6 +173,7 @@ static void close_context(md_context *c)
     md_tn_wisdom_destroy(&c->wisdom);
     md_tn_kept_close(&c->kept);
     md_sr_close(&c->store);
+    md_api_close_bundles(c);
     md_dev_close(&c->dev);
     md_pool_destroy(&c->pool);
     if (md_trace_close(&c->trace) != MD_OK)

@@ -19,6 +19,9 @@ struct md_context {
     md_bd *builder;
     md_tn_wisdom *wisdom;
     md_tn_kept *kept; /* measured picks; NULL: no store */
+    md_bd_bundles bundles; /* that are open */
+    md_sr_bundle **bundle; /* [bundles.n] */
+    md_sr_bundle_maker *maker; /* of md_bundle_begin; NULL: none */
     md_sr *store; /* NULL: nothing is kept */
     md_trace *trace; /* NULL: no MD_TRACE */
     md_dump *dump; /* NULL: no MD_DUMP */
@@ -43,10 +46,15 @@ struct md_op {
     md_ds_op *ds; /* shared by all equal ops of the context */
 };
 
+/** Opens the bundles that options and environment name. Comes first: with bundles the device needs no compiler. */
+md_status md_api_open_bundles(md_context *c, const md_context_options *o);
+void md_api_close_bundles(md_context *c);
 /** Opens the store that options and environment ask for; the device is open. */
 md_status md_api_open_store(md_context *c, const md_context_options *o);
-/** Sets the rates of a host device: those of the store, else measured now and kept there. */
+/** Sets the rates of a host device: those of a bundle, of the store, else measured now and kept there. */
 void md_api_set_rates(md_context *c);
+/** Puts what picks depend on, and was measured, into the bundle that is being made. */
+md_status md_api_record_facts(md_context *c);
 /** Folders of shipped wisdom: MD_SYSTEM_PATH, else where the library is installed; "" without a store. */
 const char *md_api_system_path(const md_context *c);
 

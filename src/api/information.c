@@ -68,12 +68,19 @@ static void add_counters(json_t *j, md_context *c)
         const char *name;
         uint64_t value;
     } row[] = {
-        {"compiles", atomic_load(&b->compiles)},   {"kept_binaries", atomic_load(&b->kept)},
-        {"tuned_points", atomic_load(&t->points)}, {"tuned_known", atomic_load(&t->found)},
-        {"tuned_timed", atomic_load(&t->timed)},   {"tuned_ms", atomic_load(&t->measured_ns) / 1000000},
-        {"tuned_wrong", atomic_load(&t->wrong)},   {"tuned_unbuilt", atomic_load(&t->unbuilt)},
-        {"tuned_failed", atomic_load(&t->failed)}, {"tuned_no_memory", atomic_load(&t->out_of_memory)},
-        {"tuned_busy", atomic_load(&t->busy)},     {"tuned_cut", atomic_load(&t->cut)},
+        {"compiles", atomic_load(&b->compiles)},
+        {"kept_binaries", atomic_load(&b->kept)},
+        {"bundled_binaries", atomic_load(&b->bundled)},
+        {"tuned_points", atomic_load(&t->points)},
+        {"tuned_known", atomic_load(&t->found)},
+        {"tuned_timed", atomic_load(&t->timed)},
+        {"tuned_ms", atomic_load(&t->measured_ns) / 1000000},
+        {"tuned_wrong", atomic_load(&t->wrong)},
+        {"tuned_unbuilt", atomic_load(&t->unbuilt)},
+        {"tuned_failed", atomic_load(&t->failed)},
+        {"tuned_no_memory", atomic_load(&t->out_of_memory)},
+        {"tuned_busy", atomic_load(&t->busy)},
+        {"tuned_cut", atomic_load(&t->cut)},
     };
     for (int32_t i = 0; i < MD_COUNT(row); i++)
         json_object_set_new(j, row[i].name, json_integer((json_int_t)row[i].value));

@@ -1,4 +1,4 @@
-/* Opens the store of a context, says what its entries depend on, and keeps the rates of the host there. */
+/* Opens the bundles and the store of a context, says what entries depend on, and keeps the rates of the host there. */
 #include "api/context.h"
 #include "base/embed.h"
 #include "base/plain.h"
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* All that kernels and measured times depend on and that their keys do not hold. The first line is for people. */
 static void describe(md_strbuf *out, const md_dev_facts *f)
@@ -49,16 +50,50 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
     return status;
 }
 
+static md_status add_bundle(md_context *c, const char *path, size_t n)
+{
+    md_sr_bundle *bundle = NULL;
+    char *own = strndup(path, n);
+    md_sr_bundle **grown = realloc(c->bundle, (size_t)(c->bundles.n + 1) * sizeof *grown);
+    md_status status = md_fail_memory();
+    if (grown)
+        c->bundle = grown;
+    if (own && grown)
+        status = md_sr_bundle_open(&bundle, own);
+    if (status == MD_OK)
+        c->bundle[c->bundles.n++] = bundle;
+    free(own);
+    return status;
+}
+
+md_status md_api_open_bundles(md_context *c, const md_context_options *o)
+{
+    md_status status = MD_OK;
+    for (const char *at = o->bundle ? o->bundle : c->env.bundle; at && *at && status == MD_OK;) {
+        const size_t n = strcspn(at, ":");
+        if (n > 0)
+            status = add_bundle(c, at, n);
+        at += n + (at[n] == ':');
+    }
+    c->bundles.bundle = c->bundle;
+    c->bundles.compiles = o->bundle_compile || c->env.bundle_compile;
+    return status == MD_OK || o->bundle ? status : md_fail_more(status, " (MD_BUNDLE)");
+}
+
+void md_api_close_bundles(md_context *c)
+{
+    for (int32_t i = 0; i < c->bundles.n; i++)
+        md_sr_bundle_close(&c->bundle[i]);
+    free(c->bundle);
+    md_sr_bundle_maker_destroy(&c->maker);
+}
+
 #define FACTS "facts"
 #define RATES "rates"
 
-/* The rates that an earlier process of this environment measured. */
-static bool find_rates(double out[MD_DEV_HOST_RATES], md_sr *store)
+/* Reads and frees a text. */
+static bool read_rates(double out[MD_DEV_HOST_RATES], void *text, size_t n)
 {
-    void *text = NULL;
-    size_t n = 0;
-    if (md_sr_find_at(&text, &n, store, 0, FACTS, RATES) != MD_OK)
-        return false;
     char *at = text, *end = NULL;
     bool is_good = true;
     for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++, at = end) {
@@ -66,10 +101,39 @@ static bool find_rates(double out[MD_DEV_HOST_RATES], md_sr *store)
         is_good = is_good && isfinite(out[i]) && out[i] > 0.0;
     }
     is_good = is_good && end == (char *)text + n;
-    if (!is_good)
-        md_sr_discard(store, FACTS, RATES);
     free(text);
     return is_good;
+}
+
+/* The rates for which a bundle's kernels were chosen, else those that an earlier process measured. */
+static bool find_rates(double out[MD_DEV_HOST_RATES], const md_context *c)
+{
+    void *text = NULL;
+    size_t n = 0;
+    for (int32_t i = 0; i < c->bundles.n; i++)
+        if (md_sr_bundle_find(&text, &n, c->bundle[i], FACTS, RATES) == MD_OK && read_rates(out, text, n))
+            return true;
+    if (md_sr_find_at(&text, &n, c->store, 0, FACTS, RATES) != MD_OK)
+        return false;
+    if (read_rates(out, text, n))
+        return true;
+    md_sr_discard(c->store, FACTS, RATES);
+    return false;
+}
+
+static size_t print_rates(char out[160], const md_dev *dev)
+{
+    double rate[MD_DEV_HOST_RATES];
+    md_dev_host_get_rates(rate, dev);
+    return (size_t)md_snprintf(out, 160, "%.17g %.17g %.17g %.17g %.17g", rate[0], rate[1], rate[2], rate[3], rate[4]);
+}
+
+md_status md_api_record_facts(md_context *c)
+{
+    char text[160];
+    if (c->dev->facts.kind != MD_DEV_HOST)
+        return MD_OK;
+    return md_sr_bundle_add(c->maker, FACTS, RATES, text, print_rates(text, c->dev));
 }
 
 /* Rates decide what the model picks, and two measurements differ by other load: so they are measured once a store. */
@@ -79,14 +143,11 @@ void md_api_set_rates(md_context *c)
     char text[160];
     if (c->dev->facts.kind != MD_DEV_HOST)
         return;
-    if (find_rates(rate, c->store)) {
+    if (find_rates(rate, c)) {
         md_dev_host_set_rates(c->dev, rate);
         return;
     }
     md_dev_host_set_rates(c->dev, NULL);
-    md_dev_host_get_rates(rate, c->dev);
-    const int n =
-        md_snprintf(text, sizeof text, "%.17g %.17g %.17g %.17g %.17g", rate[0], rate[1], rate[2], rate[3], rate[4]);
     if (md_sr_is_writable(c->store))
-        (void)md_sr_put(c->store, FACTS, RATES, text, (size_t)n);
+        (void)md_sr_put(c->store, FACTS, RATES, text, print_rates(text, c->dev));
 }

@@ -159,3 +159,26 @@ md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const cha
         *out = (md_wisdom_counts){merged.n_lines, merged.n_bad, merged.n_taken, merged.n_related, merged.n_foreign};
     return s;
 }
+
+/* ---- Bundles */
+
+md_status md_bundle_begin(md_context *context)
+{
+    if (!context)
+        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    if (context->maker)
+        return md_fail(MD_INVALID_ARGUMENT, "this context makes a bundle already");
+    MD_TRY(md_sr_bundle_maker_create(&context->maker));
+    md_bd_record_bundle(context->builder, context->maker);
+    return md_api_record_facts(context);
+}
+
+md_status md_bundle_write(md_context *context, const char *path)
+{
+    if (!context || !context->maker)
+        return md_fail(MD_INVALID_ARGUMENT, context ? "call md_bundle_begin first" : "context is NULL");
+    if (!path)
+        return md_fail(MD_INVALID_ARGUMENT, "path is NULL");
+    md_bd_wait_all(context->builder);
+    return md_sr_bundle_write(context->maker, path);
+}

@@ -19,6 +19,8 @@ typedef struct md_env {
     const char *dump;
     const char *cache_dir; /* NULL if unset; "": keep nothing */
     const char *system_path;
+    const char *bundle;
+    int32_t bundle_compile;
     md_select select; /* *_DEFAULT if unset */
     md_metric metric;
     md_persistent persistent;

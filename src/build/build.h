@@ -4,6 +4,7 @@
 #define MD_BUILD_BUILD_H
 
 #include "family/family.h"
+#include "store/bundle.h"
 #include "store/store.h"
 
 typedef struct md_bd md_bd; /* the builder of a context: owns all loaded kernels until it is destroyed */
@@ -47,15 +48,28 @@ typedef struct md_bd_variant {
     uint64_t build_ns; /* wall time of emit, compile and load; about 0 if the kernel was loaded already */
 } md_bd_variant;
 
+/* Bundles to take kernels from. */
+typedef struct md_bd_bundles {
+    md_sr_bundle *const *bundle; /* [n], searched in this order */
+    int32_t n;
+    bool compiles; /* compile what none of them has; else that is an error */
+} md_bd_bundles;
+
 typedef struct md_bd_counters {
     _Atomic uint64_t emitted, compiled, shared, failed, compile_ns;
     _Atomic uint64_t compiles; /* runs of a compiler, failed ones included */
     _Atomic uint64_t kept; /* answered by the store: binaries and failures */
+    _Atomic uint64_t bundled; /* binaries taken from bundles */
 } md_bd_counters;
 
 md_status md_bd_create(md_bd **out, md_dev *dev);
 /** Uses a store for binaries (NULL: none). The store must outlive the builder. Call before the first variant. */
 void md_bd_use_store(md_bd *builder, md_sr *store);
+/** Takes kernels from bundles. They must outlive the builder. Call before the first variant. */
+void md_bd_use_bundles(md_bd *builder, const md_bd_bundles *bundles);
+/** From now on every binary that is compiled, or taken from the store, goes into a bundle, too. The maker must outlive
+ * the builder. Call before the first variant. */
+void md_bd_record_bundle(md_bd *builder, md_sr_bundle_maker *maker);
 /** Waits for running builds and unloads all kernels. Destroy all variants before. */
 void md_bd_destroy(md_bd **builder);
 /** Calls fn (NULL: nothing) after each build, on the building thread; it may take long. Once this returns, no earlier

@@ -186,6 +186,7 @@ typedef struct md_dev_options {
     md_pool *pool;
     const md_log *log;
     bool launches_by_runtime; /* cuda: never by the driver's function, and streams are checked as with several GPUs */
+    bool is_bundled; /* kernels come compiled: the host looks for no compiler, and compiles nothing */
     bool defers_rates; /* host: rates stay 0 until md_dev_host_set_rates */
     void (*while_opening)(void *unused); /* a job for the pool while a GPU opens; set by md_dev_open */
 } md_dev_options;

@@ -174,13 +174,14 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
         return status;
     }
     md_mutex_init(&host->lock_of_loader);
-    status = md_dev_host_compiler_version(facts->compiler, &host->command);
+    status = options->is_bundled ? md_fail(MD_COMPILE, "kernels come from bundles")
+                                 : md_dev_host_compiler_version(facts->compiler, &host->command);
     if (status == MD_OUT_OF_MEMORY) {
         destroy(&host->base);
         return status;
     }
     facts->can_compile = status == MD_OK;
-    if (!facts->can_compile)
+    if (!facts->can_compile && !options->is_bundled)
         md_log_once(options->log, MD_LOG_NO_COMPILER, MD_LOG_WARN,
                     "no kernel can be compiled, so the slow reference evaluator serves; set MD_CC to a working C "
                     "compiler: %s",

@@ -20,7 +20,8 @@ enum {
     CLI_OPS = 1 << 9,
     CLI_INFO = 1 << 10,
     CLI_CHECK = 1 << 11,
-    CLI_ALL = (1 << 12) - 1
+    CLI_BUNDLE = 1 << 12,
+    CLI_ALL = (1 << 13) - 1
 };
 
 /* Exit status of mdctl. */
@@ -106,5 +107,6 @@ int cli_regret(const cli_options *o);
 int cli_demo(const cli_options *o);
 int cli_tune(const cli_options *o);
 int cli_store(const cli_options *o);
+int cli_bundle(const cli_options *o);
 
 #endif

@@ -33,8 +33,9 @@ typedef enum option_kind { FLAG, FLAG32, TEXT, INT32, UINT64, REAL, WORD, DTYPE,
 /* Which commands take an option. */
 enum {
     ALL = CLI_ALL,
-    OPS = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_REGRET | CLI_TUNE | CLI_HINTS,
-    FORMULAS = CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_TUNE | CLI_HINTS,
+    OPS = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_REGRET | CLI_TUNE | CLI_HINTS |
+          CLI_BUNDLE,
+    FORMULAS = CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_TUNE | CLI_HINTS | CLI_BUNDLE,
     DEVICES = OPS | CLI_STORE | CLI_INFO
 };
 
@@ -79,8 +80,8 @@ static const option_row row[] = {
     {"trace", "FILE", "demo: batch sizes, one a line, perhaps with counts; or an Azure LLM inference trace", CLI_DEMO,
      TEXT, AT(trace), 0, 0, NULL},
     {"output", "FILE",
-     "bench, demo, regret, tune: also write the JSON lines to this file; store export: write to this file",
-     CLI_BENCH | CLI_DEMO | CLI_REGRET | CLI_TUNE | CLI_STORE, TEXT, AT(output), 0, 0, NULL},
+     "bench, demo, regret, tune: also write the JSON lines to this file; store export, bundle: write to this file",
+     CLI_BENCH | CLI_DEMO | CLI_REGRET | CLI_TUNE | CLI_STORE | CLI_BUNDLE, TEXT, AT(output), 0, 0, NULL},
     {"modes", "LIST", "regret: some of distance,model,measure,hybrid,hinted; default all", CLI_REGRET, TEXT, AT(modes),
      0, 0, NULL},
     {"step", "N", "bench sweep: sizes and hints N, 2N .. (default 64)", CLI_BENCH, INT32, AT(step), 1, MANY, NULL},

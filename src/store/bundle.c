@@ -1,0 +1,194 @@
+/* Opens bundles and reads their entries. */
+#include "store/bundle.h"
+
+#include "base/status.h"
+#include "store/bundle_format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct md_sr_bundle {
+    int fd;
+    char *path;
+    md_sr_bundle_header header;
+    md_sr_bundle_row *row; /* [header.n_entries], then the texts of the keys */
+};
+
+/* Reads all bytes at a place; false at the file's end. */
+static bool read_at(void *out, size_t n, int fd, uint64_t at)
+{
+    for (size_t have = 0; have < n;) {
+        const ssize_t got = pread(fd, (char *)out + have, n - have, (off_t)(at + have));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        have += (size_t)got;
+    }
+    return true;
+}
+
+static md_status bad(const char *path, const char *why)
+{
+    return md_fail(MD_IO, "bundle '%.700s': %s", path, why);
+}
+
+/* NULL if only this user or root can have written the file. */
+static const char *distrust(const struct stat *facts)
+{
+    if (!S_ISREG(facts->st_mode))
+        return "it is no plain file";
+    if (facts->st_uid != geteuid() && facts->st_uid != 0)
+        return "it belongs to another user, so it is not used";
+    return facts->st_mode & (S_IWGRP | S_IWOTH) ? "others may write to it, so it is not used" : NULL;
+}
+
+static const char *check_header(const md_sr_bundle_header *h, uint64_t n_file)
+{
+    if (memcmp(h->magic, MD_SR_BUNDLE_MAGIC, sizeof h->magic) != 0)
+        return "not a bundle";
+    if (h->version != MD_SR_BUNDLE_VERSION)
+        return "of another version of the format";
+    const uint64_t n_index = sizeof *h + h->n_entries * (uint64_t)sizeof(md_sr_bundle_row);
+    return h->n_bytes == n_file && n_index <= n_file && h->n_keys <= n_file - n_index ? NULL : "not as long as it says";
+}
+
+/* The digest holds already: this finds what a faulty writer left. */
+static const char *check_rows(const md_sr_bundle *b)
+{
+    const md_sr_bundle_header *h = &b->header;
+    for (uint32_t i = 0; i < h->n_entries; i++) {
+        const md_sr_bundle_row *r = &b->row[i];
+        if (r->at > h->n_bytes || r->n > h->n_bytes - r->at || r->key_at > h->n_keys ||
+            r->n_key > h->n_keys - r->key_at)
+            return "its index points beyond its end";
+    }
+    return NULL;
+}
+
+static md_status read_index(md_sr_bundle *b)
+{
+    struct stat facts;
+    if (fstat(b->fd, &facts) != 0)
+        return bad(b->path, strerror(errno));
+    const char *why = distrust(&facts);
+    if (why)
+        return bad(b->path, why);
+    md_sr_bundle_header *h = &b->header;
+    if (!read_at(h, sizeof *h, b->fd, 0))
+        return bad(b->path, "shorter than a header");
+    why = check_header(h, (uint64_t)facts.st_size);
+    if (why)
+        return bad(b->path, why);
+    const size_t n = h->n_entries * sizeof *b->row + h->n_keys;
+    b->row = malloc(n + 1);
+    if (!b->row)
+        return md_fail_memory();
+    if (!read_at(b->row, n, b->fd, sizeof *h))
+        return bad(b->path, "its index cannot be read");
+    const md_digest128 digest = md_sr_bundle_seal(*h, b->row, n);
+    if (digest.lo != h->digest.lo || digest.hi != h->digest.hi)
+        return bad(b->path, "its digest does not hold");
+    why = check_rows(b);
+    return why ? bad(b->path, why) : MD_OK;
+}
+
+md_status md_sr_bundle_open(md_sr_bundle **out, const char *path)
+{
+    /* O_NONBLOCK: opening a pipe of that name would wait for its writer. */
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        const int reason = errno;
+        return md_fail(reason == ENOENT ? MD_NOT_FOUND : MD_IO, "bundle '%.700s': %s", path, strerror(reason));
+    }
+    md_sr_bundle *b = calloc(1, sizeof *b);
+    if (!b) {
+        close(fd);
+        return md_fail_memory();
+    }
+    b->fd = fd;
+    b->path = strdup(path);
+    const md_status status = b->path ? read_index(b) : md_fail_memory();
+    if (status != MD_OK)
+        md_sr_bundle_close(&b);
+    else
+        *out = b;
+    return status;
+}
+
+void md_sr_bundle_close(md_sr_bundle **bundle)
+{
+    md_sr_bundle *b = bundle ? *bundle : NULL;
+    if (!b)
+        return;
+    close(b->fd);
+    free(b->path);
+    free(b->row);
+    free(b);
+    *bundle = NULL;
+}
+
+static int compare(const void *key, const void *row)
+{
+    const md_digest128 *a = key, *b = &((const md_sr_bundle_row *)row)->key;
+    return a->hi != b->hi ? (a->hi < b->hi ? -1 : 1) : a->lo != b->lo ? (a->lo < b->lo ? -1 : 1) : 0;
+}
+
+/* The row of a key; NULL if there is none. OUT_OF_MEMORY is no row either: the caller compiles, or says what lacks. */
+static const md_sr_bundle_row *find_row(const md_sr_bundle *b, const char *kind, const char *key)
+{
+    char *full = NULL;
+    const int n = asprintf(&full, "%s %s", kind, key);
+    if (n < 0)
+        return NULL;
+    const md_digest128 digest = md_hash128(full, (size_t)n);
+    const md_sr_bundle_row *row = bsearch(&digest, b->row, b->header.n_entries, sizeof *row, compare);
+    const char *texts = (const char *)(b->row + b->header.n_entries);
+    if (row && (row->n_key != (uint32_t)n || memcmp(texts + row->key_at, full, (size_t)n) != 0))
+        row = NULL;
+    free(full);
+    return row;
+}
+
+md_status md_sr_bundle_find(void **out, size_t *n, const md_sr_bundle *b, const char *kind, const char *key)
+{
+    const md_sr_bundle_row *row = find_row(b, kind, key);
+    if (!row)
+        return md_fail(MD_NOT_FOUND, "bundle '%.300s' has no %s '%.200s'", b->path, kind, key);
+    char *bytes = malloc(row->n + 1);
+    if (!bytes)
+        return md_fail_memory();
+    md_digest128 digest = {0, 0};
+    if (read_at(bytes, row->n, b->fd, row->at))
+        digest = md_hash128(bytes, row->n);
+    if (digest.lo != row->payload.lo || digest.hi != row->payload.hi) {
+        free(bytes);
+        return md_fail(MD_IO, "bundle '%.300s': %s '%.200s' is damaged, or the file was changed while it was open",
+                       b->path, kind, key);
+    }
+    bytes[row->n] = 0;
+    *out = bytes;
+    *n = row->n;
+    return MD_OK;
+}
+
+const char *md_sr_bundle_path(const md_sr_bundle *b)
+{
+    return b->path;
+}
+
+int32_t md_sr_bundle_count(const md_sr_bundle *b)
+{
+    return (int32_t)b->header.n_entries;
+}
+
+md_digest128 md_sr_bundle_digest(const md_sr_bundle *b)
+{
+    return b->header.digest;
+}

@@ -1,0 +1,196 @@
+/* Bundles: what was put in comes out, equal entries give equal files, and a bad file is refused with its reason,
+ * however it is damaged. */
+#include "support/check.h"
+
+#include "base/file.h"
+#include "store/bundle.h"
+#include "store/scratch.h"
+
+#include <sys/stat.h>
+
+static const char path_of_bundle[] = "/a.mdb";
+
+static void path_in(char out[4200], void **state)
+{
+    const scratch *s = *state;
+    snprintf(out, 4200, "%s%s", s->folder, path_of_bundle);
+}
+
+/* Three entries, two with equal payloads; `order` changes the order in which they are added. */
+static void make(const char *path, int order)
+{
+    static const char *const key[] = {"one", "two", "three"}, *const text[] = {"a payload", "a payload", "another"};
+    md_sr_bundle_maker *m = NULL;
+    assert_ok(md_sr_bundle_maker_create(&m));
+    for (int i = 0; i < 3; i++) {
+        const int k = (i + order) % 3;
+        assert_ok(md_sr_bundle_add(m, "kernel", key[k], text[k], strlen(text[k])));
+    }
+    assert_ok(md_sr_bundle_add(m, "kernel", "one", "too late", 8));
+    assert_ok(md_sr_bundle_write(m, path));
+    md_sr_bundle_maker_destroy(&m);
+}
+
+static void expect(const md_sr_bundle *b, const char *key, const char *text)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    assert_ok(md_sr_bundle_find(&bytes, &n, b, "kernel", key));
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(bytes, text);
+    free(bytes);
+}
+
+static void entries_come_back(void **state)
+{
+    char path[4200];
+    void *bytes = NULL;
+    size_t n = 0;
+    md_sr_bundle *b = NULL;
+    path_in(path, state);
+    make(path, 0);
+    assert_ok(md_sr_bundle_open(&b, path));
+    assert_int_equal(md_sr_bundle_count(b), 3);
+    expect(b, "one", "a payload");
+    expect(b, "two", "a payload");
+    expect(b, "three", "another");
+    assert_int_equal(md_sr_bundle_find(&bytes, &n, b, "kernel", "four"), MD_NOT_FOUND);
+    assert_int_equal(md_sr_bundle_find(&bytes, &n, b, "facts", "one"), MD_NOT_FOUND);
+    md_sr_bundle_close(&b);
+    assert_null(b);
+}
+
+static void equal_entries_give_equal_files(void **state)
+{
+    char path[4200], *first = NULL, *second = NULL;
+    size_t n_first = 0, n_second = 0;
+    path_in(path, state);
+    make(path, 0);
+    assert_ok(md_file_read(&first, &n_first, path));
+    make(path, 2);
+    assert_ok(md_file_read(&second, &n_second, path));
+    assert_int_equal(n_first, n_second);
+    assert_memory_equal(first, second, n_first);
+    free(first);
+    free(second);
+}
+
+static void an_empty_one_has_nothing(void **state)
+{
+    char path[4200];
+    void *bytes = NULL;
+    size_t n = 0;
+    md_sr_bundle_maker *m = NULL;
+    md_sr_bundle *b = NULL;
+    path_in(path, state);
+    assert_ok(md_sr_bundle_maker_create(&m));
+    assert_ok(md_sr_bundle_write(m, path));
+    md_sr_bundle_maker_destroy(&m);
+    assert_ok(md_sr_bundle_open(&b, path));
+    assert_int_equal(md_sr_bundle_find(&bytes, &n, b, "kernel", "one"), MD_NOT_FOUND);
+    md_sr_bundle_close(&b);
+}
+
+/* Writes other bytes to the file. */
+static void write_bytes(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void no_truncated_file_opens(void **state)
+{
+    char path[4200], *bytes = NULL;
+    size_t n = 0;
+    md_sr_bundle *b = NULL;
+    path_in(path, state);
+    make(path, 0);
+    assert_ok(md_file_read(&bytes, &n, path));
+    for (size_t i = 0; i < n; i++) {
+        write_bytes(path, bytes, i);
+        assert_int_equal(md_sr_bundle_open(&b, path), MD_IO);
+        assert_non_null(strstr(md_last_error(), path));
+    }
+    free(bytes);
+}
+
+/* Every bit: the file is refused, or the entry is, or only padding changed. Other bytes never come out. */
+static void no_flipped_bit_passes(void **state)
+{
+    static const char *const key[] = {"one", "two", "three"}, *const text[] = {"a payload", "a payload", "another"};
+    char path[4200], *bytes = NULL;
+    size_t n = 0, n_refused = 0;
+    path_in(path, state);
+    make(path, 0);
+    assert_ok(md_file_read(&bytes, &n, path));
+    for (size_t i = 0; i < 8 * n; i++) {
+        md_sr_bundle *b = NULL;
+        bytes[i / 8] = (char)(bytes[i / 8] ^ 1 << i % 8);
+        write_bytes(path, bytes, n);
+        bytes[i / 8] = (char)(bytes[i / 8] ^ 1 << i % 8);
+        if (md_sr_bundle_open(&b, path) != MD_OK) {
+            n_refused++;
+            continue;
+        }
+        for (int k = 0; k < 3; k++) {
+            void *got = NULL;
+            size_t n_got = 0;
+            const md_status s = md_sr_bundle_find(&got, &n_got, b, "kernel", key[k]);
+            assert_true(s == MD_IO || (s == MD_OK && n_got == strlen(text[k]) && !memcmp(got, text[k], n_got)));
+            free(s == MD_OK ? got : NULL);
+        }
+        md_sr_bundle_close(&b);
+    }
+    assert_true(n_refused >= 8 * (48 + 3 * 56));
+    free(bytes);
+}
+
+static void a_file_that_changes_while_open_is_an_error(void **state)
+{
+    char path[4200], *bytes = NULL;
+    size_t n = 0;
+    void *got = NULL;
+    size_t n_got = 0;
+    md_sr_bundle *b = NULL;
+    path_in(path, state);
+    make(path, 0);
+    assert_ok(md_file_read(&bytes, &n, path));
+    assert_ok(md_sr_bundle_open(&b, path));
+    write_bytes(path, bytes, n / 2);
+    assert_int_equal(md_sr_bundle_find(&got, &n_got, b, "kernel", "one"), MD_IO);
+    assert_non_null(strstr(md_last_error(), "changed"));
+    md_sr_bundle_close(&b);
+    free(bytes);
+}
+
+static void others_may_not_write(void **state)
+{
+    char path[4200];
+    md_sr_bundle *b = NULL;
+    path_in(path, state);
+    make(path, 0);
+    assert_int_equal(chmod(path, 0620), 0);
+    assert_int_equal(md_sr_bundle_open(&b, path), MD_IO);
+    assert_non_null(strstr(md_last_error(), "others may write"));
+    assert_int_equal(chmod(path, 0444), 0);
+    assert_ok(md_sr_bundle_open(&b, path));
+    md_sr_bundle_close(&b);
+    assert_int_equal(md_sr_bundle_open(&b, "/nowhere/a.mdb"), MD_NOT_FOUND);
+    assert_int_equal(md_sr_bundle_open(&b, "/tmp"), MD_IO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(entries_come_back, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(equal_entries_give_equal_files, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(an_empty_one_has_nothing, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(no_truncated_file_opens, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(no_flipped_bit_passes, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_changes_while_open_is_an_error, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(others_may_not_write, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
