@@ -8,10 +8,10 @@
 
 #define KIND "kernel"
 
-static void key_of(char out[80], const md_dev *dev, const md_kn_launch_source *source)
+static void key_of(char out[80], md_digest128 digest, const md_kn_launch_source *source)
 {
     char hex[33];
-    md_digest_text(hex, md_bd_text_key(dev, "", source));
+    md_digest_text(hex, digest);
     snprintf(out, 80, "%s %.40s", hex, source->entry);
 }
 
@@ -23,13 +23,12 @@ static md_status lacks(const md_bd *builder, const md_kn_launch_source *source)
                    source->label[0] ? source->label : source->entry, f->kind == MD_DEV_CUDA ? f->arch : f->flags);
 }
 
-md_status md_bd_bundled_load(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source)
+md_status md_bd_bundled_load(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source,
+                             md_digest128 digest)
 {
     char key[80];
     const md_bd_bundles *b = &builder->bundles;
-    if (b->n == 0)
-        return MD_NOT_FOUND;
-    key_of(key, builder->dev, source);
+    key_of(key, digest, source);
     md_status status = MD_NOT_FOUND;
     for (int32_t i = 0; i < b->n && status == MD_NOT_FOUND; i++) {
         void *bytes = NULL;
@@ -48,12 +47,11 @@ md_status md_bd_bundled_load(md_dev_kernel **out, md_bd *builder, const md_kn_la
     return status == MD_NOT_FOUND ? lacks(builder, source) : status;
 }
 
-void md_bd_bundled_record(md_bd *builder, const md_kn_launch_source *source, const void *binary, size_t n)
+void md_bd_bundled_record(md_bd *builder, const md_kn_launch_source *source, md_digest128 digest, const void *binary,
+                          size_t n)
 {
     char key[80];
-    if (!builder->maker)
-        return;
-    key_of(key, builder->dev, source);
+    key_of(key, digest, source);
     if (md_sr_bundle_add(builder->maker, KIND, key, binary, n) != MD_OK)
         md_log_at(builder->dev->log, MD_LOG_ERROR, "the bundle lacks %s: %s", source->label, md_last_error());
 }

@@ -57,14 +57,13 @@ struct md_bd {
 /** Finds the text of a source, or adds it (*is_new): the caller must start a new one. A new one takes the text out of
  * `source`. Call with the lock held. */
 md_status md_bd_text_find(md_bd_text **text, bool *is_new, md_bd *builder, md_kn_launch_source *source);
-/** What a text is known by: everything that reaches a compiler of that name and version ("": any, as in bundles). */
-md_digest128 md_bd_text_key(const md_dev *dev, const char *compiler, const md_kn_launch_source *source);
-
-/** Loads a kernel from the first bundle that has it. NOT_FOUND: compile it; COMPILE names what no bundle has, where
- * nothing may be compiled; IO: a bundle is damaged. */
-md_status md_bd_bundled_load(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source);
-/** Puts a binary into the bundle that is being made, if any. */
-void md_bd_bundled_record(md_bd *builder, const md_kn_launch_source *source, const void *binary, size_t n);
+/** Loads a kernel from the first bundle that has it. `digest` is of all that reaches a compiler, without its version.
+ * NOT_FOUND: compile it; COMPILE names what no bundle has, where nothing may be compiled; IO: a bundle is damaged. */
+md_status md_bd_bundled_load(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source,
+                             md_digest128 digest);
+/** Puts a binary into the bundle that is being made. */
+void md_bd_bundled_record(md_bd *builder, const md_kn_launch_source *source, md_digest128 digest, const void *binary,
+                          size_t n);
 /** Starts the build of a text. Call without the lock: a pool without threads builds at once. */
 void md_bd_text_start(md_bd_text *text);
 /** Frees a text and unloads its kernel. */

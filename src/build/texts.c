@@ -30,8 +30,9 @@ static md_digest128 digest_of_maps(const md_kn_launch_source *source)
 }
 
 /* Two kernels are equal if everything that reaches the compiler is equal, or the function is. Tensor maps count too:
- * a loaded kernel holds them, and equal texts may have different ones. */
-md_digest128 md_bd_text_key(const md_dev *dev, const char *compiler, const md_kn_launch_source *source)
+ * a loaded kernel holds them, and equal texts may have different ones. In bundles kernels are known without a compiler
+ * (""). */
+static md_digest128 key_of(const md_dev *dev, const char *compiler, const md_kn_launch_source *source)
 {
     struct {
         md_digest128 text, compiler, flags, maps;
@@ -87,7 +88,7 @@ void md_bd_text_drop(void *value)
 md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_launch_source *source)
 {
     *is_new = false;
-    const md_digest128 key = md_bd_text_key(builder->dev, builder->dev->facts.compiler, source);
+    const md_digest128 key = key_of(builder->dev, builder->dev->facts.compiler, source);
     md_bd_text *text = md_table_find(builder->texts, &key, sizeof key);
     if (text) {
         atomic_fetch_add_explicit(&builder->count.shared, 1, memory_order_relaxed);
@@ -157,7 +158,9 @@ static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
     if (status == MD_OK) {
         trace_build(builder->dev, text->source, start, "kept", kept.n_binary);
         dump_binary(builder->dev, text->source, kept.binary, kept.n_binary);
-        md_bd_bundled_record(builder, text->source, kept.binary, kept.n_binary);
+        if (builder->maker)
+            md_bd_bundled_record(builder, text->source, key_of(builder->dev, "", text->source), kept.binary,
+                                 kept.n_binary);
     }
     free(kept.bytes);
     return status;
@@ -183,7 +186,8 @@ static md_status compile_and_load(md_dev_kernel **out, const md_bd_text *text)
         atomic_fetch_add_explicit(&builder->count.compiled, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&builder->count.compile_ns, md_clock_ns() - start, memory_order_relaxed);
         (void)md_bd_kept_put(builder->store, text->key, source->entry, binary, n_bytes, NULL);
-        md_bd_bundled_record(builder, source, binary, n_bytes);
+        if (builder->maker)
+            md_bd_bundled_record(builder, source, key_of(dev, "", source), binary, n_bytes);
     } else if (is_refused) {
         char why[256];
         snprintf(why, sizeof why, "%.255s", md_last_error());
@@ -200,7 +204,9 @@ static md_status make_kernel(md_dev_kernel **out, const md_bd_text *text)
     if (text->source->code == MD_KN_FUNCTION)
         return dev->ops->load(out, dev, NULL, 0, text->source);
     dump_text(dev, text->source);
-    md_status status = md_bd_bundled_load(out, text->builder, text->source);
+    md_status status = MD_NOT_FOUND;
+    if (text->builder->bundles.n > 0)
+        status = md_bd_bundled_load(out, text->builder, text->source, key_of(dev, "", text->source));
     if (status != MD_NOT_FOUND)
         return status;
     status = text->builder->store ? load_kept(out, text) : MD_NOT_FOUND;

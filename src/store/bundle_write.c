@@ -1,6 +1,7 @@
 /* Collects the entries of a bundle and writes it. */
 #include "base/file.h"
 #include "base/status.h"
+#include "base/task/fork.h"
 #include "store/bundle.h"
 #include "store/bundle_format.h"
 
@@ -28,7 +29,7 @@ md_status md_sr_bundle_maker_create(md_sr_bundle_maker **out)
     md_sr_bundle_maker *m = calloc(1, sizeof *m);
     if (!m)
         return md_fail_memory();
-    pthread_mutex_init(&m->lock, NULL);
+    md_mutex_init(&m->lock);
     *out = m;
     return MD_OK;
 }
@@ -47,7 +48,7 @@ void md_sr_bundle_maker_destroy(md_sr_bundle_maker **maker)
     for (size_t i = 0; i < m->n; i++)
         free_entry(&m->entry[i]);
     free(m->entry);
-    pthread_mutex_destroy(&m->lock);
+    md_mutex_finish(&m->lock);
     free(m);
     *maker = NULL;
 }
