@@ -21,7 +21,7 @@ struct md_context {
     md_tn_kept *kept; /* measured picks; NULL: no store */
     md_bd_bundles bundles; /* that are open */
     md_sr_bundle **bundle; /* [bundles.n] */
-    md_sr_bundle_maker *maker; /* of md_bundle_begin; NULL: none */
+    _Atomic(md_sr_bundle_maker *) maker; /* of md_bundle_begin; NULL: none */
     md_sr *store; /* NULL: nothing is kept */
     md_trace *trace; /* NULL: no MD_TRACE */
     md_dump *dump; /* NULL: no MD_DUMP */

@@ -85,7 +85,9 @@ void md_api_close_bundles(md_context *c)
     for (int32_t i = 0; i < c->bundles.n; i++)
         md_sr_bundle_close(&c->bundle[i]);
     free(c->bundle);
-    md_sr_bundle_maker_destroy(&c->maker);
+    md_sr_bundle_maker *maker = c->maker;
+    md_sr_bundle_maker_destroy(&maker);
+    c->maker = NULL;
 }
 
 #define FACTS "facts"

@@ -166,10 +166,13 @@ md_status md_bundle_begin(md_context *context)
 {
     if (!context)
         return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
-    if (context->maker)
+    md_sr_bundle_maker *maker = NULL, *none = NULL;
+    MD_TRY(md_sr_bundle_maker_create(&maker));
+    if (!atomic_compare_exchange_strong(&context->maker, &none, maker)) {
+        md_sr_bundle_maker_destroy(&maker);
         return md_fail(MD_INVALID_ARGUMENT, "this context makes a bundle already");
-    MD_TRY(md_sr_bundle_maker_create(&context->maker));
-    md_bd_record_bundle(context->builder, context->maker);
+    }
+    md_bd_record_bundle(context->builder, maker);
     return md_api_record_facts(context);
 }
 

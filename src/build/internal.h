@@ -40,7 +40,7 @@ struct md_bd {
     md_dev *dev;
     md_sr *store; /* binaries of earlier processes; may be NULL */
     md_bd_bundles bundles; /* searched before the store */
-    md_sr_bundle_maker *maker; /* gets all binaries; may be NULL */
+    _Atomic(md_sr_bundle_maker *) maker; /* gets all binaries; may be NULL */
     pthread_mutex_t lock; /* of the table, all texts and the progress of all variants */
     pthread_cond_t changed; /* signalled when a text or a job ends */
     md_table *texts; /* digest128 -> md_bd_text */

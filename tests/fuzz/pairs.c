@@ -39,7 +39,7 @@ void pair_arguments(md_arg arg[3], md_tensor tensor[3], pair_thread *t, const md
     }
 }
 
-/* An action that is one call; what holds if it did not fail. */
+/* An action: one call, and what holds then. */
 #define ACTION(name, holds)                                                                                            \
     static void name(pair_thread *t)                                                                                   \
     {                                                                                                                  \
@@ -304,10 +304,9 @@ static void tune_formula(pair_thread *t)
 static void stats_print(pair_thread *t)
 {
     FILE *f = fopen("/dev/null", "w");
+    note(t, md_stats_report(t->world->context, "json", take, &(size_t){0}));
     if (f)
         note(t, md_stats_print(t->world->context, f));
-    size_t n = 0;
-    note(t, md_stats_report(t->world->context, "json", take, &n));
     if (f)
         fclose(f);
 }
@@ -316,6 +315,8 @@ ACTION(stats_write, md_stats_write(t->world->context, "/dev/null", fuzz_below(&t
 
 ACTION(store_count, md_store_count(&(md_store_counters){0}, t->world->context) == MD_OK)
 ACTION(store_path, md_store_path(t->world->context))
+ACTION(bundle_begin, md_bundle_begin(t->world->context) == MD_OK)
+ACTION(bundle_write, md_bundle_write(t->world->context, "/nonexistent/bundle") == MD_OK)
 ACTION(store_list, md_store_list(t->world->context, 1, take, &(size_t){0}) == MD_OK)
 ACTION(store_verify, md_store_verify(&(md_store_facts){0}, t->world->context, NULL, NULL) == MD_OK)
 ACTION(store_gc,
@@ -386,6 +387,8 @@ const pair_action pair_actions[] = {
     {"md_tune_formula", tune_formula},
     {"md_stats_print", stats_print},
     {"md_stats_write", stats_write},
+    {"md_bundle_begin", bundle_begin},
+    {"md_bundle_write", bundle_write},
     {"md_store_count", store_count},
     {"md_store_path", store_path},
     {"md_store_list", store_list},
