@@ -5,7 +5,7 @@
  * costs time and a place in a pool. Of what the model picks for pools at most one in eight may be so; all else must
  * compile and fit. `--full` takes all pools and MD_GATE_SECONDS of other legal configs; otherwise a sample that
  * MD_TEST_SEED picks: each operation in one dtype on one architecture, one of each family that serves it, then half
- * the time for more of the pools, half for others (MD_GATE_SECONDS, 30). */
+ * the time for more of the pools, half for others (MD_GATE_SECONDS, 15). */
 #include "gate.h"
 
 #include "support/check.h"
