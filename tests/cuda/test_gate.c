@@ -143,7 +143,7 @@ static void test_gate(void **state)
         skip();
     }
     const char *text = getenv("MD_GATE_SECONDS");
-    double seconds = text ? atof(text) : 30.0;
+    double seconds = text ? atof(text) : 15.0;
     gate_list list = {0};
     gate_run run = {.list = &list, .lock = PTHREAD_MUTEX_INITIALIZER};
     uint64_t seed = check_seed();
