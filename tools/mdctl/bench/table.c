@@ -6,52 +6,14 @@
  * all that is generated for the size itself. Columns that pick one variant share one measurement; all variants of a
  * size are timed interleaved, and with them those of the pools that were dispatched from, so that a pick's loss to
  * the best of its pool is known. */
-#include "bench/bench.h"
+#include "bench/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const product = "Y[m,n] = sum[k](X[m,k] * W[k,n])", *const tuned = BENCH_LAST_COLUMN;
-enum {
-    MAX_SIZES = 128,
-    DEFAULT_LAST = 4096,
-    DEFAULT_STEP = 64,
-    LABEL = 32,
-    MAX_COLUMNS = MAX_SIZES + 8,
-    MAX_POOL = 128,
-    VARIANT = 128,
-    FAR_SAMPLES = 3
-};
+enum { DEFAULT_LAST = 4096, DEFAULT_STEP = 64 };
 static const double far = 1.2; /* variants slower than this factor x the best in a first sample are not timed further */
-
-typedef struct column {
-    char label[LABEL];
-    int hint; /* of "hint h"; 0 */
-    md_op *op; /* NULL where it could not be made: "tuned" is made a size */
-    int contender; /* of the size at hand; -1: none */
-} column;
-
-/* Of time over the least, minus 1. */
-typedef struct loss {
-    int n;
-    double sum, worst;
-} loss;
-
-/* A variant of a pool that columns dispatch from, and an op that runs it alone. */
-typedef struct pooled {
-    char variant[VARIANT];
-    md_op *op;
-} pooled;
-
-typedef struct table {
-    bench *b;
-    md_dtype dtype;
-    int n_sizes, n_columns, n_pooled;
-    int64_t size[MAX_SIZES];
-    column column[MAX_COLUMNS];
-    pooled pool[MAX_POOL];
-    loss all[MAX_COLUMNS], own[MAX_COLUMNS]; /* to the fastest of the size, and to that of the column's pool */
-} table;
 
 static int step_of(const cli_options *o)
 {
@@ -105,7 +67,7 @@ static md_status add_columns(table *t)
     md_status s = MD_OK;
     cli_progress("building %s", md_dtype_name(t->dtype));
     for (int i = 0; i < t->n_sizes && s == MD_OK; i++) {
-        char label[LABEL], hints[24];
+        char label[TABLE_LABEL], hints[24];
         snprintf(label, sizeof label, "hint %lld", (long long)t->size[i]);
         snprintf(hints, sizeof hints, "%lld", (long long)t->size[i]);
         s = add_column(t, label, (int)t->size[i], hints, MD_SELECT_DISTANCE);
@@ -117,11 +79,6 @@ static md_status add_columns(table *t)
     return s;
 }
 
-static bool has_pool(const column *c)
-{
-    return c->op && !c->hint;
-}
-
 static md_status add_pooled(table *t, const char *variant)
 {
     md_op_options o = t->b->o->op;
@@ -129,23 +86,38 @@ static md_status add_pooled(table *t, const char *variant)
     for (int i = 0; i < t->n_pooled; i++)
         if (!strcmp(t->pool[i].variant, variant))
             return MD_OK;
-    if (t->n_pooled == MAX_POOL)
+    if (t->n_pooled == TABLE_POOL)
         return MD_OK;
     snprintf(p->variant, sizeof p->variant, "%s", variant);
     o.dtype = t->dtype;
     o.pin = p->variant;
+    o.async = 1;
     md_status s = md_op_create(&p->op, t->b->context, product, &o);
     t->n_pooled += s == MD_OK;
-    return s == MD_COMPILE ? MD_OK : s; /* a variant that cannot be built is never picked */
+    return s;
+}
+
+/* A variant that cannot be built is never picked. */
+static md_status wait_for_pools(table *t)
+{
+    for (int i = 0; i < t->n_pooled; i++) {
+        md_status s = md_op_wait(t->pool[i].op);
+        if (s == MD_COMPILE)
+            md_op_destroy(&t->pool[i].op);
+        else if (s != MD_OK)
+            return s;
+    }
+    return MD_OK;
 }
 
 static md_status add_pools(table *t)
 {
     md_status s = MD_OK;
     for (int c = 0; c < t->n_columns; c++)
-        for (int32_t i = 0; has_pool(&t->column[c]) && i < md_op_n_variants(t->column[c].op, 0) && s == MD_OK; i++)
+        for (int32_t i = 0; table_has_pool(&t->column[c]) && i < md_op_n_variants(t->column[c].op, 0) && s == MD_OK;
+             i++)
             s = add_pooled(t, md_op_variant(t->column[c].op, 0, i));
-    return s;
+    return s == MD_OK ? wait_for_pools(t) : s;
 }
 
 static bool is_same(const md_choice *a, const md_choice *b)
@@ -180,15 +152,25 @@ static md_status place(bench_case *c, column *k, bool is_own)
     return s;
 }
 
-static md_status place_tuned(table *t, bench_case *c, column *k, int64_t size)
+static md_status make_tuned(table *t, int i)
 {
     char hints[24];
     md_op_options o = t->b->o->op;
     o.dtype = t->dtype;
     o.hints = hints;
     o.select = MD_SELECT_MEASURE;
-    snprintf(hints, sizeof hints, "%lld", (long long)size);
-    md_status s = md_op_create(&k->op, t->b->context, product, &o);
+    o.async = 1;
+    snprintf(hints, sizeof hints, "%lld", (long long)t->size[i]);
+    return md_op_create(&t->tuned[i], t->b->context, product, &o);
+}
+
+static md_status place_tuned(table *t, bench_case *c, column *k, int i)
+{
+    k->op = t->tuned[i];
+    t->tuned[i] = NULL;
+    md_status s = md_op_wait(k->op);
+    if (s != MD_OK)
+        md_op_destroy(&k->op);
     return s == MD_OK ? place(c, k, true) : s;
 }
 
@@ -196,7 +178,7 @@ static md_status place_tuned(table *t, bench_case *c, column *k, int64_t size)
 static md_status place_pools(table *t, bench_case *c)
 {
     for (int i = 0; i < t->n_pooled && c->n < BENCH_CONTENDERS; i++) {
-        bool is_there = false;
+        bool is_there = t->pool[i].op == NULL;
         for (int w = 0; w < c->n && !is_there; w++)
             is_there = c->who[w].choice.n_stages == 1 && !strcmp(c->who[w].choice.variant[0], t->pool[i].variant);
         md_status s = is_there ? MD_OK : bench_add(c, t->pool[i].op, false);
@@ -206,92 +188,18 @@ static md_status place_pools(table *t, bench_case *c)
     return MD_OK;
 }
 
-static double us_of(const bench_case *c, int i)
-{
-    return timing_quantile(&c->who[i].kernel, 0.5);
-}
-
-static int fastest(const bench_case *c)
-{
-    int best = 0;
-    for (int i = 1; i < c->n; i++)
-        best = us_of(c, i) < us_of(c, best) ? i : best;
-    return best;
-}
-
-static int fastest_of_pool(const bench_case *c, const column *k)
-{
-    int best = k->contender;
-    for (int32_t v = 0; v < md_op_n_variants(k->op, 0); v++)
-        for (int i = 0; i < c->n; i++)
-            if (!strcmp(c->who[i].choice.variant[0], md_op_variant(k->op, 0, v)) && us_of(c, i) < us_of(c, best))
-                best = i;
-    return best;
-}
-
-static void add_loss(loss *l, double x)
-{
-    l->n++;
-    l->sum += x;
-    l->worst = x > l->worst ? x : l->worst;
-}
-
-/* The contenders that a cell is compared with. */
-typedef struct rivals {
-    int least; /* fastest of the size */
-    int own; /* fastest of the column's pool; -1: it has none */
-} rivals;
-
-static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t size, const column *k, rivals r)
-{
-    const contender *w = &c->who[k->contender];
-    const double us = us_of(c, k->contender);
-    fprintf(
-        f,
-        "{\"bench\": \"table\", \"op\": \"matmul\", \"dtype\": \"%s\", \"device\": \"%s\", \"shape\": [%lld, %lld, "
-        "%lld], \"column\": \"%s\", "
-        "\"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
-        md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, k->label,
-        k->hint, w->choice.variant[0], us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
-        us / us_of(c, r.least) - 1.0, c->n);
-    if (r.own >= 0)
-        fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[r.own].choice.variant[0],
-                us_of(c, r.own), us / us_of(c, r.own) - 1.0);
-    fprintf(f, "}\n");
-}
-
-static void print_size(table *t, const bench_case *c, int64_t size)
-{
-    FILE *to[] = {stdout, t->b->output};
-    const int least = fastest(c);
-    cli_progress(NULL);
-    for (int i = 0; i < t->n_columns; i++) {
-        const column *k = &t->column[i];
-        if (k->contender < 0)
-            continue;
-        const double us = us_of(c, k->contender);
-        const int own = has_pool(k) ? fastest_of_pool(c, k) : -1;
-        add_loss(&t->all[i], us / us_of(c, least) - 1.0);
-        if (own >= 0)
-            add_loss(&t->own[i], us / us_of(c, own) - 1.0);
-        for (int f = 0; f < 2; f++)
-            if (to[f])
-                print_cell(to[f], t, c, size, k, (rivals){least, own});
-    }
-    fflush(stdout);
-}
-
-static md_status place_all(table *t, bench_case *c, int64_t size)
+static md_status place_all(table *t, bench_case *c, int at)
 {
     md_status s = MD_OK;
     for (int i = 0; i < t->n_columns && s == MD_OK; i++)
-        s = t->column[i].op ? place(c, &t->column[i], false) : place_tuned(t, c, &t->column[i], size);
+        s = t->column[i].op ? place(c, &t->column[i], false) : place_tuned(t, c, &t->column[i], at);
     return s == MD_OK ? place_pools(t, c) : s;
 }
 
-static md_status run_size(table *t, int64_t size)
+static md_status run_size(table *t, int i)
 {
     char sizes[64];
+    const int64_t size = t->size[i];
     bench_case *c = calloc(1, sizeof *c);
     if (!c)
         return MD_OUT_OF_MEMORY;
@@ -302,34 +210,14 @@ static md_status run_size(table *t, int64_t size)
     c->is_brief = true;
     md_status s = bench_fill(t->b, c, t->column[0].op);
     if (s == MD_OK)
-        s = place_all(t, c, size);
+        s = place_all(t, c, i);
     if (s == MD_OK)
         s = bench_race(t->b, c, far);
     if (s == MD_OK)
-        print_size(t, c, size);
+        table_print_size(t, c, size);
     bench_free(t->b, c);
     free(c);
     return s;
-}
-
-static double mean(const loss *l)
-{
-    return l->sum / (l->n ? l->n : 1);
-}
-
-static void print_summary(const table *t)
-{
-    for (int i = 0; i < t->n_columns; i++) {
-        const loss *all = &t->all[i], *own = &t->own[i];
-        char pool[96] = "";
-        if (!all->n)
-            continue;
-        if (own->n)
-            snprintf(pool, sizeof pool, "; to the fastest of its pool %.2f%%, %.1f%%", 100.0 * mean(own),
-                     100.0 * own->worst);
-        fprintf(stderr, "mdctl: %s %-23s loses %6.2f%% on average, %7.1f%% at worst, to the fastest of the size%s\n",
-                md_dtype_name(t->dtype), t->column[i].label, 100.0 * mean(all), 100.0 * all->worst, pool);
-    }
 }
 
 /* True if --budget is spent: what is missing is left to a run with --resume. */
@@ -338,13 +226,32 @@ static bool is_late(const table *t)
     return t->b->o->budget > 0.0 && cli_now_us() - t->b->start_us > t->b->o->budget * 1e3;
 }
 
+/* True if size i belongs to this part and was not timed by an earlier run. */
+static bool is_due(const table *t, int i)
+{
+    return i % t->b->o->n_parts == t->b->o->part - 1 && !bench_is_done(&t->b->done, t->dtype, t->size[i]);
+}
+
 /* True if nothing is left to do for the type. */
 static bool is_finished(const table *t)
 {
-    for (int i = t->b->o->part - 1; i < t->n_sizes; i += t->b->o->n_parts)
-        if (!bench_is_done(&t->b->done, t->dtype, t->size[i]))
+    for (int i = 0; i < t->n_sizes; i++)
+        if (is_due(t, i))
             return is_late(t);
     return true;
+}
+
+/* The ops of all sizes are built in the background, while the first sizes are timed. */
+static md_status run_sizes(table *t)
+{
+    md_status s = MD_OK;
+    for (int i = 0; i < t->n_sizes && s == MD_OK; i++)
+        s = is_due(t, i) ? make_tuned(t, i) : MD_OK;
+    for (int i = 0; i < t->n_sizes && s == MD_OK && !is_late(t); i++) {
+        cli_progress_part(i, t->n_sizes);
+        s = is_due(t, i) ? run_size(t, i) : MD_OK;
+    }
+    return s;
 }
 
 static md_status run_dtype(table *t)
@@ -352,13 +259,12 @@ static md_status run_dtype(table *t)
     md_status s = is_finished(t) ? MD_OK : add_columns(t);
     if (s == MD_OK)
         s = add_pools(t);
-    for (int i = t->b->o->part - 1; i < t->n_sizes && s == MD_OK && !is_late(t); i += t->b->o->n_parts) {
-        cli_progress_part(i, t->n_sizes);
-        if (!bench_is_done(&t->b->done, t->dtype, t->size[i]))
-            s = run_size(t, t->size[i]);
-    }
     if (s == MD_OK)
-        print_summary(t);
+        s = run_sizes(t);
+    if (s == MD_OK)
+        table_print_summary(t);
+    for (int i = 0; i < t->n_sizes; i++)
+        md_op_destroy(&t->tuned[i]);
     for (int i = 0; i < t->n_columns; i++)
         md_op_destroy(&t->column[i].op);
     for (int i = 0; i < t->n_pooled; i++)
@@ -373,9 +279,9 @@ int bench_table(bench *b, bool is_sweep)
     md_status s = MD_OK;
     if (b->o->n != 1)
         return cli_usage("bench %s takes no argument, but got '%s'", b->o->arg[0], b->o->arg[1]);
-    if (is_sweep && (step_of(b->o) > last_of(b->o) || last_of(b->o) / step_of(b->o) > MAX_SIZES))
+    if (is_sweep && (step_of(b->o) > last_of(b->o) || last_of(b->o) / step_of(b->o) > TABLE_SIZES))
         return cli_usage("--step %d --last %d: bench sweep takes 1 to %d sizes, not %d", step_of(b->o), last_of(b->o),
-                         MAX_SIZES, last_of(b->o) / step_of(b->o));
+                         TABLE_SIZES, last_of(b->o) / step_of(b->o));
     for (int i = 0; i < n && s == MD_OK; i++) {
         table *t = calloc(1, sizeof *t);
         if (!t)
