@@ -1,12 +1,16 @@
 /* Machines on which something is missing or of another age: the driver, a GPU, NVRTC. dlopen is wrapped by the
- * linker, and what is asked for is refused or answered by this program, each time in a process of its own. What
- * needs a real GPU skips itself elsewhere. */
+ * linker, and what is asked for is refused or answered by this program, each time in a process of its own. Threads that
+ * the driver, NVML and cuBLASLt start take no signals. What needs a real GPU skips itself elsewhere. */
 #include "support/check.h"
 
 #include "base/status.h"
+#include "device/blas/internal.h"
+#include "device/cuda/internal.h"
 #include "device/nvrtc/nvrtc.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +23,7 @@ typedef enum supply {
 } supply;
 
 static struct machine {
-    supply driver, nvrtc;
+    supply driver, nvrtc, others; /* NVML and cuBLASLt */
     int driver_version, init; /* cuInit's answer */
     int nvrtc_major;
 } machine;
@@ -32,10 +36,34 @@ void *__wrap_dlopen(const char *name, int mode)
     const supply from = !name                        ? SUPPLY_REAL
                         : strstr(name, "libcuda.so") ? machine.driver
                         : strstr(name, "nvrtc")      ? machine.nvrtc
+                        : strstr(name, "nvidia-ml")  ? machine.others
+                        : strstr(name, "cublasLt")   ? machine.others
                                                      : SUPPLY_REAL;
     if (from == SUPPLY_NONE)
         return NULL;
     return __real_dlopen(from == SUPPLY_FAKE ? NULL : from == SUPPLY_OTHER ? "libm.so.6" : name, mode);
+}
+
+/* ---- What foreign libraries do at their first call: they start a thread, which inherits the mask of its creator. */
+
+static int n_started, n_taking_signals;
+
+static void *look_at_mask(void *unused)
+{
+    sigset_t blocked;
+    (void)unused;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    n_started++;
+    n_taking_signals += !sigismember(&blocked, SIGINT) || !sigismember(&blocked, SIGTERM) ||
+                        !sigismember(&blocked, SIGALRM) || !sigismember(&blocked, SIGUSR1);
+    return NULL;
+}
+
+static void start_thread(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, look_at_mask, NULL) == 0)
+        pthread_join(thread, NULL);
 }
 
 /* ---- A driver, as far as the runtime asks */
@@ -47,6 +75,7 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 int cuInit(unsigned flags)
 {
     (void)flags;
+    start_thread();
     return machine.init;
 }
 
@@ -104,6 +133,41 @@ int nvrtcVersion(int *major, int *minor)
 {
     *major = machine.nvrtc_major;
     *minor = 8;
+    return 0;
+}
+
+/* ---- An NVML and a cuBLASLt that start and do nothing else */
+
+#define OTHERS(F)                                                                                                      \
+    F(nvmlDeviceGetHandleByPciBusId_v2)                                                                                \
+    F(nvmlDeviceGetClockInfo)                                                                                          \
+    F(nvmlDeviceGetMaxClockInfo)                                                                                       \
+    F(nvmlDeviceGetCurrentClocksThrottleReasons)                                                                       \
+    F(cublasLtDestroy)                                                                                                 \
+    F(cublasLtMatmulDescCreate)                                                                                        \
+    F(cublasLtMatmulDescSetAttribute)                                                                                  \
+    F(cublasLtMatmulDescDestroy)                                                                                       \
+    F(cublasLtMatrixLayoutCreate)                                                                                      \
+    F(cublasLtMatrixLayoutSetAttribute)                                                                                \
+    F(cublasLtMatrixLayoutDestroy)                                                                                     \
+    F(cublasLtMatmulPreferenceCreate)                                                                                  \
+    F(cublasLtMatmulPreferenceSetAttribute)                                                                            \
+    F(cublasLtMatmulPreferenceDestroy)                                                                                 \
+    F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmul)
+OTHERS(STUB)
+int nvmlInit_v2(void);
+int cublasLtCreate(void **handle);
+
+int nvmlInit_v2(void)
+{
+    start_thread();
+    return 0;
+}
+
+int cublasLtCreate(void **handle)
+{
+    start_thread();
+    *handle = NULL;
     return 0;
 }
 
@@ -219,6 +283,45 @@ static const char *check_no_functions(void)
     return check_nvrtc(MD_UNSUPPORTED, "it has no nvrtcVersion");
 }
 
+/* Each starts a thread; none of them takes signals, and the caller does as before. */
+static const char *check_threads(void)
+{
+    sigset_t before, after;
+    md_dev *none = NULL;
+    md_dev_clock clock;
+    md_dev_cuda dev = {.base = {.facts = {.kind = MD_DEV_CUDA}}};
+    pthread_mutex_init(&dev.nvml_lock, NULL);
+    pthread_mutex_init(&dev.blas_lock, NULL);
+    sigemptyset(&before);
+    sigaddset(&before, SIGUSR2);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (md_dev_cuda_open(&none, &(md_dev_options){0}, -1) == MD_OK || n_started < 1 || n_taking_signals)
+        return "the driver's thread";
+    const int by_driver = n_started;
+    if (md_dev_cuda_clock_rate(&clock, &dev.base) == MD_OK || n_started <= by_driver || n_taking_signals)
+        return "NVML's thread";
+    const int by_nvml = n_started;
+    if (!md_blas_start(&dev) || n_started != by_nvml + 1 || n_taking_signals)
+        return "cuBLASLt's thread";
+    dev.free_blas(&dev);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (int i = 1; i < 32; i++)
+        if (sigismember(&before, i) != sigismember(&after, i))
+            return "the caller's mask";
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    enum { NO_DEVICE = 100 };
+    (void)state;
+    assert_int_equal(
+        run_on(
+            (struct machine){.driver = SUPPLY_FAKE, .others = SUPPLY_FAKE, .driver_version = 99000, .init = NO_DEVICE},
+            check_threads),
+        0);
+}
+
 static void test_nvrtc(void **state)
 {
     (void)state;
@@ -279,7 +382,7 @@ static void test_gpu(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver), cmocka_unit_test(test_nvrtc),
-                                       cmocka_unit_test(test_gpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver), cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_nvrtc), cmocka_unit_test(test_gpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,25 @@
 
 #include <fenv.h>
 #include <sched.h>
-#include <signal.h>
+
+void md_thread_block(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+void md_thread_unblock(const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
 
 bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *context)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    sigset_t before;
+    md_thread_block(&before);
     bool started = pthread_create(out, NULL, run, context) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    md_thread_unblock(&before);
 #ifdef __linux__
     if (started)
         pthread_setname_np(*out, name);

@@ -2,10 +2,17 @@
 #ifndef MD_BASE_TASK_THREAD_H
 #define MD_BASE_TASK_THREAD_H
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 /** Starts a thread that blocks all signals, which belong to the application. `name`: at most 15 characters. */
 bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *context);
+/** Blocks all signals in the calling thread. Threads that a foreign library starts until md_thread_unblock inherit
+ * that, so they never take a signal of the application. `before`: the mask until now. Only around what ends soon: an
+ * application with one thread takes its signals after that. */
+void md_thread_block(sigset_t *before);
+/** Gives the calling thread its mask of `before` back. */
+void md_thread_unblock(const sigset_t *before);
 /** Gives the calling thread the default floating-point mode: it has inherited its creator's, which may round otherwise,
  * flush denormals, or trap. */
 void md_thread_default_floats(void);

@@ -2,6 +2,7 @@
 #include "device/blas/internal.h"
 
 #include "base/status.h"
+#include "base/task/thread.h"
 
 #if MD_HAVE_CUDA
 
@@ -97,7 +98,10 @@ struct md_dev_cuda_blas *md_blas_start(md_dev_cuda *dev)
     pthread_mutex_lock(&dev->blas_lock);
     blas = atomic_load_explicit(&dev->blas, memory_order_acquire);
     if (!blas) {
+        sigset_t before;
+        md_thread_block(&before); /* threads that cuBLASLt starts take no signals */
         blas = create();
+        md_thread_unblock(&before);
         dev->free_blas = free_blas;
         atomic_store_explicit(&dev->blas, blas, memory_order_release);
     }

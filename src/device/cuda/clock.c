@@ -2,6 +2,7 @@
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
+#include "base/task/thread.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -48,8 +49,12 @@ static md_status start(struct md_dev_cuda_nvml **out, md_dev_cuda *dev)
     struct md_dev_cuda_nvml *n = NULL;
     pthread_mutex_lock(&dev->nvml_lock);
     if (!dev->nvml && !dev->has_no_nvml) {
+        sigset_t before;
         n = calloc(1, sizeof *n);
-        if (n && open_nvml(n, dev->base.facts.index)) {
+        md_thread_block(&before); /* threads that NVML starts take no signals */
+        const bool is_open = n && open_nvml(n, dev->base.facts.index);
+        md_thread_unblock(&before);
+        if (is_open) {
             dev->nvml = n;
         } else {
             free(n);

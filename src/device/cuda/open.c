@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "base/task/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,7 +188,7 @@ static md_status start_device(md_dev_cuda *dev)
     return status;
 }
 
-md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t index)
+static md_status open_device(md_dev **out, const md_dev_options *options, int32_t index)
 {
     int n_devices = 0;
     MD_TRY(count_devices(&n_devices));
@@ -221,4 +222,15 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
               f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops);
     *out = &dev->base;
     return MD_OK;
+}
+
+/* The driver starts threads that live as long as the process: at the first call of all, and when it makes the device's
+ * primary context. They inherit this thread's mask. */
+md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t index)
+{
+    sigset_t before;
+    md_thread_block(&before);
+    const md_status status = open_device(out, options, index);
+    md_thread_unblock(&before);
+    return status;
 }

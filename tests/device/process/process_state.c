@@ -34,24 +34,28 @@ void process_flush_denormals(void)
 typedef struct thread_facts {
     bool is_alive, blocks_all;
     bool is_changing; /* it starts, or starts another: the C library blocks signals of its own for a moment */
+    char name[32];
 } thread_facts;
 
 /* As /proc says. A thread that is ending is listed for a while. */
 static thread_facts facts_of(const char *id)
 {
-    char path[64], line[256], letter = 'X';
+    char path[64], line[256], letter = 'X', name[32] = "";
     unsigned long long blocked = 0;
     snprintf(path, sizeof path, "/proc/self/task/%.20s/status", id);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "State: %c", &letter) != 1 && sscanf(line, "SigBlk: %llx", &blocked) == 1)
+        if (sscanf(line, "Name: %31[^\n]", name) != 1 && sscanf(line, "State: %c", &letter) != 1 &&
+            sscanf(line, "SigBlk: %llx", &blocked) == 1)
             break;
     if (f)
         fclose(f);
-    return (thread_facts){.is_changing = (blocked & UINT64_C(0x180000000)) != 0,
-                          .is_alive = letter != 'X' && letter != 'Z',
-                          /* SIGKILL, SIGSTOP and two of the C library's own cannot be blocked */
-                          .blocks_all = (blocked | UINT64_C(0x180040100)) == UINT64_MAX};
+    thread_facts out = {.is_changing = (blocked & UINT64_C(0x180000000)) != 0,
+                        .is_alive = letter != 'X' && letter != 'Z',
+                        /* SIGKILL, SIGSTOP and two of the C library's own cannot be blocked */
+                        .blocks_all = (blocked | UINT64_C(0x180040100)) == UINT64_MAX};
+    memcpy(out.name, name, sizeof out.name);
+    return out;
 }
 
 /* False if some thread is just changing. */
@@ -68,7 +72,10 @@ static bool count_threads(process_state *out)
         const thread_facts facts = facts_of(e->d_name);
         is_settled &= !facts.is_alive || !facts.is_changing;
         out->n_threads += facts.is_alive;
-        out->n_threads_with_signals += facts.is_alive && strcmp(e->d_name, own) != 0 && !facts.blocks_all;
+        if (facts.is_alive && strcmp(e->d_name, own) != 0 && !facts.blocks_all) {
+            out->n_threads_with_signals++;
+            memcpy(out->one_with_signals, facts.name, sizeof out->one_with_signals);
+        }
     }
     if (d)
         closedir(d);
@@ -164,8 +171,9 @@ static void equal_threads(const process_state *a, process_phase phase)
             usleep(1000);
     }
     if (!is_equal)
-        fail_msg("%d threads, %d of them take signals; before %d and %d", now.n_threads, now.n_threads_with_signals,
-                 a->n_threads, a->n_threads_with_signals);
+        fail_msg("%s: %d threads, %d of them take signals (one is named '%s'); before %d and %d",
+                 phase == PROCESS_LIVES ? "while a context lives" : "after its end", now.n_threads,
+                 now.n_threads_with_signals, now.one_with_signals, a->n_threads, a->n_threads_with_signals);
 }
 
 void process_state_equal(const process_state *a, const process_state *b, process_phase phase)

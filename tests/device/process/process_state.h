@@ -27,10 +27,12 @@ typedef struct process_state {
     int priority, policy, dumpable, death_signal;
     int descriptor[PROCESS_DESCRIPTORS]; /* flags of F_GETFD; -1: none */
     int n_threads, n_threads_with_signals; /* threads besides this one that a signal may reach */
+    char one_with_signals[32]; /* the name of one of them */
 } process_state;
 
 typedef enum process_phase {
     PROCESS_LIVES, /* new descriptors must be close-on-exec, new threads must block all signals */
+    PROCESS_KEPT, /* the context has ended; what a driver keeps may stay, and the same holds for it */
     PROCESS_ENDED /* no new ones */
 } process_phase;
 
