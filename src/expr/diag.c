@@ -144,7 +144,6 @@ const char *md_fx_word_here(const char *word)
         {"maximum", "max(a, b)"},
         {"clip", "clamp(x, low, high)"},
         {"mod", "a % b"},
-        {"remainder", "a % b"},
         {"power", "pow(a, b)"},
         {"square", "x * x"},
         {"reciprocal", "1 / x"},

@@ -51,6 +51,7 @@ struct md_fx_node {
     bool unbiased; /* R_VAR */
     bool exclusive, reverse; /* scans */
     bool weak; /* CONST written as a literal: takes the type of its partner */
+    bool is_unsigned; /* an i64 with the bits of a u64: a mark of the front end, which no later layer reads */
     int32_t bound[MD_MAX_RANK]; /* index ids */
     const md_fx_node *const *arg;
     double num;

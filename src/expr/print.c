@@ -244,6 +244,20 @@ static void print_binder(printer *p, const md_fx_node *n)
     md_strbuf_add(p->out, ")");
 }
 
+/* A load or a conversion. What is unsigned to a reader has become operations on i64. */
+static void print_bits(printer *p, const md_fx_node *n, md_dtype type)
+{
+    md_strbuf_add(p->out, type == MD_U64 ? "i64(" : "");
+    if (n->kind == MD_FX_CAST) {
+        md_strbuf_printf(p->out, "%s(", md_dtype_name(type));
+        print(p, n->arg[0], LEVEL_NONE, false);
+        md_strbuf_add(p->out, ")");
+    } else {
+        print_tensor(p, n->id, n->n_args, n->arg);
+    }
+    md_strbuf_add(p->out, type == MD_U64 ? ")" : "");
+}
+
 static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
 {
     switch (n->kind) {
@@ -260,15 +274,13 @@ static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
         md_strbuf_add(p->out, p->formula->scalar[n->id].name);
         break;
     case MD_FX_LOAD:
-        print_tensor(p, n->id, n->n_args, n->arg);
+        print_bits(p, n, p->formula->tensor[n->id].dtype);
         break;
     case MD_FX_OP:
         print_op(p, n, level, is_anchored);
         break;
     case MD_FX_CAST:
-        md_strbuf_printf(p->out, "%s(", md_dtype_name(n->to));
-        print(p, n->arg[0], LEVEL_NONE, false);
-        md_strbuf_add(p->out, ")");
+        print_bits(p, n, n->to);
         break;
     case MD_FX_REDUCE:
     case MD_FX_SCAN:

@@ -201,8 +201,8 @@ static void write_int(const statement *s, int64_t offset, int64_t x)
 {
     int64_t cell = 0;
     if (s->stmt->assign != MD_FX_SET) {
-        int64_t sign =
-            s->tensor->dtype == MD_U64 && s->stmt->assign != MD_FX_ADD_TO ? INT64_MIN : 0; /* compares bits */
+        const bool compares = s->stmt->assign == MD_FX_MAX_TO || s->stmt->assign == MD_FX_MIN_TO;
+        int64_t sign = s->tensor->dtype == MD_U64 && compares ? INT64_MIN : 0; /* flipped, i64 orders them */
         int64_t old = md_dtype_load_int(s->access->dtype, s->access->base, offset);
         x = add_int(s->stmt->assign, old ^ sign, x ^ sign) ^ sign;
     } else if (s->is_rounded) {

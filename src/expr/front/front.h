@@ -13,6 +13,7 @@ typedef struct md_tensor_notes {
     int32_t line, column; /* of the first appearance */
     bool is_let;
     bool is_subscript; /* its elements are used as an index */
+    bool is_unsigned; /* a let without a declared type whose value is a u64 */
 } md_tensor_notes;
 
 /* One subscript of one load or store. */

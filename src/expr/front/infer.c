@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/diag.h"
+#include "expr/front/unsigned.h"
 #include "expr/node.h"
 #include "expr/scalar.h"
 
@@ -131,6 +132,8 @@ md_status md_infer_convert(md_front *front, md_fx_node **out, md_fx_node *node, 
     }
     if (to == MD_BOOL)
         return not_zero(front, out, node);
+    if (node->is_unsigned)
+        return md_unsigned_to_real(front, out, node, to);
     const md_syntax at = place_of(node);
     MD_TRY(new_node(front, out, MD_FX_CAST, to, &at));
     (*out)->to = to;
@@ -242,6 +245,15 @@ static md_status check_bitwise(md_front *fr, md_fx_op op, md_dtype common, const
                           md_dtype_name(common), op == MD_FX_BIT_XOR ? "; a power is written pow(a, b)" : "");
 }
 
+/* A shift has the sign of what is shifted; other operations are unsigned if one operand is. */
+static bool counts_as_unsigned(md_fx_op op, int32_t n, md_fx_node *const *arg)
+{
+    bool is = false;
+    for (int32_t i = 0; i < n; ++i)
+        is |= arg[i]->is_unsigned && !is_condition(op, i) && (i == 0 || (op != MD_FX_SHL && op != MD_FX_SHR));
+    return is;
+}
+
 md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
                       const md_syntax *at)
 {
@@ -257,13 +269,20 @@ md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n,
     if (is_weak && type != MD_BOOL && !md_fx_op_is_bitwise(op))
         return weak_op(front, out, &o, at);
     /* What is computed in: the result's type, or, of a test, the operands' own. */
+    const bool is_unsigned = common == MD_I64 && counts_as_unsigned(op, n, arg);
     const bool is_real_test = n == 1 && md_fx_op_is_test(op); /* isnan, isinf */
     const md_dtype operand = is_real_test && common != MD_F64 ? MD_F32 : type == MD_BOOL ? common : type;
     md_fx_node *converted[3];
     for (int32_t i = 0; i < n; ++i)
         MD_TRY(md_infer_convert(front, &converted[i], arg[i], is_condition(op, i) ? MD_BOOL : operand));
+    if (is_unsigned && operand == MD_I64) {
+        MD_TRY(md_unsigned_op(front, out, op, converted));
+        if (*out)
+            return MD_OK;
+    }
     MD_TRY(new_node(front, out, MD_FX_OP, type, at));
     (*out)->op = op;
+    (*out)->is_unsigned = is_unsigned && type == MD_I64;
     return set_args(front, *out, n, converted);
 }
 
@@ -274,11 +293,29 @@ md_status md_infer_cast(md_front *front, md_fx_node **out, md_dtype to, md_fx_no
         return md_infer_convert(front, out, arg, compute);
     if (arg->weak)
         MD_TRY(md_infer_convert(front, &arg, arg, to == MD_F64 ? MD_F64 : arg->type));
+    if (to == MD_U64 && !md_dtype_is_real(arg->type))
+        MD_TRY(md_infer_convert(front, &arg, arg, MD_I64));
+    if (arg->type == MD_I64 && compute == MD_I64 && md_dtype_size(to) == 8)
+        return md_unsigned_mark(front, out, arg, to == MD_U64);
     if (to == MD_BOOL || arg->type == to)
         return md_infer_convert(front, out, arg, to);
+    if (arg->is_unsigned && md_dtype_is_real(to))
+        return md_unsigned_to_real(front, out, arg, to);
     MD_TRY(new_node(front, out, MD_FX_CAST, compute, at));
     (*out)->to = to;
+    (*out)->is_unsigned = to == MD_U64;
     return set_args(front, *out, 1, &arg);
+}
+
+static bool gives_position(md_fx_op op)
+{
+    return op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN;
+}
+
+/* True if the order of the numbers matters. */
+static bool compares(md_fx_op op)
+{
+    return gives_position(op) || op == MD_FX_R_MAX || op == MD_FX_R_MIN || op == MD_FX_S_MAX || op == MD_FX_S_MIN;
 }
 
 md_status md_infer_binder(md_front *front, md_fx_node **out, md_fx_op op, md_fx_node *body, const md_syntax *at)
@@ -288,9 +325,20 @@ md_status md_infer_binder(md_front *front, md_fx_node **out, md_fx_op op, md_fx_
     md_dtype operand = is_test ? MD_BOOL : type;
     if (op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN || op == MD_FX_R_MEAN)
         operand = body->type == MD_BOOL ? MD_I64 : body->type; /* the sum of a mean of integers is exact */
+    const bool is_unsigned = body->is_unsigned;
+    if (is_unsigned && op == MD_FX_R_MEAN)
+        operand = MD_F32;
     MD_TRY(md_infer_convert(front, &body, body, operand));
+    if (is_unsigned && compares(op))
+        MD_TRY(md_unsigned_flip(front, &body, body));
     const bool is_scan = md_fx_op_is_scan(op);
     MD_TRY(new_node(front, out, is_scan ? MD_FX_SCAN : MD_FX_REDUCE, type, at));
     (*out)->op = op;
+    (*out)->is_unsigned = is_unsigned && type == MD_I64 && !gives_position(op);
     return set_args(front, *out, 1, &body);
+}
+
+md_status md_infer_finish_binder(md_front *front, md_fx_node **out)
+{
+    return (*out)->is_unsigned && compares((*out)->op) ? md_unsigned_flip(front, out, *out) : MD_OK;
 }

@@ -13,8 +13,9 @@ md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n,
                       const md_syntax *at);
 /** dtype(x) as written by the user: rounds. */
 md_status md_infer_cast(md_front *front, md_fx_node **out, md_dtype to, md_fx_node *arg, const md_syntax *at);
-/** A reduction or scan without its bound indices. */
+/** A reduction or scan without its bound indices, and its result once it has them. */
 md_status md_infer_binder(md_front *front, md_fx_node **out, md_fx_op op, md_fx_node *body, const md_syntax *at);
+md_status md_infer_finish_binder(md_front *front, md_fx_node **out);
 /** The node in the compute type `to` (f32, f64, i64 or bool): weak nodes take it, others get a CAST. */
 md_status md_infer_convert(md_front *front, md_fx_node **out, md_fx_node *node, md_dtype to);
 /** A weak constant. */

@@ -119,11 +119,12 @@ static size_t number_length(const char *s, bool *is_real)
 
 static md_status read_integer(lexer *lx, md_token *t)
 {
-    int64_t value = 0;
+    uint64_t value = 0;
     for (const char *s = t->text; *s; ++s)
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *s - '0', &value))
-            return md_fx_complain(lx->text, t->line, t->column, "the number is larger than 9223372036854775807");
-    t->integer = value;
+            return md_fx_complain(lx->text, t->line, t->column, "the number is larger than 18446744073709551615");
+    t->kind = value > INT64_MAX ? MD_TOKEN_UNSIGNED : MD_TOKEN_INTEGER;
+    t->integer = (int64_t)value;
     return MD_OK;
 }
 

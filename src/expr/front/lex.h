@@ -39,6 +39,7 @@ typedef enum md_token_kind {
     MD_TOKEN_END,
     MD_TOKEN_NAME,
     MD_TOKEN_INTEGER,
+    MD_TOKEN_UNSIGNED, /* an integer from 2^63 on */
     MD_TOKEN_REAL,
     MD_LEX_SIGNS(MD_LEX_X) MD_TOKEN_N_KINDS
 } md_token_kind;
@@ -48,7 +49,7 @@ typedef struct md_token {
     md_token_kind kind;
     int32_t line, column;
     const char *text; /* as written, of names, numbers and signs; NULL at the end */
-    int64_t integer; /* INTEGER */
+    int64_t integer; /* INTEGER; UNSIGNED: its bits */
     double real; /* REAL */
 } md_token;
 

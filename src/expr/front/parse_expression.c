@@ -225,8 +225,9 @@ static md_status parse_primary(md_parser *p, md_syntax **out)
     if (t->kind == MD_TOKEN_NAME && !md_parse_is(t, "and") && !md_parse_is(t, "or") && !md_parse_is(t, "let") &&
         !md_parse_is(t, "scalar"))
         return parse_word(p, out);
-    if (t->kind == MD_TOKEN_INTEGER || t->kind == MD_TOKEN_REAL) {
+    if (t->kind == MD_TOKEN_INTEGER || t->kind == MD_TOKEN_UNSIGNED || t->kind == MD_TOKEN_REAL) {
         MD_TRY(new_node(p, out, t->kind == MD_TOKEN_REAL ? MD_SYNTAX_REAL : MD_SYNTAX_INTEGER, p->at++));
+        (*out)->dtype = t->kind == MD_TOKEN_UNSIGNED ? MD_U64 : MD_DTYPE_DEFAULT;
         (*out)->integer = t->integer;
         (*out)->real = t->real;
         return MD_OK;

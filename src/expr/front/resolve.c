@@ -219,6 +219,7 @@ static md_status build_tensor(const md_resolver *c, md_fx_node **out, const md_s
     }
     (*out)->n_args = at->n_args;
     (*out)->arg = arg;
+    (*out)->is_unsigned = fr->formula->tensor[id].dtype == MD_U64 || fr->tensor[id].is_unsigned;
     return MD_OK;
 }
 
@@ -266,7 +267,8 @@ static md_status build_op(const md_resolver *c, md_fx_node **out, md_fx_op op, c
 static md_status build_call(const md_resolver *c, md_fx_node **out, const md_syntax *at)
 {
     const md_dtype to = md_dtype_parse(at->name);
-    const md_fx_op op = md_fx_function_named(at->name);
+    const bool is_modulo = strcmp(at->name, "remainder") == 0; /* no word of the language: it may name a tensor */
+    const md_fx_op op = is_modulo ? MD_FX_MOD : md_fx_function_named(at->name);
     if (to != MD_DTYPE_DEFAULT) {
         md_fx_node *arg;
         MD_TRY(check_count(c, at, 1));
@@ -318,7 +320,8 @@ static md_status finish_binder(const md_resolver *c, md_fx_node **out, const md_
     MD_TRY(md_infer_binder(c->front, out, at->op, body, at));
     (*out)->n_bound = at->n_indices;
     memcpy((*out)->bound, bound, (size_t)at->n_indices * sizeof(*bound));
-    return read_options(c, *out, at);
+    MD_TRY(read_options(c, *out, at));
+    return md_infer_finish_binder(c->front, out);
 }
 
 static md_status build_reduction(const md_resolver *c, md_fx_node **out, const md_syntax *at)
@@ -372,7 +375,10 @@ md_status md_resolve_node(const md_resolver *c, md_fx_node **out, const md_synta
 {
     switch (at->kind) {
     case MD_SYNTAX_INTEGER:
-        return md_infer_integer(c->front, out, at->integer, at);
+        MD_TRY(md_infer_integer(c->front, out, at->integer, at));
+        (*out)->is_unsigned = at->dtype == MD_U64;
+        (*out)->weak = !(*out)->is_unsigned;
+        return MD_OK;
     case MD_SYNTAX_REAL:
         return md_infer_real(c->front, out, at->real, at);
     case MD_SYNTAX_NAME:

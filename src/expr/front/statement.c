@@ -91,7 +91,8 @@ static md_dtype storage_of(const md_front *fr, const md_fx_node *value)
     if (value->weak)
         return fallback;
     /* A copy of integers keeps their type: i32 stays i32. */
-    return value->kind == MD_FX_LOAD ? fr->formula->tensor[value->id].dtype : value->type;
+    const md_dtype own = value->is_unsigned ? MD_U64 : value->type;
+    return value->kind == MD_FX_LOAD && !value->is_unsigned ? fr->formula->tensor[value->id].dtype : own;
 }
 
 static md_status settle_type(md_front *fr, md_fx_stmt *stmt, md_fx_node *value)
@@ -101,10 +102,14 @@ static md_status settle_type(md_front *fr, md_fx_stmt *stmt, md_fx_node *value)
         t->dtype = storage_of(fr, value);
     if (!t->is_declared && t->role == MD_FX_TEMP)
         t->dtype = value->weak ? md_dtype_compute(t->dtype) : value->type;
+    fr->tensor[stmt->tensor].is_unsigned = value->is_unsigned && !t->is_declared;
     t->is_declared |= t->role == MD_FX_OUTPUT;
     const md_dtype compute = md_dtype_compute(t->dtype);
     if (value->weak) /* real literals are rounded by the store, not before */
         MD_TRY(md_infer_convert(fr, &value, value, value->type == MD_F32 && compute != MD_F64 ? MD_F32 : compute));
+    const md_syntax at = {.line = value->line, .column = value->column};
+    if (value->is_unsigned && md_dtype_is_real(t->dtype))
+        MD_TRY(md_infer_cast(fr, &value, stmt->assign == MD_FX_SET ? t->dtype : compute, value, &at));
     stmt->value = value;
     return MD_OK;
 }

@@ -11,7 +11,7 @@ static void print_values(const data_set *set, int32_t i)
     int64_t n = data_count(set, i), shown = n < 8 ? n : 8;
     printf("    %s =", set->info[i].name);
     for (int64_t k = 0; k < shown; k++)
-        printf(" %.6g", data_at(set, i, k));
+        data_print(set, i, k);
     printf("%s\n", shown < n ? " ..." : "");
 }
 

@@ -267,3 +267,15 @@ double data_at(const data_set *set, int32_t i, int64_t k)
         return integer_at(p, set->tensor[i].dtype, k);
     }
 }
+
+void data_print(const data_set *set, int32_t i, int64_t k)
+{
+    const void *p = memory_of(set, i);
+    if (set->tensor[i].dtype == MD_I64)
+        printf(" %lld", (long long)((const int64_t *)p)[k]);
+    else if (set->tensor[i].dtype == MD_U64)
+        printf(" %llu", (unsigned long long)((const uint64_t *)p)[k]);
+    else
+        printf(" %.*g", md_dtype_size(set->tensor[i].dtype) == 4 && set->tensor[i].dtype != MD_F32 ? 10 : 6,
+               data_at(set, i, k));
+}

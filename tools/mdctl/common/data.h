@@ -28,5 +28,7 @@ void data_free(data_set *set);
 int64_t data_count(const data_set *set, int32_t i);
 /** Element k (row-major position) of tensor i as a double. */
 double data_at(const data_set *set, int32_t i, int64_t k);
+/** Prints a blank and element k: six digits of a real, all of an integer. */
+void data_print(const data_set *set, int32_t i, int64_t k);
 
 #endif
