@@ -48,9 +48,8 @@ static void close_sequence(md_sequence *s)
 {
     pthread_mutex_lock(&s->sq->lock);
     md_sq_close(s->sq);
-    for (int32_t i = 0; i < s->n_ops; i++)
-        md_api_leave(&s->op[i]);
-    s->n_ops = 0;
+    while (s->n_ops > 0)
+        md_api_leave(&s->op[--s->n_ops]);
     s->context = NULL;
     pthread_mutex_unlock(&s->sq->lock);
 }

@@ -52,6 +52,28 @@ static void work_is_counted(void **state)
     }
 }
 
+/* An axis that must only be long enough has the length that is read, or a larger one that is said. */
+static void axes_are_long_enough(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula, *sizes;
+        int64_t size;
+    } row[] = {{"Y[i] = X[i+2]", "i=3", 5},
+               {"Y[i] = X[i+2]", "i=3, X.0=100", 100},
+               {"Y[i] = X[i+2]", "i=3, X.0=4", 5},
+               {"Y[i] = X[2*i]", "i=3, X.0=7", 7},
+               {"Y[i] = X[t[i]]", "i=3, X.0=7", 7}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_tensor t = {0};
+        md_op *op = make(row[i].formula, NULL);
+        assert_ok(md_op_tensor(&t, op, 1, row[i].sizes));
+        if (t.rank != 1 || t.size[0] != row[i].size || t.data)
+            fail_msg("%s at %s: %lld", row[i].formula, row[i].sizes, (long long)t.size[0]);
+        md_op_destroy(&op);
+    }
+}
+
 /* Every op of the catalogue is suggested for its name with a letter more. */
 static void near_names_are_suggested(void **state)
 {
@@ -188,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_counted),
+        cmocka_unit_test(axes_are_long_enough),
         cmocka_unit_test(near_names_are_suggested),
         cmocka_unit_test(what_fails_has_no_time),
         cmocka_unit_test(launches_take_sizes_to_select_by),

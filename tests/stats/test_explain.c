@@ -112,6 +112,27 @@ static void picks_are_explained(void **state)
     md_op_destroy(&op);
 }
 
+/* Columns are as wide as the widest cell of all rows, the first and the only one included. A hint itself is 0 octaves
+ * from the nearest. */
+static void columns_fit_the_first_row(void **state)
+{
+    (void)state;
+    script_reset();
+    script_allow(SCRIPT_ALPHA, 3, 3.0);
+    md_op *op = make("Y[n] = X[n] * 3", (md_op_options){0});
+    expect(op, "n=256",
+           "Y: Y:f32[n] = X:f32[n] * 3\n"
+           "at n=256, 0.00 octaves from the nearest hint\n"
+           "stage 0: pointwise: 1 store; 0.000256 MFLOP, 0.002048 MB\n"
+           "      candidate      model us  distance  from hint            fits\n"
+           "  ->  alpha/v3_w0        3.00      0.00  n=256, n=64, n=4096  yes\n"
+           "  pick: alpha/v3_w0 (model)\n");
+    text[0] = 0;
+    assert_ok(md_explain(op, "n=256", 1, take, NULL));
+    assert_non_null(strstr(text, "\"distance\":0.0"));
+    md_op_destroy(&op);
+}
+
 /* A variant that is in the lists of several hints lies at the nearest of them, in every mode and report. */
 static void distances_are_to_the_nearest_hint(void **state)
 {
@@ -267,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(picks_are_explained, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(columns_fit_the_first_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(distances_are_to_the_nearest_hint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_hint_of_the_grid_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lopsided_shapes_are_noted, set_up, tear_down),

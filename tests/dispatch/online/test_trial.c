@@ -80,6 +80,23 @@ static void one_that_becomes_slow_is_demoted(void **state)
     assert_int_equal(t.current, 1);
 }
 
+/* What an earlier incumbent took is no time of the next one: it is judged by as many times of its own. */
+static void watching_begins_with_the_end_of_a_trial(void **state)
+{
+    (void)state;
+    md_ds_trial t = trial_of(2);
+    int32_t better = -1;
+    add_times(&t.challenger[0], 4, 10.0);
+    add_times(&t.challenger[1], 4, 10.4);
+    t.challenger[1].is_out = true;
+    t.n_watched = 7;
+    md_ds_trial_next(&t);
+    assert_true(t.is_over);
+    for (int i = 1; i < MD_DS_WATCHED; i++)
+        assert_false(md_ds_trial_watch(&better, &t, 11.5));
+    assert_true(md_ds_trial_watch(&better, &t, 11.5));
+}
+
 /* Demoted, but every challenger was slower than it is now: the incumbent serves on until a trial finds a better one. */
 static void nobody_better(void **state)
 {
@@ -130,8 +147,11 @@ static void times_of_an_older_generation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_time_is_dropped),       cmocka_unit_test(a_switch_takes_a_gain_that_is_no_noise),
-        cmocka_unit_test(one_that_becomes_slow_is_demoted), cmocka_unit_test(nobody_better),
+        cmocka_unit_test(what_is_no_time_is_dropped),
+        cmocka_unit_test(a_switch_takes_a_gain_that_is_no_noise),
+        cmocka_unit_test(one_that_becomes_slow_is_demoted),
+        cmocka_unit_test(watching_begins_with_the_end_of_a_trial),
+        cmocka_unit_test(nobody_better),
         cmocka_unit_test(times_of_an_older_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
 /* Libraries load a kernel before it serves: until then own kernels do, and calls wait for nothing. */
 #include "dispatch/support/script.h"
 
+#include "dispatch/select/fit.h"
 #include "support/check.h"
+#include "tune/tune.h"
 
 enum { OWN = 0, LIBRARY = 20 }; /* marks: 10 * family + v */
 enum { HINT = 4096, AT_HINT = 1 }; /* the op's only hint; loads that its creation begins */
@@ -152,6 +154,39 @@ static void small_gains_load_nothing(void **state)
     md_ds_op_destroy(&other);
 }
 
+/* Where a library's kernel is not loaded, and something else is amiss, that is what is said: loading would not help. */
+static void what_loading_does_not_mend_is_said(void **state)
+{
+    (void)state;
+    atomic_store(&script_now.may_load, true);
+    script_now.row[SCRIPT_GAMMA][0].lo = 2000; /* of ops that are made from here on */
+    md_ds_op_options options = script_options();
+    options.compile.hints = "4096";
+    md_ds_op *other = script_op(&world, "Y[n] = X[n] * 6", &options);
+    md_ds_op_wait(other);
+    script_now.defers_loads = true;
+    const md_ds_pool *pool = &other->stage[0];
+    int32_t gamma = -1;
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        gamma = strstr(script_name(other, i), "gamma") ? i : gamma;
+    assert_true(gamma >= 0);
+    static const struct {
+        int64_t n;
+        const char *why;
+    } row[] = {{1000, "dim smaller than compiled"}, {3000, "its library's kernel is not loaded"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_kn_shape shape;
+        const int64_t size[MD_FX_MAX_DIMS] = {row[i].n};
+        md_tn_shape(&shape, other->program, size);
+        (void)md_bd_variant_load(pool->variant[gamma], &shape, MD_BD_LOAD_FIND);
+        md_ds_op_wait(other); /* now it is known that nothing is loaded */
+        const char *why = md_ds_reject_reason(pool, gamma, &shape);
+        assert_non_null(why);
+        assert_int_equal(strncmp(why, row[i].why, strlen(row[i].why)), 0);
+    }
+    md_ds_op_destroy(&other);
+}
+
 static void a_frozen_op_loads_nothing(void **state)
 {
     (void)state;
@@ -216,6 +251,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_load_once_it_pays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_load_that_fails_is_tried_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(small_gains_load_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_loading_does_not_mend_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
