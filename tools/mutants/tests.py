@@ -25,8 +25,9 @@ TESTS_OF = {
     "build": ["build", "test_async_fill", "test_warm_start", "test_fallback"],
     "tune": ["tune", "test_measure", "test_tuning", "test_hybrid", "test_gpu_pool", "test_recorded"],
     "dispatch": ["dispatch", "stats", "api", "custom"],
+    "sequence": ["sequence", "test_api_faults"],
     "stats": ["stats", "test_life", "test_options", "test_hybrid", "reports"],
-    "api": ["api", "stats", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
+    "api": ["api", "stats", "sequence", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
 }
 EXIT_SKIPPED = 77
 PASSED, FAILED, SKIPPED, HUNG = "passed", "failed", "skipped", "hung"
