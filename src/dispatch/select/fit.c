@@ -41,6 +41,6 @@ bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
         md_kn_envelope_miss(&v->envelope, query->shape))
         return false;
     const md_bd_load_state load = md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK);
-    return load == MD_BD_LOADED ||
+    return load == MD_BD_LOADED || (query->loads && load != MD_BD_CANNOT_LOAD) ||
            (query->with_unbuilt && (load == MD_BD_NOT_LOADED || (load == MD_BD_DEFERRED && query->may_load)));
 }

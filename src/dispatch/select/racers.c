@@ -2,6 +2,7 @@
 #include "dispatch/select/racers.h"
 
 #include "base/status.h"
+#include "tune/bench/bench.h"
 
 /* The model errs by less than this between variants, and between the best of two families. */
 static const double WITHIN = 2.0, OF_FAMILY = 3.0;
@@ -70,4 +71,17 @@ int32_t md_ds_pick_racers(int32_t variant[MD_DS_RACERS], const md_ds_pool *c, co
             variant[r.n_listed++] = i;
     sort_by_us(variant, r.n_listed, us);
     return r.n_listed;
+}
+
+int32_t md_ds_load_racers(int32_t *variant, int32_t n, const md_ds_pool *c, const md_ds_query *query, double budget_ms)
+{
+    const md_dev *dev = query->call->device;
+    const uint64_t end_ns = md_tn_now_ns(dev) + (uint64_t)(budget_ms * 1e6);
+    int32_t n_ready = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_load_effort effort = md_tn_now_ns(dev) < end_ns ? MD_BD_LOAD_WAIT : MD_BD_LOAD_LOOK;
+        if (md_bd_variant_load(c->variant[variant[i]], query->shape, effort) == MD_BD_LOADED)
+            variant[n_ready++] = variant[i];
+    }
+    return n_ready;
 }

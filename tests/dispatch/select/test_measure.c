@@ -29,6 +29,30 @@ static void measuring_passes_over_wrong_variants(void **state)
     timed_finish(&op);
 }
 
+/* The fastest is a library's, whose kernel for the shape is not loaded. */
+static void measuring_loads_what_it_times(void **state)
+{
+    (void)state;
+    for (int can_load = 0; can_load < 2; can_load++) {
+        script_reset();
+        script_now.is_text = true;
+        script_now.library_loads = true;
+        script_now.defers_loads = true;
+        atomic_store(&script_now.may_load, true);
+        atomic_store(&script_now.load_fails, !can_load);
+        script_allow(SCRIPT_ALPHA, 0, 20.0);
+        script_allow(SCRIPT_GAMMA, 0, 10.0);
+        timed_now.us_of[0] = 20.0;
+        timed_now.us_of[20] = 10.0;
+        timed_call c;
+        md_ds_op *op = measuring_op();
+        timed_make(&c, TIMED_N / (1 + can_load)); /* what fails once is not tried again */
+        assert_ok(md_ds_call(op, NULL, c.arg, 3));
+        assert_int_equal(timed_incumbent(op, &c), can_load ? 20 : 0);
+        timed_finish(&op);
+    }
+}
+
 /* By the device's clock, checks of results included. The fastest is found all the same. */
 static void measuring_a_shape_takes_10_ms(void **state)
 {
@@ -116,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_loads_what_it_times, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_a_shape_takes_10_ms, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_what_gives_no_time, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_gives_up_on_one_that_does_not_end, timed_set_up_async,
