@@ -155,19 +155,21 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
 static int32_t list_racers(int32_t slot[MD_DS_RACERS], double *budget_ms, md_ds_op *op, md_ds_pool *c,
                            const md_ds_query *query)
 {
-    double us[MD_DS_MAX_VARIANTS];
+    double us[MD_DS_MAX_VARIANTS], loads_ms = 0.0;
     int32_t m = 0;
     /* again where some gave wrong results: others take their places */
     for (int32_t round = 0, wrong = 1; round < MOST_ROUNDS && wrong > 0; round++) {
         const int32_t n = model_fitting(us, op, c->target.stage, query->select_sizes, query);
+        const uint64_t start_ns = md_tn_now_ns(query->call->device);
         m = md_ds_load_racers(slot, md_ds_pick_racers(slot, c, us, n), c, query, LOADS_MS);
+        loads_ms += (double)(md_tn_now_ns(query->call->device) - start_ns) * 1e-6;
         md_ds_agree(op, c->target.stage, slot, m, query->shape);
         wrong = 0;
         for (int32_t i = 0; i < m; i++)
             wrong += !md_ds_fits(c, slot[i], query);
     }
     const double ms = m > 0 ? RUNS * us[slot[0]] * 1e-3 : 0.0;
-    *budget_ms = ms < LEAST_MS ? LEAST_MS : ms > MOST_MS ? MOST_MS : ms;
+    *budget_ms = (ms < LEAST_MS ? LEAST_MS : ms > MOST_MS ? MOST_MS : ms) - fmin(loads_ms, LOADS_MS);
     return m;
 }
 
@@ -204,9 +206,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
     md_bd_variant *racer[MD_DS_RACERS];
     int32_t slot[MD_DS_RACERS] = {0};
     double time[MD_DS_RACERS], us[MD_DS_MAX_VARIANTS], budget_ms = 0.0;
-    const uint64_t start_ns = md_tn_now_ns(query->call->device);
     const int32_t m = list_racers(slot, &budget_ms, op, c, &ready);
-    budget_ms = MD_MAX(budget_ms - (double)(md_tn_now_ns(query->call->device) - start_ns) * 1e-6, LOADS_MS);
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
         us[i] = -1.0;
     for (int32_t i = 0; i < m; i++) {
