@@ -52,7 +52,8 @@ typedef struct md_ds_plan {
     _Atomic int32_t has_begun_load;
     _Atomic int32_t has_no_launch_plan; /* and never will: library calls, too many parameters */
     double model_us; /* of all stages */
-    size_t workspace_bytes; /* temporaries and workspace */
+    size_t workspace_bytes; /* temporaries and workspace, of which those that no stage needs together share memory */
+    size_t unshared_bytes; /* the same if temporaries shared none */
     size_t temp_offset[MD_FX_MAX_TENSORS];
     md_ds_stage_plan stage[]; /* one per stage */
 } md_ds_plan;

@@ -2,7 +2,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/call/slow_call.h"
-#include "sequence/arena.h"
+#include "dispatch/select/place.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
@@ -115,6 +115,8 @@ static md_status grow_arena(md_sq *sq, size_t n_bytes)
 {
     md_dev *dev = sq->runtime->dev;
     void *p = NULL;
+    if (n_bytes == SIZE_MAX)
+        return md_fail(MD_OUT_OF_MEMORY, "the memory of sequence %s exceeds 63 bits", sq->name);
     if (sq->options.max_arena_bytes && n_bytes > (size_t)sq->options.max_arena_bytes)
         return md_fail(MD_OUT_OF_MEMORY,
                        "sequence %s needs %zu bytes between its calls; option max_arena_bytes is %lld", sq->name,
@@ -140,7 +142,7 @@ static md_status grow_arena(md_sq *sq, size_t n_bytes)
 }
 
 typedef struct memory_plan {
-    md_sq_piece *piece; /* of memories, then of the steps' workspaces */
+    md_ds_piece *piece; /* of memories, then of the steps' workspaces */
     int32_t *of; /* memory -> piece, -1: none */
     int32_t n_memories, n;
 } memory_plan;
@@ -164,11 +166,11 @@ static md_status plan_memory(memory_plan *plan, md_sq_shape *shape, md_sq *sq)
         if (x->role != MD_SEQUENCE_TEMPORARY || x->place != m || x->first < 0)
             continue;
         plan->of[m] = plan->n;
-        plan->piece[plan->n++] = (md_sq_piece){x->first, x->last, place_bytes(sq, shape->bytes, m), 0};
+        plan->piece[plan->n++] = (md_ds_piece){x->first, x->last, place_bytes(sq, shape->bytes, m), 0};
         shape->sum_bytes += plan->piece[plan->n - 1].n_bytes;
     }
     plan->n_memories = plan->n;
-    MD_TRY(md_sq_place(&end, plan->piece, 0, plan->n));
+    MD_TRY(md_ds_place(&end, plan->piece, 0, plan->n));
     for (int32_t m = 0; m < sq->n_memories; m++)
         shape->offset[m] = plan->of[m] >= 0 ? plan->piece[plan->of[m]].offset : 0;
     for (int32_t k = 0; k < sq->n_externals; k++) {
@@ -185,10 +187,10 @@ static md_status plan_workspaces(memory_plan *plan, md_sq_shape *shape, md_sq *s
     for (int32_t i = 0; i < sq->n_steps; i++) {
         const md_sq_part *part = &shape->part[i];
         const size_t n_bytes = part->plan ? md_ds_align(part->plan->workspace_bytes) : 0;
-        plan->piece[plan->n++] = (md_sq_piece){i, i, n_bytes, 0};
+        plan->piece[plan->n++] = (md_ds_piece){i, i, n_bytes, 0};
         shape->sum_bytes += n_bytes;
     }
-    MD_TRY(md_sq_place(&end, plan->piece, plan->n_memories, plan->n));
+    MD_TRY(md_ds_place(&end, plan->piece, plan->n_memories, plan->n));
     for (int32_t i = 0; i < sq->n_steps; i++)
         shape->part[i].memory = plan->piece[plan->n_memories + i].offset;
     return sq->arena_bytes < end ? grow_arena(sq, end) : MD_OK;

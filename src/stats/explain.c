@@ -304,6 +304,18 @@ static json_t *trial_json(md_ds_op *op, const md_ds_shape_entry *entry)
     return NULL;
 }
 
+/* Of ops that keep temporaries in memory between stages. */
+static void print_memory(md_strbuf *out, const md_ds_op *op, const md_ds_plan *plan)
+{
+    bool has_temps = false;
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        has_temps |= op->program->is_temp_stored[t];
+    if (has_temps)
+        md_strbuf_printf(out,
+                         "memory of a call: %zu bytes at its peak for temporaries and workspace, %zu without sharing\n",
+                         plan->workspace_bytes, plan->unshared_bytes);
+}
+
 static json_t *warnings_json(const md_fx_formula *formula)
 {
     bool ok = true;
@@ -319,6 +331,7 @@ static json_t *warnings_json(const md_fx_formula *formula)
 static void print_json(md_strbuf *out, const view *v, const md_ds_shape_entry *entry)
 {
     md_ds_op *op = v->op;
+    const md_ds_plan *plan = md_ds_plan_of(entry);
     char label[160];
     bool ok = true;
     json_t *stages = json_array();
@@ -330,10 +343,12 @@ static void print_json(md_strbuf *out, const view *v, const md_ds_shape_entry *e
         return;
     }
     md_ds_shape_text(label, sizeof label, op->formula, v->shape->size);
-    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "op", md_json_text(op->name), "formula",
-                                 md_json_text(md_strbuf_text(&op->compiled->printed)), "shape", label, "nearest",
-                                 md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "stages", stages,
-                                 "trial", trial_json(op, entry), "warnings", warnings_json(op->formula)));
+    md_json_print(out,
+                  json_pack("{s:o, s:o, s:s, s:o, s:b, s:I, s:I, s:o, s:o, s:o}", "op", md_json_text(op->name),
+                            "formula", md_json_text(md_strbuf_text(&op->compiled->printed)), "shape", label, "nearest",
+                            md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "memory_bytes",
+                            (json_int_t)plan->workspace_bytes, "unshared_bytes", (json_int_t)plan->unshared_bytes,
+                            "stages", stages, "trial", trial_json(op, entry), "warnings", warnings_json(op->formula)));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -352,6 +367,7 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
                          entry->is_uncovered ? ": no hint covers it" : "");
         for (int32_t i = 0; i < op->formula->n_warnings; i++)
             md_strbuf_printf(out, "warning: %s\n", op->formula->warning[i]);
+        print_memory(out, op, md_ds_plan_of(entry));
         print_trial(out, op, entry);
         for (int32_t s = 0; s < op->n_stages; s++)
             print_stage(out, &v, entry, s);

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/select/place.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
@@ -39,26 +40,66 @@ static md_status too_large(const md_ds_op *op)
                    op->name);
 }
 
-/* Temporaries first, then one workspace that the stages use in turn. */
-static md_status lay_out(md_ds_plan *plan, const md_ds_op *op, const int64_t *size)
+/* The stages that touch a temporary, from the first to the last, as the life of its piece. */
+static void find_life(md_ds_piece *piece, const md_ds_op *op, int32_t t)
 {
-    size_t at = 0, most = 0;
+    piece->first = op->n_stages;
+    piece->last = -1;
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        const md_st_stage *stage = &op->program->stage[s];
+        for (int32_t i = 0; i < stage->n_tensors; i++)
+            if (stage->tensor[i] == t) {
+                piece->first = MD_MIN(piece->first, s);
+                piece->last = s;
+            }
+    }
+}
+
+/* The pieces: one of each stored temporary, then the workspace of each stage. *sum: bytes without sharing. */
+static md_status list_pieces(md_ds_piece *piece, int32_t *n_temps, size_t *sum, const md_ds_plan *plan,
+                             const md_ds_op *op, const int64_t *size)
+{
+    size_t most = 0;
+    *n_temps = 0;
+    *sum = 0;
     for (int32_t t = 0; t < op->formula->n_tensors; t++) {
         if (!op->program->is_temp_stored[t])
             continue;
-        size_t n = 0;
-        MD_TRY(temp_bytes(&n, op, t, size));
-        plan->temp_offset[t] = at;
-        if (__builtin_add_overflow(at, n, &at))
+        md_ds_piece *p = &piece[(*n_temps)++];
+        *p = (md_ds_piece){0};
+        MD_TRY(temp_bytes(&p->n_bytes, op, t, size));
+        find_life(p, op, t);
+        if (__builtin_add_overflow(*sum, p->n_bytes, sum))
             return too_large(op);
     }
     for (int32_t s = 0; s < op->n_stages; s++) {
-        plan->stage[s].workspace_offset = at;
-        if (plan->stage[s].geometry.workspace_bytes < 0)
+        const int64_t n_bytes = plan->stage[s].geometry.workspace_bytes;
+        if (n_bytes < 0)
             return too_large(op);
-        most = MD_MAX(most, md_ds_align((size_t)plan->stage[s].geometry.workspace_bytes));
+        piece[*n_temps + s] = (md_ds_piece){s, s, md_ds_align((size_t)n_bytes), 0};
+        most = MD_MAX(most, piece[*n_temps + s].n_bytes);
     }
-    return __builtin_add_overflow(at, most, &plan->workspace_bytes) ? too_large(op) : MD_OK;
+    return __builtin_add_overflow(*sum, most, sum) ? too_large(op) : MD_OK;
+}
+
+/* Places temporaries and workspaces. Those that no stage needs together share memory: stages run in order, and one that
+ * begins before its predecessor has ended waits for it before it touches memory. */
+static md_status lay_out(md_ds_plan *plan, const md_ds_op *op, const int64_t *size)
+{
+    md_ds_piece piece[MD_FX_MAX_TENSORS + MD_ST_MAX_STAGES];
+    int32_t n_temps = 0, at = 0;
+    MD_TRY(list_pieces(piece, &n_temps, &plan->unshared_bytes, plan, op, size));
+    plan->workspace_bytes = plan->unshared_bytes;
+    if (n_temps > 0)
+        MD_TRY(md_ds_place(&plan->workspace_bytes, piece, 0, n_temps + op->n_stages));
+    if (plan->workspace_bytes > INT64_MAX)
+        return too_large(op);
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        if (op->program->is_temp_stored[t])
+            plan->temp_offset[t] = piece[at++].offset;
+    for (int32_t s = 0; s < op->n_stages; s++)
+        plan->stage[s].workspace_offset = piece[n_temps + s].offset;
+    return MD_OK;
 }
 
 md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_shape *shape)

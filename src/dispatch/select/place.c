@@ -1,5 +1,5 @@
 /* First fit in order of size. With n pieces it takes n * n steps, once for each tuple of sizes. */
-#include "sequence/arena.h"
+#include "dispatch/select/place.h"
 
 #include "base/status.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct ordered {
-    md_sq_piece *piece;
+    md_ds_piece *piece;
     int32_t number;
 } ordered;
 
@@ -20,13 +20,13 @@ static int larger_first(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-static bool live_together(const md_sq_piece *a, const md_sq_piece *b)
+static bool live_together(const md_ds_piece *a, const md_ds_piece *b)
 {
     return a->first <= b->last && b->first <= a->last && a->n_bytes && b->n_bytes;
 }
 
 /* The placed pieces are sorted by offset. */
-static void insert(md_sq_piece **placed, int32_t *n, md_sq_piece *piece)
+static void insert(md_ds_piece **placed, int32_t *n, md_ds_piece *piece)
 {
     int32_t at = (*n)++;
     for (; at > 0 && placed[at - 1]->offset > piece->offset; at--)
@@ -34,7 +34,7 @@ static void insert(md_sq_piece **placed, int32_t *n, md_sq_piece *piece)
     placed[at] = piece;
 }
 
-static void find_place(md_sq_piece *piece, md_sq_piece *const *placed, int32_t n)
+static void find_place(md_ds_piece *piece, md_ds_piece *const *placed, int32_t n)
 {
     size_t at = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -48,10 +48,10 @@ static void find_place(md_sq_piece *piece, md_sq_piece *const *placed, int32_t n
     piece->offset = at;
 }
 
-md_status md_sq_place(size_t *end, md_sq_piece *piece, int32_t n_placed, int32_t n)
+md_status md_ds_place(size_t *end, md_ds_piece *piece, int32_t n_placed, int32_t n)
 {
     ordered *order = malloc(((size_t)n + 1) * sizeof *order);
-    md_sq_piece **placed = malloc(((size_t)n + 1) * sizeof(*placed));
+    md_ds_piece **placed = malloc(((size_t)n + 1) * sizeof(*placed));
     int32_t n_done = 0;
     bool fits = true;
     *end = 0;
@@ -68,12 +68,13 @@ md_status md_sq_place(size_t *end, md_sq_piece *piece, int32_t n_placed, int32_t
     }
     const bool has_memory = order && placed;
     for (int32_t i = 0; has_memory && i < n; i++) {
-        fits &= piece[i].offset < SIZE_MAX / 4 && piece[i].n_bytes < SIZE_MAX / 4;
+        fits &= piece[i].n_bytes <= INT64_MAX && piece[i].offset <= INT64_MAX - piece[i].n_bytes;
         *end = MD_MAX(*end, piece[i].offset + piece[i].n_bytes);
     }
     free(order);
     free(placed);
     if (!has_memory)
         return md_fail_memory();
-    return fits ? MD_OK : md_fail(MD_OUT_OF_MEMORY, "the memory of a sequence exceeds 63 bits");
+    *end = fits ? *end : SIZE_MAX;
+    return MD_OK;
 }
