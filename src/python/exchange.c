@@ -317,13 +317,18 @@ static void set_error(void *user, const char *kind, const char *message)
     PyErr_SetString(PyExc_RuntimeError, message);
 }
 
-static PyObject *empty_exchange(const md_py_view *like, const md_tensor *shape)
+md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype)
 {
     /* in the order of md_dtype */
     static const md_py_dl_dtype dtypes[] = {{0, 0, 0},  {2, 32, 1}, {2, 64, 1}, {2, 16, 1}, {4, 16, 1}, {0, 32, 1},
                                             {0, 64, 1}, {1, 8, 1},  {6, 8, 1},  {0, 8, 1},  {10, 8, 1}, {12, 8, 1},
                                             {0, 16, 1}, {1, 16, 1}, {1, 32, 1}, {1, 64, 1}};
-    md_py_dl_tensor prototype = {.device = like->device, .ndim = shape->rank, .dtype = dtypes[shape->dtype]};
+    return dtypes[dtype];
+}
+
+static PyObject *empty_exchange(const md_py_view *like, const md_tensor *shape)
+{
+    md_py_dl_tensor prototype = {.device = like->device, .ndim = shape->rank, .dtype = md_py_dl_dtype_of(shape->dtype)};
     md_py_dl_versioned *made = NULL;
     void *object = NULL;
     int64_t size[MD_MAX_RANK];

@@ -111,6 +111,8 @@ void md_py_view_end(md_py_view *view);
 /** A new contiguous array of the kind and on the device of `like`: PyTorch's, else NumPy's on the host. NULL with an
  * error. */
 PyObject *md_py_empty(md_py_exchange *x, const md_py_view *like, const md_tensor *shape);
+/** DLPack's name of a dtype. */
+md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype);
 /** PyTorch's current stream of the device; NULL, the default stream, for other arrays. -1 with an error. */
 int md_py_current_stream(void **stream, const md_py_view *view);
 

@@ -1,5 +1,6 @@
 /* The extension module multidispatch._core: exceptions, contexts, the catalogue and statistics. */
 #include "python/module.h"
+#include "python/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,7 +246,12 @@ static int start(PyObject *module)
     PyObject *type = md_py_op_type(module);
     const int added = type ? PyModule_AddObjectRef(module, "Op", type) : -1;
     Py_XDECREF(type);
-    return added;
+    if (added < 0)
+        return -1;
+    type = md_py_plan_type(module);
+    const int added_plan = type ? PyModule_AddObjectRef(module, "Plan", type) : -1;
+    Py_XDECREF(type);
+    return added_plan;
 }
 
 static int visit_state(PyObject *module, visitproc visit, void *arg)

@@ -201,3 +201,11 @@ def check(device="host"):
 
 
 from . import ops  # noqa: E402 (it uses op)
+
+
+def __getattr__(name):
+    """``explain_graph``: imported with PyTorch when it is first used."""
+    if name in ("explain_graph",):
+        from . import compile as graphs
+        return getattr(graphs, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,6 @@
+"""Graphs of PyTorch as plans: the backend of torch.compile, md.capture and md.explain_graph. Needs PyTorch."""
+
+from .backend import backend
+from .report import explain_graph
+
+__all__ = ["backend", "explain_graph"]

@@ -1,0 +1,90 @@
+"""The backend of torch.compile: `torch.compile(f, backend="multidispatch", dynamic=True)`."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from typing import Any, Callable
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .. import MdError
+from .decompositions import table as decompositions
+from .plan import Builder
+from .report import Report, new_report
+from .rewrite import rewrite
+from .sizes import Unsupported
+
+_log = logging.getLogger("multidispatch")
+_numbers = itertools.count()
+
+
+def device_of(module: Any) -> torch.device:
+    """The device of a graph's tensors."""
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        for v in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(v, torch.Tensor) and (v.dim() > 0 or v.device.type != "cpu"):
+                return v.device
+    return torch.device("cpu")
+
+
+def fallback_of(module: Any, report: Report) -> Callable[..., Any]:
+    """Runs the graph op by op, as PyTorch does."""
+
+    def run(arguments: list[Any], why: str) -> Any:
+        report.fallbacks[why] += 1
+        if report.fallbacks[why] == 1:
+            _log.warning("%s: PyTorch computes the graph: %s", report.name, why)
+        return tuple(module(*arguments))
+
+    return run
+
+
+def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None) -> Any:
+    """The plan of a graph; the graph itself if no plan can be made, with the reason in the report."""
+    report = new_report(name)
+    start = time.perf_counter()
+    report.nodes = sum(n.op == "call_function" for n in module.graph.nodes)
+    try:
+        device = device_of(module)
+        if device.type not in ("cpu", "cuda"):
+            raise Unsupported(f"tensors on {device}")
+        report.rewrites = rewrite(module)
+        with _disable_current_modes():  # the tensors made here are real
+            report.plan = Builder(module, device, report, bound).build(fallback_of(module, report), checks)
+    except (Unsupported, MdError) as why:
+        report.reason, report.plan = str(why), None
+        report.kernels.clear()
+        _log.warning("%s: PyTorch computes the whole graph: %s", name, why)
+    report.seconds = time.perf_counter() - start
+    return report.plan
+
+
+def _compiler(kind: str) -> Callable[..., Any]:
+    def compile_graph(module: Any, _: Any) -> Any:
+        plan = plan_of(module, f"{kind}{next(_numbers)}")
+        if plan is not None:
+            return plan
+
+        def run(arguments: list[Any]) -> Any:
+            return module(*arguments)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    return compile_graph
+
+
+def backend(module: Any, inputs: Any, **_: Any) -> Any:
+    """The function that torch.compile calls, found by its name "multidispatch"."""
+    compiler = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
+                            inference_compiler=_compiler("inference"), decompositions=decompositions())
+    return compiler(module, inputs)
+
+
+# Without this a graph that meets a batch of 0 or 1 first is compiled for that size alone.
+torch.fx.experimental._config.backed_size_oblivious = True  # type: ignore[attr-defined]

@@ -1,0 +1,29 @@
+"""Which operations PyTorch takes apart before the table sees them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+# Rows of the table that are better as they are.
+_KEPT = ("gelu", "silu", "_softmax", "_log_softmax", "native_layer_norm", "embedding", "relu", "sigmoid", "addmm",
+         "baddbmm", "var_mean", "split_with_sizes", "index_select", "hardtanh", "rsub", "masked_fill")
+
+
+@functools.cache
+def table() -> dict[Any, Any]:
+    from torch._decomp import core_aten_decompositions, get_decompositions
+
+    aten = torch.ops.aten
+    out = dict(core_aten_decompositions())
+    out |= get_decompositions([aten.embedding_dense_backward, aten.native_layer_norm_backward, aten.gelu_backward,
+                               aten.tanh_backward, aten.sigmoid_backward, aten.silu_backward,
+                               aten._softmax_backward_data, aten._log_softmax_backward_data, aten.nll_loss_forward,
+                               aten.nll_loss_backward, aten.threshold_backward, aten.select_backward,
+                               aten.slice_backward, aten.t, aten.transpose.int])
+    for op in list(out):
+        if str(op).split(".")[1] in _KEPT:
+            del out[op]
+    return out

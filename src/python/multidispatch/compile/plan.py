@@ -1,0 +1,215 @@
+"""Makes the plan of a graph: an md_sequence of kernels and of PyTorch's own operations, called from C."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from .. import _core
+from .formula import Formula, write
+from .groups import Grouping
+from .lower import Eager, Held, Lowered, Lowering, Number
+from .report import Report
+from .sizes import Dims, Unsupported
+from .tree import Buf, Leaf
+
+_INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
+
+
+class Builder:
+    """Lowers a graph and adds its steps, in order, to a _core.Plan."""
+
+    def __init__(self, module: Any, device: torch.device, report: Report, bound: "dict[int, torch.Tensor] | None" = None,
+                 where: "list[tuple[int, int, Any]] | None" = None) -> None:
+        self.module, self.report, self.bound = module, report, bound or {}
+        self.where = where
+        self.dims = Dims()
+        self.lowered: Lowered = Lowering(module, self.dims, device).run()
+        self.grouping = Grouping(self.lowered.bufs)
+        self.formulas: dict[Buf, Formula] = {b: write(g, self.dims) for b, g in self.grouping.groups.items()}
+        self.kept: list[Any] = []
+        self.device = device
+        self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name)
+
+    def build(self, fallback: Callable[..., Any], checks: bool) -> Any:
+        dims, inputs, results = self._dims(), self._inputs(), self._results()
+        steps = self._steps()
+        for name in [f"d{i}" for i in range(len(self.dims.names))]:
+            self.core.dim(name, 0, 0)
+        slots = 0
+        ports = []
+        for at, b in self.lowered.inputs:
+            if at in self.bound:
+                b.data = self.bound[at]
+                self._tensor(b, _CONSTANT)
+                continue
+            self._tensor(b, _INPUT)
+            ports.append((at, slots, b.dtype, *inputs[at]))
+            slots += 1
+        rows = []
+        for kind, number, thing, b, size, stride in results:
+            if b is not None:
+                self._tensor(b, _OUTPUT, stride=self.lowered.outputs[len(rows)].stride)
+                slots += 1
+            rows.append((kind, number, thing, slots - 1 if b else -1, b.dtype if b else "f32", size, stride))
+        for step in steps:
+            self._emit(step)
+        n_args = self.lowered.n_args - len(self.bound)
+        self.core.finish(n_args, slots, self.dims.n_values, checks, dims, ports, rows, self.dims.code,
+                         torch.empty(0, device=self.device), fallback, self._empty_strided(), self.kept)
+        return self.core
+
+    def _empty_strided(self) -> Callable[..., Any]:
+        device = self.device
+        return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+    # ---- Arguments and results
+
+    def _inputs(self) -> dict[int, Any]:
+        return {at: (self.dims.values(b.shape), self.dims.values(b.stride)) for at, b in self.lowered.inputs
+                if at not in self.bound}
+
+    def _results(self) -> list[Any]:
+        out: list[Any] = []
+        for o in self.lowered.outputs:
+            if o.kind == "argument":
+                out.append((1, o.value, None, None, (), ()))
+            elif o.kind == "size":
+                out.append((2, self.dims.value(o.value), None, None, (), ()))
+            elif o.kind == "object":
+                out.append((3, 0, o.value, None, (), ()))
+            else:
+                assert o.buf is not None
+                dtype = next(t for t, name in _torch_dtypes().items() if name == o.buf.dtype)
+                out.append((0, 0, dtype, o.buf, self.dims.values(o.shape), self.dims.values(o.stride)))
+        return out
+
+    def _dims(self) -> list[tuple[int, int]]:
+        """Where each dim is read: an argument that is a size, or an axis of a tensor."""
+        for b in self.lowered.bufs:
+            self.dims.texts([*b.shape, *b.stride])
+        known: dict[Any, tuple[int, int]] = {}
+        tensors = [(at, b) for at, b in self.lowered.inputs if at not in self.bound]
+        for i, (_, b) in enumerate(tensors):
+            for axis, size in enumerate(b.shape):
+                if not isinstance(size, int) and size.is_Symbol:
+                    known.setdefault(size, (i, axis))
+        for at, size in self.lowered.symbols:
+            if not isinstance(size, int) and size.is_Symbol:
+                known[size] = (at, -1)
+        for symbol in self.dims.names:
+            if symbol not in known:
+                raise Unsupported(f"size {symbol} is no argument's")
+        return [known[symbol] for symbol in self.dims.names]
+
+    # ---- Steps
+
+    def _steps(self) -> list[Any]:
+        steps: list[tuple[float, Any]] = [(b.number, b) for b in self.formulas]
+        steps += [(e.number - 0.5, e) for e in self.lowered.eager]
+        # what depends on sizes is asked before the plan's dims are declared
+        for f in self.formulas.values():
+            for a in f.arguments:
+                self.dims.texts([*a.size, *a.stride, a.offset])
+        for e in self.lowered.eager:
+            for leaf, shape in e.reads:
+                self.dims.texts([*shape, *leaf.stride, leaf.offset])
+            _numbers((e.args, e.kwargs), self.dims)
+        return [s for _, s in sorted(steps, key=lambda s: s[0])]
+
+    def _tensor(self, b: Buf, role: int = 0, stride: Any = None) -> int:
+        """The memory of a buf; a part of a cat is a view of the whole."""
+        if b.id:
+            return b.id
+        if b.into:
+            b.id = self._view(Leaf(b.into[0], tuple(b.stride), b.into[1]), b.shape, b.dtype)
+            return b.id
+        data = 0
+        if b.data is not None:
+            self.kept.append(b.data)
+            role, data = _CONSTANT, b.data.data_ptr()
+        b.id = self.core.tensor(f"b{b.number}", role, b.dtype, self.dims.texts(b.shape),
+                                self.dims.texts(b.stride if stride is None else stride) or None, 0, None, 0, data)
+        return b.id
+
+    def _view(self, leaf: Leaf, shape: list[Any], dtype: str) -> int:
+        base = self._tensor(leaf.buf)
+        return self.core.tensor(f"v{leaf.buf.number}", 0, dtype, self.dims.texts(shape),
+                                self.dims.texts(leaf.stride) or None, base, self.dims.text(leaf.offset), 0, 0)
+
+    def _emit(self, step: Any) -> None:
+        if isinstance(step, Eager):
+            self._emit_eager(step)
+            return
+        f = self.formulas[step]
+        arguments: list[Any] = []
+        for a in f.arguments:
+            if a.buf is None:
+                arguments.append(self.dims.text(a.offset))
+                continue
+            offset = a.offset
+            if a.buf is step and step.into:
+                self._tensor(step.into[0])
+                leaf = Leaf(step.into[0], tuple(a.stride), step.into[1])
+                arguments.append(self._view(leaf, a.size, step.dtype))
+                continue
+            arguments.append(self._view(Leaf(a.buf, tuple(a.stride), offset), a.size, a.buf.dtype))
+        self.report.kernels.append({"formula": f.text, "sizes": f.sizes})
+        self.core.call(f.text, f.sizes, f"b_{step.kind}", arguments)
+
+    def _emit_eager(self, e: Eager) -> None:
+        ids = [self._view(leaf, shape, leaf.buf.dtype) for leaf, shape in e.reads]
+        outputs = [self._view(Leaf(b, tuple(b.stride)), b.shape, b.dtype) for b in e.outputs if b is not None]
+        self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason})
+        self.core.eager(_eager_function(e, self.dims), [*ids, *outputs])
+
+
+def _torch_dtypes() -> dict[Any, str]:
+    from .lower import DTYPES
+    return DTYPES
+
+
+def _numbers(x: Any, dims: Dims) -> None:
+    if isinstance(x, Number):
+        dims.text(x.size)
+    elif isinstance(x, (list, tuple)):
+        for y in x:
+            _numbers(y, dims)
+    elif isinstance(x, dict):
+        _numbers(list(x.values()), dims)
+
+
+def _eager_function(e: Eager, dims: Dims) -> Callable[..., None]:
+    """fn(tensors, sizes): runs the operation on views of the plan's memory, and copies its results there."""
+    constants: list[Any] = []
+
+    def source(x: Any) -> str:
+        if isinstance(x, Held):
+            return f"t[{x.number}]"
+        if isinstance(x, Number):
+            return dims.text(x.size)
+        if isinstance(x, list):
+            return "[" + ", ".join(map(source, x)) + "]"
+        if isinstance(x, tuple):
+            return "(" + "".join(source(y) + ", " for y in x) + ")"
+        constants.append(x)
+        return f"c[{len(constants) - 1}]"
+
+    args = ", ".join([*map(source, e.args), *(f"{k}={source(v)}" for k, v in e.kwargs.items())])
+    names = ", ".join(f"d{i}" for i in range(len(dims.names)))
+    lines = ["def run(t, s):"]
+    if names:
+        lines.append(f"    {names}{',' if len(dims.names) == 1 else ''} = s")
+    lines.append(f"    out = op({args})")
+    at = len(e.reads)
+    many = isinstance(e.node.meta.get("val"), (list, tuple))
+    for i, b in enumerate(e.outputs):
+        if b is not None:
+            lines.append(f"    t[{at}].copy_(out{f'[{i}]' if many else ''})")
+            at += 1
+    space: dict[str, Any] = {"op": e.node.target, "c": constants}
+    exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
+    return space["run"]
+
+

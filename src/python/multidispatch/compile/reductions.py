@@ -1,0 +1,231 @@
+"""The table, continued: reductions, norms, products, what is read by index, and cat."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from . import tree as T
+from .sizes import Unsupported, contiguous, product, same
+from .table import apply, cast, entry, kind, operand
+from .tree import Apply, Buf, Gather, Leaf, Value
+
+
+def reduce(g: Any, name: str, v: Value, dims: Sequence[int] | None, keepdim: bool, dtype: str) -> Value:
+    """A reduction over some axes, or over all."""
+    rank = len(v.shape)
+    where = sorted({d % rank for d in dims} if dims else range(rank)) if rank else []
+    shape = [s for a, s in enumerate(v.shape) if a not in where]
+    if not where:
+        return v
+    last = T.permuted(v, [a for a in range(rank) if a not in where] + where)
+    buf = g.buf("reduce", shape, dtype, tree=last.tree, reduction=name, reduced=[v.shape[a] for a in where])
+    out = Value(shape, dtype, Leaf(buf, tuple(contiguous(shape))))
+    for axis in where if keepdim else ():
+        out = T.unsqueezed(out, axis)
+    return out
+
+
+@entry("sum.dim_IntList", "sum", "mean.dim", "mean", "amax", "amin", "prod", "prod.dim_int", "any", "any.dim",
+       "any.dims", "all", "all.dim", "max", "min")
+def _reduce(g: Any, a: Any, dims: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    v = g.value(a)
+    name = {"amax": "max", "amin": "min"}.get(g.name.split(".")[0], g.name.split(".")[0])
+    if name in ("any", "all"):
+        v = cast(v, "bool")
+    elif g.dtype == "bool":
+        raise Unsupported(f"{name} of truth values")
+    elif kind(g.dtype) != kind(v.dtype) or g.dtype == "f64":
+        v = cast(v, g.dtype)
+    return reduce(g, name, v, [dims] if isinstance(dims, int) else dims, keepdim, g.dtype)
+
+
+@entry("argmax", "argmin")
+def _arg(g: Any, a: Any, dim: int | None = None, keepdim: bool = False) -> Value:
+    return reduce(g, g.name, g.value(a), None if dim is None else [dim], keepdim, "i64")
+
+
+@entry("max.dim", "min.dim")
+def _max_dim(g: Any, a: Any, dim: int, keepdim: bool = False) -> list[Value]:
+    v, name = g.value(a), g.name[:3]
+    if v.dtype == "bool":
+        raise Unsupported(f"{name} of truth values")
+    return [reduce(g, name, v, [dim], keepdim, v.dtype), reduce(g, "arg" + name, v, [dim], keepdim, "i64")]
+
+
+def _variance(g: Any, v: Value, dims: Any, correction: Any, keepdim: bool) -> Value:
+    if correction is None or correction == 1:
+        return reduce(g, "var unbiased", v, dims, keepdim, v.dtype)
+    if correction != 0:
+        raise Unsupported(f"variance with correction {correction}")
+    return reduce(g, "var", v, dims, keepdim, v.dtype)
+
+
+@entry("var.correction", "var_mean.correction", "std.correction", "var.dim")
+def _var(g: Any, a: Any, dims: Any = None, unbiased: Any = True, *, correction: Any = None,
+         keepdim: bool = False) -> Any:
+    v = g.shared(g.value(a))
+    correction = correction if correction is not None else int(bool(unbiased))
+    var = _variance(g, v, dims, correction, keepdim)
+    if g.name.startswith("var_mean"):
+        return [var, reduce(g, "mean", v, dims, keepdim, v.dtype)]
+    return apply(g, "sqrt({0})", [var], var.dtype) if g.name.startswith("std") else var
+
+
+@entry("_softmax", "_log_softmax")
+def _softmax(g: Any, a: Any, dim: int, half: bool = False) -> Value:
+    v = operand(g.value(a), g.dtype)
+    if not v.shape:
+        raise Unsupported("softmax of a scalar")
+    v = g.shared(v)
+    top = reduce(g, "max", v, [dim], True, "f32" if g.dtype != "f64" else "f64")
+    less = apply(g, "({0} - {1})", [v, top], top.dtype)
+    if g.name == "_log_softmax":
+        less = g.shared(less)
+        total = reduce(g, "sum", apply(g, "exp({0})", [less], top.dtype, 8), [dim], True, top.dtype)
+        out = apply(g, "({0} - log({1}))", [less, total], top.dtype, 9)
+    else:
+        e = g.shared(apply(g, "exp({0})", [less], top.dtype, 8))
+        out = apply(g, "({0} / {1})", [e, reduce(g, "sum", e, [dim], True, top.dtype)], top.dtype, 3)
+    return Value(out.shape, g.dtype, out.tree)
+
+
+@entry("native_layer_norm")
+def _layer_norm(g: Any, a: Any, shape: Any, weight: Any, bias: Any, eps: float) -> list[Value]:
+    v = g.value(a)
+    v = g.shared(v)
+    dims = list(range(len(v.shape) - len(shape), len(v.shape)))
+    wide = "f64" if v.dtype == "f64" else "f32"
+    mean = reduce(g, "mean", v, dims, True, wide)
+    var = reduce(g, "var", v, dims, True, wide)
+    rstd = g.shared(apply(g, "rsqrt({0} + {1})", [var, g.value(float(eps))], wide, 4))
+    out = apply(g, "(({0} - {1}) * {2})", [v, mean, rstd], wide, 2)
+    if weight is not None:
+        out = apply(g, "({0} * {1})", [out, g.value(weight)], wide)
+    if bias is not None:
+        out = apply(g, "({0} + {1})", [out, g.value(bias)], wide)
+    return [Value(x.shape, d, x.tree) for x, d in zip((out, mean, rstd), g.dtypes)]
+
+
+# ---- Products
+
+
+def _product(g: Any, a: Value, b: Value, n_batch: int) -> Value:
+    """[.., m, k] times [.., k, n]."""
+    if kind(a.dtype) != "real" or a.dtype != b.dtype:
+        raise Unsupported(f"a product of {a.dtype} and {b.dtype}")
+    batch, (m, k), n = a.shape[:n_batch], a.shape[-2:], b.shape[-1]
+    left = T.expanded(T.unsqueezed(T.permuted(a, range(n_batch + 2)), n_batch + 1), [*batch, m, n, k])
+    dims = [*range(n_batch), n_batch + 1, n_batch]
+    right = T.expanded(T.unsqueezed(T.permuted(b, dims), n_batch), [*batch, m, n, k])
+    body = Apply("{0} * {1}", (left.tree, right.tree))
+    shape = [*batch, m, n]
+    buf = g.buf("product", shape, a.dtype, tree=body, reduction="sum", reduced=[k])
+    return Value(shape, a.dtype, Leaf(buf, tuple(contiguous(shape))))
+
+
+def _operand_memory(g: Any, a: Any) -> Value:
+    """An operand of a product: memory, by whatever strides."""
+    v = g.value(a)
+    leaf = g.leaf(v)
+    return Value(v.shape, v.dtype, leaf)
+
+
+@entry("mm", "bmm")
+def _mm(g: Any, a: Any, b: Any, out_dtype: Any = None) -> Value:
+    return _product(g, _operand_memory(g, a), _operand_memory(g, b), 1 if g.name == "bmm" else 0)
+
+
+@entry("addmm", "baddbmm")
+def _addmm(g: Any, c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Value:
+    out = _product(g, _operand_memory(g, a), _operand_memory(g, b), 1 if g.name == "baddbmm" else 0)
+    if alpha != 1:
+        out = apply(g, "({0} * {1})", [out, g.value(alpha)], g.dtype)
+    if beta == 0:
+        return out
+    scaled = g.value(c) if beta == 1 else apply(g, "({0} * {1})", [g.value(c), g.value(beta)], g.dtype)
+    return apply(g, "({0} + {1})", [out, scaled], g.dtype)
+
+
+# ---- By index
+
+
+def _index_value(v: Value, size: Any, may_be_negative: bool) -> T.Tree:
+    if kind(v.dtype) != "whole":
+        raise Unsupported(f"an index of {v.dtype}")
+    if not may_be_negative:
+        return v.tree
+    return Apply("where({0} < 0, {0} + {1}, {0})", (v.tree, T.Const(size)), 2)
+
+
+@entry("embedding")
+def _embedding(g: Any, table: Any, ids: Any, *_: Any, **__: Any) -> Value:
+    leaf, i = g.leaf(g.value(table)), g.value(ids)
+    rows, columns = g.value(table).shape
+    wide = T.expanded(T.unsqueezed(i, len(i.shape)), [*i.shape, columns])
+    stride = (0,) * len(i.shape) + (leaf.stride[1],)
+    tree = Gather(leaf.buf, stride, leaf.offset, ((leaf.stride[0], rows, _index_value(wide, rows, False)),))
+    return Value([*i.shape, columns], g.dtype, tree)
+
+
+@entry("index.Tensor")
+def _index(g: Any, a: Any, indices: Any) -> Value:
+    v = g.value(a)
+    given = [(axis, g.value(i)) for axis, i in enumerate(indices) if i is not None]
+    axes = [axis for axis, _ in given]
+    if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
+        raise Unsupported("indices with a gap between them")
+    leaf = g.leaf(v)
+    shape = g.broadcast([i.shape for _, i in given])
+    before, after = v.shape[:axes[0]], v.shape[axes[-1] + 1:]
+    out = [*before, *shape, *after]
+    stride = (*leaf.stride[:axes[0]], *(0,) * len(shape), *leaf.stride[axes[-1] + 1:])
+    picked = []
+    for axis, i in given:
+        wide = T.expanded(i, shape)
+        for _ in after:
+            wide = T.unsqueezed(wide, len(wide.shape))
+        wide = T.expanded(wide, out)
+        picked.append((leaf.stride[axis], v.shape[axis], _index_value(wide, v.shape[axis], True)))
+    return Value(out, g.dtype, Gather(leaf.buf, stride, leaf.offset, tuple(picked)))
+
+
+@entry("gather", "index_select")
+def _gather(g: Any, a: Any, dim: int, index: Any, *_: Any, **__: Any) -> Value:
+    v, i = g.value(a), g.value(index)
+    if not v.shape:
+        raise Unsupported("gather from a scalar")
+    dim %= len(v.shape)
+    leaf = g.leaf(v)
+    shape = list(g.shape)
+    if g.name == "index_select":
+        for _ in v.shape[dim + 1:]:
+            i = T.unsqueezed(i, len(i.shape))
+        i = T.expanded(i, shape)
+    stride = (*leaf.stride[:dim], 0, *leaf.stride[dim + 1:])
+    picked = ((leaf.stride[dim], v.shape[dim], _index_value(i, v.shape[dim], False)),)
+    return Value(shape, g.dtype, Gather(leaf.buf, stride, leaf.offset, picked))
+
+
+# ---- Parts of one memory
+
+
+@entry("cat")
+def _cat(g: Any, tensors: Any, dim: int = 0) -> Value:
+    parts = [g.value(t) for t in tensors]
+    parts = [p for p in parts if not (len(p.shape) == 1 and same(p.shape[0], 0))]
+    if not parts or any(p.dtype != g.dtype for p in parts):
+        raise Unsupported("cat of several dtypes, or of nothing")
+    dim %= len(g.shape)
+    if len(parts) == 1:
+        return parts[0]
+    whole: Buf = g.buf("cat", list(g.shape), g.dtype)
+    start: Any = 0
+    for p in parts:
+        part = g.buf("point", list(p.shape), g.dtype, tree=p.tree)
+        part.stride = list(whole.stride)
+        part.into = (whole, start * whole.stride[dim])
+        part.is_memory = True
+        start = start + p.shape[dim]
+    whole.is_memory = True
+    assert same(product(whole.shape), product(g.shape))
+    return Value(list(g.shape), g.dtype, Leaf(whole, tuple(whole.stride)))

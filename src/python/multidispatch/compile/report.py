@@ -1,0 +1,59 @@
+"""What became of each graph: its kernels, what PyTorch computes and why. `md.explain_graph()` shows it."""
+
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Report:
+    name: str
+    nodes: int = 0
+    kernels: list[dict[str, str]] = field(default_factory=list)
+    eager: list[dict[str, str]] = field(default_factory=list)
+    reason: str = ""  # why the whole graph is PyTorch's
+    rewrites: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    fallbacks: collections.Counter[str] = field(default_factory=collections.Counter)
+    plan: Any = None  # the _core.Plan, or None
+
+    def as_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"graph": self.name, "nodes": self.nodes, "kernels": self.kernels, "eager": self.eager,
+                               "rewrites": self.rewrites, "seconds": round(self.seconds, 3)}
+        if self.reason:
+            out["reason"] = self.reason
+        if self.plan is not None:
+            out |= self.plan.count()
+        if self.fallbacks:
+            out["fallback_reasons"] = dict(self.fallbacks)
+        return out
+
+
+_REPORTS: collections.deque[Report] = collections.deque(maxlen=64)
+
+
+def new_report(name: str) -> Report:
+    _REPORTS.append(Report(name))
+    return _REPORTS[-1]
+
+
+def explain_graph(*, text: bool = False) -> Any:
+    """What became of the graphs that torch.compile or md.capture gave to this package, the last 64 of them.
+
+    A list of dicts: ``kernels`` (their formulas), ``eager`` (operations that PyTorch computes, each with the reason),
+    ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``, ``fallbacks`` (calls that PyTorch computed),
+    ``fallback_reasons``. With ``text=True`` a short text."""
+    graphs = [r.as_dict() for r in _REPORTS]
+    if not text:
+        return graphs
+    lines = []
+    for g in graphs:
+        lines.append(f"{g['graph']}: {g['nodes']} nodes, {len(g['kernels'])} kernels, {len(g['eager'])} ops of PyTorch")
+        if "reason" in g:
+            lines.append(f"  all of it is PyTorch's: {g['reason']}")
+        counted = collections.Counter((e["op"], e["reason"]) for e in g["eager"])
+        lines += [f"  {n} x {op}: {reason}" for (op, reason), n in counted.items()]
+        lines += [f"  {n} calls were PyTorch's: {why}" for why, n in g.get("fallback_reasons", {}).items()]
+    return "\n".join(lines)

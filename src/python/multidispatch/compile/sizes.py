@@ -1,0 +1,162 @@
+"""Sizes as PyTorch writes them (SymPy) for the C side: as text of md_sequence, and as postfix code of a plan."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Sequence
+
+import sympy
+
+PUSH, DIM, ADD, SUB, MUL, DIV, MOD, MIN, MAX = range(9)
+_PRIMES = (10007, 10037, 10067, 10091, 10111, 10133, 10151, 10169, 10193, 10223, 10247, 10259, 10267, 10271)
+
+
+class Unsupported(Exception):
+    """What a formula or a plan cannot say: PyTorch computes it. The text is the reason."""
+
+
+def expression(size: Any) -> Any:
+    """An int or SymInt as int or SymPy expression."""
+    if isinstance(size, (int, sympy.Expr)):
+        return size
+    node = getattr(size, "node", None)
+    if node is None:
+        raise Unsupported(f"{size!r} is no size")
+    value = node.expr
+    return int(value) if value.is_Integer else value
+
+
+def tidy(value: Any) -> Any:
+    """An int where the expression is one."""
+    if isinstance(value, sympy.Expr):
+        value = sympy.expand(value)
+        return int(value) if value.is_Integer else value
+    return value
+
+
+@functools.lru_cache(maxsize=65536)
+def _difference_is_zero(a: Any, b: Any) -> bool:
+    return sympy.expand(a - b) == 0
+
+
+def same(a: Any, b: Any) -> bool:
+    """True if the sizes are equal whatever the dims are."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return _difference_is_zero(sympy.sympify(a), sympy.sympify(b))
+
+
+def product(sizes: Sequence[Any]) -> Any:
+    out: Any = 1
+    for size in sizes:
+        out = tidy(out * size)
+    return out
+
+
+def contiguous(sizes: Sequence[Any]) -> list[Any]:
+    """Row-major strides."""
+    out: list[Any] = []
+    stride: Any = 1
+    for size in reversed(sizes):
+        out.append(stride)
+        stride = tidy(stride * size)
+    return out[::-1]
+
+
+def magnitude(size: Any) -> float:
+    """The size where each symbol is a large prime: tells which of two products is longer."""
+    if isinstance(size, int):
+        return size
+    symbols = sorted(size.free_symbols, key=str)
+    return float(size.subs({s: _PRIMES[i % len(_PRIMES)] + 40 * (i // len(_PRIMES)) for i, s in enumerate(symbols)}))
+
+
+class Dims:
+    """The symbols of a graph, as dims of a plan, and the values that a plan computes from them."""
+
+    def __init__(self) -> None:
+        self.names: dict[sympy.Symbol, int] = {}
+        self.code: list[int] = []
+        self._values: dict[tuple[int, ...], int] = {}
+
+    def number(self, symbol: sympy.Symbol) -> int:
+        if symbol.name.startswith("u"):
+            raise Unsupported(f"size {symbol} depends on data")
+        return self.names.setdefault(symbol, len(self.names))
+
+    def text(self, size: Any) -> str:
+        """As md_sequence (and Python) reads it, over d0, d1, .."""
+        if isinstance(size, int):
+            return str(size) if size >= 0 else f"(0 - {-size})"
+        return self._fold(size, lambda s: f"d{self.number(s)}", self._join_text)
+
+    @staticmethod
+    def _join_text(op: int, a: str, b: str) -> str:
+        if op in (MIN, MAX):
+            return f"{'min' if op == MIN else 'max'}({a}, {b})"
+        return f"({a} {('+', '-', '*', '//', '%')[op - ADD]} {b})"
+
+    def texts(self, sizes: Sequence[Any]) -> str:
+        return ", ".join(self.text(s) for s in sizes)
+
+    def value(self, size: Any) -> int:
+        """The number of the value that a plan computes for this size."""
+        code = self._fold(size, lambda s: ((DIM, self.number(s)),), lambda op, a, b: a + b + ((op, 0),))
+        flat = (len(code), *(word for pair in code for word in pair))
+        if flat not in self._values:
+            self._values[flat] = len(self._values)
+            self.code.extend(flat)
+        return self._values[flat]
+
+    def values(self, sizes: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(self.value(s) for s in sizes)
+
+    @property
+    def n_values(self) -> int:
+        return len(self._values)
+
+    def _fold(self, size: Any, leaf: Callable[[Any], Any], join: Callable[[int, Any, Any], Any]) -> Any:
+        """The expression from its leaves up. `join` is given an operation and two operands."""
+        is_text = join is self._join_text or join == self._join_text
+
+        def number(n: int) -> Any:
+            return (str(n) if n >= 0 else f"(0 - {-n})") if is_text else ((PUSH, n),)
+
+        def chain(op: int, parts: list[Any]) -> Any:
+            return functools.reduce(lambda a, b: join(op, a, b), parts)
+
+        def fold(e: Any) -> Any:
+            if isinstance(e, int) or e.is_Integer:
+                return number(int(e))
+            if e.is_Symbol:
+                return leaf(e)
+            kind = type(e).__name__
+            if kind == "Add":
+                return _fold_sum(e, fold, join)
+            if kind == "Mul" and all(a.is_Integer or not a.is_Rational for a in e.args):
+                return chain(MUL, [fold(a) for a in e.args])
+            if kind == "Pow" and e.exp.is_Integer and 0 < e.exp < 9:
+                return chain(MUL, [fold(e.base)] * int(e.exp))
+            if kind in ("FloorDiv", "CleanDiv", "IntTrueDiv") and kind != "IntTrueDiv":
+                return join(DIV, fold(e.args[0]), fold(e.args[1]))
+            if kind in ("Mod", "PythonMod"):
+                return join(MOD, fold(e.args[0]), fold(e.args[1]))
+            if kind == "ModularIndexing":
+                return join(MOD, join(DIV, fold(e.args[0]), fold(e.args[1])), fold(e.args[2]))
+            if kind in ("Max", "Min"):
+                return chain(MAX if kind == "Max" else MIN, [fold(a) for a in e.args])
+            raise Unsupported(f"size {e} has no expression of whole numbers")
+
+        return fold(sympy.sympify(size))
+
+
+def _fold_sum(e: sympy.Expr, fold: Callable[[Any], Any], join: Callable[[int, Any, Any], Any]) -> Any:
+    """A sum, with negative terms subtracted, so that no part of it is negative where the sum is not."""
+    terms = sorted(e.args, key=lambda t: (bool(t.could_extract_minus_sign()), str(t)))
+    out = fold(terms[0])
+    for term in terms[1:]:
+        if term.could_extract_minus_sign():
+            out = join(SUB, out, fold(-term))
+        else:
+            out = join(ADD, out, fold(term))
+    return out

@@ -1,0 +1,77 @@
+/* multidispatch._core.Plan: a graph of PyTorch as an md_sequence, called with the graph's arguments in a list. */
+#ifndef MD_PYTHON_PLAN_H
+#define MD_PYTHON_PLAN_H
+
+#include "python/module.h"
+
+#include <md/sequence.h>
+
+enum { MD_PY_PLAN_DIMS = 64 };
+
+/* A tensor among the arguments or results. Sizes and strides are numbers of values. */
+typedef struct md_py_port {
+    int32_t at; /* input: its place among the arguments */
+    int32_t slot; /* its place in the sequence's data; -1: no kernel reads it */
+    md_dtype dtype;
+    int32_t rank;
+    int32_t size[MD_MAX_RANK], stride[MD_MAX_RANK];
+} md_py_port;
+
+typedef enum md_py_result_kind { MD_PY_NEW, MD_PY_ARGUMENT, MD_PY_VALUE, MD_PY_OBJECT } md_py_result_kind;
+
+typedef struct md_py_result {
+    md_py_result_kind kind;
+    int32_t number; /* of the argument, or of the value */
+    PyObject *object; /* MD_PY_OBJECT: the result; MD_PY_NEW: PyTorch's dtype. Owned */
+    md_py_port port;
+} md_py_result;
+
+/* Where a dim's size is read: argument `at`, an int, or axis `axis` of it. */
+typedef struct md_py_dim {
+    int32_t at, axis;
+} md_py_dim;
+
+struct md_py_plan;
+/* An op that PyTorch runs between the kernels. */
+typedef struct md_py_eager {
+    struct md_py_plan *plan;
+    PyObject *fn; /* owned: fn(tensors, sizes) */
+    struct md_py_eager *next;
+} md_py_eager;
+
+/* After finish() it only changes under the GIL, and so do `size`, `value` and `fits`. */
+typedef struct md_py_plan {
+    PyObject_HEAD md_py_state *state;
+    md_py_dl_device device;
+    md_context *context;
+    md_sequence *sequence;
+    md_op **op;
+    int32_t n_ops;
+    md_py_eager *eager;
+    bool is_finished, checks; /* checks: arguments may be anything; else PyTorch's guards have looked at them */
+    md_py_type like; /* how PyTorch's tensors are read */
+    PyObject *fallback, *empty_strided, *kept; /* owned */
+    int32_t n_args, n_dims, n_inputs, n_results, n_slots, n_values;
+    md_py_dim *dim;
+    md_py_port *input;
+    md_py_result *result;
+    int64_t *code; /* of all values: number of words, then pairs of operation and operand */
+    int64_t *size; /* of the last call */
+    int64_t *value; /* of the expressions at these sizes */
+    bool has_values;
+    int64_t n_calls, n_fallbacks;
+} md_py_plan;
+
+/** The type multidispatch._core.Plan. */
+PyObject *md_py_plan_type(PyObject *module);
+/** plan(list of arguments) -> tuple of results. */
+PyObject *md_py_plan_call(PyObject *self, PyObject *args, PyObject *kwargs);
+/** The md_sequence_fn of an md_py_eager. */
+md_status md_py_eager_run(void *user, md_stream stream, const md_tensor *tensor, int32_t n_tensors,
+                          const int64_t *size);
+/** Computes the values at `size`. False if one overflows, is negative or divides by 0. */
+bool md_py_plan_eval(int64_t *value, const int64_t *code, int32_t n_values, const int64_t *size);
+
+enum { MD_PY_PUSH, MD_PY_DIM, MD_PY_ADD, MD_PY_SUB, MD_PY_MUL, MD_PY_DIV, MD_PY_MOD, MD_PY_MIN, MD_PY_MAX };
+
+#endif

@@ -1,0 +1,373 @@
+/* Calling a plan: sizes from the arguments, checks, new results, one run of the sequence. */
+#include "python/plan.h"
+
+#include <md/dlpack.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Values */
+
+static bool apply(int64_t *a, int64_t op, int64_t b)
+{
+    const int64_t x = *a;
+    switch (op) {
+    case MD_PY_ADD:
+        return !__builtin_add_overflow(x, b, a);
+    case MD_PY_SUB:
+        return !__builtin_sub_overflow(x, b, a);
+    case MD_PY_MUL:
+        return !__builtin_mul_overflow(x, b, a);
+    case MD_PY_DIV: /* rounded down, as Python does */
+        if (b <= 0)
+            return false;
+        *a = x / b - (x % b < 0);
+        return true;
+    case MD_PY_MOD:
+        if (b <= 0)
+            return false;
+        *a = x % b < 0 ? x % b + b : x % b;
+        return true;
+    case MD_PY_MIN:
+        *a = x < b ? x : b;
+        return true;
+    default:
+        *a = x > b ? x : b;
+        return true;
+    }
+}
+
+bool md_py_plan_eval(int64_t *value, const int64_t *code, int32_t n_values, const int64_t *size)
+{
+    int64_t stack[64];
+    for (int32_t i = 0; i < n_values; i++) {
+        const int64_t n = *code++;
+        int top = 0;
+        for (int64_t k = 0; k < n; k++, code += 2) {
+            if (code[0] == MD_PY_PUSH || code[0] == MD_PY_DIM) {
+                if (top == 64)
+                    return false;
+                stack[top++] = code[0] == MD_PY_PUSH ? code[1] : size[code[1]];
+            } else if (top < 2 || !apply(&stack[top - 2], code[0], stack[top - 1])) {
+                return false;
+            } else {
+                top--;
+            }
+        }
+        if (top != 1)
+            return false;
+        value[i] = stack[0];
+    }
+    return true;
+}
+
+/* ---- Arguments */
+
+typedef struct run {
+    md_py_plan *plan;
+    PyObject *list; /* borrowed: the arguments */
+    void **data; /* of the sequence's slots */
+    md_stream stream;
+    md_tensor tensor[]; /* of the inputs */
+} run;
+
+/* What the sequence is given for a tensor without elements, whose address may be NULL. */
+static const max_align_t nothing[16];
+
+static void *address(const md_tensor *t)
+{
+    for (int32_t a = 0; a < t->rank; a++)
+        if (t->size[a] == 0)
+            return (void *)(uintptr_t)nothing;
+    return t->data;
+}
+
+/* 1: read; 0: of another kind or device than the plan's; -1: an error. */
+static int read_input(md_tensor *out, md_py_plan *self, PyObject *object)
+{
+    md_py_exchange *x = &self->state->exchange;
+    md_py_dl_tensor t;
+    const md_py_type *type = md_py_type_of(x, object);
+    if (!type)
+        return -1;
+    if (type->way != MD_PY_EXCHANGE)
+        return 0;
+    if (self->checks) {
+        md_py_view view;
+        if (md_py_view_begin(&view, x, object, "of a plan", false) < 0)
+            return -1;
+        *out = view.tensor;
+        const bool is_ours = view.device.type == self->device.type && view.device.id == self->device.id;
+        md_py_view_end(&view);
+        return is_ours;
+    }
+    if (type->api->borrow(object, &t) != 0)
+        return -1;
+    return t.device.type == self->device.type && t.device.id == self->device.id &&
+           md_tensor_from_dlpack(out, &t) == MD_OK;
+}
+
+static int read_sizes(run *r, const md_py_plan *self)
+{
+    int64_t size[MD_PY_PLAN_DIMS];
+    for (int32_t d = 0; d < self->n_dims; d++) {
+        const md_py_dim *dim = &self->dim[d];
+        if (dim->axis >= 0) {
+            size[d] = r->tensor[dim->at].size[dim->axis];
+            continue;
+        }
+        PyObject *number = PyList_GetItem(r->list, dim->at);
+        size[d] = number ? PyLong_AsLongLong(number) : -1;
+        if (size[d] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    const size_t n = (size_t)self->n_dims * sizeof *size;
+    if (self->has_values && !memcmp(size, self->size, n))
+        return 1;
+    r->plan->has_values = md_py_plan_eval(self->value, self->code, self->n_values, size);
+    memcpy(self->size, size, n);
+    return self->has_values;
+}
+
+/* True if the tensor has the sizes and strides that the plan was made for. A stride of an axis of size 1 says nothing,
+ * nor do those of a tensor without elements. */
+static bool fits(const md_tensor *t, const md_py_port *port, const int64_t *value)
+{
+    bool is_empty = false, is_strided = true;
+    if (t->rank != port->rank || t->dtype != port->dtype)
+        return false;
+    for (int32_t a = 0; a < t->rank; a++) {
+        if (t->size[a] != value[port->size[a]])
+            return false;
+        is_empty |= t->size[a] == 0;
+        is_strided &= t->size[a] == 1 || t->stride[a] == value[port->stride[a]];
+    }
+    return is_empty || is_strided;
+}
+
+/* 1: all arguments are the plan's; 0: the graph has to run op by op; -1: an error. */
+static int read_arguments(run *r)
+{
+    md_py_plan *self = r->plan;
+    if (PyList_Size(r->list) != self->n_args)
+        return 0;
+    for (int32_t i = 0; i < self->n_inputs; i++) {
+        const int got = read_input(&r->tensor[i], self, PyList_GetItem(r->list, self->input[i].at));
+        if (got != 1)
+            return got;
+    }
+    const int sizes = read_sizes(r, self);
+    if (sizes != 1)
+        return sizes;
+    for (int32_t i = 0; i < self->n_inputs; i++) {
+        if (!fits(&r->tensor[i], &self->input[i], self->value))
+            return 0;
+        if (self->input[i].slot >= 0)
+            r->data[self->input[i].slot] = address(&r->tensor[i]);
+    }
+    return 1;
+}
+
+/* ---- Results */
+
+static PyObject *tuple_of(const int32_t *number, int32_t n, const int64_t *value)
+{
+    PyObject *out = PyTuple_New(n);
+    for (int32_t i = 0; out && i < n; i++) {
+        PyObject *one = PyLong_FromLongLong(value[number[i]]);
+        if (!one || PyTuple_SetItem(out, i, one) < 0)
+            Py_CLEAR(out);
+    }
+    return out;
+}
+
+static PyObject *new_strided(const md_py_plan *self, const md_py_result *r)
+{
+    PyObject *size = tuple_of(r->port.size, r->port.rank, self->value);
+    PyObject *stride = size ? tuple_of(r->port.stride, r->port.rank, self->value) : NULL;
+    PyObject *out = stride ? PyObject_CallFunctionObjArgs(self->empty_strided, size, stride, r->object, NULL) : NULL;
+    Py_XDECREF(size);
+    Py_XDECREF(stride);
+    return out;
+}
+
+static PyObject *new_tensor(run *r, const md_py_result *result)
+{
+    const md_py_plan *self = r->plan;
+    const md_py_port *port = &result->port;
+    md_py_dl_tensor t;
+    md_tensor read, shape = {.dtype = port->dtype, .rank = port->rank};
+    bool is_contiguous = true;
+    int64_t stride = 1;
+    for (int32_t a = port->rank - 1; a >= 0; a--) {
+        shape.size[a] = self->value[port->size[a]];
+        is_contiguous &= shape.size[a] == 1 || self->value[port->stride[a]] == stride;
+        stride *= shape.size[a] > 1 ? shape.size[a] : 1;
+    }
+    const md_py_view like = {.device = self->device, .type = self->like};
+    PyObject *out = is_contiguous ? md_py_empty(&self->state->exchange, &like, &shape) : new_strided(self, result);
+    if (!out)
+        return NULL;
+    if (self->like.api->borrow(out, &t) != 0 || md_tensor_from_dlpack(&read, &t) != MD_OK) {
+        Py_DECREF(out);
+        return NULL;
+    }
+    if (port->slot >= 0)
+        r->data[port->slot] = address(&read);
+    return out;
+}
+
+static PyObject *make_result(run *r, const md_py_result *result)
+{
+    switch (result->kind) {
+    case MD_PY_NEW:
+        return new_tensor(r, result);
+    case MD_PY_ARGUMENT:
+        return Py_NewRef(PyList_GetItem(r->list, result->number));
+    case MD_PY_VALUE:
+        return PyLong_FromLongLong(r->plan->value[result->number]);
+    default:
+        return Py_NewRef(result->object);
+    }
+}
+
+static PyObject *make_results(run *r)
+{
+    const md_py_plan *self = r->plan;
+    PyObject *out = PyTuple_New(self->n_results);
+    for (int32_t i = 0; out && i < self->n_results; i++) {
+        PyObject *one = make_result(r, &self->result[i]);
+        if (!one || PyTuple_SetItem(out, i, one) < 0)
+            Py_CLEAR(out);
+    }
+    return out;
+}
+
+/* ---- The call */
+
+static PyObject *run_eagerly(md_py_plan *self, PyObject *list, const char *why)
+{
+    self->n_fallbacks++;
+    PyObject *text = PyUnicode_DecodeUTF8(why, (Py_ssize_t)strlen(why), "replace");
+    PyObject *out = text ? PyObject_CallFunctionObjArgs(self->fallback, list, text, NULL) : NULL;
+    Py_XDECREF(text);
+    return out;
+}
+
+static PyObject *run_plan(run *r)
+{
+    md_py_plan *self = r->plan;
+    md_status status;
+    const md_py_view like = {.device = self->device, .type = self->like};
+    const int reads = read_arguments(r);
+    if (reads < 0)
+        return NULL;
+    if (reads == 0)
+        return run_eagerly(self, r->list, "arguments are not as the graph was made for");
+    if (md_py_current_stream(&r->stream, &like) < 0)
+        return NULL;
+    PyObject *out = make_results(r);
+    if (!out)
+        return NULL;
+    int64_t size[MD_PY_PLAN_DIMS]; /* another thread may call the plan with other sizes */
+    memcpy(size, self->size, (size_t)self->n_dims * sizeof *size);
+    Py_BEGIN_ALLOW_THREADS status =
+        md_sequence_run(self->sequence, r->stream, size, self->n_dims, r->data, self->n_slots);
+    Py_END_ALLOW_THREADS if (status == MD_OK) return out;
+    Py_DECREF(out);
+    return PyErr_Occurred() ? NULL : run_eagerly(self, r->list, md_last_error());
+}
+
+PyObject *md_py_plan_call(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    md_py_plan *self = (md_py_plan *)object;
+    PyObject *list;
+    (void)kwargs;
+    if (!self->is_finished) {
+        PyErr_SetString(self->state->argument_error, "the plan is not finished");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O", &list))
+        return NULL;
+    if (!PyList_Check(list)) {
+        PyErr_SetString(self->state->argument_error, "the plan takes a list");
+        return NULL;
+    }
+    run *r = malloc(sizeof *r + (size_t)self->n_inputs * sizeof *r->tensor + (size_t)self->n_slots * sizeof *r->data);
+    if (!r)
+        return PyErr_NoMemory();
+    r->data = (void **)(void *)&r->tensor[self->n_inputs];
+    r->plan = self;
+    r->list = list;
+    r->stream = NULL;
+    self->n_calls++;
+    PyObject *out = run_plan(r);
+    free(r);
+    return out;
+}
+
+/* ---- Ops that PyTorch runs */
+
+typedef struct wrapped {
+    md_py_dl_versioned dl;
+    int64_t size[MD_MAX_RANK], stride[MD_MAX_RANK];
+} wrapped;
+
+static void free_wrapped(md_py_dl_versioned *dl)
+{
+    free(dl->manager);
+}
+
+/* A tensor of PyTorch over memory of the plan. It must not outlive the callback. */
+static PyObject *wrap(const md_py_plan *self, const md_tensor *t)
+{
+    wrapped *w = calloc(1, sizeof *w);
+    void *object = NULL;
+    if (!w)
+        return PyErr_NoMemory();
+    memcpy(w->size, t->size, sizeof w->size);
+    memcpy(w->stride, t->stride, sizeof w->stride);
+    w->dl = (md_py_dl_versioned){.version = {1, 2},
+                                 .manager = w,
+                                 .deleter = free_wrapped,
+                                 .tensor = {.data = t->data,
+                                            .device = self->device,
+                                            .ndim = t->rank,
+                                            .dtype = md_py_dl_dtype_of(t->dtype),
+                                            .shape = w->size,
+                                            .strides = w->stride}};
+    if (self->like.api->to_object(&w->dl, &object) == 0)
+        return object;
+    free(w);
+    return NULL;
+}
+
+static PyObject *call_eager(const md_py_eager *e, const md_tensor *tensor, int32_t n, const int64_t *size)
+{
+    PyObject *tensors = PyList_New(n), *sizes = PyTuple_New(e->plan->n_dims), *out = NULL;
+    bool is_right = tensors && sizes;
+    for (int32_t i = 0; is_right && i < n; i++) {
+        PyObject *one = wrap(e->plan, &tensor[i]);
+        is_right = one && PyList_SetItem(tensors, i, one) == 0;
+    }
+    for (int32_t i = 0; is_right && i < e->plan->n_dims; i++) {
+        PyObject *one = PyLong_FromLongLong(size[i]);
+        is_right = one && PyTuple_SetItem(sizes, i, one) == 0;
+    }
+    if (is_right)
+        out = PyObject_CallFunctionObjArgs(e->fn, tensors, sizes, NULL);
+    Py_XDECREF(tensors);
+    Py_XDECREF(sizes);
+    return out;
+}
+
+md_status md_py_eager_run(void *user, md_stream stream, const md_tensor *tensor, int32_t n_tensors, const int64_t *size)
+{
+    const md_py_eager *e = user;
+    (void)stream; /* PyTorch's current one, on which the plan runs */
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *out = call_eager(e, tensor, n_tensors, size);
+    Py_XDECREF(out);
+    PyGILState_Release(gil);
+    return out ? MD_OK : MD_UNSUPPORTED; /* the exception stays set: the caller is the same thread */
+}

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""The backend of torch.compile: small graphs against PyTorch's own result. Skipped, loudly, where PyTorch is missing."""
+
+import importlib.util
+import os
+import sys
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print(f"SKIPPED: test_backend.py: {sys.executable} has no PyTorch", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+
+import multidispatch as md
+from multidispatch.compile import backend
+
+SEED = int(os.environ.get("MD_TEST_SEED", "18"))
+BATCHES = (3, 1, 0, 7, 31)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(SEED)
+        self.before = len(md.explain_graph())
+
+    def reports(self):
+        return md.explain_graph()[self.before:]
+
+    def compare(self, f, *inputs, tolerance=2e-6, **options):
+        """Compiles f, compares each call, and gives the reports of the graphs."""
+        compiled = torch.compile(f, backend=backend, dynamic=True, **options)
+        for arguments in inputs:
+            expected, got = f(*arguments), compiled(*arguments)
+            torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
+            for a, b in zip(torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(expected)):
+                if b.numel() > 0:
+                    self.assertEqual([s for s, n in zip(a.stride(), a.shape) if n > 1],
+                                     [s for s, n in zip(b.stride(), b.shape) if n > 1])
+        return self.reports()
+
+    def check_all_ours(self, reports, kernels=None):
+        self.assertEqual(len(reports), 1, "recompiled")
+        self.assertNotIn("reason", reports[0])
+        self.assertEqual((reports[0]["eager"], reports[0]["fallbacks"]), ([], 0))
+        if kernels is not None:
+            self.assertEqual(len(reports[0]["kernels"]), kernels, reports[0]["kernels"])
+
+
+class Graphs(Case):
+    def test_batches_are_one_graph(self):
+        def f(x, w, c):
+            y = torch.relu(x @ w + c) * 2
+            return torch.softmax(y.sum(0, keepdim=True) * 0.1 + y, -1)
+
+        w, c = torch.randn(16, 24), torch.randn(24)
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 16), w, c) for b in BATCHES)), 3)
+
+    def test_product_with_epilogue_is_one_kernel(self):
+        def f(x, w, c, r):
+            return torch.nn.functional.gelu(torch.nn.functional.linear(x, w, c)) + r
+
+        w, c = torch.randn(24, 16), torch.randn(24)
+        inputs = ((torch.randn(b, 5, 16), w, c, torch.randn(b, 5, 24)) for b in (2, 1, 7))
+        self.check_all_ours(self.compare(f, *inputs), 1)
+
+    def test_norms_are_one_kernel(self):
+        def layer(x, g, b):
+            return torch.nn.functional.layer_norm(x, (32,), g, b)
+
+        def rms(x, g, b):
+            return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * g + b
+
+        for f in (layer, rms):
+            with self.subTest(f.__name__):
+                self.setUp()
+                inputs = ((torch.randn(b, 5, 32), torch.randn(32), torch.randn(32)) for b in BATCHES)
+                self.check_all_ours(self.compare(f, *inputs), 1)
+
+    def test_reductions(self):
+        def f(x):
+            return x.sum(), x.mean(1), x.amax(-1), x.argmax(1), x.var(1), (x > 0).any(1), x.max(1).values
+
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 9),) for b in (3, 1, 7))))
+
+    def test_views_and_strides(self):
+        def f(x):
+            a, b = x.split(4, -1)
+            turned = torch.cat([-b, a], -1).transpose(0, 1)
+            return turned * 2, x[:, 1:3].transpose(0, 1) + 1, x.unsqueeze(1).expand(-1, 3, -1).sum(1)
+
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 8),) for b in BATCHES)))
+
+    def test_by_index(self):
+        def f(table, ids, x):
+            return table[ids] * 2, torch.nn.functional.embedding(ids, table), x.gather(1, ids), x[:, -1]
+
+        table = torch.randn(11, 6)
+        inputs = ((table, torch.randint(0, 5, (b, 4)), torch.randn(b, 5)) for b in (3, 1, 7))
+        self.check_all_ours(self.compare(f, *inputs))
+
+    def test_causal_mask(self):
+        def f(s):
+            n = s.shape[-1]
+            i = torch.arange(n, device=s.device)
+            return torch.softmax(torch.where(i[None, :] <= i[:, None], s, -torch.inf), -1)
+
+        self.check_all_ours(self.compare(f, *((torch.randn(2, n, n),) for n in (5, 1, 9))))
+
+
+class Eager(Case):
+    """What is not in the table is PyTorch's, and the answer is right."""
+
+    def test_operation_between_kernels(self):
+        def f(x):
+            return torch.sort(x * 2, -1).values + 1
+
+        report, = self.compare(f, *((torch.randn(b, 6),) for b in (3, 1, 7)))
+        self.assertEqual([(e["op"], e["reason"]) for e in report["eager"]],
+                         [("aten.sort.default", "no row in the table")])
+        self.assertEqual((report["fallbacks"], len(report["kernels"])), (0, 2))
+
+    def test_random_numbers(self):
+        def f(x):
+            return torch.nn.functional.dropout(x, 0.5) * 1
+
+        y = torch.compile(f, backend=backend, dynamic=True)(torch.ones(1000))
+        self.assertEqual(sorted(set(y.tolist())), [0.0, 2.0])
+
+    def test_in_place(self):
+        def f(x, y):
+            x.add_(y)
+            return x * 2
+
+        x, y = torch.randn(4), torch.randn(4)
+        kept = x.clone()
+        result = torch.compile(f, backend=backend, dynamic=True)(x, y)
+        torch.testing.assert_close(x, kept + y)
+        torch.testing.assert_close(result, (kept + y) * 2)
+
+    def test_view_as_result(self):
+        def f(x):
+            y = x + 1
+            return y, y.t(), x[1:], y[:, ::2]
+
+        self.compare(f, (torch.randn(3, 4),), (torch.randn(5, 4),))
+
+    def test_exception(self):
+        def f(table, ids):
+            return torch.nn.functional.embedding(ids, table) * 2
+
+        with self.assertRaises(IndexError):
+            torch.compile(f, backend=backend, dynamic=True)(torch.randn(4, 3), torch.tensor([1, 9]))
+
+    def test_data_dependent_size(self):
+        def f(x):
+            return torch.nonzero(x).sum() + x.sum()
+
+        self.compare(f, (torch.tensor([0.0, 1.0, 2.0]),), (torch.zeros(5),))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=0)
