@@ -1,6 +1,11 @@
 /* Rows that are written by hand: how they are merged, sorted and printed, to the letter. */
+#include "stats/path.h"
 #include "stats/rows.h"
 #include "support/check.h"
+
+#include <jansson.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static md_ss_row row_of(const char *op, const char *shape, const char *variant, uint64_t calls, double time_us)
 {
@@ -117,6 +122,175 @@ static void the_table(void **state)
     md_ss_rows_finish(&rows);
 }
 
+/* Compares with JSON in which apostrophes stand for quotation marks; the order of fields does not count. */
+static void expect_json(const json_t *got, const char *want)
+{
+    char text[4096];
+    assert_true(strlen(want) < sizeof text);
+    for (size_t i = 0; i <= strlen(want); i++)
+        text[i] = want[i] == '\'' ? '"' : want[i];
+    json_t *root = json_loads(text, 0, NULL);
+    assert_non_null(root);
+    char *dump = json_dumps(got, 0);
+    if (!json_equal(got, root))
+        fail_msg("%s", dump ? dump : "(none)");
+    free(dump);
+    json_decref(root);
+}
+
+static json_t *print_json(const md_ss_rows *rows)
+{
+    md_strbuf text = {0};
+    assert_ok(md_ss_print(&text, rows, "json"));
+    json_t *root = json_loads(md_strbuf_text(&text), 0, NULL);
+    assert_non_null(root);
+    md_strbuf_finish(&text);
+    assert_string_equal(json_string_value(json_object_get(root, "version")), md_version());
+    return root;
+}
+
+static void the_json(void **state)
+{
+    (void)state;
+    md_ss_rows rows = {0};
+    md_ss_row r = row_of("soft", "b=3", "row/a", 4, 900.0), plain = row_of("add", "n=9", "pw/x", 2, 100.0);
+    r.n_stages = 2;
+    r.stage[1] = r.stage[0];
+    r.stage[1].distance = -1.0;
+    r.stage[1].margin = 0.25;
+    snprintf(r.stage[1].runner_up, sizeof r.stage[1].runner_up, "row/b");
+    r.stage[0].distance = 0.0;
+    r.nearest = 0.0;
+    r.n_timed = 3;
+    r.is_uncovered = r.has_trial = true;
+    r.trial = (md_ds_trial_state){.challengers = 5, .timed = 4, .switches = 3, .demotions = 2, .is_over = true};
+    plain.nearest = -1.0;
+    plain.n_timed = 0;
+    add(&rows, r);
+    add(&rows, plain);
+    json_t *root = print_json(&rows);
+    expect_json(json_object_get(root, "shapes"),
+                "[{'op':'soft','shape':'b=3','calls':4,'total_us':900.0,'us':225.0,'time':'sampled','nearest':0.0,"
+                "'uncovered':true,'trial':{'rivals':5,'timed':4,'switches':3,'demotions':2,'over':true},'stages':["
+                "{'variant':'row/a','why':'model','distance':0.0,'runner_up':null,'margin':0.0},"
+                "{'variant':'row/a','why':'model','distance':null,'runner_up':'row/b','margin':0.25}]},"
+                "{'op':'add','shape':'n=9','calls':2,'total_us':100.0,'us':50.0,'time':'model','nearest':null,"
+                "'uncovered':false,'trial':null,'stages':["
+                "{'variant':'pw/x','why':'model','distance':2.5,'runner_up':null,'margin':0.0}]}]");
+    assert_true(json_is_true(json_object_get(root, "complete")));
+    json_decref(root);
+    rows.failed = true;
+    root = print_json(&rows);
+    assert_true(json_is_false(json_object_get(root, "complete")));
+    json_decref(root);
+    md_ss_rows_finish(&rows);
+}
+
+static void ops_in_json(void **state)
+{
+    (void)state;
+    md_ss_rows rows = {0};
+    add_op(&rows, "soft", "Y = 1", 4, 7);
+    add_op(&rows, "add", "Y = 2", 2, 3);
+    rows.ops.op[1].allows_tf32 = true;
+    for (int32_t i = 0; md_ss_count_name(i); i++)
+        rows.ops.op[1].count[i] = (uint64_t)(100 + i);
+    add_indices(&rows.ops, 0, 3, 30);
+    rows.ops.op[0].indices[0].value[1] = 7;
+    json_t *root = print_json(&rows), *ops = json_object_get(root, "ops");
+    assert_int_equal(json_array_size(ops), 2);
+    for (size_t i = 0; i < 2; i++) {
+        json_t *counts = json_incref(json_object_get(json_array_get(ops, i), "counts"));
+        int32_t n = 0;
+        for (; md_ss_count_name(n); n++)
+            assert_int_equal(json_integer_value(json_object_get(counts, md_ss_count_name(n))), i ? 100 + n : n ? 0 : 4);
+        assert_int_equal(json_object_size(counts), n);
+        json_decref(counts);
+        json_object_del(json_array_get(ops, i), "counts");
+    }
+    expect_json(ops, "[{'op':'soft','formula':'Y = 1','hints':'n=1','tf32':false,'shapes':2,'variants':7,"
+                     "'indices':[{'tensor':'ids','seen':30,'values':[0,7,0]}]},"
+                     "{'op':'add','formula':'Y = 2','hints':'n=1','tf32':true,'shapes':2,'variants':3,'indices':[]}]");
+    json_decref(root);
+    md_ss_rows_finish(&rows);
+}
+
+/* Lists grow; rows are equal only with as many stages, and those that take as long are sorted by op and shape. */
+static void many_rows(void **state)
+{
+    (void)state;
+    enum { MANY = 100 };
+    md_ss_rows rows = {0};
+    md_ss_row one = row_of("a", "n=0", "v", 1, 10.0), two = row_of("a", "n=0", "v", 1, 10.0);
+    two.n_stages = 2;
+    two.stage[1] = two.stage[0];
+    add(&rows, two);
+    add(&rows, one);
+    for (int i = MANY - 1; i > 0; i--) {
+        char shape[16];
+        snprintf(shape, sizeof shape, "n=%02d", i);
+        add(&rows, row_of(i % 2 ? "a" : "b", shape, "v", 1, 10.0));
+    }
+    md_ss_rows_sort(&rows);
+    assert_int_equal(rows.n, MANY + 1);
+    assert_int_equal(rows.row[0].n_stages + rows.row[1].n_stages, 3);
+    for (int i = 2; i <= MANY; i++)
+        assert_true(
+            strcmp(rows.row[i - 1].op, rows.row[i].op) < 0 ||
+            (strcmp(rows.row[i - 1].op, rows.row[i].op) == 0 && strcmp(rows.row[i - 1].shape, rows.row[i].shape) < 0));
+    md_ss_rows_finish(&rows);
+}
+
+static void paths(void **state)
+{
+    (void)state;
+    char out[4096], want[128], folder[] = "/tmp/md-test-path-XXXXXX", file[64], pipe_name[64], *text = NULL;
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/there.json", folder);
+    snprintf(pipe_name, sizeof pipe_name, "%s/pipe.json", folder);
+    FILE *f = fopen(file, "w");
+    assert_true(f && !fclose(f) && !mkfifo(pipe_name, 0600));
+    static const struct {
+        const char *pattern, *path;
+        int32_t number;
+    } row[] = {{"a.json", "a.json", 1},
+               {"a.json", "a.2.json", 2},
+               {"a", "a.3", 3},
+               {".hidden", ".hidden.2", 2},
+               {"b.d/a", "b.d/a.2", 2},
+               {"b.d/.a", "b.d/.a.2", 2},
+               {"b.d/a.csv", "b.d/a.2.csv", 2},
+               {"50%%.csv", "50%.2.csv", 2},
+               {"a%q%", "a%q%", 1},
+               {"-", "-", 2},
+               {"/dev/null", "/dev/null", 2},
+               {"%%p.x", "%p.x", 1}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_ok(md_ss_path(out, row[i].pattern, row[i].number));
+        assert_string_equal(out, row[i].path);
+        assert_false(md_ss_path_has_pid(row[i].pattern));
+    }
+    assert_ok(md_ss_path(out, "x%p%%%p.json", 2));
+    snprintf(want, sizeof want, "x%d%%%d.2.json", (int)getpid(), (int)getpid());
+    assert_string_equal(out, want);
+    assert_true(md_ss_path_has_pid("x%p") && md_ss_path_has_pid("%%%p") && !md_ss_path_has_pid("x%"));
+    assert_ok(md_ss_path(out, file, 2)); /* a file is numbered, a pipe is not */
+    snprintf(want, sizeof want, "%s/there.2.json", folder);
+    assert_string_equal(out, want);
+    assert_ok(md_ss_path(out, pipe_name, 2));
+    assert_string_equal(out, pipe_name);
+    for (int extra = 0; extra < 2; extra++) { /* 4095 bytes are the most */
+        text = calloc(1, 4096 + 1);
+        memset(text, 'x', (size_t)(4095 + extra));
+        if (extra)
+            assert_fails(md_ss_path(out, text, 1), MD_IO, "longer than 4095 bytes");
+        else
+            assert_ok(md_ss_path(out, text, 1));
+        free(text);
+    }
+    assert_true(!unlink(file) && !unlink(pipe_name) && !rmdir(folder));
+}
+
 /* Two that share name, formula and hints are one; the larger sample of its indices is kept. */
 static void ops_are_merged(void **state)
 {
@@ -175,6 +349,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table),
+        cmocka_unit_test(the_json),
+        cmocka_unit_test(ops_in_json),
+        cmocka_unit_test(many_rows),
+        cmocka_unit_test(paths),
         cmocka_unit_test(ops_are_merged),
         cmocka_unit_test(tf32_is_another_op),
         cmocka_unit_test(the_unknown_is_not_merged),
