@@ -27,129 +27,130 @@ static void expect(const char *formula, bool json, const char *want)
     md_context_destroy(&c);
 }
 
+static const struct {
+    const char *formula, *text;
+} row[] = {
+    {"size n=3, b=1..64, c=2..9223372036854775807; Y[b,n,c] = X[b,n,c]",
+     "size b=1..64, n=3, c=2..; Y:f32[b,n,c] = X:f32[b,n,c]\n"
+     "sizes\n"
+     "  b: 1 to 64, axis 0 of argument 0, Y\n"
+     "  n: 3, static\n"
+     "  c: 2 or more, axis 2 of argument 0, Y\n"
+     "stages on host\n"
+     "  0 pointwise: 1 store\n"
+     "    families: pointwise, nest\n"},
+    {"Y[ids[i]] = max[j](X[i,j])", "Y:f32[ids:i64[i]] = max[j](X:f32[i,j])\n"
+                                   "sizes\n"
+                                   "  i: axis 0 of argument 1, ids\n"
+                                   "  j: axis 1 of argument 2, X\n"
+                                   "  Y.0: axis 0 of argument 0, Y, which must only be long enough\n"
+                                   "stages on host\n"
+                                   "  0 row over j: 1 reduction, 1 level, online, no element is stored\n"
+                                   "    families: row_persistent, row_looped, column, nest\n"
+                                   "  1 pointwise: 1 store, scatter\n"
+                                   "    families: scatter, nest\n"
+                                   "in memory between stages: Y.1:f32[i]\n"
+                                   "checked at run time\n"
+                                   "  axis 0 of Y at ids[i]: in the kernel, at each access\n"},
+    {"Y[u[i], v[i] + 1] += X[i] + X[i+2]",
+     "Y:f32[u:i64[i],v:i64[i] + 1] += X:f32[i] + X[i + 2]\n"
+     "sizes\n"
+     "  i: axis 0 of argument 1, u\n"
+     "  Y.0: axis 0 of argument 0, Y, which must only be long enough\n"
+     "  Y.1: axis 1 of argument 0, Y, which must only be long enough\n"
+     "  X.0: axis 0 of argument 3, X, which must only be long enough\n"
+     "stages on host\n"
+     "  0 pointwise: 1 store, scatter that accumulates\n"
+     "    families: scatter, nest\n"
+     "    slow: several points may update one element, so they do it one after the other\n"
+     "checked at run time\n"
+     "  axis 0 of X at i: once, before each call\n"
+     "  axis 0 of X at i + 2: once, before each call\n"
+     "  axis 0 of Y at u[i]: in the kernel, at each access\n"
+     "  axis 1 of Y at v[i] + 1: in the kernel, at each access\n"},
+    {"Y[ids[i]] = where(i > 2, sum[j](X[i-2,j]), 0)",
+     "Y:f32[ids:i64[i]] = where(i > 2, sum[j](X:f32[i - 2,j]), 0)\n"
+     "sizes\n"
+     "  i: axis 0 of argument 1, ids\n"
+     "  j: axis 1 of argument 2, X\n"
+     "  Y.0: axis 0 of argument 0, Y, which must only be long enough\n"
+     "  X.0: axis 0 of argument 2, X, which must only be long enough\n"
+     "stages on host\n"
+     "  0 nest over 1 index, scatter\n"
+     "    families: nest\n"
+     "    slow: a loop nest over single elements, since a scatter stores more than pointwise "
+     "values\n"
+     "checked at run time\n"
+     "  axis 0 of X at i - 2: once, before each call\n"
+     "  axis 0 of Y at ids[i]: in the kernel, at each access\n"},
+    {"Y[i] = where(i > 2, sum[j,k](X[i-2,j,k]), 0)",
+     "Y:f32[i] = where(i > 2, sum[j,k](X:f32[i - 2,j,k]), 0)\n"
+     "sizes\n"
+     "  i: axis 0 of argument 0, Y\n"
+     "  j: axis 1 of argument 1, X\n"
+     "  k: axis 2 of argument 1, X\n"
+     "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
+     "stages on host\n"
+     "  0 nest over 1 index\n"
+     "    families: nest\n"
+     "    slow: a loop nest over single elements, since a reduction runs over several indices at "
+     "once\n"
+     "checked at run time\n"
+     "  axis 0 of X at i - 2: once, before each call\n"},
+    {"Y[i] = where(i > 2, sum[j](X[i-2,j]), 0)",
+     "Y:f32[i] = where(i > 2, sum[j](X:f32[i - 2,j]), 0)\n"
+     "sizes\n"
+     "  i: axis 0 of argument 0, Y\n"
+     "  j: axis 1 of argument 1, X\n"
+     "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
+     "stages on host\n"
+     "  0 nest over 1 index\n"
+     "    families: nest\n"
+     "    slow: a loop nest over single elements, since its reductions and scans are no row, "
+     "product or scan together, or stand in an arm of a where that guards what they read\n"
+     "checked at run time\n"
+     "  axis 0 of X at i - 2: once, before each call\n"},
+    {"Y[i] = sum[i](X[i])",
+     "Y:f32[i] = sum[i](X:f32[i])\n"
+     "sizes\n"
+     "  i: axis 0 of argument 0, Y\n"
+     "  i_2: axis 0 of argument 1, X\n"
+     "stages on host\n"
+     "  0 row over i: 1 reduction, 1 level, online, no element is stored\n"
+     "    families: row_persistent, row_looped, column, nest\n"
+     "warning: 1:12: 'i' is bound here and hides the index 'i' of 'Y', so 'Y' gets the same value "
+     "at every 'i'; give one of them another name, or leave 'i' out on the left side\n"
+     "  Y[i] = sum[i](X[i])\n"
+     "             ^\n"},
+    {"scalar a; Y[i] = a", "scalar a:f32; Y:f32[i] = a\n"
+                           "sizes\n"
+                           "  i: axis 0 of argument 1, Y\n"
+                           "stages on host\n"
+                           "  0 pointwise: 1 store\n"
+                           "    families: pointwise, nest\n"},
+    {"let s[i,j] = cumsum[i](X[i,j]); let t[i,j] = cumsum[j](s[i,j]); Y[i,j] = t[size(i) - 1 - i, j] + s[size(i) - "
+     "1 - i, j]",
+     "let s[i,j] = cumsum[i](X:f32[i,j]); let t[i,j] = cumsum[j](s[i,j]); Y:f32[i,j] = t[size(i) - "
+     "1 - i,j] + s[size(i) - 1 - i,j]\n"
+     "sizes\n"
+     "  i: axis 0 of argument 0, X\n"
+     "  j: axis 1 of argument 0, X\n"
+     "stages on host\n"
+     "  0 scan over i: cumsum\n"
+     "    families: scan, nest\n"
+     "  1 scan over j: cumsum\n"
+     "    families: scan, nest\n"
+     "  2 pointwise: 1 store\n"
+     "    families: pointwise, nest\n"
+     "in memory between stages: s:f32[i,j], t:f32[i,j]\n"
+     "checked at run time\n"
+     "  axis 0 of t at size(i) - 1 - i: once, before each call\n"
+     "  axis 0 of s at size(i) - 1 - i: once, before each call\n"},
+};
+
 static void texts(void **state)
 {
     (void)state;
-    static const struct {
-        const char *formula, *text;
-    } row[] = {
-        {"size n=3, b=1..64, c=2..9223372036854775807; Y[b,n,c] = X[b,n,c]",
-         "size b=1..64, n=3, c=2..; Y:f32[b,n,c] = X:f32[b,n,c]\n"
-         "sizes\n"
-         "  b: 1 to 64, axis 0 of argument 0, Y\n"
-         "  n: 3, static\n"
-         "  c: 2 or more, axis 2 of argument 0, Y\n"
-         "stages on host\n"
-         "  0 pointwise: 1 store\n"
-         "    families: pointwise, nest\n"},
-        {"Y[ids[i]] = max[j](X[i,j])", "Y:f32[ids:i64[i]] = max[j](X:f32[i,j])\n"
-                                       "sizes\n"
-                                       "  i: axis 0 of argument 1, ids\n"
-                                       "  j: axis 1 of argument 2, X\n"
-                                       "  Y.0: axis 0 of argument 0, Y, which must only be long enough\n"
-                                       "stages on host\n"
-                                       "  0 row over j: 1 reduction, 1 level, online, no element is stored\n"
-                                       "    families: row_persistent, row_looped, column, nest\n"
-                                       "  1 pointwise: 1 store, scatter\n"
-                                       "    families: scatter, nest\n"
-                                       "in memory between stages: Y.1:f32[i]\n"
-                                       "checked at run time\n"
-                                       "  axis 0 of Y at ids[i]: in the kernel, at each access\n"},
-        {"Y[u[i], v[i] + 1] += X[i] + X[i+2]",
-         "Y:f32[u:i64[i],v:i64[i] + 1] += X:f32[i] + X[i + 2]\n"
-         "sizes\n"
-         "  i: axis 0 of argument 1, u\n"
-         "  Y.0: axis 0 of argument 0, Y, which must only be long enough\n"
-         "  Y.1: axis 1 of argument 0, Y, which must only be long enough\n"
-         "  X.0: axis 0 of argument 3, X, which must only be long enough\n"
-         "stages on host\n"
-         "  0 pointwise: 1 store, scatter that accumulates\n"
-         "    families: scatter, nest\n"
-         "    slow: several points may update one element, so they do it one after the other\n"
-         "checked at run time\n"
-         "  axis 0 of X at i: once, before each call\n"
-         "  axis 0 of X at i + 2: once, before each call\n"
-         "  axis 0 of Y at u[i]: in the kernel, at each access\n"
-         "  axis 1 of Y at v[i] + 1: in the kernel, at each access\n"},
-        {"Y[ids[i]] = where(i > 2, sum[j](X[i-2,j]), 0)",
-         "Y:f32[ids:i64[i]] = where(i > 2, sum[j](X:f32[i - 2,j]), 0)\n"
-         "sizes\n"
-         "  i: axis 0 of argument 1, ids\n"
-         "  j: axis 1 of argument 2, X\n"
-         "  Y.0: axis 0 of argument 0, Y, which must only be long enough\n"
-         "  X.0: axis 0 of argument 2, X, which must only be long enough\n"
-         "stages on host\n"
-         "  0 nest over 1 index, scatter\n"
-         "    families: nest\n"
-         "    slow: a loop nest over single elements, since a scatter stores more than pointwise "
-         "values\n"
-         "checked at run time\n"
-         "  axis 0 of X at i - 2: once, before each call\n"
-         "  axis 0 of Y at ids[i]: in the kernel, at each access\n"},
-        {"Y[i] = where(i > 2, sum[j,k](X[i-2,j,k]), 0)",
-         "Y:f32[i] = where(i > 2, sum[j,k](X:f32[i - 2,j,k]), 0)\n"
-         "sizes\n"
-         "  i: axis 0 of argument 0, Y\n"
-         "  j: axis 1 of argument 1, X\n"
-         "  k: axis 2 of argument 1, X\n"
-         "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
-         "stages on host\n"
-         "  0 nest over 1 index\n"
-         "    families: nest\n"
-         "    slow: a loop nest over single elements, since a reduction runs over several indices at "
-         "once\n"
-         "checked at run time\n"
-         "  axis 0 of X at i - 2: once, before each call\n"},
-        {"Y[i] = where(i > 2, sum[j](X[i-2,j]), 0)",
-         "Y:f32[i] = where(i > 2, sum[j](X:f32[i - 2,j]), 0)\n"
-         "sizes\n"
-         "  i: axis 0 of argument 0, Y\n"
-         "  j: axis 1 of argument 1, X\n"
-         "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
-         "stages on host\n"
-         "  0 nest over 1 index\n"
-         "    families: nest\n"
-         "    slow: a loop nest over single elements, since its reductions and scans are no row, "
-         "product or scan together, or stand in an arm of a where that guards what they read\n"
-         "checked at run time\n"
-         "  axis 0 of X at i - 2: once, before each call\n"},
-        {"Y[i] = sum[i](X[i])",
-         "Y:f32[i] = sum[i](X:f32[i])\n"
-         "sizes\n"
-         "  i: axis 0 of argument 0, Y\n"
-         "  i_2: axis 0 of argument 1, X\n"
-         "stages on host\n"
-         "  0 row over i: 1 reduction, 1 level, online, no element is stored\n"
-         "    families: row_persistent, row_looped, column, nest\n"
-         "warning: 1:12: 'i' is bound here and hides the index 'i' of 'Y', so 'Y' gets the same value "
-         "at every 'i'; give one of them another name, or leave 'i' out on the left side\n"
-         "  Y[i] = sum[i](X[i])\n"
-         "             ^\n"},
-        {"scalar a; Y[i] = a", "scalar a:f32; Y:f32[i] = a\n"
-                               "sizes\n"
-                               "  i: axis 0 of argument 1, Y\n"
-                               "stages on host\n"
-                               "  0 pointwise: 1 store\n"
-                               "    families: pointwise, nest\n"},
-        {"let s[i,j] = cumsum[i](X[i,j]); let t[i,j] = cumsum[j](s[i,j]); Y[i,j] = t[size(i) - 1 - i, j] + s[size(i) - "
-         "1 - i, j]",
-         "let s[i,j] = cumsum[i](X:f32[i,j]); let t[i,j] = cumsum[j](s[i,j]); Y:f32[i,j] = t[size(i) - "
-         "1 - i,j] + s[size(i) - 1 - i,j]\n"
-         "sizes\n"
-         "  i: axis 0 of argument 0, X\n"
-         "  j: axis 1 of argument 0, X\n"
-         "stages on host\n"
-         "  0 scan over i: cumsum\n"
-         "    families: scan, nest\n"
-         "  1 scan over j: cumsum\n"
-         "    families: scan, nest\n"
-         "  2 pointwise: 1 store\n"
-         "    families: pointwise, nest\n"
-         "in memory between stages: s:f32[i,j], t:f32[i,j]\n"
-         "checked at run time\n"
-         "  axis 0 of t at size(i) - 1 - i: once, before each call\n"
-         "  axis 0 of s at size(i) - 1 - i: once, before each call\n"},
-    };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         expect(row[i].formula, false, row[i].text);
 }
