@@ -84,6 +84,16 @@ bool md_fa_host_can_stream(const md_fa_target *target, const int64_t *size)
     return md_fa_stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
 }
 
+int64_t md_fa_host_grain(int64_t blocks, int64_t points, const md_dev_facts *facts)
+{
+    enum { ALONE_POINTS = 8192, GRAIN_POINTS = 16384 };
+    points = MD_MAX(points, 1);
+    if (blocks <= ALONE_POINTS / points)
+        return MD_MAX(blocks, 1);
+    const int64_t most = blocks / (MD_MAX(facts->threads, 1) * 4);
+    return MD_MAX(MD_MIN(GRAIN_POINTS / points, most), 1);
+}
+
 double md_fa_host_parallel(double blocks, const md_dev_facts *facts)
 {
     double threads = facts->threads > 1 ? facts->threads : 1;

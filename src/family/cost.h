@@ -15,6 +15,10 @@ void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_s
 double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size);
 /** True if nontemporal stores may pay on the host: the stored bytes exceed the L2 cache. */
 bool md_fa_host_can_stream(const md_fa_target *target, const int64_t *size);
+/** Blocks that a thread takes at a time, from their number and the elements of each. What is shorter than waking a
+ * thread is one piece; else there are at least four pieces for each thread, so that a slow thread does not delay the
+ * others. */
+int64_t md_fa_host_grain(int64_t blocks, int64_t points, const md_dev_facts *facts);
 /** The number of threads that `blocks` equal blocks keep busy on average, the last wave included: 1 ..
  * facts.threads. */
 double md_fa_host_parallel(double blocks, const md_dev_facts *facts);

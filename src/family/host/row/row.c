@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { GRAIN_POINTS = 16384 }; /* elements that a thread takes at a time, about */
+enum { MANY_POINTS = 16384 }; /* more do not matter for the grain */
 
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row *row)
 {
@@ -92,7 +92,7 @@ static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *t
         int64_t width = (row->tile > 0 ? row->tile : 16) * md_cg_width(target->facts);
         int64_t lanes = md_st_size(target->program, st->outer[n_outer], size);
         *blocks *= (lanes + width - 1) / width;
-        *points = MD_MIN(*points, GRAIN_POINTS) * width;
+        *points = MD_MIN(*points, MANY_POINTS) * width;
     }
 }
 
@@ -103,9 +103,7 @@ void md_fa_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, co
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = blocks;
-    /* At least four pieces for each thread, so that a slow thread does not delay the others. */
-    int64_t grain = GRAIN_POINTS / MD_MAX(points, 1), most = blocks / (MD_MAX(target->facts->threads, 1) * 4);
-    launch->grain = MD_MAX(MD_MIN(grain, most), 1);
+    launch->grain = md_fa_host_grain(blocks, points, target->facts);
     if (row->keeps) {
         md_cg_row_options options = options_of(target, row);
         md_cg_row_plan plan;

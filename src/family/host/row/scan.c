@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { COLUMN, SPLIT, STRIDED, NONTEMPORAL }; /* COLUMN: vectors of a block of columns; 0: lanes run along the axis */
-enum { PIECE = 16384, GRAIN_POINTS = 16384 };
+enum { PIECE = 16384, MANY_POINTS = 16384 };
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
@@ -66,8 +66,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 static void set_blocks(md_kn_geometry *out, int64_t blocks, int64_t points, const md_fa_target *target)
 {
-    int64_t grain = GRAIN_POINTS / MD_MAX(points, 1), most = blocks / (MD_MAX(target->facts->threads, 1) * 4);
-    *out = (md_kn_geometry){.blocks = blocks, .grain = MD_MAX(MD_MIN(grain, most), 1)};
+    *out = (md_kn_geometry){.blocks = blocks, .grain = md_fa_host_grain(blocks, points, target->facts)};
 }
 
 static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -85,7 +84,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
     } else if (config->value[COLUMN]) {
         int64_t lanes = md_st_size(target->program, st->outer[st->n_outer - 1], size);
         int64_t outer = md_st_points(target->program, st->n_outer - 1, st->outer, size);
-        set_blocks(&out->launch[0], outer * ((lanes + width - 1) / width), MD_MIN(n, GRAIN_POINTS) * width, target);
+        set_blocks(&out->launch[0], outer * ((lanes + width - 1) / width), MD_MIN(n, MANY_POINTS) * width, target);
     } else {
         set_blocks(&out->launch[0], rows, n, target);
     }
