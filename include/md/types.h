@@ -26,7 +26,8 @@ typedef enum md_status {
     MD_IO = 7,
     MD_CORRUPT = 8,
     MD_TIMEOUT = 9,
-    MD_INTERNAL = 10
+    MD_INTERNAL = 10,
+    MD_CANCELLED = 11 /**< md_context_options.cancel ended the call; its outputs are written in part */
 } md_status;
 
 /** Element types. Of the 8-bit reals a store rounds to nearest even and gives the largest finite value where that is
@@ -211,6 +212,12 @@ typedef struct md_context_options {
      * is used. A kernel that none has is not built: other kernels of the stage serve. */
     const char *bundle;
     int32_t bundle_compile; /**< 1: what no bundle has is compiled; 0: MD_BUNDLE_COMPILE, else not */
+    /** Ends work of the host device: the library asks before each of the pieces of a kernel, 256 or more where a kernel
+     * has as many blocks, and every few thousand steps of the reference evaluator. Any value but 0 ends the call with
+     * MD_CANCELLED, after the pieces that have begun; later calls ask anew. Asked from any thread, by several at once:
+     * it must be thread-safe and quick, and call nothing of the library. Kernels on a GPU are not asked about. */
+    int (*cancel)(void *user);
+    void *cancel_user;
 } md_context_options;
 
 /** A tunable of a custom kernel: a macro of that name in its source, a name in its rules, and "<name><value>" in the

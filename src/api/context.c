@@ -128,6 +128,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
                           .launches_by_runtime = c->env.runtime_launch != 0,
                           .cc = o->cc ? o->cc : c->env.cc,
                           .pool = c->pool,
+                          .cancel = {o->cancel, o->cancel_user},
                           .log = &c->log,
                           .is_bundled = c->bundles.n > 0 && !c->bundles.compiles,
                           .defers_rates = true};

@@ -37,6 +37,7 @@ const char *md_status_name(md_status status)
         [MD_CORRUPT] = "corrupt data",
         [MD_TIMEOUT] = "timeout",
         [MD_INTERNAL] = "internal error",
+        [MD_CANCELLED] = "cancelled",
     };
     return (unsigned)status < (unsigned)MD_COUNT(names) ? names[status] : "unknown status";
 }

@@ -2,6 +2,7 @@
 #ifndef MD_DEVICE_DEVICE_H
 #define MD_DEVICE_DEVICE_H
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/task/pool.h"
 #include "base/trace.h"
@@ -169,6 +170,7 @@ struct md_dev {
     /* cuda: a non-blocking stream of the device, for measuring in the background; NULL on the host */
     md_stream tuning;
     md_pool *pool; /* borrowed from the context */
+    md_cancel cancel; /* host: asked between pieces of a kernel */
     const md_log *log; /* borrowed */
     md_trace *trace; /* borrowed; set by the context, NULL without MD_TRACE */
     md_dump *dump; /* of the context; NULL: no MD_DUMP */
@@ -184,6 +186,7 @@ typedef struct md_dev_options {
     const char *cc; /* a compiler and its options, separated by spaces; NULL: cc */
     int32_t compile_limit_ms; /* a compiler that takes longer is killed; 0: 60000 */
     md_pool *pool;
+    md_cancel cancel; /* host */
     const md_log *log;
     bool launches_by_runtime; /* cuda: never by the driver's function, and streams are checked as with several GPUs */
     bool is_bundled; /* kernels come compiled: the host looks for no compiler, and compiles nothing */

@@ -301,13 +301,36 @@ static void check_updates(md_context *c, const kind *k)
     }
 }
 
+/* Numbers of i64 that meet in one element wrap before they are compared: no order matters. */
+static void check_meetings(md_context *c, const kind *k)
+{
+    wide edge[EDGES], least = 7, most = 7;
+    int64_t from[EDGES], ids[EDGES] = {0};
+    uint64_t into[2][EDGES] = {{7}, {7}};
+    const size_t step = sizeof into[0];
+    edges_of(&kinds[6], edge); /* of i64 */
+    for (int i = 0; i < EDGES; i++) {
+        from[i] = (int64_t)edge[i];
+        const uint64_t bits = cut(k->dtype, edge[i]);
+        const wide stored = k->low < 0 && bits > (uint64_t)k->high ? (wide)bits - (k->high - k->low + 1) : (wide)bits;
+        least = stored < least ? stored : least;
+        most = stored > most ? stored : most;
+    }
+    compute(c, "G0:@[I[t]] min= W:i64[t]; G1:@[I[t]] max= W[t]", k,
+            &(data){.base = {['W'] = from, ['I'] = ids, ['G'] = into}, .step = {['G'] = step}, .size = EDGES});
+    assert_int_equal(get(k->dtype, into[0], 0), cut(k->dtype, least));
+    assert_int_equal(get(k->dtype, into[1], 0), cut(k->dtype, most));
+}
+
 static void updates_give_exact_bits(void **state)
 {
     (void)state;
     for (int which = 0; which < 2; which++) {
         md_context *c = open_context(which);
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             check_updates(c, &kinds[k]);
+            check_meetings(c, &kinds[k]);
+        }
         md_context_destroy(&c);
     }
 }

@@ -33,7 +33,7 @@ RANKS = {
 
 # The floors of each folder with rooms, lowest first.
 FLOORS = {
-    "base": [["plain"], ["clock", "hash", "sort", "status", "strbuf"], ["cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
+    "base": [["plain"], ["clock", "hash", "sort", "status", "strbuf"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "memo", "ops"], ["formula", "scalar"], ["node", "print"], ["equal", "eval", "walk"],
              ["range"], ["front"], ["bind"]],

@@ -129,18 +129,47 @@ static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kern
     return md_pool_loop(dev->pool, geometry->blocks, grain, scratch_bytes, run_blocks, &l);
 }
 
-static const md_dev_ops host_ops = {
-    .name = "host",
-    .destroy = destroy,
-    .alloc = alloc,
-    .free = release,
-    .copy = copy,
-    .sync = sync_stream,
-    .compile = md_dev_host_compile,
-    .load = load,
-    .unload = unload,
-    .launch = launch,
-};
+/* ---- Launches that the caller may cancel: in more pieces, before each of which it is asked. */
+
+enum { PIECES = 256 };
+
+typedef struct asking_loop {
+    loop l;
+    const md_cancel *cancel;
+    _Atomic bool is_cancelled;
+} asking_loop;
+
+static void run_unless_cancelled(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    asking_loop *a = context;
+    if (atomic_load_explicit(&a->is_cancelled, memory_order_relaxed))
+        return;
+    if (md_is_cancelled(a->cancel))
+        atomic_store_explicit(&a->is_cancelled, true, memory_order_relaxed);
+    else
+        run_blocks(&a->l, first, last, lane, scratch);
+}
+
+static md_status launch_asking(md_dev *dev, md_stream stream, const md_dev_kernel *kernel,
+                               const md_kn_geometry *geometry, md_dev_params params, const md_kn_call *call)
+{
+    const host_kernel *k = (const host_kernel *)kernel;
+    if (geometry->blocks > 0 && k->function)
+        return md_is_cancelled(&dev->cancel) ? md_fail_cancelled()
+                                             : launch(dev, stream, kernel, geometry, params, call);
+    asking_loop a = {.l = {k->entry, params.word}, .cancel = &dev->cancel};
+    const int64_t most = MD_MAX(geometry->blocks / PIECES, 1);
+    MD_TRY(md_pool_loop(dev->pool, geometry->blocks, MD_MIN(MD_MAX(geometry->grain, 1), most),
+                        (size_t)MD_MAX(geometry->scratch_bytes, 0), run_unless_cancelled, &a));
+    return atomic_load(&a.is_cancelled) ? md_fail_cancelled() : MD_OK;
+}
+
+#define HOST_OPS(how)                                                                                                  \
+    {                                                                                                                  \
+        .name = "host", .destroy = destroy, .alloc = alloc, .free = release, .copy = copy, .sync = sync_stream,        \
+        .compile = md_dev_host_compile, .load = load, .unload = unload, .launch = how                                  \
+    }
+static const md_dev_ops host_ops = HOST_OPS(launch), asking_ops = HOST_OPS(launch_asking);
 
 static void fill_facts(md_dev_facts *facts, const md_cpu *cpu, const md_pool *pool)
 {
@@ -160,8 +189,9 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     if (!host)
         return md_fail_memory();
     md_temp_sweep();
-    host->base.ops = &host_ops;
+    host->base.ops = options->cancel.asked ? &asking_ops : &host_ops;
     host->base.pool = options->pool;
+    host->base.cancel = options->cancel;
     host->base.log = options->log;
     md_cpu cpu;
     md_cpu_detect(&cpu);

@@ -83,7 +83,7 @@ static md_status copy_out(const host_copies *m, const md_ds_op *op, const md_fx_
 
 static md_status evaluate(const md_ds_op *op, md_fx_binding *binding, const md_kn_shape *shape)
 {
-    md_fx_fault found = {0};
+    md_fx_fault found = {.cancel = &op->runtime->dev->cancel};
     MD_TRY(md_fx_evaluate(op->formula, binding, &found));
     if (!found.is_set)
         return MD_OK;

@@ -66,8 +66,19 @@ struct md_eval_machine {
     bool is_lazy[MD_FX_MAX_TENSORS]; /* computed on demand from its statement */
     const md_eval_code *value[MD_FX_MAX_STMTS]; /* compiled when first needed */
     md_eval_cached *cached[MD_FX_MAX_TENSORS];
-    md_status status; /* the first failure while running: memory */
+    md_status status; /* the first failure while running: memory, or a caller who cancels */
+    uint32_t steps; /* of loops, counted down to the next question whether to go on */
 };
+
+enum { MD_EVAL_STEPS = 4096 };
+
+/** True if loops are to end. Called at each of their steps. */
+static inline bool md_eval_is_over(md_eval_machine *m)
+{
+    if (--m->steps % MD_EVAL_STEPS == 0 && m->status == MD_OK && md_is_cancelled(m->fault->cancel))
+        m->status = md_fail_cancelled();
+    return m->status != MD_OK;
+}
 
 static inline double md_eval_real(md_eval_machine *m, const md_eval_code *c)
 {

@@ -252,6 +252,8 @@ static void run_loop(md_eval_machine *m, const statement *s)
     }
     for (;;) {
         run_element(m, s);
+        if (md_eval_is_over(m))
+            return;
         int32_t i = s->stmt->n_free - 1;
         for (; i >= 0; i--) {
             if (++m->at[s->stmt->free[i]] < size[i])

@@ -10,6 +10,7 @@
 #ifndef MD_EXPR_EVAL_EVAL_H
 #define MD_EXPR_EVAL_EVAL_H
 
+#include "base/cancel.h"
 #include "expr/formula.h"
 
 /* The data of one call. Arrays are indexed by tensor, scalar and dim id of the formula. */
@@ -25,13 +26,15 @@ typedef struct md_fx_fault {
     bool is_set;
     int32_t tensor, axis;
     int64_t value;
+    const md_cancel *cancel; /* in: asked every few thousand steps; NULL: never */
 } md_fx_fault;
 
 /** Binds arguments: checks count, kind, NULL, dtype, rank, sizes, strides >= 0 (> 0 on outputs where size > 1), spans
  * that overflow 64 bits, reaches, declared ranges, non-empty max/min/argmax reductions, alignment to elements; fills
  * sizes; f32 scalars are rounded. INVALID_ARGUMENT names argument, axis, dim and both values. */
 md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_arg *args, int32_t n_args);
-/** Evaluates all statements in order into the bound outputs. Temporaries are allocated in f64. OUT_OF_MEMORY. */
+/** Evaluates all statements in order into the bound outputs. Temporaries are allocated in f64. OUT_OF_MEMORY,
+ * CANCELLED. */
 md_status md_fx_evaluate(const md_fx_formula *formula, md_fx_binding *binding, md_fx_fault *fault);
 /** One element of an output or temp that no += touches, unrounded, without storing anything: temps are recomputed. */
 md_status md_fx_evaluate_at(double *value, const md_fx_formula *formula, const md_fx_binding *binding, int32_t tensor,

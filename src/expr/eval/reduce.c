@@ -26,6 +26,8 @@ static bool begin(md_eval_machine *m, const reduction *r)
 /* The next position, the last index moving fastest. */
 static inline bool next(md_eval_machine *m, const reduction *r)
 {
+    if (md_eval_is_over(m))
+        return false;
     for (int32_t i = r->n - 1; i >= 0; i--) {
         if (++m->at[r->index[i]] < r->size[i])
             return true;

@@ -95,6 +95,16 @@ static md_dtype storage_of(const md_front *fr, const md_fx_node *value)
     return value->kind == MD_FX_LOAD && !value->is_unsigned ? fr->formula->tensor[value->id].dtype : own;
 }
 
+/* False of an integer that wraps when it is stored. It must do so before max= and min= compare it, or what several
+ * points leave in one element would depend on their order. */
+static bool has_stored_type(const md_front *fr, const md_fx_node *value, md_dtype stored)
+{
+    if (value->type != MD_I64 || md_dtype_is_real(stored) || md_dtype_size(stored) == 8)
+        return true;
+    const md_fx_tensor *const loaded = value->kind == MD_FX_LOAD ? &fr->formula->tensor[value->id] : NULL;
+    return (value->kind == MD_FX_CAST && value->to == stored) || (loaded && loaded->dtype == stored);
+}
+
 static md_status settle_type(md_front *fr, md_fx_stmt *stmt, md_fx_node *value)
 {
     md_fx_tensor *const t = &fr->formula->tensor[stmt->tensor];
@@ -110,6 +120,8 @@ static md_status settle_type(md_front *fr, md_fx_stmt *stmt, md_fx_node *value)
     const md_syntax at = {.line = value->line, .column = value->column};
     if (value->is_unsigned && md_dtype_is_real(t->dtype))
         MD_TRY(md_infer_cast(fr, &value, stmt->assign == MD_FX_SET ? t->dtype : compute, value, &at));
+    if ((stmt->assign == MD_FX_MAX_TO || stmt->assign == MD_FX_MIN_TO) && !has_stored_type(fr, value, t->dtype))
+        MD_TRY(md_infer_cast(fr, &value, t->dtype, value, &at));
     stmt->value = value;
     return MD_OK;
 }
