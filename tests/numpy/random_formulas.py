@@ -75,7 +75,7 @@ def judge(contexts, p, seed, pins):
     rng = random.Random(seed ^ 0x5eed)
     compiled, reference = contexts
     static = rng.random() < 0.3
-    got, stages = call(compiled, p, static)
+    got, stages = call(compiled, p, static, **({} if pins else {"max_variants": 1}))
     wrong = mistakes(p, got, "kernels")
     if not wrong:
         wrong = mistakes(p, call(reference, p, static)[0], "reference")
