@@ -63,10 +63,48 @@ static void classes_of_views(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* What shapes are told apart by: sizes of dims, classes, lengths of axes that must only be long enough, strides where
+ * there are gaps, sizes to select by. */
+static void words_of_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula;
+        int32_t rank;
+        bool has_gaps;
+        int32_t n_words;
+    } row[] = {
+        {"Y[i] = X[i]", 1, false, 1 + 2},
+        {"Y[i] = X[i+2]", 1, false, 1 + 1 + 2 + 1},
+        {"Y[a,b,c,d,e,f,g,h] = X[a,b,c,d,e,f,g,h]", 8, false, 8 + 2},
+        {"Y[a,b,c,d,e,f,g,h] = X[a,b,c,d,e,f,g,h]", 8, true, 8 + 2 + 8},
+        {"size i=4; Y[i,j] = X[i,j]", 2, false, 1 + 2},
+    };
+    static _Alignas(64) float x[1024], y[1024];
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_ds_op *op = script_op(&world, row[i].formula, NULL);
+        md_ds_bound bound;
+        md_ds_key key;
+        int64_t size[8] = {1, 1, 1, 1, 1, 1, 1, 4};
+        size[0] = row[i].rank < 8 ? 4 : 2;
+        size[1] = row[i].rank == 2 ? 3 : size[1];
+        md_tensor ty = md_tensor_make(y, MD_F32, row[i].rank, size);
+        size[0] += strstr(row[i].formula, "i+2") ? 2 : 0;
+        md_tensor tx = md_tensor_make(x, MD_F32, row[i].rank, size);
+        tx.stride[0] *= row[i].has_gaps ? 2 : 1;
+        assert_ok(md_ds_bind(&bound, op, (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+        md_ds_key_of(&key, op, &bound.shape, &bound.as);
+        if (key.n != row[i].n_words)
+            fail_msg("%s: %d words", row[i].formula, (int)key.n);
+        md_ds_op_destroy(&op);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(classes_of_views, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(words_of_keys, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
