@@ -1,4 +1,5 @@
 /* Rows that are written by hand: how they are merged, sorted and printed, to the letter. */
+#include "stats/digest.h"
 #include "stats/path.h"
 #include "stats/rows.h"
 #include "support/check.h"
@@ -291,6 +292,33 @@ static void paths(void **state)
     assert_true(!unlink(file) && !unlink(pipe_name) && !rmdir(folder));
 }
 
+/* Digests tell sets of choices apart, whatever their order, and how often a choice is made. */
+static void digests_are_of_sets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *letters, *same_as; /* a choice each */
+    } row[] = {{"", ""},       {"a", "aaa"},   {"b", "b"},      {"ab", "ba"},      {"ac", "caac"},
+               {"bc", "bccb"}, {"abc", "bca"}, {"abd", "dbaa"}, {"abcd", "dcbaab"}};
+    enum { ROWS = sizeof row / sizeof *row };
+    md_digest128 digest[ROWS][2];
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < 2; k++) {
+            const char *letters = k ? row[i].same_as : row[i].letters;
+            md_ss_choices c = {.n = (int64_t)strlen(letters)};
+            c.choice = calloc(strlen(letters) + 1, sizeof *c.choice);
+            assert_non_null(c.choice);
+            for (size_t at = 0; letters[at]; at++)
+                c.choice[at] = md_hash128(&letters[at], 1);
+            assert_ok(md_ss_choices_digest(&digest[i][k], &c));
+            assert_true(!c.choice && c.n == 0);
+        }
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < ROWS; k++)
+            assert_true((memcmp(&digest[i][0], &digest[k][1], sizeof **digest) == 0) == (i == k));
+    assert_int_equal(md_ss_choices_digest(&digest[0][0], &(md_ss_choices){.failed = true}), MD_OUT_OF_MEMORY);
+}
+
 /* Two that share name, formula and hints are one; the larger sample of its indices is kept. */
 static void ops_are_merged(void **state)
 {
@@ -353,6 +381,7 @@ int main(void)
         cmocka_unit_test(ops_in_json),
         cmocka_unit_test(many_rows),
         cmocka_unit_test(paths),
+        cmocka_unit_test(digests_are_of_sets),
         cmocka_unit_test(ops_are_merged),
         cmocka_unit_test(tf32_is_another_op),
         cmocka_unit_test(the_unknown_is_not_merged),

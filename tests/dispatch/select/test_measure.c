@@ -53,11 +53,12 @@ static void measuring_loads_what_it_times(void **state)
     }
 }
 
-/* By the device's clock, checks of results included. The fastest is found all the same. */
+/* 20 runs of the fastest, but 10 to 200 ms, by the device's clock, checks of results included. The fastest is found all
+ * the same. */
 static void measuring_a_shape_takes_10_ms(void **state)
 {
     (void)state;
-    static const double fastest[] = {5.0, 50.0, 200.0, 450.0};
+    static const double fastest[] = {5.0, 50.0, 200.0, 450.0, 1000.0, 20000.0};
     for (int i = 0; i < MD_COUNT(fastest); i++) {
         script_reset();
         script_now.is_text = true;
@@ -78,7 +79,8 @@ static void measuring_a_shape_takes_10_ms(void **state)
         assert_ok(md_ds_call(op, NULL, c.arg, 3));
         const double ms = (timed_clock_us(NULL) - start) * 1e-3;
         printf("%.0f us: measuring took %.2f ms\n", fastest[i], ms);
-        assert_true(ms < 10.0 + 3.0 * fastest[i] * 1e-3); /* the sample under way, and the call */
+        const double wanted = fmin(fmax(20.0 * fastest[i] * 1e-3, 10.0), 200.0);
+        assert_true(ms < wanted + 3.0 * fastest[i] * 1e-3); /* the sample under way, and the call */
         assert_int_equal(timed_incumbent(op, &c), 20);
         timed_finish(&op);
     }
