@@ -100,6 +100,23 @@ class Graphs(Case):
         inputs = ((table, torch.randint(0, 5, (b, 4)), torch.randn(b, 5)) for b in (3, 1, 7))
         self.check_all_ours(self.compare(f, *inputs))
 
+    def test_running_sums(self):
+        def f(x):
+            return (x + 1).cumsum(-1), x.cumsum(0), (x > 0).cumsum(1)
+
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 5),) for b in BATCHES)))
+
+    def test_size_one_broadcasts(self):
+        """A size that is 1 when a graph is traced stays 1: also in a graph that begins at a graph break."""
+
+        def f(x, y):
+            z = x + 1
+            torch._dynamo.graph_break()
+            return z * y, x * y[:1]
+
+        self.compare(f, (torch.randn(4, 3), torch.randn(1, 3)), (torch.randn(1, 3), torch.randn(1, 3)),
+                     (torch.randn(0, 3), torch.randn(1, 3)), (torch.randn(5, 3), torch.randn(5, 3)))
+
     def test_causal_mask(self):
         def f(s):
             n = s.shape[-1]

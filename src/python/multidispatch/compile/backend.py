@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import time
@@ -9,6 +10,7 @@ from typing import Any, Callable
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import MdError
@@ -86,5 +88,24 @@ def backend(module: Any, inputs: Any, **_: Any) -> Any:
     return compiler(module, inputs)
 
 
-# Without this a graph that meets a batch of 0 or 1 first is compiled for that size alone.
-torch.fx.experimental._config.backed_size_oblivious = True  # type: ignore[attr-defined]
+def _one_graph_for_all_sizes() -> None:
+    """Graphs first met at sizes from 2 on serve sizes 0 and 1 too.
+
+    PyTorch's option for that also makes a size that is 1 when the graph is traced dynamic, and then refuses to broadcast
+    it. So such a size stays 1, except under torch.export, where the user says which sizes are dynamic."""
+    config = torch.fx.experimental._config  # type: ignore[attr-defined]
+    if config.backed_size_oblivious:
+        return
+    config.backed_size_oblivious = True
+    create = ShapeEnv.create_symbol
+
+    @functools.wraps(create)
+    def create_symbol(self: Any, val: int, *args: Any, **options: Any) -> Any:
+        if val in (0, 1) and options.get("do_not_specialize_zero_one") and not torch.compiler.is_exporting():
+            options["do_not_specialize_zero_one"] = False
+        return create(self, val, *args, **options)
+
+    ShapeEnv.create_symbol = create_symbol  # type: ignore[method-assign]
+
+
+_one_graph_for_all_sizes()

@@ -93,6 +93,8 @@ class Writer:
                 return False
         for b in self.order:
             axes = [i for i in self.axes[b] if i is not None]
+            if b.kind == "scan" and q is axes[-1]:
+                return False
             if (p in axes) != (q in axes) or p in axes and axes.index(q) != axes.index(p) + 1:
                 return False
             if (p in self.reduced[b]) != (q in self.reduced[b]):
@@ -183,6 +185,8 @@ class Writer:
         body = self._tree(b, b.tree)
         if not b.reduction:
             return body
+        if b.kind == "scan":
+            return f"{b.reduction}[{self.names[self.axes[b][-1]]}]({body})" if self.axes[b][-1] else body
         over = ", ".join(self.names[i] for i in self.axes[b] if i in self.reduced[b])
         if not over:  # of one element
             return "0" if b.reduction in ("argmax", "argmin") else body

@@ -101,7 +101,7 @@ class Grouping:
                     readers.setdefault(t.buf, []).append((b, t))
         for b in bufs:  # operands of products, and what is read by index, is memory
             for t in leaves(b.tree) if b.tree is not None else ():
-                if b.kind == "product" and not isinstance(t, Iota) or isinstance(t, Gather):
+                if b.kind in ("product", "scan") and not isinstance(t, Iota) or isinstance(t, Gather):
                     t.buf.is_memory = True  # type: ignore[union-attr]
                 if isinstance(t, Gather):
                     self._index_memory(t)

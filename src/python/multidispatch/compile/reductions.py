@@ -71,6 +71,20 @@ def _var(g: Any, a: Any, dims: Any = None, unbiased: Any = True, *, correction: 
     return apply(g, "sqrt({0})", [var], var.dtype) if g.name.startswith("std") else var
 
 
+@entry("cumsum", "cumprod")
+def _scan(g: Any, a: Any, dim: int, **_: Any) -> Value:
+    v = g.value(a)
+    if not v.shape:
+        return cast(v, g.dtype)
+    if v.dtype != g.dtype:
+        v = cast(v, g.dtype)
+    dim %= len(v.shape)
+    back = [*range(dim), len(v.shape) - 1, *range(dim, len(v.shape) - 1)]
+    last = T.permuted(v, [a for a in range(len(v.shape)) if a != dim] + [dim])
+    buf = g.buf("scan", last.shape, g.dtype, tree=last.tree, reduction=g.name, is_memory=True)
+    return T.permuted(Value(last.shape, g.dtype, Leaf(buf, tuple(buf.stride))), back)
+
+
 @entry("_softmax", "_log_softmax")
 def _softmax(g: Any, a: Any, dim: int, half: bool = False) -> Value:
     v = operand(g.value(a), g.dtype)

@@ -85,6 +85,7 @@ for _name in ("exp exp2 expm1 log log1p log2 sin cos tan asin acos atan sinh cos
 _arithmetic("reciprocal", "(1.0 / {0})", 3, True)
 _arithmetic("div.Tensor", "({0} / {1})", 3, True)
 _arithmetic("div.Scalar", "({0} / {1})", 3, True)
+_arithmetic("true_divide.Tensor", "({0} / {1})", 3, True)
 _arithmetic("atan2", "atan2({0}, {1})", 8, True)
 
 

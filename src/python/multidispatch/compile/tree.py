@@ -16,7 +16,7 @@ Size = Any  # int or sympy.Expr
 
 @dataclass(eq=False)
 class Buf:
-    """kind: input, constant, eager (PyTorch writes it), point, reduce, product, scatter, cat."""
+    """kind: input, constant, eager (PyTorch writes it), point, reduce, product, scan, cat."""
 
     kind: str
     shape: list[Size]
