@@ -3,7 +3,9 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
+#include "expr/digits.h"
 #include "expr/formula.h"
+#include "expr/order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,27 +41,6 @@ static void print(printer *p, const md_fx_node *n, int level, bool is_anchored);
 
 /* ---- numbers ---- */
 
-/* The shortest digits that read back as the same value, with a point whatever the locale. */
-static void print_real(md_strbuf *out, double value, md_dtype type)
-{
-    char text[64];
-    for (int digits = 1; digits <= 17; ++digits) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        const double back = strtod(text, NULL);
-        if (type == MD_F64 ? back == value : (float)back == (float)value)
-            break;
-    }
-    bool was_point = false;
-    for (const char *s = text; *s; ++s) {
-        const bool is_plain = strchr("0123456789+-e", *s) != NULL;
-        if (is_plain)
-            md_strbuf_bytes(out, s, 1);
-        else if (!was_point)
-            md_strbuf_add(out, ".");
-        was_point = !is_plain;
-    }
-}
-
 static bool is_negative(const md_fx_node *n)
 {
     return md_dtype_is_real(n->type) ? signbit(n->num) && !isnan(n->num) : n->integer < 0;
@@ -78,7 +59,7 @@ static void print_number(md_strbuf *out, const md_fx_node *n)
     else if (n->num == 0 && signbit(n->num))
         md_strbuf_add(out, "-0.0");
     else
-        print_real(out, n->num, n->type);
+        md_fx_print_real(out, n->num, n->type);
 }
 
 static void print_constant(printer *p, const md_fx_node *n, int level, bool is_anchored)
@@ -129,13 +110,18 @@ static void print_size(printer *p, int32_t dim)
     md_strbuf_printf(p->out, "size(%s)", f->dim[dim].name);
 }
 
-static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *const *subscript)
+static void print_type(printer *p, int32_t id)
 {
     const md_fx_tensor *const t = &p->formula->tensor[id];
-    md_strbuf_add(p->out, t->name);
     if (p->with_types && !p->is_typed[id] && (t->role != MD_FX_TEMP || t->is_declared))
         md_strbuf_printf(p->out, ":%s", md_dtype_name(t->dtype));
     p->is_typed[id] = true;
+}
+
+static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *const *subscript)
+{
+    md_strbuf_add(p->out, p->formula->tensor[id].name);
+    print_type(p, id);
     md_strbuf_add(p->out, "[");
     for (int32_t i = 0; i < n; ++i) {
         md_strbuf_add(p->out, i ? "," : "");
@@ -237,7 +223,12 @@ static void print_binder(printer *p, const md_fx_node *n)
     for (int32_t i = 0; i < n->n_bound; ++i)
         md_strbuf_printf(p->out, "%s%s", i ? "," : "", p->formula->index[n->bound[i]].name);
     md_strbuf_add(p->out, "](");
-    print(p, n->arg[0], LEVEL_NONE, false);
+    const bool is_pair = n->op == MD_FX_S_LINEAR;
+    const md_fx_node *const *const arg = is_pair ? n->arg[0]->arg : n->arg;
+    for (int32_t i = 0; i < (is_pair ? n->arg[0]->n_args : 1); ++i) {
+        md_strbuf_add(p->out, i ? ", " : "");
+        print(p, arg[i], LEVEL_NONE, false);
+    }
     md_strbuf_add(p->out, n->unbiased ? ", unbiased" : "");
     md_strbuf_add(p->out, n->exclusive ? ", exclusive" : "");
     md_strbuf_add(p->out, n->reverse ? ", reverse" : "");
@@ -339,7 +330,7 @@ static void print_sizes(printer *p)
 }
 
 /* Scalars are declared as early as the order of arguments allows: where every argument before them has appeared. */
-static void print_scalars(printer *p, int32_t *n_done)
+static bool print_scalars(printer *p, int32_t *n_done)
 {
     const md_fx_formula *const f = p->formula;
     bool is_begun = false;
@@ -351,6 +342,22 @@ static void print_scalars(printer *p, int32_t *n_done)
             continue;
         begin_entry(p, "scalar ", &is_begun);
         md_strbuf_printf(p->out, "%s:%s", f->scalar[a.id].name, md_dtype_name(f->scalar[a.id].type));
+    }
+    return is_begun;
+}
+
+/* All tensors by their numbers, where the statements name them in another order. */
+static void print_tensors(printer *p, int32_t *n_scalars)
+{
+    bool is_begun = false;
+    for (int32_t id = 0; id < p->formula->n_tensors; ++id) {
+        is_begun &= !print_scalars(p, n_scalars);
+        begin_entry(p, "tensor ", &is_begun);
+        md_strbuf_add(p->out, p->formula->tensor[id].name);
+        print_type(p, id);
+        for (int32_t i = 0; i < p->formula->tensor[id].rank; ++i)
+            md_strbuf_add(p->out, i ? ",i" : "[i");
+        md_strbuf_add(p->out, p->formula->tensor[id].rank ? "]" : "[]");
     }
 }
 
@@ -375,9 +382,11 @@ void md_fx_print(md_strbuf *out, const md_fx_formula *formula)
     printer p = {.out = out, .formula = formula, .with_types = true};
     int32_t n_done = 0;
     print_sizes(&p);
+    if (!md_fx_is_in_order(formula))
+        print_tensors(&p, &n_done);
     for (int32_t i = 0; i < formula->n_stmts; ++i) {
-        print_scalars(&p, &n_done);
+        (void)print_scalars(&p, &n_done);
         print_statement(&p, &formula->stmt[i]);
     }
-    print_scalars(&p, &n_done);
+    (void)print_scalars(&p, &n_done);
 }

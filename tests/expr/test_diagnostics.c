@@ -5,6 +5,20 @@ typedef struct golden {
     const char *formula, *message;
 } golden;
 
+#define RECURRENCE_SHAPE(text, place, caret)                                                                           \
+    {                                                                                                                  \
+        text,                                                                                                          \
+            place ": this recurrence is not associative, so it is no scan: 'Y' may be multiplied by, divided by and "  \
+                  "added to what does not read it, chosen by where, or stand in one max or min; of others, write one " \
+                  "op for each step\n  " text "\n" caret                                                               \
+    }
+#define RECURRENCE_PLACE(text, place, caret)                                                                           \
+    {                                                                                                                  \
+        text, place                                                                                                    \
+            ": this recurrence is not associative, so it is no scan: 'Y' may be read only at the element before, "     \
+            "Y[.., i-1, ..], or only at the one after, Y[.., i+1, ..], along one index\n  " text "\n" caret            \
+    }
+
 static const golden goldens[] = {
 #include "diagnostics.inc"
 };

@@ -169,6 +169,21 @@ static void test_canonical(void **state)
         {"Y[i] = X[size(i) - 1 - i]", "Y:f32[i] = X:f32[size(i) - 1 - i]"},
         {"Y[] = 2", "Y:f32[] = 2"},
         {"Y[i] = bf16(X[i]) + f32(u8(X[i]))", "Y:f32[i] = bf16(X:f32[i]) + f32(u8(X[i]))"},
+        {"H[t,c] = A[t,c] * H[t-1,c] + B[t,c]", "H:f32[t,c] = recur[t](A:f32[t,c], B:f32[t,c])"},
+        {"H[t] = -(H[t+1] - X[t]) / 2 + H[t+1] * A[t]",
+         "tensor H:f32[i], X:f32[i], A:f32[i]; H[t] = recur[t](-0.5 + A[t], X[t] / 2, reverse)"},
+        {"H[t] = X[t] + H[t-1]; P[t] = P[1+t] * X[t]; M[t] = min(X[t], min(M[t-1], 3))",
+         "H:f32[t] = cumsum[t](X:f32[t]); P:f32[t] = cumprod[t](X[t], reverse); M:f32[t] = cummin[t](min(X[t], 3))"},
+        {"H[t] = where(t == 0, S[], A[t] * H[t-1] + 1)",
+         "tensor H:f32[i], S:f32[], A:f32[i]; H[t] = recur[t](where(t == 0, 0, A[t]), where(t == 0, S[], f32(1)))"},
+        {"scalar s; H[t] = (B[t] + A[t] * H[t-1]) * s",
+         "scalar s:f32; tensor H:f32[i], B:f32[i], A:f32[i]; H[t] = recur[t](A[t] * s, B[t] * s)"},
+        {"H[t] = where(R[t], X[t], fma(A[t], H[t-1], X[t]))",
+         "tensor H:f32[i], R:f32[i], X:f32[i], A:f32[i]; "
+         "H[t] = recur[t](where(R[t] != 0, 0, A[t]), where(R[t] != 0, X[t], X[t]), where(R[t] != 0, true, false))"},
+        {"H[t] = where(t > 0, max(H[t-1], X[t]), 3)", "H:f32[t] = cummax[t](where(t > 0, X:f32[t], 3))"},
+        {"tensor B[t], Y[t], A[t]; Y[t] = A[t] + B[t]", "tensor B:f32[i], Y:f32[i], A:f32[i]; Y[t] = A[t] + B[t]"},
+        {"Y[i,j] = recur[j](X[i,j], 1, reverse) * 2", "Y:f32[i,j] = recur[j](X:f32[i,j], 1, reverse) * 2"},
         {"Y[i] = X[0,i] + X[1,i]", "Y:f32[i] = X:f32[0,i] + X[1,i]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {

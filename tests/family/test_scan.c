@@ -113,13 +113,41 @@ static void test_pieces(void **state)
         (variant_case){.formula = formulas[0], .dims = dims[1], .layout = VARIANT_SPREAD, .tolerance = 4e-5});
 }
 
+/* Recurrences in every direction and type, with a factor that is a tensor, a constant, a scalar, or 0. */
+static void test_recurrences(void **state)
+{
+    (void)state;
+    const char *const formulas[] = {
+        "H[a,n] = A[a,n] * H[a,n-1] + B[a,n]",
+        "scalar s; H[a,n] = s * 0.25 * H[a,n+1] + X[a,n]",
+        "H[a,n] = (X[a,n] + A[a,n] * H[a,n-1]) * w[n]",
+        "H[a,n] = where(n == 0, S[a], A[a,n] * H[a,n-1])",
+        "H[a,n] = where(S[a,n] > 1, X[a,n], A[a,n] * H[a,n-1] - X[a,n])",
+        "Y[a,n] = recur[n](A[a,n], X[a,n], exclusive) + recur[n](A[a,n], X[a,n], exclusive)",
+        "H:i64[a,n] = A:i32[a,n] * H[a,n-1] + B:i32[a,n]",
+        "H:f64[a,n] = A:f64[a,n] * H[a,n-1] + B:f64[a,n]",
+        "H[a,n] = A:bf16[a,n] * H[a,n+1] + B:bf16[a,n]",
+        "H[a,n] = where(A[a,n] > 1, H[a,n-1] / (1 + A[a,n]), H[a,n-1]) + n",
+    };
+    const char *const dims[] = {"a=3, n=77", "a=5, n=16", "a=2, n=1", "a=3, n=0", "a=37, n=33", "a=1, n=15"};
+    for (int i = 0; i < (int)(sizeof formulas / sizeof *formulas); i++) {
+        for (int k = 0; k < 3; k++) {
+            const char *const at = dims[(i + k * 2) % 6];
+            run(ROWS, (variant_case){.formula = formulas[i], .dims = at});
+            run(COLUMNS, (variant_case){.formula = formulas[i], .dims = at});
+        }
+        run("nest", (variant_case){.formula = formulas[i], .dims = dims[0]});
+        run(PIECES, (variant_case){.formula = formulas[i], .dims = "a=2, n=32771"});
+        run("scan/column0_split0_strided1_nontemporal0",
+            (variant_case){.formula = formulas[i], .dims = dims[0], .layout = VARIANT_SPREAD});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_types),       cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_recurrences),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -270,16 +270,30 @@ static value reduce(machine *m, const md_fx_node *n)
     return is_position(n->op) ? whole(best_position) : sum;
 }
 
+/* One step of a recurrence. */
+static value step(machine *m, const md_fx_node *n, value before)
+{
+    const value b = evaluate(m, n->arg[1]);
+    if (n->n_args > 2 && evaluate(m, n->arg[2]).whole != 0)
+        return b;
+    const value a = evaluate(m, n->arg[0]);
+    if (md_dtype_is_real(n->type))
+        return real(a.real * before.real + b.real);
+    return whole((int64_t)((uint64_t)a.whole * (uint64_t)before.whole + (uint64_t)b.whole));
+}
+
 value scan_to(machine *m, const md_st_scan *s, int32_t index)
 {
     int64_t n = size_of(m, index), last = m->at[index];
-    value sum = identity(s->op, s->type, s->body->type);
+    const bool is_recurrence = s->op == MD_FX_S_LINEAR;
+    value sum =
+        is_recurrence ? (md_dtype_is_real(s->type) ? real(0.0) : whole(0)) : identity(s->op, s->type, s->body->type);
     for (int64_t i = s->reverse ? n - 1 : 0; s->exclusive ? i != last
                                              : s->reverse ? i >= last
                                                           : i <= last;
          i += s->reverse ? -1 : 1) {
         m->at[index] = i;
-        sum = combine(s->op, sum, evaluate(m, s->body));
+        sum = is_recurrence ? step(m, s->body, sum) : combine(s->op, sum, evaluate(m, s->body));
     }
     m->at[index] = last;
     return sum;

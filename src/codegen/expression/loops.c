@@ -24,6 +24,11 @@ static bool is_sum(md_fx_op op)
     return op == MD_FX_R_SUM || op == MD_FX_S_SUM;
 }
 
+static bool is_recurrence(md_fx_op op)
+{
+    return op == MD_FX_S_LINEAR;
+}
+
 static bool is_product(md_fx_op op)
 {
     return op == MD_FX_R_PROD || op == MD_FX_S_PROD;
@@ -43,7 +48,8 @@ static md_dtype accumulator_type(const md_fx_node *n, bool is_uniform)
 {
     if (is_arg(n->op))
         return n->arg[0]->type;
-    return (is_sum(n->op) || is_product(n->op)) && n->type == MD_F32 && is_uniform ? MD_F64 : n->type;
+    return (is_sum(n->op) || is_product(n->op) || is_recurrence(n->op)) && n->type == MD_F32 && is_uniform ? MD_F64
+                                                                                                           : n->type;
 }
 
 const char *md_cg_start_text(md_fx_op op, md_dtype type)
@@ -130,8 +136,30 @@ static md_cg_name finish(accumulator *a, md_cg_value_number *v, bool at_root)
     return result;
 }
 
+/* acc = a * acc + b; b alone where the recurrence starts anew. */
+static void print_recurrence(accumulator *a)
+{
+    const md_fx_node *step = a->node->arg[0];
+    const int32_t n = a->number;
+    const char *factor = md_cg_operand(a->cg, step->arg[0], a->type, !a->is_uniform);
+    const char *term = md_cg_operand(a->cg, step->arg[1], a->type, !a->is_uniform);
+    const char *is_new = step->n_args > 2 ? md_cg_operand(a->cg, step->arg[2], MD_BOOL, !a->is_uniform) : NULL;
+    if (a->cg->status != MD_OK)
+        return;
+    const char *next = md_cg_format(a->cg, "md_fma_%s(%s, a%" PRId32 ", %s)", a->suffix, factor, n, term);
+    if (is_new && a->is_uniform)
+        next = md_cg_format(a->cg, "%s ? %s : %s", is_new, term, next);
+    else if (is_new)
+        next = md_cg_format(a->cg, "md_where_%s(%s, %s, %s)", a->suffix, is_new, term, next);
+    md_strbuf_printf(a->sink, "a%" PRId32 " = %s;\n", n, next ? next : "");
+}
+
 static void print_body(accumulator *a)
 {
+    if (is_recurrence(a->node->op)) {
+        print_recurrence(a);
+        return;
+    }
     const char *value = md_cg_operand(a->cg, a->node->arg[0], a->type, !a->is_uniform);
     if (a->cg->status == MD_OK)
         print_step(a, value);
@@ -187,9 +215,15 @@ md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v)
                          md_cg_size(size, cg->program, x));
     else
         md_strbuf_printf(a.sink, "0, to%" PRId32 " = x%" PRId32 "%s;\n", a.number, x, n->exclusive ? "" : " + 1");
-    md_strbuf_printf(a.sink,
-                     "for (int64_t x%" PRId32 " = from%" PRId32 "; x%" PRId32 " < to%" PRId32 "; x%" PRId32 "++) {\n",
-                     x, a.number, x, a.number, x);
+    if (n->reverse && is_recurrence(n->op)) /* the order matters */
+        md_strbuf_printf(a.sink,
+                         "for (int64_t x%" PRId32 " = to%" PRId32 " - 1; x%" PRId32 " >= from%" PRId32 "; x%" PRId32
+                         "--) {\n",
+                         x, a.number, x, a.number, x);
+    else
+        md_strbuf_printf(
+            a.sink, "for (int64_t x%" PRId32 " = from%" PRId32 "; x%" PRId32 " < to%" PRId32 "; x%" PRId32 "++) {\n", x,
+            a.number, x, a.number, x);
     md_cg_open(cg, a.sink, x);
     print_body(&a);
     md_cg_close(cg);

@@ -22,14 +22,46 @@ static const scan_row *row_of(md_fx_op op)
     return &table[op == MD_FX_S_SUM ? 0 : op == MD_FX_S_PROD ? 1 : op == MD_FX_S_MAX ? 2 : 3];
 }
 
+/* host/recur.h defines what these leave out. */
+static void print_recurrence_macros(md_strbuf *out, const md_st_scan *scan)
+{
+    const bool is_wide = scan->type == MD_F32;
+    const md_dtype carried = is_wide ? MD_F64 : scan->type;
+    const char *s = md_cg_suffix(scan->type, false);
+    md_strbuf_printf(out, "typedef struct md_step { %s a, b; } md_step;\n#define MD_VALUE md_step\n",
+                     md_cg_lane_type(scan->type));
+    md_strbuf_printf(out, "typedef struct md_steps { %s a, b; } md_steps;\n#define MD_TOTAL md_steps\n",
+                     md_cg_scalar_type(carried));
+    md_strbuf_printf(out, "#define MD_RESULT %s\n#define MD_ONE %s\n#define MD_WIDE %s\n#define MD_TOTALS %s\n",
+                     md_cg_lane_type(scan->type), md_cg_scalar_type(scan->type), md_cg_scalar_type(carried),
+                     md_cg_lane_type(carried));
+    md_strbuf_printf(out, "#define MD_WIDEN(v) %s(v)\n#define MD_NARROW(v) %s(v)\n", is_wide ? "md_cast_f_d" : "",
+                     is_wide ? "md_cast_d_f" : "");
+    md_strbuf_printf(out, "#define MD_IDENTITY {1, 0}\n#define MD_SPLAT_TOTAL(x) md_splat_%s(0)\n",
+                     md_cg_suffix(carried, false));
+    md_strbuf_printf(out,
+                     "#define MD_ONLY_HEAD(v, n) md_only_head(v, n)\nMD_INLINE md_step md_only_head(md_step v, int n)\n"
+                     "{\nreturn (md_step){md_only_%s(v.a, 1, n), md_only_%s(v.b, 0, n)};\n}\n",
+                     s, s);
+    md_strbuf_add(out, "#define MD_SCAN(v, carry) md_recur_scan(v, carry)\n"
+                       "#define MD_THEN_ONE(v, carry) md_recur_then(v, carry)\n");
+    md_strbuf_printf(out, "#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n", scan->reverse, scan->exclusive);
+}
+
 static void print_macros(md_strbuf *out, const md_st_scan *scan)
 {
+    if (scan->op == MD_FX_S_LINEAR) {
+        print_recurrence_macros(out, scan);
+        return;
+    }
     const scan_row *row = row_of(scan->op);
     const char *s = md_cg_suffix(scan->type, false);
     bool is_carried_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
     md_dtype carried = is_carried_wide ? MD_F64 : scan->type;
     int32_t i = scan->type == MD_F32 ? 0 : scan->type == MD_F64 ? 1 : scan->type == MD_I64 ? 2 : 3;
-    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_TOTAL %s\n#define MD_TOTALS %s\n#define MD_IDENTITY %s\n",
+    md_strbuf_printf(out,
+                     "#define MD_VALUE %s\n#define MD_RESULT MD_VALUE\n#define MD_TOTAL %s\n#define MD_TOTALS %s\n"
+                     "#define MD_IDENTITY %s\n",
                      md_cg_lane_type(scan->type), md_cg_scalar_type(carried), md_cg_lane_type(carried),
                      row->identity[i]);
     md_strbuf_printf(out, "#define MD_SPLAT(x) md_splat_%s(x)\n#define MD_SPLAT_TOTAL(x) md_splat_%s(x)\n", s,
@@ -50,6 +82,13 @@ static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const c
     md_strbuf_printf(out, "%sMD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n%s",
                      kind, st->axis, at, kind[0] ? "(void)md_n;\n" : "");
     md_cg_begin(cg, out);
+    if (st->scan.op == MD_FX_S_LINEAR) {
+        const char *a = md_cg_lanes(cg, md_cg_recur_factor(cg, st->scan.body));
+        const char *b = md_cg_lanes(cg, st->scan.body->arg[1]);
+        if (a && b)
+            md_strbuf_printf(out, "const MD_VALUE step = {%s, %s};\nreturn step;\n}\n", a, b);
+        return;
+    }
     const char *value = md_cg_convert(cg, md_cg_lanes(cg, st->scan.body), st->scan.body->type, st->scan.type, false);
     if (value)
         md_strbuf_printf(out, "return %s;\n}\n", value);
@@ -60,7 +99,7 @@ static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const ch
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
     md_strbuf_printf(
-        out, "%sMD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_VALUE scanned)\n{\n",
+        out, "%sMD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_RESULT scanned)\n{\n",
         kind, st->axis, at);
     md_cg_begin(cg, out);
     md_cg_bind_ref(cg, 0, st->scan.type, "scanned", false);
@@ -69,6 +108,22 @@ static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const ch
     for (int32_t i = 0; i < st->n_stores && md_cg_status(cg) == MD_OK; i++)
         md_cg_store(cg, &st->store[i], value[i], is_uniform[i]);
     md_strbuf_add(out, "}\n");
+}
+
+const md_fx_node *md_cg_recur_factor(md_cg *cg, const md_fx_node *step)
+{
+    if (step->n_args < 3)
+        return step->arg[0];
+    const md_fx_node zero = {.kind = MD_FX_CONST, .type = step->type};
+    const md_fx_node *arg[3] = {step->arg[2], md_cg_keep(cg, &zero), step->arg[0]};
+    const md_fx_node where = {.kind = MD_FX_OP, .op = MD_FX_WHERE, .type = step->type, .n_args = 3, .arg = arg};
+    return arg[1] ? md_cg_keep(cg, &where) : NULL;
+}
+
+void md_cg_define_recurrence(md_strbuf *defines, const md_st_scan *scan)
+{
+    if (scan->op == MD_FX_S_LINEAR)
+        md_strbuf_printf(defines, "#define MD_RECURRENCE 1\n#define MD_RESTARTS %d\n", scan->body->n_args > 2);
 }
 
 void md_cg_print_scan(md_strbuf *out, md_cg *cg, const md_cg_scan_options *o)
@@ -114,6 +169,7 @@ md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan
     md_cg_print_row_loop(expr, o->program, o->stage, o->is_column);
     md_cg_print_uses(cg, defines);
     md_strbuf_printf(defines, "#define MD_NONTEMPORAL %d\n#define MD_COLUMN %d\n", o->streaming, o->is_column);
+    md_cg_define_recurrence(defines, &st->scan);
     md_status status = md_cg_status(cg);
     md_cg_destroy(&cg);
     return status != MD_OK ? status : defines->failed || expr->failed ? md_fail_memory() : MD_OK;

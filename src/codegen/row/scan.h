@@ -6,6 +6,7 @@
  *   MD_THEN_TOTAL(t, totals)        totals before t, which takes t in
  *   md_body(X p, x<a>, n)           the scan's operand; md_out(X p, x<a>, n, value) stores; md_lead(X p, x<a>) as in
  *                                   rows
+ * MD_RESULT is the lane type of the scan's result: MD_VALUE, but where MD_RECURRENCE; then a value is a STEP's operands.
  * n is missing where `is_column`: it is in X. */
 #ifndef MD_CODEGEN_ROW_SCAN_H
 #define MD_CODEGEN_ROW_SCAN_H
@@ -26,6 +27,11 @@ typedef struct md_cg_scan_options {
 /** Parts that the text for GPUs has, too (scan_cuda.h): md_body and md_out, as options->dialect wants them; md_lead. */
 void md_cg_print_scan(md_strbuf *out, md_cg *cg, const md_cg_scan_options *options);
 void md_cg_print_scan_lead(md_strbuf *out, md_cg *cg, const md_st_stage *stage);
+
+/** Of a STEP: what multiplies the value before; 0 where the recurrence starts anew. */
+const md_fx_node *md_cg_recur_factor(md_cg *cg, const md_fx_node *step);
+/** MD_RECURRENCE, and MD_RESTARTS: a factor of 0 then forgets what was before, infinities too. */
+void md_cg_define_recurrence(md_strbuf *defines, const md_st_scan *scan);
 
 md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *options);
 

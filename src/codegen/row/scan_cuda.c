@@ -31,12 +31,36 @@ static int type_number(md_dtype type)
     return type == MD_F32 ? 0 : type == MD_F64 ? 1 : type == MD_I64 ? 2 : 3;
 }
 
+/* cuda/recur.h defines md_step and what combines two of them. */
+static void print_recurrence_types(md_strbuf *out, const md_st_scan *scan)
+{
+    const md_dtype carried = scan->type == MD_F32 ? MD_F64 : scan->type;
+    const char *one = md_cg_scalar_type(scan->type), *total = md_cg_scalar_type(carried);
+    md_strbuf_printf(out, "#define MD_VALUE md_step<%s>\n#define MD_RESULT %s\n#define MD_RESULT_OF(v) ((v).b)\n",
+                     md_cg_lane_type(scan->type), md_cg_lane_type(scan->type));
+    md_strbuf_printf(out, "#define MD_ONE md_step<%s>\n#define MD_IDENTITY (md_step<%s>(1, 0))\n", one, one);
+    md_strbuf_printf(out, "#define MD_TOTAL md_step<%s>\n#define MD_TOTAL_IDENTITY (md_step<%s>(1, 0))\n", total,
+                     total);
+    md_strbuf_add(out, "#define MD_OP(x, y) md_step_then(x, y)\n#define MD_OP_TOTAL(x, y) md_step_then(x, y)\n");
+    md_strbuf_printf(out, "#define MD_CARRY %d\n#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n",
+                     scan->type == MD_F32 ? 3 : 0, scan->reverse, scan->exclusive);
+    const char *s = md_cg_suffix(scan->type, false);
+    md_strbuf_printf(out, "#define MD_SPLAT(x) MD_VALUE(md_splat_%s((x).a), md_splat_%s((x).b))\n", s, s);
+    md_strbuf_add(out, "#define MD_GET(v, k) MD_ONE((v).a[k], (v).b[k])\n"
+                       "#define MD_SET(v, k, x) md_step_set(v, k, x)\n");
+}
+
 static void print_types(md_strbuf *out, const md_st_scan *scan)
 {
+    if (scan->op == MD_FX_S_LINEAR) {
+        print_recurrence_types(out, scan);
+        return;
+    }
     const scan_op *op = op_of(scan->op);
     bool is_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
     md_dtype carried = is_wide ? MD_F64 : scan->type;
     int i = type_number(scan->type), c = type_number(carried);
+    md_strbuf_add(out, "#define MD_RESULT MD_VALUE\n#define MD_RESULT_OF(v) (v)\n");
     md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_ONE %s\n#define MD_IDENTITY %s\n#define MD_OP(a, b) %s\n",
                      md_cg_lane_type(scan->type), md_cg_scalar_type(scan->type), op->identity[i], op->combine[i]);
     md_strbuf_printf(out, "#define MD_TOTAL %s\n#define MD_TOTAL_IDENTITY %s\n#define MD_OP_TOTAL(a, b) %s\n",
@@ -118,6 +142,7 @@ md_status md_cg_scan_cuda_print(md_strbuf *defines, md_strbuf *expr, const md_cg
         md_cg_print_scan_lead(expr, cg, st);
     md_cg_print_uses(cg, defines);
     md_strbuf_printf(defines, "#define MD_COLUMN %d\n", o->is_column);
+    md_cg_define_recurrence(defines, &st->scan);
     md_status status = md_cg_status(cg);
     md_cg_destroy(&cg);
     return status != MD_OK ? status : defines->failed || expr->failed ? md_fail_memory() : MD_OK;

@@ -6,8 +6,8 @@
  *   MD_GET(v, k), MD_SET(v, k, x)   lane k as MD_ONE
  *   MD_OP(a, b)                     two values into one
  *   MD_TOTAL, MD_OP_TOTAL, MD_TOTAL_IDENTITY  what is carried from tile to tile: f64 for sums and products of f32
- *   MD_CARRY                        0: totals are values; 1: f32 sums after an f64 total; 2: f32 products after an
- *                                   f64 total
+ *   MD_CARRY                        0: totals are values; 1, 2, 3: f32 sums, products, recurrences after an f64 total
+ *   MD_RESULT, MD_RESULT_OF(v)      what the scan gives: v, or of a recurrence's steps the value
  *   MD_REVERSE, MD_EXCLUSIVE
  *   md_body(X p, x<a>, n)           the scan's operand, MD_VALUE; n as in codegen.h (md_full or md_span)
  *   md_out(X p, x<a>, n, value)     stores

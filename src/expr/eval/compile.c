@@ -40,7 +40,7 @@ static const md_eval_code *make_code(md_eval_machine *m, const md_fx_node *node,
     case MD_FX_LOAD:
         return md_eval_load(m, node, arg);
     case MD_FX_OP:
-        return md_eval_op(m, node, arg);
+        return node->op == MD_FX_STEP ? md_eval_step(m, node, arg) : md_eval_op(m, node, arg);
     case MD_FX_CAST:
         return md_eval_cast(m, node, arg[0]);
     case MD_FX_REDUCE:
@@ -81,7 +81,7 @@ const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node)
         return known;
     const md_eval_code *c = compile_node(m, node);
     const void *mark = NULL;
-    if (node->kind == MD_FX_OP && md_memo_find(&m->seen, node, NULL, 0, &mark) && mark == &shared)
+    if (node->kind == MD_FX_OP && node->op != MD_FX_STEP && md_memo_find(&m->seen, node, NULL, 0, &mark) && mark == &shared)
         c = md_eval_remember(m, c);
     if (c == NULL || !md_memo_put(&m->compiled, node, NULL, 0, c))
         return NULL;

@@ -35,6 +35,28 @@ static int64_t int_start(const scan *s)
     return s->op == MD_FX_S_PROD;
 }
 
+/* The steps of a recurrence one after the other, as the text has them. */
+static void fill_recurrence(md_eval_machine *m, scan *s)
+{
+    const md_eval_code *const a = s->body->arg[0], *const b = s->body->arg[1], *const restart = s->body->arg[2];
+    cell y = {.whole = 0};
+    if (s->body->real != NULL)
+        y.real = 0;
+    for (int64_t i = 0; i < s->size; i++) {
+        int64_t position = s->reverse ? s->size - 1 - i : i;
+        m->at[s->index] = position;
+        const cell before = y;
+        const bool is_new = restart != NULL && md_eval_int(m, restart) != 0;
+        if (s->body->real != NULL)
+            y.real = is_new ? md_eval_real(m, b) : md_eval_real(m, a) * y.real + md_eval_real(m, b);
+        else if (is_new)
+            y.whole = md_eval_int(m, b);
+        else
+            y.whole = (int64_t)((uint64_t)md_eval_int(m, a) * (uint64_t)y.whole + (uint64_t)md_eval_int(m, b));
+        s->value[position] = s->exclusive ? before : y;
+    }
+}
+
 static void fill_real(md_eval_machine *m, scan *s)
 {
     md_eval_sum sum = {real_start(s->op), s->op == MD_FX_S_SUM ? 0.0 : -0.0}; /* a product of -0 stays -0 */
@@ -79,7 +101,9 @@ static const cell *value_at(md_eval_machine *m, scan *s)
         same = s->at[i] == m->at[s->outer[i]];
     int64_t position = m->at[s->index];
     if (!same) {
-        if (s->body->real != NULL)
+        if (s->op == MD_FX_S_LINEAR)
+            fill_recurrence(m, s);
+        else if (s->body->real != NULL)
             fill_real(m, s);
         else
             fill_int(m, s);
@@ -126,5 +150,30 @@ const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, con
     c->more = s;
     c->uses = body->uses;
     md_eval_set_add(&c->uses, s->index);
+    return c;
+}
+
+/* Never called: the scan asks for the operands. */
+static double no_real(md_eval_machine *m, const md_eval_code *c)
+{
+    return md_eval_real(m, c->arg[1]);
+}
+
+static int64_t no_int(md_eval_machine *m, const md_eval_code *c)
+{
+    return md_eval_int(m, c->arg[1]);
+}
+
+const md_eval_code *md_eval_step(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg)
+{
+    md_eval_code *c = md_eval_code_new(m);
+    if (c == NULL)
+        return NULL;
+    c->real = arg[1]->real != NULL ? no_real : NULL;
+    c->integer = arg[1]->real != NULL ? NULL : no_int;
+    for (int32_t i = 0; i < node->n_args; i++) {
+        c->arg[i] = arg[i];
+        md_eval_set_join(&c->uses, &arg[i]->uses);
+    }
     return c;
 }

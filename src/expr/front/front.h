@@ -14,6 +14,7 @@ typedef struct md_tensor_notes {
     bool is_let;
     bool is_subscript; /* its elements are used as an index */
     bool is_unsigned; /* a let without a declared type whose value is a u64 */
+    bool is_only_declared; /* so far: by a tensor statement */
 } md_tensor_notes;
 
 /* One subscript of one load or store. */
@@ -65,6 +66,9 @@ md_status md_front_reaches(md_front *front);
 int32_t md_front_tensor(const md_front *front, const char *name);
 int32_t md_front_scalar(const md_front *front, const char *name);
 
+/** The right side of a statement, as a scan where it reads the target's element before: H[t] = A[t] * H[t-1] + B[t]. It
+ * is refused where that is not associative. */
+md_status md_front_recurrence(md_front *front, const md_syntax **out, int32_t stmt, const md_syntax_item *item);
 /** The left side of a statement. */
 const md_syntax *md_front_target(const md_front *front, int32_t stmt);
 /** True if both have one list of bare names for subscripts. */

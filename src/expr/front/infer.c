@@ -342,3 +342,20 @@ md_status md_infer_finish_binder(md_front *front, md_fx_node **out)
 {
     return (*out)->is_unsigned && compares((*out)->op) ? md_unsigned_flip(front, out, *out) : MD_OK;
 }
+
+md_status md_infer_recurrence(md_front *front, md_fx_node **out, int32_t n, md_fx_node *const arg[3],
+                              const md_syntax *at)
+{
+    bool is_weak;
+    const md_dtype type = md_fx_op_type(MD_FX_S_LINEAR, common_type(MD_FX_STEP, 2, arg, &is_weak));
+    md_fx_node *converted[3], *step = NULL;
+    for (int32_t i = 0; i < n; ++i)
+        MD_TRY(md_infer_convert(front, &converted[i], arg[i], i == 2 ? MD_BOOL : type));
+    MD_TRY(new_node(front, &step, MD_FX_OP, type, at));
+    step->op = MD_FX_STEP;
+    MD_TRY(set_args(front, step, n, converted));
+    MD_TRY(new_node(front, out, MD_FX_SCAN, type, at));
+    (*out)->op = MD_FX_S_LINEAR;
+    (*out)->is_unsigned = type == MD_I64 && (arg[0]->is_unsigned || arg[1]->is_unsigned);
+    return set_args(front, *out, 1, &step);
+}

@@ -16,6 +16,9 @@ md_status md_infer_cast(md_front *front, md_fx_node **out, md_dtype to, md_fx_no
 /** A reduction or scan without its bound indices, and its result once it has them. */
 md_status md_infer_binder(md_front *front, md_fx_node **out, md_fx_op op, md_fx_node *body, const md_syntax *at);
 md_status md_infer_finish_binder(md_front *front, md_fx_node **out);
+/** A linear recurrence without its index: arg[0] * before + arg[1], anew where arg[2] holds if n is 3. */
+md_status md_infer_recurrence(md_front *front, md_fx_node **out, int32_t n, md_fx_node *const arg[3],
+                              const md_syntax *at);
 /** The node in the compute type `to` (f32, f64, i64 or bool): weak nodes take it, others get a CAST. */
 md_status md_infer_convert(md_front *front, md_fx_node **out, md_fx_node *node, md_dtype to);
 /** A weak constant. */

@@ -2,7 +2,7 @@
  *
  *   formula   := [statement] {";" [statement]}
  *   statement := "scalar" name [":" dtype] {"," ...} | "size" dim "=" range {"," ...}
- *              | ["let"] tensor assign expression
+ *              | "tensor" tensor {"," tensor} | ["let"] tensor assign expression
  *   assign    := "=" | "+=" | "*=" | "max=" | "min=" */
 #include "base/status.h"
 #include "expr/diag.h"
@@ -115,6 +115,26 @@ static md_status parse_declarations(md_parser *p, md_syntax_item *item)
     return MD_OK;
 }
 
+/* Tensors in the order in which a call passes them; what stands between the brackets only counts their axes. */
+static md_status parse_tensors(md_parser *p, md_syntax_item *item)
+{
+    ++p->at;
+    item->tensor = md_arena_alloc(p->arena, MD_SYNTAX_MAX_DECLARATIONS * sizeof *item->tensor);
+    if (!item->tensor)
+        return md_fail_memory();
+    do {
+        if (item->n == MD_SYNTAX_MAX_DECLARATIONS)
+            return md_fx_complain(p->text, p->at->line, p->at->column, "more than %d declarations in one statement",
+                                  MD_SYNTAX_MAX_DECLARATIONS);
+        if (p->at->kind != MD_TOKEN_NAME)
+            return md_parse_expected(p, "a name");
+        MD_TRY(md_parse_tensor(p, &item->tensor[item->n++]));
+    } while (md_parse_accept(p, MD_TOKEN_COMMA));
+    if (p->at->kind != MD_TOKEN_SEMICOLON && p->at->kind != MD_TOKEN_END)
+        return md_parse_expected(p, "',' or ';'");
+    return MD_OK;
+}
+
 static md_status parse_statement(md_parser *p, md_syntax_item *item)
 {
     *item = (md_syntax_item){.line = p->at->line, .column = p->at->column};
@@ -122,6 +142,10 @@ static md_status parse_statement(md_parser *p, md_syntax_item *item)
         item->kind = MD_SYNTAX_SCALARS;
     else if (md_parse_is(p->at, "size"))
         item->kind = MD_SYNTAX_SIZES;
+    if (md_parse_is(p->at, "tensor") && p->at[1].kind == MD_TOKEN_NAME) {
+        item->kind = MD_SYNTAX_TENSORS;
+        return parse_tensors(p, item);
+    }
     return item->kind == MD_SYNTAX_ASSIGN ? parse_assignment(p, item) : parse_declarations(p, item);
 }
 

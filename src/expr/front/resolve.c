@@ -187,12 +187,6 @@ static md_status check_read(const md_resolver *c, int32_t tensor, const md_synta
 {
     const md_fx_formula *const f = c->front->formula;
     const md_syntax *const target = f->tensor[tensor].stmt == c->stmt ? md_front_target(c->front, c->stmt) : NULL;
-    if (target && !f->tensor[tensor].is_updated && !md_syntax_is_same_element(target, at))
-        return MD_FRONT_ERROR(
-            c->front, at,
-            "'%s' is computed from other elements of itself: a recurrence. Running sums, products, maxima and "
-            "minima are scans: cumsum[i](..), cumprod, cummax, cummin; of others, write one op for each step",
-            at->name);
     if (target)
         return MD_FRONT_ERROR(
             c->front, at,
@@ -283,8 +277,8 @@ static md_status build_call(const md_resolver *c, md_fx_node **out, const md_syn
 
 /* ---- reductions and scans ---- */
 
-/* Options after the body: bare names. */
-static md_status read_options(const md_resolver *c, md_fx_node *node, const md_syntax *at)
+/* Options after the operands, from number `first` on: bare names. */
+static md_status read_options(const md_resolver *c, md_fx_node *node, const md_syntax *at, int32_t first)
 {
     const bool is_scan = node->kind == MD_FX_SCAN;
     const struct {
@@ -294,7 +288,7 @@ static md_status read_options(const md_resolver *c, md_fx_node *node, const md_s
     } options[] = {{"unbiased", node->op == MD_FX_R_VAR, &node->unbiased},
                    {"exclusive", is_scan, &node->exclusive},
                    {"reverse", is_scan, &node->reverse}};
-    for (int32_t i = 1; i < at->n_args; ++i) {
+    for (int32_t i = first; i < at->n_args; ++i) {
         const md_syntax *const a = at->arg[i];
         bool is_known = false;
         for (int32_t k = 0; k < MD_COUNT(options) && a->kind == MD_SYNTAX_NAME; ++k) {
@@ -303,7 +297,8 @@ static md_status read_options(const md_resolver *c, md_fx_node *node, const md_s
             *options[k].flag = is_known = true;
         }
         if (!is_known)
-            return MD_FRONT_ERROR(c->front, a, "'%s' takes one operand%s", at->name,
+            return MD_FRONT_ERROR(c->front, a, "'%s' takes %s%s", at->name,
+                                  node->op == MD_FX_S_LINEAR ? "two operands and a condition" : "one operand",
                                   is_scan                   ? ", then the options 'exclusive' and 'reverse'"
                                   : node->op == MD_FX_R_VAR ? ", then the option 'unbiased'"
                                                             : "");
@@ -314,13 +309,18 @@ static md_status read_options(const md_resolver *c, md_fx_node *node, const md_s
 static md_status finish_binder(const md_resolver *c, md_fx_node **out, const md_syntax *at, const int32_t *bound)
 {
     md_fx_node *body;
+    int32_t n = 1;
     if (at->n_args == 0)
         return MD_FRONT_ERROR(c->front, at, "'%s' has no operand", at->name);
-    MD_TRY(md_resolve_node(c, &body, at->arg[0]));
-    MD_TRY(md_infer_binder(c->front, out, at->op, body, at));
+    if (at->op == MD_FX_S_LINEAR) {
+        MD_TRY(md_resolve_recurrence(c, out, at, &n));
+    } else {
+        MD_TRY(md_resolve_node(c, &body, at->arg[0]));
+        MD_TRY(md_infer_binder(c->front, out, at->op, body, at));
+    }
     (*out)->n_bound = at->n_indices;
     memcpy((*out)->bound, bound, (size_t)at->n_indices * sizeof(*bound));
-    MD_TRY(read_options(c, *out, at));
+    MD_TRY(read_options(c, *out, at, n));
     return md_infer_finish_binder(c->front, out);
 }
 

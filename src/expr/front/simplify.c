@@ -155,7 +155,7 @@ static md_status fold_constants(simplifier *s, const md_fx_node **out, const md_
         is_all_integer &= !md_dtype_is_real(n->arg[i]->type);
         k[i] = n->arg[i]->integer;
     }
-    if (n->op == MD_FX_WHERE)
+    if (n->op == MD_FX_WHERE || n->op == MD_FX_STEP)
         return MD_OK;
     if (is_all_integer && md_scalar_int(n->op))
         return constant(s, out, n, n->type, 0, md_scalar_int(n->op)(k[0], k[1], k[2]));

@@ -197,8 +197,10 @@ static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax
         MD_TRY(collect_free(&left, item->target->arg[i]));
     MD_TRY(build_left(&left));
     const md_resolver c = {.front = fr, .scope = left_scope(&left), .stmt = i_stmt};
+    const md_syntax *text;
     md_fx_node *value;
-    MD_TRY(md_resolve_node(&c, &value, item->value));
+    MD_TRY(md_front_recurrence(fr, &text, i_stmt, item));
+    MD_TRY(md_resolve_node(&c, &value, text));
     stmt->value = value;
     MD_TRY(check_own_reads(fr, stmt, item->target));
     MD_TRY(settle_type(fr, stmt, value));

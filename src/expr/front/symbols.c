@@ -96,6 +96,7 @@ static md_status note_expression(symbols *s, const md_syntax *at, bool in_subscr
     if (at->kind == MD_SYNTAX_TENSOR) {
         int32_t id;
         MD_TRY(note_tensor(s, at, &id));
+        s->front->tensor[id].is_only_declared = false;
         s->front->tensor[id].is_subscript |= in_subscript;
         below = true;
     }
@@ -128,8 +129,10 @@ static md_status note_target(symbols *s, const md_syntax_item *item)
     md_front *const fr = s->front;
     const md_syntax *const at = item->target;
     int32_t id;
-    const bool is_new = md_front_tensor(fr, at->name) < 0;
+    const int32_t known = md_front_tensor(fr, at->name);
+    const bool is_new = known < 0 || fr->tensor[known].is_only_declared;
     MD_TRY(note_tensor(s, at, &id));
+    fr->tensor[id].is_only_declared = false;
     md_fx_tensor *const t = &fr->formula->tensor[id];
     if (t->stmt >= 0 && (t->role == MD_FX_TEMP || item->is_let || overwrites_all(item)))
         return MD_FRONT_ERROR(fr, at, "'%s' is assigned twice; the first time at %d:%d", at->name,
@@ -187,6 +190,27 @@ static md_status note_scalars(symbols *s, const md_syntax_item *item)
     return MD_OK;
 }
 
+/* They take their places among the arguments. */
+static md_status note_tensors(symbols *s, const md_syntax_item *item)
+{
+    for (int32_t i = 0; i < item->n; ++i) {
+        int32_t id;
+        const bool is_new = md_front_tensor(s->front, item->tensor[i]->name) < 0;
+        MD_TRY(note_tensor(s, item->tensor[i], &id));
+        s->front->tensor[id].is_only_declared |= is_new;
+    }
+    return MD_OK;
+}
+
+static md_status check_used(const md_front *fr)
+{
+    for (int32_t i = 0; i < fr->formula->n_tensors; ++i)
+        if (fr->tensor[i].is_only_declared)
+            return MD_FRONT_ERROR(fr, &fr->tensor[i], "'%s' is declared, but no statement reads or writes it",
+                                  fr->formula->tensor[i].name);
+    return MD_OK;
+}
+
 /* Inputs have their types now; outputs and temporaries get theirs from their values. */
 static md_status settle_inputs(symbols *s)
 {
@@ -218,7 +242,10 @@ md_status md_front_symbols(md_front *front)
             MD_TRY(note_assignment(&s, item));
         else if (item->kind == MD_SYNTAX_SCALARS)
             MD_TRY(note_scalars(&s, item));
+        else if (item->kind == MD_SYNTAX_TENSORS)
+            MD_TRY(note_tensors(&s, item));
     }
+    MD_TRY(check_used(front));
     bool has_output = false;
     for (int32_t i = 0; i < front->formula->n_tensors; ++i)
         has_output |= front->formula->tensor[i].role == MD_FX_OUTPUT;

@@ -51,7 +51,12 @@ typedef struct md_syntax_size {
     int32_t line, column;
 } md_syntax_size;
 
-typedef enum md_syntax_item_kind { MD_SYNTAX_ASSIGN, MD_SYNTAX_SCALARS, MD_SYNTAX_SIZES } md_syntax_item_kind;
+typedef enum md_syntax_item_kind {
+    MD_SYNTAX_ASSIGN,
+    MD_SYNTAX_SCALARS,
+    MD_SYNTAX_SIZES,
+    MD_SYNTAX_TENSORS
+} md_syntax_item_kind;
 
 /* One statement: an assignment, or declarations. */
 typedef struct md_syntax_item {
@@ -59,9 +64,10 @@ typedef struct md_syntax_item {
     bool is_let;
     md_fx_assign assign;
     md_syntax *target, *value; /* ASSIGN */
-    int32_t n; /* scalars or sizes */
+    int32_t n; /* scalars, sizes or tensors */
     md_syntax_scalar *scalar;
     md_syntax_size *size;
+    md_syntax **tensor;
     int32_t line, column;
 } md_syntax_item;
 

@@ -49,11 +49,24 @@ MD_INLINE int64_t md_from(int64_t v, int lane)
     return (int64_t)__shfl_sync(0xffffffffu, (long long)v, lane, MD_LANES_W);
 }
 
+#if MD_RECURRENCE
+template <class T> MD_INLINE md_step<T> md_up(const md_step<T> &v, int by)
+{
+    return md_step<T>(md_up(v.a, by), md_up(v.b, by));
+}
+template <class T> MD_INLINE md_step<T> md_from(const md_step<T> &v, int lane)
+{
+    return md_step<T>(md_from(v.a, lane), md_from(v.b, lane));
+}
+#endif
+
 /* A total before a value. An f32 sum after an f64 total is its upper half + (its lower half + value): 2 additions, no
  * conversion. */
 struct md_mark {
 #if MD_CARRY == 1
     float high, low;
+#elif MD_CARRY == 3
+    MD_ONE total;
 #else
     MD_TOTAL total;
 #endif
@@ -64,6 +77,8 @@ MD_INLINE md_mark md_mark_of(MD_TOTAL total)
 #if MD_CARRY == 1
     const float high = (float)total, low = (float)(total - (double)high);
     return md_mark{high, high - high == 0.0f ? low : 0.0f};
+#elif MD_CARRY == 3
+    return md_mark{(MD_ONE)total};
 #else
     return md_mark{total};
 #endif
@@ -191,14 +206,14 @@ MD_INLINE void md_tile_store(MD_X_DECL const md_params *p, md_tile &tile, const 
         md_run(tile, i, prefix);
     if (md_is_whole(t, q)) {
         MD_FOR (i, MD_ITEMS)
-            md_out(MD_X p, md_first_of(t, q + i * MD_LANES_W + lane), md_full{}, tile.v[i]);
+            md_out(MD_X p, md_first_of(t, q + i * MD_LANES_W + lane), md_full{}, MD_RESULT_OF(tile.v[i]));
         return;
     }
     MD_FOR (i, MD_ITEMS) {
         const int64_t x = md_first_of(t, q + i * MD_LANES_W + lane);
         const md_span n = md_clip(x, t.n);
         if (n.hi > n.lo)
-            md_out(MD_X p, x, n, tile.v[i]);
+            md_out(MD_X p, x, n, MD_RESULT_OF(tile.v[i]));
     }
 }
 

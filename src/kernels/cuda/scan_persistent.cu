@@ -3,6 +3,7 @@
  * the scans of the parts. The workspace has an MD_TOTAL for each part and column. */
 #include "md_config.h"
 #include "prelude.h"
+#include "recur.h"
 #include "md_expr.h"
 
 #if MD_COLUMN
@@ -64,7 +65,7 @@ MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at
                 MD_SET(v[s], k, (MD_ONE)(MD_EXCLUSIVE ? before : total[k]));
             }
             if (is_inside && first + s < count)
-                md_out(MD_X_AT(at, n) p, MD_REVERSE ? last - first - s : first + s, v[s]);
+                md_out(MD_X_AT(at, n) p, MD_REVERSE ? last - first - s : first + s, MD_RESULT_OF(v[s]));
         }
         __syncthreads();
     }

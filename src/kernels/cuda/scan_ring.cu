@@ -7,6 +7,7 @@
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
+#include "recur.h"
 #include "md_expr.h"
 
 #define MD_GROUP MD_THREADS

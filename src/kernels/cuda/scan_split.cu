@@ -9,6 +9,7 @@
  * (look-back over more than MD_COUNTED tiles). */
 #include "md_config.h"
 #include "prelude.h"
+#include "recur.h"
 #include "md_expr.h"
 
 #define MD_GROUP MD_THREADS

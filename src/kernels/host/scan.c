@@ -3,10 +3,16 @@
  *   phase 0           a row at a time, in vectors along the axis
  *   phases 1, 2, 3    for few long rows, three launches: totals of pieces; totals before each piece; the pieces */
 #include "md_config.h"
+#ifndef MD_RECURRENCE
+#define MD_RECURRENCE 0
+#endif
 #include "prelude.h"
 #include "row.h"
 #include "lane_scan.h"
 #include "md_expr.h"
+#if MD_RECURRENCE
+#include "recur.h"
+#endif
 
 #ifndef MD_PHASE
 #define MD_PHASE 0
@@ -79,7 +85,21 @@ MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scrat
  * side. */
 MD_INLINE int64_t md_pieces(const md_params *p) { return (MD_COUNT(p) + MD_PIECE - 1) / MD_PIECE; }
 
-#if MD_PHASE == 1
+#if MD_PHASE == 1 && MD_RECURRENCE
+MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_TOTAL *total)
+{
+    const int64_t whole = (to - from) / MD_VL * MD_VL, tail = from + whole;
+    const int rest = (int)(to - tail);
+    MD_TOTAL all = MD_IDENTITY;
+    if (MD_REVERSE && rest > 0)
+        md_recur_add(MD_ONLY_HEAD(md_body(MD_X p, tail, rest), rest), &all);
+    for (int64_t k = 0; k < whole; k += MD_VL)
+        md_recur_add(md_body(MD_X p, MD_REVERSE ? tail - MD_VL - k : from + k, MD_VL), &all);
+    if (!MD_REVERSE && rest > 0)
+        md_recur_add(MD_ONLY_HEAD(md_body(MD_X p, tail, rest), rest), &all);
+    *total = all;
+}
+#elif MD_PHASE == 1
 MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_TOTAL *total)
 {
     MD_TOTALS sums = MD_SPLAT_TOTAL(MD_IDENTITY);
@@ -103,12 +123,22 @@ MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scrat
 {
     const int64_t pieces = md_pieces(p);
     MD_TOTAL *total = (MD_TOTAL *)p->work0 + row * pieces;
-    MD_TOTALS carry = MD_SPLAT_TOTAL(MD_IDENTITY);
     (void)scratch;
+#if MD_RECURRENCE
+    MD_WIDE y = 0;
+    for (int64_t i = 0; i < pieces; i++) {
+        MD_TOTAL *t = &total[MD_REVERSE ? pieces - 1 - i : i];
+        const MD_TOTAL own = *t;
+        t->b = y;
+        y = md_recur_one(own.a, y, own.b);
+    }
+#else
+    MD_TOTALS carry = MD_SPLAT_TOTAL(MD_IDENTITY);
     for (int64_t i = 0; i < pieces; i++) {
         MD_TOTAL *t = &total[MD_REVERSE ? pieces - 1 - i : i];
         *t = MD_THEN_TOTAL(MD_SPLAT_TOTAL(*t), &carry)[0];
     }
+#endif
 }
 #else
 MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *piece)

@@ -216,8 +216,59 @@ static bound_value reduction(bound_walker *x, const md_fx_node *node)
 
 /* ---- scans, and what is kept ---- */
 
+/* y = a * y + b. Kernels combine steps in any tree. The term of step s in the value at t is multiplied by t - s
+ * factors, one rounding each, and summed with the others: 2 u for every step that it passes, of all terms'
+ * magnitudes. A tree of few neighbours adds at most 16 roundings of that sum. A product of factors that overflows, or
+ * a value that is not finite, leaves the rest open up to the next restart. */
+typedef struct recurrence {
+    double v, e, magnitude, product, highest;
+    int64_t i;
+    bool is_open;
+} recurrence;
+
+static void take_step(recurrence *r, bound_type t, bound_value a, bound_value b, bool is_new)
+{
+    const double factor = is_new ? 0.0 : fabs(a.v) + a.e;
+    r->e = is_new ? b.e : factor * r->e + fabs(r->v) * a.e + b.e;
+    r->magnitude = (is_new ? 0.0 : factor * r->magnitude) + fabs(b.v) + b.e;
+    r->v = is_new ? b.v : a.v * r->v + b.v;
+    r->i = is_new ? b.i : (int64_t)((uint64_t)a.i * (uint64_t)r->i + (uint64_t)b.i);
+    r->product = is_new ? 0.0 : factor * fmax(r->product, 1.0);
+    r->highest = fmax(r->highest, r->magnitude);
+    r->e += 2.0 * t.u * r->magnitude + t.tiny * (1.0 + r->highest);
+    const bool is_wild = !(r->product <= t.max) || !(r->magnitude <= t.max) || !isfinite(r->v) || !isfinite(r->e);
+    r->is_open = (r->is_open && !is_new) || is_wild;
+}
+
+static void recur(bound_walker *x, const md_fx_node *node, bound_value *out)
+{
+    const md_fx_node *const step = node->arg[0];
+    const bool is_real = md_dtype_is_real(node->type);
+    const bound_type t = bound_type_of(node->type);
+    int64_t size = bound_size_of(x, node->bound[0]), stood = x->at[node->bound[0]];
+    recurrence r = {0};
+    for (int64_t i = 0; i < size; i++) {
+        int64_t position = node->reverse ? size - 1 - i : i;
+        x->at[node->bound[0]] = position;
+        const recurrence before = r;
+        const bound_value c = step->n_args > 2 ? bound_value_of(x, step->arg[2]) : bound_int(0, 0.0);
+        take_step(&r, t, bound_value_of(x, step->arg[0]), bound_value_of(x, step->arg[1]), c.i != 0);
+        r.is_open |= c.e > 0.0;
+        const recurrence *const y = node->exclusive ? &before : &r;
+        if (is_real)
+            out[position] = bound_real(y->v, y->is_open ? (double)INFINITY : y->e + 16.0 * t.u * y->magnitude);
+        else
+            out[position] = bound_int(y->i, y->is_open ? (double)INFINITY : 0.0);
+    }
+    x->at[node->bound[0]] = stood;
+}
+
 static void scan(bound_walker *x, const md_fx_node *node, bound_value *out)
 {
+    if (node->op == MD_FX_S_LINEAR) {
+        recur(x, node, out);
+        return;
+    }
     static const md_fx_op as[] = {[0] = MD_FX_R_SUM,
                                   [MD_FX_S_PROD - MD_FX_S_SUM] = MD_FX_R_PROD,
                                   [MD_FX_S_MAX - MD_FX_S_SUM] = MD_FX_R_MAX,

@@ -88,10 +88,21 @@ static int64_t stage_bytes(const md_fa_target *target, const md_fa_config *confi
                : 0;
 }
 
+static bool is_recurrence(const md_fa_target *target)
+{
+    return md_fa_stage(target)->scan.op == MD_FX_S_LINEAR;
+}
+
 static int64_t value_bytes(const md_fa_target *target)
 {
     md_dtype type = md_fa_stage(target)->scan.type;
-    return type == MD_F64 || type == MD_I64 ? 8 : 4;
+    return (type == MD_F64 || type == MD_I64 ? 8 : 4) * (is_recurrence(target) ? 2 : 1);
+}
+
+/* Of a total in the workspace. */
+static int64_t total_bytes(const md_fa_target *target)
+{
+    return is_recurrence(target) ? 16 : 8;
 }
 
 /* Shared memory of a block for its tile or ring. */
@@ -144,6 +155,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[COLUMN])
         return is_column_legal(target, config, size);
+    if (is_recurrence(target) && config->value[LOOKBACK]) /* a tile's state is one word */
+        return false;
     if (is_ring(config) && !is_ring_legal(target, config))
         return false;
     if (rounds_of(config) > 1 &&
@@ -191,7 +204,7 @@ static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, 
     int64_t across = 0, parts = 0;
     md_fa_cuda_scan_measure(&s, target, size);
     cut_columns(&across, &parts, target, config, &s);
-    *out = (md_kn_plan_geometry){.workspace_bytes = parts * s.rows * 8};
+    *out = (md_kn_plan_geometry){.workspace_bytes = parts * s.rows * total_bytes(target)};
     for (int32_t i = 0; i < 2; i++) {
         out->launch[i] = md_fa_cuda_launch(across, config->value[THREADS]);
         out->launch[i].grid[1] = (int32_t)parts;
@@ -231,7 +244,7 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
         out->launch[0] = md_fa_cuda_launch(tiles, config->value[THREADS]);
         out->launch[1] = md_fa_cuda_launch(tiles > 0 ? s.rows : 0, config->value[THREADS]);
         out->launch[2] = md_fa_cuda_launch(tiles, config->value[THREADS]);
-        out->workspace_bytes = tiles * 8;
+        out->workspace_bytes = tiles * total_bytes(target);
     }
 }
 

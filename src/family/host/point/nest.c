@@ -121,10 +121,41 @@ static void print_product(writer *w)
     print_stores(w, &w->body, false);
 }
 
+/* a * total + b, or b alone where the recurrence starts anew; NULL if the text failed. */
+static const char *recurrence_step(writer *w, md_dtype carried)
+{
+    const md_fx_node *step = w->stage->scan.body;
+    const char *arg[3] = {NULL};
+    for (int32_t i = 0; i < step->n_args; i++) {
+        arg[i] = md_cg_value(w->cg, step->arg[i], NULL);
+        if (arg[i] && i < 2)
+            arg[i] = md_cg_convert(w->cg, arg[i], step->type, carried, true);
+        if (!arg[i])
+            return NULL;
+    }
+    md_strbuf_printf(&w->body, "const %s next = ", md_cg_scalar_type(carried));
+    if (arg[2])
+        md_strbuf_printf(&w->body, "%s ? %s : ", arg[2], arg[1]);
+    md_strbuf_printf(&w->body, "md_fma_%s(%s, total, %s);\n", md_cg_suffix(carried, true), arg[0], arg[1]);
+    return "next";
+}
+
+static const char *scan_operand(writer *w, md_dtype carried)
+{
+    const md_st_scan *scan = &w->stage->scan;
+    if (scan->op == MD_FX_S_LINEAR)
+        return recurrence_step(w, carried);
+    const char *value = md_cg_value(w->cg, scan->body, NULL);
+    return md_cg_convert(w->cg, value, scan->body->type, scan->type, true);
+}
+
 static void print_scan_step(writer *w, const char *value)
 {
     const md_st_scan *scan = &w->stage->scan;
     switch (scan->op) {
+    case MD_FX_S_LINEAR:
+        md_strbuf_printf(&w->body, "total = %s;\n", value);
+        break;
     case MD_FX_S_SUM:
         md_strbuf_printf(&w->body, "total += %s;\n", value);
         break;
@@ -143,17 +174,16 @@ static void print_scan(writer *w)
     const md_st_scan *scan = &w->stage->scan;
     char size[32];
     int32_t x = w->stage->axis;
-    bool is_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
-    const char *type = md_cg_scalar_type(is_wide ? MD_F64 : scan->type);
+    bool is_wide = scan->type == MD_F32 && scan->op != MD_FX_S_MAX && scan->op != MD_FX_S_MIN;
+    const md_dtype carried = is_wide ? MD_F64 : scan->type;
+    const char *type = md_cg_scalar_type(carried);
     md_cg_size(size, w->target->program, x);
     md_strbuf_printf(&w->body, "%s total = %s;\nfor (int64_t step = 0; step < %s; step++) {\n", type,
                      md_cg_start_text(scan->op, scan->type), size);
     md_strbuf_printf(&w->body, "const int64_t x%" PRId32 " = ", x);
     md_strbuf_printf(&w->body, scan->reverse ? "%s - 1 - step;\n" : "step;\n", size);
     begin(w, &w->body);
-    bool unused = true;
-    const char *value = md_cg_value(w->cg, scan->body, &unused);
-    value = md_cg_convert(w->cg, value, scan->body->type, scan->type, true);
+    const char *value = scan_operand(w, carried);
     if (!value)
         return;
     if (scan->exclusive)

@@ -1,0 +1,27 @@
+/* Real numbers as text. */
+#include "expr/digits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The shortest digits that read back as the same value, with a point whatever the locale. */
+void md_fx_print_real(md_strbuf *out, double value, md_dtype type)
+{
+    char text[64];
+    for (int digits = 1; digits <= 17; ++digits) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        const double back = strtod(text, NULL);
+        if (type == MD_F64 ? back == value : (float)back == (float)value)
+            break;
+    }
+    bool was_point = false;
+    for (const char *s = text; *s; ++s) {
+        const bool is_plain = strchr("0123456789+-e", *s) != NULL;
+        if (is_plain)
+            md_strbuf_bytes(out, s, 1);
+        else if (!was_point)
+            md_strbuf_add(out, ".");
+        was_point = !is_plain;
+    }
+}

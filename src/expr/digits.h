@@ -1,0 +1,12 @@
+/* Real numbers as text. */
+#ifndef MD_EXPR_DIGITS_H
+#define MD_EXPR_DIGITS_H
+
+#include "base/strbuf.h"
+
+#include <md/md.h>
+
+/** The shortest digits that read back as the same f64 or f32. */
+void md_fx_print_real(md_strbuf *out, double value, md_dtype type);
+
+#endif
