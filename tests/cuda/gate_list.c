@@ -38,7 +38,9 @@ static const char *const op_list[] = {"softmax",
                                       "rope", /* gathers and scatters */
                                       "Y[i,j] = X[i,j] * B[j,i] + C[j]",
                                       "Y[i,j] = X[i,j] / sum[k](abs(X[i,k]))",
-                                      "Y[i,j] = cummax[j](X[i,j] * S[j])"};
+                                      "Y[i,j] = cummax[j](X[i,j] * S[j])",
+                                      "H[i,j] = A[i,j] * H[i,j-1] + X[i,j]",
+                                      "H[i,j] = A[i,j] * H[i-1,j] + X[i,j]"};
 static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16};
 static const int32_t capability_list[] = {80, 90, 100};
 

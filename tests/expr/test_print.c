@@ -175,7 +175,7 @@ static void test_canonical(void **state)
         {"H[t] = X[t] + H[t-1]; P[t] = P[1+t] * X[t]; M[t] = min(X[t], min(M[t-1], 3))",
          "H:f32[t] = cumsum[t](X:f32[t]); P:f32[t] = cumprod[t](X[t], reverse); M:f32[t] = cummin[t](min(X[t], 3))"},
         {"H[t] = where(t == 0, S[], A[t] * H[t-1] + 1)",
-         "tensor H:f32[i], S:f32[], A:f32[i]; H[t] = recur[t](where(t == 0, 0, A[t]), where(t == 0, S[], f32(1)))"},
+         "tensor H:f32[i], S:f32[], A:f32[i]; H[t] = recur[t](where(t == 0, 0, A[t]), where(t == 0, S[], 1))"},
         {"scalar s; H[t] = (B[t] + A[t] * H[t-1]) * s",
          "scalar s:f32; tensor H:f32[i], B:f32[i], A:f32[i]; H[t] = recur[t](A[t] * s, B[t] * s)"},
         {"H[t] = where(R[t], X[t], fma(A[t], H[t-1], X[t]))",
@@ -183,7 +183,7 @@ static void test_canonical(void **state)
          "H[t] = recur[t](where(R[t] != 0, 0, A[t]), where(R[t] != 0, X[t], X[t]), where(R[t] != 0, true, false))"},
         {"H[t] = where(t > 0, max(H[t-1], X[t]), 3)", "H:f32[t] = cummax[t](where(t > 0, X:f32[t], 3))"},
         {"tensor B[t], Y[t], A[t]; Y[t] = A[t] + B[t]", "tensor B:f32[i], Y:f32[i], A:f32[i]; Y[t] = A[t] + B[t]"},
-        {"Y[i,j] = recur[j](X[i,j], 1, reverse) * 2", "Y:f32[i,j] = recur[j](X:f32[i,j], 1, reverse) * 2"},
+        {"Y[i,j] = recur[j](X[i,j], 1, reverse) * 2", "Y:f32[i,j] = recur[j](X:f32[i,j], f32(1), reverse) * 2"},
         {"Y[i] = X[0,i] + X[1,i]", "Y:f32[i] = X:f32[0,i] + X[1,i]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
