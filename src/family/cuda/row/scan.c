@@ -52,6 +52,13 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
     return md_fa_end_launch(status, launch, MD_DEV_CUDA, scan->source, &defines, &expr);
 }
 
+bool md_fa_cuda_scan_fits(const md_fa_target *target, int32_t items, bool is_column)
+{
+    const bool is_pair = md_fa_stage(target)->scan.op == MD_FX_S_LINEAR;
+    const int64_t values = items * md_fa_cuda_width(target->program, target->stage);
+    return is_column ? values <= (is_pair ? 16 : 32) : !is_pair || values <= 32;
+}
+
 void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);

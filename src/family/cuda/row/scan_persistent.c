@@ -37,9 +37,10 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_scan_size s;
     if (v[ALIGNED] && v[STRIDED])
         return false;
+    if (!md_fa_cuda_scan_fits(target, v[ITEMS], v[COLUMN]))
+        return false;
     if (v[COLUMN])
-        return md_fa_stage(target)->n_outer > 0 && v[GROUP] == family->field[GROUP].initial &&
-               v[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32; /* values that a thread holds */
+        return md_fa_stage(target)->n_outer > 0 && v[GROUP] == family->field[GROUP].initial;
     md_fa_cuda_scan_measure(&s, target, size);
     /* A tile more than twice as long as the row leaves lanes idle. The smallest tile serves rows that are shorter
      * still. */

@@ -129,9 +129,7 @@ static bool is_column_legal(const md_fa_target *target, const md_fa_config *conf
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
     return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !config->value[LOOKBACK] &&
-           s.lanes > 0 &&
-           /* values that a thread holds */
-           config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32 &&
+           s.lanes > 0 && md_fa_cuda_scan_fits(target, config->value[ITEMS], true) &&
            md_fa_stage(target)->n_outer > 0 && s.n > 2 * DOWN * config->value[ITEMS];
 }
 
@@ -156,6 +154,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (config->value[COLUMN])
         return is_column_legal(target, config, size);
     if (is_recurrence(target) && config->value[LOOKBACK]) /* a tile's state is one word */
+        return false;
+    if (!md_fa_cuda_scan_fits(target, config->value[ITEMS], false))
         return false;
     if (is_ring(config) && !is_ring_legal(target, config))
         return false;
