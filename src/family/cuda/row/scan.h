@@ -20,7 +20,7 @@ typedef struct md_fa_cuda_scan {
 void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan);
 md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_cuda_scan *scan);
 
-/** Whether a thread of a row, or of columns, can hold the values of so many vectors: those of a recurrence are pairs. */
+/** True if a thread of a row, or of columns, can hold the values of so many vectors: a recurrence has pairs. */
 bool md_fa_cuda_scan_fits(const md_fa_target *target, int32_t items, bool is_column);
 
 /* Sizes and work of a scan at a shape. */
