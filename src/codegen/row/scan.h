@@ -6,7 +6,7 @@
  *   MD_THEN_TOTAL(t, totals)        totals before t, which takes t in
  *   md_body(X p, x<a>, n)           the scan's operand; md_out(X p, x<a>, n, value) stores; md_lead(X p, x<a>) as in
  *                                   rows
- * MD_RESULT is the lane type of the scan's result: MD_VALUE, but where MD_RECURRENCE; then a value is a STEP's operands.
+ * MD_RESULT is the lane type of the result: MD_VALUE, but where MD_RECURRENCE; then a value is a STEP's operands.
  * n is missing where `is_column`: it is in X. */
 #ifndef MD_CODEGEN_ROW_SCAN_H
 #define MD_CODEGEN_ROW_SCAN_H

@@ -81,7 +81,8 @@ const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node)
         return known;
     const md_eval_code *c = compile_node(m, node);
     const void *mark = NULL;
-    if (node->kind == MD_FX_OP && node->op != MD_FX_STEP && md_memo_find(&m->seen, node, NULL, 0, &mark) && mark == &shared)
+    if (node->kind == MD_FX_OP && node->op != MD_FX_STEP && md_memo_find(&m->seen, node, NULL, 0, &mark) &&
+        mark == &shared)
         c = md_eval_remember(m, c);
     if (c == NULL || !md_memo_put(&m->compiled, node, NULL, 0, c))
         return NULL;
