@@ -216,16 +216,15 @@ static bool is_start(const finder *f, const md_syntax *c, bool negated)
     return (is_end && c->op == MD_FX_EQ) || (is_one && c->op == MD_FX_LT);
 }
 
-static md_status either(finder *f, const md_syntax **out, const md_syntax *at, const md_syntax *c, const md_syntax *x,
-                        const md_syntax *y, int64_t missing)
+/* where(c, ..) of two arms, of which one may be missing: that is `missing`. */
+static md_status either(finder *f, const md_syntax **out, const md_syntax *at, const md_syntax *c, int64_t missing,
+                        const md_syntax *const arm[2])
 {
-    if (!x && !y)
-        return MD_OK;
-    if (!x)
-        MD_TRY(md_rewrite_number(f->front, &x, at, missing));
-    if (!y)
-        MD_TRY(md_rewrite_number(f->front, &y, at, missing));
-    return md_rewrite_choose(f->front, out, at, (const md_syntax *const[]){c, x, y});
+    const md_syntax *arg[3] = {c, arm[0], arm[1]};
+    for (int32_t i = 0; i < 2 && (arm[0] || arm[1]); ++i)
+        if (!arm[i])
+            MD_TRY(md_rewrite_number(f->front, &arg[1 + i], at, missing));
+    return arg[1] ? md_rewrite_choose(f->front, out, at, arg) : MD_OK;
 }
 
 /* The arm that does not read the element before multiplies it by 0, and says that the scan starts anew there. At the
@@ -238,12 +237,12 @@ static md_status take_arm(finder *f, parts *out, const md_syntax *at, const md_s
     if (own->shape == EXTREME && !starts)
         return refuse(f, at);
     *out = *own;
-    MD_TRY(either(f, &out->b, at, c, arm[0].b, arm[1].b, 0));
+    MD_TRY(either(f, &out->b, at, c, 0, (const md_syntax *const[]){arm[0].b, arm[1].b}));
     if (own->shape == EXTREME || (starts && !own->a && !own->restart))
         return MD_OK;
     MD_TRY(md_rewrite_number(f->front, &zero, at, 0));
     a[!is_first] = zero;
-    MD_TRY(either(f, &out->a, at, c, a[0], a[1], 1));
+    MD_TRY(either(f, &out->a, at, c, 1, (const md_syntax *const[]){a[0], a[1]}));
     if (starts)
         return MD_OK;
     const md_syntax *restart[2] = {own->restart, own->restart};
@@ -265,9 +264,9 @@ static md_status take_where(finder *f, parts *out, const md_syntax *at)
     if (arm[0].shape != LINEAR || arm[1].shape != LINEAR)
         return refuse(f, at);
     *out = (parts){.shape = LINEAR};
-    MD_TRY(either(f, &out->a, at, at->arg[0], arm[0].a, arm[1].a, 1));
-    MD_TRY(either(f, &out->b, at, at->arg[0], arm[0].b, arm[1].b, 0));
-    return either(f, &out->restart, at, at->arg[0], arm[0].restart, arm[1].restart, 0);
+    MD_TRY(either(f, &out->a, at, at->arg[0], 1, (const md_syntax *const[]){arm[0].a, arm[1].a}));
+    MD_TRY(either(f, &out->b, at, at->arg[0], 0, (const md_syntax *const[]){arm[0].b, arm[1].b}));
+    return either(f, &out->restart, at, at->arg[0], 0, (const md_syntax *const[]){arm[0].restart, arm[1].restart});
 }
 
 static md_status take_call(finder *f, parts *out, const md_syntax *at)
