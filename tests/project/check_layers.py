@@ -35,7 +35,7 @@ RANKS = {
 FLOORS = {
     "base": [["plain"], ["clock", "hash", "sort", "status", "strbuf"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["file", "temp"], ["task"], ["trace"]],
-    "expr": [["catalogue", "diag", "memo", "ops"], ["formula", "scalar"], ["node", "print"], ["equal", "eval", "walk"],
+    "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
              ["range"], ["front"], ["bind"]],
     "device": [["map_address"], ["device"], ["nvrtc"], ["host", "cuda"], ["blas"], ["open"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],

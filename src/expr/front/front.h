@@ -69,6 +69,8 @@ int32_t md_front_scalar(const md_front *front, const char *name);
 /** The right side of a statement, as a scan where it reads the target's element before: H[t] = A[t] * H[t-1] + B[t]. It
  * is refused where that is not associative. */
 md_status md_front_recurrence(md_front *front, const md_syntax **out, int32_t stmt, const md_syntax_item *item);
+/** How many operands a scan or reduction has: recur[i](a, b [, restart] ...) has two or three. */
+md_status md_recurrence_operands(md_front *front, const md_syntax *at, int32_t *n);
 /** The left side of a statement. */
 const md_syntax *md_front_target(const md_front *front, int32_t stmt);
 /** True if both have one list of bare names for subscripts. */

@@ -4,8 +4,6 @@
 #include "base/status.h"
 #include "expr/diag.h"
 #include "expr/front/front.h"
-#include "expr/front/infer.h"
-#include "expr/front/resolve.h"
 #include "expr/front/rewrite.h"
 #include "expr/ops.h"
 
@@ -381,14 +379,14 @@ static bool is_option(const md_syntax *at)
     return at->kind == MD_SYNTAX_NAME && (strcmp(at->name, "exclusive") == 0 || strcmp(at->name, "reverse") == 0);
 }
 
-md_status md_resolve_recurrence(const md_resolver *c, md_fx_node **out, const md_syntax *at, int32_t *n)
+md_status md_recurrence_operands(md_front *front, const md_syntax *at, int32_t *n)
 {
-    md_fx_node *arg[3];
+    *n = 1;
+    if (at->op != MD_FX_S_LINEAR)
+        return MD_OK;
     if (at->n_args < 2 || is_option(at->arg[1]))
-        return MD_FRONT_ERROR(c->front, at, "'%s' takes two operands: %s[i](a, b) is a * (the value before) + b",
-                              at->name, at->name);
+        return MD_FRONT_ERROR(front, at, "'%s' takes two operands: %s[i](a, b) is a * (the value before) + b", at->name,
+                              at->name);
     *n = at->n_args > 2 && !is_option(at->arg[2]) ? 3 : 2;
-    for (int32_t i = 0; i < *n; ++i)
-        MD_TRY(md_resolve_node(c, &arg[i], at->arg[i]));
-    return md_infer_recurrence(c->front, out, *n, arg, at);
+    return MD_OK;
 }

@@ -308,16 +308,15 @@ static md_status read_options(const md_resolver *c, md_fx_node *node, const md_s
 
 static md_status finish_binder(const md_resolver *c, md_fx_node **out, const md_syntax *at, const int32_t *bound)
 {
-    md_fx_node *body;
-    int32_t n = 1;
+    md_fx_node *arg[3];
+    int32_t n;
     if (at->n_args == 0)
         return MD_FRONT_ERROR(c->front, at, "'%s' has no operand", at->name);
-    if (at->op == MD_FX_S_LINEAR) {
-        MD_TRY(md_resolve_recurrence(c, out, at, &n));
-    } else {
-        MD_TRY(md_resolve_node(c, &body, at->arg[0]));
-        MD_TRY(md_infer_binder(c->front, out, at->op, body, at));
-    }
+    MD_TRY(md_recurrence_operands(c->front, at, &n));
+    for (int32_t i = 0; i < n; ++i)
+        MD_TRY(md_resolve_node(c, &arg[i], at->arg[i]));
+    MD_TRY(at->op == MD_FX_S_LINEAR ? md_infer_recurrence(c->front, out, n, arg, at)
+                                    : md_infer_binder(c->front, out, at->op, arg[0], at));
     (*out)->n_bound = at->n_indices;
     memcpy((*out)->bound, bound, (size_t)at->n_indices * sizeof(*bound));
     MD_TRY(read_options(c, *out, at, n));

@@ -27,8 +27,6 @@ const md_scope *md_scope_find(const md_scope *s, const char *name);
 md_status md_resolve_new_index(md_front *front, int32_t *out, const md_syntax *at, bool is_bound);
 /** The typed node of an expression. */
 md_status md_resolve_node(const md_resolver *c, md_fx_node **out, const md_syntax *at);
-/** The scan recur[i](a, b [, restart] ...), without its index and options; *n gets the number of its operands. */
-md_status md_resolve_recurrence(const md_resolver *c, md_fx_node **out, const md_syntax *at, int32_t *n);
 /** One subscript of a tensor, as an i64 node. */
 md_status md_resolve_subscript(const md_resolver *c, md_fx_node **out, const md_syntax *at, const char *tensor);
 /** Remembers how an axis is reached. */
