@@ -12,6 +12,7 @@ typedef struct load {
     const md_fa_family *family;
     md_fa_library_call call;
     md_bd_load_state state; /* NOT_LOADED while a job is queued or running */
+    double us; /* by what the library answered; 0: unknown */
     bool has_begun, may_load; /* the job */
 } load;
 
@@ -36,7 +37,10 @@ static void run(load *l)
     if (status != MD_OK && status != MD_NOT_FOUND)
         md_log_at(builder->dev->log, MD_LOG_INFO, "%s does not serve a product, own kernels do: %s", l->family->name,
                   md_last_error());
+    const double us =
+        l->family->library_call_us ? l->family->library_call_us(builder->dev, &builder->dev->facts, &l->call) : 0.0;
     pthread_mutex_lock(&builder->lock);
+    l->us = us;
     l->state = status == MD_OK ? MD_BD_LOADED : status == MD_NOT_FOUND ? MD_BD_DEFERRED : MD_BD_CANNOT_LOAD;
     builder->n_loads--;
     pthread_cond_broadcast(&builder->changed);
@@ -118,20 +122,47 @@ static md_bd_load_state ask(md_bd *builder, const load_key *key, md_bd_load_effo
     return l && effort == MD_BD_LOAD_WAIT ? load_and_wait(l) : state;
 }
 
-md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, md_bd_load_effort effort)
+/* The calls of a variant at a shape, as keys of the table; returns how many. */
+static int32_t keys_of(load_key key[MD_FA_MAX_LIBRARY_CALLS], const md_bd_variant *variant, const md_kn_shape *shape)
 {
     md_fa_library_call call[MD_FA_MAX_LIBRARY_CALLS];
-    md_bd_load_state worst = MD_BD_LOADED;
     if (!variant->family->library_calls)
-        return MD_BD_LOADED;
+        return 0;
     memset(call, 0, sizeof call);
     const int32_t n = variant->family->library_calls(call, &variant->target, &variant->config, shape);
+    memset(key, 0, (size_t)n * sizeof *key);
     for (int32_t i = 0; i < n; i++) {
-        load_key key;
-        memset(&key, 0, sizeof key);
-        key.family = variant->family;
-        key.call = call[i];
-        const md_bd_load_state state = ask(variant->builder, &key, effort);
+        key[i].family = variant->family;
+        key[i].call = call[i];
+    }
+    return n;
+}
+
+double md_bd_variant_answered_us(const md_bd_variant *variant, const md_kn_shape *shape)
+{
+    load_key key[MD_FA_MAX_LIBRARY_CALLS];
+    const int32_t n = keys_of(key, variant, shape);
+    double sum = 0.0;
+    pthread_mutex_lock(&variant->builder->lock);
+    for (int32_t i = 0; i < n; i++) {
+        const load *l = md_table_find(variant->builder->loads, &key[i], sizeof key[i]);
+        if (!l || !(l->us > 0.0)) {
+            sum = 0.0;
+            break;
+        }
+        sum += l->us;
+    }
+    pthread_mutex_unlock(&variant->builder->lock);
+    return sum;
+}
+
+md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, md_bd_load_effort effort)
+{
+    load_key key[MD_FA_MAX_LIBRARY_CALLS];
+    md_bd_load_state worst = MD_BD_LOADED;
+    const int32_t n = keys_of(key, variant, shape);
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_load_state state = ask(variant->builder, &key[i], effort);
         worst = MD_MAX(worst, state);
     }
     return worst;

@@ -101,6 +101,9 @@ typedef struct md_fa_family {
     /** Loads a call, which takes milliseconds or more. Without `may_load`: NOT_FOUND if it is not loaded.
      * Thread-safe. */
     md_status (*load_library_call)(md_dev *dev, const md_fa_library_call *call, bool may_load);
+    /** Microseconds of a call by what the library answered for it; 0: it has not answered, or the model does not know
+     * such an answer. NULL: nothing is known. Thread-safe. */
+    double (*library_call_us)(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call);
     /** The numeric class of a config. NULL: each variant has a class to itself, and nothing is promised. */
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;

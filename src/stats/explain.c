@@ -124,6 +124,7 @@ static void print_candidates(md_strbuf *out, const view *v, int32_t picked, int3
     const int32_t n = v->op->stage[stage].n_variants;
     widths w = {9, 9}; /* of the headings */
     md_ds_model_us(us, v->op, stage, v->sizes, n, NULL);
+    md_ds_take_answers(us, v->op, stage, v->shape, v->sizes, n);
     for (int32_t i = 0; i < 2 * n; i++) {
         md_strbuf hints = {0};
         const candidate x = examine(v, stage, i % n, us[i % n]);
@@ -217,6 +218,7 @@ static json_t *candidates_json(const view *v, int32_t stage)
     const int32_t n = v->op->stage[stage].n_variants;
     json_t *list = json_array();
     md_ds_model_us(us, v->op, stage, v->sizes, n, NULL);
+    md_ds_take_answers(us, v->op, stage, v->shape, v->sizes, n);
     for (int32_t i = 0; i < n && ok; i++) {
         const candidate x = examine(v, stage, i, us[i]);
         ok = json_array_append_new(list, candidate_json(v->op, &x)) == 0;

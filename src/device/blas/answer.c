@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "device/blas/tiles.h"
 
 #if MD_HAVE_CUDA
 
@@ -99,21 +100,66 @@ static md_blas_answers *make_answers(const struct md_dev_cuda_blas *blas, const 
     return p;
 }
 
+static md_blas_answers **bucket_of(struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *key)
+{
+    return &blas->answers[md_hash64(key, sizeof *key) % MD_BLAS_BUCKETS];
+}
+
+/* The lock is held. */
+static md_blas_answers *find_in(md_blas_answers *p, const md_dev_cuda_gemm *key)
+{
+    while (p && memcmp(&p->what, key, sizeof *key) != 0)
+        p = p->next;
+    return p;
+}
+
 /* All calls offer the same workspace, so that it is no part of the key. */
 md_blas_answers *md_blas_find(struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *what, size_t workspace_bytes)
 {
     md_dev_cuda_gemm key = *what;
     key.rank = 0;
     pthread_mutex_lock(&blas->lock);
-    md_blas_answers **bucket = &blas->answers[md_hash64(&key, sizeof key) % MD_BLAS_BUCKETS], *p = *bucket;
-    while (p && memcmp(&p->what, &key, sizeof key) != 0)
-        p = p->next;
+    md_blas_answers **bucket = bucket_of(blas, &key), *p = find_in(*bucket, &key);
     if (!p && (p = make_answers(blas, &key, workspace_bytes)) != NULL) {
         p->next = *bucket;
         *bucket = p;
     }
     pthread_mutex_unlock(&blas->lock);
     return p;
+}
+
+static void describe(md_dev_cuda_gemm_answer *out, const md_blas_functions *f, const md_blas_result *result)
+{
+    const uint32_t split = md_blas_attribute(f, result, MD_BLAS_ALGO_SPLIT);
+    *out = (md_dev_cuda_gemm_answer){.algorithm = md_blas_attribute(f, result, MD_BLAS_ALGO_ID),
+                                     .split = split > 0 && split < INT16_MAX ? (int32_t)split : 1,
+                                     .waves = result->waves};
+    (void)md_blas_tile(&out->columns, &out->rows, md_blas_attribute(f, result, MD_BLAS_ALGO_TILE)); /* C transposed */
+}
+
+md_status md_dev_cuda_gemm_answered(md_dev_cuda_gemm_answer *out, md_dev *dev, const md_dev_cuda_gemm *what)
+{
+    struct md_dev_cuda_blas *blas =
+        md_dev_cuda_is(dev) ? atomic_load_explicit(&((md_dev_cuda *)dev)->blas, memory_order_acquire) : NULL;
+    md_dev_cuda_gemm key = *what;
+    key.rank = 0;
+    if (!blas)
+        return MD_NOT_FOUND;
+    pthread_mutex_lock(&blas->lock);
+    const md_blas_answers *p = find_in(*bucket_of(blas, &key), &key);
+    pthread_mutex_unlock(&blas->lock);
+    if (!p || p->n == 0)
+        return MD_NOT_FOUND;
+    describe(out, &blas->f, md_blas_result_of(p, what->rank));
+    return MD_OK;
+}
+
+#else
+
+md_status md_dev_cuda_gemm_answered(md_dev_cuda_gemm_answer *out, md_dev *dev, const md_dev_cuda_gemm *what)
+{
+    (void)out, (void)dev, (void)what;
+    return MD_NOT_FOUND;
 }
 
 #endif

@@ -25,6 +25,14 @@ typedef struct md_dev_cuda_gemm {
     int32_t epilogue; /* MD_DEV_CUDA_GEMM_BIAS and so on */
 } md_dev_cuda_gemm;
 
+/* What the library would run for a product. */
+typedef struct md_dev_cuda_gemm_answer {
+    uint32_t algorithm; /* CUBLASLT_ALGO_CONFIG_ID */
+    int32_t rows, columns; /* of a tile of C; 0: the kernel has no tiles */
+    int32_t split; /* slices of K, at least 1 */
+    float waves; /* tiles and slices over those that run at a time */
+} md_dev_cuda_gemm_answer;
+
 typedef struct md_dev_cuda_gemm_data {
     const void *a, *b, *bias; /* bias: NULL if there is none */
     void *c, *workspace;
@@ -42,5 +50,9 @@ md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_
  * `workspace_bytes` as the runs will offer. Without `may_load` nothing is started or loaded: NOT_FOUND if it would have
  * to be. UNSUPPORTED where the library is missing or has no answer. Thread-safe. */
 md_status md_dev_cuda_gemm_load(md_dev *dev, const md_dev_cuda_gemm *what, int64_t workspace_bytes, bool may_load);
+
+/** What the library answered for a product. NOT_FOUND if it was not asked yet: nothing is started, and nobody waits for
+ * the library. Thread-safe. */
+md_status md_dev_cuda_gemm_answered(md_dev_cuda_gemm_answer *out, md_dev *dev, const md_dev_cuda_gemm *what);
 
 #endif

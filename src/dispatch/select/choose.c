@@ -10,6 +10,7 @@
 #include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
 #include "dispatch/select/select.h"
+#include "tune/tune.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,6 +36,25 @@ static bool start_to_find(const md_ds_op *op, const md_bd_variant *v, const md_k
 {
     return atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN &&
            md_bd_variant_load(v, shape, MD_BD_LOAD_FIND) == MD_BD_NOT_LOADED;
+}
+
+/* A variant of a library that may be the best, whose answer for the shape nobody has asked for; -1: none. The model of
+ * libraries errs by MAY_ERR, and knows more once they have answered. */
+static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_query *query, const md_ds_pick *pick)
+{
+    static const double MAY_ERR = 1.4;
+    const md_ds_pool *c = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n && pick->source == MD_DS_MODEL; i++) {
+        const md_bd_variant *v = c->variant[i];
+        if (!v->family->library_call_us || state_of(v) != MD_BD_READY ||
+            md_kn_envelope_miss(&v->envelope, query->shape) ||
+            md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED)
+            continue;
+        if (md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
+            return i;
+    }
+    return -1;
 }
 
 /* The best ready variant; one of the wished variant's numeric class if there is one, since it gives the same bits. */
@@ -117,6 +137,15 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         const md_ds_pick best = stage_plan->pick;
         const int32_t wished = best.variant;
         const readiness state = readiness_of(c->variant[wished], query.shape);
+        const int32_t unasked = state == READY ? unasked_library(op, stage, &query, &best) : -1;
+        if (unasked >= 0 && effort == MD_DS_BEST &&
+            md_bd_variant_load(c->variant[unasked], query.shape, MD_BD_LOAD_WAIT) != MD_BD_NOT_LOADED)
+            continue;
+        if (unasked >= 0 && start_to_find(op, c->variant[unasked], query.shape)) {
+            stage_plan->wished = unasked;
+            plan->is_makeshift = true;
+            return MD_OK;
+        }
         if (state == READY) {
             note_unloaded(plan, op, stage, &query);
             return MD_OK;

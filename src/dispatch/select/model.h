@@ -13,5 +13,9 @@ void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64
                       const bool *wanted);
 /** The same, corrected by measured times. */
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted);
+/** Corrects the times (> 0) of the first n variants by what their libraries answered for the shape, where `sizes` are
+ * those of the shape. */
+void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *sizes,
+                        int32_t n);
 
 #endif

@@ -207,6 +207,40 @@ static void who_wants_the_best_waits_for_it(void **state)
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
 }
 
+/* By the shape alone the library takes 10 us, and own kernels 20. */
+static void a_slow_answer_is_believed(void **state)
+{
+    (void)state;
+    script_now.answered_us = 90.0; /* 30 in the mean */
+    atomic_store(&script_now.may_load, true);
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+        md_ds_op_wait(op);
+    }
+    assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+}
+
+/* By the shape alone it takes 13 us, and own kernels 10: that is near enough to ask it. */
+static void a_fast_answer_is_believed(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 10.0);
+    script_allow(SCRIPT_GAMMA, 0, 13.0);
+    script_now.answered_us = 5.0; /* 8 in the mean */
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_options options = script_options();
+    options.compile.hints = "4096";
+    for (int32_t waits = 0; waits < 2; waits++) {
+        world.runtime.waits = waits;
+        md_ds_op *asked = script_op(&world, waits ? "Y[n] = X[n] * 8" : "Y[n] = X[n] * 7", &options);
+        if (!waits)
+            assert_int_equal(script_call(NULL, asked, 100, 1), OWN);
+        md_ds_op_wait(asked);
+        assert_int_equal(script_call(NULL, asked, waits ? 101 : 100, 1), LIBRARY);
+        md_ds_op_destroy(&asked);
+    }
+}
+
 static void a_library_alone_serves_at_once(void **state)
 {
     (void)state;
@@ -254,6 +288,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_loading_does_not_mend_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_slow_answer_is_believed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_fast_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_or_pinned_loads_in_the_call, set_up, tear_down),
     };

@@ -224,6 +224,12 @@ static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, 
                : MD_OK;
 }
 
+static double library_call_us(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
+{
+    (void)dev, (void)facts, (void)call;
+    return script_now.answered_us;
+}
+
 FAMILY(0)
 FAMILY(1)
 FAMILY(2)
@@ -240,7 +246,8 @@ FAMILY(3)
 static const md_fa_family families[] = {
     TABLE(0, "alpha", .is_reduction = true, .is_persistent = true),
     TABLE(1, "beta", .is_reduction = true),
-    TABLE(2, "gamma", .is_library = true, .library_calls = library_calls, .load_library_call = load_library_call),
+    TABLE(2, "gamma", .is_library = true, .library_calls = library_calls, .load_library_call = load_library_call,
+          .library_call_us = library_call_us),
     TABLE(3, "last", .is_last_resort = true),
 };
 

@@ -46,6 +46,7 @@ typedef struct script {
     bool library_loads;
     bool defers_loads; /* what no one loaded is found not to be loaded; else finding out loads it */
     _Atomic bool may_load, load_fails;
+    double answered_us; /* what the library's answers say that its calls take; 0: nothing */
     _Atomic int32_t n_loads; /* begun */
 } script;
 extern script script_now;

@@ -210,7 +210,6 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     }
 }
 
-/* ---- The call */
 static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_shape *shape, int64_t inner,
                         int64_t outer)
 {
@@ -326,6 +325,14 @@ static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, 
     return md_dev_cuda_gemm_load(dev, &w, LIBRARY_BYTES, may_load);
 }
 
+static double library_call_us(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
+{
+    md_dev_cuda_gemm w;
+    md_dev_cuda_gemm_answer a;
+    memcpy(&w, call, sizeof w);
+    return md_dev_cuda_gemm_answered(&a, dev, &w) == MD_OK ? md_fa_cuda_answer_us(facts, &w, &a) : 0;
+}
+
 static md_status run(const md_kn_call *call, const answer *which)
 {
     const md_st_program *program = call->program;
@@ -389,4 +396,5 @@ const md_fa_family md_fa_cuda_gemm_lib = {
     .geometry = geometry,
     .library_calls = library_calls,
     .load_library_call = load_library_call,
+    .library_call_us = library_call_us,
 };

@@ -1,6 +1,7 @@
 /* The time of a product in cuBLASLt. Its kernels for rows that are aligned to 16 bytes are modelled in wgmma_cost.c. */
 #include "family/cuda/product/lib_cost.h"
 
+#include "base/dtype.h"
 #include "family/cuda/product/wgmma_cost.h"
 
 #include <math.h>
@@ -62,4 +63,84 @@ double md_fa_cuda_library_us(const md_dev_facts *facts, const md_fa_product *w, 
 {
     const int32_t kind = is_plain ? PLAIN : pieces(w, is_direct);
     return is_plain || kind < PIECES ? tiled_us(facts, w, kind) : md_fa_wgmma_best_us(facts, w);
+}
+
+/* ---- By the answer */
+
+/* A kind of kernels, by the number of its algorithm: constants fitted to 1,150 random shapes with all answers for each,
+ * on an H200. us: of a launch, of a step of K alone, of filling a step for 64 rows or columns, of the epilogue of 64 x
+ * 64 elements, of adding slices and of each slice. flops of an SM in a us; parts of the memory rate and GB/s of adding;
+ * the norm that joins computing and memory; factors for rows that are aligned to 2, and to 4 or 8 bytes. */
+typedef struct kernel_kind {
+    uint32_t algorithm;
+    int32_t item; /* bytes of an operand's element */
+    double start, step, fill, epilogue, sum, slice, rate, memory, sum_gbps, norm, by_2, by_8;
+} kernel_kind;
+
+static const kernel_kind tile_kinds[] = {
+    {66, 2, 2.93, 0.115, 0.03, 0.301, 1.51, 0.0128, 9.36e6, 0.837, 4490, 2.44, 1.5, 1.2},
+    {24, 2, 3.34, 0.1, 0.659, 0.00697, 1.74, 0.0106, 4.7e6, 0.204, 23600, 12.9, 0.842, 0.88},
+    {55, 4, 3.42, 0.1, 0.125, 0.469, 2.17, 0.216, 6.51e5, 0.462, 46800, 3.27, 1, 0.992},
+    {20, 4, 2.06, 0.1, 0.415, 0.251, 2.76, 0.00434, 2.04e6, 0.944, 4560, 1.04, 1, 0.933},
+};
+/* Products with few rows in f32, without tiles. us of 1000 steps of K, us of a further row. */
+enum { FEW_ROWS_F32 = 11 };
+static const double FEW_START = 2.75, FEW_STEP = 5.24, FEW_RATE = 5.29e6, FEW_MEMORY = 1.26, FEW_ROW = 0.0516;
+/* Our own products take this much less than their model says, on the machine of the fit. */
+static const double OWN_SCALE_16 = 1.16, OWN_SCALE_32 = 1.05;
+
+static double gemm_bytes(const md_dev_cuda_gemm *w, int32_t item)
+{
+    return (double)w->batch * item *
+           ((double)w->rows * (double)w->depth + (double)w->columns * (double)w->depth +
+            (double)w->rows * (double)w->columns);
+}
+
+/* The factor for rows of operands that are not aligned to 16 bytes. */
+static double line_factor(const md_dev_cuda_gemm *w, int32_t item, const kernel_kind *kind)
+{
+    const int64_t line = w->leading[0] * item | w->leading[1] * item | w->alignment[0] | w->alignment[1];
+    return line % 4 ? kind->by_2 : line % 16 ? kind->by_8 : 1;
+}
+
+static double tile_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w, const md_dev_cuda_gemm_answer *a,
+                      const kernel_kind *kind)
+{
+    const double sms = MD_MAX(facts->threads, 1), depth = 128.0 / kind->item / (kind->item == 4 ? 2 : 1);
+    const double units =
+        (double)w->batch * ceil((double)w->rows / a->rows) * ceil((double)w->columns / a->columns) * a->split;
+    const double at_a_time = a->waves > 0 ? fmax(1, round(units / sms / (double)a->waves)) : 1;
+    const double most = ceil(units / sms), steps = ceil((double)w->depth / depth / a->split);
+    const double lines = line_factor(w, kind->item, kind);
+    const double step =
+        a->rows * (double)a->columns * depth * 2 / kind->rate + kind->fill * (a->rows + a->columns) / 64 * lines;
+    const double computing = fmax(ceil(most / at_a_time) * steps * kind->step, most * steps * step) +
+                             most * kind->epilogue * a->rows * (double)a->columns / 4096;
+    const double memory = gemm_bytes(w, kind->item) * lines / (facts->memory_gbps * kind->memory) * 1e-3;
+    const double all = pow(pow(computing, kind->norm) + pow(memory, kind->norm), 1 / kind->norm);
+    const double sum = (double)w->batch * (double)w->rows * (double)w->columns * 8 * a->split / kind->sum_gbps * 1e-3;
+    return kind->start + all + (a->split > 1 ? kind->sum + kind->slice * a->split + sum : 0);
+}
+
+static double few_rows_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w)
+{
+    const double flops = 2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth;
+    const double memory = gemm_bytes(w, 4) / (facts->memory_gbps * FEW_MEMORY) * 1e-3;
+    return FEW_START + hypot(memory, flops / FEW_RATE) + FEW_STEP * (double)w->depth * 1e-3 +
+           FEW_ROW * (double)(w->rows - 1);
+}
+
+double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what,
+                            const md_dev_cuda_gemm_answer *answer)
+{
+    const int32_t item = (int32_t)md_dtype_size((md_dtype)what->in);
+    const double scale = item == 2 ? OWN_SCALE_16 : OWN_SCALE_32;
+    if (what->is_tf32 || !(facts->memory_gbps > 0))
+        return 0;
+    if (answer->algorithm == FEW_ROWS_F32 && what->in == MD_F32)
+        return scale * few_rows_us(facts, what);
+    for (int32_t i = 0; i < MD_COUNT(tile_kinds); i++)
+        if (tile_kinds[i].algorithm == answer->algorithm && tile_kinds[i].item == item && answer->rows > 0)
+            return scale * tile_us(facts, what, answer, &tile_kinds[i]);
+    return 0;
 }
