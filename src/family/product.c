@@ -16,16 +16,23 @@ static double operand_bytes(const md_fa_product *p, int32_t operand)
     return (double)(operand == MD_CG_A ? p->rows : p->columns) * (double)p->depth * (double)md_dtype_size(dtype);
 }
 
+static void count_epilogue(void *out, const md_st_program *program, int32_t stage, const void *user)
+{
+    md_st_stage epilogue = program->stage[stage];
+    (void)user;
+    epilogue.kind = MD_ST_NEST; /* so that only the epilogue is counted */
+    md_fa_host_count(out, &epilogue, program);
+}
+
 void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const md_cg_product *product,
                            const int64_t *size)
 {
     const md_st_program *program = target->program;
-    md_st_stage epilogue = program->stage[target->stage];
     const md_st_product *s = &program->stage[target->stage].product;
     double flops = 0;
     md_fa_host_work work;
-    epilogue.kind = MD_ST_NEST; /* so that only the epilogue is counted */
-    md_fa_host_count(&work, &epilogue, program);
+    md_st_know(&work, program, target->stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_EPILOGUE, .n_bytes = sizeof work, .make = count_epilogue});
     *out =
         (md_fa_product){.p = *product, .epilogue_ops = work.operations, .epilogue_transcendental = work.transcendental};
     out->batch = md_st_points(program, s->n_batch, s->batch, size);

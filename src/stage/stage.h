@@ -105,7 +105,9 @@ enum {
     MD_ST_KNOWN_UNIT,
     MD_ST_KNOWN_UNIT_OUTER,
     MD_ST_KNOWN_TRAFFIC,
-    MD_ST_KNOWN
+    MD_ST_KNOWN_EPILOGUE,
+    MD_ST_KNOWN_PRODUCTS, /* by which indices are columns */
+    MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 3
 };
 typedef struct md_st_program {
     const md_fx_formula *formula;

@@ -3,6 +3,7 @@
 #include "codegen/product/product.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 const md_st_product *md_cg_product_stage(const md_cg_product *p)
 {
@@ -67,17 +68,6 @@ static bool orient(md_cg_product *out, const md_st_program *program, int32_t sta
     return out->n_columns > 0 && set_operands(out, program->formula, s);
 }
 
-bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns)
-{
-    if (program->stage[stage].kind != MD_ST_PRODUCT)
-        return false;
-    bool is_swapped = columns == MD_CG_COLUMNS_M;
-    if (columns != MD_CG_COLUMNS_STORED)
-        return orient(out, program, stage, is_swapped);
-    is_swapped = stores_along_m(&program->stage[stage]);
-    return orient(out, program, stage, is_swapped) || orient(out, program, stage, !is_swapped);
-}
-
 const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand)
 {
     *n = operand == MD_CG_A ? product->n_rows : product->n_columns;
@@ -111,7 +101,7 @@ static bool weigh_load(void *user, const md_fx_node *node)
     return true;
 }
 
-md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand)
+static md_cg_along find_along(const md_cg_product *product, int32_t operand)
 {
     largest s = {.product = product, .operand = operand, .last = -1};
     md_fx_visit(product->operand[operand], weigh_load, &s);
@@ -121,6 +111,43 @@ md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand)
     if (g->n_k > 0 && s.last == g->k[g->n_k - 1])
         return MD_CG_ALONG_DEPTH;
     return n_rows > 0 && s.last == rows[n_rows - 1] ? MD_CG_ALONG_ROWS : MD_CG_ALONG_NEITHER;
+}
+
+/* An answer of md_cg_product_of, as the program keeps it. */
+typedef struct known {
+    bool is_product;
+    md_cg_product product;
+} known;
+
+static void make_known(void *result, const md_st_program *program, int32_t stage, const void *columns)
+{
+    known *out = result;
+    const md_cg_columns c = *(const md_cg_columns *)columns;
+    const bool is_swapped = c == MD_CG_COLUMNS_STORED ? stores_along_m(&program->stage[stage]) : c == MD_CG_COLUMNS_M;
+    memset(out, 0, sizeof *out);
+    out->is_product = orient(&out->product, program, stage, is_swapped) ||
+                      (c == MD_CG_COLUMNS_STORED && orient(&out->product, program, stage, !is_swapped));
+    for (int32_t o = 0; o <= out->product.n_products && out->is_product; o++)
+        out->product.along[o] = find_along(&out->product, o);
+}
+
+bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns)
+{
+    known k;
+    if (program->stage[stage].kind != MD_ST_PRODUCT)
+        return false;
+    md_st_know(&k, program, stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_PRODUCTS + (int32_t)columns,
+                             .n_bytes = sizeof k,
+                             .make = make_known,
+                             .user = &columns});
+    *out = k.product;
+    return k.is_product;
+}
+
+md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand)
+{
+    return product->along[operand];
 }
 
 int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand)

@@ -15,6 +15,9 @@ typedef enum md_cg_columns {
     MD_CG_COLUMNS_M
 } md_cg_columns;
 
+/* Along what an operand lies in memory: what its (largest) load runs over fastest. */
+typedef enum md_cg_along { MD_CG_ALONG_NEITHER, MD_CG_ALONG_DEPTH, MD_CG_ALONG_ROWS } md_cg_along;
+
 typedef struct md_cg_product {
     const md_st_program *program;
     int32_t stage;
@@ -25,16 +28,15 @@ typedef struct md_cg_product {
         *operand[MD_CG_MAX_OPERANDS]; /* A over batch, rows, k; B over batch, columns, k; B2 NULL for one product */
     const md_fx_node
         *load[MD_CG_MAX_OPERANDS]; /* the LOAD that the operand is, conversions aside; NULL: any other expression */
+    md_cg_along along[MD_CG_MAX_OPERANDS];
     md_dtype type; /* of accumulators */
     md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
 } md_cg_product;
 
 /** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that
- * share the columns' operand. */
+ * share the columns' operand. The program keeps the answer. */
 bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns);
 
-/* Along what an operand lies in memory: what its (largest) load runs over fastest. */
-typedef enum md_cg_along { MD_CG_ALONG_NEITHER, MD_CG_ALONG_DEPTH, MD_CG_ALONG_ROWS } md_cg_along;
 md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);
 /** Tensors whose last axis must have stride 1 for vector access to an operand. */
 uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand);

@@ -79,9 +79,10 @@ static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const m
     const double us = stage_plan->pick.us;
     md_ds_query with_load = *query;
     md_ds_pick best;
-    with_load.may_load = true;
+    with_load.may_load = with_load.only_deferred = true; /* of the others the pick is the best */
     if (query->may_load || op->policy.select == MD_SELECT_HYBRID || !(us > 0.0) ||
-        md_ds_select(&best, op, stage, &with_load) != MD_OK || !(best.us > 0.0) ||
+        stage_plan->pick.source != MD_DS_MODEL || md_ds_select(&best, op, stage, &with_load) != MD_OK ||
+        !(best.us > 0.0) ||
         md_bd_variant_load(op->stage[stage].variant[best.variant], query->shape, MD_BD_LOAD_LOOK) != MD_BD_DEFERRED)
         return;
     /* what was measured is the best, whatever the model says of the other one */
