@@ -74,6 +74,21 @@ typedef struct md_dev_params {
     int32_t n;
 } md_dev_params;
 
+/* Of a graph that graph_make made. */
+typedef struct md_dev_graph_facts {
+    int32_t n_kernels, n_early; /* kernels; those that may begin before the one before them has ended */
+    bool can_change; /* graph_change works: it is a chain of kernels */
+} md_dev_graph_facts;
+
+/* What a kernel of a graph becomes: the same kernel with other parameters, and another geometry with as many blocks in
+ * a cluster, equally cooperative and overlapping, and not empty. */
+typedef struct md_dev_graph_change {
+    int32_t at; /* its number in the order of the launches; empty ones do not count */
+    const md_dev_kernel *kernel;
+    const md_kn_geometry *geometry;
+    md_dev_params params;
+} md_dev_graph_change;
+
 typedef struct md_dev md_dev;
 
 /* `handle`: as kernel_handle gives it, NULL if unknown. `params`: its parameter words, NULL if it has none. */
@@ -137,6 +152,11 @@ typedef struct md_dev_ops {
      * devices without graphs. */
     md_status (*graph_make)(md_dev_graph **graph, bool *is_updated, md_dev *dev,
                             md_status (*body)(void *user, md_stream stream), void *user);
+    void (*graph_facts)(md_dev_graph_facts *out, const md_dev_graph *graph);
+    /* Changes kernels for launches from now on. If it fails, some may have changed. `uploads`: sends the graph to the
+     * device now, beside other work; else the next launch does. */
+    md_status (*graph_change)(md_dev *dev, md_dev_graph *graph, const md_dev_graph_change *change, int32_t n,
+                              bool uploads);
     md_status (*graph_launch)(md_dev *dev, md_dev_graph *graph, md_stream stream);
     void (*graph_destroy)(md_dev *dev, md_dev_graph *graph); /* work under way ends first; nothing waits */
     /* True if all work enqueued on the stream is done. Not while it is captured. NULL: always true. */

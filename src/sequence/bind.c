@@ -2,7 +2,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/call/slow_call.h"
-#include "dispatch/select/place.h"
+#include "sequence/find.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
@@ -108,92 +108,14 @@ static md_status check_addresses(const md_sq *sq)
     return MD_OK;
 }
 
-/* ---- Memory */
-
-/* A larger arena. The old one stays if a graph of the caller uses it; else the device is done with it first. */
-static md_status grow_arena(md_sq *sq, size_t n_bytes)
+md_status md_sq_check_externals(const md_sq *sq, const md_sq_shape *shape)
 {
-    md_dev *dev = sq->runtime->dev;
-    void *p = NULL;
-    if (n_bytes == SIZE_MAX)
-        return md_fail(MD_OUT_OF_MEMORY, "the memory of sequence %s exceeds 63 bits", sq->name);
-    if (sq->options.max_arena_bytes && n_bytes > (size_t)sq->options.max_arena_bytes)
-        return md_fail(MD_OUT_OF_MEMORY,
-                       "sequence %s needs %zu bytes between its calls; option max_arena_bytes is %lld", sq->name,
-                       n_bytes, (long long)sq->options.max_arena_bytes);
-    if (sq->arena && sq->is_captured) {
-        struct md_sq_retired *r = malloc(sizeof *r);
-        if (!r)
-            return md_fail_memory();
-        *r = (struct md_sq_retired){sq->retired, sq->arena};
-        sq->retired = r;
-    } else if (sq->arena) {
-        MD_TRY(dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL));
-        dev->ops->free(dev, sq->arena);
-    }
-    sq->arena = NULL;
-    sq->arena_bytes = 0;
-    sq->is_captured = false;
-    sq->generation++;
-    MD_TRY(dev->ops->alloc(&p, dev, n_bytes));
-    sq->arena = p;
-    sq->arena_bytes = n_bytes;
+    char name[32];
+    for (int32_t k = 0; k < sq->n_externals; k++)
+        if (!sq->word[k] && shape->external_bytes[k])
+            return md_fail(MD_INVALID_ARGUMENT, "sequence %s: data %d, tensor '%s', is NULL", sq->name, (int)k,
+                           md_sq_tensor_name(name, sq, sq->external[k].tensor));
     return MD_OK;
-}
-
-typedef struct memory_plan {
-    md_ds_piece *piece; /* of memories, then of the steps' workspaces */
-    int32_t *of; /* memory -> piece, -1: none */
-    int32_t n_memories, n;
-} memory_plan;
-
-static size_t place_bytes(const md_sq *sq, const size_t *bytes, int32_t place)
-{
-    size_t most = 0;
-    for (int32_t m = 0; m < sq->n_memories; m++)
-        if (sq->memory[m].place == place && sq->memory[m].first >= 0)
-            most = MD_MAX(most, bytes[m]);
-    return md_ds_align(most);
-}
-
-/* Places the temporaries. The arena is never empty, so that all tensors have an address. */
-static md_status plan_memory(memory_plan *plan, md_sq_shape *shape, md_sq *sq)
-{
-    size_t end;
-    for (int32_t m = 0; m < sq->n_memories; m++) {
-        const md_sq_memory *x = &sq->memory[m];
-        plan->of[m] = -1;
-        if (x->role != MD_SEQUENCE_TEMPORARY || x->place != m || x->first < 0)
-            continue;
-        plan->of[m] = plan->n;
-        plan->piece[plan->n++] = (md_ds_piece){x->first, x->last, place_bytes(sq, shape->bytes, m), 0};
-        shape->sum_bytes += plan->piece[plan->n - 1].n_bytes;
-    }
-    plan->n_memories = plan->n;
-    MD_TRY(md_ds_place(&end, plan->piece, 0, plan->n));
-    for (int32_t m = 0; m < sq->n_memories; m++)
-        shape->offset[m] = plan->of[m] >= 0 ? plan->piece[plan->of[m]].offset : 0;
-    for (int32_t k = 0; k < sq->n_externals; k++) {
-        const int32_t t = sq->external[k].tensor;
-        shape->external_bytes[k] = sq->external[k].is_scalar ? 0 : shape->bytes[sq->tensor[t].memory];
-    }
-    return sq->arena_bytes < MD_MAX(end, MD_DS_ALIGNMENT) ? grow_arena(sq, MD_MAX(end, MD_DS_ALIGNMENT)) : MD_OK;
-}
-
-/* Places the workspaces beside the temporaries. */
-static md_status plan_workspaces(memory_plan *plan, md_sq_shape *shape, md_sq *sq)
-{
-    size_t end;
-    for (int32_t i = 0; i < sq->n_steps; i++) {
-        const md_sq_part *part = &shape->part[i];
-        const size_t n_bytes = part->plan ? md_ds_align(part->plan->workspace_bytes) : 0;
-        plan->piece[plan->n++] = (md_ds_piece){i, i, n_bytes, 0};
-        shape->sum_bytes += n_bytes;
-    }
-    MD_TRY(md_ds_place(&end, plan->piece, plan->n_memories, plan->n));
-    for (int32_t i = 0; i < sq->n_steps; i++)
-        shape->part[i].memory = plan->piece[plan->n_memories + i].offset;
-    return sq->arena_bytes < end ? grow_arena(sq, end) : MD_OK;
 }
 
 /* ---- Calls */
@@ -204,6 +126,25 @@ static md_status name_step(md_status status, const md_sq *sq, int32_t step)
     return status == MD_OK ? MD_OK
                            : md_fail_more(status, " (call %d of sequence %s, %s)", (int)step, sq->name,
                                           op ? op->name : "a callback");
+}
+
+/* True if the memory of a step's tensors is known to be the device's: asking costs more than all else that is checked.
+ * `now`: it was just found out. */
+static bool are_checked(md_sq *sq, const md_sq_step *step, bool now)
+{
+    bool all = true;
+    for (int32_t i = 0; i < step->n_args; i++) {
+        if (step->arg[i].kind != MD_SQ_TENSOR)
+            continue;
+        md_sq_memory *m = &sq->memory[sq->tensor[step->arg[i].tensor].memory];
+        const uint64_t address = m->external >= 0 ? sq->word[m->external] : (uint64_t)(uintptr_t)m->data;
+        if (m->role == MD_SEQUENCE_TEMPORARY)
+            continue;
+        if (now)
+            m->checked = address;
+        all &= m->checked == address && address != 0;
+    }
+    return all;
 }
 
 /* The kernels of a step. */
@@ -221,7 +162,10 @@ static md_status choose(md_sq_shape *shape, md_sq *sq, int32_t i, bool is_patien
     part->form = MD_SQ_NOTHING;
     if (bound.is_empty)
         return MD_OK;
-    MD_TRY(md_ds_check_pointers(op, &bound));
+    if (!are_checked(sq, &sq->step[i], false)) {
+        MD_TRY(md_ds_check_pointers(op, &bound));
+        (void)are_checked(sq, &sq->step[i], true);
+    }
     bound.is_patient = is_patient;
     MD_TRY(md_ds_find(&part->entry, op, NULL, &bound));
     part->plan = md_ds_plan_of(part->entry);
@@ -307,34 +251,40 @@ static md_sq_shape *make_shape(const md_sq *sq, const int64_t *size)
     return s;
 }
 
-static md_status bind_all(md_sq_shape *shape, md_sq *sq, memory_plan *plan, bool is_patient)
+static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, md_sq_find_how *how)
 {
     MD_TRY(size_all(sq, shape->bytes, shape->size));
-    MD_TRY(plan_memory(plan, shape, sq));
+    MD_TRY(md_sq_plan_memory(plan, shape, sq));
     memcpy(shape->word, sq->word, (size_t)sq->n_externals * sizeof *sq->word);
     address_all(sq, shape);
+    MD_TRY(md_sq_check_externals(sq, shape));
     MD_TRY(check_addresses(sq));
     for (int32_t i = 0; i < sq->n_steps; i++)
-        MD_TRY(name_step(choose(shape, sq, i, is_patient), sq, i));
-    MD_TRY(plan_workspaces(plan, shape, sq));
+        MD_TRY(name_step(choose(shape, sq, i, how->is_patient), sq, i));
+    MD_TRY(md_sq_plan_workspaces(plan, shape, sq));
     address_all(sq, shape);
     shape->generation = sq->generation;
-    for (int32_t i = 0; i < sq->n_steps; i++)
+    for (int32_t i = 0; i < sq->n_steps; i++) {
         MD_TRY(name_step(make_step(shape, sq, i), sq, i));
+        if (how->starts) /* the device works while the next calls are bound */
+            MD_TRY(md_sq_run_step(sq, shape, i, how->stream));
+    }
+    how->has_run = how->starts;
+    shape->graph_key = md_sq_graph_key(shape);
     shape->is_overlapping = md_sq_externals_overlap(sq, sq->word, shape->external_bytes);
     return MD_OK;
 }
 
-md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, bool is_patient)
+md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_find_how *how)
 {
     md_sq_shape *shape = make_shape(sq, size);
     if (!shape)
         return md_fail_memory();
-    memory_plan plan = {calloc((size_t)sq->n_memories + (size_t)sq->n_steps + 1, sizeof *plan.piece),
-                        calloc((size_t)sq->n_memories + 1, sizeof *plan.of), 0, 0};
+    md_sq_memory_plan plan = {calloc((size_t)sq->n_memories + (size_t)sq->n_steps + 1, sizeof *plan.piece),
+                              calloc((size_t)sq->n_memories + 1, sizeof *plan.of), 0, 0};
     md_status s = plan.piece && plan.of && shape->word && shape->graph_word && shape->external_bytes && shape->offset &&
                           shape->bytes && shape->part && shape->report
-                      ? bind_all(shape, sq, &plan, is_patient)
+                      ? bind_all(shape, sq, &plan, how)
                       : md_fail_memory();
     md_sq_drop_memos(shape);
     free(plan.piece);

@@ -26,16 +26,6 @@ static md_status check_sizes(const md_sq *sq, const int64_t *size)
     return MD_OK;
 }
 
-static md_status check_externals(const md_sq *sq, const md_sq_shape *shape)
-{
-    char name[32];
-    for (int32_t k = 0; k < sq->n_externals; k++)
-        if (!sq->word[k] && shape->external_bytes[k])
-            return md_fail(MD_INVALID_ARGUMENT, "sequence %s: data %d, tensor '%s', is NULL", sq->name, (int)k,
-                           md_sq_tensor_name(name, sq, sq->external[k].tensor));
-    return MD_OK;
-}
-
 /* ---- The order of use */
 
 static void unlink_shape(md_sq *sq, md_sq_shape *s)
@@ -78,10 +68,10 @@ static void make_key(unsigned char *key, const md_sq *sq, const int64_t *size)
 
 /* ---- Finding */
 
-static md_status add(md_sq_shape **out, md_sq *sq, md_stream stream, const int64_t *size, bool is_patient)
+static md_status add(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_find_how *how)
 {
     const size_t n = key_bytes(sq);
-    if (md_ds_is_capturing(sq->runtime, stream))
+    if (md_ds_is_capturing(sq->runtime, how->stream))
         return md_fail(MD_UNSUPPORTED,
                        "sequence %s: these sizes are new, and nothing can be bound while a stream is captured: call "
                        "md_sequence_prepare before",
@@ -92,9 +82,7 @@ static md_status add(md_sq_shape **out, md_sq *sq, md_stream stream, const int64
         return md_fail_memory();
     make_key(key, sq, size);
     md_sq_shape *shape = NULL;
-    md_status s = md_sq_bind(&shape, sq, size, is_patient);
-    if (s == MD_OK)
-        s = check_externals(sq, shape);
+    md_status s = md_sq_bind(&shape, sq, size, how);
     if (s == MD_OK)
         s = md_table_put(sq->shapes, key, n, shape, NULL);
     if (s != MD_OK) {
@@ -146,23 +134,24 @@ static bool serves(const md_sq *sq, const md_sq_shape *s, bool is_same)
     return is_same || (!s->is_overlapping && !md_sq_externals_overlap(sq, sq->word, s->external_bytes));
 }
 
-md_status md_sq_find(md_sq_shape **out, md_sq *sq, md_stream stream, const int64_t *size, bool is_patient)
+md_status md_sq_find(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_find_how *how)
 {
     md_sq_shape *s = sq->last;
     bool same = is_same(sq, s, size);
+    how->has_run = false;
     if (!same) {
         s = look_up(sq, size);
         same = s && is_same(sq, s, size);
     }
     if (s && !serves(sq, s, same)) {
-        if (!md_ds_is_capturing(sq->runtime, stream) || s->generation != sq->generation || s->is_overlapping)
+        if (!md_ds_is_capturing(sq->runtime, how->stream) || s->generation != sq->generation || s->is_overlapping)
             forget(sq, s);
         s = NULL;
     }
     if (!s) {
-        MD_TRY(add(&s, sq, stream, size, is_patient));
+        MD_TRY(add(&s, sq, size, how));
     } else if (!same) {
-        MD_TRY(check_externals(sq, s));
+        MD_TRY(md_sq_check_externals(sq, s));
         const md_status status = md_sq_apply(s, sq);
         if (status != MD_OK) {
             forget(sq, s);

@@ -6,7 +6,14 @@
 
 /** Reads addresses and scalars into sq->word. */
 void md_sq_take_words(md_sq *sq, void *const *data, bool with_scalars);
-/** The shape for these sizes and sq->word, whose parameters have them. `stream`: captured ones bind nothing. */
-md_status md_sq_find(md_sq_shape **out, md_sq *sq, md_stream stream, const int64_t *size, bool is_patient);
+typedef struct md_sq_find_how {
+    md_stream stream; /* that will run: while it is captured, nothing is bound */
+    bool is_patient; /* waits for the best kernels */
+    bool starts; /* a new shape's calls are enqueued on the stream one by one, as soon as they are bound */
+    bool has_run; /* out: all of them are */
+} md_sq_find_how;
+
+/** The shape for these sizes and sq->word, whose parameters have them. */
+md_status md_sq_find(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_find_how *how);
 
 #endif

@@ -121,9 +121,28 @@ static void print_head(md_strbuf *out, const md_sq *sq, const md_sq_shape *shape
                          (long long)shape->size[d]);
     md_strbuf_printf(out,
                      json ? "},\"launches\":%d,\"arena_bytes\":%zu,\"sum_bytes\":%zu,\"graph\":%s"
-                          : ": %d launches, arena %zu bytes, %zu without sharing, %s\n",
+                          : ": %d launches, arena %zu bytes, %zu without sharing, %s",
                      (int)shape->n_launches, sq->arena_bytes, shape->sum_bytes,
                      json ? (shape->graph ? "true" : "false") : (shape->graph ? "one graph" : "no graph"));
+    if (shape->graph)
+        md_strbuf_printf(out,
+                         json ? ",\"graph_kernels\":%d,\"graph_early\":%d"
+                              : " of %d kernels, %d of which may begin before the one before ends",
+                         (int)shape->graph->facts.n_kernels, (int)shape->graph->facts.n_early);
+    md_strbuf_add(out, json ? "" : "\n");
+}
+
+/* What is kept, and its bounds. */
+static void print_kept(md_strbuf *out, const md_sq *sq, bool json)
+{
+    md_strbuf_printf(out,
+                     json ? ",\"kept\":{\"sizes\":%lld,\"max_sizes\":%lld,\"choices\":%lld,\"graphs\":%lld,"
+                            "\"max_graphs\":%lld,\"graph_bytes\":%lld,\"max_graph_bytes\":%lld}"
+                          : "kept: %lld of %lld sizes with %lld choices of kernels, %lld of %lld graphs, about %lld of "
+                            "%lld bytes\n",
+                     (long long)sq->count.n_sizes, (long long)sq->options.max_sizes, (long long)count_choices(sq),
+                     (long long)sq->n_graphs, (long long)sq->options.max_graphs, (long long)sq->graph_bytes,
+                     (long long)sq->options.max_graph_bytes);
 }
 
 md_status md_sq_explain(md_strbuf *out, md_sq *sq, bool json)
@@ -132,6 +151,7 @@ md_status md_sq_explain(md_strbuf *out, md_sq *sq, bool json)
     if (!shape)
         return md_fail(MD_INVALID_ARGUMENT, "sequence %s has not been run or prepared", sq->name);
     print_head(out, sq, shape, json);
+    print_kept(out, sq, json);
     md_strbuf_add(out, json ? ",\"calls\":[" : "calls:\n");
     for (int32_t i = 0; i < shape->n_parts; i++)
         print_call(out, sq, shape, i, json);

@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-/* A graph is made when a shape runs for the second time in a row with the same addresses: a chain of launches costs
- * less than making a graph that runs once. */
-enum { RUNS_BEFORE_GRAPH = 1, RUNS_BEFORE_FLUSH = 256 };
+enum { RUNS_BEFORE_FLUSH = 256 };
 
 typedef struct chain {
     md_sq *sq;
@@ -88,92 +86,30 @@ static md_status run_named(const md_sq *sq, const md_sq_shape *shape, int32_t i,
     return s;
 }
 
-static md_status run_chain(void *user, md_stream stream)
+md_status md_sq_run_step(md_sq *sq, const md_sq_shape *shape, int32_t i, md_stream stream)
 {
-    const chain *c = user;
-    const md_sq *sq = c->sq;
-    const md_sq_shape *shape = c->shape;
     md_dev *dev = sq->runtime->dev;
-    const bool is_named = dev->ops->range_push != NULL;
-    for (int32_t i = 0; i < shape->n_parts; i++) {
-        const md_sq_part *part = &shape->part[i];
-        md_status s;
-        if (part->form != MD_SQ_LAUNCHES)
-            s = run_other(sq, shape, i, stream);
-        else
-            s = is_named ? run_named(sq, shape, i, stream) : run_launches(shape, dev, part, stream);
-        if (s == MD_OK && part->needs_report)
-            s = check_report(sq, shape, i);
-        if (__builtin_expect(s != MD_OK, 0))
-            return fail_step(s, sq, i);
-        if (sq->options.poisons)
-            poison(sq, shape, i);
-    }
+    const md_sq_part *part = &shape->part[i];
+    md_status s;
+    if (part->form != MD_SQ_LAUNCHES)
+        s = run_other(sq, shape, i, stream);
+    else
+        s = dev->ops->range_push ? run_named(sq, shape, i, stream) : run_launches(shape, dev, part, stream);
+    if (s == MD_OK && part->needs_report)
+        s = check_report(sq, shape, i);
+    if (__builtin_expect(s != MD_OK, 0))
+        return fail_step(s, sq, i);
+    if (sq->options.poisons)
+        poison(sq, shape, i);
     return MD_OK;
 }
 
-/* ---- Graphs */
-
-/* Gives up the graphs that were not used for longest until one more fits. Its executable serves for the new one, which
- * costs less than making one (28 against 130 us for 20 kernels). */
-static void make_room(md_sq *sq, md_sq_shape *shape)
+static md_status run_chain(void *user, md_stream stream)
 {
-    const int64_t bytes = md_sq_graph_bytes(shape);
-    for (md_sq_shape *s = sq->oldest, *next; s; s = next) {
-        next = s->newer;
-        if (sq->n_graphs < sq->options.max_graphs && sq->graph_bytes + bytes <= sq->options.max_graph_bytes)
-            return;
-        if (!s->graph || s == shape)
-            continue;
-        if (!shape->graph && md_sq_graph_bytes(s) == bytes) {
-            shape->graph = s->graph;
-            s->graph = NULL;
-            return;
-        }
-        md_sq_drop_graph(s, sq);
-    }
-}
-
-/* Makes or updates the graph of a shape. If that fails, the shape stays a chain of launches. */
-static void make_graph(md_sq *sq, md_sq_shape *shape)
-{
-    md_dev *dev = sq->runtime->dev;
-    bool is_updated = false;
-    chain c = {sq, shape};
-    if (!shape->graph)
-        make_room(sq, shape);
-    const bool had_one = shape->graph != NULL;
-    const md_status s = dev->ops->graph_make(&shape->graph, &is_updated, dev, run_chain, &c);
-    if (shape->graph && !had_one) {
-        sq->n_graphs++;
-        sq->graph_bytes += md_sq_graph_bytes(shape);
-    }
-    if (s != MD_OK) {
-        md_log_at(sq->runtime->log, MD_LOG_WARN, "sequence %s: no graph, launches serve: %s", sq->name,
-                  md_last_error());
-        md_sq_drop_graph(shape, sq);
-        shape->has_no_graph = true;
-        sq->count.n_failures++;
-        return;
-    }
-    memcpy(shape->graph_word, shape->word, (size_t)sq->n_externals * sizeof *shape->word);
-    sq->count.n_builds += !is_updated;
-    sq->count.n_updates += is_updated;
-}
-
-/* True if the run is one launch of the shape's graph. */
-static bool has_graph(md_sq *sq, md_sq_shape *shape)
-{
-    if (!sq->runtime->dev->ops->graph_make || sq->options.max_graphs < 1 || !shape->is_capturable ||
-        shape->has_no_graph || shape->n_launches == 0 || md_sq_graph_bytes(shape) > sq->options.max_graph_bytes)
-        return false;
-    const size_t n = (size_t)sq->n_externals * sizeof *shape->word;
-    if (shape->graph && !memcmp(shape->graph_word, shape->word, n))
-        return true;
-    if (shape->n_same < RUNS_BEFORE_GRAPH)
-        return false;
-    make_graph(sq, shape);
-    return shape->graph != NULL;
+    const chain *c = user;
+    for (int32_t i = 0; i < c->shape->n_parts; i++)
+        MD_TRY(md_sq_run_step(c->sq, c->shape, i, stream));
+    return MD_OK;
 }
 
 /* ---- Runs */
@@ -201,42 +137,64 @@ static md_status check_ops(const md_sq *sq)
     return MD_OK;
 }
 
-static md_status run_shape(md_sq *sq, md_sq_shape *shape, md_stream stream)
+/* What comes before the launches of a run on an asynchronous device. */
+static md_status begin_run(md_sq *sq, md_stream stream, bool is_captured)
+{
+    if (!is_captured) {
+        MD_TRY(check_ops(sq));
+        MD_TRY(order_streams(sq, stream));
+    }
+    sq->last_stream = stream;
+    sq->has_run = true;
+    return MD_OK;
+}
+
+static md_status run_async(md_sq *sq, md_stream stream, const int64_t *size)
 {
     md_dev *dev = sq->runtime->dev;
+    const bool is_captured = md_ds_is_capturing(sq->runtime, stream);
+    md_sq_find_how how = {.stream = stream, .starts = !is_captured};
+    md_sq_shape *shape = NULL;
+    MD_TRY(begin_run(sq, stream, is_captured));
+    MD_TRY(md_sq_find(&shape, sq, size, &how));
     chain c = {sq, shape};
-    if (md_ds_is_async(sq->runtime)) {
-        const bool is_captured = md_ds_is_capturing(sq->runtime, stream);
-        if (!is_captured) {
-            MD_TRY(check_ops(sq));
-            MD_TRY(order_streams(sq, stream));
-        }
-        sq->is_captured |= is_captured;
-        sq->last_stream = stream;
-        sq->has_run = true;
-        if (!is_captured && has_graph(sq, shape)) {
-            MD_TRY(dev->ops->graph_launch(dev, shape->graph, stream));
-            sq->count.n_graph_runs++;
-            return MD_OK;
-        }
+    shape->n_runs++;
+    sq->is_captured |= is_captured;
+    if (how.has_run)
+        return MD_OK;
+    const bool can_have_graph = !is_captured && md_sq_can_have_graph(sq, shape);
+    if (can_have_graph && md_sq_graph_serves(sq, shape)) {
+        MD_TRY(dev->ops->graph_launch(dev, shape->graph->made, stream));
+        sq->count.n_graph_runs++;
+        return MD_OK;
     }
-    return run_chain(&c, stream);
+    MD_TRY(run_chain(&c, stream));
+    if (can_have_graph)
+        md_sq_graph_after(sq, shape, run_chain, &c);
+    return MD_OK;
 }
 
 md_status md_sq_run(md_sq *sq, md_stream stream, const int64_t *size, void *const *data)
 {
     md_sq_shape *shape = NULL;
     md_sq_take_words(sq, data, true);
-    MD_TRY(md_sq_find(&shape, sq, stream, size, false));
     sq->count.n_runs++;
-    if (++shape->n_runs >= RUNS_BEFORE_FLUSH)
+    if (md_ds_is_async(sq->runtime)) {
+        MD_TRY(run_async(sq, stream, size));
+        shape = sq->last;
+    } else {
+        MD_TRY(md_sq_find(&shape, sq, size, &(md_sq_find_how){.stream = stream}));
+        shape->n_runs++;
+        MD_TRY(run_chain(&(chain){sq, shape}, stream));
+    }
+    if (shape->n_runs >= RUNS_BEFORE_FLUSH)
         md_sq_shape_flush(shape, sq);
-    return run_shape(sq, shape, stream);
+    return MD_OK;
 }
 
 md_status md_sq_prepare(md_sq *sq, const int64_t *size, void *const *data)
 {
     md_sq_shape *shape = NULL;
     md_sq_take_words(sq, data, false);
-    return md_sq_find(&shape, sq, NULL, size, true);
+    return md_sq_find(&shape, sq, size, &(md_sq_find_how){.is_patient = true});
 }

@@ -15,6 +15,7 @@ enum { MD_SQ_MAX_DIMS = 16, MD_SQ_MAX_EXTERNALS = 4096 };
 struct md_sq_records; /* record.h */
 struct md_sq_values; /* values.h */
 struct md_sq_shape; /* shape.h */
+struct md_sq_graph; /* shape.h */
 
 /* A piece of memory: each tensor that is no view has one. */
 typedef struct md_sq_memory {
@@ -22,6 +23,7 @@ typedef struct md_sq_memory {
     void *data; /* CONSTANT */
     int32_t tensor; /* that it was made for */
     int32_t external; /* INPUT, OUTPUT: its number; else -1 */
+    uint64_t checked; /* CONSTANT, INPUT, OUTPUT: the address that was found to be the device's */
     int32_t first, last; /* TEMPORARY: steps of its life; -1: never used */
     /* TEMPORARY: the memory whose place it takes, in place; itself if it has its own. That one's life covers all. */
     int32_t place;
@@ -96,7 +98,8 @@ typedef struct md_sq {
     md_dev_mark *mark;
     md_table *shapes; /* by sizes and alignment -> md_sq_shape */
     struct md_sq_shape *newest, *oldest, *last; /* least recently used order; `last` ran last */
-    int64_t n_graphs, graph_bytes;
+    struct md_sq_graph *spare; /* graphs that no shape has, for new shapes of the same kernels */
+    int64_t n_graphs, graph_bytes; /* with spare ones */
     md_sequence_counters count;
 } md_sq;
 

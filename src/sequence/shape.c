@@ -16,26 +16,6 @@ void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq)
     }
 }
 
-int64_t md_sq_graph_bytes(const md_sq_shape *shape)
-{
-    enum { KERNEL_BYTES = 7168 };
-    int64_t n = shape->n_launches;
-    for (int32_t i = 0; i < shape->n_parts; i++)
-        n += shape->part[i].form == MD_SQ_PLAN ? 2 : 0; /* of a library */
-    return n * KERNEL_BYTES;
-}
-
-void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq)
-{
-    md_dev *dev = sq->runtime->dev;
-    if (!shape->graph)
-        return;
-    dev->ops->graph_destroy(dev, shape->graph);
-    shape->graph = NULL;
-    sq->n_graphs--;
-    sq->graph_bytes -= md_sq_graph_bytes(shape);
-}
-
 static void free_part(md_sq_part *part)
 {
     if (part->entry)
@@ -84,6 +64,7 @@ void md_sq_forget_all(md_sq *sq)
         (void)md_table_remove(sq->shapes, s->key, s->key_bytes);
         md_sq_shape_free(s, sq);
     }
+    md_sq_drop_spares(sq);
     sq->oldest = sq->last = NULL;
     sq->count.n_sizes = 0;
 }

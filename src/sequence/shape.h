@@ -4,6 +4,7 @@
 #define MD_SEQUENCE_SHAPE_H
 
 #include "dispatch/args.h"
+#include "dispatch/select/place.h"
 #include "sequence/sequence.h"
 
 /* How a step runs at these sizes. */
@@ -44,6 +45,17 @@ typedef struct md_sq_part {
     md_arg *arg; /* PLAN, CALL; owned */
 } md_sq_part;
 
+/* A graph, and the launches as they stand in it. */
+typedef struct md_sq_graph {
+    struct md_sq_graph *next; /* of spare ones */
+    md_dev_graph *made;
+    md_dev_graph_facts facts;
+    uint64_t key; /* of its kernels; 0: its nodes cannot be changed one by one */
+    int64_t bytes; /* estimated */
+    int32_t n;
+    md_sq_launch *launch; /* params owned */
+} md_sq_graph;
+
 typedef struct md_sq_shape {
     struct md_sq_shape *newer, *older; /* in the order of use */
     void *key;
@@ -64,15 +76,34 @@ typedef struct md_sq_shape {
     md_sq_patch *patch;
     size_t *offset, *bytes; /* by memory */
     uint64_t n_same; /* runs in a row with the same words */
-    md_dev_graph *graph; /* NULL: none */
+    uint64_t graph_key; /* digest of the kernels and how they are launched; 0: with calls of libraries */
+    md_sq_graph *graph; /* NULL: none */
     uint64_t *graph_word; /* the words that it was made for */
     bool has_no_graph; /* it was tried, and failed */
     struct md_sq_memo *memo; /* only while it is bound */
     int32_t n_memos;
 } md_sq_shape;
 
-/** Binds the sequence at sizes; sq->word has the addresses. is_patient: waits for the best kernels. */
-md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, bool is_patient);
+/* ---- memory.c */
+
+typedef struct md_sq_memory_plan {
+    md_ds_piece *piece; /* of memories, then of the steps' workspaces */
+    int32_t *of; /* memory -> piece, -1: none */
+    int32_t n_memories, n;
+} md_sq_memory_plan;
+
+/** Places the temporaries. The arena is never empty, so that all tensors have an address. */
+md_status md_sq_plan_memory(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq);
+/** Places the workspaces beside the temporaries. */
+md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq);
+
+/* ---- bind.c */
+
+struct md_sq_find_how; /* find.h */
+/** Binds the sequence at sizes; sq->word has the addresses. */
+md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, struct md_sq_find_how *how);
+/** INVALID_ARGUMENT for an external that is NULL and not empty. */
+md_status md_sq_check_externals(const md_sq *sq, const md_sq_shape *shape);
 /** Frees a shape that no list has. Its runs are counted by its entries. */
 void md_sq_shape_free(md_sq_shape *shape, md_sq *sq);
 /** Adds the runs to the entries' counts. */
@@ -81,15 +112,30 @@ void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq);
 bool md_sq_shape_is_stale(const md_sq_shape *shape);
 /** Frees all shapes. */
 void md_sq_forget_all(md_sq *sq);
-/** Device memory of a shape's graph: 28 MB for 200 graphs of 20 kernels were seen. */
-int64_t md_sq_graph_bytes(const md_sq_shape *shape);
-/** Drops the graph of a shape, if it has one. */
-void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq);
-
 /** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */
 void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
 /** True if a written external overlaps another one, or a constant. */
 bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t *bytes);
+
+/* ---- graph.c */
+
+/** Device memory of a shape's graph: 28 MB for 200 graphs of 20 kernels were seen. */
+int64_t md_sq_graph_bytes(const md_sq_shape *shape);
+/** See md_sq_shape.graph_key. */
+uint64_t md_sq_graph_key(const md_sq_shape *shape);
+bool md_sq_can_have_graph(const md_sq *sq, const md_sq_shape *shape);
+/** True if the shape's graph has the words of this run, or has them now since few nodes differed. */
+bool md_sq_graph_serves(md_sq *sq, md_sq_shape *shape);
+/** After a run by launches: makes the shape's graph or changes one, if the shape came again. */
+void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_status (*body)(void *user, md_stream stream), void *user);
+/** Takes the graph from a shape, if it has one: it becomes a spare one or is destroyed. */
+void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq);
+void md_sq_drop_spares(md_sq *sq);
+
+/* ---- run.c */
+
+/** Runs a step that is bound. */
+md_status md_sq_run_step(md_sq *sq, const md_sq_shape *shape, int32_t step, md_stream stream);
 
 /* ---- launches.c */
 /** Makes the launches of a step, whose arguments are in sq->now, or copies those of an equal step. False if it has to

@@ -118,36 +118,149 @@ static void graphs_come_and_go(void **state)
     md_sq *sq = chain(&(md_sequence_options){.max_graphs = 2});
     (void)state;
     put(x, 3);
-    for (int i = 0; i < 6; i++) { /* launches first, a graph from the second run on */
+    for (int i = 0; i < 6; i++) { /* launches twice, behind the second a graph, which serves from then on */
         put(y, 0);
         run(sq, 1, 1000, x, y);
         expect(y, 1000, 3);
     }
-    assert_int_equal(counters(sq).n_graph_runs, 5);
+    assert_int_equal(counters(sq).n_graph_runs, 4);
     assert_int_equal(counters(sq).n_builds, 1);
-    run(sq, 1, 1000, x, z); /* elsewhere: launches; then the graph is updated */
-    expect(z, 1000, 3);
-    assert_int_equal(counters(sq).n_graph_runs, 5);
-    run(sq, 1, 1000, x, z);
-    run(sq, 1, 1000, x, z);
-    expect(z, 1000, 3);
-    assert_int_equal(counters(sq).n_updates, 1);
-    assert_int_equal(counters(sq).n_graph_runs, 7);
     for (int64_t n = 100; n <= 500; n += 100) /* more sizes than graphs */
         for (int i = 0; i < 3; i++) {
             put(y, 0);
             run(sq, 1, n, x, y);
             expect(y, n, 3);
         }
+    put(z, 0);
     assert_int_equal(counters(sq).n_graphs, 2);
     assert_int_equal(counters(sq).n_failures, 0);
-    assert_int_equal(counters(sq).n_builds, 2); /* the others took over an older one's */
+    assert_int_equal(counters(sq).n_builds, 2); /* the others took over an older one of the same kernels */
+    assert_true(counters(sq).n_updates >= 3);
     assert_true(counters(sq).graph_bytes > 0 && counters(sq).graph_bytes < 100000);
-    assert_true(counters(sq).n_graph_runs == 7 + 10);
+    assert_int_equal(counters(sq).n_graph_runs, 4 + 5);
     const int64_t launches = device.n_graph_launches;
     run(sq, 1, 0, x, y); /* nothing to compute */
     run(sq, 1, 0, x, y);
     assert_int_equal(device.n_graph_launches, launches);
+    md_sq_destroy(&sq);
+}
+
+static void expect_explained(md_sq *sq, const char *part)
+{
+    md_strbuf text = {0};
+    assert_ok(md_sq_explain(&text, sq, false));
+    if (!strstr(md_strbuf_text(&text), part))
+        fail_msg("no '%s' in\n%s", part, md_strbuf_text(&text));
+    md_strbuf_finish(&text);
+}
+
+/* Where addresses move, the nodes that have them are changed: before the launch if they are few, else behind it. */
+static void nodes_are_changed(void **state)
+{
+    float *x = device_memory(), *w = device_memory(), *y = device_memory(), *z = device_memory();
+    md_sq *sq = chain(NULL);
+    (void)state;
+    put(x, 3);
+    put(w, 70);
+    for (int i = 0; i < 3; i++)
+        run(sq, 1, 1000, x, y);
+    assert_int_equal(counters(sq).n_graph_runs, 1);
+    int64_t changes = device.n_graph_changes;
+    put(z, 0);
+    run(sq, 1, 1000, x, z); /* one node of four */
+    expect(z, 1000, 3);
+    assert_int_equal(device.n_graph_changes, ++changes);
+    expect_explained(sq, "one graph of 4 kernels, 3 of which may begin before");
+    expect_explained(sq, "kept: 1 of 1024 sizes with 1 choices of kernels, 1 of 1024 graphs");
+    assert_int_equal(counters(sq).n_graph_runs, 2);
+    run(sq, 1, 1000, w, y); /* two nodes: launches */
+    expect(y, 1000, 70);
+    assert_int_equal(counters(sq).n_graph_runs, 2);
+    assert_int_equal(device.n_graph_changes, changes);
+    put(y, 0);
+    run(sq, 1, 1000, w, y); /* again: behind the launches the graph is changed */
+    expect(y, 1000, 70);
+    assert_int_equal(counters(sq).n_graph_runs, 2);
+    assert_int_equal(device.n_graph_changes, changes += 2);
+    put(y, 0);
+    run(sq, 1, 1000, w, y);
+    expect(y, 1000, 70);
+    assert_int_equal(counters(sq).n_graph_runs, 3);
+    assert_int_equal(counters(sq).n_builds, 1);
+    device.refuses_changes = true; /* then launches serve, and a new graph is made */
+    put(z, 0);
+    run(sq, 1, 1000, w, z);
+    expect(z, 1000, 70);
+    assert_int_equal(counters(sq).n_graph_runs, 3);
+    assert_int_equal(counters(sq).n_graphs, 0);
+    for (int i = 0; i < 2; i++) {
+        put(z, 0);
+        run(sq, 1, 1000, w, z);
+        expect(z, 1000, 70);
+    }
+    device.refuses_changes = false;
+    assert_int_equal(counters(sq).n_builds, 2);
+    assert_int_equal(counters(sq).n_graph_runs, 4);
+    md_sq_destroy(&sq);
+}
+
+/* The graph of a size that is forgotten serves a new size of the same kernels. */
+static void graphs_outlive_their_sizes(void **state)
+{
+    float *x = device_memory(), *y = device_memory();
+    md_sq *sq = chain(&(md_sequence_options){.max_sizes = 1});
+    (void)state;
+    put(x, 11);
+    for (int64_t n = 990; n < 1000; n++)
+        for (int i = 0; i < 3; i++) {
+            put(y, 0);
+            run(sq, 1, n, x, y);
+            expect(y, n, 11);
+        }
+    assert_int_equal(counters(sq).n_sizes, 1);
+    assert_int_equal(counters(sq).n_builds, 1);
+    assert_int_equal(counters(sq).n_updates, 9);
+    assert_int_equal(counters(sq).n_graphs, 1);
+    assert_int_equal(counters(sq).n_graph_runs, 10);
+    md_sq_destroy(&sq);
+}
+
+typedef struct worker {
+    md_sq *sq;
+    int stream;
+    float *x, *y;
+} worker;
+
+static void *work(void *user)
+{
+    const worker *w = user;
+    for (int i = 0; i < 60; i++) {
+        const int64_t n = 500 + i / 6 * 7;
+        pthread_mutex_lock(&w->sq->lock); /* as md_sequence_run does */
+        run(w->sq, w->stream, n, w->x, w->y);
+        pthread_mutex_unlock(&w->sq->lock);
+    }
+    return NULL;
+}
+
+static void two_threads_share_a_sequence(void **state)
+{
+    pthread_t thread[2];
+    worker w[2];
+    md_sq *sq = chain(&(md_sequence_options){.max_graphs = 3});
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        w[i] = (worker){sq, i + 1, device_memory(), device_memory()};
+        put(w[i].x, i * 50);
+        put(w[i].y, 0);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    for (int i = 0; i < 2; i++)
+        expect(w[i].y, 563, i * 50);
+    assert_int_equal(counters(sq).n_runs, 120);
     md_sq_destroy(&sq);
 }
 
@@ -239,8 +352,13 @@ static void refuses_host_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graphs_come_and_go),  cmocka_unit_test(works_without_graphs),
-        cmocka_unit_test(streams_take_turns),  cmocka_unit_test(in_a_capture),
+        cmocka_unit_test(nodes_are_changed),
+        cmocka_unit_test(graphs_outlive_their_sizes),
+        cmocka_unit_test(two_threads_share_a_sequence),
+        cmocka_unit_test(graphs_come_and_go),
+        cmocka_unit_test(works_without_graphs),
+        cmocka_unit_test(streams_take_turns),
+        cmocka_unit_test(in_a_capture),
         cmocka_unit_test(refuses_host_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -16,6 +16,7 @@ typedef struct node_params {
     void *later[4];
 } node_params;
 typedef int (*get_params_fn)(cudaGraphNode_t node, node_params *out);
+typedef int (*set_params_fn)(cudaGraphExec_t exec, cudaGraphNode_t node, const node_params *params);
 
 typedef struct walk {
     md_dev_cuda *dev;
@@ -94,42 +95,99 @@ md_status md_dev_cuda_graph_kernels(md_dev *base, md_stream stream, void *graph,
     return walk_graph(&(walk){dev, (get_params_fn)(uintptr_t)f, visit, user}, g);
 }
 
-/* ---- Graphs of the library's own: work captured on a stream for that, updated in place where the topology of the
- * kernels stays. The caller orders calls about one graph. */
+/* ---- Graphs of the library's own: work captured on a stream for that. The nodes of a chain of kernels are changed one
+ * by one, others by updating all. The caller orders calls about one graph. */
 
 typedef struct graph {
-    cudaStream_t stream; /* only for capturing */
+    cudaGraph_t captured; /* its nodes name those of `exec` */
     cudaGraphExec_t exec;
+    cudaGraphNode_t *node; /* kernels in the order of their launches; NULL: it is no chain of kernels */
+    int32_t n, n_early;
+    set_params_fn set_params;
 } graph;
 
-static md_status make(graph **out, md_dev_cuda *dev)
+/* What comes after a node: how many nodes, and the first of them. */
+static cudaError_t find_next(cudaGraphNode_t node, cudaGraphNode_t *next, size_t *n, bool *is_early)
 {
-    graph *g = calloc(1, sizeof *g);
-    if (!g)
-        return md_fail_memory();
-    const cudaError_t error = cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking);
-    if (error != cudaSuccess) {
-        free(g);
-        return md_dev_cuda_result(dev, error, "making a stream for a graph");
+    cudaGraphNode_t list[2] = {NULL, NULL};
+    cudaError_t error;
+    *n = 2;
+    *is_early = false;
+#if CUDART_VERSION >= 12030
+    cudaGraphEdgeData edge[2] = {{0}};
+#if CUDART_VERSION >= 13000
+    error = cudaGraphNodeGetDependentNodes(node, list, edge, n);
+#else
+    error = cudaGraphNodeGetDependentNodes_v2(node, list, edge, n);
+#endif
+    *is_early = edge[0].type == cudaGraphDependencyTypeProgrammatic;
+#else
+    error = cudaGraphNodeGetDependentNodes(node, list, n);
+#endif
+    *next = list[0];
+    return error;
+}
+
+static bool is_kernel(cudaGraphNode_t node)
+{
+    enum cudaGraphNodeType type;
+    return cudaGraphNodeGetType(node, &type) == cudaSuccess && type == cudaGraphNodeTypeKernel;
+}
+
+/* Follows the chain from its root. False if it is none. */
+static bool follow(graph *g, size_t n)
+{
+    size_t n_next = 1;
+    cudaGraphNode_t at = NULL;
+    if (cudaGraphGetRootNodes(g->captured, NULL, &n_next) != cudaSuccess || n_next != 1 ||
+        cudaGraphGetRootNodes(g->captured, &at, &n_next) != cudaSuccess)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        bool is_early;
+        if (!at || !is_kernel(at))
+            return false;
+        g->node[i] = at;
+        if (find_next(at, &at, &n_next, &is_early) != cudaSuccess || n_next > 1)
+            return false;
+        g->n_early += is_early;
     }
-    *out = g;
-    return MD_OK;
+    return at == NULL;
+}
+
+static void list_chain(graph *g)
+{
+    size_t n = 0;
+    g->n = g->n_early = 0;
+    if (cudaGraphGetNodes(g->captured, NULL, &n) == cudaSuccess && n > 0 && n < INT32_MAX) {
+        g->n = (int32_t)n;
+        g->node = malloc(n * sizeof(*g->node));
+    }
+    if (g->node && !follow(g, n)) {
+        free(g->node);
+        g->node = NULL;
+    }
+    (void)cudaGetLastError();
 }
 
 static void destroy(md_dev_cuda *dev, graph *g)
 {
     if (g->exec)
         (void)md_dev_cuda_result(dev, cudaGraphExecDestroy(g->exec), "freeing a graph");
-    (void)md_dev_cuda_result(dev, cudaStreamDestroy(g->stream), "freeing a graph's stream");
+    if (g->captured)
+        (void)cudaGraphDestroy(g->captured);
+    free(g->node);
     free(g);
 }
 
-static md_status capture(cudaGraph_t *out, md_dev_cuda *dev, cudaStream_t stream,
-                         md_status (*body)(void *user, md_stream stream), void *user)
+static md_status capture(cudaGraph_t *out, md_dev_cuda *dev, md_status (*body)(void *user, md_stream stream),
+                         void *user)
 {
-    MD_CUDA_TRY(dev, cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "beginning a capture");
-    const md_status status = body(user, (md_stream)stream);
-    const cudaError_t error = cudaStreamEndCapture(stream, out);
+    if (!dev->capturing)
+        MD_CUDA_TRY(dev, cudaStreamCreateWithFlags(&dev->capturing, cudaStreamNonBlocking),
+                    "making a stream for graphs");
+    MD_CUDA_TRY(dev, cudaStreamBeginCapture(dev->capturing, cudaStreamCaptureModeRelaxed), "beginning a capture");
+    const md_status status = body(user, (md_stream)dev->capturing);
+    const cudaError_t error = cudaStreamEndCapture(dev->capturing, out);
     if (status == MD_OK && error == cudaSuccess)
         return MD_OK;
     if (error == cudaSuccess)
@@ -139,7 +197,8 @@ static md_status capture(cudaGraph_t *out, md_dev_cuda *dev, cudaStream_t stream
     return status != MD_OK ? status : md_dev_cuda_result(dev, error, "capturing a sequence");
 }
 
-/* Where the old graph cannot be updated, a new one replaces it. Work of the old one that is under way ends first. */
+/* The graph owns `captured` from now on, or nothing has changed. Where the old one cannot be updated, a new one
+ * replaces it; work of the old one that is under way ends first. */
 static md_status put(graph *g, bool *is_updated, md_dev_cuda *dev, cudaGraph_t captured)
 {
     cudaGraphExec_t exec = NULL;
@@ -147,14 +206,52 @@ static md_status put(graph *g, bool *is_updated, md_dev_cuda *dev, cudaGraph_t c
     if (g->exec) {
         cudaGraphExecUpdateResultInfo info;
         *is_updated = cudaGraphExecUpdate(g->exec, captured, &info) == cudaSuccess;
-        if (*is_updated)
+        if (*is_updated) {
+            (void)cudaGraphDestroy(captured); /* the nodes of the first one still name those of `exec` */
             return MD_OK;
+        }
         (void)cudaGetLastError();
     }
     MD_CUDA_TRY(dev, cudaGraphInstantiate(&exec, captured, 0), "making a graph");
     if (g->exec)
         (void)cudaGraphExecDestroy(g->exec);
+    if (g->captured)
+        (void)cudaGraphDestroy(g->captured);
+    free(g->node);
+    g->node = NULL;
     g->exec = exec;
+    g->captured = captured;
+    list_chain(g);
+    return MD_OK;
+}
+
+static void upload(md_dev_cuda *dev, const graph *g)
+{
+    if (cudaGraphUpload(g->exec, dev->capturing) != cudaSuccess)
+        (void)cudaGetLastError(); /* the first launch does it */
+}
+
+static md_status make(graph **out, bool *is_updated, md_dev_cuda *dev, md_status (*body)(void *user, md_stream stream),
+                      void *user)
+{
+    cudaGraph_t captured = NULL;
+    graph *g = *out ? *out : calloc(1, sizeof *g);
+    if (!g)
+        return md_fail_memory();
+    md_status status = capture(&captured, dev, body, user);
+    if (status == MD_OK) {
+        status = put(g, is_updated, dev, captured);
+        if (status != MD_OK)
+            (void)cudaGraphDestroy(captured);
+    }
+    if (status != MD_OK) {
+        if (!*out)
+            destroy(dev, g);
+        return status;
+    }
+    g->set_params = (set_params_fn)md_dev_cuda_driver_function("cuGraphExecKernelNodeSetParams");
+    upload(dev, g);
+    *out = g;
     return MD_OK;
 }
 
@@ -163,20 +260,54 @@ md_status md_dev_cuda_graph_make(md_dev_graph **out, bool *is_updated, md_dev *b
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
     md_dev_cuda_scope scope;
-    cudaGraph_t captured = NULL;
     graph *g = (graph *)*out;
     MD_TRY(md_dev_cuda_enter(&scope, dev));
-    md_status status = g ? MD_OK : make(&g, dev);
-    if (status == MD_OK)
-        status = capture(&captured, dev, g->stream, body, user);
-    if (status == MD_OK) {
-        status = put(g, is_updated, dev, captured);
-        (void)cudaGraphDestroy(captured);
-    }
-    if (status != MD_OK && g && !*out)
-        destroy(dev, g);
+    pthread_mutex_lock(&dev->graph_lock);
+    const md_status status = make(&g, is_updated, dev, body, user);
+    pthread_mutex_unlock(&dev->graph_lock);
     if (status == MD_OK)
         *out = (md_dev_graph *)g;
+    md_dev_cuda_leave(&scope);
+    return status;
+}
+
+void md_dev_cuda_graph_facts(md_dev_graph_facts *out, const md_dev_graph *made)
+{
+    const graph *g = (const graph *)made;
+    *out = (md_dev_graph_facts){g->n, g->n_early, g->node && g->set_params};
+}
+
+static md_status change_one(const graph *g, const md_dev_graph_change *c)
+{
+    void *params[1] = {(void *)(uintptr_t)c->params.word};
+    const md_kn_geometry *x = c->geometry;
+    node_params p = {.shared_bytes = (unsigned)x->scratch_bytes,
+                     .params = params,
+                     .kernel = ((const md_dev_cuda_kernel *)c->kernel)->kernel};
+    for (int i = 0; i < 3; i++) {
+        p.grid[i] = (unsigned)x->grid[i];
+        p.block[i] = (unsigned)x->block[i];
+    }
+    if (c->at < 0 || c->at >= g->n || !g->node || !g->set_params)
+        return md_fail(MD_UNSUPPORTED, "the graph has no kernel %d that can be changed", (int)c->at);
+    const int error = g->set_params(g->exec, g->node[c->at], &p);
+    return error == 0 ? MD_OK : md_fail(MD_DEVICE, "changing kernel %d of a graph: error %d", (int)c->at, error);
+}
+
+md_status md_dev_cuda_graph_change(md_dev *base, md_dev_graph *made, const md_dev_graph_change *change, int32_t n,
+                                   bool uploads)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    md_status status = MD_OK;
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    for (int32_t i = 0; i < n && status == MD_OK; i++)
+        status = change_one((const graph *)made, &change[i]);
+    if (uploads && status == MD_OK) {
+        pthread_mutex_lock(&dev->graph_lock); /* nobody captures on the stream meanwhile */
+        upload(dev, (const graph *)made);
+        pthread_mutex_unlock(&dev->graph_lock);
+    }
     md_dev_cuda_leave(&scope);
     return status;
 }

@@ -35,6 +35,8 @@ typedef struct md_dev_cuda {
     int32_t *gate_flag; /* pinned */
     float empty_ms; /* what time() measures without work; 0: not measured yet */
     pthread_mutex_t clock_lock;
+    cudaStream_t capturing; /* for capturing and uploading graphs; guarded by graph_lock, NULL until first use */
+    pthread_mutex_t graph_lock;
     pthread_mutex_t blas_lock; /* held while cuBLASLt starts */
     _Atomic(struct md_dev_cuda_blas *) blas; /* device/blas; NULL until first use */
     pthread_mutex_t nvml_lock;
@@ -140,6 +142,9 @@ md_status md_dev_cuda_graph_kernels(md_dev *dev, md_stream stream, void *graph, 
 const void *md_dev_cuda_handle(const md_dev_kernel *kernel);
 md_status md_dev_cuda_graph_make(md_dev_graph **out, bool *is_updated, md_dev *base,
                                  md_status (*body)(void *user, md_stream stream), void *user);
+void md_dev_cuda_graph_facts(md_dev_graph_facts *out, const md_dev_graph *graph);
+md_status md_dev_cuda_graph_change(md_dev *base, md_dev_graph *made, const md_dev_graph_change *change, int32_t n,
+                                   bool uploads);
 md_status md_dev_cuda_graph_launch(md_dev *base, md_dev_graph *graph, md_stream stream);
 void md_dev_cuda_graph_destroy(md_dev *base, md_dev_graph *graph);
 

@@ -32,11 +32,14 @@ static void destroy(md_dev *base)
             (void)cudaStreamDestroy((cudaStream_t)base->tuning);
         if (dev->inner)
             (void)cudaStreamDestroy(dev->inner);
+        if (dev->capturing)
+            (void)cudaStreamDestroy(dev->capturing);
         (void)cudaGetLastError();
         md_dev_cuda_leave(&scope);
     }
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->clock_lock);
+    pthread_mutex_destroy(&dev->graph_lock);
     pthread_mutex_destroy(&dev->blas_lock);
     pthread_mutex_destroy(&dev->nvml_lock);
     free(dev->nvml);
@@ -56,6 +59,7 @@ static void destroy(md_dev *base)
     .check_pointer = md_dev_cuda_check_pointer, .check_stream = md_dev_cuda_check_stream,                              \
     .is_capturing = md_dev_cuda_is_capturing, .graph_kernels = md_dev_cuda_graph_kernels,                              \
     .kernel_handle = md_dev_cuda_handle, .mark_wait = md_dev_cuda_mark_wait, .graph_make = md_dev_cuda_graph_make,     \
+    .graph_facts = md_dev_cuda_graph_facts, .graph_change = md_dev_cuda_graph_change,                                  \
     .graph_launch = md_dev_cuda_graph_launch, .graph_destroy = md_dev_cuda_graph_destroy
 
 static const md_dev_ops cuda_ops = {CUDA_OPS};
@@ -206,6 +210,7 @@ static md_status open_device(md_dev **out, const md_dev_options *options, int32_
     dev->launcher = dev->is_only ? md_dev_cuda_driver_function("cuLaunchKernelEx") : NULL;
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->clock_lock, NULL);
+    pthread_mutex_init(&dev->graph_lock, NULL);
     pthread_mutex_init(&dev->blas_lock, NULL);
     pthread_mutex_init(&dev->nvml_lock, NULL);
     md_status status = md_dev_cuda_facts(&dev->base.facts, index);

@@ -91,7 +91,7 @@ static md_status lay_out(md_ds_plan *plan, const md_ds_op *op, const int64_t *si
     MD_TRY(list_pieces(piece, &n_temps, &plan->unshared_bytes, plan, op, size));
     plan->workspace_bytes = plan->unshared_bytes;
     if (n_temps > 0)
-        MD_TRY(md_ds_place(&plan->workspace_bytes, piece, 0, n_temps + op->n_stages));
+        MD_TRY(md_ds_place_pieces(&plan->workspace_bytes, piece, 0, n_temps + op->n_stages));
     if (plan->workspace_bytes > INT64_MAX)
         return too_large(op);
     for (int32_t t = 0; t < op->formula->n_tensors; t++)

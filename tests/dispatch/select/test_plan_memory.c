@@ -240,7 +240,7 @@ static void pieces_that_live_together_lie_apart(void **state)
             const int32_t first = (int32_t)(seed >> 8 & 7);
             p[i] = (md_ds_piece){first, first + (int32_t)(seed >> 12 & 3), (size_t)(seed >> 20 & 15) * 256, 0};
         }
-        assert_ok(md_ds_place(&end, p, 0, 12));
+        assert_ok(md_ds_place_pieces(&end, p, 0, 12));
         for (int i = 0; i < 12; i++) {
             most = p[i].offset + p[i].n_bytes > most ? p[i].offset + p[i].n_bytes : most;
             assert_int_equal(p[i].offset % 256, 0);
@@ -252,7 +252,7 @@ static void pieces_that_live_together_lie_apart(void **state)
     }
     md_ds_piece large[2] = {{0, 1, (size_t)INT64_MAX - 255, 0}, {0, 1, 512, 0}};
     size_t end = 0;
-    assert_ok(md_ds_place(&end, large, 0, 2));
+    assert_ok(md_ds_place_pieces(&end, large, 0, 2));
     assert_true(end == SIZE_MAX);
 }
 

@@ -41,10 +41,11 @@ typedef struct async_device {
     void *clock_user;
     md_dev_report report[ASYNC_REPORTS];
     int32_t n_reports;
+    _Atomic bool refuses_changes; /* of kernels of graphs */
     _Atomic bool refuses_graphs; /* as if its memory were short */
     /* what was done */
     _Atomic int64_t n_launches, n_syncs, n_times, n_marks, n_allocs, n_copies, n_tensor_copies, n_checks, n_violations,
-        n_pushed, n_popped, n_graph_launches;
+        n_pushed, n_popped, n_graph_launches, n_graph_changes;
 } async_device;
 
 /** Wraps a device, which it then owns; false where the address space is short. */

@@ -37,6 +37,9 @@ void async_drop_graph(async_stream *s);
 const void *async_handle(const md_dev_kernel *kernel);
 md_status async_graph_make(md_dev_graph **graph, bool *is_updated, md_dev *base,
                            md_status (*body)(void *user, md_stream stream), void *user);
+void async_graph_facts(md_dev_graph_facts *out, const md_dev_graph *graph);
+md_status async_graph_change(md_dev *base, md_dev_graph *graph, const md_dev_graph_change *change, int32_t n,
+                             bool uploads);
 md_status async_graph_launch(md_dev *base, md_dev_graph *graph, md_stream stream);
 void async_graph_destroy(md_dev *base, md_dev_graph *graph);
 md_status async_graph_kernels(md_dev *base, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);

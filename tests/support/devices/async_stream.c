@@ -246,6 +246,31 @@ md_status async_graph_make(md_dev_graph **graph, bool *is_updated, md_dev *base,
     return MD_OK;
 }
 
+void async_graph_facts(md_dev_graph_facts *out, const md_dev_graph *graph)
+{
+    *out = (md_dev_graph_facts){graph->n, graph->n - 1, true};
+}
+
+/* Other kernels, and other numbers of words, are refused. */
+md_status async_graph_change(md_dev *base, md_dev_graph *graph, const md_dev_graph_change *change, int32_t n,
+                             bool uploads)
+{
+    async_device *dev = (async_device *)base;
+    (void)uploads;
+    for (int32_t i = 0; i < n; i++) {
+        async_work *w = graph->first;
+        for (int32_t k = 0; k < change[i].at && w; k++)
+            w = w->next;
+        if (!w || w->kernel != change[i].kernel || w->n != change[i].params.n || change[i].geometry->blocks <= 0 ||
+            atomic_load(&dev->refuses_changes))
+            return md_fail(MD_UNSUPPORTED, "kernel %d of the graph cannot be changed", (int)change[i].at);
+        w->geometry = *change[i].geometry;
+        memcpy(w->word, change[i].params.word, (size_t)w->n * sizeof *w->word);
+        atomic_fetch_add(&dev->n_graph_changes, 1);
+    }
+    return MD_OK;
+}
+
 md_status async_graph_launch(md_dev *base, md_dev_graph *graph, md_stream stream)
 {
     async_device *dev = (async_device *)base;

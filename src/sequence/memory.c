@@ -1,0 +1,91 @@
+/* The arena of a sequence: where temporaries and workspaces lie at a tuple of sizes, and its growth. */
+#include "base/status.h"
+#include "dispatch/select/place.h"
+#include "sequence/shape.h"
+
+#include <stdlib.h>
+
+/* A larger arena. The old one stays if a graph of the caller uses it; else the device is done with it first. */
+static md_status grow_arena(md_sq *sq, size_t n_bytes)
+{
+    md_dev *dev = sq->runtime->dev;
+    const size_t most = sq->options.max_arena_bytes ? (size_t)sq->options.max_arena_bytes : SIZE_MAX;
+    /* all shapes are bound anew after it, so it happens seldom */
+    size_t larger = sq->arena && n_bytes < most / 2 ? n_bytes + n_bytes / 2 : n_bytes;
+    void *p = NULL;
+    if (n_bytes == SIZE_MAX)
+        return md_fail(MD_OUT_OF_MEMORY, "the memory of sequence %s exceeds 63 bits", sq->name);
+    if (n_bytes > most)
+        return md_fail(MD_OUT_OF_MEMORY,
+                       "sequence %s needs %zu bytes between its calls; option max_arena_bytes is %lld", sq->name,
+                       n_bytes, (long long)sq->options.max_arena_bytes);
+    if (sq->arena && sq->is_captured) {
+        struct md_sq_retired *r = malloc(sizeof *r);
+        if (!r)
+            return md_fail_memory();
+        *r = (struct md_sq_retired){sq->retired, sq->arena};
+        sq->retired = r;
+    } else if (sq->arena) {
+        MD_TRY(dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL));
+        dev->ops->free(dev, sq->arena);
+    }
+    sq->arena = NULL;
+    sq->arena_bytes = 0;
+    sq->is_captured = false;
+    sq->generation++;
+    if (dev->ops->alloc(&p, dev, larger) != MD_OK) {
+        larger = n_bytes;
+        MD_TRY(dev->ops->alloc(&p, dev, n_bytes));
+    }
+    n_bytes = larger;
+    sq->arena = p;
+    sq->arena_bytes = n_bytes;
+    return MD_OK;
+}
+
+static size_t place_bytes(const md_sq *sq, const size_t *bytes, int32_t place)
+{
+    size_t most = 0;
+    for (int32_t m = 0; m < sq->n_memories; m++)
+        if (sq->memory[m].place == place && sq->memory[m].first >= 0)
+            most = MD_MAX(most, bytes[m]);
+    return md_ds_align(most);
+}
+
+md_status md_sq_plan_memory(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq)
+{
+    size_t end;
+    for (int32_t m = 0; m < sq->n_memories; m++) {
+        const md_sq_memory *x = &sq->memory[m];
+        plan->of[m] = -1;
+        if (x->role != MD_SEQUENCE_TEMPORARY || x->place != m || x->first < 0)
+            continue;
+        plan->of[m] = plan->n;
+        plan->piece[plan->n++] = (md_ds_piece){x->first, x->last, place_bytes(sq, shape->bytes, m), 0};
+        shape->sum_bytes += plan->piece[plan->n - 1].n_bytes;
+    }
+    plan->n_memories = plan->n;
+    MD_TRY(md_ds_place_pieces(&end, plan->piece, 0, plan->n));
+    for (int32_t m = 0; m < sq->n_memories; m++)
+        shape->offset[m] = plan->of[m] >= 0 ? plan->piece[plan->of[m]].offset : 0;
+    for (int32_t k = 0; k < sq->n_externals; k++) {
+        const int32_t t = sq->external[k].tensor;
+        shape->external_bytes[k] = sq->external[k].is_scalar ? 0 : shape->bytes[sq->tensor[t].memory];
+    }
+    return sq->arena_bytes < MD_MAX(end, MD_DS_ALIGNMENT) ? grow_arena(sq, MD_MAX(end, MD_DS_ALIGNMENT)) : MD_OK;
+}
+
+md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq)
+{
+    size_t end;
+    for (int32_t i = 0; i < sq->n_steps; i++) {
+        const md_sq_part *part = &shape->part[i];
+        const size_t n_bytes = part->plan ? md_ds_align(part->plan->workspace_bytes) : 0;
+        plan->piece[plan->n++] = (md_ds_piece){i, i, n_bytes, 0};
+        shape->sum_bytes += n_bytes;
+    }
+    MD_TRY(md_ds_place_pieces(&end, plan->piece, plan->n_memories, plan->n));
+    for (int32_t i = 0; i < sq->n_steps; i++)
+        shape->part[i].memory = plan->piece[plan->n_memories + i].offset;
+    return sq->arena_bytes < end ? grow_arena(sq, end) : MD_OK;
+}
