@@ -266,10 +266,10 @@ static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan
     shape->generation = sq->generation;
     for (int32_t i = 0; i < sq->n_steps; i++) {
         MD_TRY(name_step(make_step(shape, sq, i), sq, i));
-        if (how->starts) /* the device works while the next calls are bound */
-            MD_TRY(md_sq_run_step(sq, shape, i, how->stream));
+        if (how->start) /* the device works while the next calls are bound */
+            MD_TRY(how->start(sq, shape, i, how->stream));
     }
-    how->has_run = how->starts;
+    how->has_run = how->start != NULL;
     shape->graph_key = md_sq_graph_key(shape);
     shape->is_overlapping = md_sq_externals_overlap(sq, sq->word, shape->external_bytes);
     return MD_OK;

@@ -86,7 +86,7 @@ static md_status run_named(const md_sq *sq, const md_sq_shape *shape, int32_t i,
     return s;
 }
 
-md_status md_sq_run_step(md_sq *sq, const md_sq_shape *shape, int32_t i, md_stream stream)
+static md_status run_step(md_sq *sq, const md_sq_shape *shape, int32_t i, md_stream stream)
 {
     md_dev *dev = sq->runtime->dev;
     const md_sq_part *part = &shape->part[i];
@@ -108,7 +108,7 @@ static md_status run_chain(void *user, md_stream stream)
 {
     const chain *c = user;
     for (int32_t i = 0; i < c->shape->n_parts; i++)
-        MD_TRY(md_sq_run_step(c->sq, c->shape, i, stream));
+        MD_TRY(run_step(c->sq, c->shape, i, stream));
     return MD_OK;
 }
 
@@ -153,7 +153,7 @@ static md_status run_async(md_sq *sq, md_stream stream, const int64_t *size)
 {
     md_dev *dev = sq->runtime->dev;
     const bool is_captured = md_ds_is_capturing(sq->runtime, stream);
-    md_sq_find_how how = {.stream = stream, .starts = !is_captured};
+    md_sq_find_how how = {.stream = stream, .start = is_captured ? NULL : run_step};
     md_sq_shape *shape = NULL;
     MD_TRY(begin_run(sq, stream, is_captured));
     MD_TRY(md_sq_find(&shape, sq, size, &how));

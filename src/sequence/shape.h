@@ -132,11 +132,6 @@ void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_status (*body)(void *us
 void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq);
 void md_sq_drop_spares(md_sq *sq);
 
-/* ---- run.c */
-
-/** Runs a step that is bound. */
-md_status md_sq_run_step(md_sq *sq, const md_sq_shape *shape, int32_t step, md_stream stream);
-
 /* ---- launches.c */
 /** Makes the launches of a step, whose arguments are in sq->now, or copies those of an equal step. False if it has to
  * run in another way. */
