@@ -52,10 +52,29 @@ static const char *apply_sign(md_cg *cg, const char *sign, int32_t n, bool wraps
     return md_cg_format(cg, "%s%s%s %s %s%s%s", open, u, a[0], sign, u, a[1], close);
 }
 
+/* An integer // or % by a power of two: a shift and a mask also round toward minus infinity. NULL for others. */
+static const char *by_power_of_two(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform, const char *a)
+{
+    const bool is_mod = n->op == MD_FX_MOD;
+    if ((!is_mod && n->op != MD_FX_FLOORDIV) || type != MD_I64 || n->arg[1]->kind != MD_FX_CONST)
+        return NULL;
+    const int64_t by = n->arg[1]->integer;
+    if (by <= 0 || (by & (by - 1)) != 0)
+        return NULL;
+    const char *number = md_cg_format(cg, "%lldLL", is_mod ? (long long)by - 1 : __builtin_ctzll((uint64_t)by) + 0LL);
+    if (!is_uniform)
+        number = md_cg_splat(cg, number, MD_I64);
+    if (is_mod)
+        return md_cg_format(cg, "%s & %s", a, number);
+    return md_cg_format(cg, "md_shr_%s(%s, %s)", md_cg_suffix(type, is_uniform), a, number);
+}
+
 static const char *apply(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform, const char *const a[3])
 {
     const md_fx_op_row *op = md_fx_op_info(n->op);
-    const char *same = trivial(n, type, a[0]);
+    const char *same = trivial(n, type, a[0]), *cheap = by_power_of_two(cg, n, type, is_uniform, a[0]);
+    if (cheap)
+        return cheap;
     if (same)
         return is_uniform || same == a[0] ? same : md_cg_splat(cg, same, MD_BOOL);
     if (op->sign) /* C++ of GPUs is compiled without -fwrapv */
