@@ -295,8 +295,10 @@ md_status md_infer_cast(md_front *front, md_fx_node **out, md_dtype to, md_fx_no
         MD_TRY(md_infer_convert(front, &arg, arg, to == MD_F64 ? MD_F64 : arg->type));
     if (to == MD_U64 && !md_dtype_is_real(arg->type))
         MD_TRY(md_infer_convert(front, &arg, arg, MD_I64));
-    if (arg->type == MD_I64 && compute == MD_I64 && md_dtype_size(to) == 8)
-        return md_unsigned_mark(front, out, arg, to == MD_U64);
+    if (arg->type == MD_I64 && compute == MD_I64 && md_dtype_size(to) == 8) {
+        *out = md_unsigned_mark(arg, to == MD_U64);
+        return MD_OK;
+    }
     if (to == MD_BOOL || arg->type == to)
         return md_infer_convert(front, out, arg, to);
     if (arg->is_unsigned && md_dtype_is_real(to))

@@ -162,17 +162,15 @@ md_status md_unsigned_op(md_front *front, md_fx_node **out, md_fx_op op, md_fx_n
         return MD_OK;
     if (!made)
         return md_fail_memory();
-    return md_unsigned_mark(front, out, made, made->type == MD_I64);
+    *out = md_unsigned_mark(made, made->type == MD_I64);
+    return MD_OK;
 }
 
-md_status md_unsigned_mark(md_front *front, md_fx_node **out, const md_fx_node *a, bool is_unsigned)
+md_fx_node *md_unsigned_mark(const md_fx_node *a, bool is_unsigned)
 {
-    *out = md_arena_alloc(front->arena, sizeof **out);
-    if (!*out)
-        return md_fail_memory();
-    **out = *a;
-    (*out)->is_unsigned = is_unsigned;
-    return MD_OK;
+    md_fx_node *const own = (md_fx_node *)a; /* made here, not yet used elsewhere; a copy of a SIZE would get no dim */
+    own->is_unsigned = is_unsigned;
+    return own;
 }
 
 md_status md_unsigned_flip(md_front *front, md_fx_node **out, const md_fx_node *a)
@@ -180,7 +178,8 @@ md_status md_unsigned_flip(md_front *front, md_fx_node **out, const md_fx_node *
     const md_fx_node *const flipped = flip(front, a);
     if (!flipped)
         return md_fail_memory();
-    return md_unsigned_mark(front, out, flipped, true);
+    *out = md_unsigned_mark(flipped, true);
+    return MD_OK;
 }
 
 static node cast(md_front *fr, node a, md_dtype to)
@@ -209,5 +208,6 @@ md_status md_unsigned_to_real(md_front *front, md_fx_node **out, const md_fx_nod
         made = cast(fr, made, to); /* twice the largest value of an 8-bit real saturates */
     if (!made)
         return md_fail_memory();
-    return md_unsigned_mark(fr, out, made, false);
+    *out = md_unsigned_mark(made, false);
+    return MD_OK;
 }
