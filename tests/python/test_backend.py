@@ -117,6 +117,26 @@ class Graphs(Case):
         self.compare(f, (torch.randn(4, 3), torch.randn(1, 3)), (torch.randn(1, 3), torch.randn(1, 3)),
                      (torch.randn(0, 3), torch.randn(1, 3)), (torch.randn(5, 3), torch.randn(5, 3)))
 
+    def test_attention(self):
+        """Also with rows that are masked as a whole."""
+        def f(q, k, v, mask):
+            attend = torch.nn.functional.scaled_dot_product_attention
+            return attend(q, k, v, is_causal=True), attend(q, k, v, mask), attend(q, k, v, mask.float(), scale=0.3)
+
+        def inputs(b, n):
+            mask = torch.rand(b, 1, n, n) > 0.5
+            mask[:, :, 0] = False
+            return (*(torch.randn(b, 2, n, 8) for _ in range(3)), mask)
+
+        with torch.no_grad():
+            self.check_all_ours(self.compare(f, inputs(3, 5), inputs(2, 7), inputs(4, 16)))
+
+    def test_numbers_as_arguments(self):
+        def f(x, n):
+            return x * n + x[:, n:].sum()
+
+        self.compare(f, *((torch.randn(4, 6), n) for n in (0, 1, 3)))
+
     def test_causal_mask(self):
         def f(s):
             n = s.shape[-1]
@@ -124,6 +144,47 @@ class Graphs(Case):
             return torch.softmax(torch.where(i[None, :] <= i[:, None], s, -torch.inf), -1)
 
         self.check_all_ours(self.compare(f, *((torch.randn(2, n, n),) for n in (5, 1, 9))))
+
+
+class Backward(Case):
+    def check(self, f, *inputs):
+        compiled = torch.compile(f, backend=backend, dynamic=True)
+        for arguments in inputs:
+            grads = []
+            for g in (f, compiled):
+                leaves = [a.clone().requires_grad_() if a.is_floating_point() else a for a in arguments]
+                out = g(*leaves)
+                out.sum().backward() if out.dim() else out.backward()
+                grads.append([out, *(a.grad for a in leaves if a.is_floating_point())])
+            torch.testing.assert_close(grads[1], grads[0], rtol=1e-5, atol=1e-5)
+        for report in self.reports():
+            self.assertNotIn("reason", report)
+            self.assertEqual(report["fallbacks"], 0)
+        return self.reports()
+
+    def test_layer(self):
+        """A product, a norm, an activation; one graph forward and one backward over three batches."""
+        def f(x, w, c, g, b):
+            h = torch.nn.functional.gelu(torch.nn.functional.linear(x, w, c))
+            return torch.softmax(torch.nn.functional.layer_norm(h + x, (16,), g, b), -1).pow(2)
+
+        parts = (torch.randn(16, 16), torch.randn(16), torch.randn(16), torch.randn(16))
+        self.assertEqual(len(self.check(f, *((torch.randn(b, 5, 16), *parts) for b in (4, 2, 7)))), 2)
+
+    def test_attention(self):
+        """The backward reads the forward's logsumexp: both are PyTorch's."""
+        def f(q, k, v):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+        reports = self.check(f, *([torch.randn(b, 2, n, 8) for _ in range(3)] for b, n in ((3, 5), (2, 7))))
+        self.assertEqual([len(r["eager"]) for r in reports], [1, 1])
+
+    def test_embedding_and_loss(self):
+        def f(table, w, ids):
+            h = torch.nn.functional.embedding(ids, table)
+            return torch.nn.functional.cross_entropy(h @ w, ids)
+
+        self.check(f, *((torch.randn(11, 6), torch.randn(6, 11), torch.randint(0, 11, (b,))) for b in (5, 3)))
 
 
 class Eager(Case):

@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.source import TensorProperty, TensorPropertySource
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -69,13 +70,11 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None) -> 
 def _compiler(kind: str) -> Callable[..., Any]:
     def compile_graph(module: Any, _: Any) -> Any:
         plan = plan_of(module, f"{kind}{next(_numbers)}")
-        if plan is not None:
-            return plan
 
         def run(arguments: list[Any]) -> Any:
-            return module(*arguments)
+            return plan(arguments) if plan is not None else module(*arguments)
 
-        run._boxed_call = True  # type: ignore[attr-defined]
+        run._boxed_call = True  # type: ignore[attr-defined] (PyTorch copies the attributes of functions only)
         return run
 
     return compile_graph
@@ -100,10 +99,11 @@ def _one_graph_for_all_sizes() -> None:
     create = ShapeEnv.create_symbol
 
     @functools.wraps(create)
-    def create_symbol(self: Any, val: int, *args: Any, **options: Any) -> Any:
-        if val in (0, 1) and options.get("do_not_specialize_zero_one") and not torch.compiler.is_exporting():
+    def create_symbol(self: Any, val: int, source: Any, *args: Any, **options: Any) -> Any:
+        is_axis = isinstance(source, TensorPropertySource) and source.prop is TensorProperty.SIZE
+        if val in (0, 1) and is_axis and not torch.compiler.is_exporting():
             options["do_not_specialize_zero_one"] = False
-        return create(self, val, *args, **options)
+        return create(self, val, source, *args, **options)
 
     ShapeEnv.create_symbol = create_symbol  # type: ignore[method-assign]
 

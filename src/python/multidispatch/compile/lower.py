@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Sequence
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from . import reductions as _reductions  # noqa: F401 (fills the table)
 from . import tree as T
@@ -93,6 +94,7 @@ class Lowering:
         self.out = Lowered()
         self.env: dict[Any, Any] = {}
         self.name = ""
+        self.node: Any = None
         self.shapes: list[list[Any]] = []
         self.dtypes: list[str] = []
 
@@ -151,6 +153,10 @@ class Lowering:
                 elif not same(size, 1) and not same(size, out[a]):
                     raise Unsupported(f"shapes {[list(s) for s in shapes]} are not known to broadcast")
         return out
+
+    def is_used(self, i: int) -> bool:
+        """True if somebody reads result i of the node."""
+        return not self._is_unused(self.node, i, 2)
 
     def same_device(self, device: Any) -> None:
         if device is not None and torch.device(device).type != self.device.type:
@@ -215,6 +221,8 @@ class Lowering:
             return
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Unsupported(f"a call of {node.target}")
+        if node.target is torch.ops.aten._assert_scalar.default and self._is_known(node.args[0]):
+            return
         if node.target._schema.is_mutable:
             raise Unsupported(f"{node.target} changes its arguments")
         values = list(value) if isinstance(value, (list, tuple)) else [value]
@@ -224,6 +232,10 @@ class Lowering:
             self.env[node] = self._eager(node, values, str(why))
         if not isinstance(value, (list, tuple)) and len(node.users) > 1:
             self.env[node] = self.shared(self.env[node])
+
+    def _is_known(self, condition: Any) -> bool:
+        value = self.env[condition] if isinstance(condition, torch.fx.Node) else condition
+        return value is True or isinstance(value, torch.SymBool) and statically_known_true(value)
 
     def _tabled(self, node: Any, values: list[Any]) -> Any:
         packet, _, overload = str(node.target).removeprefix("aten.").partition(".")
@@ -239,10 +251,13 @@ class Lowering:
             check_tensor(v, self.device)
         self.shapes = [[expression(s) for s in v.shape] for v in tensors]
         self.dtypes = [dtype_of(v) for v in tensors]
+        self.node = node
         n_bufs = len(self.out.bufs)
         try:
             out = handler(self, *self._mapped(node.args), **self._mapped(node.kwargs))
             for v, shape, dtype in zip(out if isinstance(out, list) else [out], self.shapes, self.dtypes):
+                if v is None:
+                    continue
                 if len(v.shape) != len(shape) or not all(map(same, v.shape, shape)):
                     raise Unsupported(f"the table gives shape {v.shape}, PyTorch {shape}")
                 v.dtype = dtype
@@ -265,8 +280,10 @@ class Lowering:
             if isinstance(x, Value):
                 reads.append((self.leaf(x), x.shape))
                 return Held(len(reads) - 1)
-            if isinstance(x, (torch.SymFloat, torch.SymBool)):
+            if isinstance(x, torch.SymFloat):
                 raise Unsupported(f"{node.target} takes a dynamic real")
+            if isinstance(x, torch.SymBool):
+                return Number(x.node.expr)
             if isinstance(x, torch.SymInt):
                 return Number(expression(x))
             return x

@@ -160,6 +160,37 @@ def _addmm(g: Any, c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     return apply(g, "({0} + {1})", [out, scaled], g.dtype)
 
 
+@entry("_scaled_dot_product_flash_attention_for_cpu")
+def _attention(g: Any, q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: bool = False, *,
+               attn_mask: Any = None, scale: Any = None) -> list[Any]:
+    """Without its logsumexp: two products and a softmax. (The backward, which reads it, goes with PyTorch's.)"""
+    if dropout != 0.0 or g.is_used(1):
+        raise Unsupported("attention with dropout or for a backward")
+    q, k, v = (_operand_memory(g, x) for x in (q, k, v))
+    if not all(map(same, q.shape[:2], k.shape[:2])):
+        raise Unsupported("attention with other heads for keys than for queries")
+    by = Value([], "f32", Apply("rsqrt(f32({0}))", (T.Const(q.shape[-1]),), 3)) if scale is None else g.value(scale)
+    s = apply(g, "({0} * {1})", [_product(g, q, T.permuted(k, (0, 1, 3, 2)), 2), by], q.dtype)
+    if is_causal:
+        below = Apply("({0} <= {1})", (T.Iota((0, 0, 0, 1)), T.Iota((0, 0, 1, 0))))
+        s = apply(g, "where({0}, {1}, (-inf))", [Value(s.shape, "bool", below), s], s.dtype)
+    if attn_mask is not None:
+        mask = g.value(attn_mask)
+        text = "where({1}, {0}, (-inf))" if mask.dtype == "bool" else "({0} + {1})"
+        s = apply(g, text, [s, mask], s.dtype)
+    return [_product(g, Value(s.shape, q.dtype, g.leaf(_safe_softmax(g, s))), v, 2), None]
+
+
+def _safe_softmax(g: Any, s: Value) -> Value:
+    """Rows that are masked as a whole are 0."""
+    s = g.shared(s)
+    top = g.shared(reduce(g, "max", s, [-1], True, s.dtype))
+    top = apply(g, "where({0} == (-inf), 0.0, {0})", [top], s.dtype, 2)
+    e = g.shared(apply(g, "exp({0} - {1})", [s, top], s.dtype, 9))
+    total = g.shared(reduce(g, "sum", e, [-1], True, s.dtype))
+    return apply(g, "where({1} == 0.0, 0.0, {0} / {1})", [e, total], s.dtype, 4)
+
+
 # ---- By index
 
 

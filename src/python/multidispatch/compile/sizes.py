@@ -86,6 +86,8 @@ class Dims:
 
     def text(self, size: Any) -> str:
         """As md_sequence (and Python) reads it, over d0, d1, .."""
+        if isinstance(size, sympy.logic.boolalg.Boolean) and not isinstance(size, sympy.Expr):
+            return self.condition(size)
         if isinstance(size, int):
             return str(size) if size >= 0 else f"(0 - {-size})"
         return self._fold(size, lambda s: f"d{self.number(s)}", self._join_text)
@@ -95,6 +97,20 @@ class Dims:
         if op in (MIN, MAX):
             return f"{'min' if op == MIN else 'max'}({a}, {b})"
         return f"({a} {('+', '-', '*', '//', '%')[op - ADD]} {b})"
+
+    def condition(self, c: Any) -> str:
+        """A relation of sizes, as Python reads it."""
+        signs = {"GreaterThan": ">=", "StrictGreaterThan": ">", "LessThan": "<=", "StrictLessThan": "<",
+                 "Equality": "==", "Unequality": "!="}
+        kind = type(c).__name__
+        if c in (sympy.true, sympy.false):
+            return str(bool(c))
+        if kind in signs:
+            return f"({self.text(c.args[0])} {signs[kind]} {self.text(c.args[1])})"
+        if kind in ("And", "Or", "Not"):
+            parts = [self.condition(a) for a in c.args]
+            return f"(not {parts[0]})" if kind == "Not" else "(" + f" {kind.lower()} ".join(parts) + ")"
+        raise Unsupported(f"condition {c}")
 
     def texts(self, sizes: Sequence[Any]) -> str:
         return ", ".join(self.text(s) for s in sizes)
