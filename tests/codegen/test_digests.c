@@ -1,0 +1,213 @@
+/* What code generation prints, as digests: golden/digests.txt has a line for each formula, with the digest of all
+ * texts of its stages in both dialects. MD_UPDATE_GOLDEN=1 writes the file anew: do so where a change is meant, after a
+ * look at the texts (MD_SHOW_TEXTS=FORMULA prints them). A new formula is a line of its own with 0 in front. Templates
+ * of kernels are not part of it. */
+#include "base/file.h"
+#include "base/hash.h"
+#include "codegen/product/product.h"
+#include "codegen/row/row.h"
+#include "codegen/row/scan_cuda.h"
+#include "expr/formula.h"
+#include "support/check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { MOST_FORMULAS = 128 };
+
+typedef struct texts {
+    uint64_t digest;
+    int32_t n;
+} texts;
+
+static void add(texts *t, md_status status, md_strbuf *defines, md_strbuf *expr)
+{
+    assert_false(defines->failed || expr->failed);
+    const uint64_t part[] = {t->digest, (uint64_t)status, md_hash64(md_strbuf_text(defines), defines->size),
+                             md_hash64(md_strbuf_text(expr), expr->size)};
+    t->digest = md_hash64(part, sizeof part);
+    t->n++;
+    if (getenv("MD_SHOW_TEXTS"))
+        printf("---- %s\n%s%s\n", md_status_name(status), md_strbuf_text(defines), md_strbuf_text(expr));
+    md_strbuf_finish(defines);
+    md_strbuf_finish(expr);
+}
+
+static const md_dev_kind dialects[] = {MD_DEV_HOST, MD_DEV_CUDA};
+
+/* Lanes over the axis and, in columns, over the last outer index; in one pass or level after level. */
+static void print_rows(texts *t, const md_st_program *p, int32_t stage)
+{
+    const md_st_stage *s = &p->stage[stage];
+    for (int i = 0; i < 64; i++) {
+        const md_cg_row_options o = {.program = p,
+                                     .stage = stage,
+                                     .dialect = dialects[i & 1],
+                                     .access = i & 2 ? MD_CG_STRIDED : MD_CG_UNIT,
+                                     .is_column = i & 4,
+                                     .is_online = i & 8,
+                                     .keep_points = i & 16 ? 64 : 0,
+                                     .streaming = i & 32};
+        if ((o.is_column && s->n_outer == 0) || (o.is_online && !s->row.is_online))
+            continue;
+        md_strbuf defines = {0}, expr = {0};
+        const md_status status = md_cg_row_print(&defines, &expr, &o);
+        md_cg_row_plan plan;
+        md_cg_row_plan_make(&plan, &o);
+        assert_in_range(plan.n_kept, 0, MD_CG_MAX_KEPT);
+        md_strbuf_printf(&defines, "%" PRId64 " %d", md_cg_row_keep_bytes(&plan, o.keep_points), md_cg_row_lane(&o));
+        add(t, status, &defines, &expr);
+    }
+}
+
+static void print_scans(texts *t, const md_st_program *p, int32_t stage)
+{
+    md_kn_param param[MD_KN_MAX_PARAMS];
+    const int32_t n = md_cg_params(param, p, stage);
+    for (int i = 0; i < 16; i++) {
+        const md_cg_scan_options o = {.program = p,
+                                      .stage = stage,
+                                      .dialect = dialects[i & 1],
+                                      .access = i & 2 ? MD_CG_STRIDED : MD_CG_UNIT,
+                                      .is_column = i & 4,
+                                      .streaming = i & 8,
+                                      .n_params = n,
+                                      .param = param};
+        if (o.is_column && p->stage[stage].n_outer == 0)
+            continue;
+        md_strbuf defines = {0}, expr = {0};
+        add(t, (o.dialect == MD_DEV_CUDA ? md_cg_scan_cuda_print : md_cg_scan_print)(&defines, &expr, &o), &defines,
+            &expr);
+    }
+}
+
+static void print_products(texts *t, const md_st_program *p, int32_t stage)
+{
+    md_kn_param param[MD_KN_MAX_PARAMS];
+    const int32_t n = md_cg_params(param, p, stage);
+    for (int i = 0; i < 6; i++) {
+        md_cg_product product;
+        md_strbuf defines = {0}, expr = {0};
+        if (!md_cg_product_of(&product, p, stage, (md_cg_columns)(i / 2)))
+            continue;
+        product.dialect = dialects[i & 1];
+        const bool has_result = md_cg_product_has_result(&product);
+        md_status status = md_cg_product_print(&defines, &expr, &product, param, n);
+        for (int32_t k = 0; k < 1 + product.n_products; k++)
+            md_strbuf_printf(&defines, "operand %d: along %d, unit %x\n", k, md_cg_product_along(&product, k),
+                             md_cg_product_unit(&product, k));
+        md_strbuf_printf(&defines, "swapped %d, result %d\n", product.is_swapped, has_result);
+        if (status == MD_OK && has_result && product.dialect == MD_DEV_CUDA)
+            status = md_cg_product_print_result(&defines, &expr, &product);
+        add(t, status, &defines, &expr);
+    }
+}
+
+/* Any stage's stores one after the other, with lanes over the axis or none. */
+static void print_stores(texts *t, const md_st_program *p, int32_t stage)
+{
+    const md_st_stage *s = &p->stage[stage];
+    for (int i = 0; i < 32; i++) {
+        md_cg_options o = {.program = p,
+                           .stage = stage,
+                           .dialect = dialects[i & 1],
+                           .lane = i & 2 ? -1 : s->axis,
+                           .access = i & 4 ? MD_CG_STRIDED : MD_CG_UNIT,
+                           .streaming = i & 8,
+                           .is_owned = i & 16};
+        md_strbuf body = {0}, defines = {0};
+        if (i & 2 && i & 12)
+            continue;
+        md_cg *cg = md_cg_create(&o);
+        assert_non_null(cg);
+        md_cg_begin(cg, &body);
+        for (int32_t k = 0; k < s->n_stores; k++) {
+            bool is_uniform = false;
+            const char *value = md_cg_value(cg, s->store[k].value, &is_uniform);
+            if (value)
+                md_cg_store(cg, &s->store[k], value, is_uniform);
+            const char *condition = md_cg_store_condition(cg);
+            md_strbuf_printf(&defines, "%s\n", condition ? condition : "always");
+        }
+        md_cg_print_uses(cg, &defines);
+        add(t, md_cg_status(cg), &defines, &body);
+        md_cg_destroy(&cg);
+    }
+}
+
+static void print_params(texts *t, const md_st_program *p, int32_t stage)
+{
+    md_kn_param param[MD_KN_MAX_PARAMS];
+    int32_t flat[MD_MAX_RANK * 2];
+    uint32_t tensors = 0;
+    md_strbuf defines = {0}, expr = {0};
+    const int32_t n = md_cg_params(param, p, stage), n_flat = md_cg_flat(flat, &tensors, p, stage);
+    md_cg_print_params(&defines, param, n);
+    md_strbuf_printf(&expr, "flat %d, tensors %x, unit %x\n", n_flat, tensors,
+                     md_cg_unit_tensors(p, stage, p->stage[stage].axis));
+    add(t, MD_OK, &defines, &expr);
+}
+
+static texts texts_of(const char *formula)
+{
+    texts t = {0};
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    assert_ok(md_fx_formula_create(&f, formula, NULL));
+    assert_ok(md_st_program_create(&p, f));
+    for (int32_t s = 0; s < p->n_stages; s++) {
+        print_params(&t, p, s);
+        if (p->stage[s].kind == MD_ST_ROW)
+            print_rows(&t, p, s);
+        else if (p->stage[s].kind == MD_ST_SCAN)
+            print_scans(&t, p, s);
+        else if (p->stage[s].kind == MD_ST_PRODUCT)
+            print_products(&t, p, s);
+        else
+            print_stores(&t, p, s);
+    }
+    md_st_program_destroy(&p);
+    md_fx_formula_destroy(&f);
+    return t;
+}
+
+static void digests(void **state)
+{
+    (void)state;
+    static char line[MOST_FORMULAS][1024];
+    const char *path = MD_GOLDEN "/digests.txt", *one = getenv("MD_SHOW_TEXTS"); /* a formula */
+    int n = 0;
+    if (one) {
+        (void)texts_of(one);
+        return;
+    }
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (n < MOST_FORMULAS && fgets(line[n], sizeof *line, file))
+        n++;
+    fclose(file);
+    assert_in_range(n, 30, MOST_FORMULAS - 1);
+    const bool writes = getenv("MD_UPDATE_GOLDEN") != NULL;
+    md_strbuf now = {0};
+    for (int i = 0; i < n; i++) {
+        line[i][strcspn(line[i], "\n")] = 0;
+        const char *formula = strchr(line[i], ' ');
+        assert_non_null(formula);
+        const texts t = texts_of(formula + 1);
+        char want[64];
+        snprintf(want, sizeof want, "%016" PRIx64 "/%d", t.digest, (int)t.n);
+        md_strbuf_printf(&now, "%s%s\n", want, formula);
+        if (!writes && (strncmp(line[i], want, strlen(want)) != 0 || line[i][strlen(want)] != ' '))
+            fail_msg("%s: other texts than before (%s). If that is meant: MD_UPDATE_GOLDEN=1, and say why", formula + 1,
+                     want);
+    }
+    if (writes)
+        assert_ok(md_file_replace(path, md_strbuf_text(&now), now.size));
+    md_strbuf_finish(&now);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digests)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
