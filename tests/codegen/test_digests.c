@@ -103,7 +103,36 @@ static void print_products(texts *t, const md_st_program *p, int32_t stage)
     }
 }
 
-/* Any stage's stores one after the other, with lanes over the axis or none. */
+/* On a GPU loads are made ahead, and what all lanes share in front of the loop. */
+static void print_fetched(texts *t, const md_st_program *p, int32_t stage)
+{
+    const md_fx_node *load[MD_CG_MAX_FETCHED];
+    const int32_t n = md_cg_fetchable(load, p, stage);
+    const md_st_stage *s = &p->stage[stage];
+    md_strbuf body = {0}, prologue = {0};
+    md_cg *cg = md_cg_create(&(md_cg_options){.program = p, .stage = stage, .dialect = MD_DEV_CUDA, .lane = s->axis});
+    assert_non_null(cg);
+    md_cg_begin(cg, &body);
+    md_cg_hoist(cg, &prologue);
+    for (int32_t i = 0; i < n; i++) {
+        const char *type = NULL;
+        bool is_uniform = false;
+        const char *text = md_cg_fetch(cg, load[i], &type, &is_uniform);
+        md_strbuf_printf(&body, "%s %s %d\n", text ? text : "(none)", type ? type : "", is_uniform);
+    }
+    for (int32_t i = 0; i < s->n_stores; i++) {
+        const char *value = md_cg_lanes(cg, s->store[i].value);
+        if (value)
+            md_cg_store(cg, &s->store[i], value, false);
+        md_cg_print_lead(cg, &s->store[i], &body);
+        const char *extent = md_cg_own_extent(cg, &s->store[i]);
+        md_strbuf_printf(&body, "\nextent %s\n", extent ? extent : "none");
+    }
+    add(t, md_cg_status(cg), &prologue, &body);
+    md_cg_destroy(&cg);
+}
+
+/* Any stage's stores one after the other, with lanes over the axis, over several axes as one, or none. */
 static void print_stores(texts *t, const md_st_program *p, int32_t stage)
 {
     const md_st_stage *s = &p->stage[stage];
@@ -115,6 +144,8 @@ static void print_stores(texts *t, const md_st_program *p, int32_t stage)
                            .access = i & 4 ? MD_CG_STRIDED : MD_CG_UNIT,
                            .streaming = i & 8,
                            .is_owned = i & 16};
+        uint32_t tensors = 0;
+        o.n_flat = i & 18 ? 0 : md_cg_flat(o.flat, &tensors, p, stage);
         md_strbuf body = {0}, defines = {0};
         if (i & 2 && i & 12)
             continue;
@@ -145,6 +176,13 @@ static void print_params(texts *t, const md_st_program *p, int32_t stage)
     md_cg_print_params(&defines, param, n);
     md_strbuf_printf(&expr, "flat %d, tensors %x, unit %x\n", n_flat, tensors,
                      md_cg_unit_tensors(p, stage, p->stage[stage].axis));
+    for (int32_t i = 0; i < n_flat; i++)
+        md_strbuf_printf(&expr, "%d ", flat[i]);
+    const md_st_stage *s = &p->stage[stage];
+    md_cg_print_points(&expr, p, s->n_outer, s->outer);
+    md_cg_print_decode(&expr, p, s->n_outer, s->outer, "point");
+    md_cg_print_advance(&expr, p, s->n_outer, s->outer);
+    md_cg_print_row_at(&expr, p, s->n_outer, s->outer);
     add(t, MD_OK, &defines, &expr);
 }
 
@@ -165,6 +203,8 @@ static texts texts_of(const char *formula)
             print_products(&t, p, s);
         else
             print_stores(&t, p, s);
+        if (p->stage[s].kind == MD_ST_POINTWISE)
+            print_fetched(&t, p, s);
     }
     md_st_program_destroy(&p);
     md_fx_formula_destroy(&f);

@@ -110,10 +110,6 @@ static bool reaches_lane(md_cg *cg, md_cg_value_number *v)
         if (a && md_cg_varies(cg, a))
             return true;
     }
-    /* On a merged axis, what runs over any of its indices varies. */
-    for (int32_t i = 0; cg->o.n_flat > 1 && v->node->kind == MD_FX_INDEX && i < cg->o.n_flat; i++)
-        if (v->node->id == cg->o.flat[i])
-            return true;
     return false;
 }
 

@@ -97,6 +97,30 @@ static void the_reference_writes_back_views(void **state)
     later_finish(&op);
 }
 
+/* Inputs that are parts of one block, in any order, are copied together. */
+static void the_reference_reads_views_that_overlap(void **state)
+{
+    (void)state;
+    enum { N = 32 };
+    static const int at[][3] = {{8, 0, 16}, {0, 8, 16}, {16, 24, 0}, {0, 40, 20}, {40, 0, 20}};
+    float values[80], zeros[N] = {0}, got[N];
+    const int64_t n = N;
+    for (int i = 0; i < 80; i++)
+        values[i] = (float)i;
+    char *x = later_alloc(values, 80), *y = later_alloc(zeros, N);
+    md_ds_op *op = script_op(&later_world, "Y[n] = A[n] + B[n] * 100 + C[n] * 10000", NULL);
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+        md_tensor t[4] = {md_tensor_make(y, MD_F32, 1, &n)};
+        for (int i = 0; i < 3; i++)
+            t[1 + i] = md_tensor_make(x + (size_t)at[k][i] * sizeof(float), MD_F32, 1, &n);
+        assert_ok(md_ds_reference(op, (md_arg[]){md_t(&t[0]), md_t(&t[1]), md_t(&t[2]), md_t(&t[3])}, 4));
+        assert_ok(later_device.base.ops->copy(&later_device.base, got, y, sizeof got));
+        for (int i = 0; i < N; i++)
+            assert_true(got[i] == values[at[k][0] + i] + values[at[k][1] + i] * 100 + values[at[k][2] + i] * 10000);
+    }
+    later_finish(&op);
+}
+
 static void faults_are_reported_later(void **state)
 {
     (void)state;
@@ -248,6 +272,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(inputs_that_are_overwritten_are_copied_in_order, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(the_reference_works_on_copies, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(the_reference_writes_back_views, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(the_reference_reads_views_that_overlap, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(faults_are_reported_later, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(memory_may_be_short, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(a_workspace_is_of_one_call_at_a_time, later_set_up, later_tear_down),
