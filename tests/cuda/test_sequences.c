@@ -1,5 +1,5 @@
-/* Sequences on a real GPU: by launches, by graphs, by graphs whose nodes were changed, in a capture of the caller's, and
- * from two threads give the same bits. Skips itself where there is no GPU. */
+/* Sequences on a real GPU: by launches, by graphs, by graphs whose nodes were changed, in a capture, and from two
+ * threads give the same bits. Skips itself where there is no GPU. */
 #include "md_build_config.h"
 #include "support/check.h"
 
