@@ -307,13 +307,26 @@ MD_API md_status md_store_verify(md_store_facts *out, md_context *context, md_wr
 /** Removes the entries that were unused longest until limit_bytes are left, tuned results last. */
 MD_API md_status md_store_gc(md_store_facts *out, md_context *context, int64_t limit_bytes);
 
-/** From now on the context keeps every kernel that it builds for a bundle. Call before the first op.
- * @return MD_INVALID_ARGUMENT at the second call, MD_OUT_OF_MEMORY. */
-MD_API md_status md_bundle_begin(md_context *context);
+/** What goes into a bundle. */
+typedef enum md_bundle_what {
+    MD_BUNDLE_ALL, /**< every kernel that the context builds */
+    MD_BUNDLE_KEPT /**< the kernels that md_bundle_keep named, and for every stage one that serves all shapes */
+} md_bundle_what;
+/** From now on the context keeps kernels for a bundle, with those of its own bundles. Call before the first op.
+ * Contexts of a device "sm_80", "sm_90a", "sm_100a", "ptx", "x86-64", "avx2" or "avx512" build for other machines; no
+ * such hardware is needed, and calls are MD_UNSUPPORTED.
+ * @return MD_INVALID_ARGUMENT at the second call, MD_OUT_OF_MEMORY, MD_COMPILE. */
+MD_API md_status md_bundle_begin(md_context *context, md_bundle_what what);
+/** The bundle gets the kernels that serve these sizes, as in md_prepare ("" without dynamic dims).
+ * @return MD_INVALID_ARGUMENT without md_bundle_begin, or for sizes. */
+MD_API md_status md_bundle_keep(md_op *op, const char *sizes);
 /** Waits for all builds, and writes the kernels of all ops that were made to one file. Contexts with
  * md_context_options.bundle use it without a compiler. Equal kernels give equal bytes. An older file is replaced.
  * @return MD_INVALID_ARGUMENT without md_bundle_begin, MD_IO. */
 MD_API md_status md_bundle_write(md_context *context, const char *path);
+/** One JSON object on a bundle: version of the format, digest, bytes, entries, kernels, what it is for, and the gaps:
+ * stages without a kernel that serves all shapes. @return MD_NOT_FOUND, MD_IO. */
+MD_API md_status md_bundle_describe(const char *path, md_write_fn write, void *user);
 /** Tuned results as text: sorted lines of JSON, the best of each key and family of this device and version. May be
  * empty. */
 MD_API md_status md_wisdom_export(md_context *context, md_write_fn write, void *user);

@@ -218,6 +218,9 @@ typedef struct md_context_options {
      * it must be thread-safe and quick, and call nothing of the library. Kernels on a GPU are not asked about. */
     int (*cancel)(void *user);
     void *cancel_user;
+    /** A bundle in memory, before those of `bundle`; it must outlive the context (mdctl bundle --c-source). */
+    const void *bundle_bytes;
+    size_t n_bundle_bytes;
 } md_context_options;
 
 /** A tunable of a custom kernel: a macro of that name in its source, a name in its rules, and "<name><value>" in the

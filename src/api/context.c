@@ -135,6 +135,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     const md_status status = md_dev_open(&c->dev, &dev);
     if (status != MD_OK)
         return !o->device && c->env.device ? md_fail_more(status, " (MD_DEVICE)") : status;
+    MD_TRY(md_api_plan(c, dev.device ? dev.device : "auto"));
     if (c->env.trace)
         MD_TRY(md_trace_open(&c->trace, c->env.trace));
     c->dev->trace = c->trace;
@@ -147,9 +148,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     md_bd_use_store(c->builder, c->store);
     md_bd_use_bundles(c->builder, &c->bundles);
     md_bd_listen(c->builder, md_ds_upgrade_all, &c->runtime);
-    MD_TRY(md_tn_wisdom_create(&c->wisdom));
-    md_tn_wisdom_use_store(c->wisdom, c->store, c->dev->facts.name);
-    MD_TRY(md_tn_wisdom_use_texts(c->wisdom, md_api_system_path(c), &c->log));
+    MD_TRY(md_api_open_wisdom(c));
     c->policy.wisdom = c->wisdom;
     c->policy.kept = c->kept;
     c->runtime.dev = c->dev;

@@ -23,6 +23,7 @@ struct md_context {
     md_sr_bundle **bundle; /* [bundles.n] */
     _Atomic(md_sr_bundle_maker *) maker; /* of md_bundle_begin; NULL: none */
     md_sr *store; /* NULL: nothing is kept */
+    md_digest128 environment; /* of times, where there is no store */
     md_trace *trace; /* NULL: no MD_TRACE */
     md_dump *dump; /* NULL: no MD_DUMP */
     md_ds_runtime runtime;
@@ -51,9 +52,16 @@ md_status md_api_open_bundles(md_context *c, const md_context_options *o);
 void md_api_close_bundles(md_context *c);
 /** Opens the store that options and environment ask for; the device is open. */
 md_status md_api_open_store(md_context *c, const md_context_options *o);
-/** Sets the rates of a host device: those of a bundle, of the store, else measured now and kept there. */
+/** Makes the wisdom: of the store, of shipped files, and of bundles. */
+md_status md_api_open_wisdom(md_context *c);
+/** Sets the rates of a host device, if no bundle did: those of the store, else measured now and kept there. */
 void md_api_set_rates(md_context *c);
-/** Puts what picks depend on, and was measured, into the bundle that is being made. */
+/** Takes the facts of the device of this name for which bundles have kernels, and which are next to its own. */
+md_status md_api_plan(md_context *c, const char *device);
+#define MD_API_FACTS "facts" /* the kind of facts of devices in bundles and stores */
+/** Puts tuned results into the bundle that is being made. */
+md_status md_api_record_measured(md_context *c);
+/** Puts what picks depend on into the bundle that is being made. */
 md_status md_api_record_facts(md_context *c);
 /** Folders of shipped wisdom: MD_SYSTEM_PATH, else where the library is installed; "" without a store. */
 const char *md_api_system_path(const md_context *c);

@@ -4,6 +4,7 @@
 #include "base/plain.h"
 #include "base/status.h"
 #include "device/host/host.h"
+#include "device/planned.h"
 #include "md_build_config.h"
 
 #include <inttypes.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define WISDOM "wisdom" /* the kind of tuned results in bundles: sorted lines */
 
 /* All that kernels and measured times depend on and that their keys do not hold. The first line is for people. */
 static void describe(md_strbuf *out, const md_dev_facts *f)
@@ -26,7 +29,66 @@ static void describe(md_strbuf *out, const md_dev_facts *f)
 
 const char *md_api_system_path(const md_context *c)
 {
-    return c->env.system_path ? c->env.system_path : c->store ? MD_WISDOM_FOLDER : "";
+    /* of bundles the kernels are those that were chosen by what they say themselves */
+    const bool has_own = c->store && !(c->bundles.n > 0 && !c->bundles.compiles);
+    return c->env.system_path ? c->env.system_path : has_own ? MD_WISDOM_FOLDER : "";
+}
+
+static md_status use_text(void *user, const md_sr_bundle_entry *entry)
+{
+    return md_tn_wisdom_use_text(user, entry->payload, entry->n);
+}
+
+/* The name of a board, without "(assumed)". */
+static void name_device(char out[64], const md_dev_facts *f)
+{
+    static const char assumed[] = " (assumed)";
+    snprintf(out, 64, "%s", f->name);
+    const size_t n = strlen(out), k = sizeof assumed - 1;
+    if (n > k && !strcmp(out + n - k, assumed))
+        out[n - k] = 0;
+}
+
+md_status md_api_open_wisdom(md_context *c)
+{
+    char device[64], hex[33];
+    md_strbuf facts = {0};
+    name_device(device, &c->dev->facts);
+    MD_TRY(md_tn_wisdom_create(&c->wisdom));
+    md_tn_wisdom_use_store(c->wisdom, c->store, device);
+    if (!c->store)
+        md_tn_wisdom_set_environment(c->wisdom, c->environment);
+    MD_TRY(md_tn_wisdom_use_texts(c->wisdom, md_api_system_path(c), &c->log));
+    for (int32_t i = 0; i < c->bundles.n; i++)
+        MD_TRY(md_sr_bundle_each(c->bundle[i], WISDOM, use_text, c->wisdom));
+    if (c->dev->facts.kind != MD_DEV_CUDA)
+        return MD_OK;
+    md_dev_facts_print(&facts, c->dev->is_planned ? &c->dev->planned : &c->dev->facts);
+    md_digest_text(hex, md_hash128(md_strbuf_text(&facts), facts.size));
+    md_tn_wisdom_use_bundles(c->wisdom, c->bundle, c->bundles.n, &c->maker, hex);
+    const bool has_failed = facts.failed;
+    md_strbuf_finish(&facts);
+    return has_failed ? md_fail_memory() : MD_OK;
+}
+
+md_status md_api_record_measured(md_context *c)
+{
+    char device[64], key[96];
+    md_strbuf known = {0}, texts = {0};
+    name_device(device, &c->dev->facts);
+    md_status s = md_tn_wisdom_print(&known, c->wisdom);
+    md_tn_wisdom_print_texts(&texts, c->wisdom);
+    if (s == MD_OK && (texts.failed || known.failed))
+        s = md_fail_memory();
+    snprintf(key, sizeof key, "%s, known", device);
+    if (s == MD_OK && known.size)
+        s = md_sr_bundle_set(c->maker, WISDOM, key, md_strbuf_text(&known), known.size);
+    snprintf(key, sizeof key, "%s, shipped", device);
+    if (s == MD_OK && texts.size)
+        s = md_sr_bundle_set(c->maker, WISDOM, key, md_strbuf_text(&texts), texts.size);
+    md_strbuf_finish(&known);
+    md_strbuf_finish(&texts);
+    return s;
 }
 
 md_status md_api_open_store(md_context *c, const md_context_options *o)
@@ -36,32 +98,49 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
     const char *root = o->cache_dir ? o->cache_dir : c->env.cache_dir;
     if (!root)
         root = md_env_cache_folder(standard) ? standard : "";
-    if (!root[0] && !c->env.system_path)
-        return MD_OK;
     describe(&about, &c->dev->facts);
+    if (!root[0] && !c->env.system_path && c->bundles.n == 0) { /* nothing is kept */
+        c->environment = md_hash128(md_strbuf_text(&about), about.size);
+        md_strbuf_finish(&about);
+        return MD_OK;
+    }
     md_sr_options options = {
         .root = root, .system_path = c->env.system_path, .environment = md_strbuf_text(&about), .log = &c->log};
     md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
     md_strbuf_printf(&about, "sources %016" PRIx64 "\n", md_source_identity); /* times are of these kernels */
-    const md_tn_kept_options kept = {root, c->env.system_path, md_strbuf_text(&about), &c->log};
+    const md_tn_kept_options kept = {.root = root,
+                                     .system_path = c->env.system_path,
+                                     .environment = md_strbuf_text(&about),
+                                     .log = &c->log,
+                                     .bundle = c->bundle,
+                                     .n_bundles = c->bundles.n,
+                                     .maker = &c->maker};
     if (status == MD_OK)
         status = about.failed ? md_fail_memory() : md_tn_kept_open(&c->kept, &kept);
     md_strbuf_finish(&about);
     return status;
 }
 
-static md_status add_bundle(md_context *c, const char *path, size_t n)
+/* Takes over a bundle that was opened. */
+static md_status add_bundle(md_context *c, md_sr_bundle *bundle)
+{
+    md_sr_bundle **grown = realloc(c->bundle, (size_t)(c->bundles.n + 1) * sizeof *grown);
+    if (!grown) {
+        md_sr_bundle_close(&bundle);
+        return md_fail_memory();
+    }
+    c->bundle = grown;
+    c->bundle[c->bundles.n++] = bundle;
+    return MD_OK;
+}
+
+static md_status add_file(md_context *c, const char *path, size_t n)
 {
     md_sr_bundle *bundle = NULL;
     char *own = strndup(path, n);
-    md_sr_bundle **grown = realloc(c->bundle, (size_t)(c->bundles.n + 1) * sizeof *grown);
-    md_status status = md_fail_memory();
-    if (grown)
-        c->bundle = grown;
-    if (own && grown)
-        status = md_sr_bundle_open(&bundle, own);
+    md_status status = own ? md_sr_bundle_open(&bundle, own) : md_fail_memory();
     if (status == MD_OK)
-        c->bundle[c->bundles.n++] = bundle;
+        status = add_bundle(c, bundle);
     free(own);
     return status;
 }
@@ -69,10 +148,15 @@ static md_status add_bundle(md_context *c, const char *path, size_t n)
 md_status md_api_open_bundles(md_context *c, const md_context_options *o)
 {
     md_status status = MD_OK;
+    md_sr_bundle *bundle = NULL;
+    if (o->bundle_bytes) {
+        MD_TRY(md_sr_bundle_open_bytes(&bundle, o->bundle_bytes, o->n_bundle_bytes));
+        MD_TRY(add_bundle(c, bundle));
+    }
     for (const char *at = o->bundle ? o->bundle : c->env.bundle; at && *at && status == MD_OK;) {
         const size_t n = strcspn(at, ":");
         if (n > 0)
-            status = add_bundle(c, at, n);
+            status = add_file(c, at, n);
         at += n + (at[n] == ':');
     }
     c->bundles.bundle = c->bundle;
@@ -90,8 +174,67 @@ void md_api_close_bundles(md_context *c)
     c->maker = NULL;
 }
 
-#define FACTS "facts"
+/* ---- The facts of the devices that bundles were made for */
+
+#define FACTS MD_API_FACTS
 #define RATES "rates"
+
+typedef struct search {
+    const md_dev *dev;
+    md_dev_facts best;
+    double distance; /* negative: none fits */
+    md_strbuf others; /* what the bundles are for */
+} search;
+
+static md_status consider(void *user, const md_sr_bundle_entry *entry)
+{
+    search *x = user;
+    md_dev_facts facts;
+    MD_TRY(md_dev_facts_read(&facts, entry->payload, entry->n));
+    const double distance = md_dev_facts_distance(&facts, x->dev);
+    md_strbuf_printf(&x->others, "%s%s", x->others.size ? ", " : "", entry->key);
+    if (distance >= 0 && (x->distance < 0 || distance < x->distance)) {
+        x->best = facts;
+        x->distance = distance;
+    }
+    return MD_OK;
+}
+
+md_status md_api_plan(md_context *c, const char *device)
+{
+    search x = {.dev = c->dev, .distance = -1};
+    const bool is_here = !strcmp(device, "auto") || !strncmp(device, "host", 4) || !strncmp(device, "cuda", 4);
+    md_status status = MD_OK;
+    for (int32_t i = 0; is_here && i < c->bundles.n && status == MD_OK; i++)
+        status = md_sr_bundle_each(c->bundle[i], FACTS, consider, &x);
+    if (status == MD_OK && x.distance >= 0)
+        status = md_dev_plan_for(c->dev, &x.best);
+    else if (status == MD_OK && is_here && c->bundles.n > 0 && !c->bundles.compiles)
+        md_log_at(&c->log, MD_LOG_WARN, "no bundle has kernels for %s (%s); they are for: %s", c->dev->facts.name,
+                  c->dev->facts.kind == MD_DEV_CUDA ? "a GPU" : c->dev->facts.flags,
+                  x.others.size ? md_strbuf_text(&x.others) : "nothing");
+    md_strbuf_finish(&x.others);
+    return status;
+}
+
+/* What a bundle is for: "sm_90a NVIDIA H200", "host -mavx2 ..., 8 threads". */
+md_status md_api_record_facts(md_context *c)
+{
+    char name[640];
+    md_strbuf text = {0};
+    const md_dev_facts *f = &c->dev->facts;
+    if (f->kind == MD_DEV_CUDA)
+        snprintf(name, sizeof name, "%s %s", f->arch, f->name);
+    else
+        snprintf(name, sizeof name, "host %s, %d threads", f->flags, (int)f->threads);
+    md_dev_facts_print(&text, c->dev->is_planned ? &c->dev->planned : f);
+    const md_status status =
+        text.failed ? md_fail_memory() : md_sr_bundle_set(c->maker, FACTS, name, md_strbuf_text(&text), text.size);
+    md_strbuf_finish(&text);
+    return status;
+}
+
+/* ---- The rates of the host */
 
 /* Reads and frees a text. */
 static bool read_rates(double out[MD_DEV_HOST_RATES], void *text, size_t n)
@@ -107,14 +250,11 @@ static bool read_rates(double out[MD_DEV_HOST_RATES], void *text, size_t n)
     return is_good;
 }
 
-/* The rates for which a bundle's kernels were chosen, else those that an earlier process measured. */
+/* The rates that an earlier process measured. */
 static bool find_rates(double out[MD_DEV_HOST_RATES], const md_context *c)
 {
     void *text = NULL;
     size_t n = 0;
-    for (int32_t i = 0; i < c->bundles.n; i++)
-        if (md_sr_bundle_find(&text, &n, c->bundle[i], FACTS, RATES) == MD_OK && read_rates(out, text, n))
-            return true;
     if (md_sr_find_at(&text, &n, c->store, 0, FACTS, RATES) != MD_OK)
         return false;
     if (read_rates(out, text, n))
@@ -130,20 +270,12 @@ static size_t print_rates(char out[160], const md_dev *dev)
     return (size_t)md_snprintf(out, 160, "%.17g %.17g %.17g %.17g %.17g", rate[0], rate[1], rate[2], rate[3], rate[4]);
 }
 
-md_status md_api_record_facts(md_context *c)
-{
-    char text[160];
-    if (c->dev->facts.kind != MD_DEV_HOST)
-        return MD_OK;
-    return md_sr_bundle_add(c->maker, FACTS, RATES, text, print_rates(text, c->dev));
-}
-
 /* Rates decide what the model picks, and two measurements differ by other load: so they are measured once a store. */
 void md_api_set_rates(md_context *c)
 {
     double rate[MD_DEV_HOST_RATES];
     char text[160];
-    if (c->dev->facts.kind != MD_DEV_HOST)
+    if (c->dev->facts.kind != MD_DEV_HOST || c->dev->facts.memory_gbps > 0)
         return;
     if (find_rates(rate, c)) {
         md_dev_host_set_rates(c->dev, rate);

@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
+#include "dispatch/cache/shape_entry.h"
 #include "dispatch/registry.h"
 #include "dispatch/create.h"
 
@@ -43,6 +44,37 @@ md_status md_prepare(md_op *op, const char *sizes)
         is_first = is_first && is_blank;
         free(one);
     } while (*at && s == MD_OK);
+    return s;
+}
+
+/* The kernels of the plan of a shape. */
+static md_status keep_plan(const md_ds_op *op, const md_ds_plan *plan)
+{
+    for (int32_t s = 0; s < op->n_stages && plan; s++) {
+        const int32_t i = plan->stage[s].pick.variant;
+        if (!plan->by_reference && i >= 0)
+            MD_TRY(md_bd_bundled_keep(op->stage[s].variant[i]));
+    }
+    return MD_OK;
+}
+
+md_status md_bundle_keep(md_op *op, const char *sizes)
+{
+    md_ds_bound bound;
+    md_ds_shape_entry *entry = NULL;
+    if (!op || !sizes || !op->context->maker)
+        return md_fail(MD_INVALID_ARGUMENT, !op     ? "op is NULL"
+                                            : sizes ? "call md_bundle_begin first"
+                                                    : "sizes is NULL");
+    md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
+    bound.is_patient = true;
+    if (s == MD_OK)
+        s = md_ds_find(&entry, op->ds, NULL, &bound);
+    if (entry) {
+        s = keep_plan(op->ds, md_ds_plan_of(entry));
+        md_ds_shape_entry_release(entry);
+    }
+    md_api_unbind_sizes(&bound, op);
     return s;
 }
 

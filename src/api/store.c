@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "store/bundle_format.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -162,17 +163,21 @@ md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const cha
 
 /* ---- Bundles */
 
-md_status md_bundle_begin(md_context *context)
+md_status md_bundle_begin(md_context *context, md_bundle_what what)
 {
-    if (!context)
-        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    if (!context || (what != MD_BUNDLE_ALL && what != MD_BUNDLE_KEPT))
+        return md_fail(MD_INVALID_ARGUMENT, context ? "%d is no md_bundle_what" : "context is NULL", (int)what);
     md_sr_bundle_maker *maker = NULL, *none = NULL;
     MD_TRY(md_sr_bundle_maker_create(&maker));
     if (!atomic_compare_exchange_strong(&context->maker, &none, maker)) {
         md_sr_bundle_maker_destroy(&maker);
         return md_fail(MD_INVALID_ARGUMENT, "this context makes a bundle already");
     }
-    md_bd_record_bundle(context->builder, maker);
+    if (what == MD_BUNDLE_KEPT)
+        md_sr_bundle_keep_only(maker, MD_BD_BUNDLED);
+    for (int32_t i = 0; i < context->bundles.n; i++)
+        MD_TRY(md_sr_bundle_copy(maker, context->bundle[i]));
+    MD_TRY(md_bd_record_bundle(context->builder, maker));
     return md_api_record_facts(context);
 }
 
@@ -183,5 +188,56 @@ md_status md_bundle_write(md_context *context, const char *path)
     if (!path)
         return md_fail(MD_INVALID_ARGUMENT, "path is NULL");
     md_bd_wait_all(context->builder);
+    MD_TRY(md_api_record_measured(context));
     return md_sr_bundle_write(context->maker, path);
+}
+
+/* What is in a bundle, as JSON. */
+typedef struct description {
+    json_t *made_for, *gaps;
+    int64_t n_kernels, n_kernel_bytes, n_wisdom, n_measured, n_estimates;
+} description;
+
+static md_status describe_entry(void *user, const md_sr_bundle_entry *e)
+{
+    description *d = user;
+    if (!strcmp(e->kind, MD_BD_BUNDLED)) {
+        d->n_kernels++;
+        d->n_kernel_bytes += (int64_t)e->n;
+    } else if (!strcmp(e->kind, MD_API_FACTS)) {
+        json_array_append_new(d->made_for, md_json_text(e->key));
+    } else if (!strcmp(e->kind, MD_BD_GAP)) {
+        json_array_append_new(d->gaps,
+                              json_pack("{s:o, s:o}", "stage", md_json_text(e->key), "why", md_json_text(e->payload)));
+    }
+    d->n_wisdom += !strcmp(e->kind, "wisdom");
+    d->n_measured += !strcmp(e->kind, "measured");
+    d->n_estimates += !strcmp(e->kind, "estimate");
+    return MD_OK;
+}
+
+md_status md_bundle_describe(const char *path, md_write_fn write, void *user)
+{
+    char digest[33];
+    md_sr_bundle *b = NULL;
+    md_strbuf text = {0};
+    if (!path || !write)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", path ? "write" : "path");
+    MD_TRY(md_sr_bundle_open(&b, path));
+    description d = {.made_for = json_array(), .gaps = json_array()};
+    md_status s = md_sr_bundle_each(b, NULL, describe_entry, &d);
+    md_digest_text(digest, md_sr_bundle_digest(b));
+    md_json_print(&text,
+                  json_pack("{s:o, s:o, s:i, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", md_json_text(path),
+                            "digest", json_string(digest), "version", (int)MD_SR_BUNDLE_VERSION, "bytes",
+                            (json_int_t)md_sr_bundle_bytes(b), "entries", (int)md_sr_bundle_count(b), "kernels",
+                            (json_int_t)d.n_kernels, "kernel_bytes", (json_int_t)d.n_kernel_bytes, "wisdom",
+                            (json_int_t)d.n_wisdom, "measured", (json_int_t)d.n_measured, "estimates",
+                            (json_int_t)d.n_estimates, "made_for", d.made_for, "gaps", d.gaps));
+    md_strbuf_add(&text, "\n");
+    if (s == MD_OK)
+        s = md_api_write(&text, write, user);
+    md_strbuf_finish(&text);
+    md_sr_bundle_close(&b);
+    return s;
 }

@@ -4,7 +4,6 @@
 #include "base/status.h"
 
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,6 +172,24 @@ static void detect_features(md_cpu *cpu)
 }
 
 #endif
+
+bool md_cpu_level(md_cpu *out, const char *level)
+{
+#define AVX2 "-mavx2 -mfma -mf16c -mbmi2"
+    static const struct {
+        const char *name, *flags;
+        int32_t vector_bytes;
+    } levels[] = {{"x86-64", "", 16},
+                  {"avx2", AVX2, 32},
+                  {"avx512", AVX2 " -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512", 64}};
+    for (int32_t i = 0; i < MD_COUNT(levels); i++)
+        if (!strcmp(levels[i].name, level)) {
+            snprintf(out->flags, sizeof out->flags, "%s", levels[i].flags);
+            out->vector_bytes = levels[i].vector_bytes;
+            return true;
+        }
+    return false;
+}
 
 void md_cpu_detect(md_cpu *out)
 {

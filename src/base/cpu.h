@@ -2,6 +2,7 @@
 #ifndef MD_BASE_CPU_H
 #define MD_BASE_CPU_H
 #include <md/md.h>
+#include <stdbool.h>
 typedef struct md_cpu {
     char name[64];
     char flags
@@ -11,6 +12,8 @@ typedef struct md_cpu {
     int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; typical sizes if unknown */
 } md_cpu;
 void md_cpu_detect(md_cpu *out);
+/** A level of instructions ("x86-64", "avx2", "avx512") as in md_cpu; false for other names. The rest stays. */
+bool md_cpu_level(md_cpu *out, const char *level);
 /** Processors that this process may use, >= 1. */
 int32_t md_cpu_count(void);
 #endif

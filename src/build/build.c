@@ -32,16 +32,6 @@ void md_bd_use_store(md_bd *builder, md_sr *store)
     builder->store = store;
 }
 
-void md_bd_use_bundles(md_bd *builder, const md_bd_bundles *bundles)
-{
-    builder->bundles = *bundles;
-}
-
-void md_bd_record_bundle(md_bd *builder, md_sr_bundle_maker *maker)
-{
-    builder->maker = maker;
-}
-
 void md_bd_listen(md_bd *builder, void (*fn)(void *user), void *user)
 {
     pthread_mutex_lock(&builder->lock);

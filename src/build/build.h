@@ -7,6 +7,9 @@
 #include "store/bundle.h"
 #include "store/store.h"
 
+#define MD_BD_BUNDLED "kernel" /* the kinds of entries in bundles */
+#define MD_BD_GAP "gap"
+
 typedef struct md_bd md_bd; /* the builder of a context: owns all loaded kernels until it is destroyed */
 
 /* What asking for a load does. LOOK: nothing. FIND: finds out, in the background, whether what is needed is loaded
@@ -68,8 +71,15 @@ void md_bd_use_store(md_bd *builder, md_sr *store);
 /** Takes kernels from bundles. They must outlive the builder. Call before the first variant. */
 void md_bd_use_bundles(md_bd *builder, const md_bd_bundles *bundles);
 /** From now on every binary that is compiled, or taken from the store, goes into a bundle, too. The maker must outlive
- * the builder. Call before the first variant. */
-void md_bd_record_bundle(md_bd *builder, md_sr_bundle_maker *maker);
+ * the builder. Kernels of the device itself go in at once: COMPILE if one cannot be built. Before the first variant. */
+md_status md_bd_record_bundle(md_bd *builder, md_sr_bundle_maker *maker);
+/** Marks the kernels of a variant as wanted (md_sr_bundle_keep_only) in the bundle that is being made, if one is. */
+md_status md_bd_bundled_keep(const md_bd_variant *variant);
+/** Says in that bundle which stage it does not cover. */
+void md_bd_record_gap(md_bd *builder, const char *op, int32_t stage, const char *why);
+bool md_bd_is_recording(const md_bd *builder);
+/** True if kernels come from bundles, and nothing is compiled. */
+bool md_bd_is_bundled(const md_bd *builder);
 /** Waits for running builds and unloads all kernels. Destroy all variants before. */
 void md_bd_destroy(md_bd **builder);
 /** Calls fn (NULL: nothing) after each build, on the building thread; it may take long. Once this returns, no earlier

@@ -61,6 +61,8 @@ md_status md_bd_text_find(md_bd_text **text, bool *is_new, md_bd *builder, md_kn
  * NOT_FOUND: compile it; COMPILE names what no bundle has, where nothing may be compiled; IO: a bundle is damaged. */
 md_status md_bd_bundled_load(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source,
                              md_digest128 digest);
+/** The digest of all that reaches a compiler, without its version. */
+md_digest128 md_bd_bundled_digest(const md_dev *dev, const md_kn_launch_source *source);
 /** Puts a binary into the bundle that is being made. */
 void md_bd_bundled_record(md_bd *builder, const md_kn_launch_source *source, md_digest128 digest, const void *binary,
                           size_t n);

@@ -55,6 +55,11 @@ static md_digest128 key_of(const md_dev *dev, const char *compiler, const md_kn_
     return md_hash128(&key, sizeof key);
 }
 
+md_digest128 md_bd_bundled_digest(const md_dev *dev, const md_kn_launch_source *source)
+{
+    return key_of(dev, "", source);
+}
+
 /* Moves a source: the copy owns the text, the original keeps an empty one. */
 static md_kn_launch_source *take_source(md_kn_launch_source *source)
 {
@@ -159,7 +164,7 @@ static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
         trace_build(builder->dev, text->source, start, "kept", kept.n_binary);
         dump_binary(builder->dev, text->source, kept.binary, kept.n_binary);
         if (builder->maker)
-            md_bd_bundled_record(builder, text->source, key_of(builder->dev, "", text->source), kept.binary,
+            md_bd_bundled_record(builder, text->source, md_bd_bundled_digest(builder->dev, text->source), kept.binary,
                                  kept.n_binary);
     }
     free(kept.bytes);
@@ -187,7 +192,7 @@ static md_status compile_and_load(md_dev_kernel **out, const md_bd_text *text)
         atomic_fetch_add_explicit(&builder->count.compile_ns, md_clock_ns() - start, memory_order_relaxed);
         (void)md_bd_kept_put(builder->store, text->key, source->entry, binary, n_bytes, NULL);
         if (builder->maker)
-            md_bd_bundled_record(builder, source, key_of(dev, "", source), binary, n_bytes);
+            md_bd_bundled_record(builder, source, md_bd_bundled_digest(dev, source), binary, n_bytes);
     } else if (is_refused) {
         char why[256];
         snprintf(why, sizeof why, "%.255s", md_last_error());
@@ -206,7 +211,7 @@ static md_status make_kernel(md_dev_kernel **out, const md_bd_text *text)
     dump_text(dev, text->source);
     md_status status = MD_NOT_FOUND;
     if (text->builder->bundles.n > 0)
-        status = md_bd_bundled_load(out, text->builder, text->source, key_of(dev, "", text->source));
+        status = md_bd_bundled_load(out, text->builder, text->source, md_bd_bundled_digest(dev, text->source));
     if (status != MD_NOT_FOUND)
         return status;
     status = text->builder->store ? load_kept(out, text) : MD_NOT_FOUND;
@@ -283,7 +288,7 @@ static void build(void *context)
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
         /* Others serve: the op warns if none is left. */
-        const bool can_compile = builder->dev->facts.can_compile;
+        const bool can_compile = builder->dev->facts.can_compile || md_bd_is_bundled(builder);
         md_log_once(builder->dev->log, can_compile ? MD_LOG_NOT_BUILT : MD_LOG_NO_COMPILER,
                     can_compile ? MD_LOG_INFO : MD_LOG_WARN,
                     "a kernel could not be built, so others serve (MD_LOG=debug lists all that fail): %s",

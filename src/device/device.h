@@ -199,10 +199,17 @@ struct md_dev {
     _Atomic int32_t
         mhz; /* clock that was measured at last; 0: not known, < 0: throttled to -mhz (tune/bench/clock.h) */
     _Atomic int32_t least_mhz, most_mhz; /* of all clocks that were measured at */
+    /* Kernels come from bundles that were made for these facts: pools are chosen by them, so that the kernels are
+     * there. Everything else goes by `facts`. Set before the first op (planned.h). */
+    md_dev_facts planned;
+    bool is_planned; /* they differ from `facts` in something that choices depend on */
+    /* A binary of the device's own kernels, which are texts of the library; NULL: they are compiled */
+    md_status (*find_binary)(void **binary, size_t *n_bytes, void *user, const md_kn_launch_source *source);
+    void *finder;
 };
 
 typedef struct md_dev_options {
-    const char *device; /* "host", "auto", "cuda", "cuda:N" */
+    const char *device; /* "host", "auto", "cuda", "cuda:N", or an architecture (open.h) */
     const char *cc; /* a compiler and its options, separated by spaces; NULL: cc */
     int32_t compile_limit_ms; /* a compiler that takes longer is killed; 0: 60000 */
     md_pool *pool;
@@ -210,6 +217,7 @@ typedef struct md_dev_options {
     const md_log *log;
     bool launches_by_runtime; /* cuda: never by the driver's function, and streams are checked as with several GPUs */
     bool is_bundled; /* kernels come compiled: the host looks for no compiler, and compiles nothing */
+    const char *level; /* host: of instructions (md_cpu_level); NULL: this processor's */
     bool defers_rates; /* host: rates stay 0 until md_dev_host_set_rates */
     void (*while_opening)(void *unused); /* a job for the pool while a GPU opens; set by md_dev_open */
 } md_dev_options;
@@ -217,5 +225,8 @@ typedef struct md_dev_options {
 /** Facts of a typical GPU of a compute capability (80: A100, 90: H200, 100: B200), to generate and compile kernels
  * without a GPU. Rates are measured or published. INVALID_ARGUMENT for others. Also in builds without CUDA. */
 md_status md_dev_cuda_assume(md_dev_facts *out, int32_t capability);
+/** The same by architecture ("sm_90a"; "compute_80": PTX, for GPUs that are not known) and number from 0 on. NOT_FOUND
+ * beyond its last board, INVALID_ARGUMENT for other architectures. */
+md_status md_dev_cuda_assume_board(md_dev_facts *out, const char *arch, int32_t number);
 
 #endif

@@ -1,10 +1,12 @@
 /* Opens a device by its name. */
 #include "device/open.h"
 
+#include "base/cpu.h"
 #include "base/status.h"
 #include "device/blas/blas.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
+#include "device/nvrtc/ahead.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +47,23 @@ static void load_blas(void *unused)
     (void)md_dev_cuda_has_gemm();
 }
 
+/* An architecture, for kernels that run elsewhere: a level of instructions of processors, or "sm_90a", "sm_90a:1",
+ * "ptx". */
+static md_status open_ahead(md_dev **out, const md_dev_options *options, const char *name)
+{
+    md_cpu cpu = {0};
+    md_dev_options own = *options;
+    if (!strncmp(name, "sm_", 3) || !strncmp(name, "ptx", 3))
+        return md_dev_ahead_open(out, options, name);
+    if (!md_cpu_level(&cpu, name))
+        return md_fail(MD_INVALID_ARGUMENT,
+                       "device '%.100s'; auto, host, cuda, cuda:N and, to build kernels for elsewhere, sm_80, sm_90a, "
+                       "sm_100a, ptx, x86-64, avx2 and avx512 are possible",
+                       name);
+    own.level = name;
+    return md_dev_host_open(out, &own);
+}
+
 static md_status open_named(md_dev **out, const md_dev_options *options)
 {
     const char *name = options->device ? options->device : "auto";
@@ -54,7 +73,7 @@ static md_status open_named(md_dev **out, const md_dev_options *options)
     if (strcmp(name, "host") == 0)
         return md_dev_host_open(out, options);
     if (!parse_cuda(&index, name))
-        return md_fail(MD_INVALID_ARGUMENT, "device '%.100s'; auto, host, cuda and cuda:N are possible", name);
+        return open_ahead(out, options, name);
     md_status status = md_dev_cuda_open(out, options, index);
     return status == MD_OK ? MD_OK : md_fail_more(status, "; device '%.100s' was asked for", name);
 }

@@ -10,6 +10,7 @@
 #include "dispatch/call/index_sample.h"
 #include "dispatch/online/online.h"
 #include "dispatch/pin.h"
+#include "dispatch/pool/fallback.h"
 #include "dispatch/pool/fill.h"
 #include "dispatch/pool/points.h"
 #include "dispatch/registry.h"
@@ -43,6 +44,20 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
         op->name[i] = iscntrl((unsigned char)name[i]) ? '?' : name[i];
 }
 
+/* Chooses the variants by the facts for which the bundles' kernels were chosen: only those kernels are there. All else
+ * goes by the device's own facts. */
+static md_status fill_planned(md_ds_pool *c, const md_dev *dev, bool only_first)
+{
+    const md_dev_facts *own = c->target.facts;
+    if (dev->is_planned)
+        c->target.facts = &dev->planned;
+    const md_status s = md_ds_pool_fill(c, only_first);
+    c->target.facts = own;
+    for (int32_t i = 0; i < c->n_variants; i++)
+        c->variant[i]->target.facts = own;
+    return s;
+}
+
 static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options, bool only_first)
 {
     md_fa_target target = md_ds_target_of(op->compiled, stage);
@@ -53,7 +68,7 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
     policy.pin = pin;
     md_status s = md_ds_pool_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy);
     if (s == MD_OK)
-        s = md_ds_pool_fill(&op->stage[stage], only_first);
+        s = fill_planned(&op->stage[stage], op->runtime->dev, only_first);
     op->stage[stage].policy.pin = NULL;
     op->n_stages = stage + 1;
     free(pin);
@@ -118,7 +133,8 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
 static bool may_fill_later(const md_ds_op *op, const md_ds_op_options *o)
 {
     return o->is_async && !op->runtime->waits && !o->pin && op->policy.numeric < MD_NUMERIC_DETERMINISTIC &&
-           op->policy.tune < MD_TUNE_MEASURE;
+           op->policy.tune < MD_TUNE_MEASURE && !md_bd_is_bundled(op->runtime->builder) &&
+           !op->runtime->dev->is_planned;
 }
 
 static void fill_pools(md_ds_op *op)
@@ -148,15 +164,38 @@ static void check_at_hints(md_ds_op *op, int32_t stage)
     }
 }
 
+/* With bundles and without a compiler a stage without kernels is an error: the evaluator would be a slow surprise. */
+static md_status check_bundled(const md_ds_op *op, int32_t stage)
+{
+    const md_ds_pool *c = &op->stage[stage];
+    const char *failure = NULL;
+    for (int32_t i = 0; i < c->n_variants; i++) {
+        if (atomic_load_explicit(&c->variant[i]->state, memory_order_acquire) != MD_BD_FAILED)
+            return MD_OK;
+        failure = c->variant[i]->failure;
+    }
+    return failure ? md_fail(MD_COMPILE, "op %s, stage %d: no kernel: %s", op->name, (int)stage, failure) : MD_OK;
+}
+
+/* In a bundle every stage needs a variant for all sizes, strides and places of data, since nothing is built later. */
+static void cover(md_ds_op *op)
+{
+    for (int32_t s = 0; s < op->n_stages; s++)
+        if (md_ds_pool_cover(&op->stage[s]) != MD_OK)
+            md_bd_record_gap(op->runtime->builder, op->name, s, md_last_error());
+}
+
 static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 {
     md_dev *dev = op->runtime->dev;
     if (dev->ops->report_create)
         MD_TRY(dev->ops->report_create(&op->report, dev));
-    const bool fills_later = may_fill_later(op, o);
+    const bool fills_later = may_fill_later(op, o) && !md_bd_is_recording(op->runtime->builder);
     for (int32_t s = 0; s < op->program->n_stages; s++)
         MD_TRY(add_stage(op, s, o, fills_later));
     MD_TRY(md_ds_custom_verify(op));
+    if (md_bd_is_recording(op->runtime->builder))
+        cover(op);
     MD_TRY(md_ds_kept_create(&op->kept, op));
     md_ds_kept_teach(op);
     if (fills_later)
@@ -167,6 +206,8 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
             md_bd_variant_wait_any(c->variant, c->n_variants);
         else
             md_ds_pool_wait(c);
+        if (md_bd_is_bundled(op->runtime->builder))
+            MD_TRY(check_bundled(op, s));
         if (!o->is_async)
             report_unbuilt(op, s);
         if (op->policy.select == MD_SELECT_HYBRID && !o->is_async)

@@ -14,17 +14,25 @@
 #include <unistd.h>
 
 struct md_sr_bundle {
-    int fd;
+    int fd; /* -1: the bytes are in memory */
+    const char *bytes;
+    size_t n_bytes;
     char *path;
     md_sr_bundle_header header;
     md_sr_bundle_row *row; /* [header.n_entries], then the texts of the keys */
 };
 
 /* Reads all bytes at a place; false at the file's end. */
-static bool read_at(void *out, size_t n, int fd, uint64_t at)
+static bool read_at(void *out, size_t n, const md_sr_bundle *b, uint64_t at)
 {
+    if (b->fd < 0) {
+        if (at > b->n_bytes || n > b->n_bytes - at)
+            return false;
+        memcpy(out, b->bytes + at, n);
+        return true;
+    }
     for (size_t have = 0; have < n;) {
-        const ssize_t got = pread(fd, (char *)out + have, n - have, (off_t)(at + have));
+        const ssize_t got = pread(b->fd, (char *)out + have, n - have, (off_t)(at + have));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -72,31 +80,62 @@ static const char *check_rows(const md_sr_bundle *b)
     return NULL;
 }
 
-static md_status read_index(md_sr_bundle *b)
+/* The length of a file that may be used. */
+static md_status measure(md_sr_bundle *b)
 {
     struct stat facts;
+    if (b->fd < 0)
+        return MD_OK;
     if (fstat(b->fd, &facts) != 0)
         return bad(b->path, strerror(errno));
     const char *why = distrust(&facts);
-    if (why)
-        return bad(b->path, why);
+    b->n_bytes = (size_t)facts.st_size;
+    return why ? bad(b->path, why) : MD_OK;
+}
+
+static md_status read_index(md_sr_bundle *b)
+{
+    MD_TRY(measure(b));
     md_sr_bundle_header *h = &b->header;
-    if (!read_at(h, sizeof *h, b->fd, 0))
+    if (!read_at(h, sizeof *h, b, 0))
         return bad(b->path, "shorter than a header");
-    why = check_header(h, (uint64_t)facts.st_size);
+    const char *why = check_header(h, b->n_bytes);
     if (why)
         return bad(b->path, why);
     const size_t n = h->n_entries * sizeof *b->row + h->n_keys;
     b->row = malloc(n + 1);
     if (!b->row)
         return md_fail_memory();
-    if (!read_at(b->row, n, b->fd, sizeof *h))
+    if (!read_at(b->row, n, b, sizeof *h))
         return bad(b->path, "its index cannot be read");
     const md_digest128 digest = md_sr_bundle_seal(*h, b->row, n);
     if (digest.lo != h->digest.lo || digest.hi != h->digest.hi)
         return bad(b->path, "its digest does not hold");
     why = check_rows(b);
     return why ? bad(b->path, why) : MD_OK;
+}
+
+static md_status open_as(md_sr_bundle **out, const char *path, md_sr_bundle place)
+{
+    md_sr_bundle *b = calloc(1, sizeof *b);
+    if (!b) {
+        if (place.fd >= 0)
+            close(place.fd);
+        return md_fail_memory();
+    }
+    *b = place;
+    b->path = strdup(path);
+    const md_status status = b->path ? read_index(b) : md_fail_memory();
+    if (status != MD_OK)
+        md_sr_bundle_close(&b);
+    else
+        *out = b;
+    return status;
+}
+
+md_status md_sr_bundle_open_bytes(md_sr_bundle **out, const void *bytes, size_t n)
+{
+    return open_as(out, "in memory", (md_sr_bundle){.fd = -1, .bytes = bytes, .n_bytes = n});
 }
 
 md_status md_sr_bundle_open(md_sr_bundle **out, const char *path)
@@ -107,19 +146,7 @@ md_status md_sr_bundle_open(md_sr_bundle **out, const char *path)
         const int reason = errno;
         return md_fail(reason == ENOENT ? MD_NOT_FOUND : MD_IO, "bundle '%.700s': %s", path, strerror(reason));
     }
-    md_sr_bundle *b = calloc(1, sizeof *b);
-    if (!b) {
-        close(fd);
-        return md_fail_memory();
-    }
-    b->fd = fd;
-    b->path = strdup(path);
-    const md_status status = b->path ? read_index(b) : md_fail_memory();
-    if (status != MD_OK)
-        md_sr_bundle_close(&b);
-    else
-        *out = b;
-    return status;
+    return open_as(out, path, (md_sr_bundle){.fd = fd});
 }
 
 void md_sr_bundle_close(md_sr_bundle **bundle)
@@ -127,7 +154,8 @@ void md_sr_bundle_close(md_sr_bundle **bundle)
     md_sr_bundle *b = bundle ? *bundle : NULL;
     if (!b)
         return;
-    close(b->fd);
+    if (b->fd >= 0)
+        close(b->fd);
     free(b->path);
     free(b->row);
     free(b);
@@ -156,26 +184,56 @@ static const md_sr_bundle_row *find_row(const md_sr_bundle *b, const char *kind,
     return row;
 }
 
-md_status md_sr_bundle_find(void **out, size_t *n, const md_sr_bundle *b, const char *kind, const char *key)
+static md_status read_payload(void **out, size_t *n, const md_sr_bundle *b, const md_sr_bundle_row *row)
 {
-    const md_sr_bundle_row *row = find_row(b, kind, key);
-    if (!row)
-        return md_fail(MD_NOT_FOUND, "bundle '%.300s' has no %s '%.200s'", b->path, kind, key);
     char *bytes = malloc(row->n + 1);
     if (!bytes)
         return md_fail_memory();
     md_digest128 digest = {0, 0};
-    if (read_at(bytes, row->n, b->fd, row->at))
+    if (read_at(bytes, row->n, b, row->at))
         digest = md_hash128(bytes, row->n);
     if (digest.lo != row->payload.lo || digest.hi != row->payload.hi) {
         free(bytes);
-        return md_fail(MD_IO, "bundle '%.300s': %s '%.200s' is damaged, or the file was changed while it was open",
-                       b->path, kind, key);
+        return md_fail(MD_IO, "bundle '%.300s': %.*s is damaged, or the file was changed while it was open", b->path,
+                       (int)MD_MIN(row->n_key, 200u), (const char *)(b->row + b->header.n_entries) + row->key_at);
     }
     bytes[row->n] = 0;
     *out = bytes;
     *n = row->n;
     return MD_OK;
+}
+
+md_status md_sr_bundle_find(void **out, size_t *n, const md_sr_bundle *b, const char *kind, const char *key)
+{
+    const md_sr_bundle_row *row = find_row(b, kind, key);
+    return row ? read_payload(out, n, b, row)
+               : md_fail(MD_NOT_FOUND, "bundle '%.300s' has no %s '%.200s'", b->path, kind, key);
+}
+
+md_status md_sr_bundle_each(const md_sr_bundle *b, const char *kind, md_sr_bundle_visit visit, void *user)
+{
+    const char *texts = (const char *)(b->row + b->header.n_entries);
+    const size_t n_kind = kind ? strlen(kind) : 0;
+    md_status status = MD_OK;
+    for (uint32_t i = 0; i < b->header.n_entries && status == MD_OK; i++) {
+        const md_sr_bundle_row *row = &b->row[i];
+        void *bytes = NULL;
+        size_t n = 0;
+        char *key = strndup(texts + row->key_at, row->n_key);
+        char *blank = key ? strchr(key, ' ') : NULL;
+        const bool is_wanted = blank && (!kind || (!strncmp(key, kind, n_kind) && key + n_kind == blank));
+        if (!key)
+            status = md_fail_memory();
+        if (is_wanted)
+            status = read_payload(&bytes, &n, b, row);
+        if (is_wanted && status == MD_OK) {
+            *blank = 0;
+            status = visit(user, &(md_sr_bundle_entry){key, blank + 1, bytes, n});
+        }
+        free(bytes);
+        free(key);
+    }
+    return status;
 }
 
 const char *md_sr_bundle_path(const md_sr_bundle *b)
@@ -186,6 +244,11 @@ const char *md_sr_bundle_path(const md_sr_bundle *b)
 int32_t md_sr_bundle_count(const md_sr_bundle *b)
 {
     return (int32_t)b->header.n_entries;
+}
+
+int64_t md_sr_bundle_bytes(const md_sr_bundle *b)
+{
+    return (int64_t)b->header.n_bytes;
 }
 
 md_digest128 md_sr_bundle_digest(const md_sr_bundle *b)

@@ -16,12 +16,14 @@ typedef struct entry {
     char *text; /* "kind key" */
     void *bytes;
     size_t n;
+    bool is_kept;
 } entry;
 
 struct md_sr_bundle_maker {
     pthread_mutex_t lock;
     entry *entry;
     size_t n, capacity;
+    char only[32]; /* "kind ": of these only what is kept is written; "": everything */
 };
 
 md_status md_sr_bundle_maker_create(md_sr_bundle_maker **out)
@@ -66,8 +68,25 @@ static bool grow(md_sr_bundle_maker *m)
     return true;
 }
 
-md_status md_sr_bundle_add(md_sr_bundle_maker *m, const char *kind, const char *key, const void *payload, size_t n)
+static int by_key(const void *a, const void *b)
 {
+    const md_digest128 *x = &((const entry *)a)->key, *y = &((const entry *)b)->key;
+    return x->hi != y->hi ? (x->hi < y->hi ? -1 : 1) : x->lo != y->lo ? (x->lo < y->lo ? -1 : 1) : 0;
+}
+
+/* The lock is held; NULL if there is none. */
+static entry *find(const md_sr_bundle_maker *m, md_digest128 key)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (m->entry[i].key.lo == key.lo && m->entry[i].key.hi == key.hi)
+            return &m->entry[i];
+    return NULL;
+}
+
+static md_status put(md_sr_bundle_maker *m, const md_sr_bundle_entry *from, bool replaces)
+{
+    const char *kind = from->kind, *key = from->key;
+    const size_t n = from->n;
     entry e = {.bytes = malloc(n ? n : 1), .n = n};
     const int n_text = asprintf(&e.text, "%s %s", kind, key);
     if (n_text < 0)
@@ -77,26 +96,81 @@ md_status md_sr_bundle_add(md_sr_bundle_maker *m, const char *kind, const char *
         return md_fail_memory();
     }
     if (n)
-        memcpy(e.bytes, payload, n);
+        memcpy(e.bytes, from->payload, n);
     e.key = md_hash128(e.text, (size_t)n_text);
     e.payload = md_hash128(e.bytes, n);
-    bool is_known = false;
     pthread_mutex_lock(&m->lock);
-    for (size_t i = 0; i < m->n && !is_known; i++)
-        is_known = m->entry[i].key.lo == e.key.lo && m->entry[i].key.hi == e.key.hi;
-    const bool has_room = is_known || grow(m);
-    if (!is_known && has_room)
+    entry *known = find(m, e.key);
+    const bool has_room = known || grow(m);
+    entry unused = e;
+    if (known && replaces) {
+        e.is_kept = known->is_kept;
+        unused = *known;
+        *known = e;
+    } else if (!known && has_room) {
         m->entry[m->n++] = e;
+        unused = (entry){0};
+    }
     pthread_mutex_unlock(&m->lock);
-    if (is_known || !has_room)
-        free_entry(&e);
+    free_entry(&unused);
     return has_room ? MD_OK : md_fail_memory();
 }
 
-static int by_key(const void *a, const void *b)
+md_status md_sr_bundle_add(md_sr_bundle_maker *m, const char *kind, const char *key, const void *payload, size_t n)
 {
-    const md_digest128 *x = &((const entry *)a)->key, *y = &((const entry *)b)->key;
-    return x->hi != y->hi ? (x->hi < y->hi ? -1 : 1) : x->lo != y->lo ? (x->lo < y->lo ? -1 : 1) : 0;
+    return put(m, &(md_sr_bundle_entry){kind, key, payload, n}, false);
+}
+
+md_status md_sr_bundle_set(md_sr_bundle_maker *m, const char *kind, const char *key, const void *payload, size_t n)
+{
+    return put(m, &(md_sr_bundle_entry){kind, key, payload, n}, true);
+}
+
+static md_status copy_one(void *user, const md_sr_bundle_entry *e)
+{
+    MD_TRY(put(user, e, false));
+    md_sr_bundle_keep(user, e->kind, e->key);
+    return MD_OK;
+}
+
+md_status md_sr_bundle_copy(md_sr_bundle_maker *m, const md_sr_bundle *bundle)
+{
+    return md_sr_bundle_each(bundle, NULL, copy_one, m);
+}
+
+void md_sr_bundle_keep_only(md_sr_bundle_maker *m, const char *kind)
+{
+    pthread_mutex_lock(&m->lock);
+    snprintf(m->only, sizeof m->only, "%.30s ", kind);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void md_sr_bundle_keep(md_sr_bundle_maker *m, const char *kind, const char *key)
+{
+    char text[512];
+    const int n = snprintf(text, sizeof text, "%s %s", kind, key);
+    pthread_mutex_lock(&m->lock);
+    entry *e = n > 0 && (size_t)n < sizeof text ? find(m, md_hash128(text, (size_t)n)) : NULL;
+    if (e)
+        e->is_kept = true;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* The lock is held. What is not written goes to the end; returns the number of entries that are. */
+static size_t sort_kept(md_sr_bundle_maker *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        entry *e = &m->entry[i];
+        if (m->only[0] && !e->is_kept && !strncmp(e->text, m->only, strlen(m->only)))
+            continue;
+        const entry other = m->entry[n];
+        m->entry[n++] = *e;
+        *e = other;
+    }
+    if (n)
+        qsort(m->entry, n, sizeof *m->entry, by_key);
+    return n;
 }
 
 /* The payload of an earlier entry that is equal; NULL if there is none. */
@@ -161,9 +235,10 @@ md_status md_sr_bundle_write(md_sr_bundle_maker *m, const char *path)
 {
     size_t n = 0;
     pthread_mutex_lock(&m->lock);
-    if (m->n)
-        qsort(m->entry, m->n, sizeof *m->entry, by_key);
+    const size_t n_all = m->n;
+    m->n = sort_kept(m);
     char *bytes = make_bytes(&n, m);
+    m->n = n_all;
     pthread_mutex_unlock(&m->lock);
     const md_status status = bytes ? md_file_replace(path, bytes, n) : md_fail_memory();
     free(bytes);

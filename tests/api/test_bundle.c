@@ -1,6 +1,9 @@
 /* A context with a bundle: the kernels, choices and results of the context that made it, and no compiler. */
 #include "support/check.h"
 
+#include <math.h>
+#include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[64];
@@ -50,6 +53,11 @@ static void run(float *y, md_choice *choice, md_op *op, int64_t rows, int64_t co
     assert_ok(md_choice_of(choice, op, args, 2));
 }
 
+static int print(void *user, const char *text, size_t n)
+{
+    return fwrite(text, 1, n, user) != n;
+}
+
 /* The maker's context and the bundle's choose alike and give equal bits, and the second one starts no compiler: its
  * compiler does not exist. */
 static void a_bundle_serves_as_its_maker_does(void **state)
@@ -57,7 +65,7 @@ static void a_bundle_serves_as_its_maker_does(void **state)
     static float made[300 * 300], got[300 * 300];
     (void)state;
     md_context *maker = open_context("", NULL);
-    assert_ok(md_bundle_begin(maker));
+    assert_ok(md_bundle_begin(maker, MD_BUNDLE_ALL));
     md_op *op = make_op(maker, "softmax");
     assert_ok(md_bundle_write(maker, path));
     md_context *c = open_context(path, "/nowhere/cc");
@@ -81,30 +89,199 @@ static void a_bundle_serves_as_its_maker_does(void **state)
     md_context_destroy(&maker);
 }
 
-static void what_a_bundle_lacks_is_compiled_only_if_asked_for(void **state)
+static void write_bundle(const md_context_options *options, const char *op, md_bundle_what what, const char *sizes)
+{
+    md_context *maker = NULL;
+    assert_ok(md_context_create(&maker, options));
+    assert_ok(md_bundle_begin(maker, what));
+    md_op *made = op ? make_op(maker, op) : NULL;
+    if (sizes)
+        assert_ok(md_bundle_keep(made, sizes));
+    assert_ok(md_bundle_write(maker, path));
+    md_op_destroy(&made);
+    md_context_destroy(&maker);
+}
+
+static const md_context_options host = {.device = "host", .threads = 2, .hints = "16,256", .cache_dir = ""};
+
+static void expect_compiles(md_context *c, bool some)
+{
+    md_store_counters n;
+    assert_ok(md_store_count(&n, c));
+    assert_int_equal(n.compiles > 0, some);
+}
+
+static void what_a_bundle_lacks_is_an_error_or_compiled(void **state)
 {
     (void)state;
-    md_store_counters n;
-    md_context *maker = open_context("", NULL), *c = NULL;
-    assert_ok(md_bundle_begin(maker));
-    assert_int_equal(md_bundle_begin(maker), MD_INVALID_ARGUMENT);
-    assert_ok(md_bundle_write(maker, path));
-    md_context_destroy(&maker);
-    c = open_context(path, NULL);
-    md_op *op = make_op(c, "softmax");
-    assert_ok(md_store_count(&n, c));
-    assert_int_equal(n.compiles, 0);
-    md_op_destroy(&op);
+    md_op *op = NULL;
+    write_bundle(&host, NULL, MD_BUNDLE_ALL, NULL);
+    md_context *c = open_context(path, NULL);
+    assert_int_equal(md_op_create(&op, c, "softmax", NULL), MD_COMPILE);
+    assert_non_null(strstr(md_last_error(), "op softmax, stage 0"));
+    assert_non_null(strstr(md_last_error(), "no bundle has softmax.0."));
+    expect_compiles(c, false);
     md_context_destroy(&c);
-    assert_ok(md_context_create(
-        &c,
-        &(md_context_options){.device = "host", .hints = "16", .cache_dir = "", .bundle = path, .bundle_compile = 1}));
+    md_context_options compiles = host;
+    compiles.bundle = path;
+    compiles.bundle_compile = 1;
+    assert_ok(md_context_create(&c, &compiles));
     op = make_op(c, "softmax");
-    assert_ok(md_store_count(&n, c));
-    assert_true(n.compiles > 0);
+    expect_compiles(c, true);
     assert_int_equal(md_bundle_write(c, path), MD_INVALID_ARGUMENT);
+    assert_int_equal(md_bundle_keep(op, "i=1, j=1"), MD_INVALID_ARGUMENT);
+    assert_ok(md_bundle_begin(c, MD_BUNDLE_ALL));
+    assert_int_equal(md_bundle_begin(c, MD_BUNDLE_ALL), MD_INVALID_ARGUMENT);
     md_op_destroy(&op);
     md_context_destroy(&c);
+}
+
+/* Kernels of one level of instructions serve a processor that has more; sizes are far from the hints. */
+static void a_bundle_of_a_lower_level_serves(void **state)
+{
+    static float expected[300 * 300], got[300 * 300];
+    (void)state;
+    md_choice choice;
+    md_context_options low = host;
+    low.device = "x86-64";
+    write_bundle(&low, "softmax", MD_BUNDLE_ALL, NULL);
+    md_context *c = open_context(path, "/nowhere/cc"), *plain = open_context("", NULL);
+    md_op *bundled = make_op(c, "softmax"), *op = make_op(plain, "softmax");
+    run(got, &choice, bundled, 5, 77);
+    assert_string_not_equal(choice.variant[0], "reference");
+    run(expected, &choice, op, 5, 77);
+    for (int i = 0; i < 5 * 77; i++)
+        assert_true(fabsf(got[i] - expected[i]) < 1e-5f);
+    expect_compiles(c, false);
+    md_op_destroy(&op);
+    md_op_destroy(&bundled);
+    md_context_destroy(&plain);
+    md_context_destroy(&c);
+}
+
+/* Only what serves one shape, and what serves all: strided rows too, for which nothing else is there. */
+static void kept_kernels_and_one_for_all_shapes_are_enough(void **state)
+{
+    static float x[64 * 600], y[64 * 600];
+    (void)state;
+    struct stat all, kept;
+    write_bundle(&host, "softmax", MD_BUNDLE_ALL, NULL);
+    assert_int_equal(stat(path, &all), 0);
+    write_bundle(&host, "softmax", MD_BUNDLE_KEPT, "i=64, j=300");
+    assert_int_equal(stat(path, &kept), 0);
+    assert_true(kept.st_size < all.st_size);
+    md_choice a, b;
+    md_context *c = open_context(path, "/nowhere/cc"), *plain = open_context("", NULL);
+    md_op *bundled = make_op(c, "softmax"), *op = make_op(plain, "softmax");
+    run(x, &a, bundled, 64, 300);
+    run(y, &b, op, 64, 300);
+    assert_string_equal(a.variant[0], b.variant[0]);
+    md_tensor in = md_tensor_make(x, MD_F32, 2, (const int64_t[]){64, 300}), out = in;
+    in.stride[0] = 600;
+    in.stride[1] = 2;
+    out.data = y;
+    const md_arg args[] = {md_t(&out), md_t(&in)};
+    assert_ok(md_call(bundled, NULL, args, 2));
+    assert_ok(md_choice_of(&a, bundled, args, 2));
+    assert_string_not_equal(a.variant[0], "reference");
+    expect_compiles(c, false);
+    md_op_destroy(&op);
+    md_op_destroy(&bundled);
+    md_context_destroy(&plain);
+    md_context_destroy(&c);
+}
+
+/* Tuned results are in the bundle: who has it picks by them, as measured. */
+static void tuned_results_are_inside(void **state)
+{
+    static float y[300 * 300];
+    (void)state;
+    md_choice a, b;
+    md_context *maker = NULL, *c = NULL;
+    md_context_options options = host;
+    options.hints = "i=64 j=256";
+    options.tune = MD_TUNE_MEASURE;
+    options.tune_budget_ms = 60;
+    assert_ok(md_context_create(&maker, &options));
+    assert_ok(md_bundle_begin(maker, MD_BUNDLE_ALL));
+    md_op *op = make_op(maker, "softmax");
+    assert_ok(md_bundle_write(maker, path));
+    options.tune = MD_TUNE_ESTIMATE;
+    options.bundle = path;
+    options.cc = "/nowhere/cc";
+    assert_ok(md_context_create(&c, &options));
+    md_op *bundled = make_op(c, "softmax");
+    run(y, &a, op, 64, 256);
+    run(y, &b, bundled, 64, 256);
+    assert_string_equal(a.variant[0], b.variant[0]);
+    char text[8192] = "";
+    FILE *f = fmemopen(text, sizeof text, "w");
+    assert_ok(md_bundle_describe(path, print, f));
+    fclose(f);
+    assert_non_null(strstr(text, "\"wisdom\":1"));
+    md_op_destroy(&op);
+    md_op_destroy(&bundled);
+    md_context_destroy(&c);
+    md_context_destroy(&maker);
+}
+
+/* A bundle for a GPU is made where none is; it serves no processor, which is said. */
+static void a_gpu_needs_none_to_be_bundled_for(void **state)
+{
+    static float x[16];
+    (void)state;
+    const int64_t size[] = {16};
+    md_context *maker = NULL, *c = NULL;
+    md_context_options gpu = {.device = "sm_90a:1", .hints = "64", .cache_dir = ""};
+    assert_int_equal(md_context_create(&maker, &(md_context_options){.device = "sm_91"}), MD_INVALID_ARGUMENT);
+    const md_status s = md_context_create(&maker, &gpu);
+    if (s == MD_UNSUPPORTED) /* no NVRTC */
+        skip();
+    assert_ok(s);
+    assert_ok(md_bundle_begin(maker, MD_BUNDLE_ALL));
+    md_op *op = make_op(maker, "Y[i] = X[i] * 2"), *none = NULL;
+    const md_tensor t = md_tensor_make(x, MD_F32, 1, size);
+    const md_arg args[] = {md_t(&t), md_t(&t)};
+    assert_int_equal(md_call(op, NULL, args, 2), MD_UNSUPPORTED);
+    assert_non_null(strstr(md_last_error(), "sm_90a"));
+    assert_ok(md_bundle_write(maker, path));
+    char text[8192] = "";
+    FILE *f = fmemopen(text, sizeof text, "w");
+    assert_ok(md_bundle_describe(path, print, f));
+    fclose(f);
+    assert_non_null(strstr(text, "sm_90a NVIDIA H100"));
+    assert_non_null(strstr(text, "\"gaps\":[]"));
+    c = open_context(path, "/nowhere/cc");
+    assert_int_equal(md_op_create(&none, c, "Y[i] = X[i] * 2", NULL), MD_COMPILE);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+    md_context_destroy(&maker);
+    gpu.device = "sm_90a:9";
+    assert_int_equal(md_context_create(&maker, &gpu), MD_NOT_FOUND);
+}
+
+static void a_bundle_in_memory_serves(void **state)
+{
+    (void)state;
+    md_context *c = NULL;
+    char *bytes = malloc(1 << 22);
+    write_bundle(&host, "softmax", MD_BUNDLE_ALL, NULL);
+    FILE *f = fopen(path, "rb");
+    const size_t n = fread(bytes, 1, 1 << 22, f);
+    fclose(f);
+    md_context_options options = host;
+    options.bundle_bytes = bytes;
+    options.n_bundle_bytes = n;
+    options.cc = "/nowhere/cc";
+    assert_ok(md_context_create(&c, &options));
+    md_op *op = make_op(c, "softmax");
+    assert_true(md_op_n_variants(op, 0) > 1);
+    expect_compiles(c, false);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+    options.n_bundle_bytes = n - 1;
+    assert_int_equal(md_context_create(&c, &options), MD_IO);
+    free(bytes);
 }
 
 static void a_bad_bundle_is_refused(void **state)
@@ -125,7 +302,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bundle_serves_as_its_maker_does),
-        cmocka_unit_test(what_a_bundle_lacks_is_compiled_only_if_asked_for),
+        cmocka_unit_test(what_a_bundle_lacks_is_an_error_or_compiled),
+        cmocka_unit_test(a_bundle_of_a_lower_level_serves),
+        cmocka_unit_test(kept_kernels_and_one_for_all_shapes_are_enough),
+        cmocka_unit_test(tuned_results_are_inside),
+        cmocka_unit_test(a_gpu_needs_none_to_be_bundled_for),
+        cmocka_unit_test(a_bundle_in_memory_serves),
         cmocka_unit_test(a_bad_bundle_is_refused),
     };
     setenv("MD_SYNC", "1", 1);

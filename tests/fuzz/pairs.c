@@ -315,7 +315,7 @@ ACTION(stats_write, md_stats_write(t->world->context, "/dev/null", fuzz_below(&t
 
 ACTION(store_count, md_store_count(&(md_store_counters){0}, t->world->context) == MD_OK)
 ACTION(store_path, md_store_path(t->world->context))
-ACTION(bundle_begin, md_bundle_begin(t->world->context) == MD_OK)
+ACTION(bundle_begin, md_bundle_begin(t->world->context, MD_BUNDLE_ALL) == MD_OK)
 ACTION(bundle_write, md_bundle_write(t->world->context, "/nonexistent/bundle") == MD_OK)
 ACTION(store_list, md_store_list(t->world->context, 1, take, &(size_t){0}) == MD_OK)
 ACTION(store_verify, md_store_verify(&(md_store_facts){0}, t->world->context, NULL, NULL) == MD_OK)

@@ -31,7 +31,7 @@ static const command commands[] = {
      "search the fastest configs by building and timing them, and keep them"},
     {"store", CLI_STORE, cli_store, "path|list|verify|gc|export|import F...|merge F...",
      "list, check, limit, export or import kernels and tuned results on disk"},
-    {"bundle", CLI_BUNDLE, cli_bundle, "FORMULA|OP... --output FILE",
+    {"bundle", CLI_BUNDLE, cli_bundle, "FORMULA|OP... | --from-stats F, --output FILE",
      "compile all kernels of the ops ahead of time into one file, for programs without a compiler (MD_BUNDLE)"},
     {"ops", CLI_OPS, cli_ops, "[NAME]", "list the named ops"},
     {"info", CLI_INFO, cli_info, "", "describe the build, the device, the compiler and the environment variables"},

@@ -36,9 +36,13 @@ md_status md_dev_cuda_compile(void **binary, size_t *n_bytes, md_dev *base, cons
 static md_status check_binary(md_dev_cubin *out, const md_dev *dev, const void *binary, size_t n_bytes,
                               const char *entry)
 {
-    md_status status = md_dev_cubin_read(out, binary, n_bytes, entry);
+    const bool is_elf = n_bytes > 4 && !memcmp(binary, "\177ELF", 4);
+    md_status status =
+        is_elf ? md_dev_cubin_read(out, binary, n_bytes, entry) : md_dev_ptx_read(out, binary, n_bytes, entry);
     if (status != MD_OK)
         return md_fail_more(MD_DEVICE, "; it cannot be loaded");
+    if (!is_elf) /* the driver compiles it for this GPU */
+        return MD_OK;
     int32_t made_for = out->capability, is = dev->facts.capability;
     if (made_for / 10 != is / 10 || made_for > is)
         return md_fail(MD_DEVICE, "a kernel for compute capability %d.%d cannot be loaded on cuda:%d, which has %d.%d",
@@ -156,8 +160,11 @@ md_status md_dev_cuda_make(md_dev_kernel **out, md_dev_cuda *dev, const char *na
     void *binary = NULL;
     size_t n_bytes = 0;
     md_strbuf_add(&source.text, text);
-    md_status status =
-        source.text.failed ? md_fail_memory() : md_dev_cuda_compile(&binary, &n_bytes, &dev->base, &source);
+    md_status status = source.text.failed      ? md_fail_memory()
+                       : dev->base.find_binary ? dev->base.find_binary(&binary, &n_bytes, dev->base.finder, &source)
+                                               : MD_NOT_FOUND;
+    if (status == MD_NOT_FOUND)
+        status = md_dev_cuda_compile(&binary, &n_bytes, &dev->base, &source);
     if (status == MD_OK)
         status = md_dev_cuda_load(out, &dev->base, binary, n_bytes, &source);
     free(binary);

@@ -220,7 +220,10 @@ static md_status open_device(md_dev **out, const md_dev_options *options, int32_
         destroy(&dev->base);
         return status;
     }
-    set_compiler(dev);
+    if (options->is_bundled)
+        snprintf(dev->no_nvrtc, sizeof dev->no_nvrtc, "kernels come from bundles");
+    else
+        set_compiler(dev);
     const md_dev_facts *f = &dev->base.facts;
     md_log_at(options->log, MD_LOG_INFO, "cuda:%d: %s, %d SMs, capability %d.%d, %s, %.0f GB/s memory, %.0f GFLOP/s",
               (int)f->index, f->name, (int)f->threads, f->capability / 10, f->capability % 10,

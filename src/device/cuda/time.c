@@ -21,7 +21,7 @@ static md_status prepare(md_dev_cuda *dev)
                     "pinning memory for a gate");
         dev->gate_flag = p;
     }
-    if (!dev->gate && dev->base.facts.can_compile)
+    if (!dev->gate && (dev->base.facts.can_compile || dev->base.find_binary))
         return md_dev_cuda_make(&dev->gate, dev, "gate");
     return MD_OK;
 }

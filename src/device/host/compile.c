@@ -30,19 +30,21 @@ static bool split(const char **argv, int32_t *n, int32_t limit, char *text)
     return true;
 }
 
-md_status md_dev_host_command_init(md_dev_host_command *out, md_dev_facts *facts, const char *cc, const char *isa,
-                                   int32_t limit_ms)
+md_status md_dev_host_flags(char out[512], const char *isa)
+{
+    int n = snprintf(out, 512, "%s %s", base_flags, isa);
+    return n < 0 || n >= 512 ? md_fail(MD_INTERNAL, "compiler flags of %d characters", n) : MD_OK;
+}
+
+md_status md_dev_host_command_init(md_dev_host_command *out, const char *cc, const char *flags, int32_t limit_ms)
 {
     enum { N_OWN = 5 }; /* -o, two paths, -lm, NULL */
-    int n_flags = snprintf(facts->flags, sizeof facts->flags, "%s %s", base_flags, isa);
-    if (n_flags < 0 || (size_t)n_flags >= sizeof facts->flags)
-        return md_fail(MD_INTERNAL, "compiler flags of %d characters", n_flags);
-    size_t n_cc = strlen(cc);
-    char *words = malloc(n_cc + 1 + (size_t)n_flags + 1);
+    size_t n_cc = strlen(cc), n_flags = strlen(flags);
+    char *words = malloc(n_cc + 1 + n_flags + 1);
     if (!words)
         return md_fail_memory();
     memcpy(words, cc, n_cc + 1);
-    memcpy(words + n_cc + 1, facts->flags, (size_t)n_flags + 1);
+    memcpy(words + n_cc + 1, flags, n_flags + 1);
     md_dev_host_command command = {.words = words, .limit_ms = limit_ms};
     int32_t n = 0;
     bool fits = split(command.argv, &n, MD_DEV_HOST_ARGV / 2, words);

@@ -25,6 +25,7 @@ static void destroy(md_dev *dev)
     md_dev_host *host = (md_dev_host *)dev;
     md_dev_host_command_finish(&host->command);
     md_mutex_finish(&host->lock_of_loader);
+    free(host->cc);
     free(host);
 }
 
@@ -117,6 +118,8 @@ static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kern
     const host_kernel *k = (const host_kernel *)kernel;
     if (geometry->blocks <= 0)
         return MD_OK;
+    if (((const md_dev_host *)dev)->is_foreign)
+        return md_fail(MD_UNSUPPORTED, "this processor lacks instructions of kernels that are built for another one");
     if (k->function)
         return k->function(call);
     int64_t grain = MD_MAX(geometry->grain, 1);
@@ -171,6 +174,18 @@ static md_status launch_asking(md_dev *dev, md_stream stream, const md_dev_kerne
     }
 static const md_dev_ops host_ops = HOST_OPS(launch), asking_ops = HOST_OPS(launch_asking);
 
+md_status md_dev_host_set_flags(md_dev *dev, const char *flags, int32_t vector_bytes)
+{
+    md_dev_host *host = (md_dev_host *)dev;
+    md_dev_host_command command;
+    MD_TRY(md_dev_host_command_init(&command, host->cc, flags, host->command.limit_ms));
+    md_dev_host_command_finish(&host->command);
+    host->command = command;
+    snprintf(dev->facts.flags, sizeof dev->facts.flags, "%.*s", (int)sizeof dev->facts.flags - 1, flags);
+    dev->facts.vector_bytes = vector_bytes;
+    return MD_OK;
+}
+
 static void fill_facts(md_dev_facts *facts, const md_cpu *cpu, const md_pool *pool)
 {
     facts->kind = MD_DEV_HOST;
@@ -183,6 +198,37 @@ static void fill_facts(md_dev_facts *facts, const md_cpu *cpu, const md_pool *po
     facts->has_blas = MD_HAVE_BLAS;
 }
 
+/* True if every feature that `flags` of the compiler ask for is among `own`. */
+static bool has_features(const char *own, const char *flags)
+{
+    char copy[512], word[64], *rest = NULL, padded[600];
+    snprintf(copy, sizeof copy, "%s", flags);
+    snprintf(padded, sizeof padded, " %s ", own);
+    for (char *w = strtok_r(copy, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
+        snprintf(word, sizeof word, " %s ", w);
+        if (!strstr(padded, word))
+            return false;
+    }
+    return true;
+}
+
+/* The facts of this processor, and the compiler's command line for it or for the level of options->level. */
+static md_status init_command(md_dev_host *host, md_dev_facts *facts, const md_dev_options *options)
+{
+    md_cpu cpu, level;
+    md_cpu_detect(&cpu);
+    level = cpu;
+    if (options->level && !md_cpu_level(&level, options->level))
+        return md_fail(MD_INVALID_ARGUMENT, "'%.40s' is no level of instructions", options->level);
+    host->is_foreign = !has_features(cpu.flags, level.flags);
+    fill_facts(facts, &level, options->pool);
+    MD_TRY(md_dev_host_flags(facts->flags, level.flags));
+    host->cc = strdup(options->cc ? options->cc : "cc");
+    return host->cc ? md_dev_host_command_init(&host->command, host->cc, facts->flags,
+                                               options->compile_limit_ms > 0 ? options->compile_limit_ms : 60000)
+                    : md_fail_memory();
+}
+
 md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
 {
     md_dev_host *host = calloc(1, sizeof *host);
@@ -193,13 +239,10 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     host->base.pool = options->pool;
     host->base.cancel = options->cancel;
     host->base.log = options->log;
-    md_cpu cpu;
-    md_cpu_detect(&cpu);
     md_dev_facts *facts = &host->base.facts;
-    fill_facts(facts, &cpu, options->pool);
-    md_status status = md_dev_host_command_init(&host->command, facts, options->cc ? options->cc : "cc", cpu.flags,
-                                                options->compile_limit_ms > 0 ? options->compile_limit_ms : 60000);
+    md_status status = init_command(host, facts, options);
     if (status != MD_OK) {
+        free(host->cc);
         free(host);
         return status;
     }
@@ -232,7 +275,14 @@ void md_dev_host_set_rates(md_dev *dev, const double known[MD_DEV_HOST_RATES])
         f->gflops = known[3];
         f->launch_us = known[4];
     } else {
+        const int32_t vector_bytes = f->vector_bytes;
+        md_cpu cpu = {.vector_bytes = vector_bytes};
+        if (((md_dev_host *)dev)->is_foreign) /* measured with what this processor has, and scaled */
+            md_cpu_detect(&cpu);
+        f->vector_bytes = cpu.vector_bytes;
         md_dev_host_measure(f, dev->pool);
+        f->vector_bytes = vector_bytes;
+        f->gflops *= (double)vector_bytes / cpu.vector_bytes;
     }
     md_log_at(dev->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s%s", f->name, f->threads,
               f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops,

@@ -19,17 +19,22 @@ typedef struct md_dev_host_command {
 typedef struct md_dev_host {
     md_dev base; /* first: a md_dev * of this device is a md_dev_host * */
     md_dev_host_command command;
+    char *cc;
+    bool is_foreign; /* its kernels need instructions that this processor lacks: they are built, and never run */
     /* held while libraries are opened and closed, so that no fork happens inside the loader */
     pthread_mutex_t lock_of_loader;
 } md_dev_host;
 
 md_status md_dev_host_open(md_dev **out, const md_dev_options *options);
 
+/** Kernels are compiled with these options from now on. Before the first one. */
+md_status md_dev_host_set_flags(md_dev *dev, const char *flags, int32_t vector_bytes);
+
 /* compile.c */
-/** Splits `cc` at spaces and adds the library's options, which also go to facts->flags. INVALID_ARGUMENT if cc is empty
- * or too long. */
-md_status md_dev_host_command_init(md_dev_host_command *out, md_dev_facts *facts, const char *cc, const char *isa,
-                                   int32_t limit_ms);
+/** Splits `cc` at spaces and adds `flags`. INVALID_ARGUMENT if cc is empty or too long. */
+md_status md_dev_host_command_init(md_dev_host_command *out, const char *cc, const char *flags, int32_t limit_ms);
+/** The library's options with those of an instruction set. INTERNAL if they are too long. */
+md_status md_dev_host_flags(char out[512], const char *isa);
 void md_dev_host_command_finish(md_dev_host_command *command);
 /** Asks the compiler for its version ("gcc 12.2.0"). NOT_FOUND, TIMEOUT, COMPILE if it does not work. */
 md_status md_dev_host_compiler_version(char out[128], const md_dev_host_command *command);

@@ -20,5 +20,7 @@ typedef struct md_dev_cubin {
 /** Reads the facts of an entry point; `kernel` NULL: the first. CORRUPT if the bytes are no complete cubin, NOT_FOUND
  * if it has no such kernel. */
 md_status md_dev_cubin_read(md_dev_cubin *out, const void *bytes, size_t n_bytes, const char *kernel);
+/** The same of PTX, with the 0 that ends it among its bytes; without what only machine code has. */
+md_status md_dev_ptx_read(md_dev_cubin *out, const void *bytes, size_t n_bytes, const char *kernel);
 
 #endif

@@ -78,6 +78,8 @@ static const function functions[] = {
     {"nvrtcCompileProgram", offsetof(md_dev_nvrtc, compile)},
     {"nvrtcGetCUBINSize", offsetof(md_dev_nvrtc, cubin_size)},
     {"nvrtcGetCUBIN", offsetof(md_dev_nvrtc, cubin)},
+    {"nvrtcGetPTXSize", offsetof(md_dev_nvrtc, ptx_size)},
+    {"nvrtcGetPTX", offsetof(md_dev_nvrtc, ptx)},
     {"nvrtcGetProgramLogSize", offsetof(md_dev_nvrtc, log_size)},
     {"nvrtcGetProgramLog", offsetof(md_dev_nvrtc, log)},
 };
@@ -194,16 +196,17 @@ static md_status take_log(char **out, const md_dev_nvrtc *nvrtc, md_dev_nvrtc_pr
     return MD_OK;
 }
 
-static md_status take_cubin(void **out, size_t *n_bytes, const md_dev_nvrtc *nvrtc, md_dev_nvrtc_program *program)
+static md_status take_binary(void **out, size_t *n_bytes, const md_dev_nvrtc *nvrtc, md_dev_nvrtc_program *program,
+                             bool is_ptx)
 {
     size_t n = 0;
-    int result = nvrtc->cubin_size(program, &n);
+    int result = is_ptx ? nvrtc->ptx_size(program, &n) : nvrtc->cubin_size(program, &n);
     if (result != 0 || n == 0)
         return md_fail(MD_COMPILE, "NVRTC made no binary: %s", nvrtc->error_text(result));
     char *bytes = malloc(n);
     if (!bytes)
         return md_fail_memory();
-    result = nvrtc->cubin(program, bytes);
+    result = is_ptx ? nvrtc->ptx(program, bytes) : nvrtc->cubin(program, bytes);
     if (result != 0) {
         free(bytes);
         return md_fail(MD_COMPILE, "NVRTC keeps its binary: %s", nvrtc->error_text(result));
@@ -236,7 +239,7 @@ static md_status compile_program(void **binary, size_t *n_bytes, const compilati
         status = md_fail(MD_COMPILE, "NVRTC for %.16s: %s%s%s", c->arch, nvrtc->error_text(result), line[0] ? ": " : "",
                          line);
     } else {
-        status = take_cubin(binary, n_bytes, nvrtc, program);
+        status = take_binary(binary, n_bytes, nvrtc, program, !strncmp(c->arch, "compute_", 8));
     }
     free(said);
     return status;

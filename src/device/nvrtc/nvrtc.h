@@ -20,6 +20,8 @@ typedef struct md_dev_nvrtc {
     int (*compile)(md_dev_nvrtc_program *program, int n_options, const char *const *option);
     int (*cubin_size)(md_dev_nvrtc_program *program, size_t *n);
     int (*cubin)(md_dev_nvrtc_program *program, char *bytes);
+    int (*ptx_size)(md_dev_nvrtc_program *program, size_t *n);
+    int (*ptx)(md_dev_nvrtc_program *program, char *text);
     int (*log_size)(md_dev_nvrtc_program *program, size_t *n);
     int (*log)(md_dev_nvrtc_program *program, char *text);
 } md_dev_nvrtc;
@@ -36,9 +38,9 @@ md_status md_dev_nvrtc_arch(char out[16], const md_dev_nvrtc *nvrtc, int32_t cap
 /** All options except the architecture. They are part of the digest of kernels. */
 const char *md_dev_nvrtc_flags(void);
 
-/** Compiles a text to a cubin (malloc'ed, the caller frees). `log` (may be NULL) gets the compiler's whole output, with
- * ptxas's registers and spills, also after a failure. COMPILE has the first error and its source line. Thread-safe;
- * threads compile in parallel. */
+/** Compiles a text to a cubin, or for a virtual architecture ("compute_80") to PTX (malloc'ed, the caller frees).
+ * `log` (may be NULL) gets the compiler's whole output, with ptxas's registers and spills, also after a failure.
+ * COMPILE has the first error and its source line. Thread-safe; threads compile in parallel. */
 md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch);
 
 /** Checks that a kernel has no stack frame, no spills, and no "potential performance loss" reported by ptxas. A text

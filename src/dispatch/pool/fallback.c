@@ -2,7 +2,10 @@
 #include "dispatch/pool/fallback.h"
 
 #include "base/status.h"
+#include "dispatch/pool/hints.h"
 #include "dispatch/pool/numeric.h"
+#include "dispatch/pool/points.h"
+#include "tune/tune.h"
 
 /* One family's best for a shape. */
 typedef struct offer {
@@ -12,6 +15,15 @@ typedef struct offer {
 } offer;
 
 enum { MAX_OFFERS = 32 };
+
+/* Best by the model first. */
+static void insert(offer out[MAX_OFFERS], int32_t *n, const offer *o)
+{
+    int32_t at = (*n)++;
+    for (; at > 0 && out[at - 1].us > o->us; at--)
+        out[at] = out[at - 1];
+    out[at] = *o;
+}
 
 /* Best by the model first. A user's own kernels are left out: they are added, and verified, when the pool is made. */
 static md_status list_offers(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool *c, const md_kn_shape *shape,
@@ -27,10 +39,7 @@ static md_status list_offers(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
-        int32_t at = (*n)++;
-        for (; at > 0 && out[at - 1].us > o.us; at--)
-            out[at] = out[at - 1];
-        out[at] = o;
+        insert(out, n, &o);
     }
     return MD_OK;
 }
@@ -52,10 +61,107 @@ static md_status add_offer(int32_t *slot, md_ds_pool *c, const offer *list, int3
     return MD_OK;
 }
 
+/* ---- Variants without limits, which bundles have for shapes that no other variant fits */
+
+static bool is_general(const md_kn_envelope *e)
+{
+    bool is = !e->unit && !e->contiguous && !e->aligned && !e->aligned16 && !e->row_points_max && !e->rule_miss;
+    for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++)
+        is = is && e->lo[d] <= 1 && e->hi[d] == 0;
+    return is;
+}
+
+typedef struct general {
+    const md_ds_pool *c;
+    md_fa_target target;
+    const md_fa_family *family;
+} general;
+
+static bool accepts_general(void *user, const md_fa_config *config)
+{
+    const general *g = user;
+    md_kn_envelope envelope = {0};
+    g->family->envelope(&envelope, &g->target, config);
+    return is_general(&envelope) && md_ds_config_allowed(g->family, config, &g->target, &g->c->policy);
+}
+
+/* Each family's best at the last hint, by the facts for which kernels were made: wherever the bundle is, the same. */
+static md_status list_general(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool *c, bool last_resorts)
+{
+    const md_dev *dev = md_bd_device(c->builder);
+    general g = {.c = c, .target = c->target};
+    int64_t size[MD_FX_MAX_DIMS];
+    md_kn_shape shape;
+    if (dev->is_planned)
+        g.target.facts = &dev->planned;
+    md_ds_hint_sizes(size, c->space, c->space->n_hints - 1);
+    md_ds_bring_into_reach(size, &c->target);
+    md_tn_shape(&shape, c->target.program, size);
+    *n = 0;
+    for (int32_t i = 0; (g.family = md_fa_of(&g.target, i)) != NULL && *n < MAX_OFFERS; i++) {
+        offer o = {.family = g.family};
+        if (g.family->custom || g.family->is_last_resort != last_resorts ||
+            !md_ds_family_allowed(g.family, &g.target, &c->policy))
+            continue;
+        const md_status s =
+            md_tn_best_of(&o.config, &o.us, &g.target, g.family, &shape, &(md_tn_filter){accepts_general, &g});
+        if (s == MD_NOT_FOUND)
+            continue;
+        MD_TRY(s);
+        insert(out, n, &o);
+    }
+    return MD_OK;
+}
+
+/* The first that can be built; *slot is -1 where none can. */
+static md_status add_general(int32_t *slot, md_ds_pool *c)
+{
+    offer list[MAX_OFFERS];
+    int32_t n = 0, made;
+    *slot = -1;
+    for (int32_t pass = 0; pass < 2 && *slot < 0; pass++) {
+        MD_TRY(list_general(list, &n, c, pass == 1));
+        for (int32_t i = 0; i < n && *slot < 0; i++) {
+            const md_ds_candidate one = {
+                .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS};
+            MD_TRY(md_ds_pool_add_locked(&made, c, &one));
+            if (made >= 0 && md_bd_variant_wait(c->variant[made]) == MD_OK)
+                *slot = made;
+        }
+    }
+    return MD_OK;
+}
+
+/* Of the variants that are there: under a numeric policy all shapes are served by its representatives. */
+static int32_t find_general(const md_ds_pool *c)
+{
+    for (int32_t i = 0; i < c->n_variants; i++)
+        if (is_general(&c->variant[i]->envelope) && md_bd_variant_wait(c->variant[i]) == MD_OK)
+            return i;
+    return -1;
+}
+
+md_status md_ds_pool_cover(md_ds_pool *c)
+{
+    int32_t slot = -1;
+    if (c->pinned >= 0)
+        return MD_OK;
+    pthread_mutex_lock(&c->lock_of_variants);
+    const md_status s = c->numeric ? MD_OK : add_general(&slot, c);
+    pthread_mutex_unlock(&c->lock_of_variants);
+    MD_TRY(s);
+    if (c->numeric)
+        slot = find_general(c);
+    return slot >= 0 ? md_bd_bundled_keep(c->variant[slot])
+                     : md_fail(MD_NOT_FOUND, "no variant serves all sizes, strides and places of data");
+}
+
 md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, const md_kn_shape *shape)
 {
     int32_t slot = -1, n = 0;
     offer list[MAX_OFFERS];
+    if (md_bd_is_bundled(c->builder) && !c->numeric)
+        MD_TRY(add_general(&slot, c));
     for (int32_t pass = 0; pass < 2 && slot < 0; pass++) {
         MD_TRY(list_offers(list, &n, c, shape, pass == 1));
         MD_TRY(add_offer(&slot, c, list, n, shape));

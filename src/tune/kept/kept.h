@@ -5,6 +5,7 @@
 #define MD_TUNE_KEPT_KEPT_H
 
 #include "base/task/jobs.h"
+#include "store/bundle.h"
 #include "store/store.h"
 #include "tune/model/correction.h"
 
@@ -64,6 +65,9 @@ typedef struct md_tn_kept_options {
     const char *root, *system_path; /* as of md_sr_options */
     const char *environment; /* as of md_sr_options: another one's times are estimates */
     const md_log *log;
+    md_sr_bundle *const *bundle; /* [n_bundles]: found there, too */
+    int32_t n_bundles;
+    _Atomic(md_sr_bundle_maker *) *maker; /* what is loaded or saved goes into it, too; may be NULL */
 } md_tn_kept_options;
 
 md_status md_tn_kept_open(md_tn_kept **out, const md_tn_kept_options *options);

@@ -18,6 +18,9 @@ struct md_tn_kept {
     md_jobs *writer;
     uint64_t environment;
     const md_log *log;
+    md_sr_bundle *const *bundle; /* [n_bundles] */
+    int32_t n_bundles;
+    _Atomic(md_sr_bundle_maker *) *maker;
     pid_t owner; /* a child after fork has no thread that writes */
 };
 
@@ -29,6 +32,9 @@ md_status md_tn_kept_open(md_tn_kept **out, const md_tn_kept_options *o)
     if (!k)
         return md_fail_memory();
     k->log = o->log;
+    k->bundle = o->bundle;
+    k->n_bundles = o->n_bundles;
+    k->maker = o->maker;
     k->owner = getpid();
     k->environment = md_hash64(o->environment, strlen(o->environment));
     md_status s = md_sr_open(&k->store, &options);
@@ -91,6 +97,34 @@ static md_status load_from(md_tn_kept_list *out, md_tn_kept *k, int32_t place, c
     return MD_OK;
 }
 
+/* Those of a bundle: older than what the stores have. */
+static void load_bundled(md_tn_kept_list *out, const md_tn_kept *k, const char *key)
+{
+    for (int32_t i = 0; i < k->n_bundles; i++) {
+        char problem[200];
+        void *text = NULL;
+        size_t n = 0;
+        if (md_sr_bundle_find(&text, &n, k->bundle[i], KIND, key) != MD_OK)
+            continue;
+        if (md_tn_kept_read(out, problem, text, n) != 0)
+            md_log_at(k->log, MD_LOG_WARN, "bundle: measured picks of '%.100s': %s", key, problem);
+        free(text);
+    }
+}
+
+/* Puts what is known of a key into the bundle that is being made. */
+static void record(const md_tn_kept *k, const char *key, const md_tn_kept_list *list)
+{
+    md_sr_bundle_maker *maker = k->maker ? atomic_load_explicit(k->maker, memory_order_relaxed) : NULL;
+    md_strbuf text = {0};
+    if (!maker || list->n_picks + list->n_times == 0)
+        return;
+    md_tn_kept_print(&text, list);
+    if (text.failed || md_sr_bundle_set(maker, KIND, key, md_strbuf_text(&text), text.size) != MD_OK)
+        md_log_at(k->log, MD_LOG_ERROR, "the bundle lacks what was measured of '%.100s'", key);
+    md_strbuf_finish(&text);
+}
+
 void md_tn_kept_load(md_tn_kept_list *out, md_tn_kept *kept, const char *key)
 {
     memset(out, 0, sizeof *out);
@@ -98,7 +132,9 @@ void md_tn_kept_load(md_tn_kept_list *out, md_tn_kept *kept, const char *key)
         return;
     for (int32_t place = md_sr_n_places(kept->store) - 1; place >= 0; place--)
         (void)load_from(out, kept, place, key);
+    load_bundled(out, kept, key);
     md_tn_kept_merge(out);
+    record(kept, key, out);
 }
 
 /* Without the lease in time a process goes on without it. */
@@ -128,6 +164,7 @@ md_status md_tn_kept_save(md_tn_kept *kept, const char *key, const md_tn_kept_li
     for (int32_t i = 0; i < list->n_times; i++)
         md_tn_kept_add_time(&all, &list->time[i]);
     md_tn_kept_merge(&all);
+    record(kept, key, &all);
     md_tn_kept_print(&text, &all);
     if (s == MD_OK)
         s = all.failed || text.failed ? md_fail_memory()

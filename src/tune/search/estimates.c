@@ -23,7 +23,7 @@ _Static_assert(sizeof(answer) == sizeof(md_digest128) + sizeof(md_fa_config) + s
                "no gaps: answers are written as they are");
 
 struct md_tn_estimates {
-    md_sr *store;
+    const md_tn_wisdom *wisdom; /* for its store and bundles */
     char *key;
     md_table *known; /* question -> answer */
     bool has_news;
@@ -59,11 +59,34 @@ static bool add(md_tn_estimates *e, const answer *a)
     return true;
 }
 
+static md_sr_bundle_maker *maker_of(const md_tn_wisdom *w)
+{
+    return w->maker ? atomic_load_explicit(w->maker, memory_order_relaxed) : NULL;
+}
+
+/* In bundles the key has the digest of the facts, which the store's environment has. NULL where memory is short. */
+static char *bundle_key(const md_tn_estimates *e)
+{
+    char *key = NULL;
+    return asprintf(&key, "%s | facts %s", e->key, e->wisdom->facts) < 0 ? NULL : key;
+}
+
+static bool find(void **bytes, size_t *n, const md_tn_estimates *e)
+{
+    const md_tn_wisdom *w = e->wisdom;
+    char *key = w->n_bundles > 0 ? bundle_key(e) : NULL;
+    bool is_found = false;
+    for (int32_t i = 0; key && i < w->n_bundles && !is_found; i++)
+        is_found = md_sr_bundle_find(bytes, n, w->bundle[i], KIND, key) == MD_OK;
+    free(key);
+    return is_found || md_sr_find(bytes, n, w->store, KIND, e->key) == MD_OK;
+}
+
 static void read_answers(md_tn_estimates *e)
 {
     void *bytes = NULL;
     size_t n = 0;
-    if (md_sr_find(&bytes, &n, e->store, KIND, e->key) != MD_OK)
+    if (!find(&bytes, &n, e))
         return;
     for (size_t at = 0; at + sizeof(answer) <= n; at += sizeof(answer)) {
         answer a;
@@ -77,12 +100,13 @@ md_status md_tn_estimates_open(md_tn_estimates **out, md_tn_wisdom *wisdom, cons
 {
     *out = NULL;
     /* The host's model is quick, and depends on rates that are measured at each start. */
-    if (!wisdom || !wisdom->store || target->facts->kind != MD_DEV_CUDA)
+    if (!wisdom || target->facts->kind != MD_DEV_CUDA ||
+        (!wisdom->store && wisdom->n_bundles == 0 && !maker_of(wisdom)))
         return MD_OK;
     md_tn_estimates *e = calloc(1, sizeof *e);
     if (!e)
         return md_fail_memory();
-    e->store = wisdom->store;
+    e->wisdom = wisdom;
     e->key = key_of(target);
     e->known = md_table_create();
     if (!e->key || !e->known) {
@@ -92,6 +116,22 @@ md_status md_tn_estimates_open(md_tn_estimates **out, md_tn_wisdom *wisdom, cons
     read_answers(e);
     *out = e;
     return MD_OK;
+}
+
+static void keep(const md_tn_estimates *e, const md_strbuf *bytes)
+{
+    md_sr_bundle_maker *maker = maker_of(e->wisdom);
+    char *key = maker ? bundle_key(e) : NULL;
+    if (e->has_news)
+        (void)md_sr_put(e->wisdom->store, KIND, e->key, md_strbuf_text(bytes), bytes->size);
+    if (key)
+        (void)md_sr_bundle_set(maker, KIND, key, md_strbuf_text(bytes), bytes->size);
+    free(key);
+}
+
+static int by_question(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(md_digest128));
 }
 
 static void write_one(void *user, const void *key, size_t n, void *value)
@@ -106,11 +146,13 @@ void md_tn_estimates_close(md_tn_estimates **estimates)
     if (!estimates || !*estimates)
         return;
     md_tn_estimates *e = *estimates;
-    if (e->has_news && md_table_count(e->known) <= MOST_ANSWERS) {
+    if ((e->has_news || maker_of(e->wisdom)) && md_table_count(e->known) <= MOST_ANSWERS) {
         md_strbuf bytes = {0};
         md_table_each(e->known, write_one, &bytes);
-        if (!bytes.failed)
-            (void)md_sr_put(e->store, KIND, e->key, md_strbuf_text(&bytes), bytes.size);
+        if (!bytes.failed && bytes.size) {
+            qsort(bytes.text, bytes.size / sizeof(answer), sizeof(answer), by_question); /* equal bundles */
+            keep(e, &bytes);
+        }
         md_strbuf_finish(&bytes);
     }
     md_table_destroy(&e->known, free);

@@ -20,6 +20,10 @@ struct md_tn_wisdom {
     md_sr *store; /* may be NULL */
     md_tn_shipped *shipped; /* may be NULL */
     md_tn_origin origin; /* of what is measured here */
+    md_sr_bundle *const *bundle; /* [n_bundles] */
+    int32_t n_bundles;
+    _Atomic(md_sr_bundle_maker *) *maker; /* NULL: none is made */
+    char facts[33]; /* digest; "": not known */
     md_sr_lease *lease[MD_TN_MAX_LEASES];
     md_tn_wisdom_counters count;
 };

@@ -65,12 +65,10 @@ static void free_lines(lines *l)
     *l = (lines){0};
 }
 
-static md_status read_lines(lines *l, int folder, const char *name)
+/* Takes over a text. */
+static md_status take_lines(lines *l, char *text, size_t n, const char *name)
 {
-    char *text = NULL;
-    size_t n = 0;
     bool is_sorted = false;
-    MD_TRY(md_sr_file_read(&text, &n, folder, name, MD_SR_SYSTEMS, false));
     if (memchr(text, 0, n)) {
         free(text);
         return md_fail(MD_CORRUPT, "'%.200s' is no text", name);
@@ -88,6 +86,34 @@ static md_status read_lines(lines *l, int folder, const char *name)
     if (s != MD_OK)
         free_lines(l);
     return s;
+}
+
+static md_status read_lines(lines *l, int folder, const char *name)
+{
+    char *text = NULL;
+    size_t n = 0;
+    MD_TRY(md_sr_file_read(&text, &n, folder, name, MD_SR_SYSTEMS, false));
+    return take_lines(l, text, n, name);
+}
+
+md_status md_tn_shipped_add(md_tn_shipped **shipped, const char *text, size_t n)
+{
+    md_tn_shipped *x = *shipped ? *shipped : calloc(1, sizeof *x);
+    char *own = malloc(n + 1);
+    *shipped = x;
+    if (!x || !own) {
+        free(own);
+        return md_fail_memory();
+    }
+    memcpy(own, text, n);
+    own[n] = 0;
+    if (x->n == MOST_FILES) {
+        free(own);
+        return md_fail(MD_OUT_OF_MEMORY, "more than %d texts of wisdom", (int)MOST_FILES);
+    }
+    MD_TRY(take_lines(&x->file[x->n], own, n, "a bundle"));
+    x->n++;
+    return MD_OK;
 }
 
 static md_status read_folder(md_tn_shipped *x, const char *path, const md_log *log)
@@ -139,6 +165,36 @@ void md_tn_shipped_close(md_tn_shipped **shipped)
         free_lines(&(*shipped)->file[i]);
     free(*shipped);
     *shipped = NULL;
+}
+
+static int by_line(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    return compare(x, length_of(x), y, length_of(y));
+}
+
+void md_tn_shipped_print(md_strbuf *out, const md_tn_shipped *x, const char *device)
+{
+    size_t n = 0, n_all = 0;
+    for (int32_t i = 0; x && i < x->n; i++)
+        n_all += x->file[i].n_lines;
+    const char **line = calloc(n_all + 1, sizeof *line);
+    out->failed = out->failed || !line;
+    for (int32_t i = 0; line && x && i < x->n; i++)
+        for (size_t k = 0; k < x->file[i].n_lines; k++) {
+            md_tn_line l;
+            if (md_tn_line_read(&l, x->file[i].at[k], length_of(x->file[i].at[k])) != MD_OK)
+                continue;
+            if (!strcmp(l.origin.device, device) && !l.is_quarantine)
+                line[n++] = x->file[i].at[k];
+            md_tn_line_finish(&l);
+        }
+    if (n)
+        qsort(line, n, sizeof *line, by_line);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || by_line(&line[i], &line[i - 1]) != 0)
+            md_strbuf_bytes(out, line[i], length_of(line[i]) + 1);
+    free(line);
 }
 
 /* ---- Searching */

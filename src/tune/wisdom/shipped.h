@@ -9,6 +9,10 @@
 
 typedef struct md_tn_shipped md_tn_shipped; /* immutable once open; NULL is one without lines */
 
+/** Adds sorted lines, as md_tn_wisdom_print gives them. CORRUPT where they are not sorted. *shipped may be NULL. */
+md_status md_tn_shipped_add(md_tn_shipped **shipped, const char *text, size_t n);
+/** Appends, sorted, the lines of a device. Quarantines of any are left out. */
+void md_tn_shipped_print(md_strbuf *out, const md_tn_shipped *shipped, const char *device);
 /** Reads the files of all folders of a path ("a:b"; NULL or "": none). A file that cannot be read, or whose lines are
  * not sorted, is a warning. */
 md_status md_tn_shipped_open(md_tn_shipped **out, const char *path, const md_log *log);

@@ -62,6 +62,30 @@ md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const m
     return path && path[0] ? md_tn_shipped_open(&wisdom->shipped, path, log) : MD_OK;
 }
 
+void md_tn_wisdom_set_environment(md_tn_wisdom *wisdom, md_digest128 environment)
+{
+    wisdom->origin.environment = environment;
+}
+
+void md_tn_wisdom_use_bundles(md_tn_wisdom *wisdom, md_sr_bundle *const *bundle, int32_t n,
+                              _Atomic(md_sr_bundle_maker *) *maker, const char *facts)
+{
+    wisdom->bundle = bundle;
+    wisdom->n_bundles = n;
+    wisdom->maker = maker;
+    snprintf(wisdom->facts, sizeof wisdom->facts, "%s", facts);
+}
+
+void md_tn_wisdom_print_texts(md_strbuf *out, const md_tn_wisdom *wisdom)
+{
+    md_tn_shipped_print(out, wisdom->shipped, wisdom->origin.device);
+}
+
+md_status md_tn_wisdom_use_text(md_tn_wisdom *wisdom, const char *text, size_t n)
+{
+    return md_tn_shipped_add(&wisdom->shipped, text, n);
+}
+
 static void count(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);

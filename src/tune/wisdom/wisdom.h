@@ -3,6 +3,7 @@
 #ifndef MD_TUNE_WISDOM_WISDOM_H
 #define MD_TUNE_WISDOM_WISDOM_H
 
+#include "store/bundle.h"
 #include "store/store.h"
 #include "tune/wisdom/record.h"
 
@@ -21,6 +22,17 @@ void md_tn_wisdom_use_store(md_tn_wisdom *wisdom, md_sr *store, const char *devi
 /** Wisdom in files "*.jsonl" of these folders ("a:b") is found, too, as that of systems' stores. After
  * md_tn_wisdom_use_store, before any other use. */
 md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const md_log *log);
+
+/** What results depend on, if there is no store that says it. */
+void md_tn_wisdom_set_environment(md_tn_wisdom *wisdom, md_digest128 environment);
+/** Answers of the model are looked for in bundles, and put into the one that is made (*maker, may be NULL). `facts`:
+ * digest of the facts that they are for. All but the text must outlive the wisdom. */
+void md_tn_wisdom_use_bundles(md_tn_wisdom *wisdom, md_sr_bundle *const *bundle, int32_t n,
+                              _Atomic(md_sr_bundle_maker *) *maker, const char *facts);
+/** Appends, sorted, the lines of this device that texts have. */
+void md_tn_wisdom_print_texts(md_strbuf *out, const md_tn_wisdom *wisdom);
+/** The same of one text, which md_tn_wisdom_print made: that of a bundle. CORRUPT. After md_tn_wisdom_use_texts. */
+md_status md_tn_wisdom_use_text(md_tn_wisdom *wisdom, const char *text, size_t n);
 
 typedef struct md_tn_wisdom_counters {
     _Atomic uint64_t found, missing; /* finds that gave a record; that did not */

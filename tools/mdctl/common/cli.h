@@ -45,6 +45,8 @@ typedef struct cli_options {
     int32_t builds, patience; /* patience: ms */
     bool worker;
     const char *plot, *from_stats, *indices, *exclude;
+    const char *arch; /* bundle */
+    bool c_source;
     bool all_directions, off_hints;
     int32_t limit_mb; /* store; 0 where not given */
     bool json, help, quick;
