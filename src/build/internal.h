@@ -61,7 +61,10 @@ md_status md_bd_text_find(md_bd_text **text, bool *is_new, md_bd *builder, md_kn
  * NOT_FOUND: compile it; COMPILE names what no bundle has, where nothing may be compiled; IO: a bundle is damaged. */
 md_status md_bd_bundled_load(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source,
                              md_digest128 digest);
-/** The digest of all that reaches a compiler, without its version. */
+/** Two kernels are equal if everything that reaches the compiler is equal, or the function is. Tensor maps count too:
+ * a loaded kernel holds them, and equal texts may have different ones. `compiler`: its version. */
+md_digest128 md_bd_text_key(const md_dev *dev, const char *compiler, const md_kn_launch_source *source);
+/** The same without a compiler, for bundles. */
 md_digest128 md_bd_bundled_digest(const md_dev *dev, const md_kn_launch_source *source);
 /** Puts a binary into the bundle that is being made. */
 void md_bd_bundled_record(md_bd *builder, const md_kn_launch_source *source, md_digest128 digest, const void *binary,

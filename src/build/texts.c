@@ -9,57 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Digests tensor maps member by member: padding between members is undefined. */
-static md_digest128 digest_of_maps(const md_kn_launch_source *source)
-{
-    uint16_t word[MD_KN_MAX_MAPS * (5 + MD_KN_MAP_RANK * (3 + MD_KN_MAP_DIMS))];
-    int32_t n = 0;
-    for (const md_kn_map *m = source->map; m < source->map + source->n_maps; m++) {
-        const uint8_t head[] = {m->tensor, m->dtype, m->swizzle, m->shrinks, m->is_copy};
-        for (int32_t i = 0; i < MD_COUNT(head); i++)
-            word[n++] = head[i];
-        for (int32_t i = 0; i < MD_KN_MAP_RANK; i++) {
-            word[n++] = m->n_dims[i];
-            word[n++] = m->n_dims[i] > 0 ? m->axis[i] : 0;
-            word[n++] = m->box[i];
-            for (int32_t d = 0; d < m->n_dims[i]; d++)
-                word[n++] = m->dim[i][d];
-        }
-    }
-    return md_hash128(word, (size_t)n * sizeof *word);
-}
-
-/* Two kernels are equal if everything that reaches the compiler is equal, or the function is. Tensor maps count too:
- * a loaded kernel holds them, and equal texts may have different ones. In bundles kernels are known without a compiler
- * (""). */
-static md_digest128 key_of(const md_dev *dev, const char *compiler, const md_kn_launch_source *source)
-{
-    struct {
-        md_digest128 text, compiler, flags, maps;
-        md_kn_host_function function;
-        char entry[sizeof source->entry];
-        int64_t device, code;
-    } key;
-    memset(&key, 0, sizeof key);
-    key.device = dev->facts.kind;
-    key.code = source->code;
-    if (source->code == MD_KN_FUNCTION) {
-        key.function = source->function;
-    } else {
-        key.text = md_hash128(md_strbuf_text(&source->text), source->text.size);
-        key.compiler = md_hash128(compiler, strlen(compiler));
-        key.flags = md_hash128(dev->facts.flags, strlen(dev->facts.flags));
-        key.maps = digest_of_maps(source);
-        memcpy(key.entry, source->entry, strnlen(source->entry, sizeof source->entry));
-    }
-    return md_hash128(&key, sizeof key);
-}
-
-md_digest128 md_bd_bundled_digest(const md_dev *dev, const md_kn_launch_source *source)
-{
-    return key_of(dev, "", source);
-}
-
 /* Moves a source: the copy owns the text, the original keeps an empty one. */
 static md_kn_launch_source *take_source(md_kn_launch_source *source)
 {
@@ -93,7 +42,7 @@ void md_bd_text_drop(void *value)
 md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_launch_source *source)
 {
     *is_new = false;
-    const md_digest128 key = key_of(builder->dev, builder->dev->facts.compiler, source);
+    const md_digest128 key = md_bd_text_key(builder->dev, builder->dev->facts.compiler, source);
     md_bd_text *text = md_table_find(builder->texts, &key, sizeof key);
     if (text) {
         atomic_fetch_add_explicit(&builder->count.shared, 1, memory_order_relaxed);
