@@ -60,7 +60,7 @@ static int has_own_api(PyTypeObject *type)
 }
 
 /* 1: the type is PyTorch's, and has the API or is a subclass; 0: it is not; -1: an error. */
-static int find_api(md_py_type *out, PyTypeObject *type)
+static int find_api(md_py_type *out, md_py_exchange *x, PyTypeObject *type)
 {
     PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
     if (!capsule) {
@@ -78,6 +78,8 @@ static int find_api(md_py_type *out, PyTypeObject *type)
         return -1;
     out->way = is_own ? MD_PY_EXCHANGE : MD_PY_SUBCLASS;
     out->api = api;
+    if (!x->torch.is_known)
+        md_py_torch_find(&x->torch);
     return 1;
 }
 
@@ -85,7 +87,7 @@ static int look_at(md_py_type *out, md_py_exchange *x, PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     *out = (md_py_type){.type = type};
-    const int found = find_api(out, type);
+    const int found = find_api(out, x, type);
     if (found)
         return found < 0 ? -1 : 0;
     if (PyObject_CheckBuffer(object) && !PyBytes_Check(object))
@@ -124,6 +126,22 @@ static int refuse(md_py_exchange *x, const char *name, const char *why)
     return -1;
 }
 
+/* An array's own error as one of ours, with its text. */
+static int wrap_error(const md_py_exchange *x, const char *name)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type && !PyErr_GivenExceptionMatches(type, PyExc_MemoryError) &&
+        PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
+        PyErr_Format(x->argument_error, "argument '%s': its memory cannot be read: %S", name, value ? value : type);
+        Py_DECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else
+        PyErr_Restore(type, value, trace);
+    return -1;
+}
+
 static int take(md_py_view *view, md_py_exchange *x, const md_py_dl_tensor *t, const char *name)
 {
     view->device = t->device;
@@ -150,9 +168,10 @@ static int grad_is_enabled(md_py_exchange *x)
     return is_on;
 }
 
-static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name)
+/* The same flags by PyTorch's Python side. -1: an error. */
+static int ask_flags(md_py_exchange *x, PyObject *object)
 {
-    md_py_dl_tensor t;
+    int flags = 0;
     PyObject *answer = PyObject_GetAttr(object, x->text_requires_grad);
     if (!answer)
         return -1;
@@ -162,20 +181,42 @@ static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const c
         const int is_on = grad_is_enabled(x);
         if (is_on < 0)
             return -1;
-        if (is_on)
-            return refuse(x, name,
-                          "requires a gradient, and an op has none: call it under torch.no_grad(), or pass "
-                          "x.detach()");
+        flags |= is_on ? MD_PY_REQUIRES_GRAD : 0;
     }
     answer = PyObject_CallMethodObjArgs(object, x->text_is_neg, NULL);
     if (!answer)
         return -1;
-    const bool is_neg = answer == Py_True;
+    flags |= answer == Py_True ? MD_PY_NEGATIVE : 0;
     Py_DECREF(answer);
-    if (is_neg) /* the memory holds the other sign */
-        return refuse(x, name, "has PyTorch's negative bit: pass x.resolve_neg()");
-    if (view->type.api->borrow(object, &t) != 0)
+    return flags;
+}
+
+/* 0: the memory may be read as it is; -1: an error. */
+static int check_flags(md_py_exchange *x, PyObject *object, const char *name)
+{
+    int flags = md_py_torch_flags(&x->torch, object);
+    if (flags < 0)
+        flags = ask_flags(x, object);
+    if (flags <= 0)
+        return flags;
+    if (flags & MD_PY_REQUIRES_GRAD)
+        return refuse(x, name,
+                      "requires a gradient, and an op has none: call it under torch.no_grad(), or pass x.detach()");
+    return refuse(x, name, "has PyTorch's negative or conjugate bit: pass x.resolve_neg() or x.resolve_conj()");
+}
+
+static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+{
+    md_py_dl_tensor t;
+    bool is_cuda;
+    if (check_flags(x, object, name) < 0)
         return -1;
+    if (md_py_torch_read(&view->tensor, &is_cuda, &view->device.id, &x->torch, object, is_output)) {
+        view->device.type = is_cuda ? MD_PY_CUDA : MD_PY_CPU;
+        return 0;
+    }
+    if (view->type.api->borrow(object, &t) != 0)
+        return wrap_error(x, name);
     return take(view, x, &t, name);
 }
 
@@ -199,7 +240,7 @@ static md_dtype dtype_of_format(const char *format, Py_ssize_t size)
 static int take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
 {
     if (PyObject_GetBuffer(object, &view->buffer, PyBUF_STRIDED_RO | PyBUF_FORMAT | (is_output ? PyBUF_WRITABLE : 0)))
-        return -1;
+        return wrap_error(x, name);
     view->has_buffer = true;
     const Py_buffer *b = &view->buffer;
     const md_dtype dtype = dtype_of_format(b->format, b->itemsize);
@@ -245,7 +286,7 @@ static int take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, c
 {
     view->capsule = capsule_of(x, object);
     if (!view->capsule)
-        return -1;
+        return wrap_error(x, name);
     if (PyCapsule_IsValid(view->capsule, "dltensor_versioned")) {
         const md_py_dl_versioned *v = PyCapsule_GetPointer(view->capsule, "dltensor_versioned");
         return v ? take(view, x, &v->tensor, name) : -1;
@@ -274,7 +315,7 @@ static int begin(md_py_view *view, md_py_exchange *x, PyObject *object, const ch
     view->type = *type;
     switch (view->type.way) {
     case MD_PY_EXCHANGE:
-        return borrow(view, x, object, name);
+        return borrow(view, x, object, name, is_output);
     case MD_PY_BUFFER:
         return take_buffer(view, x, object, name, is_output);
     case MD_PY_DLPACK:
@@ -306,86 +347,4 @@ void md_py_view_end(md_py_view *view)
         PyBuffer_Release(&view->buffer);
     Py_CLEAR(view->capsule); /* nobody took what it holds, so its destructor gives that back */
     view->has_buffer = false;
-}
-
-/* ---- Outputs and streams */
-
-static void set_error(void *user, const char *kind, const char *message)
-{
-    (void)user;
-    (void)kind;
-    PyErr_SetString(PyExc_RuntimeError, message);
-}
-
-md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype)
-{
-    /* in the order of md_dtype */
-    static const md_py_dl_dtype dtypes[] = {{0, 0, 0},  {2, 32, 1}, {2, 64, 1}, {2, 16, 1}, {4, 16, 1}, {0, 32, 1},
-                                            {0, 64, 1}, {1, 8, 1},  {6, 8, 1},  {0, 8, 1},  {10, 8, 1}, {12, 8, 1},
-                                            {0, 16, 1}, {1, 16, 1}, {1, 32, 1}, {1, 64, 1}};
-    return dtypes[dtype];
-}
-
-static PyObject *empty_exchange(const md_py_view *like, const md_tensor *shape)
-{
-    md_py_dl_tensor prototype = {.device = like->device, .ndim = shape->rank, .dtype = md_py_dl_dtype_of(shape->dtype)};
-    md_py_dl_versioned *made = NULL;
-    void *object = NULL;
-    int64_t size[MD_MAX_RANK];
-    memcpy(size, shape->size, sizeof size);
-    prototype.shape = size;
-    if (like->type.api->allocate(&prototype, &made, NULL, set_error) != 0)
-        return NULL;
-    return like->type.api->to_object(made, &object) == 0 ? object : NULL;
-}
-
-static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
-{
-    static const char *const name[] = {"",      "float32", "float64", "float16", NULL,    "int32",  "int64",  "uint8",
-                                       "bool_", "int8",    NULL,      NULL,      "int16", "uint16", "uint32", "uint64"};
-    if (x->numpy_dtype[dtype])
-        return x->numpy_dtype[dtype];
-    if (!name[dtype]) {
-        PyErr_Format(x->argument_error, "NumPy has no dtype %s for the output: give out=", md_dtype_name(dtype));
-        return NULL;
-    }
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *scalar = numpy ? PyObject_GetAttrString(numpy, name[dtype]) : NULL;
-    PyObject *maker = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
-    if (scalar && maker)
-        x->numpy_dtype[dtype] = PyObject_CallFunctionObjArgs(maker, scalar, NULL);
-    if (numpy && !x->numpy_empty)
-        x->numpy_empty = PyObject_GetAttrString(numpy, "empty");
-    Py_XDECREF(numpy);
-    Py_XDECREF(scalar);
-    Py_XDECREF(maker);
-    return x->numpy_empty ? x->numpy_dtype[dtype] : NULL;
-}
-
-PyObject *md_py_empty(md_py_exchange *x, const md_py_view *like, const md_tensor *shape)
-{
-    if (like && like->type.way == MD_PY_EXCHANGE)
-        return empty_exchange(like, shape);
-    if (like && like->device.type == MD_PY_CUDA) {
-        PyErr_SetString(x->argument_error, "give out=: arrays of this type on a GPU cannot be made here");
-        return NULL;
-    }
-    PyObject *dtype = numpy_dtype(x, shape->dtype);
-    PyObject *size = dtype ? PyTuple_New(shape->rank) : NULL;
-    for (int32_t a = 0; size && a < shape->rank; a++) {
-        PyObject *n = PyLong_FromLongLong(shape->size[a]);
-        if (!n || PyTuple_SetItem(size, a, n) < 0)
-            Py_CLEAR(size);
-    }
-    PyObject *made = size ? PyObject_CallFunctionObjArgs(x->numpy_empty, size, dtype, NULL) : NULL;
-    Py_XDECREF(size);
-    return made;
-}
-
-int md_py_current_stream(void **stream, const md_py_view *view)
-{
-    *stream = NULL;
-    if (view->type.way != MD_PY_EXCHANGE || view->device.type != MD_PY_CUDA)
-        return 0;
-    return view->type.api->current_stream(view->device.type, view->device.id, stream);
 }

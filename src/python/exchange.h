@@ -3,8 +3,7 @@
 #ifndef MD_PYTHON_EXCHANGE_H
 #define MD_PYTHON_EXCHANGE_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "python/torch.h"
 
 #include <md/md.h>
 
@@ -85,7 +84,8 @@ typedef struct md_py_exchange {
     md_py_type type[MD_PY_TYPES];
     int n_types, next;
     PyObject *numpy_empty, *numpy_dtype[MD_PY_DTYPES];
-    PyObject *is_grad_enabled; /* of torch */
+    md_py_torch torch;
+    PyObject *is_grad_enabled; /* of torch; asked where md_py_torch has no function */
     PyObject *text_is_neg, *text_requires_grad, *text_dlpack, *text_dlpack_device;
 } md_py_exchange;
 

@@ -1,0 +1,89 @@
+/* New arrays for outputs, of the kind of the inputs; and the stream that PyTorch uses now. */
+#include "python/exchange.h"
+
+#include <string.h>
+
+static void set_error(void *user, const char *kind, const char *message)
+{
+    (void)user;
+    (void)kind;
+    PyErr_SetString(PyExc_RuntimeError, message);
+}
+
+md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype)
+{
+    /* in the order of md_dtype */
+    static const md_py_dl_dtype dtypes[] = {{0, 0, 0},  {2, 32, 1}, {2, 64, 1}, {2, 16, 1}, {4, 16, 1}, {0, 32, 1},
+                                            {0, 64, 1}, {1, 8, 1},  {6, 8, 1},  {0, 8, 1},  {10, 8, 1}, {12, 8, 1},
+                                            {0, 16, 1}, {1, 16, 1}, {1, 32, 1}, {1, 64, 1}};
+    return dtypes[dtype];
+}
+
+static PyObject *empty_exchange(const md_py_exchange *x, const md_py_view *like, const md_tensor *shape)
+{
+    if (like->device.type == MD_PY_CPU || like->device.type == MD_PY_CUDA) {
+        PyObject *made = md_py_torch_empty(&x->torch, shape, like->device.type == MD_PY_CUDA, like->device.id);
+        if (made)
+            return made; /* else the way below says why not */
+    }
+    md_py_dl_tensor prototype = {.device = like->device, .ndim = shape->rank, .dtype = md_py_dl_dtype_of(shape->dtype)};
+    md_py_dl_versioned *made = NULL;
+    void *object = NULL;
+    int64_t size[MD_MAX_RANK];
+    memcpy(size, shape->size, sizeof size);
+    prototype.shape = size;
+    if (like->type.api->allocate(&prototype, &made, NULL, set_error) != 0)
+        return NULL;
+    return like->type.api->to_object(made, &object) == 0 ? object : NULL;
+}
+
+static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
+{
+    static const char *const name[] = {"",      "float32", "float64", "float16", NULL,    "int32",  "int64",  "uint8",
+                                       "bool_", "int8",    NULL,      NULL,      "int16", "uint16", "uint32", "uint64"};
+    if (x->numpy_dtype[dtype])
+        return x->numpy_dtype[dtype];
+    if (!name[dtype]) {
+        PyErr_Format(x->argument_error, "NumPy has no dtype %s for the output: give out=", md_dtype_name(dtype));
+        return NULL;
+    }
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *scalar = numpy ? PyObject_GetAttrString(numpy, name[dtype]) : NULL;
+    PyObject *maker = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
+    if (scalar && maker)
+        x->numpy_dtype[dtype] = PyObject_CallFunctionObjArgs(maker, scalar, NULL);
+    if (numpy && !x->numpy_empty)
+        x->numpy_empty = PyObject_GetAttrString(numpy, "empty");
+    Py_XDECREF(numpy);
+    Py_XDECREF(scalar);
+    Py_XDECREF(maker);
+    return x->numpy_empty ? x->numpy_dtype[dtype] : NULL;
+}
+
+PyObject *md_py_empty(md_py_exchange *x, const md_py_view *like, const md_tensor *shape)
+{
+    if (like && like->type.way == MD_PY_EXCHANGE)
+        return empty_exchange(x, like, shape);
+    if (like && like->device.type == MD_PY_CUDA) {
+        PyErr_SetString(x->argument_error, "give out=: arrays of this type on a GPU cannot be made here");
+        return NULL;
+    }
+    PyObject *dtype = numpy_dtype(x, shape->dtype);
+    PyObject *size = dtype ? PyTuple_New(shape->rank) : NULL;
+    for (int32_t a = 0; size && a < shape->rank; a++) {
+        PyObject *n = PyLong_FromLongLong(shape->size[a]);
+        if (!n || PyTuple_SetItem(size, a, n) < 0)
+            Py_CLEAR(size);
+    }
+    PyObject *made = size ? PyObject_CallFunctionObjArgs(x->numpy_empty, size, dtype, NULL) : NULL;
+    Py_XDECREF(size);
+    return made;
+}
+
+int md_py_current_stream(void **stream, const md_py_view *view)
+{
+    *stream = NULL;
+    if (view->type.way != MD_PY_EXCHANGE || view->device.type != MD_PY_CUDA)
+        return 0;
+    return view->type.api->current_stream(view->device.type, view->device.id, stream);
+}

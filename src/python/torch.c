@@ -1,0 +1,252 @@
+/* Looks up functions of the loaded PyTorch by name, and tries them on tensors of which the answers are known. */
+#include "python/torch.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* ---- Looking up */
+
+static void *find_in(const char *library, const char *name)
+{
+    void *const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    void *const found = handle ? dlsym(handle, name) : NULL;
+    if (handle)
+        dlclose(handle); /* PyTorch is never unloaded: Python does not unload extensions */
+    return found;
+}
+
+static int32_t call_int32(const char *name)
+{
+    int32_t (*get)(void) = NULL;
+    void *const found = find_in("libtorch_cpu.so", name);
+    memcpy(&get, &found, sizeof get); /* ISO C has no cast from an object pointer to a function pointer */
+    return get ? get() : -1;
+}
+
+#define FIND(member, library, name)                                                                                    \
+    do {                                                                                                               \
+        void *const found = find_in(library, name);                                                                    \
+        memcpy(&torch->member, &found, sizeof found);                                                                  \
+    } while (0)
+
+static void find_reading(md_py_torch *torch)
+{
+    FIND(is_neg, "libtorch_cpu.so", "_ZN2at6native6is_negERKNS_6TensorE");
+    FIND(is_conj, "libtorch_cpu.so", "_ZN2at6native7is_conjERKNS_6TensorE");
+    FIND(requires_grad, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
+    FIND(grad_is_enabled, "libtorch_cpu.so", "aoti_torch_grad_mode_is_enabled");
+    FIND(rank, "libtorch_cpu.so", "aoti_torch_get_dim");
+    FIND(sizes, "libtorch_cpu.so", "aoti_torch_get_sizes");
+    FIND(strides, "libtorch_cpu.so", "aoti_torch_get_strides");
+    FIND(dtype_of, "libtorch_cpu.so", "aoti_torch_get_dtype");
+    FIND(device_of, "libtorch_cpu.so", "aoti_torch_get_device_type");
+    FIND(index_of, "libtorch_cpu.so", "aoti_torch_get_device_index");
+    FIND(layout_of, "libtorch_cpu.so", "aoti_torch_get_layout");
+    FIND(const_data, "libtorch_cpu.so", "torch_get_const_data_ptr");
+    FIND(data, "libtorch_cpu.so", "torch_get_mutable_data_ptr");
+}
+
+static void find_making(md_py_torch *torch)
+{
+    FIND(empty_strided, "libtorch_cpu.so", "aoti_torch_empty_strided");
+    FIND(to_object, "libtorch_cpu.so", "torch_tensor_to_pyobject");
+    FIND(delete_tensor, "libtorch_cpu.so", "aoti_torch_delete_tensor_object");
+}
+
+static void find_numbers(md_py_torch *torch)
+{
+    /* in the order of md_dtype */
+    static const char *const dtype[16] = {NULL,    "float32", "float64", "float16", "bfloat16",      "int32",
+                                          "int64", "uint8",   "bool",    "int8",    "float8_e4m3fn", "float8_e5m2",
+                                          "int16", "uint16",  "uint32",  "uint64"};
+    char name[64] = "aoti_torch_dtype_";
+    const size_t at = strlen(name);
+    torch->dtype[0] = -1;
+    for (int i = 1; i < 16; i++) {
+        strcpy(name + at, dtype[i]); /* the longest name has 13 characters */
+        torch->dtype[i] = call_int32(name);
+        if (torch->dtype[i] >= 0 && torch->dtype[i] < MD_PY_TORCH_DTYPES)
+            torch->md_dtype_of[torch->dtype[i]] = (uint8_t)i;
+    }
+    torch->cpu = call_int32("aoti_torch_device_type_cpu");
+    torch->cuda = call_int32("aoti_torch_device_type_cuda");
+    torch->strided = call_int32("aoti_torch_layout_strided");
+}
+
+/* ---- Trying */
+
+static PyObject *make_sample(PyObject *module, const char *code)
+{
+    PyObject *scope = PyDict_New();
+    PyObject *made = NULL;
+    PyObject *builtins = PyImport_ImportModule("builtins");
+    PyObject *eval = builtins ? PyObject_GetAttrString(builtins, "eval") : NULL;
+    if (scope && eval && PyDict_SetItemString(scope, "torch", module) == 0)
+        made = PyObject_CallFunction(eval, "sO", code, scope);
+    Py_XDECREF(eval);
+    Py_XDECREF(builtins);
+    Py_XDECREF(scope);
+    return made;
+}
+
+/* Where in the object the pointer stands that PyTorch calls `_cdata`. 0: not found. */
+static size_t find_impl(PyObject *sample)
+{
+    PyObject *number = PyObject_GetAttrString(sample, "_cdata");
+    void *const impl = number ? PyLong_AsVoidPtr(number) : NULL;
+    Py_XDECREF(number);
+    for (size_t at = sizeof(PyObject); impl && at <= sizeof(PyObject) + sizeof(void *); at += sizeof(void *)) {
+        void *word;
+        memcpy(&word, (const char *)sample + at, sizeof word);
+        if (word == impl)
+            return at;
+    }
+    return 0;
+}
+
+/* True if the sample's bits are read as `expected`, by the functions that were found. */
+static bool reads_as(const md_py_torch *torch, PyObject *module, const char *code, int expected)
+{
+    PyObject *sample = make_sample(module, code);
+    const bool is_right = sample && find_impl(sample) == torch->impl_at && md_py_torch_flags(torch, sample) == expected;
+    Py_XDECREF(sample);
+    return is_right;
+}
+
+static bool reading_works(md_py_torch *torch, PyObject *module)
+{
+    if (!torch->is_neg || !torch->is_conj || !torch->requires_grad || !torch->grad_is_enabled)
+        return false;
+    PyObject *sample = make_sample(module, "torch.empty(2)");
+    torch->impl_at = sample ? find_impl(sample) : 0;
+    Py_XDECREF(sample);
+    if (!torch->impl_at)
+        return false;
+    const int grad = torch->grad_is_enabled() ? MD_PY_REQUIRES_GRAD : 0;
+    return reads_as(torch, module, "torch.empty(2)", 0) &&
+           reads_as(torch, module, "torch._neg_view(torch.ones(2))", 2) &&
+           reads_as(torch, module, "torch.ones(2, dtype=torch.complex64).conj()", 2) &&
+           reads_as(torch, module, "torch.ones(2, dtype=torch.complex64).conj().imag", 2) &&
+           reads_as(torch, module, "torch.nn.Parameter(torch.ones(2))", grad) &&
+           reads_as(torch, module, "torch.nn.Parameter(torch.ones(2), requires_grad=False)", 0) &&
+           reads_as(torch, module, "torch.ones(2, requires_grad=True)[1:]", grad);
+}
+
+static bool has_shims(const md_py_torch *t)
+{
+    return t->rank && t->sizes && t->strides && t->dtype_of && t->device_of && t->index_of && t->layout_of &&
+           t->const_data && t->data && t->cpu >= 0 && t->cuda >= 0 && t->strided >= 0;
+}
+
+static bool shims_work(const md_py_torch *torch, PyObject *module)
+{
+    md_tensor t;
+    bool is_cuda = true;
+    int32_t index;
+    if (!torch->is_neg || !has_shims(torch))
+        return false;
+    PyObject *sample = make_sample(module, "torch.ones(3, 4, dtype=torch.int16)[1:].T");
+    PyObject *address = sample ? PyObject_CallMethod(sample, "data_ptr", NULL) : NULL;
+    void *const data = address ? PyLong_AsVoidPtr(address) : NULL;
+    const bool works = data && md_py_torch_read(&t, &is_cuda, &index, torch, sample, false) && !is_cuda &&
+                       t.data == data && t.dtype == MD_I16 && t.rank == 2 && t.size[0] == 4 && t.size[1] == 2 &&
+                       t.stride[0] == 1 && t.stride[1] == 4;
+    Py_XDECREF(address);
+    Py_XDECREF(sample);
+    return works;
+}
+
+static bool making_works(const md_py_torch *torch, PyObject *module)
+{
+    const md_tensor shape = {.dtype = MD_BF16, .rank = 2, .size = {2, 3}, .stride = {3, 1}};
+    if (!torch->empty_strided || !torch->to_object || !torch->delete_tensor || torch->cpu < 0)
+        return false;
+    PyObject *object = md_py_torch_empty(torch, &shape, false, 0);
+    PyObject *check = make_sample(module, "lambda t: type(t) is torch.Tensor and t.shape == (2, 3) and "
+                                          "t.is_contiguous() and t.dtype == torch.bfloat16 and t.is_cpu");
+    PyObject *answer = object && check ? PyObject_CallFunctionObjArgs(check, object, NULL) : NULL;
+    const bool works = answer == Py_True;
+    Py_XDECREF(answer);
+    Py_XDECREF(check);
+    Py_XDECREF(object);
+    return works;
+}
+
+void md_py_torch_find(md_py_torch *torch)
+{
+    PyObject *module = PyImport_ImportModule("torch");
+    torch->is_known = true;
+    find_reading(torch);
+    find_making(torch);
+    find_numbers(torch);
+    if (!module || !reading_works(torch, module))
+        torch->is_neg = NULL;
+    PyErr_Clear();
+    if (!module || !shims_work(torch, module))
+        torch->rank = NULL;
+    PyErr_Clear();
+    if (!module || !making_works(torch, module))
+        torch->to_object = NULL;
+    PyErr_Clear();
+    Py_XDECREF(module);
+}
+
+/* ---- Using */
+
+int md_py_torch_flags(const md_py_torch *torch, PyObject *object)
+{
+    const void *const *const tensor = (const void *const *)((const char *)object + torch->impl_at);
+    if (!torch->is_neg || !*tensor)
+        return -1;
+    int flags = torch->is_neg(tensor) || torch->is_conj(tensor) ? MD_PY_NEGATIVE : 0;
+    if (torch->requires_grad(*tensor) && torch->grad_is_enabled())
+        flags |= MD_PY_REQUIRES_GRAD;
+    return flags;
+}
+
+/* PyTorch's C functions take the address of the pointer to a tensor's C++ object. */
+static void *handle_of(const md_py_torch *torch, PyObject *object)
+{
+    return (char *)object + torch->impl_at;
+}
+
+bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py_torch *torch, PyObject *object,
+                      bool is_output)
+{
+    void *const handle = handle_of(torch, object);
+    int64_t rank, *size, *stride;
+    int32_t device, dtype, layout;
+    const void *data;
+    /* A layout without strides, or memory of another device, would make the functions below print an error. */
+    if (!torch->rank || torch->device_of(handle, &device) || (device != torch->cpu && device != torch->cuda) ||
+        torch->layout_of(handle, &layout) || layout != torch->strided || torch->dtype_of(handle, &dtype) || dtype < 0 ||
+        dtype >= MD_PY_TORCH_DTYPES || !torch->md_dtype_of[dtype] || torch->rank(handle, &rank) || rank > MD_MAX_RANK ||
+        torch->sizes(handle, &size) || torch->strides(handle, &stride) || torch->index_of(handle, index))
+        return false;
+    if (is_output ? torch->data(handle, &out->data) : torch->const_data(handle, &data))
+        return false;
+    if (!is_output)
+        memcpy(&out->data, &data, sizeof data); /* md_tensor has one pointer for both */
+    out->dtype = torch->md_dtype_of[dtype];
+    out->rank = (int32_t)rank;
+    for (int64_t a = 0; a < rank; a++) {
+        out->size[a] = size[a];
+        out->stride[a] = stride[a];
+    }
+    *is_cuda = device == torch->cuda;
+    return true;
+}
+
+PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bool is_cuda, int32_t index)
+{
+    void *handle = NULL, *object = NULL;
+    if (!torch->to_object || torch->dtype[shape->dtype] < 0 ||
+        torch->empty_strided(shape->rank, shape->size, shape->stride, torch->dtype[shape->dtype],
+                             is_cuda ? torch->cuda : torch->cpu, index, &handle) != 0)
+        return NULL;
+    const int32_t failed = torch->to_object(handle, NULL, &object);
+    torch->delete_tensor(handle);
+    if (failed)
+        PyErr_Clear();
+    return failed ? NULL : object;
+}

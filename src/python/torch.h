@@ -1,0 +1,55 @@
+/* PyTorch's own functions, found in the loaded libraries: what its exchange API does not say (the negative bit, whether
+ * a tensor requires a gradient), and new tensors. Each is tried once against PyTorch's Python side, and used only if it
+ * agrees. Nothing of PyTorch is linked or needed. */
+#ifndef MD_PYTHON_TORCH_H
+#define MD_PYTHON_TORCH_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <md/types.h>
+
+#include <stdbool.h>
+
+enum { MD_PY_TORCH_DTYPES = 64 };
+
+/* Zeroed: not looked for yet. Guarded by the GIL; holds no objects. */
+typedef struct md_py_torch {
+    bool is_known; /* was looked for: the members below are what was found, or NULL */
+    size_t impl_at; /* offset in a Python tensor of the pointer to its C++ object */
+    bool (*is_neg)(const void *tensor); /* takes the address of that pointer */
+    bool (*is_conj)(const void *tensor);
+    bool (*requires_grad)(const void *impl);
+    bool (*grad_is_enabled)(void);
+    int32_t (*rank)(void *tensor, int64_t *out); /* of the address of that pointer, as all below */
+    int32_t (*sizes)(void *tensor, int64_t **out);
+    int32_t (*strides)(void *tensor, int64_t **out);
+    int32_t (*dtype_of)(void *tensor, int32_t *out);
+    int32_t (*device_of)(void *tensor, int32_t *out);
+    int32_t (*index_of)(void *tensor, int32_t *out);
+    int32_t (*layout_of)(void *tensor, int32_t *out);
+    int32_t (*const_data)(void *tensor, const void **out);
+    int32_t (*data)(void *tensor, void **out);
+    int32_t (*empty_strided)(int64_t rank, const int64_t *size, const int64_t *stride, int32_t dtype, int32_t device,
+                             int32_t device_index, void **out);
+    int32_t (*to_object)(void *tensor, void *type, void **out);
+    int32_t (*delete_tensor)(void *tensor);
+    int32_t dtype[16]; /* PyTorch's number of each md_dtype; -1: none */
+    uint8_t md_dtype_of[MD_PY_TORCH_DTYPES]; /* and back; 0: none */
+    int32_t cpu, cuda, strided; /* PyTorch's numbers of device types and of the layout */
+} md_py_torch;
+
+enum { MD_PY_REQUIRES_GRAD = 1, MD_PY_NEGATIVE = 2 };
+
+/** Looks for the functions. Never fails: what is not found stays NULL. Takes milliseconds, once. */
+void md_py_torch_find(md_py_torch *torch);
+/** What forbids reading the memory of a tensor (MD_PY_* bits; a gradient counts while gradients are recorded), or -1
+ * if the functions were not found. The object is exactly a Tensor or a Parameter. */
+int md_py_torch_flags(const md_py_torch *torch, PyObject *object);
+/** Reads a tensor of the CPU or a GPU. False, without an error: the exchange API must. */
+bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py_torch *torch, PyObject *object,
+                      bool is_output);
+/** A new contiguous tensor. NULL, without an error, if it could not be made. */
+PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bool is_cuda, int32_t index);
+
+#endif
