@@ -158,7 +158,7 @@ static bool shims_work(const md_py_torch *torch, PyObject *module)
 
 static bool making_works(const md_py_torch *torch, PyObject *module)
 {
-    const md_tensor shape = {.dtype = MD_BF16, .rank = 2, .size = {2, 3}, .stride = {3, 1}};
+    const md_tensor shape = {.dtype = MD_BF16, .rank = 2, .size = {2, 3}};
     if (!torch->empty_strided || !torch->to_object || !torch->delete_tensor || torch->cpu < 0)
         return false;
     PyObject *object = md_py_torch_empty(torch, &shape, false, 0);
@@ -234,14 +234,21 @@ bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py
         out->stride[a] = stride[a];
     }
     *is_cuda = device == torch->cuda;
+    if (!*is_cuda)
+        *index = 0; /* PyTorch's is -1 */
     return true;
 }
 
 PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bool is_cuda, int32_t index)
 {
     void *handle = NULL, *object = NULL;
+    int64_t stride[MD_MAX_RANK], n = 1;
+    for (int32_t a = shape->rank - 1; a >= 0; a--) {
+        stride[a] = n;
+        n *= shape->size[a] > 1 ? shape->size[a] : 1;
+    }
     if (!torch->to_object || torch->dtype[shape->dtype] < 0 ||
-        torch->empty_strided(shape->rank, shape->size, shape->stride, torch->dtype[shape->dtype],
+        torch->empty_strided(shape->rank, shape->size, stride, torch->dtype[shape->dtype],
                              is_cuda ? torch->cuda : torch->cpu, index, &handle) != 0)
         return NULL;
     const int32_t failed = torch->to_object(handle, NULL, &object);

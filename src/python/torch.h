@@ -49,7 +49,7 @@ int md_py_torch_flags(const md_py_torch *torch, PyObject *object);
 /** Reads a tensor of the CPU or a GPU. False, without an error: the exchange API must. */
 bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py_torch *torch, PyObject *object,
                       bool is_output);
-/** A new contiguous tensor. NULL, without an error, if it could not be made. */
+/** A new contiguous tensor; strides of `shape` are not read. NULL, without an error, if it could not be made. */
 PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bool is_cuda, int32_t index);
 
 #endif
