@@ -2,6 +2,7 @@
 """The package with PyTorch on the CPU: tensors in and out, what must be refused, and what other tensors of PyTorch's do."""
 
 import gc
+import io
 import os
 import pickle
 import threading
@@ -173,6 +174,91 @@ class Lives(unittest.TestCase):
     def test_pickle(self):
         op = pickle.loads(pickle.dumps(md.op("Y[i] = X[i] * 3")))
         torch.testing.assert_close(op(random(4)), random(4) * 3)
+
+
+class Inside(unittest.TestCase):
+    """What PyTorch's compiler, exporter and autograd make of an op."""
+
+    @staticmethod
+    def linear():
+        op = md.op("Y[b,n] = relu(sum[k](X[b,k]*W[n,k]) + c[n])")
+        w, c = random(8, 4), random(8)
+        return op, (lambda x: op(x * 2, w, c) + 1), (lambda x: torch.relu((2 * x) @ w.T + c) + 1)
+
+    def test_operator(self):
+        op, _, _ = self.linear()
+        call = torch.ops.multidispatch.call.default
+        for b in (1, 3):
+            torch.library.opcheck(call, (op._key, [random(b, 4), random(8, 4), random(8)], [], [], [b, 8]))
+        scaled = md.op("scalar s; scalar n:i64; Y[i] = s * X[i] + n; Z[i] = X[i]")
+        torch.library.opcheck(call, (scaled._key, [random(3)], [2.0], [5], [3, 3]))
+        y, z = scaled(2.0, 5, random(3))
+        torch.testing.assert_close(y, 2 * random(3) + 5)
+        torch.testing.assert_close(z, random(3))
+
+    def test_compiled(self):
+        """One graph for all batches, 0 and 1 too."""
+        from torch.fx.experimental import _config
+        _, f, expected = self.linear()
+        for backend in ("aot_eager", "inductor"):
+            with self.subTest(backend), _config.patch(backed_size_oblivious=True):
+                torch._dynamo.reset()
+                torch._dynamo.utils.counters.clear()
+                g = torch.compile(f, fullgraph=True, dynamic=True, backend=backend)
+                for b in (3, 0, 1, 2, 7, 31):
+                    torch.testing.assert_close(g(random(b, 4)), expected(random(b, 4)))
+                self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1)
+
+    def test_exported(self):
+        _, f, expected = self.linear()
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return f(x)
+        program = torch.export.export(Model(), (random(3, 4),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=2)}})
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        file.seek(0)
+        again = torch.export.load(file).module()
+        for b in (2, 7, 31):
+            torch.testing.assert_close(again(random(b, 4)), expected(random(b, 4)))
+
+    def test_gradients_given(self):
+        op = md.op("Y[b,n] = tanh(sum[k](X[b,k]*W[n,k]))", grad={
+            "X": "dX[b,k] = sum[n](dY[b,n]*(1-Y[b,n]*Y[b,n])*W[n,k])",
+            "W": "dW[n,k] = sum[b](dY[b,n]*(1-Y[b,n]*Y[b,n])*X[b,k])"})
+        x, w = random(3, 4, dtype=torch.float64).requires_grad_(), random(5, 4, dtype=torch.float64).requires_grad_()
+        for one in (op, pickle.loads(pickle.dumps(op))):
+            self.assertTrue(torch.autograd.gradcheck(one, (x, w)))
+        torch._dynamo.reset()
+        g = torch.compile(lambda x, w: op(x, w).sum(), fullgraph=True, backend="aot_eager", dynamic=True)
+        for b in (3, 5):
+            x, w = random(b, 4).requires_grad_(), random(5, 4).requires_grad_()
+            got = torch.autograd.grad(g(x, w), (x, w))
+            for a, b in zip(got, torch.autograd.grad(torch.tanh(x @ w.T).sum(), (x, w))):
+                torch.testing.assert_close(a, b)
+        with self.assertRaisesRegex(md.ArgumentError, "'Q' is none of X, W, Y, dY"):
+            md.op("Y[i] = X[i] * W[i]", grad={"X": "dX[i] = Q[i]"})
+        half = md.op("Y[i] = X[i] * W[i]", grad={"X": "dX[i] = dY[i]*W[i]"})
+        torch.testing.assert_close(torch.autograd.grad(half(x[0], w[0].detach()).sum(), x)[0][0], w[0].detach())
+        with self.assertRaisesRegex(md.ArgumentError, "'W' requires a gradient"):
+            half(x[0], w[0]).sum().backward()
+
+    def test_gradients_not_given(self):
+        op, x = md.op("Y[i] = X[i] + 1"), random(4).requires_grad_()
+        torch._dynamo.reset()
+        with self.assertRaisesRegex(Exception, "gradient"):
+            torch.compile(lambda x: op(x) * 2, backend="aot_eager")(x).sum().backward()
+
+    def test_fake(self):
+        from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+        op, _, _ = self.linear()
+        with FakeTensorMode():
+            y = op(torch.empty(3, 4, dtype=torch.bfloat16), torch.empty(8, 4, dtype=torch.bfloat16), torch.empty(8))
+        self.assertIs(type(y), FakeTensor)
+        self.assertEqual((y.shape, y.dtype), ((3, 8), torch.bfloat16))
+        real = op(random(3, 4, dtype=torch.bfloat16), random(8, 4, dtype=torch.bfloat16), random(8))
+        self.assertEqual((real.shape, real.dtype), (y.shape, y.dtype))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ Arrays of NumPy, PyTorch, CuPy and everything else with a buffer or ``__dlpack__
 
 import json
 import re
+import sys
 
 from . import _core
 from ._core import ArgumentError, DeviceError, FormulaError, MdError, Unsupported, catalogue
@@ -157,12 +158,15 @@ def _make(kind, formula, options):
 
 
 def op(formula, *, name=None, static=None, hints=None, weights=None, select=None, numeric=None, pin=None,
-       bounds="report", tune=None, tune_budget_ms=0.0, max_variants=0, uncovered=0.0, async_=False, tf32=False):
+       bounds="report", tune=None, tune_budget_ms=0.0, max_variants=0, uncovered=0.0, async_=False, tf32=False,
+       grad=None):
     """Reads a formula, or the name of a named op (``md.ops`` has them all), and gives an Op. Compiles nothing yet.
 
     - ``static``: sizes that are fixed, and ranges: ``{"n": 4096, "b": (1, 8192)}``
     - ``hints``: sizes to make kernels at: ``"1,64,4096"`` or ``"b=1,64 n=64"``
     - ``select``: "model", "distance", "measure" or "hybrid"; ``numeric``: "fast", "deterministic", "batch_invariant"
+    - ``grad``: PyTorch's gradients as formulas, ``{"X": "dX[b,k] = sum[n](dY[b,n]*W[n,k])"}``. They may read the op's
+      inputs, its outputs, and ``d`` with an output's name. Import torch first: torch.compile then traces the op, too.
     - the others as in ``md_op_options`` of the C library (man 3 multidispatch)
 
     Raises FormulaError with line, column and a caret:
@@ -177,12 +181,25 @@ def op(formula, *, name=None, static=None, hints=None, weights=None, select=None
              "max_variants": max_variants, "uncovered": uncovered, "async_": async_, "tf32": tf32}
     defaults = {"bounds": "report", "tune_budget_ms": 0.0, "max_variants": 0, "uncovered": 0.0, "async_": False,
                 "tf32": False}
-    return Op(formula, **{key: value for key, value in given.items() if value != defaults.get(key)})
+    given = {key: value for key, value in given.items() if value != defaults.get(key)}
+    if grad is None and "torch" not in sys.modules:
+        return Op(formula, **given)
+    from .torch_op import TorchOp
+    return TorchOp(formula, **given) if grad is None else TorchOp(formula, grad=grad, **given)
+
+
+class Stats(dict):
+    """What ``stats`` gives: a dict, with a table of its shapes."""
+
+    def to_pandas(self):
+        """A row for each op and shape, as a pandas.DataFrame."""
+        import pandas
+        return pandas.DataFrame(self["shapes"])
 
 
 def stats(device="host"):
     """What all ops of this process did on a device, destroyed ones included: the JSON of md_stats_report as a dict."""
-    return json.loads(_core.stats(device, "json"))
+    return Stats(json.loads(_core.stats(device, "json")))
 
 
 def info(device="host"):
