@@ -64,6 +64,20 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
     return MD_OK;
 }
 
+md_status md_ds_shape_entry_improve(md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request)
+{
+    const md_ds_plan *old = md_ds_plan_of(entry);
+    md_ds_plan *plan = NULL;
+    if (!old->is_makeshift && !old->may_load)
+        return MD_OK;
+    MD_TRY(md_ds_choose(&plan, op, request));
+    md_ds_log_choice(op, entry->size, plan, "now has");
+    pthread_mutex_lock(&op->lock_of_entries);
+    md_ds_shape_entry_put_plan(entry, plan, op->n_stages);
+    pthread_mutex_unlock(&op->lock_of_entries);
+    return MD_OK;
+}
+
 /* An entry whose new plan is a makeshift again, or for which memory was short, goes back to the list. */
 static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
 {

@@ -12,6 +12,10 @@ md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md
 md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key,
                                 const md_ds_request *request);
 
+/** Chooses again for an entry that waits for something, or whose library has not loaded what would be faster, and waits
+ * for the best. `request`: of the entry's shape. */
+md_status md_ds_shape_entry_improve(md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request);
+
 /** Chooses again for the waiting entries of an op whose builds have ended. Never waits for builds or starts any. */
 void md_ds_upgrade_ready(md_ds_op *op);
 /** The same for all ops of a runtime: what the builder calls when a build ends. `runtime` is a md_ds_runtime. */

@@ -87,7 +87,16 @@ md_status md_ds_find(md_ds_shape_entry **out, md_ds_op *op, md_stream stream, co
     md_ds_key key;
     md_ds_key_of(&key, op, &bound->shape, &bound->as);
     *out = md_ds_table_find(op, &key);
-    return *out ? MD_OK : choose_new(out, op, stream, bound, &key);
+    if (!*out)
+        return choose_new(out, op, stream, bound, &key);
+    if (!bound->is_patient || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN)
+        return MD_OK;
+    const md_ds_request request = {.shape = &bound->shape,
+                                   .as = &bound->as,
+                                   .key = key.word,
+                                   .key_bytes = (size_t)key.n * sizeof *key.word,
+                                   .effort = MD_DS_BEST};
+    return md_ds_shape_entry_improve(op, *out, &request);
 }
 
 /* ---- Launch plans: made when a shape is met for the second time */

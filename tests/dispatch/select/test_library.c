@@ -2,6 +2,7 @@
 #include "dispatch/support/script.h"
 
 #include "dispatch/select/fit.h"
+#include "dispatch/call/slow_call.h"
 #include "support/check.h"
 #include "tune/tune.h"
 
@@ -207,6 +208,30 @@ static void who_wants_the_best_waits_for_it(void **state)
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
 }
 
+/* md_prepare of a shape that was called before. */
+static void who_wants_the_best_gets_it_later_too(void **state)
+{
+    (void)state;
+    md_ds_bound bound;
+    md_ds_shape_entry *entry = NULL;
+    script_vectors v;
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+    script_now.defers_loads = true;
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+        md_ds_op_wait(op);
+    }
+    script_vectors_make(&v, 100, 1);
+    assert_ok(md_ds_bind(&bound, op, v.arg, 2));
+    bound.is_patient = true;
+    assert_ok(md_ds_find(&entry, op, NULL, &bound));
+    md_ds_shape_entry_release(entry);
+    script_vectors_free(&v);
+    assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
+    assert_int_equal(script_call(NULL, op, 100, 1), LIBRARY);
+}
+
 /* By the shape alone the library takes 10 us, and own kernels 20. */
 static void a_slow_answer_is_believed(void **state)
 {
@@ -288,6 +313,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_loading_does_not_mend_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_wants_the_best_gets_it_later_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fast_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
