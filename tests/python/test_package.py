@@ -114,6 +114,16 @@ class Choices(unittest.TestCase):
         self.assertEqual(len(md.digest()), 32)
         self.assertIn("version", json.dumps(md.info()))
 
+    def test_table(self):
+        md.op("Y[i] = X[i] - 9", name="table")(random(3))
+        stats = md.stats()
+        self.assertIn("table", [row["op"] for row in stats["shapes"]])
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("there is no pandas")
+        self.assertEqual(len(stats.to_pandas()), len(stats["shapes"]))
+
     def test_freeze(self):
         op = md.op("Y[b] = exp(X[b]) + 3", name="frozen")
         op(random(4))

@@ -221,7 +221,10 @@ from . import ops  # noqa: E402 (it uses op)
 
 
 def __getattr__(name):
-    """``explain_graph``: imported with PyTorch when it is first used."""
+    """``explain_graph`` and ``agree``: imported with PyTorch when they are first used."""
+    if name == "agree":
+        from .ranks import agree
+        return agree
     if name in ("explain_graph",):
         from . import compile as graphs
         return getattr(graphs, name)

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Two processes of one model over gloo: md.agree."""
+
+import tempfile
+import time
+import unittest
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+import multidispatch as md
+
+
+def work(rank, file, case, queue):
+    dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2)
+    op = md.op("Y[b,n] = X[b,n] * 2")
+    for b in (1, 7) if rank or case != "differ" else (1,):
+        op(torch.ones(b, 4))
+    if case == "late" and rank:
+        time.sleep(120)  # until it is ended
+    try:
+        queue.put(md.agree(timeout=1.0 if case == "late" else 60.0))
+    except md.MdError as error:
+        queue.put(str(error))
+    queue.close()
+    queue.join_thread()
+    time.sleep(120)  # a rank that goes first would end the other's group
+
+
+class Ranks(unittest.TestCase):
+    def said(self, case):
+        context = mp.get_context("spawn")
+        with tempfile.TemporaryDirectory() as folder:
+            queues = [context.Queue() for _ in range(2)]
+            children = [context.Process(target=work, args=(rank, folder + "/meet", case, queues[rank]))
+                        for rank in range(2)]
+            for child in children:
+                child.start()
+            said = [queue.get(timeout=120) for queue in queues[:1 if case == "late" else 2]]
+            for child in children:
+                child.kill()
+                child.join(60)
+        return said
+
+    def test_agree(self):
+        first, second = self.said("agree")
+        self.assertEqual(first, second)
+        self.assertRegex(first, "^[0-9a-f]{32}$")
+
+    def test_differ(self):
+        for text in self.said("differ"):
+            self.assertRegex(text, "different kernels: rank 1 from rank 0")
+
+    def test_late(self):
+        self.assertRegex(self.said("late")[0], "not all ranks came within 1.0 s")
+
+    def test_no_group(self):
+        with self.assertRaisesRegex(md.MdError, "not initialised"):
+            md.agree()
+
+
+if __name__ == "__main__":
+    unittest.main()
