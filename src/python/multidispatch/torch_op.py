@@ -4,7 +4,7 @@ and gradients that the user gives as formulas. ``md.op`` makes these ops once Py
 import json
 
 import torch
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 
 from . import _REAL, ArgumentError, Op, _core
 
@@ -41,10 +41,10 @@ class TorchOp(Op):
         pass
 
     def __call__(self, *inputs, **named):
-        if is_compiling() or self._grad is not None:
+        if is_dynamo_compiling() or self._grad:  # the exporter's fake tensors come to the end
             return _called(self, inputs, named)
         try:
-            return _eager(self, *inputs, **named)
+            return _eager(self, *inputs, **named) if named else _eager(self, *inputs)
         except ArgumentError:
             if any(isinstance(x, torch.Tensor) and type(x) not in (torch.Tensor, torch.nn.Parameter) for x in inputs):
                 return _called(self, inputs, named)  # FakeTensor, FunctionalTensor, ...: PyTorch says what they become
