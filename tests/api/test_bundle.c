@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,6 +59,25 @@ static int print(void *user, const char *text, size_t n)
     return fwrite(text, 1, n, user) != n;
 }
 
+static void choose_alike(md_op *a, md_op *b, int rows, int columns)
+{
+    char sizes[64];
+    md_tensor tensor[2];
+    md_choice x, y;
+    snprintf(sizes, sizeof sizes, "i=%d, j=%d", rows, columns);
+    static char *room; /* nothing is read or written */
+    if (!room)
+        room = mmap(NULL, (size_t)1 << 31, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(md_op_tensor(&tensor[i], a, i, sizes));
+        tensor[i].data = room + ((size_t)i << 30);
+    }
+    const md_arg args[] = {md_t(&tensor[0]), md_t(&tensor[1])};
+    assert_ok(md_choice_of(&x, a, args, 2));
+    assert_ok(md_choice_of(&y, b, args, 2));
+    assert_string_equal(x.variant[0], y.variant[0]);
+}
+
 /* The maker's context and the bundle's choose alike and give equal bits, and the second one starts no compiler: its
  * compiler does not exist. */
 static void a_bundle_serves_as_its_maker_does(void **state)
@@ -80,6 +100,8 @@ static void a_bundle_serves_as_its_maker_does(void **state)
         assert_string_equal(a.source[0], b.source[0]);
         assert_memory_equal(made, got, (size_t)(rows * columns) * sizeof *got);
     }
+    for (int i = 0; i < 10000; i++)
+        choose_alike(op, bundled, 1 + rand() % (1 << (1 + rand() % 12)), 1 + rand() % (1 << (1 + rand() % 14)));
     md_store_counters n;
     assert_ok(md_store_count(&n, c));
     assert_int_equal(n.compiles, 0);

@@ -265,9 +265,18 @@ static bool is_for(const option_row *r, unsigned command, const char *name)
     return r->commands & command;
 }
 
+/* The row of an option of one letter: -h, and -o for --output. */
+static const option_row *row_of_letter(int letter)
+{
+    int i = 0;
+    while (i + 1 < N_ROWS && strcmp(row[i].name, letter == 'h' ? "help" : "output") != 0)
+        i++;
+    return &row[i];
+}
+
 bool cli_parse(cli_options *out, unsigned command, int argc, char **argv)
 {
-    enum { FIRST = 256, HELP = N_ROWS - 1 }; /* rows are told apart by numbers that are no characters */
+    enum { FIRST = 256 }; /* rows are told apart by numbers that are no characters */
     struct option longs[N_ROWS + 1] = {0};
     memset(out, 0, sizeof *out);
     out->seed = 1;
@@ -278,13 +287,13 @@ bool cli_parse(cli_options *out, unsigned command, int argc, char **argv)
     for (int i = 0; i < N_ROWS; i++)
         longs[i] = (struct option){row[i].name, row[i].value ? required_argument : no_argument, NULL, FIRST + i};
     opterr = 0;
-    for (int key; (key = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+    for (int key; (key = getopt_long(argc, argv, ":ho:", longs, NULL)) != -1;) {
         if (key == ':' || key == '?') {
             cli_usage("%s '%s'; see mdctl %s --help", key == ':' ? "a value is missing behind" : "unknown option",
                       argv[optind - 1], argv[0]);
             return false;
         }
-        const option_row *const r = &row[key == 'h' ? HELP : key - FIRST];
+        const option_row *const r = key < FIRST ? row_of_letter(key) : &row[key - FIRST];
         if (!is_for(r, command, argv[0]) || !set_option(out, r, optarg))
             return false;
     }
