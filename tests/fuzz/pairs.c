@@ -55,11 +55,7 @@ ACTION(dtype_name, md_dtype_name((md_dtype)fuzz_below(&t->run, 13)))
 ACTION(dtype_size, md_dtype_size(MD_F32) == 4)
 ACTION(dtype_parse, md_dtype_parse("bf16") == MD_BF16)
 
-static void tensor_make(pair_thread *t)
-{
-    const int64_t n = 4;
-    note(t, md_tensor_make(NULL, MD_F32, 1, &n).rank == 1 ? MD_OK : MD_INTERNAL);
-}
+ACTION(tensor_make, md_tensor_make(NULL, MD_F32, 1, &(const int64_t){4}).rank == 1)
 
 ACTION(catalogue, (md_catalogue(fuzz_below(&t->run, 200), NULL, NULL, NULL), true))
 ACTION(variables, (md_variables(fuzz_below(&t->run, 60), NULL, NULL, NULL), true))
@@ -251,15 +247,18 @@ static void formula(pair_thread *t)
     md_formula_destroy(&f);
 }
 
-static void prepare(pair_thread *t)
+static bool at_sizes(pair_thread *t, md_status (*fn)(md_op *op, const char *sizes))
 {
     const int32_t i = any(t);
     char text[64];
     const int n = 1 + fuzz_below(&t->run, 20);
     snprintf(text, sizeof text, i ? "i=%d, j=%d" : "m=%d, n=%d, k=3", n, n);
-    note(t, md_prepare(t->world->op[i], text));
+    note(t, fn(t->world->op[i], text));
+    return true;
 }
 
+ACTION(prepare, at_sizes(t, md_prepare))
+ACTION(bundle_keep, at_sizes(t, md_bundle_keep))
 ACTION(op_wait, md_op_wait(op_of(t)) == MD_OK)
 
 static void freeze(pair_thread *t)
@@ -269,11 +268,8 @@ static void freeze(pair_thread *t)
     note(t, md_freeze(op, MD_FREEZE_NONE));
 }
 
-static void freeze_all(pair_thread *t)
-{
-    note(t, md_freeze_all(t->world->context, MD_FREEZE_READY));
-    note(t, md_freeze_all(t->world->context, MD_FREEZE_NONE));
-}
+ACTION(freeze_all, md_freeze_all(t->world->context, MD_FREEZE_READY) == MD_OK &&
+                       md_freeze_all(t->world->context, MD_FREEZE_NONE) == MD_OK)
 
 ACTION(digest, md_digest((uint64_t[2]){0}, t->world->context) == MD_OK)
 
@@ -316,6 +312,7 @@ ACTION(stats_write, md_stats_write(t->world->context, "/dev/null", fuzz_below(&t
 ACTION(store_count, md_store_count(&(md_store_counters){0}, t->world->context) == MD_OK)
 ACTION(store_path, md_store_path(t->world->context))
 ACTION(bundle_begin, md_bundle_begin(t->world->context, MD_BUNDLE_ALL) == MD_OK)
+ACTION(bundle_describe, md_bundle_describe("/nonexistent/bundle", take, &(size_t){0}) == MD_OK)
 ACTION(bundle_write, md_bundle_write(t->world->context, "/nonexistent/bundle") == MD_OK)
 ACTION(store_list, md_store_list(t->world->context, 1, take, &(size_t){0}) == MD_OK)
 ACTION(store_verify, md_store_verify(&(md_store_facts){0}, t->world->context, NULL, NULL) == MD_OK)
@@ -388,7 +385,9 @@ const pair_action pair_actions[] = {
     {"md_stats_print", stats_print},
     {"md_stats_write", stats_write},
     {"md_bundle_begin", bundle_begin},
+    {"md_bundle_keep", bundle_keep},
     {"md_bundle_write", bundle_write},
+    {"md_bundle_describe", bundle_describe},
     {"md_store_count", store_count},
     {"md_store_path", store_path},
     {"md_store_list", store_list},
