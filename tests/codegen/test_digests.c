@@ -170,7 +170,7 @@ static void print_params(texts *t, const md_st_program *p, int32_t stage)
 {
     md_kn_param param[MD_KN_MAX_PARAMS];
     int32_t flat[MD_MAX_RANK * 2];
-    uint32_t tensors = 0;
+    uint32_t tensors = 77; /* it is set */
     md_strbuf defines = {0}, expr = {0};
     const int32_t n = md_cg_params(param, p, stage), n_flat = md_cg_flat(flat, &tensors, p, stage);
     md_cg_print_params(&defines, param, n);
