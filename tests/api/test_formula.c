@@ -23,6 +23,7 @@ static void test_arguments(void **state)
     md_formula_destroy(&f);
     assert_null(f);
     md_formula_destroy(&f);
+    md_formula_destroy(NULL);
 }
 
 static void test_infer(void **state)
