@@ -171,6 +171,8 @@ static void texts(void **state)
         at_all_points(is_whole);
     }
     at_all_points(import);
+    assert_fails(md_store_list(NULL, 0, take, &whole), MD_INVALID_ARGUMENT, "context is NULL");
+    assert_fails(md_wisdom_export(NULL, take, &whole), MD_INVALID_ARGUMENT, "context is NULL");
     md_context_destroy(&kept);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);

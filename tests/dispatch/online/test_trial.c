@@ -80,6 +80,23 @@ static void one_that_becomes_slow_is_demoted(void **state)
     assert_int_equal(t.current, 1);
 }
 
+static void the_best_of_the_better_takes_over(void **state)
+{
+    (void)state;
+    md_ds_trial t = trial_of(4);
+    int32_t better = -1;
+    const double us[] = {10.0, 11.2, 10.4, 11.0};
+    for (int i = 0; i < 4; i++) {
+        add_times(&t.challenger[i], 4, us[i]);
+        t.challenger[i].is_out = i > 0;
+    }
+    md_ds_trial_next(&t);
+    for (int i = 1; i < MD_DS_WATCHED; i++)
+        assert_false(md_ds_trial_watch(&better, &t, 11.9));
+    assert_true(md_ds_trial_watch(&better, &t, 11.9));
+    assert_int_equal(better, 2);
+}
+
 /* What an earlier incumbent took is no time of the next one: it is judged by as many times of its own. */
 static void watching_begins_with_the_end_of_a_trial(void **state)
 {
@@ -150,6 +167,7 @@ int main(void)
         cmocka_unit_test(what_is_no_time_is_dropped),
         cmocka_unit_test(a_switch_takes_a_gain_that_is_no_noise),
         cmocka_unit_test(one_that_becomes_slow_is_demoted),
+        cmocka_unit_test(the_best_of_the_better_takes_over),
         cmocka_unit_test(watching_begins_with_the_end_of_a_trial),
         cmocka_unit_test(nobody_better),
         cmocka_unit_test(times_of_an_older_generation),
