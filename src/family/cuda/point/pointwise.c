@@ -3,6 +3,8 @@
 #include "family/cuda/point/point.h"
 #include "family/cuda/point/transpose.h"
 
+#include "base/dtype.h"
+#include "codegen/codegen.h"
 #include "family/cost.h"
 #include "family/numeric.h"
 
@@ -100,6 +102,27 @@ static double tile_rate(const md_fa_target *target, const md_fa_config *config, 
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 
+typedef struct load_sizes {
+    const md_fx_formula *formula;
+    size_t widest; /* bytes of an element */
+} load_sizes;
+
+static bool add_load(void *user, const md_fx_node *n)
+{
+    load_sizes *l = user;
+    if (n->kind == MD_FX_LOAD)
+        l->widest = MD_MAX(l->widest, md_dtype_size(l->formula->tensor[n->id].dtype));
+    return true;
+}
+
+/* Vectors of single bytes fill half of a load of 16 bytes. */
+static double filled_part(const md_fa_target *target)
+{
+    load_sizes l = {.formula = target->program->formula};
+    md_cg_visit(md_fa_stage(target), add_load, &l);
+    return l.widest == 1 ? 0.5 : 1;
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_point point = point_of(config);
@@ -123,7 +146,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .threads = g.launch[0].block[0],
                             .shared_bytes = g.launch[0].scratch_bytes,
                             .registers = 24 + 4 * (int32_t)(per_thread * loads),
-                            .bytes = 24 * per_thread * loads};
+                            .bytes = 24 * per_thread * loads * filled_part(target)};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
     if (!config->value[TRANSPOSE] && !point.is_flat && md_fa_cuda_point_is_busy(target))
