@@ -212,20 +212,16 @@ static md_status make_step(md_sq_shape *shape, md_sq *sq, int32_t i)
     md_arg arg[MD_FX_MAX_ARGS];
     md_ds_bound bound;
     bool is_made = false;
-    if (part->form == MD_SQ_CALLBACK) {
-        shape->is_capturable = false;
+    if (part->form == MD_SQ_CALLBACK)
         return keep_args(shape, sq, i);
-    }
     if (part->form == MD_SQ_NOTHING)
         return MD_OK;
     md_sq_args_of(arg, sq, &sq->step[i]);
     MD_TRY(md_ds_bind(&bound, sq->step[i].op, arg, sq->step[i].n_args));
-    const bool is_final =
-        !part->plan->is_makeshift && !part->plan->by_reference && bound.copies.n == 0 && !sq->runtime->verifies;
-    if (is_final)
+    const bool is_plain = !part->plan->by_reference && bound.copies.n == 0 && !sq->runtime->verifies;
+    if (is_plain)
         MD_TRY(md_sq_make_launches(&is_made, shape, sq, i, &bound));
-    part->form = is_made ? MD_SQ_LAUNCHES : is_final ? MD_SQ_PLAN : MD_SQ_CALL;
-    shape->is_capturable &= is_final;
+    part->form = is_made ? MD_SQ_LAUNCHES : is_plain && !part->plan->is_makeshift ? MD_SQ_PLAN : MD_SQ_CALL;
     return is_made ? MD_OK : keep_args(shape, sq, i);
 }
 
@@ -246,9 +242,37 @@ static md_sq_shape *make_shape(const md_sq *sq, const int64_t *size)
     s->report = calloc((size_t)sq->n_steps + 1, sizeof *s->report);
     memcpy(s->size, size, (size_t)sq->n_dims * sizeof *size);
     s->n_parts = sq->n_steps;
-    s->is_capturable = true;
     s->choice = 0x1234567;
     return s;
+}
+
+static md_status make_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, const md_sq_find_how *how)
+{
+    for (int32_t i = 0; i < sq->n_steps; i++)
+        MD_TRY(name_step(choose(shape, sq, i, how->is_patient), sq, i));
+    MD_TRY(md_sq_plan_workspaces(plan, shape, sq));
+    address_all(sq, shape);
+    shape->generation = sq->generation;
+    for (int32_t i = 0; i < sq->n_steps; i++)
+        MD_TRY(name_step(make_step(shape, sq, i), sq, i));
+    return MD_OK;
+}
+
+/* Runs each step as soon as it is bound: the device works while the next ones are. If the arena moves meanwhile, the
+ * shape keeps the older generation, so that it is bound anew at the next run. */
+static md_status start_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, md_sq_find_how *how)
+{
+    shape->generation = sq->generation;
+    for (int32_t i = 0; i < sq->n_steps; i++) {
+        MD_TRY(name_step(choose(shape, sq, i, how->is_patient), sq, i));
+        MD_TRY(md_sq_plan_workspace(plan, shape, sq, i));
+        if (sq->generation != shape->generation)
+            address_all(sq, shape);
+        MD_TRY(name_step(make_step(shape, sq, i), sq, i));
+        MD_TRY(how->start(sq, shape, i, how->stream));
+    }
+    how->has_run = true;
+    return MD_OK;
 }
 
 static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, md_sq_find_how *how)
@@ -259,17 +283,8 @@ static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan
     address_all(sq, shape);
     MD_TRY(md_sq_check_externals(sq, shape));
     MD_TRY(check_addresses(sq));
-    for (int32_t i = 0; i < sq->n_steps; i++)
-        MD_TRY(name_step(choose(shape, sq, i, how->is_patient), sq, i));
-    MD_TRY(md_sq_plan_workspaces(plan, shape, sq));
-    address_all(sq, shape);
-    shape->generation = sq->generation;
-    for (int32_t i = 0; i < sq->n_steps; i++) {
-        MD_TRY(name_step(make_step(shape, sq, i), sq, i));
-        if (how->start) /* the device works while the next calls are bound */
-            MD_TRY(how->start(sq, shape, i, how->stream));
-    }
-    how->has_run = how->start != NULL;
+    MD_TRY(how->start ? start_all(shape, sq, plan, how) : make_all(shape, sq, plan, how));
+    shape->is_capturable = md_sq_is_capturable(shape);
     shape->graph_key = md_sq_graph_key(shape);
     shape->is_overlapping = md_sq_externals_overlap(sq, sq->word, shape->external_bytes);
     return MD_OK;

@@ -5,20 +5,18 @@
 
 #include <stdlib.h>
 
-/* A larger arena. The old one stays if a graph of the caller uses it; else the device is done with it first. */
-static md_status grow_arena(md_sq *sq, size_t n_bytes)
+/* What the old arena held is in the new one, too. The device is done with the old one. */
+static md_status move_arena(md_sq *sq, void *to)
 {
     md_dev *dev = sq->runtime->dev;
-    const size_t most = sq->options.max_arena_bytes ? (size_t)sq->options.max_arena_bytes : SIZE_MAX;
-    /* all shapes are bound anew after it, so it happens seldom */
-    size_t larger = sq->arena && n_bytes < most / 2 ? n_bytes + n_bytes / 2 : n_bytes;
-    void *p = NULL;
-    if (n_bytes == SIZE_MAX)
-        return md_fail(MD_OUT_OF_MEMORY, "the memory of sequence %s exceeds 63 bits", sq->name);
-    if (n_bytes > most)
-        return md_fail(MD_OUT_OF_MEMORY,
-                       "sequence %s needs %zu bytes between its calls; option max_arena_bytes is %lld", sq->name,
-                       n_bytes, (long long)sq->options.max_arena_bytes);
+    MD_TRY(dev->ops->sync(dev, sq->last_stream));
+    return dev->ops->copy(dev, to, sq->arena, sq->arena_bytes);
+}
+
+/* Takes the arena away. It stays if a graph of the caller uses it; else the device is done with it first. */
+static md_status drop_arena(md_sq *sq)
+{
+    md_dev *dev = sq->runtime->dev;
     if (sq->arena && sq->is_captured) {
         struct md_sq_retired *r = malloc(sizeof *r);
         if (!r)
@@ -33,9 +31,33 @@ static md_status grow_arena(md_sq *sq, size_t n_bytes)
     sq->arena_bytes = 0;
     sq->is_captured = false;
     sq->generation++;
+    return MD_OK;
+}
+
+/* A larger arena. `moves`: with what is in the old one, since calls of this run have begun. */
+static md_status grow_arena(md_sq *sq, size_t n_bytes, bool moves)
+{
+    md_dev *dev = sq->runtime->dev;
+    const size_t most = sq->options.max_arena_bytes ? (size_t)sq->options.max_arena_bytes : SIZE_MAX;
+    /* all shapes are bound anew after it, so it happens seldom */
+    size_t larger = sq->arena && n_bytes < most / 2 ? n_bytes + n_bytes / 4 : n_bytes;
+    void *p = NULL;
+    if (n_bytes == SIZE_MAX)
+        return md_fail(MD_OUT_OF_MEMORY, "the memory of sequence %s exceeds 63 bits", sq->name);
+    if (n_bytes > most)
+        return md_fail(MD_OUT_OF_MEMORY,
+                       "sequence %s needs %zu bytes between its calls; option max_arena_bytes is %lld", sq->name,
+                       n_bytes, (long long)sq->options.max_arena_bytes);
+    if (!moves)
+        MD_TRY(drop_arena(sq));
     if (dev->ops->alloc(&p, dev, larger) != MD_OK) {
         larger = n_bytes;
         MD_TRY(dev->ops->alloc(&p, dev, n_bytes));
+    }
+    const md_status status = moves ? move_arena(sq, p) : MD_OK;
+    if (status != MD_OK || (moves && drop_arena(sq) != MD_OK)) {
+        dev->ops->free(dev, p);
+        return status != MD_OK ? status : MD_OUT_OF_MEMORY;
     }
     n_bytes = larger;
     sq->arena = p;
@@ -72,7 +94,8 @@ md_status md_sq_plan_memory(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *
         const int32_t t = sq->external[k].tensor;
         shape->external_bytes[k] = sq->external[k].is_scalar ? 0 : shape->bytes[sq->tensor[t].memory];
     }
-    return sq->arena_bytes < MD_MAX(end, MD_DS_ALIGNMENT) ? grow_arena(sq, MD_MAX(end, MD_DS_ALIGNMENT)) : MD_OK;
+    end = MD_MAX(end, MD_DS_ALIGNMENT);
+    return sq->arena_bytes < end ? grow_arena(sq, end, false) : MD_OK;
 }
 
 md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq)
@@ -87,5 +110,20 @@ md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_
     MD_TRY(md_ds_place_pieces(&end, plan->piece, plan->n_memories, plan->n));
     for (int32_t i = 0; i < sq->n_steps; i++)
         shape->part[i].memory = plan->piece[plan->n_memories + i].offset;
-    return sq->arena_bytes < end ? grow_arena(sq, end) : MD_OK;
+    return sq->arena_bytes < end ? grow_arena(sq, end, false) : MD_OK;
+}
+
+md_status md_sq_plan_workspace(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq, int32_t step)
+{
+    size_t end = 0;
+    md_sq_part *part = &shape->part[step];
+    md_ds_piece *piece = &plan->piece[plan->n_memories];
+    const size_t n_bytes = part->plan ? md_ds_align(part->plan->workspace_bytes) : 0;
+    if (n_bytes == 0)
+        return MD_OK;
+    *piece = (md_ds_piece){step, step, n_bytes, 0};
+    shape->sum_bytes += n_bytes;
+    MD_TRY(md_ds_place_pieces(&end, plan->piece, plan->n_memories, plan->n_memories + 1));
+    part->memory = piece->offset;
+    return sq->arena_bytes < end ? grow_arena(sq, end, step > 0) : MD_OK;
 }

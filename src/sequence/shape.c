@@ -48,11 +48,40 @@ void md_sq_shape_free(md_sq_shape *shape, md_sq *sq)
     free(shape);
 }
 
-bool md_sq_shape_is_stale(const md_sq_shape *shape)
+bool md_sq_is_capturable(const md_sq_shape *shape)
 {
-    for (int32_t i = 0; i < shape->n_parts; i++)
-        if (shape->part[i].entry && md_ds_plan_of(shape->part[i].entry) != shape->part[i].plan)
+    for (int32_t i = 0; i < shape->n_parts; i++) {
+        const md_sq_part *part = &shape->part[i];
+        if (part->form == MD_SQ_CALL || part->form == MD_SQ_CALLBACK || (part->plan && part->plan->is_makeshift))
+            return false;
+    }
+    return true;
+}
+
+static bool has_same_kernels(const md_ds_plan *a, const md_ds_plan *b, int32_t n_stages)
+{
+    bool is_same = !a->by_reference && !b->by_reference && a->workspace_bytes == b->workspace_bytes;
+    for (int32_t s = 0; s < n_stages; s++)
+        is_same = is_same && a->stage[s].pick.variant == b->stage[s].pick.variant &&
+                  a->stage[s].workspace_offset == b->stage[s].workspace_offset;
+    return is_same;
+}
+
+bool md_sq_shape_is_stale(md_sq_shape *shape, const md_sq *sq)
+{
+    bool is_new = false;
+    for (int32_t i = 0; i < shape->n_parts; i++) {
+        md_sq_part *part = &shape->part[i];
+        const md_ds_plan *now = part->entry ? md_ds_plan_of(part->entry) : NULL;
+        if (now == part->plan)
+            continue;
+        if (part->form != MD_SQ_LAUNCHES || !has_same_kernels(now, part->plan, sq->step[i].op->n_stages))
             return true;
+        part->plan = now;
+        is_new = true;
+    }
+    if (is_new)
+        shape->is_capturable = md_sq_is_capturable(shape);
     return false;
 }
 

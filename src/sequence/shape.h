@@ -96,6 +96,8 @@ typedef struct md_sq_memory_plan {
 md_status md_sq_plan_memory(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq);
 /** Places the workspaces beside the temporaries. */
 md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq);
+/** Places that of one step while steps before it run. A larger arena has what was in the old one. */
+md_status md_sq_plan_workspace(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq, int32_t step);
 
 /* ---- bind.c */
 
@@ -108,8 +110,11 @@ md_status md_sq_check_externals(const md_sq *sq, const md_sq_shape *shape);
 void md_sq_shape_free(md_sq_shape *shape, md_sq *sq);
 /** Adds the runs to the entries' counts. */
 void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq);
-/** True if the kernels of a part were replaced by better ones since. */
-bool md_sq_shape_is_stale(const md_sq_shape *shape);
+/** True if the kernels of a part were replaced by better ones since. If the new plans have the same kernels (a better
+ * one was looked for, and there is none), the shape has these plans now. */
+bool md_sq_shape_is_stale(md_sq_shape *shape, const md_sq *sq);
+/** True if graphs can have its runs: no callbacks, no ordinary calls, and no kernel is replaced soon. */
+bool md_sq_is_capturable(const md_sq_shape *shape);
 /** Frees all shapes. */
 void md_sq_forget_all(md_sq *sq);
 /** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */

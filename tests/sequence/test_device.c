@@ -6,7 +6,8 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/create.h"
 #include "dispatch/open.h"
-#include "sequence/sequence.h"
+#include "dispatch/select/plan.h"
+#include "sequence/shape.h"
 #include "support/devices/async_device.h"
 
 static md_log no_log;
@@ -225,6 +226,82 @@ static void graphs_outlive_their_sizes(void **state)
     md_sq_destroy(&sq);
 }
 
+static void put_copy(md_ds_shape_entry *entry, bool is_makeshift)
+{
+    const md_ds_plan *plan = md_ds_plan_of(entry);
+    md_ds_plan *copy = md_ds_plan_create(op);
+    assert_non_null(copy);
+    memcpy(copy, plan, sizeof *plan + (size_t)op->n_stages * sizeof plan->stage[0]);
+    copy->older = NULL;
+    copy->is_makeshift = is_makeshift;
+    pthread_mutex_lock(&op->lock_of_entries);
+    md_ds_shape_entry_put_plan(entry, copy, op->n_stages);
+    pthread_mutex_unlock(&op->lock_of_entries);
+}
+
+/* A new plan of the same kernels binds nothing anew. While a better kernel may come, there is no graph. */
+static void equal_plans_bind_nothing(void **state)
+{
+    float *x = device_memory(), *y = device_memory();
+    md_sq *sq = chain(NULL);
+    (void)state;
+    put(x, 2);
+    for (int i = 0; i < 3; i++)
+        run(sq, 1, 777, x, y);
+    assert_int_equal(counters(sq).n_graph_runs, 1);
+    put_copy(sq->last->part[0].entry, true);
+    for (int i = 0; i < 2; i++)
+        run(sq, 1, 777, x, y);
+    assert_int_equal(counters(sq).n_graph_runs, 1);
+    put_copy(sq->last->part[0].entry, false);
+    for (int i = 0; i < 2; i++) {
+        put(y, 0);
+        run(sq, 1, 777, x, y);
+        expect(y, 777, 2);
+    }
+    assert_int_equal(counters(sq).n_graph_runs, 3);
+    assert_int_equal(counters(sq).n_binds, 1);
+    md_sq_destroy(&sq);
+}
+
+/* A call whose own memory does not fit makes the arena grow while the calls before it run: what they wrote moves. */
+static void the_arena_moves_with_what_lives(void **state)
+{
+    float *x = device_memory(), *y = device_memory(), value[MOST];
+    md_ds_op *scan = NULL;
+    md_sq *sq = NULL;
+    int32_t id[3];
+    const md_ds_op_options o = {
+        .compile.hints = "64",
+        .compile.hints_source = "test",
+        .compile.policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO},
+        .max_shapes = 10,
+    };
+    (void)state;
+    assert_ok(md_ds_op_create(&scan, &runtime, "let a[i] = cumsum[i](X[i]); Y[i] = a[i] + max[k](a[k])", &o));
+    md_ds_op_wait(scan);
+    assert_ok(md_sq_create(&sq, &runtime, NULL));
+    assert_ok(md_sq_add_dim(NULL, sq, "n", 0, MOST));
+    static const md_sequence_role role[] = {MD_SEQUENCE_INPUT, 0, MD_SEQUENCE_OUTPUT};
+    for (int i = 0; i < 3; i++)
+        assert_ok(md_sq_add_tensor(&id[i], sq, &(md_sequence_tensor){.role = role[i], .size = "n"}));
+    assert_ok(md_sq_add_call(sq, op, (md_sequence_arg[]){{.id = id[1]}, {.id = id[0]}}, 2));
+    assert_ok(md_sq_add_call(sq, scan, (md_sequence_arg[]){{.id = id[1]}, {.id = id[2]}}, 2));
+    assert_ok(md_sq_finish(sq));
+    put(x, 0);
+    for (int k = 0; k < 4; k++) { /* the arena moves in the first run, so the second binds anew */
+        put(y, 0);
+        run(sq, 1, 100, x, y);
+        assert_ok(device.base.ops->copy(&device.base, value, y, sizeof value));
+        for (int i = 0; i < 100; i++)
+            assert_true(value[i] == (float)((i + 1) * (i + 1)) + 10000);
+    }
+    assert_int_equal(counters(sq).n_binds, 2);
+    assert_true(counters(sq).arena_bytes > 512);
+    md_sq_destroy(&sq);
+    md_ds_op_destroy(&scan);
+}
+
 typedef struct worker {
     md_sq *sq;
     int stream;
@@ -355,6 +432,8 @@ int main(void)
         cmocka_unit_test(nodes_are_changed),
         cmocka_unit_test(graphs_outlive_their_sizes),
         cmocka_unit_test(two_threads_share_a_sequence),
+        cmocka_unit_test(equal_plans_bind_nothing),
+        cmocka_unit_test(the_arena_moves_with_what_lives),
         cmocka_unit_test(graphs_come_and_go),
         cmocka_unit_test(works_without_graphs),
         cmocka_unit_test(streams_take_turns),
