@@ -93,7 +93,7 @@ int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md
 {
     writer w = {op, out, 0};
     md_kn_call call;
-    if (plan->by_reference || plan->is_makeshift || bound->copies.n > 0)
+    if (plan->by_reference || bound->copies.n > 0)
         return 0;
     memcpy(room(&w, (size_t)op->layout.n_key * 8), args->key, (size_t)op->layout.n_key * 8);
     md_ds_launch_plan_head *head = write_ranges(&w, &bound->binding) ? room(&w, sizeof *head) : NULL;

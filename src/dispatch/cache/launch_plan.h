@@ -29,7 +29,8 @@ typedef struct md_ds_launch_plan_launch {
 } md_ds_launch_plan_launch;
 
 /** Writes the launch plan of a bound call. Returns the number of words, or 0 if there can be none: library calls,
- * inputs that must be copied, too many parameters, a makeshift plan. */
+ * inputs that must be copied, too many parameters. That of a makeshift plan is for a caller who looks for a better plan
+ * at each run. */
 int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *call,
                                const md_ds_plan *plan, const md_ds_bound *bound);
 static inline md_ds_launch_plan_head *md_ds_launch_plan_head_of(const md_ds_op *op, md_ds_word *launch_plan)
