@@ -20,6 +20,7 @@ struct md_head {
     unsigned started, done;
 };
 
+#if !MD_RECURRENCE /* whose totals are two words */
 MD_INLINE uint64_t md_bits_of(double v) { return md_u64(v); }
 MD_INLINE uint64_t md_bits_of(float v) { return md_u32(v); }
 MD_INLINE uint64_t md_bits_of(int64_t v) { return (uint64_t)v; }
@@ -47,6 +48,8 @@ MD_INLINE md_tile_state md_tile_state_load(const char *at)
     md_from_bits(n.total, bits);
     return n;
 }
+
+#endif
 
 /* The place of this launch's states, and the number that they count from. The stream's counters hold the states of
  * MD_COUNTED tiles; the number of earlier launches tells old states from new ones. More tiles have states in the

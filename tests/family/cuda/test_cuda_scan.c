@@ -57,6 +57,23 @@ static const cuda_run list[] = {
      {{3, 77}, {37, 1009}, {2, 30011}, {1, 5}}},
     {"Y[a,n] = recur[n](A[a,n], X[a,n], exclusive) + X[a,n]", MD_F64, {{3, 45}, {2, 20001}, {64, 64}, {1, 2}}},
     {"H:i64[a,n] = A:i32[a,n] * H[a,n-1] + B:i32[a,n]", MD_F32, {{3, 45}, {2, 20001}, {64, 64}, {1, 2}}},
+    /* Columns in one pass: many groups of tiles, ragged columns, rows, few elements; more tiles than counters hold. */
+    {"H[b,t,c] = A[b,t,c] * H[b,t-1,c] + B[b,t,c]",
+     MD_F32,
+     {{2, 40009, 64}, {3, 1000, 36}, {1, 130, 8}, {1, 300001, 4}},
+     "scan_split/threads256_items2_rounds1_lookback1_column1_aligned1_strided0"},
+    {"H[b,t,c] = 0.5 * H[b,t+1,c] + B[b,t,c]",
+     MD_BF16,
+     {{2, 40009, 64}, {3, 1000, 72}, {1, 200, 8}, {1, 100000, 16}},
+     "scan_split/threads256_items2_rounds1_lookback1_column1_aligned1_strided0"},
+    {"Y[b,t,c] = cumsum[t](X[b,t,c])",
+     MD_F32,
+     {{2, 40009, 64}, {3, 1000, 32}, {1, 600, 4}, {1, 2200000, 4}},
+     "scan_split/threads256_items2_rounds1_lookback1_column1_aligned1_strided0"},
+    {"Y:i64[b,t,c] = cumsum[t](X:i64[b,t,c], exclusive, reverse)",
+     MD_F32,
+     {{2, 40009, 64}, {3, 1000, 32}, {1, 300, 4}, {1, 70000, 40}},
+     "scan_split/threads256_items4_rounds1_lookback1_column1_aligned1_strided0"},
 };
 
 int main(void)

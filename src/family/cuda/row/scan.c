@@ -52,11 +52,18 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
     return md_fa_end_launch(status, launch, MD_DEV_CUDA, scan->source, &defines, &expr);
 }
 
-bool md_fa_cuda_scan_fits(const md_fa_target *target, int32_t items, bool is_column)
+bool md_fa_cuda_columns_fit(const md_fa_target *target, int32_t items, bool is_tiled)
 {
-    const bool is_pair = md_fa_stage(target)->scan.op == MD_FX_S_LINEAR;
-    const int64_t values = items * md_fa_cuda_width(target->program, target->stage);
-    return is_column ? values <= (is_pair ? 16 : 32) : !is_pair || values <= 32;
+    const int32_t width = md_fa_cuda_width(target->program, target->stage);
+    if (!md_fa_cuda_is_recurrence(target))
+        return items * width <= 32;
+    /* the totals of a block's columns are in shared memory */
+    return width <= 8 && items * width <= (is_tiled ? 32 : 16);
+}
+
+bool md_fa_cuda_scan_row_fits(const md_fa_target *target, int32_t items)
+{
+    return !md_fa_cuda_is_recurrence(target) || items * md_fa_cuda_width(target->program, target->stage) <= 32;
 }
 
 void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *target, const int64_t *size)
@@ -80,4 +87,14 @@ int64_t md_fa_cuda_scan_tiles(int64_t n, int32_t width, int64_t vectors)
 {
     int64_t all = (n + 2 * (int64_t)(width - 1)) / width;
     return n > 0 ? (all + vectors - 1) / vectors : 0;
+}
+
+bool md_fa_cuda_is_recurrence(const md_fa_target *target)
+{
+    return md_fa_stage(target)->scan.op == MD_FX_S_LINEAR;
+}
+
+int64_t md_fa_cuda_scan_total(const md_fa_target *target)
+{
+    return md_fa_cuda_is_recurrence(target) ? 16 : 8;
 }

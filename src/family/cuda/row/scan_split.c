@@ -37,9 +37,17 @@ static int32_t rounds_of(const md_fa_config *config)
     return is_ring(config) ? 1 : config->value[ROUNDS];
 }
 
+/* Columns in one pass. */
+static bool is_tiled(const md_fa_config *config)
+{
+    return config->value[COLUMN] && config->value[LOOKBACK] == LOOKS_BACK;
+}
+
 static md_fa_cuda_scan scan_of(const md_fa_config *config)
 {
-    return (md_fa_cuda_scan){.source = config->value[COLUMN] ? "cuda/scan_persistent.cu" : "cuda/scan_split.cu",
+    return (md_fa_cuda_scan){.source = is_tiled(config)        ? "cuda/scan_columns.cu"
+                                       : config->value[COLUMN] ? "cuda/scan_persistent.cu"
+                                                               : "cuda/scan_split.cu",
                              .is_column = config->value[COLUMN],
                              .is_aligned = config->value[ALIGNED],
                              .is_strided = config->value[STRIDED],
@@ -88,21 +96,10 @@ static int64_t stage_bytes(const md_fa_target *target, const md_fa_config *confi
                : 0;
 }
 
-static bool is_recurrence(const md_fa_target *target)
-{
-    return md_fa_stage(target)->scan.op == MD_FX_S_LINEAR;
-}
-
 static int64_t value_bytes(const md_fa_target *target)
 {
     md_dtype type = md_fa_stage(target)->scan.type;
-    return (type == MD_F64 || type == MD_I64 ? 8 : 4) * (is_recurrence(target) ? 2 : 1);
-}
-
-/* Of a total in the workspace. */
-static int64_t total_bytes(const md_fa_target *target)
-{
-    return is_recurrence(target) ? 16 : 8;
+    return (type == MD_F64 || type == MD_I64 ? 8 : 4) * (md_fa_cuda_is_recurrence(target) ? 2 : 1);
 }
 
 /* Shared memory of a block for its tile or ring. */
@@ -128,9 +125,9 @@ static bool is_column_legal(const md_fa_target *target, const md_fa_config *conf
 {
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
-    return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !config->value[LOOKBACK] &&
-           s.lanes > 0 && md_fa_cuda_scan_fits(target, config->value[ITEMS], true) &&
-           md_fa_stage(target)->n_outer > 0 && s.n > 2 * DOWN * config->value[ITEMS];
+    return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !is_ring(config) && s.lanes > 0 &&
+           md_fa_cuda_columns_fit(target, config->value[ITEMS], is_tiled(config)) && md_fa_stage(target)->n_outer > 0 &&
+           s.n > 2 * DOWN * config->value[ITEMS];
 }
 
 /* *across: blocks side by side, for all rows of columns. *parts: parts of the axis. */
@@ -153,9 +150,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[COLUMN])
         return is_column_legal(target, config, size);
-    if (is_recurrence(target) && config->value[LOOKBACK]) /* a tile's state is one word */
+    if (md_fa_cuda_is_recurrence(target) && config->value[LOOKBACK]) /* a tile's state is one word */
         return false;
-    if (!md_fa_cuda_scan_fits(target, config->value[ITEMS], false))
+    if (!md_fa_cuda_scan_row_fits(target, config->value[ITEMS]))
         return false;
     if (is_ring(config) && !is_ring_legal(target, config))
         return false;
@@ -182,7 +179,7 @@ static md_status emit_launch(md_kn_launch_source *out, const md_fa_target *targe
     scan.n_extra = looks_back ? 2 : 1;
     scan.extra[0] = (md_kn_param){.kind = MD_KN_WORKSPACE};
     scan.extra[1] = (md_kn_param){.kind = MD_KN_COUNTERS, .b = COUNTERS};
-    scan.phase = is_column ? 2 * number - 1 : number + (looks_back ? 3 : 0);
+    scan.phase = is_column && !looks_back ? 2 * number - 1 : number + (looks_back ? 3 : 0);
     if (number == 2 && is_ring(config)) {
         scan.source = "cuda/scan_ring.cu";
         scan.ring = config->value[ROUNDS];
@@ -204,7 +201,7 @@ static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, 
     int64_t across = 0, parts = 0;
     md_fa_cuda_scan_measure(&s, target, size);
     cut_columns(&across, &parts, target, config, &s);
-    *out = (md_kn_plan_geometry){.workspace_bytes = parts * s.rows * total_bytes(target)};
+    *out = (md_kn_plan_geometry){.workspace_bytes = parts * s.rows * md_fa_cuda_scan_total(target)};
     for (int32_t i = 0; i < 2; i++) {
         out->launch[i] = md_fa_cuda_launch(across, config->value[THREADS]);
         out->launch[i].grid[1] = (int32_t)parts;
@@ -224,7 +221,10 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
 {
     md_fa_cuda_scan_size s;
     if (config->value[COLUMN]) {
-        place_columns(out, target, config, size);
+        if (is_tiled(config))
+            md_fa_cuda_place_column_tiles(out, target, config->value[ITEMS], size);
+        else
+            place_columns(out, target, config, size);
         return;
     }
     md_fa_cuda_scan_measure(&s, target, size);
@@ -244,7 +244,7 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
         out->launch[0] = md_fa_cuda_launch(tiles, config->value[THREADS]);
         out->launch[1] = md_fa_cuda_launch(tiles > 0 ? s.rows : 0, config->value[THREADS]);
         out->launch[2] = md_fa_cuda_launch(tiles, config->value[THREADS]);
-        out->workspace_bytes = tiles * total_bytes(target);
+        out->workspace_bytes = tiles * md_fa_cuda_scan_total(target);
     }
 }
 
@@ -270,7 +270,7 @@ static void features_of_columns(md_fa_features *out, const md_fa_target *target,
                             .bytes = 16.0 * items,
                             .registers = 32 + (int32_t)(width * config->value[ITEMS] * 5 / 4)};
     *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads, .launches = 2};
-    out->memory_bytes = 2 * s.bytes - s.stored + (config->value[STRIDED] ? 2 * s.bytes : 0);
+    out->memory_bytes = 2 * s.bytes - s.stored;
     out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (items >= 8 ? 0.85 : items >= 4 ? 0.7 : 0.55);
     out->ops = points * (s.ops + 6) * 1.5;
     out->transcendental = 2 * points * s.transcendental;
@@ -310,7 +310,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_scan_size s;
     bool looks_back = config->value[LOOKBACK];
     if (config->value[COLUMN]) {
-        features_of_columns(out, target, config, size);
+        if (is_tiled(config))
+            md_fa_cuda_column_tile_features(out, target, config->value[ITEMS], size);
+        else
+            features_of_columns(out, target, config, size);
+        out->memory_bytes += config->value[STRIDED] ? 2 * out->memory_bytes : 0;
         return;
     }
     if (is_ring(config)) {
@@ -351,6 +355,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 /* How far a block looks back depends on timing, and so does the order of additions. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
+    if (is_tiled(config)) /* all is added in one order */
+        return (md_fa_class){
+            .group = "scan_column_tiles", .field = {"items"}, .is_repeatable = true, .is_invariant = true};
     if (config->value[LOOKBACK])
         return (md_fa_class){.is_repeatable = md_fa_stage(target)->scan.type == MD_I64};
     const bool is_placed = !config->value[ALIGNED] && !config->value[STRIDED];
