@@ -48,6 +48,8 @@ static const char *const promised[] = {
     "kv_cache_write",
     "cumsum",
     "cumprod",
+    "linear_recurrence",
+    "ema",
     "causal_softmax",
     "masked_softmax",
     "sum",

@@ -29,6 +29,8 @@ static void print_operations(void)
 {
     for (int i = MD_FX_NO_OP + 1; i < MD_FX_N_OPS; i++) {
         const md_fx_op op = (md_fx_op)i;
+        if (op == MD_FX_STEP) /* no word of the language */
+            continue;
         const char *table = md_fx_op_is_scan(op)       ? "scans"
                             : md_fx_op_is_binder(op)   ? "reductions"
                             : md_fx_op_is_function(op) ? "functions"

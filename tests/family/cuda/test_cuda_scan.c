@@ -66,14 +66,6 @@ static const cuda_run list[] = {
      MD_BF16,
      {{2, 40009, 64}, {3, 1000, 72}, {1, 200, 8}, {1, 100000, 16}},
      "scan_split/threads256_items2_rounds1_lookback1_column1_aligned1_strided0"},
-    {"Y[b,t,c] = cumsum[t](X[b,t,c])",
-     MD_F32,
-     {{2, 40009, 64}, {3, 1000, 32}, {1, 600, 4}, {1, 2200000, 4}},
-     "scan_split/threads256_items2_rounds1_lookback1_column1_aligned1_strided0"},
-    {"Y:i64[b,t,c] = cumsum[t](X:i64[b,t,c], exclusive, reverse)",
-     MD_F32,
-     {{2, 40009, 64}, {3, 1000, 32}, {1, 300, 4}, {1, 70000, 40}},
-     "scan_split/threads256_items4_rounds1_lookback1_column1_aligned1_strided0"},
 };
 
 int main(void)

@@ -56,7 +56,7 @@ bool md_fa_cuda_columns_fit(const md_fa_target *target, int32_t items, bool is_t
 {
     const int32_t width = md_fa_cuda_width(target->program, target->stage);
     if (!md_fa_cuda_is_recurrence(target))
-        return items * width <= 32;
+        return !is_tiled && items * width <= 32;
     /* the totals of a block's columns are in shared memory */
     return width <= 8 && items * width <= (is_tiled ? 32 : 16);
 }

@@ -20,7 +20,8 @@ typedef struct md_fa_cuda_scan {
 void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan);
 md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_cuda_scan *scan);
 
-/** True if a thread can hold the values of so many vectors: a recurrence has pairs. is_tiled: in scan_columns.cu. */
+/** True if a thread can hold the values of so many vectors: a recurrence has pairs. is_tiled: in scan_columns.cu,
+ * which recurrences alone use. */
 bool md_fa_cuda_scan_row_fits(const md_fa_target *target, int32_t items);
 bool md_fa_cuda_columns_fit(const md_fa_target *target, int32_t items, bool is_tiled);
 
