@@ -259,26 +259,24 @@ static void softmax(writer *w)
 static void recurrence(writer *w)
 {
     static const char *const formulas[] = {
-        "H%s[i,j] = 0.5 * tanh(A[i,j]) * H[i,j-1] + ",
         "H%s[i,j] = 0.9 * H[i+1,j] + ",
-        "H%s[i,j] = where(i == 0, X[i,j], A[i,j] * 0.25 * H[i-1,j]) - ",
         "H%s[i,j] = where(X[i,j] > 1, A[i,j], H[i,j-1] / (1 + abs(A[i,j]))) + ",
     };
-    PUT(w, formulas[below(w, 4)], any_dtype(w));
+    PUT(w, formulas[below(w, 2)], any_dtype(w));
     may_read(w, "X[i,j]");
     expression(w, 2);
 }
 
 static void scan(writer *w)
 {
-    if (chance(w, 3)) {
-        recurrence(w);
-        return;
-    }
     static const char *const scans[] = {"cumsum", "cumsum", "cummax", "cummin", "cumprod"};
     static const char *const options[] = {"", "", ", exclusive", ", reverse", ", exclusive, reverse"};
     const bool is_column = chance(w, 3);
-    const int op = below(w, 5);
+    const int op = below(w, 7);
+    if (op > 4) {
+        recurrence(w);
+        return;
+    }
     PUT(w, "Y%s[i,j] = %s[%s](", any_dtype(w), scans[op], is_column ? "i" : "j");
     put(w, op == 4 ? "1 + 0.125 * tanh(" : "");
     PUT(w, "X%s[i,j] + ", any_dtype(w));
