@@ -255,15 +255,10 @@ static void softmax(writer *w)
             dtype, any_dtype(w));
 }
 
-/* Along rows, columns or the middle axis; factors below 1 mostly. */
 static void recurrence(writer *w)
 {
-    static const char *const formulas[] = {
-        "H%s[i,j] = 0.9 * H[i+1,j] + ",
-        "H%s[i,j] = where(X[i,j] > 1, A[i,j], H[i,j-1] / (1 + abs(A[i,j]))) + ",
-    };
-    PUT(w, formulas[below(w, 2)], any_dtype(w));
-    may_read(w, "X[i,j]");
+    const bool is_column = chance(w, 2);
+    PUT(w, is_column ? "H%s[i,j] = 0.9 * H[i+1,j] + " : "H%s[i,j] = X[i,j] / 4 * H[i,j-1] + ", any_dtype(w));
     expression(w, 2);
 }
 
