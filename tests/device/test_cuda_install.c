@@ -119,6 +119,8 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
     F(nvrtcGetSupportedArchs)                                                                                          \
     F(nvrtcCreateProgram)                                                                                              \
     F(nvrtcDestroyProgram)                                                                                             \
+    F(nvrtcGetPTXSize)                                                                                                 \
+    F(nvrtcGetPTX)                                                                                                     \
     F(nvrtcCompileProgram) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog)
 #define STUB(name)                                                                                                     \
     int name(void);                                                                                                    \
