@@ -312,7 +312,7 @@ class Formula:
         wide = Value(a.text, "real", a.array, a.error + (0 if a.is_exact and domain == "{}" else 2 * UNIT * (np.abs(operand(a.array)) + np.abs(a.array))), 99)
         base, error = perturbed(lambda x: f(operand(x)), wide)
         if name in ("sin", "cos"):
-            error = error + 2 * UNIT
+            error = np.maximum(error, wide.error) + 2 * UNIT # the slope is 1 at most
         return measured(f"{name}({domain.replace('{}', '(' + a.text + ')')})", base, error + ulps * UNIT * np.abs(base) + 2.0 ** -118, None)
 
     # ---- reductions and scans

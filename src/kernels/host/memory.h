@@ -176,6 +176,22 @@ MD_INLINE void md_stream_end(void)
 #if defined(__AVX512BW__) && MD_VL == 16
 typedef char md_bytes MD_VECTOR(64);
 MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ? ~0ull : (1ull << n_bytes) - 1; }
+/* Integers as wide as E, a lane each. */
+#define MD_LANES_LIKE(E)                                                                                               \
+    __typeof__(__builtin_choose_expr(sizeof(E) == 8, (md_i){0}, __builtin_choose_expr(sizeof(E) == 4, (md_b){0},       \
+        __builtin_choose_expr(sizeof(E) == 2, (short MD_VECTOR(32)){0}, (signed char MD_VECTOR(16)){0}))))
+/* The lanes of m from consecutive elements: what is masked is not touched. */
+#define MD_MASKED_UNIT(T, E, W)                                                                                        \
+    MD_INLINE W md_part_##T##_mu(const void *t, int64_t o, md_b m)                                                     \
+    {                                                                                                                  \
+        union { W w; md_bytes b[(sizeof(W) + 63) / 64]; } u;                                                           \
+        union { MD_LANES_LIKE(E) lanes; md_bytes b[(sizeof(W) + 63) / 64]; } k = {.b = {{0}}};                         \
+        k.lanes = __builtin_convertvector(m, MD_LANES_LIKE(E));                                                        \
+        for (int i = 0; i < (int)(sizeof u / 64); i++)                                                                 \
+            u.b[i] = __builtin_ia32_loaddquqi512_mask((const void *)((const char *)((const E *)t + o) + 64 * i),       \
+                (md_bytes){0}, (unsigned long long)__builtin_ia32_cvtb2mask512(k.b[i]));                               \
+        return u.w;                                                                                                    \
+    }
 #define MD_HEAD(T, E, W)                                                                                               \
     MD_INLINE W md_part_##T(const void *t, int64_t o, int n)                                                           \
     {                                                                                                                  \
@@ -195,6 +211,8 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
                 md_head_bytes(rest < 0 ? 0 : rest)); \
     }
 #else
+#define MD_MASKED_UNIT(T, E, W)                                                                                        \
+    MD_INLINE W md_part_##T##_mu(const void *t, int64_t o, md_b m) { return md_part_##T##_m(t, o, 1, MD_VL, m); }
 #define MD_HEAD(T, E, W)                                                                                               \
     MD_OUTLINE W md_part_##T(const void *t, int64_t o, int n)                                                          \
     {                                                                                                                  \
@@ -249,6 +267,7 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
                 w[l] = ((const E *)t)[o + l * s];                                                                      \
         return w;                                                                                                      \
     }                                                                                                                  \
+    MD_MASKED_UNIT(T, E, W)                                                                                            \
     MD_OUTLINE W md_part_##T##_s(const void *t, int64_t o, int64_t s, int n)                                           \
     {                                                                                                                  \
         W w = {0};                                                                                                     \
@@ -274,7 +293,9 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
     }                                                                                                                  \
     MD_INLINE V md_load_##T##_unit_m(const void *t, int64_t o, int n, md_b m)                                          \
     {                                                                                                                  \
-        return n == MD_VL && md_all_b(m) ? md_load_##T##_unit(t, o, MD_VL) : UP(md_part_##T##_m(t, o, 1, n, m));       \
+        if (n != MD_VL)                                                                                                \
+            return UP(md_part_##T##_m(t, o, 1, n, m));                                                                 \
+        return md_all_b(m) ? md_load_##T##_unit(t, o, MD_VL) : UP(md_part_##T##_mu(t, o, m));                          \
     }                                                                                                                  \
     MD_INLINE V md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                      \
     {                                                                                                                  \
