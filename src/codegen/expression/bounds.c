@@ -53,7 +53,7 @@ static md_cg_name check_uniform(md_cg_place *out, md_cg *cg, const int32_t at[2]
         const char *clamped = md_cg_format(cg, "md_clamp_si(%s, 0, %s - 1)", index.text, extent);
         index.text = md_cg_share(cg, "int64_t", clamped, hoisted);
     } else if (cg->formula->bounds == MD_BOUNDS_REPORT) {
-        const char *wanted = cg->mask ? md_cg_format(cg, " && md_any_b(%s)", cg->mask) : "";
+        const char *wanted = cg->mask ? md_cg_format(cg, " && md_any_b(md_head_b(md_n) & %s)", cg->mask) : "";
         md_strbuf_printf(md_cg_sink(cg, hoisted), "if (!%s%s) md_report(p->report, %" PRId32 ", %" PRId32 ", %s);\n",
                          inside, wanted ? wanted : "", at[0], at[1], index.text);
     }
