@@ -258,7 +258,7 @@ static const char *scalar_load_text(md_cg *cg, const md_cg_place *at, const char
     const char *text = md_cg_format(cg, "md_load_%s_s(%s, %s)", dtype, at->pointer, at->offset),
                *condition = at->condition;
     if (at->mask) {
-        const char *any = md_cg_format(cg, "md_any_b(%s)", at->mask);
+        const char *any = md_cg_format(cg, "md_any_b(md_head_b(md_n) & %s)", at->mask);
         condition = condition ? md_cg_format(cg, "%s && %s", condition, any) : any;
     }
     return condition ? md_cg_format(cg, "(%s) ? %s : 0", condition, text) : text;
