@@ -221,11 +221,11 @@ from . import ops  # noqa: E402 (it uses op)
 
 
 def __getattr__(name):
-    """``explain_graph`` and ``agree``: imported with PyTorch when they are first used."""
+    """``agree``, ``capture`` and ``explain_graph``: imported with PyTorch when they are first used."""
     if name == "agree":
         from .ranks import agree
         return agree
-    if name in ("explain_graph",):
+    if name in ("capture", "explain_graph"):
         from . import compile as graphs
         return getattr(graphs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """Graphs of PyTorch as plans: the backend of torch.compile, md.capture and md.explain_graph. Needs PyTorch."""
 
 from .backend import backend
+from .capture import Captured, capture
 from .report import explain_graph
 
-__all__ = ["backend", "explain_graph"]
+__all__ = ["Captured", "backend", "capture", "explain_graph"]

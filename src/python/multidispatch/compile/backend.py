@@ -35,14 +35,17 @@ def device_of(module: Any) -> torch.device:
     return torch.device("cpu")
 
 
-def fallback_of(module: Any, report: Report) -> Callable[..., Any]:
+def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
     """Runs the graph op by op, as PyTorch does."""
+    n = sum(node.op == "placeholder" for node in module.graph.nodes)
 
     def run(arguments: list[Any], why: str) -> Any:
         report.fallbacks[why] += 1
         if report.fallbacks[why] == 1:
             _log.warning("%s: PyTorch computes the graph: %s", report.name, why)
-        return tuple(module(*arguments))
+        given = iter(arguments)
+        with torch.no_grad():
+            return tuple(module(*(bound[i] if bound and i in bound else next(given) for i in range(n))))
 
     return run
 
@@ -58,7 +61,7 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None) -> 
             raise Unsupported(f"tensors on {device}")
         report.rewrites = rewrite(module)
         with _disable_current_modes():  # the tensors made here are real
-            report.plan = Builder(module, device, report, bound).build(fallback_of(module, report), checks)
+            report.plan = Builder(module, device, report, bound).build(fallback_of(module, report, bound), checks)
     except (Unsupported, MdError) as why:
         report.reason, report.plan = str(why), None
         report.kernels.clear()

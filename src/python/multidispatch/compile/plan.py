@@ -20,15 +20,16 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 class Builder:
     """Lowers a graph and adds its steps, in order, to a _core.Plan."""
 
-    def __init__(self, module: Any, device: torch.device, report: Report, bound: "dict[int, torch.Tensor] | None" = None,
-                 where: "list[tuple[int, int, Any]] | None" = None) -> None:
+    def __init__(self, module: Any, device: torch.device, report: Report,
+                 bound: "dict[int, torch.Tensor] | None" = None) -> None:
         self.module, self.report, self.bound = module, report, bound or {}
-        self.where = where
         self.dims = Dims()
         self.lowered: Lowered = Lowering(module, self.dims, device).run()
         self.grouping = Grouping(self.lowered.bufs)
         self.formulas: dict[Buf, Formula] = {b: write(g, self.dims) for b, g in self.grouping.groups.items()}
         self.kept: list[Any] = []
+        given = [at for at in range(self.lowered.n_args) if at not in self.bound]
+        self.place = {at: i for i, at in enumerate(given)}  # among the arguments of a call
         self.device = device
         self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name)
 
@@ -45,7 +46,7 @@ class Builder:
                 self._tensor(b, _CONSTANT)
                 continue
             self._tensor(b, _INPUT)
-            ports.append((at, slots, b.dtype, *inputs[at]))
+            ports.append((self.place[at], slots, b.dtype, *inputs[at]))
             slots += 1
         rows = []
         for kind, number, thing, b, size, stride in results:
@@ -74,7 +75,7 @@ class Builder:
         out: list[Any] = []
         for o in self.lowered.outputs:
             if o.kind == "argument":
-                out.append((1, o.value, None, None, (), ()))
+                out.append((1, self.place[o.value], None, None, (), ()))
             elif o.kind == "size":
                 out.append((2, self.dims.value(o.value), None, None, (), ()))
             elif o.kind == "object":
@@ -97,7 +98,7 @@ class Builder:
                     known.setdefault(size, (i, axis))
         for at, size in self.lowered.symbols:
             if not isinstance(size, int) and size.is_Symbol:
-                known[size] = (at, -1)
+                known[size] = (self.place[at], -1)
         for symbol in self.dims.names:
             if symbol not in known:
                 raise Unsupported(f"size {symbol} is no argument's")

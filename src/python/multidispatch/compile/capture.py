@@ -1,0 +1,110 @@
+"""md.capture: a function or module as one plan, made by torch.export; calling it does not go through Dynamo."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from .. import Unsupported
+from .backend import plan_of
+from .decompositions import table
+
+_numbers = itertools.count()
+
+
+class Captured:
+    """What md.capture returns. Called as the function was; only tensors may differ from the example.
+
+    Attributes: ``plan`` (None if PyTorch computes the graph), ``program`` (the ExportedProgram)."""
+
+    def __init__(self, program: Any, name: str) -> None:
+        self.program, self._spec = program, program.call_spec
+        self._inputs, bound = _split(program)
+        self.plan = plan_of(program.graph_module, name, checks=True, bound=bound)
+        self._bound = bound
+        is_plain = all(isinstance(x, pytree.LeafSpec) for x in self._spec.in_spec.children()[0].children()) \
+            and not self._spec.in_spec.children()[1].children()
+        self._n = len(self._inputs) if is_plain else -1
+        self._returns_one = self.plan is not None and isinstance(self._spec.out_spec, pytree.LeafSpec)
+        self._constants = self._constant_arguments()
+
+    def _constant_arguments(self) -> dict[int, Any]:
+        """Arguments that are no tensors: their values are part of the graph."""
+        specs = [s for s in self.program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+        return {i: s.arg.value for i, s in enumerate(specs) if hasattr(s.arg, "value")}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == self._n:
+            leaves = list(args)
+        else:
+            leaves, spec = pytree.tree_flatten((args, kwargs))
+            if spec != self._spec.in_spec:
+                raise ValueError(f"arguments {spec} are not as in the example: {self._spec.in_spec}")
+        for i, value in self._constants.items():
+            if leaves[i] != value:
+                raise ValueError(f"argument {i} is {leaves[i]!r}, but the example had {value!r}")
+        if self.plan is None:
+            return self.program.module()(*args, **kwargs)
+        out = self.plan(leaves)
+        return out[0] if self._returns_one else pytree.tree_unflatten(list(out), self._spec.out_spec)
+
+
+def _split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
+    """Places of the user's arguments, and the tensors of all others (parameters, buffers, constants)."""
+    signature = program.graph_signature
+    inputs: list[int] = []
+    bound: dict[int, torch.Tensor] = {}
+    for at, spec in enumerate(signature.input_specs):
+        if spec.kind == InputKind.USER_INPUT:
+            inputs.append(at)
+        elif spec.target in program.state_dict:
+            bound[at] = program.state_dict[spec.target].detach()
+        else:
+            bound[at] = program.constants[spec.target].detach()
+    if any(spec.kind != OutputKind.USER_OUTPUT for spec in signature.output_specs):
+        raise Unsupported("the function changes its arguments or buffers")
+    return inputs, bound
+
+
+def capture(f: Callable[..., Any], example: Any, *, kwargs: Any = None, dynamic: Any = None,
+            name: str | None = None) -> Captured:
+    """Makes one plan of a function or torch.nn.Module by torch.export, for inference.
+
+    - ``example``: a tuple of arguments; sizes of dynamic axes must be 2 or more
+    - ``dynamic``: as ``dynamic_shapes`` of torch.export; None: every axis of every tensor may be dynamic, and those that
+      the function fixes are static
+    - weights are bound once, by address: change them in place only
+
+    The result is called as `f` was. Calls that do not fit (another size of a static axis, another dtype or device, other
+    strides) run in PyTorch. Raises what torch.export raises, and multidispatch.Unsupported for a function that changes
+    its arguments."""
+    module = f if isinstance(f, torch.nn.Module) else _Function(f)
+    example = tuple(example)
+    if dynamic is None:
+        dynamic = pytree.tree_map(_all_axes, (example, kwargs or {}))
+        dynamic = {"args": dynamic[0], **dynamic[1]} if _takes_stars(module) else (*dynamic[0], *dynamic[1].values())
+    with torch.no_grad():
+        program = torch.export.export(module, example, kwargs, dynamic_shapes=dynamic, strict=False)
+        program = program.run_decompositions(table())
+    return Captured(program, name or f"captured{next(_numbers)}")
+
+
+def _all_axes(x: Any) -> Any:
+    return dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO) if isinstance(x, torch.Tensor) else None
+
+
+def _takes_stars(module: torch.nn.Module) -> bool:
+    return isinstance(module, _Function)
+
+
+class _Function(torch.nn.Module):
+    def __init__(self, f: Callable[..., Any]) -> None:
+        super().__init__()
+        self._f = f
+
+    def forward(self, *args: Any) -> Any:
+        return self._f(*args)

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""md.capture: plans without Dynamo. Skipped, loudly, where PyTorch is missing."""
+
+import importlib.util
+import sys
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print(f"SKIPPED: test_backend_capture.py: {sys.executable} has no PyTorch", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+
+import multidispatch as md
+
+
+class Capture(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(18)
+
+    def test_module_at_other_batches(self):
+        m = torch.nn.Sequential(torch.nn.Linear(8, 12), torch.nn.GELU(), torch.nn.LayerNorm(12))
+        captured = md.capture(m, (torch.randn(3, 8),))
+        for b in (3, 1, 0, 7, 31):
+            x = torch.randn(b, 8)
+            with torch.no_grad():
+                torch.testing.assert_close(captured(x), m(x), rtol=2e-6, atol=2e-6)
+        report = md.explain_graph()[-1]
+        self.assertEqual((report["calls"], report["fallbacks"], report["eager"]), (5, 0, []))
+        with torch.no_grad():
+            m[0].bias.add_(1)  # weights are bound by address
+            torch.testing.assert_close(captured(x), m(x), rtol=2e-6, atol=2e-6)
+
+    def test_function_with_several_results(self):
+        captured = md.capture(lambda a, b: {"sum": a + b, "top": a.amax(-1)}, (torch.randn(4, 5), torch.randn(4, 5)))
+        a, b = torch.randn(2, 3), torch.randn(2, 3)
+        got = captured(a, b)
+        self.assertEqual(sorted(got), ["sum", "top"])
+        torch.testing.assert_close(got["sum"], a + b)
+        torch.testing.assert_close(got["top"], a.amax(-1))
+
+    def test_what_does_not_fit_is_pytorchs(self):
+        captured = md.capture(lambda x: x * 2 + 1, (torch.randn(4, 6),))
+        for x in (torch.randn(6, 4).t(), torch.randn(4, 12)[:, ::2]):
+            torch.testing.assert_close(captured(x), x * 2 + 1)
+        report = md.explain_graph()[-1]
+        self.assertEqual((report["fallbacks"], list(report["fallback_reasons"])),
+                         (2, ["arguments are not as the graph was made for"]))
+
+    def test_refusals(self):
+        captured = md.capture(lambda x: x * 2, (torch.randn(4),))
+        with self.assertRaisesRegex(md.ArgumentError, "requires a gradient"):
+            captured(torch.randn(4, requires_grad=True))
+        with self.assertRaisesRegex(md.ArgumentError, "negative bit"):
+            captured(torch.randn(4, dtype=torch.complex64).conj().imag)
+        with self.assertRaises(ValueError):
+            captured(torch.randn(4), torch.randn(4))
+        with self.assertRaisesRegex(md.Unsupported, "changes its arguments"):
+            md.capture(lambda x: x.add_(1), (torch.randn(4),))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=0)
