@@ -51,7 +51,7 @@ class Capture(unittest.TestCase):
         captured = md.capture(lambda x: x * 2, (torch.randn(4),))
         with self.assertRaisesRegex(md.ArgumentError, "requires a gradient"):
             captured(torch.randn(4, requires_grad=True))
-        with self.assertRaisesRegex(md.ArgumentError, "negative bit"):
+        with self.assertRaisesRegex(md.ArgumentError, "negative or conjugate bit"):
             captured(torch.randn(4, dtype=torch.complex64).conj().imag)
         with self.assertRaises(ValueError):
             captured(torch.randn(4), torch.randn(4))
