@@ -73,11 +73,12 @@ static md_status take_lines(lines *l, char *text, size_t n, const char *name)
         free(text);
         return md_fail(MD_CORRUPT, "'%.200s' is no text", name);
     }
-    l->text = realloc(text, n + 2);
-    if (!l->text) {
+    char *longer = realloc(text, n + 2);
+    if (!longer) {
         free(text);
         return md_fail_memory();
     }
+    l->text = longer;
     memcpy(l->text + n, "\n", 2);
     l->n = n + 1;
     md_status s = index_lines(&is_sorted, l);

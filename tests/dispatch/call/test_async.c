@@ -219,10 +219,19 @@ static md_ds_op *measuring_op(const char *formula)
     return script_op(&later_world, formula, &o);
 }
 
+static double scripted_us(void *user)
+{
+    const fake_device *device = user;
+    return (double)device->now_ns * 1e-3;
+}
+
 static void measuring_uses_the_devices_clock(void **state)
 {
     (void)state;
     later_vectors v;
+    script_own_clock(&later_world);
+    later_device.clock = scripted_us;
+    later_device.clock_user = &later_world.device;
     script_now.row[SCRIPT_ALPHA][0].slow_us = 300; /* the model's choice is the slower one */
     script_allow(SCRIPT_BETA, 0, 1.2);
     md_ds_op *op = measuring_op("Y[n] = X[n]");
