@@ -259,7 +259,7 @@ static void a_fast_answer_is_believed(void **state)
         world.runtime.waits = waits;
         md_ds_op *asked = script_op(&world, waits ? "Y[n] = X[n] * 8" : "Y[n] = X[n] * 7", &options);
         if (!waits)
-            assert_int_equal(script_call(NULL, asked, 100, 1), OWN);
+            (void)script_call(NULL, asked, 100, 1); /* an own kernel, unless the answer comes before it runs */
         md_ds_op_wait(asked);
         assert_int_equal(script_call(NULL, asked, waits ? 101 : 100, 1), LIBRARY);
         md_ds_op_destroy(&asked);

@@ -115,12 +115,13 @@ static bool add_load(void *user, const md_fx_node *n)
     return true;
 }
 
-/* Vectors of single bytes fill half of a load of 16 bytes. */
-static double filled_part(const md_fa_target *target)
+/* Bytes that a thread loads with a vector, and half as many again. Vectors of single bytes are loads of 8 bytes, one
+ * for each tensor: a value that is used twice is loaded once. */
+static double vector_bytes(const md_fa_target *target, double loads, double loaded, double points)
 {
     load_sizes l = {.formula = target->program->formula};
     md_cg_visit(md_fa_stage(target), add_load, &l);
-    return l.widest == 1 ? 0.5 : 1;
+    return l.widest == 1 ? 12 * fmax(loaded / fmax(points, 1), 1) : 24 * loads;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -146,7 +147,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .threads = g.launch[0].block[0],
                             .shared_bytes = g.launch[0].scratch_bytes,
                             .registers = 24 + 4 * (int32_t)(per_thread * loads),
-                            .bytes = 24 * per_thread * loads * filled_part(target)};
+                            .bytes = per_thread *
+                                     vector_bytes(target, loads, bytes - md_fa_stored_bytes(target, size), points)};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
     if (!config->value[TRANSPOSE] && !point.is_flat && md_fa_cuda_point_is_busy(target))
