@@ -7,7 +7,9 @@
 /* THREADS: of a block. ACROSS: its vectors of columns. DOWN: its runs of a column. GROUP_TILES: of a group, whose first
  * tile adds up. COUNTED: tiles whose states fit the stream's counters. */
 enum { THREADS = 256, ACROSS = 8, DOWN = THREADS / ACROSS, GROUP_TILES = 16, COUNTED = 65535, STATE_BYTES = 16 };
-static const double HOP_US = 2.5; /* from one group's totals to the next one's */
+/* HOP_US: from one group's totals to the next one's. TILE_US, ITEM_US: of an SM for a tile, and for each of its items
+ * (H200: [8,65536,64] of f32 takes 376, 223, 178 and 151 us with 2, 4, 6 and 8 items). */
+static const double HOP_US = 2.5, TILE_US = 2.42, ITEM_US = 0.3;
 
 /* Blocks of all tiles of columns, as cuda/scan_columns.cu counts them; *chains: those side by side. */
 static int64_t column_tiles(int64_t *chains, const md_fa_target *target, int32_t items, const md_fa_cuda_scan_size *s)
@@ -40,17 +42,13 @@ void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *ta
     md_fa_cuda_scan_measure(&s, target, size);
     int64_t tiles = column_tiles(&chains, target, items, &s);
     double points = (double)s.rows * (double)s.n, depth = (double)tiles / (double)MD_MAX(chains, 1);
-    md_fa_cuda_load load = {.blocks = (double)tiles,
-                            .threads = THREADS,
-                            .bytes = 16.0 * (double)items,
-                            .registers =
-                                48 + (int32_t)(width * items * 5 / 4) * (md_fa_cuda_is_recurrence(target) ? 2 : 1)};
+    const double rate = md_fa_cuda_bytes_per_us(target->facts), memory = s.bytes / (0.9 * rate);
+    const double working = (double)tiles / MD_MAX(target->facts->threads, 1) * (TILE_US + ITEM_US * items);
+    const double waiting = ceil(depth / GROUP_TILES) * HOP_US, us = fmax(fmax(memory, working), waiting);
     *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads, .launches = 1 + (tiles > COUNTED)};
     out->memory_bytes = s.bytes;
-    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (items >= 4 ? 0.85 : items >= 2 ? 0.7 : 0.55);
-    double waiting = ceil(depth / GROUP_TILES) * HOP_US,
-           moving = out->memory_bytes / fmax(out->memory_rate * md_fa_cuda_bytes_per_us(target->facts), 1e-9);
-    out->serial_us = 3.0 + fmax(waiting - moving, 0);
+    out->memory_rate = fmax(s.bytes / fmax(us, 1e-9) / rate, 1e-9);
+    out->serial_us = 3.0;
     out->ops = points * (s.ops + 8);
     out->transcendental = points * s.transcendental;
 }
