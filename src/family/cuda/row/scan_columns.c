@@ -38,7 +38,7 @@ void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *ta
                                      const int64_t *size)
 {
     md_fa_cuda_scan_size s;
-    int64_t chains, width = md_fa_cuda_width(target->program, target->stage);
+    int64_t chains;
     md_fa_cuda_scan_measure(&s, target, size);
     int64_t tiles = column_tiles(&chains, target, items, &s);
     double points = (double)s.rows * (double)s.n, depth = (double)tiles / (double)MD_MAX(chains, 1);
