@@ -1,4 +1,5 @@
-/* Scans: all values along the index at once, kept until another index moves. */
+/* Scans: all values along the index at once. Lines of values are kept for as many positions of the other indices as
+ * memory allows, since an index that is stored innermost moves before that of the scan. */
 #include "expr/eval/code.h"
 
 #include <math.h>
@@ -8,17 +9,27 @@ typedef union cell {
     int64_t whole;
 } cell;
 
+/* A line of values: for one position of the other indices that they depend on. */
+typedef struct line {
+    bool is_valid;
+    int64_t at[MD_FX_MAX_INDICES];
+    cell *value; /* one per position of the scan's index */
+} line;
+
+static const size_t MOST_BYTES = (size_t)64 << 20; /* of all lines */
+
 typedef struct scan {
     const md_eval_code *body;
     md_fx_op op;
     bool exclusive, reverse, is_bool;
     int32_t index;
     int64_t size;
-    cell *value; /* one per position */
-    int32_t n_outer; /* the other indices that the values depend on, and where they stood */
-    bool is_valid;
+    cell *value; /* of the line that is being filled */
+    int32_t n_outer; /* the other indices that the values depend on, with their sizes */
     int32_t outer[MD_FX_MAX_INDICES];
-    int64_t at[MD_FX_MAX_INDICES];
+    int64_t outer_size[MD_FX_MAX_INDICES];
+    int64_t n_lines;
+    line *lines; /* by number of the position modulo n_lines */
 } scan;
 
 static double real_start(md_fx_op op)
@@ -94,13 +105,23 @@ static void fill_int(md_eval_machine *m, scan *s)
     }
 }
 
+static line *line_of(const md_eval_machine *m, const scan *s)
+{
+    uint64_t number = 0;
+    for (int32_t i = 0; i < s->n_outer; i++)
+        number = number * (uint64_t)s->outer_size[i] + (uint64_t)m->at[s->outer[i]];
+    return &s->lines[number % (uint64_t)s->n_lines];
+}
+
 static const cell *value_at(md_eval_machine *m, scan *s)
 {
-    bool same = s->is_valid;
+    line *l = line_of(m, s);
+    bool same = l->is_valid;
     for (int32_t i = 0; i < s->n_outer && same; i++)
-        same = s->at[i] == m->at[s->outer[i]];
+        same = l->at[i] == m->at[s->outer[i]];
     int64_t position = m->at[s->index];
     if (!same) {
+        s->value = l->value;
         if (s->op == MD_FX_S_LINEAR)
             fill_recurrence(m, s);
         else if (s->body->real != NULL)
@@ -109,10 +130,10 @@ static const cell *value_at(md_eval_machine *m, scan *s)
             fill_int(m, s);
         m->at[s->index] = position;
         for (int32_t i = 0; i < s->n_outer; i++)
-            s->at[i] = m->at[s->outer[i]];
-        s->is_valid = true;
+            l->at[i] = m->at[s->outer[i]];
+        l->is_valid = true;
     }
-    return &s->value[position];
+    return &l->value[position];
 }
 
 static double run_real(md_eval_machine *m, const md_eval_code *c)
@@ -125,15 +146,27 @@ static int64_t run_int(md_eval_machine *m, const md_eval_code *c)
     return value_at(m, c->more)->whole;
 }
 
+/* As many lines as there are positions of the other indices, or as fit the memory. False if memory is short. */
+static bool make_lines(md_eval_machine *m, scan *s)
+{
+    const size_t line_cells = (size_t)MD_MAX(s->size, 1);
+    const int64_t most = MD_MAX((int64_t)(MOST_BYTES / sizeof(cell) / line_cells), 1);
+    s->n_lines = 1;
+    for (int32_t i = 0; i < s->n_outer; i++)
+        s->n_lines = s->outer_size[i] > most / s->n_lines ? most : s->n_lines * MD_MAX(s->outer_size[i], 1);
+    s->lines = md_arena_alloc(m->arena, (size_t)s->n_lines * sizeof *s->lines);
+    cell *value = md_arena_alloc(m->arena, (size_t)s->n_lines * line_cells * sizeof *value);
+    for (int64_t i = 0; s->lines != NULL && value != NULL && i < s->n_lines; i++)
+        s->lines[i].value = value + i * (int64_t)line_cells;
+    return s->lines != NULL && value != NULL;
+}
+
 const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body)
 {
     md_eval_code *c = md_eval_code_new(m);
     scan *s = md_arena_alloc(m->arena, sizeof(*s));
     int64_t size = m->binding->size[m->formula->index[node->bound[0]].dim];
     if (c == NULL || s == NULL || body == NULL || (uint64_t)size > SIZE_MAX / sizeof(cell))
-        return NULL;
-    s->value = md_arena_alloc(m->arena, (size_t)MD_MAX(size, 1) * sizeof(cell));
-    if (s->value == NULL)
         return NULL;
     s->body = body;
     s->op = node->op;
@@ -143,8 +176,12 @@ const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, con
     s->index = node->bound[0];
     s->size = size;
     for (int32_t id = 0; id < m->formula->n_indices; id++)
-        if (id != s->index && md_eval_set_has(&body->uses, id))
+        if (id != s->index && md_eval_set_has(&body->uses, id)) {
+            s->outer_size[s->n_outer] = m->binding->size[m->formula->index[id].dim];
             s->outer[s->n_outer++] = id;
+        }
+    if (!make_lines(m, s))
+        return NULL;
     c->real = body->real != NULL ? run_real : NULL;
     c->integer = body->real != NULL ? NULL : run_int;
     c->more = s;
