@@ -47,7 +47,7 @@ md_status md_dev_ptx_read(md_dev_cubin *out, const void *bytes, size_t n_bytes, 
 {
     const char *text = bytes;
     if (n_bytes == 0 || !memchr(text, 0, n_bytes) || !strstr(text, ".target sm_"))
-        return md_fail(MD_CORRUPT, "this is no whole PTX");
+        return md_fail(MD_CORRUPT, "this is neither a cubin nor whole PTX");
     *out = (md_dev_cubin){.capability = (int32_t)strtol(strstr(text, ".target sm_") + 11, NULL, 10)};
     const char *at = find_entry(out->kernel, text, kernel);
     if (!at)
