@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/status.h"
+#include "base/task/thread.h"
 #include "device/nvrtc/keep_process.h"
 
 #include <dlfcn.h>
@@ -257,7 +258,7 @@ static md_status compile_by(void **binary, size_t *n_bytes, const compilation *c
     return status;
 }
 
-md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch)
+static md_status compile_blocked(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch)
 {
     md_dev_nvrtc nvrtc, other;
     MD_TRY(md_dev_nvrtc_open(&nvrtc));
@@ -273,4 +274,14 @@ md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, c
     }
     md_strbuf_finish(&said);
     return is_other ? MD_OK : compile_by(binary, n_bytes, &(compilation){&nvrtc, text, arch, log});
+}
+
+/* Threads that NVRTC, or a driver that it asks, starts and keeps take this thread's mask. */
+md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch)
+{
+    sigset_t before;
+    md_thread_block(&before);
+    const md_status status = compile_blocked(binary, n_bytes, log, text, arch);
+    md_thread_unblock(&before);
+    return status;
 }
