@@ -134,7 +134,7 @@ class Help(Base):
         # a command's help has the options that it takes, and no others
         options = lambda command: set(re.findall(r"^  --(\S+)", self.good(command, "--help"), re.M))
         every = set(re.findall(r"^  --(\S+)", self.good("--help"), re.M))
-        own = {command: options(command) for command in [*COMMANDS, "tune", "regret"]}
+        own = {command: options(command) for command in [*COMMANDS, "tune", "regret", "bundle"]}
         self.assertEqual(own["ops"], {"json", "help"})
         self.assertEqual(own["info"], {"device", "threads", "cc", "json", "help"})
         self.assertEqual(own["source"] - own["explain"], {"variant", "stage"})
@@ -294,7 +294,7 @@ class Formulas(Base):
         self.bad(1, "run", "softmax", "--hints", "64,x", "--sizes", "i=4, j=4", part="64,x")
         self.bad(1, "run", "softmax", "--pin", "nosuch/a1", "--sizes", "i=4, j=4", part="'nosuch/a1' is pinned")
         self.bad(1, "run", "sotfmax", "--sizes", "i=4, j=4", part="did you mean 'softmax'?")
-        self.bad(1, "run", "softmax", "--sizes", "i=4, j=4", env={"MD_DEVICE": "gpu"}, part="cuda:N are possible (MD_DEVICE)")
+        self.bad(1, "run", "softmax", "--sizes", "i=4, j=4", env={"MD_DEVICE": "gpu"}, part="are possible (MD_DEVICE)")
         self.bad(1, "ops", "nosuchop", part="nosuchop")
 
     def test_edges_of_sizes(self):
@@ -914,7 +914,7 @@ NVRTC = """
 int nvrtcVersion(int *major, int *minor) { *major = 11; *minor = 8; return 0; }
 """
 REST = ["GetErrorString", "GetNumSupportedArchs", "GetSupportedArchs", "CreateProgram", "DestroyProgram", "CompileProgram",
-        "GetCUBINSize", "GetCUBIN", "GetProgramLogSize", "GetProgramLog"]
+        "GetCUBINSize", "GetCUBIN", "GetPTXSize", "GetPTX", "GetProgramLogSize", "GetProgramLog"]
 
 
 class NoGpu(Base):
@@ -952,7 +952,7 @@ class NoGpu(Base):
 
     def test_names(self):
         for name in "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda:1234567", "CUDA", "":
-            self.bad(1, "run", "relu", "--sizes", "i=2, j=2", "--device", name, part="auto, host, cuda and cuda:N are possible")
+            self.bad(1, "run", "relu", "--sizes", "i=2, j=2", "--device", name, part="; auto, host, cuda, cuda:N and, to build kernels for elsewhere, sm_80")
         self.bad(1, "info", part="'gpu'", env={"MD_DEVICE": "gpu"})
 
 
