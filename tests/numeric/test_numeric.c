@@ -140,7 +140,7 @@ static void settings_change_no_bits(void **state)
 
 /* ---- What the table of classes says */
 
-enum { MAX_CLASSES = 96, OF_CLASS = 4, SEED = 7 };
+enum { MAX_CLASSES = 96, OF_CLASS = 3, SEED = 7 };
 
 typedef struct member {
     md_fa_numeric numeric;
