@@ -112,7 +112,7 @@ int regret_read_trace(regret_shape *shape, const regret_line *l);
 md_status regret_make_modes(regret_study *t, const regret_line *l);
 /** Makes the mode of the line's hints, after its shapes are known: suggested hints are for these. */
 md_status regret_make_hinted(regret_study *t, const regret_line *l, const regret_shape *shape, int n);
-/** Asks a mode for its choice at the shape that regret_place has laid out, once all that it wants is built and loaded. */
+/** Asks a mode for its choice at the shape that regret_place has laid out, once what it wants is built and loaded. */
 md_status regret_ask(regret_study *t, regret_mode *m);
 
 void regret_print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r);
