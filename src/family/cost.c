@@ -37,6 +37,9 @@ static bool count(void *user, const md_fx_node *n)
     c->out->operations += (n->kind == MD_FX_OP && !is_transcendental(n)) || n->kind == MD_FX_CAST;
     c->out->loads += n->kind == MD_FX_LOAD;
     c->out->scattered += n->kind == MD_FX_LOAD && is_scattered(c, n->id, n->n_args, n->arg);
+    if (n->kind == MD_FX_LOAD)
+        c->out->widest_load =
+            fmax(c->out->widest_load, (double)md_dtype_size(c->program->formula->tensor[n->id].dtype));
     return true;
 }
 

@@ -8,6 +8,7 @@
 typedef struct md_fa_host_work {
     double operations, transcendental, loads, stores;
     double scattered; /* those of the loads and stores that cannot be vectors */
+    double widest_load; /* bytes of an element */
 } md_fa_host_work;
 
 void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program);

@@ -11,121 +11,56 @@
 #define COPY_GBPS(khz, bits) (2.0 * (khz)*1e3 * (bits) / 8.0 * 1e-9 * 0.866)
 #define GFLOPS(sms, lanes, khz) ((sms) * (lanes)*2.0 * (khz)*1e-6)
 
-/* The first of an architecture is its typical one. H200 and H100: clocks as reported; others as published. */
-static const md_dev_facts boards[] = {
-    {
-        .kind = MD_DEV_CUDA,
-        .name = "NVIDIA A100 (assumed)",
-        .arch = "sm_80",
-        .capability = 80,
-        .threads = 108,
-        .vector_bytes = 16,
-        .l1_bytes = 164 << 10,
-        .l2_bytes = 40ll << 20,
-        .memory_gbps = COPY_GBPS(1593000.0, 5120.0),
-        .lane_gbps = 75,
-        .cache_gbps = 45,
-        .gflops = GFLOPS(108, 64.0, 1410000.0),
-        .launch_us = 2.2,
-        .shared_per_block = 163 << 10,
-        .shared_per_sm = 164 << 10,
-        .registers_per_sm = 65536,
-        .threads_per_sm = 2048,
-        .blocks_per_sm = 32,
-        .global_bytes = 80ll << 30,
-    },
-    {
-        .kind = MD_DEV_CUDA,
-        .name = "NVIDIA H200 (assumed)",
-        .arch = "sm_90a",
-        .capability = 90,
-        .threads = 132,
-        .vector_bytes = 16,
-        .l1_bytes = 228 << 10,
-        .l2_bytes = 60ll << 20,
-        .memory_gbps = COPY_GBPS(3201000.0, 6016.0),
-        .lane_gbps = 75,
-        .cache_gbps = 45,
-        .gflops = GFLOPS(132, 128.0, 1980000.0),
-        .launch_us = 2.2,
-        .shared_per_block = 227 << 10,
-        .shared_per_sm = 228 << 10,
-        .registers_per_sm = 65536,
-        .threads_per_sm = 2048,
-        .blocks_per_sm = 32,
-        .global_bytes = 141ll << 30,
-    },
-    {
-        .kind = MD_DEV_CUDA,
-        .name = "NVIDIA H100 (assumed)",
-        .arch = "sm_90a",
-        .capability = 90,
-        .threads = 132,
-        .vector_bytes = 16,
-        .l1_bytes = 228 << 10,
-        .l2_bytes = 50ll << 20,
-        .memory_gbps = COPY_GBPS(2619000.0, 5120.0),
-        .lane_gbps = 75,
-        .cache_gbps = 45,
-        .gflops = GFLOPS(132, 128.0, 1980000.0),
-        .launch_us = 2.2,
-        .shared_per_block = 227 << 10,
-        .shared_per_sm = 228 << 10,
-        .registers_per_sm = 65536,
-        .threads_per_sm = 2048,
-        .blocks_per_sm = 32,
-        .global_bytes = 80ll << 30,
-    },
-    {
-        .kind = MD_DEV_CUDA,
-        .name = "NVIDIA B200 (assumed)",
-        .arch = "sm_100a",
-        .capability = 100,
-        .threads = 148,
-        .vector_bytes = 16,
-        .l1_bytes = 228 << 10,
-        .l2_bytes = 126ll << 20,
-        .memory_gbps = 6800,
-        .lane_gbps = 75,
-        .cache_gbps = 45,
-        .gflops = GFLOPS(148, 128.0, 1965000.0),
-        .launch_us = 2.2,
-        .shared_per_block = 227 << 10,
-        .shared_per_sm = 228 << 10,
-        .registers_per_sm = 65536,
-        .threads_per_sm = 2048,
-        .blocks_per_sm = 32,
-        .global_bytes = 180ll << 30,
-    },
-    /* what every GPU from 8.0 on has: for PTX */
-    {
-        .kind = MD_DEV_CUDA,
-        .name = "GPU of capability 8.0 or more (assumed)",
-        .arch = "compute_80",
-        .capability = 80,
-        .threads = 48,
-        .vector_bytes = 16,
-        .l1_bytes = 100 << 10,
-        .l2_bytes = 24ll << 20,
-        .memory_gbps = 600,
-        .lane_gbps = 75,
-        .cache_gbps = 45,
-        .gflops = GFLOPS(48, 128.0, 1700000.0),
-        .launch_us = 2.2,
-        .shared_per_block = 99 << 10,
-        .shared_per_sm = 100 << 10,
-        .registers_per_sm = 65536,
-        .threads_per_sm = 1536,
-        .blocks_per_sm = 16,
-        .global_bytes = 12ll << 30,
-    },
+/* What differs between boards; sizes of memories in KB, MB and GB. */
+typedef struct board {
+    const char *name, *arch;
+    int32_t capability, sms;
+    double gflops, memory_gbps;
+    int32_t l1_kb, shared_per_block_kb, l2_mb, threads_per_sm, blocks_per_sm, global_gb;
+} board;
+
+/* The first of an architecture is its typical one. H200 and H100: clocks as reported; others as published. The last is
+ * what every GPU from 8.0 on has: for PTX. */
+static const board boards[] = {
+    {"NVIDIA A100 (assumed)", "sm_80", 80, 108, GFLOPS(108, 64.0, 1410000.0), COPY_GBPS(1593000.0, 5120.0), 164, 163,
+     40, 2048, 32, 80},
+    {"NVIDIA H200 (assumed)", "sm_90a", 90, 132, GFLOPS(132, 128.0, 1980000.0), COPY_GBPS(3201000.0, 6016.0), 228, 227,
+     60, 2048, 32, 141},
+    {"NVIDIA H100 (assumed)", "sm_90a", 90, 132, GFLOPS(132, 128.0, 1980000.0), COPY_GBPS(2619000.0, 5120.0), 228, 227,
+     50, 2048, 32, 80},
+    {"NVIDIA B200 (assumed)", "sm_100a", 100, 148, GFLOPS(148, 128.0, 1965000.0), 6800, 228, 227, 126, 2048, 32, 180},
+    {"GPU of capability 8.0 or more (assumed)", "compute_80", 80, 48, GFLOPS(48, 128.0, 1700000.0), 600, 100, 99, 24,
+     1536, 16, 12},
 };
+
+static void fill(md_dev_facts *out, const board *b)
+{
+    *out = (md_dev_facts){.kind = MD_DEV_CUDA,
+                          .capability = b->capability,
+                          .threads = b->sms,
+                          .vector_bytes = 16,
+                          .l1_bytes = (int64_t)b->l1_kb << 10,
+                          .l2_bytes = (int64_t)b->l2_mb << 20,
+                          .memory_gbps = b->memory_gbps,
+                          .lane_gbps = 75,
+                          .cache_gbps = 45,
+                          .gflops = b->gflops,
+                          .launch_us = 2.2,
+                          .shared_per_block = (int64_t)b->shared_per_block_kb << 10,
+                          .shared_per_sm = (int64_t)b->l1_kb << 10,
+                          .registers_per_sm = 65536,
+                          .threads_per_sm = b->threads_per_sm,
+                          .blocks_per_sm = b->blocks_per_sm,
+                          .global_bytes = (int64_t)b->global_gb << 30};
+    snprintf(out->name, sizeof out->name, "%s", b->name);
+    snprintf(out->arch, sizeof out->arch, "%s", b->arch);
+}
 
 md_status md_dev_cuda_assume(md_dev_facts *out, int32_t capability)
 {
     for (int32_t i = 0; i < MD_COUNT(boards); i++) {
         if (boards[i].capability == capability) {
-            *out = boards[i];
+            fill(out, &boards[i]);
             return MD_OK;
         }
     }
@@ -138,7 +73,7 @@ md_status md_dev_cuda_assume_board(md_dev_facts *out, const char *arch, int32_t 
     int32_t n = 0;
     for (int32_t i = 0; i < MD_COUNT(boards); i++) {
         if (strcmp(boards[i].arch, arch) == 0 && n++ == number) {
-            *out = boards[i];
+            fill(out, &boards[i]);
             return MD_OK;
         }
     }

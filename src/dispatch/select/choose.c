@@ -140,7 +140,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         const readiness state = readiness_of(c->variant[wished], query.shape);
         const int32_t unasked = state == READY ? unasked_library(op, stage, &query, &best) : -1;
         if (unasked >= 0 && effort == MD_DS_BEST &&
-            md_bd_variant_load(c->variant[unasked], query.shape, MD_BD_LOAD_WAIT) != MD_BD_NOT_LOADED)
+            md_bd_variant_load(c->variant[unasked], query.shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
             continue;
         if (unasked >= 0 && start_to_find(op, c->variant[unasked], query.shape)) {
             stage_plan->wished = unasked;

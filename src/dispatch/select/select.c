@@ -162,7 +162,7 @@ static int32_t list_racers(int32_t slot[MD_DS_RACERS], double *budget_ms, md_ds_
     for (int32_t round = 0, wrong = 1; round < MOST_ROUNDS && wrong > 0; round++) {
         const int32_t n = model_fitting(us, op, c->target.stage, query->select_sizes, query);
         const uint64_t start_ns = md_tn_now_ns(query->call->device);
-        m = md_ds_load_racers(slot, md_ds_pick_racers(slot, c, us, n), c, query, LOADS_MS);
+        m = md_ds_load_racers(slot, md_ds_pick_racers(slot, c, us, n), c, query, fmax(LOADS_MS - loads_ms, 0.0));
         loads_ms += (double)(md_tn_now_ns(query->call->device) - start_ns) * 1e-6;
         md_ds_agree(op, c->target.stage, slot, m, query->shape);
         wrong = 0;

@@ -3,8 +3,6 @@
 #include "family/cuda/point/point.h"
 #include "family/cuda/point/transpose.h"
 
-#include "base/dtype.h"
-#include "codegen/codegen.h"
 #include "family/cost.h"
 #include "family/numeric.h"
 
@@ -102,26 +100,11 @@ static double tile_rate(const md_fa_target *target, const md_fa_config *config, 
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 
-typedef struct load_sizes {
-    const md_fx_formula *formula;
-    size_t widest; /* bytes of an element */
-} load_sizes;
-
-static bool add_load(void *user, const md_fx_node *n)
-{
-    load_sizes *l = user;
-    if (n->kind == MD_FX_LOAD)
-        l->widest = MD_MAX(l->widest, md_dtype_size(l->formula->tensor[n->id].dtype));
-    return true;
-}
-
 /* Bytes that a thread loads with a vector, and half as many again. Vectors of single bytes are loads of 8 bytes, one
- * for each tensor: a value that is used twice is loaded once. */
-static double vector_bytes(const md_fa_target *target, double loads, double loaded, double points)
+ * for each tensor: a value that is used twice is loaded once. loaded: bytes of all loads of all points. */
+static double vector_bytes(const md_fa_host_work *work, double loaded, double points)
 {
-    load_sizes l = {.formula = target->program->formula};
-    md_cg_visit(md_fa_stage(target), add_load, &l);
-    return l.widest == 1 ? 12 * fmax(loaded / fmax(points, 1), 1) : 24 * loads;
+    return work->widest_load == 1 ? 12 * fmax(loaded / fmax(points, 1), 1) : 24 * MD_MAX(work->loads, 1);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -147,8 +130,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .threads = g.launch[0].block[0],
                             .shared_bytes = g.launch[0].scratch_bytes,
                             .registers = 24 + 4 * (int32_t)(per_thread * loads),
-                            .bytes = per_thread *
-                                     vector_bytes(target, loads, bytes - md_fa_stored_bytes(target, size), points)};
+                            .bytes =
+                                per_thread * vector_bytes(&work, bytes - md_fa_stored_bytes(target, size), points)};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
     if (!config->value[TRANSPOSE] && !point.is_flat && md_fa_cuda_point_is_busy(target))
