@@ -5,6 +5,8 @@
  *
  * STEPS.txt has a token count a line (1 to 1024). SCALE (default 1) divides all model sizes, for a look on a CPU.
  * MD_DEVICE says where. Each way makes three passes; "host" is the time until the step is enqueued. */
+#include "bench_program.h"
+
 #include <md/sequence.h>
 
 #include <stdio.h>
@@ -31,34 +33,13 @@ typedef struct model {
     md_sequence *sequence;
 } model;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static void ok(md_status s)
-{
-    if (s == MD_OK)
-        return;
-    fprintf(stderr, "%s\n", md_last_error());
-    exit(1);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* ---- The model */
 
 static void *make(const model *m, size_t n, const unsigned short *noise)
 {
     void *p = NULL;
-    ok(md_alloc(&p, m->context, n * 2));
-    ok(md_copy(m->context, p, noise, n * 2));
+    bench_ok(md_alloc(&p, m->context, n * 2));
+    bench_ok(md_copy(m->context, p, noise, n * 2));
     return p;
 }
 
@@ -68,12 +49,12 @@ static void make_ops(model *m)
     for (int i = 0; i < N_OPS; i++) {
         char sizes[64];
         snprintf(sizes, sizeof sizes, k[i] ? "n=%d, k=%d" : "d=%d", n[i], k[i]);
-        ok(md_op_create(
+        bench_ok(md_op_create(
             &m->op[i], m->context, formula[f[i]],
             &(md_op_options){.dtype = MD_BF16, .sizes = sizes, .without_library = getenv("LAYER_OWN") != NULL}));
     }
     for (int i = 0; i < N_OPS; i++)
-        ok(md_op_wait(m->op[i]));
+        bench_ok(md_op_wait(m->op[i]));
 }
 
 static void make_memory(model *m)
@@ -106,8 +87,8 @@ static int32_t add(md_sequence *s, md_sequence_role role, void *data, int rows, 
         snprintf(size, sizeof size, "%d, %d", rows, columns);
     else
         snprintf(size, sizeof size, rows ? "%s%d" : "%s, %d", rows ? "" : "t", columns);
-    ok(md_sequence_add_tensor(&id, s,
-                              &(md_sequence_tensor){.role = role, .dtype = MD_BF16, .size = size, .data = data}));
+    bench_ok(md_sequence_add_tensor(&id, s,
+                                    &(md_sequence_tensor){.role = role, .dtype = MD_BF16, .size = size, .data = data}));
     return id;
 }
 
@@ -116,7 +97,7 @@ static void call(model *m, int op, const int32_t *id, int n)
     md_sequence_arg arg[4] = {{0}};
     for (int i = 0; i < n; i++)
         arg[i].id = id[i];
-    ok(md_sequence_add_call(m->sequence, m->op[op], arg, n));
+    bench_ok(md_sequence_add_call(m->sequence, m->op[op], arg, n));
 }
 
 static void make_sequence(model *m)
@@ -124,10 +105,10 @@ static void make_sequence(model *m)
     md_sequence *s;
     char size[32], stride[32];
     int32_t a;
-    ok(md_sequence_create(&m->sequence, m->context,
-                          &(md_sequence_options){.name = "layers", .max_graphs = getenv("CHAIN") ? -1 : 0}));
+    bench_ok(md_sequence_create(&m->sequence, m->context,
+                                &(md_sequence_options){.name = "layers", .max_graphs = getenv("CHAIN") ? -1 : 0}));
     s = m->sequence;
-    ok(md_sequence_add_dim(NULL, s, "t", 1, MAX));
+    bench_ok(md_sequence_add_dim(NULL, s, "t", 1, MAX));
     const int32_t x = add(s, MD_SEQUENCE_OUTPUT, NULL, 0, D), g = add(s, MD_SEQUENCE_CONSTANT, m->g, -1, D);
     for (int l = 0; l < L; l++) {
         void *const *p = m->layer[l].w;
@@ -138,7 +119,7 @@ static void make_sequence(model *m)
                       k = add(s, MD_SEQUENCE_TEMPORARY, NULL, 0, D), h = add(s, MD_SEQUENCE_TEMPORARY, NULL, 0, H);
         snprintf(size, sizeof size, "t, %d", D);
         snprintf(stride, sizeof stride, "%d, 1", Q);
-        ok(md_sequence_add_tensor(&a, s, &(md_sequence_tensor){.view_of = q, .size = size, .stride = stride}));
+        bench_ok(md_sequence_add_tensor(&a, s, &(md_sequence_tensor){.view_of = q, .size = size, .stride = stride}));
         call(m, 0, (int32_t[]){n, x, g}, 3);
         call(m, 1, (int32_t[]){q, n, w0}, 3);
         call(m, 2, (int32_t[]){x, x, a, w1}, 4);
@@ -146,14 +127,14 @@ static void make_sequence(model *m)
         call(m, 4, (int32_t[]){h, k, w2, w3}, 4);
         call(m, 5, (int32_t[]){x, x, h, w4}, 4);
     }
-    ok(md_sequence_finish(s));
+    bench_ok(md_sequence_finish(s));
 }
 
 static void run_sequence(const model *m, int t)
 {
     const int64_t size = t;
     void *data = m->x;
-    ok(md_sequence_run(m->sequence, NULL, &size, 1, &data, 1));
+    bench_ok(md_sequence_run(m->sequence, NULL, &size, 1, &data, 1));
 }
 
 /* ---- Call by call */
@@ -172,12 +153,12 @@ static void run_calls(const model *m, int t)
                   B = view(m->h, t, H), G = view(m->g, 0, D), W0 = view(w[0], Q, D), W1 = view(w[1], D, D),
                   W2 = view(w[2], H, D), W3 = view(w[3], H, D), W4 = view(w[4], D, H);
         A.stride[0] = Q;
-        ok(md_call(m->op[0], NULL, (md_arg[]){md_t(&N), md_t(&X), md_t(&G)}, 3));
-        ok(md_call(m->op[1], NULL, (md_arg[]){md_t(&Y), md_t(&N), md_t(&W0)}, 3));
-        ok(md_call(m->op[2], NULL, (md_arg[]){md_t(&X), md_t(&X), md_t(&A), md_t(&W1)}, 4));
-        ok(md_call(m->op[3], NULL, (md_arg[]){md_t(&N), md_t(&X), md_t(&G)}, 3));
-        ok(md_call(m->op[4], NULL, (md_arg[]){md_t(&B), md_t(&N), md_t(&W2), md_t(&W3)}, 4));
-        ok(md_call(m->op[5], NULL, (md_arg[]){md_t(&X), md_t(&X), md_t(&B), md_t(&W4)}, 4));
+        bench_ok(md_call(m->op[0], NULL, (md_arg[]){md_t(&N), md_t(&X), md_t(&G)}, 3));
+        bench_ok(md_call(m->op[1], NULL, (md_arg[]){md_t(&Y), md_t(&N), md_t(&W0)}, 3));
+        bench_ok(md_call(m->op[2], NULL, (md_arg[]){md_t(&X), md_t(&X), md_t(&A), md_t(&W1)}, 4));
+        bench_ok(md_call(m->op[3], NULL, (md_arg[]){md_t(&N), md_t(&X), md_t(&G)}, 3));
+        bench_ok(md_call(m->op[4], NULL, (md_arg[]){md_t(&B), md_t(&N), md_t(&W2), md_t(&W3)}, 4));
+        bench_ok(md_call(m->op[5], NULL, (md_arg[]){md_t(&X), md_t(&X), md_t(&B), md_t(&W4)}, 4));
     }
 }
 
@@ -189,15 +170,15 @@ static void passes(const model *m, const char *what, void (*step)(const model *m
     for (int pass = 0; pass < 3; pass++) {
         double sum = 0;
         for (int i = 0; i < n; i++) {
-            const double start = now();
+            const double start = bench_now();
             step(m, steps[i]);
-            host[i] = now() - start;
-            ok(md_sync(m->context, NULL));
-            us[i] = now() - start;
+            host[i] = bench_now() - start;
+            bench_ok(md_sync(m->context, NULL));
+            us[i] = bench_now() - start;
             sum += us[i];
         }
-        qsort(us, (size_t)n, sizeof *us, by_value);
-        qsort(host, (size_t)n, sizeof *host, by_value);
+        qsort(us, (size_t)n, sizeof *us, bench_by_value);
+        qsort(host, (size_t)n, sizeof *host, bench_by_value);
         printf("{\"what\":\"%s\",\"pass\":%d,\"total_ms\":%.2f,\"p50\":%.1f,\"p99\":%.1f,\"max\":%.1f,"
                "\"host_p50\":%.2f,\"host_p99\":%.2f}\n",
                what, pass, sum * 1e-3, us[n / 2], us[n * 99 / 100], us[n - 1], host[n / 2], host[n * 99 / 100]);
@@ -212,11 +193,11 @@ static void once(model *m, void (*step)(const model *m, int t), int t, void *x, 
     void *const before = m->x;
     for (size_t i = 0; i < n; i++)
         out[i] = (unsigned short)(0x3c00 + (i * 2654435761u >> 7 & 0x80ff));
-    ok(md_copy(m->context, x, out, n * 2));
+    bench_ok(md_copy(m->context, x, out, n * 2));
     m->x = x;
     step(m, t);
-    ok(md_sync(m->context, NULL));
-    ok(md_copy(m->context, out, x, n * 2));
+    bench_ok(md_sync(m->context, NULL));
+    bench_ok(md_copy(m->context, out, x, n * 2));
     m->x = before;
 }
 
@@ -244,10 +225,10 @@ static void one_size(const model *m, int t)
 {
     printf("{\"what\":\"a new token count, us of each run\",\"t\":%d,\"us\":[", t);
     for (int i = 0; i < 8; i++) {
-        const double start = now();
+        const double start = bench_now();
         run_sequence(m, t);
-        ok(md_sync(m->context, NULL));
-        printf("%s%.1f", i ? "," : "", now() - start);
+        bench_ok(md_sync(m->context, NULL));
+        printf("%s%.1f", i ? "," : "", bench_now() - start);
     }
     printf("]}\n");
 }
@@ -255,7 +236,7 @@ static void one_size(const model *m, int t)
 static void print_counters(const model *m)
 {
     md_sequence_counters c;
-    ok(md_sequence_count(&c, m->sequence));
+    bench_ok(md_sequence_count(&c, m->sequence));
     printf("{\"what\":\"sequence\",\"sizes\":%lld,\"choices\":%lld,\"launches\":%lld,\"arena_mb\":%.2f,\"sum_mb\":%.2f,"
            "\"graphs\":%lld,\"runs\":%llu,\"graph_runs\":%llu,\"binds\":%llu,\"builds\":%llu,\"updates\":%llu,"
            "\"failures\":%llu}\n",
@@ -282,10 +263,10 @@ int main(int argc, char **argv)
     D /= scale;
     Q /= scale;
     H /= scale;
-    ok(md_context_create(&m.context, NULL));
-    const double start = now();
+    bench_ok(md_context_create(&m.context, NULL));
+    const double start = bench_now();
     make_ops(&m);
-    printf("{\"what\":\"ops\",\"s\":%.2f}\n", (now() - start) * 1e-6);
+    printf("{\"what\":\"ops\",\"s\":%.2f}\n", (bench_now() - start) * 1e-6);
     make_memory(&m);
     make_sequence(&m);
     check(&m);

@@ -5,6 +5,8 @@
  *
  * SCALE (default 1) divides all sizes, for a look on a CPU. MD_DEVICE says where. Each layer has its own weights, so
  * that none of them is still in a cache. "alone": steps that are waited for; "row": steps one behind the other. */
+#include "bench_program.h"
+
 #include <md/sequence.h>
 
 #include <stdio.h>
@@ -20,30 +22,9 @@ static md_op *op[N_OPS];
 static md_sequence *sequence;
 static double weight_bytes;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static void ok(md_status s)
-{
-    if (s == MD_OK)
-        return;
-    fprintf(stderr, "%s\n", md_last_error());
-    exit(1);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double middle(double *us, int n)
 {
-    qsort(us, (size_t)n, sizeof *us, by_value);
+    qsort(us, (size_t)n, sizeof *us, bench_by_value);
     return us[n / 2];
 }
 
@@ -57,17 +38,17 @@ static void make_ops(void)
     for (int i = 0; i < N_OPS; i++) {
         char sizes[64];
         snprintf(sizes, sizeof sizes, k[i] ? "n=%d, k=%d" : "d=%d", n[i], k[i]);
-        ok(md_op_create(&op[i], context, formula[i], &(md_op_options){.dtype = MD_BF16, .sizes = sizes}));
+        bench_ok(md_op_create(&op[i], context, formula[i], &(md_op_options){.dtype = MD_BF16, .sizes = sizes}));
     }
     for (int i = 0; i < N_OPS; i++)
-        ok(md_op_wait(op[i]));
+        bench_ok(md_op_wait(op[i]));
 }
 
 static int32_t add(md_sequence_role role, const char *size, void *data)
 {
     int32_t id;
-    ok(md_sequence_add_tensor(&id, sequence,
-                              &(md_sequence_tensor){.role = role, .dtype = MD_BF16, .size = size, .data = data}));
+    bench_ok(md_sequence_add_tensor(&id, sequence,
+                                    &(md_sequence_tensor){.role = role, .dtype = MD_BF16, .size = size, .data = data}));
     return id;
 }
 
@@ -79,8 +60,8 @@ static int32_t weight(int rows, int columns)
     void *p = NULL;
     for (size_t i = 0; noise && i < n; i++)
         noise[i] = (unsigned short)(0x3a00 + (i * 2654435761u >> 9 & 0x80ff));
-    ok(md_alloc(&p, context, n * 2));
-    ok(md_copy(context, p, noise, n * 2));
+    bench_ok(md_alloc(&p, context, n * 2));
+    bench_ok(md_copy(context, p, noise, n * 2));
     free(noise);
     weight_bytes += (double)n * 2;
     snprintf(size, sizeof size, rows == 1 ? "%d" : "%d, %d", rows == 1 ? columns : rows, columns);
@@ -92,7 +73,7 @@ static void call(int i, const int32_t *id, int n)
     md_sequence_arg arg[4] = {{0}};
     for (int k = 0; k < n; k++)
         arg[k].id = id[k];
-    ok(md_sequence_add_call(sequence, op[i], arg, n));
+    bench_ok(md_sequence_add_call(sequence, op[i], arg, n));
 }
 
 static void make_sequence(void)
@@ -102,8 +83,8 @@ static void make_sequence(void)
     snprintf(qkv, sizeof qkv, "t, %d", Q);
     snprintf(wide, sizeof wide, "t, %d", H);
     snprintf(stride, sizeof stride, "%d, 1", Q);
-    ok(md_sequence_create(&sequence, context, &(md_sequence_options){.name = "token"}));
-    ok(md_sequence_add_dim(NULL, sequence, "t", 1, 64));
+    bench_ok(md_sequence_create(&sequence, context, &(md_sequence_options){.name = "token"}));
+    bench_ok(md_sequence_add_dim(NULL, sequence, "t", 1, 64));
     const int32_t x = add(MD_SEQUENCE_OUTPUT, hidden, NULL);
     for (int l = 0; l < L; l++) {
         int32_t a;
@@ -111,7 +92,8 @@ static void make_sequence(void)
                       w4 = weight(D, H), n = add(MD_SEQUENCE_TEMPORARY, hidden, NULL),
                       q = add(MD_SEQUENCE_TEMPORARY, qkv, NULL), m = add(MD_SEQUENCE_TEMPORARY, hidden, NULL),
                       h = add(MD_SEQUENCE_TEMPORARY, wide, NULL);
-        ok(md_sequence_add_tensor(&a, sequence, &(md_sequence_tensor){.view_of = q, .size = hidden, .stride = stride}));
+        bench_ok(md_sequence_add_tensor(&a, sequence,
+                                        &(md_sequence_tensor){.view_of = q, .size = hidden, .stride = stride}));
         call(0, (int32_t[]){n, x, g}, 3);
         call(1, (int32_t[]){q, n, w0}, 3);
         call(2, (int32_t[]){x, x, a, w1}, 4);
@@ -119,7 +101,7 @@ static void make_sequence(void)
         call(3, (int32_t[]){h, m, w2, w3}, 4);
         call(4, (int32_t[]){x, x, h, w4}, 4);
     }
-    ok(md_sequence_finish(sequence));
+    bench_ok(md_sequence_finish(sequence));
 }
 
 /* Bytes a us of a sum over the rows of a large matrix. */
@@ -129,15 +111,15 @@ static double read_rate(int scale)
     const int64_t rows = READ_ROWS / scale, columns = READ_COLUMNS / scale, size_x[] = {rows, columns};
     void *x = NULL, *y = NULL;
     double us[20];
-    ok(md_op_create(&sum, context, "Y[i] = sum[j](X[i,j])", &(md_op_options){.dtype = MD_BF16}));
-    ok(md_alloc(&x, context, (size_t)(rows * columns) * 2));
-    ok(md_alloc(&y, context, (size_t)rows * 2));
+    bench_ok(md_op_create(&sum, context, "Y[i] = sum[j](X[i,j])", &(md_op_options){.dtype = MD_BF16}));
+    bench_ok(md_alloc(&x, context, (size_t)(rows * columns) * 2));
+    bench_ok(md_alloc(&y, context, (size_t)rows * 2));
     const md_tensor X = md_tensor_make(x, MD_BF16, 2, size_x), Y = md_tensor_make(y, MD_BF16, 1, size_x);
     for (int i = 0; i < 20; i++) {
-        const double start = now();
-        ok(md_call(sum, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
-        ok(md_sync(context, NULL));
-        us[i] = now() - start;
+        const double start = bench_now();
+        bench_ok(md_call(sum, NULL, (md_arg[]){md_t(&Y), md_t(&X)}, 2));
+        bench_ok(md_sync(context, NULL));
+        us[i] = bench_now() - start;
     }
     md_free(context, x);
     md_free(context, y);
@@ -158,20 +140,20 @@ static void measure(double rate)
     static double us[N_STEPS];
     const int64_t t = 1;
     void *x = NULL;
-    ok(md_alloc(&x, context, (size_t)D * 2 * 64));
-    ok(md_sequence_prepare(sequence, &t, 1, &x, 1));
+    bench_ok(md_alloc(&x, context, (size_t)D * 2 * 64));
+    bench_ok(md_sequence_prepare(sequence, &t, 1, &x, 1));
     for (int i = 0; i < N_STEPS; i++) {
-        const double start = now();
-        ok(md_sequence_run(sequence, NULL, &t, 1, &x, 1));
-        ok(md_sync(context, NULL));
-        us[i] = now() - start;
+        const double start = bench_now();
+        bench_ok(md_sequence_run(sequence, NULL, &t, 1, &x, 1));
+        bench_ok(md_sync(context, NULL));
+        us[i] = bench_now() - start;
     }
     report("alone", middle(us, N_STEPS), rate);
-    const double start = now();
+    const double start = bench_now();
     for (int i = 0; i < N_STEPS; i++)
-        ok(md_sequence_run(sequence, NULL, &t, 1, &x, 1));
-    ok(md_sync(context, NULL));
-    report("row", (now() - start) / N_STEPS, rate);
+        bench_ok(md_sequence_run(sequence, NULL, &t, 1, &x, 1));
+    bench_ok(md_sync(context, NULL));
+    report("row", (bench_now() - start) / N_STEPS, rate);
     md_free(context, x);
 }
 
@@ -187,12 +169,12 @@ int main(int argc, char **argv)
     Q /= scale;
     H /= scale;
     L = scale > 1 ? 2 : L;
-    ok(md_context_create(&context, NULL));
+    bench_ok(md_context_create(&context, NULL));
     make_ops();
     make_sequence();
     measure(read_rate(scale));
     if (getenv("EXPLAIN"))
-        ok(md_sequence_explain(sequence, 0, print, stdout));
+        bench_ok(md_sequence_explain(sequence, 0, print, stdout));
     md_sequence_destroy(&sequence);
     for (int i = 0; i < N_OPS; i++)
         md_op_destroy(&op[i]);

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/status.h"
+#include "device/host_memory.h"
 #include "base/task/fork.h"
 #include "base/temp.h"
 
@@ -27,33 +28,6 @@ static void destroy(md_dev *dev)
     md_mutex_finish(&host->lock_of_loader);
     free(host->cc);
     free(host);
-}
-
-static md_status alloc(void **out, md_dev *dev, size_t n_bytes)
-{
-    (void)dev;
-    if (n_bytes > PTRDIFF_MAX - 64)
-        return md_fail(MD_OUT_OF_MEMORY, "out of memory: %zu bytes", n_bytes);
-    size_t rounded = n_bytes ? (n_bytes + 63) / 64 * 64 : 64;
-    void *p = aligned_alloc(64, rounded);
-    if (!p)
-        return md_fail(MD_OUT_OF_MEMORY, "out of memory: %zu bytes", n_bytes);
-    *out = p;
-    return MD_OK;
-}
-
-static void release(md_dev *dev, void *p)
-{
-    (void)dev;
-    free(p);
-}
-
-static md_status copy(md_dev *dev, void *to, const void *from, size_t n_bytes)
-{
-    (void)dev;
-    if (n_bytes)
-        memmove(to, from, n_bytes);
-    return MD_OK;
 }
 
 static md_status sync_stream(md_dev *dev, md_stream stream)
@@ -169,8 +143,9 @@ static md_status launch_asking(md_dev *dev, md_stream stream, const md_dev_kerne
 
 #define HOST_OPS(how)                                                                                                  \
     {                                                                                                                  \
-        .name = "host", .destroy = destroy, .alloc = alloc, .free = release, .copy = copy, .sync = sync_stream,        \
-        .compile = md_dev_host_compile, .load = load, .unload = unload, .launch = how                                  \
+        .name = "host", .destroy = destroy, .alloc = md_dev_host_alloc, .free = md_dev_host_free,                      \
+        .copy = md_dev_host_copy, .sync = sync_stream, .compile = md_dev_host_compile, .load = load, .unload = unload, \
+        .launch = how                                                                                                  \
     }
 static const md_dev_ops host_ops = HOST_OPS(launch), asking_ops = HOST_OPS(launch_asking);
 

@@ -2,6 +2,7 @@
 #include "device/nvrtc/ahead.h"
 
 #include "base/status.h"
+#include "device/host_memory.h"
 #include "device/nvrtc/nvrtc.h"
 
 #include <stdio.h>
@@ -15,27 +16,6 @@ typedef struct ahead_kernel {
 static void destroy(md_dev *dev)
 {
     free(dev);
-}
-
-static md_status alloc(void **out, md_dev *dev, size_t n_bytes)
-{
-    (void)dev;
-    *out = n_bytes < PTRDIFF_MAX - 64 ? aligned_alloc(64, (n_bytes + 64) / 64 * 64) : NULL;
-    return *out ? MD_OK : md_fail(MD_OUT_OF_MEMORY, "out of memory: %zu bytes", n_bytes);
-}
-
-static void release(md_dev *dev, void *p)
-{
-    (void)dev;
-    free(p);
-}
-
-static md_status copy(md_dev *dev, void *to, const void *from, size_t n_bytes)
-{
-    (void)dev;
-    if (n_bytes)
-        memmove(to, from, n_bytes);
-    return MD_OK;
 }
 
 static md_status sync_stream(md_dev *dev, md_stream stream)
@@ -124,9 +104,9 @@ static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kern
 static const md_dev_ops ahead_ops = {
     .name = "ahead",
     .destroy = destroy,
-    .alloc = alloc,
-    .free = release,
-    .copy = copy,
+    .alloc = md_dev_host_alloc,
+    .free = md_dev_host_free,
+    .copy = md_dev_host_copy,
     .sync = sync_stream,
     .compile = compile,
     .load = load,
