@@ -221,6 +221,34 @@ static void test_memory(void **state)
     free(y.data), free(x.data);
 }
 
+static size_t bytes_of(const char *text)
+{
+    md_fx_formula *f = NULL;
+    md_fx_binding b;
+    int64_t size[] = {50, 200};
+    md_tensor y = make(MD_F32, 2, size, 0), x = make(MD_F32, 2, size, 1);
+    assert_ok(md_fx_formula_create(&f, text, NULL));
+    assert_ok(md_fx_bind(&b, f, (md_arg[]){md_t(&x), md_t(&y)}, 2));
+    fault_after(0);
+    assert_ok(md_fx_evaluate(f, &b, NULL));
+    const size_t n = fault_bytes();
+    md_fx_formula_destroy(&f);
+    free(y.data), free(x.data);
+    return n;
+}
+
+/* A scan keeps lines of values only where another index moves inside its own. */
+static void test_lines_of_scans(void **state)
+{
+    (void)state;
+    enum { ALL = 50 * 200 * 8 };
+    const size_t plain = bytes_of("Y[i,j] = X[i,j]");
+    assert_true(bytes_of("Y[i,j] = cumsum[j](X[i,j])") < plain + ALL / 4);
+    assert_true(bytes_of("Y[i,j] = cumsum[i](X[i,j])") >= plain + ALL);
+    assert_true(bytes_of("Y[j,i] = cumsum[i](X[j,i])") < plain + ALL / 4);
+    assert_true(bytes_of("Y[i,j] = sum[k](cumsum[j](X[i,j] * X[i,k]))") >= plain + 200 * 200 * 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_scatter_rounds_once),
         cmocka_unit_test(test_elements_refused),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_lines_of_scans),
     };
     return cmocka_run_group_tests_name("eval", tests, NULL, NULL);
 }

@@ -7,9 +7,11 @@
 
 static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so */
 static _Atomic int happened;
+static _Atomic size_t bytes;
 
 void fault_after(int64_t n)
 {
+    atomic_store(&bytes, 0);
     atomic_store(&happened, 0);
     atomic_store(&left, n);
 }
@@ -19,8 +21,14 @@ int fault_happened(void)
     return atomic_load(&happened);
 }
 
-static int is_refused(void)
+size_t fault_bytes(void)
 {
+    return atomic_load(&bytes);
+}
+
+static int is_refused(size_t n_bytes)
+{
+    atomic_fetch_add_explicit(&bytes, n_bytes, memory_order_relaxed);
     int64_t n = atomic_load(&left);
     while (n > 1 && !atomic_compare_exchange_weak(&left, &n, n - 1))
         ;
@@ -45,30 +53,30 @@ char *__wrap_strndup(const char *text, size_t n);
 
 void *__wrap_malloc(size_t n)
 {
-    return is_refused() ? NULL : __real_malloc(n);
+    return is_refused(n) ? NULL : __real_malloc(n);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return is_refused() ? NULL : __real_calloc(n, size);
+    return is_refused(n * size) ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
-    return is_refused() ? NULL : __real_realloc(p, n);
+    return is_refused(n) ? NULL : __real_realloc(p, n);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t n)
 {
-    return is_refused() ? NULL : __real_aligned_alloc(alignment, n);
+    return is_refused(n) ? NULL : __real_aligned_alloc(alignment, n);
 }
 
 char *__wrap_strdup(const char *text)
 {
-    return is_refused() ? NULL : __real_strdup(text);
+    return is_refused(strlen(text)) ? NULL : __real_strdup(text);
 }
 
 char *__wrap_strndup(const char *text, size_t n)
 {
-    return is_refused() ? NULL : __real_strndup(text, n);
+    return is_refused(n) ? NULL : __real_strndup(text, n);
 }

@@ -3,9 +3,12 @@
  * and, when asked, refused. */
 #ifndef MD_TESTS_SUPPORT_FAULT_H
 #define MD_TESTS_SUPPORT_FAULT_H
+#include <stddef.h>
 #include <stdint.h>
 /** The n-th allocation from now (1 is the next) and all after it fail; 0: none fails. */
 void fault_after(int64_t n);
 /** Whether an allocation was refused since the last fault_after. */
 int fault_happened(void);
+/** Bytes asked for since the last fault_after, those of strndup at most. */
+size_t fault_bytes(void);
 #endif

@@ -65,6 +65,7 @@ struct md_eval_machine {
     md_eval_access tensor[MD_FX_MAX_TENSORS];
     bool is_lazy[MD_FX_MAX_TENSORS]; /* computed on demand from its statement */
     const md_eval_code *value[MD_FX_MAX_STMTS]; /* compiled when first needed */
+    const md_fx_stmt *walked; /* whose free indices are walked, the last one innermost; NULL: elements in any order */
     md_eval_cached *cached[MD_FX_MAX_TENSORS];
     md_status status; /* the first failure while running: memory, or a caller who cancels */
     uint32_t steps; /* of loops, counted down to the next question whether to go on */

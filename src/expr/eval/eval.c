@@ -289,6 +289,7 @@ static md_status run_statement(evaluation *e, int32_t index)
     statement s = {.stmt = stmt, .tensor = &m->formula->tensor[stmt->tensor], .array = &e->array[stmt->tensor]};
     s.access = &m->tensor[stmt->tensor];
     s.is_rounded = s.tensor->role != MD_FX_TEMP || s.tensor->is_declared;
+    m->walked = stmt;
     MD_TRY(md_eval_statement(&s.value, m, index));
     for (int32_t i = 0; i < s.tensor->rank; i++) {
         if (stmt->subscript[i]->kind == MD_FX_INDEX)

@@ -1,5 +1,5 @@
-/* Scans: all values along the index at once. Lines of values are kept for as many positions of the other indices as
- * memory allows, since an index that is stored innermost moves before that of the scan. */
+/* Scans: all values along the index at once. Where an index moves inside that of the scan, lines of values are kept for
+ * its positions, as many as memory allows. */
 #include "expr/eval/code.h"
 
 #include <math.h>
@@ -25,9 +25,9 @@ typedef struct scan {
     int32_t index;
     int64_t size;
     cell *value; /* of the line that is being filled */
-    int32_t n_outer; /* the other indices that the values depend on, with their sizes */
+    int32_t n_outer; /* the other indices that the values depend on */
     int32_t outer[MD_FX_MAX_INDICES];
-    int64_t outer_size[MD_FX_MAX_INDICES];
+    int64_t outer_size[MD_FX_MAX_INDICES]; /* 1 where the index stands still while that of the scan moves */
     int64_t n_lines;
     line *lines; /* by number of the position modulo n_lines */
 } scan;
@@ -109,7 +109,8 @@ static line *line_of(const md_eval_machine *m, const scan *s)
 {
     uint64_t number = 0;
     for (int32_t i = 0; i < s->n_outer; i++)
-        number = number * (uint64_t)s->outer_size[i] + (uint64_t)m->at[s->outer[i]];
+        if (s->outer_size[i] > 1)
+            number = number * (uint64_t)s->outer_size[i] + (uint64_t)m->at[s->outer[i]];
     return &s->lines[number % (uint64_t)s->n_lines];
 }
 
@@ -161,6 +162,15 @@ static bool make_lines(md_eval_machine *m, scan *s)
     return s->lines != NULL && value != NULL;
 }
 
+/* Where an index stands among those that the statement's loop walks, the innermost last; n_free if it is not there. */
+static int32_t depth_of(const md_fx_stmt *walked, int32_t index)
+{
+    int32_t i = 0;
+    while (i < walked->n_free && walked->free[i] != index)
+        i++;
+    return i;
+}
+
 const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body)
 {
     md_eval_code *c = md_eval_code_new(m);
@@ -177,7 +187,8 @@ const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, con
     s->size = size;
     for (int32_t id = 0; id < m->formula->n_indices; id++)
         if (id != s->index && md_eval_set_has(&body->uses, id)) {
-            s->outer_size[s->n_outer] = m->binding->size[m->formula->index[id].dim];
+            const bool is_still = m->walked && depth_of(m->walked, id) < depth_of(m->walked, s->index);
+            s->outer_size[s->n_outer] = is_still ? 1 : m->binding->size[m->formula->index[id].dim];
             s->outer[s->n_outer++] = id;
         }
     if (!make_lines(m, s))
