@@ -9,12 +9,12 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import unittest
 
 import numpy as np
 
 import multidispatch as md
+from threads_agree import threads_agree
 
 F32 = np.float32
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
@@ -210,19 +210,7 @@ class Processes(unittest.TestCase):
 
     def test_threads(self):
         op = md.op("Y[b,n] = sum[k](X[b,k]*W[n,k])")
-        x, w = random(4, 8), random(6, 8)
-        failures = []
-
-        def work(b):
-            for _ in range(50):
-                if not np.allclose(op(x[:b], w), x[:b] @ w.T, atol=1e-5):
-                    failures.append(b)
-        threads = [threading.Thread(target=work, args=(1 + i % 4,)) for i in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        self.assertEqual(failures, [])
+        self.assertTrue(threads_agree(op, random(4, 8), random(6, 8), np.allclose))
 
     def test_fork(self):
         x = random(5)

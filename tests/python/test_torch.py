@@ -5,13 +5,13 @@ import gc
 import io
 import os
 import pickle
-import threading
 import unittest
 import warnings
 
 import torch
 
 import multidispatch as md
+from threads_agree import threads_agree
 
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
 
@@ -157,19 +157,7 @@ class Lives(unittest.TestCase):
 
     def test_threads(self):
         op = md.op("Y[b,n] = sum[k](X[b,k]*W[n,k])")
-        x, w = random(4, 8), random(6, 8)
-        failures = []
-
-        def work(b):
-            for _ in range(50):
-                if not torch.allclose(op(x[:b], w), x[:b] @ w.T, atol=1e-5):
-                    failures.append(b)
-        threads = [threading.Thread(target=work, args=(1 + i % 4,)) for i in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        self.assertEqual(failures, [])
+        self.assertTrue(threads_agree(op, random(4, 8), random(6, 8), torch.allclose))
 
     def test_pickle(self):
         op = pickle.loads(pickle.dumps(md.op("Y[i] = X[i] * 3")))

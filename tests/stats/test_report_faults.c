@@ -4,6 +4,7 @@
 #include "dispatch/support/script.h"
 #include "support/check.h"
 #include "support/fault.h"
+#include "support/text.h"
 #include "device/open.h"
 
 #include <jansson.h>
@@ -25,21 +26,6 @@ md_status md_dev_open(md_dev **out, const md_dev_options *options)
 void md_dev_close(md_dev **dev)
 {
     *dev = NULL;
-}
-
-typedef struct text {
-    char bytes[16384];
-    size_t n;
-} text;
-
-static int take(void *user, const char *bytes, size_t n)
-{
-    text *t = user;
-    if (n >= sizeof t->bytes - t->n)
-        return 1;
-    memcpy(t->bytes + t->n, bytes, n);
-    t->bytes[t->n += n] = 0;
-    return 0;
 }
 
 static void expect_whole(const char *bytes, const char *what)
@@ -113,7 +99,7 @@ static void explain(md_op *op)
             t.bytes[0] = 0;
             failing = n;
             fault_after(n);
-            md_status s = md_explain(op, json ? "n=30" : "n=31", json, take, &t);
+            md_status s = md_explain(op, json ? "n=30" : "n=31", json, text_take, &t);
             again = fault_happened();
             if (got(s, "md_explain") && json)
                 expect_whole(t.bytes, "md_explain");
@@ -158,7 +144,7 @@ static void report(md_context *c)
         t.n = 0;
         failing = n;
         fault_after(n);
-        md_status s = md_info(c, n % 2, take, &t);
+        md_status s = md_info(c, n % 2, text_take, &t);
         again = fault_happened() || n < 100;
         if (got(s, "md_info") && n % 2)
             expect_whole(t.bytes, "md_info");

@@ -64,48 +64,46 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
     return MD_OK;
 }
 
-md_status md_ds_shape_entry_improve(md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request)
+/* Gives an entry the plan that is best now. */
+static md_status choose_again(bool *is_makeshift, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request)
 {
-    const md_ds_plan *old = md_ds_plan_of(entry);
     md_ds_plan *plan = NULL;
-    if (!old->is_makeshift && !old->may_load)
-        return MD_OK;
     MD_TRY(md_ds_choose(&plan, op, request));
-    md_ds_log_choice(op, entry->size, plan, "now has");
+    *is_makeshift = plan->is_makeshift;
+    if (!plan->is_makeshift)
+        md_ds_log_choice(op, entry->size, plan, "now has");
     pthread_mutex_lock(&op->lock_of_entries);
     md_ds_shape_entry_put_plan(entry, plan, op->n_stages);
     pthread_mutex_unlock(&op->lock_of_entries);
     return MD_OK;
 }
 
+md_status md_ds_shape_entry_improve(md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request)
+{
+    const md_ds_plan *old = md_ds_plan_of(entry);
+    bool is_makeshift;
+    return old->is_makeshift || old->may_load ? choose_again(&is_makeshift, op, entry, request) : MD_OK;
+}
+
 /* An entry whose new plan is a makeshift again, or for which memory was short, goes back to the list. */
 static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
 {
-    md_ds_plan *plan = NULL;
-    md_ds_shape_entry *done = NULL;
     const md_ds_request request = {.shape = &w->shape,
                                    .as = &w->entry->as,
                                    .key = w->entry->key,
                                    .key_bytes = w->entry->key_bytes,
                                    .effort = MD_DS_ONLY_READY};
-    md_status s = md_ds_choose(&plan, op, &request);
-    if (s == MD_OK && !plan->is_makeshift)
-        md_ds_log_choice(op, w->entry->size, plan, "now has");
-    pthread_mutex_lock(&op->lock_of_entries);
-    if (s == MD_OK)
-        md_ds_shape_entry_put_plan(w->entry, plan, op->n_stages);
-    if (s == MD_OK && !plan->is_makeshift) {
-        done = w->entry;
+    bool is_makeshift = true;
+    if (choose_again(&is_makeshift, op, w->entry, &request) == MD_OK && !is_makeshift) {
         atomic_fetch_sub_explicit(&op->n_waiting, 1, memory_order_relaxed);
-    } else {
-        w->next = op->waiting;
-        op->waiting = w;
-    }
-    pthread_mutex_unlock(&op->lock_of_entries);
-    if (done) {
-        md_ds_shape_entry_release(done);
+        md_ds_shape_entry_release(w->entry);
         free(w);
+        return;
     }
+    pthread_mutex_lock(&op->lock_of_entries);
+    w->next = op->waiting;
+    op->waiting = w;
+    pthread_mutex_unlock(&op->lock_of_entries);
 }
 
 void md_ds_upgrade_ready(md_ds_op *op)

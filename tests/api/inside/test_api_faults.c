@@ -3,6 +3,7 @@
  * tests/stats/test_report_faults.c does this for contexts, ops and reports. */
 #include "support/check.h"
 #include "support/fault.h"
+#include "support/text.h"
 
 #include <md/sequence.h>
 #include <stdbool.h>
@@ -101,21 +102,6 @@ static void checks(void **state)
 
 /* ---- Texts: the one that is had without faults, or OUT_OF_MEMORY */
 
-typedef struct text {
-    char bytes[16384];
-    size_t n;
-} text;
-
-static int take(void *user, const char *bytes, size_t n)
-{
-    text *t = user;
-    if (n >= sizeof t->bytes - t->n)
-        return 1;
-    memcpy(t->bytes + t->n, bytes, n);
-    t->bytes[t->n += n] = 0;
-    return 0;
-}
-
 static md_context *kept;
 static int32_t which;
 
@@ -126,11 +112,11 @@ static md_status give_text(text *out)
     switch (which) {
     case 0:
     case 1:
-        return md_store_list(kept, which, take, out);
+        return md_store_list(kept, which, text_take, out);
     case 2:
-        return md_store_verify(&facts, kept, take, out);
+        return md_store_verify(&facts, kept, text_take, out);
     default:
-        return md_wisdom_export(kept, take, out);
+        return md_wisdom_export(kept, text_take, out);
     }
 }
 
@@ -151,7 +137,7 @@ static bool import(void)
     static text t;
     md_wisdom_counts n;
     t.n = 0;
-    const md_status s = md_wisdom_import(&n, kept, line, sizeof line - 1, take, &t);
+    const md_status s = md_wisdom_import(&n, kept, line, sizeof line - 1, text_take, &t);
     if (s == MD_OUT_OF_MEMORY)
         return got(s, "md_wisdom_import");
     assert_int_equal(s, MD_CORRUPT);
@@ -171,8 +157,8 @@ static void texts(void **state)
         at_all_points(is_whole);
     }
     at_all_points(import);
-    assert_fails(md_store_list(NULL, 0, take, &whole), MD_INVALID_ARGUMENT, "context is NULL");
-    assert_fails(md_wisdom_export(NULL, take, &whole), MD_INVALID_ARGUMENT, "context is NULL");
+    assert_fails(md_store_list(NULL, 0, text_take, &whole), MD_INVALID_ARGUMENT, "context is NULL");
+    assert_fails(md_wisdom_export(NULL, text_take, &whole), MD_INVALID_ARGUMENT, "context is NULL");
     md_context_destroy(&kept);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);

@@ -12,6 +12,30 @@ enum { HINT = 4096, AT_HINT = 1 }; /* the op's only hint; loads that its creatio
 static script_world world;
 static md_ds_op *op;
 
+static md_ds_op *make(const char *text, const char *pin)
+{
+    md_ds_op_options options = script_options();
+    options.compile.hints = "4096";
+    options.pin = pin;
+    return script_op(&world, text, &options);
+}
+
+/* Loads that are under way end, and later ones at once. */
+static void end_loads(void)
+{
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+}
+
+/* Calls of one shape, until what its misses began has ended. */
+static void own_kernels_serve(void)
+{
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+        md_ds_op_wait(op);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -20,9 +44,7 @@ static int set_up(void **state)
     script_allow(SCRIPT_GAMMA, 0, 10.0);
     script_now.library_loads = true;
     script_world_open(&world);
-    md_ds_op_options options = script_options();
-    options.compile.hints = "4096";
-    op = script_op(&world, "Y[n] = X[n]", &options);
+    op = make("Y[n] = X[n]", NULL);
     return 0;
 }
 
@@ -38,8 +60,7 @@ static int tear_down(void **state)
 static void creation_loads_for_the_hints(void **state)
 {
     (void)state;
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT);
     assert_int_equal(script_call(NULL, op, HINT, 1), LIBRARY);
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT);
@@ -50,8 +71,7 @@ static void own_kernels_serve_until_it_is_loaded(void **state)
     (void)state;
     for (int32_t i = 0; i < 5; i++)
         assert_int_equal(script_call(NULL, op, 100, 1), OWN);
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     assert_int_equal(script_call(NULL, op, 100, 1), LIBRARY);
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
 }
@@ -74,8 +94,7 @@ static void what_cannot_be_loaded_never_serves(void **state)
     (void)state;
     atomic_store(&script_now.load_fails, true);
     assert_int_equal(script_call(NULL, op, 100, 1), OWN);
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     for (int32_t i = 0; i < 5; i++)
         assert_int_equal(script_call(NULL, op, 100, 1), OWN);
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
@@ -85,13 +104,9 @@ static void what_cannot_be_loaded_never_serves(void **state)
 static void calls_load_nothing_that_was_not_loaded(void **state)
 {
     (void)state;
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     script_now.defers_loads = true;
-    for (int32_t i = 0; i < 3; i++) {
-        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
-        md_ds_op_wait(op);
-    }
+    own_kernels_serve();
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT);
     world.runtime.waits = true;
     assert_int_equal(script_call(NULL, op, 101, 1), LIBRARY);
@@ -103,8 +118,7 @@ static void calls_load_once_it_pays(void **state)
 {
     (void)state;
     enum { FEW = 150, ENOUGH = 220 };
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     script_now.defers_loads = true;
     for (int32_t i = 0; i < ENOUGH; i++) {
         assert_int_equal(script_call(NULL, op, 100, 1), OWN);
@@ -115,8 +129,7 @@ static void calls_load_once_it_pays(void **state)
         if (i <= FEW)
             assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT);
     }
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
     assert_int_equal(script_call(NULL, op, 100, 1), LIBRARY);
     assert_int_equal(script_call(NULL, op, 101, 1), OWN);
@@ -125,8 +138,7 @@ static void calls_load_once_it_pays(void **state)
 static void a_load_that_fails_is_tried_once(void **state)
 {
     (void)state;
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     script_now.defers_loads = true;
     atomic_store(&script_now.load_fails, true);
     for (int32_t i = 0; i < 600; i++) {
@@ -141,10 +153,8 @@ static void small_gains_load_nothing(void **state)
 {
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 10.2);
-    md_ds_op_options options = script_options();
-    options.compile.hints = "4096";
     atomic_store(&script_now.may_load, true);
-    md_ds_op *other = script_op(&world, "Y[n] = X[n] * 5", &options);
+    md_ds_op *other = make("Y[n] = X[n] * 5", NULL);
     md_ds_op_wait(other);
     script_now.defers_loads = true;
     const int32_t n_before = atomic_load(&script_now.n_loads);
@@ -161,9 +171,7 @@ static void what_loading_does_not_mend_is_said(void **state)
     (void)state;
     atomic_store(&script_now.may_load, true);
     script_now.row[SCRIPT_GAMMA][0].lo = 2000; /* of ops that are made from here on */
-    md_ds_op_options options = script_options();
-    options.compile.hints = "4096";
-    md_ds_op *other = script_op(&world, "Y[n] = X[n] * 6", &options);
+    md_ds_op *other = make("Y[n] = X[n] * 6", NULL);
     md_ds_op_wait(other);
     script_now.defers_loads = true;
     const md_ds_pool *pool = &other->stage[0];
@@ -191,8 +199,7 @@ static void what_loading_does_not_mend_is_said(void **state)
 static void a_frozen_op_loads_nothing(void **state)
 {
     (void)state;
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     atomic_store(&op->frozen, MD_DS_FROZEN_READY);
     assert_int_equal(script_call(NULL, op, 100, 1), OWN);
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT);
@@ -215,13 +222,9 @@ static void who_wants_the_best_gets_it_later_too(void **state)
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
     script_vectors v;
-    atomic_store(&script_now.may_load, true);
-    md_ds_op_wait(op);
+    end_loads();
     script_now.defers_loads = true;
-    for (int32_t i = 0; i < 3; i++) {
-        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
-        md_ds_op_wait(op);
-    }
+    own_kernels_serve();
     script_vectors_make(&v, 100, 1);
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
     bound.is_patient = true;
@@ -238,10 +241,7 @@ static void a_slow_answer_is_believed(void **state)
     (void)state;
     script_now.answered_us = 90.0; /* 30 in the mean */
     atomic_store(&script_now.may_load, true);
-    for (int32_t i = 0; i < 3; i++) {
-        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
-        md_ds_op_wait(op);
-    }
+    own_kernels_serve();
     assert_int_equal(script_call(NULL, op, 100, 1), OWN);
 }
 
@@ -253,11 +253,9 @@ static void a_fast_answer_is_believed(void **state)
     script_allow(SCRIPT_GAMMA, 0, 13.0);
     script_now.answered_us = 5.0; /* 8 in the mean */
     atomic_store(&script_now.may_load, true);
-    md_ds_op_options options = script_options();
-    options.compile.hints = "4096";
     for (int32_t waits = 0; waits < 2; waits++) {
         world.runtime.waits = waits;
-        md_ds_op *asked = script_op(&world, waits ? "Y[n] = X[n] * 8" : "Y[n] = X[n] * 7", &options);
+        md_ds_op *asked = make(waits ? "Y[n] = X[n] * 8" : "Y[n] = X[n] * 7", NULL);
         if (!waits)
             (void)script_call(NULL, asked, 100, 1); /* an own kernel, unless the answer comes before it runs */
         md_ds_op_wait(asked);
@@ -270,9 +268,7 @@ static void a_library_alone_serves_at_once(void **state)
 {
     (void)state;
     script_now.row[SCRIPT_ALPHA][0].hi = 1000; /* of ops that are made from here on */
-    md_ds_op_options options = script_options();
-    options.compile.hints = "4096";
-    md_ds_op *other = script_op(&world, "Y[n] = X[n] * 2", &options);
+    md_ds_op *other = make("Y[n] = X[n] * 2", NULL);
     assert_int_equal(script_call(NULL, other, 5000, 1), LIBRARY);
     md_ds_op_destroy(&other);
 }
@@ -284,11 +280,8 @@ static void a_library_alone_or_pinned_loads_in_the_call(void **state)
     script_now.defers_loads = true;
     atomic_store(&script_now.may_load, true);
     script_now.row[SCRIPT_ALPHA][0].hi = 1000;
-    md_ds_op_options options = script_options();
-    options.compile.hints = "4096";
-    md_ds_op *alone = script_op(&world, "Y[n] = X[n] * 3", &options);
-    options.pin = "gamma/v0_w0";
-    md_ds_op *pinned = script_op(&world, "Y[n] = X[n] * 4", &options);
+    md_ds_op *alone = make("Y[n] = X[n] * 3", NULL);
+    md_ds_op *pinned = make("Y[n] = X[n] * 4", "gamma/v0_w0");
     for (int32_t i = 0; i < 3; i++) {
         assert_int_equal(script_call(NULL, alone, 5000, 1), LIBRARY);
         assert_int_equal(script_call(NULL, pinned, 500, 1), LIBRARY);
