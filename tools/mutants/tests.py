@@ -1,5 +1,6 @@
 """The build that tools/mutate breaks, and the tests that it runs there: which tests a folder has, and how they are run."""
 
+import collections
 import json
 import os
 import pathlib
@@ -26,9 +27,30 @@ TESTS_OF = {
     "tune": ["tune", "test_measure", "test_tuning", "test_hybrid", "test_gpu_pool", "test_recorded"],
     "dispatch": ["dispatch", "stats", "api", "custom"],
     "sequence": ["sequence", "test_api_faults"],
-    "stats": ["stats", "test_life", "test_options", "test_hybrid", "reports"],
+    "stats": ["stats", "api:test_life", "test_options", "test_hybrid", "reports"],
     "api": ["api", "stats", "sequence", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
 }
+# What a fault is shown to that all of those let through: suites and tests of the folders that use this one.
+THEN = {
+    "base": ["store", "dispatch", "test_suite_host", "fuzz_store", "fuzz_wisdom"],
+    "expr": ["stage", "test_digests", "test_guard_pages", "fuzz_formula", "fuzz_sizes", "test_check", "numpy", "test_numeric"],
+    "store": ["api", "test_kept_picks", "test_kept_verdict", "fuzz_store", "tune_kill"],
+    "kernel": ["dispatch", "test_cuda_gemm", "test_suite_host"],
+    "stage": ["test_digests", "test_check", "test_guard_pages", "test_gate", "test_codegen", "numpy", "test_numeric"],
+    "device": ["dispatch", "test_sequence_device"],
+    "codegen": ["test_check", "test_gate", "test_cuda_gemm", "numpy", "test_numeric"],
+    "kernels": ["test_guard_pages", "test_check", "numpy"],
+    "family": ["test_digests", "dispatch", "test_codegen"],
+    "build": ["dispatch", "test_bundle", "test_life", "api:test_told", "shared_store", "test_captured"],
+    "tune": ["dispatch", "api", "mdctl"],
+    "dispatch": ["sequence", "tune", "fuzz_op", "fuzz_sizes", "fuzz_hints", "fuzz_pairs", "reports", "mdctl"],
+    "sequence": ["test_nulls", "fuzz_pairs", "example sequence", "package"],
+    "stats": ["api", "dispatch", "mdctl"],
+    "api": ["fuzz_sizes", "fuzz_pairs", "fuzz_formula", "reports", "example changing_batches", "example prepare_freeze", "example sequence",
+            "example custom_kernel", "package", "mdctl"],
+}
+QUICK = 5.0  # seconds: programs that take longer wait until all quicker ones of their stage let a fault through
+CMOCKA_FAILED = "[  FAILED  ]"
 EXIT_SKIPPED = 77
 PASSED, FAILED, SKIPPED, HUNG = "passed", "failed", "skipped", "hung"
 GIB = 1 << 30
@@ -44,20 +66,29 @@ def limit_memory():
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * GIB, 1024 * GIB))  # its memory is a sparse file, too
 
 
+def end_group(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)  # its group is its own; what it started may outlive it
+    except ProcessLookupError:
+        pass
+
+
 def run_limited(command, env, cwd, seconds):
-    """Runs a command and whatever it starts; (exit status, output), status None where it took longer."""
+    """Runs a command and whatever it starts, until its first case fails; its exit status, None where it took longer."""
     with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=limit_memory) as child:
+        late = threading.Event()
+        clock = threading.Timer(seconds, lambda: (late.set(), end_group(child)))
+        clock.start()
         try:
-            output, _ = child.communicate(timeout=seconds)
-            return child.returncode, output
-        except subprocess.TimeoutExpired:
-            return None, ""
+            failed = any(line.startswith(CMOCKA_FAILED) for line in child.stdout)
+            if failed:
+                return 1
+            status = child.wait()
+            return None if late.is_set() else status
         finally:
-            try:
-                os.killpg(child.pid, signal.SIGKILL)  # its group is its own; what it started may outlive it
-            except ProcessLookupError:
-                pass
+            clock.cancel()
+            end_group(child)
 
 
 class Build:
@@ -104,13 +135,19 @@ class Build:
             if done.returncode != 0:
                 raise Broken(done.stdout + done.stderr)
         self.make(["build.ninja"])
-        self.tests = {t["name"]: t for t in self.introspect("tests")}
+        self.tests = self.named(self.introspect("tests"))
         self.targets = {t["id"]: t for t in self.introspect("targets")}
         self.objects = {}
         for entry in json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8")):
             path = pathlib.Path(os.path.normpath(pathlib.Path(entry["directory"]) / entry["file"]))
             if path.is_relative_to(self.tree / "src"):
                 self.objects.setdefault(str(path.relative_to(self.tree)), []).append(entry["output"])
+
+    @staticmethod
+    def named(tests):
+        """Tests by name; two of one name by suite:name."""
+        shared = {name for name, n in collections.Counter(t["name"] for t in tests).items() if n > 1}
+        return {t["suite"][0].split(":")[-1] + ":" + t["name"] if t["name"] in shared else t["name"]: t for t in tests}
 
     def introspect(self, what):
         return json.loads((self.build / "meson-info" / f"intro-{what}.json").read_text(encoding="utf-8"))
@@ -134,9 +171,17 @@ class Build:
         os.utime(file, ns=(time.time_ns(), time.time_ns()))
 
     def tests_of(self, folder):
-        """Names of the tests of a folder of src."""
-        wanted = TESTS_OF.get(folder, [folder])
-        return [n for n, t in self.tests.items() if n in wanted or {s.split(":")[-1] for s in t["suite"]} & set(wanted)]
+        """Names of the tests of a folder of src in two stages: its own, and what is asked if those let a fault through."""
+        own = self.matching(TESTS_OF.get(folder, [folder]))
+        return own, [n for n in self.matching(THEN.get(folder, [])) if n not in own]
+
+    def matching(self, wanted):
+        wanted = set(wanted)
+        return [n for n, t in self.tests.items() if "full" not in self.suites(t) and ({n, t["name"]} | self.suites(t)) & wanted]
+
+    @staticmethod
+    def suites(test):
+        return {s.split(":")[-1] for s in test["suite"]}
 
     def is_kin(self, test, path):
         """True if the test's sources lie in the room of `tests` that is called as the source's."""
@@ -151,7 +196,7 @@ class Build:
         if files:
             self.make(files)
         started = time.monotonic()
-        status, _ = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds)
+        status = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds)
         spent = time.monotonic() - started
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
@@ -161,29 +206,42 @@ class Build:
 class Times:
     """How long tests take in the tree as it is; those that fail there, are skipped or take too long are not used."""
 
-    def __init__(self, file, key, slow):
+    def __init__(self, file, key, slow, log=None):
         self.file, self.key, self.slow, self.lock = file, key, slow, threading.Lock()
         try:
             kept = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             kept = {}
         self.of = kept.get("times", {}) if kept.get("key") == key else {}
+        self.logged = self.read_log(log) if log else {}
+
+    @staticmethod
+    def read_log(log):
+        """Seconds of the tests in a testlog.json of Meson, by name; None where a test did not pass."""
+        entries = [json.loads(line) for line in pathlib.Path(log).read_text(encoding="utf-8").splitlines()]
+        return {e["name"].split(" / ")[-1]: e["duration"] if e["result"] == "OK" else None for e in entries}
 
     def measure(self, build, names, say):
         for name in names:
             with self.lock:
                 if name in self.of:
                     continue
-                result, spent = build.run(name, self.slow)
-                self.of[name] = spent if result == PASSED else None
-                if result != PASSED:
-                    say(f"{name} is not used: it {'takes longer than ' + str(self.slow) + ' s' if result == HUNG else 'was ' + result}")
-                self.file.write_text(json.dumps({"key": self.key, "times": self.of}), encoding="utf-8")
+                logged = self.logged.get(name.split(":")[-1], -1)
+                result, spent = build.run(name, self.slow) if logged == -1 else (SKIPPED, 0) if logged is None else (PASSED, logged)
+                self.keep(name, spent if result == PASSED and spent <= self.slow else None)
+                if self.of[name] is None:
+                    say(f"{name} is not used: it {'takes longer than ' + str(self.slow) + ' s' if result in (HUNG, PASSED) else 'was ' + result}")
 
-    def in_order(self, build, names, path, first):
-        """The usable tests: those that caught a fault of this file, those of its room, then by speed."""
-        usable = [n for n in names if self.of.get(n) is not None]
-        return sorted(usable, key=lambda n: (n not in first, not build.is_kin(n, path), self.of[n]))
+    def keep(self, name, spent):
+        self.of[name] = spent
+        self.file.write_text(json.dumps({"key": self.key, "times": self.of}), encoding="utf-8")
+
+    def in_order(self, build, stages, path, first):
+        """The usable tests: stage by stage the quick ones, then the slow ones; among them those that caught a fault of this
+        file, those of its room, then by speed."""
+        for names in stages:
+            usable = [n for n in names if self.of.get(n) is not None]
+            yield from sorted(usable, key=lambda n: (self.of[n] > QUICK, n not in first, not build.is_kin(n, path), self.of[n]))
 
     def limit(self, name):
-        return max(20.0, 10.0 * self.of[name])
+        return max(60.0, 10.0 * self.of[name])
