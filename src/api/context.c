@@ -212,6 +212,7 @@ void md_context_destroy(md_context **context)
         return;
     md_context *c = *context;
     md_api_close_sequences(c);
+    md_api_close_combos(c);
     md_api_end_stats(c);
     close_context(c);
     *context = NULL;

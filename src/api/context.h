@@ -40,6 +40,8 @@ struct md_context {
     pthread_mutex_t lock_of_ops; /* guards `retired`; taken before the runtime's lock of ops */
     md_ss_rows retired; /* statistics of destroyed ops */
     struct md_sequence *sequences; /* that are not destroyed; guarded by `lock_of_ops` */
+    struct md_combo *combos; /* the same of combos; those of md_combo_call are known to nobody else */
+    int32_t n_called_combos; /* of md_combo_call */
 };
 
 struct md_op {
@@ -78,6 +80,10 @@ void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), v
 
 /** Ends all sequences before their context is freed: after that they can only be counted and destroyed. */
 void md_api_close_sequences(md_context *context);
+/** The same of combos: after that they can only be destroyed. */
+void md_api_close_combos(md_context *context);
+/** Frees the combos that md_combo_call keeps of an op. */
+void md_api_forget_combos(const md_op *op);
 
 typedef enum md_api_memory { MD_API_NO_MEMORY, MD_API_MEMORY_TO_MEASURE } md_api_memory;
 

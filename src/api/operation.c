@@ -210,6 +210,7 @@ void md_op_destroy(md_op **op)
 {
     if (!op || !*op)
         return;
+    md_api_forget_combos(*op);
     md_api_leave(*op);
     free(*op);
     *op = NULL;

@@ -27,8 +27,9 @@ RANKS = {
     "dispatch": 7,
     "stats": 8,
     "sequence": 9,
-    "api": 10,
-    "python": 11,
+    "combo": 10,
+    "api": 11,
+    "python": 12,
 }
 
 # The floors of each folder with rooms, lowest first.

@@ -108,6 +108,12 @@ size_t md_ds_span(const md_tensor *t)
     return e.is_empty ? 0 : (size_t)(e.hi - e.lo);
 }
 
+bool md_ds_may_overlap(const md_tensor *a, const md_tensor *b)
+{
+    const extent_of x = extent_make(a), y = extent_make(b);
+    return may_overlap(&x, &y);
+}
+
 /* Kernels read the copy, so they see the input as it was before the call. */
 static md_status list_copy(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *b, int32_t tensor)
 {

@@ -18,6 +18,8 @@ typedef struct md_ds_copies {
  * is INVALID_ARGUMENT. */
 md_status md_ds_find_aliases(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *binding);
 
+/** True if two tensors may share memory; false for views that interleave, as halves of a matrix's columns. */
+bool md_ds_may_overlap(const md_tensor *a, const md_tensor *b);
 /** Copies elements to a contiguous tensor. Both lie in memory that the CPU can read. */
 void md_ds_copy_elements(const md_tensor *to, const md_tensor *from);
 /** Bytes from the first element to the end of the last; 0 if the tensor is empty. */

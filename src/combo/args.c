@@ -1,0 +1,219 @@
+/* The items of a combo: from a caller's arguments to plain words, and back. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "combo/combo.h"
+#include "dispatch/bind/bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Taking */
+
+static void list_slots(md_cb_part *p)
+{
+    const md_fx_formula *f = p->op->formula;
+    for (int32_t i = 0; i < f->n_args; i++) {
+        const int32_t id = f->args[i].id;
+        if (f->args[i].is_scalar) {
+            p->scalar_arg[p->n_scalars++] = i;
+            continue;
+        }
+        const md_fx_tensor *t = &f->tensor[id];
+        p->slot[p->n_slots++] = (md_cb_slot){i, id, t->rank, p->n_words, t->dtype, t->role == MD_FX_OUTPUT};
+        p->n_words += 2 * t->rank;
+    }
+}
+
+/* Room for at least one item, so that NULL means that memory is short. */
+static void *room(int64_t n_items, int64_t n, size_t size)
+{
+    return calloc((size_t)MD_MAX(n_items * n, 1), size);
+}
+
+static md_status make_room(md_cb_part *p)
+{
+    p->layout = room(p->n_items, p->n_words, sizeof *p->layout);
+    p->data = room(p->n_items, p->n_slots, sizeof *p->data);
+    p->scalar = room(p->n_items, p->n_scalars, sizeof *p->scalar);
+    p->is_empty = room(p->n_items, 1, sizeof *p->is_empty);
+    return p->layout && p->data && p->scalar && p->is_empty ? MD_OK : md_fail_memory();
+}
+
+void md_cb_part_finish(md_cb_part *part)
+{
+    free(part->layout);
+    free(part->data);
+    free(part->scalar);
+    free(part->is_empty);
+}
+
+static md_kn_word scalar_word(const md_ds_op *op, int32_t arg, const md_fx_binding *b)
+{
+    const int32_t id = op->formula->args[arg].id;
+    return op->formula->scalar[id].type == MD_I64 ? (md_kn_word){.i = b->integer[id]} : (md_kn_word){.d = b->real[id]};
+}
+
+static void keep_item(md_cb_part *p, int64_t item, const md_arg *args, const md_ds_bound *bound)
+{
+    int64_t *layout = p->layout + item * p->n_words;
+    for (int32_t s = 0; s < p->n_slots; s++) {
+        const md_cb_slot *slot = &p->slot[s];
+        const md_tensor *t = args[slot->arg].tensor;
+        memcpy(layout + slot->at, t->size, (size_t)slot->rank * sizeof *layout);
+        memcpy(layout + slot->at + slot->rank, t->stride, (size_t)slot->rank * sizeof *layout);
+        p->data[item * p->n_slots + s] = t->data;
+    }
+    for (int32_t s = 0; s < p->n_scalars; s++)
+        p->scalar[item * p->n_scalars + s] = scalar_word(p->op, p->scalar_arg[s], &bound->binding);
+    p->is_empty[item] = bound->is_empty;
+}
+
+static md_status take_part(md_cb_part *p, int32_t number, const md_combo_part *from)
+{
+    list_slots(p);
+    MD_TRY(make_room(p));
+    for (int64_t i = 0; i < p->n_items; i++) {
+        md_ds_bound bound;
+        const md_arg *args = from->args + i * from->n_args;
+        const md_status s = md_ds_bind(&bound, p->op, args, from->n_args);
+        if (s != MD_OK)
+            return md_fail_more(s, " (part %d, item %lld)", (int)number, (long long)i);
+        keep_item(p, i, args, &bound);
+    }
+    return MD_OK;
+}
+
+static md_status check_counts(const md_combo_part *part, const md_ds_op *op, int64_t n_before)
+{
+    if (part->n_items < 0)
+        return md_fail(MD_INVALID_ARGUMENT, "n_items is %lld", (long long)part->n_items);
+    if (part->n_items > MD_COMBO_MAX_ITEMS - n_before)
+        return md_fail(MD_INVALID_ARGUMENT, "a combo has at most %lld items, not %lld", (long long)MD_COMBO_MAX_ITEMS,
+                       (long long)(n_before + part->n_items));
+    if (part->n_args != op->formula->n_args)
+        return md_fail(MD_INVALID_ARGUMENT, "an item has %d arguments, but op %s takes %d", (int)part->n_args, op->name,
+                       (int)op->formula->n_args);
+    return part->n_items == 0 || part->n_args == 0 || part->args ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "args is NULL");
+}
+
+md_status md_cb_check_counts(const md_combo_part *parts, md_ds_op *const *op, int32_t n)
+{
+    int64_t n_items = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const md_status status = check_counts(&parts[i], op[i], n_items);
+        if (status != MD_OK)
+            return md_fail_more(status, " (part %d)", (int)i);
+        n_items += parts[i].n_items;
+    }
+    return MD_OK;
+}
+
+md_status md_cb_take(md_cb *cb, const md_combo_part *parts, md_ds_op *const *op)
+{
+    for (int32_t i = 0; i < cb->n_parts; i++) {
+        cb->part[i].op = op[i];
+        cb->part[i].n_items = parts[i].n_items;
+        cb->part[i].first = cb->n_items;
+        cb->n_items += parts[i].n_items;
+    }
+    for (int32_t i = 0; i < cb->n_parts; i++)
+        MD_TRY(take_part(&cb->part[i], i, &parts[i]));
+    return MD_OK;
+}
+
+/* ---- Giving back */
+
+md_tensor md_cb_tensor(const md_cb_part *part, const md_cb_slot *slot, int64_t item)
+{
+    const int64_t *layout = part->layout + item * part->n_words + slot->at;
+    md_tensor t = {
+        .data = part->data[item * part->n_slots + (slot - part->slot)], .dtype = slot->dtype, .rank = slot->rank};
+    memcpy(t.size, layout, (size_t)slot->rank * sizeof *layout);
+    memcpy(t.stride, layout + slot->rank, (size_t)slot->rank * sizeof *layout);
+    return t;
+}
+
+void md_cb_args_of(md_arg args[MD_FX_MAX_ARGS], md_tensor tensor[MD_FX_MAX_ARGS], const md_cb_part *part, int64_t item)
+{
+    const md_fx_formula *f = part->op->formula;
+    for (int32_t s = 0; s < part->n_slots; s++) {
+        tensor[s] = md_cb_tensor(part, &part->slot[s], item);
+        args[part->slot[s].arg] = md_t(&tensor[s]);
+    }
+    for (int32_t s = 0; s < part->n_scalars; s++) {
+        const md_kn_word word = part->scalar[item * part->n_scalars + s];
+        const int32_t arg = part->scalar_arg[s];
+        args[arg] = f->scalar[f->args[arg].id].type == MD_I64 ? md_i(word.i) : md_s(word.d);
+    }
+}
+
+/* ---- Changing */
+
+md_status md_cb_point(md_cb *cb, int32_t part, int32_t arg, void *const *data)
+{
+    if (part < 0 || part >= cb->n_parts)
+        return md_fail(MD_INVALID_ARGUMENT, "part %d: the combo has %d parts", (int)part, (int)cb->n_parts);
+    md_cb_part *p = &cb->part[part];
+    const md_fx_formula *f = p->op->formula;
+    if (arg < 0 || arg >= f->n_args || f->args[arg].is_scalar)
+        return md_fail(MD_INVALID_ARGUMENT, "part %d: argument %d of op %s is no tensor", (int)part, (int)arg,
+                       p->op->name);
+    if (p->n_items > 0 && !data)
+        return md_fail(MD_INVALID_ARGUMENT, "data is NULL");
+    const char *name = f->tensor[f->args[arg].id].name;
+    const size_t size = md_dtype_size(f->tensor[f->args[arg].id].dtype);
+    for (int64_t i = 0; i < p->n_items; i++)
+        if ((!data[i] && !p->is_empty[i]) || (uintptr_t)data[i] % size)
+            return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': data is %s (part %d, item %lld)", (int)arg, name,
+                           data[i] ? "not aligned to its elements" : "NULL", (int)part, (long long)i);
+    int32_t slot = 0;
+    while (p->slot[slot].arg != arg)
+        slot++;
+    for (int64_t i = 0; i < p->n_items; i++)
+        p->data[i * p->n_slots + slot] = data[i];
+    cb->has_moved = true;
+    return MD_OK;
+}
+
+md_status md_cb_check_scalar(const md_cb_part *p, int32_t scalar, const md_arg *given)
+{
+    const md_fx_formula *f = p->op->formula;
+    const int32_t arg = p->scalar_arg[scalar];
+    const md_fx_scalar *s = &f->scalar[f->args[arg].id];
+    if (given->kind == MD_ARG_INT || (given->kind == MD_ARG_REAL && s->type != MD_I64))
+        return MD_OK;
+    return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' of op %s must be a scalar of type %s", (int)arg, s->name,
+                   p->op->name, md_dtype_name(s->type));
+}
+
+md_kn_word md_cb_scalar(const md_cb_part *p, int32_t scalar, const md_arg *given)
+{
+    const md_fx_formula *f = p->op->formula;
+    const md_dtype type = f->scalar[f->args[p->scalar_arg[scalar]].id].type;
+    const double real = given->kind == MD_ARG_INT ? (double)given->integer : given->real;
+    return type == MD_I64 ? (md_kn_word){.i = given->integer} : (md_kn_word){.d = md_dtype_round(type, real)};
+}
+
+md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n)
+{
+    int32_t n_wanted = 0, at = 0;
+    for (int32_t i = 0; i < cb->n_parts; i++)
+        n_wanted += cb->part[i].n_scalars;
+    if (n == 0)
+        return MD_OK;
+    if (n != n_wanted || !scalars)
+        return md_fail(MD_INVALID_ARGUMENT, scalars ? "%d scalars given, but the parts take %d" : "scalars is NULL",
+                       (int)n, (int)n_wanted);
+    for (int32_t i = 0; i < cb->n_parts; i++)
+        for (int32_t s = 0; s < cb->part[i].n_scalars; s++)
+            MD_TRY(md_cb_check_scalar(&cb->part[i], s, &scalars[at++]));
+    at = 0;
+    for (int32_t i = 0; i < cb->n_parts; i++)
+        for (int32_t s = 0; s < cb->part[i].n_scalars; s++, at++) {
+            const md_cb_part *p = &cb->part[i];
+            const md_kn_word word = md_cb_scalar(p, s, &scalars[at]);
+            for (int64_t item = 0; item < p->n_items; item++)
+                p->scalar[item * p->n_scalars + s] = word;
+        }
+    return MD_OK;
+}

@@ -1,0 +1,86 @@
+/* Many calls without order as one object: parts are ops, and items are calls of them. include/md/combo.h documents the
+ * public functions; api/combo.c checks handles and takes the lock, so nothing here is thread-safe by itself. */
+#ifndef MD_COMBO_COMBO_H
+#define MD_COMBO_COMBO_H
+
+#include "dispatch/op.h"
+
+#include <md/combo.h>
+
+/* A tensor argument of a part. */
+typedef struct md_cb_slot {
+    int32_t arg, tensor; /* its number among the arguments, and among the formula's tensors */
+    int32_t rank, at; /* where its sizes begin in an item's layout; its strides follow */
+    md_dtype dtype;
+    bool is_output;
+} md_cb_slot;
+
+/* An op with its items. What a caller's md_args say is kept as plain words: layout, addresses, scalars. */
+typedef struct md_cb_part {
+    md_ds_op *op;
+    int64_t n_items, first; /* first: the number of its first item among the items of all parts */
+    int32_t n_slots, n_scalars, n_words;
+    md_cb_slot slot[MD_FX_MAX_ARGS];
+    int32_t scalar_arg[MD_FX_MAX_ARGS]; /* argument of scalar i, in order of the arguments */
+    int64_t *layout; /* [n_items][n_words] */
+    void **data; /* [n_items][n_slots] */
+    md_kn_word *scalar; /* [n_items][n_scalars]: double, or int64 for scalars of that type */
+    bool *is_empty; /* [n_items]: it computes nothing */
+} md_cb_part;
+
+typedef struct md_cb {
+    pthread_mutex_t lock;
+    md_ds_runtime *runtime; /* NULL once the context is gone */
+    int32_t n_parts;
+    md_cb_part *part;
+    int64_t n_items; /* of all parts */
+    bool has_moved; /* addresses changed since overlaps were looked for */
+    uint64_t n_runs;
+} md_cb;
+
+/* ---- args.c */
+/** INVALID_ARGUMENT unless the numbers of items and arguments can be. Comes before all else that reads parts. */
+md_status md_cb_check_counts(const md_combo_part *parts, md_ds_op *const *op, int32_t n);
+/** Takes the items of all parts: dtypes, sizes, strides, addresses and scalars are checked as a call does.
+ * `op`: those of the parts. */
+md_status md_cb_take(md_cb *cb, const md_combo_part *parts, md_ds_op *const *op);
+void md_cb_part_finish(md_cb_part *part);
+/** The arguments of an item, as a call takes them. `tensor`: room for one for each argument. */
+void md_cb_args_of(md_arg args[MD_FX_MAX_ARGS], md_tensor tensor[MD_FX_MAX_ARGS], const md_cb_part *part, int64_t item);
+/** One tensor of an item. */
+md_tensor md_cb_tensor(const md_cb_part *part, const md_cb_slot *slot, int64_t item);
+md_status md_cb_point(md_cb *cb, int32_t part, int32_t arg, void *const *data);
+/** New scalars for all items. */
+md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n);
+
+/** INVALID_ARGUMENT unless an argument can be scalar number `scalar` of a part. */
+md_status md_cb_check_scalar(const md_cb_part *part, int32_t scalar, const md_arg *given);
+/** Its word, rounded to the type of the scalar. */
+md_kn_word md_cb_scalar(const md_cb_part *part, int32_t scalar, const md_arg *given);
+
+/* ---- find.c */
+/** Equal for lists of equal ops, sizes and strides. */
+uint64_t md_cb_hash(const md_combo_part *parts, md_ds_op *const *op, int32_t n);
+/** True if the combo is of these ops, sizes and strides, and what else is given can replace what it has. */
+bool md_cb_matches(const md_cb *cb, const md_combo_part *parts, md_ds_op *const *op, int32_t n);
+/** Takes addresses and scalars of parts that match. */
+void md_cb_move(md_cb *cb, const md_combo_part *parts);
+
+/* ---- overlaps.c */
+/** INVALID_ARGUMENT if an output of an item overlaps a tensor of another item; names both. */
+md_status md_cb_check_overlaps(const md_cb *cb);
+
+/* ---- create.c */
+/** Binds items. The caller holds the ops as long as the combo. */
+md_status md_cb_create(md_cb **out, md_ds_runtime *runtime, const md_combo_part *parts, md_ds_op *const *op, int32_t n);
+/** Frees all that needs the context. */
+void md_cb_close(md_cb *cb);
+void md_cb_destroy(md_cb **cb);
+
+/* ---- run.c */
+md_status md_cb_run(md_cb *cb, md_stream stream);
+
+/* ---- explain.c */
+void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json);
+
+#endif

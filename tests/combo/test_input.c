@@ -1,0 +1,253 @@
+/* Bad input of combos: one clear error, and nothing is written. */
+#include "support/check.h"
+
+#include <md/combo.h>
+
+static md_context *context;
+static md_op *op;
+static float memory[64];
+static md_tensor tensor[8][2];
+static md_arg args[8][4];
+
+/* P[i] = O[i] - lr * G[i], in place: items of 4 elements, p of item i at memory[8 * i], g behind it. */
+static int set_up(void **state)
+{
+    (void)state;
+    return md_context_create(&context, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}) != MD_OK ||
+           md_op_create(&op, context, "scalar lr; P[i] = O[i] - lr * G[i]", NULL) != MD_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    md_op_destroy(&op);
+    md_context_destroy(&context);
+    return 0;
+}
+
+static int place_of(const char *name)
+{
+    md_arg_info info;
+    for (int32_t a = 0; a < 4; a++) {
+        assert_ok(md_op_arg(&info, op, a));
+        if (!strcmp(info.name, name))
+            return a;
+    }
+    fail_msg("no argument %s", name);
+    return 0;
+}
+
+static int reset(void **state)
+{
+    const int64_t four = 4;
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        memory[i] = (float)i;
+    for (int i = 0; i < 8; i++) {
+        tensor[i][0] = md_tensor_make(memory + 8 * i, MD_F32, 1, &four);
+        tensor[i][1] = md_tensor_make(memory + 8 * i + 4, MD_F32, 1, &four);
+        args[i][place_of("lr")] = md_s(1);
+        args[i][place_of("P")] = args[i][place_of("O")] = md_t(&tensor[i][0]);
+        args[i][place_of("G")] = md_t(&tensor[i][1]);
+    }
+    return 0;
+}
+
+static void refuses(md_combo_part part, const char *text)
+{
+    md_combo *combo = NULL;
+    assert_fails(md_combo_call(context, NULL, &part, 1), MD_INVALID_ARGUMENT, text);
+    assert_fails(md_combo_bind(&combo, context, &part, 1), MD_INVALID_ARGUMENT, text);
+    assert_null(combo);
+    for (int i = 0; i < 64; i++)
+        assert_true(memory[i] == (float)i);
+}
+
+static md_combo_part part_of(int64_t n)
+{
+    return (md_combo_part){op, &args[0][0], 4, n};
+}
+
+static void overlaps_name_both(void **state)
+{
+    (void)state;
+    tensor[5][0].data = memory + 18; /* half of the p of item 2 */
+    refuses(part_of(8), "output 'P' of part 0, item 5");
+    refuses(part_of(8), "item 2");
+    reset(NULL);
+    tensor[6][1].data = memory + 11; /* g of item 6 reads the p of item 1 */
+    refuses(part_of(8), "output 'P' of part 0, item 1");
+    refuses(part_of(8), "overlaps input 'G' of part 0, item 6");
+    reset(NULL);
+    tensor[3][0].data = memory; /* a tied weight */
+    refuses(part_of(8), "overlaps output 'P'");
+    refuses(part_of(4), "item 3");
+}
+
+static void overlaps_after_moving(void **state)
+{
+    md_combo *combo = NULL;
+    const md_combo_part part = part_of(3);
+    void *same[3] = {memory, memory + 8, memory + 8}, *apart[3] = {memory, memory + 8, memory + 16};
+    (void)state;
+    assert_ok(md_combo_bind(&combo, context, &part, 1));
+    assert_ok(md_combo_point(combo, 0, place_of("P"), same));
+    assert_ok(md_combo_point(combo, 0, place_of("O"), same));
+    assert_fails(md_combo_run(combo, NULL, NULL, 0), MD_INVALID_ARGUMENT, "item 1");
+    assert_true(memory[8] == 8 && memory[0] == 0);
+    assert_ok(md_combo_point(combo, 0, place_of("P"), apart));
+    assert_ok(md_combo_point(combo, 0, place_of("O"), apart));
+    assert_ok(md_combo_run(combo, NULL, NULL, 0));
+    assert_true(memory[8] == 8 - 12 && memory[0] == 0 - 4);
+    md_combo_destroy(&combo);
+}
+
+/* Columns of one matrix interleave; they do not overlap. An input may be shared. */
+static void views_may_interleave(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        tensor[i][0].data = memory + i;
+        tensor[i][0].stride[0] = 4;
+        tensor[i][1].data = memory + 32;
+    }
+    const md_combo_part part = part_of(4);
+    assert_ok(md_combo_call(context, NULL, &part, 1));
+    for (int i = 0; i < 16; i++)
+        assert_true(memory[i] == (float)i - (float)(32 + i / 4));
+    reset(NULL);
+    tensor[1][0].data = memory + 2;
+    tensor[1][0].stride[0] = tensor[0][0].stride[0] = 2;
+    refuses(part_of(2), "overlaps");
+}
+
+static void wrong_items_are_named(void **state)
+{
+    const int64_t five = 5;
+    (void)state;
+    tensor[4][1] = md_tensor_make(memory + 36, MD_F32, 1, &five);
+    refuses(part_of(8), "(part 0, item 4)");
+    reset(NULL);
+    tensor[2][1].dtype = MD_F64;
+    refuses(part_of(8), "expected f32 (part 0, item 2)");
+    reset(NULL);
+    tensor[7][0].data = NULL;
+    refuses(part_of(8), "data is NULL (part 0, item 7)");
+    reset(NULL);
+    args[1][place_of("lr")] = md_t(&tensor[0][0]);
+    refuses(part_of(8), "(part 0, item 1)");
+    reset(NULL);
+    tensor[0][0].size[0] = -1;
+    refuses(part_of(8), "size -1 (part 0, item 0)");
+    refuses((md_combo_part){op, &args[0][0], 2, 1}, "takes 4");
+    refuses((md_combo_part){op, NULL, 4, 1}, "args is NULL");
+    refuses((md_combo_part){op, &args[0][0], 4, -1}, "n_items is -1");
+    refuses((md_combo_part){op, &args[0][0], 4, MD_COMBO_MAX_ITEMS + 1}, "at most 1048576 items");
+    refuses((md_combo_part){NULL, &args[0][0], 4, 1}, "op is NULL");
+}
+
+static void other_contexts(void **state)
+{
+    md_context *own = NULL;
+    const md_combo_part part = part_of(1);
+    (void)state;
+    assert_ok(md_context_create(&own, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    assert_fails(md_combo_call(own, NULL, &part, 1), MD_INVALID_ARGUMENT, "another context");
+    md_context_destroy(&own);
+    assert_fails(md_combo_call(NULL, NULL, &part, 1), MD_INVALID_ARGUMENT, "context is NULL");
+    assert_fails(md_combo_call(context, NULL, NULL, 1), MD_INVALID_ARGUMENT, "parts is NULL");
+    assert_fails(md_combo_call(context, NULL, NULL, -1), MD_INVALID_ARGUMENT, "negative");
+    assert_fails(md_combo_bind(NULL, context, NULL, 0), MD_INVALID_ARGUMENT, "out is NULL");
+}
+
+static void empty_lists_and_items(void **state)
+{
+    md_combo *combo = NULL;
+    const int64_t none = 0;
+    md_combo_part part = part_of(0);
+    (void)state;
+    assert_ok(md_combo_call(context, NULL, NULL, 0));
+    assert_ok(md_combo_call(context, NULL, &part, 1));
+    part.args = NULL;
+    assert_ok(md_combo_call(context, NULL, &part, 1));
+    assert_ok(md_combo_bind(&combo, context, NULL, 0));
+    assert_ok(md_combo_run(combo, NULL, NULL, 0));
+    md_combo_destroy(&combo);
+    tensor[1][0] = md_tensor_make(NULL, MD_F32, 1, &none);
+    tensor[1][1] = md_tensor_make(memory, MD_F32, 1, &none);
+    part = part_of(3);
+    assert_ok(md_combo_call(context, NULL, &part, 1));
+    assert_true(memory[0] == -4 && memory[8] == 8 && memory[16] == -4);
+    md_combo_destroy(&combo);
+    md_combo_destroy(NULL);
+}
+
+static void scalars_and_arguments(void **state)
+{
+    md_combo *combo = NULL;
+    const md_combo_part part = part_of(2);
+    void *data[2] = {memory, (char *)memory + 33};
+    (void)state;
+    assert_ok(md_combo_bind(&combo, context, &part, 1));
+    assert_fails(md_combo_run(combo, NULL, (md_arg[]){md_s(1), md_s(2)}, 2), MD_INVALID_ARGUMENT, "2 scalars");
+    assert_fails(md_combo_run(combo, NULL, (md_arg[]){md_t(&tensor[0][0])}, 1), MD_INVALID_ARGUMENT, "'lr'");
+    assert_fails(md_combo_run(combo, NULL, NULL, 1), MD_INVALID_ARGUMENT, "NULL");
+    assert_fails(md_combo_point(combo, 1, 0, data), MD_INVALID_ARGUMENT, "part 1");
+    assert_fails(md_combo_point(combo, 0, place_of("lr"), data), MD_INVALID_ARGUMENT, "no tensor");
+    assert_fails(md_combo_point(combo, 0, place_of("P"), data), MD_INVALID_ARGUMENT, "not aligned");
+    assert_fails(md_combo_point(combo, 0, place_of("P"), NULL), MD_INVALID_ARGUMENT, "data is NULL");
+    assert_ok(md_combo_run(combo, NULL, (md_arg[]){md_i(0)}, 1));
+    for (int i = 0; i < 64; i++)
+        assert_true(memory[i] == (float)i);
+    md_combo_destroy(&combo);
+}
+
+/* A combo outlives its context, but only to be destroyed. */
+static void context_goes_first(void **state)
+{
+    md_context *own = NULL;
+    md_op *other = NULL;
+    md_combo *combo = NULL;
+    (void)state;
+    assert_ok(md_context_create(&own, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    assert_ok(md_op_create(&other, own, "scalar lr; P[i] = O[i] - lr * G[i]", NULL));
+    const md_combo_part part = {other, &args[0][0], 4, 2};
+    assert_ok(md_combo_bind(&combo, own, &part, 1));
+    assert_ok(md_combo_call(own, NULL, &part, 1));
+    md_op_destroy(&other);
+    md_context_destroy(&own);
+    assert_fails(md_combo_run(combo, NULL, NULL, 0), MD_INVALID_ARGUMENT, "context was destroyed");
+    md_combo_destroy(&combo);
+    assert_fails(md_combo_run(NULL, NULL, NULL, 0), MD_INVALID_ARGUMENT, "combo is NULL");
+}
+
+/* More lists than are remembered. */
+static void forgets_old_lists(void **state)
+{
+    static float many[200];
+    (void)state;
+    for (int k = 0; k < 300; k++) {
+        const int64_t n = 1 + k % 100;
+        md_tensor p = md_tensor_make(many, MD_F32, 1, &n), g = md_tensor_make(many + 100, MD_F32, 1, &n);
+        md_arg own[4];
+        own[place_of("lr")] = md_s(1);
+        own[place_of("P")] = own[place_of("O")] = md_t(&p);
+        own[place_of("G")] = md_t(&g);
+        const md_combo_part part = {op, own, 4, 1};
+        many[0] = 5;
+        many[100] = 3;
+        assert_ok(md_combo_call(context, NULL, &part, 1));
+        assert_true(many[0] == 2);
+    }
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, reset)
+    const struct CMUnitTest tests[] = {
+        CASE(overlaps_name_both),    CASE(overlaps_after_moving), CASE(views_may_interleave),
+        CASE(wrong_items_are_named), CASE(other_contexts),        CASE(empty_lists_and_items),
+        CASE(scalars_and_arguments), CASE(context_goes_first),    CASE(forgets_old_lists),
+    };
+    return cmocka_run_group_tests_name("combo_input", tests, set_up, tear_down);
+}
