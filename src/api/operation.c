@@ -193,19 +193,6 @@ md_status md_op_create(md_op **out, md_context *context, const char *formula, co
     return MD_OK;
 }
 
-/* Holds the lock of statistics, so that readers find an op either alive or retired, never both or neither. */
-void md_api_leave(md_op *op)
-{
-    md_context *c = op->context;
-    pthread_mutex_lock(&c->lock_of_ops);
-    bool is_last = md_ds_leave(op->ds);
-    if (is_last)
-        md_ss_rows_add(&c->retired, op->ds);
-    pthread_mutex_unlock(&c->lock_of_ops);
-    if (is_last)
-        md_ds_op_free(&op->ds);
-}
-
 void md_op_destroy(md_op **op)
 {
     if (!op || !*op)

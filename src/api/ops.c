@@ -1,9 +1,22 @@
-/* Describes arguments; visits the ops of a context, and checks them for reported errors. */
+/* What the files above share: text for callers, arguments described, ops visited, checked and left. */
 #include "api/operation.h"
 #include "base/status.h"
 #include "dispatch/bind/fault.h"
+#include "dispatch/create.h"
+#include "dispatch/registry.h"
 
 #include <string.h>
+
+md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user)
+{
+    if (text->failed)
+        return md_fail_memory();
+    if (!write)
+        return md_fail(MD_INVALID_ARGUMENT, "write is NULL");
+    if (write(user, md_strbuf_text(text), text->size))
+        return md_fail(MD_IO, "the caller's write function stopped the output");
+    return MD_OK;
+}
 
 void md_api_describe_arg(md_arg_info *out, const md_fx_formula *f, int32_t i)
 {
@@ -34,6 +47,19 @@ void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), v
         if (op->is_made)
             fn(user, op);
     pthread_mutex_unlock(&context->runtime.lock_of_ops);
+}
+
+/* Holds the lock of statistics, so that readers find an op either alive or retired, never both or neither. */
+void md_api_leave(md_op *op)
+{
+    md_context *c = op->context;
+    pthread_mutex_lock(&c->lock_of_ops);
+    bool is_last = md_ds_leave(op->ds);
+    if (is_last)
+        md_ss_rows_add(&c->retired, op->ds);
+    pthread_mutex_unlock(&c->lock_of_ops);
+    if (is_last)
+        md_ds_op_free(&op->ds);
 }
 
 /* Keeps the first error that any op reports. */
