@@ -119,7 +119,9 @@ md_status md_combo_bind(md_combo **out, md_context *context, const md_combo_part
     if (!out || !context)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
     MD_TRY(list_ops(&op, context, parts, n));
-    const md_status status = make_combo(&c, context, parts, op, n);
+    md_status status = make_combo(&c, context, parts, op, n);
+    if (status == MD_OK && (status = md_cb_prepare(c->cb)) != MD_OK)
+        free_combo(c);
     free(op);
     MD_TRY(status);
     pthread_mutex_lock(&context->lock_of_ops);

@@ -35,14 +35,16 @@ static md_status make_room(md_cb_part *p)
     p->layout = room(p->n_items, p->n_words, sizeof *p->layout);
     p->data = room(p->n_items, p->n_slots, sizeof *p->data);
     p->scalar = room(p->n_items, p->n_scalars, sizeof *p->scalar);
+    p->planned = room(p->n_items, p->n_slots, sizeof *p->planned);
     p->is_empty = room(p->n_items, 1, sizeof *p->is_empty);
-    return p->layout && p->data && p->scalar && p->is_empty ? MD_OK : md_fail_memory();
+    return p->layout && p->data && p->planned && p->scalar && p->is_empty ? MD_OK : md_fail_memory();
 }
 
 void md_cb_part_finish(md_cb_part *part)
 {
     free(part->layout);
     free(part->data);
+    free(part->planned);
     free(part->scalar);
     free(part->is_empty);
 }
@@ -215,5 +217,6 @@ md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n)
             for (int64_t item = 0; item < p->n_items; item++)
                 p->scalar[item * p->n_scalars + s] = word;
         }
+    cb->has_scalars = true;
     return MD_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef MD_COMBO_COMBO_H
 #define MD_COMBO_COMBO_H
 
+#include "dispatch/cache/shape_entry.h"
 #include "dispatch/op.h"
 
 #include <md/combo.h>
@@ -15,6 +16,42 @@ typedef struct md_cb_slot {
     bool is_output;
 } md_cb_slot;
 
+/* A launch of an item, with its parameters ready. */
+typedef struct md_cb_unit {
+    const md_bd_variant *variant; /* of a stage of the op */
+    const md_ds_plan *plan; /* of the item */
+    const md_kn_geometry *geometry; /* in the plan */
+    int64_t item, params; /* item: of all parts; params: where its words begin */
+    int32_t part, stage, launch; /* launch: of the variant */
+    int32_t level; /* number of the launch within its item */
+    double bytes; /* of the item's tensors */
+} md_cb_unit;
+
+/* A shape that items have, with the plan that they run by. */
+typedef struct md_cb_shape {
+    md_ds_op *op;
+    md_ds_shape_entry *entry; /* held */
+    const md_ds_plan *plan;
+    int64_t n_items;
+} md_cb_shape;
+
+/* How items run together: launches of one level do not depend on each other. Items that cannot take part run by calls
+ * of their own. */
+typedef struct md_cb_plan {
+    int64_t n_units, n_words, n_apart, n_shapes;
+    md_cb_unit *unit; /* by level, then as the items */
+    md_kn_word *word;
+    int64_t *apart; /* items of all parts */
+    const char **why_apart;
+    md_cb_shape *shape;
+    size_t *memory; /* by item of all parts: where its temporaries and workspace lie */
+    size_t memory_bytes; /* of all items */
+    char *base; /* of that memory, as it stands in the parameters */
+    int32_t n_levels;
+    bool is_makeshift; /* a shape has a plan that a better one will replace */
+    uint64_t uncounted; /* runs since the shapes' calls were counted */
+} md_cb_plan;
+
 /* An op with its items. What a caller's md_args say is kept as plain words: layout, addresses, scalars. */
 typedef struct md_cb_part {
     md_ds_op *op;
@@ -25,6 +62,7 @@ typedef struct md_cb_part {
     int64_t *layout; /* [n_items][n_words] */
     void **data; /* [n_items][n_slots] */
     md_kn_word *scalar; /* [n_items][n_scalars]: double, or int64 for scalars of that type */
+    void **planned; /* [n_items][n_slots]: the addresses that stand in the plan's parameters */
     bool *is_empty; /* [n_items]: it computes nothing */
 } md_cb_part;
 
@@ -35,6 +73,9 @@ typedef struct md_cb {
     md_cb_part *part;
     int64_t n_items; /* of all parts */
     bool has_moved; /* addresses changed since overlaps were looked for */
+    bool has_scalars; /* scalars changed since parameters were filled in */
+    md_cb_plan *plan; /* NULL: to be made */
+    struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
     uint64_t n_runs;
 } md_cb;
 
@@ -70,6 +111,28 @@ void md_cb_move(md_cb *cb, const md_combo_part *parts);
 /** INVALID_ARGUMENT if an output of an item overlaps a tensor of another item; names both. */
 md_status md_cb_check_overlaps(const md_cb *cb);
 
+/* ---- plan.c */
+/** Chooses for all items as their calls would, and fills in the parameters of their launches. Nothing is launched. */
+md_status md_cb_plan_make(md_cb *cb, md_stream stream);
+void md_cb_plan_free(md_cb *cb);
+/** True if some shape has a better plan now. */
+bool md_cb_plan_is_old(const md_cb_plan *plan);
+/** Adds the runs so far to the statistics of ops and shapes. */
+void md_cb_plan_count(md_cb *cb);
+
+/* ---- params.c */
+/** Fills in the parameters of all units anew. */
+void md_cb_fill(md_cb *cb);
+/** Puts new addresses and scalars into the parameters. False if an item needs another plan, or may not be run. */
+bool md_cb_update(md_cb *cb);
+/** Makes temporaries and workspaces lie at `base`. */
+void md_cb_rebase(md_cb *cb, char *base);
+
+/* ---- loops.c */
+/** Runs all units by the device's loops over lists. */
+md_status md_cb_run_loops(md_cb *cb);
+void md_cb_loops_free(md_cb *cb);
+
 /* ---- create.c */
 /** Binds items. The caller holds the ops as long as the combo. */
 md_status md_cb_create(md_cb **out, md_ds_runtime *runtime, const md_combo_part *parts, md_ds_op *const *op, int32_t n);
@@ -78,7 +141,12 @@ void md_cb_close(md_cb *cb);
 void md_cb_destroy(md_cb **cb);
 
 /* ---- run.c */
+/** Chooses kernels, which the first run would do. */
+md_status md_cb_prepare(md_cb *cb);
 md_status md_cb_run(md_cb *cb, md_stream stream);
+
+/** How it runs, for people. */
+const char *md_cb_form(const md_cb *cb);
 
 /* ---- explain.c */
 void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json);

@@ -1,6 +1,37 @@
 /* What a combo says of itself. */
+#include "base/status.h"
 #include "base/strbuf.h"
 #include "combo/combo.h"
+
+#include <string.h>
+
+enum { MAX_GROUPS = 64 }; /* that are told apart */
+
+/* Units of one kernel, or items that run alone for one reason. */
+typedef struct group {
+    int32_t part, level;
+    const char *name;
+    int64_t n;
+} group;
+
+typedef struct groups {
+    group group[MAX_GROUPS];
+    int32_t n;
+    int64_t n_more; /* of groups that did not fit */
+} groups;
+
+static void count(groups *g, int32_t part, int32_t level, const char *name)
+{
+    for (int32_t i = 0; i < g->n; i++)
+        if (g->group[i].part == part && g->group[i].level == level && !strcmp(g->group[i].name, name)) {
+            g->group[i].n++;
+            return;
+        }
+    if (g->n < MAX_GROUPS)
+        g->group[g->n++] = (group){part, level, name, 1};
+    else
+        g->n_more++;
+}
 
 static int64_t count_empty(const md_cb_part *p)
 {
@@ -10,10 +41,8 @@ static int64_t count_empty(const md_cb_part *p)
     return n;
 }
 
-void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json)
+static void print_parts(md_strbuf *out, const md_cb *cb, bool json)
 {
-    md_strbuf_printf(out, json ? "{\"items\":%lld,\"runs\":%llu,\"parts\":[" : "combo of %lld items, %llu runs\n",
-                     (long long)cb->n_items, (unsigned long long)cb->n_runs);
     for (int32_t i = 0; i < cb->n_parts; i++) {
         const md_cb_part *p = &cb->part[i];
         if (json) {
@@ -25,5 +54,51 @@ void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json)
                              (long long)p->n_items, (long long)count_empty(p));
         }
     }
-    md_strbuf_add(out, json ? "]}\n" : "");
+}
+
+static void print_groups(md_strbuf *out, const groups *g, bool json, const char *what, const char *name)
+{
+    for (int32_t i = 0; i < g->n; i++) {
+        const group *x = &g->group[i];
+        if (json) {
+            md_strbuf_printf(out, "%s{\"part\":%d,\"level\":%d,\"items\":%lld,\"%s\":", i ? "," : "", (int)x->part,
+                             (int)x->level, (long long)x->n, name);
+            md_strbuf_json(out, x->name);
+            md_strbuf_add(out, "}");
+        } else {
+            md_strbuf_printf(out, "  %s, part %d, launch %d: %lld items, %s\n", what, (int)x->part, (int)x->level,
+                             (long long)x->n, x->name);
+        }
+    }
+    if (!json && g->n_more > 0)
+        md_strbuf_printf(out, "  %s: %lld more\n", what, (long long)g->n_more);
+}
+
+static void count_groups(groups *together, groups *alone, const md_cb *cb)
+{
+    const md_cb_plan *plan = cb->plan;
+    for (int64_t i = 0; plan && i < plan->n_units; i++)
+        count(together, plan->unit[i].part, plan->unit[i].level, plan->unit[i].variant->name);
+    for (int64_t i = 0, p = 0; plan && i < plan->n_apart; i++) {
+        while (plan->apart[i] >= cb->part[p].first + cb->part[p].n_items)
+            p++;
+        count(alone, (int32_t)p, 0, plan->why_apart[i]);
+    }
+}
+
+void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json)
+{
+    groups together = {0}, alone = {0};
+    const md_cb_plan *plan = cb->plan;
+    count_groups(&together, &alone, cb);
+    md_strbuf_printf(out, json ? "{\"items\":%lld,\"runs\":%llu,\"parts\":[" : "combo of %lld items, %llu runs\n",
+                     (long long)cb->n_items, (unsigned long long)cb->n_runs);
+    print_parts(out, cb, json);
+    md_strbuf_printf(out, json ? "],\"form\":\"%s\",\"together\":[" : "  %s\n", md_cb_form(cb));
+    print_groups(out, &together, json, "together", "variant");
+    md_strbuf_add(out, json ? "],\"alone\":[" : "");
+    print_groups(out, &alone, json, "alone", "why");
+    md_strbuf_printf(out,
+                     json ? "],\"shapes\":%lld,\"memory_bytes\":%zu}\n" : "  %lld shapes, %zu bytes between launches\n",
+                     (long long)(plan ? plan->n_shapes : 0), plan ? plan->memory_bytes : 0);
 }

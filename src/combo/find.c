@@ -86,6 +86,7 @@ static void take_item(md_cb *cb, md_cb_part *part, int64_t item, const md_arg *a
 
 void md_cb_move(md_cb *cb, const md_combo_part *parts)
 {
+    cb->has_scalars = true;
     for (int32_t p = 0; p < cb->n_parts; p++)
         for (int64_t i = 0; i < cb->part[p].n_items; i++)
             take_item(cb, &cb->part[p], i, parts[p].args + i * parts[p].n_args);

@@ -89,6 +89,20 @@ typedef struct md_dev_graph_change {
     md_dev_params params;
 } md_dev_graph_change;
 
+/* Launches without order that run as one loop. */
+typedef struct md_dev_item {
+    const md_dev_kernel *kernel;
+    const md_kn_word *params;
+} md_dev_item;
+typedef struct md_dev_list {
+    const md_dev_item *item; /* [n] */
+    const int64_t *first; /* [n + 1]: the blocks of all items are numbered; item i has first[i] to first[i + 1] */
+    int64_t n;
+    const int64_t *cut; /* [n_pieces + 1]: where pieces of the loop begin, from 0 to first[n] */
+    int64_t n_pieces;
+    int64_t scratch_bytes; /* the most that an item wants */
+} md_dev_list;
+
 typedef struct md_dev md_dev;
 
 /* `handle`: as kernel_handle gives it, NULL if unknown. `params`: its parameter words, NULL if it has none. */
@@ -115,6 +129,9 @@ typedef struct md_dev_ops {
      * in. On the host the launch is done on return. */
     md_status (*launch)(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                         md_dev_params params, const md_kn_call *call);
+    /* Runs the blocks of all items as one parallel loop; they are done on return. No host functions. NULL: each item
+     * is launched by itself. */
+    md_status (*launch_list)(md_dev *dev, const md_dev_list *list);
     /* ---- All below are NULL on synchronous devices whose memory the CPU reads (host): callers then do the plain
      * thing themselves. */
     /* Memory for the launches of one call, 256-byte aligned. It is valid for work enqueued on this stream until the

@@ -277,6 +277,9 @@ static void explains(void **state)
     assert_ok(md_combo_explain(combo, 1, take, json));
     assert_non_null(strstr(text, "20 items"));
     assert_non_null(strstr(json, "\"items\":20"));
+    assert_non_null(strstr(json, "\"form\":\"one parallel loop")); /* not calls */
+    assert_non_null(strstr(json, "\"together\":[{\"part\":0,\"level\":0,\"items\":"));
+    assert_non_null(strstr(json, "\"alone\":[]"));
     md_combo_destroy(&combo);
     free_list(a);
     md_op_destroy(&op);

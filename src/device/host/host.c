@@ -141,11 +141,63 @@ static md_status launch_asking(md_dev *dev, md_stream stream, const md_dev_kerne
     return atomic_load(&a.is_cancelled) ? md_fail_cancelled() : MD_OK;
 }
 
+/* ---- Many launches as one loop */
+
+typedef struct list_loop {
+    const md_dev_list *list;
+    const md_cancel *cancel; /* NULL: nobody asks */
+    _Atomic bool is_cancelled;
+} list_loop;
+
+/* The item of a block. */
+static int64_t item_of(const md_dev_list *list, int64_t block)
+{
+    int64_t low = 0, high = list->n;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (list->first[middle] <= block)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void run_list_pieces(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    list_loop *l = context;
+    const md_dev_list *list = l->list;
+    (void)lane;
+    if (l->cancel && !atomic_load_explicit(&l->is_cancelled, memory_order_relaxed) && md_is_cancelled(l->cancel))
+        atomic_store_explicit(&l->is_cancelled, true, memory_order_relaxed);
+    if (atomic_load_explicit(&l->is_cancelled, memory_order_relaxed))
+        return;
+    int64_t at = list->cut[first];
+    const int64_t end = list->cut[last];
+    for (int64_t i = item_of(list, at); at < end; i++) {
+        const int64_t from = list->first[i], to = MD_MIN(list->first[i + 1], end);
+        if (to <= at)
+            continue; /* without blocks */
+        const host_kernel *k = (const host_kernel *)list->item[i].kernel;
+        k->entry(list->item[i].params, at - from, to - from, scratch);
+        at = to;
+    }
+}
+
+static md_status launch_list(md_dev *dev, const md_dev_list *list)
+{
+    list_loop l = {.list = list, .cancel = dev->cancel.asked ? &dev->cancel : NULL};
+    if (((const md_dev_host *)dev)->is_foreign)
+        return md_fail(MD_UNSUPPORTED, "this processor lacks instructions of kernels that are built for another one");
+    MD_TRY(md_pool_loop(dev->pool, list->n_pieces, 1, (size_t)MD_MAX(list->scratch_bytes, 0), run_list_pieces, &l));
+    return atomic_load(&l.is_cancelled) ? md_fail_cancelled() : MD_OK;
+}
+
 #define HOST_OPS(how)                                                                                                  \
     {                                                                                                                  \
         .name = "host", .destroy = destroy, .alloc = md_dev_host_alloc, .free = md_dev_host_free,                      \
         .copy = md_dev_host_copy, .sync = sync_stream, .compile = md_dev_host_compile, .load = load, .unload = unload, \
-        .launch = how                                                                                                  \
+        .launch = how, .launch_list = launch_list                                                                      \
     }
 static const md_dev_ops host_ops = HOST_OPS(launch), asking_ops = HOST_OPS(launch_asking);
 

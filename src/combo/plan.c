@@ -1,0 +1,265 @@
+/* Chooses how the items of a combo run: each by the plan that a call of it would get, all launches listed by level. */
+#include "base/status.h"
+#include "base/table.h"
+#include "combo/combo.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/call/slow_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Items with more memory of their own than this, all together, run one after the other instead. */
+#define MOST_MEMORY ((size_t)256 << 20)
+
+typedef struct planner {
+    md_cb *cb;
+    md_cb_plan *plan;
+    md_table *shapes; /* by shape entry */
+    md_stream stream;
+    int64_t room_of_units, room_of_shapes;
+} planner;
+
+/* ---- Shapes */
+
+/* Takes the entry over. */
+static md_status add_shape(md_cb_shape **out, planner *w, md_ds_op *op, md_ds_shape_entry *entry)
+{
+    md_cb_plan *plan = w->plan;
+    const uintptr_t number = (uintptr_t)md_table_find(w->shapes, &entry, sizeof(md_ds_shape_entry *));
+    if (number > 0) {
+        md_ds_shape_entry_release(entry);
+        *out = &plan->shape[number - 1];
+        (*out)->n_items++;
+        return MD_OK;
+    }
+    if (plan->n_shapes == w->room_of_shapes) {
+        const int64_t larger = MD_MAX(2 * w->room_of_shapes, 16);
+        md_cb_shape *grown = realloc(plan->shape, (size_t)larger * sizeof *grown);
+        if (!grown) {
+            md_ds_shape_entry_release(entry);
+            return md_fail_memory();
+        }
+        plan->shape = grown;
+        w->room_of_shapes = larger;
+    }
+    plan->shape[plan->n_shapes++] = (md_cb_shape){op, entry, md_ds_plan_of(entry), 1};
+    *out = &plan->shape[plan->n_shapes - 1];
+    plan->is_makeshift |= (*out)->plan->is_makeshift;
+    return md_table_put(w->shapes, &entry, sizeof(md_ds_shape_entry *), (void *)(uintptr_t)plan->n_shapes, NULL);
+}
+
+/* ---- Items */
+
+/* Why a launch cannot run beside others. NULL: it can. */
+static const char *why_not(const md_bd_variant *v, int32_t launch, const md_kn_geometry *g, const md_ds_op *op)
+{
+    if (v->is_function[launch])
+        return "a library computes it";
+    if (g->cluster > 1 || g->is_cooperative)
+        return "its blocks work together";
+    for (int32_t i = 0; i < v->n_params[launch]; i++) {
+        const md_kn_param_kind kind = (md_kn_param_kind)v->param[launch][i].kind;
+        if (kind == MD_KN_STAGE)
+            return "it calls back";
+        if (kind == MD_KN_MAP)
+            return "it uses tensor maps";
+        if (kind == MD_KN_COUNTERS)
+            return "it counts on memory of its stream";
+        if (kind == MD_KN_REPORT && !op->report.kernel)
+            return "it reports indices out of range";
+    }
+    return NULL;
+}
+
+static const char *why_apart(const md_ds_op *op, const md_ds_plan *plan, const md_ds_bound *bound)
+{
+    if (plan->by_reference)
+        return "the reference evaluator serves";
+    if (bound->copies.n > 0)
+        return "an input is copied first";
+    if (op->hybrid)
+        return "hybrid tries other kernels";
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
+        for (int32_t l = 0; l < v->n_launches; l++) {
+            const char *why = why_not(v, l, &plan->stage[s].geometry.launch[l], op);
+            if (why)
+                return why;
+        }
+    }
+    return NULL;
+}
+
+static double bytes_of(const md_cb_part *part, int64_t item)
+{
+    double sum = 0;
+    for (int32_t s = 0; s < part->n_slots; s++) {
+        const md_tensor t = md_cb_tensor(part, &part->slot[s], item);
+        double n = (double)md_dtype_size(t.dtype);
+        for (int32_t a = 0; a < t.rank; a++)
+            n *= (double)t.size[a];
+        sum += n;
+    }
+    return sum;
+}
+
+static md_status add_unit(planner *w, const md_cb_unit *unit)
+{
+    md_cb_plan *plan = w->plan;
+    if (plan->n_units == w->room_of_units) {
+        const int64_t larger = MD_MAX(2 * w->room_of_units, w->cb->n_items + 16);
+        md_cb_unit *grown = realloc(plan->unit, (size_t)larger * sizeof *grown);
+        if (!grown)
+            return md_fail_memory();
+        plan->unit = grown;
+        w->room_of_units = larger;
+    }
+    plan->unit[plan->n_units] = *unit;
+    plan->unit[plan->n_units++].params = plan->n_words;
+    plan->n_words += unit->variant->n_params[unit->launch];
+    return MD_OK;
+}
+
+static md_status add_units(planner *w, int32_t p, int64_t item, const md_ds_plan *plan)
+{
+    const md_cb_part *part = &w->cb->part[p];
+    md_cb_unit unit = {.plan = plan, .part = p, .item = part->first + item, .bytes = bytes_of(part, item)};
+    for (int32_t s = 0; s < part->op->n_stages; s++) {
+        unit.stage = s;
+        unit.variant = part->op->stage[s].variant[plan->stage[s].pick.variant];
+        for (unit.launch = 0; unit.launch < unit.variant->n_launches; unit.launch++) {
+            unit.geometry = &plan->stage[s].geometry.launch[unit.launch];
+            if (unit.geometry->blocks > 0)
+                MD_TRY(add_unit(w, &unit));
+            unit.level++;
+        }
+    }
+    w->plan->n_levels = MD_MAX(w->plan->n_levels, unit.level);
+    w->plan->memory[unit.item] = w->plan->memory_bytes;
+    w->plan->memory_bytes += md_ds_align(plan->workspace_bytes);
+    return MD_OK;
+}
+
+static md_status plan_item(planner *w, int32_t p, int64_t item)
+{
+    md_arg args[MD_FX_MAX_ARGS];
+    md_tensor tensor[MD_FX_MAX_ARGS];
+    md_ds_bound bound;
+    md_ds_shape_entry *entry = NULL;
+    md_cb_shape *shape = NULL;
+    const md_cb_part *part = &w->cb->part[p];
+    md_cb_args_of(args, tensor, part, item);
+    MD_TRY(md_ds_bind(&bound, part->op, args, part->op->formula->n_args));
+    MD_TRY(md_ds_find(&entry, part->op, w->stream, &bound));
+    MD_TRY(add_shape(&shape, w, part->op, entry));
+    const char *why = why_apart(part->op, shape->plan, &bound);
+    if (!why && shape->plan->workspace_bytes > MOST_MEMORY - w->plan->memory_bytes)
+        why = "all need too much memory at once";
+    if (!why)
+        return add_units(w, p, item, shape->plan);
+    shape->n_items--; /* its call counts itself */
+    w->plan->why_apart[w->plan->n_apart] = why;
+    w->plan->apart[w->plan->n_apart++] = part->first + item;
+    return MD_OK;
+}
+
+static md_status plan_items(planner *w)
+{
+    for (int32_t p = 0; p < w->cb->n_parts; p++) {
+        const md_cb_part *part = &w->cb->part[p];
+        memcpy(part->planned, part->data, (size_t)(part->n_items * part->n_slots) * sizeof *part->data);
+        for (int64_t i = 0; i < part->n_items; i++) {
+            const md_status s = part->is_empty[i] ? MD_OK : plan_item(w, p, i);
+            if (s != MD_OK)
+                return md_fail_more(s, " (part %d, item %lld)", (int)p, (long long)i);
+        }
+    }
+    return MD_OK;
+}
+
+/* ---- The plan */
+
+static int by_level(const void *a, const void *b)
+{
+    const md_cb_unit *x = a, *y = b;
+    if (x->level != y->level)
+        return x->level < y->level ? -1 : 1;
+    return (x->params > y->params) - (x->params < y->params);
+}
+
+static md_status finish(planner *w)
+{
+    md_cb_plan *plan = w->plan;
+    plan->word = malloc((size_t)MD_MAX(plan->n_words, 1) * sizeof *plan->word);
+    if (!plan->word)
+        return md_fail_memory();
+    if (plan->n_levels > 1)
+        qsort(plan->unit, (size_t)plan->n_units, sizeof *plan->unit, by_level);
+    md_cb_fill(w->cb);
+    return MD_OK;
+}
+
+md_status md_cb_plan_make(md_cb *cb, md_stream stream)
+{
+    const size_t n = (size_t)MD_MAX(cb->n_items, 1);
+    md_cb_plan_free(cb);
+    planner w = {.cb = cb, .plan = calloc(1, sizeof *w.plan), .shapes = md_table_create(), .stream = stream};
+    cb->plan = w.plan;
+    md_status status = w.plan && w.shapes ? MD_OK : md_fail_memory();
+    if (status == MD_OK) {
+        w.plan->apart = malloc(n * sizeof *w.plan->apart);
+        w.plan->why_apart = malloc(n * sizeof *w.plan->why_apart);
+        w.plan->memory = calloc(n, sizeof *w.plan->memory);
+        if (!w.plan->apart || !w.plan->why_apart || !w.plan->memory)
+            status = md_fail_memory();
+    }
+    if (status == MD_OK)
+        status = plan_items(&w);
+    if (status == MD_OK)
+        status = finish(&w);
+    if (w.shapes)
+        md_table_destroy(&w.shapes, NULL);
+    if (status != MD_OK)
+        md_cb_plan_free(cb);
+    return status;
+}
+
+bool md_cb_plan_is_old(const md_cb_plan *plan)
+{
+    for (int64_t i = 0; plan->is_makeshift && i < plan->n_shapes; i++)
+        if (plan->shape[i].plan->is_makeshift && md_ds_plan_of(plan->shape[i].entry) != plan->shape[i].plan)
+            return true;
+    return false;
+}
+
+void md_cb_plan_count(md_cb *cb)
+{
+    md_cb_plan *plan = cb->plan;
+    if (!plan || plan->uncounted == 0)
+        return;
+    for (int64_t i = 0; i < plan->n_shapes; i++) {
+        const uint64_t n = plan->uncounted * (uint64_t)plan->shape[i].n_items;
+        atomic_fetch_add_explicit(&plan->shape[i].entry->calls, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&plan->shape[i].op->count.calls, n, memory_order_relaxed);
+    }
+    plan->uncounted = 0;
+}
+
+void md_cb_plan_free(md_cb *cb)
+{
+    md_cb_plan *plan = cb->plan;
+    md_cb_loops_free(cb);
+    if (!plan)
+        return;
+    md_cb_plan_count(cb);
+    for (int64_t i = 0; i < plan->n_shapes; i++)
+        md_ds_shape_entry_release(plan->shape[i].entry);
+    free(plan->unit);
+    free(plan->word);
+    free(plan->apart);
+    free(plan->why_apart);
+    free(plan->memory);
+    free(plan->shape);
+    free(plan);
+    cb->plan = NULL;
+}
