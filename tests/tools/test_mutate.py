@@ -67,11 +67,15 @@ class Operators(unittest.TestCase):
 
 PROJECT = {
     "meson.build": "project('p', 'c')\nlib = static_library('p', 'src/base/a.c', 'src/base/b.c')\n"
-                   "test('quick', executable('quick', 'tests/base/quick.c', link_with: lib), suite: 'base')\n",
+                   "test('quick', executable('quick', 'tests/base/quick.c', link_with: lib), suite: 'base')\n"
+                   "if get_option('above')\n"
+                   "  test('above', executable('above', 'tests/store/above.c', link_with: lib), suite: 'store')\nendif\n",
+    "meson_options.txt": "option('above', type: 'boolean', value: false)\n",
     "src/base/a.c": "int is_less(int a, int b);\nint is_less(int a, int b)\n{\n    return a < b;\n}\n",
     "src/base/b.c": "int is_more(int a, int b);\nint is_more(int a, int b)\n{\n    return a > b;\n}\n",
     "tests/base/quick.c": "int is_less(int a, int b);\nint main(void) { return !is_less(1, 2) || is_less(2, 2) || is_less(3, 2); }\n",
 }
+ABOVE = "int is_more(int a, int b);\nint main(void) { return !is_more(2, 1) || is_more(2, 2); }\n"
 IGNORED = "src/base/b.c\n- return a > b;\n+ return a >= b;\nNobody calls it.\n"
 
 
@@ -83,13 +87,16 @@ class Whole(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
+    def make_tree(self, files):
+        for name, text in files.items():
+            (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.tree / name).write_text(text, encoding="utf-8")
+        subprocess.run(["git", "init", "-q", str(self.tree)], check=True)
+
     def test_all(self):
         with tempfile.TemporaryDirectory() as folder:
             self.tree, self.work = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "work"
-            for name, text in PROJECT.items():
-                (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
-                (self.tree / name).write_text(text, encoding="utf-8")
-            subprocess.run(["git", "init", "-q", str(self.tree)], check=True)
+            self.make_tree(PROJECT)
             listed = self.mutate("--list")
             self.assertEqual(listed.count("\n- "), 4)
             said = self.mutate()
@@ -103,6 +110,17 @@ class Whole(unittest.TestCase):
             (self.tree / "tools" / "mutants").mkdir(parents=True)
             (self.tree / "tools" / "mutants" / "ignored.txt").write_text(IGNORED, encoding="utf-8")
             self.assertIn("2 of    3", self.mutate("--resume", "--retry"))
+
+    def test_stages(self):
+        """Faults that the folder's own tests let through are shown to those of the folders above."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.tree, self.work = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "work"
+            self.make_tree(PROJECT | {"tests/store/above.c": ABOVE, "meson_options.txt": "option('above', type: 'boolean', value: true)\n"})
+            log = pathlib.Path(folder) / "testlog.json"
+            log.write_text("".join(json.dumps({"name": f"p:x / {n}", "duration": 0.5, "result": "OK"}) + "\n" for n in ("quick", "above")))
+            self.assertIn("base                    4 of    4", self.mutate("--times", str(log)))
+            lines = [json.loads(x) for x in (self.work / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+            self.assertEqual({(x["file"], x["by"]) for x in lines}, {("src/base/a.c", "quick"), ("src/base/b.c", "above")})
 
 
 if __name__ == "__main__":
