@@ -53,6 +53,7 @@ md_status md_temp_make(md_temp *out)
         }
         if (lock_new(out))
             return MD_OK;
+        rmdir(out->path);
     }
     return md_fail(MD_IO, "cannot keep a temporary folder in %.700s (TMPDIR)", root);
 }

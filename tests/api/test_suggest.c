@@ -183,6 +183,34 @@ static void digests_tell_strides_apart(void **state)
     assert_memory_equal(wider, strided, sizeof strided);
 }
 
+/* Digest after calls of an op that has these choices. */
+static void digest_of_pin(uint64_t out[2], const char *formula, const char *pin)
+{
+    md_context *c = NULL;
+    md_op *op = NULL;
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    assert_ok(md_op_create(&op, c, formula, &(md_op_options){.pin = pin}));
+    call(op, 8);
+    assert_ok(md_digest(out, c));
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
+/* Each stage's variant counts, the first one's and the last one's. */
+static void digests_tell_variants_apart(void **state)
+{
+    (void)state;
+    static const char *const formula[] = {"Y[i] = X[i] + 1", "let s[i] = cumsum[i](X[i]); Y[i] = s[size(i) - 1 - i]"};
+    for (int i = 0; i < 2; i++) {
+        uint64_t plain[2], again[2], first[2];
+        digest_of_pin(plain, formula[i], NULL);
+        digest_of_pin(again, formula[i], NULL);
+        digest_of_pin(first, formula[i], i ? "0:nest" : "nest");
+        assert_memory_equal(plain, again, sizeof plain);
+        assert_memory_not_equal(plain, first, sizeof plain);
+    }
+}
+
 /* The order and the number of calls do not matter; shapes and formulas do. */
 static void digests_tell_choices_apart(void **state)
 {
@@ -208,6 +236,7 @@ int main(void)
         cmocka_unit_test(bad_questions),
         cmocka_unit_test(digests_tell_choices_apart),
         cmocka_unit_test(digests_tell_strides_apart),
+        cmocka_unit_test(digests_tell_variants_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

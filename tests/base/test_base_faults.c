@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "base/table.h"
+#include "base/trace.h"
 
 #include <stdatomic.h>
 
@@ -110,10 +111,20 @@ static md_status read_file(void)
     return status;
 }
 
+static md_status open_trace(void)
+{
+    md_trace *trace = NULL;
+    MD_TRY(md_trace_open(&trace, "/dev/null"));
+    md_trace_mark(trace, "choice", "mark", (const md_trace_arg[]){{.name = "i", .number = 1}, {0}});
+    md_trace_close(&trace);
+    return MD_OK;
+}
+
 static void with_every_allocation_failing(void **state)
 {
     (void)state;
-    md_status (*const scenarios[])(void) = {fill_strbuf, fill_arena, fill_table, use_pool, run_program, read_file};
+    md_status (*const scenarios[])(void) = {fill_strbuf, fill_arena, fill_table, use_pool,
+                                            run_program, read_file,  open_trace};
     for (int i = 0; i < MD_COUNT(scenarios); i++) {
         int64_t n = 1;
         for (;; n++) {

@@ -32,7 +32,7 @@ static void flags_agree_with_the_system(void **state)
 #if !defined(__x86_64__)
     skip();
 #endif
-    char *text = NULL;
+    char *text = NULL, name[160];
     size_t n = 0;
     if (md_file_read(&text, &n, "/proc/cpuinfo") != MD_OK)
         skip();
@@ -46,6 +46,8 @@ static void flags_agree_with_the_system(void **state)
         if (strstr(cpu.flags, pairs[i][0]))
             assert_non_null(strstr(text, pairs[i][1]));
     }
+    snprintf(name, sizeof name, ": %s\n", cpu.name);
+    assert_true(strstr(text, name) || !strstr(text, "model name"));
     free(text);
 }
 

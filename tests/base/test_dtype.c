@@ -274,9 +274,33 @@ static void tensors_are_row_major(void **state)
     assert_int_equal(t.rank, 0);
 }
 
+static void facts_of_every_dtype(void **state)
+{
+    (void)state;
+    static const struct {
+        md_dtype t;
+        size_t size;
+        bool is_real, is_narrow, is_unsigned;
+    } row[] = {
+        {MD_F32, 4, true, false, false},   {MD_F64, 8, true, false, false},   {MD_F16, 2, true, true, false},
+        {MD_BF16, 2, true, true, false},   {MD_I32, 4, false, true, false},   {MD_I64, 8, false, false, false},
+        {MD_U8, 1, false, true, true},     {MD_BOOL, 1, false, false, false}, {MD_I8, 1, false, true, false},
+        {MD_F8E4M3, 1, true, true, false}, {MD_F8E5M2, 1, true, true, false}, {MD_I16, 2, false, true, false},
+        {MD_U16, 2, false, true, true},    {MD_U32, 4, false, true, true},    {MD_U64, 8, false, false, true},
+    };
+    for (int i = 0; i < MD_COUNT(row); i++) {
+        assert_int_equal(md_dtype_size(row[i].t), row[i].size);
+        assert_int_equal(md_dtype_is_real(row[i].t), row[i].is_real);
+        assert_int_equal(md_dtype_is_narrow(row[i].t), row[i].is_narrow);
+        assert_int_equal(md_dtype_is_unsigned(row[i].t), row[i].is_unsigned);
+        assert_int_equal(md_dtype_parse(md_dtype_name(row[i].t)), row[i].t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(facts_of_every_dtype),
         cmocka_unit_test(every_half_widens_exactly_and_returns),
         cmocka_unit_test(every_midpoint_rounds_to_even),
         cmocka_unit_test(every_f8_widens_and_rounds),

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -157,6 +158,27 @@ static void temp_folder_is_private_and_follows_tmpdir(void **state)
     unsetenv("TMPDIR");
 }
 
+/* A folder that cannot be kept open could not be told from a leftover: there is none then. */
+static void without_files_to_open_nothing_is_left(void **state)
+{
+    (void)state;
+    struct rlimit limit, none;
+    md_temp inner;
+    char own[sizeof temp.path + 128];
+    assert_int_equal(mkdir(in_folder("full"), 0700), 0);
+    snprintf(own, sizeof own, "%s", in_folder("full"));
+    setenv("TMPDIR", own, 1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){0, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const md_status s = md_temp_make(&inner);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_fails(s, MD_IO, "temporary folder");
+    assert_int_equal(inner.fd, -1);
+    assert_int_equal(rmdir(own), 0); /* it is empty */
+    unsetenv("TMPDIR");
+}
+
 /* What a killed process leaves goes with the next sweep; what a living one has stays. */
 static void leftovers_are_swept(void **state)
 {
@@ -297,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_are_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(files_that_cannot_be_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(temp_folder_is_private_and_follows_tmpdir, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(without_files_to_open_nothing_is_left, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(leftovers_are_swept, make_folder, remove_folder),
         cmocka_unit_test(programs_run),
         cmocka_unit_test(output_is_cut_at_64_kib),

@@ -68,6 +68,21 @@ static const struct {
      "  axis 0 of X at i + 2: once, before each call\n"
      "  axis 0 of Y at u[i]: in the kernel, at each access\n"
      "  axis 1 of Y at v[i] + 1: in the kernel, at each access\n"},
+    {"Y[t,d] = E[ids[t],d] + where(w[t] > 0, E[d,idx[t]-1], 0)",
+     "Y:f32[t,d] = E:f32[ids:i64[t],d] + where(w:f32[t] > 0, E[d,idx:i64[t] - 1], 0)\n"
+     "sizes\n"
+     "  t: axis 0 of argument 0, Y\n"
+     "  d: axis 1 of argument 0, Y\n"
+     "  E.0: axis 0 of argument 1, E, which must only be long enough\n"
+     "  E.1: axis 1 of argument 1, E, which must only be long enough\n"
+     "stages on host\n"
+     "  0 pointwise: 1 store, gather\n"
+     "    families: gather, nest\n"
+     "checked at run time\n"
+     "  axis 1 of E at d: once, before each call\n"
+     "  axis 0 of E at d: in the kernel, at each access\n"
+     "  axis 0 of E at ids[t]: in the kernel, at each access\n"
+     "  axis 1 of E at idx[t] - 1: in the kernel, at each access\n"},
     {"Y[ids[i]] = where(i > 2, sum[j](X[i-2,j]), 0)",
      "Y:f32[ids:i64[i]] = where(i > 2, sum[j](X:f32[i - 2,j]), 0)\n"
      "sizes\n"
