@@ -96,7 +96,7 @@ static double size_of(const md_st_program *p, int32_t n, const int32_t *index, c
 static bool count_ops(void *user, const md_fx_node *node)
 {
     counter *c = user;
-    if (node->kind == MD_FX_OP && node->op != MD_FX_WHERE && node->n_args > 0 && md_dtype_is_real(node->arg[0]->type))
+    if (node->kind == MD_FX_OP && node->op != MD_FX_WHERE && md_dtype_is_real(node->arg[0]->type))
         c->ops += 1;
     if (node->kind == MD_FX_REDUCE || node->kind == MD_FX_SCAN) {
         counter inner = {.program = c->program, .size = c->size};

@@ -173,6 +173,11 @@ static void without_files_to_open_nothing_is_left(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     const md_status s = md_temp_make(&inner);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    md_temp kept;
+    assert_ok(md_temp_make(&kept));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    md_temp_remove(&kept);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_fails(s, MD_IO, "temporary folder");
     assert_int_equal(inner.fd, -1);
     assert_int_equal(rmdir(own), 0); /* it is empty */

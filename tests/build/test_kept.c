@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "build/build.h"
+#include "build/kept.h"
 #include "build/toy.h"
 #include "store/scratch.h"
 #include "support/devices/fake_device.h"
@@ -129,7 +130,7 @@ static md_status spoil(void *user, const char *key, const void *payload, size_t 
 static void what_does_not_load_is_compiled_anew(void **state)
 {
     fixture *f = *state;
-    static const char *const payloads[] = {"BFAIL_LOAD", "", "B", "Xother"};
+    static const char *const payloads[] = {"BFAIL_LOAD", "", "B", "Xother"}; /* none is a kernel */
     for (int i = 0; i < 4; i++) {
         char key[100] = "";
         process p = start(f);
@@ -148,6 +149,31 @@ static void what_does_not_load_is_compiled_anew(void **state)
         assert_int_equal(md_bd_count(p.builder)->compiles, 0);
         end(&p);
     }
+}
+
+/* What is kept comes back whole, down to a single byte. */
+static void what_is_kept_comes_back(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *binary, *failure;
+    } row[] = {{"b", NULL}, {"binary", NULL}, {NULL, "f"}, {NULL, "failure"}};
+    md_sr *store = scratch_open(f->scratch, "here");
+    for (int i = 0; i < MD_COUNT(row); i++) {
+        const md_digest128 digest = {(uint64_t)i, 7};
+        const size_t n = row[i].binary ? strlen(row[i].binary) : 0;
+        md_bd_kept kept;
+        assert_true(md_bd_kept_put(store, digest, "md_kernel", row[i].binary, n, row[i].failure));
+        assert_int_equal(md_bd_kept_find(&kept, store, digest, "another"), MD_NOT_FOUND);
+        assert_ok(md_bd_kept_find(&kept, store, digest, "md_kernel"));
+        assert_int_equal(kept.n_binary, n);
+        if (row[i].binary)
+            assert_memory_equal(kept.binary, row[i].binary, n);
+        else
+            assert_string_equal(kept.failure, row[i].failure);
+        free(kept.bytes);
+    }
+    md_sr_close(&store);
 }
 
 static void final_failures_are_remembered(void **state)
@@ -171,9 +197,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(the_next_process_compiles_nothing),
-        TEST(bad_entries_are_compiled_anew),
-        TEST(what_does_not_load_is_compiled_anew),
+        TEST(the_next_process_compiles_nothing),   TEST(bad_entries_are_compiled_anew),
+        TEST(what_does_not_load_is_compiled_anew), TEST(what_is_kept_comes_back),
         TEST(final_failures_are_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

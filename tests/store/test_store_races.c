@@ -87,6 +87,32 @@ static void a_lease_that_is_taken_meanwhile(void **state)
     md_sr_close(&store);
 }
 
+/* Nor what is no lease either, but another file than the one that was looked at: longer, shorter, or of its length. */
+static void a_file_that_changes_meanwhile_is_given_back(void **state)
+{
+    scratch *s = *state;
+    static const char *const meanwhile[] = {"no lease\n, but longer", "no", "", "no leash\n"};
+    char now[2000], path[4600];
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    lease_path(path, s, "a");
+    scratch_shell("mkdir -p -m 700 $(dirname '%s')", path);
+    for (size_t i = 0; i < sizeof meanwhile / sizeof *meanwhile; i++) {
+        md_sr_lease *a = NULL;
+        scratch_shell("rm -f '%s'; echo 'no lease' > '%s'; chmod 600 '%s'", path, path, path);
+        other.part = "over";
+        other.bytes = meanwhile[i];
+        other.n = strlen(meanwhile[i]);
+        other.n_times = 0;
+        assert_ok(md_sr_lease_take(&a, store, "a", 3600000));
+        assert_int_equal(other.n_times, 1);
+        assert_null(a);
+        assert_int_equal(read_all(now, path), strlen(meanwhile[i]));
+        assert_string_equal(now, meanwhile[i]);
+    }
+    md_sr_close(&store);
+}
+
 /* A reader that met a bad file takes it away; but not the good one that another process has put there meanwhile. */
 static void a_file_that_is_healed_meanwhile(void **state)
 {
@@ -114,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lease_that_is_taken_meanwhile, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_changes_meanwhile_is_given_back, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_healed_meanwhile, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_
     for (int32_t i = 0; i < st->n_outer; i++)
         all[n++] = st->outer[i];
     all[n++] = st->axis;
-    for (int32_t first = n - MD_MIN(n, MD_MAX_RANK * 2); first < n - 1; first++) {
+    for (int32_t first = n > MD_MAX_RANK * 2; first < n - 1; first++) {
         merge m = {.program = program, .n = n - first, .index = all + first};
         if (!can_merge(&m, st))
             continue;

@@ -144,6 +144,35 @@ static void memory_to_measure_on_is_whole(void **state)
     md_op_destroy(&op);
 }
 
+/* Sizes in words give each axis a size, also those that no dim of its own is asked for; and tensors are as large. */
+static void sizes_in_words_make_whole_tensors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula, *sizes;
+    } row[] = {
+        {"Y[ids[i]] = X[i]", "i=5"},
+        {"Y[t,d] = E[ids[t],d]", "t=4, d=8"},
+        {"Y[i] = X[i+2] + X[2*i]", "i=7"},
+        {"Y[u[i], v[i] + 1] += sum[j](X[i,j])", "i=6, j=2"},
+        {"size n=3; Y[b,n] = sum[k](X[b,k] * W[n,k])", "b=2, k=9"},
+    };
+    open_context(MD_SELECT_MODEL);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_op *op = NULL;
+        md_ds_bound b;
+        assert_ok(md_op_create(&op, context, row[i].formula, NULL));
+        const md_fx_formula *f = op->ds->formula;
+        assert_ok(md_api_bind_sizes(&b, op, row[i].sizes, MD_API_NO_MEMORY));
+        for (int32_t t = 0; t < f->n_tensors; t++)
+            for (int32_t a = 0; a < f->tensor[t].rank; a++) {
+                const int64_t size = b.binding.size[f->tensor[t].dim[a]];
+                assert_true(size >= 0 && size == b.binding.tensor[t].size[a]);
+            }
+        md_op_destroy(&op);
+    }
+}
+
 /* Blank parts of a list of shapes are skipped; one that is blank as a whole names no sizes. */
 static void blank_parts_are_skipped(void **state)
 {
@@ -166,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(launches_take_the_warm_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blank_parts_are_skipped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sizes_in_words_make_whole_tensors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(prepared_shapes_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_to_measure_on_is_whole, set_up, tear_down),
     };
