@@ -160,7 +160,7 @@ static void a_file_that_changes_while_open_is_an_error(void **state)
     assert_ok(md_sr_bundle_open(&b, path));
     write_bytes(path, bytes, n / 2);
     assert_int_equal(md_sr_bundle_find(&got, &n_got, b, "kernel", "one"), MD_IO);
-    assert_non_null(strstr(md_last_error(), "': kernel one is damaged, or the file was changed")); /* by its key alone */
+    assert_non_null(strstr(md_last_error(), "': kernel one is damaged, or the file was changed"));
     md_sr_bundle_close(&b);
     free(bytes);
 }
