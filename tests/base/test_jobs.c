@@ -91,12 +91,56 @@ static void jobs_submit_jobs(void **state)
     assert_int_equal(atomic_load(&c.loops), 200 * 8);
 }
 
+/* Jobs for later run on another thread, all of them, also those that are left when the pool is destroyed. */
+static void note_thread(void *context)
+{
+    *(pthread_t *)context = pthread_self();
+}
+
+static void later_jobs_run_elsewhere(void **state)
+{
+    (void)state;
+    for (int32_t threads = 1; threads <= 2; threads++) {
+        md_pool *pool = NULL;
+        _Atomic int count = 0;
+        pthread_t thread[3] = {pthread_self(), pthread_self(), pthread_self()};
+        assert_ok(md_pool_create(&pool, threads));
+        md_pool_expect_later(pool);
+        md_pool_expect_later(pool);
+        for (int i = 0; i < 3; i++)
+            md_pool_submit_later(pool, note_thread, &thread[i]);
+        for (int i = 0; i < 100; i++)
+            md_pool_submit_later(pool, add_one, &count);
+        while (atomic_load(&count) < 100)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        for (int i = 0; i < 100; i++)
+            md_pool_submit_later(pool, add_one, &count);
+        md_pool_destroy(&pool);
+        assert_int_equal(atomic_load(&count), 200);
+        for (int i = 0; i < 3; i++)
+            assert_false(pthread_equal(thread[i], pthread_self()));
+    }
+}
+
+static void later_jobs_need_no_expectation(void **state)
+{
+    (void)state;
+    md_pool *pool = NULL;
+    _Atomic int count = 0;
+    assert_ok(md_pool_create(&pool, 2));
+    md_pool_submit_later(pool, add_one, &count);
+    md_pool_destroy(&pool);
+    assert_int_equal(atomic_load(&count), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(destroy_waits_for_all_jobs),
         cmocka_unit_test(jobs_run_side_by_side),
         cmocka_unit_test(jobs_submit_jobs),
+        cmocka_unit_test(later_jobs_run_elsewhere),
+        cmocka_unit_test(later_jobs_need_no_expectation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "base/task/thread.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct job {
     struct job *next;
@@ -13,16 +14,50 @@ typedef struct job {
     void *context;
 } job;
 
+typedef struct list {
+    job *first, **last;
+} list;
+
 struct md_jobs {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
-    job *first, **last;
+    list queue, later; /* later: the mover puts them into the queue */
     int32_t n_threads, max_threads;
     int32_t n_idle; /* threads that wait for a job */
     int32_t n_queued;
-    bool is_ending;
+    bool is_ending, has_mover, mover_ends;
+    pthread_t mover;
     pthread_t thread[];
 };
+
+/* ---- Lists */
+
+static void list_init(list *l)
+{
+    *l = (list){NULL, &l->first};
+}
+
+static void list_add(list *l, job *j)
+{
+    *l->last = j;
+    l->last = &j->next;
+}
+
+static job *list_take(list *l)
+{
+    job *j = l->first;
+    if (j && !(l->first = j->next))
+        l->last = &l->first;
+    return j;
+}
+
+static void list_free(list *l)
+{
+    for (job *j; (j = list_take(l));)
+        free(j);
+}
+
+/* ---- Threads that run jobs */
 
 /* Fork hook: a child has no threads and starts none, so md_jobs_submit runs jobs at once. The hooks of submitters take
  * care of jobs that were queued. */
@@ -30,6 +65,7 @@ static void lose_threads(void *user)
 {
     md_jobs *jobs = user;
     jobs->n_threads = jobs->max_threads = jobs->n_idle = 0;
+    jobs->has_mover = false;
 }
 
 md_status md_jobs_create(md_jobs **out, int32_t max_threads)
@@ -39,7 +75,8 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads)
         return md_fail_memory();
     md_mutex_init(&jobs->lock); /* cannot fail with default attributes on Linux, nor can the next */
     md_cond_init(&jobs->changed);
-    jobs->last = &jobs->first;
+    list_init(&jobs->queue);
+    list_init(&jobs->later);
     jobs->max_threads = max_threads;
     md_fork_watch(jobs, lose_threads);
     *out = jobs;
@@ -52,17 +89,14 @@ static void *work(void *context)
     md_thread_default_floats();
     pthread_mutex_lock(&jobs->lock);
     for (;;) {
-        while (!jobs->first && !jobs->is_ending) {
+        while (!jobs->queue.first && !jobs->is_ending) {
             jobs->n_idle++;
             pthread_cond_wait(&jobs->changed, &jobs->lock);
             jobs->n_idle--;
         }
-        job *j = jobs->first;
+        job *j = list_take(&jobs->queue);
         if (!j)
             break;
-        jobs->first = j->next;
-        if (!jobs->first)
-            jobs->last = &jobs->first;
         jobs->n_queued--;
         pthread_mutex_unlock(&jobs->lock);
         j->run(j->context);
@@ -82,6 +116,17 @@ static bool has_worker(md_jobs *jobs)
     return jobs->n_threads > 0;
 }
 
+/* Called with the lock held. */
+static bool enqueue(md_jobs *jobs, job *j)
+{
+    if (!has_worker(jobs))
+        return false;
+    list_add(&jobs->queue, j);
+    jobs->n_queued++;
+    pthread_cond_signal(&jobs->changed);
+    return true;
+}
+
 void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
 {
     job *j = malloc(sizeof *j);
@@ -89,13 +134,7 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
     if (j) {
         *j = (job){NULL, run, context};
         pthread_mutex_lock(&jobs->lock);
-        is_queued = has_worker(jobs);
-        if (is_queued) {
-            *jobs->last = j;
-            jobs->last = &j->next;
-            jobs->n_queued++;
-            pthread_cond_signal(&jobs->changed);
-        }
+        is_queued = enqueue(jobs, j);
         pthread_mutex_unlock(&jobs->lock);
     }
     if (!is_queued) {
@@ -104,21 +143,77 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
     }
 }
 
-/* Frees queued jobs: there are some only in a child after fork. */
-static void free_queue(md_jobs *jobs)
+/* ---- Jobs for later */
+
+/* Called with the lock held. Where no thread can be started, the job is run here. */
+static void move_one(md_jobs *jobs)
 {
-    while (jobs->first) {
-        job *j = jobs->first;
-        jobs->first = j->next;
+    job *j = list_take(&jobs->later);
+    j->next = NULL;
+    if (enqueue(jobs, j))
+        return;
+    pthread_mutex_unlock(&jobs->lock);
+    j->run(j->context);
+    free(j);
+    pthread_mutex_lock(&jobs->lock);
+}
+
+static void *move(void *context)
+{
+    enum { PERIOD_NS = 4000000 };
+    md_jobs *jobs = context;
+    pthread_mutex_lock(&jobs->lock);
+    while (!jobs->mover_ends || jobs->later.first) {
+        if (jobs->later.first) {
+            move_one(jobs);
+            continue;
+        }
+        pthread_mutex_unlock(&jobs->lock);
+        nanosleep(&(struct timespec){.tv_nsec = PERIOD_NS}, NULL);
+        pthread_mutex_lock(&jobs->lock);
+    }
+    jobs->has_mover = false;
+    pthread_mutex_unlock(&jobs->lock);
+    return NULL;
+}
+
+void md_jobs_expect_later(md_jobs *jobs)
+{
+    pthread_mutex_lock(&jobs->lock);
+    if (!jobs->has_mover && jobs->max_threads > 0)
+        jobs->has_mover = md_thread_start(&jobs->mover, "md-later", move, jobs);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *context)
+{
+    job *j = malloc(sizeof *j);
+    pthread_mutex_lock(&jobs->lock);
+    const bool is_listed = j && jobs->has_mover;
+    if (is_listed) {
+        *j = (job){NULL, run, context};
+        list_add(&jobs->later, j);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    if (!is_listed) {
         free(j);
+        md_jobs_submit(jobs, run, context);
     }
 }
+
+/* ---- The end */
 
 void md_jobs_destroy(md_jobs **handle)
 {
     md_jobs *jobs = handle ? *handle : NULL;
     if (!jobs)
         return;
+    pthread_mutex_lock(&jobs->lock);
+    const bool has_mover = jobs->has_mover;
+    jobs->mover_ends = true;
+    pthread_mutex_unlock(&jobs->lock);
+    if (has_mover)
+        pthread_join(jobs->mover, NULL); /* before the workers, for which it may have jobs */
     pthread_mutex_lock(&jobs->lock);
     jobs->is_ending = true;
     pthread_cond_broadcast(&jobs->changed);
@@ -129,7 +224,8 @@ void md_jobs_destroy(md_jobs **handle)
         pthread_mutex_lock(&jobs->lock);
     }
     pthread_mutex_unlock(&jobs->lock);
-    free_queue(jobs);
+    list_free(&jobs->queue); /* only a child after fork has jobs left */
+    list_free(&jobs->later);
     md_fork_leave(jobs);
     md_cond_finish(&jobs->changed);
     md_mutex_finish(&jobs->lock);

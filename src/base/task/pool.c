@@ -387,3 +387,13 @@ void md_pool_submit(md_pool *pool, md_pool_job job, void *context)
 {
     md_jobs_submit(pool->jobs, job, context);
 }
+
+void md_pool_submit_later(md_pool *pool, md_pool_job job, void *context)
+{
+    md_jobs_submit_later(pool->jobs, job, context);
+}
+
+void md_pool_expect_later(md_pool *pool)
+{
+    md_jobs_expect_later(pool->jobs);
+}

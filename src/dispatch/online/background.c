@@ -126,5 +126,5 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
     }
     pthread_mutex_unlock(&h->lock);
     if (j)
-        md_pool_submit(dev->pool, run_race, j);
+        md_pool_submit_later(dev->pool, run_race, j);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/task/fork.h"
+#include "base/task/pool.h"
 #include "dispatch/online/background.h"
 #include "dispatch/online/idle_memory.h"
 #include "dispatch/online/prepare.h"
@@ -61,6 +62,7 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);
     warm_up(op);
+    md_pool_expect_later(dev->pool);
     *out = h;
     return MD_OK;
 }
