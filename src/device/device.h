@@ -39,6 +39,7 @@ typedef struct md_dev_facts {
         shared_per_sm; /* bytes: largest dynamic shared memory of a block (opt-in), all of an SM */
     int32_t registers_per_sm, threads_per_sm, blocks_per_sm;
     int64_t global_bytes;
+    double slow_call_us; /* what the slow path and the marks round a timed call take of the host */
 } md_dev_facts;
 
 /* A report of an index out of range: kernels write `kernel` (device memory), the host reads `host`. Both are equal on

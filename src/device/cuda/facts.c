@@ -10,6 +10,8 @@
 static const double COPY_SHARE = 0.866, LANE_GBPS = 75.0, CACHE_GBPS = 45.0;
 /* An empty kernel, as a node of a graph. */
 static const double LAUNCH_US = 2.2;
+/* Measured by tests/dispatch/bench_hybrid, beside a machine of the H200. */
+static const double SLOW_CALL_US = 12.0;
 
 static int attribute(enum cudaDeviceAttr which, int32_t index)
 {
@@ -41,6 +43,7 @@ static void fill_rates(md_dev_facts *f, int32_t index)
     f->cache_gbps = CACHE_GBPS;
     f->gflops = f->threads * lanes * 2.0 * (khz > 0.0 ? khz : 1.4e6) * 1e-6;
     f->launch_us = LAUNCH_US;
+    f->slow_call_us = SLOW_CALL_US;
 }
 
 md_status md_dev_cuda_facts(md_dev_facts *out, int32_t index)

@@ -79,6 +79,18 @@ void md_ds_budget_look(md_ds_budget *c, uint64_t n_calls, uint64_t now_ns)
     c->us *= MD_MIN(most_of(c, 1.0) / before, 1.0); /* at a higher load, the savings would delay more calls */
 }
 
+int32_t md_ds_budget_every(const md_ds_budget *c, double us, double slow_us)
+{
+    static const double calls_for_one = 120.0;
+    enum { MOST = 4096 };
+    const double call_us = MD_MAX(c->call_us, us),
+                 delayed = call_us > 0.0 && !c->is_closed ? slow_us / (call_us * spare(c)) : 1.0;
+    int32_t every = 1;
+    while (slow_us > noticeable * call_us && every < MOST && every < calls_for_one * MD_MAX(delayed, 1.0))
+        every *= 2;
+    return every;
+}
+
 /* A call that is noticeably slower costs at least one of the calls that may be delayed. */
 static double price(const md_ds_budget *c, double more, double own_us)
 {

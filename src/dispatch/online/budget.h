@@ -31,6 +31,9 @@ void md_ds_budget_look(md_ds_budget *budget, uint64_t n_calls, uint64_t now_ns);
 /** True if the budget covers a challenger that is expected to take `ratio` x the incumbent's own_us. The less
  * promising it is, the more must have been saved: other shapes may have a better one. */
 bool md_ds_budget_covers(const md_ds_budget *budget, double own_us, double ratio);
+/** Of how many calls of `us` one may take the slow path, which takes slow_us more of the host, so that fewer than 1% of
+ * all calls are delayed by it. A power of two. */
+int32_t md_ds_budget_every(const md_ds_budget *budget, double us, double slow_us);
 /** A challenger took `us`. */
 void md_ds_budget_spend(md_ds_budget *budget, double us, double own_us);
 

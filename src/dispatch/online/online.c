@@ -18,7 +18,7 @@
 
 /* A shape without a launch plan gets a trial after FIRST_CALLS calls, others when one is sampled first: a shape that is
  * seldom called does not earn back what its trial takes. MOST_JOBS trials are prepared at a time. */
-enum { FIRST_CALLS = 8, MOST_JOBS = 1 };
+enum { FIRST_CALLS = 8, MOST_JOBS = 4 };
 
 /* In a child after fork: its pool has no thread that would finish the parent's jobs. */
 static void forget_jobs(void *user)

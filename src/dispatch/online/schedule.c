@@ -17,11 +17,17 @@ static bool may_cost(struct md_ds_hybrid *h, md_ds_trial *t)
 
 void md_ds_set_rate(const struct md_ds_hybrid *h, md_ds_trial *t)
 {
-    const bool is_new = t->challenger[0].n < MD_DS_OWN_TIMES;
-    const int32_t every = t->is_over || (t->is_waiting && !is_new) ? MD_DS_TRIAL_WAITS
-                          : h->budget.is_ahead                     ? MD_DS_TRIAL_AHEAD
-                          : is_new                                 ? MD_DS_TRIAL_EVERY
-                                                                   : MD_DS_TRIAL_CALMLY;
+    const md_ds_challenger *own = &t->challenger[0];
+    const bool is_new = own->n < MD_DS_OWN_TIMES;
+    const int32_t least =
+                      h->budget.is_ahead || !h->op->runtime->dev->ops->mark_time
+                          ? 0
+                          : md_ds_budget_every(&h->budget, own->n ? md_ds_challenger_summary(own).us : own->model_us),
+                  wanted = t->is_over || (t->is_waiting && !is_new) ? MD_DS_TRIAL_WAITS
+                           : h->budget.is_ahead                     ? MD_DS_TRIAL_AHEAD
+                           : is_new                                 ? MD_DS_TRIAL_EVERY
+                                                                    : MD_DS_TRIAL_CALMLY,
+                  every = MD_MAX(wanted, least);
     if (every == atomic_load_explicit(&t->every, memory_order_relaxed))
         return;
     atomic_store_explicit(&t->every, every, memory_order_relaxed);

@@ -9,8 +9,9 @@
 
 #include <pthread.h>
 
-/* One call in so many takes the slow path, which costs some us of the host: while callers run ahead of the GPU, which
- * hides that; at first; while a shape is on trial; while the trial is over or waits for the budget. Powers of two. */
+/* One call in so many takes the slow path, which costs some us of the host, or fewer (md_ds_budget_every): while
+ * callers run ahead of the GPU, which hides that; at first; while a shape is on trial; while the trial is over or waits
+ * for the budget. Powers of two. */
 enum { MD_DS_TRIAL_AHEAD = 8, MD_DS_TRIAL_EVERY = 32, MD_DS_TRIAL_CALMLY = 64, MD_DS_TRIAL_WAITS = 256 };
 
 enum { MD_DS_HYBRID_TIMES = 16 }; /* timed calls under way at a time */

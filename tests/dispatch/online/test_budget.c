@@ -170,6 +170,25 @@ static void trials_are_paid(void **state)
     assert_near(b.spent_us, 38.0);
 }
 
+/* A slow call takes 12 us more, which delays those behind it until the idle time between calls has made up for it. */
+static void short_calls_take_the_slow_path_seldom(void **state)
+{
+    (void)state;
+    static const struct {
+        double us, load; /* load 0: not known */
+        bool is_closed;
+        int32_t every;
+    } row[] = {{1000.0, 0.9, false, 1}, {100.0, 0.9, false, 256}, {100.0, 0.5, false, 128}, {27.0, 0.9, false, 512},
+               {27.0, 0.0, false, 512}, {5.0, 0.9, false, 4096},  {0.5, 0.95, false, 4096}, {5.0, 0.9, true, 128}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const md_ds_budget b = {.load = row[i].load, .is_closed = row[i].is_closed};
+        assert_int_equal(md_ds_budget_every(&b, row[i].us, 12.0), row[i].every);
+    }
+    const md_ds_budget b = {.load = 0.9, .call_us = 1000.0}; /* most calls are long ones */
+    assert_int_equal(md_ds_budget_every(&b, 5.0, 0.0), 1);
+    assert_int_equal(md_ds_budget_every(&b, 5.0, 12.0), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +198,7 @@ int main(void)
         cmocka_unit_test(looks_are_due_now_and_then),
         cmocka_unit_test(the_budget_covers_what_is_promising),
         cmocka_unit_test(trials_are_paid),
+        cmocka_unit_test(short_calls_take_the_slow_path_seldom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
