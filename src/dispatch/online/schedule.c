@@ -19,10 +19,9 @@ void md_ds_set_rate(const struct md_ds_hybrid *h, md_ds_trial *t)
 {
     const md_ds_challenger *own = &t->challenger[0];
     const bool is_new = own->n < MD_DS_OWN_TIMES;
-    const int32_t least =
-                      h->budget.is_ahead || !h->op->runtime->dev->ops->mark_time
-                          ? 0
-                          : md_ds_budget_every(&h->budget, own->n ? md_ds_challenger_summary(own).us : own->model_us),
+    const double us = own->n ? md_ds_challenger_summary(own).us : own->model_us,
+                 slow_us = h->budget.is_ahead ? 0.0 : h->op->runtime->dev->facts.slow_call_us;
+    const int32_t least = md_ds_budget_every(&h->budget, us, slow_us),
                   wanted = t->is_over || (t->is_waiting && !is_new) ? MD_DS_TRIAL_WAITS
                            : h->budget.is_ahead                     ? MD_DS_TRIAL_AHEAD
                            : is_new                                 ? MD_DS_TRIAL_EVERY
