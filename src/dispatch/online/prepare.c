@@ -145,15 +145,17 @@ static int32_t choose_stage(md_ds_trial *t, const job *j)
     return t->n_challengers;
 }
 
-/* Keeps the challengers that agree with most variants. Checks all variants that fit, so that later trials need not. */
+/* Keeps the challengers that agree with most variants. Only they are checked: the GPU is at work. */
 static void check(md_ds_trial *t, job *j)
 {
     md_ds_pool *c = &j->op->stage[t->stage];
     const int32_t n_variants = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     int32_t variant[MD_DS_MAX_VARIANTS], n_fit = 0, n = 1;
-    for (int32_t i = 0; i < n_variants; i++)
-        if (!md_ds_reject_reason(c, i, &j->shape))
+    for (int32_t i = 0; i < n_variants; i++) {
+        const bool is_unsure = atomic_load_explicit(&c->agreement[i], memory_order_relaxed) == MD_TN_UNSURE;
+        if ((!is_unsure || is_listed(t->challenger, t->n_challengers, i)) && !md_ds_reject_reason(c, i, &j->shape))
             variant[n_fit++] = i;
+    }
     md_ds_agree(j->op, t->stage, variant, n_fit, &j->shape);
     for (int32_t i = 1; i < t->n_challengers; i++)
         if (atomic_load_explicit(&c->agreement[t->challenger[i].variant], memory_order_relaxed) == MD_TN_AGREES)
