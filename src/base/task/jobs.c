@@ -21,12 +21,12 @@ typedef struct list {
 struct md_jobs {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
-    list queue, later; /* later: the mover puts them into the queue */
+    list queue, later; /* later: what one more thread runs, which looks for jobs now and then */
     int32_t n_threads, max_threads;
     int32_t n_idle; /* threads that wait for a job */
     int32_t n_queued;
-    bool is_ending, has_mover, mover_ends;
-    pthread_t mover;
+    bool is_ending, has_later_thread, later_ends;
+    pthread_t later_thread;
     pthread_t thread[];
 };
 
@@ -65,7 +65,7 @@ static void lose_threads(void *user)
 {
     md_jobs *jobs = user;
     jobs->n_threads = jobs->max_threads = jobs->n_idle = 0;
-    jobs->has_mover = false;
+    jobs->has_later_thread = false;
 }
 
 md_status md_jobs_create(md_jobs **out, int32_t max_threads)
@@ -116,17 +116,6 @@ static bool has_worker(md_jobs *jobs)
     return jobs->n_threads > 0;
 }
 
-/* Called with the lock held. */
-static bool enqueue(md_jobs *jobs, job *j)
-{
-    if (!has_worker(jobs))
-        return false;
-    list_add(&jobs->queue, j);
-    jobs->n_queued++;
-    pthread_cond_signal(&jobs->changed);
-    return true;
-}
-
 void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
 {
     job *j = malloc(sizeof *j);
@@ -134,7 +123,12 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
     if (j) {
         *j = (job){NULL, run, context};
         pthread_mutex_lock(&jobs->lock);
-        is_queued = enqueue(jobs, j);
+        is_queued = has_worker(jobs);
+        if (is_queued) {
+            list_add(&jobs->queue, j);
+            jobs->n_queued++;
+            pthread_cond_signal(&jobs->changed);
+        }
         pthread_mutex_unlock(&jobs->lock);
     }
     if (!is_queued) {
@@ -145,34 +139,23 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
 
 /* ---- Jobs for later */
 
-/* Called with the lock held. Where no thread can be started, the job is run here. */
-static void move_one(md_jobs *jobs)
-{
-    job *j = list_take(&jobs->later);
-    j->next = NULL;
-    if (enqueue(jobs, j))
-        return;
-    pthread_mutex_unlock(&jobs->lock);
-    j->run(j->context);
-    free(j);
-    pthread_mutex_lock(&jobs->lock);
-}
-
-static void *move(void *context)
+static void *run_later(void *context)
 {
     enum { PERIOD_NS = 4000000 };
     md_jobs *jobs = context;
+    md_thread_default_floats();
     pthread_mutex_lock(&jobs->lock);
-    while (!jobs->mover_ends || jobs->later.first) {
-        if (jobs->later.first) {
-            move_one(jobs);
-            continue;
-        }
+    while (!jobs->later_ends || jobs->later.first) {
+        job *j = list_take(&jobs->later);
         pthread_mutex_unlock(&jobs->lock);
-        nanosleep(&(struct timespec){.tv_nsec = PERIOD_NS}, NULL);
+        if (j)
+            j->run(j->context);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = PERIOD_NS}, NULL);
+        free(j);
         pthread_mutex_lock(&jobs->lock);
     }
-    jobs->has_mover = false;
+    jobs->has_later_thread = false;
     pthread_mutex_unlock(&jobs->lock);
     return NULL;
 }
@@ -180,8 +163,8 @@ static void *move(void *context)
 void md_jobs_expect_later(md_jobs *jobs)
 {
     pthread_mutex_lock(&jobs->lock);
-    if (!jobs->has_mover && jobs->max_threads > 0)
-        jobs->has_mover = md_thread_start(&jobs->mover, "md-later", move, jobs);
+    if (!jobs->has_later_thread && jobs->max_threads > 0)
+        jobs->has_later_thread = md_thread_start(&jobs->later_thread, "md-later", run_later, jobs);
     pthread_mutex_unlock(&jobs->lock);
 }
 
@@ -189,7 +172,7 @@ void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *conte
 {
     job *j = malloc(sizeof *j);
     pthread_mutex_lock(&jobs->lock);
-    const bool is_listed = j && jobs->has_mover;
+    const bool is_listed = j && jobs->has_later_thread;
     if (is_listed) {
         *j = (job){NULL, run, context};
         list_add(&jobs->later, j);
@@ -209,11 +192,11 @@ void md_jobs_destroy(md_jobs **handle)
     if (!jobs)
         return;
     pthread_mutex_lock(&jobs->lock);
-    const bool has_mover = jobs->has_mover;
-    jobs->mover_ends = true;
+    const bool has_later_thread = jobs->has_later_thread;
+    jobs->later_ends = true;
     pthread_mutex_unlock(&jobs->lock);
-    if (has_mover)
-        pthread_join(jobs->mover, NULL); /* before the workers, for which it may have jobs */
+    if (has_later_thread)
+        pthread_join(jobs->later_thread, NULL); /* first: what it runs may submit more */
     pthread_mutex_lock(&jobs->lock);
     jobs->is_ending = true;
     pthread_cond_broadcast(&jobs->changed);
