@@ -4,6 +4,7 @@
 #include "base/task/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -122,6 +123,34 @@ static void later_jobs_run_elsewhere(void **state)
     }
 }
 
+/* A caller that is pinned to one processor shares it with no background thread. */
+static void note_processors(void *context)
+{
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    *(int *)context = CPU_COUNT(&set);
+}
+
+static void jobs_run_where_the_pool_was_made(void **state)
+{
+    (void)state;
+    md_pool *pool = NULL;
+    cpu_set_t all, one;
+    int n_processors[2] = {0};
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_ok(md_pool_create(&pool, 2));
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    md_pool_expect_later(pool);
+    md_pool_submit(pool, note_processors, &n_processors[0]);
+    md_pool_submit_later(pool, note_processors, &n_processors[1]);
+    md_pool_destroy(&pool);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(n_processors[0], CPU_COUNT(&all));
+    assert_int_equal(n_processors[1], CPU_COUNT(&all));
+}
+
 static void later_jobs_need_no_expectation(void **state)
 {
     (void)state;
@@ -140,6 +169,7 @@ int main(void)
         cmocka_unit_test(jobs_run_side_by_side),
         cmocka_unit_test(jobs_submit_jobs),
         cmocka_unit_test(later_jobs_run_elsewhere),
+        cmocka_unit_test(jobs_run_where_the_pool_was_made),
         cmocka_unit_test(later_jobs_need_no_expectation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,7 @@ struct md_jobs {
     int32_t n_idle; /* threads that wait for a job */
     int32_t n_queued;
     bool is_ending, has_later_thread, later_ends;
+    md_thread_processors allowed; /* of the thread that made this: the threads' creators may be pinned */
     pthread_t later_thread;
     pthread_t thread[];
 };
@@ -78,6 +79,7 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads)
     list_init(&jobs->queue);
     list_init(&jobs->later);
     jobs->max_threads = max_threads;
+    jobs->allowed = md_thread_allowed();
     md_fork_watch(jobs, lose_threads);
     *out = jobs;
     return MD_OK;
@@ -107,11 +109,19 @@ static void *work(void *context)
     return NULL;
 }
 
+static bool start(md_jobs *jobs, pthread_t *out, const char *name, void *(*run)(void *))
+{
+    if (!md_thread_start(out, name, run, jobs))
+        return false;
+    md_thread_allow(*out, &jobs->allowed);
+    return true;
+}
+
 /* Starts a thread if one is needed. True if some thread serves the queue. Called with the lock held. */
 static bool has_worker(md_jobs *jobs)
 {
     bool wants_one = jobs->n_idle <= jobs->n_queued && jobs->n_threads < jobs->max_threads;
-    if (wants_one && md_thread_start(&jobs->thread[jobs->n_threads], "md-job", work, jobs))
+    if (wants_one && start(jobs, &jobs->thread[jobs->n_threads], "md-job", work))
         jobs->n_threads++;
     return jobs->n_threads > 0;
 }
@@ -164,7 +174,7 @@ void md_jobs_expect_later(md_jobs *jobs)
 {
     pthread_mutex_lock(&jobs->lock);
     if (!jobs->has_later_thread && jobs->max_threads > 0)
-        jobs->has_later_thread = md_thread_start(&jobs->later_thread, "md-later", run_later, jobs);
+        jobs->has_later_thread = start(jobs, &jobs->later_thread, "md-later", run_later);
     pthread_mutex_unlock(&jobs->lock);
 }
 

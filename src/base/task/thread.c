@@ -38,6 +38,20 @@ void md_thread_default_floats(void)
 
 #ifdef __linux__
 
+md_thread_processors md_thread_allowed(void)
+{
+    md_thread_processors p = {.is_known = false};
+    _Static_assert(sizeof p.mask == sizeof(cpu_set_t), "the mask holds a cpu_set_t");
+    p.is_known = sched_getaffinity(0, sizeof p.mask, (cpu_set_t *)p.mask) == 0;
+    return p;
+}
+
+void md_thread_allow(pthread_t thread, const md_thread_processors *p)
+{
+    if (p->is_known)
+        (void)pthread_setaffinity_np(thread, sizeof p->mask, (const cpu_set_t *)p->mask);
+}
+
 int32_t md_thread_cpu(void)
 {
     return sched_getcpu();
@@ -79,6 +93,16 @@ void md_thread_leave_cpu(int32_t cpu)
 }
 
 #else
+
+md_thread_processors md_thread_allowed(void)
+{
+    return (md_thread_processors){.is_known = false};
+}
+
+void md_thread_allow(pthread_t thread, const md_thread_processors *p)
+{
+    (void)thread, (void)p;
+}
 
 int32_t md_thread_cpu(void)
 {

@@ -16,6 +16,16 @@ void md_thread_unblock(const sigset_t *before);
 /** Gives the calling thread the default floating-point mode: it has inherited its creator's, which may round otherwise,
  * flush denormals, or trap. */
 void md_thread_default_floats(void);
+/* The processors that a thread may run on. A thread inherits those of its creator, and applications pin the threads
+ * that call this library to one processor each. */
+typedef struct md_thread_processors {
+    uint64_t mask[16]; /* a cpu_set_t */
+    bool is_known; /* false: not Linux, or more processors than the mask has bits */
+} md_thread_processors;
+/** Those of the calling thread. */
+md_thread_processors md_thread_allowed(void);
+/** Lets a thread run on them. */
+void md_thread_allow(pthread_t thread, const md_thread_processors *processors);
 /* Placement. The system's scheduler often leaves a thread on the processor of the thread that woke it, even if others
  * are idle, and then two lanes of a loop share a processor. So workers start spread out, and a worker on its caller's
  * processor moves. The affinity of a thread is restored after the move. */
