@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/task/fork.h"
+#include "base/task/pool.h"
 
 #include <stdlib.h>
 
@@ -23,6 +24,8 @@ md_status md_bd_create(md_bd **out, md_dev *dev)
     md_mutex_init(&builder->lock);
     md_cond_init(&builder->changed);
     md_fork_watch(builder, md_bd_orphan_texts);
+    if (dev->facts.capability > 0 && dev->pool)
+        md_pool_expect_later(dev->pool); /* calls ask for loads of libraries, and must not wait for a thread to wake */
     *out = builder;
     return MD_OK;
 }

@@ -151,17 +151,19 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
 
 static void *run_later(void *context)
 {
-    enum { PERIOD_NS = 4000000 };
+    enum { PERIOD_NS = 4000000, CALM_PERIOD_NS = 16000000, CALM = 256 }; /* CALM: looks in vain */
     md_jobs *jobs = context;
+    int32_t n_vain = 0;
     md_thread_default_floats();
     pthread_mutex_lock(&jobs->lock);
     while (!jobs->later_ends || jobs->later.first) {
         job *j = list_take(&jobs->later);
         pthread_mutex_unlock(&jobs->lock);
+        n_vain = j ? 0 : MD_MIN(n_vain + 1, CALM);
         if (j)
             j->run(j->context);
         else
-            nanosleep(&(struct timespec){.tv_nsec = PERIOD_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = n_vain < CALM ? PERIOD_NS : CALM_PERIOD_NS}, NULL);
         free(j);
         pthread_mutex_lock(&jobs->lock);
     }

@@ -9,7 +9,7 @@ void md_jobs_destroy(md_jobs **jobs);
 /** Queues a job. Runs it at once if there is no memory or no thread for it (a child after fork has none). */
 void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context);
 /** As md_jobs_submit, but wakes no thread, which can take the caller 100 us. One thread runs all such jobs in turn,
- * and looks for them every 4 ms. */
+ * and looks for them every 4 ms, or every 16 ms when there was none for a second. */
 void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *context);
 /** Starts the thread that md_jobs_submit_later needs, unless it runs. Without it jobs are submitted at once. */
 void md_jobs_expect_later(md_jobs *jobs);

@@ -23,7 +23,7 @@ md_status md_pool_loop(md_pool *pool, int64_t n_blocks, int64_t grain, size_t sc
 /** Queues a job for the background threads (at most `threads`). Runs it at once if there is no thread for it. */
 void md_pool_submit(md_pool *pool, md_pool_job job, void *context);
 /** As md_pool_submit, but wakes no thread, which can take the caller 100 us. One thread runs all such jobs in turn,
- * and looks for them every 4 ms. */
+ * and looks for them every 4 ms, or every 16 ms when there was none for a second. */
 void md_pool_submit_later(md_pool *pool, md_pool_job job, void *context);
 /** Starts the thread that md_pool_submit_later needs, unless it runs. Without it jobs are submitted at once. */
 void md_pool_expect_later(md_pool *pool);

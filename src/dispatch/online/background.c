@@ -99,6 +99,13 @@ static void run_race(void *user)
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
 }
 
+/* A race may wait long for a quiet moment, so it has a thread of its own. */
+static void start_race(void *user)
+{
+    const race *j = user;
+    md_pool_submit(j->h->op->runtime->dev->pool, run_race, user);
+}
+
 void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
@@ -126,5 +133,5 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
     }
     pthread_mutex_unlock(&h->lock);
     if (j)
-        md_pool_submit_later(dev->pool, run_race, j);
+        md_pool_submit_later(dev->pool, start_race, j);
 }
