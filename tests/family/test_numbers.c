@@ -1,0 +1,204 @@
+/* What families say of their configs, as digests: golden/numbers.txt has a line for each formula, with a digest of the
+ * rules (which configs are legal where, envelopes, geometries, numeric classes) and one of the costs (features, and the
+ * model's time) on a host and on three assumed GPUs, at several sizes. MD_UPDATE_GOLDEN=1 writes the file anew: do so
+ * where a change is meant. MD_SHOW_NUMBERS=FORMULA prints the numbers, so that two versions can be compared. A new
+ * formula is a line of its own with "0/0" in front. */
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/strbuf.h"
+#include "expr/formula.h"
+#include "family/family.h"
+#include "support/check.h"
+#include "tune/tune.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { MOST_FORMULAS = 128, DEVICES = 4, SHAPES = 6 };
+
+/* Of the dims in turn. */
+static const int64_t sizes[SHAPES][4] = {{7, 33, 100, 5},      {64, 128, 256, 512}, {1, 1000, 3, 4096},
+                                         {2048, 2048, 512, 1}, {300, 1, 70000, 16}, {0, 5, 9, 2}};
+
+typedef struct numbers {
+    uint64_t rules, costs;
+    md_strbuf text; /* of one config */
+    const md_fa_target *target;
+    const md_fa_family *family;
+    md_kn_shape shape;
+    int64_t n;
+} numbers;
+
+static void add_to(uint64_t *digest, numbers *x)
+{
+    assert_false(x->text.failed);
+    const uint64_t part[] = {*digest, md_hash64(md_strbuf_text(&x->text), x->text.size)};
+    *digest = md_hash64(part, sizeof part);
+    if (getenv("MD_SHOW_NUMBERS"))
+        printf("%s\n", md_strbuf_text(&x->text));
+    md_strbuf_finish(&x->text);
+}
+
+static void print_envelope(md_strbuf *t, const md_kn_envelope *e, const md_kn_shape *shape)
+{
+    for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++)
+        if (e->lo[d] || e->hi[d])
+            md_strbuf_printf(t, " dim%d %" PRId64 "..%" PRId64, d, e->lo[d], e->hi[d]);
+    md_strbuf_printf(t, " unit %x contiguous %x aligned %x,%x points %" PRId64, e->unit, e->contiguous, e->aligned,
+                     e->aligned16, e->row_points_max);
+    for (int32_t i = 0; i < e->n_row_dims; i++)
+        md_strbuf_printf(t, ",%d", e->row_dim[i]);
+    for (int32_t i = 0; e->rule_miss && i < MD_COUNT(e->rule_value); i++)
+        md_strbuf_printf(t, " %d", e->rule_value[i]);
+    const char *miss = md_kn_envelope_miss(e, shape);
+    md_strbuf_printf(t, " %s\n", miss ? miss : "fits");
+}
+
+static void print_geometry(md_strbuf *t, const md_kn_plan_geometry *g)
+{
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++) {
+        const md_kn_geometry *l = &g->launch[i];
+        md_strbuf_printf(t, " %" PRId64 " by %" PRId64 " scratch %" PRId64 " grid %d,%d,%d block %d,%d,%d %d%d%d;",
+                         l->blocks, l->grain, l->scratch_bytes, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+                         l->block[1], l->block[2], l->cluster, l->is_cooperative, l->overlaps);
+    }
+    md_strbuf_printf(t, " workspace %" PRId64 "\n", g->workspace_bytes);
+}
+
+static void print_class(md_strbuf *t, const md_fa_class *c)
+{
+    md_strbuf_printf(t, " class %s %d%d", c->group ? c->group : "own", c->is_repeatable, c->is_invariant);
+    for (int32_t i = 0; i < MD_FA_CLASS_FIELDS; i++)
+        md_strbuf_printf(t, " %s", c->field[i] ? c->field[i] : "-");
+}
+
+static bool take(void *user, const md_fa_config *config)
+{
+    numbers *x = user;
+    const md_fa_family *f = x->family;
+    char name[MD_FA_NAME];
+    md_kn_envelope envelope = {0};
+    md_kn_plan_geometry geometry = {0};
+    md_fa_features c = {0};
+    md_fa_name(name, f, config);
+    f->envelope(&envelope, x->target, config);
+    md_strbuf_printf(&x->text, "%s", name);
+    print_envelope(&x->text, &envelope, &x->shape);
+    if (!md_kn_envelope_miss(&envelope, &x->shape)) {
+        f->geometry(&geometry, x->target, config, &x->shape);
+        print_geometry(&x->text, &geometry);
+    }
+    if (f->numeric)
+        print_class(&x->text, &(md_fa_class[]){f->numeric(x->target, config)}[0]);
+    md_strbuf_printf(&x->text, " persistent %d", md_fa_is_persistent(x->target, f, config));
+    add_to(&x->rules, x);
+    f->features(&c, x->target, config, x->shape.size);
+    md_strbuf_printf(&x->text, "  bytes %.5g %.5g ops %.5g %.5g %.5g serial %.5g parallel %.5g %d %.5g: %.5g us",
+                     c.memory_bytes, c.cache_bytes, c.ops, c.ops_rate, c.transcendental, c.serial_us, c.parallel,
+                     c.launches, c.memory_rate, md_tn_predict_us(x->target, f, config, x->shape.size));
+    add_to(&x->costs, x);
+    x->n++;
+    return true;
+}
+
+static void facts_of(md_dev_facts *out, int device)
+{
+    static const int32_t capability[] = {0, 80, 90, 100};
+    *out = (md_dev_facts){.kind = MD_DEV_HOST,
+                          .threads = 4,
+                          .vector_bytes = 64,
+                          .l1_bytes = 32768,
+                          .l2_bytes = 1 << 20,
+                          .l3_bytes = 32 << 20,
+                          .memory_gbps = 20,
+                          .lane_gbps = 10,
+                          .cache_gbps = 60,
+                          .gflops = 400,
+                          .launch_us = 3,
+                          .can_compile = true};
+    if (device > 0)
+        assert_ok(md_dev_cuda_assume(out, capability[device]));
+}
+
+static void add_stage(numbers *x, const md_fa_target *target)
+{
+    x->target = target;
+    for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f; f++) {
+        x->family = *f;
+        const bool applies = !(*f)->is_library && (*f)->applies(target);
+        md_strbuf_printf(&x->text, "%s %d", (*f)->name, applies);
+        add_to(&x->rules, x);
+        if (applies)
+            md_fa_each(target, *f, x->shape.size, take, x);
+    }
+}
+
+static numbers numbers_of(const char *formula)
+{
+    numbers x = {0};
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    assert_ok(md_fx_formula_create(&f, formula, NULL));
+    assert_ok(md_st_program_create(&p, f));
+    for (int device = 0; device < DEVICES; device++)
+        for (int s = 0; s < SHAPES; s++) {
+            int64_t size[MD_FX_MAX_DIMS];
+            md_dev_facts facts;
+            facts_of(&facts, device);
+            for (int32_t d = 0; d < f->n_dims; d++)
+                size[d] = f->dim[d].size >= 0 ? f->dim[d].size : sizes[s][d % 4];
+            md_tn_shape(&x.shape, p, size);
+            for (int32_t stage = 0; stage < p->n_stages; stage++)
+                add_stage(&x, &(md_fa_target){p, stage, &facts, .allows_tf32 = s % 2});
+        }
+    md_st_program_destroy(&p);
+    md_fx_formula_destroy(&f);
+    return x;
+}
+
+static void digests(void **state)
+{
+    (void)state;
+    static char line[MOST_FORMULAS][1024];
+    const char *path = MD_GOLDEN "/numbers.txt", *one = getenv("MD_SHOW_NUMBERS");
+    const bool writes = getenv("MD_UPDATE_GOLDEN") != NULL;
+    int n = 0, n_other = 0;
+    int64_t n_configs = 0;
+    if (one) {
+        (void)numbers_of(one);
+        return;
+    }
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (n < MOST_FORMULAS && fgets(line[n], sizeof *line, file))
+        n++;
+    fclose(file);
+    assert_in_range(n, 20, MOST_FORMULAS - 1);
+    md_strbuf now = {0};
+    for (int i = 0; i < n; i++) {
+        line[i][strcspn(line[i], "\n")] = 0;
+        uint64_t rules = 0, costs = 0;
+        const char *formula = strchr(line[i], ' ');
+        assert_non_null(formula);
+        assert_int_equal(sscanf(line[i], "%" SCNx64 "/%" SCNx64, &rules, &costs), 2);
+        const numbers x = numbers_of(formula + 1);
+        n_configs += x.n;
+        md_strbuf_printf(&now, "%016" PRIx64 "/%016" PRIx64 "%s\n", x.rules, x.costs, formula);
+        if (!writes && (rules != x.rules || costs != x.costs)) {
+            print_error("%s: other %s than before\n", formula + 1, rules != x.rules ? "rules" : "costs");
+            n_other++;
+        }
+    }
+    printf("%" PRId64 " configs of %d formulas\n", n_configs, n);
+    if (n_other > 0)
+        fail_msg("%d formulas. If that is meant: MD_UPDATE_GOLDEN=1 writes %s anew", n_other, path);
+    if (writes)
+        assert_ok(md_file_replace(path, md_strbuf_text(&now), now.size));
+    md_strbuf_finish(&now);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digests)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
