@@ -55,11 +55,10 @@ static md_status live_step(md_sq *sq, int32_t at, bool *written)
     return MD_OK;
 }
 
-/* True if two tensors have the same bytes at all sizes. */
+/* True if two tensors of one dtype and rank have the same bytes at all sizes. */
 static bool same_layout(const md_sq_tensor *a, const md_sq_tensor *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank || a->base >= 0 || b->base >= 0 ||
-        (a->stride[0] < 0) != (b->stride[0] < 0))
+    if (a->base >= 0 || b->base >= 0 || (a->stride[0] < 0) != (b->stride[0] < 0))
         return false;
     for (int32_t i = 0; i < a->rank; i++)
         if (a->size[i] != b->size[i] || (a->stride[0] >= 0 && a->stride[i] != b->stride[i]))
@@ -84,9 +83,10 @@ static bool can_share(const md_sq *sq, int32_t at, int32_t o, int32_t i)
     const md_sq_memory *out = &sq->memory[to->memory], *in = &sq->memory[from->memory];
     if (to->memory == from->memory || out->first != at || sq->memory[in->place].last != at)
         return false;
-    return times_used(sq, step, to->memory) == 1 && times_used(sq, step, from->memory) == 1 && same_layout(to, from) &&
+    return times_used(sq, step, to->memory) == 1 && times_used(sq, step, from->memory) == 1 &&
            !formula_tensor(step, o)->is_updated &&
-           md_st_may_alias(step->op->program, step->op->formula->args[o].id, step->op->formula->args[i].id);
+           md_st_may_alias(step->op->program, step->op->formula->args[o].id, step->op->formula->args[i].id) &&
+           same_layout(to, from);
 }
 
 static void share_places(md_sq *sq, int32_t at)

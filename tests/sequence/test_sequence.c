@@ -117,6 +117,67 @@ static void in_place_and_explained(void **state)
     md_sequence_destroy(&s);
 }
 
+typedef struct middle {
+    const char *formula, *last; /* a -> b -> y */
+    const char *from, *to; /* where what is read begins in a, and what is written in b's memory; NULL: no view */
+    int64_t n_in_place;
+} middle;
+
+static int32_t view(md_sequence *s, int32_t base, const char *offset, const char *size)
+{
+    int32_t id = base;
+    if (offset)
+        assert_ok(
+            md_sequence_add_tensor(&id, s, &(md_sequence_tensor){.view_of = base, .offset = offset, .size = size}));
+    return id;
+}
+
+/* How many outputs of x -> a -> b -> y take an input's memory. */
+static int64_t in_place_of(const middle *m)
+{
+    md_op *first = make("Y[i] = X[i] + 1"), *op = make(m->formula), *last = make(m->last);
+    md_sequence *s = NULL;
+    md_sequence_counters c;
+    const char *size = m->from || strstr(m->formula, "i+4") ? "n" : "2 * n";
+    const md_dtype dtype = strstr(m->formula, "Y:f64") ? MD_F64 : strstr(m->formula, "Y:i32") ? MD_I32 : MD_F32;
+    int32_t b = 0;
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "n", 4, 100));
+    const int32_t in = tensor(s, MD_SEQUENCE_INPUT, "x", "2 * n"), a = tensor(s, MD_SEQUENCE_TEMPORARY, "a", "2 * n");
+    call(s, first, a, in);
+    assert_ok(md_sequence_add_tensor(
+        &b, s, &(md_sequence_tensor){.name = "b", .dtype = dtype, .size = m->to ? "2 * n + 4" : size}));
+    const int32_t written = view(s, b, m->to, size);
+    call(s, op, written, view(s, a, m->from, size));
+    call(s, last, tensor(s, MD_SEQUENCE_OUTPUT, "y", size), written);
+    assert_ok(md_sequence_finish(s));
+    assert_ok(md_sequence_count(&c, s));
+    md_sequence_destroy(&s);
+    md_op_destroy(&first);
+    md_op_destroy(&op);
+    md_op_destroy(&last);
+    return c.n_in_place;
+}
+
+/* Only a whole input that ends there gives its memory, to an output of its dtype and layout, element by element. */
+static void only_whole_alike_inputs_are_written_over(void **state)
+{
+    (void)state;
+    static const char plus[] = "Y[i] = X[i] + 1";
+    static const middle row[] = {
+        {plus, plus, NULL, NULL, 1},
+        {plus, plus, "0", NULL, 0},
+        {plus, plus, "4", NULL, 0},
+        {plus, plus, NULL, "4", 0},
+        {"Y[i] = X[i+4] * 2", plus, NULL, NULL, 0},
+        {"Y[i] = X[size(X.0) - 1 - i]", plus, NULL, NULL, 0},
+        {"Y:f64[i] = f64(X[i])", "Y[i] = f32(X:f64[i])", NULL, NULL, 0},
+        {"Y:i32[i] = i32(X[i])", "Y[i] = f32(X:i32[i])", NULL, NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_int_equal(in_place_of(&row[i]), row[i].n_in_place);
+}
+
 /* Tensors that live at different times share memory, those that live together do not. */
 static void shares_memory(void **state)
 {
@@ -325,9 +386,15 @@ static void views_stay_inside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_calls), cmocka_unit_test(in_place_and_explained), cmocka_unit_test(shares_memory),
-        cmocka_unit_test(fails_half_way),    cmocka_unit_test(bad_building),           cmocka_unit_test(bad_runs),
-        cmocka_unit_test(aliases),           cmocka_unit_test(views_stay_inside),
+        cmocka_unit_test(agrees_with_calls),
+        cmocka_unit_test(in_place_and_explained),
+        cmocka_unit_test(only_whole_alike_inputs_are_written_over),
+        cmocka_unit_test(shares_memory),
+        cmocka_unit_test(fails_half_way),
+        cmocka_unit_test(bad_building),
+        cmocka_unit_test(bad_runs),
+        cmocka_unit_test(aliases),
+        cmocka_unit_test(views_stay_inside),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
