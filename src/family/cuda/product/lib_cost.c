@@ -60,10 +60,17 @@ static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_
     return (START[kind] + best) * few_rows(w->rows, kind);
 }
 
-double md_fa_cuda_library_us(const md_dev_facts *facts, const md_fa_product *w, bool is_plain, bool is_direct)
+double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, bool is_plain, bool is_direct)
 {
+    const md_dev_facts *facts = target->facts;
+    md_fa_memo *memo = target->memo;
+    if (memo && memo->library_us > 0)
+        return memo->library_us;
     const int32_t kind = is_plain ? PLAIN : pieces(w, is_direct);
-    return is_plain || kind < PIECES ? tiled_us(facts, w, kind) : md_fa_wgmma_best_us(facts, w);
+    const double us = is_plain || kind < PIECES ? tiled_us(facts, w, kind) : md_fa_wgmma_best_us(facts, w);
+    if (memo)
+        memo->library_us = us;
+    return us;
 }
 
 /* ---- By the answer */
