@@ -47,6 +47,7 @@ struct md_bd {
     md_table *loads; /* family and library call -> load (loads.c) */
     int32_t n_jobs; /* queued or running */
     int32_t n_loads; /* of them, loads */
+    uint64_t told_ns; /* when the listener was told of a load */
     int32_t n_orphans; /* of them, without a thread (orphans.c) */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);
