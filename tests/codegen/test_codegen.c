@@ -162,8 +162,7 @@ static void test_conversions(void **state)
         "A[i] = f8e4m3(X[i]); B[i] = f8e5m2(X[i]); C[i] = i8(X[i]); D[i] = i16(X[i]); E[i] = u16(X[i]);"
         "F[i] = u32(X[i]); G[i] = u64(X[i]); H[i] = f8e4m3(size(i) * 0.37) + u8(i8(X[i]))"};
     for (int32_t t = 0; t < MD_COUNT(types); t++)
-        for (int k = 0; k < 2; k++) {
-            /* The second round: magnitudes that round, overflow and saturate. */
+        for (int k = 0; k < 2; k++) { /* in the second round magnitudes that round, overflow and saturate */
             variant_case c = {.dims = "i=211",
                               .dtype = types[t],
                               .has_specials = true,
