@@ -10,6 +10,9 @@
 /* Words of parameters: what every CUDA takes, a size between, and what CUDA 12.1 takes. */
 enum { SMALL_WORDS = 512, MIDDLE_WORDS = 2048, LARGE_WORDS = 4095, LARGE_SINCE = 12010 };
 
+/* A launch takes as long as this much memory traffic (H200: 3 to 4 us). */
+enum { WIDEN_BYTES = 16 << 20 };
+
 /* ---- Classes */
 
 typedef struct weighed {
@@ -35,6 +38,30 @@ static bool can_share(const md_kn_geometry *g)
     return g->block[1] <= 1 && g->block[2] <= 1 && g->grid[2] <= 1 && g->block[0] >= 32;
 }
 
+/* Blocks may have more threads than these kernels use: the others end at once. */
+static bool can_be_wider(const md_cb_unit *u)
+{
+    return !strncmp(u->variant->family->name, "row_", 4) || !strcmp(u->variant->family->name, "pointwise");
+}
+
+/* Little work of a level is one launch though blocks differ: another launch would take longer than what idle threads
+ * cost. */
+static void widen(weighed *w, const md_cb_plan *plan)
+{
+    double *bytes = calloc((size_t)MD_MAX(plan->n_levels, 1), sizeof *bytes);
+    int32_t *most = calloc((size_t)MD_MAX(plan->n_levels, 1), sizeof *most);
+    for (int64_t i = 0; bytes && most && i < plan->n_units; i++) {
+        bytes[w[i].level] += plan->unit[i].bytes;
+        if (w[i].threads > 0 && can_be_wider(&plan->unit[i]))
+            most[w[i].level] = MD_MAX(most[w[i].level], w[i].threads);
+    }
+    for (int64_t i = 0; bytes && most && i < plan->n_units; i++)
+        if (bytes[w[i].level] <= WIDEN_BYTES && w[i].threads > 0 && can_be_wider(&plan->unit[i]))
+            w[i].threads = most[w[i].level];
+    free(bytes);
+    free(most);
+}
+
 static weighed *weigh(const md_cb_plan *plan)
 {
     weighed *w = malloc((size_t)MD_MAX(plan->n_units, 1) * sizeof *w);
@@ -44,6 +71,8 @@ static weighed *weigh(const md_cb_plan *plan)
                          can_share(&u->geometry) ? u->geometry.block[0] : 0};
     }
     if (w)
+        widen(w, plan);
+    if (w)
         qsort(w, (size_t)plan->n_units, sizeof *w, by_class);
     return w;
 }
@@ -52,11 +81,13 @@ static weighed *weigh(const md_cb_plan *plan)
 static int32_t body_for(md_cb_kernel *k, const md_cb_unit *u)
 {
     for (int32_t i = 0; i < k->n; i++)
-        if (k->body[i].variant == u->variant && k->body[i].launch == u->launch)
+        if (k->body[i].variant == u->variant && k->body[i].launch == u->launch &&
+            k->body[i].threads == u->geometry.block[0])
             return i;
     if (k->n == MD_CB_BODIES)
         return -1;
-    k->body[k->n] = (md_cb_body){.variant = u->variant, .launch = u->launch, .shares_scalars = true};
+    k->body[k->n] = (md_cb_body){
+        .variant = u->variant, .launch = u->launch, .threads = u->geometry.block[0], .shares_scalars = true};
     return k->n++;
 }
 
@@ -77,7 +108,7 @@ static md_status add_group(struct md_cb_merged *m, const md_cb *cb, const weighe
         g->body[g->n++] = (int8_t)body_for(&g->kernel, u);
         g->blocks += u->geometry.blocks;
         g->geometry.scratch_bytes = MD_MAX(g->geometry.scratch_bytes, u->geometry.scratch_bytes);
-        g->geometry.overlaps |= u->geometry.overlaps;
+        g->geometry.overlaps = cb->runtime->dev->facts.capability >= 90; /* each thread waits (text.c) */
     }
     return MD_OK;
 }

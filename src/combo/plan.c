@@ -131,7 +131,7 @@ static const md_bd_variant *follow(md_kn_plan_geometry *geometry, const planner 
         geometry->workspace_bytes > 0 || md_kn_envelope_miss(&v->envelope, shape))
         return own;
     v->family->geometry(&g, &v->target, &v->config, shape);
-    if (g.workspace_bytes > 0 || g.launch[0].blocks <= 0)
+    if (g.workspace_bytes > 0 || g.launch[0].blocks <= 0 || g.launch[0].cluster > 1 || g.launch[0].is_cooperative)
         return own;
     *geometry = g;
     return v;
@@ -193,6 +193,30 @@ static md_status plan_item(planner *w, int32_t p, int64_t item)
     return MD_OK;
 }
 
+/* Where the heaviest item is one block, blocks of fewer threads: more items are on the device at once. */
+static const md_bd_variant *lighten(const md_bd_variant *v, const md_ds_pool *pool, const md_kn_shape *shape)
+{
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    md_kn_plan_geometry g;
+    v->family->geometry(&g, &v->target, &v->config, shape);
+    if (v->n_launches != 1 || g.launch[0].blocks != 1 || g.workspace_bytes > 0)
+        return v;
+    int32_t least = g.launch[0].block[0];
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *x = pool->variant[i];
+        if (atomic_load_explicit(&x->state, memory_order_acquire) != MD_BD_READY || x->n_launches != 1 ||
+            x->numeric_class != v->numeric_class || md_kn_envelope_miss(&x->envelope, shape))
+            continue;
+        x->family->geometry(&g, &x->target, &x->config, shape);
+        if (g.launch[0].blocks != 1 || g.launch[0].block[0] >= least || g.workspace_bytes > 0 ||
+            g.launch[0].cluster > 1)
+            continue;
+        least = g.launch[0].block[0];
+        v = x;
+    }
+    return v;
+}
+
 /* The variants of the heaviest item of a part. */
 static md_status choose_leader(planner *w, int32_t p)
 {
@@ -215,7 +239,8 @@ static md_status choose_leader(planner *w, int32_t p)
     MD_TRY(find_item(&entry, &why, &bound, w, p, heaviest));
     const md_ds_plan *plan = md_ds_plan_of(entry);
     for (int32_t s = 0; !why && s < part->op->n_stages; s++)
-        w->leader[s] = part->op->stage[s].variant[plan->stage[s].pick.variant];
+        w->leader[s] =
+            lighten(part->op->stage[s].variant[plan->stage[s].pick.variant], &part->op->stage[s], &bound.shape);
     md_ds_shape_entry_release(entry);
     return MD_OK;
 }

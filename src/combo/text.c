@@ -148,10 +148,11 @@ static void add_sets(md_strbuf *out, const md_cb_body *body, const int16_t *list
 
 /* ---- Bodies */
 
-static void add_body(md_strbuf *out, const md_cb_body *body, int32_t number, const char *text, const pieces *p)
+static void add_body(md_strbuf *out, const md_cb_kernel *k, int32_t number, const char *text, const pieces *p)
 {
     static const char *const in_helpers[2][2] = {{"gridDim", "md_grid_there"}, {"blockIdx", "md_block_there"}},
                              *const in_entry[2][2] = {{"gridDim", "md_grid"}, {"blockIdx", "md_block"}};
+    const md_cb_body *body = &k->body[number];
     const bool needs_there = find_word(text, p->entry, "gridDim") || find_word(text, p->entry, "blockIdx");
     md_strbuf_printf(out, "namespace md_body%d {\n", (int)number);
     if (needs_there) /* each thread reads what itself has written: all write the same */
@@ -166,6 +167,8 @@ static void add_body(md_strbuf *out, const md_cb_body *body, int32_t number, con
     md_strbuf_add(out,
                   "\nstatic __device__ __forceinline__ void md_enter(const unsigned long long *shared, const unsigned "
                   "long long *item, unsigned block)\n{\n    md_params p = {};\n");
+    if (body->threads < k->threads)
+        md_strbuf_printf(out, "    if (threadIdx.x >= %d)\n        return;\n", (int)body->threads);
     add_sets(out, body, body->own, body->n_own, "(item + 1)");
     add_sets(out, body, body->shared, body->n_shared, "shared");
     md_strbuf_printf(out,
@@ -208,7 +211,7 @@ static void add_entry(md_strbuf *out, const md_cb_kernel *k, const pieces *p, co
     int32_t head = MD_CB_HEAD;
     for (int32_t i = 0; i < k->n; i++)
         head += k->body[i].n_shared;
-    if (k->n == 1)
+    if (k->n == 1 && k->body[0].threads == k->threads)
         md_strbuf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%.*s)", (int)(p->bounds_end - p->bounds),
                          p->bounds);
     else
@@ -243,7 +246,7 @@ static md_status add_kernel(md_strbuf *out, md_cb_kernel *k, int32_t i, md_kn_so
         !take_apart(&p, text, launch->text.size))
         return md_fail(MD_UNSUPPORTED, "kernel '%s' has no form that many items can share", v->name);
     sort_params(body, text, launch->text.size);
-    add_body(out, body, i, text, &p);
+    add_body(out, k, i, text, &p);
     if (i + 1 == k->n)
         add_entry(out, k, &p, name);
     add_undefs(out, text);

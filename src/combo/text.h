@@ -14,7 +14,7 @@ enum { MD_CB_BODIES = 8, MD_CB_HEAD = 1 };
  *   items  each: grid (x, y as halves), then the words of the body that differ by item */
 typedef struct md_cb_body {
     const md_bd_variant *variant;
-    int32_t launch;
+    int32_t launch, threads; /* threads: that it uses, at most those of the kernel */
     bool shares_scalars; /* all items have the same scalars */
     int32_t n_own, n_shared; /* words of each item (without the grid), and of all */
     int16_t own[MD_KN_MAX_PARAMS], shared[MD_KN_MAX_PARAMS]; /* numbers of parameters */
