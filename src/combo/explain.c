@@ -118,6 +118,10 @@ static void print_bodies(md_strbuf *out, const md_cb_kernel *k, bool json)
 
 static void print_merged(md_strbuf *out, const md_cb *cb, bool json)
 {
+    if (!json && cb->merged && cb->merged->n_alone > 0)
+        md_strbuf_printf(
+            out, "  launches of their own: %lld (the only one of their kind, or above 75 us and unlike the others)\n",
+            (long long)cb->merged->n_alone);
     for (int64_t i = 0; cb->merged && i < cb->merged->n; i++) {
         const md_cb_group *g = &cb->merged->group[i];
         md_strbuf_printf(

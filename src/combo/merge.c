@@ -11,7 +11,7 @@
 enum { SMALL_WORDS = 512, MIDDLE_WORDS = 2048, LARGE_WORDS = 4095, LARGE_SINCE = 12010 };
 
 /* A launch takes as long as this much memory traffic (H200: 3 to 4 us). */
-enum { WIDEN_BYTES = 16 << 20 };
+enum { WIDEN_BYTES = 16 << 20, HEAVY_US = 75 };
 
 /* ---- Classes */
 
@@ -62,16 +62,34 @@ static void widen(weighed *w, const md_cb_plan *plan)
     free(most);
 }
 
-static weighed *weigh(const md_cb_plan *plan)
+/* An item that takes long by itself gains nothing from a launch with other kernels, and shares their registers. */
+static void part_heavy(weighed *w, const md_cb *cb)
 {
+    const md_cb_plan *plan = cb->plan;
+    const double most = HEAVY_US * 1e3 * cb->runtime->dev->facts.memory_gbps;
+    for (int64_t i = 0; i < plan->n_units; i++) {
+        bool is_unlike = false;
+        for (int64_t k = 0; most > 0 && plan->unit[i].bytes > most && k < plan->n_units && !is_unlike; k++)
+            is_unlike = w[k].level == w[i].level && w[k].threads == w[i].threads &&
+                        plan->unit[k].variant != plan->unit[i].variant;
+        if (is_unlike)
+            w[i].threads = 0;
+    }
+}
+
+static weighed *weigh(const md_cb *cb)
+{
+    const md_cb_plan *plan = cb->plan;
     weighed *w = malloc((size_t)MD_MAX(plan->n_units, 1) * sizeof *w);
     for (int64_t i = 0; w && i < plan->n_units; i++) {
         const md_cb_unit *u = &plan->unit[i];
         w[i] = (weighed){u->bytes / (double)u->geometry.blocks, i, u->level,
                          can_share(&u->geometry) ? u->geometry.block[0] : 0};
     }
-    if (w)
+    if (w) {
         widen(w, plan);
+        part_heavy(w, cb);
+    }
     if (w)
         qsort(w, (size_t)plan->n_units, sizeof *w, by_class);
     return w;
@@ -108,7 +126,7 @@ static md_status add_group(struct md_cb_merged *m, const md_cb *cb, const weighe
         g->body[g->n++] = (int8_t)body_for(&g->kernel, u);
         g->blocks += u->geometry.blocks;
         g->geometry.scratch_bytes = MD_MAX(g->geometry.scratch_bytes, u->geometry.scratch_bytes);
-        g->geometry.overlaps = cb->runtime->dev->facts.capability >= 90; /* each thread waits (text.c) */
+        g->geometry.overlaps |= u->geometry.overlaps;
     }
     return MD_OK;
 }
@@ -253,7 +271,7 @@ md_status md_cb_merge(md_cb *cb)
     const size_t n = (size_t)MD_MAX(cb->plan->n_units, 1);
     md_cb_merged_free(cb);
     struct md_cb_merged *m = calloc(1, sizeof *m);
-    weighed *w = weigh(cb->plan);
+    weighed *w = weigh(cb);
     cb->merged = m;
     md_status status = m && w ? MD_OK : md_fail_memory();
     if (status == MD_OK) {

@@ -16,7 +16,7 @@ import time
 import unittest
 
 MDCTL, ROOT, CC = sys.argv[1:4]
-COMMANDS = ["demo", "run", "check", "explain", "source", "bench", "hints", "store", "ops", "info"]
+COMMANDS = ["demo", "run", "check", "explain", "source", "combo", "bench", "hints", "store", "ops", "info"]
 ESCAPE = "\x1b"
 STORE = tempfile.TemporaryDirectory(prefix="multidispatch-test-")  # of all cases that name none: a kernel is compiled once
 FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
@@ -117,6 +117,23 @@ class Check(Base):
     def test_mistakes(self):
         self.bad(1, "check", "Y[i] = ", "--device", "host", part="expected")
         self.bad(2, "check", part="one formula or op")
+
+
+class Combo(Base):
+    def test_list(self):
+        few = [*FEW, "--sizes", "i=4, j=100; i=3, j=7", "--count", "5"]
+        text = self.good("combo", "softmax", *few)
+        self.assertIn("combo of 10 items", text)
+        self.assertRegex(text, r"one parallel loop|a call of its own")
+        self.assertRegex(text, r"one run [0-9.]+ us, a call an item [0-9.]+ us")
+        first, second = [json.loads(line) for line in self.good("combo", "softmax", *few, "--json").splitlines()]
+        self.assertEqual((first["items"], first["shapes"]), (10, 2))
+        self.assertEqual(set(second), {"combo_us", "calls_us"})
+
+    def test_mistakes(self):
+        self.bad(2, "combo", "softmax", part="--sizes")
+        self.bad(2, "combo", "softmax", "--sizes", "i=1, j=1", "--count", "20000", part="at most 10000 items")
+        self.bad(1, "combo", "softmax", *FEW, "--sizes", "i=4, j=100; i=3", part="'j'")
 
 
 class Help(Base):
