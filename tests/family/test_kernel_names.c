@@ -40,6 +40,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "row_persistent", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "row_looped", norm, "sum_var_rsqrt_f32"},
     {MD_DEV_CUDA, "row_split", softmax, "max_exp_sum_f32"},
+    {MD_DEV_CUDA, "row_shared", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "row_thread", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "column", column_sum, "sum_f32"},
     {MD_DEV_CUDA, "scan_persistent", scan, "cumsum_f32"},
@@ -89,14 +90,16 @@ static bool take_first(void *user, const md_fa_config *config)
     return false;
 }
 
-/* The first config that is legal for 1024 of everything, or for 4: gemv takes few rows. */
+/* The first config that is legal for 1024 of everything, or for 4 (gemv takes few rows), or for 9001 (row_shared takes
+ * long rows at no boundary). */
 static md_fa_config config_of(const md_fa_target *target, const md_fa_family *family)
 {
     md_fa_config config = {{-1}};
     int64_t size[MD_KN_MAX_DIMS];
-    for (int64_t n = 1024; n >= 4 && config.value[0] == -1; n /= 256) {
+    static const int64_t sizes[] = {1024, 4, 9001};
+    for (int32_t i = 0; i < (int32_t)MD_COUNT(sizes) && config.value[0] == -1; i++) {
         for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++)
-            size[d] = n;
+            size[d] = sizes[i];
         md_fa_each(target, family, size, take_first, &config);
     }
     if (family->n_fields > 0 && config.value[0] == -1)

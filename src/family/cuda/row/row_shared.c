@@ -1,0 +1,265 @@
+/* Family row_shared: long rows that begin at any address in shared memory, for Hopper and later. Bulk copies bring a
+ * row once; a block copies its next row while it stores the one before. It serves stages that read one tensor along the
+ * row, besides it only what all rows share, and store along the row. */
+#include "family/emit.h"
+#include "family/cuda/cuda.h"
+#include "family/cuda/row/row.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cost.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_cuda_row_shared; /* at the end of this file */
+
+enum { LANES, VECTORS, BLOCKS };
+enum { PIECE = 16, OTHER_SHARED = 4096 };
+
+static md_fa_cuda_row row_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_row){.source = "cuda/row_shared.cu",
+                            .lanes = config->value[LANES],
+                            .vectors = config->value[VECTORS],
+                            .rows = 1,
+                            .align = MD_FA_CUDA_ANY};
+}
+
+/* ---- The load that lies in shared memory */
+
+/* The only load that rows do not share, if vectors lie on its boundaries: the first level reads it in pieces of 16
+ * bytes, along the axis. NULL if there is no such load, or another one beside it. */
+static const md_cg_row_load *find_row(const md_cg_row_plan *plan, const md_fa_target *target)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    const md_fx_formula *formula = target->program->formula;
+    const uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+    const md_cg_row_load *found = NULL;
+    for (int32_t i = 0; i < plan->n_loads; i++) {
+        const md_cg_row_load *load = &plan->load[i];
+        const md_fx_node *last = load->node->arg[load->node->n_args - 1];
+        if (!(unit >> load->node->id & 1) || last->kind != MD_FX_INDEX)
+            return NULL;
+        if (load->is_shared)
+            continue;
+        if (found || !(load->passes & 1) ||
+            md_fa_cuda_width(target->program, target->stage) *
+                    (int32_t)md_dtype_size(formula->tensor[load->node->id].dtype) !=
+                PIECE)
+            return NULL;
+        found = load;
+    }
+    return found;
+}
+
+static md_cg_row_plan plan_of(const md_fa_target *target)
+{
+    md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    return plan;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    if (target->facts->capability < 90 || !md_fa_row_applies(target))
+        return false;
+    const md_cg_row_plan plan = plan_of(target);
+    return md_fa_stage(target)->row.has_elements && find_row(&plan, target) != NULL;
+}
+
+/* ---- Shared memory */
+
+/* Bytes of a row that a block has room for, if so many blocks share an SM. */
+static int64_t room_of(const md_fa_target *target, int32_t blocks)
+{
+    return MD_MIN(target->facts->shared_per_sm / blocks - 1024, target->facts->shared_per_block) - OTHER_SHARED;
+}
+
+/* The same in elements. */
+static int64_t capacity_of(const md_fa_target *target, int32_t blocks)
+{
+    return room_of(target, blocks) / PIECE * md_fa_cuda_width(target->program, target->stage);
+}
+
+static int64_t row_bytes(const md_fa_target *target, int64_t n)
+{
+    return n / md_fa_cuda_width(target->program, target->stage) * PIECE;
+}
+
+/* 16-byte pieces of what all rows share, for a vector of the row. */
+static int32_t weight_pieces(const md_fa_target *target)
+{
+    const md_cg_row_plan plan = plan_of(target);
+    int32_t pieces = 0;
+    for (int32_t i = 0; i < plan.n_loads; i++)
+        if (plan.load[i].is_shared)
+            pieces += (md_fa_cuda_width(target->program, target->stage) *
+                           (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype) +
+                       PIECE - 1) /
+                      PIECE;
+    return pieces;
+}
+
+/* Registers of a thread, as the compiler was seen to need them. */
+static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    return 40 + row->vectors * (11 + 5 * weight_pieces(target));
+}
+
+static bool has_blocks(const md_fa_target *target, const md_fa_cuda_row *row, int32_t blocks, int64_t n)
+{
+    const int32_t threads = row->lanes * blocks,
+                  registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
+    return threads <= 2048 && n <= capacity_of(target, blocks) && registers_of(target, row) * threads <= registers;
+}
+
+/* As many blocks on an SM as there is room for. */
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_cuda_row row = row_of(config);
+    const md_fa_field *field = &md_fa_cuda_row_shared.field[BLOCKS];
+    int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
+    if (n < (int64_t)row.lanes * row.vectors * md_fa_cuda_width(target->program, target->stage) ||
+        md_fa_cuda_row_is_aligned(target, size))
+        return false;
+    for (int32_t i = 0; i < field->n; i++)
+        if (field->value[i] > config->value[BLOCKS] && has_blocks(target, &row, field->value[i], n))
+            return false;
+    return has_blocks(target, &row, config->value[BLOCKS], n);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_envelope(out, target, &row);
+    out->row_points_max = capacity_of(target, config->value[BLOCKS]);
+    out->n_row_dims = 1;
+    out->row_dim[0] = target->program->index[md_fa_stage(target)->axis].dim;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, shape->size);
+    const int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[BLOCKS];
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->blocks = MD_MIN(rows, resident);
+    launch->grain = 1;
+    launch->grid[0] = (int32_t)MD_MAX(launch->blocks, 1);
+    launch->grid[1] = launch->grid[2] = launch->block[1] = launch->block[2] = 1;
+    launch->block[0] = config->value[LANES];
+    launch->scratch_bytes = row_bytes(target, md_st_size(target->program, st->axis, shape->size));
+    launch->overlaps = true;
+}
+
+/* ---- Text */
+
+static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
+                             int32_t phase)
+{
+    const md_fa_cuda_row row = row_of(config);
+    const md_cg_row_options options = md_fa_cuda_row_options(target, &row);
+    const int64_t chunk = (int64_t)row.lanes * row.vectors * PIECE;
+    md_strbuf defines = {0};
+    (void)phase;
+    const struct {
+        const char *name;
+        int64_t value;
+    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
+                  {"ALIGNED", 0},
+                  {"WIDE", 0},
+                  {"BOUNDARY", 1},
+                  {"GROUP", row.lanes},
+                  {"VECTORS", row.vectors},
+                  {"CHUNKS", (room_of(target, config->value[BLOCKS]) + chunk - 1) / chunk},
+                  {"MIN_BLOCKS", config->value[BLOCKS]}};
+    for (int32_t i = 0; i < MD_COUNT(define); i++)
+        md_strbuf_printf(&defines, "#define MD_%s %" PRId64 "\n", define[i].name, define[i].value);
+    if (md_fa_cuda_row_is_short(target))
+        md_strbuf_add(&defines, "#define MD_SHORT_RESULTS 1\n");
+    return md_fa_emit_row(launch, target, &options, row.source, &defines);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    return md_fa_emit_launches(out, target, config, 1, emit_launch);
+}
+
+/* ---- Cost */
+
+/* Seen on an H200 (November 2026). The time of memory against that of a copy of as many bytes: without weights; what
+ * one 16-byte piece of weights for each vector adds, and each further one. They come from the L2 for each row, and
+ * are shifted. */
+static const double MEMORY_PART = 1.2, FIRST_WEIGHT = 0.04, MORE_WEIGHTS = 0.23;
+/* Vectors that the threads of an SM work on at once, for 4-byte elements, and what each doubling or halving costs;
+ * large blocks; a lone block of 16-bit elements. */
+static const double BEST_VECTORS = 1024, DOUBLING_PART = 0.22, LARGE_PART = 0.05, ALONE_PART = 0.2;
+/* Latency of a row, us: its first bytes, each exchange, and bytes that an SM copies in a us. Slots of an exponential,
+ * slots that an SM issues against its rate of fma, the exponent of the p-norm. */
+static const double LOAD_US = 1.6, EXCHANGE_US = 0.25, SM_BYTES_PER_US = 60e3, EXP_SLOTS = 16, SLOT_PART = 1.6,
+                    NORM = 3;
+
+static double memory_part(const md_fa_target *target, const md_fa_config *config)
+{
+    const double width = md_fa_cuda_width(target->program, target->stage), pieces = weight_pieces(target),
+                 vectors = (double)config->value[LANES] * config->value[VECTORS] * config->value[BLOCKS];
+    double part = MEMORY_PART + fmin(pieces, 1) * FIRST_WEIGHT + fmax(pieces - 1, 0) * MORE_WEIGHTS;
+    part *= 1 + DOUBLING_PART * fabs(log2(vectors / (BEST_VECTORS * width / 4)));
+    part *= config->value[LANES] > 512 ? 1 + LARGE_PART : 1;
+    return part * (width > 4 && config->value[BLOCKS] == 1 ? 1 + ALONE_PART : 1);
+}
+
+static double element_slots(const md_fa_target *target)
+{
+    const md_st_row *program = &md_fa_stage(target)->row;
+    md_fa_host_work work;
+    md_fa_host_count(&work, md_fa_stage(target), target->program);
+    return work.operations + (program->n_levels + 1) * (work.loads * 0.5 + 1) + work.transcendental * EXP_SLOTS;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    double flops = 0, bytes = 0, sms = MD_MAX(target->facts->threads, 1), rate = md_fa_cuda_bytes_per_us(target->facts);
+    double rows = fmax((double)md_st_points(target->program, st->n_outer, st->outer, size), 1),
+           n = (double)md_st_size(target->program, st->axis, size);
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    double turns = rows / fmin(rows, sms * config->value[BLOCKS]), busy = fmin(rows / sms, 1);
+    double latency =
+        LOAD_US + EXCHANGE_US * st->row.n_levels + 2 * (double)row_bytes(target, (int64_t)n) / SM_BYTES_PER_US;
+    double memory = fmax(bytes, 1) / rate * memory_part(target, config) / busy,
+           slots = element_slots(target) * rows * n,
+           instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy);
+    double us = pow(pow(memory, NORM) + pow(instructions, NORM), 1 / NORM) * (0.5 + 0.5 * ceil(turns) / turns);
+    *out = (md_fa_features){
+        .ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = latency};
+    out->memory_bytes = fmin(bytes, us * rate);
+    out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
+}
+
+/* A thread adds the same vectors in the same order as in registers. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return md_fa_cuda_row_class(false, true);
+}
+
+const md_fa_family md_fa_cuda_row_shared = {
+    .name = "row_shared",
+    .device = MD_DEV_CUDA,
+    .is_persistent = true,
+    .is_reduction = true,
+    .n_fields = 3,
+    .field = {{"lanes", 512, 3, {512, 256, 1024}}, {"vecs", 2, 3, {2, 1, 4}}, {"blocks", 1, 4, {1, 2, 3, 4}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};
