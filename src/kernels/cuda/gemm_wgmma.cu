@@ -13,6 +13,7 @@
  *   MD_BATCH_0, MD_BATCH_1      0: the operand has no batch
  *   MD_RASTER                   rows of tiles walked together
  *   MD_OPERAND_BYTES            2, or 4: tf32, along K
+ *   MD_EARLY                    bytes of B that a block asks for before it waits for earlier launches
  *   MD_SHRINKS                  no more rows are copied than exist, if they are fewer than a tile has
  *   MD_READS                    the epilogue in registers reads tensors along the columns
  *   MD_LOW, MD_HIGH             registers of copying and computing threads
@@ -141,6 +142,37 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
     } else {
         MD_TEST_POISON(to, rows * 128);
         md_tma_load(to, map, k, row, batch, bar);
+    }
+}
+
+/* Brings into the L2 what md_copy would copy. */
+template <bool along_rows, int rows, int parts>
+MD_INLINE void md_ask(const md_tensor_map *map, int row, int k, int batch, int rank)
+{
+    if (along_rows)
+        MD_FOR (i, (rows + 63) / 64)
+            md_tma_ask(map, row + i * 64, k + (parts == 2 ? rank * (BK / 2) : 0), batch);
+    else
+        md_tma_ask(map, k, row + (parts == 2 ? rank * (rows / 2) : 0), batch);
+}
+
+/* Asks for the first bytes of B while earlier launches still run, if each byte of B is read by one block (or cluster)
+ * only: then B is most of what is read, as weights are for a few tokens. A short launch before, or the end of a long
+ * one, leaves memory idle. More bytes would gain nothing, because they delay what that launch reads. */
+MD_INLINE void md_ask_early(const md_params &p, const md_grid &g, int rank)
+{
+    const int t = blockIdx.x / MD_CLUSTER;
+    if (g.rows > 1 || t >= g.all)
+        return;
+    const md_tile_at at = md_tile_of(g, t, rank);
+    const int first = md_step_of(g, at.slice) * MD_DEEP, batch = at.batch * MD_BATCH_1,
+              last = min(md_step_of(g, at.slice + 1) * MD_DEEP, first + MD_EARLY / (B_BYTES / B_PARTS));
+    MD_ROLLED for (int i = first; i < last; i++)
+    {
+        md_ask<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(&p.map1, at.column, i * BK, batch, rank);
+#if MD_PRODUCTS == 2
+        md_ask<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(&p.map2, at.column, i * BK, batch, rank);
+#endif
     }
 }
 
@@ -314,6 +346,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         md_cluster_meet();
     else
         __syncthreads();
+    if (threadIdx.x == 0)
+        md_ask_early(p, g, rank);
     md_wait_for_launches();
     if (threadIdx.x < 128) {
         if (MD_CONSUMERS == 2)

@@ -112,6 +112,16 @@ MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, 
         : "memory");
 }
 
+/* Asks for a box to be brought into the L2. Nothing is read yet, so a launch may ask before it waits for earlier ones,
+ * even for what they write: all reads and writes of the device meet in the L2. */
+MD_INLINE void md_tma_ask(const md_tensor_map *map, int x, int y, int z)
+{
+    MD_TEST_PAUSE(x);
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y),
+                 "r"(z)
+                 : "memory");
+}
+
 /* `bytes` in a row, a multiple of 16; both sides at multiples of 16. */
 MD_INLINE void md_bulk_load(unsigned to, const void *from, unsigned bytes, unsigned bar)
 {

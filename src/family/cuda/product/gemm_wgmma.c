@@ -22,7 +22,8 @@ enum {
     SHARED = 232448,
     RESERVE = 1024 + 320,
     IN_FLIGHT = 192 << 10,
-    SMALL_STAGE = 20 << 10
+    SMALL_STAGE = 20 << 10,
+    EARLY_BYTES = 32 << 10 /* 16 KB gained as much on an H200, 64 nothing; 128 lost (data/results/sequences.md) */
 };
 
 /* Values derived from a config. */
@@ -296,6 +297,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
                 {"PANELS", s->panels},
                 {"RESULT", s->by_words ? 2 : s->has_result},
                 {"ROLLED_PANELS", is_rolled},
+                {"EARLY", map[0].is_copy ? 0 : EARLY_BYTES},
                 {"SHRINKS", shrinks(p, s)},
                 {"OPERAND_BYTES", md_fa_cuda_map_item_bytes(p)},
                 {"CLUSTER_REDUCE", s->is_cluster_reduced},
