@@ -117,7 +117,9 @@ MD_API const char *md_op_name(const md_op *op);
 MD_API const char *md_op_formula(const md_op *op);
 /** Number of a dynamic dim by its name, for md_as; -1 if there is none. */
 MD_API int32_t md_op_dim(const md_op *op, const char *name);
-/** Number of stages; number of variants of a stage; name of a variant ("" out of range), owned by the op. */
+/** Number of stages; number of variants of a stage; name of a variant ("" out of range), owned by the op. Stages are
+ * those of the formula as it is written: where reductions over several indices find contiguous tensors, a call takes
+ * fewer, and md_choice_of, md_launch_choice and md_explain tell of those. */
 MD_API int32_t md_op_n_stages(const md_op *op);
 MD_API int32_t md_op_n_variants(const md_op *op, int32_t stage);
 MD_API const char *md_op_variant(const md_op *op, int32_t stage, int32_t i);

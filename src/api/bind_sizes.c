@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/joined.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
@@ -140,4 +141,15 @@ void md_api_unbind_sizes(md_ds_bound *bound, md_op *op)
     for (int32_t t = 0; t < op->ds->formula->n_tensors; t++)
         if (bound->binding.tensor[t].data)
             dev->ops->free(dev, bound->binding.tensor[t].data);
+}
+
+bool md_api_joined(md_op *out, md_strbuf *joined_sizes, md_op *op, const char *sizes)
+{
+    md_ds_bound bound;
+    if (!md_ds_joined_of(op->ds) || md_api_bind_sizes(&bound, op, sizes, MD_API_NO_MEMORY) != MD_OK)
+        return false;
+    *out = *op;
+    out->ds = md_ds_joined_of(op->ds);
+    md_ds_joined_sizes(joined_sizes, op->ds, bound.binding.size);
+    return !joined_sizes->failed;
 }

@@ -93,6 +93,10 @@ typedef enum md_api_memory { MD_API_NO_MEMORY, MD_API_MEMORY_TO_MEASURE } md_api
 md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes, md_api_memory memory);
 void md_api_unbind_sizes(md_ds_bound *bound, md_op *op);
 
+/** True if a joined op (dispatch/joined.h) serves contiguous tensors of these sizes: `out` stands for it, and has no
+ * owner of its own; `joined_sizes` gets the sizes of its dims. */
+bool md_api_joined(md_op *out, md_strbuf *joined_sizes, md_op *op, const char *sizes);
+
 /** Hands a text to the caller's function in one piece. OUT_OF_MEMORY if the text failed, IO if the function stops. */
 md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user);
 

@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/joined.h"
 #include "dispatch/registry.h"
 #include "dispatch/call/fast_call.h"
 #include "dispatch/run/execute.h"
@@ -15,6 +16,7 @@ struct md_launch {
     md_op own; /* a copy: the user may destroy the op's handle first */
     md_ds_shape_entry *entry; /* held until the launch is destroyed; NULL where no element is computed */
     md_ds_bound bound;
+    bool is_joined; /* `own` is the joined op of the user's, and `arg` are its arguments */
     bool is_plain; /* the launch plan is found by `warm` */
     md_ds_call_args warm;
     int32_t n_args;
@@ -56,10 +58,16 @@ md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_a
     md_launch *l = calloc(1, sizeof *l);
     if (!l)
         return md_fail_memory();
+    md_ds_joined_args joined;
     l->own = *op;
     l->op = &l->own;
-    md_ds_enter(op->ds);
-    md_status s = resolve(l, args, n_args);
+    l->is_joined = md_ds_joined_take(&joined, op->ds, args, n_args);
+    if (l->is_joined)
+        l->own.ds = md_ds_joined_of(op->ds);
+    md_ds_enter(l->own.ds);
+    md_status s = l->is_joined ? md_ds_bind(&l->bound, op->ds, args, n_args) : MD_OK; /* what is wrong, as written */
+    if (s == MD_OK)
+        s = resolve(l, l->is_joined ? joined.arg : args, n_args);
     if (s != MD_OK) {
         md_launch_destroy(&l);
         return s;
@@ -175,11 +183,29 @@ static bool run_plan(md_status *status, const md_launch *l, md_stream stream, co
            md_ds_call_launch_plan(status, op, &call, stream);
 }
 
+/* The resolved shape with the data of `args`: those have the axes of the op that the user made. */
+static void join_args(md_ds_joined_args *out, const md_launch *l, const md_arg *args, int32_t n)
+{
+    for (int32_t i = 0; i < MD_MIN(n, MD_FX_MAX_ARGS); i++) {
+        out->arg[i] = args[i];
+        if (i >= l->n_args || l->arg[i].kind != MD_ARG_TENSOR || args[i].kind != MD_ARG_TENSOR || !args[i].tensor)
+            continue;
+        out->tensor[i] = l->tensor[i];
+        out->tensor[i].data = args[i].tensor->data;
+        out->arg[i].tensor = &out->tensor[i];
+    }
+}
+
 md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args)
 {
     md_status s = MD_OK;
+    md_ds_joined_args joined;
     if (!launch)
         return md_fail(MD_INVALID_ARGUMENT, "launch is NULL");
+    if (launch->is_joined && args) {
+        join_args(&joined, launch, args, n_args);
+        args = joined.arg;
+    }
     if (run_plan(&s, launch, stream, args, n_args))
         return s;
     return run(NULL, launch, stream, args, n_args, false);
@@ -264,19 +290,28 @@ md_status md_launch_choice(md_choice *out, const md_launch *launch)
     return MD_OK;
 }
 
-md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args)
+static md_status choice_of(md_choice *out, md_ds_op *op, const md_arg *args, int32_t n_args)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
-    if (!out || !op)
-        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
-    MD_TRY(md_ds_bind(&bound, op->ds, args, n_args));
+    MD_TRY(md_ds_bind(&bound, op, args, n_args));
     if (!bound.is_empty)
-        MD_TRY(md_ds_find(&entry, op->ds, NULL, &bound));
-    fill_choice(out, op->ds, entry);
+        MD_TRY(md_ds_find(&entry, op, NULL, &bound));
+    fill_choice(out, op, entry);
     if (entry)
         md_ds_shape_entry_release(entry);
     return MD_OK;
+}
+
+md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args)
+{
+    md_ds_joined_args joined;
+    if (!out || !op)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
+    if (!md_ds_joined_take(&joined, op->ds, args, n_args))
+        return choice_of(out, op->ds, args, n_args);
+    md_status s = choice_of(out, md_ds_joined_of(op->ds), joined.arg, n_args);
+    return s == MD_INVALID_ARGUMENT ? choice_of(out, op->ds, args, n_args) : s;
 }
 
 __attribute__((hot)) md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args)

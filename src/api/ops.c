@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "dispatch/bind/fault.h"
 #include "dispatch/create.h"
+#include "dispatch/joined.h"
 #include "dispatch/registry.h"
 
 #include <string.h>
@@ -54,12 +55,21 @@ void md_api_leave(md_op *op)
 {
     md_context *c = op->context;
     pthread_mutex_lock(&c->lock_of_ops);
+    md_ds_op *joined = NULL;
     bool is_last = md_ds_leave(op->ds);
-    if (is_last)
+    if (is_last) {
         md_ss_rows_add(&c->retired, op->ds);
+        joined = md_ds_unjoin_op(op->ds);
+    }
+    if (joined && md_ds_leave(joined))
+        md_ss_rows_add(&c->retired, joined);
+    else
+        joined = NULL;
     pthread_mutex_unlock(&c->lock_of_ops);
     if (is_last)
         md_ds_op_free(&op->ds);
+    if (joined)
+        md_ds_op_free(&joined);
 }
 
 /* Keeps the first error that any op reports. */

@@ -5,6 +5,7 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/registry.h"
 #include "dispatch/create.h"
+#include "dispatch/joined.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,18 @@ static md_status prepare_one(md_op *op, const char *sizes)
     if (entry)
         md_ds_shape_entry_release(entry);
     md_api_unbind_sizes(&bound, op);
+    return s;
+}
+
+/* Calls are served by the joined op, if there is one, or by the op itself: both get ready. */
+static md_status prepare_both(md_op *op, const char *sizes)
+{
+    md_op joined;
+    md_strbuf joined_sizes = {0};
+    md_status s = prepare_one(op, sizes);
+    if (s == MD_OK && md_api_joined(&joined, &joined_sizes, op, sizes))
+        s = prepare_one(&joined, md_strbuf_text(&joined_sizes));
+    md_strbuf_finish(&joined_sizes);
     return s;
 }
 
@@ -40,7 +53,7 @@ md_status md_prepare(md_op *op, const char *sizes)
         at += n;
         at += *at == ';';
         if (!is_blank || (is_first && !*at))
-            s = prepare_one(op, one);
+            s = prepare_both(op, one);
         is_first = is_first && is_blank;
         free(one);
     } while (*at && s == MD_OK);
@@ -100,6 +113,8 @@ md_status md_freeze(md_op *op, md_freeze_mode mode)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
     MD_TRY(check_mode(mode));
     freeze(&mode, op->ds); /* before waiting, so that nothing new starts */
+    if (md_ds_joined_of(op->ds))
+        freeze(&mode, md_ds_joined_of(op->ds));
     if (mode != MD_FREEZE_NONE)
         md_ds_op_wait(op->ds);
     return MD_OK;

@@ -10,12 +10,10 @@
 
 #include <string.h>
 
-md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user)
+static md_status explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user)
 {
     md_ds_bound bound;
     md_strbuf text = {0};
-    if (!op)
-        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
     md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
     if (s == MD_OK)
         s = md_ss_explain(&text, op->ds, &bound, json != 0);
@@ -23,6 +21,20 @@ md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn wri
         s = md_api_write(&text, write, user);
     md_api_unbind_sizes(&bound, op);
     md_strbuf_finish(&text);
+    return s;
+}
+
+/* Contiguous tensors are served by the joined op, if there is one. */
+md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user)
+{
+    md_op joined;
+    md_strbuf joined_sizes = {0};
+    if (!op)
+        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
+    const bool is_joined = md_api_joined(&joined, &joined_sizes, op, sizes);
+    md_status s =
+        explain(is_joined ? &joined : op, is_joined ? md_strbuf_text(&joined_sizes) : sizes, json, write, user);
+    md_strbuf_finish(&joined_sizes);
     return s;
 }
 

@@ -115,6 +115,14 @@ md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant);
 /** The digest of what its texts say: comments, white space and kernels' names do not count. Emits again. */
 md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant);
 
+/** A text that belongs to no variant: kernels of the device for many items. */
+typedef struct md_bd_text md_bd_text;
+/** Finds a text or begins to build it in the background, with the store. The builder owns it, and takes the source's
+ * text away. Thread-safe. */
+md_status md_bd_text_ask(md_bd_text **out, md_bd *builder, md_kn_launch_source *source);
+/** Where its build is; *kernel is set if it is READY, and *why (may be NULL) if it FAILED. Thread-safe. */
+md_bd_state md_bd_text_state(const md_dev_kernel **kernel, const char **why, const md_bd_text *text);
+
 /** Launches a READY variant: packs parameters, runs the launches in order. call->workspace must hold
  * geometry->workspace_bytes. */
 md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream,

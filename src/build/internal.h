@@ -10,7 +10,7 @@
 
 /* One kernel text (or host function) and its loaded kernel. Lives until the builder is destroyed. Guarded by the
  * builder's lock, except that the build job owns `source` while the state is QUEUED. */
-typedef struct md_bd_text {
+struct md_bd_text {
     md_bd *builder;
     md_digest128 key; /* in the table */
     md_bd_state state;
@@ -19,7 +19,8 @@ typedef struct md_bd_text {
     md_dev_kernel *kernel; /* READY */
     char failure[256]; /* FAILED: why; never tried again */
     struct md_bd_ticket *waiting; /* variants that need it */
-} md_bd_text;
+    bool is_asked; /* md_bd_text_ask: it is built though no variant waits */
+};
 
 /* A variant that waits for a text. */
 typedef struct md_bd_ticket {
@@ -47,6 +48,7 @@ struct md_bd {
     md_table *loads; /* family and library call -> load (loads.c) */
     int32_t n_jobs; /* queued or running */
     int32_t n_loads; /* of them, loads */
+    uint64_t told_ns; /* when the listener was told of a load */
     int32_t n_orphans; /* of them, without a thread (orphans.c) */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);

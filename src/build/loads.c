@@ -1,6 +1,7 @@
 /* What libraries must load before a call: done by background jobs, once a context for each need. */
 #include "build/internal.h"
 
+#include "base/clock.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -23,6 +24,18 @@ typedef struct load_key {
 } load_key;
 _Static_assert(sizeof(load_key) == sizeof(md_fa_library_call) + sizeof(void *), "a key is compared as bytes");
 
+/* The listener looks at all shapes that wait, and a shape may wait for many loads. So it is told of the last load, and
+ * now and then before. The lock is held. */
+static bool is_time_to_notify(md_bd *builder)
+{
+    enum { PERIOD_NS = 10000000 };
+    const uint64_t now = md_clock_ns();
+    if (builder->n_loads > 0 && now - builder->told_ns < PERIOD_NS)
+        return false;
+    builder->told_ns = now;
+    return true;
+}
+
 /* Does the job, unless another thread has begun to. */
 static void run(load *l)
 {
@@ -44,7 +57,8 @@ static void run(load *l)
     l->state = status == MD_OK ? MD_BD_LOADED : status == MD_NOT_FOUND ? MD_BD_DEFERRED : MD_BD_CANNOT_LOAD;
     builder->n_loads--;
     pthread_cond_broadcast(&builder->changed);
-    md_bd_notify(builder);
+    if (is_time_to_notify(builder))
+        md_bd_notify(builder);
     pthread_mutex_unlock(&builder->lock);
 }
 

@@ -216,7 +216,7 @@ static bool is_wanted(md_bd_text *text)
 {
     md_bd *builder = text->builder;
     pthread_mutex_lock(&builder->lock);
-    bool is = text->waiting != NULL;
+    bool is = text->waiting != NULL || text->is_asked;
     if (!is) {
         (void)md_table_remove(builder->texts, &text->key, sizeof text->key);
         md_bd_text_drop(text);
@@ -253,4 +253,29 @@ void md_bd_text_start(md_bd_text *text)
         build(text); /* nothing to compile */
     else
         md_pool_submit(builder->dev->pool, build, text);
+}
+
+md_status md_bd_text_ask(md_bd_text **out, md_bd *builder, md_kn_launch_source *source)
+{
+    bool is_new = false;
+    pthread_mutex_lock(&builder->lock);
+    const md_status status = md_bd_text_find(out, &is_new, builder, source);
+    if (status == MD_OK)
+        (*out)->is_asked = true;
+    pthread_mutex_unlock(&builder->lock);
+    if (status == MD_OK && is_new)
+        md_bd_text_start(*out);
+    return status;
+}
+
+md_bd_state md_bd_text_state(const md_dev_kernel **kernel, const char **why, const md_bd_text *text)
+{
+    pthread_mutex_lock(&text->builder->lock);
+    const md_bd_state state = text->state;
+    if (state == MD_BD_READY)
+        *kernel = text->kernel;
+    if (state == MD_BD_FAILED && why)
+        *why = text->failure;
+    pthread_mutex_unlock(&text->builder->lock);
+    return state;
 }

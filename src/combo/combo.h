@@ -20,7 +20,7 @@ typedef struct md_cb_slot {
 typedef struct md_cb_unit {
     const md_bd_variant *variant; /* of a stage of the op */
     const md_ds_plan *plan; /* of the item */
-    const md_kn_geometry *geometry; /* in the plan */
+    md_kn_geometry geometry;
     int64_t item, params; /* item: of all parts; params: where its words begin */
     int32_t part, stage, launch; /* launch: of the variant */
     int32_t level; /* number of the launch within its item */
@@ -76,6 +76,7 @@ typedef struct md_cb {
     bool has_scalars; /* scalars changed since parameters were filled in */
     md_cb_plan *plan; /* NULL: to be made */
     struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
+    struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
     uint64_t n_runs;
 } md_cb;
 

@@ -1,7 +1,7 @@
 /* What a combo says of itself. */
 #include "base/status.h"
 #include "base/strbuf.h"
-#include "combo/combo.h"
+#include "combo/merge.h"
 
 #include <string.h>
 
@@ -86,6 +86,61 @@ static void count_groups(groups *together, groups *alone, const md_cb *cb)
     }
 }
 
+/* ---- Kernels for many items */
+
+static const char *state_of(const md_cb_group *g)
+{
+    const md_dev_kernel *kernel = NULL;
+    const char *why = g->why;
+    if (!g->text)
+        return why;
+    switch (md_bd_text_state(&kernel, &why, g->text)) {
+    case MD_BD_READY:
+        return "ready";
+    case MD_BD_FAILED:
+        return why;
+    case MD_BD_QUEUED:
+        break;
+    }
+    return "being built";
+}
+
+static void print_bodies(md_strbuf *out, const md_cb_kernel *k, bool json)
+{
+    for (int32_t i = 0; i < k->n; i++) {
+        md_strbuf_add(out, i == 0 ? "" : json ? "," : " ");
+        if (json)
+            md_strbuf_json(out, k->body[i].variant->name);
+        else
+            md_strbuf_add(out, k->body[i].variant->name);
+    }
+}
+
+static void print_merged(md_strbuf *out, const md_cb *cb, bool json)
+{
+    if (!json && cb->merged && cb->merged->n_alone > 0)
+        md_strbuf_printf(
+            out, "  launches of their own: %lld (the only one of their kind, or above 75 us and unlike the others)\n",
+            (long long)cb->merged->n_alone);
+    for (int64_t i = 0; cb->merged && i < cb->merged->n; i++) {
+        const md_cb_group *g = &cb->merged->group[i];
+        md_strbuf_printf(
+            out,
+            json ? "%s{\"level\":%d,\"items\":%lld,\"blocks\":%lld,\"threads\":%d,\"param_bytes\":%d,\"bodies\":["
+                 : "%s  one launch, level %d: %lld items, %lld blocks of %d threads, %d bytes of parameters: ",
+            json && i ? "," : "", (int)g->level, (long long)g->n, (long long)g->blocks, (int)g->kernel.threads,
+            (int)g->kernel.table_words * 8);
+        print_bodies(out, &g->kernel, json);
+        if (json) {
+            md_strbuf_add(out, "],\"state\":");
+            md_strbuf_json(out, state_of(g));
+            md_strbuf_add(out, "}");
+        } else {
+            md_strbuf_printf(out, " (%s)\n", state_of(g));
+        }
+    }
+}
+
 void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json)
 {
     groups together = {0}, alone = {0};
@@ -98,6 +153,8 @@ void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json)
     print_groups(out, &together, json, "together", "variant");
     md_strbuf_add(out, json ? "],\"alone\":[" : "");
     print_groups(out, &alone, json, "alone", "why");
+    md_strbuf_add(out, json ? "],\"launches\":[" : "");
+    print_merged(out, cb, json);
     md_strbuf_printf(out,
                      json ? "],\"shapes\":%lld,\"memory_bytes\":%zu}\n" : "  %lld shapes, %zu bytes between launches\n",
                      (long long)(plan ? plan->n_shapes : 0), plan ? plan->memory_bytes : 0);

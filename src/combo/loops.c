@@ -27,7 +27,7 @@ static int64_t cut_list(int64_t *cut, const md_cb_unit *unit, md_dev_list *list,
     piece = MD_MAX(sum / (lanes * PIECES_A_LANE), LEAST_PIECE);
     cut[n++] = 0;
     for (int64_t i = 0; i < list->n; i++) {
-        const int64_t blocks = unit[i].geometry->blocks, grain = MD_MAX(unit[i].geometry->grain, 1);
+        const int64_t blocks = unit[i].geometry.blocks, grain = MD_MAX(unit[i].geometry.grain, 1);
         const double a_block = (unit[i].bytes + UNIT_BYTES) / (double)blocks;
         for (int64_t at = 0; at < blocks;) {
             const int64_t wanted = (int64_t)((piece - open) / a_block) / grain * grain;
@@ -60,8 +60,8 @@ static void fill_list(md_cb *cb, md_dev_list *list, const md_cb_unit *unit, stru
     first[0] = 0;
     for (int64_t i = 0; i < list->n; i++) {
         item[i] = (md_dev_item){unit[i].variant->kernel[unit[i].launch], cb->plan->word + unit[i].params};
-        first[i + 1] = first[i] + unit[i].geometry->blocks;
-        list->scratch_bytes = MD_MAX(list->scratch_bytes, unit[i].geometry->scratch_bytes);
+        first[i + 1] = first[i] + unit[i].geometry.blocks;
+        list->scratch_bytes = MD_MAX(list->scratch_bytes, unit[i].geometry.scratch_bytes);
     }
 }
 

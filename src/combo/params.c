@@ -1,5 +1,5 @@
 /* The parameters of a combo's launches: filled in, moved to other addresses, given new scalars. */
-#include "combo/combo.h"
+#include "combo/merge.h"
 #include "dispatch/bind/bind.h"
 #include "kernel/kernel.h"
 
@@ -36,8 +36,14 @@ static void fill_unit(packer *k, const md_cb *cb, const md_cb_unit *u)
     k->call.workspace = plan->workspace_bytes > 0 ? memory + plan->stage[u->stage].workspace_offset : NULL;
     k->call.stage = &op->program->stage[u->stage];
     k->call.launch = u->launch;
-    k->call.blocks = u->geometry->blocks;
+    k->call.blocks = u->geometry.blocks;
     md_kn_pack(cb->plan->word + u->params, u->variant->param[u->launch], u->variant->n_params[u->launch], &k->call);
+}
+
+static void mark_stale(md_cb *cb)
+{
+    for (int64_t i = 0; cb->merged && i < cb->merged->n; i++)
+        cb->merged->group[i].is_stale = true;
 }
 
 void md_cb_fill(md_cb *cb)
@@ -51,6 +57,7 @@ void md_cb_fill(md_cb *cb)
         fill_unit(&k, cb, u);
     }
     cb->has_scalars = false;
+    mark_stale(cb);
 }
 
 /* ---- Only what changed */
@@ -130,6 +137,7 @@ bool md_cb_update(md_cb *cb)
         memcpy(cb->part[p].planned, cb->part[p].data,
                (size_t)(cb->part[p].n_items * cb->part[p].n_slots) * sizeof(void *));
     cb->has_scalars = false;
+    mark_stale(cb);
     return true;
 }
 

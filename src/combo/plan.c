@@ -1,7 +1,7 @@
 /* Chooses how the items of a combo run: each by the plan that a call of it would get, all launches listed by level. */
 #include "base/status.h"
 #include "base/table.h"
-#include "combo/combo.h"
+#include "combo/merge.h"
 #include "dispatch/bind/bind.h"
 #include "dispatch/call/slow_call.h"
 
@@ -17,6 +17,7 @@ typedef struct planner {
     md_table *shapes; /* by shape entry */
     md_stream stream;
     int64_t room_of_units, room_of_shapes;
+    const md_bd_variant *leader[MD_MAX_STAGES]; /* of this part: by stage, that of the heaviest item; NULL: none */
 } planner;
 
 /* ---- Shapes */
@@ -120,16 +121,34 @@ static md_status add_unit(planner *w, const md_cb_unit *unit)
     return MD_OK;
 }
 
-static md_status add_units(planner *w, int32_t p, int64_t item, const md_ds_plan *plan)
+/* On a GPU: the variant of the heaviest item, if it gives the same bits, so that few kernels take many items. */
+static const md_bd_variant *follow(md_kn_plan_geometry *geometry, const planner *w, const md_bd_variant *own,
+                                   int32_t stage, const md_kn_shape *shape)
+{
+    const md_bd_variant *v = w->leader[stage];
+    md_kn_plan_geometry g;
+    if (!v || v == own || v->n_launches != 1 || own->n_launches != 1 || v->numeric_class != own->numeric_class ||
+        geometry->workspace_bytes > 0 || md_kn_envelope_miss(&v->envelope, shape))
+        return own;
+    v->family->geometry(&g, &v->target, &v->config, shape);
+    if (g.workspace_bytes > 0 || g.launch[0].blocks <= 0 || g.launch[0].cluster > 1 || g.launch[0].is_cooperative)
+        return own;
+    *geometry = g;
+    return v;
+}
+
+static md_status add_units(planner *w, int32_t p, int64_t item, const md_ds_plan *plan, const md_kn_shape *shape)
 {
     const md_cb_part *part = &w->cb->part[p];
     md_cb_unit unit = {.plan = plan, .part = p, .item = part->first + item, .bytes = bytes_of(part, item)};
     for (int32_t s = 0; s < part->op->n_stages; s++) {
+        md_kn_plan_geometry geometry = plan->stage[s].geometry;
         unit.stage = s;
         unit.variant = part->op->stage[s].variant[plan->stage[s].pick.variant];
+        unit.variant = follow(&geometry, w, unit.variant, s, shape);
         for (unit.launch = 0; unit.launch < unit.variant->n_launches; unit.launch++) {
-            unit.geometry = &plan->stage[s].geometry.launch[unit.launch];
-            if (unit.geometry->blocks > 0)
+            unit.geometry = geometry.launch[unit.launch];
+            if (unit.geometry.blocks > 0)
                 MD_TRY(add_unit(w, &unit));
             unit.level++;
         }
@@ -140,26 +159,89 @@ static md_status add_units(planner *w, int32_t p, int64_t item, const md_ds_plan
     return MD_OK;
 }
 
-static md_status plan_item(planner *w, int32_t p, int64_t item)
+/* Binds an item, finds its shape entry, and says whether it runs together with others. */
+static md_status find_item(md_ds_shape_entry **out, const char **why, md_ds_bound *bound, const planner *w, int32_t p,
+                           int64_t item)
 {
     md_arg args[MD_FX_MAX_ARGS];
     md_tensor tensor[MD_FX_MAX_ARGS];
+    const md_cb_part *part = &w->cb->part[p];
+    md_cb_args_of(args, tensor, part, item);
+    MD_TRY(md_ds_bind(bound, part->op, args, part->op->formula->n_args));
+    MD_TRY(md_ds_find(out, part->op, w->stream, bound));
+    *why = why_apart(part->op, md_ds_plan_of(*out), bound);
+    return MD_OK;
+}
+
+static md_status plan_item(planner *w, int32_t p, int64_t item)
+{
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
     md_cb_shape *shape = NULL;
+    const char *why = NULL;
     const md_cb_part *part = &w->cb->part[p];
-    md_cb_args_of(args, tensor, part, item);
-    MD_TRY(md_ds_bind(&bound, part->op, args, part->op->formula->n_args));
-    MD_TRY(md_ds_find(&entry, part->op, w->stream, &bound));
+    MD_TRY(find_item(&entry, &why, &bound, w, p, item));
     MD_TRY(add_shape(&shape, w, part->op, entry));
-    const char *why = why_apart(part->op, shape->plan, &bound);
+    why = why_apart(part->op, shape->plan, &bound);
     if (!why && shape->plan->workspace_bytes > MOST_MEMORY - w->plan->memory_bytes)
         why = "all need too much memory at once";
     if (!why)
-        return add_units(w, p, item, shape->plan);
+        return add_units(w, p, item, shape->plan, &bound.shape);
     shape->n_items--; /* its call counts itself */
     w->plan->why_apart[w->plan->n_apart] = why;
     w->plan->apart[w->plan->n_apart++] = part->first + item;
+    return MD_OK;
+}
+
+/* Where the heaviest item is one block, blocks of fewer threads: more items are on the device at once. */
+static const md_bd_variant *lighten(const md_bd_variant *v, const md_ds_pool *pool, const md_kn_shape *shape)
+{
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    md_kn_plan_geometry g;
+    v->family->geometry(&g, &v->target, &v->config, shape);
+    if (v->n_launches != 1 || g.launch[0].blocks != 1 || g.workspace_bytes > 0)
+        return v;
+    int32_t least = g.launch[0].block[0];
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *x = pool->variant[i];
+        if (atomic_load_explicit(&x->state, memory_order_acquire) != MD_BD_READY || x->n_launches != 1 ||
+            x->numeric_class != v->numeric_class || md_kn_envelope_miss(&x->envelope, shape))
+            continue;
+        x->family->geometry(&g, &x->target, &x->config, shape);
+        if (g.launch[0].blocks != 1 || g.launch[0].block[0] >= least || g.workspace_bytes > 0 ||
+            g.launch[0].cluster > 1)
+            continue;
+        least = g.launch[0].block[0];
+        v = x;
+    }
+    return v;
+}
+
+/* The variants of the heaviest item of a part. */
+static md_status choose_leader(planner *w, int32_t p)
+{
+    md_ds_bound bound;
+    md_ds_shape_entry *entry = NULL;
+    const char *why = NULL;
+    const md_cb_part *part = &w->cb->part[p];
+    int64_t heaviest = -1;
+    double most = -1;
+    memset(w->leader, 0, sizeof w->leader);
+    for (int64_t i = 0; w->cb->runtime->dev->facts.kind == MD_DEV_CUDA && i < part->n_items; i++) {
+        const double bytes = part->is_empty[i] ? -1 : bytes_of(part, i);
+        if (bytes > most) {
+            most = bytes;
+            heaviest = i;
+        }
+    }
+    if (heaviest < 0)
+        return MD_OK;
+    MD_TRY(find_item(&entry, &why, &bound, w, p, heaviest));
+    const md_ds_plan *plan = md_ds_plan_of(entry);
+    for (int32_t s = 0; !why && s < part->op->n_stages; s++)
+        w->leader[s] =
+            lighten(part->op->stage[s].variant[plan->stage[s].pick.variant], &part->op->stage[s], &bound.shape);
+    md_ds_shape_entry_release(entry);
     return MD_OK;
 }
 
@@ -168,6 +250,7 @@ static md_status plan_items(planner *w)
     for (int32_t p = 0; p < w->cb->n_parts; p++) {
         const md_cb_part *part = &w->cb->part[p];
         memcpy(part->planned, part->data, (size_t)(part->n_items * part->n_slots) * sizeof *part->data);
+        MD_TRY(choose_leader(w, p));
         for (int64_t i = 0; i < part->n_items; i++) {
             const md_status s = part->is_empty[i] ? MD_OK : plan_item(w, p, i);
             if (s != MD_OK)
@@ -249,6 +332,7 @@ void md_cb_plan_free(md_cb *cb)
 {
     md_cb_plan *plan = cb->plan;
     md_cb_loops_free(cb);
+    md_cb_merged_free(cb);
     if (!plan)
         return;
     md_cb_plan_count(cb);

@@ -1,6 +1,8 @@
 /* Runs a combo: by loops over lists where the device has them, else each item by a call of its own. */
 #include "base/status.h"
 #include "combo/combo.h"
+#include "combo/merge.h"
+#include "dispatch/bind/fault.h"
 #include "dispatch/call/fast_call.h"
 #include "dispatch/call/thread_cache.h"
 
@@ -52,37 +54,80 @@ static md_status run_loops(md_cb *cb)
     return status;
 }
 
+/* On a GPU. The memory belongs to the stream until its next work. */
+static md_status enqueue(md_cb *cb, md_stream stream)
+{
+    md_dev *dev = cb->runtime->dev;
+    void *memory = NULL;
+    if (cb->plan->memory_bytes > 0)
+        MD_TRY(dev->ops->workspace(&memory, dev, stream, cb->plan->memory_bytes));
+    md_cb_rebase(cb, memory);
+    return md_cb_run_merged(cb, stream);
+}
+
+static md_status run_merged(md_cb *cb, md_stream stream)
+{
+    pthread_mutex_t *lock = cb->plan->memory_bytes > 0 ? md_ds_stream_lock(cb->runtime, stream) : NULL;
+    if (lock)
+        pthread_mutex_lock(lock);
+    const md_status status = enqueue(cb, stream);
+    if (lock)
+        pthread_mutex_unlock(lock);
+    return status;
+}
+
+/* Indices out of range that earlier work met. */
+static md_status check_reports(const md_cb *cb, md_stream stream)
+{
+    if (md_ds_is_capturing(cb->runtime, stream))
+        return MD_OK;
+    for (int32_t p = 0; p < cb->n_parts; p++)
+        if (cb->part[p].op->report.host)
+            MD_TRY(md_ds_check(cb->part[p].op));
+    return MD_OK;
+}
+
+static bool runs_merged(const md_cb *cb)
+{
+    const md_dev *dev = cb->runtime->dev;
+    return dev->facts.kind == MD_DEV_CUDA && !dev->ops->is_simulated;
+}
+
 /* The plan with the addresses and scalars of now. */
 static md_status bring_up_to_date(md_cb *cb, md_stream stream)
 {
-    if (cb->plan && !md_cb_plan_is_old(cb->plan) && ((!cb->has_moved && !cb->has_scalars) || md_cb_update(cb)))
-        return MD_OK;
-    return md_cb_plan_make(cb, stream);
+    if (!cb->plan || md_cb_plan_is_old(cb->plan) || ((cb->has_moved || cb->has_scalars) && !md_cb_update(cb)))
+        MD_TRY(md_cb_plan_make(cb, stream));
+    return runs_merged(cb) && !cb->merged ? md_cb_merge(cb) : MD_OK;
 }
 
 const char *md_cb_form(const md_cb *cb)
 {
-    return !cb->plan ? "each item by a call of its own" : "one parallel loop for the items of a level";
+    return !cb->plan    ? "each item by a call of its own"
+           : cb->merged ? "kernels for many items, where they are built"
+                        : "one parallel loop for the items of a level";
 }
 
 md_status md_cb_prepare(md_cb *cb)
 {
-    return cb->runtime->dev->ops->launch_list ? md_cb_plan_make(cb, NULL) : MD_OK;
+    return runs_merged(cb) || cb->runtime->dev->ops->launch_list ? bring_up_to_date(cb, NULL) : MD_OK;
 }
 
 md_status md_cb_run(md_cb *cb, md_stream stream)
 {
+    const bool is_merged = runs_merged(cb);
     if (cb->has_moved)
         MD_TRY(md_cb_check_overlaps(cb));
-    if (!cb->runtime->dev->ops->launch_list || md_ds_recorder_of(cb->runtime)) {
+    if ((!is_merged && !cb->runtime->dev->ops->launch_list) || md_ds_recorder_of(cb->runtime)) {
         cb->n_runs++;
         cb->has_moved = false;
         return run_apart(cb, stream);
     }
+    MD_TRY(check_reports(cb, stream));
     MD_TRY(bring_up_to_date(cb, stream));
     cb->has_moved = false;
     cb->n_runs++;
-    MD_TRY(run_loops(cb));
+    MD_TRY(is_merged ? run_merged(cb, stream) : run_loops(cb));
     MD_TRY(run_rest(cb, stream));
     if (++cb->plan->uncounted >= COUNT_EVERY)
         md_cb_plan_count(cb);

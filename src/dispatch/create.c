@@ -9,6 +9,7 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/index_sample.h"
 #include "dispatch/online/online.h"
+#include "dispatch/joined.h"
 #include "dispatch/pin.h"
 #include "dispatch/pool/fallback.h"
 #include "dispatch/pool/fill.h"
@@ -218,6 +219,8 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 
 static void free_op(md_ds_op *o)
 {
+    md_ds_op *joined = md_ds_unjoin_op(o);
+    md_ds_op_destroy(&joined);
     md_ds_async_fill_finish(o);
     md_ds_hybrid_destroy(&o->hybrid);
     md_ds_indices_destroy(&o->indices);
@@ -257,6 +260,43 @@ static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *form
     return MD_OK;
 }
 
+/* Pins and custom kernels name the stages of the formula as it is written, and kernels of bundles are found by its
+ * name. Numeric policies promise bits whatever the strides are. */
+static bool may_have_joined(const md_ds_op *op, const md_ds_op_options *o)
+{
+    md_bd *builder = op->runtime->builder;
+    return !o->pin && !op->customs && !o->compile.weights && op->policy.numeric < MD_NUMERIC_DETERMINISTIC &&
+           !md_bd_is_recording(builder) && !md_bd_is_bundled(builder) && !op->runtime->dev->is_planned;
+}
+
+/* Gives the op a joined one, if it would have fewer stages. Without it the op is as correct. */
+static void add_joined(md_ds_op *op, const char *formula, const md_ds_op_options *options)
+{
+    md_ds_op_options o = *options;
+    md_ds_op *joined = NULL;
+    md_fx_joined how;
+    md_strbuf text = {0}, hints = {0};
+    const md_fx_options fx = {.dtype = o.compile.dtype, .sizes = o.compile.sizes, .bounds = o.compile.bounds};
+    if (!may_have_joined(op, options))
+        return;
+    md_status s = md_ds_join_text(&text, &how, op->compiled, formula, &fx);
+    if (s == MD_OK && text.size > 0) {
+        o.name = op->name;
+        o.compile.sizes = NULL;
+        if (!op->policy.has_default_hints && op->space.n > 0) {
+            md_ds_join_hints(&hints, &how, &op->space);
+            o.compile.hints = md_strbuf_text(&hints);
+        }
+        s = md_ds_op_create(&joined, op->runtime, md_strbuf_text(&text), &o);
+        if (s == MD_OK && !md_ds_join_op(op, joined, &how))
+            md_ds_op_destroy(&joined);
+    }
+    if (s != MD_OK)
+        md_log_at(op->runtime->log, MD_LOG_DEBUG, "op %s: its dims are not joined: %s", op->name, md_last_error());
+    md_strbuf_finish(&text);
+    md_strbuf_finish(&hints);
+}
+
 md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
 {
     md_ds_op *op = NULL, *known;
@@ -271,8 +311,10 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
     }
     md_ds_warn(runtime->log, op->compiled);
     md_status s = build_op(op, options);
-    if (s == MD_OK)
+    if (s == MD_OK) {
+        add_joined(op, formula, options);
         md_ds_tell_op(op);
+    }
     md_ds_join_done(op, s == MD_OK);
     if (s != MD_OK) {
         free_op(op);
@@ -284,6 +326,8 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
 
 void md_ds_op_wait(md_ds_op *op)
 {
+    if (op->joined)
+        md_ds_op_wait(md_ds_joined_of(op));
     md_ds_async_fill_wait(op);
     for (int32_t s = 0; s < op->n_stages; s++)
         md_ds_pool_wait(&op->stage[s]);

@@ -13,6 +13,7 @@
 
 struct md_ds_async_fill; /* select/async_fill.h */
 struct md_ds_hybrid; /* online/internal.h */
+struct md_ds_joined; /* joined.h */
 struct md_ds_kept; /* select/kept.h */
 struct md_ds_indices; /* call/index_sample.h */
 struct md_ds_plan_cache; /* cache/plan_cache.h */
@@ -57,6 +58,7 @@ typedef struct md_ds_op {
     _Atomic uint64_t generation; /* grows whenever a slot of the plan cache is emptied */
     uint64_t serial; /* unique in the runtime; below 2^48 */
     _Atomic(struct md_ds_plan_cache *) plan_cache; /* made when a shape is met again; NULL until then */
+    struct md_ds_joined *joined; /* serves calls with contiguous tensors; NULL: none */
     md_dev_report report; /* of asynchronous devices, else NULL pointers */
     md_ds_arg_layout layout;
 } md_ds_op;

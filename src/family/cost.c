@@ -109,3 +109,9 @@ double md_fa_host_ops_per_cycle(const md_dev_facts *facts)
 {
     return facts->vector_bytes / 4 * 4.0;
 }
+
+double md_fa_norm(double a, double b, double p)
+{
+    const double high = fmax(a, b), low = fmin(a, b), part = low > 0 ? pow(low / high, p) : 0;
+    return part > 1e-9 ? high * pow(1 + part, 1 / p) : high;
+}

@@ -26,4 +26,7 @@ double md_fa_host_parallel(double blocks, const md_dev_facts *facts);
 /** f32 operations that a thread can do in a cycle, as features count them: two fma units. */
 double md_fa_host_ops_per_cycle(const md_dev_facts *facts);
 
+/** The p-norm of times that overlap in part: between their maximum (p large) and their sum (p 1). Both >= 0. */
+double md_fa_norm(double a, double b, double p);
+
 #endif

@@ -24,6 +24,14 @@ typedef struct md_fa_config {
     int64_t custom; /* md_fa_family.custom; 64 bits wide, so that the struct has no padding */
 } md_fa_config;
 
+/* What families find out about a target at some sizes, while many configs are asked about at the same ones. Of one
+ * thread. Begin with a zeroed one. */
+typedef struct md_fa_memo {
+    const void *product; /* the work of the product; NULL: not known yet (family/product.h) */
+    double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
+    _Alignas(8) unsigned char bytes[256]; /* where `product` points to */
+} md_fa_memo;
+
 /* What a family is asked about: a stage, and where and how it is to run. */
 typedef struct md_fa_target {
     const md_st_program *program;
@@ -32,6 +40,7 @@ typedef struct md_fa_target {
     bool allows_tf32; /* operands of f32 products may be rounded to tf32 */
     const struct md_fa_customs *customs; /* a user's own kernels (family/custom.h); NULL: none */
     const char *op; /* its name, for people; NULL: none. Outlives the target */
+    md_fa_memo *memo; /* of questions at one shape; NULL: none */
 } md_fa_target;
 
 static inline const md_st_stage *md_fa_stage(const md_fa_target *target)

@@ -106,6 +106,7 @@ enum {
     MD_ST_KNOWN_UNIT_OUTER,
     MD_ST_KNOWN_TRAFFIC,
     MD_ST_KNOWN_EPILOGUE,
+    MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
     MD_ST_KNOWN_PRODUCTS, /* by which indices are columns */
     MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 3
 };

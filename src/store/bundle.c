@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 struct md_sr_bundle {
     int fd; /* -1: the bytes are in memory */
@@ -73,9 +74,11 @@ static const char *check_rows(const md_sr_bundle *b)
     const md_sr_bundle_header *h = &b->header;
     for (uint32_t i = 0; i < h->n_entries; i++) {
         const md_sr_bundle_row *r = &b->row[i];
-        if (r->at > h->n_bytes || r->n > h->n_bytes - r->at || r->key_at > h->n_keys ||
+        if (r->at > h->n_bytes || r->n_stored > h->n_bytes - r->at || r->key_at > h->n_keys ||
             r->n_key > h->n_keys - r->key_at)
             return "its index points beyond its end";
+        if (r->n_stored > r->n || r->n / MD_SR_BUNDLE_MOST_PACKED > r->n_stored)
+            return "it tells impossible lengths";
     }
     return NULL;
 }
@@ -184,13 +187,26 @@ static const md_sr_bundle_row *find_row(const md_sr_bundle *b, const char *kind,
     return row;
 }
 
+/* Writes a payload as it was before it was compressed. */
+static bool unpack(char *out, const md_sr_bundle *b, const md_sr_bundle_row *row)
+{
+    uLongf n = row->n;
+    if (row->n_stored == row->n)
+        return read_at(out, row->n, b, row->at);
+    char *packed = malloc(row->n_stored + (size_t)1);
+    const bool is_right = packed && read_at(packed, row->n_stored, b, row->at) &&
+                          uncompress((Bytef *)out, &n, (const Bytef *)packed, row->n_stored) == Z_OK && n == row->n;
+    free(packed);
+    return is_right;
+}
+
 static md_status read_payload(void **out, size_t *n, const md_sr_bundle *b, const md_sr_bundle_row *row)
 {
-    char *bytes = malloc(row->n + 1);
+    char *bytes = malloc(row->n + (size_t)1);
     if (!bytes)
         return md_fail_memory();
     md_digest128 digest = {0, 0};
-    if (read_at(bytes, row->n, b, row->at))
+    if (unpack(bytes, b, row))
         digest = md_hash128(bytes, row->n);
     if (digest.lo != row->payload.lo || digest.hi != row->payload.hi) {
         free(bytes);

@@ -1,10 +1,11 @@
 /* A bundle: one file of entries that is only read, and made whole. Kernels are in it by what they were made from,
  * without versions of a compiler or a driver: who has the bundle needs neither.
  *
- * Header, index (sorted by the digest of the key), texts of the keys, payloads; equal payloads stand there once. The
- * header's digest is over header, index and keys; the index holds the digest of each payload, which is checked when the
- * payload is read. So opening reads a few KB, and a file that changes meanwhile gives an error, never other bytes.
- * Equal entries give equal files, byte for byte. Integers are little-endian. Thread-safe, unless stated otherwise. */
+ * Header, index (sorted by the digest of the key), texts of the keys, payloads, compressed where that makes them
+ * smaller; equal payloads stand there once. The header's digest is over header, index and keys; the index holds the
+ * digest of each payload, which is checked when the payload is read. So opening reads a few KB, and a file that changes
+ * meanwhile gives an error, never other bytes. Equal entries give equal files, byte for byte, with one version of zlib.
+ * Integers are little-endian. Thread-safe, unless stated otherwise. */
 #ifndef MD_STORE_BUNDLE_H
 #define MD_STORE_BUNDLE_H
 

@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 
-enum { MD_SR_BUNDLE_VERSION = 1 };
+enum { MD_SR_BUNDLE_VERSION = 2 };
 #define MD_SR_BUNDLE_MAGIC "MDBUNDL\n"
 
 typedef struct md_sr_bundle_header {
@@ -17,12 +17,16 @@ typedef struct md_sr_bundle_header {
 
 typedef struct md_sr_bundle_row {
     md_digest128 key, payload; /* digests */
-    uint64_t at, n; /* of the payload in the file */
+    uint64_t at; /* of the payload in the file */
+    uint32_t n, n_stored; /* bytes of the payload, and of it in the file: fewer if it is compressed (zlib) */
     uint32_t key_at, n_key; /* in the texts of the keys: "kind key" */
 } md_sr_bundle_row;
 
 _Static_assert(sizeof(md_sr_bundle_header) == 48 && sizeof(md_sr_bundle_row) == 56,
                "no gaps: both are written as they are");
+
+/* zlib makes nothing smaller than by this factor. */
+enum { MD_SR_BUNDLE_MOST_PACKED = 1032 };
 
 /** The digest that belongs into a header, by header, index and keys. */
 static inline md_digest128 md_sr_bundle_seal(md_sr_bundle_header header, const void *rest, size_t n)

@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 typedef struct entry {
     md_digest128 key, payload;
     char *text; /* "kind key" */
     void *bytes;
     size_t n;
+    void *packed; /* compressed, while the file is made; NULL: it is written as it is */
+    size_t n_packed;
     bool is_kept;
 } entry;
 
@@ -87,7 +90,7 @@ static md_status put(md_sr_bundle_maker *m, const md_sr_bundle_entry *from, bool
 {
     const char *kind = from->kind, *key = from->key;
     const size_t n = from->n;
-    entry e = {.bytes = malloc(n ? n : 1), .n = n};
+    entry e = {.bytes = n <= UINT32_MAX ? malloc(n ? n : 1) : NULL, .n = n};
     const int n_text = asprintf(&e.text, "%s %s", kind, key);
     if (n_text < 0)
         e.text = NULL;
@@ -182,29 +185,59 @@ static const md_sr_bundle_row *find_equal(const md_sr_bundle_row *row, size_t n,
     return NULL;
 }
 
+/* Equal bytes and one version of zlib give equal compressed bytes. */
+static void pack(entry *e)
+{
+    enum { LEVEL = 9 };
+    uLongf n = compressBound((uLong)e->n);
+    e->packed = malloc(n);
+    if (e->packed && compress2(e->packed, &n, e->bytes, (uLong)e->n, LEVEL) == Z_OK && n < e->n) {
+        e->n_packed = n;
+        return;
+    }
+    free(e->packed);
+    e->packed = NULL;
+    e->n_packed = e->n;
+}
+
+static void drop_packed(md_sr_bundle_maker *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        free(m->entry[i].packed);
+        m->entry[i].packed = NULL;
+    }
+}
+
 static uint64_t round_up(uint64_t at)
 {
     return (at + 15) / 16 * 16;
 }
 
-/* Lays out the file: rows, and where the payloads are. Returns the length of the file. */
-static uint64_t lay_out(md_sr_bundle_row *row, const md_sr_bundle_maker *m, uint64_t first)
+/* Compresses the payloads and lays out the file: rows, and where the payloads are. Returns the length of the file. */
+static uint64_t lay_out(md_sr_bundle_row *row, md_sr_bundle_maker *m, uint64_t first)
 {
     uint64_t at = first;
     uint32_t key_at = 0;
     for (size_t i = 0; i < m->n; i++) {
-        const entry *e = &m->entry[i];
+        entry *e = &m->entry[i];
         const md_sr_bundle_row *equal = find_equal(row, i, e);
         at = equal ? at : round_up(at);
-        row[i] =
-            (md_sr_bundle_row){e->key, e->payload, equal ? equal->at : at, e->n, key_at, (uint32_t)strlen(e->text)};
+        if (!equal)
+            pack(e);
+        row[i] = (md_sr_bundle_row){.key = e->key,
+                                    .payload = e->payload,
+                                    .at = equal ? equal->at : at,
+                                    .n = (uint32_t)e->n,
+                                    .n_stored = equal ? equal->n_stored : (uint32_t)e->n_packed,
+                                    .key_at = key_at,
+                                    .n_key = (uint32_t)strlen(e->text)};
         key_at += row[i].n_key;
-        at += equal ? 0 : e->n;
+        at += equal ? 0 : row[i].n_stored;
     }
     return at;
 }
 
-static char *make_bytes(size_t *n_bytes, const md_sr_bundle_maker *m)
+static char *make_bytes(size_t *n_bytes, md_sr_bundle_maker *m)
 {
     md_sr_bundle_header h = {.version = MD_SR_BUNDLE_VERSION, .n_entries = (uint32_t)m->n};
     memcpy(h.magic, MD_SR_BUNDLE_MAGIC, sizeof h.magic);
@@ -221,12 +254,14 @@ static char *make_bytes(size_t *n_bytes, const md_sr_bundle_maker *m)
         memcpy(index, row, m->n * sizeof *row);
         for (size_t i = 0; i < m->n; i++) {
             memcpy(keys + row[i].key_at, m->entry[i].text, row[i].n_key);
-            memcpy(bytes + row[i].at, m->entry[i].bytes, m->entry[i].n);
+            if (m->entry[i].packed || row[i].n_stored == row[i].n)
+                memcpy(bytes + row[i].at, m->entry[i].packed ? m->entry[i].packed : m->entry[i].bytes, row[i].n_stored);
         }
         h.digest = md_sr_bundle_seal(h, index, n_index);
         memcpy(bytes, &h, sizeof h);
         *n_bytes = h.n_bytes;
     }
+    drop_packed(m);
     free(row);
     return bytes;
 }

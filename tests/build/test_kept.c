@@ -176,6 +176,31 @@ static void what_is_kept_comes_back(void **state)
     md_sr_close(&store);
 }
 
+/* A GPU's bundle has the kernels that the library runs for itself. */
+static void bundles_hold_the_librarys_own_kernels(void **state)
+{
+    fixture *f = *state;
+    for (int is_gpu = 0; is_gpu < 2; is_gpu++) {
+        char path[4200];
+        md_sr_bundle_maker *maker = NULL;
+        md_sr_bundle *bundle = NULL;
+        md_bd *builder = NULL;
+        f->fake.base.facts.kind = is_gpu ? MD_DEV_CUDA : MD_DEV_HOST;
+        snprintf(path, sizeof path, "%s/a.mdb", f->scratch->folder);
+        assert_ok(md_bd_create(&builder, &f->fake.base));
+        assert_ok(md_sr_bundle_maker_create(&maker));
+        const int32_t n_compiled = f->fake.n_compiled;
+        assert_ok(md_bd_record_bundle(builder, maker));
+        assert_int_equal(f->fake.n_compiled - n_compiled, is_gpu ? 2 : 0);
+        assert_ok(md_sr_bundle_write(maker, path));
+        assert_ok(md_sr_bundle_open(&bundle, path));
+        assert_int_equal(md_sr_bundle_count(bundle), is_gpu ? 2 : 0);
+        md_sr_bundle_close(&bundle);
+        md_sr_bundle_maker_destroy(&maker);
+        md_bd_destroy(&builder);
+    }
+}
+
 static void final_failures_are_remembered(void **state)
 {
     fixture *f = *state;
@@ -197,9 +222,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(the_next_process_compiles_nothing),   TEST(bad_entries_are_compiled_anew),
-        TEST(what_does_not_load_is_compiled_anew), TEST(what_is_kept_comes_back),
-        TEST(final_failures_are_remembered),
+        TEST(the_next_process_compiles_nothing),     TEST(bad_entries_are_compiled_anew),
+        TEST(what_does_not_load_is_compiled_anew),   TEST(what_is_kept_comes_back),
+        TEST(bundles_hold_the_librarys_own_kernels), TEST(final_failures_are_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,12 @@ static void run_both(fixture *f, variant_case c)
     run(f, c, "nest");
 }
 
-/* ---- Operations */
+static void run_all(fixture *f, const variant_case *c, const char *family)
+{
+    char text[1024] = "";
+    if (variant_check_all(text, sizeof text, f->dev, c, family) < 0)
+        fail_msg("%s", text);
+}
 
 static const char *const real_groups[] = {
     "A[i] = X[i] + Z[i]; B[i] = X[i] - Z[i]; C[i] = X[i] * Z[i]; D[i] = X[i] / Z[i]; E[i] = -X[i]; F[i] = X[i] % Z[i];"
@@ -74,7 +79,7 @@ static bool next_functions(char *out, size_t capacity, md_fx_op *op)
     static const char *const operands[] = {"", "X[i]", "X[i], Z[i]", "X[i], -1, Z[i]"};
     md_strbuf text = {0};
     int n = 0;
-    for (; *op < MD_FX_N_OPS && n < 12; (*op)++) {
+    for (; *op < MD_FX_N_OPS && n < 2 * MD_ST_MAX_STORES; (*op)++) { /* two full stages */
         const md_fx_op_row *row = md_fx_op_info(*op);
         if (md_fx_op_is_function(*op))
             md_strbuf_printf(&text, "Y%d[i] = %s(%s); ", n++, row->name,
@@ -157,8 +162,7 @@ static void test_conversions(void **state)
         "A[i] = f8e4m3(X[i]); B[i] = f8e5m2(X[i]); C[i] = i8(X[i]); D[i] = i16(X[i]); E[i] = u16(X[i]);"
         "F[i] = u32(X[i]); G[i] = u64(X[i]); H[i] = f8e4m3(size(i) * 0.37) + u8(i8(X[i]))"};
     for (int32_t t = 0; t < MD_COUNT(types); t++)
-        for (int k = 0; k < 2; k++) {
-            /* The second round: magnitudes that round, overflow and saturate. */
+        for (int k = 0; k < 2; k++) { /* in the second round magnitudes that round, overflow and saturate */
             variant_case c = {.dims = "i=211",
                               .dtype = types[t],
                               .has_specials = true,
@@ -168,7 +172,9 @@ static void test_conversions(void **state)
                               .tolerance = 1e-15};
             for (int32_t n = 0; n < MD_COUNT(formulas); n++) {
                 c.formula = formulas[n];
-                run_both(*state, c);
+                run(*state, c, "pointwise/flat0_strided0_nontemporal0_transpose0");
+                if (n % 2 == t % 2) /* one by one each dtype is stored or cast, and to half of the others */
+                    run(*state, c, "nest");
             }
         }
 }
@@ -190,15 +196,11 @@ static void test_layouts(void **state)
     static const char *const dims[] = {"i=5,j=67,a=3,b=4,c=19,d=2", "i=1,j=1,a=1,b=1,c=1,d=1",
                                        "i=33,j=16,a=2,b=1,c=32,d=3", "i=0,j=3,a=2,b=0,c=5,d=1"};
     for (int32_t i = 0; i < MD_COUNT(formulas); i++)
-        for (int k = 0; k < MD_COUNT(dims); k++) {
+        for (int k = 0; k < MD_COUNT(dims); k++)
             for (int layout = k < 1 ? VARIANT_PACKED : k; layout <= (k < 1 ? VARIANT_TURNED : k); layout++) {
                 variant_case c = {.formula = formulas[i], .dims = dims[k], .layout = (variant_layout)layout, .seed = 1};
-                char text[1024] = "";
-                fixture *f = *state;
-                if (variant_check_all(text, sizeof text, f->dev, &c, "pointwise") < 0)
-                    fail_msg("%s", text);
+                run_all(*state, &c, "pointwise");
             }
-        }
 }
 
 static void test_guards(void **state)
@@ -217,9 +219,7 @@ static void test_guards(void **state)
         for (int layout = VARIANT_PACKED; layout <= VARIANT_TURNED; layout += 2) {
             variant_case c = {
                 .formula = formulas[i], .dims = "i=9,j=53", .layout = (variant_layout)layout, .seed = f->seed};
-            char text[1024] = "";
-            if (variant_check_all(text, sizeof text, f->dev, &c, "pointwise") < 0)
-                fail_msg("%s", text);
+            run_all(f, &c, "pointwise");
             run(f, c, "nest");
         }
 }
@@ -260,7 +260,19 @@ static void test_nests(void **state)
     }
 }
 
-/* ---- Indices from memory */
+/* Every config for one kind of bounds, for the others each value of each of two fields. */
+static void run_bounded(fixture *f, const variant_case *c, const char *family, const char *field)
+{
+    char text[1024] = "", name[96];
+    if (c->bounds == 0)
+        run_all(f, c, family);
+    for (int strided = 0; c->bounds != 0 && strided < 2; strided++) {
+        snprintf(name, sizeof name, "%s/strided%d_%s%d", family, strided, field, (strided + (int)c->bounds) % 2);
+        if (!variant_check(text, sizeof text, NULL, f->dev, c, name))
+            fail_msg("%s", text);
+    }
+    run(f, *c, "nest");
+}
 
 static void test_gathers(void **state)
 {
@@ -285,10 +297,7 @@ static void test_gathers(void **state)
                                   .high = 8,
                                   .layout = k ? VARIANT_PADDED : VARIANT_PACKED,
                                   .seed = f->seed};
-                char text[1024] = "";
-                if (variant_check_all(text, sizeof text, f->dev, &c, "gather") < 0)
-                    fail_msg("%s", text);
-                run(f, c, "nest");
+                run_bounded(f, &c, "gather", "nontemporal");
             }
 }
 
@@ -317,10 +326,7 @@ static void test_checked(void **state)
                                   .high = 36,
                                   .layout = k ? VARIANT_PADDED : VARIANT_PACKED,
                                   .seed = f->seed};
-                char text[1024] = "";
-                if (variant_check_all(text, sizeof text, f->dev, &c, "gather") < 0)
-                    fail_msg("%s", text);
-                run(f, c, "nest");
+                run_bounded(f, &c, "gather", "nontemporal");
             }
 }
 
@@ -342,14 +348,9 @@ static void test_scatters(void **state)
                               .layout = k == 1 ? VARIANT_SPREAD : VARIANT_PACKED,
                               .seed = f->seed,
                               .tolerance = 1e-4};
-            char text[1024] = "";
-            if (variant_check_all(text, sizeof text, f->dev, &c, "scatter") < 0)
-                fail_msg("%s", text);
-            run(f, c, "nest");
+            run_bounded(f, &c, "scatter", "owner");
         }
 }
-
-/* ---- The text */
 
 static void test_golden(void **state)
 {

@@ -240,6 +240,33 @@ static void wrong_results_are_never_served(void **state)
     rows_free(&r);
 }
 
+/* Infinities and NaN must be where they belong, no more than numbers elsewhere. */
+static void infinities_are_compared(void **state)
+{
+    (void)state;
+    const md_custom made[] = {
+        twice("large", HOST_TWICE("p->X[i] * 1e38f", ""), CUDA_TWICE("p.X[i] * 1e38f", "")),
+        twice("positive", HOST_TWICE("1.0f / 0.0f", ""), CUDA_TWICE("1.0f / 0.0f", "")),
+        twice("none", HOST_TWICE("0.0f / 0.0f", ""), CUDA_TWICE("0.0f / 0.0f", "")),
+        twice("right", HOST_TWICE("p->X[i] / 0.0f", ""), CUDA_TWICE("p.X[i] / 0.0f", "")),
+    };
+    md_op *op = NULL;
+    char text[8192] = "";
+    assert_ok(md_op_create(&op, context, "Y[n] = X[n] / 0",
+                           &(md_op_options){.custom = made, .n_custom = 4, .select = MD_SELECT_MEASURE}));
+    assert_ok(md_explain(op, "n=1000", 0, collect, text));
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "custom/%s ", made[i].name);
+        const char *line = strstr(text, name), *end = line ? strchr(line, '\n') : NULL,
+                   *found = line ? strstr(line, "quarantined: ") : NULL;
+        assert_non_null(line);
+        if ((found && found < end) != (i < 3))
+            fail_msg("%s", text);
+    }
+    md_op_destroy(&op);
+}
+
 static void an_envelope_is_kept(void **state)
 {
     (void)state;
@@ -330,9 +357,13 @@ static void sources_are_part_of_an_ops_identity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_serves_like_any_other),       cmocka_unit_test(compilers_speak_of_the_users_lines),
-        cmocka_unit_test(wrong_results_are_never_served), cmocka_unit_test(an_envelope_is_kept),
-        cmocka_unit_test(bad_descriptions_are_refused),   cmocka_unit_test(sources_are_part_of_an_ops_identity),
+        cmocka_unit_test(it_serves_like_any_other),
+        cmocka_unit_test(compilers_speak_of_the_users_lines),
+        cmocka_unit_test(wrong_results_are_never_served),
+        cmocka_unit_test(infinities_are_compared),
+        cmocka_unit_test(an_envelope_is_kept),
+        cmocka_unit_test(bad_descriptions_are_refused),
+        cmocka_unit_test(sources_are_part_of_an_ops_identity),
     };
     is_cuda = !strcmp(CUSTOM_DEVICE, "cuda");
     return cmocka_run_group_tests(tests, set_up, tear_down);

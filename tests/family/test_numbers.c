@@ -1,8 +1,9 @@
 /* What families say of their configs, as digests: golden/numbers.txt has a line for each formula, with a digest of the
- * rules (which configs are legal where, envelopes, geometries, numeric classes) and one of the costs (features, and the
- * model's time) on a host and on three assumed GPUs, at several sizes. MD_UPDATE_GOLDEN=1 writes the file anew: do so
+ * rules (which configs are legal where, envelopes, geometries, numeric classes), one of the costs (features, and the
+ * model's time), and one of the launches that some configs emit (parameters, definitions, expressions; not the kernels'
+ * templates), on a host and on three assumed GPUs, at several sizes. MD_UPDATE_GOLDEN=1 writes the file anew: do so
  * where a change is meant. MD_SHOW_NUMBERS=FORMULA prints the numbers, so that two versions can be compared. A new
- * formula is a line of its own with "0/0" in front. */
+ * formula is a line of its own with "0/0/0" in front. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
@@ -14,14 +15,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MOST_FORMULAS = 128, DEVICES = 4, SHAPES = 6 };
+enum { MOST_FORMULAS = 128, DEVICES = 4, SHAPES = 6, EMITTED = 29 }; /* one config in so many */
 
 /* Of the dims in turn. */
 static const int64_t sizes[SHAPES][4] = {{7, 33, 100, 5},      {64, 128, 256, 512}, {1, 1000, 3, 4096},
                                          {2048, 2048, 512, 1}, {300, 1, 70000, 16}, {0, 5, 9, 2}};
 
 typedef struct numbers {
-    uint64_t rules, costs;
+    uint64_t rules, costs, launches;
     md_strbuf text; /* of one config */
     const md_fa_target *target;
     const md_fa_family *family;
@@ -72,6 +73,43 @@ static void print_class(md_strbuf *t, const md_fa_class *c)
         md_strbuf_printf(t, " %s", c->field[i] ? c->field[i] : "-");
 }
 
+/* In the place of codegen/assemble.c: without the template. */
+md_status __wrap_md_cg_assemble(md_strbuf *out, md_dev_kind dialect, const char *template_name, const char *defines,
+                                const char *expr);
+md_status __wrap_md_cg_assemble(md_strbuf *out, md_dev_kind dialect, const char *template_name, const char *defines,
+                                const char *expr)
+{
+    md_strbuf_printf(out, "%d %s\n%s%s", (int)dialect, template_name, defines, expr);
+    return MD_OK;
+}
+
+static void print_launch(md_strbuf *t, const md_kn_launch_source *l)
+{
+    md_strbuf_printf(t, "%d %s %s\n%s", (int)l->code, l->entry, l->role ? l->role : "own", md_strbuf_text(&l->text));
+    for (int32_t i = 0; i < l->n_params; i++)
+        md_strbuf_printf(t, " %d,%d,%d,%d", l->param[i].kind, l->param[i].a, l->param[i].b, l->param[i].is_real);
+    for (int32_t i = 0; i < l->n_maps; i++) {
+        const md_kn_map *m = &l->map[i];
+        md_strbuf_printf(t, "; map %d %d %d %d %d", m->tensor, m->dtype, m->swizzle, m->shrinks, m->is_copy);
+        for (int32_t k = 0; k < MD_KN_MAP_RANK; k++) {
+            md_strbuf_printf(t, " %d box %d of", m->axis[k], m->box[k]);
+            for (int32_t d = 0; d < m->n_dims[k]; d++)
+                md_strbuf_printf(t, " %d", m->dim[k][d]);
+        }
+    }
+}
+
+static void add_launches(numbers *x, const md_fa_config *config)
+{
+    static md_kn_source source;
+    memset(&source, 0, sizeof source);
+    md_strbuf_printf(&x->text, "%s ", md_status_name(x->family->emit(&source, x->target, config)));
+    for (int32_t i = 0; i < source.n_launches; i++)
+        print_launch(&x->text, &source.launch[i]);
+    add_to(&x->launches, x);
+    md_kn_source_finish(&source);
+}
+
 static bool take(void *user, const md_fa_config *config)
 {
     numbers *x = user;
@@ -97,7 +135,8 @@ static bool take(void *user, const md_fa_config *config)
                      c.memory_bytes, c.cache_bytes, c.ops, c.ops_rate, c.transcendental, c.serial_us, c.parallel,
                      c.launches, c.memory_rate, md_tn_predict_us(x->target, f, config, x->shape.size));
     add_to(&x->costs, x);
-    x->n++;
+    if (x->n++ % EMITTED == 0)
+        add_launches(x, config);
     return true;
 }
 
@@ -177,15 +216,17 @@ static void digests(void **state)
     md_strbuf now = {0};
     for (int i = 0; i < n; i++) {
         line[i][strcspn(line[i], "\n")] = 0;
-        uint64_t rules = 0, costs = 0;
+        uint64_t rules = 0, costs = 0, launches = 0;
         const char *formula = strchr(line[i], ' ');
         assert_non_null(formula);
-        assert_int_equal(sscanf(line[i], "%" SCNx64 "/%" SCNx64, &rules, &costs), 2);
+        assert_int_equal(sscanf(line[i], "%" SCNx64 "/%" SCNx64 "/%" SCNx64, &rules, &costs, &launches), 3);
         const numbers x = numbers_of(formula + 1);
         n_configs += x.n;
-        md_strbuf_printf(&now, "%016" PRIx64 "/%016" PRIx64 "%s\n", x.rules, x.costs, formula);
-        if (!writes && (rules != x.rules || costs != x.costs)) {
-            print_error("%s: other %s than before\n", formula + 1, rules != x.rules ? "rules" : "costs");
+        md_strbuf_printf(&now, "%016" PRIx64 "/%016" PRIx64 "/%016" PRIx64 "%s\n", x.rules, x.costs, x.launches,
+                         formula);
+        if (!writes && (rules != x.rules || costs != x.costs || launches != x.launches)) {
+            print_error("%s: other %s%s%s than before\n", formula + 1, rules != x.rules ? "rules " : "",
+                        costs != x.costs ? "costs " : "", launches != x.launches ? "launches" : "");
             n_other++;
         }
     }

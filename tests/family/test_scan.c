@@ -143,11 +143,37 @@ static void test_recurrences(void **state)
     }
 }
 
+/* NaN and infinities among factors and terms: a NaN stays to the end of the row or to the next restart, an infinity
+ * meets a factor of 0, another sign, or goes on. */
+static void test_special_recurrences(void **state)
+{
+    (void)state;
+    const char *const formulas[] = {
+        "H[a,n] = A[a,n] * H[a,n-1] + B[a,n]",
+        "H[a,n] = 0.5 * H[a,n+1] + X[a,n]",
+        "H[a,n] = where(S[a,n] > 1, X[a,n], (A[a,n] / 4 + 0.7) * H[a,n-1] - X[a,n])", /* a factor of 0 would restart */
+        "Y[a,n] = recur[n](A[a,n], X[a,n], exclusive, reverse)",
+        "H[a,n] = H[a,n-1] + X[a,n]",
+        "H[a,n] = max(H[a,n-1], X[a,n])",
+    };
+    const char *const dims[] = {"a=3, n=77", "a=5, n=16", "a=37, n=33"};
+    for (int i = 0; i < (int)(sizeof formulas / sizeof *formulas); i++) {
+        for (int k = 0; k < 3; k++) {
+            run(ROWS, (variant_case){.formula = formulas[i], .dims = dims[k], .has_specials = true});
+            run(COLUMNS, (variant_case){.formula = formulas[i], .dims = dims[k], .has_specials = true});
+        }
+        run("nest", (variant_case){.formula = formulas[i], .dims = dims[0], .has_specials = true});
+        if (i > 3) /* totals of pieces with factors may be NaN in place of inf */
+            run(PIECES, (variant_case){.formula = formulas[i], .dims = "a=2, n=32771", .has_specials = true});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_types),       cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_recurrences),
+        cmocka_unit_test(test_operations),  cmocka_unit_test(test_types),
+        cmocka_unit_test(test_layouts),     cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_recurrences), cmocka_unit_test(test_special_recurrences),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

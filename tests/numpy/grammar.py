@@ -2,6 +2,8 @@
 
 Text and value grow together. A load's tensor is as long as its subscript reaches where the conditions around it hold, and a subscript that would be
 negative there is clamped. So every formula is valid, and what an arm that is not taken would read lies outside of the tensor as often as not."""
+import re
+
 import numpy as np
 
 from values import (DTYPES, FUNCTIONS, UNIT, Value, as_real, common, compare, floor_divide, kind_of, measured, modulo, perturbed, shift, to_int,
@@ -97,9 +99,10 @@ class Formula:
                 reached = self.full(scope, where)[self.full(scope, mask)]
                 texts.append(text)
                 at.append(where)
-                is_plain = text in scope
-                used.update([text] if is_plain else [])
-                shape.append(self.sizes[text] if is_plain else int(reached.max(initial=0)) + 1 + self.rng.randrange(3))
+                plain = re.sub(r"^(?:i64\()+(\w+)\)+$", r"\1", text)  # a conversion to its own type leaves an index plain
+                is_plain = plain in scope
+                used.update([plain] if is_plain else [])
+                shape.append(self.sizes[plain] if is_plain else int(reached.max(initial=0)) + 1 + self.rng.randrange(3))
         name = self.tensor(dtype, shape)
         array = self.arrays[name][tuple(np.clip(a, 0, n - 1) for a, n in zip(at, shape))]
         return self.of_array(f"{self.declared(name)}[{','.join(texts)}]", dtype, array)
@@ -360,6 +363,8 @@ class Formula:
         drift = error.sum(axis=axes) + 4 * UNIT * absolute
         if name == "sum":
             return measured(f"sum[{b}]({v.text})", full.sum(axis=axes), drift, (v.bits + count.bit_length(), v.fraction))
+        if name in ("mean", "var") and np.any(np.maximum(absolute, count * full.var(axis=axes)) > 1e38):
+            raise Retry  # the sum overflows f32, though what it is divided to does not
         if name == "mean":
             return measured(f"mean[{b}]({v.text})", full.mean(axis=axes), drift / count, None)
         if name == "var":

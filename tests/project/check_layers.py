@@ -37,13 +37,13 @@ FLOORS = {
     "base": [["plain"], ["clock", "hash", "sort", "status", "strbuf"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
-             ["range"], ["front"], ["bind"]],
+             ["join", "range"], ["front"], ["bind"]],
     "device": [["map_address"], ["device"], ["host_memory"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
     "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
                ["names"]],
     "tune": [["tune", "wisdom"], ["model", "shape"], ["kept"], ["bench"], ["job"], ["verify"], ["search"]],
-    "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "registry", "select"], ["cache"], ["run"],
+    "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "joined", "registry", "select"], ["cache"], ["run"],
                  ["online"], ["call"], ["create", "open"]],
 }
 MAX_FLOORS = 9

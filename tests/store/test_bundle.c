@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "store/bundle.h"
+#include "store/bundle_format.h"
 #include "store/scratch.h"
 
 #include <sys/stat.h>
@@ -147,6 +148,89 @@ static void no_flipped_bit_passes(void **state)
     free(bytes);
 }
 
+enum { LONG = 20000 };
+
+/* A bundle with one long entry that compression makes smaller; returns its bytes. */
+static char *make_long(size_t *n, char payload[LONG], const char *path)
+{
+    char *bytes = NULL;
+    md_sr_bundle_maker *m = NULL;
+    for (int i = 0; i < LONG; i++)
+        payload[i] = (char)("abcdefgh"[i % 8] + i / 1000);
+    assert_ok(md_sr_bundle_maker_create(&m));
+    assert_ok(md_sr_bundle_add(m, "kernel", "long", payload, LONG));
+    assert_ok(md_sr_bundle_write(m, path));
+    md_sr_bundle_maker_destroy(&m);
+    assert_ok(md_file_read(&bytes, n, path));
+    return bytes;
+}
+
+static void long_entries_are_compressed(void **state)
+{
+    char path[4200], payload[LONG];
+    void *got = NULL;
+    size_t n = 0, n_got = 0;
+    md_sr_bundle *b = NULL;
+    path_in(path, state);
+    char *bytes = make_long(&n, payload, path);
+    assert_true(n < LONG / 10);
+    assert_ok(md_sr_bundle_open(&b, path));
+    assert_ok(md_sr_bundle_find(&got, &n_got, b, "kernel", "long"));
+    assert_int_equal(n_got, LONG);
+    assert_memory_equal(got, payload, LONG);
+    free(got);
+    md_sr_bundle_close(&b);
+    for (size_t i = n - 40; i < n; i++) { /* within the compressed payload, which ends the file */
+        bytes[i] ^= 4;
+        assert_ok(md_sr_bundle_open_bytes(&b, bytes, n));
+        assert_int_equal(md_sr_bundle_find(&got, &n_got, b, "kernel", "long"), MD_IO);
+        md_sr_bundle_close(&b);
+        bytes[i] ^= 4;
+    }
+    free(bytes);
+}
+
+/* What a writer with a fault could have sealed. */
+static void refuse(char *bytes, size_t n, const md_sr_bundle_header *h, const md_sr_bundle_row *row, const char *why)
+{
+    md_sr_bundle *b = NULL;
+    md_sr_bundle_header sealed = *h;
+    memcpy(bytes + sizeof *h, row, sizeof *row);
+    sealed.digest = md_sr_bundle_seal(sealed, bytes + sizeof *h, sizeof *row + h->n_keys);
+    memcpy(bytes, &sealed, sizeof sealed);
+    assert_int_equal(md_sr_bundle_open_bytes(&b, bytes, n), MD_IO);
+    assert_non_null(strstr(md_last_error(), why));
+}
+
+static void impossible_ones_are_refused(void **state)
+{
+    char path[4200], payload[LONG];
+    size_t n = 0;
+    path_in(path, state);
+    char *bytes = make_long(&n, payload, path);
+    md_sr_bundle_header h;
+    md_sr_bundle_row row;
+    memcpy(&h, bytes, sizeof h);
+    memcpy(&row, bytes + sizeof h, sizeof row);
+    md_sr_bundle_row wrong = row;
+    wrong.n = UINT32_MAX; /* would ask for 4 GB */
+    refuse(bytes, n, &h, &wrong, "impossible lengths");
+    wrong.n = row.n_stored - 1;
+    refuse(bytes, n, &h, &wrong, "impossible lengths");
+    wrong = row;
+    wrong.at = h.n_bytes - 1;
+    refuse(bytes, n, &h, &wrong, "beyond its end");
+    wrong = row;
+    wrong.n_key++;
+    refuse(bytes, n, &h, &wrong, "beyond its end");
+    md_sr_bundle_header other = h;
+    other.version++;
+    refuse(bytes, n, &other, &row, "another version of the format");
+    other.version = 1;
+    refuse(bytes, n, &other, &row, "another version of the format");
+    free(bytes);
+}
+
 static void a_file_that_changes_while_open_is_an_error(void **state)
 {
     char path[4200], *bytes = NULL;
@@ -189,6 +273,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_empty_one_has_nothing, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(no_truncated_file_opens, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(no_flipped_bit_passes, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(long_entries_are_compressed, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(impossible_ones_are_refused, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_changes_while_open_is_an_error, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(others_may_not_write, scratch_setup, scratch_teardown),
     };

@@ -16,15 +16,16 @@ import time
 import unittest
 
 MDCTL, ROOT, CC = sys.argv[1:4]
-COMMANDS = ["demo", "run", "check", "explain", "source", "bench", "hints", "store", "ops", "info"]
+COMMANDS = ["demo", "run", "check", "explain", "source", "combo", "bench", "hints", "store", "ops", "info"]
 ESCAPE = "\x1b"
+STORE = tempfile.TemporaryDirectory(prefix="multidispatch-test-")  # of all cases that name none: a kernel is compiled once
 FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
 
 
 def environment(extra=None):
     env = {k: v for k, v in os.environ.items() if not k.startswith("MD_") and k != "NO_COLOR"}
     env["TERM"] = "xterm"
-    env["MD_CACHE_DIR"] = ""  # the user's store is not for tests
+    env["MD_CACHE_DIR"] = STORE.name  # the user's store is not for tests
     env["MD_DEVICE"] = "host"  # what is expected holds there, GPU or not
     env.update(extra or {})
     return env
@@ -116,6 +117,23 @@ class Check(Base):
     def test_mistakes(self):
         self.bad(1, "check", "Y[i] = ", "--device", "host", part="expected")
         self.bad(2, "check", part="one formula or op")
+
+
+class Combo(Base):
+    def test_list(self):
+        few = [*FEW, "--sizes", "i=4, j=100; i=3, j=7", "--count", "5"]
+        text = self.good("combo", "softmax", *few)
+        self.assertIn("combo of 10 items", text)
+        self.assertRegex(text, r"one parallel loop|a call of its own")
+        self.assertRegex(text, r"one run [0-9.]+ us, a call an item [0-9.]+ us")
+        first, second = [json.loads(line) for line in self.good("combo", "softmax", *few, "--json").splitlines()]
+        self.assertEqual((first["items"], first["shapes"]), (10, 2))
+        self.assertEqual(set(second), {"combo_us", "calls_us"})
+
+    def test_mistakes(self):
+        self.bad(2, "combo", "softmax", part="--sizes")
+        self.bad(2, "combo", "softmax", "--sizes", "i=1, j=1", "--count", "20000", part="at most 10000 items")
+        self.bad(1, "combo", "softmax", *FEW, "--sizes", "i=4, j=100; i=3", part="'j'")
 
 
 class Help(Base):
@@ -233,7 +251,7 @@ class Store(Base):
         self.bad(2, "store", "import", part="takes files")
         self.bad(2, "store", "gc", "x", part="takes no argument")
         self.bad(2, "store", "gc", "--limit", "0", part="1..100000")
-        self.bad(1, "store", "path", part="nothing is kept")
+        self.bad(1, "store", "path", env={"MD_CACHE_DIR": ""}, part="nothing is kept")
 
 
 class Usage(Base):
@@ -776,7 +794,7 @@ class Lock(Base):
 
     def tune(self, runtime, budget="60000", **env):
         args = ["tune", "gelu", "--sizes", "i=8, j=8", "--hints", "8", "--budget", budget, "--builds", "2", "--threads", "2"]
-        done = mdctl(*args, env={"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(self.folder), **env})
+        done = mdctl(*args, env={"MD_CACHE_DIR": "", "XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(self.folder), **env})
         self.assertEqual(done.returncode, 0, done.stderr)
         return int(re.search(r"(\d+) configs timed", done.stdout)[1]), done.stderr
 
@@ -817,13 +835,15 @@ class Json(Base):
         demo = self.good("demo", "--quick", "--json", *FEW, env=env)
         self.assertEqual([type(line) for line in self.json_lines(demo)], [dict])
         shapes = json.loads(stats.read_text())  # of several ops
+        first = [op["op"] for op in shapes["ops"]][:2]
+        few = self.file("few.json", json.dumps({k: [x for x in shapes[k] if x["op"] in first] for k in ("ops", "shapes")}))
         env.pop("MD_STATS")
         size = ["--sizes", "i=4, j=64", *FEW]
         commands = [["run", "softmax", *size], ["explain", "softmax", *size], ["source", "gelu", *FEW],
                     ["source", "gelu", "--variant", json.loads(self.good("source", "gelu", "--json", *FEW))["variants"][0]["variant"], *FEW],
                     ["bench", board, "--quick", *FEW], ["bench", "gelu", *size, "--repeat", "3"], ["hints", "suggest", str(stats)],
                     ["regret", regret, "--modes", "model", "--threads", "2"], ["tune", "gelu", *size, "--budget", "300"],
-                    ["tune", "--from-stats", str(stats), "--budget", "50", "--builds", "1", "--threads", "2"],
+                    ["tune", "--from-stats", few, "--budget", "50", "--builds", "1", "--threads", "2"],
                     ["store", "path"], ["store", "list"], ["store", "verify"], ["store", "gc"],
                     ["store", "export", "--output", str(self.folder / "wisdom.jsonl")], ["store", "export"],
                     ["store", "import", str(self.folder / "wisdom.jsonl")], ["store", "merge", str(self.folder / "store")],

@@ -42,6 +42,33 @@ static void given_indices_are_used(void **state)
     host_search_close(&w);
 }
 
+/* Which tensors hold numbers of elements: what is measured on must lie in range there. */
+static void tensors_of_indices_are_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula, *names;
+    } row[] = {
+        {"Y[t,d] = E[ids[t],d]", "ids "},
+        {"Y[i] = X[i] * n[i]", ""},
+        {"G[ids[i], idx[d]] += D[i,d]", "ids idx "},
+        {"Y[t] = E[ids[idx[t]]] + ids[0]", "ids idx "},
+        {"Y[t] = E[2 * ids[t] + 1]", "ids "},
+        {"Y[t,d] = where(w[t] > 0, E[t,d-1], B[k[t],d])", "k "},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_fx_formula *f = NULL;
+        char names[100] = "";
+        assert_ok(md_fx_formula_create(&f, row[i].formula, NULL));
+        const uint32_t tensors = md_tn_data_index_tensors(f);
+        for (int32_t t = 0; t < f->n_tensors; t++)
+            if (tensors >> t & 1)
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s ", f->tensor[t].name);
+        assert_string_equal(names, row[i].names);
+        md_fx_formula_destroy(&f);
+    }
+}
+
 static int64_t a_gigabyte(md_dev *dev)
 {
     (void)dev;
@@ -161,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_for_tf32_have_few_bits),
+        cmocka_unit_test(tensors_of_indices_are_known),
         cmocka_unit_test(given_indices_are_used),
         cmocka_unit_test(memory_has_a_limit),
         cmocka_unit_test(measuring_borrows_no_more_than_it_may),

@@ -21,6 +21,8 @@ static const command commands[] = {
      "list all candidates at a shape, and say why one is picked"},
     {"source", CLI_SOURCE, cli_source, "FORMULA|OP [--variant NAME]",
      "print the generated source of a variant; without a name, list the variants"},
+    {"combo", CLI_COMBO, cli_combo, "FORMULA|OP --sizes \"LIST; LIST; ...\"",
+     "run a list of items as one launch; say what was merged and why, and what that brings"},
     {"bench", CLI_BENCH, cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep]",
      "time kernels; print one JSON object a line"},
     {"hints", CLI_HINTS, cli_hints, "suggest STATS.json",

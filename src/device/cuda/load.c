@@ -74,7 +74,7 @@ static md_status allow(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
 /* The first launch of a kernel takes a hundred microseconds longer, so it is done here, without work. */
 static md_status launch_empty(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
 {
-    static const md_kn_word zeros[4096 / sizeof(md_kn_word)];
+    static const md_kn_word zeros[32768 / sizeof(md_kn_word)]; /* the most that CUDA 12.1 takes */
     if (k->facts.param_bytes > (int32_t)sizeof zeros)
         return md_fail(MD_UNSUPPORTED, "kernel '%s' takes %d bytes of parameters", k->facts.kernel,
                        (int)k->facts.param_bytes);

@@ -3,6 +3,7 @@
 
 #include "dispatch/call/cached_call.h"
 #include "dispatch/call/slow_call.h"
+#include "dispatch/joined.h"
 
 #include <string.h>
 
@@ -138,6 +139,17 @@ bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_ar
     return thread && md_ds_run_cached(status, op, thread, stream, call) == MD_DS_FAST_DONE;
 }
 
+/* Calls whose tensors lie contiguously in joined dims. False: the op itself serves, or says what is wrong. */
+static __attribute__((noinline)) bool call_joined(md_status *status, md_ds_op *op, md_stream stream, const md_arg *args,
+                                                  int32_t n_args)
+{
+    md_ds_joined_args joined;
+    if (md_ds_recorder_of(op->runtime) || !md_ds_joined_take(&joined, op, args, n_args))
+        return false;
+    *status = md_ds_call(md_ds_joined_of(op), stream, joined.arg, n_args);
+    return *status != MD_INVALID_ARGUMENT;
+}
+
 /* Not inlined, since it takes kilobytes of the stack. */
 static __attribute__((noinline)) md_status call_on_miss(md_ds_op *op, md_ds_thread *thread, md_stream stream,
                                                         const md_arg *args, int32_t n_args, fast_try tried)
@@ -145,6 +157,8 @@ static __attribute__((noinline)) md_status call_on_miss(md_ds_op *op, md_ds_thre
     md_ds_fast_result result = tried.result;
     md_ds_call_args call;
     md_status s = MD_OK;
+    if (op->joined && call_joined(&s, op, stream, args, n_args))
+        return s;
     if (thread && result == MD_DS_FAST_UNKNOWN) {
         result = MD_DS_FAST_UNFIT;
         if (md_ds_call_args_take(&call, &op->layout, args, n_args)) {

@@ -19,10 +19,12 @@ void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64
                       const bool *wanted)
 {
     const md_ds_pool *c = &op->stage[stage];
+    md_fa_memo memo = {.product = NULL};
+    md_fa_target target = c->target;
+    target.memo = &memo;
     for (int32_t i = 0; i < n; i++)
-        us[i] = !wanted || wanted[i]
-                    ? md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, sizes)
-                    : -1.0;
+        us[i] = !wanted || wanted[i] ? md_tn_predict_us(&target, c->variant[i]->family, &c->variant[i]->config, sizes)
+                                     : -1.0;
 }
 
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)

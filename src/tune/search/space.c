@@ -31,12 +31,13 @@ typedef struct listing {
     md_tn_tuning_point *tuning_point;
     md_tn_space *space;
     const md_fa_family *family;
+    md_fa_target target; /* the job's, with a memo of this point and family */
 } listing;
 
 static bool list_config(void *user, const md_fa_config *config)
 {
     listing *l = user;
-    const md_fa_target *target = &l->w->job->target;
+    const md_fa_target *target = &l->target;
     md_kn_envelope envelope = {0};
     l->family->envelope(&envelope, target, config);
     if (md_kn_envelope_miss(&envelope, &l->tuning_point->shape) || !is_allowed(l->w->job, l->family, config))
@@ -69,7 +70,10 @@ static void list_family(void *context, int64_t first, int64_t last, int32_t lane
     md_tn_work *w = context;
     for (int64_t i = first; i < last; i++) {
         md_tn_tuning_point *tuning_point = &w->tuning_point[i / w->n_families];
-        listing l = {w, tuning_point, &tuning_point->space[i % w->n_families], w->family[i % w->n_families]};
+        md_fa_memo memo = {.product = NULL};
+        listing l = {w, tuning_point, &tuning_point->space[i % w->n_families], w->family[i % w->n_families],
+                     w->job->target};
+        l.target.memo = &memo;
         if (!tuning_point->is_open)
             continue;
         md_fa_each_all(&w->job->target, l.family, tuning_point->shape.size, list_config, &l);

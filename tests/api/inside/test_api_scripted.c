@@ -1,5 +1,6 @@
 /* Public functions over scripted families and a scripted device: which way a launch takes, what memory is asked for. */
 #include "api/operation.h"
+#include "base/dtype.h"
 #include "device/open.h"
 #include "dispatch/cache/table.h"
 #include "dispatch/support/script.h"
@@ -144,6 +145,29 @@ static void memory_to_measure_on_is_whole(void **state)
     md_op_destroy(&op);
 }
 
+/* What is measured on has numbers that every kernel takes: reals within -1 .. 1 that differ, and zeros. */
+static void memory_to_measure_on_is_filled(void **state)
+{
+    (void)state;
+    md_op *op = NULL;
+    md_ds_bound b;
+    open_context(MD_SELECT_MEASURE);
+    assert_ok(md_op_create(&op, context, "Y[i] = X[i] * n:i32[i]", NULL));
+    assert_ok(md_api_bind_sizes(&b, op, "i=1000", MD_API_MEMORY_TO_MEASURE));
+    for (int32_t t = 0; t < op->ds->formula->n_tensors; t++) {
+        const md_tensor *x = &b.binding.tensor[t];
+        int64_t n_equal = 0;
+        for (int64_t i = 0; i < 1000; i++) {
+            const double v = md_dtype_load(x->dtype, x->data, i);
+            assert_true(x->dtype == MD_F32 ? v >= -1.0 && v <= 1.0 : v == 0.0);
+            n_equal += x->dtype == MD_F32 && i > 0 && v == md_dtype_load(x->dtype, x->data, i - 1);
+        }
+        assert_in_range(n_equal, 0, 10);
+    }
+    md_api_unbind_sizes(&b, op);
+    md_op_destroy(&op);
+}
+
 /* Sizes in words give each axis a size, also those that no dim of its own is asked for; and tensors are as large. */
 static void sizes_in_words_make_whole_tensors(void **state)
 {
@@ -196,6 +220,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(launches_take_the_warm_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blank_parts_are_skipped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sizes_in_words_make_whole_tensors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_to_measure_on_is_filled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(prepared_shapes_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_to_measure_on_is_whole, set_up, tear_down),
     };

@@ -165,6 +165,19 @@ static void small_gains_load_nothing(void **state)
     md_ds_op_destroy(&other);
 }
 
+/* Nor does who wants the best wait for anything but the loads: what cannot be loaded is no candidate then. */
+static void what_cannot_be_loaded_is_not_waited_for(void **state)
+{
+    (void)state;
+    atomic_store(&script_now.load_fails, true);
+    atomic_store(&script_now.may_load, true);
+    world.runtime.waits = true;
+    const uint64_t waits = atomic_load(&op->count.waits);
+    for (int64_t n = 100; n < 104; n++)
+        assert_int_equal(script_call(NULL, op, n, 1), OWN);
+    assert_int_equal(atomic_load(&op->count.waits), waits);
+}
+
 /* Where a library's kernel is not loaded, and something else is amiss, that is what is said: loading would not help. */
 static void what_loading_does_not_mend_is_said(void **state)
 {
@@ -299,6 +312,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(own_kernels_serve_until_it_is_loaded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_shape_loads_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_loaded_never_serves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_loaded_is_not_waited_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_load_nothing_that_was_not_loaded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_load_once_it_pays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_load_that_fails_is_tried_once, set_up, tear_down),

@@ -21,7 +21,8 @@ enum {
     CLI_INFO = 1 << 10,
     CLI_CHECK = 1 << 11,
     CLI_BUNDLE = 1 << 12,
-    CLI_ALL = (1 << 13) - 1
+    CLI_COMBO = 1 << 13,
+    CLI_ALL = (1 << 14) - 1
 };
 
 /* Exit status of mdctl. */
@@ -110,5 +111,6 @@ int cli_demo(const cli_options *o);
 int cli_tune(const cli_options *o);
 int cli_store(const cli_options *o);
 int cli_bundle(const cli_options *o);
+int cli_combo(const cli_options *o);
 
 #endif

@@ -34,8 +34,9 @@ typedef enum option_kind { FLAG, FLAG32, TEXT, INT32, UINT64, REAL, WORD, DTYPE,
 enum {
     ALL = CLI_ALL,
     OPS = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_REGRET | CLI_TUNE | CLI_HINTS |
-          CLI_BUNDLE,
-    FORMULAS = CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_TUNE | CLI_HINTS | CLI_BUNDLE,
+          CLI_BUNDLE | CLI_COMBO,
+    FORMULAS =
+        CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_TUNE | CLI_HINTS | CLI_BUNDLE | CLI_COMBO,
     DEVICES = OPS | CLI_STORE | CLI_INFO
 };
 
@@ -54,8 +55,8 @@ typedef struct option_row {
 enum { DAY_MS = 86400000, MANY = 100000 };
 
 static const option_row row[] = {
-    {"sizes", "LIST", "sizes at the call: \"b=8, n=64\"", CLI_RUN | CLI_EXPLAIN | CLI_BENCH | CLI_TUNE, TEXT, AT(sizes),
-     0, 0, NULL},
+    {"sizes", "LIST", "sizes at the call: \"b=8, n=64\"", CLI_RUN | CLI_EXPLAIN | CLI_BENCH | CLI_TUNE | CLI_COMBO,
+     TEXT, AT(sizes), 0, 0, NULL},
     {"static", "LIST", "sizes that are fixed when the op is made, and ranges: \"k=4096, b=1..8192\"", FORMULAS, TEXT,
      AT(op.sizes), 0, 0, NULL},
     {"dtype", "TYPE", "type of data tensors: f32 (default), f64, f16 or bf16", FORMULAS | CLI_DEMO, DTYPE, AT(op.dtype),
@@ -97,7 +98,8 @@ static const option_row row[] = {
     {"repeat", "N", "bench, regret: repetitions (default 15 and 6)", CLI_BENCH | CLI_REGRET, INT32, AT(repeat), 1, MANY,
      NULL},
     {"op", "NAME", "hints: for this op only", CLI_HINTS, TEXT, AT(op.name), 0, 0, NULL},
-    {"count", "N", "hints: at most this many (default 6)", CLI_HINTS, INT32, AT(count), 1, MANY, NULL},
+    {"count", "N", "hints: at most this many (default 6); combo: each list so often (default 1)", CLI_HINTS | CLI_COMBO,
+     INT32, AT(count), 1, MANY, NULL},
     {"by-calls", NULL, "hints: weigh shapes by calls, not by time", CLI_HINTS, FLAG, AT(by_calls), 0, 0, NULL},
     {"rigor", "WHAT", "tune: measure (default) or exhaustive", CLI_TUNE, WORD, AT(rigor), 0, 0, rigor_words},
     {"resume", NULL, "bench sweep: go on with the file of --output, and leave out the sizes it has", CLI_BENCH, FLAG,

@@ -2,6 +2,8 @@
  * H100. */
 #include "family/cuda/product/fma_cost.h"
 
+#include "family/cost.h"
+
 #include <math.h>
 
 /* CLOCK: cycles a us. START, SUM, SUM_RUNS: us of a launch, of adding slices, of adding parts of tiles. LEAST_STEPS:
@@ -14,9 +16,8 @@ static const double CLOCK = 2160 + 03, NORM = 1.36, START = 2.32, SUM = 0.567, S
  * quarter, and of a block waiting for itself. */
 static double blocks_us(double blocks, const md_fa_cuda_fma *c, double products, double steps)
 {
-    return pow(pow(ceil(blocks * c->threads / 128.0) * c->sums * products * c->issued, NORM) + pow(c->alone, NORM),
-               1 / NORM) *
-           steps / CLOCK;
+    return md_fa_norm(ceil(blocks * c->threads / 128.0) * c->sums * products * c->issued, c->alone, NORM) * steps /
+           CLOCK;
 }
 
 /* Stream-K: tiles that belong to several blocks are stored in parts. */

@@ -215,8 +215,16 @@ static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
 bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
                                  const md_cg_product *product, const int64_t *size)
 {
+    md_fa_memo *memo = target->memo;
+    _Static_assert(sizeof *work <= sizeof memo->bytes, "a memo has room for it");
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    md_fa_product_measure(work, target, product, size);
+    if (memo && memo->product)
+        memcpy(work, memo->product, sizeof *work);
+    else
+        md_fa_product_measure(work, target, product, size);
+    if (memo && !memo->product)
+        memo->product = memcpy(memo->bytes, work, sizeof *work);
+    work->p = *product;
     return work->batch > 0 && work->rows > 0 && work->columns > 0;
 }
 

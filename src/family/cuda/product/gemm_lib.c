@@ -199,7 +199,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
     md_fa_product sums = w;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
-    md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target->facts, &sums, is_plain, plan.is_direct), 1);
+    md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target, &sums, is_plain, plan.is_direct), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan.is_direct && plan.epilogue)
         out->serial_us += LIBRARY_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / LIBRARY_RESULTS;

@@ -2,6 +2,7 @@
 #include "family/cuda/product/lib_cost.h"
 
 #include "base/dtype.h"
+#include "family/cost.h"
 #include "family/cuda/product/wgmma_cost.h"
 
 #include <math.h>
@@ -59,10 +60,17 @@ static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_
     return (START[kind] + best) * few_rows(w->rows, kind);
 }
 
-double md_fa_cuda_library_us(const md_dev_facts *facts, const md_fa_product *w, bool is_plain, bool is_direct)
+double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, bool is_plain, bool is_direct)
 {
+    const md_dev_facts *facts = target->facts;
+    md_fa_memo *memo = target->memo;
+    if (memo && memo->library_us > 0)
+        return memo->library_us;
     const int32_t kind = is_plain ? PLAIN : pieces(w, is_direct);
-    return is_plain || kind < PIECES ? tiled_us(facts, w, kind) : md_fa_wgmma_best_us(facts, w);
+    const double us = is_plain || kind < PIECES ? tiled_us(facts, w, kind) : md_fa_wgmma_best_us(facts, w);
+    if (memo)
+        memo->library_us = us;
+    return us;
 }
 
 /* ---- By the answer */
@@ -117,7 +125,7 @@ static double tile_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w, cons
     const double computing = fmax(ceil(most / at_a_time) * steps * kind->step, most * steps * step) +
                              most * kind->epilogue * a->rows * (double)a->columns / 4096;
     const double memory = gemm_bytes(w, kind->item) * lines / (facts->memory_gbps * kind->memory) * 1e-3;
-    const double all = pow(pow(computing, kind->norm) + pow(memory, kind->norm), 1 / kind->norm);
+    const double all = md_fa_norm(computing, memory, kind->norm);
     const double sum = (double)w->batch * (double)w->rows * (double)w->columns * 8 * a->split / kind->sum_gbps * 1e-3;
     return kind->start + all + (a->split > 1 ? kind->sum + kind->slice * a->split + sum : 0);
 }

@@ -3,6 +3,8 @@
 
 #include "base/dtype.h"
 
+#include <string.h>
+
 /* How a product reads or writes a tensor. */
 typedef struct access {
     const md_cg_product *product;
@@ -85,7 +87,7 @@ int32_t md_fa_cuda_map_item_bytes(const md_cg_product *p)
     return (int32_t)md_dtype_size(md_fa_cuda_map_type(p));
 }
 
-bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
+static bool map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
 {
     for (int32_t o = 0; o <= p->n_products; o++)
         if (p->type != MD_F32 || !md_fa_cuda_map_operand(&map[o], p, o))
@@ -99,6 +101,28 @@ bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product
     }
     return p->n_products == 1 || (md_cg_product_along(p, MD_CG_B) == md_cg_product_along(p, MD_CG_B2) &&
                                   map[1].n_dims[2] == map[2].n_dims[2]);
+}
+
+typedef struct known_maps {
+    bool has_maps;
+    md_kn_map map[MD_FA_CUDA_MAPS];
+} known_maps;
+
+static void make_known_maps(void *out, const md_st_program *program, int32_t stage, const void *user)
+{
+    known_maps *known = out;
+    (void)program, (void)stage;
+    *known = (known_maps){.has_maps = false};
+    known->has_maps = map_operands(known->map, user);
+}
+
+bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
+{
+    known_maps known;
+    md_st_know(&known, p->program, p->stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_MAPS, .n_bytes = sizeof known, .make = make_known_maps, .user = p});
+    memcpy(map, known.map, (size_t)(p->n_products + 1) * sizeof *map);
+    return known.has_maps;
 }
 
 bool md_fa_cuda_map_needs_copies(const md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)

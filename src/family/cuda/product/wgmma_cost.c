@@ -5,6 +5,7 @@
 #include "family/cuda/product/wgmma_cost.h"
 
 #include "base/dtype.h"
+#include "family/cost.h"
 #include "family/cuda/product/gemm.h"
 
 #include <math.h>
@@ -103,11 +104,6 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
         /* only the last tiles of rows reach beyond the matrix: either a wave waits for them or they are few */
         t.a_slow *= 1 + BEYOND_ROWS * fmax(1 / t.waves, 1 / down);
     return t;
-}
-
-static double norm(double a, double b, double p)
-{
-    return pow(pow(a, p) + pow(b, p), 1 / p);
 }
 
 static double norm4(double a, double b)
@@ -209,7 +205,7 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * v->columns * w->p.n_products;
     const double memory =
         w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? IN_FLIGHT / under_way : 0);
-    const double all = norm(waves_us(facts, w, v, &t), memory, NORM);
+    const double all = md_fa_norm(waves_us(facts, w, v, &t), memory, NORM);
     double us = START + all * (1 + THROTTLED * fmin(all / THROTTLED_US, 1));
     if (v->cluster > 1)
         us += CLUSTER;

@@ -296,7 +296,7 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
         latency *= 1 + ALONE_PART;
     double waiting = (latency + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop,
            starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
-    double us = pow(pow(memory, norm) + pow(instructions, norm) + pow(waiting, norm) + pow(starting, norm), 1 / norm);
+    double us = md_fa_norm(md_fa_norm(memory, instructions, norm), md_fa_norm(waiting, starting, norm), norm);
     double waves = ceil(l.waves);
     if (l.waves <= 1 && l.blocks > l.sms) /* all blocks run at once, but some SMs have one more than others */
         us *= 1 + BALANCE_PART * (ceil(l.blocks / l.sms) / (l.blocks / l.sms) - 1);

@@ -126,7 +126,7 @@ void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, 
         memory *= SHIFTED_PART;
     double instructions = slots / (md_fa_cuda_fma_per_us(facts) * SLOT_PART * busy);
     double waiting = (latency + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
-    double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
+    double us = md_fa_norm(md_fa_norm(memory, instructions, NORM), waiting, NORM);
     if (c.blocks == 1) /* nothing is split, but blocks go from row to row */
         us *= WHOLE_ROWS;
     *out = (md_fa_features){.ops_rate = SLOT_PART,

@@ -1,0 +1,168 @@
+/* Kernels of many items, compiled for GPUs that are not here: pointwise stages, rows and columns, several bodies in one
+ * kernel. Without NVRTC it skips itself. */
+#include "support/check.h"
+
+#include "api/context.h"
+
+#include <md/combo.h>
+
+#include <stdbool.h>
+
+enum { MOST = 450 };
+
+static md_context *context;
+static float memory[4]; /* nothing is run: addresses only count */
+
+static int take(void *user, const char *text, size_t n)
+{
+    char *to = user;
+    assert_true(strlen(to) + n < 16384);
+    memcpy(to + strlen(to), text, n);
+    return 0;
+}
+
+/* Addresses of item i's tensor a: apart from each other. */
+static void *place(int64_t i, int32_t a)
+{
+    return (char *)(void *)memory + (i * 8 + a) * ((int64_t)1 << 32);
+}
+
+typedef struct list {
+    md_op *op;
+    int32_t n_args;
+    md_tensor tensor[MOST][8];
+    md_arg args[MOST][16];
+} list;
+
+/* `sizes`: of item i, as text with %d for i. Outputs PO, MO, VO lie in the memory of P, M, V. */
+static list *make_list(const char *formula, const char *sizes, int64_t first, int64_t n)
+{
+    list *l = calloc(1, sizeof *l);
+    char text[64];
+    md_arg_info info[16];
+    assert_ok(md_op_create(&l->op, context, formula, &(md_op_options){.async = 1}));
+    l->n_args = md_op_n_args(l->op);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t t = 0;
+        snprintf(text, sizeof text, sizes, (int)(i % 37) + 1, (int)(i % 5) + 1);
+        for (int32_t a = 0; a < l->n_args; a++) {
+            assert_ok(md_op_arg(&info[a], l->op, a));
+            if (info[a].is_scalar) {
+                l->args[i][a] = md_s(0.5);
+                continue;
+            }
+            assert_ok(md_op_tensor(&l->tensor[i][t], l->op, a, text));
+            l->tensor[i][t].data = place(first + i, t + 1);
+            for (int32_t b = 0; info[a].is_output && b < a; b++)
+                if (!info[b].is_scalar && info[b].name[0] == info[a].name[0])
+                    l->tensor[i][t].data = l->args[i][b].tensor->data;
+            l->args[i][a] = md_t(&l->tensor[i][t]);
+            t++;
+        }
+    }
+    assert_ok(md_op_wait(l->op));
+    return l;
+}
+
+static void free_list(list *l)
+{
+    md_op_destroy(&l->op);
+    free(l);
+}
+
+static void flat(const list *l, int64_t n, md_arg *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + i * l->n_args, l->args[i], (size_t)l->n_args * sizeof *out);
+}
+
+/* Binds, waits for the builds, and expects one launch that is ready. */
+static void expect_ready(list *const *lists, int32_t n, int64_t each, const char *table)
+{
+    md_combo_part part[4];
+    md_arg *args[4];
+    md_combo *combo = NULL;
+    char text[16384] = "";
+    for (int32_t i = 0; i < n; i++) {
+        args[i] = malloc((size_t)(each * lists[i]->n_args) * sizeof(md_arg));
+        flat(lists[i], each, args[i]);
+        part[i] = (md_combo_part){lists[i]->op, args[i], lists[i]->n_args, each};
+    }
+    assert_ok(md_combo_bind(&combo, context, part, n));
+    md_bd_wait_all(context->builder);
+    assert_ok(md_combo_explain(combo, 0, take, text));
+    if (!strstr(text, "(ready)") || strstr(text, "being built") || strstr(text, "error") || !strstr(text, table))
+        fail_msg("%s", text);
+    assert_fails(md_combo_run(combo, NULL, NULL, 0), MD_UNSUPPORTED, "elsewhere");
+    md_combo_destroy(&combo);
+    for (int32_t i = 0; i < n; i++)
+        free(args[i]);
+}
+
+static const char adamw[] = "scalar lr, b1, b2, eps, wd, c1, c2; MO[i] = M[i] + (1 - b1) * (G[i] - M[i]); "
+                            "VO[i] = b2 * V[i] + (1 - b2) * G[i] * G[i]; "
+                            "PO[i] = P[i] * (1 - lr * wd) - lr * (MO[i] / c1) / (sqrt(VO[i] / c2) + eps)";
+static const char softmax[] = "let m[r] = max[k](X[r,k]); let e[r,k] = exp(X[r,k] - m[r]); "
+                              "Y[r,k] = e[r,k] / sum[k](e[r,k])";
+static const char layer_norm[] = "let m[r] = mean[k](X[r,k]); let v[r] = mean[k]((X[r,k] - m[r]) * (X[r,k] - m[r])); "
+                                 "Y[r,k] = (X[r,k] - m[r]) / sqrt(v[r] + 0.00001)";
+
+static void open_for(const char *arch)
+{
+    if (md_context_create(&context, &(md_context_options){.device = arch, .hints = "1024"}) == MD_OK)
+        return;
+    print_message("SKIPPED: %s\n", md_last_error());
+    skip();
+}
+
+/* The table is as large as it must be. */
+static void tables(void **state)
+{
+    (void)state;
+    open_for("sm_90a");
+    list *update = make_list(adamw, "i=%d00", 0, MOST);
+    expect_ready(&update, 1, 12, "4096 bytes of parameters");
+    expect_ready(&update, 1, 200, "16384 bytes of parameters");
+    expect_ready(&update, 1, 300, "32760 bytes of parameters");
+    expect_ready(&update, 1, MOST, "408 items"); /* and 42: two launches of one kernel */
+    free_list(update);
+    md_context_destroy(&context);
+}
+
+static void several_bodies(const char *arch)
+{
+    open_for(arch);
+    list *const mixed[] = {make_list(softmax, "r=%d, k=%d00", MOST, 12), make_list(layer_norm, "r=%d, k=%d00", 0, 12),
+                           make_list("Y[r,k] = X[r,k] + B[k]", "r=%d, k=%d01", 2 * MOST, 12)};
+    expect_ready(mixed, 3, 12, "one launch");
+    for (size_t i = 0; i < 3; i++)
+        md_op_destroy(&mixed[i]->op);
+    for (size_t i = 0; i < 3; i++)
+        free(mixed[i]);
+    md_context_destroy(&context);
+}
+
+static void bodies_for_sm_80(void **state)
+{
+    (void)state;
+    several_bodies("sm_80");
+}
+
+static void bodies_for_sm_90a(void **state)
+{
+    (void)state;
+    several_bodies("sm_90a");
+}
+
+static void bodies_for_sm_100a(void **state)
+{
+    (void)state;
+    several_bodies("sm_100a");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(bodies_for_sm_80),
+                                       cmocka_unit_test(bodies_for_sm_90a), cmocka_unit_test(bodies_for_sm_100a)};
+    return cmocka_run_group_tests_name("combo_kernels", tests, NULL, NULL);
+}
