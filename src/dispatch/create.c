@@ -265,8 +265,9 @@ static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *form
 static bool may_have_joined(const md_ds_op *op, const md_ds_op_options *o)
 {
     md_bd *builder = op->runtime->builder;
-    return !o->pin && !op->customs && !o->compile.weights && op->policy.numeric < MD_NUMERIC_DETERMINISTIC &&
-           !md_bd_is_recording(builder) && !md_bd_is_bundled(builder) && !op->runtime->dev->is_planned;
+    return op->compiled->may_join && !o->pin && !op->customs && !o->compile.weights &&
+           op->policy.numeric < MD_NUMERIC_DETERMINISTIC && !md_bd_is_recording(builder) &&
+           !md_bd_is_bundled(builder) && !op->runtime->dev->is_planned;
 }
 
 /* Gives the op a joined one, if it would have fewer stages. Without it the op is as correct. */

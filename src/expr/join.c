@@ -270,8 +270,7 @@ static bool has_several(void *user, const md_fx_node *node)
     return node->kind != MD_FX_REDUCE || node->n_bound < 2;
 }
 
-/* Most formulas have nothing to join. */
-static bool is_worth_a_look(const md_fx_formula *f)
+bool md_fx_may_join(const md_fx_formula *f)
 {
     bool none = true;
     for (int32_t t = 0; t < f->n_tensors; t++)
@@ -307,7 +306,7 @@ md_status md_fx_join(md_fx_joined *out, md_fx_formula *formula)
         for (int32_t a = 0; a < out->rank[t]; a++)
             out->count[t][a] = 1;
     }
-    if (!is_worth_a_look(formula))
+    if (!md_fx_may_join(formula))
         return MD_OK;
     while (find_pair(&j))
         MD_TRY(join_pair(&j));

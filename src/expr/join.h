@@ -15,6 +15,8 @@ typedef struct md_fx_joined {
     int32_t count[MD_FX_MAX_TENSORS][MD_MAX_RANK];
 } md_fx_joined;
 
+/** False for most formulas, quickly: no reduction has several indices, and so nothing is to be joined. */
+bool md_fx_may_join(const md_fx_formula *formula);
 /** Joins dims that only ever stand side by side in plain subscripts, and that a reduction runs over together. Formulas
  * with scatters, checked subscripts or declared ranges of these dims stay as they are. Changes the formula, which may
  * then be printed and read again, nothing else: its reaches are those of before. OUT_OF_MEMORY. */

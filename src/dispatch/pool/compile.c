@@ -2,6 +2,7 @@
 #include "dispatch/pool/compile.h"
 
 #include "base/status.h"
+#include "expr/join.h"
 
 #include <stdlib.h>
 
@@ -30,6 +31,7 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     md_fx_print(&c->printed, c->formula); /* before the split adds temporaries, which are not the user's */
     if (c->printed.failed)
         return md_fail_memory();
+    c->may_join = md_fx_may_join(c->formula);
     MD_TRY(md_st_split(c->formula));
     MD_TRY(md_st_program_create(&c->program, c->formula));
     MD_TRY(md_st_warn(c->formula, c->program));

@@ -23,6 +23,7 @@ typedef struct md_ds_compiled {
     const md_dev_facts *facts; /* of the device; the caller's */
     md_fx_formula *formula; /* with the temporaries that split it into stages */
     md_strbuf printed; /* the formula in canonical form, without temporaries */
+    bool may_join; /* md_fx_may_join of the formula as it was before */
     md_st_program *program;
     md_fa_customs *customs; /* NULL: none */
     md_ds_space space;
