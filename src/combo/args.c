@@ -214,9 +214,10 @@ md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n)
         for (int32_t s = 0; s < cb->part[i].n_scalars; s++, at++) {
             const md_cb_part *p = &cb->part[i];
             const md_kn_word word = md_cb_scalar(p, s, &scalars[at]);
-            for (int64_t item = 0; item < p->n_items; item++)
+            for (int64_t item = 0; item < p->n_items; item++) {
+                cb->has_scalars |= p->scalar[item * p->n_scalars + s].i != word.i;
                 p->scalar[item * p->n_scalars + s] = word;
+            }
         }
-    cb->has_scalars = true;
     return MD_OK;
 }

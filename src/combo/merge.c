@@ -114,7 +114,7 @@ static int32_t body_for(md_cb_kernel *k, const md_cb_unit *u)
 static md_status add_group(struct md_cb_merged *m, const md_cb *cb, const weighed *w, int64_t n)
 {
     md_cb_group *g = &m->group[m->n++];
-    *g = (md_cb_group){.level = w->level, .is_stale = true};
+    *g = (md_cb_group){.level = w->level, .is_stale = true, .has_old_scalars = true};
     g->kernel.threads = w->threads;
     g->unit = malloc((size_t)n * sizeof *g->unit);
     g->body = malloc((size_t)n * sizeof *g->body);

@@ -16,7 +16,8 @@ typedef struct md_cb_group {
     md_bd_text *text; /* NULL: there is none */
     const md_dev_kernel *ready; /* NULL: not built yet */
     char why[200]; /* it will never be; "": no reason is known */
-    bool is_stale; /* the table has other addresses or scalars than the units */
+    bool is_stale; /* the table has other addresses than the units */
+    bool has_old_scalars; /* the table has other scalars */
     md_kn_word *table; /* the parameters */
 } md_cb_group;
 

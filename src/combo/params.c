@@ -40,10 +40,12 @@ static void fill_unit(packer *k, const md_cb *cb, const md_cb_unit *u)
     md_kn_pack(cb->plan->word + u->params, u->variant->param[u->launch], u->variant->n_params[u->launch], &k->call);
 }
 
-static void mark_stale(md_cb *cb)
+static void mark_stale(md_cb *cb, bool has_moved)
 {
-    for (int64_t i = 0; cb->merged && i < cb->merged->n; i++)
-        cb->merged->group[i].is_stale = true;
+    for (int64_t i = 0; cb->merged && i < cb->merged->n; i++) {
+        cb->merged->group[i].is_stale |= has_moved;
+        cb->merged->group[i].has_old_scalars = true;
+    }
 }
 
 void md_cb_fill(md_cb *cb)
@@ -57,7 +59,7 @@ void md_cb_fill(md_cb *cb)
         fill_unit(&k, cb, u);
     }
     cb->has_scalars = false;
-    mark_stale(cb);
+    mark_stale(cb, true);
 }
 
 /* ---- Only what changed */
@@ -137,7 +139,7 @@ bool md_cb_update(md_cb *cb)
         memcpy(cb->part[p].planned, cb->part[p].data,
                (size_t)(cb->part[p].n_items * cb->part[p].n_slots) * sizeof(void *));
     cb->has_scalars = false;
-    mark_stale(cb);
+    mark_stale(cb, cb->has_moved);
     return true;
 }
 

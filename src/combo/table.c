@@ -79,24 +79,28 @@ static md_status fill_items(const md_cb *cb, md_cb_group *g, uint64_t *start, ui
 md_status md_cb_table_update(md_cb *cb, md_cb_group *g)
 {
     int32_t head = MD_CB_HEAD;
-    if (!g->is_stale)
+    if (!g->is_stale && !g->has_old_scalars)
         return MD_OK;
     if (!g->table)
         g->table = calloc((size_t)g->kernel.table_words, sizeof *g->table);
     if (!g->table)
         return md_fail_memory();
-    for (int32_t i = 0; i < g->kernel.n; i++)
+    bool needs_items = g->is_stale;
+    for (int32_t i = 0; i < g->kernel.n; i++) {
         head += g->kernel.body[i].n_shared;
+        needs_items |= !g->kernel.body[i].shares_scalars;
+    }
     uint64_t *table = (uint64_t *)(void *)g->table;
     if (!fill_shared(cb, g, table))
         return md_fail(MD_NOT_FOUND, "items have different scalars now");
     table[0] = (uint64_t)g->n;
-    MD_TRY(fill_items(cb, g, table, table + head));
+    if (needs_items)
+        MD_TRY(fill_items(cb, g, table, table + head));
     g->geometry.blocks = g->blocks;
     g->geometry.grid[0] = (int32_t)g->blocks;
     g->geometry.grid[1] = g->geometry.grid[2] = 1;
     g->geometry.block[0] = g->kernel.threads;
     g->geometry.block[1] = g->geometry.block[2] = 1;
-    g->is_stale = false;
+    g->is_stale = g->has_old_scalars = false;
     return MD_OK;
 }

@@ -139,6 +139,18 @@ static void wrong_items_are_named(void **state)
     reset(NULL);
     tensor[0][0].size[0] = -1;
     refuses(part_of(8), "size -1 (part 0, item 0)");
+    reset(NULL);
+    args[3][place_of("lr")] = (md_arg){0};
+    refuses(part_of(8), "nothing was given (part 0, item 3)");
+    reset(NULL);
+    for (int i = 0; i < 2; i++) { /* above 2^31 elements: their places count, nothing is touched */
+        const int64_t many = (INT64_C(1) << 31) + 5;
+        tensor[i][0] = md_tensor_make(memory, MD_F32, 1, &many);
+        tensor[i][1] = md_tensor_make((void *)((uintptr_t)memory + 4 * (uintptr_t)many), MD_F32, 1, &many);
+    }
+    tensor[1][0].data = (void *)((uintptr_t)memory + ((uintptr_t)1 << 33));
+    refuses(part_of(2), "overlaps");
+    reset(NULL);
     refuses((md_combo_part){op, &args[0][0], 2, 1}, "takes 4");
     refuses((md_combo_part){op, NULL, 4, 1}, "args is NULL");
     refuses((md_combo_part){op, &args[0][0], 4, -1}, "n_items is -1");
