@@ -97,7 +97,7 @@ static void op_free(PyObject *object)
 
 /* ---- Calling */
 
-static int make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v, PyObject **made)
+int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v, PyObject **made)
 {
     md_tensor shape[MD_PY_ARGS];
     for (int32_t i = 0; i < self->n_args; i++)
@@ -141,11 +141,11 @@ static int take_sizes(md_py_call *call, const md_py_op *self, const md_py_varian
     return 0;
 }
 
-static int stream_of(md_stream *out, const md_py_call *call, PyObject *given)
+int md_py_stream_of(md_stream *out, const md_py_view *first, PyObject *given)
 {
     *out = NULL;
     if (!given || given == Py_None)
-        return call->first ? md_py_current_stream(out, call->first) : 0;
+        return first ? md_py_current_stream(out, first) : 0;
     PyObject *number = PyLong_Check(given) ? NULL : PyObject_GetAttrString(given, "cuda_stream");
     if (!number && !PyLong_Check(given)) {
         PyErr_Clear();
@@ -166,8 +166,8 @@ static int run(md_py_call *call, md_py_op *self, PyObject **made, PyObject *stre
     if (md_py_call_begin(call, self) < 0)
         return -1;
     const md_py_variant *v = md_py_variant_of(self, call->dtype, call->device);
-    if (!v || (made && make_outputs(call, self, v, made) < 0) || (sizes && take_sizes(call, self, v, sizes) < 0) ||
-        stream_of(&on, call, stream) < 0)
+    if (!v || (made && md_py_make_outputs(call, self, v, made) < 0) ||
+        (sizes && take_sizes(call, self, v, sizes) < 0) || md_py_stream_of(&on, call->first, stream) < 0)
         return -1;
     Py_BEGIN_ALLOW_THREADS status = md_call(v->op, on, call->arg, call->n);
     Py_END_ALLOW_THREADS if (status == MD_OK) return 0;
@@ -358,6 +358,7 @@ static PyObject *op_arguments(PyObject *object, void *user)
 static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void (*)(void))op_fast_call, METH_FASTCALL,
      "call(*arguments): runs the op; all arguments in the order of the formula, outputs too. The fastest way."},
+    {"_foreach", md_py_op_foreach, METH_VARARGS, NULL},
     {"_explain", md_py_op_explain, METH_VARARGS, NULL},
     {"_choice", md_py_op_choice, METH_VARARGS, NULL},
     {"_source", md_py_op_source, METH_VARARGS, NULL},

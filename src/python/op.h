@@ -44,6 +44,12 @@ void md_py_call_end(md_py_call *call, const md_py_op *self);
 /** The op for the arguments' dtypes and device, made if it is new. NULL with an error. */
 const md_py_variant *md_py_variant_of(md_py_op *self, const md_dtype *dtype, md_py_dl_device device);
 
+/** Makes the outputs that were not given; `made` gets them. -1 with an error. */
+int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v, PyObject **made);
+/** The stream that a user gave (NULL or None: PyTorch's current one of the device of `first`). -1 with an error. */
+int md_py_stream_of(md_stream *out, const md_py_view *first, PyObject *given);
+
+PyObject *md_py_op_foreach(PyObject *self, PyObject *args); /* foreach.c */
 /* Methods about choices, of ask.c. */
 PyObject *md_py_op_explain(PyObject *self, PyObject *args);
 PyObject *md_py_op_choice(PyObject *self, PyObject *args);

@@ -221,7 +221,13 @@ from . import ops  # noqa: E402 (it uses op)
 
 
 def __getattr__(name):
-    """``agree``, ``capture`` and ``explain_graph``: imported with PyTorch when they are first used."""
+    """``foreach``, and with PyTorch ``agree``, ``capture``, ``explain_graph`` and ``optim``: imported when first used."""
+    if name == "foreach":
+        from .lists import foreach
+        return foreach
+    if name == "optim":
+        import importlib
+        return importlib.import_module(".optim", __name__)
     if name == "agree":
         from .ranks import agree
         return agree
