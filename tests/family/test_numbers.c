@@ -164,10 +164,7 @@ static void add_stage(numbers *x, const md_fa_target *target)
     x->target = target;
     for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f; f++) {
         x->family = *f;
-        const bool applies = !(*f)->is_library && (*f)->applies(target);
-        md_strbuf_printf(&x->text, "%s %d", (*f)->name, applies);
-        add_to(&x->rules, x);
-        if (applies)
+        if (!(*f)->is_library && (*f)->applies(target)) /* a new family changes only what it serves */
             md_fa_each(target, *f, x->shape.size, take, x);
     }
 }
