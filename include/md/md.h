@@ -217,6 +217,19 @@ MD_API md_status md_freeze_all(md_context *context, md_freeze_mode mode);
  * formulas have the same variants for the same sizes, whatever the order and the number of calls: ranks of one model
  * compare it. */
 MD_API md_status md_digest(uint64_t out[2], md_context *context);
+/** The choices of the living ops of the context, for processes on equal devices: lines of JSON, sorted. A line is an
+ * op, one of its shapes, and the variants. Equal choices give equal bytes. Shapes that the reference serves are left
+ * out. @return MD_OUT_OF_MEMORY, MD_IO if `write` fails. */
+MD_API md_status md_choices_export(md_context *context, md_write_fn write, void *user);
+/** Takes over what md_choices_export wrote, here or in another process. From then on these shapes run these variants,
+ * in every mode of selection, met before or not; variants that are missing are built, which this waits for. All lines
+ * are taken over, or none (unless it is MD_OUT_OF_MEMORY). Texts may be joined: the first line of an op and
+ * shape counts, so ranks that all import all their texts in the same order choose equally. Lines of ops that are not
+ * alive, and of other devices, are counted in *n_unknown (may be NULL) and ignored. Launches and sequences that are
+ * bound keep their kernels. The store gets nothing of it. Call it while no other thread calls the ops.
+ * @return MD_INVALID_ARGUMENT naming the line of a bad text, MD_NOT_FOUND for a variant that does not exist,
+ * MD_UNSUPPORTED if one cannot serve here (another is pinned, the op is frozen and lacks it, another numeric class). */
+MD_API md_status md_choices_import(int64_t *n_unknown, md_context *context, const char *text);
 /** Lists the kernels of this context's ops in a CUDA graph: op, variant, shape, how often, name. `graph` is a captured
  * cudaGraph_t, or NULL for the one that `stream` is being captured into. Kernels of others, of libraries, and of ops
  * that are gone are counted only. @return MD_UNSUPPORTED on a device without graphs. */

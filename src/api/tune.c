@@ -1,10 +1,12 @@
-/* Tunes a formula without making an op, suggests hints for the shapes that a service met, and digests what it chose. */
+/* Tunes a formula without making an op, suggests hints for the shapes that a service met, and digests, exports and
+ * imports choices. */
 #include "api/context.h"
 #include "api/operation.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "dispatch/pool/suggest.h"
 #include "dispatch/pool/tune_formula.h"
+#include "stats/choices.h"
 #include "stats/digest.h"
 
 #include <stdlib.h>
@@ -137,4 +139,63 @@ md_status md_digest(uint64_t out[2], md_context *context)
     out[0] = digest.lo;
     out[1] = digest.hi;
     return MD_OK;
+}
+
+static void add_lines(void *user, md_ds_op *op)
+{
+    md_ss_lines_add(user, op);
+}
+
+md_status md_choices_export(md_context *context, md_write_fn write, void *user)
+{
+    md_ss_lines lines = {0};
+    md_strbuf text = {0};
+    if (!context || !write)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "write" : "context");
+    md_api_each_op(context, add_lines, &lines);
+    md_status s = md_ss_lines_print(&text, &lines);
+    if (s == MD_OK)
+        s = md_api_write(&text, write, user);
+    md_strbuf_finish(&text);
+    return s;
+}
+
+typedef struct held_ops {
+    md_ds_op **op;
+    int32_t n, capacity;
+    bool failed;
+} held_ops;
+
+/* The lock of ops is held. */
+static void hold(void *user, md_ds_op *op)
+{
+    held_ops *h = user;
+    if (h->n == h->capacity) {
+        const int32_t capacity = h->capacity ? h->capacity * 2 : 16;
+        md_ds_op **more = realloc(h->op, (size_t)capacity * sizeof *more);
+        h->failed |= !more;
+        if (!more)
+            return;
+        h->op = more;
+        h->capacity = capacity;
+    }
+    op->n_owners++;
+    h->op[h->n++] = op;
+}
+
+/* Holds the ops rather than their lock: builds, which it waits for, take that lock when they end. */
+md_status md_choices_import(int64_t *n_unknown, md_context *context, const char *text)
+{
+    held_ops held = {0};
+    int64_t unknown = 0;
+    if (!context || !text)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "text" : "context");
+    md_api_each_op(context, hold, &held);
+    md_status s = held.failed ? md_fail_memory() : md_ss_choices_take(&unknown, held.op, held.n, text);
+    for (int32_t i = 0; i < held.n; i++)
+        md_api_leave(&(md_op){context, held.op[i]});
+    free(held.op);
+    if (n_unknown)
+        *n_unknown = unknown;
+    return s;
 }

@@ -181,6 +181,31 @@ static PyObject *py_digest(PyObject *module, PyObject *args)
     return PyUnicode_FromString(hex);
 }
 
+static PyObject *py_choices_export(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *none = "";
+    md_py_text text = {0};
+    md_context *context = context_argument(state, args, &none);
+    if (!context)
+        return NULL;
+    return md_py_text_take(&text, state, md_choices_export(context, md_py_text_add, &text));
+}
+
+static PyObject *py_choices_import(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *text = "";
+    int64_t n_unknown = 0;
+    md_status status;
+    md_context *context = context_argument(state, args, &text);
+    if (!context)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS /* it may wait for builds, whose log may be Python's */
+        status = md_choices_import(&n_unknown, context, text);
+    Py_END_ALLOW_THREADS return status == MD_OK ? PyLong_FromLongLong(n_unknown) : md_py_raise(state, status);
+}
+
 static PyObject *py_check(PyObject *module, PyObject *args)
 {
     md_py_state *state = PyModule_GetState(module);
@@ -200,6 +225,8 @@ static PyMethodDef functions[] = {
     {"stats", py_stats, METH_VARARGS, "stats(device='host', format='json') -> str"},
     {"info", py_info, METH_VARARGS, "info(device='host') -> JSON"},
     {"digest", py_digest, METH_VARARGS, "digest(device='host') -> 32 hexadecimal digits"},
+    {"choices_export", py_choices_export, METH_VARARGS, "choices_export(device='host') -> str"},
+    {"choices_import", py_choices_import, METH_VARARGS, "choices_import(device, text) -> number of unknown lines"},
     {"check", py_check, METH_VARARGS, "check(device='host'): raises what a kernel reported"},
     {NULL, NULL, 0, NULL},
 };

@@ -317,6 +317,10 @@ static void texts(void **state)
     REFUSED(md_hints_suggest(context, "Y[i] = X[i]", NULL, &unwritten), "write is NULL");
     REFUSED(md_digest(NULL, context), "out is NULL");
     REFUSED(md_digest(digest, NULL), "context is NULL");
+    REFUSED(md_choices_export(NULL, take, &n), "context is NULL");
+    REFUSED(md_choices_export(context, NULL, NULL), "write is NULL");
+    REFUSED(md_choices_import(NULL, NULL, ""), "context is NULL");
+    REFUSED(md_choices_import(NULL, context, NULL), "text is NULL");
     assert_fails(md_stats_write(context, "", NULL), MD_IO, "cannot write ''");
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Two processes of one model over gloo: md.agree."""
 
+import re
 import tempfile
 import time
 import unittest
@@ -14,13 +15,26 @@ import multidispatch as md
 
 def work(rank, file, case, queue):
     dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2)
-    op = md.op("Y[b,n] = X[b,n] * 2")
-    for b in (1, 7) if rank or case != "differ" else (1,):
+    pins = [None, None]
+    if case == "pins":  # kernels that no import can change
+        free = md.op("Y[b,n] = X[b,n] * 2")
+        pins = [v for v in free.variants()[0]][:2]
+    op = md.op("Y[b,n] = X[b,n] * 2", pin=pins[rank])
+    for b in (1, 7) if rank or case != "shapes" else (1,):
         op(torch.ones(b, 4))
     if case == "late" and rank:
         time.sleep(120)  # until it is ended
     try:
-        queue.put(md.agree(timeout=1.0 if case == "late" else 60.0))
+        if case == "import":  # rank 1 runs what it would not choose
+            x, y = torch.ones(7, 4), torch.empty(7, 4)
+            names = [[v for v in op.variants()[0] if v != op.choice(x, out=y)["variants"][0]][0]] if rank else []
+            if rank:
+                md.choices_import(re.sub(r'"variants":\["[^"]*"\]', f'"variants":["{names[0]}"]', md.choices_export()))
+        before = md.digest()
+        after = md.agree(timeout=1.0 if case == "late" else 60.0)
+        assert md.digest() == after and (case != "import" or rank == 0 or before != after)
+        assert torch.equal(op(torch.ones(7, 4)), torch.full((7, 4), 2.0))
+        queue.put(after)
     except md.MdError as error:
         queue.put(str(error))
     queue.close()
@@ -48,9 +62,19 @@ class Ranks(unittest.TestCase):
         self.assertEqual(first, second)
         self.assertRegex(first, "^[0-9a-f]{32}$")
 
-    def test_differ(self):
-        for text in self.said("differ"):
-            self.assertRegex(text, "different kernels: rank 1 from rank 0")
+    def test_shapes_that_one_has_met(self):
+        first, second = self.said("shapes")
+        self.assertEqual(first, second)
+        self.assertRegex(first, "^[0-9a-f]{32}$")
+
+    def test_other_kernels(self):
+        first, second = self.said("import")
+        self.assertEqual(first, second)
+        self.assertRegex(first, "^[0-9a-f]{32}$")
+
+    def test_kernels_that_cannot_change(self):
+        for text in self.said("pins"):
+            self.assertRegex(text, "different kernels: rank 1 from rank 0.*another one is pinned")
 
     def test_late(self):
         self.assertRegex(self.said("late")[0], "not all ranks came within 1.0 s")

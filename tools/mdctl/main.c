@@ -19,6 +19,8 @@ static const command commands[] = {
      "say what a formula becomes, before anything is compiled: sizes, stages, families, what is slow, what is checked"},
     {"explain", CLI_EXPLAIN, cli_explain, "FORMULA|OP --sizes LIST",
      "list all candidates at a shape, and say why one is picked"},
+    {"choices", CLI_CHOICES, cli_choices, "FORMULA|OP --sizes LIST [FILE]",
+     "print which variants serve these sizes, as text for other processes; with a file of such text, import it first"},
     {"source", CLI_SOURCE, cli_source, "FORMULA|OP [--variant NAME]",
      "print the generated source of a variant; without a name, list the variants"},
     {"combo", CLI_COMBO, cli_combo, "FORMULA|OP --sizes \"LIST; LIST; ...\"",

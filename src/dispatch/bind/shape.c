@@ -102,3 +102,66 @@ void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape, 
         key[n++] = as->size[i];
     out->n = n;
 }
+
+/* ---- From a key to its shape */
+
+typedef struct key_reader {
+    const md_ds_key *key;
+    int32_t at;
+    bool ok;
+} key_reader;
+
+static int64_t next_word(key_reader *r)
+{
+    r->ok = r->ok && r->at < r->key->n;
+    return r->ok ? r->key->word[r->at++] : 0;
+}
+
+static int64_t next_size(key_reader *r)
+{
+    const int64_t size = next_word(r);
+    r->ok = r->ok && size >= 0;
+    return size;
+}
+
+/* Extents and strides of an argument, whose class `contiguous` is set. */
+static void read_tensor(md_kn_shape *s, key_reader *r, const md_fx_formula *f, int32_t t)
+{
+    const md_fx_tensor *x = &f->tensor[t];
+    int64_t stride = 1;
+    for (int32_t a = 0; a < x->rank; a++)
+        s->extent[t][a] = x->at_least[a] ? next_size(r) : s->size[x->dim[a]];
+    for (int32_t a = x->rank - 1; a >= 0; a--) {
+        s->stride[t][a] = stride;
+        stride = next_stride(stride, s->extent[t][a]);
+    }
+    if (!(s->contiguous >> t & 1))
+        for (int32_t a = 0; a < x->rank; a++)
+            s->stride[t][a] = next_word(r);
+    r->ok = r->ok && is_contiguous(s, t, x->rank) == (s->contiguous >> t & 1);
+}
+
+bool md_ds_shape_of_key(md_kn_shape *out, md_ds_as *as, const md_ds_op *op, const md_ds_key *key)
+{
+    const md_fx_formula *f = op->formula;
+    key_reader r = {.key = key, .ok = true};
+    memset(out, 0, sizeof *out);
+    memset(as, 0, sizeof *as);
+    for (int32_t d = 0; d < f->n_dims; d++)
+        out->size[d] = f->dim[d].size < 0 ? next_size(&r) : f->dim[d].size;
+    const uint64_t layout = (uint64_t)next_word(&r), alignment = (uint64_t)next_word(&r);
+    out->contiguous = (uint32_t)(layout >> 32);
+    out->unit = (uint32_t)layout;
+    out->aligned = (uint32_t)(alignment >> 32);
+    out->aligned16 = (uint32_t)alignment;
+    for (int32_t t = 0; t < f->n_tensors && r.ok; t++)
+        if (f->tensor[t].role == MD_FX_TEMP)
+            shape_of_temp(out, f, t);
+        else
+            read_tensor(out, &r, f, t);
+    if (r.ok && r.at < key->n)
+        as->n = op->space.n;
+    for (int32_t i = 0; i < as->n; i++)
+        as->size[i] = next_size(&r);
+    return r.ok && r.at == key->n;
+}

@@ -17,5 +17,8 @@ typedef struct md_ds_key {
 /** Strides, extents and classes of all arguments and stored temporaries. */
 void md_ds_shape_of(md_kn_shape *out, const md_ds_op *op, const md_fx_binding *binding);
 void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as);
+/** The inverse: the shape and the sizes to choose by that a key stands for. Any words may be given: false if they are
+ * no key of the op. */
+bool md_ds_shape_of_key(md_kn_shape *out, md_ds_as *as, const md_ds_op *op, const md_ds_key *key);
 
 #endif

@@ -116,6 +116,27 @@ md_ds_shape_entry *md_ds_table_add(md_ds_op *op, const md_ds_key *key, md_ds_sha
     return serves;
 }
 
+/* The lock of entries is held. Whoever uses the entry goes on with it. */
+static void forget(md_ds_op *op, const md_ds_shape_entry *entry)
+{
+    for (int64_t i = 0; i < op->n_entries; i++)
+        if (op->ring[i] == entry)
+            evict(op, i);
+}
+
+void md_ds_table_replace(md_ds_op *op, const md_ds_key *key, md_ds_shape_entry *entry)
+{
+    pthread_mutex_lock(&op->lock_of_entries);
+    const md_ds_shape_entry *old = find(op, key);
+    if (old)
+        forget(op, old);
+    const bool is_remembered = remember(op, entry, key);
+    (void)md_ds_plan_cache_drop(atomic_load_explicit(&op->plan_cache, memory_order_acquire), op);
+    pthread_mutex_unlock(&op->lock_of_entries);
+    if (!is_remembered)
+        md_ds_shape_entry_free(entry);
+}
+
 typedef struct visit {
     void (*fn)(void *user, const md_ds_shape_entry *entry);
     void *user;

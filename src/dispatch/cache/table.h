@@ -13,6 +13,9 @@ md_ds_shape_entry *md_ds_table_find(md_ds_op *op, const md_ds_key *key);
  * in the op's list now. */
 md_ds_shape_entry *md_ds_table_add(md_ds_op *op, const md_ds_key *key, md_ds_shape_entry *entry,
                                    struct md_ds_waiting **waiting);
+/** Puts a new entry in the place of the key's, if it has one, and takes it over. Calls that begin later use it. If
+ * there is no place or no memory, the key has no entry, and the next call of its shape chooses anew. */
+void md_ds_table_replace(md_ds_op *op, const md_ds_key *key, md_ds_shape_entry *entry);
 /** Calls fn on every entry while none can be added or evicted. Counts of the plan cache are flushed before. */
 void md_ds_table_each(md_ds_op *op, void (*fn)(void *user, const md_ds_shape_entry *entry), void *user);
 

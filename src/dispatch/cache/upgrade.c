@@ -8,17 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request)
+md_status md_ds_shape_entry_of_plan(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request,
+                                    md_ds_plan *plan)
 {
     const md_kn_shape *shape = request->shape;
-    md_ds_plan *plan = NULL;
     md_ds_shape_entry *e = calloc(1, sizeof *e);
-    if (!e)
+    if (!e) {
+        free(plan);
         return md_fail_memory();
-    md_status s = md_ds_choose(&plan, op, request);
-    if (s != MD_OK) {
-        free(e);
-        return s;
     }
     e->count = &op->count;
     memcpy(e->size, shape->size, sizeof e->size);
@@ -32,6 +29,13 @@ md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md
     atomic_init(&e->plan, plan);
     *out = e;
     return MD_OK;
+}
+
+md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request)
+{
+    md_ds_plan *plan = NULL;
+    MD_TRY(md_ds_choose(&plan, op, request));
+    return md_ds_shape_entry_of_plan(out, op, request, plan);
 }
 
 /* False if the plan serves this call only: a later call may measure, or no place in the waiting list was free. */

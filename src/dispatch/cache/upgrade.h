@@ -8,7 +8,10 @@
 /** Chooses a plan for a shape and makes an entry for it, which is in no table and which nobody holds: the caller
  * frees it with md_ds_shape_entry_free. */
 md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request);
-/** The same, and adds the entry to the op's table. *out is held: the caller releases it. */
+/** The same of a given plan, which the entry, or on failure this function, frees. */
+md_status md_ds_shape_entry_of_plan(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request,
+                                    md_ds_plan *plan);
+/** The same as md_ds_shape_entry_make, and adds the entry to the op's table. *out is held: the caller releases it. */
 md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key,
                                 const md_ds_request *request);
 

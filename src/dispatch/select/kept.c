@@ -66,8 +66,8 @@ static bool is_fact(const struct md_ds_kept *k, const md_tn_conditions *at)
 
 /* ---- Picks in memory */
 
-/* The lock is held. Another one's pick gives way to one's own. */
-static void remember(struct md_ds_kept *k, const md_tn_kept_pick *pick, bool is_own)
+/* The lock is held. Another one's pick gives way to one's own, and both to one that is given. */
+static bool remember(struct md_ds_kept *k, const md_tn_kept_pick *pick, bool is_own, bool is_given)
 {
     pick_key key;
     void *old = NULL;
@@ -75,21 +75,22 @@ static void remember(struct md_ds_kept *k, const md_tn_kept_pick *pick, bool is_
     key.shape = pick->shape;
     key.stage = pick->stage;
     md_ds_kept_pick *there = md_table_find(k->picks, &key, sizeof key);
-    if (there && !is_own && there->is_own)
-        return;
+    if (there && ((there->is_given && !is_given) || (there->is_own && !is_own)))
+        return true;
     if (!there && md_table_count(k->picks) >= MD_TN_KEPT_PICKS)
-        return;
+        return false;
     md_ds_kept_pick *p = malloc(sizeof *p);
     if (!p)
-        return;
-    *p = (md_ds_kept_pick){*pick, is_own, is_own};
+        return false;
+    *p = (md_ds_kept_pick){*pick, is_own, is_own && !is_given, is_given};
     if (md_table_put(k->picks, &key, sizeof key, p, &old) != MD_OK) {
         free(p);
-        return;
+        return false;
     }
     free(old);
-    k->is_dirty |= is_own;
+    k->is_dirty |= p->is_new;
     atomic_store_explicit(&k->n_picks, (int32_t)md_table_count(k->picks), memory_order_relaxed);
+    return true;
 }
 
 static bool recall(md_ds_kept_pick *out, struct md_ds_kept *k, int32_t stage, md_digest128 shape)
@@ -126,12 +127,14 @@ bool md_ds_kept_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_q
     const md_ds_pool *c = &op->stage[stage];
     if (!query->key || !md_ds_kept_has_any(op) || !recall(&kept, op->kept, stage, *query->key))
         return false;
+    if (op->policy.select == MD_SELECT_DISTANCE && !kept.is_given)
+        return false;
     const int32_t variant = find_variant(c, kept.pick.variant);
     if (variant < 0 || !(kept.is_own || is_fact(op->kept, &kept.pick.at)) || !md_ds_fits(c, variant, query))
         return false;
     out->variant = variant;
     out->runner_up = -1;
-    out->source = kept.is_own ? MD_DS_MEASURED : MD_DS_KEPT;
+    out->source = kept.is_given ? MD_DS_GIVEN : kept.is_own ? MD_DS_MEASURED : MD_DS_KEPT;
     out->us = kept.pick.us;
     out->margin = 0.0;
     return true;
@@ -150,9 +153,28 @@ void md_ds_kept_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds
     p.at = conditions_now(k);
     memcpy(p.variant, op->stage[stage].variant[pick->variant]->name, sizeof p.variant);
     pthread_mutex_lock(&k->lock);
-    remember(k, &p, true);
+    (void)remember(k, &p, true, false);
     pthread_mutex_unlock(&k->lock);
     md_ds_kept_write_later(k);
+}
+
+md_status md_ds_kept_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
+{
+    struct md_ds_kept *k = op->kept;
+    md_tn_kept_pick p;
+    memset(&p, 0, sizeof p);
+    p.shape = shape;
+    p.stage = stage;
+    memcpy(p.variant, op->stage[stage].variant[variant]->name, sizeof p.variant);
+    pthread_mutex_lock(&k->lock);
+    const bool ok = remember(k, &p, true, true);
+    pthread_mutex_unlock(&k->lock);
+    return ok ? MD_OK : md_fail_memory();
+}
+
+const char *md_ds_kept_key(const md_ds_op *op)
+{
+    return op->kept->key;
 }
 
 /* ---- Times */
@@ -226,7 +248,7 @@ static void load(struct md_ds_kept *k)
     for (int32_t i = 0; i < k->times.n_picks; i++) {
         use_current_name(k->times.pick[i].variant);
         if (k->times.pick[i].at.environment == md_tn_kept_environment(k->store))
-            remember(k, &k->times.pick[i], false);
+            (void)remember(k, &k->times.pick[i], false, false);
     }
     for (int32_t i = 0; i < k->times.n_times; i++)
         use_current_name(k->times.time[i].variant);

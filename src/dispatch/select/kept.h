@@ -22,6 +22,12 @@ bool md_ds_kept_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_q
 /** Remembers a measured pick, and has it written in the background. */
 void md_ds_kept_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick);
 
+/** Remembers a pick that was given: it serves whenever it fits, in every mode. It is not written to the store. Returns
+ * OUT_OF_MEMORY, also where too many picks are remembered. */
+md_status md_ds_kept_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant);
+/** What ops of equal formula, bounds, numeric mode, custom kernels and device have in common: text in one line. */
+const char *md_ds_kept_key(const md_ds_op *op);
+
 /** Writes now what is not written yet; for tests. */
 void md_ds_kept_flush(struct md_ds_kept *kept);
 

@@ -278,7 +278,7 @@ static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, con
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     md_ds_pool *c = &op->stage[stage];
-    if (op->policy.select != MD_SELECT_DISTANCE && choose_kept(out, op, stage, query))
+    if (choose_kept(out, op, stage, query))
         return true;
     if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, c, query))
         return true;

@@ -17,6 +17,7 @@ from . import _core
 from ._core import ArgumentError, DeviceError, FormulaError, MdError, Unsupported, catalogue
 
 __all__ = ["ArgumentError", "DeviceError", "FormulaError", "MdError", "Op", "Unsupported", "catalogue", "check",
+           "choices_export", "choices_import",
            "digest", "info", "op", "ops", "stats"]
 __version__ = _core.version()
 
@@ -210,6 +211,20 @@ def info(device="host"):
 def digest(device="host"):
     """A digest of what the living ops chose: equal where equal formulas have equal variants for equal sizes."""
     return _core.digest(device)
+
+
+def choices_export(device="host"):
+    """What the living ops chose, as text that another process on an equal device can import."""
+    return _core.choices_export(device)
+
+
+def choices_import(text, device="host"):
+    """Makes the living ops run what the text of choices_export says: all of it, or nothing where it raises MdError.
+
+    Of texts that are joined, the first line of an op and shape counts. Returns how many lines are of other ops or
+    devices. Captured plans keep their kernels. No other thread may call the ops meanwhile.
+    """
+    return _core.choices_import(device, text)
 
 
 def check(device="host"):

@@ -1,4 +1,4 @@
-/* info, ops, check, explain, source: what the library knows, written out. */
+/* info, ops, check, explain, choices, source: what the library knows, written out. */
 #include "common/cli.h"
 
 #include <stdlib.h>
@@ -59,11 +59,9 @@ int cli_ops(const cli_options *o)
     return found ? CLI_OK : cli_fail("the catalogue has no op '%s'", o->arg[0]);
 }
 
-/* Makes a context and the op that the one argument names. */
-static int open_op(md_context **context, md_op **op, const cli_options *o, const char *what)
+/* Makes a context and the op that the first argument names. */
+static int open_op(md_context **context, md_op **op, const cli_options *o)
 {
-    if (o->n != 1)
-        return cli_usage("%s takes one formula or op, but got %d", what, o->n);
     if (cli_open_context(context, o) != MD_OK)
         return cli_fail_md();
     cli_progress("building %s", o->arg[0]);
@@ -93,10 +91,51 @@ int cli_explain(const cli_options *o)
 {
     md_context *context = NULL;
     md_op *op = NULL;
-    int status = open_op(&context, &op, o, "explain");
+    if (o->n != 1)
+        return cli_usage("explain takes one formula or op, but got %d", o->n);
+    int status = open_op(&context, &op, o);
     if (status != CLI_OK)
         return status;
     if (md_explain(op, o->sizes, o->json, cli_write, stdout) != MD_OK)
+        status = cli_fail_md();
+    md_op_destroy(&op);
+    cli_close_context(&context);
+    return status;
+}
+
+static int import_choices(md_context *context, const char *path)
+{
+    char *text = NULL;
+    size_t room = 0;
+    int64_t unknown = 0;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return cli_fail("cannot read '%s'", path);
+    const ssize_t n = getdelim(&text, &room, '\0', file);
+    fclose(file);
+    int status = CLI_OK;
+    if (md_choices_import(&unknown, context, n > 0 ? text : "") != MD_OK)
+        status = cli_fail_md();
+    else if (unknown)
+        fprintf(stderr, "mdctl: %lld lines are of other ops or devices\n", (long long)unknown);
+    free(text);
+    return status;
+}
+
+int cli_choices(const cli_options *o)
+{
+    md_context *context = NULL;
+    md_op *op = NULL;
+    if (o->n < 1 || o->n > 2)
+        return cli_usage("choices takes a formula or op, and a file at most, but got %d", o->n);
+    int status = open_op(&context, &op, o);
+    if (status != CLI_OK)
+        return status;
+    if (o->n == 2)
+        status = import_choices(context, o->arg[1]);
+    if (status == CLI_OK && md_prepare(op, o->sizes) != MD_OK)
+        status = cli_fail_md();
+    if (status == CLI_OK && md_choices_export(context, cli_write, stdout) != MD_OK)
         status = cli_fail_md();
     md_op_destroy(&op);
     cli_close_context(&context);
@@ -150,7 +189,9 @@ int cli_source(const cli_options *o)
 {
     md_context *context = NULL;
     md_op *op = NULL;
-    int status = open_op(&context, &op, o, "source");
+    if (o->n != 1)
+        return cli_usage("source takes one formula or op, but got %d", o->n);
+    int status = open_op(&context, &op, o);
     if (status != CLI_OK)
         return status;
     if (o->variant)

@@ -22,7 +22,8 @@ enum {
     CLI_CHECK = 1 << 11,
     CLI_BUNDLE = 1 << 12,
     CLI_COMBO = 1 << 13,
-    CLI_ALL = (1 << 14) - 1
+    CLI_CHOICES = 1 << 14,
+    CLI_ALL = (1 << 15) - 1
 };
 
 /* Exit status of mdctl. */
@@ -103,6 +104,7 @@ int cli_ops(const cli_options *o);
 int cli_run(const cli_options *o);
 int cli_check(const cli_options *o);
 int cli_explain(const cli_options *o);
+int cli_choices(const cli_options *o);
 int cli_source(const cli_options *o);
 int cli_bench(const cli_options *o);
 int cli_hints(const cli_options *o);

@@ -33,10 +33,10 @@ typedef enum option_kind { FLAG, FLAG32, TEXT, INT32, UINT64, REAL, WORD, DTYPE,
 /* Which commands take an option. */
 enum {
     ALL = CLI_ALL,
-    OPS = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_REGRET | CLI_TUNE | CLI_HINTS |
-          CLI_BUNDLE | CLI_COMBO,
-    FORMULAS =
-        CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_TUNE | CLI_HINTS | CLI_BUNDLE | CLI_COMBO,
+    OPS = CLI_DEMO | CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_CHOICES | CLI_SOURCE | CLI_BENCH | CLI_REGRET | CLI_TUNE |
+          CLI_HINTS | CLI_BUNDLE | CLI_COMBO,
+    FORMULAS = CLI_RUN | CLI_CHECK | CLI_EXPLAIN | CLI_CHOICES | CLI_SOURCE | CLI_BENCH | CLI_TUNE | CLI_HINTS |
+               CLI_BUNDLE | CLI_COMBO,
     DEVICES = OPS | CLI_STORE | CLI_INFO
 };
 
@@ -55,8 +55,8 @@ typedef struct option_row {
 enum { DAY_MS = 86400000, MANY = 100000 };
 
 static const option_row row[] = {
-    {"sizes", "LIST", "sizes at the call: \"b=8, n=64\"", CLI_RUN | CLI_EXPLAIN | CLI_BENCH | CLI_TUNE | CLI_COMBO,
-     TEXT, AT(sizes), 0, 0, NULL},
+    {"sizes", "LIST", "sizes at the call: \"b=8, n=64\"",
+     CLI_RUN | CLI_EXPLAIN | CLI_CHOICES | CLI_BENCH | CLI_TUNE | CLI_COMBO, TEXT, AT(sizes), 0, 0, NULL},
     {"static", "LIST", "sizes that are fixed when the op is made, and ranges: \"k=4096, b=1..8192\"", FORMULAS, TEXT,
      AT(op.sizes), 0, 0, NULL},
     {"dtype", "TYPE", "type of data tensors: f32 (default), f64, f16 or bf16", FORMULAS | CLI_DEMO, DTYPE, AT(op.dtype),
