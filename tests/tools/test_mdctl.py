@@ -16,7 +16,7 @@ import time
 import unittest
 
 MDCTL, ROOT, CC = sys.argv[1:4]
-COMMANDS = ["demo", "run", "check", "explain", "source", "combo", "bench", "hints", "store", "ops", "info"]
+COMMANDS = ["demo", "run", "check", "explain", "choices", "source", "combo", "bench", "hints", "store", "ops", "info"]
 ESCAPE = "\x1b"
 STORE = tempfile.TemporaryDirectory(prefix="multidispatch-test-")  # of all cases that name none: a kernel is compiled once
 FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
