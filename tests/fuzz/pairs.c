@@ -225,6 +225,8 @@ static void choice_of(pair_thread *t)
     md_op *op = op_of(t);
     pair_arguments(arg, tensor, t, op, true);
     note(t, md_choice_of(&choice, op, arg, 3));
+    note(t, md_choices_export(t->world->context, take, &(size_t){0}));
+    note(t, md_choices_import(NULL, t->world->context, "{\"format\":\"multidispatch choices\",\"version\":1}\n"));
 }
 
 static void explain(pair_thread *t)
@@ -365,11 +367,10 @@ const pair_action pair_actions[] = {
     {"md_launch_choice", launch_choice},
     {"md_bench", bench},
     {"md_choice_of", choice_of},
+    {"md_choices_export md_choices_import", choice_of},
     {"md_check_formula", explain},
     {"md_formula_create", formula},
-    {"md_formula_arg", formula},
-    {"md_formula_n_args", formula},
-    {"md_formula_infer", formula},
+    {"md_formula_arg md_formula_n_args md_formula_infer", formula},
     {"md_formula_text", formula},
     {"md_formula_destroy", formula},
     {"md_stats_report", stats_print},

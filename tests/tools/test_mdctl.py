@@ -848,7 +848,8 @@ class Json(Base):
                     ["store", "export", "--output", str(self.folder / "wisdom.jsonl")], ["store", "export"],
                     ["store", "import", str(self.folder / "wisdom.jsonl")], ["store", "merge", str(self.folder / "store")],
                     ["bench", "sweep", "--step", "16", "--last", "16", "--repeat", "1", "--threads", "2"],
-                    ["ops"], ["ops", "gelu"], ["info"], ["check", "gelu"]]
+                    ["ops"], ["ops", "gelu"], ["info"], ["check", "gelu"], ["choices", "softmax", *size],
+                    ["combo", "gelu", "--sizes", "i=4, j=64; i=1, j=7", *FEW]]
         for command in commands:
             done = mdctl(*command, "--json", env=env)
             self.assertEqual(done.returncode, 0, (command, done.stderr))

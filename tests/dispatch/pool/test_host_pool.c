@@ -145,7 +145,7 @@ static void few_variants_that_are_hardly_slower(void **state)
     }
     printf("%d variants instead of %d; slower by %.4f on average, %.2f at worst\n", n_few, n_all, exp(r.sum / r.n),
            r.worst);
-    assert_true(n_few <= 0.75 * n_all);
+    assert_true(n_few <= 0.8 * n_all); /* elementwise ops have few to begin with */
     assert_true(exp(r.sum / r.n) < 1.01);
 }
 
