@@ -49,6 +49,7 @@ struct md_bd {
     int32_t n_jobs; /* queued or running */
     int32_t n_loads; /* of them, loads */
     uint64_t told_ns; /* when the listener was told of a load */
+    bool has_loaded; /* some load has ended */
     int32_t n_orphans; /* of them, without a thread (orphans.c) */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/task/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,9 @@ static void run(load *l)
     l->us = us;
     l->state = status == MD_OK ? MD_BD_LOADED : status == MD_NOT_FOUND ? MD_BD_DEFERRED : MD_BD_CANNOT_LOAD;
     builder->n_loads--;
+    if (!builder->has_loaded)
+        md_jobs_rest_at_exit(); /* by its first use the library has made what exit() takes down */
+    builder->has_loaded = true;
     pthread_cond_broadcast(&builder->changed);
     if (is_time_to_notify(builder))
         md_bd_notify(builder);

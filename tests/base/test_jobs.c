@@ -1,12 +1,16 @@
 /* Background jobs of the process. */
 #include "support/check.h"
 
+#include "base/task/jobs.h"
 #include "base/task/pool.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static void add_one(void *context)
 {
@@ -151,6 +155,53 @@ static void jobs_run_where_the_pool_was_made(void **state)
     assert_int_equal(n_processors[1], CPU_COUNT(&all));
 }
 
+typedef struct slow {
+    int to; /* a pipe: '<' when it begins, '>' when it ends */
+} slow;
+
+static void run_slowly(void *context)
+{
+    const slow *s = context;
+    (void)!write(s->to, "<", 1);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    (void)!write(s->to, ">", 1);
+}
+
+/* exit() waits for the job that runs, and lets the other one not begin, whichever queue they are in. */
+static void exit_waits_for_running_jobs(void **state)
+{
+    (void)state;
+    for (int is_later = 0; is_later < 2; is_later++) {
+        int end[2];
+        char text[8] = "";
+        assert_int_equal(pipe(end), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            md_pool *pool = NULL;
+            slow s = {end[1]};
+            struct pollfd begun = {.fd = end[0], .events = POLLIN};
+            alarm(20);
+            md_jobs_rest_at_exit();
+            if (md_pool_create(&pool, 1) != MD_OK)
+                _exit(1);
+            md_pool_expect_later(pool);
+            for (int i = 0; i < 2; i++)
+                is_later ? md_pool_submit_later(pool, run_slowly, &s) : md_pool_submit(pool, run_slowly, &s);
+            (void)poll(&begun, 1, 10000);
+            exit(0);
+        }
+        assert_true(child > 0);
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        close(end[1]);
+        const ssize_t n = read(end[0], text, sizeof text - 1);
+        close(end[0]);
+        assert_int_equal(status, 0);
+        assert_int_equal(n, 2);
+        assert_string_equal(text, "<>");
+    }
+}
+
 static void later_jobs_need_no_expectation(void **state)
 {
     (void)state;
@@ -169,6 +220,7 @@ int main(void)
         cmocka_unit_test(jobs_run_side_by_side),
         cmocka_unit_test(jobs_submit_jobs),
         cmocka_unit_test(later_jobs_run_elsewhere),
+        cmocka_unit_test(exit_waits_for_running_jobs),
         cmocka_unit_test(jobs_run_where_the_pool_was_made),
         cmocka_unit_test(later_jobs_need_no_expectation),
     };

@@ -1,10 +1,12 @@
 /* A queue of background jobs with threads that are made on demand. */
 #include "base/task/jobs.h"
 
-#include "base/task/fork.h"
+#include "base/clock.h"
 #include "base/status.h"
+#include "base/task/fork.h"
 #include "base/task/thread.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -58,6 +60,46 @@ static void list_free(list *l)
         free(j);
 }
 
+/* ---- The end of the process. exit() is of the process, so these are, too. */
+
+enum { REST_MS = 2000, LONGEST_IN_EXIT_MS = 5000 };
+static _Atomic uint64_t leaving_ns; /* when exit() began; 0: it did not */
+static _Atomic int32_t n_running; /* jobs of all queues */
+
+static void rest(void)
+{
+    uint64_t never = 0;
+    atomic_compare_exchange_strong(&leaving_ns, &never, md_clock_ns());
+    for (int ms = 0; ms < LONGEST_IN_EXIT_MS && atomic_load(&n_running) > 0; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+void md_jobs_rest_at_exit(void)
+{
+    (void)atexit(rest); /* again after each library: what is registered last is called first */
+}
+
+static bool may_run(void)
+{
+    const uint64_t since = atomic_load(&leaving_ns);
+    return !since || md_clock_ns() - since > REST_MS * UINT64_C(1000000);
+}
+
+/* Runs and frees a job. While the process ends it waits first: usually the process is gone by then. */
+static void run_one(job *j)
+{
+    for (;;) {
+        atomic_fetch_add(&n_running, 1); /* before it looks: rest() then waits for it */
+        if (may_run())
+            break;
+        atomic_fetch_sub(&n_running, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    j->run(j->context);
+    atomic_fetch_sub(&n_running, 1);
+    free(j);
+}
+
 /* ---- Threads that run jobs */
 
 /* Fork hook: a child has no threads and starts none, so md_jobs_submit runs jobs at once. The hooks of submitters take
@@ -67,6 +109,7 @@ static void lose_threads(void *user)
     md_jobs *jobs = user;
     jobs->n_threads = jobs->max_threads = jobs->n_idle = 0;
     jobs->has_later_thread = false;
+    atomic_store(&n_running, 0);
 }
 
 md_status md_jobs_create(md_jobs **out, int32_t max_threads)
@@ -101,8 +144,7 @@ static void *work(void *context)
             break;
         jobs->n_queued--;
         pthread_mutex_unlock(&jobs->lock);
-        j->run(j->context);
-        free(j);
+        run_one(j);
         pthread_mutex_lock(&jobs->lock);
     }
     pthread_mutex_unlock(&jobs->lock);
@@ -161,10 +203,9 @@ static void *run_later(void *context)
         pthread_mutex_unlock(&jobs->lock);
         n_vain = j ? 0 : MD_MIN(n_vain + 1, CALM);
         if (j)
-            j->run(j->context);
+            run_one(j);
         else
             nanosleep(&(struct timespec){.tv_nsec = n_vain < CALM ? PERIOD_NS : CALM_PERIOD_NS}, NULL);
-        free(j);
         pthread_mutex_lock(&jobs->lock);
     }
     jobs->has_later_thread = false;

@@ -13,4 +13,8 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context);
 void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *context);
 /** Starts the thread that md_jobs_submit_later needs, unless it runs. Without it jobs are submitted at once. */
 void md_jobs_expect_later(md_jobs *jobs);
+/** From now on exit() waits for the jobs that run, in all queues of the process, and lets no other begin, before it
+ * takes down what was loaded until now: a job that calls a library which is gone crashes. Call it after a library was
+ * loaded. Who still waits for jobs after two seconds gets them run. */
+void md_jobs_rest_at_exit(void);
 #endif

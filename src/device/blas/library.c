@@ -2,6 +2,7 @@
 #include "device/blas/internal.h"
 
 #include "base/status.h"
+#include "base/task/jobs.h"
 #include "base/task/thread.h"
 
 #if MD_HAVE_CUDA
@@ -19,6 +20,7 @@ bool md_blas_open(md_blas_functions *f)
         lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
     if (!lib)
         return false;
+    md_jobs_rest_at_exit();
     const struct {
         void *to;
         const char *name;

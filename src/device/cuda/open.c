@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "base/task/jobs.h"
 #include "base/task/thread.h"
 
 #include <stdio.h>
@@ -220,6 +221,7 @@ static md_status open_device(md_dev **out, const md_dev_options *options, int32_
         destroy(&dev->base);
         return status;
     }
+    md_jobs_rest_at_exit();
     if (options->is_bundled)
         snprintf(dev->no_nvrtc, sizeof dev->no_nvrtc, "kernels come from bundles");
     else

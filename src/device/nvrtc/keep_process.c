@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/task/exit.h"
+#include "base/task/jobs.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -128,6 +129,7 @@ bool md_dev_keep_process(void *library)
     if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
         return false;
     md_exit_stay_loaded(); /* the library keeps calling the functions above */
+    md_jobs_rest_at_exit();
     static const struct {
         const char *name;
         void (*replacement)(void);
