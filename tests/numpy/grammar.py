@@ -169,6 +169,8 @@ class Formula:
         if op == "where":
             return self.where(scope, mask, depth, kind)
         b = self.leaf(scope, mask, depth - 1, kind) if self.chance(0.5) else self.number(scope, kind)
+        if op in ("//", "%") and b.text == f"{kind}(0)":  # refused where it is seen when the formula is read
+            b = Value(f"{kind}(1)", kind, np.ones_like(b.array))
         x, y = a.array, b.array
         text = f"{op}({a.text}, {b.text})" if op in ("min", "max", "fmod") else f"(({a.text}) {op} ({b.text}))"
         if op == "clamp":
