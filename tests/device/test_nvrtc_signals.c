@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "base/status.h"
+#include "base/task/pool.h"
 #include "base/task/thread.h"
 #include "device/nvrtc/nvrtc.h"
 #include "device/nvrtc/keep_process.h"
@@ -13,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { THREADS = 3, TEXTS = 4 };
@@ -108,6 +110,53 @@ static void test_others(void **state)
     dlclose(without);
 }
 
+/* Takes NVRTC half a second or so. */
+static void compile_long(void *first)
+{
+    enum { LINES = 12, ROOM = 64 * LINES };
+    char *text = malloc(ROOM);
+    void *binary = NULL;
+    size_t n_bytes = 0, n = 0;
+    if (!text)
+        abort();
+    n += (size_t)snprintf(text, ROOM, "extern \"C\" __global__ void md_kernel(float *a) {\n");
+    for (int i = 0; i < LINES; i++)
+        n += (size_t)snprintf(text + n, ROOM - n, "a[%d] = powf(a[%d], sinf(a[%d]));\n", i, i + 1, *(int *)first + i);
+    (void)snprintf(text + n, ROOM - n, "}\n");
+    atomic_fetch_add(&n_seen, 1);
+    (void)md_dev_nvrtc_compile(&binary, &n_bytes, NULL, text, "sm_80");
+    free(binary);
+    free(text);
+}
+
+/* exit() waits for what compiles, and takes nothing down under it. */
+static void test_exit(void **state)
+{
+    (void)state;
+    for (int ms = 50; ms <= 150; ms += 50) {
+        const pid_t child = fork();
+        if (child == 0) {
+            md_pool *pool = NULL;
+            int first[THREADS];
+            alarm(60);
+            if (md_pool_create(&pool, THREADS) != MD_OK)
+                _exit(1);
+            for (int i = 0; i < THREADS; i++) {
+                first[i] = i;
+                md_pool_submit(pool, compile_long, &first[i]);
+            }
+            while (atomic_load(&n_seen) < THREADS)
+                usleep(100);
+            usleep((useconds_t)ms * 1000);
+            exit(0);
+        }
+        int status = -1;
+        assert_true(child > 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void)
 {
     md_dev_nvrtc nvrtc;
@@ -115,6 +164,7 @@ int main(void)
         printf("SKIPPED, nothing was tested: %s\n", md_last_error());
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept), cmocka_unit_test(test_others)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exit), cmocka_unit_test(test_kept),
+                                       cmocka_unit_test(test_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

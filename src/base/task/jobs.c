@@ -62,16 +62,18 @@ static void list_free(list *l)
 
 /* ---- The end of the process. exit() is of the process, so these are, too. */
 
-enum { REST_MS = 2000, LONGEST_IN_EXIT_MS = 5000 };
-static _Atomic uint64_t leaving_ns; /* when exit() began; 0: it did not */
-static _Atomic int32_t n_running; /* jobs of all queues */
+/* LONGEST_IN_EXIT_MS is for all waits together: NVRTC may take many seconds for a text on a loaded machine. */
+enum { REST_MS = 2000, LONGEST_IN_EXIT_MS = 20000 };
+#define RESTING UINT64_MAX
+static _Atomic uint64_t left_ns; /* when exit() last ended to wait; RESTING: it waits; 0: it did not begin */
+static _Atomic int32_t n_running, n_waited_ms; /* jobs of all queues */
 
 static void rest(void)
 {
-    uint64_t never = 0;
-    atomic_compare_exchange_strong(&leaving_ns, &never, md_clock_ns());
-    for (int ms = 0; ms < LONGEST_IN_EXIT_MS && atomic_load(&n_running) > 0; ms++)
+    atomic_store(&left_ns, RESTING);
+    while (atomic_load(&n_running) > 0 && atomic_fetch_add(&n_waited_ms, 1) < LONGEST_IN_EXIT_MS)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_store(&left_ns, md_clock_ns());
 }
 
 void md_jobs_rest_at_exit(void)
@@ -81,8 +83,8 @@ void md_jobs_rest_at_exit(void)
 
 static bool may_run(void)
 {
-    const uint64_t since = atomic_load(&leaving_ns);
-    return !since || md_clock_ns() - since > REST_MS * UINT64_C(1000000);
+    const uint64_t since = atomic_load(&left_ns);
+    return !since || (since != RESTING && md_clock_ns() - since > REST_MS * UINT64_C(1000000));
 }
 
 /* Runs and frees a job. While the process ends it waits first: usually the process is gone by then. */

@@ -1,4 +1,4 @@
-/* Redirects functions that a loaded library imports and that change signals and limits of the process. */
+/* Redirects functions that a loaded library imports and that change signals, limits or the end of the process. */
 #include "device/nvrtc/keep_process.h"
 
 #include "base/status.h"
@@ -33,6 +33,14 @@ static int answer_sigaction(int number, const struct sigaction *wanted, struct s
 static int answer_limit(int resource, const struct rlimit *wanted)
 {
     (void)resource, (void)wanted;
+    return 0;
+}
+
+/* What the library registers while it compiles would be destroyed first of all in exit(), under a compilation that
+ * still runs. It stays loaded, so nothing needs to be destroyed. */
+static int answer_atexit(void (*destroy)(void *object), void *object, void *library)
+{
+    (void)destroy, (void)object, (void)library;
     return 0;
 }
 
@@ -94,9 +102,9 @@ static bool read_imports(imports *out, const struct link_map *map)
     return out->symbols && out->names;
 }
 
-/* Stores an address. The loader may have made its page read-only. The page stays writable afterwards, because another
- * thread may be storing, too. */
-static bool put(uintptr_t *word, uintptr_t value)
+/* Stores an address; *is_new becomes true if another one was there. The loader may have made its page read-only. The
+ * page stays writable afterwards, because another thread may be storing, too. */
+static bool put(uintptr_t *word, uintptr_t value, bool *is_new)
 {
     if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value)
         return true;
@@ -104,11 +112,12 @@ static bool put(uintptr_t *word, uintptr_t value)
     if (mprotect((void *)((uintptr_t)word & ~(page - 1)), page, PROT_READ | PROT_WRITE) != 0)
         return false;
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    *is_new = true;
     return true;
 }
 
 /* Replaces all imports of a name. True if all are `value` now, also if there are none. */
-static bool redirect(const imports *from, const char *name, uintptr_t value)
+static bool redirect(const imports *from, const char *name, uintptr_t value, bool *is_new)
 {
     bool is_done = true;
     for (int k = 0; k < 2; k++)
@@ -117,7 +126,7 @@ static bool redirect(const imports *from, const char *name, uintptr_t value)
             const int kind = (int)ELF64_R_TYPE(r->r_info);
             if ((kind == JUMP_SLOT || kind == GLOB_DAT) &&
                 !strcmp(from->names + from->symbols[ELF64_R_SYM(r->r_info)].st_name, name))
-                is_done = put((uintptr_t *)(from->base + r->r_offset), value) && is_done;
+                is_done = put((uintptr_t *)(from->base + r->r_offset), value, is_new) && is_done;
         }
     return is_done;
 }
@@ -129,16 +138,18 @@ bool md_dev_keep_process(void *library)
     if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
         return false;
     md_exit_stay_loaded(); /* the library keeps calling the functions above */
-    md_jobs_rest_at_exit();
     static const struct {
         const char *name;
         void (*replacement)(void);
     } list[] = {{"signal", (void (*)(void))answer_signal},
+                {"__cxa_atexit", (void (*)(void))answer_atexit},
                 {"sigaction", (void (*)(void))answer_sigaction},
                 {"setrlimit", (void (*)(void))answer_limit},
                 {"setrlimit64", (void (*)(void))answer_limit}};
-    bool is_done = true;
+    bool is_done = true, is_new = false;
     for (int i = 0; i < MD_COUNT(list); i++)
-        is_done = redirect(&from, list[i].name, (uintptr_t)list[i].replacement) && is_done;
+        is_done = redirect(&from, list[i].name, (uintptr_t)list[i].replacement, &is_new) && is_done;
+    if (is_new)
+        md_jobs_rest_at_exit(); /* not for each text */
     return is_done;
 }
