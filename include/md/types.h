@@ -131,10 +131,12 @@ typedef enum md_arg_kind {
     MD_ARG_TENSOR = 1,
     MD_ARG_REAL = 2,
     MD_ARG_INT = 3,
-    MD_ARG_AS = 4
+    MD_ARG_AS = 4,
+    MD_ARG_LIST = 5
 } md_arg_kind;
 
-/** One argument of a call, a tensor or a scalar: made by md_t, md_s or md_i; by md_as after the op's arguments. */
+/** One argument of a call, a tensor or a scalar: made by md_t, md_s or md_i; by md_as after the op's arguments; a list
+ * of tensors by md_ts, for md_list_call. */
 typedef struct md_arg {
     md_arg_kind kind;
     int32_t dim; /**< MD_ARG_AS: number of a dynamic dim */
@@ -164,6 +166,15 @@ static inline md_arg md_i(int64_t value)
 {
     md_arg a = {MD_ARG_INT, 0, NULL, 0.0, 0};
     a.integer = value;
+    return a;
+}
+
+/** A list of n tensors, for md_list_call. `tensors` must live until the call returns; NULL if n is 0. */
+static inline md_arg md_ts(const md_tensor *tensors, int64_t n)
+{
+    md_arg a = {MD_ARG_LIST, 0, NULL, 0.0, 0};
+    a.tensor = tensors;
+    a.integer = n;
     return a;
 }
 

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
+#include "expr/list/list.h"
 #include "stats/capture.h"
 #include "stats/check.h"
 #include "stats/explain.h"
@@ -38,25 +39,85 @@ md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn wri
     return s;
 }
 
+static md_status check_text(md_strbuf *out, const md_context *context, const char *text, const md_op_options *o,
+                            bool json)
+{
+    md_ds_compiled *compiled = NULL;
+    const md_ds_compile_options compile = md_api_compile_options(context, o);
+    MD_TRY(md_ds_compile(&compiled, &context->dev->facts, text, &compile));
+    const md_status s = md_ss_check(out, compiled, json);
+    md_ds_compiled_destroy(&compiled);
+    return s;
+}
+
+/* One formula of a step over lists. */
+static md_status check_part(md_strbuf *out, const md_context *context, const char *text, const md_op_options *o,
+                            bool json)
+{
+    if (!json)
+        md_strbuf_printf(out, "  %s\n\n", text);
+    return check_text(out, context, text, o, json);
+}
+
+/* A formula over lists: what each step becomes. */
+static md_status check_list(md_strbuf *out, const md_context *context, const md_fx_list *f, const md_op_options *o,
+                            bool json)
+{
+    static const char *const kind[] = {"reduce", "scalars", "items"};
+    static const char *const what[] = {"one launch over the list, which reduces each item (tiles of 4096 elements)",
+                                       "one small kernel, which ends the reductions",
+                                       "one launch over the list, which computes each item"};
+    md_strbuf_printf(out, json ? "{\"lists\": true, \"steps\": [" : "a formula over lists, in %d steps\n",
+                     (int)f->n_steps);
+    for (int32_t i = 0; i < f->n_steps; i++) {
+        const char *comma = "";
+        if (json)
+            md_strbuf_printf(out, "%s{\"kind\": \"%s\", \"formulas\": [", i ? ", " : "", kind[f->step[i].kind]);
+        else
+            md_strbuf_printf(out, "\nstep %d: %s\n", (int)i + 1, what[f->step[i].kind]);
+        if (f->step[i].text)
+            MD_TRY(check_part(out, context, f->step[i].text, o, json));
+        for (int32_t r = 0; r < f->n_reductions; r++) {
+            if (f->reduction[r].step != i)
+                continue;
+            md_strbuf_add(out, json ? comma : "");
+            MD_TRY(
+                check_part(out, context, f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole, o, json));
+            comma = ", ";
+        }
+        md_strbuf_add(out, json ? "]}" : "");
+    }
+    md_strbuf_add(out, json ? "]}\n" : "");
+    return MD_OK;
+}
+
+static md_status check_lists(md_strbuf *out, const md_context *context, const char *text, const md_op_options *o,
+                             bool json)
+{
+    md_fx_list *list = NULL;
+    const md_fx_options fx = {.dtype = o->dtype, .bounds = o->bounds};
+    MD_TRY(md_fx_list_create(&list, text, &fx));
+    const md_status s = check_list(out, context, list, o, json);
+    md_fx_list_destroy(&list);
+    return s;
+}
+
 md_status md_check_formula(md_context *context, const char *formula, const md_op_options *options, int32_t json,
                            md_write_fn write, void *user)
 {
     static const md_op_options no_options = {0};
     const md_op_options *o = options ? options : &no_options;
     const char *text, *name;
-    md_ds_compiled *compiled = NULL;
     md_strbuf out = {0};
     if (!context || !formula)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "formula" : "context");
     MD_TRY(md_api_check_options(o));
     MD_TRY(md_api_find_formula(&text, &name, formula));
-    const md_ds_compile_options compile = md_api_compile_options(context, o);
-    MD_TRY(md_ds_compile(&compiled, &context->dev->facts, text, &compile));
-    md_status s = md_ss_check(&out, compiled, json != 0);
+    md_status s = md_fx_has_lists(text) ? check_lists(&out, context, text, o, json != 0)
+                                        : check_text(&out, context, text, o, json != 0);
     if (s == MD_OK)
         s = md_api_write(&out, write, user);
     md_strbuf_finish(&out);
-    md_ds_compiled_destroy(&compiled);
     return s;
 }
 

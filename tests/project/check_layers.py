@@ -29,7 +29,8 @@ RANKS = {
     "sequence": 9,
     "combo": 10,
     "api": 11,
-    "python": 12,
+    "list": 12,
+    "python": 13,
 }
 
 # The floors of each folder with rooms, lowest first.
@@ -37,7 +38,7 @@ FLOORS = {
     "base": [["plain"], ["clock", "hash", "sort", "status", "strbuf"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
-             ["join", "range"], ["front"], ["bind"]],
+             ["join", "range"], ["front"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
     "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],

@@ -1,6 +1,7 @@
 /* From text to formula: runs the passes of the front end in order. */
 #include "base/dtype.h"
 #include "base/status.h"
+#include "expr/diag.h"
 #include "expr/front/front.h"
 
 static md_status run_passes(md_front *fr)
@@ -10,7 +11,11 @@ static md_status run_passes(md_front *fr)
     fr->formula->text = md_arena_text(fr->arena, fr->text);
     if (!fr->formula->text)
         return md_fail_memory();
-    MD_TRY(md_syntax_parse(&fr->tree, fr->scratch, fr->text));
+    if (fr->tree.n_items == 0)
+        MD_TRY(md_syntax_parse(&fr->tree, fr->scratch, fr->text));
+    if (fr->tree.list && !fr->takes_lists)
+        return md_fx_complain(fr->text, fr->tree.list_line, fr->tree.list_column,
+                              "'@%s' makes this a formula over lists: md_list_create takes those", fr->tree.list);
     MD_TRY(md_front_symbols(fr));
     MD_TRY(md_front_resolve(fr));
     MD_TRY(md_front_dims(fr));
@@ -30,7 +35,7 @@ static md_status check_options(md_fx_options *options)
     return MD_OK;
 }
 
-md_status md_fx_formula_create(md_fx_formula **out, const char *text, const md_fx_options *options)
+static md_status create(md_fx_formula **out, const char *text, const md_syntax_tree *tree, const md_fx_options *options)
 {
     if (!out || !text)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "the formula" : "the result's address");
@@ -43,6 +48,10 @@ md_status md_fx_formula_create(md_fx_formula **out, const char *text, const md_f
         goto cleanup;
     }
     *front = (md_front){.arena = arena, .scratch = scratch, .text = text, .formula = formula};
+    if (tree) {
+        front->tree = *tree;
+        front->takes_lists = true;
+    }
     if (options)
         front->options = *options;
     front->last_access = &front->accesses;
@@ -57,6 +66,16 @@ cleanup:
     md_arena_destroy(&scratch);
     md_arena_destroy(&arena);
     return status;
+}
+
+md_status md_fx_formula_create(md_fx_formula **out, const char *text, const md_fx_options *options)
+{
+    return create(out, text, NULL, options);
+}
+
+md_status md_front_create(md_fx_formula **out, const md_syntax_tree *tree, const md_fx_options *options)
+{
+    return create(out, tree->text, tree, options);
 }
 
 void md_fx_formula_destroy(md_fx_formula **formula)

@@ -43,6 +43,7 @@ typedef struct md_front {
     const char *text;
     md_fx_options options;
     md_syntax_tree tree;
+    bool takes_lists; /* the tree is what one item of a formula with lists computes */
     md_fx_formula *formula;
     md_tensor_notes tensor[MD_FX_MAX_TENSORS];
     md_access *accesses, **last_access;
@@ -50,6 +51,9 @@ typedef struct md_front {
     int32_t outer[MD_FX_MAX_INDICES]; /* of a shadowing binder's index: the index that it shadows, else -1 */
     const md_syntax *index_at[MD_FX_MAX_INDICES]; /* where each was made */
 } md_front;
+
+/** The formula of a tree: what one item computes where the text has lists. Reductions over items are then over one. */
+md_status md_front_create(md_fx_formula **out, const md_syntax_tree *tree, const md_fx_options *options);
 
 /** Registers tensors, scalars, their ranks and declared dtypes, and the arguments, in order of appearance. */
 md_status md_front_symbols(md_front *front);

@@ -30,6 +30,7 @@ enum { MD_LEX_MAX_TEXT = 65536, MD_LEX_MAX_NAME = 63 };
     X(PERCENT, "%")                                                                                                    \
     X(AMPERSAND, "&")                                                                                                  \
     X(BAR, "|")                                                                                                        \
+    X(AT, "@")                                                                                                         \
     X(CARET, "^")                                                                                                      \
     X(TILDE, "~")                                                                                                      \
     X(OPEN, "(") X(CLOSE, ")") X(LEFT, "[") X(RIGHT, "]") X(COMMA, ",") X(COLON, ":") X(SEMICOLON, ";") X(DOT, ".")

@@ -2,7 +2,8 @@
  *
  *   formula   := [statement] {";" [statement]}
  *   statement := "scalar" name [":" dtype] {"," ...} | "size" dim "=" range {"," ...}
- *              | "tensor" tensor {"," tensor} | ["let"] tensor assign expression
+ *              | "tensor" tensor {"," tensor} | ["let"] tensor assign expression | ["let"] name "=" expression
+ * The last form is for formulas with lists: n means n[].
  *   assign    := "=" | "+=" | "*=" | "max=" | "min=" */
 #include "base/status.h"
 #include "expr/diag.h"
@@ -33,13 +34,17 @@ static md_status parse_assignment(md_parser *p, md_syntax_item *item)
     if (p->at->kind != MD_TOKEN_NAME)
         return md_parse_expected(p, item->is_let ? "a name" : "a statement");
     const md_token_kind next = p->at[1].kind;
-    if (next != MD_TOKEN_LEFT && next != MD_TOKEN_COLON) {
+    const bool is_bare = p->list && next == MD_TOKEN_ASSIGN;
+    if (next != MD_TOKEN_LEFT && next != MD_TOKEN_COLON && next != MD_TOKEN_AT && !is_bare) {
         ++p->at;
         return md_parse_expected(p, "'[' (a scalar result is written L[])");
     }
-    MD_TRY(md_parse_tensor(p, &item->target));
+    const char *const name = p->at->text;
+    MD_TRY(md_parse_tensor(p, &item->target, is_bare));
     MD_TRY(parse_assign(p, &item->assign));
     MD_TRY(md_parse_expression(p, &item->value, 0));
+    if (is_bare)
+        p->bare[p->n_bare++] = name;
     if (p->at->kind != MD_TOKEN_SEMICOLON && p->at->kind != MD_TOKEN_END)
         return md_parse_expected(p, "an operator or ';'");
     return MD_OK;
@@ -128,7 +133,7 @@ static md_status parse_tensors(md_parser *p, md_syntax_item *item)
                                   MD_SYNTAX_MAX_DECLARATIONS);
         if (p->at->kind != MD_TOKEN_NAME)
             return md_parse_expected(p, "a name");
-        MD_TRY(md_parse_tensor(p, &item->tensor[item->n++]));
+        MD_TRY(md_parse_tensor(p, &item->tensor[item->n++], false));
     } while (md_parse_accept(p, MD_TOKEN_COMMA));
     if (p->at->kind != MD_TOKEN_SEMICOLON && p->at->kind != MD_TOKEN_END)
         return md_parse_expected(p, "',' or ';'");
@@ -149,13 +154,29 @@ static md_status parse_statement(md_parser *p, md_syntax_item *item)
     return item->kind == MD_SYNTAX_ASSIGN ? parse_assignment(p, item) : parse_declarations(p, item);
 }
 
+/* The list index stands after the first '@'. */
+static void find_list_index(md_syntax_tree *out, const md_token *t)
+{
+    for (; t->kind != MD_TOKEN_END && !out->list; t++)
+        if (t->kind == MD_TOKEN_AT && t[1].kind == MD_TOKEN_NAME) {
+            out->list = t[1].text;
+            out->list_line = t->line;
+            out->list_column = t->column;
+        }
+}
+
 md_status md_syntax_parse(md_syntax_tree *out, md_arena *arena, const char *text)
 {
     md_parser p = {.arena = arena, .text = text};
     MD_TRY(md_lex(&p.at, arena, text));
+    p.bare = md_arena_alloc(arena, MD_SYNTAX_MAX_STATEMENTS * sizeof *p.bare);
+    if (!p.bare)
+        return md_fail_memory();
     *out = (md_syntax_tree){.text = text, .item = md_arena_alloc(arena, MD_SYNTAX_MAX_STATEMENTS * sizeof *out->item)};
     if (!out->item)
         return md_fail_memory();
+    find_list_index(out, p.at);
+    p.list = out->list;
     for (;;) {
         while (md_parse_accept(&p, MD_TOKEN_SEMICOLON))
             ;

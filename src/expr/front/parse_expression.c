@@ -2,7 +2,7 @@
  *
  *   primary := number | name | name "(" operands ")" | tensor | binder "[" names "]" "(" operands ")"
  *            | "(" expression ")"
- *   tensor  := name [":" dtype] "[" [expression {"," expression}] "]" */
+ *   tensor  := name ["@" name] [":" dtype] "[" [expression {"," expression}] "]" */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
@@ -115,15 +115,42 @@ md_status md_parse_dtype(md_parser *p, md_dtype *out)
 
 /* ---- primaries ---- */
 
+/* The list index says which item, and is no number. */
+static md_status refuse_list_index(const md_parser *p, const md_token *name)
+{
+    if (!p->list || !md_parse_is(name, p->list))
+        return MD_OK;
+    return md_fx_complain(p->text, name->line, name->column,
+                          "'%s' is the list index, which stands after '@' and in reductions, and is no number",
+                          name->text);
+}
+
+static md_status parse_item(md_parser *p, md_syntax *s)
+{
+    if (!md_parse_accept(p, MD_TOKEN_AT))
+        return MD_OK;
+    if (p->at->kind != MD_TOKEN_NAME)
+        return md_parse_expected(p, "the list index");
+    if (!md_parse_is(p->at, p->list))
+        return md_fx_complain(p->text, p->at->line, p->at->column, "the list index of this formula is '%s', not '%s'",
+                              p->list, p->at->text);
+    s->over_list = true;
+    return (++p->at, MD_OK);
+}
+
 static const char *const too_many_axes = "a tensor has at most 8 axes";
 
-md_status md_parse_tensor(md_parser *p, md_syntax **out)
+md_status md_parse_tensor(md_parser *p, md_syntax **out, bool is_bare)
 {
     const md_token *const name = p->at++;
     MD_TRY(new_node(p, out, MD_SYNTAX_TENSOR, name));
+    MD_TRY(refuse_list_index(p, name));
+    MD_TRY(parse_item(p, *out));
     if (md_fx_is_word(name->text))
         return md_fx_complain(p->text, name->line, name->column,
                               "'%s' is a word of the language and cannot name a tensor", name->text);
+    if (is_bare)
+        return MD_OK;
     if (md_parse_accept(p, MD_TOKEN_COLON))
         MD_TRY(md_parse_dtype(p, &(*out)->dtype));
     MD_TRY(md_parse_expect(p, MD_TOKEN_LEFT));
@@ -134,20 +161,41 @@ static md_status parse_index_name(md_parser *p, md_syntax **out)
 {
     if (p->at->kind != MD_TOKEN_NAME)
         return md_parse_expected(p, "an index name");
+    MD_TRY(refuse_list_index(p, p->at));
     if (md_fx_is_word(p->at->text))
         return md_fx_complain(p->text, p->at->line, p->at->column,
                               "'%s' is a word of the language and cannot name an index", p->at->text);
     return new_node(p, out, MD_SYNTAX_NAME, p->at++);
 }
 
+/* The list index among those of a binder: the items are reduced, too. */
+static md_status parse_list_index(md_parser *p, md_syntax *s)
+{
+    if (md_fx_op_is_scan(s->op) || s->op == MD_FX_R_MEAN || s->op == MD_FX_R_VAR || s->op == MD_FX_R_ARGMAX ||
+        s->op == MD_FX_R_ARGMIN)
+        return md_fx_complain(p->text, p->at->line, p->at->column,
+                              "'%s' does not run over the items of a list; sum, prod, max, min, any and all do",
+                              s->name);
+    if (p->is_across)
+        return md_fx_complain(p->text, p->at->line, p->at->column,
+                              "a reduction over the items inside of another; name its result with let first");
+    s->over_list = p->is_across = true;
+    return (++p->at, MD_OK);
+}
+
 static md_status parse_binder(md_parser *p, md_syntax **out, md_fx_op op)
 {
     md_syntax *index[MD_MAX_RANK];
+    const bool was_across = p->is_across;
     MD_TRY(new_node(p, out, MD_SYNTAX_BINDER, p->at++));
     md_syntax *const s = *out;
     s->op = op;
     ++p->at; /* '[' */
     do {
+        if (p->list && !s->over_list && md_parse_is(p->at, p->list)) {
+            MD_TRY(parse_list_index(p, s));
+            continue;
+        }
         if (s->n_indices == MD_MAX_RANK)
             return md_fx_complain(p->text, p->at->line, p->at->column, "at most %d indices can be bound at once",
                                   MD_MAX_RANK);
@@ -161,7 +209,9 @@ static md_status parse_binder(md_parser *p, md_syntax **out, md_fx_op op)
         return md_fail_memory();
     memcpy(s->index, index, (size_t)s->n_indices * sizeof index[0]);
     MD_TRY(md_parse_expect(p, MD_TOKEN_OPEN));
-    return parse_operands(p, s, MD_TOKEN_CLOSE, MD_SYNTAX_MAX_OPERANDS, "too many operands");
+    MD_TRY(parse_operands(p, s, MD_TOKEN_CLOSE, MD_SYNTAX_MAX_OPERANDS, "too many operands"));
+    p->is_across = was_across;
+    return MD_OK;
 }
 
 /* size(index) or size(tensor.axis): the operand is a name, not an expression. */
@@ -171,6 +221,7 @@ static md_status parse_size(md_parser *p, md_syntax **out)
     p->at += 2; /* size ( */
     if (p->at->kind != MD_TOKEN_NAME)
         return md_parse_expected(p, "an index name");
+    MD_TRY(refuse_list_index(p, p->at));
     (*out)->name = p->at->text;
     (*out)->line = p->at->line;
     (*out)->column = p->at->column;
@@ -208,11 +259,15 @@ static md_status parse_word(md_parser *p, md_syntax **out)
         return parse_binder(p, out, binder);
     if (md_parse_is(name, "size") && next->kind == MD_TOKEN_OPEN)
         return parse_size(p, out);
-    if (next->kind == MD_TOKEN_LEFT || next->kind == MD_TOKEN_COLON) {
-        MD_TRY(md_parse_tensor(p, out));
+    if (next->kind == MD_TOKEN_LEFT || next->kind == MD_TOKEN_COLON || next->kind == MD_TOKEN_AT) {
+        MD_TRY(md_parse_tensor(p, out, false));
         return p->at->kind == MD_TOKEN_OPEN ? complain_of_binder(p, name) : MD_OK;
     }
+    MD_TRY(refuse_list_index(p, name));
     ++p->at;
+    for (int32_t i = 0; i < p->n_bare && next->kind != MD_TOKEN_OPEN; i++)
+        if (strcmp(p->bare[i], name->text) == 0)
+            return new_node(p, out, MD_SYNTAX_TENSOR, name);
     MD_TRY(new_node(p, out, next->kind == MD_TOKEN_OPEN ? MD_SYNTAX_CALL : MD_SYNTAX_NAME, name));
     if (!md_parse_accept(p, MD_TOKEN_OPEN))
         return MD_OK;

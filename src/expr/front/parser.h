@@ -8,6 +8,10 @@ typedef struct md_parser {
     md_arena *arena;
     const char *text;
     const md_token *at;
+    const char *list; /* name of the list index, NULL without lists */
+    bool is_across; /* inside a reduction over the items */
+    int32_t n_bare;
+    const char **bare; /* results written without brackets: n for n[] */
     int32_t depth, n_nodes;
 } md_parser;
 
@@ -19,7 +23,8 @@ md_status md_parse_expected(const md_parser *p, const char *what);
 bool md_parse_accept(md_parser *p, md_token_kind kind);
 md_status md_parse_expect(md_parser *p, md_token_kind kind);
 md_status md_parse_dtype(md_parser *p, md_dtype *out);
-md_status md_parse_tensor(md_parser *p, md_syntax **out);
+/** A tensor with its brackets; `is_bare`: a name without them. */
+md_status md_parse_tensor(md_parser *p, md_syntax **out, bool is_bare);
 /** `least`: the loosest operator that may be taken; 0: any. */
 md_status md_parse_expression(md_parser *p, md_syntax **out, int least);
 

@@ -35,6 +35,7 @@ struct md_syntax {
     int32_t n_args, n_indices;
     md_syntax **arg;
     md_syntax **index; /* BINDER: NAMEs */
+    bool over_list; /* TENSOR: an item of a list (@t). BINDER: it also runs over the items, and `index` lacks t */
     int32_t depth; /* of the tree: 1 for a leaf */
     int32_t line, column; /* of the name, or of the operator's sign */
 };
@@ -73,6 +74,8 @@ typedef struct md_syntax_item {
 
 typedef struct md_syntax_tree {
     const char *text;
+    const char *list; /* name of the list index; NULL: the formula has no lists */
+    int32_t list_line, list_column; /* of the first "@" */
     int32_t n_items;
     md_syntax_item *item;
 } md_syntax_tree;

@@ -1,0 +1,96 @@
+/* What is refused: formulas over lists, with a caret, and calls of them. */
+#include "list/floats.h"
+
+/* ---- Mistakes */
+
+static void test_messages(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"Y[i] = X[i]", "no lists"},
+        {"Y@t[i] = X@s[i]", "1:12: the list index of this formula is 't', not 's'\n  Y@t[i] = X@s[i]\n"
+                            "             ^"},
+        {"Y@t[i] = X@t[i] * t", "1:19: 't' is the list index"},
+        {"Y@t[i] = X@t[i] * size(t)", "1:24: 't' is the list index"},
+        {"Y@t[t] = 1", "1:5: 't' is the list index"},
+        {"Y@t[i] = X@[i]", "1:12: expected the list index before '['"},
+        {"Y@t[i] = X@t[i] * X[i]", "1:19: 'X' is one tensor for all items here, but a list at 1:10"},
+        {"N = X@t[0]", "1:5: 'X@t' needs an item"},
+        {"N[i] = sum[t](X@t[i])", "1:1: 'N' is one result for all items and has no axes"},
+        {"N = mean[t,i](X@t[i])", "1:10: 'mean' does not run over the items of a list"},
+        {"N = sum[t](sum[t,i](X@t[i]))", "1:16: a reduction over the items inside of another"},
+        {"N = sum[t](1); Y@t[i] = X@t[i]", "1:5: 'sum' over the items reads no list"},
+        {"Y@t[i] = X@t[i]; Y@t[i] = 2", "1:18: 'Y' is assigned twice; the first time at 1:1"},
+        {"Y@t[i] = sum[t,i](X@t[k])", "1:23: "},
+        {"Y@t[i] = sum[t,j](X@t[j]) * i; let n = ", "expected an expression, but the formula ends here"},
+        {"Y@t:f16[i] = X@t[i] * Y@t:f32[i]", "1:23: 'Y' is declared f32 here, but f16 before"},
+        {"let u@t[i] = X@t[i] * 2; X@t[i] = 0 * X@t[i]; N = sum[t,i](X@t[i]); Y@t[i] = u@t[i] + N",
+         "'u', a let of 'X', which was overwritten since"},
+    };
+    md_list *list = NULL;
+    md_op *op = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_fails(md_list_create(&list, context, bad[i][0], NULL), MD_INVALID_ARGUMENT, bad[i][1]);
+    assert_fails(md_list_create(&list, context, CLIP, &(md_op_options){.hints = "16"}), MD_INVALID_ARGUMENT, "hints");
+    assert_fails(md_op_create(&op, context, "Y@t[i] = X@t[i]", NULL), MD_INVALID_ARGUMENT,
+                 "1:2: '@t' makes this a formula over lists");
+}
+
+static void test_bad_calls(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    int64_t size[] = {4, 5};
+    floats *x = make_floats(2, size, &seed), *y = make_floats(2, size, &seed);
+    md_list *list = make("scalar a; Y@t[i] = a * X@t[i]");
+    md_tensor other[2] = {x->t[0], y->t[1]};
+    const md_arg good[] = {md_s(1), md_ts(y->t, 2), md_ts(x->t, 2)};
+    md_arg args[3];
+    const struct {
+        int32_t arg;
+        md_arg given;
+        const char *message;
+    } bad[] = {
+        {0, md_t(&x->t[0]), "argument a is a scalar"},
+        {1, md_t(&x->t[0]), "argument Y is a list: it takes md_ts"},
+        {1, md_ts(NULL, 1), "argument Y is a list: it takes md_ts"},
+        {1, md_ts(y->t, -1), "argument Y is a list"},
+        {2, md_ts(x->t, 1), "argument X has 1 items, but Y has 2"},
+        {2, md_ts(NULL, INT64_C(1) << 40), "argument X is a list"},
+        {1, md_ts(other, 2), NULL}, /* Y's item 0 is X's: exactly in place */
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memcpy(args, good, sizeof good);
+        args[bad[i].arg] = bad[i].given;
+        if (bad[i].message)
+            assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, bad[i].message);
+        else
+            assert_ok(md_list_call(list, NULL, args, 3));
+    }
+    assert_fails(md_list_call(list, NULL, good, 2), MD_INVALID_ARGUMENT, "2 arguments; the formula has 3");
+    other[1] = x->t[1];
+    other[1].size[0] = 4; /* does not fit Y */
+    memcpy(args, good, sizeof good);
+    args[2] = md_ts(other, 2);
+    assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "item 1");
+    other[1].dtype = MD_F64;
+    assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "argument X, item 1: dtype f64");
+    other[1] = (md_tensor){.data = x->x[1], .dtype = MD_F32};
+    assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "argument X, item 1: rank 0");
+    other[0] = vector(x->x[0], 4);
+    other[1] = vector(x->x[0] + 1, 3); /* overlaps the other item's output */
+    args[1] = args[2] = md_ts(other, 2);
+    assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "overlap");
+    md_list_destroy(&list);
+    free_floats(x);
+    free_floats(y);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_bad_calls),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
