@@ -32,6 +32,36 @@ class Lists(unittest.TestCase):
         self.assertIsNone(md.foreach("Y[i] = A[i] + A[i]", a, out=a))
         self.assertTrue(all(np.array_equal(x, y) for x, y in zip(a, want)))
 
+    def test_norm_of_all_and_update(self):
+        p, g = self.arrays(3, 0, 5000, 1, 4096), self.arrays(3, 0, 5000, 1, 4096)
+        want = np.sqrt(sum(np.sum(x.astype(np.float64)**2) for x in g))
+        norm = md.foreach("N = sqrt(sum[t,i](G@t[i] * G@t[i]))", g)
+        self.assertAlmostEqual(float(norm) / want, 1, places=6)
+        new = [x - 0.5 * y / want for x, y in zip(p, g)]
+        formula = """scalar lr; let n = sum[t,i](f32(G@t[i]) * f32(G@t[i]));
+                     P@t[i] = P@t[i] - lr * G@t[i] / sqrt(n)"""
+        self.assertIsNone(md.foreach(formula, P=p, G=g, lr=0.5))
+        self.assertTrue(all(np.allclose(x, y, atol=1e-6) for x, y in zip(p, new)))
+
+    def test_dtypes_and_outputs_of_lists(self):
+        a = [x.astype(np.float64) for x in self.arrays(4, 9000)]
+        y, total = [np.empty_like(x) for x in a], np.zeros((), np.float64)
+        md.foreach("scalar s:f64; Y@t[i] = A@t[i] * s; T = sum[t,i](Y@t[i])", 2.0, a, out=(y, None))
+        self.assertTrue(all(np.array_equal(x * 2, z) for x, z in zip(a, y)))
+        md.foreach("T[] = sum[t,i](A@t[i])", a, out=total)
+        self.assertAlmostEqual(float(total), sum(x.sum() for x in a), places=9)
+
+    def test_refusals_of_lists(self):
+        a = self.arrays(4, 5)
+        for wrong, said in ((lambda: md.foreach("Y@t[i] = A@s[i]", a), r"1:12: the list index"),
+                            (lambda: md.foreach("Y@t[i] = A@t[i]", a), "argument 'Y' is missing"),
+                            (lambda: md.foreach("Y@t[i] = A@t[i]", a, out=a[:1]), "has 2 items, but Y has 1"),
+                            (lambda: md.foreach("Y@t[i] = A@t[i]", a, a, out=a), "too many"),
+                            (lambda: md.foreach("A@t[i] = 2 * A@t[i]", [a[0], a[0][:2]]), "overlaps"),
+                            (lambda: md.foreach("A@t[i] = 2 * A@t[i]", B=a, A=a), "no argument 'B'")):
+            with self.assertRaisesRegex(md.MdError, said):
+                wrong()
+
     def test_refusals(self):
         a = self.arrays(4, 5)
         for wrong, said in ((lambda: md.foreach("Y[i] = A[i]", a, out=a[:1]), "is a list of"),

@@ -25,6 +25,61 @@ def steps_of_torch(make, grads):
         yield p.detach().clone()
 
 
+class Clipping(unittest.TestCase):
+    """clip_grad_norm_, and AdamW with max_norm, beside PyTorch's clipping and AdamW."""
+
+    shapes = ((3, 5), (), (4097,), (0,), (64, 70))
+
+    def parameters(self, dtypes, seed):
+        g = torch.Generator().manual_seed(seed)
+        made = []
+        for k, shape in enumerate(self.shapes):
+            p = torch.nn.Parameter(torch.randn(shape, generator=g).to(dtypes[k % len(dtypes)]))
+            p.grad = torch.randn(shape, generator=g).to(p.dtype)
+            made.append(p)
+        if len(dtypes) > 1:
+            made[0].grad = made[0].grad.t().contiguous().t() # another layout than the parameter's
+        return made
+
+    def test_clip(self):
+        for dtypes in ([torch.float32], [torch.float64], [torch.bfloat16], [torch.float32, torch.float64]):
+            for limit in (0.5, 1e9):
+                ours, theirs = self.parameters(dtypes, 1), self.parameters(dtypes, 1)
+                norm = md.optim.clip_grad_norm_(ours, limit)
+                want = torch.nn.utils.clip_grad_norm_(theirs, limit)
+                rough = {"rtol": 2e-2, "atol": 1e-3} if torch.bfloat16 in dtypes else {"rtol": 1e-5, "atol": 1e-6}
+                torch.testing.assert_close(float(norm), float(want), **rough)
+                for p, q in zip(ours, theirs):
+                    torch.testing.assert_close(p.grad, q.grad, **rough)
+
+    def test_clip_oddities(self):
+        self.assertEqual(float(md.optim.clip_grad_norm_([torch.nn.Parameter(torch.ones(3))], 1.0)), 0.0)
+        bad = self.parameters([torch.float32], 1)
+        bad[2].grad[4096] = float("inf")
+        with self.assertRaisesRegex(RuntimeError, "non-finite"):
+            md.optim.clip_grad_norm_(bad, 1.0, error_if_nonfinite=True)
+        self.assertEqual(float(md.optim.clip_grad_norm_(bad, 1.0)), float("inf"))
+        self.assertTrue(bad[2].grad[4096].isnan() and bad[2].grad[0] == 0)
+        one = self.parameters([torch.float32], 1)[4]
+        want = one.grad.abs().max()
+        torch.testing.assert_close(md.optim.clip_grad_norm_(one, 0.1, norm_type=float("inf")), want)
+
+    def test_adamw(self):
+        for options in ({}, {"amsgrad": True}, {"maximize": True}, {"capturable": True, "amsgrad": True}):
+            for dtypes in ([torch.float32], [torch.float32, torch.float64]):
+                ours, theirs = self.parameters(dtypes, 3), self.parameters(dtypes, 3)
+                plain = {k: v for k, v in options.items() if k != "capturable"}
+                own, other = md.optim.AdamW(ours, 0.02, max_norm=0.7, **options), torch.optim.AdamW(theirs, 0.02, **plain)
+                for step in range(3):
+                    for p, q, g in zip(ours, theirs, self.parameters(dtypes, 20 + step)):
+                        p.grad, q.grad = g.grad.clone(), g.grad.clone()
+                    torch.nn.utils.clip_grad_norm_(theirs, 0.7)
+                    other.step()
+                    own.step()
+                    for p, q in zip(ours, theirs):
+                        torch.testing.assert_close(p, q, rtol=3e-5, atol=3e-6, msg=lambda m: f"{options}: {m}")
+
+
 class Optimizers(unittest.TestCase):
     def setUp(self):
         self.grads = [values(10 + i) for i in range(STEPS)]
