@@ -2,9 +2,11 @@
  * two compute. Cooperative: the computing warpgroups share a tile by rows. Ping-pong: they take tiles alternately, so
  * that the epilogue of one overlaps the products of the other. The grid is persistent. A cluster of two shares an
  * operand by multicast; or the blocks of a cluster split K and add their sums through each other's shared memory.
+ * Swapped: the tile is one of the transposed product, so its rows are columns of the result.
  *
  * md_config.h:
  *   MD_BM, MD_BN                the tile
+ *   MD_SWAPPED                  1: the tile's rows are columns of the result, and its columns are rows
  *   MD_STAGES, MD_DEEP          stages of the ring; 128-byte steps of K in a stage
  *   MD_CONSUMERS, MD_PINGPONG   computing warpgroups (1 or 2); whether they take tiles alternately
  *   MD_CLUSTER, MD_SHARE_A      blocks that share an operand (1, 2); whether they run along the columns and share A,
@@ -33,20 +35,35 @@
 #include "gemm_epilogue.h"
 #include "wgmma.h"
 
+/* Down: along the tile's rows, with its operand; across: along its columns. A stage with two products has two operands
+ * over the result's columns. */
+#if MD_SWAPPED
+#define MD_DOWN(operand) operand##1
+#define MD_ACROSS(operand) operand##0
+#define md_points_down md_points_columns
+#define md_points_across md_points_rows
+#else
+#define MD_DOWN(operand) operand##0
+#define MD_ACROSS(operand) operand##1
+#define md_points_down md_points_rows
+#define md_points_across md_points_columns
+#endif
+
 enum {
     BK = 128 / MD_OPERAND_BYTES, /* one row of the swizzle */
     THREADS = 128 * (MD_CONSUMERS + 1),
     WG_ROWS = MD_PINGPONG ? MD_BM : MD_BM / MD_CONSUMERS,
     BLOCKS = WG_ROWS / 64,
     BN64 = (MD_BN + 63) / 64,
-    A_BYTES = MD_BM * 128,
-    B_ONE = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128, /* of one product */
-    B_BYTES = MD_PRODUCTS * B_ONE,
-    SLICE_BYTES = A_BYTES + B_BYTES, /* of BK of K */
+    DOWN_ONE = MD_BM * 128, /* of one product */
+    DOWN_BYTES = (MD_SWAPPED ? MD_PRODUCTS : 1) * DOWN_ONE,
+    ACROSS_ONE = (MD_ACROSS(MD_ALONG_) == 2) ? BN64 * 8192 : MD_BN * 128,
+    ACROSS_BYTES = (MD_SWAPPED ? 1 : MD_PRODUCTS) * ACROSS_ONE,
+    SLICE_BYTES = DOWN_BYTES + ACROSS_BYTES, /* of BK of K */
     STAGE_BYTES = MD_DEEP * SLICE_BYTES,
-    A_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
-    B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
-    PANEL = MD_PANEL, /* columns stored at once: 64, 32, 16, or 8 times an odd number */
+    DOWN_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
+    ACROSS_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
+    PANEL = MD_PANEL, /* columns of the tile stored at once: 64, 32, 16, or 8 times an odd number */
     PITCH = PANEL + 4, /* of a panel of sums */
     /* of a warp */
     BUFFER_BYTES = MD_RESULT == 2 ? 0
@@ -72,8 +89,8 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
 {
     const int rows = MD_BM * (MD_SHARE_A ? 1 : MD_CLUSTER), columns = MD_BN * (MD_SHARE_A ? MD_CLUSTER : 1);
     md_grid g;
-    g.rows = (int)((md_points_rows(&p) + rows - 1) / rows);
-    g.columns = (int)((md_points_columns(&p) + columns - 1) / columns);
+    g.rows = (int)((md_points_down(&p) + rows - 1) / rows);
+    g.columns = (int)((md_points_across(&p) + columns - 1) / columns);
     g.steps = (int)((md_points_depth(&p) + MD_DEEP * BK - 1) / (MD_DEEP * BK));
     g.all = g.rows * g.columns * (int)md_points_batch(&p) * MD_SPLIT;
     return g;
@@ -156,23 +173,33 @@ MD_INLINE void md_ask(const md_tensor_map *map, int row, int k, int batch, int r
         md_tma_ask(map, k, row + (parts == 2 ? rank * (rows / 2) : 0), batch);
 }
 
-/* Asks for the first bytes of B while earlier launches still run, if each byte of B is read by one block (or cluster)
- * only: then B is most of what is read, as weights are for a few tokens. A short launch before, or the end of a long
- * one, leaves memory idle. More bytes would gain nothing, because they delay what that launch reads. */
+/* The operand of a stage's second product. */
+#if MD_PRODUCTS == 2
+#define MD_MAP_2 &p.map2
+#else
+#define MD_MAP_2 nullptr
+#endif
+
+/* Asks for the first bytes of the operand over the result's columns while earlier launches still run, if each of its
+ * bytes is read by one block (or cluster) only: then it is most of what is read, as weights are for a few tokens. A
+ * short launch before, or the end of a long one, leaves memory idle. More bytes would gain nothing, because they delay
+ * what that launch reads. */
 MD_INLINE void md_ask_early(const md_params &p, const md_grid &g, int rank)
 {
+    enum { BYTES = MD_SWAPPED ? DOWN_BYTES / DOWN_PARTS : ACROSS_BYTES / ACROSS_PARTS };
     const int t = blockIdx.x / MD_CLUSTER;
-    if (g.rows > 1 || t >= g.all)
+    if ((MD_SWAPPED ? g.columns : g.rows) > 1 || t >= g.all)
         return;
     const md_tile_at at = md_tile_of(g, t, rank);
     const int first = md_step_of(g, at.slice) * MD_DEEP, batch = at.batch * MD_BATCH_1,
-              last = min(md_step_of(g, at.slice + 1) * MD_DEEP, first + MD_EARLY / (B_BYTES / B_PARTS));
-    MD_ROLLED for (int i = first; i < last; i++)
+              last = min(md_step_of(g, at.slice + 1) * MD_DEEP, first + MD_EARLY / BYTES);
+    MD_ROLLED for (int i = first; i < last; i++) MD_FOR (q, MD_PRODUCTS)
     {
-        md_ask<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(&p.map1, at.column, i * BK, batch, rank);
-#if MD_PRODUCTS == 2
-        md_ask<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(&p.map2, at.column, i * BK, batch, rank);
-#endif
+        const md_tensor_map *map = q ? MD_MAP_2 : &p.map1;
+        if (MD_SWAPPED)
+            md_ask<(MD_ALONG_1 == 2), MD_BM, DOWN_PARTS>(map, at.row, i * BK, batch, rank);
+        else
+            md_ask<(MD_ALONG_1 == 2), MD_BN, ACROSS_PARTS>(map, at.column, i * BK, batch, rank);
     }
 }
 
@@ -180,24 +207,25 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
 {
     md_ring r = {0, 0};
     /* The box as src/device/cuda/map.c makes it. Results of the other rows are computed but not stored. */
-    const unsigned a_bytes =
-        MD_SHRINKS && md_points_rows(&p) < MD_BM ? ((unsigned)md_points_rows(&p) + 7) / 8 * 1024 : A_BYTES;
+    const unsigned down_bytes =
+        MD_SHRINKS && md_points_rows(&p) < MD_BM ? ((unsigned)md_points_rows(&p) + 7) / 8 * 1024 : DOWN_BYTES;
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
         const md_tile_at at = md_tile_of(g, t, rank);
+        const int down = at.batch * MD_DOWN(MD_BATCH_), across = at.batch * MD_ACROSS(MD_BATCH_);
         for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
             const unsigned bar = full + r.stage * 8;
             md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
-            md_bar_expect(bar, MD_DEEP * (a_bytes + B_BYTES));
+            md_bar_expect(bar, MD_DEEP * (down_bytes + ACROSS_BYTES));
             MD_FOR (d, MD_DEEP) {
                 const unsigned to = tiles + r.stage * STAGE_BYTES + d * SLICE_BYTES;
                 const int k = (i * MD_DEEP + d) * BK;
-                md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, k, at.batch * MD_BATCH_0, bar, rank);
-                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, k, at.batch * MD_BATCH_1,
-                                                           bar, rank);
-#if MD_PRODUCTS == 2
-                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, k,
-                                                           at.batch * MD_BATCH_1, bar, rank);
-#endif
+                MD_FOR (q, DOWN_BYTES / DOWN_ONE)
+                    md_copy<(MD_DOWN(MD_ALONG_) == 2), MD_BM, DOWN_PARTS>(
+                        to + q * DOWN_ONE, q ? MD_MAP_2 : &p.MD_DOWN(map), at.row, k, down, bar, rank);
+                MD_FOR (q, ACROSS_BYTES / ACROSS_ONE)
+                    md_copy<(MD_ACROSS(MD_ALONG_) == 2), MD_BN, ACROSS_PARTS>(to + DOWN_BYTES + q * ACROSS_ONE,
+                                                                              q ? MD_MAP_2 : &p.MD_ACROSS(map),
+                                                                              at.column, k, across, bar, rank);
             }
             md_ring_next(r);
         }
@@ -246,12 +274,13 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
         md_wgmma_fence();
         MD_FOR (k, 4 * MD_DEEP) { /* of 32 bytes */
             const unsigned slice = stage + k / 4 * SLICE_BYTES,
-                           a = slice + first + k % 4 * (MD_ALONG_0 == 2 ? 2048 : 32);
-            const unsigned b = slice + A_BYTES + k % 4 * (MD_ALONG_1 == 2 ? 2048 : 32);
+                           down = slice + first + k % 4 * (MD_DOWN(MD_ALONG_) == 2 ? 2048 : 32);
+            const unsigned across = slice + DOWN_BYTES + k % 4 * (MD_ACROSS(MD_ALONG_) == 2 ? 2048 : 32);
             MD_FOR (q, MD_PRODUCTS) {
-                const unsigned long long mb = md_wgmma_matrix(b + q * B_ONE, 8192);
+                const unsigned long long right = md_wgmma_matrix(across + (MD_SWAPPED ? 0 : q * ACROSS_ONE), 8192);
                 MD_FOR (m, BLOCKS)
-                    md_wgmma(acc[q][m], md_wgmma_matrix(a + m * 8192, 8192), mb);
+                    md_wgmma(acc[q][m], md_wgmma_matrix(down + (MD_SWAPPED ? q * DOWN_ONE : 0) + m * 8192, 8192),
+                             right);
             }
         }
         md_wgmma_commit();
@@ -262,6 +291,12 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
         md_ring_next(r);
     }
     md_wgmma_wait<0>();
+#if MD_SWAPPED /* else the compiler selects among sums while they are added up */
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (b, BLOCKS)
+            MD_FOR (i, MD_BN / 2)
+                asm volatile("" : "+f"(acc[q][b][i])::"memory");
+#endif
     if (steps > 0)
         md_release(before);
 }

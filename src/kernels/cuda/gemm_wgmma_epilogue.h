@@ -17,17 +17,59 @@ MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
     const float none[2] = {0, 0};
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
         const md_tile_at at = md_tile_of(g, t, rank);
-        MD_ROLLED for (int c = (threadIdx.x & 31) * 2; c < MD_BN; c += 64)
+        const int row = MD_SWAPPED ? at.column : at.row, column = MD_SWAPPED ? at.row : at.column;
+        MD_ROLLED for (int c = (threadIdx.x & 31) * 2; c < (MD_SWAPPED ? MD_BM : MD_BN); c += 64)
         {
-            const md_span span = {
-                0, at.row >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - at.column - c, 2)};
+            const md_span span = {0,
+                                  row >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - column - c, 2)};
             if (span.hi > 0)
-                asm volatile("" ::"r"(md_pair(p, none, none, at.batch, at.row, at.column + c, span)));
+                asm volatile("" ::"r"(md_pair(p, none, none, at.batch, row, column + c, span)));
         }
     }
 }
 #endif
 
+#if MD_SWAPPED
+/* A thread has two rows of a result's column. Neighbours in the columns exchange one, so that each has two columns of a
+ * row: the even one of the first row, the odd one of the second. */
+MD_INLINE void md_exchange(float (&pair)[2], const float *sums)
+{
+    const bool is_odd = threadIdx.x >> 2 & 1;
+    const float other = __shfl_xor_sync(~0u, is_odd ? sums[0] : sums[1], 4);
+    pair[0] = is_odd ? other : sums[0];
+    pair[1] = is_odd ? sums[1] : other;
+}
+
+/* A panel of a warp's 16 columns of the result: through shared memory, 32 bytes a row, and by TMA. */
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
+                        int column, unsigned buffers, unsigned &turn, bool is_last)
+{
+    const int lane = threadIdx.x & 31, down = lane / 8 * 2, across = lane % 4 * 2 + (lane >> 2 & 1),
+              last_row = (int)md_points_rows(&p) - 1, last_column = (int)md_points_columns(&p) - 2;
+    const unsigned to = buffers + turn + across * 32 + lane / 8 * 4;
+    unsigned out[PANEL / 4];
+    MD_FOR (j, PANEL / 4) {
+        float pair[2], pair1[2] = {0, 0};
+        md_exchange(pair, acc + j * 2);
+        if (MD_PRODUCTS == 2)
+            md_exchange(pair1, acc1 + j * 2);
+        out[j] = md_pair(p, pair, MD_PRODUCTS == 2 ? pair1 : pair, at.batch, min(column + j / 2 * 8 + across, last_row),
+                         min(row + j % 2 * 8 + down, last_column), md_full());
+    }
+    turn = is_last ? turn + PANEL_BYTES : MD_PANELS == 1 ? 0 : turn ^ PANEL_BYTES;
+    if (lane == 0 && !is_last)
+        md_tma_wait_read<MD_PANELS - 1>();
+    __syncwarp();
+    MD_FOR (j, PANEL / 4) /* in the 32-byte swizzle */
+        md_store_word(to + j / 2 * 256 + ((j % 2 ^ (across >> 2)) << 4), out[j]);
+    md_proxy_fence();
+    __syncwarp();
+    if (lane == 0) {
+        md_tma_store(&p.MD_MAP_OF_RESULT, to - across * 32, row, column, at.batch);
+        md_tma_commit();
+    }
+}
+#else
 /* A panel of a warp's 16 rows as it is stored: pairs of columns, eight columns by eight columns, of the first eight
  * rows and of the others. Rows and columns beyond the last are computed from the last one, and not stored: code with
  * masks is twice as long, and waits for each of its loads. */
@@ -108,6 +150,7 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
     }
 }
 #endif
+#endif
 #else
 /* Puts a panel of a warp's 16 rows into shared memory as sums, then runs the epilogue. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
@@ -141,7 +184,7 @@ MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &a
         const int row = row0 + number / (MD_BN / PANEL) * 64, column = at.column + number % (MD_BN / PANEL) * PANEL;
         const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2),
                     *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
-        if (row < (int)md_points_rows(&p) && column < (int)md_points_columns(&p)) {
+        if (row < (int)md_points_down(&p) && column < (int)md_points_across(&p)) {
 #if MD_RESULT
             md_panel(p, from, other, at, row, column, md_shared_address(buffers), turn, is_last);
 #else

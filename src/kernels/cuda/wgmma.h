@@ -37,3 +37,8 @@ MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
+
+MD_INLINE void md_store_word(unsigned to, unsigned a)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(a) : "memory");
+}

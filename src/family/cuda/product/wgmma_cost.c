@@ -140,8 +140,8 @@ static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const m
     const double columns = is_b_transposed && !v->is_library
                                ? ceil(v->columns / 64.0) * 64 * (v->columns % 64 != 0 ? PART_PANEL : 1)
                                : v->columns;
-    const double a = t->a_rows * t->a_slow * shared_copy(v, cluster_across(v)),
-                 b = columns * w->p.n_products * t->b_slow * shared_copy(v, cluster_down(v));
+    const double a = t->a_rows * (v->is_swapped ? w->p.n_products : 1) * t->a_slow * shared_copy(v, cluster_across(v)),
+                 b = columns * (v->is_swapped ? 1 : w->p.n_products) * t->b_slow * shared_copy(v, cluster_down(v));
     return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) /
            clock_of(facts);
 }
@@ -172,7 +172,7 @@ static double epilogue_us(const md_fa_product *w, const md_fa_wgmma *v)
                          : v->columns % 56 == 0 ? 56
                                                 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
-    const double slow = 1 + STORE_PITCH * (slow_lines(w->columns, 2, v) - 1);
+    const double slow = 1 + STORE_PITCH * (slow_lines(v->is_swapped ? w->rows : w->columns, 2, v) - 1);
     return EPILOGUE + EPILOGUE_ELEMENT * elements * (element_factor + math / (v->is_cluster_reduced ? v->split : 1)) +
            (EPILOGUE_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
 }
@@ -199,10 +199,25 @@ static double copies_us(const md_fa_product *w)
            (double)w->batch * (double)(w->rows + w->columns) * (double)w->depth * item_of(w) / COPIES_GBPS * 1e-3;
 }
 
-double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
+/* The transposed product. */
+static md_fa_product swap(const md_fa_product *w)
 {
+    md_fa_product out = *w;
+    out.rows = w->columns;
+    out.columns = w->rows;
+    out.p.along[MD_CG_A] = w->p.along[MD_CG_B];
+    out.p.along[MD_CG_B] = w->p.along[MD_CG_A];
+    out.p.load[MD_CG_A] = w->p.load[MD_CG_B];
+    out.p.load[MD_CG_B] = w->p.load[MD_CG_A];
+    return out;
+}
+
+double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *v)
+{
+    const md_fa_product swapped = v->is_swapped ? swap(work) : *work, *w = &swapped;
     const tiles t = tiles_of(facts, w, v);
-    const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * v->columns * w->p.n_products;
+    const double lines = v->is_swapped ? v->rows : v->columns; /* of the operands over the result's columns */
+    const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * lines * w->p.n_products;
     const double memory =
         w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? IN_FLIGHT / under_way : 0);
     const double all = md_fa_norm(waves_us(facts, w, v, &t), memory, NORM);

@@ -15,6 +15,7 @@ typedef struct md_fa_wgmma {
     bool has_result; /* the epilogue works in registers and stores by the copy engine */
     bool by_words; /* or stores single words */
     bool has_copies; /* padded copies of both operands are made first */
+    bool is_swapped; /* a tile of the transposed product */
     bool is_library; /* a library kernel: it copies whole tiles even if there are few rows */
 } md_fa_wgmma;
 

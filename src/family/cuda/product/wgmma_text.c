@@ -1,28 +1,138 @@
-/* Prints the wgmma instruction of Hopper. Its text depends on the number of columns. */
-#include "family/cuda/product/wgmma_text.h"
-
-#include "family/cuda/product/gemm.h"
+/* Text of products on Hopper's tensor cores: defines, tensor maps, and the wgmma instruction, whose text depends on the
+ * number of columns. */
+#include "base/status.h"
+#include "family/cuda/cuda.h"
+#include "family/cuda/product/wgmma_shape.h"
 
 #include <inttypes.h>
 
-void md_fa_wgmma_print_instruction(md_strbuf *out, const md_cg_product *p, int32_t columns)
+enum {
+    MAPS = MD_FA_CUDA_MAPS,
+    DEPTH = 64,
+    RASTER = 8,
+    EARLY_BYTES = 32 << 10 /* 16 KB gained as much on an H200, 64 nothing; 128 lost (data/results/sequences.md) */
+};
+
+/* True if only the rows of A that exist are copied: copying rows beyond the end is slower (measured). */
+static bool shrinks(const md_cg_product *p, const md_fa_wgmma_shape *s)
+{
+    return !s->is_swapped && md_cg_product_along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && s->cluster == 1;
+}
+
+static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const md_fa_wgmma_shape *s)
+{
+    const int32_t last = p->n_products + 1;
+    for (int32_t o = 0; o < last; o++) {
+        const bool is_down = (o == MD_CG_A) != s->is_swapped,
+                   is_k_first = md_cg_product_along(p, o) == MD_CG_ALONG_DEPTH;
+        const int32_t parts = s->cluster == 2 && s->shares_a == is_down ? 2 : 1, lines = is_down ? s->rows : s->columns;
+        map[o].box[0] = (uint16_t)(128 / md_fa_cuda_map_item_bytes(p));
+        map[o].box[1] = (uint16_t)((is_k_first ? lines : DEPTH) / parts);
+        map[o].swizzle = 128;
+    }
+    map[0].shrinks = shrinks(p, s);
+    map[last].box[0] = (uint16_t)(s->is_swapped ? 16 : s->panel);
+    map[last].box[1] = (uint16_t)(s->is_swapped ? s->panel : 16);
+    map[last].swizzle = (uint8_t)(2 * map[last].box[0]);
+}
+
+/* The function md_wgmma(d, a, b): one step of a product of 64 rows by `columns` columns. Each thread of a warpgroup
+ * holds columns / 2 sums in registers; a and b describe tiles in shared memory. */
+static void print_instruction(md_strbuf *out, const md_cg_product *p, const md_fa_wgmma_shape *s)
 {
     const md_dtype dtype = md_fa_cuda_map_type(p);
     const char *type = dtype == MD_BF16 ? "bf16" : dtype == MD_F16 ? "f16" : "tf32";
-    const int32_t n = columns / 2, depth = dtype == MD_F32 ? 8 : 16;
+    const int32_t n = s->columns / 2, depth = dtype == MD_F32 ? 8 : 16;
     md_strbuf_printf(out,
                      "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
                      "], unsigned long long a, unsigned long long b)\n{\n    asm "
                      "volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32 "k%" PRId32 ".f32.%s.%s {",
-                     n, columns, depth, type, type);
+                     n, s->columns, depth, type, type);
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
     md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", 1, 1, 1", n, n + 1);
     if (dtype != MD_F32)
-        md_strbuf_printf(out, ", %d, %d", md_cg_product_along(p, MD_CG_A) == MD_CG_ALONG_ROWS,
-                         md_cg_product_along(p, MD_CG_B) == MD_CG_ALONG_ROWS);
+        md_strbuf_printf(out, ", %d, %d", md_cg_product_along(p, s->is_swapped ? MD_CG_B : MD_CG_A) == MD_CG_ALONG_ROWS,
+                         md_cg_product_along(p, s->is_swapped ? MD_CG_A : MD_CG_B) == MD_CG_ALONG_ROWS);
     md_strbuf_add(out, ";\"\n        : ");
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
     md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
+}
+
+/* Tensors that the epilogue reads along the columns. */
+static uint32_t read_along_columns(const md_cg_product *p)
+{
+    uint32_t tensors = md_cg_unit_tensors(p->program, p->stage, p->columns[p->n_columns - 1]);
+    for (int32_t o = 0; o <= p->n_products; o++)
+        tensors &= ~(UINT32_C(1) << p->load[o]->id);
+    return tensors & ~(UINT32_C(1) << p->program->stage[p->stage].store[0].tensor);
+}
+
+static void print_defines(md_strbuf *out, const md_cg_product *p, const md_fa_wgmma_shape *s, const md_kn_map *map,
+                          bool is_rolled)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } list[] = {{"BM", s->rows},
+                {"BN", s->columns},
+                {"STAGES", s->stages},
+                {"DEEP", s->deep},
+                {"CONSUMERS", s->consumers},
+                {"PINGPONG", s->is_pingpong},
+                {"CLUSTER", s->cluster},
+                {"SHARE_A", s->shares_a},
+                {"SWAPPED", s->is_swapped},
+                {"BATCH_0", map[0].n_dims[2] > 0},
+                {"BATCH_1", map[1].n_dims[2] > 0},
+                {"RASTER", RASTER},
+                {"LOW", s->low},
+                {"HIGH", s->high},
+                {"PANEL", s->panel},
+                {"PANELS", s->panels},
+                {"RESULT", s->by_words ? 2 : s->has_result},
+                {"ROLLED_PANELS", is_rolled},
+                {"EARLY", map[0].is_copy ? 0 : EARLY_BYTES},
+                {"SHRINKS", shrinks(p, s)},
+                {"OPERAND_BYTES", md_fa_cuda_map_item_bytes(p)},
+                {"CLUSTER_REDUCE", s->is_cluster_reduced},
+                {"READS", s->has_result && read_along_columns(p)},
+                {"ALIGNED", s->has_result && !s->by_words}};
+    for (int32_t i = 0; i < MD_COUNT(list); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
+    md_fa_cuda_product_print_along(out, p);
+    print_instruction(out, p, s);
+}
+
+md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *s,
+                           const md_cg_product *p)
+{
+    md_fa_product w;
+    md_strbuf defines = {0};
+    md_kn_map map[MAPS];
+    const int64_t ones[MD_FX_MAX_DIMS] = {0};
+    if (!md_fa_cuda_map_operands(map, p))
+        return md_fail(MD_INTERNAL, "the copy engine does not take the operands");
+    if (s->has_result && !md_fa_wgmma_map_result(&map[p->n_products + 1], p))
+        return md_fail(MD_UNSUPPORTED, "an epilogue in registers is for one result of 16 bits");
+    set_boxes(map, p, s);
+    map[0].is_copy = map[1].is_copy = (uint8_t)s->has_copies;
+    md_fa_product_measure(&w, target, p, ones);
+    /* Loads at any address have long texts, so those panels are a loop. */
+    print_defines(&defines, p, s, map,
+                  !s->has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 ||
+                      (s->by_words && read_along_columns(p)));
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
+                                    /* padded copies: unaligned results, too */
+                                    .lanes = s->has_result   ? 2
+                                             : s->has_copies ? 4
+                                                             : md_fa_cuda_width(target->program, target->stage),
+                                    .has_result = s->has_result,
+                                    .split = s->split,
+                                    .is_cluster_reduced = s->is_cluster_reduced,
+                                    .has_copies = s->has_copies,
+                                    .n_maps = p->n_products + (s->has_result && !s->by_words ? 2 : 1),
+                                    .map = map};
+    return md_fa_cuda_product_emit(out, target, p, &text, &defines);
 }

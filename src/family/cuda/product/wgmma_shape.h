@@ -1,0 +1,37 @@
+/* What the families on Hopper's tensor cores share (kernels/cuda/gemm_wgmma.cu): tiles, tensor maps, text, cost. */
+#ifndef MD_FAMILY_CUDA_PRODUCT_WGMMA_SHAPE_H
+#define MD_FAMILY_CUDA_PRODUCT_WGMMA_SHAPE_H
+
+#include "family/cuda/product/gemm.h"
+
+/* A config, and values derived from it. */
+typedef struct md_fa_wgmma_shape {
+    int32_t rows, columns; /* of a tile, for each product; if it is swapped, of the transposed result */
+    int32_t split, cluster; /* slices of K; blocks that share an operand */
+    bool is_pingpong, is_swapped, has_copies;
+    bool is_cluster_reduced; /* the blocks of a cluster add up the slices of a tile */
+    /* has_result: the epilogue works in registers; by_words: and stores from there */
+    bool has_result, by_words;
+    /* derived; deep: a stage has so many times 128 bytes of K */
+    int32_t consumers, panel, panels, stages, threads, low, high, n_products, deep;
+    bool shares_a;
+    int64_t stage_bytes, shared;
+} md_fa_wgmma_shape;
+
+/** Computes what is derived. */
+void md_fa_wgmma_shape_derive(md_fa_wgmma_shape *shape, const md_cg_product *product);
+/** The stage as a product that the copy engine and the tensor cores take, padded copies allowed. */
+bool md_fa_wgmma_product_of(md_cg_product *out, const md_fa_target *target);
+/** The tensor map of the result. False if the epilogue cannot work in registers. */
+bool md_fa_wgmma_map_result(md_kn_map *out, const md_cg_product *product);
+/** Registers and stages allow the tile. */
+bool md_fa_wgmma_shape_fits(const md_fa_wgmma_shape *shape, const md_fa_target *target, const md_cg_product *product);
+void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
+                          const md_cg_product *product);
+void md_fa_wgmma_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
+                          const md_fa_product *work);
+double md_fa_wgmma_shape_us(const md_fa_target *target, const md_fa_wgmma_shape *shape, const md_fa_product *work);
+md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
+                           const md_cg_product *product);
+
+#endif
