@@ -46,6 +46,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "scan_persistent", scan, "cumsum_f32"},
     {MD_DEV_CUDA, "scan_split", scan, "cumsum_f32"},
     {MD_DEV_CUDA, "gemm_wgmma", linear, "matmul_gelu_bf16"},
+    {MD_DEV_CUDA, "gemm_swapped", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_mma", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_simt", matmul, "matmul_f32"},
     {MD_DEV_CUDA, "gemm_fma", matmul, "matmul_f32"},

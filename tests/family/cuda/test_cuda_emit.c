@@ -59,8 +59,9 @@ static bool check_config(void *user, const md_fa_config *config)
     const md_status s = e->family->emit(&source, &e->target, config);
     e->family->geometry(&geometry, &e->target, config, &e->shape);
     md_fa_name(name, e->family, config);
-    const bool is_late =
-        s == MD_OK && strncmp(name, "gemm_wgmma/", 11) == 0 && !asks_early(&source, strstr(name, "pad1"));
+    const bool is_late = s == MD_OK &&
+                         (strncmp(name, "gemm_wgmma/", 11) == 0 || strncmp(name, "gemm_swapped/", 13) == 0) &&
+                         !asks_early(&source, strstr(name, "pad1"));
     if (s != MD_OK || geometry.launch[0].blocks < 1 || is_late) {
         print_message("%s, capability %d: %s: %s\n", e->text, e->target.facts->capability, name,
                       s != MD_OK ? md_last_error()

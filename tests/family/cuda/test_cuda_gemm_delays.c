@@ -17,7 +17,7 @@
 #include "device/cuda/cuda.h"
 #include "device/nvrtc/nvrtc.h"
 
-enum { MOST_VARIANTS = 10, BLOCKS = 1 };
+enum { MOST_VARIANTS = 12, BLOCKS = 1 };
 
 /* A sleep of up to 2 or 4 us at one place in three, else none; every 16384 clocks others are slow: copiers,
  * multipliers, both, one warp. The clock stands for the turn. NaN: in 16 bytes of each 128, and of other columns in
@@ -136,7 +136,8 @@ static const delayed list[] = {
       "gemm_wgmma/rows128_columns32_pingpong0_cluster1_split2_epilogue0_pad0",
       "gemm_wgmma/rows64_columns16_pingpong0_cluster1_split1_epilogue0_pad1",
       "gemm_wgmma/rows64_columns64_pingpong0_cluster1_split1_epilogue2_pad0",
-      "gemm_wgmma/rows128_columns64_pingpong1_cluster1_split1_epilogue2_pad1"}},
+      "gemm_wgmma/rows128_columns64_pingpong1_cluster1_split1_epilogue2_pad1",
+      "gemm_swapped/rows128_columns136_pingpong0_cluster1", "gemm_swapped/rows128_columns64_pingpong1_cluster2"}},
     {"Y[i,j] = sum[k](X[k,i] * W[k,j])",
      MD_F16,
      {{128, 256, 320}, {136, 200, 440}, {131, 77, 653}},
@@ -145,14 +146,15 @@ static const delayed list[] = {
       "gemm_wgmma/rows128_columns64_pingpong1_cluster1_split1_epilogue1_pad0",
       "gemm_wgmma/rows64_columns64_pingpong0_cluster3_split3_epilogue0_pad0",
       "gemm_wgmma/rows128_columns64_pingpong1_cluster1_split1_epilogue0_pad1",
-      "gemm_mma/rows64_columns64_stages3_split1", "gemm_mma/rows128_columns64_stages4_split2"}},
+      "gemm_mma/rows64_columns64_stages3_split1", "gemm_mma/rows128_columns64_stages4_split2",
+      "gemm_swapped/rows64_columns72_pingpong0_cluster1"}},
     {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])",
      MD_BF16,
      {{128, 128, 320}, {136, 72, 584}, {65, 77, 331}},
      {"gemm_wgmma/rows128_columns64_pingpong0_cluster1_split1_epilogue1_pad0",
       "gemm_wgmma/rows64_columns64_pingpong0_cluster2_split2_epilogue0_pad0",
       "gemm_wgmma/rows128_columns64_pingpong1_cluster1_split1_epilogue0_pad0",
-      "gemm_mma/rows16_columns128_stages3_split1"}},
+      "gemm_mma/rows16_columns128_stages3_split1", "gemm_swapped/rows256_columns72_pingpong0_cluster1"}},
     {"Y[i,j] = gelu(sum[k](X[i,k] * W[j,k]) + B[j])",
      MD_BF16,
      {{128, 256, 320}, {72, 264, 648}, {17, 77, 653}},

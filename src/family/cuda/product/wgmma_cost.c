@@ -43,6 +43,8 @@ static const double STORE_PITCH = 0.401;
 static const double BEYOND_ROWS = 0.278, BEYOND_K = 1.16;
 /* Panels of 56 columns cross 128-byte lines: us for each panel of a warpgroup. */
 static const double ODD_PANEL = 0.446;
+/* Factors on the waves of two products, and of swapped tiles: from 1,814 times of two products of 28 to 777 rows. */
+static const double PAIR = 0.85, SWAPPED = 1.13;
 /* The factor on transposed copies whose columns are no multiple of 64: they begin inside lines, too. */
 static const double PART_PANEL = 1.56;
 /* The part of the SMs for which clusters of three, and of more blocks, find room: 39 clusters of 3, 30 of 4, 15 of 8
@@ -161,7 +163,6 @@ static double epilogue_us(const md_fa_product *w, const md_fa_wgmma *v)
 {
     const int32_t groups = v->is_pingpong || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
-    const double math = epilogue_math(w);
     const double element_factor = v->by_words             ? EPILOGUE_WORDS
                                   : v->has_result         ? 1
                                   : v->is_cluster_reduced ? EPILOGUE_CLUSTER
@@ -173,7 +174,9 @@ static double epilogue_us(const md_fa_product *w, const md_fa_wgmma *v)
                                                 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
     const double slow = 1 + STORE_PITCH * (slow_lines(v->is_swapped ? w->rows : w->columns, 2, v) - 1);
-    return EPILOGUE + EPILOGUE_ELEMENT * elements * (element_factor + math / (v->is_cluster_reduced ? v->split : 1)) +
+    /* two products have one result */
+    const double math = epilogue_math(w) / (w->p.n_products * (v->is_cluster_reduced ? v->split : 1));
+    return EPILOGUE + EPILOGUE_ELEMENT * elements * (element_factor + math) +
            (EPILOGUE_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
 }
 
@@ -220,7 +223,8 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, cons
     const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * lines * w->p.n_products;
     const double memory =
         w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? IN_FLIGHT / under_way : 0);
-    const double all = md_fa_norm(waves_us(facts, w, v, &t), memory, NORM);
+    const double waves = waves_us(facts, w, v, &t) * (w->p.n_products == 2 ? PAIR : 1) * (v->is_swapped ? SWAPPED : 1);
+    const double all = md_fa_norm(waves, memory, NORM);
     double us = START + all * (1 + THROTTLED * fmin(all / THROTTLED_US, 1));
     if (v->cluster > 1)
         us += CLUSTER;
