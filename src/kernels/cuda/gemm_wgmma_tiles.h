@@ -1,0 +1,55 @@
+/* Which tiles there are, and their order. A part of gemm_wgmma.cu. */
+#ifndef MD_CUDA_GEMM_WGMMA_TILES_H
+#define MD_CUDA_GEMM_WGMMA_TILES_H
+
+typedef struct md_tile_at {
+    int batch, row, column, slice; /* of a block's tile */
+} md_tile_at;
+
+typedef struct md_grid {
+    int rows, columns, steps; /* tiles of a cluster along rows and columns; of K */
+    int all; /* tiles of all batches and slices */
+} md_grid;
+
+MD_INLINE md_grid md_grid_of(const md_params &p)
+{
+    const int rows = MD_BM * (MD_SHARE_A ? 1 : MD_CLUSTER), columns = MD_BN * (MD_SHARE_A ? MD_CLUSTER : 1);
+    md_grid g;
+    g.rows = (int)((md_points_down(&p) + rows - 1) / rows);
+    g.columns = (int)((md_points_across(&p) + columns - 1) / columns);
+    g.steps = (int)((md_points_depth(&p) + MD_DEEP * BK - 1) / (MD_DEEP * BK));
+    g.all = g.rows * g.columns * (int)md_points_batch(&p) * MD_SPLIT;
+    return g;
+}
+
+/* Tile t in an order that stays in a band of MD_RASTER tiles of rows. */
+MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
+{
+    const int plane = g.rows * g.columns, band = MD_RASTER * g.columns;
+    md_tile_at at;
+    at.slice = MD_SPLIT > 1 ? t % MD_SPLIT : 0;
+    t /= MD_SPLIT;
+    /* Most grids have one batch and one band: then the divisions are skipped, which a small product would wait for
+     * before its first copy. */
+    at.batch = t < plane ? 0 : t / plane;
+    t -= at.batch * plane;
+    const int number = t < band ? 0 : t / band, first = number * MD_RASTER, height = min(g.rows - first, MD_RASTER);
+    t -= number * band;
+    at.row = first + t % height;
+    at.column = t / height;
+    if (MD_CLUSTER == 2 && MD_SHARE_A)
+        at.column = at.column * 2 + rank;
+    else if (MD_CLUSTER == 2)
+        at.row = at.row * 2 + rank;
+    at.row *= MD_BM;
+    at.column *= MD_BN;
+    return at;
+}
+
+/* Steps of K before a slice. */
+MD_INLINE int md_step_of(const md_grid &g, int slice)
+{
+    return MD_SPLIT > 1 ? (int)((long long)g.steps * slice / MD_SPLIT) : slice * g.steps;
+}
+
+#endif
