@@ -113,6 +113,8 @@ class Formula:
             k = self.rng.randrange(4)
             return str(k), np.full([1] * len(scope), k, dtype=np.int64)
         v = self.integer(scope, mask, depth, kind="i64")
+        if re.search(r"\b(any|all)\[", v.text):  # refused: a reduction in a subscript needs a let
+            return self.subscript(scope, mask, -2)
         reached = self.full(scope, v.array)[self.full(scope, mask)]
         if reached.size == 0 or (reached.min() >= 0 and reached.max() < LONGEST):
             return v.text, v.array
