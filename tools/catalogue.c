@@ -1,6 +1,6 @@
 /* Build step: turns data/ops/catalogue.txt into a C table, so that the library neither parses nor owns anything at run
  * time. Format: "name: one line of description", then indented lines of formula; '#' starts a comment line; blank lines
- * part. Usage: md_catalogue OUT.c catalogue.txt */
+ * part. Usage: md_catalogue OUT.c catalogue.txt NAME; the table is NAME_table. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -86,11 +86,13 @@ static int take_line(state *s, char *line)
     return 0;
 }
 
-static int convert(state *s, FILE *in)
+static int convert(state *s, FILE *in, const char *name)
 {
     char line[LINE];
-    fprintf(s->out, "/* Written by tools/catalogue.c. */\n#include \"expr/catalogue.h\"\n\n"
-                    "const md_catalogue_entry md_catalogue_table[] = {\n");
+    fprintf(s->out,
+            "/* Written by tools/catalogue.c. */\n#include \"expr/catalogue.h\"\n\n"
+            "const md_catalogue_entry %s_table[] = {\n",
+            name);
     while (fgets(line, sizeof line, in)) {
         ++s->line;
         if (!strchr(line, '\n') && !feof(in))
@@ -100,14 +102,14 @@ static int convert(state *s, FILE *in)
     }
     if (end_entry(s))
         return 1;
-    fprintf(s->out, "};\n\nconst int32_t md_catalogue_count = %d;\n", s->n_entries);
+    fprintf(s->out, "};\n\nconst int32_t %s_count = %d;\n", name, s->n_entries);
     return s->n_entries ? 0 : fail(s, "no entries");
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: md_catalogue OUT.c catalogue.txt\n");
+    if (argc != 4) {
+        fprintf(stderr, "usage: md_catalogue OUT.c catalogue.txt NAME\n");
         return 2;
     }
     FILE *const in = fopen(argv[2], "r"), *const out = fopen(argv[1], "w");
@@ -116,7 +118,7 @@ int main(int argc, char **argv)
     if (failed)
         fprintf(stderr, "md_catalogue: %s: %s\n", in ? argv[1] : argv[2], strerror(errno));
     else
-        failed = convert(&s, in);
+        failed = convert(&s, in, argv[3]);
     if (in)
         fclose(in);
     if (out && fclose(out) != 0)

@@ -47,6 +47,10 @@ typedef struct md_list_info {
 MD_API md_status md_list_create(md_list **out, md_context *context, const char *formula, const md_op_options *options);
 MD_API void md_list_destroy(md_list **list);
 
+/** Named formula over lists i, which md_list_create takes by its name: name, formula, one line of description; all NULL
+ * beyond the end. */
+MD_API void md_list_catalogue(int32_t i, const char **name, const char **formula, const char **description);
+
 /** Number of arguments: tensors and scalars in order of first appearance, without lets. */
 MD_API int32_t md_list_n_args(const md_list *list);
 /** Describes argument i. @return MD_INVALID_ARGUMENT if i is out of range. */

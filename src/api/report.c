@@ -50,15 +50,6 @@ static md_status check_text(md_strbuf *out, const md_context *context, const cha
     return s;
 }
 
-/* One formula of a step over lists. */
-static md_status check_part(md_strbuf *out, const md_context *context, const char *text, const md_op_options *o,
-                            bool json)
-{
-    if (!json)
-        md_strbuf_printf(out, "  %s\n\n", text);
-    return check_text(out, context, text, o, json);
-}
-
 /* A formula over lists: what each step becomes. */
 static md_status check_list(md_strbuf *out, const md_context *context, const md_fx_list *f, const md_op_options *o,
                             bool json)
@@ -76,13 +67,13 @@ static md_status check_list(md_strbuf *out, const md_context *context, const md_
         else
             md_strbuf_printf(out, "\nstep %d: %s\n", (int)i + 1, what[f->step[i].kind]);
         if (f->step[i].text)
-            MD_TRY(check_part(out, context, f->step[i].text, o, json));
+            MD_TRY(check_text(out, context, f->step[i].text, o, json));
         for (int32_t r = 0; r < f->n_reductions; r++) {
             if (f->reduction[r].step != i)
                 continue;
             md_strbuf_add(out, json ? comma : "");
             MD_TRY(
-                check_part(out, context, f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole, o, json));
+                check_text(out, context, f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole, o, json));
             comma = ", ";
         }
         md_strbuf_add(out, json ? "]}" : "");

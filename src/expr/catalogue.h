@@ -10,10 +10,13 @@ typedef struct md_catalogue_entry {
 
 /** Entry i in file order, NULL beyond the end. */
 const md_catalogue_entry *md_catalogue_at(int32_t i);
-const md_catalogue_entry *md_catalogue_find(const char *name); /* NULL where there is none */
+/** The same of formulas over lists. */
+const md_catalogue_entry *md_catalogue_list_at(int32_t i);
+/** Of both kinds; NULL where there is none. */
+const md_catalogue_entry *md_catalogue_find(const char *name);
 
-/* The table that tools/catalogue.c writes from data/ops/catalogue.txt when the library is built. */
-extern const md_catalogue_entry md_catalogue_table[];
-extern const int32_t md_catalogue_count;
+/* The tables that tools/catalogue.c writes from data/ops/catalogue.txt and lists.txt when the library is built. */
+extern const md_catalogue_entry md_catalogue_table[], md_lists_table[];
+extern const int32_t md_catalogue_count, md_lists_count;
 
 #endif

@@ -2,6 +2,7 @@
 #include "api/operation.h"
 #include "base/status.h"
 #include "base/task/fork.h"
+#include "expr/catalogue.h"
 #include "list/list.h"
 
 #include <stdlib.h>
@@ -110,6 +111,17 @@ void md_list_destroy(md_list **list)
     md_mutex_finish(&l->lock);
     free(l);
     *list = NULL;
+}
+
+void md_list_catalogue(int32_t i, const char **name, const char **formula, const char **description)
+{
+    const md_catalogue_entry *e = md_catalogue_list_at(i);
+    if (name)
+        *name = e ? e->name : NULL;
+    if (formula)
+        *formula = e ? e->formula : NULL;
+    if (description)
+        *description = e ? e->description : NULL;
 }
 
 int32_t md_list_n_args(const md_list *list)

@@ -21,6 +21,22 @@ static void free_made(PyObject *capsule)
     md_list_destroy(&list);
 }
 
+/* lists() -> {name: (formula, description)} */
+PyObject *md_py_lists(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *all = PyDict_New();
+    const char *name, *formula, *description;
+    for (int32_t i = 0; all && (md_list_catalogue(i, &name, &formula, &description), name); i++) {
+        PyObject *pair = Py_BuildValue("(ss)", formula, description);
+        if (!pair || PyDict_SetItemString(all, name, pair) < 0)
+            Py_CLEAR(all);
+        Py_XDECREF(pair);
+    }
+    return all;
+}
+
 /* list_read(formula) -> (what list_call takes, ((name, dtype, is_scalar, is_list, is_input, is_output), ...)) */
 PyObject *md_py_list_read(PyObject *module, PyObject *args)
 {

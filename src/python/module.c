@@ -227,6 +227,7 @@ static PyMethodDef functions[] = {
     {"digest", py_digest, METH_VARARGS, "digest(device='host') -> 32 hexadecimal digits"},
     {"choices_export", py_choices_export, METH_VARARGS, "choices_export(device='host') -> str"},
     {"choices_import", py_choices_import, METH_VARARGS, "choices_import(device, text) -> number of unknown lines"},
+    {"lists", md_py_lists, METH_NOARGS, "lists() -> {name: (formula, description)}"},
     {"list_read", md_py_list_read, METH_VARARGS, "list_read(formula) -> (read, arguments)"},
     {"list_make", md_py_list_make, METH_VARARGS, "list_make(device type, number, formula) -> made"},
     {"list_call", md_py_list_call, METH_VARARGS, "list_call(read, find, arguments, stream=None) -> new results"},

@@ -40,6 +40,7 @@ int md_py_text_add(void *user, const char *text, size_t n_bytes);
 PyObject *md_py_text_take(md_py_text *text, const md_py_state *state, md_status status);
 
 /* Formulas over lists: functions of the module, in list.c. */
+PyObject *md_py_lists(PyObject *module, PyObject *unused);
 PyObject *md_py_list_read(PyObject *module, PyObject *args);
 PyObject *md_py_list_make(PyObject *module, PyObject *args);
 PyObject *md_py_list_call(PyObject *module, PyObject *args);

@@ -210,6 +210,62 @@ static void test_bits(void **state)
     free_floats(g);
 }
 
+/* ---- The catalogue */
+
+static void test_adamw_clipped(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed();
+    int64_t size[MOST];
+    const int64_t n = draw_sizes(size, &seed);
+    floats *all[4]; /* G, M, V, P */
+    floats *was[4];
+    for (int k = 0; k < 4; k++) {
+        all[k] = make_floats(n, size, &seed);
+        for (int64_t i = 0; k == 2 && i < n; i++)
+            for (int64_t e = 0; e < size[i]; e++)
+                all[k]->x[i][e] = fabsf(all[k]->x[i][e]);
+        was[k] = copy_floats(all[k]);
+    }
+    md_list *list = make("adamw_clipped");
+    md_arg args[12] = {md_s(1.0), md_s(0.01), md_s(0.9), md_s(0.999), md_s(1e-8), md_s(0.1), md_s(0.271), md_s(0.003)};
+    for (int k = 0; k < 4; k++)
+        args[8 + k] = md_ts(all[k]->t, n);
+    assert_int_equal(md_list_n_args(list), 12);
+    assert_ok(md_list_call(list, NULL, args, 12));
+    const double c = fmin(1.0, 1.0 / (sqrt(sum_of_squares(was[0])) + 1e-6));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t e = 0; e < size[i]; e++) {
+            const double g = c * was[0]->x[i][e], m = 0.9 * was[1]->x[i][e] + (1 - 0.9) * g;
+            const double v = 0.999 * was[2]->x[i][e] + (1 - 0.999) * g * g, p = was[3]->x[i][e];
+            const double want = p * (1 - 0.01 * 0.1) - 0.01 * (m / 0.271) / (sqrt(v / 0.003) + 1e-8);
+            if (fabs(all[1]->x[i][e] - m) > 1e-6 || fabs(all[2]->x[i][e] - v) > 1e-6 ||
+                fabs(all[3]->x[i][e] - want) > 1e-5 * (1 + fabs(want)))
+                fail_msg("item %lld, element %lld: %.9g, expected %.9g", (long long)i, (long long)e, all[3]->x[i][e],
+                         want);
+        }
+    for (int k = 0; k < 4; k++) {
+        free_floats(all[k]);
+        free_floats(was[k]);
+    }
+    md_list_destroy(&list);
+}
+
+static void test_catalogue(void **state)
+{
+    (void)state;
+    const char *name, *formula, *description;
+    int32_t n = 0;
+    md_op *op = NULL;
+    for (; md_list_catalogue(n, &name, &formula, &description), name; n++) {
+        md_list *list = make(name);
+        assert_true(description[0] && strchr(formula, '@'));
+        md_list_destroy(&list);
+    }
+    assert_int_equal(n, 6);
+    assert_fails(md_op_create(&op, context, "unscale", NULL), MD_INVALID_ARGUMENT, "a formula over lists");
+}
+
 /* ---- What it says of itself */
 
 static int collect(void *user, const char *text, size_t n_bytes)
@@ -241,9 +297,9 @@ static void test_explain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clip),    cmocka_unit_test(test_numbers), cmocka_unit_test(test_softmax_of_all),
-        cmocka_unit_test(test_rows),    cmocka_unit_test(test_order),   cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_clip),    cmocka_unit_test(test_numbers),       cmocka_unit_test(test_softmax_of_all),
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_order),         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_explain), cmocka_unit_test(test_adamw_clipped), cmocka_unit_test(test_catalogue),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -43,6 +43,16 @@ class Lists(unittest.TestCase):
         self.assertIsNone(md.foreach(formula, P=p, G=g, lr=0.5))
         self.assertTrue(all(np.allclose(x, y, atol=1e-6) for x, y in zip(p, new)))
 
+    def test_named_ones(self):
+        g = self.arrays(3, 0, 5000, 1, 4096)
+        want = [x.copy() for x in g]
+        norm = md.foreach("clip_by_global_norm", g, max_norm=2.0)
+        self.assertAlmostEqual(float(norm), float(np.sqrt(sum(np.sum(x * x) for x in want))), places=3)
+        self.assertTrue(all(np.allclose(x, y * (2.0 / norm), atol=1e-6) for x, y in zip(g, want)))
+        g[2][77] = np.inf
+        self.assertEqual(md.foreach("unscale", g, scale=4.0), 1)
+        self.assertEqual(md.foreach("unscale", g[3:], scale=4.0), 0)
+
     def test_dtypes_and_outputs_of_lists(self):
         a = [x.astype(np.float64) for x in self.arrays(4, 9000)]
         y, total = [np.empty_like(x) for x in a], np.zeros((), np.float64)

@@ -1,6 +1,7 @@
 /* mdctl: multidispatch from the command line. */
 #include "common/cli.h"
 
+#include <md/list.h>
 #include <string.h>
 
 typedef struct command {
@@ -87,6 +88,8 @@ static int help_json(void)
     printf("], \"ops\": [");
     for (int32_t i = 0; md_catalogue(i, &name, &values, &meaning), name; i++)
         print_row(i ? ", " : "", name, "formula", values, meaning);
+    for (int32_t i = 0; md_list_catalogue(i, &name, &values, &meaning), name; i++)
+        print_row(", ", name, "formula", values, meaning);
     puts("]}");
     return CLI_OK;
 }

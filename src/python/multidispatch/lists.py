@@ -43,13 +43,14 @@ class _Lists:
         return made[0] if len(made) == 1 else made or None
 
 
+_catalogue = functools.lru_cache(maxsize=1)(_core.lists)
 _lists = functools.lru_cache(maxsize=256)(_Lists)
 
 
 def foreach(op, *inputs, out=None, stream=None, **by_name):
     """Calls ``op`` for each item of lists: ``md.foreach("add", [a0, a1], [b0, b1])`` gives ``[a0 + b0, a1 + b1]``.
 
-    - ``op``: an Op, a formula or the name of a named op.
+    - ``op``: an Op, a formula or the name of a named op, or a formula over lists or its name (``mdctl ops``).
     - Inputs: in the order of the op's inputs, or by name. A list or tuple has one array for each item, with shapes of its
       own; all items have the same dtypes and device. A scalar is one number for all items, or a list.
     - ``out``: a list for the output, or a tuple with a list (or None) for each output. Without it outputs are made. An
@@ -63,8 +64,8 @@ def foreach(op, *inputs, out=None, stream=None, **by_name):
     Items have no order. The results have the bits of single calls. Returns the list of outputs, or a list of them;
     None if all outputs were given. Raises as calls of the op do, and ArgumentError for overlaps (both items are named).
     """
-    if isinstance(op, str) and "@" in op:
-        return _lists(op)(inputs, out, stream, by_name)
+    if isinstance(op, str) and ("@" in op or op in _catalogue()):
+        return _lists(_catalogue().get(op, (op,))[0])(inputs, out, stream, by_name)
     one = op if isinstance(op, Op) else make(op)
     arguments = one.arguments
     n_outputs = sum(is_output for *_, is_output, _ in arguments)

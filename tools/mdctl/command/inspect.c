@@ -1,6 +1,7 @@
 /* info, ops, check, explain, choices, source: what the library knows, written out. */
 #include "common/cli.h"
 
+#include <md/list.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,9 +47,14 @@ int cli_ops(const cli_options *o)
     bool found = o->n == 0;
     if (o->n > 1)
         return cli_usage("ops takes one name at most");
-    for (int32_t i = 0;; i++) {
-        const char *name, *formula, *description;
-        md_catalogue(i, &name, &formula, &description);
+    for (int32_t i = 0, n_ops = INT32_MAX;; i++) { /* ops, then formulas over lists */
+        const char *name = NULL, *formula, *description;
+        if (i < n_ops)
+            md_catalogue(i, &name, &formula, &description);
+        if (!name && i < n_ops)
+            n_ops = i;
+        if (!name)
+            md_list_catalogue(i - n_ops, &name, &formula, &description);
         if (!name)
             break;
         if (o->n && strcmp(name, o->arg[0]))
