@@ -41,7 +41,7 @@ MD_API const char *md_last_error(void);
 MD_API const char *md_status_name(md_status status);
 /** "f32", "bf16", ...; "?" for a value that is no dtype. */
 MD_API const char *md_dtype_name(md_dtype dtype);
-/** Bytes of one element; 0 for a value that is no dtype. */
+/** Bytes of one element; 1 for i4 and u4, of which a byte holds two; 0 for a value that is no dtype. */
 MD_API size_t md_dtype_size(md_dtype dtype);
 /** The dtype of that name, or MD_DTYPE_DEFAULT if there is none. */
 MD_API md_dtype md_dtype_parse(const char *name);

@@ -31,7 +31,8 @@ typedef enum md_status {
 } md_status;
 
 /** Element types. Of the 8-bit reals a store rounds to nearest even and gives the largest finite value where that is
- * exceeded; f8e4m3 has no infinities, as in OCP's and ONNX's float8e4m3fn. */
+ * exceeded; f8e4m3 has no infinities, as in OCP's and ONNX's float8e4m3fn. Of i4 and u4 a byte holds two elements, the
+ * first in its low half: element k of a layout, counted by the strides from data on, is in byte k / 2. */
 typedef enum md_dtype {
     MD_DTYPE_DEFAULT = 0, /**< in options: f32 */
     MD_F32 = 1,
@@ -48,7 +49,9 @@ typedef enum md_dtype {
     MD_I16 = 12,
     MD_U16 = 13,
     MD_U32 = 14,
-    MD_U64 = 15
+    MD_U64 = 15,
+    MD_I4 = 16,
+    MD_U4 = 17
 } md_dtype;
 
 /** How a variant is picked for a new shape. */

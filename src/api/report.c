@@ -137,7 +137,7 @@ static md_status source_text(md_strbuf *out, const md_op *op, int32_t stage, con
             return md_bd_variant_source(out, c->variant[i]);
     if (md_fa_parse(&family, &config, c->target.facts->kind, variant) != MD_OK)
         return MD_NOT_FOUND;
-    if (!family->applies(&c->target))
+    if (!md_fa_applies(family, &c->target))
         return md_fail(MD_NOT_FOUND, "family %s does not apply to stage %d of op %s", family->name, stage,
                        op->ds->name);
     md_status s = family->emit(&source, &c->target, &config);
@@ -170,7 +170,7 @@ static double argument_bytes(const md_ds_bound *b, const md_fx_formula *f)
     for (int32_t t = 0; t < f->n_tensors; t++) {
         if (f->tensor[t].role == MD_FX_TEMP)
             continue;
-        double n = (double)md_dtype_size(f->tensor[t].dtype) * (f->tensor[t].is_updated ? 2.0 : 1.0);
+        double n = md_dtype_bytes(f->tensor[t].dtype) * (f->tensor[t].is_updated ? 2.0 : 1.0);
         for (int32_t a = 0; a < f->tensor[t].rank; a++)
             n *= (double)b->binding.tensor[t].size[a];
         sum += n;

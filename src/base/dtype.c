@@ -1,4 +1,4 @@
-/* Facts of element types, conversions of half precision, and loads and stores of elements. */
+/* Facts of element types, loads and stores of elements. */
 #include "base/dtype.h"
 
 #include "base/status.h"
@@ -30,6 +30,8 @@ static const dtype_facts facts[] = {
     [MD_U16] = {"u16", "uint16_t", 2, false, true, MD_I64, 0},
     [MD_U32] = {"u32", "uint32_t", 4, false, true, MD_I64, 0},
     [MD_U64] = {"u64", "uint64_t", 8, false, true, MD_I64, 0},
+    [MD_I4] = {"i4", "uint8_t", 1, false, false, MD_I64, 0},
+    [MD_U4] = {"u4", "uint8_t", 1, false, true, MD_I64, 0},
 };
 
 static const dtype_facts *facts_of(md_dtype t)
@@ -55,6 +57,31 @@ md_dtype md_dtype_parse(const char *name)
             return (md_dtype)t;
     }
     return MD_DTYPE_DEFAULT;
+}
+
+bool md_dtype_is_packed(md_dtype t)
+{
+    return t == MD_I4 || t == MD_U4;
+}
+
+int md_dtype_bits(md_dtype t)
+{
+    return md_dtype_is_packed(t) ? 4 : 8 * (int)md_dtype_size(t);
+}
+
+double md_dtype_bytes(md_dtype t)
+{
+    return md_dtype_bits(t) / 8.0;
+}
+
+int64_t md_dtype_span(md_dtype t, int64_t n)
+{
+    return md_dtype_is_packed(t) ? n / 2 + n % 2 : n * (int64_t)md_dtype_size(t);
+}
+
+int64_t md_dtype_capacity(md_dtype t, int64_t n_bytes)
+{
+    return md_dtype_is_packed(t) ? 2 * n_bytes : n_bytes / (int64_t)md_dtype_size(t);
 }
 
 bool md_dtype_is_real(md_dtype t)
@@ -106,7 +133,7 @@ md_tensor md_tensor_make(void *data, md_dtype dtype, int32_t rank, const int64_t
     return t;
 }
 
-/* ---- Half precision: IEEE 754 binary16, and bfloat16 (the upper half of binary32). */
+/* ---- Rounding */
 
 static uint32_t bits_of(float f)
 {
@@ -120,97 +147,6 @@ static float float_of(uint32_t u)
     float f;
     memcpy(&f, &u, sizeof f);
     return f;
-}
-
-/* u >> shift, rounded to nearest, ties to even; 1 <= shift <= 31. */
-static uint32_t shift_rounded(uint32_t u, int shift)
-{
-    uint32_t kept = u >> shift;
-    uint32_t rest = u & ((1u << shift) - 1), half = 1u << (shift - 1);
-    return kept + (rest > half || (rest == half && (kept & 1)));
-}
-
-float md_f16_to_f32(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
-    if (magnitude >= 0x7c00u) /* infinity, or NaN, made quiet as the processor does */
-        return float_of(sign | 0x7f800000u | magnitude << 13 | (magnitude > 0x7c00u ? 0x400000u : 0));
-    if (magnitude >= 0x0400u)
-        return float_of(sign | ((magnitude << 13) + 0x38000000u));
-    float f = (float)magnitude * 0x1p-24f; /* subnormal: exact */
-    return sign ? -f : f;
-}
-
-uint16_t md_f32_to_f16(float f)
-{
-    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu, h;
-    if (magnitude > 0x7f800000u)
-        h = 0x7e00u | (magnitude >> 13 & 0x3ffu); /* NaN: quiet, upper payload kept */
-    else if (magnitude >= 0x47800000u)
-        h = 0x7c00u; /* 2^16 and above */
-    else if (magnitude >= 0x38800000u)
-        h = shift_rounded(magnitude - 0x38000000u, 13); /* normal; 65520 and above carry into infinity */
-    else if (magnitude >= 0x33000000u)
-        h = shift_rounded((magnitude & 0x7fffffu) | 0x800000u, 126 - (int)(magnitude >> 23)); /* subnormal, 2^-25 on */
-    else
-        h = 0;
-    return (uint16_t)(sign | h);
-}
-
-float md_bf16_to_f32(uint16_t h)
-{
-    return float_of((uint32_t)h << 16);
-}
-
-uint16_t md_f32_to_bf16(float f)
-{
-    uint32_t u = bits_of(f);
-    if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(u >> 16 | 0x40u); /* NaN stays NaN */
-    return (uint16_t)shift_rounded(u, 16); /* the sign is kept: the magnitude grows at most to infinity */
-}
-
-/* ---- 8-bit reals (OCP 8-bit Floating Point Specification, 2023): f8e4m3 has bias 7 and one NaN of either sign, f8e5m2
- * is binary16 without its last 8 bits. */
-
-typedef struct f8_format {
-    int mantissa_bits, bias;
-    uint32_t largest, infinity; /* infinity: the first pattern that is no number */
-} f8_format;
-
-static f8_format f8_of(md_dtype t)
-{
-    return t == MD_F8E4M3 ? (f8_format){3, 7, 0x7e, 0x7f} : (f8_format){2, 15, 0x7b, 0x7c};
-}
-
-float md_f8_to_f32(md_dtype t, uint8_t h)
-{
-    const f8_format f = f8_of(t);
-    const uint32_t sign = (uint32_t)(h & 0x80u) << 24, magnitude = h & 0x7fu;
-    if (magnitude >= f.infinity)
-        return float_of(sign | (t == MD_F8E5M2 && magnitude == f.infinity ? 0x7f800000u : 0x7fc00000u));
-    const int exponent = (int)(magnitude >> f.mantissa_bits);
-    const uint32_t mantissa = magnitude & ((1u << f.mantissa_bits) - 1);
-    const uint32_t whole = exponent ? mantissa | 1u << f.mantissa_bits : mantissa;
-    const float value = ldexpf((float)whole, (exponent ? exponent : 1) - f.bias - f.mantissa_bits);
-    return sign ? -value : value;
-}
-
-uint8_t md_f32_to_f8(md_dtype t, float f)
-{
-    const f8_format to = f8_of(t);
-    const uint32_t u = bits_of(f), magnitude = u & 0x7fffffffu;
-    const int shift = 23 - to.mantissa_bits, exponent = (int)(magnitude >> 23) - 127 + to.bias;
-    uint32_t h;
-    if (magnitude > 0x7f800000u)
-        return 0x7f;
-    if (exponent > 0) /* normal; may carry beyond the largest */
-        h = shift_rounded(magnitude - ((uint32_t)(127 - to.bias) << 23), shift);
-    else if (exponent >= -to.mantissa_bits) /* subnormal */
-        h = shift_rounded((magnitude & 0x7fffffu) | 0x800000u, shift + 1 - exponent);
-    else
-        h = 0;
-    return (uint8_t)(u >> 24 & 0x80u) | (uint8_t)MD_MIN(h, to.largest);
 }
 
 /* Converts to binary32 with rounding to odd: toward zero, with the last bit set if inexact. A second rounding, to a
@@ -235,6 +171,20 @@ static double int_to_odd(int64_t v)
 }
 
 /* ---- Elements */
+
+/* Half a byte of element i; i4 has a sign. */
+static int64_t load_packed(md_dtype t, const void *base, int64_t i)
+{
+    const int half = ((const uint8_t *)base)[i / 2] >> i % 2 * 4 & 15;
+    return t == MD_I4 ? (half ^ 8) - 8 : half;
+}
+
+static void store_packed(void *base, int64_t i, int64_t value)
+{
+    uint8_t *byte = (uint8_t *)base + i / 2;
+    const int shift = (int)(i % 2) * 4;
+    *byte = (uint8_t)((*byte & ~(15 << shift)) | (int)(value & 15) << shift);
+}
 
 #define ELEMENT(type, base, i) ((type *)(base))[i]
 #define CONST_ELEMENT(type, base, i) ((const type *)(base))[i]
@@ -281,6 +231,9 @@ static uint64_t to_unsigned(double value)
 int64_t md_dtype_load_int(md_dtype t, const void *base, int64_t i)
 {
     switch (t) {
+    case MD_I4:
+    case MD_U4:
+        return load_packed(t, base, i);
     case MD_I8:
         return CONST_ELEMENT(int8_t, base, i);
     case MD_I16:
@@ -313,7 +266,7 @@ int64_t md_dtype_load_int(md_dtype t, const void *base, int64_t i)
 /* The integer of type t that a real becomes. */
 static int64_t truncated(md_dtype t, double value)
 {
-    const int bits = (int)md_dtype_size(t) * 8;
+    const int bits = md_dtype_bits(t);
     if (t == MD_U64 || bits == 0)
         return (int64_t)to_unsigned(value);
     if (md_dtype_is_unsigned(t))
@@ -375,6 +328,10 @@ void md_dtype_store_int(md_dtype t, void *base, int64_t i, int64_t value)
     case MD_U64:
     case MD_I64:
         ELEMENT(int64_t, base, i) = value;
+        break;
+    case MD_I4:
+    case MD_U4:
+        store_packed(base, i, value);
         break;
     case MD_I8:
     case MD_U8:

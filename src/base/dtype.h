@@ -6,7 +6,13 @@
 bool md_dtype_is_real(md_dtype t); /* f32 f64 f16 bf16 f8e4m3 f8e5m2 */
 /** True if a value of the compute type may change when it is stored: all but f32, f64, i64, u64 and bool. */
 bool md_dtype_is_narrow(md_dtype t);
-bool md_dtype_is_unsigned(md_dtype t); /* u8 u16 u32 u64 */
+bool md_dtype_is_unsigned(md_dtype t); /* u4 u8 u16 u32 u64 */
+bool md_dtype_is_packed(md_dtype t); /* i4 u4: two elements to a byte, though md_dtype_size is 1 */
+int md_dtype_bits(md_dtype t); /* of an element */
+double md_dtype_bytes(md_dtype t); /* the same in bytes: 0.5 of a packed one */
+/** Bytes that n consecutive elements take from the start of a byte on; n elements that n_bytes hold. */
+int64_t md_dtype_span(md_dtype t, int64_t n);
+int64_t md_dtype_capacity(md_dtype t, int64_t n_bytes);
 /** The name of its element's type in C; 8-bit and 16-bit reals are their bits. "?" for a value that is no dtype. */
 const char *md_dtype_c_type(md_dtype t);
 /** The k-th dtype in the order of the table, from k = 0; MD_DTYPE_DEFAULT behind the last. */

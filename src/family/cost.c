@@ -38,8 +38,7 @@ static bool count(void *user, const md_fx_node *n)
     c->out->loads += n->kind == MD_FX_LOAD;
     c->out->scattered += n->kind == MD_FX_LOAD && is_scattered(c, n->id, n->n_args, n->arg);
     if (n->kind == MD_FX_LOAD)
-        c->out->widest_load =
-            fmax(c->out->widest_load, (double)md_dtype_size(c->program->formula->tensor[n->id].dtype));
+        c->out->widest_load = fmax(c->out->widest_load, md_dtype_bytes(c->program->formula->tensor[n->id].dtype));
     return true;
 }
 
@@ -78,7 +77,7 @@ double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size)
     double sum = 0;
     for (int32_t i = 0; i < st->n_stores; i++)
         sum += rows * (st->store[i].per_row ? 1 : n) *
-               (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+               md_dtype_bytes(target->program->formula->tensor[st->store[i].tensor].dtype);
     return sum;
 }
 

@@ -1,8 +1,24 @@
 /* The default config of a family, the name of a config, and loops over all configs. */
 #include "family/family.h"
 
+#include "base/dtype.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+
+bool md_fa_has_packed(const md_fa_target *target)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    for (int32_t i = 0; i < st->n_tensors; i++)
+        if (md_dtype_is_packed(target->program->formula->tensor[st->tensor[i]].dtype))
+            return true;
+    return false;
+}
+
+bool md_fa_applies(const md_fa_family *family, const md_fa_target *target)
+{
+    return (family->takes_packed || !md_fa_has_packed(target)) && family->applies(target);
+}
 
 md_fa_config md_fa_default(const md_fa_family *family)
 {

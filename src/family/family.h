@@ -87,6 +87,7 @@ typedef struct md_fa_family {
     bool is_reduction; /* option persistent applies to it */
     bool is_library; /* calls kernels of a library */
     int32_t custom; /* above 0: a user's own kernel, with this number among the target's */
+    bool takes_packed; /* tensors of i4 and u4: it loads and stores by the functions of memory.h only */
     bool is_last_resort; /* used only where no other family applies, or if pinned */
     int32_t n_fields;
     md_fa_field field[MD_FA_MAX_FIELDS];
@@ -117,6 +118,10 @@ typedef struct md_fa_family {
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
 
+/** True if the stage has tensors of i4 or u4. */
+bool md_fa_has_packed(const md_fa_target *target);
+/** True if the family can serve the stage at some sizes: it applies, and takes packed tensors if there are any. */
+bool md_fa_applies(const md_fa_family *family, const md_fa_target *target);
 /** All families of a device; NULL-terminated. Of families that predict the same time the first is chosen. */
 const md_fa_family *const *md_fa_families(md_dev_kind device);
 /** Family i of a target: the user's own first, then those of its device; NULL beyond the last. */

@@ -13,7 +13,7 @@ static double operand_bytes(const md_fa_product *p, int32_t operand)
 {
     const md_fx_node *load = p->p.load[operand];
     md_dtype dtype = load ? p->p.program->formula->tensor[load->id].dtype : p->p.type;
-    return (double)(operand == MD_CG_A ? p->rows : p->columns) * (double)p->depth * (double)md_dtype_size(dtype);
+    return (double)(operand == MD_CG_A ? p->rows : p->columns) * (double)p->depth * md_dtype_bytes(dtype);
 }
 
 static void count_epilogue(void *out, const md_st_program *program, int32_t stage, const void *user)
@@ -50,7 +50,7 @@ double md_fa_product_cycles(const md_fa_target *target, double cycles)
 
 md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config)
 {
-    if (!family->applies(target))
+    if (!md_fa_applies(family, target))
         return md_fail(MD_INTERNAL, "family %s does not take this stage", family->name);
     if (config && !family->legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "%s has no kernel of these parameters", family->name);

@@ -45,6 +45,19 @@ static int take_device(md_py_call *call, const md_py_state *state, const md_py_v
     return -1;
 }
 
+/* Bytes as i4 or u4, two to each, if rows are without gaps. */
+static void take_halves(md_tensor *t, md_dtype dtype)
+{
+    if ((dtype != MD_I4 && dtype != MD_U4) || t->dtype != MD_U8 || t->rank < 1 ||
+        t->size[t->rank - 1] > INT64_MAX / 2 || (t->stride[t->rank - 1] != 1 && t->size[t->rank - 1] > 1))
+        return;
+    t->dtype = dtype;
+    t->size[t->rank - 1] *= 2;
+    t->stride[t->rank - 1] = 1;
+    for (int32_t a = 0; a + 1 < t->rank; a++)
+        t->stride[a] *= 2;
+}
+
 int md_py_call_begin(md_py_call *call, md_py_op *self)
 {
     for (int32_t i = 0; i < self->n_args; i++) {
@@ -64,6 +77,7 @@ int md_py_call_begin(md_py_call *call, md_py_op *self)
         if (md_py_view_begin(view, &self->state->exchange, call->given[i], info->name, info->is_output != 0) < 0 ||
             take_device(call, self->state, view, info->name) < 0)
             return -1;
+        take_halves(&view->tensor, info->dtype);
         call->dtype[i] = view->tensor.dtype;
     }
     if (!call->first)

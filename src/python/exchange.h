@@ -76,7 +76,7 @@ typedef struct md_py_type {
     const md_py_dl_api *api;
 } md_py_type;
 
-enum { MD_PY_TYPES = 16, MD_PY_DTYPES = 16 };
+enum { MD_PY_TYPES = 16, MD_PY_DTYPES = 18 };
 
 /* What the functions here need of the module's state. Zeroed: empty. Guarded by the GIL. */
 typedef struct md_py_exchange {

@@ -15,7 +15,7 @@ md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype)
     /* in the order of md_dtype */
     static const md_py_dl_dtype dtypes[] = {{0, 0, 0},  {2, 32, 1}, {2, 64, 1}, {2, 16, 1}, {4, 16, 1}, {0, 32, 1},
                                             {0, 64, 1}, {1, 8, 1},  {6, 8, 1},  {0, 8, 1},  {10, 8, 1}, {12, 8, 1},
-                                            {0, 16, 1}, {1, 16, 1}, {1, 32, 1}, {1, 64, 1}};
+                                            {0, 16, 1}, {1, 16, 1}, {1, 32, 1}, {1, 64, 1}, {0, 4, 1},  {1, 4, 1}};
     return dtypes[dtype];
 }
 
@@ -39,8 +39,9 @@ static PyObject *empty_exchange(const md_py_exchange *x, const md_py_view *like,
 
 static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
 {
-    static const char *const name[] = {"",      "float32", "float64", "float16", NULL,    "int32",  "int64",  "uint8",
-                                       "bool_", "int8",    NULL,      NULL,      "int16", "uint16", "uint32", "uint64"};
+    static const char *const name[] = {"",      "float32", "float64", "float16", NULL, "int32",
+                                       "int64", "uint8",   "bool_",   "int8",    NULL, NULL,
+                                       "int16", "uint16",  "uint32",  "uint64",  NULL, NULL};
     if (x->numpy_dtype[dtype])
         return x->numpy_dtype[dtype];
     if (!name[dtype]) {

@@ -61,7 +61,7 @@ static void find_numbers(md_py_torch *torch)
                                           "int16", "uint16",  "uint32",  "uint64"};
     char name[64] = "aoti_torch_dtype_";
     const size_t at = strlen(name);
-    torch->dtype[0] = -1;
+    torch->dtype[0] = torch->dtype[MD_I4] = torch->dtype[MD_U4] = -1;
     for (int i = 1; i < 16; i++) {
         strcpy(name + at, dtype[i]); /* the longest name has 13 characters */
         torch->dtype[i] = call_int32(name);

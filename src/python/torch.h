@@ -34,7 +34,7 @@ typedef struct md_py_torch {
                              int32_t device_index, void **out);
     int32_t (*to_object)(void *tensor, void *type, void **out);
     int32_t (*delete_tensor)(void *tensor);
-    int32_t dtype[16]; /* PyTorch's number of each md_dtype; -1: none */
+    int32_t dtype[18]; /* PyTorch's number of each md_dtype; -1: none */
     uint8_t md_dtype_of[MD_PY_TORCH_DTYPES]; /* and back; 0: none */
     int32_t cpu, cuda, strided; /* PyTorch's numbers of device types and of the layout */
 } md_py_torch;

@@ -64,6 +64,9 @@ static md_status check_tensor(const md_sq *sq, const md_sequence_tensor *t)
         return md_fail(MD_INVALID_ARGUMENT, "tensor '%s': role %d does not exist", name, (int)t->role);
     if (t->dtype != MD_DTYPE_DEFAULT && md_dtype_size(t->dtype) == 0)
         return md_fail(MD_INVALID_ARGUMENT, "tensor '%s': dtype %d does not exist", name, (int)t->dtype);
+    if (md_dtype_is_packed(t->dtype))
+        return md_fail(MD_UNSUPPORTED, "tensor '%s': sequences have no packed tensors (%s)", name,
+                       md_dtype_name(t->dtype));
     if (t->view_of < 0 || t->view_of > sq->n_tensors || (t->view_of && sq->tensor[t->view_of - 1].is_scalar))
         return md_fail(MD_INVALID_ARGUMENT, "tensor '%s': view_of %d is no tensor", name, (int)t->view_of);
     if (!t->view_of && t->offset)

@@ -176,7 +176,7 @@ static double flops_of(const md_st_program *p, int32_t stage, const int64_t *siz
 static double tensor_bytes(const md_st_program *p, int32_t tensor, const int64_t *size)
 {
     const md_fx_tensor *t = &p->formula->tensor[tensor];
-    double bytes = (double)md_dtype_size(t->dtype);
+    double bytes = md_dtype_bytes(t->dtype);
     for (int32_t i = 0; i < t->rank; i++)
         bytes *= fmax(1, (double)size[t->dim[i]]);
     return bytes;
@@ -187,8 +187,7 @@ static double touched_bytes(const md_st_program *p, const md_st_stage *s, int32_
 {
     double bytes = tensor_bytes(p, s->tensor[i], size);
     if (s->has_gather || s->has_scatter) {
-        double points =
-            size_of(p, s->n_outer, s->outer, size) * (double)md_dtype_size(p->formula->tensor[s->tensor[i]].dtype);
+        double points = size_of(p, s->n_outer, s->outer, size) * md_dtype_bytes(p->formula->tensor[s->tensor[i]].dtype);
         if (s->axis >= 0)
             points *= (double)md_st_size(p, s->axis, size);
         if (s->kind == MD_ST_POINTWISE)

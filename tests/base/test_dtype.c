@@ -206,6 +206,12 @@ static void integers_are_exact(void **state)
         assert_int_equal(md_dtype_load_int(MD_U32, &element, 0), (uint32_t)v);
         md_dtype_store_int(MD_U64, &element, 0, v);
         assert_int_equal(md_dtype_load_int(MD_U64, &element, 0), v);
+        for (int k = 0; k < 3; k++) {
+            md_dtype_store_int(MD_U4, &element, k, v);
+            assert_int_equal(md_dtype_load_int(MD_U4, &element, k), v & 15);
+            md_dtype_store_int(MD_I4, &element, k, v);
+            assert_int_equal(md_dtype_load_int(MD_I4, &element, k), ((v & 15) ^ 8) - 8);
+        }
         md_dtype_store_int(MD_BOOL, &element, 0, v);
         assert_int_equal(md_dtype_load_int(MD_BOOL, &element, 0), v != 0);
     }
@@ -274,6 +280,26 @@ static void tensors_are_row_major(void **state)
     assert_int_equal(t.rank, 0);
 }
 
+/* The first of two elements is in the low half of a byte; the other one stays. */
+static void halves_of_bytes(void **state)
+{
+    (void)state;
+    unsigned char bytes[3] = {0x5a, 0xc3, 0xff};
+    static const int i4[] = {-6, 5, 3, -4, -1, -1}, u4[] = {10, 5, 3, 12, 15, 15};
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(md_dtype_load_int(MD_I4, bytes, i), i4[i]);
+        assert_int_equal(md_dtype_load_int(MD_U4, bytes, i), u4[i]);
+    }
+    md_dtype_store(MD_I4, bytes, 1, -100.0);
+    md_dtype_store(MD_U4, bytes, 2, 9.9);
+    assert_memory_equal(bytes, ((unsigned char[]){0x8a, 0xc9, 0xff}), 3);
+    assert_int_equal(md_dtype_span(MD_I4, 5), 3);
+    assert_int_equal(md_dtype_span(MD_I16, 5), 10);
+    assert_int_equal(md_dtype_capacity(MD_U4, 3), 6);
+    assert_int_equal(md_dtype_capacity(MD_F32, 9), 2);
+    assert_true(md_dtype_bytes(MD_I4) == 0.5);
+}
+
 static void facts_of_every_dtype(void **state)
 {
     (void)state;
@@ -287,6 +313,7 @@ static void facts_of_every_dtype(void **state)
         {MD_U8, 1, false, true, true},     {MD_BOOL, 1, false, false, false}, {MD_I8, 1, false, true, false},
         {MD_F8E4M3, 1, true, true, false}, {MD_F8E5M2, 1, true, true, false}, {MD_I16, 2, false, true, false},
         {MD_U16, 2, false, true, true},    {MD_U32, 4, false, true, true},    {MD_U64, 8, false, false, true},
+        {MD_I4, 1, false, true, false},    {MD_U4, 1, false, true, true},
     };
     for (int i = 0; i < MD_COUNT(row); i++) {
         assert_int_equal(md_dtype_size(row[i].t), row[i].size);
@@ -301,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_of_every_dtype),
+        cmocka_unit_test(halves_of_bytes),
         cmocka_unit_test(every_half_widens_exactly_and_returns),
         cmocka_unit_test(every_midpoint_rounds_to_even),
         cmocka_unit_test(every_f8_widens_and_rounds),

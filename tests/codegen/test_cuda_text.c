@@ -21,7 +21,8 @@ static const type_row type[] = {{"f", "md_f", "float", true, true},
 
 static const char *const storage[][2] = {{"f32", "f"}, {"f64", "d"}, {"f16", "f"},  {"bf16", "f"},   {"i32", "i"},
                                          {"i64", "i"}, {"u8", "i"},  {"bool", "b"}, {"i8", "i"},     {"i16", "i"},
-                                         {"u16", "i"}, {"u32", "i"}, {"u64", "i"},  {"f8e4m3", "f"}, {"f8e5m2", "f"}};
+                                         {"u16", "i"}, {"u32", "i"}, {"u64", "i"},  {"f8e4m3", "f"}, {"f8e5m2", "f"},
+                                         {"i4", "i"},  {"u4", "i"}};
 
 /* Every result is stored, so that ptxas sees all instructions. */
 static const char head[] =
@@ -89,9 +90,9 @@ static void print_type(md_strbuf *out, md_strbuf *calls, const type_row *row, co
         if (&type[i] != row)
             md_strbuf_printf(out, "use<%s>(p, md_cast_%s_%s%s(a), k++);\n", *prefix ? type[i].scalar : type[i].lanes, s,
                              prefix, type[i].suffix);
-    for (size_t i = 0; row->is_number && i < 11; i++) {
-        static const char *const to[] = {"bf16", "f16", "i32",    "u8",     "i8", "i16",
-                                         "u16",  "u32", "f8e4m3", "f8e5m2", "u64"};
+    for (size_t i = 0; row->is_number && i < 13; i++) {
+        static const char *const to[] = {"bf16", "f16",    "i32",    "u8",  "i8", "i16", "u16",
+                                         "u32",  "f8e4m3", "f8e5m2", "u64", "i4", "u4"};
         md_strbuf_printf(out, "use(p, md_round_%s_%s(a), k++);\n", to[i], s);
     }
     md_strbuf_add(out, "}\n");
@@ -162,8 +163,8 @@ static void print_others(md_strbuf *out, md_strbuf *calls)
 
 static md_status make_text(md_strbuf *out, int32_t lanes)
 {
-    static const char *const use[] = {"F32", "F64",    "F16",    "BF16", "I32", "I64", "U8", "BOOL",
-                                      "I8",  "F8E4M3", "F8E5M2", "I16",  "U16", "U32", "U64"};
+    static const char *const use[] = {"F32",    "F64",    "F16", "BF16", "I32", "I64", "U8", "BOOL", "I8",
+                                      "F8E4M3", "F8E5M2", "I16", "U16",  "U32", "U64", "I4", "U4"};
     static const char *const n[] = {"span", "full", "whole"};
     md_strbuf defines = {0}, expr = {0}, calls = {0};
     md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_ALLOW_STACK 1\n", (int)lanes);

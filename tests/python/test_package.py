@@ -62,6 +62,20 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(md.ArgumentError, "no dynamic dim 'q'"):
             op(2.0, x, sizes={"q": 1})
 
+    def test_halves_of_bytes(self):
+        """Bytes serve as i4, two to each, the first in the low half."""
+        bits = np.arange(48, dtype=np.uint8).reshape(3, 16) * 5 + 3
+        halves = np.stack([bits & 15, bits >> 4], axis=-1).reshape(3, 32).astype(np.int8)
+        w = np.where(halves > 7, halves - 16, halves).astype(F32)
+        x = random(2, 32)
+        y = md.op("Y[b,n] = sum[k](X[b,k] * f32(W:i4[n,k]))")(x, bits)
+        np.testing.assert_allclose(y, x @ w.T, rtol=1e-5, atol=1e-4)
+        out = np.zeros((3, 16), np.uint8)
+        md.op("Y:u4[n,k] = W:i4[n,k]").call(out, bits)
+        np.testing.assert_array_equal(out, bits)
+        with self.assertRaisesRegex(md.ArgumentError, "no dtype i4"):
+            md.op("Y:i4[n,k] = W:i4[n,k]")(bits)
+
     def test_dtypes_follow(self):
         op = md.op("Y[i] = A[i] * B[i]")
         for dtype in (np.float64, np.float16, F32):

@@ -170,7 +170,11 @@ static bool compare_tensor(const variant_bench *b, int32_t t, char *result, char
                      md_dtype_load(mine.dtype, mine.data, i), md_dtype_load(want.dtype, want.data, i));
             return false;
         }
-        memcpy(result + base + (size_t)i * item, b->buffer[t].before + base + (size_t)i * item, item);
+        if (md_dtype_is_packed(got->dtype))
+            md_dtype_store_int(got->dtype, result + base, i,
+                               md_dtype_load_int(got->dtype, b->buffer[t].before + base, i));
+        else
+            memcpy(result + base + (size_t)i * item, b->buffer[t].before + base + (size_t)i * item, item);
     }
     if (memcmp(result, b->buffer[t].before, b->buffer[t].n_bytes) == 0)
         return true;

@@ -144,12 +144,12 @@ void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
         if (cg->used[op])
             md_strbuf_printf(out, "#define MD_USE_%s 1\n", md_fx_op_info((md_fx_op)op)->uses);
     }
-    bool seen[16] = {false};
+    bool seen[32] = {false};
     for (int32_t i = 0; i < cg->stage->n_tensors; i++) {
         md_dtype t = cg->formula->tensor[cg->stage->tensor[i]].dtype;
-        if (seen[t & 15])
+        if (seen[t & 31])
             continue;
-        seen[t & 15] = true;
+        seen[t & 31] = true;
         md_strbuf_add(out, "#define MD_USE_");
         for (const char *c = md_dtype_name(t); *c; c++)
             md_strbuf_printf(out, "%c", *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);

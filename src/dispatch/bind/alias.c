@@ -31,9 +31,14 @@ static extent_of extent_make(const md_tensor *t)
             big_size = t->size[a];
         }
     }
-    e.hi = e.lo + (uintptr_t)span;
     e.big_stride = big;
     e.inner = span - big * (big_size - 1);
+    if (md_dtype_is_packed(t->dtype)) { /* so far in elements; of odd rows no more is known than where they end */
+        span = md_dtype_span(t->dtype, span);
+        e.inner = big % 2 ? span : md_dtype_span(t->dtype, e.inner);
+        e.big_stride = big % 2 ? 0 : big / 2;
+    }
+    e.hi = e.lo + (uintptr_t)span;
     return e;
 }
 
@@ -119,6 +124,11 @@ static md_status list_copy(md_ds_copies *copies, const md_ds_op *op, md_fx_bindi
 {
     md_tensor *input = &b->tensor[tensor];
     size_t n = md_dtype_size(input->dtype);
+    if (md_dtype_is_packed(input->dtype))
+        return md_fail(MD_UNSUPPORTED,
+                       "op %s: a packed input (%s) that is read after its memory is written: give it "
+                       "memory of its own",
+                       op->name, md_dtype_name(input->dtype));
     if (copies->n == MD_DS_MAX_COPIES)
         return md_fail(MD_UNSUPPORTED, "op %s: more than %d inputs lie in the memory of outputs", op->name,
                        MD_DS_MAX_COPIES);

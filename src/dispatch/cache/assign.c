@@ -27,7 +27,7 @@ static md_status add_variant(int32_t *slot, const md_ds_op *op, md_ds_pool *c, c
 {
     md_ds_candidate candidate = {.limit = MD_DS_MAX_VARIANTS};
     MD_TRY(md_fa_parse_for(&candidate.family, &candidate.config, &c->target, name));
-    if (!candidate.family->applies(&c->target) || !md_ds_family_allowed(candidate.family, &c->target, &c->policy))
+    if (!md_fa_applies(candidate.family, &c->target) || !md_ds_family_allowed(candidate.family, &c->target, &c->policy))
         return md_fail(MD_UNSUPPORTED, "op %s: variant '%s' does not apply", op->name, name);
     if (atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN)
         return md_fail(MD_UNSUPPORTED, "op %s is frozen, and variant '%s' is not built", op->name, name);

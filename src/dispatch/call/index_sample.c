@@ -74,6 +74,8 @@ typedef struct run {
 static bool choose_run(run *r, uint64_t *state, const md_tensor *x, int64_t element)
 {
     const int32_t last = x->rank - 1;
+    if (md_dtype_is_packed(x->dtype))
+        return false;
     int64_t at = 0;
     for (int32_t a = 0; a < x->rank; a++)
         if (x->size[a] <= 0)

@@ -30,7 +30,7 @@ static int64_t bytes_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_t
             return -1;
         last += (shape->extent[t][a] - 1) * shape->stride[t][a];
     }
-    return (last + 1) * (int64_t)md_dtype_size(x->dtype);
+    return md_dtype_span(x->dtype, last + 1);
 }
 
 /* Offset from a boundary of 64 bytes that gives the tensor the alignment bits of the shape. A tensor may lack them
@@ -105,10 +105,10 @@ static void write_piece(const md_ds_idle_memory *m, void *piece)
     md_dtype narrow = m->op->formula->tensor[s->tensor[0]].dtype;
     for (int32_t i = 1; i < s->n_tensors; i++) {
         const md_dtype other = m->op->formula->tensor[s->tensor[i]].dtype;
-        if (md_dtype_size(other) < md_dtype_size(narrow))
+        if (md_dtype_bits(other) < md_dtype_bits(narrow))
             narrow = other;
     }
-    for (int64_t i = 0; i < PIECE / (int64_t)md_dtype_size(narrow); i++)
+    for (int64_t i = 0; i < md_dtype_capacity(narrow, PIECE); i++)
         md_dtype_store(narrow, piece, i, (double)((uint64_t)i * 2654435761u % 1021) / 510.5 - 1.0);
 }
 

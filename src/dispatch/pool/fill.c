@@ -90,7 +90,7 @@ static md_status add_pinned(md_ds_pool *c)
     const md_status status = md_fa_parse_for(&pin.family, &pin.config, &c->target, c->policy.pin);
     if (status != MD_OK)
         return md_fail_more(status, "; '%s' is pinned, by an option or MD_PIN", c->policy.pin);
-    if (!pin.family->applies(&c->target))
+    if (!md_fa_applies(pin.family, &c->target))
         return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage",
                        c->policy.pin);
     md_fa_numeric numeric;

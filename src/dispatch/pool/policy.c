@@ -39,7 +39,7 @@ md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy)
 
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy)
 {
-    if (!f->applies(target) || (policy->without_library && f->is_library))
+    if (!md_fa_applies(f, target) || (policy->without_library && f->is_library))
         return false;
     if (!f->is_reduction)
         return true;

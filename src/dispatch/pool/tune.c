@@ -150,7 +150,7 @@ static md_status note_at(md_ds_pool *c, int32_t hint)
     MD_TRY(md_tn_key(&key, &c->target, size, false));
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
         md_tn_record r;
-        if (f->is_last_resort || !f->applies(&c->target) ||
+        if (f->is_last_resort || !md_fa_applies(f, &c->target) ||
             md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
             continue;
         rank_record(c, hint, &r, size);

@@ -119,7 +119,7 @@ static span span_of(const md_tensor *t)
         last += (uintptr_t)(t->size[i] - 1) * (uintptr_t)t->stride[i];
     }
     uintptr_t first = (uintptr_t)t->data;
-    return (span){first, first + (last + 1) * md_dtype_size(t->dtype)};
+    return (span){first, first + (uintptr_t)md_dtype_span(t->dtype, (int64_t)last + 1)};
 }
 
 static bool overlaps_other(const md_fx_formula *f, const md_fx_binding *b, int32_t tensor)

@@ -204,6 +204,9 @@ static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax
     stmt->value = value;
     MD_TRY(check_own_reads(fr, stmt, item->target));
     MD_TRY(settle_type(fr, stmt, value));
+    if (item->assign != MD_FX_SET && md_dtype_is_packed(fr->formula->tensor[stmt->tensor].dtype))
+        return MD_FRONT_ERROR(fr, item->target, "'%s' is packed (%s): its elements are set with '=', not changed",
+                              item->target->name, md_dtype_name(fr->formula->tensor[stmt->tensor].dtype));
     return warn_of_shadows(fr, stmt, item->target->name);
 }
 

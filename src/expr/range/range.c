@@ -51,7 +51,7 @@ static bool range_cast(md_range *r, md_range_interval *out, const md_fx_node *no
 {
     if (md_dtype_is_real(node->to))
         return false;
-    const int bits = node->to == MD_BOOL ? 1 : 8 * (int)md_dtype_size(node->to);
+    const int bits = node->to == MD_BOOL ? 1 : md_dtype_bits(node->to);
     md_range_interval a, whole = {INT64_MIN >> (64 - bits), INT64_MAX >> (64 - bits)};
     if (bits < 64 && (node->to == MD_BOOL || md_dtype_is_unsigned(node->to)))
         whole = (md_range_interval){0, (INT64_C(1) << bits) - 1};

@@ -48,6 +48,9 @@ md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_progr
     names all = {0};
     char text[NAME];
     for (int32_t t = 0; t < f->n_tensors; t++) {
+        if (md_dtype_is_packed(f->tensor[t].dtype))
+            return md_fail(MD_UNSUPPORTED, "custom kernel '%s': '%s' is packed (%s)", custom->name, f->tensor[t].name,
+                           md_dtype_name(f->tensor[t].dtype));
         MD_TRY(note(&all, custom, f->tensor[t].name));
         snprintf(text, sizeof text, "%.64s_stride", f->tensor[t].name);
         MD_TRY(note(&all, custom, text));

@@ -60,11 +60,15 @@ MD_INLINE int64_t md_round_u8_si(int64_t a) { return (uint8_t)a; }
         { int64_t r = md_cast_sd_si(a); return r < LOW ? LOW : r > HIGH ? HIGH : r; } \
     MD_INLINE int64_t md_round_##T##_sf(float a) \
         { int64_t r = md_cast_sf_si(a); return r < LOW ? LOW : r > HIGH ? HIGH : r; }
+MD_ROUND_INTEGER(i4, -8, 7)
+MD_ROUND_INTEGER(u4, 0, 15)
 MD_ROUND_INTEGER(i8, -128, 127)
 MD_ROUND_INTEGER(i16, -32768, 32767)
 MD_ROUND_INTEGER(u16, 0, 65535)
 MD_ROUND_INTEGER(u32, 0, 4294967295LL)
 #undef MD_ROUND_INTEGER
+MD_INLINE int64_t md_round_i4_si(int64_t a) { return (int64_t)((uint64_t)a << 60) >> 60; }
+MD_INLINE int64_t md_round_u4_si(int64_t a) { return a & 15; }
 MD_INLINE int64_t md_round_i8_si(int64_t a) { return (int8_t)a; }
 MD_INLINE int64_t md_round_i16_si(int64_t a) { return (int16_t)a; }
 MD_INLINE int64_t md_round_u16_si(int64_t a) { return (uint16_t)a; }
@@ -78,7 +82,7 @@ MD_INLINE int64_t md_round_u64_si(int64_t a) { return a; }
     MD_INLINE md_i md_round_##T##_f(md_f a) { md_i r; MD_LANES(md_round_##T##_sf(a.v[l])) }                            \
     MD_INLINE md_i md_round_##T##_d(md_d a) { md_i r; MD_LANES(md_round_##T##_sd(a.v[l])) }                            \
     MD_INLINE md_i md_round_##T##_i(md_i a) { md_i r; MD_LANES(md_round_##T##_si(a.v[l])) }
-MD_ROUND(i8) MD_ROUND(i16) MD_ROUND(u16) MD_ROUND(u32) MD_ROUND(u64)
+MD_ROUND(i4) MD_ROUND(u4) MD_ROUND(i8) MD_ROUND(i16) MD_ROUND(u16) MD_ROUND(u32) MD_ROUND(u64)
 MD_ROUND(i32)
 MD_ROUND(u8)
 #undef MD_ROUND

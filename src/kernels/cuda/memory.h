@@ -22,6 +22,8 @@
 #define MD_USE_U16 1
 #define MD_USE_U32 1
 #define MD_USE_U64 1
+#define MD_USE_I4 1
+#define MD_USE_U4 1
 #endif
 /* 1: the envelope promises aligned vectors; 0: tested at run time. */
 #ifndef MD_ALIGNED
@@ -54,7 +56,7 @@ MD_INLINE int md_times(int a, int b) { return a & b; }
 /* ---- Storage types: E the bits in memory, C the compute type, V its lanes, up and down convert between them. KIND
  * selects instructions. */
 enum { MD_KIND_F32, MD_KIND_F64, MD_KIND_F16, MD_KIND_BF16, MD_KIND_I32, MD_KIND_I64, MD_KIND_SHORT, MD_KIND_BOOL,
-    MD_KIND_F8E4M3, MD_KIND_F8E5M2 };
+    MD_KIND_F8E4M3, MD_KIND_F8E5M2, MD_KIND_HALF };
 #define MD_TYPE(T, K, element, compute, lanes, s, ADD, UP, DOWN)                                                       \
     struct md_t_##T {                                                                                                  \
         typedef element E;                                                                                             \
@@ -194,6 +196,22 @@ template <class S, class N> MD_INLINE md_raw<S> md_get_each(const typename S::E 
     }
     return r;
 }
+#include "packed.h"
+/* The element at an offset, where offsets count elements: of i4 and u4 half bytes. */
+template <class S> MD_INLINE typename S::E md_element(const void *t, int64_t o)
+{
+    if constexpr (S::KIND == MD_KIND_HALF)
+        return md_get_half(t, o);
+    else
+        return ((const typename S::E *)t)[o];
+}
+template <class S> MD_INLINE void md_element_set(void *t, int64_t o, typename S::E e)
+{
+    if constexpr (S::KIND == MD_KIND_HALF)
+        md_put_half(t, o, e);
+    else
+        ((typename S::E *)t)[o] = e;
+}
 /* A vector inside a row at any address: the aligned 16-byte words around it, shifted. */
 template <class S> MD_INLINE md_raw<S> md_get_unaligned(const void *p)
 {
@@ -215,6 +233,8 @@ template <class S> MD_INLINE md_raw<S> md_get_unaligned(const void *p)
 /* Promised: the envelope's alignment holds for this address; it is not shifted along the last axis. */
 template <class S, class N> MD_INLINE md_raw<S> md_fetch_unit(const void *t, int64_t o, N n, bool promised)
 {
+    if constexpr (S::KIND == MD_KIND_HALF)
+        return md_fetch_halves<S>(t, o, n, promised);
     const typename S::E *p = (const typename S::E *)t + o;
     if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
         return md_get_whole<S>(p);
@@ -229,7 +249,7 @@ template <class S, class N> MD_INLINE md_raw<S> md_fetch_masked(const void *t, i
     MD_FOR (l, MD_VL) {
         typename S::E e = 0;
         if (md_has(n, l) && m.v[l])
-            e = ((const typename S::E *)t)[o + l * s];
+            e = md_element<S>(t, o + l * s);
         md_put(r, l, e);
     }
     return r;
@@ -240,7 +260,7 @@ template <class S, class N> MD_INLINE md_raw<S> md_fetch_gather(const void *t, m
     MD_FOR (l, MD_VL) {
         typename S::E e = 0;
         if (md_has(n, l) && m.v[l])
-            e = ((const typename S::E *)t)[o.v[l]];
+            e = md_element<S>(t, o.v[l]);
         md_put(r, l, e);
     }
     return r;
@@ -301,6 +321,20 @@ template <class S, class N> MD_INLINE void md_put_each(typename S::E *p, int64_t
         if (md_has(n, l))
             p[l * step] = md_get(r, l);
 }
+template <class S, class N> MD_INLINE md_raw<S> md_get_steps(const void *t, int64_t o, int64_t s, N n)
+{
+    if constexpr (S::KIND == MD_KIND_HALF)
+        return md_get_halves_each<S>(t, o, s, n);
+    else
+        return md_get_each<S>((const typename S::E *)t + o, s, n);
+}
+template <class S, class N> MD_INLINE void md_put_steps(void *t, int64_t o, int64_t s, const md_raw<S> &r, N n)
+{
+    if constexpr (S::KIND == MD_KIND_HALF)
+        md_put_halves_each<S>(t, o, s, r, n);
+    else
+        md_put_each<S>((typename S::E *)t + o, s, r, n);
+}
 /* 16-bit elements at any even address: words, and a half word at either end. */
 template <class S> MD_INLINE void md_put_halves(char *p, const md_raw<S> &r)
 {
@@ -320,6 +354,10 @@ template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typ
 {
     typename S::E *p = (typename S::E *)t + o;
     const md_raw<S> r = md_pack<S>(v);
+    if constexpr (S::KIND == MD_KIND_HALF) {
+        md_store_halves<S>(t, o, r, n, promised);
+        return;
+    }
     if constexpr (md_is_maybe<N>::V) {
         if constexpr (md_raw<S>::BYTES % 16 == 0 && !MD_STREAM_STORES) {
             const md_maybe fits = {n.all && md_is_aligned<S>(p, n, promised)};

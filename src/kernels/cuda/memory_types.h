@@ -21,7 +21,7 @@
     MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_unit_any(const void *t, int64_t o, md_n_t n) \
         { return md_fetch_unit<md_t_##T>(t, o, n, false); } \
     MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_strided(const void *t, int64_t o, int64_t s, md_n_t n) \
-        { return md_get_each<md_t_##T>((const md_t_##T::E *)t + o, s, n); } \
+        { return md_get_steps<md_t_##T>(t, o, s, n); } \
     MD_INLINE md_v_##T md_unpack_##T(const md_raw_##T &r) { return md_unpack<md_t_##T>(r); }                           \
     MD_INLINE md_raw_##T md_pack_##T##_v(md_v_##T v) { return md_pack<md_t_##T>(v); }                                  \
     MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit(const void *t, int64_t o, md_n_t n) \
@@ -39,7 +39,7 @@
     MD_N_DECL MD_INLINE md_v_##T md_load_##T##_gather_m(const void *t, md_i o, md_n_t n, md_b m) \
         { return md_unpack_##T(md_fetch_gather<md_t_##T>(t, o, n, m)); } \
     MD_INLINE md_t_##T::C md_load_##T##_s(const void *t, int64_t o) \
-        { return md_t_##T::up(((const md_t_##T::E *)t)[o]); } \
+        { return md_t_##T::up(md_element<md_t_##T>(t, o)); } \
     MD_N_DECL MD_INLINE void md_store_##T##_unit(void *t, int64_t o, md_v_##T v, md_n_t n) \
         { md_store_unit<md_t_##T>(t, o, v, n, true, MD_STREAM_STORES); } \
     MD_N_DECL MD_INLINE void md_store_##T##_unit_any(void *t, int64_t o, md_v_##T v, md_n_t n) \
@@ -47,17 +47,20 @@
     MD_N_DECL MD_INLINE void md_store_##T##_unit_nt(void *t, int64_t o, md_v_##T v, md_n_t n) \
         { md_store_unit<md_t_##T>(t, o, v, n, true, true); } \
     MD_N_DECL MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, md_v_##T v, md_n_t n) \
-        { md_put_each<md_t_##T>((md_t_##T::E *)t + o, s, md_pack<md_t_##T>(v), n); } \
+        { md_put_steps<md_t_##T>(t, o, s, md_pack<md_t_##T>(v), n); } \
     MD_N_DECL MD_INLINE void md_store_##T##_scatter(void *t, md_i o, md_v_##T v, md_n_t n, md_b m)                     \
     {                                                                                                                  \
         const md_raw_##T r = md_pack<md_t_##T>(v);                                                                     \
         MD_FOR (l, MD_VL)                                                                                              \
             if (md_has(n, l) && m.v[l])                                                                                \
-                ((md_t_##T::E *)t)[o.v[l]] = md_get(r, l);                                                             \
+                md_element_set<md_t_##T>(t, o.v[l], md_get(r, l));                                                     \
     }                                                                                                                  \
-    MD_INLINE void md_store_##T##_s(void *t, int64_t o, md_t_##T::C v) { ((md_t_##T::E *)t)[o] = md_t_##T::down(v); }  \
+    MD_INLINE void md_store_##T##_s(void *t, int64_t o, md_t_##T::C v)                                                 \
+        { md_element_set<md_t_##T>(t, o, md_t_##T::down(v)); }                                                         \
     MD_INLINE int64_t md_lead_##T(const void *t, int64_t o)                                                            \
     {                                                                                                                  \
+        if (md_t_##T::KIND == MD_KIND_HALF)                                                                            \
+            return 0;                                                                                                  \
         const int past = (int)((uintptr_t)((const md_t_##T::E *)t + o) % md_raw_##T::PIECE), \
             size = (int)sizeof(md_t_##T::E); \
         return past == 0 || past % size != 0 ? 0 : (md_raw_##T::PIECE - past) / size;                                  \
@@ -109,6 +112,14 @@ MD_SHORT(u16, uint16_t, uint16_t)
 #ifdef MD_USE_U32
 MD_TYPE(u32, I32, uint32_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), w, (uint32_t)(uint64_t)v)
 MD_STORAGE(u32)
+#endif
+#ifdef MD_USE_I4
+MD_TYPE(i4, HALF, uint8_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), (int)(w ^ 8) - 8, (uint8_t)(v & 15))
+MD_STORAGE(i4)
+#endif
+#ifdef MD_USE_U4
+MD_TYPE(u4, HALF, uint8_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), w, (uint8_t)(v & 15))
+MD_STORAGE(u4)
 #endif
 #ifdef MD_USE_U64
 MD_INLINE int64_t md_max_su(int64_t a, int64_t b) { return (uint64_t)a > (uint64_t)b ? a : b; }

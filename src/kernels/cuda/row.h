@@ -49,18 +49,22 @@ template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
 #endif
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_full n)
 {
+    if constexpr (S::KIND == MD_KIND_HALF)
+        return md_fetch_unit<S>(t, o, n, true);
     if (MD_BOUNDARY)
         return md_get_whole<S>((const typename S::E *)t + o);
     return md_fetch_unit<S>(t, o, n, true);
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_maybe n)
 {
+    if constexpr (S::KIND == MD_KIND_HALF)
+        return md_fetch_unit<S>(t, o, n, true);
     if (MD_BOUNDARY)
         return md_get_maybe<S>((const typename S::E *)t + o, n);
     return md_fetch_unit<S>(t, o, n, true);
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n)
-    { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
+    { return md_get_steps<S>(t, o, 1, n); }
 
 /* Weights along a row whose vectors are aligned for the row but not for the weights: the aligned vectors around them,
  * shifted. MD_INSIDE 1: where MD_SHIFTS says that there are such, the template keeps whole vectors far enough from both
@@ -83,6 +87,8 @@ template <class S> MD_INLINE md_raw<S> md_shift_down(uint32_t *w, int past)
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_full n)
 {
+    if constexpr (S::KIND == MD_KIND_HALF)
+        return md_fetch_unit<S>(t, o, n, true);
     typedef md_raw<S> R;
     if constexpr (MD_INSIDE && !MD_ALIGNED && R::BYTES % 16 == 0) {
         const int size = (int)sizeof(typename S::E), past = (int)(((uint32_t)(uintptr_t)t + (uint32_t)o * size) % 16);
@@ -100,6 +106,8 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
  */
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_maybe n)
 {
+    if constexpr (S::KIND == MD_KIND_HALF)
+        return md_fetch_unit<S>(t, o, n, true);
     if constexpr (MD_ALIGNED) {
         return md_get_maybe<S>((const typename S::E *)t + o, n);
     } else {
@@ -110,7 +118,7 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
     }
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_span n)
-    { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
+    { return md_get_steps<S>(t, o, 1, n); }
 
 /* ---- Folds lanes by halves: lane l with l + MD_VL/2, and so on. */
 #define MD_FOLD(name, vec, one, s, combined)                                                                           \

@@ -127,6 +127,8 @@ MD_INLINE md_i md_round_u8_i(md_i a) { return a & 255; }
     }
 #define MD_ROUND_DOUBLE(T, LOW, HIGH) \
     MD_INLINE md_i md_round_##T##_f(md_f a) { return md_round_##T##_d(md_cast_f_d(a)); }
+MD_ROUND_INTEGER(i4, -8.0, 7.0, a << 60 >> 60, (int64_t)((uint64_t)a << 60) >> 60, MD_ROUND_FLOAT)
+MD_ROUND_INTEGER(u4, 0.0, 15.0, a & 15, a & 15, MD_ROUND_FLOAT)
 MD_ROUND_INTEGER(i8, -128.0, 127.0, a << 56 >> 56, (int8_t)a, MD_ROUND_FLOAT)
 MD_ROUND_INTEGER(i16, -32768.0, 32767.0, a << 48 >> 48, (int16_t)a, MD_ROUND_FLOAT)
 MD_ROUND_INTEGER(u16, 0.0, 65535.0, a & 65535, (uint16_t)a, MD_ROUND_FLOAT)

@@ -19,6 +19,8 @@
 #define MD_USE_U16 1
 #define MD_USE_U32 1
 #define MD_USE_U64 1
+#define MD_USE_I4 1
+#define MD_USE_U4 1
 #endif
 
 /* clang-format off */

@@ -94,6 +94,9 @@ MD_STORAGE(f8e5m2, uint8_t, md_w8, md_f, float, md_up_f8e5m2, md_down_f8e5m2, md
 #ifdef MD_USE_BOOL
 MD_STORAGE(bool, uint8_t, md_w8, md_b, int, MD_UP_BOOL, MD_DOWN_BOOL, MD_UP1_BOOL, MD_DOWN1_BOOL, b, sb, MD_OP_OR)
 #endif
+#if defined(MD_USE_I4) || defined(MD_USE_U4)
+#include "packed.h"
+#endif
 /* clang-format on */
 
 #endif

@@ -64,6 +64,10 @@ static layout layout_of(const md_fx_tensor *tensor, const md_kn_shape *shape, in
     }
     join_axes(&l);
     l.n_bytes = (highest - l.lowest + 1) * l.item;
+    if (md_dtype_is_packed(tensor->dtype)) { /* all bytes from the first to the last; strides are not negative */
+        const int64_t n_bytes = md_dtype_span(tensor->dtype, highest + 1);
+        return (layout){.item = 1, .run = n_bytes, .n_bytes = n_bytes};
+    }
     return l;
 }
 
@@ -105,6 +109,11 @@ static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx
         a.size[i] = a.stride[i] ? shape->extent[t][i] : 1;
     }
     md_tensor b = a;
+    if (md_dtype_is_packed(tensor->dtype)) {
+        const int64_t n_bytes = layout_of(tensor, shape, t).n_bytes;
+        a = md_tensor_make(to, MD_U8, 1, &n_bytes);
+        b = a;
+    }
     b.data = (void *)(uintptr_t)from;
     return dev->ops->copy_tensor(dev, dev->tuning, &a, &b);
 }

@@ -27,7 +27,7 @@ static uint64_t next(uint64_t *state) /* splitmix64 (Vigna) */
 
 static void fill_reals(void *to, md_dtype dtype, bool is_positive, bool for_tf32, uint64_t seed)
 {
-    const int64_t n = PATTERN / (int64_t)md_dtype_size(dtype);
+    const int64_t n = md_dtype_capacity(dtype, PATTERN);
     for (int64_t i = 0; i < n; i++) {
         double u = (double)(next(&seed) >> 11) * 0x1p-53;
         const double v = is_positive ? 0.05 + 0.95 * u : 2.0 * u - 1.0;
@@ -37,7 +37,7 @@ static void fill_reals(void *to, md_dtype dtype, bool is_positive, bool for_tf32
 
 static void fill_integers(void *to, md_dtype dtype, int64_t limit, const md_tn_indices *given, uint64_t seed)
 {
-    const int64_t n = PATTERN / (int64_t)md_dtype_size(dtype);
+    const int64_t n = md_dtype_capacity(dtype, PATTERN);
     for (int64_t i = 0; i < n; i++) {
         int64_t v = (int64_t)(next(&seed) >> 33);
         if (limit > 0 && given->n > 0)
@@ -215,7 +215,7 @@ static int64_t count_bytes(md_tn_data *d)
         double n = (double)md_dtype_size(t->dtype);
         for (int32_t a = 0; a < t->rank; a++)
             n *= (double)d->shape.extent[s->tensor[i]][a];
-        total += n;
+        total += md_dtype_is_packed(t->dtype) ? n / 2.0 : n;
         d->bytes[s->tensor[i]] = n < 1e15 ? (int64_t)n : (int64_t)1e15;
     }
     return total < 1e15 ? (int64_t)total : (int64_t)1e15;

@@ -48,7 +48,7 @@ static size_t span_of(const md_st_program *program, int32_t t, const md_kn_shape
             return 0;
         last += (shape->extent[t][a] - 1) * shape->stride[t][a];
     }
-    return (size_t)(last + 1) * md_dtype_size(x->dtype);
+    return (size_t)md_dtype_span(x->dtype, last + 1);
 }
 
 static size_t align(size_t n)
@@ -72,9 +72,10 @@ static void lay_out(agree *a, const md_fa_target *target)
         int32_t t = a->stage->tensor[i];
         const md_fx_tensor *x = &target->program->formula->tensor[t];
         place *p = &a->place[a->n_places++];
-        *p = (place){t,           !a->stage->is_stored[i] || x->is_updated, a->stage->is_stored[i],
-                     at,          span_of(target->program, t, a->shape),    x->dtype,
-                     a->n_samples};
+        *p = (place){
+            t,           !a->stage->is_stored[i] || x->is_updated, a->stage->is_stored[i],
+            at,          span_of(target->program, t, a->shape),    md_dtype_is_packed(x->dtype) ? MD_U8 : x->dtype,
+            a->n_samples};
         at += align(p->n_bytes);
         if (p->is_stored)
             a->n_samples += (int64_t)MD_MIN(p->n_bytes / md_dtype_size(p->dtype), (size_t)RUNS * RUN);

@@ -146,13 +146,15 @@ static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_
     const md_fx_tensor *t = &tuning_point->data.program->formula->tensor[one->tensor];
     const size_t item = md_dtype_size(t->dtype);
     char bytes[8];
-    const char *from = (const char *)tuning_point->bench.set[0].call.data[one->tensor] + (size_t)one->at * item;
+    const bool is_packed = md_dtype_is_packed(t->dtype);
+    const int64_t at = is_packed ? one->at / 2 : one->at * (int64_t)item, in = is_packed ? one->at % 2 : 0;
+    const char *from = (const char *)tuning_point->bench.set[0].call.data[one->tensor] + at;
     if (w->dev->ops->copy(w->dev, bytes, from, item) != MD_OK) {
         snprintf(why, n_why, "%s", md_last_error());
         return false;
     }
     const bool is_real = md_dtype_is_real(t->dtype);
-    const double got = is_real ? md_dtype_load(t->dtype, bytes, 0) : (double)md_dtype_load_int(t->dtype, bytes, 0);
+    const double got = is_real ? md_dtype_load(t->dtype, bytes, in) : (double)md_dtype_load_int(t->dtype, bytes, in);
     if (md_tn_is_close(t->dtype, got, one->value))
         return true;
     snprintf(why, n_why, "element %lld of %s is %.9g, not %.9g", (long long)one->at, t->name, got, one->value);

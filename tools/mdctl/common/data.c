@@ -57,8 +57,19 @@ static void put_real(void *p, md_dtype t, int64_t k, float v)
         ((uint16_t *)p)[k] = t == MD_F16 ? f16_of(v) : bf16_of(v);
 }
 
+static bool is_packed(md_dtype t)
+{
+    return t == MD_I4 || t == MD_U4;
+}
+
 static void put_integer(void *p, md_dtype t, int64_t k, int64_t v)
 {
+    uint8_t *const byte = (uint8_t *)p + k / 2;
+    const int shift = (int)(k % 2) * 4;
+    if (is_packed(t)) {
+        *byte = (uint8_t)((*byte & ~(15 << shift)) | (int)(v & 15) << shift);
+        return;
+    }
     switch (md_dtype_size(t)) {
     case 8:
         ((int64_t *)p)[k] = v;
@@ -229,6 +240,10 @@ static double f8_value(uint8_t h, md_dtype t)
 
 static double integer_at(const void *p, md_dtype t, int64_t k)
 {
+    if (is_packed(t)) {
+        const int half = ((const uint8_t *)p)[k / 2] >> k % 2 * 4 & 15;
+        return t == MD_I4 ? (half ^ 8) - 8 : half;
+    }
     switch (t) {
     case MD_I32:
         return (double)((const int32_t *)p)[k];

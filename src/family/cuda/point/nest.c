@@ -56,6 +56,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 const md_fa_family md_fa_cuda_nest = {
     .name = "nest",
     .device = MD_DEV_CUDA,
+    .takes_packed = true,
     .is_last_resort = true,
     .applies = md_fa_nest_applies,
     .legal = md_fa_nest_legal,

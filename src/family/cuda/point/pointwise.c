@@ -147,6 +147,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 const md_fa_family md_fa_cuda_pointwise = {
     .name = "pointwise",
     .device = MD_DEV_CUDA,
+    .takes_packed = true,
     .n_fields = 5,
     .field = {{"flat", 0, 2, {1, 0}},
               {"strided", 1, 2, {0, 1}},

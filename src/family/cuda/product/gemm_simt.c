@@ -222,6 +222,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_cuda_gemm_simt = {
     .name = "gemm_simt",
     .device = MD_DEV_CUDA,
+    .takes_packed = true,
     .n_fields = 7,
     .field = {{"rows", 64, 3, {128, 64, 32}},
               {"columns", 64, 3, {128, 64, 32}},

@@ -289,6 +289,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_cuda_column = {
     .name = "column",
     .device = MD_DEV_CUDA,
+    .takes_packed = true,
     .is_reduction = true,
     .n_fields = 6,
     .field = {{"threads_x", 16, 4, {16, 8, 32, 4}},

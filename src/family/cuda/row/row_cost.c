@@ -83,8 +83,8 @@ static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row
         if (options.is_online)
             times = (int32_t)(passes >> st->row.n_levels & 1) + ((passes & levels) != 0);
         if (!plan.load[i].is_shared)
-            bytes += (times - 1) * points *
-                     (double)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
+            bytes +=
+                (times - 1) * points * md_dtype_bytes(target->program->formula->tensor[plan.load[i].node->id].dtype);
     }
     return bytes;
 }
@@ -113,7 +113,7 @@ static bool note_traffic(void *user, const md_fx_node *node)
     traffic *p = user;
     if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, md_fa_stage(p->target)->axis))
         return true;
-    double bytes = (double)md_dtype_size(p->target->program->formula->tensor[node->id].dtype);
+    double bytes = md_dtype_bytes(p->target->program->formula->tensor[node->id].dtype);
     p->bytes += bytes;
     p->sectors += p->unit >> node->id & 1 ? bytes : SECTOR_BYTES * SECTOR_PART;
     return true;

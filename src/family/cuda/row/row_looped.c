@@ -63,6 +63,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_cuda_row_looped = {
     .name = "row_looped",
     .device = MD_DEV_CUDA,
+    .takes_packed = true,
     .is_reduction = true,
     .n_fields = 5,
     .field = {{"lanes", 256, 6, {32, 128, 256, 512, 768, 1024, 192, 384}, 2},

@@ -82,6 +82,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_cuda_row_persistent = {
     .name = "row_persistent",
     .device = MD_DEV_CUDA,
+    .takes_packed = true,
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 6,

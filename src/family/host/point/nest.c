@@ -341,6 +341,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 const md_fa_family md_fa_host_nest = {
     .name = "nest",
     .device = MD_DEV_HOST,
+    .takes_packed = true,
     .is_last_resort = true,
     .applies = md_fa_nest_applies,
     .legal = md_fa_nest_legal,

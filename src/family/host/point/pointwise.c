@@ -73,6 +73,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 const md_fa_family md_fa_host_pointwise = {
     .name = "pointwise",
     .device = MD_DEV_HOST,
+    .takes_packed = true,
     .n_fields = 4,
     .field = {{"flat", 0, 2, {1, 0}},
               {"strided", 1, 2, {0, 1}},

@@ -64,7 +64,7 @@ bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
 {
     *out = (md_fa_transpose){.index = -1};
     finder f = {target, out};
-    if (md_fa_stage(target)->axis >= 0)
+    if (md_fa_stage(target)->axis >= 0 && !md_fa_has_packed(target)) /* tiles are whole elements */
         md_cg_visit(md_fa_stage(target), note, &f);
     return out->n > 0;
 }

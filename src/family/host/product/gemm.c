@@ -204,6 +204,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_host_gemm = {
     .name = "gemm",
     .device = MD_DEV_HOST,
+    .takes_packed = true,
     .n_fields = 4,
     .field = {{"rows", 12, 4, {12, 8, 6, 4}},
               {"vecs", 2, 4, {2, 3, 4, 1}},

@@ -149,6 +149,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_host_gemv = {
     .name = "gemv",
     .device = MD_DEV_HOST,
+    .takes_packed = true,
     .n_fields = 2,
     .field = {{"swap_ab", 0, 2, {0, 1}}, {"columns", 128, 5, {512, 1024, 256, 128, 64}}},
     .applies = applies,

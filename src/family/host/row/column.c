@@ -57,6 +57,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_host_column = {
     .name = "column",
     .device = MD_DEV_HOST,
+    .takes_packed = true,
     .is_reduction = true,
     .n_fields = 3,
     .field = {{"tile", 16, 3, {16, 4, 1}}, {"strided", 0, 2, {0, 1}}, {"nontemporal", 0, 2, {0, 1}}},

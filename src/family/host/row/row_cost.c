@@ -57,7 +57,7 @@ static void count_node(counter *c, const md_fx_node *n)
     double slots = 0, units = 0;
     if (n->kind == MD_FX_LOAD) {
         w->loads += 1;
-        w->loaded_bytes += (double)md_dtype_size(c->target->program->formula->tensor[n->id].dtype);
+        w->loaded_bytes += md_dtype_bytes(c->target->program->formula->tensor[n->id].dtype);
         w->scattered += !is_vector(c, n->id, n->n_args, n->arg);
     }
     if (n->kind == MD_FX_OP)

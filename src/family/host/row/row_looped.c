@@ -66,6 +66,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_host_row_looped = {
     .name = "row_looped",
     .device = MD_DEV_HOST,
+    .takes_packed = true,
     .is_reduction = true,
     .n_fields = 4,
     .field = {{"chunk", ANY_CHUNK, 4, {ANY_CHUNK, 4096, 1024, 512}},

@@ -147,6 +147,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_host_scan = {
     .name = "scan",
     .device = MD_DEV_HOST,
+    .takes_packed = true,
     .is_reduction = false,
     .n_fields = 4,
     .field = {{"column", 0, 3, {0, 16, 2}},
