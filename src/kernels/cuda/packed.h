@@ -27,8 +27,9 @@ MD_INLINE uint32_t md_squeeze(uint32_t a, uint32_t b)
     { return __byte_perm(a, b, 0x6420) | __byte_perm(a, b, 0x7531) << 4; }
 template <class S, class N> MD_INLINE bool md_is_whole_halves(const void *t, int64_t o, N n, bool promised)
 {
+    const int bytes = MD_VL >= 2 ? MD_VL / 2 : 1;
     return md_has_all(n) &&
-        ((promised && MD_ALIGNED) || ((o & 1) == 0 && ((uintptr_t)t + (uintptr_t)(o >> 1)) % (MD_VL >= 2 ? MD_VL / 2 : 1) == 0));
+        ((promised && MD_ALIGNED) || ((o & 1) == 0 && ((uintptr_t)t + (uintptr_t)(o >> 1)) % bytes == 0));
 }
 template <class S, class N> MD_INLINE md_raw<S> md_get_halves_each(const void *t, int64_t o, int64_t s, N n)
 {
