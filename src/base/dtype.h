@@ -1,6 +1,8 @@
 /* Facts and conversions of element types. */
 #ifndef MD_BASE_DTYPE_H
 #define MD_BASE_DTYPE_H
+#include "base/number/narrow.h"
+
 #include <md/md.h>
 #include <stdbool.h>
 bool md_dtype_is_real(md_dtype t); /* f32 f64 f16 bf16 f8e4m3 f8e5m2 */
@@ -29,11 +31,4 @@ void md_dtype_store_int(md_dtype t, void *base, int64_t i, int64_t value);
 double md_dtype_round(md_dtype t, double value);
 /** Unit roundoff: half the distance from 1 to the next value; 2^-24 for f32, 0 for integers. */
 double md_dtype_roundoff(md_dtype t);
-float md_f16_to_f32(uint16_t h);
-uint16_t md_f32_to_f16(float f);
-float md_bf16_to_f32(uint16_t h);
-uint16_t md_f32_to_bf16(float f);
-/** t is MD_F8E4M3 or MD_F8E5M2. Too large values become the largest finite one, NaN 0x7f. */
-float md_f8_to_f32(md_dtype t, uint8_t h);
-uint8_t md_f32_to_f8(md_dtype t, float f);
 #endif

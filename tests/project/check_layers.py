@@ -35,8 +35,8 @@ RANKS = {
 
 # The floors of each folder with rooms, lowest first.
 FLOORS = {
-    "base": [["plain"], ["clock", "hash", "sort", "status", "strbuf"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
-             ["file", "number", "temp"], ["task"], ["trace"]],
+    "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
+             ["file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
              ["join", "range"], ["front"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],

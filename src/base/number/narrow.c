@@ -1,7 +1,5 @@
 /* Conversions of 16-bit and 8-bit reals. */
-#include "base/dtype.h"
-
-#include "base/status.h"
+#include "base/number/narrow.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,5 +108,5 @@ uint8_t md_f32_to_f8(md_dtype t, float f)
         h = shift_rounded((magnitude & 0x7fffffu) | 0x800000u, shift + 1 - exponent);
     else
         h = 0;
-    return (uint8_t)(u >> 24 & 0x80u) | (uint8_t)MD_MIN(h, to.largest);
+    return (uint8_t)(u >> 24 & 0x80u) | (uint8_t)(h < to.largest ? h : to.largest);
 }
