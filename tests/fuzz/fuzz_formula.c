@@ -3,7 +3,7 @@
  * With libFuzzer, from the root of the sources (about 20 s to build):
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -Itests -IBUILD/src \
  *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <src/expr, all .c>
- *     BUILD/src/expr/catalogue_table.c -lm -o fuzz_formula
+ *     BUILD/src/expr/{catalogue,lists}_table.c -lm -o fuzz_formula
  *   (cat tests/fuzz/formula.dict; sed -nE 's/^[A-Z]+\([A-Z0-9_]+, ([a-z0-9_]+), .+/"\1"/p' src/expr/ops.def) >
  * words.dict
  *   ./fuzz_formula -dict=words.dict -max_len=2000 WORK data/fuzz/formula
@@ -11,7 +11,7 @@
  * An input may begin with a line "#!sizes", which goes to the options. */
 #include "base/status.h"
 #include "base/strbuf.h"
-#include "expr/formula.h"
+#include "expr/list/list.h"
 #include "fuzz/text.h"
 
 /* Printing adds types, casts and blanks: a formula near a limit may exceed it when read again. */
@@ -41,6 +41,36 @@ static void check_print(const md_fx_formula *formula)
     md_strbuf_finish(&second);
 }
 
+/* A step of a formula over lists is an ordinary formula, all of whose arguments are known. */
+static void check_step(const md_fx_list *list, const char *text)
+{
+    md_fx_formula *f = NULL;
+    if (!text)
+        return;
+    if (md_fx_formula_create(&f, text, NULL) != MD_OK)
+        require(is_limit(md_last_error()), md_last_error(), text);
+    for (int32_t i = 0; f && i < f->n_args; i++)
+        require(md_fx_list_find(list, f->args[i].is_scalar ? f->scalar[f->args[i].id].name
+                                                           : f->tensor[f->args[i].id].name) != NULL,
+                "an argument that nobody knows", text);
+    md_fx_formula_destroy(&f);
+}
+
+static void check_lists(const char *formula)
+{
+    md_fx_list *list = NULL;
+    const md_status status = md_fx_list_create(&list, formula, NULL);
+    require((list != NULL) == (status == MD_OK), "a list with an error", formula);
+    require(list || md_last_error()[0], "no message", formula);
+    for (int32_t i = 0; list && i < list->n_steps; i++)
+        check_step(list, list->step[i].text);
+    for (int32_t i = 0; list && i < list->n_reductions; i++) {
+        check_step(list, list->reduction[i].flat);
+        check_step(list, list->reduction[i].whole);
+    }
+    md_fx_list_destroy(&list);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *const text = text_of(data, size);
@@ -62,6 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(md_last_error()[0] != 0, "no message", formula);
     }
     md_fx_formula_destroy(&f);
+    if (md_fx_has_lists(formula))
+        check_lists(formula);
     free(text);
     return 0;
 }

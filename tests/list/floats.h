@@ -100,4 +100,14 @@ static inline void assert_near(double got, double want, double part)
         fail_msg("%.9g, expected %.9g", got, want);
 }
 
+/* Sizes around the tiles of partial results, and none. */
+static inline int64_t draw_sizes(int64_t *size, uint64_t *seed)
+{
+    static const int64_t odd[] = {0, 1, 3, 4095, 4096, 4097, 8192, 12289, 20000};
+    const int64_t n = (int64_t)(check_random(seed) % MOST);
+    for (int64_t i = 0; i < n; i++)
+        size[i] = i % 2 ? odd[check_random(seed) % 9] : (int64_t)(check_random(seed) % 300);
+    return n;
+}
+
 #endif

@@ -19,6 +19,8 @@ static void test_messages(void **state)
         {"N[i] = sum[t](X@t[i])", "1:1: 'N' is one result for all items and has no axes"},
         {"N = mean[t,i](X@t[i])", "1:10: 'mean' does not run over the items of a list"},
         {"N = sum[t](sum[t,i](X@t[i]))", "1:16: a reduction over the items inside of another"},
+        {"N = sum[t,i](X@t[i]) * size(i)", "1:29: size(i) needs an item"},
+        {"N = sum[t,j](X@t[j]); Y@t[i] = size(j) * N + Z@t[i]", "one of the passes over the lists"},
         {"N = sum[t](1); Y@t[i] = X@t[i]", "1:5: 'sum' over the items reads no list"},
         {"Y@t[i] = X@t[i]; Y@t[i] = 2", "1:18: 'Y' is assigned twice; the first time at 1:1"},
         {"Y@t[i] = sum[t,i](X@t[k])", "1:23: "},

@@ -83,7 +83,8 @@ class Checker:
             cell = re.match(r"\|.*\| `(.*)` \|$", row)
             if cell:
                 n += 1
-                done = self.run([str(self.mdctl), "source", cell.group(1)], env=env)
+                command = "check" if "@" in cell.group(1) else "source"  # formulas over lists have no source of their own
+                done = self.run([str(self.mdctl), command, cell.group(1)], env=env)
                 self.report(done.returncode == 0, line, f"{cell.group(1)}\n{done.stderr[-1000:]}")
         self.report(n > 0, first, "the table of formulas is gone")
 

@@ -39,6 +39,7 @@ typedef struct md_fl_stmt {
     int32_t symbol; /* written */
     int32_t step; /* -1: let of items, which stands in every step that reads it */
     bool needed; /* while a step is written */
+    bool is_live; /* what it computes reaches a result */
 } md_fl_stmt;
 
 typedef struct md_fl_reader {

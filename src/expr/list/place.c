@@ -124,6 +124,25 @@ static md_status find_step(md_fl_reader *r, int32_t *out, md_fl_kind kind, int32
     return kind == MD_FL_REDUCTION ? add_step(r, MD_FX_STEP_SCALARS) : MD_OK;
 }
 
+static md_status mark_read(void *user, md_syntax **at)
+{
+    md_fl_reader *r = user;
+    const int32_t symbol = (*at)->kind == MD_SYNTAX_TENSOR ? md_fl_symbol_named(r, (*at)->name) : -1;
+    if (symbol >= 0 && r->symbol[symbol].stmt >= 0)
+        r->stmt[r->symbol[symbol].stmt].is_live = true;
+    return MD_OK;
+}
+
+/* Lets that nobody reads, or only such lets, are left out. */
+static void mark_live(md_fl_reader *r)
+{
+    for (int32_t i = r->n_stmts; i-- > 0;) {
+        r->stmt[i].is_live |= !r->stmt[i].is_let;
+        if (r->stmt[i].is_live)
+            (void)md_fl_walk_stmt(&r->stmt[i], mark_read, r);
+    }
+}
+
 static md_status place(md_fl_reader *r, int32_t i)
 {
     md_fl_stmt *s = &r->stmt[i];
@@ -144,7 +163,9 @@ static md_status place(md_fl_reader *r, int32_t i)
 
 md_status md_fl_place(md_fl_reader *r)
 {
+    mark_live(r);
     for (int32_t i = 0; i < r->n_stmts; i++)
-        MD_TRY(place(r, i));
+        if (r->stmt[i].is_live)
+            MD_TRY(place(r, i));
     return MD_OK;
 }

@@ -203,6 +203,8 @@ static md_status read_expression(reading *c, md_syntax **at)
     c->reads_list |= inner.reads_list && !is_across;
     if (s->kind == MD_SYNTAX_TENSOR)
         return read_tensor(c, s);
+    if (s->kind == MD_SYNTAX_SIZE && !c->is_item)
+        return COMPLAIN(c->r, s, "size(%s) needs an item: items have sizes of their own", s->name);
     if (!is_across)
         return MD_OK;
     if (!inner.reads_list)

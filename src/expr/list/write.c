@@ -93,11 +93,18 @@ static void print_needed(md_strbuf *out, const md_fl_reader *r, const char *flat
             print_stmt(out, r, &r->stmt[i], flat);
 }
 
+/* The text must be a formula by itself. It is none where it asks for a size that only other steps know. */
 static md_status finish_text(const char **out, md_fl_reader *r, md_strbuf *b)
 {
+    md_fx_formula *alone = NULL;
+    const md_fx_options options = {.dtype = r->options.dtype, .bounds = r->options.bounds};
     *out = b->failed ? NULL : md_arena_text(r->arena, md_strbuf_text(b));
     md_strbuf_finish(b);
-    return *out ? MD_OK : md_fail_memory();
+    if (!*out)
+        return md_fail_memory();
+    const md_status s = md_fx_formula_create(&alone, *out, &options);
+    md_fx_formula_destroy(&alone);
+    return s == MD_OK ? s : md_fail_more(s, " (this is one of the passes over the lists that the formula becomes)");
 }
 
 /* ---- Reductions */
@@ -247,7 +254,7 @@ static void print_end(md_strbuf *out, const md_fl_reader *r, const md_fl_stmt *s
     int32_t id = 0;
     const char *k = md_fl_new_name(r, "k", stmt);
     for (int32_t i = 0; i < stmt; i++)
-        id += r->stmt[i].kind == MD_FL_REDUCTION;
+        id += r->stmt[i].kind == MD_FL_REDUCTION && r->stmt[i].is_live;
     for (int32_t i = 0; i < r->list->n_names; i++) {
         const md_fx_list_name *name = &r->list->name[i];
         if (name->kind != MD_FX_NAME_PARTIAL || name->id != id)
@@ -272,7 +279,7 @@ static md_status write_step(md_fl_reader *r, int32_t step)
     if (own->kind == MD_FX_STEP_ITEMS)
         print_sizes(&b, r);
     for (int32_t i = 0; i < r->n_stmts; i++)
-        if (r->stmt[i].kind == MD_FL_REDUCTION && r->stmt[i].step + 1 == step)
+        if (r->stmt[i].is_live && r->stmt[i].kind == MD_FL_REDUCTION && r->stmt[i].step + 1 == step)
             print_end(&b, r, &r->stmt[i]);
     print_needed(&b, r, NULL);
     return finish_text(&own->text, r, &b);
@@ -375,7 +382,7 @@ md_status md_fl_write(md_fl_reader *r)
 {
     MD_TRY(write_names(r));
     for (int32_t i = 0; i < r->n_stmts; i++)
-        if (r->stmt[i].kind == MD_FL_REDUCTION)
+        if (r->stmt[i].kind == MD_FL_REDUCTION && r->stmt[i].is_live)
             MD_TRY(add_reduction(r, i));
     for (int32_t i = 0; i < r->list->n_steps; i++)
         MD_TRY(write_step(r, i));
