@@ -272,6 +272,7 @@ typedef struct md_tune_options {
     uint64_t seed; /**< of synthetic data */
     md_write_fn write; /**< takes one JSON object a line: every candidate, every winner; may be NULL */
     void *user;
+    md_tune_strategy strategy; /**< of MD_TUNE_MEASURE */
     /** Nonzero, on GPUs: half of the time is for points off the hints: rows at no 16-byte boundary and, with default
      * hints, lopsided shapes. */
     int32_t off_hints;

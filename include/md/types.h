@@ -90,6 +90,14 @@ typedef enum md_tune {
     MD_TUNE_EXHAUSTIVE = 4 /**< all legal configs are */
 } md_tune;
 
+/** Which configs MD_TUNE_MEASURE tries. */
+typedef enum md_tune_strategy {
+    /** The model's best guesses, corrected by what was measured, and neighbours of the best, in parallel. */
+    MD_TUNE_GUESS = 0,
+    /** Coordinate descent: from the model's best config one step up and down in one parameter after the other. */
+    MD_TUNE_DESCENT = 1
+} md_tune_strategy;
+
 /** Which bits an op may give. Under the last two, one numeric class of variants serves a shape. The class follows from
  * formula, device and shape, not from hints, threads, timing or earlier calls. md_explain names it. */
 typedef enum md_numeric {

@@ -17,6 +17,9 @@ static md_status check_tune(const md_tune_options *t)
         return md_fail(MD_INVALID_ARGUMENT,
                        "option rigor: %d; tuning measures (MD_TUNE_MEASURE) or measures all (MD_TUNE_EXHAUSTIVE)",
                        (int)t->rigor);
+    if (t->strategy != MD_TUNE_GUESS && t->strategy != MD_TUNE_DESCENT)
+        return md_fail(MD_INVALID_ARGUMENT, "option strategy: %d; there are MD_TUNE_GUESS and MD_TUNE_DESCENT",
+                       (int)t->strategy);
     if (!(t->budget_ms >= 0.0) || t->max_builds < 0 || t->n_indices < 0 || (t->n_indices > 0 && !t->indices))
         return md_fail(MD_INVALID_ARGUMENT, "option budget_ms, max_builds or indices: less than nothing");
     return MD_OK;
@@ -43,6 +46,7 @@ md_status md_tune_formula(md_context *context, const char *formula, const md_op_
         .job = {.rigor = t->rigor ? t->rigor : MD_TUNE_MEASURE,
                 .budget_ms = t->budget_ms,
                 .max_builds = t->max_builds,
+                .strategy = t->strategy,
                 .all_directions = t->all_directions != 0,
                 .indices = {t->n_indices, t->indices},
                 .exclude = t->exclude,

@@ -1,8 +1,8 @@
 /* How good the search is, on recorded times of whole spaces: `md_strategies [--seed N] [--cases N] [--builds N]
- * [--noise X] [--every N] [--check] BOARD...`. For each case (a point of a board) the config that a fresh search
- * finds, and the model's, are compared with the best of the space. --check: exit status 1 where less than 90% of the
- * cases are within 3% or less than all within 8%, a point took more than the builds allowed, the model is 15% off on
- * average, or fewer than 19 of 20 runs agree on more than one case. */
+ * [--noise X] [--every N] [--descent] [--check] BOARD...`. For each case (a point of a board) the config that a fresh
+ * search finds, and the model's, are compared with the best of the space. --check: exit status 1 where less than 90% of
+ * the cases are within 3% or less than all within 8%, a point took more than the builds allowed, the model is 15% off
+ * on average, or fewer than 19 of 20 runs agree on more than one case. */
 #include "support/board.h"
 
 #include "tune/tune.h"
@@ -20,6 +20,7 @@ typedef struct settings {
     uint64_t seed;
     int32_t n_cases, builds, every; /* every: N-th case is searched 20 times more, with other noise */
     double noise;
+    md_tune_strategy strategy;
     bool all_directions, verbose, checks;
 } settings;
 
@@ -101,6 +102,7 @@ static bool search(outcome *out, board *b, int32_t point, const settings *s, uin
                            .rigor = MD_TUNE_MEASURE,
                            .budget_ms = 1e7,
                            .max_builds = s->builds,
+                           .strategy = s->strategy,
                            .all_directions = s->all_directions,
                            .n_points = 1,
                            .point = &b->point[point],
@@ -232,15 +234,12 @@ static int run(board *boards, int32_t n_boards, const settings *s)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"cases", required_argument, NULL, 'c'},
-                                            {"builds", required_argument, NULL, 'b'},
-                                            {"noise", required_argument, NULL, 'n'},
-                                            {"every", required_argument, NULL, 'e'},
-                                            {"all-directions", no_argument, NULL, 'a'},
-                                            {"quiet", no_argument, NULL, 'q'},
-                                            {"check", no_argument, NULL, 'k'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},   {"cases", required_argument, NULL, 'c'},
+        {"builds", required_argument, NULL, 'b'}, {"noise", required_argument, NULL, 'n'},
+        {"every", required_argument, NULL, 'e'},  {"all-directions", no_argument, NULL, 'a'},
+        {"descent", no_argument, NULL, 'd'},      {"quiet", no_argument, NULL, 'q'},
+        {"check", no_argument, NULL, 'k'},        {0}};
     settings s = {.seed = 1, .n_cases = 60, .builds = MD_TN_BUILDS, .noise = 0.01, .every = 6, .verbose = true};
     static board boards[MAX_BOARDS];
     int32_t n = 0;
@@ -264,6 +263,9 @@ int main(int argc, char **argv)
         case 'a':
             s.all_directions = true;
             break;
+        case 'd':
+            s.strategy = MD_TUNE_DESCENT;
+            break;
         case 'q':
             s.verbose = false;
             break;
@@ -278,7 +280,7 @@ int main(int argc, char **argv)
             return 1;
     if (n == 0 || s.n_cases < 1 || s.builds < 1 || s.every < 1)
         return fprintf(stderr, "usage: md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--every N] "
-                               "[--all-directions] [--quiet] [--check] BOARD...\n"),
+                               "[--all-directions] [--descent] [--quiet] [--check] BOARD...\n"),
                2;
     const int status = run(boards, n, &s);
     for (int32_t i = 0; i < n; i++)

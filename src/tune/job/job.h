@@ -30,6 +30,7 @@ typedef struct md_tn_job {
     double budget_ms; /* of this job; <= 0: MD_TN_BUDGET_MS */
     /* new configs a point (MEASURE); 0: MD_TN_BUILDS, half of them where there are several points */
     int32_t max_builds;
+    md_tune_strategy strategy; /* of MEASURE */
     bool all_directions; /* neighbours that differ in two fields, too */
     int32_t n_points;
     const md_tn_point *point;

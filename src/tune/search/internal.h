@@ -52,4 +52,14 @@ bool md_tn_is_better(const md_tn_work *w, const md_tn_tuning_point *tuning_point
 bool md_tn_lock(md_tn_work *w);
 void md_tn_unlock(md_tn_work *w);
 
+/* steps.c */
+bool md_tn_same_config(const md_fa_family *family, const md_fa_config *a, const md_fa_config *b);
+/** The config in the space; NULL: it is not legal there. */
+const md_tn_choice *md_tn_find_choice(const md_tn_space *space, const md_fa_family *family, const md_fa_config *config);
+/** Steps from one config to another, at most 3 counted a field. */
+int32_t md_tn_steps(const md_fa_family *family, const md_fa_config *a, const md_fa_config *b);
+/** The legal config next to another one in a field, above (1) or below (-1) its value. NULL: none. */
+const md_tn_choice *md_tn_neighbour(const md_tn_space *space, const md_fa_family *family, md_fa_config config,
+                                    int32_t field, int32_t way);
+
 #endif

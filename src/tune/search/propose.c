@@ -20,15 +20,10 @@ enum { FAR = 3 };
 
 /* ---- Trials and entries */
 
-static bool is_same(const md_fa_family *f, const md_fa_config *a, const md_fa_config *b)
-{
-    return !memcmp(a->value, b->value, (size_t)f->n_fields * sizeof a->value[0]);
-}
-
 static int32_t find_trial(const md_tn_work *w, int32_t family, const md_fa_config *config)
 {
     for (int32_t i = 0; i < w->n_trials; i++)
-        if (w->trial[i].family_at == family && is_same(w->family[family], &w->trial[i].config, config))
+        if (w->trial[i].family_at == family && md_tn_same_config(w->family[family], &w->trial[i].config, config))
             return i;
     return -1;
 }
@@ -151,32 +146,7 @@ static void add(list *l, int32_t family, const md_tn_choice *c)
     l->n_new += is_new;
 }
 
-static const md_tn_choice *find_choice(const md_tn_space *s, const md_fa_family *f, const md_fa_config *config)
-{
-    for (int32_t i = 0; i < s->n; i++)
-        if (is_same(f, &s->choice[i].config, config))
-            return &s->choice[i];
-    return NULL;
-}
-
 /* ---- The model, corrected by measured times */
-
-/* The rank of a value among a field's by size. (The table is in order of search.) */
-static int32_t rank_of(const md_fa_field *f, int32_t value)
-{
-    int32_t rank = 0;
-    for (int32_t i = 0; i < f->n + f->more; i++)
-        rank += f->value[i] < value;
-    return rank;
-}
-
-static int32_t distance(const md_fa_family *f, const md_fa_config *a, const md_fa_config *b)
-{
-    int32_t d = 0;
-    for (int32_t i = 0; i < f->n_fields; i++)
-        d += MD_MIN(abs(rank_of(&f->field[i], a->value[i]) - rank_of(&f->field[i], b->value[i])), 3);
-    return d;
-}
 
 /* Model time, corrected by the measured over modelled times of what was tried in the family, the nearer the more. */
 static double corrected_us(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family,
@@ -191,7 +161,7 @@ static double corrected_us(const md_tn_work *w, const md_tn_tuning_point *tuning
         if (!e || w->trial[i].family_at != family)
             continue;
         const double off = log(best_us(e) / e->model_us),
-                     weight = exp(-DECAY * distance(f, &w->trial[i].config, &c->config));
+                     weight = exp(-DECAY * md_tn_steps(f, &w->trial[i].config, &c->config));
         sum += weight * off;
         weights += weight;
         all += off;
@@ -219,7 +189,7 @@ static void add_named(list *l, int32_t family, const char *variant)
     md_fa_config config;
     if (!variant[0] || md_fa_parse_for(&f, &config, &l->w->job->target, variant) != MD_OK || f != l->w->family[family])
         return;
-    const md_tn_choice *c = find_choice(&l->tuning_point->space[family], f, &config);
+    const md_tn_choice *c = md_tn_find_choice(&l->tuning_point->space[family], f, &config);
     if (c)
         add(l, family, c);
 }
@@ -238,7 +208,7 @@ static void add_first(list *l)
     for (int32_t f = 0; f < l->w->n_families; f++) {
         const md_tn_space *s = &l->tuning_point->space[f];
         const md_fa_config usual = md_fa_default(l->w->family[f]);
-        const md_tn_choice *c = s->n ? find_choice(s, l->w->family[f], &usual) : NULL;
+        const md_tn_choice *c = s->n ? md_tn_find_choice(s, l->w->family[f], &usual) : NULL;
         if (c && s->choice[0].model_us <= HOPELESS_FAMILY * least)
             add(l, f, c);
     }
@@ -260,7 +230,7 @@ static int32_t novelty(const md_tn_work *w, const md_tn_tuning_point *tuning_poi
     int32_t least = INT32_MAX;
     for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++)
         if (w->trial[i].family_at == family && tuning_point->entry[i].is_there)
-            least = MD_MIN(least, distance(w->family[family], &w->trial[i].config, c));
+            least = MD_MIN(least, md_tn_steps(w->family[family], &w->trial[i].config, c));
     return least;
 }
 
@@ -277,7 +247,7 @@ static bool add_next(list *l, double limit, int32_t only_family, const md_fa_con
             continue;
         for (int32_t i = 0; i < s->n; i++) {
             const md_tn_choice *c = &s->choice[i];
-            if (near ? distance(l->w->family[f], near, &c->config) > apart : !is_plain(l->w->family[f], &c->config))
+            if (near ? md_tn_steps(l->w->family[f], near, &c->config) > apart : !is_plain(l->w->family[f], &c->config))
                 continue;
             if (near ? is_tried(l->w, l->tuning_point, f, &c->config)
                      : novelty(l->w, l->tuning_point, f, &c->config) < apart)
@@ -308,7 +278,7 @@ static void add_free(list *l)
     for (int32_t i = w->n_trials - 1; i >= 0 && n < MAX_FREE; i--) {
         const md_tn_trial *t = &w->trial[i];
         const md_tn_choice *c =
-            t->is_out ? NULL : find_choice(&l->tuning_point->space[t->family_at], t->family, &t->config);
+            t->is_out ? NULL : md_tn_find_choice(&l->tuning_point->space[t->family_at], t->family, &t->config);
         if (c && c->model_us <= limit && !is_tried(w, l->tuning_point, t->family_at, &t->config)) {
             add(l, t->family_at, c);
             n++;
@@ -337,6 +307,29 @@ static void add_guesses(list *l)
     }
 }
 
+/* ---- Coordinate descent */
+
+/* First the model's best config, then one step both ways from the best so far, in one field a round. */
+static void add_steps(list *l)
+{
+    const md_tn_work *w = l->w;
+    const int32_t best = l->tuning_point->best;
+    if (w->round == 0) {
+        const double least = least_model(w, l->tuning_point);
+        for (int32_t f = 0; f < w->n_families && l->n == 0; f++)
+            if (l->tuning_point->space[f].n && l->tuning_point->space[f].choice[0].model_us <= least)
+                add(l, f, &l->tuning_point->space[f].choice[0]);
+    } else if (best >= 0) {
+        const md_tn_trial *t = &w->trial[best];
+        for (int32_t way = -1; way <= 1; way += 2) {
+            const md_tn_choice *c = md_tn_neighbour(&l->tuning_point->space[t->family_at], t->family, t->config,
+                                                    (w->round - 1) % t->family->n_fields, way);
+            if (c)
+                add(l, t->family_at, c);
+        }
+    }
+}
+
 /* ---- All of them */
 
 static void add_all(list *l)
@@ -351,6 +344,8 @@ md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_tuning_point *tunin
     list l = {.w = w, .tuning_point = tuning_point, .most = n};
     if (w->job->rigor == MD_TUNE_EXHAUSTIVE) {
         add_all(&l);
+    } else if (w->job->strategy == MD_TUNE_DESCENT) {
+        add_steps(&l);
     } else {
         if (w->round == 0)
             add_first(&l);

@@ -13,6 +13,10 @@ enum { MANY_POINTS = 4 };
 /* The part of the new configs that each round may add. */
 static const double share_of_round[] = {0.5, 0.25, 0.25};
 enum { N_ROUNDS = sizeof share_of_round / sizeof *share_of_round };
+/* Coordinate descent: a round looks at one field, so it makes some sweeps over all of them. */
+enum { DESCENT_ROUNDS = 1 + 4 * MD_FA_MAX_FIELDS };
+/* Most end long before: time is shared among at most so many rounds. */
+enum { LIKELY_ROUNDS = 6 };
 /* Expected time of a build, before any was seen. */
 static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
 /* The part of each compile in which NVRTC's threads wait for each other. */
@@ -81,13 +85,18 @@ static md_status race_point(md_tn_work *w, md_tn_tuning_point *tuning_point, int
     return s;
 }
 
+static bool descends(const md_tn_work *w)
+{
+    return w->job->strategy == MD_TUNE_DESCENT && w->job->rigor != MD_TUNE_EXHAUSTIVE;
+}
+
 static int32_t builds_of_round(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t round)
 {
     /* what is built for one point is measured at the others, too */
     const int32_t usual = w->n_tuning_points < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2;
     const int32_t most = w->job->max_builds > 0 ? w->job->max_builds : usual;
-    double part = 0.0;
-    for (int32_t r = 0; r <= round; r++)
+    double part = descends(w) ? 1.0 : 0.0;
+    for (int32_t r = 0; r <= round && !descends(w); r++)
         part += share_of_round[r];
     return w->job->rigor == MD_TUNE_EXHAUSTIVE ? INT32_MAX
                                                : MD_MAX((int32_t)(part * most + 0.5) - tuning_point->n_builds, 0);
@@ -97,8 +106,12 @@ static int32_t builds_of_round(const md_tn_work *w, const md_tn_tuning_point *tu
 static md_status search(md_tn_work *w)
 {
     /* with MD_TUNE_EXHAUSTIVE, too: builds that did not seem to fit into the budget may fit later */
-    const int32_t n_rounds = N_ROUNDS;
+    const int32_t n_rounds = descends(w) ? DESCENT_ROUNDS : N_ROUNDS;
+    int32_t idle = 0; /* rounds of a descent that proposed nothing */
     for (w->round = 0; w->round < n_rounds; w->round++) {
+        int32_t n_all = 0;
+        if (idle == MD_FA_MAX_FIELDS)
+            w->round = n_rounds - 1;
         for (int32_t i = 0; i < w->n_tuning_points; i++) {
             md_tn_tuning_point *tuning_point = &w->tuning_point[i];
             int32_t n_new;
@@ -106,14 +119,19 @@ static md_status search(md_tn_work *w)
                 continue;
             tuning_point->is_cut = false; /* what was left undone is proposed again */
             MD_TRY(md_tn_propose(&n_new, w, tuning_point, builds_of_round(w, tuning_point, w->round)));
+            n_all += n_new;
         }
+        idle = n_all > 0 ? 0 : idle + 1;
+        if (descends(w) && n_all == 0 && w->round < n_rounds - 1)
+            continue;
         if (w->round == 0 && w->job->meanwhile)
             w->job->meanwhile(w->job->meanwhile_user);
         for (int32_t i = 0; i < w->n_tuning_points; i++) {
             const bool is_last = w->round == n_rounds - 1;
             if (!w->tuning_point[i].is_open)
                 continue;
-            MD_TRY(race_point(w, &w->tuning_point[i], (n_rounds - w->round) * w->n_tuning_points - i, is_last));
+            MD_TRY(race_point(w, &w->tuning_point[i],
+                              MD_MIN(n_rounds - w->round, LIKELY_ROUNDS) * w->n_tuning_points - i, is_last));
             if (is_last) {
                 md_tn_keep_results(w, &w->tuning_point[i]);
                 w->ending_ns -= w->tuning_point[i].ending_ns;

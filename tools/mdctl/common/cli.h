@@ -42,7 +42,8 @@ typedef struct cli_options {
     uint64_t seed;
     int32_t stage, repeat, count, step, last; /* all but stage: 0 where not given */
     bool by_calls; /* hints */
-    md_tune rigor; /* tune; those below, too */
+    md_tune rigor;
+    md_tune_strategy strategy; /* tune; those below, too */
     double budget; /* ms */
     int32_t builds, patience; /* patience: ms */
     bool worker;

@@ -25,6 +25,7 @@ static const word numeric_words[] = {{"fast", MD_NUMERIC_FAST},
                                      {"batch_invariant", MD_NUMERIC_BATCH_INVARIANT},
                                      {NULL, 0}};
 static const word rigor_words[] = {{"measure", MD_TUNE_MEASURE}, {"exhaustive", MD_TUNE_EXHAUSTIVE}, {NULL, 0}};
+static const word strategy_words[] = {{"guess", MD_TUNE_GUESS}, {"descent", MD_TUNE_DESCENT}, {NULL, 0}};
 static const word bounds_words[] = {
     {"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
 
@@ -102,6 +103,10 @@ static const option_row row[] = {
      INT32, AT(count), 1, MANY, NULL},
     {"by-calls", NULL, "hints: weigh shapes by calls, not by time", CLI_HINTS, FLAG, AT(by_calls), 0, 0, NULL},
     {"rigor", "WHAT", "tune: measure (default) or exhaustive", CLI_TUNE, WORD, AT(rigor), 0, 0, rigor_words},
+    {"strategy", "NAME",
+     "tune: which configs are tried: guess (default), the model's best guesses, corrected by what was measured, and "
+     "their neighbours; descent, coordinate descent from the model's best",
+     CLI_TUNE, WORD, AT(strategy), 0, 0, strategy_words},
     {"resume", NULL, "bench sweep: go on with the file of --output, and leave out the sizes it has", CLI_BENCH, FLAG,
      AT(resume), 0, 0, NULL},
     {"budget", "MS",

@@ -149,6 +149,7 @@ static int tune_one(tune_run *r, md_context *context, const cli_options *o, cons
     md_tune_options t = {.rigor = o->rigor,
                          .budget_ms = o->budget,
                          .max_builds = o->builds,
+                         .strategy = o->strategy,
                          .all_directions = o->all_directions,
                          .off_hints = o->off_hints,
                          .seed = o->seed,
