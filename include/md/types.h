@@ -224,7 +224,8 @@ typedef struct md_context_options {
     double tune_budget_ms; /**< time that tuning an op may take; 0: MD_TUNE_BUDGET_MS, else 1500 */
     md_log_fn log; /**< default: messages go to stderr as MD_LOG says */
     void *log_user;
-    /** Memory for temporaries of the host device; default: the library's allocator. Thread-safe functions. */
+    /** Memory for temporaries of the host device, those of sequences too; default: the library's allocator.
+     * Thread-safe functions. */
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment);
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
@@ -243,6 +244,18 @@ typedef struct md_context_options {
     /** A bundle in memory, before those of `bundle`; it must outlive the context (mdctl bundle --c-source). */
     const void *bundle_bytes;
     size_t n_bundle_bytes;
+    /** Memory for temporaries of a GPU: workspaces of streams, and what lies between the calls of sequences. Give both
+     * functions, or none: the library's allocator. `device` is the N of "cuda:N"; it need not be the current one.
+     * device_alloc gives n_bytes > 0 of its memory, 256-byte aligned, for work enqueued on `stream` from now on; NULL
+     * makes the call fail with MD_OUT_OF_MEMORY, and later calls ask anew. device_free gets each pointer once, with the
+     * stream and the bytes of its allocation; work that was enqueued on this stream before may still use it.
+     * Threads: any thread that calls the library, several at once, with locks of the library held. So the functions
+     * must be thread-safe, call nothing of this context, and wait for no lock that a caller of the library may hold
+     * (Python's GIL). Not asked for: memory of captured work, which lives as long as the context, memory for measuring
+     * in the background, and counters of a few KB for each stream. */
+    void *(*device_alloc)(void *user, int32_t device, md_stream stream, size_t n_bytes);
+    void (*device_free)(void *user, int32_t device, md_stream stream, void *p, size_t n_bytes);
+    void *device_alloc_user;
 } md_context_options;
 
 /** A tunable of a custom kernel: a macro of that name in its source, a name in its rules, and "<name><value>" in the

@@ -110,10 +110,40 @@ static md_status check_pin(const char *pin, const char *source)
     return MD_OK;
 }
 
+static void *alloc_host(void *user, int32_t device, md_stream stream, size_t n_bytes)
+{
+    const md_ds_runtime *r = user;
+    (void)device;
+    (void)stream;
+    return r->alloc(r->alloc_user, n_bytes, 64);
+}
+
+static void free_host(void *user, int32_t device, md_stream stream, void *p, size_t n_bytes)
+{
+    const md_ds_runtime *r = user;
+    (void)device;
+    (void)stream;
+    r->free(r->alloc_user, p, n_bytes);
+}
+
+/* The caller's memory for temporaries: of a GPU one pair of functions, of the host the other. */
+static void set_memory(md_context *c, const md_context_options *o)
+{
+    c->runtime.alloc = o->alloc;
+    c->runtime.free = o->free;
+    c->runtime.alloc_user = o->alloc_user;
+    if (md_ds_is_async(&c->runtime))
+        c->dev->memory = (md_dev_memory){o->device_alloc, o->device_free, o->device_alloc_user};
+    else if (o->alloc)
+        c->dev->memory = (md_dev_memory){alloc_host, free_host, &c->runtime};
+}
+
 static md_status open_context(md_context *c, const md_context_options *o)
 {
     if (!o->alloc != !o->free)
         return md_fail(MD_INVALID_ARGUMENT, "options alloc and free must be given together");
+    if (!o->device_alloc != !o->device_free)
+        return md_fail(MD_INVALID_ARGUMENT, "options device_alloc and device_free must be given together");
     MD_TRY(md_env_read(&c->env));
     set_log(c, o);
     if (c->env.unknown[0])
@@ -158,9 +188,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     c->runtime.waits = c->env.sync != 0;
     c->runtime.samples = c->stats.path != NULL;
     c->runtime.n_indices = c->env.stats_indices;
-    c->runtime.alloc = o->alloc;
-    c->runtime.free = o->free;
-    c->runtime.alloc_user = o->alloc_user;
+    set_memory(c, o);
     return md_api_watch_stats(c);
 }
 

@@ -202,8 +202,16 @@ typedef struct md_dev_ops {
     uint64_t (*now_ns)(const md_dev *dev);
 } md_dev_ops;
 
+/* The caller's memory for temporaries, as md_context_options.device_alloc; alloc NULL: the device's own. */
+typedef struct md_dev_memory {
+    void *(*alloc)(void *user, int32_t device, md_stream stream, size_t n_bytes);
+    void (*free)(void *user, int32_t device, md_stream stream, void *p, size_t n_bytes);
+    void *user;
+} md_dev_memory;
+
 struct md_dev {
     const md_dev_ops *ops;
+    md_dev_memory memory; /* set before the first op; used by temporary.h */
     md_dev_facts facts;
     /* cuda: a non-blocking stream of the device, for measuring in the background; NULL on the host */
     md_stream tuning;

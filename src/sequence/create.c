@@ -1,5 +1,6 @@
 /* Makes and frees sequences. */
 #include "base/status.h"
+#include "device/temporary.h"
 #include "base/task/fork.h"
 #include "sequence/record.h"
 #include "sequence/shape.h"
@@ -58,12 +59,13 @@ void md_sq_close(md_sq *sq)
     md_sq_records_free(sq->records);
     sq->records = NULL;
     md_sq_forget_all(sq);
-    if (sq->arena)
-        dev->ops->free(dev, sq->arena);
+    if (dev->memory.alloc && (sq->arena || sq->retired)) /* the caller's memory may serve others at once */
+        (void)dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL);
+    md_dev_give_temporary(dev, NULL, sq->arena, sq->arena_bytes);
     while (sq->retired) {
         struct md_sq_retired *r = sq->retired;
         sq->retired = r->next;
-        dev->ops->free(dev, r->p);
+        md_dev_give_temporary(dev, NULL, r->p, r->n_bytes);
         free(r);
     }
     if (sq->counters)

@@ -1,5 +1,6 @@
 /* The arena of a sequence: where temporaries and workspaces lie at a tuple of sizes, and its growth. */
 #include "base/status.h"
+#include "device/temporary.h"
 #include "dispatch/select/place.h"
 #include "sequence/shape.h"
 
@@ -21,17 +22,27 @@ static md_status drop_arena(md_sq *sq)
         struct md_sq_retired *r = malloc(sizeof *r);
         if (!r)
             return md_fail_memory();
-        *r = (struct md_sq_retired){sq->retired, sq->arena};
+        *r = (struct md_sq_retired){sq->retired, sq->arena, sq->arena_bytes};
         sq->retired = r;
     } else if (sq->arena) {
         MD_TRY(dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL));
-        dev->ops->free(dev, sq->arena);
+        md_dev_give_temporary(dev, NULL, sq->arena, sq->arena_bytes);
     }
     sq->arena = NULL;
     sq->arena_bytes = 0;
     sq->is_captured = false;
     sq->generation++;
     return MD_OK;
+}
+
+/* Memory for work on any stream. The caller's is his default stream's, which may still use what was freed before. */
+static md_status take_arena(void **out, md_dev *dev, size_t n_bytes)
+{
+    MD_TRY(md_dev_take_temporary(out, dev, NULL, n_bytes));
+    const md_status status = dev->memory.alloc ? dev->ops->sync(dev, NULL) : MD_OK;
+    if (status != MD_OK)
+        md_dev_give_temporary(dev, NULL, *out, n_bytes);
+    return status;
 }
 
 /* A larger arena. `moves`: with what is in the old one, since calls of this run have begun. */
@@ -50,13 +61,13 @@ static md_status grow_arena(md_sq *sq, size_t n_bytes, bool moves)
                        n_bytes, (long long)sq->options.max_arena_bytes);
     if (!moves)
         MD_TRY(drop_arena(sq));
-    if (dev->ops->alloc(&p, dev, larger) != MD_OK) {
+    if (take_arena(&p, dev, larger) != MD_OK) {
         larger = n_bytes;
-        MD_TRY(dev->ops->alloc(&p, dev, n_bytes));
+        MD_TRY(take_arena(&p, dev, n_bytes));
     }
     const md_status status = moves ? move_arena(sq, p) : MD_OK;
     if (status != MD_OK || (moves && drop_arena(sq) != MD_OK)) {
-        dev->ops->free(dev, p);
+        md_dev_give_temporary(dev, NULL, p, larger);
         return status != MD_OK ? status : MD_OUT_OF_MEMORY;
     }
     n_bytes = larger;

@@ -91,6 +91,7 @@ typedef struct md_sq {
     struct md_sq_retired {
         struct md_sq_retired *next;
         void *p;
+        size_t n_bytes;
     } * retired; /* arenas that captured graphs of the caller use */
     bool is_captured; /* the arena's address is in such a graph */
     bool has_run;

@@ -100,6 +100,8 @@ static void context_options_that_are_none(void **state)
         {{.device = "tpu"}, "tpu"},
         {{.alloc_user = &context, .free = NULL, .alloc = (void *(*)(void *, size_t, size_t))(uintptr_t)&set_up},
          "alloc and free"},
+        {{.device_free = (void (*)(void *, int32_t, md_stream, void *, size_t))(uintptr_t)&set_up},
+         "device_alloc and device_free"},
         {{.threads = 100000}, "100000"},
         {{.threads = -1}, "threads: -1; 0 (the default) to 1024"},
         {{.max_shapes = -7}, "max_shapes: -7; 0 (the default) or more"},

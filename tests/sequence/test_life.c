@@ -4,6 +4,7 @@
 #include <md/sequence.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 static md_context *context;
 
@@ -132,11 +133,63 @@ static void threads_take_turns(void **state)
     md_op_destroy(&op);
 }
 
+typedef struct ledger {
+    _Atomic int64_t n_bytes, n;
+    _Atomic bool refuses;
+} ledger;
+
+static void *lend(void *user, size_t n_bytes, size_t alignment)
+{
+    ledger *l = user;
+    if (l->refuses)
+        return NULL;
+    l->n_bytes += (int64_t)n_bytes;
+    l->n++;
+    return aligned_alloc(alignment, (n_bytes + alignment - 1) / alignment * alignment);
+}
+
+static void take_back(void *user, void *p, size_t n_bytes)
+{
+    ledger *l = user;
+    l->n_bytes -= (int64_t)n_bytes;
+    free(p);
+}
+
+/* What lies between the calls is the caller's, too. */
+static void takes_the_callers_memory(void **state)
+{
+    static float x[1000], y[1000];
+    ledger book = {0};
+    md_context *own = NULL, *before = context;
+    (void)state;
+    assert_ok(md_context_create(
+        &own,
+        &(md_context_options){
+            .device = "host", .threads = 1, .hints = "16", .alloc = lend, .free = take_back, .alloc_user = &book}));
+    context = own;
+    md_op *op = make("Y[i] = X[i] + 1");
+    md_sequence *s = chain(op, NULL);
+    const int64_t n = 1000;
+    book.refuses = true;
+    assert_fails(md_sequence_run(s, NULL, &n, 1, (void *[]){x, y}, 2), MD_OUT_OF_MEMORY, "allocator gave no");
+    book.refuses = false;
+    for (int64_t m = 10; m <= 1000; m *= 10)
+        assert_ok(md_sequence_run(s, NULL, &m, 1, (void *[]){x, y}, 2));
+    assert_true(y[999] == 4);
+    assert_true(book.n > 0 && book.n_bytes >= (int64_t)sizeof x);
+    md_sequence_destroy(&s);
+    md_op_destroy(&op);
+    md_context_destroy(&own);
+    context = before;
+    assert_int_equal(book.n_bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forgets_and_outlives),
         cmocka_unit_test(threads_take_turns),
+        cmocka_unit_test(takes_the_callers_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,7 @@
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
+#include "device/temporary.h"
 
 #include <stdlib.h>
 
@@ -81,6 +82,32 @@ static md_status allocate(void **out, md_dev_cuda *dev, cudaStream_t stream, boo
     return md_dev_cuda_result(dev, error, "allocating a workspace of %zu bytes", n_bytes);
 }
 
+/* Work that is captured may run later on any stream, and background work may outlive what owns the caller's memory. */
+static bool is_callers(const md_dev_cuda *dev, const md_dev_cuda_arena *a)
+{
+    return dev->base.memory.alloc && !a->capture && (md_stream)a->stream != dev->base.tuning;
+}
+
+static md_status take(void **out, md_dev_cuda *dev, const md_dev_cuda_arena *a, size_t n_bytes)
+{
+    if (is_callers(dev, a))
+        return md_dev_take_temporary(out, &dev->base, (md_stream)a->stream, n_bytes);
+    return allocate(out, dev, a->stream, a->capture != 0, n_bytes);
+}
+
+/* Frees memory of an arena in the order of its stream. */
+static md_status give(md_dev_cuda *dev, const md_dev_cuda_arena *a)
+{
+    if (is_callers(dev, a)) {
+        md_dev_give_temporary(&dev->base, (md_stream)a->stream, a->p, a->n_bytes);
+        return MD_OK;
+    }
+    if (!dev->has_pools)
+        MD_CUDA_TRY(dev, cudaStreamSynchronize(a->stream), "waiting for a workspace");
+    MD_CUDA_TRY(dev, dev->has_pools ? cudaFreeAsync(a->p, a->stream) : cudaFree(a->p), "freeing a workspace");
+    return MD_OK;
+}
+
 static size_t round_size(size_t n_bytes)
 {
     size_t size = LEAST_BYTES;
@@ -108,15 +135,13 @@ static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
         a->p = NULL;
         a->n_bytes = 0;
     } else if (a->p) {
-        if (!dev->has_pools)
-            MD_CUDA_TRY(dev, cudaStreamSynchronize(a->stream), "waiting for a workspace");
-        MD_CUDA_TRY(dev, dev->has_pools ? cudaFreeAsync(a->p, a->stream) : cudaFree(a->p), "freeing a workspace");
+        MD_TRY(give(dev, a));
         a->p = NULL;
         a->n_bytes = 0;
     }
-    if (allocate(&p, dev, a->stream, a->capture != 0, size) != MD_OK) {
+    if (take(&p, dev, a, size) != MD_OK) {
         size = n_bytes; /* without spare room */
-        MD_TRY(allocate(&p, dev, a->stream, a->capture != 0, size));
+        MD_TRY(take(&p, dev, a, size));
     }
     a->p = p;
     a->n_bytes = size;
@@ -185,7 +210,9 @@ void md_dev_cuda_free_arenas(md_dev_cuda *dev)
         while (dev->arena[i]) {
             md_dev_cuda_arena *a = dev->arena[i];
             dev->arena[i] = a->next;
-            if (a->p)
+            if (a->p && is_callers(dev, a))
+                md_dev_give_temporary(&dev->base, (md_stream)a->stream, a->p, a->n_bytes);
+            else if (a->p)
                 (void)md_dev_cuda_result(dev, cudaFree(a->p), "freeing a workspace");
             if (a->counters)
                 (void)md_dev_cuda_result(dev, cudaFree(a->counters), "freeing counters");

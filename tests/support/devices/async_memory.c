@@ -3,6 +3,7 @@
 #include "support/devices/async_internal.h"
 
 #include "base/status.h"
+#include "device/temporary.h"
 
 #include <string.h>
 
@@ -91,7 +92,14 @@ md_status async_workspace(void **out, md_dev *base, md_stream stream, size_t n_b
         status = async_take(out, dev, n_bytes);
     } else {
         if (s->n_bytes < n_bytes) {
-            status = async_take(&s->workspace, dev, n_bytes); /* work under way keeps the old one */
+            /* work under way keeps the old one */
+            if (dev->base.memory.alloc) {
+                md_dev_give_temporary(base, stream, s->workspace, s->n_bytes);
+                s->workspace = NULL;
+                status = md_dev_take_temporary(&s->workspace, base, stream, n_bytes);
+            } else {
+                status = async_take(&s->workspace, dev, n_bytes);
+            }
             s->n_bytes = status == MD_OK ? n_bytes : 0;
         }
         *out = s->workspace;
