@@ -39,7 +39,7 @@ FLOORS = {
              ["file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
              ["join", "range"], ["front"], ["bind", "list"]],
-    "device": [["map_address"], ["device"], ["host_memory"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],
+    "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
     "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
                ["names"]],
