@@ -55,9 +55,9 @@ static md_status check_list(md_strbuf *out, const md_context *context, const md_
                             bool json)
 {
     static const char *const kind[] = {"reduce", "scalars", "items"};
-    static const char *const what[] = {"one launch over the list, which reduces each item (tiles of 4096 elements)",
+    static const char *const what[] = {"a combo over the list, which reduces each item (tiles of 4096 elements)",
                                        "one small kernel, which ends the reductions",
-                                       "one launch over the list, which computes each item"};
+                                       "a combo over the list, which computes each item"};
     md_strbuf_printf(out, json ? "{\"lists\": true, \"steps\": [" : "a formula over lists, in %d steps\n",
                      (int)f->n_steps);
     for (int32_t i = 0; i < f->n_steps; i++) {

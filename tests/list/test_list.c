@@ -280,7 +280,7 @@ static void test_explain(void **state)
     text[0] = 0;
     assert_ok(md_check_formula(context, CLIP, NULL, 0, collect, text));
     assert_non_null(strstr(text, "a formula over lists, in 3 steps"));
-    assert_non_null(strstr(text, "step 3: one launch over the list"));
+    assert_non_null(strstr(text, "step 3: a combo over the list"));
     md_list_destroy(&list);
 }
 

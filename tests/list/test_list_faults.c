@@ -1,0 +1,81 @@
+/* Formulas over lists with every allocation failing in turn: reading one, and calling one for the first time, gives
+ * what was asked or OUT_OF_MEMORY, and nothing is lost (the sanitizers look). A call that fails can be repeated. */
+#include "support/check.h"
+#include "support/fault.h"
+
+#include "expr/list/list.h"
+
+#include <md/list.h>
+#include <stdbool.h>
+
+enum { ITEMS = 6, MOST_POINTS = 4000 };
+
+#define FORMULA                                                                                                        \
+    "let n = sum[t,i](X@t[i]); let u@t[i] = X@t[i] + n; let m = max[t,i](u@t[i]); Y@t[i] = u@t[i] / m; "               \
+    "S@t[] = sum[i](X@t[i] * Y@t[i])"
+
+static bool got(md_status s, int64_t failing)
+{
+    if (s != MD_OK && s != MD_OUT_OF_MEMORY)
+        fail_msg("allocation %lld: %s: %s", (long long)failing, md_status_name(s), md_last_error());
+    return s == MD_OK;
+}
+
+static void test_read(void **state)
+{
+    (void)state;
+    bool done = false;
+    int64_t failing = 1;
+    for (; !done; failing++) {
+        md_fx_list *list = NULL;
+        assert_true(failing < MOST_POINTS);
+        fault_after(failing);
+        const md_status s = md_fx_list_create(&list, FORMULA, NULL);
+        done = !fault_happened();
+        fault_after(0);
+        assert_true(got(s, failing) == (list != NULL));
+        assert_true(list || !done);
+        md_fx_list_destroy(&list);
+    }
+    assert_true(failing > 20);
+}
+
+static void test_call(void **state)
+{
+    (void)state;
+    md_context *context = NULL;
+    md_list *list = NULL;
+    static float x[ITEMS][5000], y[ITEMS][5000], sum[ITEMS];
+    md_tensor tx[ITEMS], ty[ITEMS], ts[ITEMS];
+    int64_t failing = 1;
+    bool done = false;
+    assert_ok(md_context_create(&context, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    for (int64_t i = 0; i < ITEMS; i++) {
+        const int64_t n = i % 2 ? 5000 : i + 1;
+        tx[i] = md_tensor_make(x[i], MD_F32, 1, &n);
+        ty[i] = md_tensor_make(y[i], MD_F32, 1, &n);
+        ts[i] = md_tensor_make(&sum[i], MD_F32, 0, NULL);
+        for (int64_t k = 0; k < n; k++)
+            x[i][k] = 1.0F;
+    }
+    assert_ok(md_list_create(&list, context, FORMULA, &(md_op_options){.tune = MD_TUNE_OFF, .max_variants = 1}));
+    for (; !done; failing++) {
+        const md_arg args[] = {md_ts(tx, ITEMS), md_ts(ty, ITEMS), md_ts(ts, ITEMS)};
+        assert_true(failing < MOST_POINTS);
+        fault_after(failing);
+        const md_status s = md_list_call(list, NULL, args, 3);
+        done = !fault_happened();
+        fault_after(0);
+        assert_true(got(s, failing) || !done);
+    }
+    for (int i = 0; i < ITEMS; i++)
+        assert_true(y[i][0] == 1.0F && sum[i] == (i % 2 ? 5000.0F : (float)(i + 1)));
+    md_list_destroy(&list);
+    md_context_destroy(&context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read), cmocka_unit_test(test_call)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
