@@ -63,7 +63,7 @@ MD_API md_status md_combo_point(md_combo *combo, int32_t part, int32_t arg, void
 MD_API md_status md_combo_run(md_combo *combo, md_stream stream, const md_arg *scalars, int32_t n);
 
 /** Says how the items are run: parts, which items share a launch and why others have launches of their own, the
- * kernels, and what was chosen between one launch and many. */
+ * kernels, what was chosen between one launch and many, and how often items of each shape were run in which way. */
 MD_API md_status md_combo_explain(md_combo *combo, int32_t json, md_write_fn write, void *user);
 
 #ifdef __cplusplus

@@ -285,7 +285,7 @@ MD_API md_status md_tune_formula(md_context *context, const char *formula, const
 
 /* ---- Statistics */
 
-/** A table of all ops and shapes: variant, why, distance, runner-up, calls, time. */
+/** A table of all ops and shapes: variant, why, distance, runner-up, calls, time; then ops and combos. */
 MD_API md_status md_stats_print(md_context *context, FILE *file);
 /** The same as "table", "json" or "csv" (NULL: by the path's ending) into a file, which is replaced in one
  * step; "-" is stdout. */

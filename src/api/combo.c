@@ -59,7 +59,11 @@ static md_status hold_ops(md_combo *c, md_ds_op *const *op, int32_t n)
 /* Frees all that needs the context. */
 static void close_combo(md_combo *c)
 {
+    md_context *context = c->context;
     pthread_mutex_lock(&c->cb->lock);
+    pthread_mutex_lock(&context->lock_of_ops);
+    md_cb_stats(&context->retired.combos, c->cb);
+    pthread_mutex_unlock(&context->lock_of_ops);
     md_cb_close(c->cb);
     while (c->n_ops > 0)
         md_api_leave(&c->op[--c->n_ops]);
@@ -148,6 +152,19 @@ void md_combo_destroy(md_combo **combo)
     }
     free_combo(c);
     *combo = NULL;
+}
+
+/* A combo that is running is not waited for: the caller may be a callback of that run. */
+void md_api_add_combos(md_ss_combos *out, md_context *context)
+{
+    for (md_combo *c = context->combos; c; c = c->next) {
+        if (pthread_mutex_trylock(&c->cb->lock) != 0) {
+            out->n_busy++;
+            continue;
+        }
+        md_cb_stats(out, c->cb);
+        pthread_mutex_unlock(&c->cb->lock);
+    }
 }
 
 void md_api_close_combos(md_context *context)

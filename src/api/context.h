@@ -82,6 +82,8 @@ void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), v
 void md_api_close_sequences(md_context *context);
 /** The same of combos: after that they can only be destroyed. */
 void md_api_close_combos(md_context *context);
+/** Appends the statistics of all combos. The caller holds `lock_of_ops`. */
+void md_api_add_combos(md_ss_combos *out, md_context *context);
 /** Frees the combos that md_combo_call keeps of an op. */
 void md_api_forget_combos(const md_op *op);
 

@@ -21,6 +21,7 @@ static void rows_of_all(md_ss_rows *out, md_context *context)
     *out = (md_ss_rows){.failed = context->retired.failed, .ops.failed = context->retired.ops.failed};
     md_ss_rows_append(out, &context->retired);
     md_api_each_op(context, add_rows, out);
+    md_api_add_combos(&out->combos, context);
     pthread_mutex_unlock(&context->lock_of_ops);
     md_ss_rows_sort(out);
 }

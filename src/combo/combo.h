@@ -5,6 +5,7 @@
 
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/op.h"
+#include "stats/combos.h"
 
 #include <md/combo.h>
 
@@ -20,6 +21,7 @@ typedef struct md_cb_slot {
 typedef struct md_cb_unit {
     const md_bd_variant *variant; /* of a stage of the op */
     const md_ds_plan *plan; /* of the item */
+    const md_ds_shape_entry *entry; /* held by the plan's shapes */
     md_kn_geometry geometry;
     int64_t item, params; /* item: of all parts; params: where its words begin */
     int32_t part, stage, launch; /* launch: of the variant */
@@ -50,6 +52,7 @@ typedef struct md_cb_plan {
     int32_t n_levels;
     bool is_makeshift; /* a shape has a plan that a better one will replace */
     uint64_t uncounted; /* runs since the shapes' calls were counted */
+    uint64_t untold; /* runs since md_cb_tell */
 } md_cb_plan;
 
 /* An op with its items. What a caller's md_args say is kept as plain words: layout, addresses, scalars. */
@@ -78,6 +81,7 @@ typedef struct md_cb {
     struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
     struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
     uint64_t n_runs;
+    md_ss_combo stats; /* of plans that are gone, and as md_cb_tell left them */
 } md_cb;
 
 /* ---- args.c */
@@ -134,6 +138,14 @@ void md_cb_rebase(md_cb *cb, char *base);
 md_status md_cb_run_loops(md_cb *cb);
 void md_cb_loops_free(md_cb *cb);
 
+/* ---- count.c */
+/** Adds what the plan's runs did since the last time to the combo's statistics. */
+void md_cb_tell(md_cb *cb);
+/** Names the combo for statistics. */
+void md_cb_name(md_cb *cb, uint64_t hash);
+/** Appends the combo's statistics, if it ran. */
+void md_cb_stats(md_ss_combos *out, md_cb *cb);
+
 /* ---- create.c */
 /** Binds items. The caller holds the ops as long as the combo. */
 md_status md_cb_create(md_cb **out, md_ds_runtime *runtime, const md_combo_part *parts, md_ds_op *const *op, int32_t n);
@@ -150,6 +162,6 @@ md_status md_cb_run(md_cb *cb, md_stream stream);
 const char *md_cb_form(const md_cb *cb);
 
 /* ---- explain.c */
-void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json);
+void md_cb_explain(md_strbuf *out, md_cb *cb, bool json);
 
 #endif

@@ -31,6 +31,8 @@ md_status md_cb_create(md_cb **out, md_ds_runtime *runtime, const md_combo_part 
     md_status status = md_cb_take(cb, parts, op);
     if (status == MD_OK)
         status = md_cb_check_overlaps(cb);
+    if (status == MD_OK)
+        md_cb_name(cb, md_cb_hash(parts, op, n));
     if (status != MD_OK) {
         md_cb_destroy(&cb);
         return status;
@@ -51,6 +53,7 @@ void md_cb_destroy(md_cb **cb)
         return;
     md_cb_close(*cb);
     md_mutex_finish(&(*cb)->lock);
+    free((*cb)->stats.kind);
     free(*cb);
     *cb = NULL;
 }

@@ -1,4 +1,5 @@
 /* What a combo says of itself. */
+#include "base/json.h"
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "combo/merge.h"
@@ -141,7 +142,18 @@ static void print_merged(md_strbuf *out, const md_cb *cb, bool json)
     }
 }
 
-void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json)
+/* How often each kind of item was run, and how, since the combo was bound. */
+static void print_statistics(md_strbuf *out, md_cb *cb, bool json)
+{
+    md_cb_tell(cb);
+    const md_ss_combos one = {.n = cb->stats.runs > 0, .combo = &cb->stats};
+    if (json)
+        md_json_print(out, md_ss_combos_json(&one));
+    else
+        md_ss_combos_print(out, &one);
+}
+
+void md_cb_explain(md_strbuf *out, md_cb *cb, bool json)
 {
     groups together = {0}, alone = {0};
     const md_cb_plan *plan = cb->plan;
@@ -156,6 +168,9 @@ void md_cb_explain(md_strbuf *out, const md_cb *cb, bool json)
     md_strbuf_add(out, json ? "],\"launches\":[" : "");
     print_merged(out, cb, json);
     md_strbuf_printf(out,
-                     json ? "],\"shapes\":%lld,\"memory_bytes\":%zu}\n" : "  %lld shapes, %zu bytes between launches\n",
+                     json ? "],\"shapes\":%lld,\"memory_bytes\":%zu,\"statistics\":"
+                          : "  %lld shapes, %zu bytes between launches\n",
                      (long long)(plan ? plan->n_shapes : 0), plan ? plan->memory_bytes : 0);
+    print_statistics(out, cb, json);
+    md_strbuf_add(out, json ? "}\n" : "");
 }

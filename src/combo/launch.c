@@ -36,6 +36,8 @@ static md_status launch_group(md_cb *cb, md_cb_group *g, md_stream stream)
 {
     md_dev *dev = cb->runtime->dev;
     const md_dev_kernel *kernel = kernel_of(cb, g);
+    g->n_merged += kernel != NULL;
+    g->n_single += kernel == NULL;
     if (kernel)
         return dev->ops->launch(dev, stream, kernel, &g->geometry, (md_dev_params){g->table, g->kernel.table_words},
                                 NULL);

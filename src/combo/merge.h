@@ -15,6 +15,7 @@ typedef struct md_cb_group {
     md_kn_geometry geometry;
     md_bd_text *text; /* NULL: there is none */
     const md_dev_kernel *ready; /* NULL: not built yet */
+    uint64_t n_merged, n_single; /* runs by one launch and by many, since md_cb_tell */
     char why[200]; /* it will never be; "": no reason is known */
     bool is_stale; /* the table has other addresses than the units */
     bool has_old_scalars; /* the table has other scalars */

@@ -137,10 +137,12 @@ static const md_bd_variant *follow(md_kn_plan_geometry *geometry, const planner 
     return v;
 }
 
-static md_status add_units(planner *w, int32_t p, int64_t item, const md_ds_plan *plan, const md_kn_shape *shape)
+static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shape *of, const md_kn_shape *shape)
 {
+    const md_ds_plan *plan = of->plan;
     const md_cb_part *part = &w->cb->part[p];
-    md_cb_unit unit = {.plan = plan, .part = p, .item = part->first + item, .bytes = bytes_of(part, item)};
+    md_cb_unit unit = {
+        .plan = plan, .entry = of->entry, .part = p, .item = part->first + item, .bytes = bytes_of(part, item)};
     for (int32_t s = 0; s < part->op->n_stages; s++) {
         md_kn_plan_geometry geometry = plan->stage[s].geometry;
         unit.stage = s;
@@ -186,7 +188,7 @@ static md_status plan_item(planner *w, int32_t p, int64_t item)
     if (!why && shape->plan->workspace_bytes > MOST_MEMORY - w->plan->memory_bytes)
         why = "all need too much memory at once";
     if (!why)
-        return add_units(w, p, item, shape->plan, &bound.shape);
+        return add_units(w, p, item, shape, &bound.shape);
     shape->n_items--; /* its call counts itself */
     w->plan->why_apart[w->plan->n_apart] = why;
     w->plan->apart[w->plan->n_apart++] = part->first + item;
@@ -331,6 +333,7 @@ void md_cb_plan_count(md_cb *cb)
 void md_cb_plan_free(md_cb *cb)
 {
     md_cb_plan *plan = cb->plan;
+    md_cb_tell(cb);
     md_cb_loops_free(cb);
     md_cb_merged_free(cb);
     if (!plan)

@@ -1,4 +1,5 @@
 /* Runs a combo: by loops over lists where the device has them, else each item by a call of its own. */
+#include "base/clock.h"
 #include "base/status.h"
 #include "combo/combo.h"
 #include "combo/merge.h"
@@ -6,7 +7,7 @@
 #include "dispatch/call/fast_call.h"
 #include "dispatch/call/thread_cache.h"
 
-enum { COUNT_EVERY = 256 }; /* runs until statistics are told */
+enum { COUNT_EVERY = 256, TIME_EVERY = 16 }; /* runs until statistics are told; of which one is timed */
 
 /* ---- Each item by a call of its own */
 
@@ -120,15 +121,25 @@ md_status md_cb_run(md_cb *cb, md_stream stream)
         MD_TRY(md_cb_check_overlaps(cb));
     if ((!is_merged && !cb->runtime->dev->ops->launch_list) || md_ds_recorder_of(cb->runtime)) {
         cb->n_runs++;
+        cb->stats.runs++;
+        cb->stats.runs_by_calls++;
         cb->has_moved = false;
         return run_apart(cb, stream);
     }
     MD_TRY(check_reports(cb, stream));
     MD_TRY(bring_up_to_date(cb, stream));
     cb->has_moved = false;
+    const bool is_timed = !is_merged && cb->n_runs % TIME_EVERY == 0;
+    const uint64_t start = is_timed ? md_clock_ns() : 0;
     cb->n_runs++;
+    cb->stats.runs++;
+    cb->plan->untold++;
     MD_TRY(is_merged ? run_merged(cb, stream) : run_loops(cb));
     MD_TRY(run_rest(cb, stream));
+    if (is_timed) {
+        cb->stats.timed_us += (double)(md_clock_ns() - start) / 1e3;
+        cb->stats.n_timed++;
+    }
     if (++cb->plan->uncounted >= COUNT_EVERY)
         md_cb_plan_count(cb);
     return MD_OK;

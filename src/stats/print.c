@@ -86,6 +86,7 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
         }
     }
     print_ops(out, rows);
+    md_ss_combos_print(out, &rows->combos);
     if (rows->n == 0)
         md_strbuf_add(out, "no op was called\n");
     if (md_ss_rows_failed(rows))
@@ -216,8 +217,9 @@ static void print_json(md_strbuf *out, const md_ss_rows *rows)
         out->failed = true;
         return;
     }
-    md_json_print_document(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete",
-                                          !md_ss_rows_failed(rows), "ops", ops_json(rows), "shapes", list));
+    md_json_print_document(out, json_pack("{s:s, s:b, s:o, s:o, s:o, s:i}", "version", md_version(), "complete",
+                                          !md_ss_rows_failed(rows), "ops", ops_json(rows), "shapes", list, "combos",
+                                          md_ss_combos_json(&rows->combos), "busy_combos", rows->combos.n_busy));
 }
 
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)

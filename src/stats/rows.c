@@ -11,6 +11,7 @@
 void md_ss_rows_finish(md_ss_rows *rows)
 {
     md_ss_ops_finish(&rows->ops);
+    md_ss_combos_finish(&rows->combos);
     for (int64_t i = 0; i < rows->n; i++)
         free(rows->row[i].stage);
     free(rows->row);
@@ -127,6 +128,7 @@ void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
         r->stage = stage;
     }
     md_ss_ops_append(&rows->ops, &from->ops);
+    md_ss_combos_append(&rows->combos, &from->combos);
 }
 
 static int by_time(const void *a, const void *b)

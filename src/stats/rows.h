@@ -4,6 +4,7 @@
 
 #include "dispatch/online/online.h"
 #include "dispatch/online/report.h"
+#include "stats/combos.h"
 #include "stats/ops.h"
 
 typedef struct md_ss_stage {
@@ -32,13 +33,14 @@ typedef struct md_ss_rows {
     int64_t n, capacity;
     md_ss_row *row;
     md_ss_ops ops; /* every op, also those that were never called */
+    md_ss_combos combos;
     bool failed; /* memory was short: rows are missing */
 } md_ss_rows; /* a zeroed struct is empty */
 
 /** True if memory was short, so that something is missing. */
 static inline bool md_ss_rows_failed(const md_ss_rows *rows)
 {
-    return rows->failed || rows->ops.failed;
+    return rows->failed || rows->ops.failed || rows->combos.failed;
 }
 
 void md_ss_rows_finish(md_ss_rows *rows);
