@@ -11,6 +11,10 @@
  * which one block does part after part. */
 static const double CLOCK = 2160 + 03, NORM = 1.36, START = 2.32, SUM = 0.567, SUM_RUNS = 1.52, LEAST_STEPS = 34.9,
                     GBPS = 2890 + 03, PART = 0.214;
+/* us in which an SM stores an element of a tile: other blocks work on meanwhile if tiles are small, so that a thread
+ * has few sums. From 67 kernels; without it products of few steps and many results took up to 2.2 times as long. */
+static const double STORE = 1e-4, STORE_LARGE = 2e-4;
+enum { MANY_SUMS = 64 };
 
 /* The time of `steps` steps of K with so many blocks on an SM: the p-norm of issuing the instructions of the busiest
  * quarter, and of a block waiting for itself. */
@@ -48,5 +52,8 @@ double md_fa_cuda_fma_us(const md_fa_target *target, const md_fa_product *w, con
     const double slices = c->split > 1 ? SUM + (double)w->batch * (double)w->rows * (double)w->columns *
                                                    w->p.n_products * 8 * c->split / GBPS * 1e-3
                                        : 0;
-    return START + fmax(tiles_us(w, c, tiles * c->split, sms), memory) + slices;
+    const double stored = c->split > 1 ? 0
+                                       : ceil(tiles / sms) * c->rows * c->columns * w->p.n_products *
+                                             (c->sums >= MANY_SUMS ? STORE_LARGE : STORE);
+    return START + fmax(tiles_us(w, c, tiles * c->split, sms) + stored, memory) + slices;
 }

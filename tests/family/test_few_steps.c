@@ -1,0 +1,63 @@
+/* Products of few steps of K, most of whose time is storing results: times by the model beside those measured on an
+ * H200. */
+#include "base/status.h"
+#include "expr/formula.h"
+#include "family/cuda/cuda.h"
+#include "family/family.h"
+#include "stage/stage.h"
+#include "support/check.h"
+#include "tune/tune.h"
+
+#include <math.h>
+
+static const struct {
+    md_dtype dtype;
+    int64_t rows, columns, depth;
+    const char *variant;
+    double us;
+} measured[] = {
+    {MD_F32, 2471, 3879, 26, "gemm_fma/rows128_columns128_split1_thread_rows16_copy_width1_depth8", 38.94},
+    {MD_F32, 7288, 16813, 27, "gemm_fma/rows128_columns128_split1_thread_rows16_copy_width1_depth8", 365.9},
+    {MD_F32, 408, 8085, 18, "gemm_fma/rows128_columns128_split1_thread_rows16_copy_width1_depth8", 13.89},
+    {MD_F32, 3264, 128, 64, "gemm_simt/rows64_columns64_split1", 7.47},
+    {MD_BF16, 3011, 9701, 36, "gemm_wgmma/rows128_columns64_pingpong0_cluster2_split1_epilogue2_pad1", 96.43},
+    {MD_BF16, 3276, 3555, 238, "gemm_wgmma/rows128_columns192_pingpong0_cluster1_split1_epilogue2_pad1", 42.96},
+    {MD_BF16, 4800, 2404, 17, "gemm_wgmma/rows128_columns64_pingpong0_cluster2_split1_epilogue2_pad1", 32.9},
+    {MD_BF16, 154, 80, 21, "gemm_simt/rows64_columns32_split1", 3.9},
+    {MD_BF16, 5, 1222, 45, "gemm_simt/rows64_columns32_split1", 4.79},
+};
+
+static void times_are_near_measured_ones(void **state)
+{
+    (void)state;
+    md_dev_facts facts;
+    assert_ok(md_dev_cuda_assume(&facts, 90));
+    for (int32_t i = 0; i < MD_COUNT(measured); i++) {
+        md_fx_formula *formula = NULL;
+        md_st_program *program = NULL;
+        const md_fa_family *family = NULL;
+        md_fa_config config;
+        const md_fx_options options = {.dtype = measured[i].dtype};
+        assert_ok(md_fx_formula_create(&formula, "Y[t,n] = sum[k](X[t,k] * W[n,k])", &options));
+        assert_ok(md_st_program_create(&program, formula));
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, measured[i].variant));
+        const md_fa_target target = {program, 0, &facts};
+        int64_t size[MD_FX_MAX_DIMS] = {0};
+        for (int32_t d = 0; d < formula->n_dims; d++) {
+            const char name = formula->dim[d].name[0];
+            size[d] = name == 't' ? measured[i].rows : name == 'n' ? measured[i].columns : measured[i].depth;
+        }
+        const double us = md_tn_predict_us(&target, family, &config, size);
+        printf("[%lld,%lld,%lld] %s: %.2f us, measured %.2f\n", (long long)measured[i].rows,
+               (long long)measured[i].columns, (long long)measured[i].depth, measured[i].variant, us, measured[i].us);
+        assert_true(fabs(log(us / measured[i].us)) < log(1.25));
+        md_st_program_destroy(&program);
+        md_fx_formula_destroy(&formula);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_near_measured_ones)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
