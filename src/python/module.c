@@ -88,7 +88,9 @@ md_context *md_py_context_of(md_py_state *state, md_py_dl_device device)
         PyErr_Format(state->unsupported, "there is no device for DLPack's device type %d", device.type);
         return NULL;
     }
-    const md_context_options options = {.device = name};
+    md_context_options options = {.device = name};
+    if (device.type == MD_PY_CUDA)
+        md_py_torch_give_memory(&options, &state->exchange.torch);
     Py_BEGIN_ALLOW_THREADS status = md_context_create(&made, &options);
     Py_END_ALLOW_THREADS if (status != MD_OK)
     {
@@ -219,7 +221,27 @@ static PyObject *py_check(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_share_memory(PyObject *module, PyObject *none)
+{
+    md_py_state *state = PyModule_GetState(module);
+    (void)none;
+    for (int i = 0; i < state->n_contexts; i++)
+        if (state->context[i].device.type == MD_PY_CUDA && !state->exchange.torch.shares_memory) {
+            PyErr_SetString(state->argument_error, "share_torch_memory(): ops were made on a GPU before it");
+            return NULL;
+        }
+    if (!md_py_torch_share_memory(&state->exchange.torch)) {
+        PyErr_SetString(state->unsupported, "PyTorch sees no GPU here, or has no functions for its memory");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"share_torch_memory", py_share_memory, METH_NOARGS,
+     "share_torch_memory(): from now on temporaries on GPUs are memory of PyTorch's caching allocator, so that the "
+     "two\n"
+     "share what is free. Call it before the first op on a GPU. Raises Unsupported where PyTorch has no GPU."},
     {"version", py_version, METH_NOARGS, "version() -> str"},
     {"catalogue", py_catalogue, METH_NOARGS, "catalogue() -> {name: (formula, description)}"},
     {"stats", py_stats, METH_VARARGS, "stats(device='host', format='json') -> str"},

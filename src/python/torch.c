@@ -257,3 +257,50 @@ PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bo
         PyErr_Clear();
     return failed ? NULL : object;
 }
+
+/* ---- Memory of its caching allocator. These are called without the GIL, and need none. */
+
+static void *alloc_cached(void *user, int32_t device, md_stream stream, size_t n_bytes)
+{
+    const md_py_torch *torch = user;
+    void *guard = NULL, *p = NULL;
+    if (torch->stream_begin(stream, device, &guard) != 0)
+        return NULL;
+    if (torch->raw_alloc(n_bytes, &p) != 0)
+        p = NULL;
+    torch->stream_end(guard);
+    return p;
+}
+
+static void free_cached(void *user, int32_t device, md_stream stream, void *p, size_t n_bytes)
+{
+    const md_py_torch *torch = user;
+    (void)device;
+    (void)stream; /* PyTorch knows whose memory it is */
+    (void)n_bytes;
+    (void)torch->raw_delete(p);
+}
+
+bool md_py_torch_share_memory(md_py_torch *torch)
+{
+    FIND(raw_alloc, "libtorch_cuda.so", "aoti_torch_cuda_caching_allocator_raw_alloc");
+    FIND(raw_delete, "libtorch_cuda.so", "aoti_torch_cuda_caching_allocator_raw_delete");
+    FIND(stream_begin, "libtorch_cuda.so", "aoti_torch_create_cuda_stream_guard");
+    FIND(stream_end, "libtorch_cuda.so", "aoti_torch_delete_cuda_stream_guard");
+    PyObject *module = PyImport_ImportModule("torch.cuda");
+    PyObject *done = module ? PyObject_CallMethod(module, "init", NULL) : NULL; /* the allocator serves no one before */
+    torch->shares_memory = done && torch->raw_alloc && torch->raw_delete && torch->stream_begin && torch->stream_end;
+    Py_XDECREF(done);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return torch->shares_memory;
+}
+
+void md_py_torch_give_memory(md_context_options *options, md_py_torch *torch)
+{
+    if (!torch->shares_memory)
+        return;
+    options->device_alloc = alloc_cached;
+    options->device_free = free_cached;
+    options->device_alloc_user = torch;
+}

@@ -34,6 +34,11 @@ typedef struct md_py_torch {
                              int32_t device_index, void **out);
     int32_t (*to_object)(void *tensor, void *type, void **out);
     int32_t (*delete_tensor)(void *tensor);
+    bool shares_memory; /* the members below were found, and wanted */
+    int32_t (*raw_alloc)(uint64_t n_bytes, void **out); /* of the current stream's memory */
+    int32_t (*raw_delete)(void *p);
+    int32_t (*stream_begin)(void *stream, int32_t index, void **guard); /* makes it the current one */
+    int32_t (*stream_end)(void *guard);
     int32_t dtype[18]; /* PyTorch's number of each md_dtype; -1: none */
     uint8_t md_dtype_of[MD_PY_TORCH_DTYPES]; /* and back; 0: none */
     int32_t cpu, cuda, strided; /* PyTorch's numbers of device types and of the layout */
@@ -51,5 +56,11 @@ bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py
                       bool is_output);
 /** A new contiguous tensor; strides of `shape` are not read. NULL, without an error, if it could not be made. */
 PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bool is_cuda, int32_t index);
+
+/** From now on md_py_torch_give_memory does what it says. False: PyTorch has no GPU or no functions for it. */
+bool md_py_torch_share_memory(md_py_torch *torch);
+/** Makes a context's temporaries on a GPU memory of PyTorch's caching allocator, where that was asked for, so that the
+ * two share what is free. `torch` must live as long as the context. */
+void md_py_torch_give_memory(md_context_options *options, md_py_torch *torch);
 
 #endif

@@ -203,6 +203,8 @@ class Bad(unittest.TestCase):
         rows = md.op("Y[i,j] = E[ids[i],j]")
         self.refused(md.ArgumentError, "index 10 is outside", rows, random(10, 3), np.array([3, 10]))
         self.refused(md.ArgumentError, "index -1 is outside", rows, random(10, 3), np.array([-1]))
+        for far in (2**31, 2**32, 2**40 + 3, -2**63):  # no index is cut to 32 bits
+            self.refused(md.ArgumentError, f"index {far} is outside", rows, random(10, 3), np.array([0, far]))
         self.refused(md.ArgumentError, "also read", md.op("G[ids[i]] += X[i]"), np.array([1]), random(1))
 
     def test_no_gpu(self):
@@ -236,6 +238,13 @@ class Processes(unittest.TestCase):
         np.testing.assert_array_equal(queue.get(timeout=60), x * 2 + 1)
         child.join(60)
         self.assertEqual(child.exitcode, 0)
+
+    def test_import_in_a_forked_worker(self):
+        text = ("import os, sys\nchild = os.fork()\nif child == 0:\n    import multidispatch as md, numpy as np\n"
+                "    os._exit(md.op('Y[i] = X[i] + 1')(np.ones(3, np.float32)).tolist() != [2.0, 2.0, 2.0])\n"
+                "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))")
+        done = subprocess.run([sys.executable, "-c", text], timeout=120, env=os.environ, check=False)
+        self.assertEqual(done.returncode, 0)
 
     def test_shutdown_with_live_ops(self):
         done = self.run_python("op = md.op('Y[i] = exp(X[i])', async_=True); keep = [op]; keep.append(keep)\n"

@@ -14,11 +14,11 @@ import re
 import sys
 
 from . import _core
-from ._core import ArgumentError, DeviceError, FormulaError, MdError, Unsupported, catalogue
+from ._core import ArgumentError, DeviceError, FormulaError, MdError, Unsupported, catalogue, share_torch_memory
 
 __all__ = ["ArgumentError", "DeviceError", "FormulaError", "MdError", "Op", "Unsupported", "catalogue", "check",
            "choices_export", "choices_import",
-           "digest", "info", "op", "ops", "stats"]
+           "digest", "info", "op", "ops", "share_torch_memory", "stats"]
 __version__ = _core.version()
 
 _SELECT = {"distance": 1, "model": 2, "measure": 3, "hybrid": 4}

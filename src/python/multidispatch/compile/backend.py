@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -44,7 +45,11 @@ def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
         if report.fallbacks[why] == 1:
             _log.warning("%s: PyTorch computes the graph: %s", report.name, why)
         given = iter(arguments)
-        with torch.no_grad():
+        # What the functions of a subclass do was traced already; modes of AOTAutograd do not know such tensors.
+        is_strange = any(isinstance(a, torch.Tensor) and type(a) not in (torch.Tensor, torch.nn.Parameter)
+                         for a in arguments)
+        hidden = _disable_current_modes() if is_strange else contextlib.nullcontext()
+        with torch.no_grad(), torch._C.DisableTorchFunctionSubclass(), hidden:
             return tuple(module(*(bound[i] if bound and i in bound else next(given) for i in range(n))))
 
     return run

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Bad input with PyTorch: an exception or PyTorch's own result, never a crash or a silent wrong answer. What is not
+here is in test_torch.Bad (bits, gradients, FakeTensor, meta, sparse, subclasses, shapes), test_backend.Eager (sizes that
+depend on data), test_package.Bad (no GPU, indices, read-only) and test_package.Processes (fork, import after a fork)."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import torch
+
+import multidispatch as md
+from multidispatch.compile import backend
+
+
+def run_python(text, **env):
+    return subprocess.run([sys.executable, "-c", "import torch, multidispatch as md\n" + text], text=True,
+                          capture_output=True, timeout=240, env=os.environ | {"MD_LOG": "none"} | env, check=False)
+
+
+class Ops(unittest.TestCase):
+    def refused(self, error, text, function, *args, **options):
+        with self.assertRaisesRegex(error, text):
+            function(*args, **options)
+
+    def test_expanded_outputs(self):
+        """Elements of an output that share memory."""
+        op = md.op("Y[i,j] = X[i,j] + 1.0")
+        x = torch.ones(4, 3)
+        for y in (torch.zeros(3).expand(4, 3), torch.zeros(1, 1).expand(4, 3), torch.zeros(12).as_strided((4, 3), (1, 1))):
+            self.refused(md.ArgumentError, "Y", op, x, out=y)
+            self.refused(md.ArgumentError, "Y", op.call, y, x)
+        y = torch.zeros(1, 3).expand(1, 3)  # no element twice
+        self.assertEqual(op(x[:1], out=y).tolist(), [[2.0] * 3])
+
+    def test_outputs_over_inputs(self):
+        op = md.op("Y[i] = X[i] + 1.0")
+        x = torch.arange(9.0)
+        self.refused(md.ArgumentError, "overlap", op, x[:8], out=x[1:])
+        self.assertEqual(op(x, out=x).tolist(), [i + 1.0 for i in range(9)])
+
+    def test_far_indices(self):
+        rows = md.op("Y[i,j] = E[ids[i],j]")
+        for far in (10, -1, 2**31, 2**32 + 1, 2**40, -2**63):
+            self.refused(md.ArgumentError, f"index {far} is outside", rows, torch.ones(10, 3), torch.tensor([0, far]))
+
+    def test_fake_and_wrapped(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        op = md.op("Y[i] = X[i] + 1.0")
+        with FakeTensorMode() as mode:
+            fake = torch.ones(4)
+        self.refused(md.ArgumentError, "'X'", op.call, torch.ones(4), fake)
+        with mode:
+            self.assertEqual(tuple(op(fake).shape), (4,))
+        wrapped = torch.masked.masked_tensor(torch.ones(4), torch.tensor([True, False, True, True]))
+        self.refused((md.MdError, TypeError), "", op.call, torch.ones(4), wrapped)
+
+
+class Graphs(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+
+    def test_far_indices(self):
+        table = torch.ones(10, 3)
+        f = torch.compile(lambda i: torch.nn.functional.embedding(i, table) * 2, backend=backend, dynamic=True)
+        self.assertEqual(f(torch.tensor([1, 9])).tolist(), [[2.0] * 3] * 2)
+        for far in (10, 2**32 + 1):
+            with self.assertRaises(Exception):
+                f(torch.tensor([0, far]))
+        self.assertEqual(f(torch.tensor([3, 4, 5])).tolist(), [[2.0] * 3] * 3)
+
+    def test_bits_and_layouts(self):
+        f = torch.compile(lambda x, c: torch.relu(x + c) * 2, backend=backend, dynamic=True)
+        x, c = torch.randn(6, 8), torch.randn(8)
+        for a in (x, torch._neg_view(x), x[::2], x.flip(0).T.contiguous().T, x[:1].expand(6, 8), x[:1], x[:0]):
+            torch.testing.assert_close(f(a, c), torch.relu(a + c) * 2)
+
+    def test_subclass(self):
+        class Mine(torch.Tensor):
+            pass
+        f = torch.compile(lambda x: torch.sin(x) + 1, backend=backend, dynamic=True)
+        x = torch.randn(5).as_subclass(Mine)
+        torch.testing.assert_close(f(x).as_subclass(torch.Tensor), (torch.sin(x) + 1).as_subclass(torch.Tensor))
+
+
+class Processes(unittest.TestCase):
+    def test_no_compiler(self):
+        done = run_python("from multidispatch.compile import backend\n"
+                          "f = torch.compile(lambda x: torch.relu(x).sum(-1), backend=backend, dynamic=True)\n"
+                          "print(f(torch.ones(3, 4)).tolist())", MD_CC="/nonexistent", MD_CACHE_DIR="")
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, "[4.0, 4.0, 4.0]"), done.stderr)
+
+    def test_end_with_live_ops_and_plans(self):
+        done = run_python("op = md.op('Y[i] = exp(X[i])', async_=True); keep = [op]; keep.append(keep)\n"
+                          "op(torch.ones(3)); plan = md.capture(lambda x: torch.tanh(x) * 2, (torch.ones(3, 4),))\n"
+                          "plan(torch.ones(5, 4)); keep.append(plan)")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
