@@ -2,8 +2,8 @@
  *
  * With libFuzzer, from the root of the sources (about 20 s to build):
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -Itests -IBUILD/src \
- *     tests/fuzz/fuzz_formula.c src/base/{arena,plain,strbuf,status,dtype}.c src/base/number/*.c <src/expr, all .c>
- *     BUILD/src/expr/{catalogue,lists}_table.c -lm -o fuzz_formula
+ *     tests/fuzz/fuzz_formula.c src/base/{arena,plain,strbuf,status,dtype,number/narrow}.c
+ *     <src/expr, all .c> BUILD/src/expr/{catalogue,lists}_table.c -lm -o fuzz_formula
  *   (cat tests/fuzz/formula.dict; sed -nE 's/^[A-Z]+\([A-Z0-9_]+, ([a-z0-9_]+), .+/"\1"/p' src/expr/ops.def) >
  * words.dict
  *   ./fuzz_formula -dict=words.dict -max_len=2000 WORK data/fuzz/formula
