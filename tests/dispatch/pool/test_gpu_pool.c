@@ -170,17 +170,25 @@ typedef struct answer {
     double us, least; /* of the pick and of the best of the pool, by the model */
 } answer;
 
-static answer answer_at(md_ds_op *op, const int64_t *size)
+static int32_t picked_at(md_ds_op *op, const int64_t *size)
 {
-    const md_ds_pool *c = &op->stage[0];
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
-    double us[MD_DS_MAX_VARIANTS];
     bind(&bound, op, size, 0);
     const md_ds_request request = {.shape = &bound.shape, .as = &bound.as, .effort = MD_DS_ONLY_READY};
     assert_ok(md_ds_shape_entry_make(&entry, op, &request));
     const int32_t pick = md_ds_plan_of(entry)->stage[0].pick.variant;
     md_ds_shape_entry_free(entry);
+    return pick;
+}
+
+static answer answer_at(md_ds_op *op, const int64_t *size)
+{
+    const md_ds_pool *c = &op->stage[0];
+    md_ds_bound bound;
+    double us[MD_DS_MAX_VARIANTS];
+    const int32_t pick = picked_at(op, size);
+    bind(&bound, op, size, 0);
     md_ds_model_us(us, op, 0, bound.shape.size, c->n_variants, NULL);
     assert_in_range(pick, 0, c->n_variants - 1);
     answer a = {us[pick], us[pick]};
@@ -309,6 +317,21 @@ static void every_hint_has_persistent_and_other_variants(void **state)
                              "option hints");
 }
 
+/* Many rows that are too long for registers and begin at no boundary: default pools have the kernel that reads them
+ * once. */
+static void long_ragged_rows_are_read_once(void **state)
+{
+    (void)state;
+    static const int64_t many[][2] = {{2000, 40001}, {2000, 50001}};
+    for (int32_t i = 0; i < 4; i++) {
+        md_ds_op *op =
+            op_of(i & 1 ? softmax : layer_norm, i & 2 ? MD_BF16 : MD_F32, "1,16,64,256,1024,4096", "default hints");
+        for (int32_t k = 0; k < MD_COUNT(many); k++)
+            assert_string_equal(op->stage[0].variant[picked_at(op, many[k])]->family->name, "row_shared");
+        md_ds_op_destroy(&op);
+    }
+}
+
 static const md_fa_family *row_split(const md_ds_op *op)
 {
     const md_fa_family *f;
@@ -356,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(hints_of_users_are_all_there_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_hint_has_persistent_and_other_variants, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_that_are_read_again_are_not_persistent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(long_ragged_rows_are_read_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(products_measure_all_answers_of_the_library, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
