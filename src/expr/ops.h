@@ -74,4 +74,10 @@ md_fx_op md_fx_binder_named(const char *name);
 /** True if the language uses the name, so that no tensor, index or scalar can have it. */
 bool md_fx_is_word(const char *name);
 
+/** True of recur, recur_max and recur_min, whose body is a STEP of two operands. */
+static inline bool md_fx_is_recurrence(md_fx_op op)
+{
+    return op >= MD_FX_S_LINEAR && op <= MD_FX_S_MIN_PLUS;
+}
+
 #endif

@@ -223,7 +223,7 @@ static void print_binder(printer *p, const md_fx_node *n)
     for (int32_t i = 0; i < n->n_bound; ++i)
         md_strbuf_printf(p->out, "%s%s", i ? "," : "", p->formula->index[n->bound[i]].name);
     md_strbuf_add(p->out, "](");
-    const bool is_pair = n->op == MD_FX_S_LINEAR;
+    const bool is_pair = md_fx_is_recurrence(n->op);
     const md_fx_node *const *const arg = is_pair ? n->arg[0]->arg : n->arg;
     for (int32_t i = 0; i < (is_pair ? n->arg[0]->n_args : 1); ++i) {
         md_strbuf_add(p->out, i ? ", " : "");

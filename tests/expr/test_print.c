@@ -200,6 +200,9 @@ static void test_recurrences(void **state)
         {"H[t] = where(R[t], X[t], fma(A[t], H[t-1], X[t]))",
          "tensor H:f32[i], R:f32[i], X:f32[i], A:f32[i]; "
          "H[t] = recur[t](where(R[t] != 0, 0, A[t]), where(R[t] != 0, X[t], X[t]), where(R[t] != 0, true, false))"},
+        {"H[t] = max(A[t] + H[t-1], B[t])", "H:f32[t] = recur_max[t](A:f32[t], B:f32[t])"},
+        {"H[t] = min(max(B[t], 1), H[t+1] - A[t]) - C[t]", "tensor H:f32[i], B:f32[i], A:f32[i], C:f32[i]; H[t] = "
+                                                           "recur_min[t](-A[t] - C[t], max(B[t], 1) - C[t], reverse)"},
         {"H[t] = where(t > 0, max(H[t-1], X[t]), 3)", "H:f32[t] = cummax[t](where(t > 0, X:f32[t], 3))"},
         {"tensor B[t], Y[t], A[t]; Y[t] = A[t] + B[t]", "tensor B:f32[i], Y:f32[i], A:f32[i]; Y[t] = A[t] + B[t]"},
         {"Y[i,j] = recur[j](X[i,j], 1, reverse) * 2", "Y:f32[i,j] = recur[j](X:f32[i,j], f32(1), reverse) * 2"},

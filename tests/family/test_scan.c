@@ -128,6 +128,11 @@ static void test_recurrences(void **state)
         "H:f64[a,n] = A:f64[a,n] * H[a,n-1] + B:f64[a,n]",
         "H[a,n] = A:bf16[a,n] * H[a,n+1] + B:bf16[a,n]",
         "H[a,n] = where(A[a,n] > 1, H[a,n-1] / (1 + A[a,n]), H[a,n-1]) + n",
+        "H[a,n] = max(A[a,n] + H[a,n-1], B[a,n])",
+        "H[a,n] = min(H[a,n+1] - A[a,n], max(B[a,n], 0.25)) + w[n]",
+        "H:f64[a,n] = max(A:f64[a,n] + H[a,n-1], B:f64[a,n])",
+        "H[a,n] = where(n == 0, S[a], max(max(A[a,n-1] + H[a,n-1], B[a,n]), 1))",
+        "Y[a,n] = recur_min[n](A[a,n], X[a,n], exclusive) + recur_min[n](A[a,n], X[a,n], exclusive)",
     };
     const char *const dims[] = {"a=3, n=77", "a=5, n=16", "a=2, n=1", "a=3, n=0", "a=37, n=33", "a=1, n=15"};
     for (int i = 0; i < (int)(sizeof formulas / sizeof *formulas); i++) {
@@ -155,6 +160,7 @@ static void test_special_recurrences(void **state)
         "Y[a,n] = recur[n](A[a,n], X[a,n], exclusive, reverse)",
         "H[a,n] = H[a,n-1] + X[a,n]",
         "H[a,n] = max(H[a,n-1], X[a,n])",
+        "H[a,n] = max(A[a,n] + H[a,n-1], B[a,n])",
     };
     const char *const dims[] = {"a=3, n=77", "a=5, n=16", "a=37, n=33"};
     for (int i = 0; i < (int)(sizeof formulas / sizeof *formulas); i++) {

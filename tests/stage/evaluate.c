@@ -149,9 +149,11 @@ value identity(md_fx_op op, md_dtype type, md_dtype body_type)
         return is_real ? real(1) : whole(1);
     case MD_FX_R_MAX:
     case MD_FX_S_MAX:
+    case MD_FX_S_MAX_PLUS:
         return is_real ? real(-INFINITY) : whole(is_bool ? 0 : INT64_MIN);
     case MD_FX_R_MIN:
     case MD_FX_S_MIN:
+    case MD_FX_S_MIN_PLUS:
         return is_real ? real(INFINITY) : whole(is_bool ? 1 : INT64_MAX);
     case MD_FX_R_ALL:
         return whole(1);
@@ -271,12 +273,17 @@ static value reduce(machine *m, const md_fx_node *n)
 }
 
 /* One step of a recurrence. */
-static value step(machine *m, const md_fx_node *n, value before)
+static value step(machine *m, const md_fx_node *n, value before, md_fx_op op)
 {
     const value b = evaluate(m, n->arg[1]);
     if (n->n_args > 2 && evaluate(m, n->arg[2]).whole != 0)
         return b;
     const value a = evaluate(m, n->arg[0]);
+    if (op != MD_FX_S_LINEAR) {
+        const double none = op == MD_FX_S_MAX_PLUS ? -INFINITY : INFINITY;
+        const value sum = real(a.real == none || before.real == none ? none : a.real + before.real);
+        return combine(op == MD_FX_S_MAX_PLUS ? MD_FX_S_MAX : MD_FX_S_MIN, sum, b);
+    }
     if (md_dtype_is_real(n->type))
         return real(a.real * before.real + b.real);
     return whole((int64_t)((uint64_t)a.whole * (uint64_t)before.whole + (uint64_t)b.whole));
@@ -285,15 +292,15 @@ static value step(machine *m, const md_fx_node *n, value before)
 value scan_to(machine *m, const md_st_scan *s, int32_t index)
 {
     int64_t n = size_of(m, index), last = m->at[index];
-    const bool is_recurrence = s->op == MD_FX_S_LINEAR;
-    value sum =
-        is_recurrence ? (md_dtype_is_real(s->type) ? real(0.0) : whole(0)) : identity(s->op, s->type, s->body->type);
+    const bool is_recurrence = md_fx_is_recurrence(s->op);
+    value sum = s->op == MD_FX_S_LINEAR ? (md_dtype_is_real(s->type) ? real(0.0) : whole(0))
+                                        : identity(s->op, s->type, s->body->type);
     for (int64_t i = s->reverse ? n - 1 : 0; s->exclusive ? i != last
                                              : s->reverse ? i >= last
                                                           : i <= last;
          i += s->reverse ? -1 : 1) {
         m->at[index] = i;
-        sum = is_recurrence ? step(m, s->body, sum) : combine(s->op, sum, evaluate(m, s->body));
+        sum = is_recurrence ? step(m, s->body, sum, s->op) : combine(s->op, sum, evaluate(m, s->body));
     }
     m->at[index] = last;
     return sum;

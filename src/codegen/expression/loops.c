@@ -26,7 +26,7 @@ static bool is_sum(md_fx_op op)
 
 static bool is_recurrence(md_fx_op op)
 {
-    return op == MD_FX_S_LINEAR;
+    return md_fx_is_recurrence(op);
 }
 
 static bool is_product(md_fx_op op)
@@ -36,12 +36,12 @@ static bool is_product(md_fx_op op)
 
 static bool is_max(md_fx_op op)
 {
-    return op == MD_FX_R_MAX || op == MD_FX_S_MAX || op == MD_FX_R_ARGMAX;
+    return op == MD_FX_R_MAX || op == MD_FX_S_MAX || op == MD_FX_R_ARGMAX || op == MD_FX_S_MAX_PLUS;
 }
 
 static bool is_extreme(md_fx_op op)
 {
-    return is_max(op) || op == MD_FX_R_MIN || op == MD_FX_S_MIN || op == MD_FX_R_ARGMIN;
+    return is_max(op) || op == MD_FX_R_MIN || op == MD_FX_S_MIN || op == MD_FX_R_ARGMIN || op == MD_FX_S_MIN_PLUS;
 }
 
 static md_dtype accumulator_type(const md_fx_node *n, bool is_uniform)
@@ -136,6 +136,22 @@ static md_cg_name finish(accumulator *a, md_cg_value_number *v, bool at_root)
     return result;
 }
 
+/* max(a + acc, b) or min; nothing, an infinity, stays nothing. */
+static const char *extreme_text(accumulator *a, const char *summand, const char *term)
+{
+    const bool is_max = a->node->op == MD_FX_S_MAX_PLUS;
+    const char *none = is_max ? "-__builtin_inf()" : "__builtin_inf()", *s = a->suffix;
+    none = a->is_uniform ? none : md_cg_splat(a->cg, none, a->type);
+    const char *sum = a->is_uniform
+                          ? md_cg_format(a->cg, "(%s == %s || a%" PRId32 " == %s ? %s : %s + a%" PRId32 ")", summand,
+                                         none, a->number, none, none, summand, a->number)
+                          : md_cg_format(a->cg,
+                                         "md_where_%s(md_eq_%s(%s, %s), %s, md_where_%s(md_eq_%s(a%" PRId32
+                                         ", %s), %s, %s + a%" PRId32 "))",
+                                         s, s, summand, none, none, s, s, a->number, none, none, summand, a->number);
+    return md_cg_format(a->cg, "md_%s_%s(%s, %s)", is_max ? "max" : "min", s, sum, term);
+}
+
 /* acc = a * acc + b; b alone where the recurrence starts anew. */
 static void print_recurrence(accumulator *a)
 {
@@ -146,7 +162,9 @@ static void print_recurrence(accumulator *a)
     const char *is_new = step->n_args > 2 ? md_cg_operand(a->cg, step->arg[2], MD_BOOL, !a->is_uniform) : NULL;
     if (a->cg->status != MD_OK)
         return;
-    const char *next = md_cg_format(a->cg, "md_fma_%s(%s, a%" PRId32 ", %s)", a->suffix, factor, n, term);
+    const char *next = a->node->op != MD_FX_S_LINEAR
+                           ? extreme_text(a, factor, term)
+                           : md_cg_format(a->cg, "md_fma_%s(%s, a%" PRId32 ", %s)", a->suffix, factor, n, term);
     if (is_new && a->is_uniform)
         next = md_cg_format(a->cg, "%s ? %s : %s", is_new, term, next);
     else if (is_new)

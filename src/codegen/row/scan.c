@@ -22,12 +22,24 @@ static const scan_row *row_of(md_fx_op op)
     return &table[op == MD_FX_S_SUM ? 0 : op == MD_FX_S_PROD ? 1 : op == MD_FX_S_MAX ? 2 : 3];
 }
 
+const char *md_cg_recur_neutral(md_fx_op op, bool is_term, bool is_cuda)
+{
+    if (op == MD_FX_S_LINEAR)
+        return is_term ? "0" : "1";
+    if (!is_term)
+        return "0";
+    if (is_cuda)
+        return op == MD_FX_S_MAX_PLUS ? "-MD_INF_F" : "MD_INF_F";
+    return op == MD_FX_S_MAX_PLUS ? "-__builtin_inff()" : "__builtin_inff()";
+}
+
 /* host/recur.h defines what these leave out. */
 static void print_recurrence_macros(md_strbuf *out, const md_st_scan *scan)
 {
     const bool is_wide = scan->type == MD_F32;
     const md_dtype carried = is_wide ? MD_F64 : scan->type;
-    const char *s = md_cg_suffix(scan->type, false);
+    const char *s = md_cg_suffix(scan->type, false), *one = md_cg_recur_neutral(scan->op, false, false),
+               *zero = md_cg_recur_neutral(scan->op, true, false);
     md_strbuf_printf(out, "typedef struct md_step { %s a, b; } md_step;\n#define MD_VALUE md_step\n",
                      md_cg_lane_type(scan->type));
     md_strbuf_printf(out, "typedef struct md_steps { %s a, b; } md_steps;\n#define MD_TOTAL md_steps\n",
@@ -37,12 +49,13 @@ static void print_recurrence_macros(md_strbuf *out, const md_st_scan *scan)
                      md_cg_lane_type(carried));
     md_strbuf_printf(out, "#define MD_WIDEN(v) %s(v)\n#define MD_NARROW(v) %s(v)\n", is_wide ? "md_cast_f_d" : "",
                      is_wide ? "md_cast_d_f" : "");
-    md_strbuf_printf(out, "#define MD_IDENTITY {1, 0}\n#define MD_SPLAT_TOTAL(x) md_splat_%s(0)\n",
-                     md_cg_suffix(carried, false));
+    md_strbuf_printf(out,
+                     "#define MD_IDENTITY {%s, %s}\n#define MD_NOTHING %s\n#define MD_SPLAT_TOTAL(x) md_splat_%s(%s)\n",
+                     one, zero, zero, md_cg_suffix(carried, false), zero);
     md_strbuf_printf(out,
                      "#define MD_ONLY_HEAD(v, n) md_only_head(v, n)\nMD_INLINE md_step md_only_head(md_step v, int n)\n"
-                     "{\nreturn (md_step){md_only_%s(v.a, 1, n), md_only_%s(v.b, 0, n)};\n}\n",
-                     s, s);
+                     "{\nreturn (md_step){md_only_%s(v.a, %s, n), md_only_%s(v.b, %s, n)};\n}\n",
+                     s, one, s, zero);
     md_strbuf_add(out, "#define MD_SCAN(v, carry) md_recur_scan(v, carry)\n"
                        "#define MD_THEN_ONE(v, carry) md_recur_then(v, carry)\n");
     md_strbuf_printf(out, "#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n", scan->reverse, scan->exclusive);
@@ -50,7 +63,7 @@ static void print_recurrence_macros(md_strbuf *out, const md_st_scan *scan)
 
 static void print_macros(md_strbuf *out, const md_st_scan *scan)
 {
-    if (scan->op == MD_FX_S_LINEAR) {
+    if (md_fx_is_recurrence(scan->op)) {
         print_recurrence_macros(out, scan);
         return;
     }
@@ -82,7 +95,7 @@ static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const c
     md_strbuf_printf(out, "%sMD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n%s",
                      kind, st->axis, at, kind[0] ? "(void)md_n;\n" : "");
     md_cg_begin(cg, out);
-    if (st->scan.op == MD_FX_S_LINEAR) {
+    if (md_fx_is_recurrence(st->scan.op)) {
         const char *a = md_cg_lanes(cg, md_cg_recur_factor(cg, st->scan.body));
         const char *b = md_cg_lanes(cg, st->scan.body->arg[1]);
         if (a && b)
@@ -122,8 +135,9 @@ const md_fx_node *md_cg_recur_factor(md_cg *cg, const md_fx_node *step)
 
 void md_cg_define_recurrence(md_strbuf *defines, const md_st_scan *scan)
 {
-    if (scan->op == MD_FX_S_LINEAR)
-        md_strbuf_printf(defines, "#define MD_RECURRENCE 1\n#define MD_RESTARTS %d\n", scan->body->n_args > 2);
+    if (md_fx_is_recurrence(scan->op))
+        md_strbuf_printf(defines, "#define MD_RECURRENCE %d\n#define MD_RESTARTS %d\n",
+                         1 + (int)(scan->op - MD_FX_S_LINEAR), scan->body->n_args > 2);
 }
 
 void md_cg_print_scan(md_strbuf *out, md_cg *cg, const md_cg_scan_options *o)

@@ -30,9 +30,13 @@ void md_cg_print_scan_lead(md_strbuf *out, md_cg *cg, const md_st_stage *stage);
 
 /** Of a STEP: what multiplies the value before; 0 where the recurrence starts anew. */
 const md_fx_node *md_cg_recur_factor(md_cg *cg, const md_fx_node *step);
-/** MD_RECURRENCE, and MD_RESTARTS: a factor of 0 then forgets what was before, infinities too. */
+/** MD_RECURRENCE (1: y = a * y + b, 2: max(a + y, b), 3: min(a + y, b)), and MD_RESTARTS: a factor of 0 then forgets
+ * what was before, infinities too. */
 void md_cg_define_recurrence(md_strbuf *defines, const md_st_scan *scan);
 
 md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *options);
+
+/** The factor (or the first summand of recur_max) that changes nothing; `is_term`: the term that adds nothing. */
+const char *md_cg_recur_neutral(md_fx_op op, bool is_term, bool is_cuda);
 
 #endif

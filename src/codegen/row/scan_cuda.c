@@ -36,11 +36,12 @@ static void print_recurrence_types(md_strbuf *out, const md_st_scan *scan)
 {
     const md_dtype carried = scan->type == MD_F32 ? MD_F64 : scan->type;
     const char *one = md_cg_scalar_type(scan->type), *total = md_cg_scalar_type(carried);
+    const char *a = md_cg_recur_neutral(scan->op, false, true), *b = md_cg_recur_neutral(scan->op, true, true);
     md_strbuf_printf(out, "#define MD_VALUE md_step<%s>\n#define MD_RESULT %s\n#define MD_RESULT_OF(v) ((v).b)\n",
                      md_cg_lane_type(scan->type), md_cg_lane_type(scan->type));
-    md_strbuf_printf(out, "#define MD_ONE md_step<%s>\n#define MD_IDENTITY (md_step<%s>(1, 0))\n", one, one);
-    md_strbuf_printf(out, "#define MD_TOTAL md_step<%s>\n#define MD_TOTAL_IDENTITY (md_step<%s>(1, 0))\n", total,
-                     total);
+    md_strbuf_printf(out, "#define MD_ONE md_step<%s>\n#define MD_IDENTITY (md_step<%s>(%s, %s))\n", one, one, a, b);
+    md_strbuf_printf(out, "#define MD_TOTAL md_step<%s>\n#define MD_TOTAL_IDENTITY (md_step<%s>(%s, %s))\n", total,
+                     total, a, b);
     md_strbuf_add(out, "#define MD_OP(x, y) md_step_then(x, y)\n#define MD_OP_TOTAL(x, y) md_step_then(x, y)\n");
     md_strbuf_printf(out, "#define MD_CARRY %d\n#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n",
                      scan->type == MD_F32 ? 3 : 0, scan->reverse, scan->exclusive);
@@ -52,7 +53,7 @@ static void print_recurrence_types(md_strbuf *out, const md_st_scan *scan)
 
 static void print_types(md_strbuf *out, const md_st_scan *scan)
 {
-    if (scan->op == MD_FX_S_LINEAR) {
+    if (md_fx_is_recurrence(scan->op)) {
         print_recurrence_types(out, scan);
         return;
     }

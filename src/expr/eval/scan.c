@@ -46,19 +46,28 @@ static int64_t int_start(const scan *s)
     return s->op == MD_FX_S_PROD;
 }
 
+/* y after a step of recur_max or recur_min. What nothing comes before is forgotten, whatever is added. */
+static double extreme_step(md_fx_op op, double a, double y, double b)
+{
+    const double none = op == MD_FX_S_MAX_PLUS ? -INFINITY : INFINITY, sum = a == none || y == none ? none : a + y;
+    return op == MD_FX_S_MAX_PLUS ? md_scalar_max(sum, b) : md_scalar_min(sum, b);
+}
+
 /* The steps of a recurrence one after the other, as the text has them. */
 static void fill_recurrence(md_eval_machine *m, scan *s)
 {
     const md_eval_code *const a = s->body->arg[0], *const b = s->body->arg[1], *const restart = s->body->arg[2];
     cell y = {.whole = 0};
     if (s->body->real != NULL)
-        y.real = 0;
+        y.real = s->op == MD_FX_S_MAX_PLUS ? -INFINITY : s->op == MD_FX_S_MIN_PLUS ? INFINITY : 0.0;
     for (int64_t i = 0; i < s->size; i++) {
         int64_t position = s->reverse ? s->size - 1 - i : i;
         m->at[s->index] = position;
         const cell before = y;
         const bool is_new = restart != NULL && md_eval_int(m, restart) != 0;
-        if (s->body->real != NULL)
+        if (s->body->real != NULL && s->op != MD_FX_S_LINEAR)
+            y.real = extreme_step(s->op, md_eval_real(m, a), y.real, md_eval_real(m, b));
+        else if (s->body->real != NULL)
             y.real = is_new ? md_eval_real(m, b) : md_eval_real(m, a) * y.real + md_eval_real(m, b);
         else if (is_new)
             y.whole = md_eval_int(m, b);
@@ -123,7 +132,7 @@ static const cell *value_at(md_eval_machine *m, scan *s)
     int64_t position = m->at[s->index];
     if (!same) {
         s->value = l->value;
-        if (s->op == MD_FX_S_LINEAR)
+        if (md_fx_is_recurrence(s->op))
             fill_recurrence(m, s);
         else if (s->body->real != NULL)
             fill_real(m, s);

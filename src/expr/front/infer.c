@@ -9,6 +9,7 @@
 #include "expr/scalar.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- making nodes ---- */
 
@@ -349,15 +350,40 @@ md_status md_infer_recurrence(md_front *front, md_fx_node **out, int32_t n, md_f
                               const md_syntax *at)
 {
     bool is_weak;
-    const md_dtype type = md_fx_op_type(MD_FX_S_LINEAR, common_type(MD_FX_STEP, 2, arg, &is_weak));
+    const md_dtype type = md_fx_op_type(at->op, common_type(MD_FX_STEP, 2, arg, &is_weak));
     md_fx_node *converted[3], *step = NULL;
+    if (at->op != MD_FX_S_LINEAR && !md_dtype_is_real(type))
+        return MD_FRONT_ERROR(front, at,
+                              "this recurrence is not associative in integers, whose sums wrap: convert an "
+                              "operand, as in f64(..)");
     for (int32_t i = 0; i < n; ++i)
         MD_TRY(md_infer_convert(front, &converted[i], arg[i], i == 2 ? MD_BOOL : type));
     MD_TRY(new_node(front, &step, MD_FX_OP, type, at));
     step->op = MD_FX_STEP;
     MD_TRY(set_args(front, step, n, converted));
     MD_TRY(new_node(front, out, MD_FX_SCAN, type, at));
-    (*out)->op = MD_FX_S_LINEAR;
+    (*out)->op = at->op;
     (*out)->is_unsigned = type == MD_I64 && (arg[0]->is_unsigned || arg[1]->is_unsigned);
     return set_args(front, *out, 1, &step);
+}
+
+/* ---- recurrences written as scans ---- */
+
+static bool is_option(const md_syntax *at)
+{
+    return at->kind == MD_SYNTAX_NAME && (strcmp(at->name, "exclusive") == 0 || strcmp(at->name, "reverse") == 0);
+}
+
+md_status md_recurrence_operands(md_front *front, const md_syntax *at, int32_t *n)
+{
+    *n = 1;
+    if (!md_fx_is_recurrence(at->op))
+        return MD_OK;
+    if (at->n_args < 2 || is_option(at->arg[1]))
+        return MD_FRONT_ERROR(front, at, "'%s' takes two operands: %s[i](a, b) is %s", at->name, at->name,
+                              at->op == MD_FX_S_LINEAR     ? "a * (the value before) + b"
+                              : at->op == MD_FX_S_MAX_PLUS ? "max(a + (the value before), b)"
+                                                           : "min(a + (the value before), b)");
+    *n = at->op == MD_FX_S_LINEAR && at->n_args > 2 && !is_option(at->arg[2]) ? 3 : 2;
+    return MD_OK;
 }

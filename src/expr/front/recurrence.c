@@ -1,6 +1,7 @@
 /* Recurrences: H[t] = A[t] * H[t-1] + B[t] becomes the scan recur[t](A[t], B[t]), H[t-1] + X[t] a cumsum, A[t] * H[t-1]
- * a cumprod, max(H[t-1], X[t]) a cummax. The right side is taken apart as it is written, before names mean anything: as
- * a * before + b, or as the larger or smaller of (before) and b. All else is not associative, and refused. */
+ * a cumprod, max(H[t-1], X[t]) a cummax, max(A[t] + H[t-1], B[t]) the scan recur_max[t](A[t], B[t]). The right side is
+ * taken apart as it is written, before names mean anything: as a * before + b, or as the larger or smaller of (before +
+ * a) and b. All else is not associative, and refused. */
 #include "base/status.h"
 #include "expr/diag.h"
 #include "expr/front/front.h"
@@ -9,8 +10,8 @@
 
 #include <string.h>
 
-/* How an expression depends on the element before. LINEAR: a * before + b; EXTREME: op(before, b). A missing a is 1, a
- * missing b is the neutral element. */
+/* How an expression depends on the element before. LINEAR: a * before + b; EXTREME: op(a + before, b). A missing a is
+ * the neutral factor or summand, a missing b the neutral element. */
 typedef enum shape { FREE, LINEAR, EXTREME } shape;
 
 typedef struct parts {
@@ -106,9 +107,26 @@ static md_status refuse(const finder *f, const md_syntax *at)
 
 static md_status take(finder *f, parts *out, const md_syntax *at);
 
+/* The larger or smaller of a + before and b, plus or minus what does not read it. */
+static md_status shift(finder *f, parts *out, const md_syntax *at, const parts *x, const parts *by)
+{
+    *out = *x;
+    if (x->a)
+        MD_TRY(md_rewrite_combine(f->front, &out->a, at->op, at, x->a, by->b));
+    else if (at->op == MD_FX_SUB)
+        MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_NEG, at, by->b, NULL));
+    else
+        out->a = by->b;
+    return md_rewrite_combine(f->front, &out->b, at->op, at, x->b, by->b);
+}
+
 static md_status take_sum(finder *f, parts *out, const md_syntax *at, const parts *x, const parts *y)
 {
     const bool is_difference = at->op == MD_FX_SUB;
+    if (x->shape == EXTREME && y->shape == FREE)
+        return shift(f, out, at, x, y);
+    if (y->shape == EXTREME && x->shape == FREE && !is_difference)
+        return shift(f, out, at, y, x);
     if (x->shape == EXTREME || y->shape == EXTREME || (x->restart && y->restart))
         return refuse(f, at);
     *out = (parts){.shape = LINEAR, .restart = x->restart ? x->restart : y->restart};
@@ -177,17 +195,17 @@ static md_status take_negative(finder *f, parts *out, const md_syntax *at, const
     return MD_OK;
 }
 
-/* max or min of the element before itself, or of such a max or min, and of something else. */
+/* max or min of the element before, to which something may be added, or of such a max or min, and of something else. */
 static md_status take_extreme(finder *f, parts *out, const md_syntax *at, md_fx_op op, const parts *x, const parts *y)
 {
     const parts *const own = x->shape == FREE ? y : x, *const other = x->shape == FREE ? x : y;
-    const bool is_plain = own->shape == LINEAR && !own->a && !own->b && !own->restart;
+    const bool is_plain = own->shape == LINEAR && !own->a && !own->restart;
     if (other->shape != FREE || (!is_plain && (own->shape != EXTREME || own->op != op)))
         return refuse(f, at);
-    *out = (parts){.shape = EXTREME, .op = op};
+    *out = (parts){.shape = EXTREME, .op = op, .a = is_plain ? own->b : own->a};
     const md_syntax s = {
         .kind = MD_SYNTAX_CALL, .name = op == MD_FX_MAX ? "max" : "min", .line = at->line, .column = at->column};
-    if (!own->b) {
+    if (is_plain) {
         out->b = other->b;
         return MD_OK;
     }
@@ -236,6 +254,9 @@ static md_status take_arm(finder *f, parts *out, const md_syntax *at, const md_s
         return refuse(f, at);
     *out = *own;
     MD_TRY(either(f, &out->b, at, c, 0, (const md_syntax *const[]){arm[0].b, arm[1].b}));
+    if (own->shape == EXTREME && own->a) /* it is not read at the start */
+        return either(f, &out->a, at, c, 0,
+                      (const md_syntax *const[]){is_first ? NULL : own->a, is_first ? own->a : NULL});
     if (own->shape == EXTREME || (starts && !own->a && !own->restart))
         return MD_OK;
     MD_TRY(md_rewrite_number(f->front, &zero, at, 0));
@@ -334,7 +355,11 @@ static md_status make_scan(finder *f, const md_syntax **out, const md_syntax *at
     const md_syntax *arg[4] = {p->b};
     int32_t n = 1;
     md_syntax s = {.kind = MD_SYNTAX_BINDER, .op = MD_FX_S_SUM, .n_indices = 1, .line = at->line, .column = at->column};
-    if (p->shape == EXTREME) {
+    if (p->shape == EXTREME && p->a) {
+        s.op = p->op == MD_FX_MAX ? MD_FX_S_MAX_PLUS : MD_FX_S_MIN_PLUS;
+        arg[0] = p->a;
+        arg[n++] = p->b;
+    } else if (p->shape == EXTREME) {
         s.op = p->op == MD_FX_MAX ? MD_FX_S_MAX : MD_FX_S_MIN;
     } else if (p->a && !p->b && !p->restart) {
         s.op = MD_FX_S_PROD;
@@ -370,23 +395,4 @@ md_status md_front_recurrence(md_front *front, const md_syntax **out, int32_t st
         return MD_OK;
     MD_TRY(take(&f, &p, item->value));
     return make_scan(&f, out, item->value, &p);
-}
-
-/* ---- written as a scan ---- */
-
-static bool is_option(const md_syntax *at)
-{
-    return at->kind == MD_SYNTAX_NAME && (strcmp(at->name, "exclusive") == 0 || strcmp(at->name, "reverse") == 0);
-}
-
-md_status md_recurrence_operands(md_front *front, const md_syntax *at, int32_t *n)
-{
-    *n = 1;
-    if (at->op != MD_FX_S_LINEAR)
-        return MD_OK;
-    if (at->n_args < 2 || is_option(at->arg[1]))
-        return MD_FRONT_ERROR(front, at, "'%s' takes two operands: %s[i](a, b) is a * (the value before) + b", at->name,
-                              at->name);
-    *n = at->n_args > 2 && !is_option(at->arg[2]) ? 3 : 2;
-    return MD_OK;
 }

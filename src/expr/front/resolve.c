@@ -298,7 +298,7 @@ static md_status read_options(const md_resolver *c, md_fx_node *node, const md_s
         }
         if (!is_known)
             return MD_FRONT_ERROR(c->front, a, "'%s' takes %s%s", at->name,
-                                  node->op == MD_FX_S_LINEAR ? "two operands and a condition" : "one operand",
+                                  md_fx_is_recurrence(node->op) ? "two operands and a condition" : "one operand",
                                   is_scan                   ? ", then the options 'exclusive' and 'reverse'"
                                   : node->op == MD_FX_R_VAR ? ", then the option 'unbiased'"
                                                             : "");
@@ -315,8 +315,8 @@ static md_status finish_binder(const md_resolver *c, md_fx_node **out, const md_
     MD_TRY(md_recurrence_operands(c->front, at, &n));
     for (int32_t i = 0; i < n; ++i)
         MD_TRY(md_resolve_node(c, &arg[i], at->arg[i]));
-    MD_TRY(at->op == MD_FX_S_LINEAR ? md_infer_recurrence(c->front, out, n, arg, at)
-                                    : md_infer_binder(c->front, out, at->op, arg[0], at));
+    MD_TRY(md_fx_is_recurrence(at->op) ? md_infer_recurrence(c->front, out, n, arg, at)
+                                       : md_infer_binder(c->front, out, at->op, arg[0], at));
     (*out)->n_bound = at->n_indices;
     memcpy((*out)->bound, bound, (size_t)at->n_indices * sizeof(*bound));
     MD_TRY(read_options(c, *out, at, n));

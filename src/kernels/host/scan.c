@@ -125,7 +125,7 @@ MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scrat
     MD_TOTAL *total = (MD_TOTAL *)p->work0 + row * pieces;
     (void)scratch;
 #if MD_RECURRENCE
-    MD_WIDE y = 0;
+    MD_WIDE y = MD_NOTHING;
     for (int64_t i = 0; i < pieces; i++) {
         MD_TOTAL *t = &total[MD_REVERSE ? pieces - 1 - i : i];
         const MD_TOTAL own = *t;

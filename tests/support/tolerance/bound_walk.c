@@ -240,19 +240,35 @@ static void take_step(recurrence *r, bound_type t, bound_value a, bound_value b,
     r->is_open = (r->is_open && !is_new) || is_wild;
 }
 
+/* y = max(a + y, b) or min: sums of a along the way that kernels form in any tree, 2 u of their magnitude for each
+ * step. What nothing comes before is forgotten. */
+static void take_extreme_step(recurrence *r, bound_type t, bound_value a, bound_value b, bool is_max)
+{
+    const double none = is_max ? -INFINITY : INFINITY, sum = a.v == none || r->v == none ? none : a.v + r->v;
+    const double least = isfinite(b.v) ? fabs(b.v) + b.e : 0.0;
+    r->magnitude = fmax(isfinite(sum) ? r->magnitude + fabs(a.v) + a.e : 0.0, least);
+    r->e = fmax(sum == none ? 0.0 : r->e + a.e, b.e) + 2.0 * t.u * r->magnitude;
+    r->is_open |= isnan(a.v) || isnan(b.v) || isnan(sum) || !(r->magnitude <= t.max) || !isfinite(r->e);
+    r->v = is_max ? fmax(sum, b.v) : fmin(sum, b.v);
+}
+
 static void recur(bound_walker *x, const md_fx_node *node, bound_value *out)
 {
     const md_fx_node *const step = node->arg[0];
     const bool is_real = md_dtype_is_real(node->type);
     const bound_type t = bound_type_of(node->type);
     int64_t size = bound_size_of(x, node->bound[0]), stood = x->at[node->bound[0]];
-    recurrence r = {0};
+    recurrence r = {.v = node->op == MD_FX_S_MAX_PLUS ? -INFINITY : node->op == MD_FX_S_MIN_PLUS ? INFINITY : 0.0};
     for (int64_t i = 0; i < size; i++) {
         int64_t position = node->reverse ? size - 1 - i : i;
         x->at[node->bound[0]] = position;
         const recurrence before = r;
         const bound_value c = step->n_args > 2 ? bound_value_of(x, step->arg[2]) : bound_int(0, 0.0);
-        take_step(&r, t, bound_value_of(x, step->arg[0]), bound_value_of(x, step->arg[1]), c.i != 0);
+        const bound_value a = bound_value_of(x, step->arg[0]), b = bound_value_of(x, step->arg[1]);
+        if (node->op == MD_FX_S_LINEAR)
+            take_step(&r, t, a, b, c.i != 0);
+        else
+            take_extreme_step(&r, t, a, b, node->op == MD_FX_S_MAX_PLUS);
         r.is_open |= c.e > 0.0;
         const recurrence *const y = node->exclusive ? &before : &r;
         if (is_real)
@@ -265,7 +281,7 @@ static void recur(bound_walker *x, const md_fx_node *node, bound_value *out)
 
 static void scan(bound_walker *x, const md_fx_node *node, bound_value *out)
 {
-    if (node->op == MD_FX_S_LINEAR) {
+    if (md_fx_is_recurrence(node->op)) {
         recur(x, node, out);
         return;
     }

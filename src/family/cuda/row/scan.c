@@ -91,7 +91,7 @@ int64_t md_fa_cuda_scan_tiles(int64_t n, int32_t width, int64_t vectors)
 
 bool md_fa_cuda_is_recurrence(const md_fa_target *target)
 {
-    return md_fa_stage(target)->scan.op == MD_FX_S_LINEAR;
+    return md_fx_is_recurrence(md_fa_stage(target)->scan.op);
 }
 
 int64_t md_fa_cuda_scan_total(const md_fa_target *target)

@@ -1,6 +1,7 @@
 /* Family nest: plain loops over single elements. It serves every stage, so that every legal formula runs. */
 
 #include "base/status.h"
+#include "codegen/row/scan.h"
 #include "codegen/codegen.h"
 #include "family/emit.h"
 #include "family/cost.h"
@@ -134,6 +135,13 @@ static const char *recurrence_step(writer *w, md_dtype carried)
             return NULL;
     }
     md_strbuf_printf(&w->body, "const %s next = ", md_cg_scalar_type(carried));
+    if (w->stage->scan.op != MD_FX_S_LINEAR) {
+        const bool is_max = w->stage->scan.op == MD_FX_S_MAX_PLUS;
+        const char *none = md_cg_recur_neutral(w->stage->scan.op, true, false), *s = md_cg_suffix(carried, true);
+        md_strbuf_printf(&w->body, "md_%s_%s(%s == %s || total == %s ? %s : %s + total, %s);\n", is_max ? "max" : "min",
+                         s, arg[0], none, none, none, arg[0], arg[1]);
+        return "next";
+    }
     if (arg[2])
         md_strbuf_printf(&w->body, "%s ? %s : ", arg[2], arg[1]);
     md_strbuf_printf(&w->body, "md_fma_%s(%s, total, %s);\n", md_cg_suffix(carried, true), arg[0], arg[1]);
@@ -143,7 +151,7 @@ static const char *recurrence_step(writer *w, md_dtype carried)
 static const char *scan_operand(writer *w, md_dtype carried)
 {
     const md_st_scan *scan = &w->stage->scan;
-    if (scan->op == MD_FX_S_LINEAR)
+    if (md_fx_is_recurrence(scan->op))
         return recurrence_step(w, carried);
     const char *value = md_cg_value(w->cg, scan->body, NULL);
     return md_cg_convert(w->cg, value, scan->body->type, scan->type, true);
@@ -154,6 +162,8 @@ static void print_scan_step(writer *w, const char *value)
     const md_st_scan *scan = &w->stage->scan;
     switch (scan->op) {
     case MD_FX_S_LINEAR:
+    case MD_FX_S_MAX_PLUS:
+    case MD_FX_S_MIN_PLUS:
         md_strbuf_printf(&w->body, "total = %s;\n", value);
         break;
     case MD_FX_S_SUM:

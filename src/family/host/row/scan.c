@@ -80,7 +80,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
         set_blocks(&out->launch[0], rows * pieces, PIECE, target);
         set_blocks(&out->launch[1], pieces > 0 ? rows : 0, pieces, target);
         set_blocks(&out->launch[2], rows * pieces, PIECE, target);
-        out->workspace_bytes = rows * pieces * (st->scan.op == MD_FX_S_LINEAR ? 16 : 8);
+        out->workspace_bytes = rows * pieces * (md_fx_is_recurrence(st->scan.op) ? 16 : 8);
     } else if (config->value[COLUMN]) {
         int64_t lanes = md_st_size(target->program, st->outer[st->n_outer - 1], size);
         int64_t outer = md_st_points(target->program, st->n_outer - 1, st->outer, size);
