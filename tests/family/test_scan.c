@@ -129,7 +129,7 @@ static void test_recurrences(void **state)
         "H[a,n] = A:bf16[a,n] * H[a,n+1] + B:bf16[a,n]",
         "H[a,n] = where(A[a,n] > 1, H[a,n-1] / (1 + A[a,n]), H[a,n-1]) + n",
         "H[a,n] = max(A[a,n] + H[a,n-1], B[a,n])",
-        "H[a,n] = min(H[a,n+1] - A[a,n], max(B[a,n], 0.25)) + w[n]",
+        "H[a,n] = min(H[a,n+1] - A[a,n], max(B[a,n], w[n]))",
         "H:f64[a,n] = max(A:f64[a,n] + H[a,n-1], B:f64[a,n])",
         "H[a,n] = where(n == 0, S[a], max(max(A[a,n-1] + H[a,n-1], B[a,n]), 1))",
         "Y[a,n] = recur_min[n](A[a,n], X[a,n], exclusive) + recur_min[n](A[a,n], X[a,n], exclusive)",
