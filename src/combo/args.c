@@ -95,6 +95,10 @@ static md_status check_counts(const md_combo_part *part, const md_ds_op *op, int
     if (part->n_args != op->formula->n_args)
         return md_fail(MD_INVALID_ARGUMENT, "an item has %d arguments, but op %s takes %d", (int)part->n_args, op->name,
                        (int)op->formula->n_args);
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        if (md_dtype_is_packed(op->formula->tensor[t].dtype))
+            return md_fail(MD_UNSUPPORTED, "op %s: combos have no packed tensors (%s)", op->name,
+                           md_dtype_name(op->formula->tensor[t].dtype));
     return part->n_items == 0 || part->n_args == 0 || part->args ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "args is NULL");
 }
 

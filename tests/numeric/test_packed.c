@@ -2,6 +2,8 @@
  * what lies behind the last element stays. PACKED_DEVICE is the device; the test skips itself where there is none. */
 #include "support/check.h"
 
+#include <md/combo.h>
+
 #include <math.h>
 #include <stdbool.h>
 
@@ -291,12 +293,31 @@ static void updates_are_refused(void **state)
     assert_refused("Y:u4[J:i32[t]] max= U:u4[t]", "'Y' is packed (u4)");
 }
 
+static void combos_refuse(void **state)
+{
+    (void)state;
+    md_op *op = NULL;
+    md_combo *combo = NULL;
+    static const int64_t n[] = {16};
+    make(0, MD_F32, 1, n, 0);
+    make(1, MD_I4, 1, n, 0);
+    arg[0].t.data = arg[0].bytes;
+    arg[1].t.data = arg[1].bytes;
+    assert_ok(md_op_create(&op, context, "Y[i] = f32(X:i4[i])", NULL));
+    const md_arg args[] = {md_t(&arg[0].t), md_t(&arg[1].t)};
+    const md_combo_part part = {.op = op, .n_items = 1, .n_args = 2, .args = args};
+    assert_int_equal(md_combo_bind(&combo, context, &part, 1), MD_UNSUPPORTED);
+    assert_non_null(strstr(md_last_error(), "combos have no packed tensors (i4)"));
+    md_op_destroy(&op);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_widens),      cmocka_unit_test(stores_touch_their_halves),
         cmocka_unit_test(transposed_and_by_index), cmocka_unit_test(reductions),
         cmocka_unit_test(weights_of_products),     cmocka_unit_test(updates_are_refused),
+        cmocka_unit_test(combos_refuse),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
