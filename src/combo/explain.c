@@ -147,10 +147,15 @@ static void print_statistics(md_strbuf *out, md_cb *cb, bool json)
 {
     md_cb_tell(cb);
     const md_ss_combos one = {.n = cb->stats.runs > 0, .combo = &cb->stats};
-    if (json)
-        md_json_print(out, md_ss_combos_json(&one));
-    else
+    if (!json) {
         md_ss_combos_print(out, &one);
+        return;
+    }
+    md_strbuf array = {0};
+    md_json_print(&array, md_ss_combos_json(&one));
+    md_strbuf_printf(out, "%.*s", (int)strcspn(md_strbuf_text(&array), "\n"), md_strbuf_text(&array)); /* one line */
+    out->failed |= array.failed;
+    md_strbuf_finish(&array);
 }
 
 void md_cb_explain(md_strbuf *out, md_cb *cb, bool json)

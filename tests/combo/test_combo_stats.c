@@ -157,6 +157,7 @@ static void explains_itself(void **state)
     assert_non_null(strstr(text, "combo twice*11: 11 items, 1 runs, "));
     assert_non_null(strstr(text, "part 0, launch 0: 4 calls, loop: 4 items of twice i=10, "));
     assert_ok(md_combo_explain(combo, 1, keep, &text));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
     json_t *root = json_loads(text, 0, NULL);
     assert_non_null(root);
     const json_t *row = json_array_get(json_object_get(root, "statistics"), 0);
