@@ -136,6 +136,8 @@ void md_cb_rebase(md_cb *cb, char *base);
 /* ---- loops.c */
 /** Runs all units by the device's loops over lists. */
 md_status md_cb_run_loops(md_cb *cb);
+/** The most pieces that a loop is cut into, for threads to share; 0: not known before the first run. */
+int64_t md_cb_pieces(const md_cb *cb);
 void md_cb_loops_free(md_cb *cb);
 
 /* ---- count.c */

@@ -173,9 +173,10 @@ void md_cb_explain(md_strbuf *out, md_cb *cb, bool json)
     md_strbuf_add(out, json ? "],\"launches\":[" : "");
     print_merged(out, cb, json);
     md_strbuf_printf(out,
-                     json ? "],\"shapes\":%lld,\"memory_bytes\":%zu,\"statistics\":"
-                          : "  %lld shapes, %zu bytes between launches\n",
-                     (long long)(plan ? plan->n_shapes : 0), plan ? plan->memory_bytes : 0);
+                     json ? "],\"shapes\":%lld,\"memory_bytes\":%zu,\"pieces\":%lld,\"statistics\":"
+                          : "  %lld shapes, %zu bytes between launches, loops of up to %lld pieces\n",
+                     (long long)(plan ? plan->n_shapes : 0), plan ? plan->memory_bytes : 0,
+                     (long long)md_cb_pieces(cb));
     print_statistics(out, cb, json);
     md_strbuf_add(out, json ? "}\n" : "");
 }

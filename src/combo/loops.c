@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /* Work is counted in bytes. A unit costs as much as some bytes by itself, and a piece is worth being taken by itself
- * from some bytes on. */
-enum { UNIT_BYTES = 256, LEAST_PIECE = 32 << 10, PIECES_A_LANE = 8 };
+ * from some bytes on. A loop that takes less than LEAST_US is one piece. */
+enum { UNIT_BYTES = 256, LEAST_PIECE = 32 << 10, PIECES_A_LANE = 8, LEAST_US = 4 };
 
 struct md_cb_loops {
     int32_t n;
@@ -17,15 +17,31 @@ struct md_cb_loops {
     int64_t *cut; /* [lists] malloc'ed together */
 };
 
+/* True if the items take so short, as the model says, that another thread would come too late. */
+static bool is_short(const md_cb_unit *unit, const md_dev_list *list)
+{
+    double us = 0;
+    bool is_known = true;
+    for (int64_t i = 0; i < list->n && us < LEAST_US && is_known; i++) {
+        us += unit[i].plan->model_us;
+        is_known = unit[i].plan->model_us > 0;
+    }
+    return is_known && us < LEAST_US;
+}
+
 /* The last cut may be no multiple of the grain, since the item ends there. */
 static int64_t cut_list(int64_t *cut, const md_cb_unit *unit, md_dev_list *list, int32_t lanes)
 {
     double sum = 0, piece, open = 0;
     int64_t n = 0;
+    cut[n++] = 0;
+    if (is_short(unit, list)) {
+        cut[n] = list->first[list->n];
+        return 1;
+    }
     for (int64_t i = 0; i < list->n; i++)
         sum += unit[i].bytes + UNIT_BYTES;
     piece = MD_MAX(sum / (lanes * PIECES_A_LANE), LEAST_PIECE);
-    cut[n++] = 0;
     for (int64_t i = 0; i < list->n; i++) {
         const int64_t blocks = unit[i].geometry.blocks, grain = MD_MAX(unit[i].geometry.grain, 1);
         const double a_block = (unit[i].bytes + UNIT_BYTES) / (double)blocks;
@@ -108,6 +124,14 @@ static md_status make_loops(md_cb *cb)
         unit += list->n;
     }
     return MD_OK;
+}
+
+int64_t md_cb_pieces(const md_cb *cb)
+{
+    int64_t n = 0;
+    for (int32_t k = 0; cb->loops && k < cb->loops->n; k++)
+        n = MD_MAX(n, cb->loops->list[k].n_pieces);
+    return n;
 }
 
 md_status md_cb_run_loops(md_cb *cb)

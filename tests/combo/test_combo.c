@@ -263,6 +263,44 @@ static int take(void *user, const char *text, size_t n)
     return 0;
 }
 
+/* Threads share a long loop. A short one is over before another thread wakes up. Two items of `n` tensors: matrices
+ * are [size][4096], of which the formula reads a column. */
+static void expect_pieces(const char *formula, int32_t n, int64_t size, bool is_one)
+{
+    md_op *op = make(formula);
+    md_combo *combo = NULL;
+    md_tensor tensor[2][3];
+    md_arg args[2 * 3];
+    md_arg_info info;
+    char json[4096] = "";
+    assert_ok(md_op_wait(op));
+    for (int i = 0; i < 2; i++)
+        for (int32_t a = 0; a < n; a++) {
+            assert_ok(md_op_arg(&info, op, a));
+            const int64_t sizes[2] = {size, 4096};
+            const size_t elements = (size_t)size * (info.rank == 2 ? 4096 : 1);
+            tensor[i][a] = md_tensor_make(calloc(elements, sizeof(float)), MD_F32, info.rank, sizes);
+            args[i * n + a] = md_t(&tensor[i][a]);
+        }
+    assert_ok(md_combo_bind(&combo, context, &(md_combo_part){op, args, n, 2}, 1));
+    assert_ok(md_combo_run(combo, NULL, NULL, 0));
+    assert_ok(md_combo_explain(combo, 1, take, json));
+    assert_null(strstr(json, "\"pieces\":0,"));
+    assert_int_equal(strstr(json, "\"pieces\":1,") != NULL, is_one);
+    md_combo_destroy(&combo);
+    md_op_destroy(&op);
+    for (int i = 0; i < 2; i++)
+        for (int32_t a = 0; a < n; a++)
+            free(tensor[i][a].data);
+}
+
+static void cuts_long_loops_only(void **state)
+{
+    (void)state;
+    expect_pieces("Y[i] = X[i,0]", 2, 4, true);
+    expect_pieces("P[i] = O[i] + G[i]", 3, 1 << 19, false);
+}
+
 static void explains(void **state)
 {
     md_op *op = make("scalar lr; P[i] = O[i] - lr * G[i]");
@@ -290,7 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_calls),     cmocka_unit_test(calls_take_what_they_are_given),
         cmocka_unit_test(points_elsewhere), cmocka_unit_test(mixes_ops),
-        cmocka_unit_test(explains),
+        cmocka_unit_test(explains),         cmocka_unit_test(cuts_long_loops_only),
     };
     return cmocka_run_group_tests_name("combo", tests, set_up, tear_down);
 }
