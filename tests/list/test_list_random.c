@@ -38,7 +38,7 @@ static bool leaf(program *p, double *out)
     char text[32];
     const int k = below(p, LISTS + 2 * STATEMENTS + 2);
     if (k < LISTS + STATEMENTS && p->value[k]) {
-        snprintf(text, sizeof text, k < LISTS ? "%s@t[i]" : "u%s@t[i]",
+        snprintf(text, sizeof text, k < LISTS ? "%s@t[i]" : "w%s@t[i]",
                  k < LISTS ? list_name[k] : (const char *[]){"0", "1", "2", "3", "4", "5", "6", "7"}[k - LISTS]);
         memcpy(out, p->value[k], (size_t)p->n * sizeof(double));
     } else if (k >= LISTS + STATEMENTS && k < LISTS + 2 * STATEMENTS && p->has_number[k - LISTS - STATEMENTS]) {
@@ -127,7 +127,7 @@ static void assignment(program *p, int at, bool is_let)
     const int list = is_let ? LISTS + at : below(p, LISTS);
     char text[64];
     double *v = fresh();
-    snprintf(text, sizeof text, is_let ? "let u%d@t[i] = " : "%c@t[i] = ", is_let ? at : 'A' + list);
+    snprintf(text, sizeof text, is_let ? "let w%d@t[i] = " : "%c@t[i] = ", is_let ? at : 'A' + list);
     add(p, text);
     expression(p, v, DEPTH);
     add(p, "; ");
