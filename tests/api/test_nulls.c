@@ -71,7 +71,7 @@ static int stop(void *user, const char *text, size_t n)
 static void answers_without_status(void **state)
 {
     (void)state;
-    static const int wrong[] = {-1, MD_U64 + 1, 1000, INT_MAX, INT_MIN};
+    static const int wrong[] = {-1, MD_U4 + 1, 1000, INT_MAX, INT_MIN};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_string_equal(md_dtype_name((md_dtype)wrong[i]), "?");
         assert_int_equal(md_dtype_size((md_dtype)wrong[i]), 0);

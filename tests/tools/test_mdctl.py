@@ -166,15 +166,15 @@ class Help(Base):
     def test_options_of_each_command(self):
         """A command takes every option that its help lists, and refuses the others of mdctl with a word of help."""
         told = json.loads(self.good("help", "--json"))
-        values = {"TYPE": "f32", "MODE": "model", "METRIC": "log2", "WHEN": "auto", "POLICY": "fast", "WHAT": None, "N": "1", "K/N": "1/1",
+        values = {"TYPE": "f32", "MODE": "model", "METRIC": "log2", "WHEN": "auto", "POLICY": "fast", "N": "1", "K/N": "1/1",
                   "MB": "1", "MS": "1"}
-        what = {"bounds": "clamp", "rigor": "measure"}
+        what = {"bounds": "clamp", "rigor": "measure", "strategy": "guess"}
         for command in (c["name"] for c in told["commands"]):
             listed = set(re.findall(r"^  --(\S+)", self.good(command, "--help"), re.M))
             self.assertTrue(listed)
             for option in told["options"]:
                 name, value = option["name"], option["value"]
-                words = ["--" + name] + ([values.get(value, "x") or what[name]] if value else [])
+                words = ["--" + name] + ([what.get(name) or values.get(value, "x")] if value else [])
                 if name in listed:  # --help ends every command with its help, after all options were read
                     self.assertIn("usage: mdctl " + command, self.good(command, *words, "--help"))
                 else:
