@@ -37,6 +37,23 @@ typedef struct md_cb_shape {
     int64_t n_items;
 } md_cb_shape;
 
+enum { MD_CB_MAX_CHOICES = 16, MD_CB_MAX_MADE = 64 };
+
+/* A config that tuning found faster for items that would run another of the same family and numeric class. */
+typedef struct md_cb_choice {
+    const md_ds_op *op;
+    const md_fa_family *family;
+    int32_t stage;
+    md_fa_config from, to;
+} md_cb_choice;
+
+/* What a combo runs in place of its items' own variants. */
+typedef struct md_cb_choices {
+    int32_t n, n_made;
+    md_cb_choice choice[MD_CB_MAX_CHOICES];
+    md_bd_variant *made[MD_CB_MAX_MADE]; /* for choices; an item may need a smaller block than others */
+} md_cb_choices;
+
 /* How items run together: launches of one level do not depend on each other. Items that cannot take part run by calls
  * of their own. */
 typedef struct md_cb_plan {
@@ -51,6 +68,7 @@ typedef struct md_cb_plan {
     char *base; /* of that memory, as it stands in the parameters */
     int32_t n_levels;
     bool is_makeshift; /* a shape has a plan that a better one will replace */
+    bool awaits_choices; /* the variant of a choice was not built yet */
     uint64_t uncounted; /* runs since the shapes' calls were counted */
     uint64_t untold; /* runs since md_cb_tell */
 } md_cb_plan;
@@ -80,6 +98,7 @@ typedef struct md_cb {
     md_cb_plan *plan; /* NULL: to be made */
     struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
     struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
+    md_cb_choices choices;
     uint64_t n_runs;
     md_ss_combo stats; /* of plans that are gone, and as md_cb_tell left them */
 } md_cb;
@@ -116,12 +135,27 @@ void md_cb_move(md_cb *cb, const md_combo_part *parts);
 /** INVALID_ARGUMENT if an output of an item overlaps a tensor of another item; names both. */
 md_status md_cb_check_overlaps(const md_cb *cb);
 
+/* ---- choice.c */
+/** Why a launch cannot run beside others. NULL: it can. */
+const char *md_cb_why_not(const md_bd_variant *v, int32_t launch, const md_kn_geometry *g, const md_ds_op *op);
+/** True if a config gives the bits of another, and may take its place by all that the op's options say. */
+bool md_cb_is_alike(const md_bd_variant *own, const md_fa_config *config);
+/** The variant of a choice for an item that would run `own`, with its geometry; `own` where there is none. Begins to
+ * build what is missing: `own` serves until then. */
+const md_bd_variant *md_cb_choose(md_kn_plan_geometry *geometry, md_cb *cb, const md_bd_variant *own,
+                                  const md_ds_op *op, const md_kn_shape *shape);
+/** True if the plan was made before the variants of choices were built, which they are now. */
+bool md_cb_choices_are_new(const md_cb *cb);
+/** Waits for builds of choices. */
+void md_cb_choices_wait(const md_cb *cb);
+void md_cb_choices_finish(md_cb *cb);
+
 /* ---- plan.c */
 /** Chooses for all items as their calls would, and fills in the parameters of their launches. Nothing is launched. */
 md_status md_cb_plan_make(md_cb *cb, md_stream stream);
 void md_cb_plan_free(md_cb *cb);
 /** True if some shape has a better plan now. */
-bool md_cb_plan_is_old(const md_cb_plan *plan);
+bool md_cb_plan_is_old(const md_cb *cb);
 /** Adds the runs so far to the statistics of ops and shapes. */
 void md_cb_plan_count(md_cb *cb);
 

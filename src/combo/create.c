@@ -44,6 +44,7 @@ md_status md_cb_create(md_cb **out, md_ds_runtime *runtime, const md_combo_part 
 void md_cb_close(md_cb *cb)
 {
     free_parts(cb);
+    md_cb_choices_finish(cb);
     cb->runtime = NULL;
 }
 

@@ -51,27 +51,6 @@ static md_status add_shape(md_cb_shape **out, planner *w, md_ds_op *op, md_ds_sh
 
 /* ---- Items */
 
-/* Why a launch cannot run beside others. NULL: it can. */
-static const char *why_not(const md_bd_variant *v, int32_t launch, const md_kn_geometry *g, const md_ds_op *op)
-{
-    if (v->is_function[launch])
-        return "a library computes it";
-    if (g->cluster > 1 || g->is_cooperative)
-        return "its blocks work together";
-    for (int32_t i = 0; i < v->n_params[launch]; i++) {
-        const md_kn_param_kind kind = (md_kn_param_kind)v->param[launch][i].kind;
-        if (kind == MD_KN_STAGE)
-            return "it calls back";
-        if (kind == MD_KN_MAP)
-            return "it uses tensor maps";
-        if (kind == MD_KN_COUNTERS)
-            return "it counts on memory of its stream";
-        if (kind == MD_KN_REPORT && !op->report.kernel)
-            return "it reports indices out of range";
-    }
-    return NULL;
-}
-
 static const char *why_apart(const md_ds_op *op, const md_ds_plan *plan, const md_ds_bound *bound)
 {
     if (plan->by_reference)
@@ -83,7 +62,7 @@ static const char *why_apart(const md_ds_op *op, const md_ds_plan *plan, const m
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
         for (int32_t l = 0; l < v->n_launches; l++) {
-            const char *why = why_not(v, l, &plan->stage[s].geometry.launch[l], op);
+            const char *why = md_cb_why_not(v, l, &plan->stage[s].geometry.launch[l], op);
             if (why)
                 return why;
         }
@@ -148,6 +127,7 @@ static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shap
         unit.stage = s;
         unit.variant = part->op->stage[s].variant[plan->stage[s].pick.variant];
         unit.variant = follow(&geometry, w, unit.variant, s, shape);
+        unit.variant = md_cb_choose(&geometry, w->cb, unit.variant, part->op, shape);
         for (unit.launch = 0; unit.launch < unit.variant->n_launches; unit.launch++) {
             unit.geometry = geometry.launch[unit.launch];
             if (unit.geometry.blocks > 0)
@@ -309,12 +289,13 @@ md_status md_cb_plan_make(md_cb *cb, md_stream stream)
     return status;
 }
 
-bool md_cb_plan_is_old(const md_cb_plan *plan)
+bool md_cb_plan_is_old(const md_cb *cb)
 {
+    const md_cb_plan *plan = cb->plan;
     for (int64_t i = 0; plan->is_makeshift && i < plan->n_shapes; i++)
         if (plan->shape[i].plan->is_makeshift && md_ds_plan_of(plan->shape[i].entry) != plan->shape[i].plan)
             return true;
-    return false;
+    return md_cb_choices_are_new(cb);
 }
 
 void md_cb_plan_count(md_cb *cb)

@@ -97,7 +97,7 @@ static bool runs_merged(const md_cb *cb)
 /* The plan with the addresses and scalars of now. */
 static md_status bring_up_to_date(md_cb *cb, md_stream stream)
 {
-    if (!cb->plan || md_cb_plan_is_old(cb->plan) || ((cb->has_moved || cb->has_scalars) && !md_cb_update(cb)))
+    if (!cb->plan || md_cb_plan_is_old(cb) || ((cb->has_moved || cb->has_scalars) && !md_cb_update(cb)))
         MD_TRY(md_cb_plan_make(cb, stream));
     return runs_merged(cb) && !cb->merged ? md_cb_merge(cb) : MD_OK;
 }

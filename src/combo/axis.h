@@ -1,0 +1,24 @@
+/* What fields of configs stand for, so that kernels of different families are tuned alike. */
+#ifndef MD_COMBO_AXIS_H
+#define MD_COMBO_AXIS_H
+
+#include "build/build.h"
+
+/* X: columns of a block, or the rows of a reduction that a block has. Y: its other rows. R: the part of a reduced row
+ * that is read at once. */
+typedef enum md_cb_axis {
+    MD_CB_X,
+    MD_CB_Y,
+    MD_CB_R,
+    MD_CB_BLOCK_AXES, /* how many of them are block dims */
+    MD_CB_PLAIN = MD_CB_BLOCK_AXES,
+    MD_CB_THREADS
+} md_cb_axis;
+
+md_cb_axis md_cb_axis_of(const md_fa_family *family, int32_t field);
+/** Sizes along X, Y and R that a stage has at a shape; at least 1. */
+void md_cb_axis_sizes(int64_t size[MD_CB_BLOCK_AXES], const md_fa_target *target, const md_kn_shape *shape);
+/** The most that a block dim may be where there are so many elements: the next power of two. */
+int64_t md_cb_axis_limit(const int64_t size[MD_CB_BLOCK_AXES], md_cb_axis axis);
+
+#endif
