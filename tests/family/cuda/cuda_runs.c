@@ -5,6 +5,7 @@
 
 #include "api/context.h"
 #include "device/cuda/cuda.h"
+#include "device/nvrtc/nvrtc.h"
 
 typedef struct runs {
     suite suite;
@@ -79,7 +80,29 @@ static void test_runs(void **state)
     assert_int_equal(s->n_failed, 0);
 }
 
-/* The list is written by hand: what it asks for must be there, which needs no GPU. */
+/* Where there is an NVRTC: every launch compiles, without spills. */
+static void check_compiles(const md_kn_source *source, const char *variant)
+{
+    md_dev_nvrtc nvrtc;
+    char arch[16];
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK)
+        return;
+    assert_ok(md_dev_nvrtc_arch(arch, &nvrtc, 90));
+    for (int32_t i = 0; i < source->n_launches; i++) {
+        const char *text = md_strbuf_text(&source->launch[i].text);
+        md_strbuf log = {0};
+        void *binary = NULL;
+        size_t n_bytes = 0;
+        if (source->launch[i].code == MD_KN_TEXT &&
+            (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||
+             md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), text, NULL) != MD_OK))
+            fail_msg("%s, launch %d: %s", variant, (int)i, md_last_error());
+        free(binary);
+        md_strbuf_finish(&log);
+    }
+}
+
+/* The list is written by hand: what it asks for must be there and compile, which needs no GPU. */
 static void test_pins(void **state)
 {
     const runs *all = *state;
@@ -101,6 +124,7 @@ static void test_pins(void **state)
         const md_fa_target target = {.program = program, .facts = &facts};
         assert_true(family->applies(&target));
         assert_ok(family->emit(&source, &target, &config));
+        check_compiles(&source, r->variant);
         md_kn_source_finish(&source);
         md_st_program_destroy(&program);
         md_fx_formula_destroy(&formula);

@@ -52,13 +52,13 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
     return md_fa_end_launch(status, launch, MD_DEV_CUDA, scan->source, &defines, &expr);
 }
 
-bool md_fa_cuda_columns_fit(const md_fa_target *target, int32_t items, bool is_tiled)
+bool md_fa_cuda_columns_fit(const md_fa_target *target, int32_t items)
 {
     const int32_t width = md_fa_cuda_width(target->program, target->stage);
     if (!md_fa_cuda_is_recurrence(target))
-        return !is_tiled && items * width <= 32;
+        return items * width <= 32;
     /* the totals of a block's columns are in shared memory */
-    return width <= 8 && items * width <= (is_tiled ? 32 : 16);
+    return width <= 8 && items * width <= 16;
 }
 
 bool md_fa_cuda_scan_row_fits(const md_fa_target *target, int32_t items)
@@ -97,4 +97,10 @@ bool md_fa_cuda_is_recurrence(const md_fa_target *target)
 int64_t md_fa_cuda_scan_total(const md_fa_target *target)
 {
     return md_fa_cuda_is_recurrence(target) ? 16 : 8;
+}
+
+int64_t md_fa_cuda_scan_value(const md_fa_target *target)
+{
+    md_dtype type = md_fa_stage(target)->scan.type;
+    return (type == MD_F64 || type == MD_I64 ? 8 : 4) * (md_fa_cuda_is_recurrence(target) ? 2 : 1);
 }

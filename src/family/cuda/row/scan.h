@@ -20,10 +20,9 @@ typedef struct md_fa_cuda_scan {
 void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan);
 md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_cuda_scan *scan);
 
-/** True if a thread can hold the values of so many vectors: a recurrence has pairs. is_tiled: in scan_columns.cu,
- * which recurrences alone use. */
+/** True if a thread can hold the values of so many vectors: a recurrence has pairs. */
 bool md_fa_cuda_scan_row_fits(const md_fa_target *target, int32_t items);
-bool md_fa_cuda_columns_fit(const md_fa_target *target, int32_t items, bool is_tiled);
+bool md_fa_cuda_columns_fit(const md_fa_target *target, int32_t items);
 
 /* Sizes and work of a scan at a shape. */
 typedef struct md_fa_cuda_scan_size {
@@ -38,13 +37,18 @@ void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *targ
  * them. */
 int64_t md_fa_cuda_scan_tiles(int64_t n, int32_t width, int64_t vectors);
 bool md_fa_cuda_is_recurrence(const md_fa_target *target);
-/** Bytes of a total in the workspace. */
+/** Bytes of a total in the workspace; of an element's value in registers. */
 int64_t md_fa_cuda_scan_total(const md_fa_target *target);
+int64_t md_fa_cuda_scan_value(const md_fa_target *target);
 
-/* ---- scan_columns.c: columns in one pass, as tiles; items: elements of a thread's run */
-void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target *target, int32_t items,
-                                   const int64_t *size);
-void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *target, int32_t items,
-                                     const int64_t *size);
+/* ---- scan_columns.c: columns in one pass, as tiles */
+typedef struct md_fa_cuda_column_tile {
+    int32_t threads, items, rounds; /* a thread's run has items * rounds elements, the last `items` in registers */
+} md_fa_cuda_column_tile;
+bool md_fa_cuda_column_tile_fits(const md_fa_target *target, const md_fa_cuda_column_tile *tile);
+void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target *target,
+                                   const md_fa_cuda_column_tile *tile, const int64_t *size);
+void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *target,
+                                     const md_fa_cuda_column_tile *tile, const int64_t *size);
 
 #endif

@@ -1,51 +1,87 @@
-/* Scans of few long columns in one pass (cuda/scan_columns.cu): how many blocks, how much workspace, what it costs. */
+/* Scans of few long columns in one pass (cuda/scan_columns.cu): how many blocks, how much on chip, what it costs. */
 #include "family/cost.h"
 #include "family/cuda/row/scan.h"
 
 #include <math.h>
 
-/* THREADS: of a block. ACROSS: its vectors of columns. DOWN: its runs of a column. GROUP_TILES: of a group, whose first
- * tile adds up. COUNTED: tiles whose states fit the stream's counters. */
-enum { THREADS = 256, ACROSS = 8, DOWN = THREADS / ACROSS, GROUP_TILES = 16, COUNTED = 65535, STATE_BYTES = 16 };
-/* HOP_US: from one group's totals to the next one's. TILE_US, ITEM_US: of an SM for a tile, and for each of its items
- * (H200: [8,65536,64] of f32 takes 376, 223, 178 and 151 us with 2, 4, 6 and 8 items). */
-static const double HOP_US = 2.5, TILE_US = 2.42, ITEM_US = 0.3;
+/* ACROSS: a block's vectors of columns. GROUP_TILES: of a group. COUNTED: tiles whose states fit the stream's counters.
+ * MOST_BYTES: of a thread's elements in registers. FEW_BYTES: so many leave room for a quarter more threads. */
+enum { ACROSS = 8, GROUP_TILES = 16, COUNTED = 65535, STATE_BYTES = 16, MOST_BYTES = 256, FEW_BYTES = 160 };
+/* HOP_US: from one group's totals to the next one's. TILE_US: of a block for a tile, whatever its length. BYTES_PER_US:
+ * what an SM moves besides (H200). */
+static const double HOP_US = 2.5, TILE_US = 4.84, BYTES_PER_US = 40e3;
 
-/* Blocks of all tiles of columns, as cuda/scan_columns.cu counts them; *chains: those side by side. */
-static int64_t column_tiles(int64_t *chains, const md_fa_target *target, int32_t items, const md_fa_cuda_scan_size *s)
+typedef struct tiles {
+    int64_t chains, n; /* side by side; of all chains */
+    int64_t width, length; /* columns and elements of the axis of one */
+} tiles;
+
+/* Blocks of all tiles of columns, as cuda/scan_columns.cu counts them. */
+static tiles tiles_of(const md_fa_target *target, const md_fa_cuda_column_tile *tile, const md_fa_cuda_scan_size *s)
 {
-    int64_t width = md_fa_cuda_width(target->program, target->stage) * ACROSS, length = (int64_t)DOWN * items;
-    *chains = s->lanes > 0 && s->n > 0 ? s->rows / s->lanes * ((s->lanes + width - 1) / width) : 0;
-    return *chains * ((s->n + length - 1) / length);
+    tiles t = {.width = md_fa_cuda_width(target->program, target->stage) * ACROSS,
+               .length = (int64_t)(tile->threads / ACROSS) * tile->items * tile->rounds};
+    t.chains = s->lanes > 0 && s->n > 0 ? s->rows / s->lanes * ((s->lanes + t.width - 1) / t.width) : 0;
+    t.n = t.chains * ((s->n + t.length - 1) / t.length);
+    return t;
 }
 
-void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target *target, int32_t items,
-                                   const int64_t *size)
+static int64_t thread_bytes(const md_fa_target *target, int32_t items)
+{
+    return items * md_fa_cuda_width(target->program, target->stage) * md_fa_cuda_scan_value(target);
+}
+
+/* What the template has in shared memory besides elements: totals of runs and of shares of tiles. */
+static int64_t totals_bytes(const md_fa_target *target, const md_fa_cuda_column_tile *tile)
+{
+    const int64_t width = md_fa_cuda_width(target->program, target->stage) * ACROSS;
+    return (tile->threads / ACROSS * (width + 1) + width + 2 * tile->threads) * md_fa_cuda_scan_total(target);
+}
+
+static int64_t kept_bytes(const md_fa_target *target, const md_fa_cuda_column_tile *tile)
+{
+    return tile->threads * (tile->rounds - 1) * thread_bytes(target, tile->items);
+}
+
+bool md_fa_cuda_column_tile_fits(const md_fa_target *target, const md_fa_cuda_column_tile *tile)
+{
+    return (tile->threads == 128 || tile->threads == 256) && tile->rounds <= 4 &&
+           thread_bytes(target, tile->items) <= MOST_BYTES &&
+           kept_bytes(target, tile) + totals_bytes(target, tile) + 1024 <= target->facts->shared_per_block;
+}
+
+void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target *target,
+                                   const md_fa_cuda_column_tile *tile, const int64_t *size)
 {
     md_fa_cuda_scan_size s;
-    int64_t chains, threads = THREADS;
     md_fa_cuda_scan_measure(&s, target, size);
-    int64_t tiles = column_tiles(&chains, target, items, &s), in_workspace = tiles > COUNTED ? tiles + 1 : 0;
-    int64_t groups = tiles / GROUP_TILES + chains, width = md_fa_cuda_width(target->program, target->stage) * ACROSS;
+    const tiles t = tiles_of(target, tile, &s);
+    int64_t in_workspace = t.n > COUNTED ? t.n + 1 : 0, groups = t.n / GROUP_TILES + t.chains;
     *out = (md_kn_plan_geometry){.workspace_bytes = in_workspace * STATE_BYTES +
-                                                    (tiles + groups) * width * md_fa_cuda_scan_total(target)};
-    out->launch[0] = md_fa_cuda_launch((in_workspace + threads - 1) / threads, THREADS);
-    out->launch[1] = md_fa_cuda_launch(tiles, THREADS);
+                                                    (t.n + groups) * t.width * md_fa_cuda_scan_total(target)};
+    out->launch[0] = md_fa_cuda_launch((in_workspace + tile->threads - 1) / tile->threads, tile->threads);
+    out->launch[1] = md_fa_cuda_launch(t.n, tile->threads);
+    out->launch[1].scratch_bytes = kept_bytes(target, tile);
 }
 
-/* Each tensor is touched once. Groups of tiles wait for the group before: HOP_US each. */
-void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *target, int32_t items,
-                                     const int64_t *size)
+/* Each tensor is touched once. A block waits for notes and memory whatever its tile's length; others use memory
+ * meanwhile. Groups of tiles wait for the group before: HOP_US each. */
+void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *target,
+                                     const md_fa_cuda_column_tile *tile, const int64_t *size)
 {
     md_fa_cuda_scan_size s;
-    int64_t chains;
     md_fa_cuda_scan_measure(&s, target, size);
-    int64_t tiles = column_tiles(&chains, target, items, &s);
-    double points = (double)s.rows * (double)s.n, depth = (double)tiles / (double)MD_MAX(chains, 1);
+    const tiles t = tiles_of(target, tile, &s);
+    const double points = (double)s.rows * (double)s.n, sms = MD_MAX(target->facts->threads, 1);
+    const md_fa_cuda_load load = {.threads = tile->threads,
+                                  .registers = thread_bytes(target, tile->items) > FEW_BYTES ? 128 : 96,
+                                  .shared_bytes = kept_bytes(target, tile) + totals_bytes(target, tile)};
+    const double resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     const double rate = md_fa_cuda_bytes_per_us(target->facts), memory = s.bytes / (0.9 * rate);
-    const double working = (double)tiles / MD_MAX(target->facts->threads, 1) * (TILE_US + ITEM_US * items);
+    const double depth = (double)t.n / (double)MD_MAX(t.chains, 1);
+    const double working = (double)t.n / sms * TILE_US / resident + s.bytes / sms / BYTES_PER_US;
     const double waiting = ceil(depth / GROUP_TILES) * HOP_US, us = fmax(fmax(memory, working), waiting);
-    *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads, .launches = 1 + (tiles > COUNTED)};
+    *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads, .launches = 1 + (t.n > COUNTED)};
     out->memory_bytes = s.bytes;
     out->memory_rate = fmax(s.bytes / fmax(us, 1e-9) / rate, 1e-9);
     out->serial_us = 3.0;

@@ -37,7 +37,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_scan_size s;
     if (v[ALIGNED] && v[STRIDED])
         return false;
-    if (!(v[COLUMN] ? md_fa_cuda_columns_fit(target, v[ITEMS], false) : md_fa_cuda_scan_row_fits(target, v[ITEMS])))
+    if (!(v[COLUMN] ? md_fa_cuda_columns_fit(target, v[ITEMS]) : md_fa_cuda_scan_row_fits(target, v[ITEMS])))
         return false;
     if (v[COLUMN])
         return md_fa_stage(target)->n_outer > 0 && v[GROUP] == family->field[GROUP].initial;

@@ -96,19 +96,13 @@ static int64_t stage_bytes(const md_fa_target *target, const md_fa_config *confi
                : 0;
 }
 
-static int64_t value_bytes(const md_fa_target *target)
-{
-    md_dtype type = md_fa_stage(target)->scan.type;
-    return (type == MD_F64 || type == MD_I64 ? 8 : 4) * (md_fa_cuda_is_recurrence(target) ? 2 : 1);
-}
-
 /* Shared memory of a block for its tile or ring. */
 static int64_t shared_bytes(const md_fa_target *target, const md_fa_config *config)
 {
     if (is_ring(config))
         return config->value[ROUNDS] * stage_bytes(target, config);
     return rounds_of(config) > 1
-               ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * value_bytes(target)
+               ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * md_fa_cuda_scan_value(target)
                : 0;
 }
 
@@ -118,16 +112,25 @@ static bool is_ring_legal(const md_fa_target *target, const md_fa_config *config
            config->value[THREADS] > 128 && stage_bytes(target, config) > 0 &&
            shared_bytes(target, config) + OTHER_SHARED <= target->facts->shared_per_block &&
            /* bytes that a thread holds in registers */
-           config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * value_bytes(target) <= 128;
+           config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * md_fa_cuda_scan_value(target) <=
+               128;
+}
+
+static md_fa_cuda_column_tile column_tile_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_column_tile){config->value[THREADS], config->value[ITEMS], rounds_of(config)};
 }
 
 static bool is_column_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_scan_size s;
+    const md_fa_cuda_column_tile tile = column_tile_of(config);
     md_fa_cuda_scan_measure(&s, target, size);
-    return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !is_ring(config) && s.lanes > 0 &&
-           md_fa_cuda_columns_fit(target, config->value[ITEMS], is_tiled(config)) && md_fa_stage(target)->n_outer > 0 &&
-           s.n > 2 * DOWN * config->value[ITEMS];
+    if (is_ring(config) || s.lanes == 0 || md_fa_stage(target)->n_outer == 0 || s.n <= 2 * DOWN * config->value[ITEMS])
+        return false;
+    return is_tiled(config) ? md_fa_cuda_column_tile_fits(target, &tile)
+                            : config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 &&
+                                  md_fa_cuda_columns_fit(target, config->value[ITEMS]);
 }
 
 /* *across: blocks side by side, for all rows of columns. *parts: parts of the axis. */
@@ -220,9 +223,10 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
                          const int64_t *size)
 {
     md_fa_cuda_scan_size s;
+    const md_fa_cuda_column_tile column_tile = column_tile_of(config);
     if (config->value[COLUMN]) {
         if (is_tiled(config))
-            md_fa_cuda_place_column_tiles(out, target, config->value[ITEMS], size);
+            md_fa_cuda_place_column_tiles(out, target, &column_tile, size);
         else
             place_columns(out, target, config, size);
         return;
@@ -308,10 +312,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_kn_plan_geometry plan;
     md_fa_cuda_scan_size s;
+    const md_fa_cuda_column_tile column_tile = column_tile_of(config);
     bool looks_back = config->value[LOOKBACK];
     if (config->value[COLUMN]) {
         if (is_tiled(config))
-            md_fa_cuda_column_tile_features(out, target, config->value[ITEMS], size);
+            md_fa_cuda_column_tile_features(out, target, &column_tile, size);
         else
             features_of_columns(out, target, config, size);
         out->memory_bytes += config->value[STRIDED] ? 2 * out->memory_bytes : 0;
@@ -340,7 +345,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->transcendental = points * s.transcendental * (looks_back ? 1 : 2);
     /* A tile stays on chip for about 10 us whatever its size; loads and stores are the smaller part of that. What
      * counts is how much of the input is on chip at a time. */
-    int64_t value = width * value_bytes(target);
+    int64_t value = width * md_fa_cuda_scan_value(target);
     double resident = md_fa_cuda_resident(target->facts, &load) * (double)target->facts->threads;
     double held = fmin(resident, load.blocks) * (double)(tile_vectors(config) * value);
     if (looks_back)
@@ -356,8 +361,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     if (is_tiled(config)) /* all is added in one order */
-        return (md_fa_class){
-            .group = "scan_column_tiles", .field = {"items"}, .is_repeatable = true, .is_invariant = true};
+        return (md_fa_class){.group = "scan_column_tiles",
+                             .field = {"threads", "items", "rounds"},
+                             .is_repeatable = true,
+                             .is_invariant = true};
     if (config->value[LOOKBACK])
         return (md_fa_class){.is_repeatable = md_fa_stage(target)->scan.type == MD_I64};
     const bool is_placed = !config->value[ALIGNED] && !config->value[STRIDED];
