@@ -113,19 +113,37 @@ static md_blas_answers *find_in(md_blas_answers *p, const md_dev_cuda_gemm *key)
     return p;
 }
 
+static md_blas_answers *find(struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *key)
+{
+    pthread_mutex_lock(&blas->lock);
+    md_blas_answers *p = find_in(*bucket_of(blas, key), key);
+    pthread_mutex_unlock(&blas->lock);
+    return p;
+}
+
+/* Asking takes tenths of a millisecond, so it has a lock of its own: calls of products with answers do not wait. */
+static md_blas_answers *add(struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *key, size_t workspace_bytes)
+{
+    pthread_mutex_lock(&blas->lock_of_asking);
+    md_blas_answers *p = find(blas, key);
+    if (!p && (p = make_answers(blas, key, workspace_bytes)) != NULL) {
+        pthread_mutex_lock(&blas->lock);
+        md_blas_answers **bucket = bucket_of(blas, key);
+        p->next = *bucket;
+        *bucket = p;
+        pthread_mutex_unlock(&blas->lock);
+    }
+    pthread_mutex_unlock(&blas->lock_of_asking);
+    return p;
+}
+
 /* All calls offer the same workspace, so that it is no part of the key. */
 md_blas_answers *md_blas_find(struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *what, size_t workspace_bytes)
 {
     md_dev_cuda_gemm key = *what;
     key.rank = 0;
-    pthread_mutex_lock(&blas->lock);
-    md_blas_answers **bucket = bucket_of(blas, &key), *p = find_in(*bucket, &key);
-    if (!p && (p = make_answers(blas, &key, workspace_bytes)) != NULL) {
-        p->next = *bucket;
-        *bucket = p;
-    }
-    pthread_mutex_unlock(&blas->lock);
-    return p;
+    md_blas_answers *p = find(blas, &key);
+    return p ? p : add(blas, &key, workspace_bytes);
 }
 
 static void describe(md_dev_cuda_gemm_answer *out, const md_blas_functions *f, const md_blas_result *result)
@@ -145,9 +163,7 @@ md_status md_dev_cuda_gemm_answered(md_dev_cuda_gemm_answer *out, md_dev *dev, c
     key.rank = 0;
     if (!blas)
         return MD_NOT_FOUND;
-    pthread_mutex_lock(&blas->lock);
-    const md_blas_answers *p = find_in(*bucket_of(blas, &key), &key);
-    pthread_mutex_unlock(&blas->lock);
+    const md_blas_answers *p = find(blas, &key);
     if (!p || p->n == 0)
         return MD_NOT_FOUND;
     describe(out, &blas->f, md_blas_result_of(p, what->rank));

@@ -79,6 +79,7 @@ struct md_dev_cuda_blas {
     md_blas_functions f;
     void *handle;
     pthread_mutex_t lock; /* of the two tables */
+    pthread_mutex_t lock_of_asking; /* taken before the other one */
     md_blas_answers *answers[MD_BLAS_BUCKETS]; /* by digest of the product */
     md_blas_loaded *loaded[MD_BLAS_BUCKETS]; /* by digest of the kernel */
 };

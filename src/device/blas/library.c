@@ -53,6 +53,12 @@ bool md_dev_cuda_has_gemm(void)
     return md_blas_open(&f);
 }
 
+static void free_locks(struct md_dev_cuda_blas *blas)
+{
+    (void)pthread_mutex_destroy(&blas->lock_of_asking);
+    (void)pthread_mutex_destroy(&blas->lock);
+}
+
 static struct md_dev_cuda_blas *create(void)
 {
     struct md_dev_cuda_blas *blas = calloc(1, sizeof *blas);
@@ -62,8 +68,13 @@ static struct md_dev_cuda_blas *create(void)
         free(blas);
         return NULL;
     }
-    if (!md_blas_open(&blas->f) || blas->f.create(&blas->handle)) {
+    if (pthread_mutex_init(&blas->lock_of_asking, NULL)) {
         (void)pthread_mutex_destroy(&blas->lock);
+        free(blas);
+        return NULL;
+    }
+    if (!md_blas_open(&blas->f) || blas->f.create(&blas->handle)) {
+        free_locks(blas);
         free(blas);
         return NULL;
     }
@@ -86,7 +97,7 @@ static void free_blas(md_dev_cuda *dev)
         }
     }
     (void)blas->f.destroy(blas->handle);
-    (void)pthread_mutex_destroy(&blas->lock);
+    free_locks(blas);
     free(blas);
     atomic_store_explicit(&dev->blas, NULL, memory_order_relaxed);
 }

@@ -152,20 +152,21 @@ void md_ds_load_if_it_pays(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_s
     for (int32_t s = 0; s < op->n_stages; s++)
         is_due |= pays(&plan->stage[s], calls);
     if (!is_due || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
-        atomic_exchange_explicit(&plan->has_begun_load, 1, memory_order_relaxed))
+        pthread_mutex_trylock(&op->lock_of_promotions)) /* a later call begins it: this one does not wait */
         return;
-    struct md_ds_waiting *waiting = md_ds_waiting_create(op, shape);
-    if (!waiting)
-        return;
-    for (int32_t s = 0; s < op->n_stages; s++)
-        if (pays(&plan->stage[s], calls))
-            (void)md_bd_variant_load(op->stage[s].variant[plan->stage[s].unloaded], shape, MD_BD_LOAD_START);
-    pthread_mutex_lock(&op->lock_of_promotions);
-    pthread_mutex_lock(&op->lock_of_entries);
-    md_ds_waiting_add(op, waiting, entry);
-    op->waiting = waiting->next; /* upgrade puts it back, with a plan that waits for the load */
-    pthread_mutex_unlock(&op->lock_of_entries);
-    upgrade(op, waiting);
+    struct md_ds_waiting *waiting = NULL;
+    if (!atomic_exchange_explicit(&plan->has_begun_load, 1, memory_order_relaxed) &&
+        (waiting = md_ds_waiting_create(op, shape)) != NULL) {
+        for (int32_t s = 0; s < op->n_stages; s++)
+            if (pays(&plan->stage[s], calls))
+                (void)md_bd_variant_load(op->stage[s].variant[plan->stage[s].unloaded], shape, MD_BD_LOAD_START);
+        pthread_mutex_lock(&op->lock_of_entries);
+        md_ds_waiting_add(op, waiting, entry);
+        op->waiting = waiting->next; /* upgrade puts it back, with a plan that waits for the load */
+        pthread_mutex_unlock(&op->lock_of_entries);
+        upgrade(op, waiting);
+    }
     pthread_mutex_unlock(&op->lock_of_promotions);
-    md_ds_upgrade_ready(op); /* the load may have ended before */
+    if (waiting && md_ds_is_due(op, md_ds_plan_of(entry), shape))
+        md_ds_upgrade_ready(op); /* the load may have ended before */
 }

@@ -52,20 +52,29 @@ bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape 
     return false;
 }
 
+/* Takes the whole list, and puts back what is not due: asking about an entry takes microseconds, and calls need the
+ * lock. */
 struct md_ds_waiting *md_ds_waiting_take_due(md_ds_op *op)
 {
-    struct md_ds_waiting *due = NULL;
+    struct md_ds_waiting *due = NULL, *rest = NULL, **end = &rest;
     pthread_mutex_lock(&op->lock_of_entries);
-    for (struct md_ds_waiting **at = &op->waiting; *at;) {
-        struct md_ds_waiting *w = *at;
-        if (!md_ds_is_due(op, md_ds_plan_of(w->entry), &w->shape)) {
-            at = &w->next;
-            continue;
+    struct md_ds_waiting *all = op->waiting;
+    op->waiting = NULL;
+    pthread_mutex_unlock(&op->lock_of_entries);
+    for (struct md_ds_waiting *w = all, *next; w; w = next) {
+        next = w->next;
+        if (md_ds_is_due(op, md_ds_plan_of(w->entry), &w->shape)) {
+            w->next = due;
+            due = w;
+        } else {
+            w->next = NULL;
+            *end = w;
+            end = &w->next;
         }
-        *at = w->next;
-        w->next = due;
-        due = w;
     }
+    pthread_mutex_lock(&op->lock_of_entries);
+    *end = op->waiting;
+    op->waiting = rest;
     pthread_mutex_unlock(&op->lock_of_entries);
     return due;
 }

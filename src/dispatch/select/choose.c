@@ -38,6 +38,20 @@ static bool start_to_find(const md_ds_op *op, const md_bd_variant *v, const md_k
            md_bd_variant_load(v, shape, MD_BD_LOAD_FIND) == MD_BD_NOT_LOADED;
 }
 
+/* A variant of a library that fits and was not asked, or has not answered; -1: none. */
+static int32_t first_unasked(const md_ds_pool *c, const md_ds_query *query)
+{
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *v = c->variant[i];
+        if (v->family->library_call_us && state_of(v) == MD_BD_READY &&
+            !md_kn_envelope_miss(&v->envelope, query->shape) &&
+            md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) == MD_BD_NOT_LOADED)
+            return i;
+    }
+    return -1;
+}
+
 /* A variant of a library that may be the best, whose answer for the shape nobody has asked for; -1: none. The model of
  * libraries errs by MAY_ERR, and knows more once they have answered. */
 static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_query *query, const md_ds_pick *pick)
@@ -113,6 +127,27 @@ static md_status add_fallback(md_ds_pick *out, md_ds_op *op, int32_t stage, cons
     return s;
 }
 
+/* A call of a new shape chooses by the model among own kernels and libraries that have answered: the model of libraries
+ * takes as long as that of all own kernels. One of the others is asked in the background. */
+static bool is_in_a_hurry(const md_ds_op *op, const md_ds_query *query, md_ds_effort effort)
+{
+    return effort == MD_DS_SOON && !query->call &&
+           (op->policy.select == MD_SELECT_MODEL || op->policy.select == MD_SELECT_HYBRID);
+}
+
+/* Lets more variants take part, where none fits. False if there are no more. */
+static bool widen(md_ds_query *query, md_ds_effort effort)
+{
+    if (query->without_unasked) {
+        query->without_unasked = false;
+        return true;
+    }
+    if (effort == MD_DS_ONLY_READY || query->may_load)
+        return false;
+    query->may_load = true; /* that takes less time than building another variant */
+    return true;
+}
+
 /* Picks a variant that is ready. Each round of the loop either returns or waits for a build, which failed if the loop
  * goes on to another variant. */
 static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_ds_query query, md_ds_effort effort)
@@ -122,23 +157,24 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
     stage_plan->wished = -1;
     query.with_unbuilt = true;
     query.may_load = effort == MD_DS_BEST || query.call;
+    query.without_unasked = is_in_a_hurry(op, &query, effort);
     for (;;) {
         md_status s = md_ds_select(&stage_plan->pick, op, stage, &query);
-        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && md_ds_is_filling(op)) {
+        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && !query.without_unasked && md_ds_is_filling(op)) {
             md_ds_async_fill_wait(op);
             continue;
         }
-        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && !query.may_load) {
-            query.may_load = true; /* that takes less time than building another variant */
+        if (s == MD_NOT_FOUND && widen(&query, effort))
             continue;
-        }
         if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY)
             s = add_fallback(&stage_plan->pick, op, stage, &query);
         MD_TRY(s);
         const md_ds_pick best = stage_plan->pick;
         const int32_t wished = best.variant;
         const readiness state = readiness_of(c->variant[wished], query.shape);
-        const int32_t unasked = state == READY ? unasked_library(op, stage, &query, &best) : -1;
+        const int32_t unasked = state != READY          ? -1
+                                : query.without_unasked ? first_unasked(c, &query)
+                                                        : unasked_library(op, stage, &query, &best);
         if (unasked >= 0 && effort == MD_DS_BEST &&
             md_bd_variant_load(c->variant[unasked], query.shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
             continue;

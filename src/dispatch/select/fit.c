@@ -39,6 +39,9 @@ bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
         return false;
     if (query->only_deferred && !v->family->library_calls)
         return false;
+    if (query->without_unasked && v->family->library_call_us && state == MD_BD_READY &&
+        md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) == MD_BD_NOT_LOADED)
+        return false;
     if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS ||
         md_kn_envelope_miss(&v->envelope, query->shape))
         return false;

@@ -12,6 +12,7 @@ typedef struct md_ds_query {
     const md_digest128 *key; /* of the shape, to find a kept pick (kept.h); NULL: none is looked for */
     bool with_unbuilt; /* variants that are being built, or whose library is not loaded, count as ready */
     bool may_load; /* libraries may load what they need */
+    bool without_unasked; /* not the variants of libraries that were not asked, or have not answered */
     bool only_deferred; /* only variants whose library's kernel waits until a load pays */
     bool loads; /* the caller loads what libraries need: they count as ready unless that failed before */
     uint64_t numeric_class; /* of this class only; 0: any */

@@ -209,6 +209,30 @@ static void what_loading_does_not_mend_is_said(void **state)
     md_ds_op_destroy(&other);
 }
 
+/* What a new shape is chosen from: a library counts once it has answered. */
+static void who_was_not_asked_does_not_fit_a_hurried_choice(void **state)
+{
+    (void)state;
+    end_loads();
+    const md_ds_pool *pool = &op->stage[0];
+    md_kn_shape shape;
+    const int64_t size[MD_FX_MAX_DIMS] = {100};
+    md_tn_shape(&shape, op->program, size);
+    md_ds_query hurried = {.shape = &shape, .with_unbuilt = true, .without_unasked = true}, patient = hurried;
+    patient.without_unasked = false;
+    int32_t n = 0;
+    for (int32_t i = 0; i < pool->n_variants; i++) {
+        const bool is_library = pool->variant[i]->family->library_call_us != NULL;
+        n += is_library && md_ds_fits(pool, i, &patient);
+        assert_int_equal(md_ds_fits(pool, i, &hurried), md_ds_fits(pool, i, &patient) && !is_library);
+    }
+    assert_true(n > 0);
+    (void)script_call(NULL, op, 100, 1); /* asks */
+    md_ds_op_wait(op);
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        assert_int_equal(md_ds_fits(pool, i, &hurried), md_ds_fits(pool, i, &patient));
+}
+
 static void a_frozen_op_loads_nothing(void **state)
 {
     (void)state;
@@ -318,6 +342,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_load_that_fails_is_tried_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(small_gains_load_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_loading_does_not_mend_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_was_not_asked_does_not_fit_a_hurried_choice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_gets_it_later_too, set_up, tear_down),
