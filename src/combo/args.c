@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "combo/combo.h"
 #include "dispatch/bind/bind.h"
+#include "dispatch/joined.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,20 @@ void md_cb_args_of(md_arg args[MD_FX_MAX_ARGS], md_tensor tensor[MD_FX_MAX_ARGS]
         const int32_t arg = part->scalar_arg[s];
         args[arg] = f->scalar[f->args[arg].id].type == MD_I64 ? md_i(word.i) : md_s(word.d);
     }
+}
+
+md_status md_cb_bind_item(md_ds_op **op, md_ds_bound *bound, const md_cb_part *part, int64_t item)
+{
+    md_arg args[MD_FX_MAX_ARGS];
+    md_tensor tensor[MD_FX_MAX_ARGS];
+    md_ds_joined_args joined;
+    const int32_t n = part->op->formula->n_args;
+    md_cb_args_of(args, tensor, part, item);
+    *op = md_ds_joined_of(part->op);
+    if (*op && md_ds_joined_take(&joined, part->op, args, n) && md_ds_bind(bound, *op, joined.arg, n) == MD_OK)
+        return MD_OK;
+    *op = part->op;
+    return md_ds_bind(bound, *op, args, n);
 }
 
 /* ---- Changing */

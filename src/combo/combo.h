@@ -4,6 +4,7 @@
 #define MD_COMBO_COMBO_H
 
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/bind/bind.h"
 #include "dispatch/op.h"
 #include "stats/combos.h"
 
@@ -20,6 +21,7 @@ typedef struct md_cb_slot {
 /* A launch of an item, with its parameters ready. */
 typedef struct md_cb_unit {
     const md_bd_variant *variant; /* of a stage of the op */
+    md_ds_op *op; /* that the item was bound to */
     const md_ds_plan *plan; /* of the item */
     const md_ds_shape_entry *entry; /* held by the plan's shapes */
     md_kn_geometry geometry;
@@ -104,6 +106,9 @@ typedef struct md_cb {
 } md_cb;
 
 /* ---- args.c */
+/** Binds an item to the op that serves a call of it: the part's, or its joined one (dispatch/joined.h). The item was
+ * bound before. */
+md_status md_cb_bind_item(md_ds_op **op, md_ds_bound *bound, const md_cb_part *part, int64_t item);
 /** INVALID_ARGUMENT unless the numbers of items and arguments can be. Comes before all else that reads parts. */
 md_status md_cb_check_counts(const md_combo_part *parts, md_ds_op *const *op, int32_t n);
 /** Takes the items of all parts: dtypes, sizes, strides, addresses and scalars are checked as a call does.

@@ -7,6 +7,7 @@
 /* A kind while its plan is there: pointers, which are compared faster than texts. */
 typedef struct kind {
     const md_ds_shape_entry *entry; /* NULL: of calls */
+    const md_ds_op *op;
     const char *variant, *how; /* variant: or why */
     int32_t part, level;
     int64_t items;
@@ -48,7 +49,7 @@ static void count(kinds *all, const kind *one)
 
 static void count_unit(kinds *all, const md_cb_unit *u, const char *how, uint64_t calls)
 {
-    count(all, &(kind){u->entry, u->variant->name, how, u->part, u->level, 1, calls});
+    count(all, &(kind){u->entry, u->op, u->variant->name, how, u->part, u->level, 1, calls});
 }
 
 static void count_units(kinds *all, const md_cb *cb)
@@ -70,7 +71,7 @@ static void count_units(kinds *all, const md_cb *cb)
     for (int64_t i = 0, p = 0; i < plan->n_apart; i++) {
         while (plan->apart[i] >= cb->part[p].first + cb->part[p].n_items)
             p++;
-        count(all, &(kind){NULL, plan->why_apart[i], "own call", (int32_t)p, 0, 1, plan->untold});
+        count(all, &(kind){NULL, cb->part[p].op, plan->why_apart[i], "own call", (int32_t)p, 0, 1, plan->untold});
     }
 }
 
@@ -82,7 +83,7 @@ void md_cb_tell(md_cb *cb)
     count_units(&all, cb);
     for (int32_t i = 0; i < all.n; i++) {
         const kind *k = &all.kind[i];
-        const md_ds_op *op = cb->part[k->part].op;
+        const md_ds_op *op = k->op;
         md_ss_combo_kind to = {k->part, k->level, k->how, .items = k->items, .calls = k->calls};
         snprintf(to.op, sizeof to.op, "%s", op->name);
         snprintf(to.variant, sizeof to.variant, "%s", k->variant);

@@ -16,18 +16,16 @@ typedef struct packer {
 
 static void bind_item(packer *k, const md_cb *cb, int32_t p, int64_t item)
 {
-    md_arg args[MD_FX_MAX_ARGS];
-    md_tensor tensor[MD_FX_MAX_ARGS];
+    md_ds_op *op;
     const md_cb_part *part = &cb->part[p];
-    md_cb_args_of(args, tensor, part, item - part->first);
-    (void)md_ds_bind(&k->bound, part->op, args, part->op->formula->n_args); /* it was bound before */
-    md_ds_fill_call(&k->call, part->op, &k->bound);
+    (void)md_cb_bind_item(&op, &k->bound, part, item - part->first); /* it was bound before */
+    md_ds_fill_call(&k->call, op, &k->bound);
     k->item = item;
 }
 
 static void fill_unit(packer *k, const md_cb *cb, const md_cb_unit *u)
 {
-    const md_ds_op *op = cb->part[u->part].op;
+    const md_ds_op *op = u->op;
     const md_ds_plan *plan = u->plan;
     char *memory = plan->workspace_bytes > 0 ? cb->plan->base + cb->plan->memory[u->item] : NULL;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
@@ -98,15 +96,17 @@ static bool all_fit(const md_cb *cb)
     return true;
 }
 
-/* By tensor of the formula: its slot, and by scalar its number; -1: none. */
-static void number_slots(int8_t slot[MD_FX_MAX_TENSORS], int8_t scalar[MD_FX_MAX_SCALARS], const md_cb_part *p)
+/* By tensor of an op's formula: its slot, and by scalar its number; -1: none. The op is the part's or its joined one,
+ * which has the same arguments. */
+static void number_slots(int8_t slot[MD_FX_MAX_TENSORS], int8_t scalar[MD_FX_MAX_SCALARS], const md_cb_part *p,
+                         const md_ds_op *op)
 {
     memset(slot, -1, MD_FX_MAX_TENSORS);
     memset(scalar, -1, MD_FX_MAX_SCALARS);
     for (int32_t s = 0; s < p->n_slots; s++)
-        slot[p->slot[s].tensor] = (int8_t)s;
+        slot[op->formula->args[p->slot[s].arg].id] = (int8_t)s;
     for (int32_t s = 0; s < p->n_scalars; s++)
-        scalar[p->op->formula->args[p->scalar_arg[s]].id] = (int8_t)s;
+        scalar[op->formula->args[p->scalar_arg[s]].id] = (int8_t)s;
 }
 
 static void move_unit(const md_cb *cb, const md_cb_unit *u, const int8_t *slot, const int8_t *scalar)
@@ -126,13 +126,15 @@ bool md_cb_update(md_cb *cb)
 {
     int8_t slot[MD_FX_MAX_TENSORS], scalar[MD_FX_MAX_SCALARS];
     int32_t part = -1;
+    const md_ds_op *op = NULL;
     if (cb->has_moved && !all_fit(cb))
         return false;
     for (int64_t i = 0; i < cb->plan->n_units; i++) {
         const md_cb_unit *u = &cb->plan->unit[i];
-        if (part != u->part)
-            number_slots(slot, scalar, &cb->part[u->part]);
+        if (part != u->part || op != u->op)
+            number_slots(slot, scalar, &cb->part[u->part], u->op);
         part = u->part;
+        op = u->op;
         move_unit(cb, u, slot, scalar);
     }
     for (int32_t p = 0; cb->has_moved && p < cb->n_parts; p++)

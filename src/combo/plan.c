@@ -18,6 +18,7 @@ typedef struct planner {
     md_stream stream;
     int64_t room_of_units, room_of_shapes;
     const md_bd_variant *leader[MD_MAX_STAGES]; /* of this part: by stage, that of the heaviest item; NULL: none */
+    const md_ds_op *leader_op; /* that the heaviest item was bound to */
 } planner;
 
 /* ---- Shapes */
@@ -120,14 +121,20 @@ static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shap
 {
     const md_ds_plan *plan = of->plan;
     const md_cb_part *part = &w->cb->part[p];
-    md_cb_unit unit = {
-        .plan = plan, .entry = of->entry, .part = p, .item = part->first + item, .bytes = bytes_of(part, item)};
-    for (int32_t s = 0; s < part->op->n_stages; s++) {
+    md_ds_op *op = of->op;
+    md_cb_unit unit = {.op = op,
+                       .plan = plan,
+                       .entry = of->entry,
+                       .part = p,
+                       .item = part->first + item,
+                       .bytes = bytes_of(part, item)};
+    for (int32_t s = 0; s < op->n_stages; s++) {
         md_kn_plan_geometry geometry = plan->stage[s].geometry;
         unit.stage = s;
-        unit.variant = part->op->stage[s].variant[plan->stage[s].pick.variant];
-        unit.variant = follow(&geometry, w, unit.variant, s, shape);
-        unit.variant = md_cb_choose(&geometry, w->cb, unit.variant, part->op, shape);
+        unit.variant = op->stage[s].variant[plan->stage[s].pick.variant];
+        if (op == w->leader_op)
+            unit.variant = follow(&geometry, w, unit.variant, s, shape);
+        unit.variant = md_cb_choose(&geometry, w->cb, unit.variant, op, shape);
         for (unit.launch = 0; unit.launch < unit.variant->n_launches; unit.launch++) {
             unit.geometry = geometry.launch[unit.launch];
             if (unit.geometry.blocks > 0)
@@ -141,30 +148,24 @@ static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shap
     return MD_OK;
 }
 
-/* Binds an item, finds its shape entry, and says whether it runs together with others. */
-static md_status find_item(md_ds_shape_entry **out, const char **why, md_ds_bound *bound, const planner *w, int32_t p,
+/* Binds an item, and finds its shape entry. */
+static md_status find_item(md_ds_shape_entry **out, md_ds_op **op, md_ds_bound *bound, const planner *w, int32_t p,
                            int64_t item)
 {
-    md_arg args[MD_FX_MAX_ARGS];
-    md_tensor tensor[MD_FX_MAX_ARGS];
-    const md_cb_part *part = &w->cb->part[p];
-    md_cb_args_of(args, tensor, part, item);
-    MD_TRY(md_ds_bind(bound, part->op, args, part->op->formula->n_args));
-    MD_TRY(md_ds_find(out, part->op, w->stream, bound));
-    *why = why_apart(part->op, md_ds_plan_of(*out), bound);
-    return MD_OK;
+    MD_TRY(md_cb_bind_item(op, bound, &w->cb->part[p], item));
+    return md_ds_find(out, *op, w->stream, bound);
 }
 
 static md_status plan_item(planner *w, int32_t p, int64_t item)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
+    md_ds_op *op = NULL;
     md_cb_shape *shape = NULL;
-    const char *why = NULL;
     const md_cb_part *part = &w->cb->part[p];
-    MD_TRY(find_item(&entry, &why, &bound, w, p, item));
-    MD_TRY(add_shape(&shape, w, part->op, entry));
-    why = why_apart(part->op, shape->plan, &bound);
+    MD_TRY(find_item(&entry, &op, &bound, w, p, item));
+    MD_TRY(add_shape(&shape, w, op, entry));
+    const char *why = why_apart(op, shape->plan, &bound);
     if (!why && shape->plan->workspace_bytes > MOST_MEMORY - w->plan->memory_bytes)
         why = "all need too much memory at once";
     if (!why)
@@ -204,11 +205,12 @@ static md_status choose_leader(planner *w, int32_t p)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
-    const char *why = NULL;
+    md_ds_op *op = NULL;
     const md_cb_part *part = &w->cb->part[p];
     int64_t heaviest = -1;
     double most = -1;
     memset(w->leader, 0, sizeof w->leader);
+    w->leader_op = NULL;
     for (int64_t i = 0; w->cb->runtime->dev->facts.kind == MD_DEV_CUDA && i < part->n_items; i++) {
         const double bytes = part->is_empty[i] ? -1 : bytes_of(part, i);
         if (bytes > most) {
@@ -218,11 +220,11 @@ static md_status choose_leader(planner *w, int32_t p)
     }
     if (heaviest < 0)
         return MD_OK;
-    MD_TRY(find_item(&entry, &why, &bound, w, p, heaviest));
+    MD_TRY(find_item(&entry, &op, &bound, w, p, heaviest));
     const md_ds_plan *plan = md_ds_plan_of(entry);
-    for (int32_t s = 0; !why && s < part->op->n_stages; s++)
-        w->leader[s] =
-            lighten(part->op->stage[s].variant[plan->stage[s].pick.variant], &part->op->stage[s], &bound.shape);
+    w->leader_op = why_apart(op, plan, &bound) ? NULL : op;
+    for (int32_t s = 0; w->leader_op && s < op->n_stages; s++)
+        w->leader[s] = lighten(op->stage[s].variant[plan->stage[s].pick.variant], &op->stage[s], &bound.shape);
     md_ds_shape_entry_release(entry);
     return MD_OK;
 }

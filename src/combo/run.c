@@ -6,6 +6,7 @@
 #include "dispatch/bind/fault.h"
 #include "dispatch/call/fast_call.h"
 #include "dispatch/call/thread_cache.h"
+#include "dispatch/joined.h"
 
 enum { COUNT_EVERY = 256, TIME_EVERY = 16 }; /* runs until statistics are told; of which one is timed */
 
@@ -82,9 +83,13 @@ static md_status check_reports(const md_cb *cb, md_stream stream)
 {
     if (md_ds_is_capturing(cb->runtime, stream))
         return MD_OK;
-    for (int32_t p = 0; p < cb->n_parts; p++)
-        if (cb->part[p].op->report.host)
-            MD_TRY(md_ds_check(cb->part[p].op));
+    for (int32_t p = 0; p < cb->n_parts; p++) {
+        md_ds_op *op = cb->part[p].op, *joined = md_ds_joined_of(op);
+        if (op->report.host)
+            MD_TRY(md_ds_check(op));
+        if (joined && joined->report.host)
+            MD_TRY(md_ds_check(joined));
+    }
     return MD_OK;
 }
 

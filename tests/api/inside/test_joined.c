@@ -2,6 +2,8 @@
  * of the formula, and both are right. */
 #include "support/check.h"
 
+#include "md/combo.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +62,14 @@ static call *make_call(md_op *op, const char *sizes, int32_t gap_axis)
     assert_non_null(c);
     memset(c, 0, sizeof *c);
     c->n = md_op_n_args(op);
-    for (int32_t i = 0; i < c->n; i++)
-        set_tensor(c, op, i, sizes, i ? gap_axis : -1);
+    for (int32_t i = 0; i < c->n; i++) {
+        md_arg_info info;
+        assert_ok(md_op_arg(&info, op, i));
+        if (info.is_scalar)
+            c->arg[i] = md_s(0.75);
+        else
+            set_tensor(c, op, i, sizes, i ? gap_axis : -1);
+    }
     return c;
 }
 
@@ -227,11 +235,75 @@ static void reports_follow(void **state)
     md_op_destroy(&op);
 }
 
+enum { N_ITEMS = 3, N_ARGS = 4, OUTPUT = 1 };
+
+/* Runs the combo, and calls of its items: the same bits. */
+static void check_items(md_combo *combo, md_op *op, call **c, int32_t n)
+{
+    float got[N_ITEMS][5];
+    for (int32_t i = 0; i < n; i++)
+        memset(c[i]->data[OUTPUT], 0, sizeof c[i]->data[0]);
+    assert_ok(md_combo_run(combo, NULL, NULL, 0));
+    for (int32_t i = 0; i < n; i++) {
+        memcpy(got[i], c[i]->data[OUTPUT], sizeof got[i]);
+        assert_true(got[i][0] != 0);
+        memset(c[i]->data[OUTPUT], 0, sizeof c[i]->data[0]);
+        assert_ok(md_call(op, NULL, c[i]->arg, c[i]->n));
+        assert_memory_equal(got[i], c[i]->data[OUTPUT], sizeof got[i]);
+    }
+}
+
+static void check_combo(md_op *op, call **c, int32_t n, int32_t n_launches)
+{
+    md_arg args[N_ITEMS * N_ARGS];
+    void *moved[N_ITEMS];
+    char text[2000] = "", more[32];
+    const md_combo_part part = {.op = op, .n_items = n, .n_args = N_ARGS, .args = args};
+    md_combo *combo = NULL;
+    for (int32_t i = 0; i < n; i++)
+        memcpy(args + i * N_ARGS, c[i]->arg, N_ARGS * sizeof *args);
+    assert_ok(md_combo_bind(&combo, context, &part, 1));
+    assert_ok(md_combo_explain(combo, 0, keep, text));
+    (void)snprintf(more, sizeof more, "launch %d:", (int)n_launches - 1);
+    assert_non_null(strstr(text, more));
+    (void)snprintf(more, sizeof more, "launch %d:", (int)n_launches);
+    assert_null(strstr(text, more));
+    check_items(combo, op, c, n);
+    for (int32_t i = 0; i < n; i++)
+        moved[i] = c[i]->tensor[2].data = c[i]->data[5];
+    assert_ok(md_combo_point(combo, 0, 2, moved));
+    check_items(combo, op, c, n);
+    md_combo_destroy(&combo);
+}
+
+/* A combo's items run as calls of them: joined where they are contiguous. */
+static void combos_are_joined(void **state)
+{
+    (void)state;
+    const char *formula = "scalar s; Y[i] = s * sum[j,k](X[i,j,k] * W[i,j,k])";
+    md_op *op = make(formula, NULL);
+    call *c[N_ITEMS] = {make_call(op, "i=5, j=6, k=7", -1), make_call(op, "i=5, j=6, k=7", 2),
+                        make_call(op, "i=5, j=4, k=8", -1)};
+    assert_int_equal(md_op_n_args(op), N_ARGS);
+    for (int32_t i = 0; i < N_ITEMS; i++)
+        for (int32_t k = 0; k < MOST; k++)
+            c[i]->data[5][k] = (float)(k % 9) + 0.5f;
+    check_combo(op, c, 1, 1);
+    check_combo(op, c, N_ITEMS, md_op_n_stages(op));
+    for (int32_t i = 0; i < N_ITEMS; i++)
+        free(c[i]);
+    md_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contiguous_rows_are_one), cmocka_unit_test(sizes_must_agree), cmocka_unit_test(others_stay),
-        cmocka_unit_test(launches_are_joined),     cmocka_unit_test(reports_follow),
+        cmocka_unit_test(contiguous_rows_are_one),
+        cmocka_unit_test(sizes_must_agree),
+        cmocka_unit_test(others_stay),
+        cmocka_unit_test(launches_are_joined),
+        cmocka_unit_test(reports_follow),
+        cmocka_unit_test(combos_are_joined),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
