@@ -153,7 +153,7 @@ static void passes_and_numbers(void **state)
         "let m = max[t,i](X@t[i]); let s = sum[t,i](exp(X@t[i] - m)); Y@t[i] = exp(X@t[i] - m) / s; C = "
         "sum[t,i](Y@t[i])",
         "N = sqrt(sum[t,i](G@t[i] * G@t[i])); L = min[t,i](G@t[i]); H[] = max[t,i](G@t[i])",
-        "let old@t[i] = X@t[i]; X@t[i] = X@t[i] + 1; N = sum[t,i](X@t[i]) / 30000; Y@t[i] = old@t[i] - X@t[i] / N",
+        "O@t[i] = X@t[i]; X@t[i] = X@t[i] + 1; N = sum[t,i](X@t[i]) / 30000; Y@t[i] = O@t[i] - X@t[i] / N",
     };
     uint64_t seed = check_seed();
     (void)state;
