@@ -57,7 +57,7 @@ class Writer:
         for b in (self.root, *self.order):
             for index in self.axes[b]:
                 if index is not None:
-                    self.names.setdefault(index, f"i{len(self.names)}")
+                    self.names.setdefault(index, f"x{len(self.names)}")
         self.named: dict[Any, tuple[str, Argument]] = {}
         self.scalars: dict[str, Argument] = {}
 

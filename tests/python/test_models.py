@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Models of transformers and timm through the backend of torch.compile, against eager PyTorch.
+In f32 and bf16, at batches and lengths that change, in one graph. Errors are measured against eager in f64, and may be
+a small multiple of eager's own. MD_TEST_EFFORT=2 runs all models in all dtypes, and backward passes; the default a part."""
+
+import copy
+import importlib.util
+import os
+import sys
+import unittest
+
+MISSING = [m for m in ("torch", "transformers", "timm") if importlib.util.find_spec(m) is None]
+if MISSING:
+    print(f"SKIPPED: test_models.py: {sys.executable} has no {', '.join(MISSING)}", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+
+import models
+import multidispatch as md
+from multidispatch.compile import backend
+
+EFFORT = int(os.environ.get("MD_TEST_EFFORT", "1"))
+SHAPES = ((2, 6), (7, 5), (1, 9), (0, 6), (31, 12))
+# Of eager's own largest error against f64; and of the largest element, for results that eager gives exactly.
+TIMES, FLOOR = {torch.float32: 4.0, torch.bfloat16: 2.0}, {torch.float32: 1e-6, torch.bfloat16: 2e-3}
+
+
+def error(a, exact):
+    return (a.double() - exact).abs().max().item() if exact.numel() else 0.0
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        torch.manual_seed(18)
+        self.before = len(md.explain_graph())
+
+    def reports(self):
+        return md.explain_graph()[self.before:]
+
+    def check_near(self, got, eager, exact, dtype, what):
+        self.assertEqual((got.shape, got.dtype), (eager.shape, eager.dtype), what)
+        if exact.numel() == 0:
+            return
+        self.assertTrue(torch.isfinite(got).all(), what)
+        bound = TIMES[dtype] * error(eager, exact) + FLOOR[dtype] * exact.abs().max().item()
+        self.assertLessEqual(error(got, exact), bound, what)
+
+    def check_one_graph(self, n=1):
+        self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1, "recompiled")
+        self.assertEqual(len(self.reports()), n)
+        for r in self.reports():
+            self.assertNotIn("reason", r)
+            self.assertEqual(r["fallbacks"], 0, r.get("fallback_reasons"))
+            self.assertGreater(len(r["kernels"]), 5)
+
+
+class Forward(Case):
+    def check(self, name, dtype):
+        model = models.make(name).to(dtype)
+        exact = copy.deepcopy(model).double()
+        compiled = torch.compile(model, backend=backend, dynamic=True, fullgraph=True)
+        with torch.no_grad():
+            for batch, length in SHAPES:
+                x = models.inputs(name, batch, length)
+                given = x if name in models.LANGUAGE else x.to(dtype)
+                try:
+                    eager = model(given)
+                except RuntimeError:  # some models cannot be run on nothing
+                    self.assertEqual(batch, 0)
+                    continue
+                self.check_near(compiled(given), eager, exact(given if name in models.LANGUAGE else given.double()),
+                                dtype, f"{name} {dtype} {batch} x {length}")
+        self.check_one_graph()
+
+
+def add_tests():
+    quick = {("llama", torch.float32), ("gpt2", torch.bfloat16), ("bert", torch.float32), ("vit", torch.float32),
+             ("convnext", torch.float32)}
+    for name in (*models.LANGUAGE, *models.VISION):
+        for dtype in (torch.float32, torch.bfloat16):
+            def test(self, name=name, dtype=dtype):
+                self.check(name, dtype)
+
+            if EFFORT < 2 and (name, dtype) not in quick:
+                test = unittest.skip("MD_TEST_EFFORT=2 runs it")(test)
+            setattr(Forward, f"test_{name}_{str(dtype)[6:]}", test)
+
+
+add_tests()
+
+if __name__ == "__main__":
+    unittest.main(verbosity=int(os.environ.get("MD_TEST_VERBOSE", "0")))
