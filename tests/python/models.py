@@ -14,7 +14,9 @@ class Output(torch.nn.Module):
         self.model, self.field, self.options = model, field, options
 
     def forward(self, ids):
-        return getattr(self.model(ids, **self.options), self.field)
+        # Without positions the models ask whether the batch is 1, and PyTorch makes a graph of its own for it.
+        positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
+        return getattr(self.model(ids, position_ids=positions, **self.options), self.field)
 
 
 class Seq2Seq(torch.nn.Module):

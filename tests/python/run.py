@@ -15,6 +15,7 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
     "torch": ("numpy, torch", ["test_torch*.py", "test_backend*.py"],
               "tools/test --full installs PyTorch's CPU wheel into a virtual environment that is kept and found again; "
               "or name a Python that has it in TEST_PYTHON"),
+    "models": ("torch, transformers, timm", ["test_models.py"], "tools/test --full installs them beside PyTorch"),
 }
 
 

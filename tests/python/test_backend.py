@@ -100,6 +100,28 @@ class Graphs(Case):
         inputs = ((table, torch.randint(0, 5, (b, 4)), torch.randn(b, 5)) for b in (3, 1, 7))
         self.check_all_ours(self.compare(f, *inputs))
 
+    def test_by_position(self):
+        """An index that counts up: as an axis of the table, as one that is read in part, as the last axis."""
+        def f(table, x):
+            i = torch.arange(x.shape[1])
+            return torch.nn.functional.embedding(i, table) + x, table[i] * 2, x.gather(1, i.flip(0).expand(x.shape)), \
+                x.gather(1, i.expand(x.shape)), table[:, i]
+
+        table = torch.randn(9, 9)
+        inputs = ((table[:, :n].contiguous(), torch.randn(n, n)) for n in (3, 1, 7))
+        self.compare(f, *inputs)
+        self.assertEqual(self.reports()[0]["fallbacks"], 0)
+        with self.assertRaises(IndexError):
+            torch.compile(f, backend=backend, dynamic=True)(torch.randn(4, 5), torch.randn(5, 5))
+
+    def test_six_loops(self):
+        """No name of a loop is a word of the language (i4)."""
+        def f(x, w):
+            return x * w.permute(2, 0, 4, 1, 3)
+
+        w = torch.randn(3, 2, 2, 3, 4)
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 2, 3, 4, 2, 3), w) for b in (8, 1))), 1)
+
     def test_running_sums(self):
         def f(x):
             return (x + 1).cumsum(-1), x.cumsum(0), (x > 0).cumsum(1)

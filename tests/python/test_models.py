@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models of transformers and timm through the backend of torch.compile, against eager PyTorch.
 In f32 and bf16, at batches and lengths that change, in one graph. Errors are measured against eager in f64, and may be
-a small multiple of eager's own. MD_TEST_EFFORT=2 runs all models in all dtypes, and backward passes; the default a part."""
+a small multiple of eager's own. TEST_EFFORT=2 runs all models in all dtypes, and backward passes; the default a part."""
 
 import copy
 import importlib.util
@@ -20,7 +20,7 @@ import models
 import multidispatch as md
 from multidispatch.compile import backend
 
-EFFORT = int(os.environ.get("MD_TEST_EFFORT", "1"))
+EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
 SHAPES = ((2, 6), (7, 5), (1, 9), (0, 6), (31, 12))
 # Of eager's own largest error against f64; and of the largest element, for results that eager gives exactly.
 TIMES, FLOOR = {torch.float32: 4.0, torch.bfloat16: 2.0}, {torch.float32: 1e-6, torch.bfloat16: 2e-3}
@@ -77,7 +77,7 @@ class Forward(Case):
 
 
 def add_tests():
-    quick = {("llama", torch.float32), ("gpt2", torch.bfloat16), ("bert", torch.float32), ("vit", torch.float32),
+    quick = {("llama", torch.float32), ("gpt2", torch.bfloat16), ("bert", torch.float32),
              ("convnext", torch.float32)}
     for name in (*models.LANGUAGE, *models.VISION):
         for dtype in (torch.float32, torch.bfloat16):
@@ -85,11 +85,11 @@ def add_tests():
                 self.check(name, dtype)
 
             if EFFORT < 2 and (name, dtype) not in quick:
-                test = unittest.skip("MD_TEST_EFFORT=2 runs it")(test)
+                test = unittest.skip("TEST_EFFORT=2 runs it")(test)
             setattr(Forward, f"test_{name}_{str(dtype)[6:]}", test)
 
 
 add_tests()
 
 if __name__ == "__main__":
-    unittest.main(verbosity=int(os.environ.get("MD_TEST_VERBOSE", "0")))
+    unittest.main(verbosity=int(os.environ.get("TEST_VERBOSE", "0")))

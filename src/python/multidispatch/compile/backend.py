@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import logging
 import time
@@ -11,12 +10,11 @@ from typing import Any, Callable
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.source import TensorProperty, TensorPropertySource
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import MdError
 from .decompositions import table as decompositions
+from .general import one_graph_for_all_sizes
 from .plan import Builder
 from .report import Report, new_report
 from .rewrite import rewrite
@@ -95,25 +93,4 @@ def backend(module: Any, inputs: Any, **_: Any) -> Any:
     return compiler(module, inputs)
 
 
-def _one_graph_for_all_sizes() -> None:
-    """Graphs first met at sizes from 2 on serve sizes 0 and 1 too.
-
-    PyTorch's option for that also makes a size that is 1 when the graph is traced dynamic, and then refuses to broadcast
-    it. So such a size stays 1, except under torch.export, where the user says which sizes are dynamic."""
-    config = torch.fx.experimental._config  # type: ignore[attr-defined]
-    if config.backed_size_oblivious:
-        return
-    config.backed_size_oblivious = True
-    create = ShapeEnv.create_symbol
-
-    @functools.wraps(create)
-    def create_symbol(self: Any, val: int, source: Any, *args: Any, **options: Any) -> Any:
-        is_axis = isinstance(source, TensorPropertySource) and source.prop is TensorProperty.SIZE
-        if val in (0, 1) and is_axis and not torch.compiler.is_exporting():
-            options["do_not_specialize_zero_one"] = False
-        return create(self, val, source, *args, **options)
-
-    ShapeEnv.create_symbol = create_symbol  # type: ignore[method-assign]
-
-
-_one_graph_for_all_sizes()
+one_graph_for_all_sizes()

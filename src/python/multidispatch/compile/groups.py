@@ -129,16 +129,27 @@ class Grouping:
         self.groups[b] = group
         self.places[b] = [group]
 
-    def _inline(self, b: Buf, live: list[tuple[Buf, Tree]]) -> bool:
+    def _found(self, b: Buf, live: list[tuple[Buf, Tree]]) -> dict[int, tuple[Group, list[Index | None]]] | None:
+        """The groups that read a result, each with the loops for its axes; None if one cannot."""
         found: dict[int, tuple[Group, list[Index | None]]] = {}
         for c, t in live:
             if not isinstance(t, Leaf):
-                return False
+                return None
             for group in self.places[c]:
                 axes = _result_axes(b, t, group.axes[c])
                 if axes is None or id(group) in found and found[id(group)][1] != axes:
-                    return False
+                    return None
                 found[id(group)] = (group, axes)
+        return found
+
+    def _inline(self, b: Buf, live: list[tuple[Buf, Tree]]) -> bool:
+        shape = b.shape
+        found = self._found(b, live)
+        if found is not None and b.shape is not shape:  # the last reader changed it: what the others were told is void
+            shape = b.shape
+            found = self._found(b, live)
+        if found is None or b.shape is not shape:
+            return False
         assert b.tree is not None
         if len(found) > 1 and (b.kind != "point" or cost(b.tree) > _CHEAP):
             return False

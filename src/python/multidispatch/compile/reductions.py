@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import tree as T
-from .sizes import Unsupported, contiguous, product, same
+from .sizes import Unsupported, contiguous, product, same, tidy
 from .table import apply, cast, entry, kind, operand
 from .tree import Apply, Buf, Gather, Leaf, Value
 
@@ -197,9 +197,28 @@ def _safe_softmax(g: Any, s: Value) -> Value:
 def _index_value(v: Value, size: Any, may_be_negative: bool) -> T.Tree:
     if kind(v.dtype) != "whole":
         raise Unsupported(f"an index of {v.dtype}")
+    if isinstance(v.tree, T.Iota) and all(isinstance(s, int) and s >= 0 for s in (*v.tree.stride, v.tree.offset)):
+        return v.tree
     if not may_be_negative:
         return v.tree
     return Apply("where({0} < 0, {0} + {1}, {0})", (v.tree, T.Const(size)), 2)
+
+
+def _gathered(leaf: Leaf, stride: Sequence[Any], picked: Sequence[tuple[Any, Any, T.Tree]]) -> T.Tree:
+    """Memory read at `stride`, and along further axes (stride, size, index) where an index says.
+
+    Indices that count up (positions) are strides themselves, if a row too many would lie outside the memory: then a call
+    whose index is out of range does not fit the plan."""
+    out, offset, left = list(stride), leaf.offset, []
+    for s, n, index in picked:
+        if isinstance(index, T.Iota):
+            if same(tidy(s * n), product(leaf.buf.shape)) and same(leaf.offset, 0) and not leaf.buf.into:
+                out = [tidy(a + s * b) for a, b in zip(out, index.stride)]
+                offset = tidy(offset + s * index.offset)
+                continue
+            index = Apply("i64({0})", (index,), 0)  # a bare name would be an axis of the formula
+        left.append((s, n, index))
+    return Gather(leaf.buf, tuple(out), offset, tuple(left)) if left else Leaf(leaf.buf, tuple(out), offset)
 
 
 @entry("embedding")
@@ -208,7 +227,7 @@ def _embedding(g: Any, table: Any, ids: Any, *_: Any, **__: Any) -> Value:
     rows, columns = g.value(table).shape
     wide = T.expanded(T.unsqueezed(i, len(i.shape)), [*i.shape, columns])
     stride = (0,) * len(i.shape) + (leaf.stride[1],)
-    tree = Gather(leaf.buf, stride, leaf.offset, ((leaf.stride[0], rows, _index_value(wide, rows, False)),))
+    tree = _gathered(leaf, stride, [(leaf.stride[0], rows, _index_value(wide, rows, False))])
     return Value([*i.shape, columns], g.dtype, tree)
 
 
@@ -231,7 +250,7 @@ def _index(g: Any, a: Any, indices: Any) -> Value:
             wide = T.unsqueezed(wide, len(wide.shape))
         wide = T.expanded(wide, out)
         picked.append((leaf.stride[axis], v.shape[axis], _index_value(wide, v.shape[axis], True)))
-    return Value(out, g.dtype, Gather(leaf.buf, stride, leaf.offset, tuple(picked)))
+    return Value(out, g.dtype, _gathered(leaf, stride, picked))
 
 
 @entry("gather", "index_select")
@@ -247,8 +266,8 @@ def _gather(g: Any, a: Any, dim: int, index: Any, *_: Any, **__: Any) -> Value:
             i = T.unsqueezed(i, len(i.shape))
         i = T.expanded(i, shape)
     stride = (*leaf.stride[:dim], 0, *leaf.stride[dim + 1:])
-    picked = ((leaf.stride[dim], v.shape[dim], _index_value(i, v.shape[dim], False)),)
-    return Value(shape, g.dtype, Gather(leaf.buf, stride, leaf.offset, picked))
+    picked = [(leaf.stride[dim], v.shape[dim], _index_value(i, v.shape[dim], False))]
+    return Value(shape, g.dtype, _gathered(leaf, stride, picked))
 
 
 # ---- Parts of one memory

@@ -1,0 +1,96 @@
+"""One graph for all sizes: graphs first met at sizes from 2 on serve sizes 0 and 1 too. For the whole process."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from typing import Any, Callable
+
+import torch
+from torch._dynamo.source import TensorProperty, TensorPropertySource
+from torch._subclasses import fake_impls
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+_local = threading.local()
+
+
+def _ones_stay_ones() -> None:
+    """PyTorch's option also makes a size that is 1 when the graph is traced dynamic, and then refuses to broadcast it.
+
+    So such a size stays 1, except under torch.export, where the user says which sizes are dynamic."""
+    create = ShapeEnv.create_symbol
+
+    @functools.wraps(create)
+    def create_symbol(self: Any, val: int, source: Any, *args: Any, **options: Any) -> Any:
+        is_axis = isinstance(source, TensorPropertySource) and source.prop is TensorProperty.SIZE
+        if val in (0, 1) and is_axis and not torch.compiler.is_exporting():
+            options["do_not_specialize_zero_one"] = False
+        return create(self, val, source, *args, **options)
+
+    ShapeEnv.create_symbol = create_symbol  # type: ignore[method-assign]
+
+
+def _is_one(condition: Any) -> bool:
+    """True for `size == 1` and `size != 1` of a size that is not 1 in the example."""
+    return getattr(condition, "rel_op", "") in ("==", "!=") and condition.lhs.is_Symbol and condition.rhs == 1
+
+
+def _ignore_conditions(op: Any, is_ignored: Callable[[Any], bool]) -> None:
+    """While PyTorch takes the operation apart, some of the conditions that it asks for are none of the graph."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+
+    def taken_apart(*args: Any, **options: Any) -> Any:
+        before, _local.is_ignored = getattr(_local, "is_ignored", None), is_ignored
+        try:
+            return op._op_dk(key, *args, **options)
+        finally:
+            _local.is_ignored = before
+
+    if key not in op.py_kernels:
+        op.py_impl(key)(taken_apart)
+
+
+def _conditions_of_composites() -> None:
+    evaluate, aten = ShapeEnv.evaluate_expr, torch.ops.aten
+
+    @functools.wraps(evaluate)
+    def evaluate_expr(self: Any, condition: Any, *args: Any, **options: Any) -> Any:
+        is_ignored = getattr(_local, "is_ignored", None)
+        with self.suppress_guards() if is_ignored and is_ignored(condition) else contextlib.nullcontext():
+            return evaluate(self, condition, *args, **options)
+
+    ShapeEnv.evaluate_expr = evaluate_expr  # type: ignore[method-assign]
+    # PyTorch asks whether a mask's batch is 1 before it asks whether it is that of the queries. Where the second holds
+    # the answer to the first changes nothing.
+    _ignore_conditions(aten.scaled_dot_product_attention.default, _is_one)
+    # It asks for the order of the memory of a result whose last axes have size 1.
+    _ignore_conditions(aten.adaptive_avg_pool2d.default, lambda condition: True)
+
+
+def _conditions_of_convolution() -> None:
+    """PyTorch picks a library for a convolution by the example's batch, only to know the order of the result in memory.
+    A plan copies the result into an order of its own, so the pick is no condition of the graph."""
+    for op in (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default):
+        known = fake_impls.op_implementations_dict.get(op)
+        if known is not None:
+            fake_impls.op_implementations_dict[op] = _without_conditions(known)
+
+
+def _without_conditions(known: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(known)
+    def convolution(mode: Any, *args: Any, **options: Any) -> Any:
+        with mode.shape_env.suppress_guards() if mode.shape_env is not None else contextlib.nullcontext():
+            return known(mode, *args, **options)
+
+    return convolution
+
+
+def one_graph_for_all_sizes() -> None:
+    config = torch.fx.experimental._config  # type: ignore[attr-defined]
+    if config.backed_size_oblivious:
+        return
+    config.backed_size_oblivious = True
+    _ones_stay_ones()
+    _conditions_of_composites()
+    _conditions_of_convolution()
