@@ -147,18 +147,30 @@ static bool are_checked(md_sq *sq, const md_sq_step *step, bool now)
     return all;
 }
 
+/* Binds a step to the op that serves it: its joined one where the tensors are contiguous and nothing is copied. */
+static md_status bind_step(md_ds_bound *bound, md_ds_op **op, const md_sq *sq, const md_sq_step *step)
+{
+    md_arg arg[MD_FX_MAX_ARGS];
+    md_ds_joined_args room;
+    md_sq_args_of(arg, sq, step);
+    *op = md_ds_joined_of(step->op);
+    const md_arg *joined = *op ? md_sq_args_for(&room, *op, step, arg) : NULL;
+    if (joined && md_ds_bind(bound, *op, joined, step->n_args) == MD_OK && bound->copies.n == 0)
+        return MD_OK;
+    *op = step->op;
+    return md_ds_bind(bound, *op, arg, step->n_args);
+}
+
 /* The kernels of a step. */
 static md_status choose(md_sq_shape *shape, md_sq *sq, int32_t i, bool is_patient)
 {
     md_sq_part *part = &shape->part[i];
-    md_ds_op *op = sq->step[i].op;
-    md_arg arg[MD_FX_MAX_ARGS];
     md_ds_bound bound;
     part->form = MD_SQ_CALLBACK;
-    if (!op)
+    if (!sq->step[i].op)
         return MD_OK;
-    md_sq_args_of(arg, sq, &sq->step[i]);
-    MD_TRY(md_ds_bind(&bound, op, arg, sq->step[i].n_args));
+    MD_TRY(bind_step(&bound, &part->op, sq, &sq->step[i]));
+    md_ds_op *op = part->op;
     part->form = MD_SQ_NOTHING;
     if (bound.is_empty)
         return MD_OK;
@@ -209,16 +221,15 @@ static md_status keep_args(md_sq_shape *shape, md_sq *sq, int32_t step)
 static md_status make_step(md_sq_shape *shape, md_sq *sq, int32_t i)
 {
     md_sq_part *part = &shape->part[i];
-    md_arg arg[MD_FX_MAX_ARGS];
+    md_ds_op *op;
     md_ds_bound bound;
     bool is_made = false;
     if (part->form == MD_SQ_CALLBACK)
         return keep_args(shape, sq, i);
     if (part->form == MD_SQ_NOTHING)
         return MD_OK;
-    md_sq_args_of(arg, sq, &sq->step[i]);
-    MD_TRY(md_ds_bind(&bound, sq->step[i].op, arg, sq->step[i].n_args));
-    const bool is_plain = !part->plan->by_reference && bound.copies.n == 0 && !sq->runtime->verifies;
+    MD_TRY(bind_step(&bound, &op, sq, &sq->step[i]));
+    const bool is_plain = op == part->op && !part->plan->by_reference && bound.copies.n == 0 && !sq->runtime->verifies;
     if (is_plain)
         MD_TRY(md_sq_make_launches(&is_made, shape, sq, i, &bound));
     part->form = is_made ? MD_SQ_LAUNCHES : is_plain && !part->plan->is_makeshift ? MD_SQ_PLAN : MD_SQ_CALL;

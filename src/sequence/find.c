@@ -129,7 +129,7 @@ static bool is_same(const md_sq *sq, const md_sq_shape *s, const int64_t *size)
 /* True if the shape's launches are right for the words of this run, once these are stored in them. */
 static bool serves(const md_sq *sq, md_sq_shape *s, bool is_same)
 {
-    if (s->generation != sq->generation || md_sq_shape_is_stale(s, sq))
+    if (s->generation != sq->generation || md_sq_shape_is_stale(s))
         return false;
     return is_same || (!s->is_overlapping && !md_sq_externals_overlap(sq, sq->word, s->external_bytes));
 }

@@ -44,7 +44,7 @@ md_status md_sq_add_patch(md_sq_shape *shape, const md_sq_patch *patch)
 /* The argument that word `source` of a call comes from; NULL: none, or one that never changes. */
 static const md_sq_arg *argument_at(const sources *s, int32_t source, const md_ds_arg_spec **spec)
 {
-    const md_ds_arg_layout *layout = &s->step->op->layout;
+    const md_ds_arg_layout *layout = &s->part->op->layout;
     const bool is_data = source >= MD_DS_DATA && source < MD_DS_DATA + MD_DS_LAUNCH_PLAN_TENSORS,
                is_scalar = source >= MD_DS_SCALAR && source < MD_DS_DATA;
     for (int32_t i = 0; i < layout->n_args && (is_data || is_scalar); i++) {
@@ -195,7 +195,7 @@ void md_sq_drop_memos(md_sq_shape *shape)
 static bool plan_launches(sources *s, const md_ds_call_args *call, const md_ds_bound *bound)
 {
     md_sq_shape *shape = s->shape;
-    const md_ds_op *op = s->step->op;
+    const md_ds_op *op = s->part->op;
     md_ds_word *words = s->plan_args.launch_plan;
     for (int32_t i = 0; i < shape->n_memos; i++) {
         const md_sq_memo *m = &shape->memo[i];
@@ -219,13 +219,15 @@ static bool plan_launches(sources *s, const md_ds_call_args *call, const md_ds_b
 md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int32_t step, const md_ds_bound *bound)
 {
     _Alignas(64) sources s = {sq, shape, &shape->part[step], &sq->step[step], {{0}}};
-    md_ds_op *op = s.step->op;
+    md_ds_op *op = s.part->op;
     md_arg arg[MD_FX_MAX_ARGS];
+    md_ds_joined_args room;
     md_ds_call_args call;
     *is_made = false;
     md_sq_args_of(arg, sq, s.step);
-    if (!op->layout.is_possible || sq->runtime->verifies ||
-        !md_ds_call_args_take(&call, &op->layout, arg, s.step->n_args))
+    const md_arg *args = md_sq_args_for(&room, op, s.step, arg);
+    if (!args || !op->layout.is_possible || sq->runtime->verifies ||
+        !md_ds_call_args_take(&call, &op->layout, args, s.step->n_args))
         return MD_OK;
     if (!plan_launches(&s, &call, bound))
         return MD_OK;

@@ -32,7 +32,7 @@ static int64_t count_choices(const md_sq *sq)
 void md_sq_count(md_sequence_counters *out, md_sq *sq)
 {
     for (md_sq_shape *s = sq->newest; s; s = s->older)
-        md_sq_shape_flush(s, sq);
+        md_sq_shape_flush(s);
     *out = sq->count;
     out->n_graphs = sq->n_graphs;
     out->graph_bytes = sq->graph_bytes;
@@ -53,7 +53,7 @@ static const char *form_name(md_sq_form form)
 static void print_call(md_strbuf *out, const md_sq *sq, const md_sq_shape *shape, int32_t i, bool json)
 {
     const md_sq_part *part = &shape->part[i];
-    const md_ds_op *op = sq->step[i].op;
+    const md_ds_op *op = part->op ? part->op : sq->step[i].op;
     if (json) {
         md_strbuf_printf(out, "%s{\"call\":%d,\"op\":", i ? "," : "", (int)i);
         md_strbuf_json(out, op ? op->name : "");

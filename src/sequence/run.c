@@ -31,7 +31,7 @@ static md_status run_launches(const md_sq_shape *shape, md_dev *dev, const md_sq
 }
 
 /* A synchronous device has left a fault in the part's report. */
-static md_status check_report(const md_sq *sq, const md_sq_shape *shape, int32_t step)
+static md_status check_report(const md_sq_shape *shape, int32_t step)
 {
     md_kn_report *r = &shape->report[step];
     const md_sq_part *part = &shape->part[step];
@@ -39,14 +39,18 @@ static md_status check_report(const md_sq *sq, const md_sq_shape *shape, int32_t
         return MD_OK;
     atomic_store_explicit(&r->is_set, 0, memory_order_relaxed);
     const md_ds_fault fault = {r->tensor, r->axis, r->value, part->extent[r->tensor * MD_MAX_RANK + r->axis]};
-    return md_ds_fail_fault(sq->step[step].op, &fault);
+    return md_ds_fail_fault(part->op, &fault);
 }
 
 static md_status run_plan(const md_sq *sq, const md_sq_part *part, const md_sq_step *step, md_stream stream)
 {
+    md_ds_joined_args room;
     md_ds_bound bound;
-    MD_TRY(md_ds_bind(&bound, step->op, part->arg, step->n_args));
-    return md_ds_run_in(step->op, part->plan, stream, &bound, (char *)sq->arena + part->memory);
+    const md_arg *args = md_sq_args_for(&room, part->op, step, part->arg);
+    if (!args) /* sizes and strides were those of now when the part was made */
+        return md_fail(MD_INTERNAL, "the arguments of a joined op are not contiguous");
+    MD_TRY(md_ds_bind(&bound, part->op, args, step->n_args));
+    return md_ds_run_in(part->op, part->plan, stream, &bound, (char *)sq->arena + part->memory);
 }
 
 static md_status run_other(const md_sq *sq, const md_sq_shape *shape, int32_t i, md_stream stream)
@@ -96,7 +100,7 @@ static md_status run_step(md_sq *sq, const md_sq_shape *shape, int32_t i, md_str
     else
         s = dev->ops->range_push ? run_named(sq, shape, i, stream) : run_launches(shape, dev, part, stream);
     if (s == MD_OK && part->needs_report)
-        s = check_report(sq, shape, i);
+        s = check_report(shape, i);
     if (__builtin_expect(s != MD_OK, 0))
         return fail_step(s, sq, i);
     if (sq->options.poisons)
@@ -129,11 +133,10 @@ static md_status order_streams(md_sq *sq, md_stream stream)
 /* Faults that kernels of an asynchronous device have reported since. */
 static md_status check_ops(const md_sq *sq)
 {
-    for (int32_t i = 0; i < sq->n_steps; i++) {
-        md_ds_op *op = sq->step[i].op;
-        if (op && op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed))
-            MD_TRY(md_ds_check(op));
-    }
+    for (int32_t i = 0; i < sq->n_steps; i++)
+        for (md_ds_op *op = sq->step[i].op; op; op = md_ds_joined_of(op))
+            if (op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed))
+                MD_TRY(md_ds_check(op));
     return MD_OK;
 }
 
@@ -188,7 +191,7 @@ md_status md_sq_run(md_sq *sq, md_stream stream, const int64_t *size, void *cons
         MD_TRY(run_chain(&(chain){sq, shape}, stream));
     }
     if (shape->n_runs >= RUNS_BEFORE_FLUSH)
-        md_sq_shape_flush(shape, sq);
+        md_sq_shape_flush(shape);
     return MD_OK;
 }
 

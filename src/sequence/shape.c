@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq)
+void md_sq_shape_flush(md_sq_shape *shape)
 {
     const uint64_t n = shape->n_runs;
     shape->n_runs = 0;
@@ -12,7 +12,7 @@ void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq)
         if (part->form != MD_SQ_LAUNCHES && part->form != MD_SQ_PLAN)
             continue;
         atomic_fetch_add_explicit(&part->entry->calls, n, memory_order_relaxed);
-        atomic_fetch_add_explicit(&sq->step[i].op->count.calls, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&part->op->count.calls, n, memory_order_relaxed);
     }
 }
 
@@ -27,7 +27,7 @@ static void free_part(md_sq_part *part)
 
 void md_sq_shape_free(md_sq_shape *shape, md_sq *sq)
 {
-    md_sq_shape_flush(shape, sq);
+    md_sq_shape_flush(shape);
     md_sq_drop_graph(shape, sq);
     for (int32_t i = 0; shape->part && i < shape->n_parts; i++)
         free_part(&shape->part[i]);
@@ -67,7 +67,7 @@ static bool has_same_kernels(const md_ds_plan *a, const md_ds_plan *b, int32_t n
     return is_same;
 }
 
-bool md_sq_shape_is_stale(md_sq_shape *shape, const md_sq *sq)
+bool md_sq_shape_is_stale(md_sq_shape *shape)
 {
     bool is_new = false;
     for (int32_t i = 0; i < shape->n_parts; i++) {
@@ -75,7 +75,7 @@ bool md_sq_shape_is_stale(md_sq_shape *shape, const md_sq *sq)
         const md_ds_plan *now = part->entry ? md_ds_plan_of(part->entry) : NULL;
         if (now == part->plan)
             continue;
-        if (part->form != MD_SQ_LAUNCHES || !has_same_kernels(now, part->plan, sq->step[i].op->n_stages))
+        if (part->form != MD_SQ_LAUNCHES || !has_same_kernels(now, part->plan, part->op->n_stages))
             return true;
         part->plan = now;
         is_new = true;
@@ -113,6 +113,13 @@ void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step)
         else
             arg[i] = sq->tensor[a->tensor].dtype == MD_F64 ? md_s(word.d) : md_i(word.i);
     }
+}
+
+const md_arg *md_sq_args_for(md_ds_joined_args *room, const md_ds_op *op, const md_sq_step *step, const md_arg *args)
+{
+    if (op == step->op)
+        return args;
+    return md_ds_joined_take(room, step->op, args, step->n_args) ? room->arg : NULL;
 }
 
 bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t *bytes)

@@ -4,6 +4,7 @@
 #define MD_SEQUENCE_SHAPE_H
 
 #include "dispatch/args.h"
+#include "dispatch/joined.h"
 #include "dispatch/select/place.h"
 #include "sequence/sequence.h"
 
@@ -35,6 +36,7 @@ typedef struct md_sq_patch {
 
 typedef struct md_sq_part {
     md_sq_form form;
+    md_ds_op *op; /* that serves: the step's or its joined one (dispatch/joined.h); NULL for CALLBACK */
     int32_t first, n; /* launches */
     md_ds_shape_entry *entry; /* held; NULL for NOTHING and CALLBACK */
     const md_ds_plan *plan;
@@ -42,7 +44,7 @@ typedef struct md_sq_part {
     bool needs_report; /* of a synchronous device */
     int64_t *extent; /* for that: [tensor of the formula][axis] */
     md_tensor *tensor; /* PLAN, CALL, CALLBACK: its arguments, owned */
-    md_arg *arg; /* PLAN, CALL; owned */
+    md_arg *arg; /* PLAN, CALL; owned; of the step's op */
 } md_sq_part;
 
 /* A graph, and the launches as they stand in it. */
@@ -109,16 +111,19 @@ md_status md_sq_check_externals(const md_sq *sq, const md_sq_shape *shape);
 /** Frees a shape that no list has. Its runs are counted by its entries. */
 void md_sq_shape_free(md_sq_shape *shape, md_sq *sq);
 /** Adds the runs to the entries' counts. */
-void md_sq_shape_flush(md_sq_shape *shape, const md_sq *sq);
+void md_sq_shape_flush(md_sq_shape *shape);
 /** True if the kernels of a part were replaced by better ones since. If the new plans have the same kernels (a better
  * one was looked for, and there is none), the shape has these plans now. */
-bool md_sq_shape_is_stale(md_sq_shape *shape, const md_sq *sq);
+bool md_sq_shape_is_stale(md_sq_shape *shape);
 /** True if graphs can have its runs: no callbacks, no ordinary calls, and no kernel is replaced soon. */
 bool md_sq_is_capturable(const md_sq_shape *shape);
 /** Frees all shapes. */
 void md_sq_forget_all(md_sq *sq);
 /** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */
 void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
+/** The arguments of a step for the op that serves it: `args` are those of the step, `room` holds others. NULL: they
+ * have no joined form. */
+const md_arg *md_sq_args_for(md_ds_joined_args *room, const md_ds_op *op, const md_sq_step *step, const md_arg *args);
 /** True if a written external overlaps another one, or a constant. */
 bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t *bytes);
 

@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "md/combo.h"
+#include "md/sequence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -295,6 +296,57 @@ static void combos_are_joined(void **state)
     md_op_destroy(&op);
 }
 
+/* A sequence's calls are joined at sizes and strides where the tensors are contiguous. The result of the first is an
+ * input of the second, and lies in the arena. */
+static void check_sequence(md_op *const op[2], const char *stride, int64_t j_step, int64_t n_launches)
+{
+    float x[2][MOST], y[8], right[8], t[MOST];
+    md_sequence *sequence = NULL;
+    int32_t id[3];
+    md_sequence_counters count;
+    const md_sequence_tensor tensor[] = {
+        {.name = "x", .role = MD_SEQUENCE_INPUT, .size = "n, 6, 7", .stride = stride},
+        {.name = "t", .role = MD_SEQUENCE_TEMPORARY, .size = "n, 6, 7"},
+        {.name = "y", .role = MD_SEQUENCE_OUTPUT, .size = "n"},
+    };
+    assert_ok(md_sequence_create(&sequence, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, sequence, "n", 1, 8));
+    for (int32_t i = 0; i < 3; i++)
+        assert_ok(md_sequence_add_tensor(&id[i], sequence, &tensor[i]));
+    assert_ok(md_sequence_add_call(sequence, op[0], (md_sequence_arg[]){{.id = id[1]}, {.id = id[0]}}, 2));
+    assert_ok(md_sequence_add_call(sequence, op[1],
+                                   (md_sequence_arg[]){{.real = 0.5}, {.id = id[2]}, {.id = id[1]}, {.id = id[0]}}, 4));
+    assert_ok(md_sequence_finish(sequence));
+    for (int32_t round = 0; round < 8; round++) {
+        const int64_t n = 5 - round / 2 % 2, size_y[] = {n}, size[] = {n, 6, 7};
+        float *now = x[round / 4];
+        for (int32_t k = 0; k < MOST; k++)
+            now[k] = (float)((k * 37 + round) % 64 - 30) / 8.0f;
+        assert_ok(md_sequence_run(sequence, NULL, &n, 1, (void *[]){now, y}, 2));
+        assert_ok(md_sequence_count(&count, sequence));
+        assert_int_equal(count.n_launches, n_launches);
+        md_tensor tx = md_tensor_make(now, MD_F32, 3, size), tt = md_tensor_make(t, MD_F32, 3, size),
+                  ty = md_tensor_make(right, MD_F32, 1, size_y);
+        tx.stride[1] = j_step;
+        tx.stride[0] = 6 * j_step;
+        assert_ok(md_call(op[0], NULL, (md_arg[]){md_t(&tt), md_t(&tx)}, 2));
+        assert_ok(md_call(op[1], NULL, (md_arg[]){md_s(0.5), md_t(&ty), md_t(&tt), md_t(&tx)}, 4));
+        assert_memory_equal(y, right, (size_t)n * sizeof *y);
+    }
+    md_sequence_destroy(&sequence);
+}
+
+static void sequences_are_joined(void **state)
+{
+    (void)state;
+    md_op *op[2] = {make("T[i,j,k] = X[i,j,k] + 1", NULL), make("scalar s; Y[i] = sum[j,k](T[i,j,k] * X[i,j,k] * s)",
+                                                                &(md_op_options){.hints = "(i=8,j=8,k=8)"})};
+    check_sequence(op, NULL, 7, 2);
+    check_sequence(op, "48, 8, 1", 8, 3);
+    md_op_destroy(&op[0]);
+    md_op_destroy(&op[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +356,7 @@ int main(void)
         cmocka_unit_test(launches_are_joined),
         cmocka_unit_test(reports_follow),
         cmocka_unit_test(combos_are_joined),
+        cmocka_unit_test(sequences_are_joined),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
