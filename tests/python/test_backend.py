@@ -57,6 +57,13 @@ class Graphs(Case):
         w, c = torch.randn(16, 24), torch.randn(24)
         self.check_all_ours(self.compare(f, *((torch.randn(b, 16), w, c) for b in BATCHES)), 3)
 
+    def test_many_loops(self):
+        """A kernel of six loops: none of their names may be a word of the language, as i4 is."""
+        def f(x):
+            return (x.permute(0, 5, 4, 3, 2, 1) + 1).contiguous()
+
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 2, 9, 4, 5, 6),) for b in BATCHES)), 1)
+
     def test_product_with_epilogue_is_one_kernel(self):
         def f(x, w, c, r):
             return torch.nn.functional.gelu(torch.nn.functional.linear(x, w, c)) + r
