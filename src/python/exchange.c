@@ -341,6 +341,16 @@ int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, cons
     return 0;
 }
 
+void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *like)
+{
+    view->tensor = *made;
+    view->device = like->device;
+    view->type = like->type;
+    view->has_buffer = false;
+    view->capsule = NULL;
+    settle_empty(&view->tensor);
+}
+
 void md_py_view_end(md_py_view *view)
 {
     if (view->has_buffer)

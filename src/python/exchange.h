@@ -107,10 +107,13 @@ int md_py_exchange_visit(md_py_exchange *x, visitproc visit, void *arg);
 const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object);
 /** Borrows an array: `object` must live until md_py_view_end. `name` is for messages. -1 with an error. */
 int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
+/** The view of an array that md_py_empty made like `like`, and of which it knows the memory. */
+void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *like);
 void md_py_view_end(md_py_view *view);
-/** A new contiguous array of the kind and on the device of `like`: PyTorch's, else NumPy's on the host. NULL with an
+/** A new contiguous array of the kind and on the device of `like`: PyTorch's, else NumPy's on the host. `shape->data`
+ * and its strides become the array's; data is NULL where they are not known without reading the array. NULL with an
  * error. */
-PyObject *md_py_empty(md_py_exchange *x, const md_py_view *like, const md_tensor *shape);
+PyObject *md_py_empty(md_tensor *shape, md_py_exchange *x, const md_py_view *like);
 /** DLPack's name of a dtype. */
 md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype);
 /** PyTorch's current stream of the device; NULL, the default stream, for other arrays. -1 with an error. */

@@ -176,14 +176,14 @@ static int take(call *c, int32_t i, PyObject *given)
 static int make_number(call *c, int32_t i)
 {
     const md_fx_list_arg *info = &c->read->arg[i];
-    const md_tensor shape = {.dtype = info->dtype};
+    md_tensor shape = {.dtype = info->dtype};
     PyObject *made = NULL;
     if (info->is_list || info->is_read)
         PyErr_Format(c->state->argument_error, "argument '%s' is missing", info->name);
     else if (!c->first)
         PyErr_Format(c->state->argument_error, "give '%s': nothing says on which device it is to be", info->name);
     else
-        made = md_py_empty(&c->state->exchange, c->first, &shape);
+        made = md_py_empty(&shape, &c->state->exchange, c->first);
     const int failed = !made || PyList_Append(c->made, made) < 0 || take(c, i, made) < 0;
     Py_XDECREF(made);
     return failed ? -1 : 0;

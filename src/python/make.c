@@ -19,12 +19,13 @@ md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype)
     return dtypes[dtype];
 }
 
-static PyObject *empty_exchange(const md_py_exchange *x, const md_py_view *like, const md_tensor *shape)
+static PyObject *empty_exchange(md_tensor *shape, const md_py_exchange *x, const md_py_view *like)
 {
     if (like->device.type == MD_PY_CPU || like->device.type == MD_PY_CUDA) {
-        PyObject *made = md_py_torch_empty(&x->torch, shape, like->device.type == MD_PY_CUDA, like->device.id);
+        PyObject *made = md_py_torch_empty(shape, &x->torch, like->device.type == MD_PY_CUDA, like->device.id);
         if (made)
             return made; /* else the way below says why not */
+        shape->data = NULL;
     }
     md_py_dl_tensor prototype = {.device = like->device, .ndim = shape->rank, .dtype = md_py_dl_dtype_of(shape->dtype)};
     md_py_dl_versioned *made = NULL;
@@ -61,10 +62,11 @@ static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
     return x->numpy_empty ? x->numpy_dtype[dtype] : NULL;
 }
 
-PyObject *md_py_empty(md_py_exchange *x, const md_py_view *like, const md_tensor *shape)
+PyObject *md_py_empty(md_tensor *shape, md_py_exchange *x, const md_py_view *like)
 {
+    shape->data = NULL;
     if (like && like->type.way == MD_PY_EXCHANGE)
-        return empty_exchange(x, like, shape);
+        return empty_exchange(shape, x, like);
     if (like && like->device.type == MD_PY_CUDA) {
         PyErr_SetString(x->argument_error, "give out=: arrays of this type on a GPU cannot be made here");
         return NULL;

@@ -110,11 +110,13 @@ int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v,
     for (int32_t i = 0; i < self->n_args; i++) {
         if (call->given[i])
             continue;
-        made[i] = md_py_empty(&self->state->exchange, call->first, &shape[i]);
+        made[i] = md_py_empty(&shape[i], &self->state->exchange, call->first);
         if (!made[i])
             return -1;
         call->is_open[i] = true;
-        if (md_py_view_begin(&call->view[i], &self->state->exchange, made[i], self->arg[i].name, true) < 0)
+        if (shape[i].data)
+            md_py_view_made(&call->view[i], &shape[i], call->first);
+        else if (md_py_view_begin(&call->view[i], &self->state->exchange, made[i], self->arg[i].name, true) < 0)
             return -1;
     }
     return 0;

@@ -191,12 +191,17 @@ static PyObject *new_strided(const md_py_plan *self, const md_py_result *r)
     return out;
 }
 
+static int read_new(md_tensor *out, const md_py_plan *self, PyObject *object)
+{
+    md_py_dl_tensor t;
+    return self->like.api->borrow(object, &t) == 0 && md_tensor_from_dlpack(out, &t) == MD_OK ? 0 : -1;
+}
+
 static PyObject *new_tensor(run *r, const md_py_result *result)
 {
     const md_py_plan *self = r->plan;
     const md_py_port *port = &result->port;
-    md_py_dl_tensor t;
-    md_tensor read, shape = {.dtype = port->dtype, .rank = port->rank};
+    md_tensor shape = {.dtype = port->dtype, .rank = port->rank};
     bool is_contiguous = true;
     int64_t stride = 1;
     for (int32_t a = port->rank - 1; a >= 0; a--) {
@@ -205,15 +210,15 @@ static PyObject *new_tensor(run *r, const md_py_result *result)
         stride *= shape.size[a] > 1 ? shape.size[a] : 1;
     }
     const md_py_view like = {.device = self->device, .type = self->like};
-    PyObject *out = is_contiguous ? md_py_empty(&self->state->exchange, &like, &shape) : new_strided(self, result);
+    PyObject *out = is_contiguous ? md_py_empty(&shape, &self->state->exchange, &like) : new_strided(self, result);
     if (!out)
         return NULL;
-    if (self->like.api->borrow(out, &t) != 0 || md_tensor_from_dlpack(&read, &t) != MD_OK) {
+    if (!shape.data && read_new(&shape, self, out) < 0) {
         Py_DECREF(out);
         return NULL;
     }
     if (port->slot >= 0)
-        r->data[port->slot] = address(&read);
+        r->data[port->slot] = address(&shape);
     return out;
 }
 

@@ -50,6 +50,7 @@ static void find_making(md_py_torch *torch)
 {
     FIND(empty_strided, "libtorch_cpu.so", "aoti_torch_empty_strided");
     FIND(to_object, "libtorch_cpu.so", "torch_tensor_to_pyobject");
+    FIND(wrap, "libtorch_python.so", "_Z16THPVariable_WrapRKN2at10TensorBaseE");
     FIND(delete_tensor, "libtorch_cpu.so", "aoti_torch_delete_tensor_object");
 }
 
@@ -156,16 +157,17 @@ static bool shims_work(const md_py_torch *torch, PyObject *module)
     return works;
 }
 
-static bool making_works(const md_py_torch *torch, PyObject *module)
+static bool making_works(md_py_torch *torch, PyObject *module)
 {
-    const md_tensor shape = {.dtype = MD_BF16, .rank = 2, .size = {2, 3}};
-    if (!torch->empty_strided || !torch->to_object || !torch->delete_tensor || torch->cpu < 0)
-        return false;
-    PyObject *object = md_py_torch_empty(torch, &shape, false, 0);
+    md_tensor shape = {.dtype = MD_BF16, .rank = 2, .size = {2, 3}};
+    torch->can_make = torch->empty_strided && (torch->to_object || torch->wrap) && torch->delete_tensor &&
+                      torch->data && torch->cpu >= 0;
+    PyObject *object = md_py_torch_empty(&shape, torch, false, 0);
     PyObject *check = make_sample(module, "lambda t: type(t) is torch.Tensor and t.shape == (2, 3) and "
-                                          "t.is_contiguous() and t.dtype == torch.bfloat16 and t.is_cpu");
+                                          "t.is_contiguous() and t.dtype == torch.bfloat16 and t.is_cpu and "
+                                          "t.data_ptr()");
     PyObject *answer = object && check ? PyObject_CallFunctionObjArgs(check, object, NULL) : NULL;
-    const bool works = answer == Py_True;
+    const bool works = answer && PyLong_Check(answer) && PyLong_AsVoidPtr(answer) == shape.data;
     Py_XDECREF(answer);
     Py_XDECREF(check);
     Py_XDECREF(object);
@@ -186,7 +188,7 @@ void md_py_torch_find(md_py_torch *torch)
         torch->rank = NULL;
     PyErr_Clear();
     if (!module || !making_works(torch, module))
-        torch->to_object = NULL;
+        torch->can_make = false;
     PyErr_Clear();
     Py_XDECREF(module);
 }
@@ -239,23 +241,36 @@ bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py
     return true;
 }
 
-PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bool is_cuda, int32_t index)
+/* The Python object of a new tensor, whose handle is given up. NULL, without an error, if there is none. */
+static PyObject *object_of(const md_py_torch *torch, void *handle)
 {
-    void *handle = NULL, *object = NULL;
-    int64_t stride[MD_MAX_RANK], n = 1;
+    void *object = NULL;
+    if (!torch->to_object)
+        object = torch->wrap(handle);
+    else if (torch->to_object(handle, NULL, &object) != 0)
+        object = NULL;
+    torch->delete_tensor(handle);
+    if (!object)
+        PyErr_Clear();
+    return object;
+}
+
+PyObject *md_py_torch_empty(md_tensor *shape, const md_py_torch *torch, bool is_cuda, int32_t index)
+{
+    void *handle = NULL;
+    int64_t n = 1;
     for (int32_t a = shape->rank - 1; a >= 0; a--) {
-        stride[a] = n;
+        shape->stride[a] = n;
         n *= shape->size[a] > 1 ? shape->size[a] : 1;
     }
-    if (!torch->to_object || torch->dtype[shape->dtype] < 0 ||
-        torch->empty_strided(shape->rank, shape->size, stride, torch->dtype[shape->dtype],
+    if (!torch->can_make || torch->dtype[shape->dtype] < 0 ||
+        torch->empty_strided(shape->rank, shape->size, shape->stride, torch->dtype[shape->dtype],
                              is_cuda ? torch->cuda : torch->cpu, index, &handle) != 0)
         return NULL;
-    const int32_t failed = torch->to_object(handle, NULL, &object);
+    if (torch->data(handle, &shape->data) == 0)
+        return object_of(torch, handle);
     torch->delete_tensor(handle);
-    if (failed)
-        PyErr_Clear();
-    return failed ? NULL : object;
+    return NULL;
 }
 
 /* ---- Memory of its caching allocator. These are called without the GIL, and need none. */

@@ -32,8 +32,10 @@ typedef struct md_py_torch {
     int32_t (*data)(void *tensor, void **out);
     int32_t (*empty_strided)(int64_t rank, const int64_t *size, const int64_t *stride, int32_t dtype, int32_t device,
                              int32_t device_index, void **out);
-    int32_t (*to_object)(void *tensor, void *type, void **out);
+    int32_t (*to_object)(void *tensor, void *type, void **out); /* PyTorch 2.14 and later */
+    void *(*wrap)(const void *tensor); /* what it calls, in C++; earlier versions have no function of C */
     int32_t (*delete_tensor)(void *tensor);
+    bool can_make; /* the members above were found, and a sample was right */
     bool shares_memory; /* the members below were found, and wanted */
     int32_t (*raw_alloc)(uint64_t n_bytes, void **out); /* of the current stream's memory */
     int32_t (*raw_delete)(void *p);
@@ -54,8 +56,9 @@ int md_py_torch_flags(const md_py_torch *torch, PyObject *object);
 /** Reads a tensor of the CPU or a GPU. False, without an error: the exchange API must. */
 bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py_torch *torch, PyObject *object,
                       bool is_output);
-/** A new contiguous tensor; strides of `shape` are not read. NULL, without an error, if it could not be made. */
-PyObject *md_py_torch_empty(const md_py_torch *torch, const md_tensor *shape, bool is_cuda, int32_t index);
+/** A new contiguous tensor; strides of `shape` are not read, but set, and so is `data`. NULL, without an error, if it
+ * could not be made. */
+PyObject *md_py_torch_empty(md_tensor *shape, const md_py_torch *torch, bool is_cuda, int32_t index);
 
 /** From now on md_py_torch_give_memory does what it says. False: PyTorch has no GPU or no functions for it. */
 bool md_py_torch_share_memory(md_py_torch *torch);

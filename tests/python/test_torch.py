@@ -28,6 +28,7 @@ class Tensors(unittest.TestCase):
             x = random(b, 16)
             y = op(x, w, c)
             self.assertIs(type(y), torch.Tensor)
+            self.assertEqual((y.shape, y.stride(), y.dtype, y.requires_grad), ((b, 24), (24, 1), x.dtype, False))
             torch.testing.assert_close(y, torch.relu(x @ w.T + c), rtol=1e-5, atol=1e-5)
             y.zero_()
             self.assertIs(op(x, w, c, out=y), y)
