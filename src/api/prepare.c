@@ -71,14 +71,10 @@ static md_status keep_plan(const md_ds_op *op, const md_ds_plan *plan)
     return MD_OK;
 }
 
-md_status md_bundle_keep(md_op *op, const char *sizes)
+static md_status keep_one(md_op *op, const char *sizes)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
-    if (!op || !sizes || !op->context->maker)
-        return md_fail(MD_INVALID_ARGUMENT, !op     ? "op is NULL"
-                                            : sizes ? "call md_bundle_begin first"
-                                                    : "sizes is NULL");
     md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
     bound.is_patient = true;
     if (s == MD_OK)
@@ -88,6 +84,22 @@ md_status md_bundle_keep(md_op *op, const char *sizes)
         md_ds_shape_entry_release(entry);
     }
     md_api_unbind_sizes(&bound, op);
+    return s;
+}
+
+/* Both the op's and its joined one's, as md_prepare does. */
+md_status md_bundle_keep(md_op *op, const char *sizes)
+{
+    md_op joined;
+    md_strbuf joined_sizes = {0};
+    if (!op || !sizes || !op->context->maker)
+        return md_fail(MD_INVALID_ARGUMENT, !op     ? "op is NULL"
+                                            : sizes ? "call md_bundle_begin first"
+                                                    : "sizes is NULL");
+    md_status s = keep_one(op, sizes);
+    if (s == MD_OK && md_api_joined(&joined, &joined_sizes, op, sizes))
+        s = keep_one(&joined, md_strbuf_text(&joined_sizes));
+    md_strbuf_finish(&joined_sizes);
     return s;
 }
 

@@ -260,14 +260,20 @@ static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *form
     return MD_OK;
 }
 
-/* Pins and custom kernels name the stages of the formula as it is written, and kernels of bundles are found by its
- * name. Numeric policies promise bits whatever the strides are. */
+/* Pins and custom kernels name the stages of the formula as it is written. Numeric policies promise bits whatever the
+ * strides are. */
 static bool may_have_joined(const md_ds_op *op, const md_ds_op_options *o)
 {
-    md_bd *builder = op->runtime->builder;
     return op->compiled->may_join && !o->pin && !op->customs && !o->compile.weights &&
-           op->policy.numeric < MD_NUMERIC_DETERMINISTIC && !md_bd_is_recording(builder) &&
-           !md_bd_is_bundled(builder) && !op->runtime->dev->is_planned;
+           op->policy.numeric < MD_NUMERIC_DETERMINISTIC;
+}
+
+/* Without a compiler the joined op must have kernels for all its calls, or there is none: the op itself serves. */
+static md_status check_served(const md_ds_op *joined)
+{
+    for (int32_t s = 0; s < joined->n_stages && md_bd_is_bundled(joined->runtime->builder); s++)
+        MD_TRY(md_ds_pool_cover(&joined->stage[s]));
+    return MD_OK;
 }
 
 /* Gives the op a joined one, if it would have fewer stages. Without it the op is as correct. */
@@ -289,7 +295,9 @@ static void add_joined(md_ds_op *op, const char *formula, const md_ds_op_options
             o.compile.hints = md_strbuf_text(&hints);
         }
         s = md_ds_op_create(&joined, op->runtime, md_strbuf_text(&text), &o);
-        if (s == MD_OK && !md_ds_join_op(op, joined, &how))
+        if (s == MD_OK)
+            s = check_served(joined);
+        if (joined && (s != MD_OK || !md_ds_join_op(op, joined, &how)))
             md_ds_op_destroy(&joined);
     }
     if (s != MD_OK)

@@ -213,6 +213,39 @@ static void kept_kernels_and_one_for_all_shapes_are_enough(void **state)
     md_context_destroy(&c);
 }
 
+/* The kernels of joined dims are in bundles, too; tensors with gaps have those of the formula. */
+static void joined_dims_are_inside(void **state)
+{
+    static float x[40 * 7 * 8], y[40], right[40];
+    static const char *const formula = "Y[i] = sum[j,k](X[i,j,k])", *const sizes[] = {NULL, "i=40, j=7, k=6"};
+    (void)state;
+    for (int i = 0; i < 40 * 7 * 8; i++)
+        x[i] = (float)(i * 37 % 101);
+    for (int what = 0; what < 2; what++) {
+        md_choice choice;
+        write_bundle(&host, formula, what ? MD_BUNDLE_KEPT : MD_BUNDLE_ALL, sizes[what]);
+        md_context *c = open_context(path, "/nowhere/cc");
+        md_op *op = make_op(c, formula);
+        for (int gap = 0; gap < 3; gap += 2) {
+            md_tensor in = md_tensor_make(x, MD_F32, 3, (const int64_t[]){40, 7, 6}),
+                      out = md_tensor_make(y, MD_F32, 1, (const int64_t[]){40});
+            in.stride[1] += gap;
+            in.stride[0] = 7 * in.stride[1];
+            const md_arg args[] = {md_t(&out), md_t(&in)};
+            assert_ok(md_call(op, NULL, args, 2));
+            memcpy(right, y, sizeof y);
+            assert_ok(md_reference(op, args, 2));
+            assert_memory_equal(y, right, sizeof y); /* whole numbers: no sum is rounded */
+            assert_ok(md_choice_of(&choice, op, args, 2));
+            assert_int_equal(choice.n_stages, gap ? 2 : 1);
+            assert_string_not_equal(choice.variant[0], "reference");
+        }
+        expect_compiles(c, false);
+        md_op_destroy(&op);
+        md_context_destroy(&c);
+    }
+}
+
 /* Tuned results are in the bundle: who has it picks by them, as measured. */
 static void tuned_results_are_inside(void **state)
 {
@@ -327,6 +360,7 @@ int main(void)
         cmocka_unit_test(what_a_bundle_lacks_is_an_error_or_compiled),
         cmocka_unit_test(a_bundle_of_a_lower_level_serves),
         cmocka_unit_test(kept_kernels_and_one_for_all_shapes_are_enough),
+        cmocka_unit_test(joined_dims_are_inside),
         cmocka_unit_test(tuned_results_are_inside),
         cmocka_unit_test(a_gpu_needs_none_to_be_bundled_for),
         cmocka_unit_test(a_bundle_in_memory_serves),
