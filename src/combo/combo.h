@@ -28,6 +28,7 @@ typedef struct md_cb_unit {
     int64_t item, params; /* item: of all parts; params: where its words begin */
     int32_t part, stage, launch; /* launch: of the variant */
     int32_t level; /* number of the launch within its item */
+    int32_t points, rows; /* of an item that a warp can compute; 0: it cannot */
     double bytes; /* of the item's tensors */
 } md_cb_unit;
 
@@ -101,6 +102,7 @@ typedef struct md_cb {
     struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
     struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
     md_cb_choices choices;
+    bool refuses_far; /* tables in device memory: a kernel with one was not built */
     uint64_t n_runs;
     md_ss_combo stats; /* of plans that are gone, and as md_cb_tell left them */
 } md_cb;

@@ -125,12 +125,17 @@ static void print_merged(md_strbuf *out, const md_cb *cb, bool json)
             (long long)cb->merged->n_alone);
     for (int64_t i = 0; cb->merged && i < cb->merged->n; i++) {
         const md_cb_group *g = &cb->merged->group[i];
-        md_strbuf_printf(
-            out,
-            json ? "%s{\"level\":%d,\"items\":%lld,\"blocks\":%lld,\"threads\":%d,\"param_bytes\":%d,\"bodies\":["
-                 : "%s  one launch, level %d: %lld items, %lld blocks of %d threads, %d bytes of parameters: ",
-            json && i ? "," : "", (int)g->level, (long long)g->n, (long long)g->blocks, (int)g->kernel.threads,
-            (int)g->kernel.table_words * 8);
+        md_strbuf_printf(out,
+                         json ? "%s{\"level\":%d,\"items\":%lld,\"blocks\":%lld,\"threads\":%d,\"param_bytes\":%d,"
+                                "\"items_in\":\"%s\","
+                                "\"unit\":\"%s\",\"bodies\":["
+                              : "%s  one launch, level %d: %lld items, %lld blocks of %d threads, %d bytes of "
+                                "parameters, items in %s, each by a "
+                                "%s: ",
+                         json && i ? "," : "", (int)g->level, (long long)g->n, (long long)g->blocks,
+                         (int)g->kernel.threads, (int)g->kernel.table_words * 8,
+                         g->kernel.is_far ? "device memory" : "parameters",
+                         g->kernel.by_warps ? "warp" : "block or more");
         print_bodies(out, &g->kernel, json);
         if (json) {
             md_strbuf_add(out, "],\"state\":");

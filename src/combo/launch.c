@@ -13,6 +13,7 @@ static const md_dev_kernel *kernel_of(md_cb *cb, md_cb_group *g)
         if (state == MD_BD_FAILED) {
             snprintf(g->why, sizeof g->why, "%.190s", why);
             g->text = NULL;
+            cb->refuses_far |= g->kernel.is_far; /* the next run groups anew */
         }
         if (state != MD_BD_READY)
             return NULL;
@@ -38,6 +39,10 @@ static md_status launch_group(md_cb *cb, md_cb_group *g, md_stream stream)
     const md_dev_kernel *kernel = kernel_of(cb, g);
     g->n_merged += kernel != NULL;
     g->n_single += kernel == NULL;
+    if (kernel && g->kernel.is_far) {
+        MD_TRY(md_cb_far_use(&g->far, cb->runtime, stream));
+        g->table[1].p = g->far.there;
+    }
     if (kernel)
         return dev->ops->launch(dev, stream, kernel, &g->geometry, (md_dev_params){g->table, g->kernel.table_words},
                                 NULL);

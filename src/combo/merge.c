@@ -10,6 +10,12 @@
 /* Words of parameters: what every CUDA takes, a size between, and what CUDA 12.1 takes. */
 enum { SMALL_WORDS = 512, MIDDLE_WORDS = 2048, LARGE_WORDS = 4095, LARGE_SINCE = 12010 };
 
+/* Words of parameters if the items lie in device memory. */
+enum { HEAD_WORDS = 64 };
+
+/* From so many tiny items on a warp takes each: a block for each would be several waves of blocks. */
+enum { WARP_ITEMS = 512 };
+
 /* A launch takes as long as this much memory traffic (H200: 3 to 4 us). */
 enum { WIDEN_BYTES = 16 << 20, HEAVY_US = 75 };
 
@@ -19,6 +25,7 @@ typedef struct weighed {
     double weight; /* bytes of a block */
     int64_t unit;
     int32_t level, threads;
+    bool by_warps;
 } weighed;
 
 static int by_class(const void *a, const void *b)
@@ -26,6 +33,8 @@ static int by_class(const void *a, const void *b)
     const weighed *x = a, *y = b;
     if (x->level != y->level)
         return x->level < y->level ? -1 : 1;
+    if (x->by_warps != y->by_warps)
+        return x->by_warps ? -1 : 1;
     if (x->threads != y->threads)
         return x->threads < y->threads ? -1 : 1;
     if (x->weight != y->weight)
@@ -44,6 +53,38 @@ static bool can_be_wider(const md_cb_unit *u)
     return !strncmp(u->variant->family->name, "row_", 4) || !strcmp(u->variant->family->name, "pointwise");
 }
 
+static bool is_of_class(const weighed *a, const weighed *b)
+{
+    return a->level == b->level && a->by_warps == b->by_warps && a->threads == b->threads;
+}
+
+/* True if a warp can compute a unit. Its kernel takes the sizes that it has for less than MD_CB_WARP_SIZES. */
+static bool is_tiny(const md_cb_plan *plan, const md_cb_unit *u)
+{
+    const md_kn_param *param = u->variant->param[u->launch];
+    const md_kn_word *word = plan->word + u->params;
+    if (u->points == 0)
+        return false;
+    for (int32_t i = 0; i < u->variant->n_params[u->launch]; i++)
+        if (param[i].kind == MD_KN_SIZE && (word[i].i < 0 || word[i].i >= MD_CB_WARP_SIZES))
+            return false;
+    return true;
+}
+
+/* Many tiny items of a level are a class of their own. */
+static void find_tiny(weighed *w, const md_cb_plan *plan)
+{
+    int64_t *n = calloc((size_t)MD_MAX(plan->n_levels, 1), sizeof *n);
+    for (int64_t i = 0; n && i < plan->n_units; i++)
+        n[w[i].level] += w[i].by_warps = is_tiny(plan, &plan->unit[i]);
+    for (int64_t i = 0; n && i < plan->n_units; i++)
+        if (w[i].by_warps && n[w[i].level] >= WARP_ITEMS)
+            w[i].threads = MD_CB_WARP_THREADS;
+        else
+            w[i].by_warps = false;
+    free(n);
+}
+
 /* Little work of a level is one launch though blocks differ: another launch would take longer than what idle threads
  * cost. */
 static void widen(weighed *w, const md_cb_plan *plan)
@@ -52,11 +93,11 @@ static void widen(weighed *w, const md_cb_plan *plan)
     int32_t *most = calloc((size_t)MD_MAX(plan->n_levels, 1), sizeof *most);
     for (int64_t i = 0; bytes && most && i < plan->n_units; i++) {
         bytes[w[i].level] += plan->unit[i].bytes;
-        if (w[i].threads > 0 && can_be_wider(&plan->unit[i]))
+        if (w[i].threads > 0 && !w[i].by_warps && can_be_wider(&plan->unit[i]))
             most[w[i].level] = MD_MAX(most[w[i].level], w[i].threads);
     }
     for (int64_t i = 0; bytes && most && i < plan->n_units; i++)
-        if (bytes[w[i].level] <= WIDEN_BYTES && w[i].threads > 0 && can_be_wider(&plan->unit[i]))
+        if (bytes[w[i].level] <= WIDEN_BYTES && w[i].threads > 0 && !w[i].by_warps && can_be_wider(&plan->unit[i]))
             w[i].threads = most[w[i].level];
     free(bytes);
     free(most);
@@ -70,8 +111,7 @@ static void part_heavy(weighed *w, const md_cb *cb)
     for (int64_t i = 0; i < plan->n_units; i++) {
         bool is_unlike = false;
         for (int64_t k = 0; most > 0 && plan->unit[i].bytes > most && k < plan->n_units && !is_unlike; k++)
-            is_unlike = w[k].level == w[i].level && w[k].threads == w[i].threads &&
-                        plan->unit[k].variant != plan->unit[i].variant;
+            is_unlike = is_of_class(&w[k], &w[i]) && plan->unit[k].variant != plan->unit[i].variant;
         if (is_unlike)
             w[i].threads = 0;
     }
@@ -84,9 +124,10 @@ static weighed *weigh(const md_cb *cb)
     for (int64_t i = 0; w && i < plan->n_units; i++) {
         const md_cb_unit *u = &plan->unit[i];
         w[i] = (weighed){u->bytes / (double)u->geometry.blocks, i, u->level,
-                         can_share(&u->geometry) ? u->geometry.block[0] : 0};
+                         can_share(&u->geometry) ? u->geometry.block[0] : 0, false};
     }
     if (w) {
+        find_tiny(w, plan);
         widen(w, plan);
         part_heavy(w, cb);
     }
@@ -116,6 +157,7 @@ static md_status add_group(struct md_cb_merged *m, const md_cb *cb, const weighe
     md_cb_group *g = &m->group[m->n++];
     *g = (md_cb_group){.level = w->level, .is_stale = true, .has_old_scalars = true};
     g->kernel.threads = w->threads;
+    g->kernel.by_warps = w->by_warps;
     g->unit = malloc((size_t)n * sizeof *g->unit);
     g->body = malloc((size_t)n * sizeof *g->body);
     if (!g->unit || !g->body)
@@ -128,6 +170,8 @@ static md_status add_group(struct md_cb_merged *m, const md_cb *cb, const weighe
         g->geometry.scratch_bytes = MD_MAX(g->geometry.scratch_bytes, u->geometry.scratch_bytes);
         g->geometry.overlaps |= u->geometry.overlaps;
     }
+    if (w->by_warps)
+        g->blocks = (g->n + MD_CB_WARP_THREADS / 32 - 1) / (MD_CB_WARP_THREADS / 32);
     return MD_OK;
 }
 
@@ -136,7 +180,7 @@ static int64_t count_group(const md_cb *cb, const weighed *w, int64_t n)
 {
     md_cb_kernel k = {.n = 0};
     int64_t blocks = 0, i = 0;
-    for (; i < n && w[i].level == w->level && w[i].threads == w->threads; i++) {
+    for (; i < n && is_of_class(&w[i], w); i++) {
         const md_cb_unit *u = &cb->plan->unit[w[i].unit];
         blocks += u->geometry.blocks;
         if (body_for(&k, u) < 0 || blocks > INT32_MAX)
@@ -182,14 +226,14 @@ static bool same_words(const md_cb *cb, const md_cb_group *g, int32_t body)
 /* Words of an item in the table. */
 static int64_t words_of(const md_cb_group *g, int64_t i)
 {
-    return 2 + g->kernel.body[g->body[i]].n_own;
+    return g->kernel.by_warps ? md_cb_text_stride(&g->kernel) : 2 + g->kernel.body[g->body[i]].n_own;
 }
 
-static int64_t head_of(const md_cb_group *g)
+int32_t md_cb_head(const md_cb_kernel *kernel)
 {
-    int64_t n = MD_CB_HEAD;
-    for (int32_t i = 0; i < g->kernel.n; i++)
-        n += g->kernel.body[i].n_shared;
+    int32_t n = md_cb_text_head(kernel);
+    for (int32_t i = 0; i < kernel->n; i++)
+        n += kernel->body[i].n_shared;
     return n;
 }
 
@@ -218,15 +262,22 @@ static md_status cut_off(struct md_cb_merged *m, md_cb_group *g, int64_t from)
     return MD_OK;
 }
 
-/* Chooses the size of the table, and leaves items that do not fit to another launch of the same kernel. */
-static md_status fit_table(struct md_cb_merged *m, md_cb_group *g, const md_dev *dev)
+/* Chooses the size of the table and where its items lie. If they may not lie in device memory, those that do not fit
+ * are left to another launch of the same kernel. */
+static md_status fit_table(const md_cb *cb, md_cb_group *g)
 {
-    const int64_t most = most_words(dev);
-    int64_t n = head_of(g), i = 0;
+    struct md_cb_merged *m = cb->merged;
+    const int64_t most = most_words(cb->runtime->dev);
+    int64_t n = md_cb_head(&g->kernel), i = 0;
     for (; i < g->n && n + words_of(g, i) <= most; i++)
         n += words_of(g, i);
     if (i == 0)
         return md_fail(MD_UNSUPPORTED, "an item has too many parameters");
+    if (i < g->n && !cb->refuses_far) {
+        g->kernel.is_far = true;
+        g->kernel.table_words = md_cb_head(&g->kernel) <= HEAD_WORDS ? HEAD_WORDS : SMALL_WORDS;
+        return MD_OK;
+    }
     if (i < g->n) {
         g->kernel.table_words = (int32_t)most; /* of the rest, too: one kernel */
         MD_TRY(cut_off(m, g, i));
@@ -245,7 +296,7 @@ static md_status begin_build(md_cb *cb, md_cb_group *g)
     md_status status = md_cb_text_print(&source, &g->kernel);
     if (status == MD_OK) { /* printed once, so that the words of each body are known */
         md_strbuf_finish(&source.text);
-        status = fit_table(cb->merged, g, cb->runtime->dev);
+        status = fit_table(cb, g);
     }
     if (status == MD_OK)
         status = md_cb_text_print(&source, &g->kernel);
@@ -289,6 +340,14 @@ md_status md_cb_merge(md_cb *cb)
     return status;
 }
 
+bool md_cb_has_far(const md_cb *cb)
+{
+    for (int64_t i = 0; i < cb->merged->n; i++)
+        if (cb->merged->group[i].kernel.is_far)
+            return true;
+    return false;
+}
+
 void md_cb_merged_free(md_cb *cb)
 {
     struct md_cb_merged *m = cb->merged;
@@ -299,6 +358,7 @@ void md_cb_merged_free(md_cb *cb)
         free(g->unit);
         free(g->body);
         free(g->table);
+        md_cb_far_finish(&g->far, cb->runtime);
     }
     free(m->group);
     free(m->alone);

@@ -3,6 +3,7 @@
 #define MD_COMBO_MERGE_H
 
 #include "combo/combo.h"
+#include "combo/far/far.h"
 #include "combo/text.h"
 
 typedef struct md_cb_group {
@@ -20,6 +21,7 @@ typedef struct md_cb_group {
     bool is_stale; /* the table has other addresses than the units */
     bool has_old_scalars; /* the table has other scalars */
     md_kn_word *table; /* the parameters */
+    md_cb_far far;
 } md_cb_group;
 
 struct md_cb_merged {
@@ -29,9 +31,13 @@ struct md_cb_merged {
     int64_t *alone;
 };
 
+/** Words of parameters before the items. */
+int32_t md_cb_head(const md_cb_kernel *kernel);
 /** Groups the units of the plan and begins to build their kernels. */
 md_status md_cb_merge(md_cb *cb);
 void md_cb_merged_free(md_cb *cb);
+/** True if a group has its items in device memory. */
+bool md_cb_has_far(const md_cb *cb);
 /** Brings the table of a group up to date. NOT_FOUND if items no longer share what the text takes as shared. */
 md_status md_cb_table_update(md_cb *cb, md_cb_group *group);
 /** Enqueues all units. The caller holds the stream's lock if the plan needs memory. */

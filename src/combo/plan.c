@@ -1,6 +1,7 @@
 /* Chooses how the items of a combo run: each by the plan that a call of it would get, all launches listed by level. */
 #include "base/status.h"
 #include "base/table.h"
+#include "combo/axis.h"
 #include "combo/merge.h"
 #include "dispatch/bind/bind.h"
 #include "dispatch/call/slow_call.h"
@@ -137,6 +138,8 @@ static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shap
         unit.variant = md_cb_choose(&geometry, w->cb, unit.variant, op, shape);
         for (unit.launch = 0; unit.launch < unit.variant->n_launches; unit.launch++) {
             unit.geometry = geometry.launch[unit.launch];
+            if (!md_cb_axis_suits_warp(&unit.points, &unit.rows, unit.variant, &unit.geometry, shape))
+                unit.points = unit.rows = 0;
             if (unit.geometry.blocks > 0)
                 MD_TRY(add_unit(w, &unit));
             unit.level++;

@@ -12,6 +12,8 @@
 
 /* ---- Texts of bodies */
 
+enum { WORDS = 3 };
+
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
@@ -28,12 +30,12 @@ static const char *find_word(const char *from, const char *end, const char *word
 }
 
 /* Copies a text with some identifiers replaced. */
-static void add_replaced(md_strbuf *out, const char *from, const char *end, const char *const word[2][2])
+static void add_replaced(md_strbuf *out, const char *from, const char *end, const char *const word[WORDS][2])
 {
     while (from < end) {
         const char *next = end;
         int which = 0;
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < WORDS; i++) {
             const char *at = find_word(from, end, word[i][0]);
             if (at && at < next) {
                 next = at;
@@ -137,46 +139,118 @@ static void sort_params(md_cb_body *body, const char *text, size_t n)
     }
 }
 
-static void add_sets(md_strbuf *out, const md_cb_body *body, const int16_t *list, int32_t n, const char *from)
+/* Sizes of tiny items are known to be small, which removes the path for whole blocks. */
+static void add_sets(md_strbuf *out, const md_cb_kernel *k, int32_t number, const char *from)
 {
+    const md_cb_body *body = &k->body[number];
+    const bool is_own = from[0] == '(';
     char name[32];
-    for (int32_t i = 0; i < n; i++) {
-        name_param(name, &body->variant->param[body->launch][list[i]]);
-        md_strbuf_printf(out, "    md_combo_set(p.%s, %s[%d]);\n", name, from, (int)i);
+    for (int32_t i = 0; i < (is_own ? body->n_own : body->n_shared); i++) {
+        const md_kn_param *q = &body->variant->param[body->launch][is_own ? body->own[i] : body->shared[i]];
+        name_param(name, q);
+        if (k->by_warps && q->kind == MD_KN_SIZE)
+            md_strbuf_printf(out, "    md_combo_set(p.%s, %s[%d] & %d);\n", name, from, (int)i, MD_CB_WARP_SIZES - 1);
+        else
+            md_strbuf_printf(out, "    md_combo_set(p.%s, %s[%d]);\n", name, from, (int)i);
     }
 }
 
 /* ---- Bodies */
 
-static void add_body(md_strbuf *out, const md_cb_kernel *k, int32_t number, const char *text, const pieces *p)
+static const char *const in_helpers[WORDS][2] = {
+    {"gridDim", "md_grid_there"}, {"blockIdx", "md_block_there"}, {"threadIdx", "threadIdx"}};
+static const char *const in_entry[WORDS][2] = {
+    {"gridDim", "md_grid"}, {"blockIdx", "md_block"}, {"threadIdx", "threadIdx"}};
+static const char *const in_warp[WORDS][2] = {
+    {"gridDim", "md_grid"}, {"blockIdx", "md_block"}, {"threadIdx", "md_thread"}};
+
+/* What helpers read of the grid. Each thread reads what itself has written: all write the same. */
+static void add_there(md_strbuf *out, const md_cb_kernel *k)
 {
-    static const char *const in_helpers[2][2] = {{"gridDim", "md_grid_there"}, {"blockIdx", "md_block_there"}},
-                             *const in_entry[2][2] = {{"gridDim", "md_grid"}, {"blockIdx", "md_block"}};
-    const md_cb_body *body = &k->body[number];
-    const bool needs_there = find_word(text, p->entry, "gridDim") || find_word(text, p->entry, "blockIdx");
-    md_strbuf_printf(out, "namespace md_body%d {\n", (int)number);
-    if (needs_there) /* each thread reads what itself has written: all write the same */
-        md_strbuf_add(out, "__shared__ md_combo_at md_grid_there, md_block_there;\n");
-    add_replaced(out, text, p->entry, in_helpers);
-    md_strbuf_printf(
-        out,
-        "static __device__ __forceinline__ void md_body(const md_params &%.*s, const md_combo_at md_block, "
-        "const md_combo_at md_grid)",
-        p->name_length, p->name);
-    add_replaced(out, p->open, p->end, in_entry);
-    md_strbuf_add(out,
-                  "\nstatic __device__ __forceinline__ void md_enter(const unsigned long long *shared, const unsigned "
-                  "long long *item, unsigned block)\n{\n    md_params p = {};\n");
-    if (body->threads < k->threads)
-        md_strbuf_printf(out, "    if (threadIdx.x >= %d)\n        return;\n", (int)body->threads);
-    add_sets(out, body, body->own, body->n_own, "(item + 1)");
-    add_sets(out, body, body->shared, body->n_shared, "shared");
+    md_strbuf_add(out, k->by_warps ? "constexpr md_combo_at md_grid_there = {1, 1, 1}, md_block_there = {0, 0, 0};\n"
+                                   : "__shared__ md_combo_at md_grid_there, md_block_there;\n");
+}
+
+/* A block of the item. */
+static void add_block(md_strbuf *out, bool needs_there)
+{
     md_strbuf_printf(out,
                      "    const md_combo_at grid = {(unsigned)item[0], (unsigned)(item[0] >> 32), 1};\n"
                      "    const unsigned row = grid.y == 1 ? 0 : block / grid.x;\n"
                      "    const md_combo_at at = {block - row * grid.x, row, 0};\n%s"
                      "    md_body(p, at, grid);\n}\n}\n",
                      needs_there ? "    md_grid_there = grid;\n    md_block_there = at;\n" : "");
+}
+
+/* A warp does what the threads of the item's only block would do, as far as they have a vector. In each row vectors are
+ * one more than whole and ragged ones where tensors are unaligned. */
+static void add_warp(md_strbuf *out)
+{
+    md_strbuf_add(out, "    const md_combo_at grid = {1, 1, 1}, at = {0, 0, 0};\n"
+                       "    const unsigned points = (unsigned)item[0] & 0xffffff, rows = (unsigned)(item[0] >> 24) & "
+                       "0xffffff;\n"
+                       "    const unsigned vectors = (points + rows * (MD_VL - 1)) / MD_VL + rows;\n"
+                       "#pragma unroll 1\n"
+                       "    for (unsigned i = threadIdx.x & 31; i < vectors && i < MD_THREADS; i += 32) {\n"
+                       "        const md_combo_at thread = {i, 0, 0};\n"
+                       "        md_body(p, at, grid, thread);\n    }\n}\n}\n");
+}
+
+static void add_body(md_strbuf *out, const md_cb_kernel *k, int32_t number, const char *text, const pieces *p)
+{
+    const md_cb_body *body = &k->body[number];
+    const bool needs_there = find_word(text, p->entry, "gridDim") || find_word(text, p->entry, "blockIdx");
+    md_strbuf_printf(out, "namespace md_body%d {\n", (int)number);
+    if (needs_there)
+        add_there(out, k);
+    add_replaced(out, text, p->entry, in_helpers);
+    md_strbuf_printf(
+        out,
+        "static __device__ __forceinline__ void md_body(const md_params &%.*s, const md_combo_at md_block, "
+        "const md_combo_at md_grid%s)",
+        p->name_length, p->name, k->by_warps ? ", const md_combo_at md_thread" : "");
+    add_replaced(out, p->open, p->end, k->by_warps ? in_warp : in_entry);
+    md_strbuf_add(out,
+                  "\nstatic __device__ __forceinline__ void md_enter(const unsigned long long *shared, const unsigned "
+                  "long long *item, unsigned block)\n{\n    md_params p = {};\n");
+    if (body->threads < k->threads && !k->by_warps)
+        md_strbuf_printf(out, "    if (threadIdx.x >= %d)\n        return;\n", (int)body->threads);
+    add_sets(out, k, number, "(item + 1)");
+    add_sets(out, k, number, "shared");
+    if (k->by_warps)
+        add_warp(out);
+    else
+        add_block(out, needs_there);
+}
+
+/* True unless threads of a block work together, which a warp cannot do for a whole block. */
+static bool suits_warps(const pieces *p, const char *text)
+{
+    static const char *const together[] = {"__shared__",      "__syncthreads",  "__syncwarp",       "__shfl_sync",
+                                           "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync", "__ballot_sync",
+                                           "md_lane_id",      "md_warp_id"};
+    const char *from = strstr(text, "} md_params;");
+    if (!from || from > p->entry || find_word(from, p->entry, "threadIdx"))
+        return false;
+    for (int32_t i = 0; i < MD_COUNT(together); i++)
+        if (find_word(from, p->end, together[i]))
+            return false;
+    return true;
+}
+
+/* ---- The entry */
+
+int32_t md_cb_text_head(const md_cb_kernel *kernel)
+{
+    return kernel->is_far ? 3 : 1;
+}
+
+int32_t md_cb_text_stride(const md_cb_kernel *kernel)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < kernel->n; i++)
+        most = MD_MAX(most, kernel->body[i].n_own);
+    return 1 + most;
 }
 
 static void add_start(md_strbuf *out, const md_cb_kernel *k)
@@ -196,8 +270,8 @@ static void add_start(md_strbuf *out, const md_cb_kernel *k)
 
 static void add_switch(md_strbuf *out, const md_cb_kernel *k)
 {
-    int32_t shared = MD_CB_HEAD;
-    md_strbuf_add(out, "    switch (ref >> 29) {\n");
+    int32_t shared = md_cb_text_head(k);
+    md_strbuf_add(out, "    switch (body) {\n");
     for (int32_t i = 0; i < k->n; i++) {
         md_strbuf_printf(out, i + 1 < k->n ? "    case %d:" : "    default:", (int)i);
         md_strbuf_printf(out, " md_body%d::md_enter(table.word + %d, item, block); break;\n", (int)i, (int)shared);
@@ -206,12 +280,53 @@ static void add_switch(md_strbuf *out, const md_cb_kernel *k)
     md_strbuf_add(out, "    }\n}\n");
 }
 
-static void add_entry(md_strbuf *out, const md_cb_kernel *k, const pieces *p, const char *name)
+/* The item of this block: a binary search, in a far table only among those that begin near it. */
+static void add_search(md_strbuf *out, bool is_far)
 {
-    int32_t head = MD_CB_HEAD;
+    md_strbuf_add(out, "    const unsigned n = (unsigned)table.word[0];\n");
+    md_strbuf_add(out, is_far
+                           ? "    const unsigned *start = (const unsigned *)words, *first = start + "
+                             "(((unsigned)(table.word[2] >> 32) + 1) & ~1u);\n"
+                             "    const unsigned near = blockIdx.x >> (unsigned)table.word[2];\n"
+                             "    unsigned low = start[near], left = start[near + 1] - low + 1;\n"
+                           : "    const unsigned *first = (const unsigned *)rest;\n    unsigned low = 0, left = n;\n");
+    md_strbuf_add(out, "#pragma unroll 1\n    while (left > 1) {\n        const unsigned half = left >> 1;\n"
+                       "        low = first[low + half] <= blockIdx.x ? low + half : low;\n        left -= half;\n    "
+                       "}\n"
+                       "    const unsigned ref = first[n + low], block = blockIdx.x - first[low], body = ref >> 29;\n"
+                       "    const unsigned long long *item = words + (ref & 0x1fffffff);\n");
+}
+
+static void add_warp_item(md_strbuf *out, const md_cb_kernel *k)
+{
+    md_strbuf_printf(out,
+                     "    const unsigned number = blockIdx.x * %d + threadIdx.x / 32, block = 0;\n"
+                     "    if (number >= (unsigned)table.word[0])\n        return;\n"
+                     "    const unsigned long long *item = rest + number * %du;\n"
+                     "    const unsigned body = (unsigned)(item[0] >> 61);\n",
+                     MD_CB_WARP_THREADS / 32, (int)md_cb_text_stride(k));
+}
+
+/* `words`: what references count from. `rest`: what is behind the head. */
+static void add_find(md_strbuf *out, const md_cb_kernel *k)
+{
+    int32_t head = md_cb_text_head(k);
     for (int32_t i = 0; i < k->n; i++)
         head += k->body[i].n_shared;
-    if (k->n == 1 && k->body[0].threads == k->threads)
+    if (k->is_far)
+        md_strbuf_add(out, "    const unsigned long long *words = (const unsigned long long *)table.word[1], *rest = "
+                           "words;\n");
+    else
+        md_strbuf_printf(out, "    const unsigned long long *words = table.word, *rest = words + %d;\n", (int)head);
+    if (k->by_warps)
+        add_warp_item(out, k);
+    else
+        add_search(out, k->is_far);
+}
+
+static void add_entry(md_strbuf *out, const md_cb_kernel *k, const pieces *p, const char *name)
+{
+    if (k->n == 1 && k->body[0].threads == k->threads && !k->by_warps)
         md_strbuf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%.*s)", (int)(p->bounds_end - p->bounds),
                          p->bounds);
     else
@@ -220,15 +335,7 @@ static void add_entry(md_strbuf *out, const md_cb_kernel *k, const pieces *p, co
                      " %s(const __grid_constant__ md_combo_table table)\n{\n    if (blockDim.x == 1)\n        return;\n"
                      "    md_body0::md_wait_for_launches();\n",
                      name);
-    md_strbuf_printf(
-        out,
-        "    const unsigned *first = (const unsigned *)(table.word + %d);\n"
-        "    const unsigned n = (unsigned)table.word[0];\n    unsigned low = 0;\n"
-        "#pragma unroll 1\n    for (unsigned left = n; left > 1;) {\n        const unsigned half = left >> 1;\n"
-        "        low = first[low + half] <= blockIdx.x ? low + half : low;\n        left -= half;\n    }\n"
-        "    const unsigned ref = first[n + low], block = blockIdx.x - first[low];\n"
-        "    const unsigned long long *item = table.word + (ref & 0x1fffffff);\n",
-        (int)head);
+    add_find(out, k);
     add_switch(out, k);
 }
 
@@ -245,6 +352,8 @@ static md_status add_kernel(md_strbuf *out, md_cb_kernel *k, int32_t i, md_kn_so
     if (launch->code != MD_KN_TEXT || strcmp(launch->entry, "md_kernel") != 0 ||
         !take_apart(&p, text, launch->text.size))
         return md_fail(MD_UNSUPPORTED, "kernel '%s' has no form that many items can share", v->name);
+    if (k->by_warps && !suits_warps(&p, text))
+        return md_fail(MD_UNSUPPORTED, "threads of kernel '%s' work together", v->name);
     sort_params(body, text, launch->text.size);
     add_body(out, k, i, text, &p);
     if (i + 1 == k->n)

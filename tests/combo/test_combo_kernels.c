@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { MOST = 450 };
+enum { MOST = 1100 };
 
 static md_context *context;
 static float memory[4]; /* nothing is run: addresses only count */
@@ -122,9 +122,26 @@ static void tables(void **state)
     open_for("sm_90a");
     list *update = make_list(adamw, "i=%d00", 0, MOST);
     expect_ready(&update, 1, 12, "4096 bytes of parameters");
-    expect_ready(&update, 1, 300, "32760 bytes of parameters");
-    expect_ready(&update, 1, MOST, "32760 bytes of parameters"); /* more than one launch of one kernel */
+    expect_ready(&update, 1, 200, "32760 bytes of parameters, items in parameters");
+    expect_ready(&update, 1, 300, "512 bytes of parameters, items in device memory, each by a block or more");
     free_list(update);
+    md_context_destroy(&context);
+}
+
+/* Many tiny items are warps' work; also of several ops, and where they do not fit the parameters. */
+static void tiny_items(void **state)
+{
+    (void)state;
+    open_for("sm_90a");
+    list *const two[] = {make_list("Y[i] = X[i] + B[i]", "i=%d", 0, MOST),
+                         make_list("Y[i,j] = X[j,i] * B[i]", "i=%2$d, j=%2$d", 2 * MOST, MOST)};
+    expect_ready(two, 1, 400, "items in parameters, each by a block or more");
+    expect_ready(two, 1, 500, "items in device memory, each by a block or more");
+    expect_ready(two, 1, MOST,
+                 "1100 items, 138 blocks of 256 threads, 512 bytes of parameters, items in device memory");
+    expect_ready(two, 2, 520, "1040 items, 130 blocks of 256 threads");
+    free_list(two[0]);
+    free_list(two[1]);
     md_context_destroy(&context);
 }
 
@@ -161,7 +178,8 @@ static void bodies_for_sm_100a(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(bodies_for_sm_80),
-                                       cmocka_unit_test(bodies_for_sm_90a), cmocka_unit_test(bodies_for_sm_100a)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(tiny_items),
+                                       cmocka_unit_test(bodies_for_sm_80), cmocka_unit_test(bodies_for_sm_90a),
+                                       cmocka_unit_test(bodies_for_sm_100a)};
     return cmocka_run_group_tests_name("combo_kernels", tests, NULL, NULL);
 }

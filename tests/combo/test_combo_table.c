@@ -7,15 +7,33 @@
 
 #include <stdbool.h>
 
-enum { ITEMS = 40 };
+enum { ITEMS = 40, MOST = 1500 };
 
 static md_context *context;
 static md_op *op;
-static md_tensor tensor[ITEMS][3];
-static md_arg args[ITEMS][4];
+static md_tensor tensor[MOST][3];
+static md_arg args[MOST][4];
 static char *const memory = (char *)(uintptr_t)(UINT64_C(1) << 40); /* nothing touches it */
 
-/* P = O - lr * G, of sizes that take one block, some, and a row each. */
+/* P = O - lr * G, of sizes that take one block, some, and a row each; or of at most 64 elements. */
+static void lay_out(bool are_tiny)
+{
+    for (int i = 0; i < MOST; i++) {
+        md_arg_info info;
+        const int64_t n = are_tiny ? 1 + i % 64 : i % 5 == 0 ? 100000 + i : 4 * (1 + i);
+        for (int32_t a = 0; a < 4; a++) {
+            assert_ok(md_op_arg(&info, op, a));
+            if (info.is_scalar) {
+                args[i][a] = md_s(0.5);
+                continue;
+            }
+            const int k = info.name[0] == 'G' ? 1 : 0;
+            tensor[i][k] = md_tensor_make(memory + (i * 2 + k) * 1048576LL, MD_F32, 1, &n);
+            args[i][a] = md_t(&tensor[i][k]);
+        }
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -24,20 +42,6 @@ static int set_up(void **state)
     assert_ok(md_op_create(&op, context, "scalar lr; P[i] = O[i] - lr * G[i]",
                            &(md_op_options){.async = 1, .tune = MD_TUNE_OFF}));
     assert_ok(md_op_wait(op));
-    for (int i = 0; i < ITEMS; i++) {
-        md_arg_info info;
-        const int64_t n = i % 5 == 0 ? 100000 + i : 4 * (1 + i);
-        for (int32_t a = 0; a < 4; a++) {
-            assert_ok(md_op_arg(&info, op, a));
-            if (info.is_scalar) {
-                args[i][a] = md_s(0.5);
-                continue;
-            }
-            const int k = info.name[0] == 'G' ? 1 : 0;
-            tensor[i][k] = md_tensor_make(memory + (i * 2 + k) * 1048576, MD_F32, 1, &n);
-            args[i][a] = md_t(&tensor[i][k]);
-        }
-    }
     return 0;
 }
 
@@ -49,51 +53,68 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* As text.c prints it. */
-static void check_block(const md_cb *cb, const md_cb_group *g, int32_t head, uint32_t block, int64_t *seen)
+/* The words of an item in the table. */
+static void check_words(const md_cb *cb, const md_cb_group *g, int64_t number, uint64_t body_number,
+                        const uint64_t *item)
 {
     const uint64_t *table = (const uint64_t *)(const void *)g->table;
-    const uint32_t *first = (const uint32_t *)(const void *)(table + head);
-    const uint32_t n = (uint32_t)table[0];
-    uint32_t low = 0;
-    for (uint32_t left = n; left > 1;) {
+    const md_cb_unit *u = &cb->plan->unit[g->unit[number]];
+    const md_cb_body *body = &g->kernel.body[body_number];
+    const md_kn_word *word = cb->plan->word + u->params;
+    assert_true(body->variant == u->variant);
+    for (int32_t k = 0; k < body->n_own; k++)
+        assert_true(item[1 + k] == (uint64_t)word[body->own[k]].i);
+    for (int32_t k = 0; k < body->n_shared; k++)
+        assert_true(table[md_cb_text_head(&g->kernel) + k] == (uint64_t)word[body->shared[k]].i);
+}
+
+/* As text.c prints it. */
+static void check_block(const md_cb *cb, const md_cb_group *g, uint32_t block, int64_t *seen)
+{
+    const uint64_t *table = (const uint64_t *)(const void *)g->table,
+                   *far = (const uint64_t *)(const void *)g->far.word;
+    const uint32_t n = (uint32_t)table[0], *start = (const uint32_t *)(const void *)far,
+                   *first = g->kernel.is_far ? start + (((uint32_t)(table[2] >> 32) + 1) & ~1U)
+                                             : (const uint32_t *)(const void *)(table + md_cb_head(&g->kernel));
+    uint32_t low = 0, left = n;
+    if (g->kernel.is_far) {
+        const uint32_t near = block >> (uint32_t)table[2];
+        assert_true(near + 1 < table[2] >> 32);
+        low = start[near];
+        left = start[near + 1] - low + 1;
+    }
+    while (left > 1) {
         const uint32_t half = left >> 1;
         low = first[low + half] <= block ? low + half : low;
         left -= half;
     }
     const uint32_t ref = first[n + low], own = block - first[low];
-    const uint64_t *item = table + (ref & 0x1fffffff);
+    const uint64_t *item = (g->kernel.is_far ? far : table) + (ref & 0x1fffffff);
     const md_cb_unit *u = &cb->plan->unit[g->unit[low]];
-    const md_cb_body *body = &g->kernel.body[ref >> 29];
-    const md_kn_word *word = cb->plan->word + u->params;
-    assert_true(body->variant == u->variant);
     assert_true((uint32_t)item[0] == (uint32_t)u->geometry.grid[0] && item[0] >> 32 == 1);
     assert_true(own < (uint32_t)u->geometry.grid[0]);
-    for (int32_t k = 0; k < body->n_own; k++)
-        assert_true(item[1 + k] == (uint64_t)word[body->own[k]].i);
-    for (int32_t k = 0; k < body->n_shared; k++)
-        assert_true(table[MD_CB_HEAD + k] == (uint64_t)word[body->shared[k]].i);
+    check_words(cb, g, low, ref >> 29, item);
     seen[low]++;
 }
 
 static void check_group(md_cb *cb, md_cb_group *g, double lr, const char *first_p)
 {
-    int64_t seen[ITEMS] = {0};
+    int64_t seen[MOST] = {0};
     bool has_lr = false;
-    int32_t head = MD_CB_HEAD;
+    const int32_t head = md_cb_head(&g->kernel);
     assert_ok(md_cb_table_update(cb, g));
-    for (int32_t i = 0; i < g->kernel.n; i++)
-        head += g->kernel.body[i].n_shared;
     for (int64_t b = 0; b < g->blocks; b++)
-        check_block(cb, g, head, (uint32_t)b, seen);
+        check_block(cb, g, (uint32_t)b, seen);
     for (int64_t i = 0; i < g->n; i++)
         assert_int_equal(seen[i], cb->plan->unit[g->unit[i]].geometry.grid[0]);
-    for (int32_t k = MD_CB_HEAD; k < head; k++)
+    for (int32_t k = md_cb_text_head(&g->kernel); k < head; k++)
         has_lr |= g->table[k].d == lr;
     assert_true(has_lr);
     bool has_p = false;
-    for (int32_t k = 0; k < g->kernel.table_words; k++)
+    for (int32_t k = 0; !g->kernel.is_far && k < g->kernel.table_words; k++)
         has_p |= g->table[k].p == first_p;
+    for (int64_t k = 0; g->kernel.is_far && k < g->far.n; k++)
+        has_p |= g->far.word[k].p == first_p;
     assert_true(has_p);
 }
 
@@ -106,6 +127,7 @@ static void blocks_find_their_items(void **state)
         print_message("SKIPPED: %s\n", md_last_error());
         skip();
     }
+    lay_out(false);
     const md_combo_part part = {op, &args[0][0], 4, ITEMS};
     assert_ok(md_cb_create(&cb, &context->runtime, &part, &op->ds, 1));
     assert_ok(md_cb_prepare(cb));
@@ -131,8 +153,65 @@ static void blocks_find_their_items(void **state)
     md_cb_destroy(&cb);
 }
 
+static md_cb *make(int64_t n)
+{
+    md_cb *cb = NULL;
+    if (!context) {
+        print_message("SKIPPED: %s\n", md_last_error());
+        skip();
+    }
+    const md_combo_part part = {op, &args[0][0], 4, n};
+    assert_ok(md_cb_create(&cb, &context->runtime, &part, &op->ds, 1));
+    assert_ok(md_cb_prepare(cb));
+    assert_int_equal(cb->merged->n, 1);
+    return cb;
+}
+
+/* Also with so many blocks that several share a start. */
+static void blocks_find_far_items(void **state)
+{
+    (void)state;
+    lay_out(false);
+    md_cb *cb = make(MOST);
+    md_cb_group *g = &cb->merged->group[0];
+    assert_true(g->kernel.is_far && !g->kernel.by_warps);
+    check_group(cb, g, 0.5, memory);
+    assert_int_equal((uint32_t)g->table[2].i, 0);
+    for (int64_t i = 0; i < cb->plan->n_units; i++)
+        if (cb->plan->unit[i].geometry.grid[0] > 1)
+            cb->plan->unit[i].geometry.grid[0] = 401;
+    g->is_stale = true;
+    check_group(cb, g, 0.5, memory);
+    assert_true((uint32_t)g->table[2].i > 0);
+    md_cb_destroy(&cb);
+}
+
+/* In device memory and in the parameters. */
+static void warps_find_their_items(void **state)
+{
+    (void)state;
+    lay_out(true);
+    for (int64_t n = MOST; n > 0; n -= 1000) {
+        md_cb *cb = make(n);
+        md_cb_group *g = &cb->merged->group[0];
+        assert_true(g->kernel.by_warps == (n == MOST));
+        assert_ok(md_cb_table_update(cb, g));
+        for (int64_t i = 0; g->kernel.by_warps && i < n; i++) {
+            const uint64_t *item = (const uint64_t *)(const void *)g->far.word + i * md_cb_text_stride(&g->kernel);
+            const md_cb_unit *u = &cb->plan->unit[g->unit[i]];
+            assert_int_equal(item[0] & 0xffffff, 1 + u->item % 64);
+            assert_int_equal(item[0] >> 24 & 0xffffff, 1);
+            check_words(cb, g, i, item[0] >> 61, item);
+        }
+        assert_int_equal(g->blocks, g->kernel.by_warps ? (n + 7) / 8 : n);
+        md_cb_destroy(&cb);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_find_their_items)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_find_their_items),
+                                       cmocka_unit_test(blocks_find_far_items),
+                                       cmocka_unit_test(warps_find_their_items)};
     return cmocka_run_group_tests_name("combo_table", tests, set_up, tear_down);
 }

@@ -254,12 +254,11 @@ static void several_ops(void **state)
 }
 
 /* New addresses with the same alignment, with another one, and new scalars. */
-static void moves(void **state)
+static void move_items(int64_t n, int64_t most)
 {
     uint64_t seed = check_seed();
     int64_t end = 0;
-    (void)state;
-    part *p = make_part(UPDATE, 100, 4000, 0, &seed, &end);
+    part *p = make_part(UPDATE, n, most, 0, &seed, &end);
     start();
     md_combo *combo = bind(&p, 1, memory[0], 0.25);
     assert_true(settle(combo) > 0);
@@ -278,6 +277,14 @@ static void moves(void **state)
     expect_equal();
     md_combo_destroy(&combo);
     free_part(p);
+}
+
+static void moves(void **state)
+{
+    (void)state;
+    move_items(100, 4000);
+    move_items(1500, 600); /* tables in device memory, by blocks */
+    move_items(1500, 64); /* and by warps */
 }
 
 /* A graph has addresses and scalars as they were, whatever the combo does later. */

@@ -15,6 +15,7 @@ enum { MD_DEV_CUDA_BUCKETS = 64 };
 
 typedef struct md_dev_cuda_arena md_dev_cuda_arena; /* workspace.c */
 typedef struct md_dev_cuda_slab md_dev_cuda_slab; /* report.c */
+typedef struct md_dev_cuda_table md_dev_cuda_table; /* table.c */
 
 typedef struct md_dev_cuda {
     md_dev base; /* first: a md_dev * of this device is a md_dev_cuda * */
@@ -30,6 +31,7 @@ typedef struct md_dev_cuda {
     pthread_mutex_t lock; /* guards all below */
     md_dev_cuda_arena *arena[MD_DEV_CUDA_BUCKETS];
     md_dev_cuda_slab *slabs;
+    md_dev_cuda_table *tables; /* that live as long as the device */
     md_dev_kernel *copier, *gate; /* made on first use */
     cudaEvent_t begin, end; /* of time(); guarded by clock_lock */
     int32_t *gate_flag; /* pinned */
@@ -136,6 +138,11 @@ md_status md_dev_cuda_workspace(void **out, md_dev *dev, md_stream stream, size_
 md_status md_dev_cuda_counters(void **out, md_dev *dev, md_stream stream);
 bool md_dev_cuda_is_capturing(md_dev *dev, md_stream stream);
 void md_dev_cuda_free_arenas(md_dev_cuda *dev);
+
+/* table.c */
+md_status md_dev_cuda_table_make(void **out, md_dev *dev, const void *from, size_t n_bytes);
+void md_dev_cuda_table_free(md_dev *dev, void *table, md_dev_table_end end, md_stream stream);
+void md_dev_cuda_free_tables(md_dev_cuda *dev);
 
 /* graph.c */
 md_status md_dev_cuda_graph_kernels(md_dev *dev, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);

@@ -22,6 +22,7 @@ static void destroy(md_dev *base)
         if (dev->free_blas)
             dev->free_blas(dev);
         md_dev_cuda_free_arenas(dev);
+        md_dev_cuda_free_tables(dev);
         md_dev_cuda_free_reports(dev);
         if (dev->begin)
             (void)cudaEventDestroy(dev->begin);
@@ -61,7 +62,8 @@ static void destroy(md_dev *base)
     .is_capturing = md_dev_cuda_is_capturing, .graph_kernels = md_dev_cuda_graph_kernels,                              \
     .kernel_handle = md_dev_cuda_handle, .mark_wait = md_dev_cuda_mark_wait, .graph_make = md_dev_cuda_graph_make,     \
     .graph_facts = md_dev_cuda_graph_facts, .graph_change = md_dev_cuda_graph_change,                                  \
-    .graph_launch = md_dev_cuda_graph_launch, .graph_destroy = md_dev_cuda_graph_destroy
+    .graph_launch = md_dev_cuda_graph_launch, .graph_destroy = md_dev_cuda_graph_destroy,                              \
+    .table_make = md_dev_cuda_table_make, .table_free = md_dev_cuda_table_free
 
 static const md_dev_ops cuda_ops = {CUDA_OPS};
 
