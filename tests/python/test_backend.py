@@ -253,6 +253,22 @@ class Eager(Case):
 
         self.compare(f, (torch.randn(3, 4),), (torch.randn(5, 4),))
 
+    def test_expanded_result(self):
+        """Its memory has one element where it is expanded."""
+        def f(x, y):
+            return x[:, None].expand(-1, 4, -1), (y * 2).expand(x.shape[0], 3), x + 1
+
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 5), torch.randn(3)) for b in (8, 1, 0, 7))))
+
+    def test_narrow_results_of_norms(self):
+        """Mean and deviation are computed in f32, and given in bf16, also to operations of PyTorch."""
+        def f(x, w, b):
+            y, mean, deviation = torch.native_layer_norm(x, (32,), w, b, 1e-5)
+            return y, mean, deviation, torch.sort(mean, 0).values
+
+        parts = (torch.randn(5, 32), torch.randn(32), torch.randn(32))
+        self.compare(f, [p.bfloat16() for p in parts], tolerance=1e-2)
+
     def test_exception(self):
         def f(table, ids):
             return torch.nn.functional.embedding(ids, table) * 2

@@ -76,6 +76,72 @@ class Forward(Case):
         self.check_one_graph()
 
 
+class Backward(Case):
+    """Gradients of all weights; one graph forward and one backward over the batches."""
+
+    def gradients(self, model, f, ids):
+        model.zero_grad(set_to_none=True)
+        out = f(ids)
+        loss = torch.nn.functional.cross_entropy(out.float().flatten(0, 1), ids.flatten()) if out.dtype != \
+            torch.float64 else torch.nn.functional.cross_entropy(out.flatten(0, 1), ids.flatten())
+        loss.backward()
+        return {name: p.grad for name, p in model.named_parameters()}
+
+    def check(self, name, dtype):
+        model = models.make(name).to(dtype).train()
+        exact = copy.deepcopy(model).double()
+        compiled = torch.compile(model, backend=backend, dynamic=True, fullgraph=True)
+        for batch, length in SHAPES[:3]:
+            ids = models.inputs(name, batch, length)
+            expected = self.gradients(exact, exact, ids)
+            eager, got = self.gradients(model, model, ids), self.gradients(model, compiled, ids)
+            # One scale for all: a gradient that is zero but for rounding (of a key's bias) has none of its own.
+            scale = max(g.abs().max().item() for g in expected.values())
+            bound = TIMES[dtype] * max(error(eager[n], g) for n, g in expected.items()) + FLOOR[dtype] * scale
+            for weight, g in expected.items():
+                self.assertLessEqual(error(got[weight], g), bound, f"{name} {batch} x {length}: {weight}")
+        self.check_one_graph(2)
+
+    def test_gpt2(self):
+        self.check("gpt2", torch.float32)
+
+    @unittest.skipIf(EFFORT < 2, "TEST_EFFORT=2 runs it")
+    def test_bert(self):
+        self.check("bert", torch.float32)
+
+    @unittest.skipIf(EFFORT < 2, "TEST_EFFORT=2 runs it")
+    def test_bert_in_bf16(self):
+        self.check("bert", torch.bfloat16)
+
+    def test_op_with_the_users_backward(self):
+        """An op of one's own inside a model: no graph break, and its gradient is the formula that was given."""
+        op = md.op("Y[b,n] = tanh(sum[k](X[b,k]*W[n,k]))", grad={
+            "X": "dX[b,k] = sum[n](dY[b,n]*(1-Y[b,n]*Y[b,n])*W[n,k])",
+            "W": "dW[n,k] = sum[b](dY[b,n]*(1-Y[b,n]*Y[b,n])*X[b,k])"})
+
+        def ours(x, w, v):
+            return torch.nn.functional.gelu(op(torch.nn.functional.layer_norm(x, (16,)), w)) @ v
+
+        def theirs(x, w, v):
+            return torch.nn.functional.gelu(torch.tanh(torch.nn.functional.layer_norm(x, (16,)) @ w.t())) @ v
+
+        compiled = torch.compile(ours, backend=backend, dynamic=True, fullgraph=True)
+        for batch in (3, 1, 7):
+            parts = [torch.randn(batch, 16), torch.randn(24, 16) * 0.3, torch.randn(24, 16)]
+            results = []
+            for f, dtype in ((theirs, torch.float64), (theirs, torch.float32), (compiled, torch.float32)):
+                given = [p.to(dtype).requires_grad_() for p in parts]
+                out = f(*given)
+                (out * out).sum().backward()
+                results.append([out.detach(), *(g.grad for g in given)])
+            for exact, eager, got in zip(*results):
+                self.check_near(got, eager, exact, torch.float32, f"batch {batch}")
+        self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1, "recompiled")
+        for r in self.reports():
+            self.assertEqual((r["fallbacks"], r.get("reason")), (0, None))
+        self.assertEqual([e["op"] for e in self.reports()[0]["eager"]], ["multidispatch.call.default"])
+
+
 def add_tests():
     quick = {("llama", torch.float32), ("gpt2", torch.bfloat16), ("bert", torch.float32),
              ("convnext", torch.float32)}

@@ -11,7 +11,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from . import reductions as _reductions  # noqa: F401 (fills the table)
 from . import tree as T
-from .sizes import Dims, Unsupported, contiguous, expression, magnitude, same
+from .sizes import Dims, Unsupported, contiguous, expression, magnitude, one_or_none, same
 from .table import TABLE
 from .tree import Buf, Const, Leaf, Value, cost
 
@@ -41,6 +41,7 @@ class Output:
     value: Any = None
     stride: Sequence[Any] = ()
     shape: Sequence[Any] = ()
+    memory: Sequence[Any] = ()  # strides where it is written: an expanded tensor's memory has no stride of 0
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Lowering:
 
     def leaf(self, v: Value) -> Leaf:
         """The value as memory."""
-        if not isinstance(v.tree, Leaf):
+        if not isinstance(v.tree, Leaf) or v.tree.buf.dtype != v.dtype:  # (a wider one, not yet rounded)
             b = self.buf("point", v.shape, v.dtype, tree=v.tree)
             v = Value(v.shape, v.dtype, Leaf(b, tuple(b.stride)))
         assert isinstance(v.tree, Leaf)
@@ -340,15 +341,18 @@ class Lowering:
         fake = x.meta["val"]
         check_tensor(fake, self.device)
         stride = [expression(s) for s in fake.stride()]
-        if any(same(s, 0) and not same(n, 1) for s, n in zip(stride, value.shape)):
-            raise Unsupported("an output is expanded")
-        return Output("new", buf=self._result_buf(value, stride, given), stride=stride, shape=value.shape)
+        memory, shape = list(stride), value.shape
+        for axis, n in enumerate(shape):
+            if same(stride[axis], 0) and not same(n, 1):  # expanded: its memory has one element there, or none
+                value = T.sliced(value, axis, 0, one_or_none(n))
+                memory[axis] = 1
+        return Output("new", self._result_buf(value, memory, given), None, stride, shape, memory)
 
     def _result_buf(self, v: Value, stride: list[Any], given: set[Buf]) -> Buf:
         """The memory of a result, in the order of the fake tensor's strides."""
         t = v.tree
         if isinstance(t, Leaf) and t.buf.kind in ("point", "reduce", "product", "eager", "cat") \
-                and t.buf not in given and not t.buf.into and same(t.offset, 0) \
+                and t.buf not in given and not t.buf.into and t.buf.dtype == v.dtype and same(t.offset, 0) \
                 and len(t.buf.shape) == len(v.shape) and all(map(same, t.buf.shape, v.shape)) \
                 and all(same(n, 1) or same(a, b) and same(a, c)
                         for n, a, b, c in zip(v.shape, t.stride, t.buf.stride, stride)):

@@ -51,7 +51,7 @@ class Builder:
         rows = []
         for kind, number, thing, b, size, stride in results:
             if b is not None:
-                self._tensor(b, _OUTPUT, stride=self.lowered.outputs[len(rows)].stride)
+                self._tensor(b, _OUTPUT, stride=self.lowered.outputs[len(rows)].memory)
                 slots += 1
             rows.append((kind, number, thing, slots - 1 if b else -1, b.dtype if b else "f32", size, stride))
         for step in steps:

@@ -6,6 +6,7 @@ import functools
 from typing import Any, Callable, Sequence
 
 import sympy
+from torch.utils._sympy.functions import FloorDiv
 
 PUSH, DIM, ADD, SUB, MUL, DIV, MOD, MIN, MAX = range(9)
 _PRIMES = (10007, 10037, 10067, 10091, 10111, 10133, 10151, 10169, 10193, 10223, 10247, 10259, 10267, 10271)
@@ -61,6 +62,11 @@ def contiguous(sizes: Sequence[Any]) -> list[Any]:
         out.append(stride)
         stride = tidy(stride * size)
     return out[::-1]
+
+
+def one_or_none(size: Any) -> Any:
+    """min(1, size). Not as Min: SymPy is told that sizes are positive, and makes it 1."""
+    return int(size > 0) if isinstance(size, int) else FloorDiv(size + (2 ** 40 - 1), 2 ** 40)
 
 
 def magnitude(size: Any) -> float:
