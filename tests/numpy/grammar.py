@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from values import (DTYPES, FUNCTIONS, UNIT, Value, as_real, common, compare, floor_divide, kind_of, measured, modulo, perturbed, shift, to_int,
+from values import (DTYPES, FUNCTIONS, UNIT, Value, as_real, by_integer, common, compare, floor_divide, kind_of, measured, modulo, perturbed, shift, to_int,
                     truncated)
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33]
@@ -180,7 +180,7 @@ class Formula:
         made = {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "//": lambda: floor_divide(x, y, kind), "%": lambda: modulo(x, y, kind),
                 "&": lambda: x & y, "|": lambda: x | y, "^": lambda: x ^ y, "<<": lambda: shift(x, y, True), ">>": lambda: shift(x, y, False),
                 "min": lambda: np.minimum(x, y), "max": lambda: np.maximum(x, y),
-                "fmod": lambda: np.where(y == 0, 0, np.fmod(x, np.where(y == 0, 1, y))).astype(x.dtype)}[op]()
+                "fmod": lambda: by_integer(np.fmod, x, y)}[op]()
         return Value(text, kind, made)
 
     def unary(self, op, a, kind):

@@ -91,16 +91,17 @@ def shift(a, n, left):
     return wrapped if a.dtype == np.uint64 else wrapped.astype(np.int64)
 
 
+def by_integer(f, a, b):
+    """0 where b is 0. A bare 0 or 1 beside one u64 would make both f64 in NumPy 1, which lacks bits for it."""
+    return np.where(b == 0, np.zeros_like(a), f(a, np.where(b == 0, np.ones_like(b), b)))
+
+
 def floor_divide(a, b, kind):
-    if kind == "real":
-        return np.floor_divide(a, b)
-    return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b))).astype(a.dtype)
+    return np.floor_divide(a, b) if kind == "real" else by_integer(np.floor_divide, a, b)
 
 
 def modulo(a, b, kind):
-    if kind == "real":
-        return np.mod(a, b)
-    return np.where(b == 0, 0, np.mod(a, np.where(b == 0, 1, b))).astype(a.dtype)
+    return np.mod(a, b) if kind == "real" else by_integer(np.mod, a, b)
 
 
 def compare(sign, a, b):
