@@ -57,6 +57,22 @@ class Graphs(Case):
         w, c = torch.randn(16, 24), torch.randn(24)
         self.check_all_ours(self.compare(f, *((torch.randn(b, 16), w, c) for b in BATCHES)), 3)
 
+    def test_real_of_a_module(self):
+        """It is a constant of the graph until it changes; then one more graph serves all values."""
+        class Scaled(torch.nn.Module):
+            scale = 0.5
+
+            def forward(self, x):
+                return x * self.scale
+
+        module, x = Scaled(), torch.randn(5, 3)
+        compiled = torch.compile(module, backend=backend, dynamic=True)
+        for scale, graphs in ((0.5, 1), (0.25, 2), (3.0, 2), (4.0, 2)):
+            module.scale = scale
+            torch.testing.assert_close(compiled(x), x * scale)
+            self.assertEqual(len(self.reports()), graphs)
+        self.assertIn("0.5", self.reports()[0]["kernels"][0]["formula"])
+
     def test_many_loops(self):
         """A kernel of six loops: none of their names may be a word of the language, as i4 is."""
         def f(x):

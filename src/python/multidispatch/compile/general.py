@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 import torch
 from torch._dynamo.source import TensorProperty, TensorPropertySource
+from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses import fake_impls
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -86,6 +87,23 @@ def _without_conditions(known: Callable[..., Any]) -> Callable[..., Any]:
     return convolution
 
 
+def _reals_of_modules() -> None:
+    """With `dynamic=True` PyTorch makes reals arguments of the graph, those of modules too, such as an epsilon: tensors
+    that it makes anew at each call, and a second tracing of the graph. Where the source is a module they are constants,
+    as whole numbers are, until one has changed."""
+    wrap = VariableBuilder.wrap_symfloat
+
+    @functools.wraps(wrap)
+    def wrap_symfloat(self: Any, value: float) -> Any:
+        source = self.source.guard_source
+        is_module = (source() if callable(source) else source).is_unspecialized_nn_module()  # 2.10: a method
+        static = {"assume_static_by_default": True} if is_module else {}
+        with torch._dynamo.config.patch(**static) if static else contextlib.nullcontext():
+            return wrap(self, value)
+
+    VariableBuilder.wrap_symfloat = wrap_symfloat  # type: ignore[method-assign]
+
+
 def one_graph_for_all_sizes() -> None:
     config = torch.fx.experimental._config  # type: ignore[attr-defined]
     if config.backed_size_oblivious:
@@ -94,3 +112,4 @@ def one_graph_for_all_sizes() -> None:
     _ones_stay_ones()
     _conditions_of_composites()
     _conditions_of_convolution()
+    _reals_of_modules()
