@@ -12,7 +12,7 @@ import tempfile
 
 GROUPS = {  # the modules that a group needs, its files, and what to install
     "numpy": ("numpy", ["test_package*.py"], "tools/bootstrap installs it (python3-numpy)"),
-    "torch": ("numpy, torch", ["test_torch*.py", "test_backend*.py"],
+    "torch": ("numpy, torch", ["test_torch*.py", "test_backend*.py", "test_opinfo.py"],
               "tools/test --full installs PyTorch's CPU wheel into a virtual environment that is kept and found again; "
               "or name a Python that has it in TEST_PYTHON"),
     "models": ("torch, transformers, timm", ["test_models.py"], "tools/test --full installs them beside PyTorch"),

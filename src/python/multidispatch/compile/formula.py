@@ -12,6 +12,10 @@ from .sizes import Dims, Unsupported, same, tidy
 from .tree import Apply, Buf, Const, Gather, Iota, Leaf, Tree, leaves
 
 
+# Reductions of one element that do not give it back.
+_OF_ONE = {"argmax": "0", "argmin": "0", "var": "(body - body)", "var unbiased": "nan"}
+
+
 @dataclass
 class Argument:
     """A tensor of a formula: memory of `buf` by strides. Or (buf is None) the whole number `offset`."""
@@ -189,7 +193,7 @@ class Writer:
             return f"{b.reduction}[{self.names[self.axes[b][-1]]}]({body})" if self.axes[b][-1] else body
         over = ", ".join(self.names[i] for i in self.axes[b] if i in self.reduced[b])
         if not over:  # of one element
-            return "0" if b.reduction in ("argmax", "argmin") else body
+            return _OF_ONE.get(b.reduction, body).replace("body", body)
         name, _, options = b.reduction.partition(" ")
         return f"{name}[{over}]({body}{', ' + options if options else ''})"
 

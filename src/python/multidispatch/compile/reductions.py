@@ -15,8 +15,10 @@ def reduce(g: Any, name: str, v: Value, dims: Sequence[int] | None, keepdim: boo
     rank = len(v.shape)
     where = sorted({d % rank for d in dims} if dims else range(rank)) if rank else []
     shape = [s for a, s in enumerate(v.shape) if a not in where]
-    if not where:
-        return v
+    if not where:  # of one element
+        if name.startswith("var"):
+            raise Unsupported("the variance of a scalar")
+        return Value([], dtype, T.Const(0)) if name.startswith("arg") else v
     last = T.permuted(v, [a for a in range(rank) if a not in where] + where)
     buf = g.buf("reduce", shape, dtype, tree=last.tree, reduction=name, reduced=[v.shape[a] for a in where])
     out = Value(shape, dtype, Leaf(buf, tuple(contiguous(shape))))
@@ -32,6 +34,8 @@ def _reduce(g: Any, a: Any, dims: Any = None, keepdim: bool = False, dtype: Any 
     name = {"amax": "max", "amin": "min"}.get(g.name.split(".")[0], g.name.split(".")[0])
     if name in ("any", "all"):
         v = cast(v, "bool")
+    elif g.dtype == "bool" and name in ("max", "min"):
+        name = "any" if name == "max" else "all"
     elif g.dtype == "bool":
         raise Unsupported(f"{name} of truth values")
     elif kind(g.dtype) != kind(v.dtype) or g.dtype == "f64":

@@ -63,8 +63,13 @@ def apply(g: Any, text: str, args: list[Value], dtype: str, cost: int = 1) -> Va
     return Value(shape, dtype, tree)
 
 
+OF_TRUTHS = {"maximum": "({0} or {1})", "minimum": "({0} and {1})", "mul.Tensor": "({0} and {1})"}
+
+
 def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> None:
     def f(g: Any, *args: Any) -> Value:
+        if g.dtype == "bool" and name in OF_TRUTHS:
+            return apply(g, OF_TRUTHS[name], [g.value(a) for a in args], "bool")
         if g.dtype == "bool" or reals and g.dtype not in REAL:
             raise Unsupported(f"{name} of {g.dtype}")
         return apply(g, text, [operand(g.value(a), g.dtype) for a in args], g.dtype, cost)
@@ -148,7 +153,8 @@ def _div(g: Any, a: Any, b: Any, rounding_mode: str | None = "floor") -> Value:
         return apply(g, "({0} // {1})", [x, y], g.dtype, 8)
     if rounding_mode == "floor" or kind(g.dtype) != "real":
         raise Unsupported(f"division of {g.dtype} rounded by {rounding_mode}")
-    text = "({0} / {1})" if rounding_mode is None else "trunc({0} / {1})"
+    quotient = "({0} / {1})" if g.dtype in ("f32", "f64") else g.dtype + "({0} / {1})"  # rounded before it is cut
+    text = "({0} / {1})" if rounding_mode is None else f"trunc({quotient})"
     return apply(g, text, [operand(x, g.dtype), operand(y, g.dtype)], g.dtype, 3)
 
 
@@ -215,7 +221,7 @@ def _clone(g: Any, a: Any, **_: Any) -> Value:
 def _is(g: Any, a: Any) -> Value:
     v = g.value(a)
     if kind(v.dtype) != "real":
-        raise Unsupported(f"{g.name} of {v.dtype}")
+        return Value(v.shape, "bool", Const(False))
     return apply(g, g.name + "({0})", [v], "bool")
 
 

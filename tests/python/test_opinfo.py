@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Every operation of the backend's table on the samples of PyTorch's own tests (OpInfo), against eager PyTorch.
+
+The lowering is under test, so formulas run in the reference evaluator: no kernel is compiled. An operation may be left to
+PyTorch, never be wrong. TEST_EFFORT=2 takes all samples, TEST_ONLY=max,div these operations; TEST_VERBOSE=1 lists what is
+left to PyTorch, and why."""
+
+import collections
+import importlib.util
+import os
+import sys
+import unittest
+import warnings
+
+if MISSING := [m for m in ("torch", "expecttest") if importlib.util.find_spec(m) is None]:
+    print(f"SKIPPED: test_opinfo.py: {sys.executable} has no {', '.join(MISSING)}", file=sys.stderr)
+    sys.exit(0)
+os.environ["MD_CC"] = "/no/compiler"
+
+import logging
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+from multidispatch.compile import backend
+from multidispatch.compile.decompositions import table
+from multidispatch.compile.table import TABLE
+
+plan_of = sys.modules[backend.__module__].plan_of
+EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
+SAMPLES = 4 if EFFORT < 2 else 1000
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
+TOLERANCE = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (2e-2, 1e-2), torch.float64: (1e-7, 1e-7)}
+# OpInfo's names of rows that are called otherwise there.
+NAMES = {"softmax", "log_softmax", "nn.functional.embedding", "nn.functional.silu", "nn.functional.gelu", "__getitem__",
+         "nn.functional.linear", "nn.functional.relu", "nn.functional.hardtanh", "nn.functional.layer_norm", "to",
+         "nn.functional.softplus", "nn.functional.scaled_dot_product_attention"}
+# Uninitialised memory has no value to compare.
+NO_VALUE = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
+
+
+
+class OpInfo(unittest.TestCase):
+    def setUp(self):
+        warnings.simplefilter("ignore")
+        logging.getLogger("multidispatch").setLevel(logging.ERROR)
+        torch.manual_seed(18)
+        self.left = collections.Counter()  # (operation, reason): samples left to PyTorch
+        self.ours = collections.Counter()
+        self.wrong = []
+
+    def sample(self, op, dtype, number, sample):
+        """Runs one sample through a plan. Counts it, or notes how it is wrong."""
+        leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        at = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+
+        def f(*tensors):
+            given = list(leaves)
+            for i, t in zip(at, tensors):
+                given[i] = t
+            first, args, kwargs = pytree.tree_unflatten(given, spec)
+            return pytree.tree_leaves(op.op(first, *args, **kwargs))
+
+        tensors = [leaves[i].detach().clone(memory_format=torch.preserve_format) for i in at]
+        try:
+            expected = f(*tensors)
+            module = make_fx(f, decomposition_table=table(), tracing_mode="fake")(*tensors)
+        except Exception:  # not of the backend: PyTorch itself cannot trace the sample
+            self.left[op.name, "PyTorch cannot trace it"] += 1
+            return
+        where = f"{op.name} {dtype} {number} {[tuple(t.shape) for t in tensors]} {sample.args} {sample.kwargs}"
+        plan = plan_of(module, where)
+        report = plan_of.__globals__["new_report"].__globals__["_REPORTS"][-1]
+        for e in report.eager:
+            self.left[e["op"].removesuffix(".default"), e["reason"]] += 1
+        if plan is None:
+            self.left[op.name, report.reason] += 1
+            return
+        got = plan(list(tensors))
+        for why, n in report.fallbacks.items():
+            self.left[op.name, "at the call: " + why] += n
+        self.ours[op.name] += not report.eager and not report.fallbacks
+        self.compare(where, got, expected)
+
+    def compare(self, where, got, expected):
+        for a, b in zip(got, expected):
+            if not isinstance(b, torch.Tensor):
+                continue
+            rtol, atol = TOLERANCE.get(b.dtype, (0, 0))
+            try:
+                torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True)
+            except AssertionError as error:
+                lines = str(error).strip().splitlines()
+                self.wrong.append(f"{where}: {lines[0]} {lines[-2:]}")
+
+    def test_table(self):
+        packets = {name.split(".")[0] for name in TABLE}
+        only = os.environ.get("TEST_ONLY")
+        ops = [op for op in op_db if op.name in NAMES or (op.aten_name or op.name) in packets]
+        for op in ops:
+            if op.name in NO_VALUE or only and op.name not in only.split(','):
+                continue
+            for dtype in DTYPES:
+                if not op.supports_dtype(dtype, "cpu"):
+                    continue
+                for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
+                    if number == SAMPLES:
+                        break
+                    self.sample(op, dtype, number, sample)
+        if os.environ.get("TEST_VERBOSE"):
+            for (name, why), n in sorted(self.left.items()):
+                print(f"left to PyTorch: {n:4} x {name}: {why}")
+        print(f"{len(ops)} operations, {sum(self.ours.values())} samples are ours as a whole, {sum(self.left.values())} "
+              f"times PyTorch's, {len(self.wrong)} wrong")
+        self.assertEqual(self.wrong, [], "\n" + "\n".join(self.wrong[:60]))
+        if not only:
+            self.assertGreater(sum(n > 0 for n in self.ours.values()), 90)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=0)
