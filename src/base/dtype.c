@@ -135,20 +135,6 @@ md_tensor md_tensor_make(void *data, md_dtype dtype, int32_t rank, const int64_t
 
 /* ---- Rounding */
 
-static uint32_t bits_of(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
 /* Converts to binary32 with rounding to odd: toward zero, with the last bit set if inexact. A second rounding, to a
  * format with at least two bits less, then gives the result of a single rounding (Boldo and Melquiond, 2008). */
 static float narrow_to_odd(double d)
@@ -156,10 +142,10 @@ static float narrow_to_odd(double d)
     float f = (float)d;
     if ((double)f == d || d != d)
         return f;
-    uint32_t u = bits_of(f);
+    uint32_t u = md_bits_of(f);
     if (fabs((double)f) > fabs(d))
         u--;
-    return float_of(u | 1);
+    return md_float_of(u | 1);
 }
 
 /* Converts an integer to a double that rounds to the same value of any real type of at most 16 bits. */

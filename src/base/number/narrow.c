@@ -1,24 +1,11 @@
 /* Conversions of 16-bit and 8-bit reals. */
+#include "base/number/bits.h"
 #include "base/number/narrow.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- Half precision: IEEE 754 binary16, and bfloat16 (the upper half of binary32). */
-
-static uint32_t bits_of(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
 
 /* u >> shift, rounded to nearest, ties to even; 1 <= shift <= 31. */
 static uint32_t shift_rounded(uint32_t u, int shift)
@@ -32,16 +19,16 @@ float md_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
     if (magnitude >= 0x7c00u) /* infinity, or NaN, made quiet as the processor does */
-        return float_of(sign | 0x7f800000u | magnitude << 13 | (magnitude > 0x7c00u ? 0x400000u : 0));
+        return md_float_of(sign | 0x7f800000u | magnitude << 13 | (magnitude > 0x7c00u ? 0x400000u : 0));
     if (magnitude >= 0x0400u)
-        return float_of(sign | ((magnitude << 13) + 0x38000000u));
+        return md_float_of(sign | ((magnitude << 13) + 0x38000000u));
     float f = (float)magnitude * 0x1p-24f; /* subnormal: exact */
     return sign ? -f : f;
 }
 
 uint16_t md_f32_to_f16(float f)
 {
-    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu, h;
+    uint32_t u = md_bits_of(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu, h;
     if (magnitude > 0x7f800000u)
         h = 0x7e00u | (magnitude >> 13 & 0x3ffu); /* NaN: quiet, upper payload kept */
     else if (magnitude >= 0x47800000u)
@@ -57,12 +44,12 @@ uint16_t md_f32_to_f16(float f)
 
 float md_bf16_to_f32(uint16_t h)
 {
-    return float_of((uint32_t)h << 16);
+    return md_float_of((uint32_t)h << 16);
 }
 
 uint16_t md_f32_to_bf16(float f)
 {
-    uint32_t u = bits_of(f);
+    uint32_t u = md_bits_of(f);
     if ((u & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)(u >> 16 | 0x40u); /* NaN stays NaN */
     return (uint16_t)shift_rounded(u, 16); /* the sign is kept: the magnitude grows at most to infinity */
@@ -86,7 +73,7 @@ float md_f8_to_f32(md_dtype t, uint8_t h)
     const f8_format f = f8_of(t);
     const uint32_t sign = (uint32_t)(h & 0x80u) << 24, magnitude = h & 0x7fu;
     if (magnitude >= f.infinity)
-        return float_of(sign | (t == MD_F8E5M2 && magnitude == f.infinity ? 0x7f800000u : 0x7fc00000u));
+        return md_float_of(sign | (t == MD_F8E5M2 && magnitude == f.infinity ? 0x7f800000u : 0x7fc00000u));
     const int exponent = (int)(magnitude >> f.mantissa_bits);
     const uint32_t mantissa = magnitude & ((1u << f.mantissa_bits) - 1);
     const uint32_t whole = exponent ? mantissa | 1u << f.mantissa_bits : mantissa;
@@ -97,7 +84,7 @@ float md_f8_to_f32(md_dtype t, uint8_t h)
 uint8_t md_f32_to_f8(md_dtype t, float f)
 {
     const f8_format to = f8_of(t);
-    const uint32_t u = bits_of(f), magnitude = u & 0x7fffffffu;
+    const uint32_t u = md_bits_of(f), magnitude = u & 0x7fffffffu;
     const int shift = 23 - to.mantissa_bits, exponent = (int)(magnitude >> 23) - 127 + to.bias;
     uint32_t h;
     if (magnitude > 0x7f800000u)
