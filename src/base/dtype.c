@@ -1,6 +1,7 @@
 /* Facts of element types, loads and stores of elements. */
 #include "base/dtype.h"
 
+#include "base/number/bits.h"
 #include "base/status.h"
 
 #include <math.h>
