@@ -1,6 +1,6 @@
 /* Scans of few long columns in one pass, cut into tiles of a block each. A thread has a run of a vector of columns:
- * MD_ITEMS elements in registers, and MD_ITEMS * (MD_ROUNDS - 1) before them in shared memory. The more is on chip, the
- * longer blocks may wait for one another without leaving memory idle.
+ * MD_ITEMS elements in registers, and MD_KEPT before them in shared memory, as they were loaded (scan_ahead.h) or as
+ * values. The more is on chip, the longer blocks may wait for one another without leaving memory idle.
  *
  * A block publishes its tile's totals, of each column, as soon as it has them. The totals before a group of
  * MD_GROUP_TILES tiles are those before the group before it and that group's tiles, in this order. Every tile adds them
@@ -17,6 +17,7 @@
 #ifndef MD_ROUNDS
 #define MD_ROUNDS 1
 #endif
+#define MD_AT_ONCE (MD_VL > 4 ? 1 : 2) /* elements that are taken from shared memory */
 #define MD_ACROSS 8
 #define MD_DOWN (MD_THREADS / MD_ACROSS)
 #define MD_WIDTH (MD_ACROSS * MD_VL)
@@ -189,33 +190,77 @@ MD_N_DECL MD_INLINE void md_load_part(MD_OUTER_DECL const md_params *p, MD_VALUE
     }
 }
 
-#if MD_ROUNDS > 1
-/* Elements of threads in shared memory, each for its own thread only. */
-extern __shared__ uint4 md_kept[];
+#define MD_KEPT (MD_ITEMS * (MD_ROUNDS - 1)) /* elements of a thread in shared memory, each for this thread only */
+#if MD_KEPT > 0 && MD_PIECES > 0
+/* As they were loaded. */
+#include "scan_ahead.h"
 
-MD_INLINE MD_RESULT *md_kept_at(int vector) { return (MD_RESULT *)md_kept + (vector * MD_THREADS + (int)threadIdx.x); }
+MD_N_DECL MD_INLINE void md_keep_run(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t n, bool is_inside,
+                                     int64_t first)
+{
+#pragma unroll 4
+    for (int i = 0; i < MD_KEPT; i++)
+        if (is_inside && first + i < MD_COUNT(p)) {
+            unsigned char *to = md_ahead_at(i);
+            md_body(MD_X_AT(at, (md_ahead{&to, md_lanes_of(n)})) p, md_place_on_axis(p, first + i));
+        }
+    md_copy_commit();
+}
+MD_INLINE void md_await_kept(void) { md_copy_wait<0>(); }
+
+MD_N_DECL MD_INLINE MD_VALUE md_get_kept(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t, bool is_inside,
+                                         int64_t first, int i)
+{
+    MD_VALUE v = MD_SPLAT(MD_IDENTITY);
+    if (is_inside && first + i < MD_COUNT(p)) {
+        const unsigned char *from = md_ahead_at(i);
+        v = md_body(MD_X_AT(at, (md_landed{&from})) p, md_place_on_axis(p, first + i));
+    }
+    return v;
+}
+#elif MD_KEPT > 0
+/* As values. */
+MD_INLINE MD_RESULT *md_kept_at(int vector)
+{
+    return (MD_RESULT *)md_shared + (vector * MD_THREADS + (int)threadIdx.x);
+}
 #if MD_RECURRENCE
 MD_INLINE void md_keep(int item, const MD_VALUE &v)
 {
     *md_kept_at(2 * item) = v.a;
     *md_kept_at(2 * item + 1) = v.b;
 }
-MD_INLINE MD_VALUE md_get_kept(int item) { return MD_VALUE(*md_kept_at(2 * item), *md_kept_at(2 * item + 1)); }
+MD_INLINE MD_VALUE md_kept_value(int item) { return MD_VALUE(*md_kept_at(2 * item), *md_kept_at(2 * item + 1)); }
 #else
 MD_INLINE void md_keep(int item, const MD_VALUE &v) { *md_kept_at(item) = v; }
-MD_INLINE MD_VALUE md_get_kept(int item) { return *md_kept_at(item); }
-#endif
+MD_INLINE MD_VALUE md_kept_value(int item) { return *md_kept_at(item); }
 #endif
 
-/* Adds a part of a thread's run to its total in each of its columns. */
-MD_INLINE void md_add_part(MD_ONE (&all)[MD_VL], const MD_VALUE (&v)[MD_ITEMS], bool is_first)
+/* The loop is not unrolled, so that the compiler does not load all parts at once. */
+MD_N_DECL MD_INLINE void md_keep_run(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t n, bool is_inside,
+                                     int64_t first)
 {
-    MD_FOR (k, MD_VL) {
-        all[k] = is_first ? (MD_ONE)MD_GET(v[0], k) : MD_OP(all[k], (MD_ONE)MD_GET(v[0], k));
-        MD_UNROLL
-        for (int s = 1; s < MD_ITEMS; s++)
-            all[k] = MD_OP(all[k], (MD_ONE)MD_GET(v[s], k));
+    MD_ROLLED
+    for (int r = 0; r < MD_KEPT; r += MD_ITEMS) {
+        MD_VALUE v[MD_ITEMS];
+        md_load_part(MD_OUTER p, v, at, n, is_inside, first + r);
+        MD_FOR (s, MD_ITEMS)
+            md_keep(r + s, v[s]);
     }
+}
+MD_INLINE void md_await_kept(void) {}
+
+MD_N_DECL MD_INLINE MD_VALUE md_get_kept(MD_OUTER_DECL const md_params *, int64_t, md_n_t, bool, int64_t, int i)
+{
+    return md_kept_value(i);
+}
+#endif
+
+/* Adds an element to the total of a thread's run in each of its columns. */
+MD_INLINE void md_add_item(MD_ONE (&all)[MD_VL], const MD_VALUE &v, bool is_first)
+{
+    MD_FOR (k, MD_VL)
+        all[k] = is_first ? (MD_ONE)MD_GET(v, k) : MD_OP(all[k], (MD_ONE)MD_GET(v, k));
 }
 
 /* What stands before the next of a thread's elements, in one column. Sums and products of f32 are taken in f32 inside
@@ -257,22 +302,23 @@ MD_N_DECL MD_INLINE void md_store_item(MD_OUTER_DECL const md_params *p, md_prog
         md_out(MD_X_AT(at, n) p, md_place_on_axis(p, i), MD_RESULT_OF(v));
 }
 
-/* Loads the thread's run from position `first` on: all but the last MD_ITEMS elements into shared memory. The loop is
- * not unrolled, so that the compiler does not load all parts at once. */
+/* Loads the thread's run from position `first` on, the last MD_ITEMS elements into registers, and totals it. */
 MD_N_DECL MD_INLINE void md_load_run(MD_OUTER_DECL const md_params *p, MD_ONE (&total)[MD_VL], MD_VALUE (&v)[MD_ITEMS],
                                      int64_t at, md_n_t n, bool is_inside, int64_t first)
 {
-    md_load_part(MD_OUTER p, v, at, n, is_inside, first);
-    md_add_part(total, v, true);
-#if MD_ROUNDS > 1
-    MD_ROLLED
-    for (int r = 1; r < MD_ROUNDS; r++) {
-        MD_FOR (s, MD_ITEMS)
-            md_keep((r - 1) * MD_ITEMS + s, v[s]);
-        md_load_part(MD_OUTER p, v, at, n, is_inside, first + r * MD_ITEMS);
-        md_add_part(total, v, false);
-    }
+#if MD_KEPT > 0
+    md_keep_run(MD_OUTER p, at, n, is_inside, first);
 #endif
+    md_load_part(MD_OUTER p, v, at, n, is_inside, first + MD_KEPT);
+#if MD_KEPT > 0
+    md_await_kept();
+    md_add_item(total, md_get_kept(MD_OUTER p, at, n, is_inside, first, 0), true);
+#pragma unroll(MD_AT_ONCE)
+    for (int i = 1; i < MD_KEPT; i++)
+        md_add_item(total, md_get_kept(MD_OUTER p, at, n, is_inside, first, i), false);
+#endif
+    MD_FOR (s, MD_ITEMS)
+        md_add_item(total, v[s], MD_KEPT == 0 && s == 0);
 }
 
 /* Scans the run and stores it: the elements in registers last, and few of the others in registers at a time. */
@@ -280,14 +326,14 @@ MD_N_DECL MD_INLINE void md_store_run(MD_OUTER_DECL const md_params *p, md_progr
                                       const MD_VALUE (&v)[MD_ITEMS], int64_t at, md_n_t n, bool is_inside,
                                       int64_t first)
 {
-    const int kept = MD_ITEMS * (MD_ROUNDS - 1);
-#if MD_ROUNDS > 1
-#pragma unroll 2
-    for (int i = 0; i < kept; i++)
-        md_store_item(MD_OUTER p, run, md_get_kept(i), at, n, is_inside, first + i);
+#if MD_KEPT > 0
+#pragma unroll(MD_AT_ONCE)
+    for (int i = 0; i < MD_KEPT; i++)
+        md_store_item(MD_OUTER p, run, md_get_kept(MD_OUTER p, at, n, is_inside, first, i), at, n, is_inside,
+                      first + i);
 #endif
     MD_FOR (s, MD_ITEMS)
-        md_store_item(MD_OUTER p, run, v[s], at, n, is_inside, first + kept + s);
+        md_store_item(MD_OUTER p, run, v[s], at, n, is_inside, first + MD_KEPT + s);
 }
 
 /* Tiles take numbers in the order in which blocks start, so that a block waits only for blocks that run. */
@@ -297,8 +343,8 @@ MD_INLINE md_column_tile md_take_tile(const md_params *p, md_head *head)
     if (threadIdx.x == 0)
         taken = atomicAdd(&head->started, 1u);
     __syncthreads();
-    const int64_t chains = md_pieces(p) * MD_ROWS(p), number = taken;
-    return md_column_tile{number, number % chains, number / chains, chains};
+    const unsigned chains = (unsigned)(md_pieces(p) * MD_ROWS(p)); /* no more than blocks */
+    return md_column_tile{taken, taken % chains, taken / chains, chains};
 }
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS, MD_RESIDENT / MD_THREADS)
@@ -315,8 +361,9 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, MD_RESIDENT / MD_THREAD
     const md_column_tile tile = md_take_tile(p, board.head);
     MD_TOTAL *const totals = (MD_TOTAL *)((char *)p->work0 + (tiles > MD_COUNTED ? (tiles + 1) * 16 : 0));
     const int x = (int)threadIdx.x % MD_ACROSS * MD_VL, y = (int)threadIdx.x / MD_ACROSS;
-    const int64_t lanes = MD_COLUMNS(p), pieces = md_pieces(p), row = tile.chain / pieces;
-    const int64_t left = tile.chain % pieces * MD_WIDTH, at = left + x;
+    const int64_t lanes = MD_COLUMNS(p);
+    const unsigned pieces = (unsigned)md_pieces(p), chain = (unsigned)tile.chain, row = chain / pieces;
+    const int64_t left = (int64_t)(chain % pieces) * MD_WIDTH, at = left + x;
     const int64_t first = tile.i * MD_TILE_LENGTH + y * MD_RUN_LENGTH;
     const bool is_full = left + MD_WIDTH <= lanes;
     MD_VALUE v[MD_ITEMS];

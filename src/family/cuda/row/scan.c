@@ -43,6 +43,8 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
         md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n");
     if (scan->rounds > 1)
         md_strbuf_printf(&defines, "#define MD_ROUNDS %d\n", (int)scan->rounds);
+    if (scan->pieces > 0)
+        md_strbuf_printf(&defines, "#define MD_PIECES %d\n", (int)scan->pieces);
     if (scan->ring > 0)
         md_strbuf_printf(&defines, "#define MD_RING %d\n#define MD_STAGE_BYTES %" PRId64 "\n", (int)scan->ring,
                          scan->stage_bytes);

@@ -13,6 +13,8 @@ typedef struct md_fa_cuda_scan {
     int32_t rounds; /* a lane has so many times `items` vectors of a tile; 0: once */
     int32_t ring; /* stages of cuda/scan_ring.cu; 0: another template */
     int64_t stage_bytes;
+    int32_t
+        pieces; /* of 16 bytes of an element's operands that wait in shared memory (cuda/scan_ahead.h); 0: none do */
     int32_t n_extra; /* parameters after the stage's */
     md_kn_param extra[2];
 } md_fa_cuda_scan;
@@ -44,7 +46,10 @@ int64_t md_fa_cuda_scan_value(const md_fa_target *target);
 /* ---- scan_columns.c: columns in one pass, as tiles */
 typedef struct md_fa_cuda_column_tile {
     int32_t threads, items, rounds; /* a thread's run has items * rounds elements, the last `items` in registers */
+    bool is_aligned;
 } md_fa_cuda_column_tile;
+/** Pieces of 16 bytes of an element's operands, if these can wait in shared memory as they were loaded; else 0. */
+int32_t md_fa_cuda_column_pieces(const md_fa_target *target, const md_fa_cuda_column_tile *tile);
 bool md_fa_cuda_column_tile_fits(const md_fa_target *target, const md_fa_cuda_column_tile *tile);
 void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target *target,
                                    const md_fa_cuda_column_tile *tile, const int64_t *size);

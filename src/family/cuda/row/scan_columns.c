@@ -1,4 +1,6 @@
 /* Scans of few long columns in one pass (cuda/scan_columns.cu): how many blocks, how much on chip, what it costs. */
+#include "base/dtype.h"
+#include "codegen/codegen.h"
 #include "family/cost.h"
 #include "family/cuda/row/scan.h"
 
@@ -38,9 +40,53 @@ static int64_t totals_bytes(const md_fa_target *target, const md_fa_cuda_column_
     return (tile->threads / ACROSS * (width + 1) + width + 2 * tile->threads) * md_fa_cuda_scan_total(target);
 }
 
+typedef struct operands {
+    const md_fa_target *target;
+    int32_t lane, width, pieces;
+    bool are_plain; /* vectors along the lanes of whole pieces, or one element for all lanes, whatever the values */
+} operands;
+
+static bool note_operand(void *user, const md_fx_node *node)
+{
+    operands *o = user;
+    const md_st_program *program = o->target->program;
+    o->are_plain &= node->kind == MD_FX_LOAD || node->kind == MD_FX_CONST || node->kind == MD_FX_INDEX ||
+                    node->kind == MD_FX_CAST || (node->kind == MD_FX_OP && node->op != MD_FX_WHERE);
+    if (node->kind != MD_FX_LOAD || !o->are_plain)
+        return true;
+    const md_dtype dtype = program->formula->tensor[node->id].dtype;
+    const int32_t last = node->n_args - 1, bytes = (int32_t)md_dtype_size(dtype) * o->width;
+    for (int32_t i = 0; i < last; i++)
+        o->are_plain &= !md_fx_uses_index(node->arg[i], o->lane);
+    o->are_plain &= !md_dtype_is_packed(dtype);
+    if (last < 0 || !md_fx_uses_index(node->arg[last], o->lane))
+        return true;
+    o->are_plain &= node->arg[last]->kind == MD_FX_INDEX && bytes % 16 == 0 &&
+                    (md_cg_unit_tensors(program, o->target->stage, o->lane) >> node->id & 1);
+    o->pieces += bytes / 16;
+    return true;
+}
+
+int32_t md_fa_cuda_column_pieces(const md_fa_target *target, const md_fa_cuda_column_tile *tile)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    operands o = {.target = target,
+                  .lane = st->outer[st->n_outer - 1],
+                  .width = md_fa_cuda_width(target->program, target->stage),
+                  .are_plain = tile->is_aligned};
+    if (md_fx_is_recurrence(st->scan.op) && st->scan.body->n_args > 2) /* one that starts anew chooses */
+        return 0;
+    if (o.width > 4 && thread_bytes(target, tile->items) > FEW_BYTES) /* no registers are left for conversions */
+        return 0;
+    (void)md_fx_visit(st->scan.body, note_operand, &o);
+    return o.are_plain ? o.pieces : 0;
+}
+
 static int64_t kept_bytes(const md_fa_target *target, const md_fa_cuda_column_tile *tile)
 {
-    return tile->threads * (tile->rounds - 1) * thread_bytes(target, tile->items);
+    const int64_t pieces = tile->rounds > 1 ? md_fa_cuda_column_pieces(target, tile) : 0;
+    return (int64_t)tile->threads * (tile->rounds - 1) *
+           (pieces > 0 ? tile->items * pieces * 16 : thread_bytes(target, tile->items));
 }
 
 bool md_fa_cuda_column_tile_fits(const md_fa_target *target, const md_fa_cuda_column_tile *tile)

@@ -11,12 +11,8 @@
 
 enum { THREADS, ITEMS, ROUNDS, LOOKBACK, COLUMN, ALIGNED, STRIDED };
 enum { THREE_LAUNCHES, LOOKS_BACK, SIDE_BY_SIDE }; /* values of LOOKBACK */
-enum {
-    COLUMN_THREADS = 256,
-    ACROSS = 8 /* vectors of columns of a block */,
-    DOWN = COLUMN_THREADS / ACROSS,
-    WAVES = 4
-};
+/* ACROSS: a block's vectors of columns. */
+enum { COLUMN_THREADS = 256, ACROSS = 8, DOWN = COLUMN_THREADS / ACROSS, WAVES = 4 };
 /* COUNTED: tiles whose states fit the stream's counters. COUNTERS: where they begin there, in units
  * (cuda/scan_split.cu, md_head). */
 enum { COUNTED = 65535, COUNTERS = 16, STATE_BYTES = 16 };
@@ -118,7 +114,8 @@ static bool is_ring_legal(const md_fa_target *target, const md_fa_config *config
 
 static md_fa_cuda_column_tile column_tile_of(const md_fa_config *config)
 {
-    return (md_fa_cuda_column_tile){config->value[THREADS], config->value[ITEMS], rounds_of(config)};
+    return (md_fa_cuda_column_tile){config->value[THREADS], config->value[ITEMS], rounds_of(config),
+                                    config->value[ALIGNED] != 0};
 }
 
 static bool is_column_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -183,6 +180,9 @@ static md_status emit_launch(md_kn_launch_source *out, const md_fa_target *targe
     scan.extra[0] = (md_kn_param){.kind = MD_KN_WORKSPACE};
     scan.extra[1] = (md_kn_param){.kind = MD_KN_COUNTERS, .b = COUNTERS};
     scan.phase = is_column && !looks_back ? 2 * number - 1 : number + (looks_back ? 3 : 0);
+    const md_fa_cuda_column_tile tile = column_tile_of(config);
+    if (number == 2 && is_tiled(config))
+        scan.pieces = md_fa_cuda_column_pieces(target, &tile);
     if (number == 2 && is_ring(config)) {
         scan.source = "cuda/scan_ring.cu";
         scan.ring = config->value[ROUNDS];

@@ -28,7 +28,7 @@ static const cuda_run list[] = {
     /* Runs that lie in registers and in shared memory. */
     {"H[b,t,c] = A[b,t,c] * H[b,t-1,c] + B[b,t,c]",
      MD_F32,
-     {{2, 40009, 64}, {3, 3000, 36}, {1, 600, 8}, {1, 300001, 4}},
+     {{2, 40009, 64}, {3, 3000, 48}, {1, 600, 16}, {1, 300001, 4}},
      "scan_split/threads128_items8_rounds2_lookback1_column1_aligned1_strided0"},
     {"H[b,t,c] = 0.5 * H[b,t+1,c] + B[b,t,c]",
      MD_BF16,
@@ -36,7 +36,7 @@ static const cuda_run list[] = {
      "scan_split/threads128_items4_rounds3_lookback1_column1_aligned0_strided0"},
     {"Y[b,t,c] = recur[t](A[b,t,c], X[b,t,c], exclusive) + X[b,t,c]",
      MD_F64,
-     {{2, 40009, 64}, {3, 3000, 36}, {1, 300, 8}, {1, 100000, 4}},
+     {{2, 40009, 64}, {3, 3000, 40}, {1, 300, 8}, {1, 100000, 4}},
      "scan_split/threads256_items4_rounds2_lookback1_column1_aligned1_strided0"},
     /* The larger or smaller of a sum and something else. */
     {"H[a,n] = max(A[a,n] + H[a,n-1], B[a,n])", MD_F32, {{3, 77}, {37, 1000}, {4, 50000}, {1, 1}}},
