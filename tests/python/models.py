@@ -1,4 +1,4 @@
-"""Real models of transformers and timm, small, by config with random weights: for test_models.py and tools/bench_models.py.
+"""Real models of transformers and timm by config with random weights: for test_models.py and tools/bench_models.py.
 Each function gives a module that takes one tensor (ids or images) and returns one tensor."""
 
 import torch
@@ -32,15 +32,15 @@ class Seq2Seq(torch.nn.Module):
 
 def llama(layers=2, width=64):
     from transformers import LlamaConfig, LlamaForCausalLM
-    config = LlamaConfig(vocab_size=VOCABULARY, hidden_size=width, intermediate_size=width * 2, num_hidden_layers=layers,
-                         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128)
+    config = LlamaConfig(vocab_size=VOCABULARY, hidden_size=width, intermediate_size=width * 2,
+                         num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128)
     return Output(LlamaForCausalLM(config), "logits", use_cache=False)
 
 
 def qwen2(layers=2, width=64):
     from transformers import Qwen2Config, Qwen2ForCausalLM
-    config = Qwen2Config(vocab_size=VOCABULARY, hidden_size=width, intermediate_size=width * 2, num_hidden_layers=layers,
-                         num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=128)
+    config = Qwen2Config(vocab_size=VOCABULARY, hidden_size=width, intermediate_size=width * 2,
+                         num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=128)
     return Output(Qwen2ForCausalLM(config), "logits", use_cache=False)
 
 

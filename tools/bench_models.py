@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Training steps of models beside each other: eager PyTorch, Inductor, multidispatch. Prints lines of JSON.
+
+    tools/bench_models.py [--models bert,gpt2] [--device cuda] [--batch 8] [--length 64] [--seconds 5]
+
+A step is forward, loss and backward (--optimizer: and PyTorch's AdamW) under bf16 autocast (--no-amp: f32). The ways
+take turns, step by step, so that a machine whose speed drifts does so for all. Per model and way: the median and the
+smallest step time, the first step, the last loss; at the end the geometric mean of eager's time over each way's. On CUDA
+a step is captured in a CUDA graph where that is possible ("graph": true). "plain" is a BERT of PyTorch's own modules: it
+needs no transformers."""
+
+import argparse
+import copy
+import json
+import math
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "python"))
+import models
+
+WAYS = ("eager", "inductor", "multidispatch")
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+
+    def forward(self, x):
+        b, n, width = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        a = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, width)
+        x = self.norm1(x + self.out(a))
+        return self.norm2(x + self.down(torch.nn.functional.gelu(self.up(x))))
+
+
+class Plain(torch.nn.Module):
+    """BERT with a head that predicts tokens."""
+
+    def __init__(self, layers, width):
+        super().__init__()
+        self.tokens, self.positions = torch.nn.Embedding(models.VOCABULARY, width), torch.nn.Embedding(512, width)
+        self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, models.VOCABULARY)
+        self.layers = torch.nn.ModuleList(Layer(width, max(1, width // 64)) for _ in range(layers))
+
+    def forward(self, ids):
+        x = self.norm(self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device)))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def compiled(model, way):
+    if way == "eager":
+        return model
+    if way == "inductor":
+        return torch.compile(model)
+    from multidispatch.compile import backend
+    return torch.compile(model, backend=backend, dynamic=True)
+
+
+class Trainer:
+    """One model, trained in one way."""
+
+    def __init__(self, model, way, x, options):
+        self.model, self.x, self.options, self.way = model, x, options, way
+        self.f = compiled(model, way)
+        self.target = x if x.dtype == torch.int64 else torch.zeros(x.shape[0], dtype=torch.int64, device=x.device)
+        is_cuda = x.device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, capturable=is_cuda)
+        self.times, self.graph, self.why = [], None, ""
+        start = time.perf_counter()
+        self.run()
+        self.first = time.perf_counter() - start
+        for _ in range(2):
+            self.run()
+        if is_cuda:
+            self.capture()
+
+    def compute(self):
+        with torch.autocast(self.x.device.type, dtype=torch.bfloat16, enabled=not self.options.no_amp):
+            out = self.f(self.x)
+            loss = torch.nn.functional.cross_entropy(out.flatten(0, -2), self.target.flatten())
+        loss.backward()
+        if self.options.optimizer:
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()
+
+    def capture(self):
+        try:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    self.compute()
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.loss = self.compute()
+            self.graph = graph
+        except Exception as error:  # the step is then timed without a graph
+            self.why = str(error).splitlines()[0]
+
+    def run(self):
+        if self.graph is not None:
+            self.graph.replay()
+        else:
+            self.loss = self.compute()
+        if self.x.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def step(self):
+        start = time.perf_counter()
+        self.run()
+        self.times.append(time.perf_counter() - start)
+
+    def line(self, name):
+        out = {"model": name, "way": self.way, "device": self.x.device.type, "shape": list(self.x.shape),
+               "dtype": "f32" if self.options.no_amp else "bf16 autocast", "steps": len(self.times),
+               "median_ms": round(statistics.median(self.times) * 1e3, 3), "min_ms": round(min(self.times) * 1e3, 3),
+               "first_s": round(self.first, 2), "loss": round(self.loss.item(), 5), "graph": self.graph is not None}
+        return out | ({"why_no_graph": self.why} if self.why else {})
+
+
+def make(name, options):
+    if name == "plain":
+        return Plain(options.layers, options.width)
+    function = (models.LANGUAGE | models.VISION)[name]
+    return function(width=options.width) if name == "convnext" else function(options.layers, options.width)
+
+
+def bench(name, options):
+    """Prints a line for each way, and gives the medians."""
+    torch.manual_seed(18)
+    model = make(name, options).to(options.device).train()
+    x = torch.randint(1, models.VOCABULARY, (options.batch, options.length)) if name == "plain" else \
+        models.inputs(name, options.batch, options.length)
+    trainers = [Trainer(copy.deepcopy(model), way, x.to(options.device), options) for way in options.ways.split(",")]
+    if "multidispatch" in options.ways:
+        print(json.dumps({"model": name, "graphs": graphs()}), flush=True)
+    end = time.perf_counter() + options.seconds
+    while time.perf_counter() < end or len(trainers[0].times) < 5:
+        for t in trainers:
+            t.step()
+    for t in trainers:
+        print(json.dumps(t.line(name)), flush=True)
+    return {t.way: statistics.median(t.times) for t in trainers}
+
+
+def graphs():
+    """What became of the graphs of the last model."""
+    import multidispatch as md
+    return [{k: len(r[k]) if isinstance(r[k], list) else r[k]
+             for k in ("graph", "nodes", "kernels", "eager", "fallbacks", "reason", "seconds") if k in r}
+            for r in md.explain_graph()[-2:]]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for option, value in (("models", "bert"), ("device", "cpu"), ("batch", 8), ("length", 64), ("layers", 4),
+                          ("width", 256), ("seconds", 5.0), ("ways", ",".join(WAYS))):
+        parser.add_argument("--" + option, type=type(value), default=value)
+    parser.add_argument("--no-amp", action="store_true")
+    parser.add_argument("--optimizer", action="store_true")
+    options = parser.parse_args()
+    times = [bench(name, options) for name in options.models.split(",")]
+    for way in options.ways.split(",")[1:]:
+        ratios = [t["eager"] / t[way] for t in times if "eager" in t]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            print(json.dumps({"way": way, "models": len(ratios), "speedup_over_eager_geomean": round(mean, 3)}))
+
+
+if __name__ == "__main__":
+    main()
