@@ -66,6 +66,33 @@ MD_API md_status md_combo_run(md_combo *combo, md_stream stream, const md_arg *s
  * kernels, what was chosen between one launch and many, and how often items of each shape were run in which way. */
 MD_API md_status md_combo_explain(md_combo *combo, int32_t json, md_write_fn write, void *user);
 
+/** What md_combo_tune is to do. */
+typedef struct md_combo_tune_options {
+    double budget_s; /**< no step begins later; 0: 10 */
+    int32_t max_builds; /**< steps at most, each a kernel to build; 0: 12 */
+    int32_t json; /**< nonzero: the report is one JSON object a line, else text */
+    /** Fields that are tuned before all others, in this order: "X1 Y1 threads". Kernels have the numbers that the
+     * report gives them; X and Y are a block's columns and rows, R what it reads of a reduced row at once; other
+     * fields have their own names. A name without a number is meant for all kernels. NULL: MD_COMBO_FIELD_ORDER, else
+     * the heaviest kernel first: its block dimensions, those of the others, other fields, threads last. */
+    const char *field_order;
+    /** The most that fields may be: "X0=64 Y=32". NULL: MD_COMBO_FIELD_LIMITS. In any case no block is larger than the
+     * next power of two of an item's own size. */
+    const char *field_limits;
+    md_write_fn write; /**< takes the report: each step with its time; may be NULL */
+    void *user;
+} md_combo_tune_options;
+
+/** Tunes the kernels of a combo together: doubles or halves one field at a time, times the whole combo, and keeps what
+ * is faster by 2% and by twice the spread, until nothing is. Steps keep every bit of the results, so fields that would
+ * change the order of a sum stay as they are. The winner serves from now on, and is kept in the store, where combos of
+ * equal formulas, sizes and strides find it when they are made. Runs on copies of all tensors: memory of the caller is
+ * only read.
+ * @return MD_INVALID_ARGUMENT for bad options and overlaps between items; MD_OUT_OF_MEMORY where the copies take more
+ * than 5% of the free memory (on the host 256 MiB); MD_UNSUPPORTED where items only run by calls of their own, and
+ * while the stream is captured. The combo is as before then. */
+MD_API md_status md_combo_tune(md_combo *combo, md_stream stream, const md_combo_tune_options *options);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,12 +2,14 @@
  * destroyed first ends them. Those of md_combo_call are found there by their hash. */
 #include "api/context.h"
 #include "base/status.h"
-#include "combo/combo.h"
+#include "combo/tuning/tune.h"
+#include "dispatch/create.h"
 #include "dispatch/registry.h"
 
 #include <stdlib.h>
 
 enum { MAX_CALLED = 64 }; /* lists that md_combo_call remembers */
+enum { DEFAULT_BUILDS = 12, DEFAULT_BUDGET_S = 10 }; /* of tuning */
 
 struct md_combo {
     md_context *context; /* NULL once it is gone */
@@ -92,6 +94,8 @@ static md_status make_combo(md_combo **out, md_context *context, const md_combo_
     md_status status = md_cb_create(&c->cb, &context->runtime, parts, op, n);
     if (status == MD_OK)
         status = hold_ops(c, op, n);
+    if (status == MD_OK && context->env.tune != MD_TUNE_OFF)
+        md_cb_recall(c->cb, context->store);
     if (status != MD_OK) {
         free_combo(c);
         return status;
@@ -248,6 +252,46 @@ md_status md_combo_explain(md_combo *combo, int32_t json, md_write_fn write, voi
     (void)leave(combo, MD_OK);
     const md_status status = md_api_write(&text, write, user);
     md_strbuf_finish(&text);
+    return status;
+}
+
+static md_status check_tune(const md_combo_tune_options *o)
+{
+    if (!(o->budget_s >= 0.0))
+        return md_fail(MD_INVALID_ARGUMENT, "option budget_s is negative or no number");
+    return o->max_builds < 0 ? md_fail(MD_INVALID_ARGUMENT, "option max_builds: %d", (int)o->max_builds) : MD_OK;
+}
+
+static md_status tune(md_strbuf *report, md_combo *c, md_stream stream, const md_combo_tune_options *o)
+{
+    const md_env *env = &c->context->env;
+    const md_cb_tune_job job = {
+        .budget_s = o->budget_s > 0.0 ? o->budget_s : DEFAULT_BUDGET_S,
+        .max_builds = o->max_builds > 0 ? o->max_builds : DEFAULT_BUILDS,
+        .json = o->json != 0,
+        .order = o->field_order ? (md_cb_said){o->field_order, "option field_order"}
+                                : (md_cb_said){env->combo_field_order, "MD_COMBO_FIELD_ORDER"},
+        .limits = o->field_limits ? (md_cb_said){o->field_limits, "option field_limits"}
+                                  : (md_cb_said){env->combo_field_limits, "MD_COMBO_FIELD_LIMITS"},
+        .store = c->context->store,
+    };
+    if (md_ds_is_capturing(c->cb->runtime, stream))
+        return md_fail(MD_UNSUPPORTED, "combos are not tuned while the stream is captured");
+    for (int32_t i = 0; i < c->n_ops; i++)
+        md_ds_op_wait(c->op[i].ds);
+    return md_cb_tune(report, c->cb, stream, &job);
+}
+
+md_status md_combo_tune(md_combo *combo, md_stream stream, const md_combo_tune_options *options)
+{
+    const md_combo_tune_options none = {0}, *o = options ? options : &none;
+    md_strbuf report = {0};
+    MD_TRY(check_tune(o));
+    MD_TRY(enter(combo));
+    md_status status = leave(combo, tune(&report, combo, stream, o));
+    if (status == MD_OK && o->write)
+        status = md_api_write(&report, o->write, o->user);
+    md_strbuf_finish(&report);
     return status;
 }
 

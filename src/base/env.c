@@ -89,6 +89,12 @@ static const variable variables[] = {
      WORD, AT(tune), MD_TUNE_OFF, 0},
     {"MD_TUNE_BUDGET_MS", "1 to 86400000", "time that tuning one op may take; default 1500", INT64, AT(tune_budget_ms),
      1, 86400000},
+    {"MD_COMBO_FIELD_ORDER", "names like X1 Y1 threads",
+     "which fields of a combo's kernels md_combo_tune tries first; default: blocks of the heaviest kernel", TEXT,
+     AT(combo_field_order), 0, 0},
+    {"MD_COMBO_FIELD_LIMITS", "limits like X0=64 Y=32",
+     "the most that md_combo_tune makes of these fields; default: the next power of two of an item's size", TEXT,
+     AT(combo_field_limits), 0, 0},
 };
 
 #undef AT

@@ -20,6 +20,8 @@ typedef struct md_env {
     const char *cache_dir; /* NULL if unset; "": keep nothing */
     const char *system_path;
     const char *bundle;
+    const char *combo_field_order;
+    const char *combo_field_limits;
     int32_t bundle_compile;
     md_select select; /* *_DEFAULT if unset */
     md_metric metric;

@@ -31,18 +31,18 @@ md_cb_axis md_cb_axis_of(const md_fa_family *family, int32_t field)
     return MD_CB_PLAIN;
 }
 
-void md_cb_axis_sizes(int64_t size[MD_CB_BLOCK_AXES], const md_fa_target *target, const md_kn_shape *shape)
+void md_cb_axis_sizes(int64_t size[MD_CB_BLOCK_AXES], const md_fa_target *target, const int64_t *of_dim)
 {
     const md_st_program *p = target->program;
     const md_st_stage *s = md_fa_stage(target);
-    const int64_t outer = md_st_points(p, s->n_outer, s->outer, shape->size),
-                  axis = s->axis >= 0 ? md_st_size(p, s->axis, shape->size) : 1;
+    const int64_t outer = md_st_points(p, s->n_outer, s->outer, of_dim),
+                  axis = s->axis >= 0 ? md_st_size(p, s->axis, of_dim) : 1;
     size[MD_CB_X] = outer;
     size[MD_CB_Y] = size[MD_CB_R] = 1;
     if (s->kind == MD_ST_PRODUCT) {
-        size[MD_CB_X] = md_st_points(p, s->product.n_n, s->product.n, shape->size);
-        size[MD_CB_Y] = md_st_points(p, s->product.n_m, s->product.m, shape->size);
-        size[MD_CB_R] = md_st_points(p, s->product.n_k, s->product.k, shape->size);
+        size[MD_CB_X] = md_st_points(p, s->product.n_n, s->product.n, of_dim);
+        size[MD_CB_Y] = md_st_points(p, s->product.n_m, s->product.m, of_dim);
+        size[MD_CB_R] = md_st_points(p, s->product.n_k, s->product.k, of_dim);
     } else if (s->kind == MD_ST_POINTWISE) {
         size[MD_CB_X] = axis;
         size[MD_CB_Y] = outer;
@@ -82,7 +82,7 @@ bool md_cb_axis_suits_warp(int32_t *points, int32_t *rows, const md_bd_variant *
         v->n_launches != 1 || geometry->grid[0] != 1 || geometry->grid[1] > 1 || geometry->grid[2] > 1 ||
         geometry->scratch_bytes > 0)
         return false;
-    md_cb_axis_sizes(size, &v->target, shape);
+    md_cb_axis_sizes(size, &v->target, shape->size);
     if (size[MD_CB_Y] > WARP_POINTS || size[MD_CB_X] > WARP_POINTS || size[MD_CB_X] * size[MD_CB_Y] > WARP_POINTS)
         return false;
     *points = (int32_t)(size[MD_CB_X] * size[MD_CB_Y]);

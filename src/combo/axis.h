@@ -16,8 +16,8 @@ typedef enum md_cb_axis {
 } md_cb_axis;
 
 md_cb_axis md_cb_axis_of(const md_fa_family *family, int32_t field);
-/** Sizes along X, Y and R that a stage has at a shape; at least 1. */
-void md_cb_axis_sizes(int64_t size[MD_CB_BLOCK_AXES], const md_fa_target *target, const md_kn_shape *shape);
+/** Sizes along X, Y and R that a stage has at these sizes by dim id; at least 1. */
+void md_cb_axis_sizes(int64_t size[MD_CB_BLOCK_AXES], const md_fa_target *target, const int64_t *of_dim);
 /** The most that a block dim may be where there are so many elements: the next power of two. */
 int64_t md_cb_axis_limit(const int64_t size[MD_CB_BLOCK_AXES], md_cb_axis axis);
 /** True if a warp can compute an item: a pointwise one of few points, of one block, whose threads do not work together.

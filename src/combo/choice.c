@@ -66,7 +66,7 @@ static md_fa_config clamp(const md_cb_choice *c, const md_bd_variant *own, const
 {
     int64_t size[MD_CB_BLOCK_AXES];
     md_fa_config config = c->to;
-    md_cb_axis_sizes(size, &own->target, shape);
+    md_cb_axis_sizes(size, &own->target, shape->size);
     for (int32_t i = 0; i < c->family->n_fields; i++) {
         const int32_t before = c->from.value[i];
         const int64_t limit = MD_MAX(md_cb_axis_limit(size, md_cb_axis_of(c->family, i)), before);
@@ -108,7 +108,7 @@ const md_bd_variant *md_cb_choose(md_kn_plan_geometry *geometry, md_cb *cb, cons
 {
     const md_cb_choice *choice = find_choice(&cb->choices, own, op);
     md_kn_plan_geometry g;
-    if (!choice || own->n_launches != 1 || geometry->workspace_bytes > 0)
+    if (!choice || own->n_launches != 1 || op->stage[own->target.stage].pinned >= 0 || geometry->workspace_bytes > 0)
         return own;
     const md_fa_config config = clamp(choice, own, shape);
     if (is_same(own->family, &config, &own->config) || !own->family->legal(&own->target, &config, shape->size) ||

@@ -200,6 +200,10 @@ void md_cb_destroy(md_cb **cb);
 /** Chooses kernels, which the first run would do. */
 md_status md_cb_prepare(md_cb *cb);
 md_status md_cb_run(md_cb *cb, md_stream stream);
+/** Runs by the plan as it is, uncounted: neither addresses nor overlaps are looked at. */
+md_status md_cb_run_plan(md_cb *cb, md_stream stream);
+/** Runs each item by a call of its own. */
+md_status md_cb_run_apart(const md_cb *cb, md_stream stream);
 
 /** How it runs, for people. */
 const char *md_cb_form(const md_cb *cb);

@@ -22,7 +22,7 @@ static md_status call_item(const md_cb *cb, md_stream stream, int32_t p, int64_t
     return s == MD_OK ? s : md_fail_more(s, " (part %d, item %lld)", (int)p, (long long)item);
 }
 
-static md_status run_apart(const md_cb *cb, md_stream stream)
+md_status md_cb_run_apart(const md_cb *cb, md_stream stream)
 {
     for (int32_t p = 0; p < cb->n_parts; p++)
         for (int64_t i = 0; i < cb->part[p].n_items; i++)
@@ -121,6 +121,12 @@ md_status md_cb_prepare(md_cb *cb)
     return runs_merged(cb) || cb->runtime->dev->ops->launch_list ? bring_up_to_date(cb, NULL) : MD_OK;
 }
 
+md_status md_cb_run_plan(md_cb *cb, md_stream stream)
+{
+    MD_TRY(runs_merged(cb) ? run_merged(cb, stream) : run_loops(cb));
+    return run_rest(cb, stream);
+}
+
 md_status md_cb_run(md_cb *cb, md_stream stream)
 {
     const bool is_merged = runs_merged(cb);
@@ -131,7 +137,7 @@ md_status md_cb_run(md_cb *cb, md_stream stream)
         cb->stats.runs++;
         cb->stats.runs_by_calls++;
         cb->has_moved = false;
-        return run_apart(cb, stream);
+        return md_cb_run_apart(cb, stream);
     }
     MD_TRY(check_reports(cb, stream));
     MD_TRY(bring_up_to_date(cb, stream));
@@ -141,8 +147,7 @@ md_status md_cb_run(md_cb *cb, md_stream stream)
     cb->n_runs++;
     cb->stats.runs++;
     cb->plan->untold++;
-    MD_TRY(is_merged ? run_merged(cb, stream) : run_loops(cb));
-    MD_TRY(run_rest(cb, stream));
+    MD_TRY(md_cb_run_plan(cb, stream));
     if (is_timed) {
         cb->stats.timed_us += (double)(md_clock_ns() - start) / 1e3;
         cb->stats.n_timed++;

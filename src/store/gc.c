@@ -38,7 +38,7 @@ static md_status collect_one(void *user, int fd, const char *kind, const char *p
     }
     old_file *f = &c->file[c->n++];
     snprintf(f->path, sizeof f->path, "%.32s/%s", c->environment, path);
-    f->is_wisdom = !strcmp(kind, MD_SR_WISDOM) || !strcmp(kind, MD_SR_MEASURED);
+    f->is_wisdom = !strcmp(kind, MD_SR_WISDOM) || !strcmp(kind, MD_SR_MEASURED) || !strcmp(kind, MD_SR_COMBO);
     f->n_bytes = facts.st_size;
     f->used_ns = (int64_t)facts.st_mtim.tv_sec * 1000000000 + facts.st_mtim.tv_nsec;
     c->n_bytes += f->n_bytes;

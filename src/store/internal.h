@@ -14,6 +14,7 @@ enum { MD_SR_MAX_PLACES = 16 };
 #define MD_SR_ABOUT "about"
 #define MD_SR_WISDOM "wisdom"
 #define MD_SR_MEASURED "measured"
+#define MD_SR_COMBO "combo"
 
 typedef struct md_sr_place {
     char *path;

@@ -111,11 +111,29 @@ static void test_limit_text(void **state)
     }
 }
 
+/* A step doubles or halves where the family has such a value, else it goes to the next one. */
+static void test_steps(void **state)
+{
+    static const int32_t value[] = {4, 2, 3, 6, 8, 1, 5}, flag[] = {1, 0};
+    static const struct {
+        int32_t from, up, down; /* -1: there is none */
+    } expected[] = {{4, 8, 2}, {3, 6, 1}, {5, 6, 2}, {6, 8, 3}, {8, -1, 4}, {1, 2, -1}};
+    int32_t to;
+    (void)state;
+    for (int i = 0; i < MD_COUNT(expected); i++) {
+        assert_int_equal(md_cb_next_value(&to, value, 7, expected[i].from, true) ? to : -1, expected[i].up);
+        assert_int_equal(md_cb_next_value(&to, value, 7, expected[i].from, false) ? to : -1, expected[i].down);
+    }
+    assert_true(md_cb_next_value(&to, flag, 2, 0, true) && to == 1);
+    assert_true(md_cb_next_value(&to, flag, 2, 1, false) && to == 0);
+    assert_false(md_cb_next_value(&to, flag, 2, 1, true) || md_cb_next_value(&to, flag, 2, 0, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),     cmocka_unit_test(test_reductions), cmocka_unit_test(test_members),
-        cmocka_unit_test(test_order_text), cmocka_unit_test(test_limit_text),
+        cmocka_unit_test(test_order_text), cmocka_unit_test(test_limit_text), cmocka_unit_test(test_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

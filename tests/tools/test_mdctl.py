@@ -130,6 +130,21 @@ class Combo(Base):
         self.assertEqual((first["items"], first["shapes"]), (10, 2))
         self.assertEqual(set(second), {"combo_us", "calls_us"})
 
+    def test_tune(self):
+        few = [*FEW, "--device", "host", "--sizes", "i=4, j=100; i=3, j=7", "--tune", "--budget", "60000"]
+        text = self.good("combo", "softmax", *few, "--builds", "1")
+        for part in (r"kernel 0: softmax, \w+/", r"heuristic: [0-9.]+ us", r"separate launches: [0-9.]+ us",
+                     r"[A-Za-z_]+\d \d+->\d+: [0-9.]+ us, ", r"; 1 builds, ", "combo of 2 items"):
+            self.assertRegex(text, part)
+        lines = [json.loads(line) for line in self.good("combo", "softmax", *few, "--field-order", "prefetch",
+                                                        "--field-limits", "cap=1", "--json").splitlines()]
+        steps = [line["step"] for line in lines if "step" in line]
+        self.assertEqual(steps[:1], ["prefetch0"])
+        self.assertNotIn("cap0", [line["step"] for line in lines if line.get("from", 0) < line.get("to", 0)])
+        self.assertIn(lines[-3]["winner"], ("tuned", "heuristic"))
+        self.bad(1, "combo", "softmax", *few, "--field-limits", "X", part="option field_limits")
+        self.bad(2, "combo", "softmax", *few[:-3], "--builds", "1", part="need --tune")
+
     def test_mistakes(self):
         self.bad(2, "combo", "softmax", part="--sizes")
         self.bad(2, "combo", "softmax", "--sizes", "i=1, j=1", "--count", "20000", part="at most 10000 items")

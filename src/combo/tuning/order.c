@@ -58,6 +58,24 @@ int32_t md_cb_order(md_cb_dim *out, const md_cb_kind *kind, int32_t n_kinds, con
     return n;
 }
 
+/* ---- Steps */
+
+bool md_cb_next_value(int32_t *out, const int32_t *value, int32_t n, int32_t from, bool is_up)
+{
+    const int32_t bound[2] = {is_up ? MD_MAX(2 * from, from + 1) : MD_MIN(from / 2, from - 1),
+                              is_up ? from + 1 : from - 1};
+    bool is_found = false;
+    for (int32_t b = 0; b < MD_COUNT(bound) && !is_found; b++)
+        for (int32_t i = 0; i < n; i++) {
+            const int32_t v = value[i];
+            if ((is_up ? v < bound[b] : v > bound[b]) || (is_found && (is_up ? v >= *out : v <= *out)))
+                continue;
+            *out = v;
+            is_found = true;
+        }
+    return is_found;
+}
+
 /* ---- Texts */
 
 typedef struct name {

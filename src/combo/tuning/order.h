@@ -43,5 +43,8 @@ int32_t md_cb_order(md_cb_dim *out, const md_cb_kind *kind, int32_t n_kinds, con
 md_status md_cb_order_by(md_cb_dim *dim, int32_t n, const char *text, const char *source);
 /** Lowers limits: "X0=64, Y=32". INVALID_ARGUMENT for what is no such list. */
 md_status md_cb_order_limit(md_cb_dim *dim, int32_t n, const char *text, const char *source);
+/** Where a step from a value leads: the nearest of n values that is at least twice or at most half of it, else the
+ * nearest at all. False: there is none that way. */
+bool md_cb_next_value(int32_t *out, const int32_t *value, int32_t n, int32_t from, bool is_up);
 
 #endif

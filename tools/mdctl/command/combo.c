@@ -1,4 +1,5 @@
-/* combo: binds a list of items of one op, says what was merged and why, and times one run beside a call an item. */
+/* combo: binds a list of items of one op, tunes it if asked, says what was merged and why, and times one run beside a
+ * call an item. */
 #include "common/cli.h"
 #include "common/data.h"
 
@@ -108,6 +109,21 @@ static md_status print_times(list *l, bool json)
     return MD_OK;
 }
 
+static md_status tune(const list *l, const cli_options *o)
+{
+    const md_combo_tune_options options = {
+        .budget_s = o->budget / 1e3,
+        .max_builds = o->builds,
+        .json = o->json,
+        .field_order = o->field_order,
+        .field_limits = o->field_limits,
+        .write = cli_write,
+        .user = stdout,
+    };
+    const md_status status = md_combo_tune(l->combo, NULL, &options);
+    return status == MD_OK ? wait_for_builds(l) : status;
+}
+
 static md_status show(list *l, const cli_options *o, int32_t n_lists)
 {
     md_status status = make_items(l, o->sizes, n_lists, o->seed);
@@ -118,6 +134,8 @@ static md_status show(list *l, const cli_options *o, int32_t n_lists)
         status = md_combo_bind(&l->combo, l->context, &part, 1);
     if (status == MD_OK)
         status = wait_for_builds(l);
+    if (status == MD_OK && o->tunes)
+        status = tune(l, o);
     if (status == MD_OK)
         status = md_combo_explain(l->combo, o->json, cli_write, stdout);
     return status == MD_OK ? print_times(l, o->json) : status;
@@ -126,6 +144,8 @@ static md_status show(list *l, const cli_options *o, int32_t n_lists)
 int cli_combo(const cli_options *o)
 {
     list l = {.context = NULL};
+    if (!o->tunes && (o->budget > 0 || o->builds > 0 || o->field_order || o->field_limits))
+        return cli_usage("--budget, --builds, --field-order and --field-limits of combo need --tune");
     if (o->n != 1 || !o->sizes)
         return cli_usage("combo takes one formula or op, and --sizes \"LIST; LIST; ...\"");
     const int32_t n_lists = count_items(o->sizes), count = o->count > 0 ? o->count : 1;

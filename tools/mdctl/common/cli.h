@@ -48,6 +48,8 @@ typedef struct cli_options {
     int32_t builds, patience; /* patience: ms */
     bool worker;
     const char *plot, *from_stats, *indices, *exclude;
+    bool tunes; /* combo; those below, too */
+    const char *field_order, *field_limits;
     const char *arch; /* bundle */
     bool c_source;
     bool all_directions, off_hints;

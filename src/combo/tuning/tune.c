@@ -1,0 +1,367 @@
+/* Coordinate descent over the configs of a combo's kernels. A step doubles or halves one field of one kind of kernel,
+ * and the whole combo is timed with it against the best so far. */
+#include "combo/tuning/tune.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "combo/tuning/order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TRIED = 256 };
+/* A kernel that items run if nothing is chosen. */
+typedef struct kind {
+    const md_ds_op *op;
+    const md_bd_variant *own;
+    const int64_t *size; /* by dim id, of the heaviest item */
+    double work;
+    md_fa_config best; /* what the best way runs instead */
+} kind;
+
+typedef struct tuner {
+    md_cb *cb;
+    md_stream stream;
+    const md_cb_tune_job *job;
+    md_strbuf *report;
+    uint64_t deadline_ns;
+    bool is_complete; /* no step from the best one is left that could be better */
+    int32_t n_kinds, n_dims, n_builds, n_kept, n_tried;
+    kind kind[MD_CB_MAX_GROUPS];
+    md_cb_dim dim[MD_CB_MAX_GROUPS * MD_CB_GROUP_FIELDS];
+    uint64_t tried[MAX_TRIED]; /* hashes of all kinds' configs */
+    md_cb_way heuristic, apart, best, trial; /* best.plan NULL: the heuristic one is the best */
+} tuner;
+
+_Static_assert((int)MD_CB_GROUP_FIELDS >= (int)MD_FA_MAX_FIELDS && (int)MD_CB_MAX_CHOICES >= (int)MD_CB_MAX_GROUPS,
+               "all fields of all kinds have room");
+
+/* ---- Report */
+
+static void report_way(const tuner *t, const char *name, const md_cb_way *way)
+{
+    if (t->job->json)
+        md_strbuf_printf(t->report, "{\"run\":\"%s\",\"us\":%.3f}\n", name, way->us);
+    else
+        md_strbuf_printf(t->report, "%s: %.2f us\n", name, way->us);
+}
+
+static void report_step(const tuner *t, const md_cb_dim *dim, int32_t from, int32_t to, const char *result)
+{
+    const double us = t->trial.us;
+    if (t->job->json) {
+        md_strbuf_printf(t->report, "{\"step\":\"%s\",\"from\":%d,\"to\":%d,\"kernel\":", dim->name, (int)from,
+                         (int)to);
+        md_strbuf_json(t->report, t->kind[dim->kind].own->name);
+        md_strbuf_printf(t->report, ",\"us\":%.3f,\"result\":\"%s\"}\n", us, result);
+    } else if (us > 0) {
+        md_strbuf_printf(t->report, "%s %d->%d: %.2f us, %s\n", dim->name, (int)from, (int)to, us, result);
+    } else {
+        md_strbuf_printf(t->report, "%s %d->%d: %s\n", dim->name, (int)from, (int)to, result);
+    }
+}
+
+static void report_kinds(const tuner *t)
+{
+    for (int32_t i = 0; i < t->n_kinds; i++) {
+        const kind *k = &t->kind[i];
+        md_strbuf_printf(t->report, t->job->json ? "{\"kind\":%d,\"op\":" : "kernel %d: ", (int)i);
+        if (t->job->json) {
+            md_strbuf_json(t->report, k->op->name);
+            md_strbuf_add(t->report, ",\"kernel\":");
+            md_strbuf_json(t->report, k->own->name);
+            md_strbuf_add(t->report, "}\n");
+        } else {
+            md_strbuf_printf(t->report, "%s, %s\n", k->op->name, k->own->name);
+        }
+    }
+}
+
+/* ---- Kinds */
+
+/* Only what md_cb_choose can replace. */
+static bool is_tunable(const md_cb *cb, const md_cb_unit *u)
+{
+    return u->variant->n_launches == 1 && u->variant->family->n_fields > 0 &&
+           u->plan->stage[u->stage].geometry.workspace_bytes == 0 && cb->part[u->part].op->stage[u->stage].pinned < 0;
+}
+
+static int32_t find_kind(const tuner *t, const md_cb_unit *u)
+{
+    for (int32_t i = 0; i < t->n_kinds; i++)
+        if (t->kind[i].own == u->variant)
+            return i;
+    return -1;
+}
+
+static void set_member(md_cb_member *m, int32_t kind_number, const md_cb_unit *u)
+{
+    m->kind = kind_number;
+    md_cb_axis_sizes(m->size, &u->variant->target, u->entry->size);
+}
+
+/* The kind of a unit, which a new kernel makes. -1: it has none. */
+static int32_t kind_of(tuner *t, const md_cb_unit *u)
+{
+    const int32_t known = is_tunable(t->cb, u) ? find_kind(t, u) : -1;
+    if (known >= 0 || !is_tunable(t->cb, u) || t->n_kinds == MD_CB_MAX_GROUPS)
+        return known;
+    t->kind[t->n_kinds] =
+        (kind){.op = t->cb->part[u->part].op, .own = u->variant, .best = u->variant->config, .work = -1};
+    return t->n_kinds++;
+}
+
+static void describe_kind(md_cb_kind *out, const kind *k)
+{
+    const md_fa_family *f = k->own->family;
+    *out = (md_cb_kind){.n = f->n_fields, .is_persistent = md_fa_is_persistent(&k->own->target, f, &k->own->config)};
+    for (int32_t i = 0; i < f->n_fields; i++)
+        out->field[i] = (md_cb_field){f->field[i].name, md_cb_axis_of(f, i)};
+}
+
+static md_status list_dims(tuner *t, const md_cb_plan *plan)
+{
+    md_cb_kind of[MD_CB_MAX_GROUPS];
+    md_cb_member *member = malloc((size_t)MD_MAX(plan->n_units, 1) * sizeof *member);
+    int64_t n = 0;
+    if (!member)
+        return md_fail_memory();
+    for (int64_t i = 0; i < plan->n_units; i++) {
+        const md_cb_unit *u = &plan->unit[i];
+        const int32_t number = kind_of(t, u);
+        if (number < 0)
+            continue;
+        set_member(&member[n], number, u);
+        const int64_t *size = member[n++].size;
+        const double work = (double)size[MD_CB_X] * (double)size[MD_CB_Y] * (double)size[MD_CB_R];
+        if (work > t->kind[number].work) {
+            t->kind[number].work = work;
+            t->kind[number].size = u->entry->size;
+        }
+    }
+    for (int32_t i = 0; i < t->n_kinds; i++)
+        describe_kind(&of[i], &t->kind[i]);
+    t->n_dims = md_cb_order(t->dim, of, t->n_kinds, member, n);
+    free(member);
+    return MD_OK;
+}
+
+static md_status order(tuner *t, const md_cb_plan *plan)
+{
+    const md_cb_said *by = &t->job->order, *limits = &t->job->limits;
+    MD_TRY(list_dims(t, plan));
+    MD_TRY(by->text ? md_cb_order_by(t->dim, t->n_dims, by->text, by->source) : MD_OK);
+    return limits->text ? md_cb_order_limit(t->dim, t->n_dims, limits->text, limits->source) : MD_OK;
+}
+
+/* ---- Steps */
+
+static uint64_t hash_of(const tuner *t)
+{
+    uint64_t hash = 0;
+    for (int32_t i = 0; i < t->n_kinds; i++)
+        hash = (hash ^ md_hash64(t->kind[i].best.value, sizeof t->kind[i].best.value)) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash;
+}
+
+static bool is_new(tuner *t)
+{
+    const uint64_t hash = hash_of(t);
+    for (int32_t i = 0; i < t->n_tried; i++)
+        if (t->tried[i] == hash)
+            return false;
+    if (t->n_tried < MAX_TRIED)
+        t->tried[t->n_tried++] = hash;
+    return true;
+}
+
+/* What the kinds run becomes the combo's choices. */
+static void set_choices(tuner *t)
+{
+    md_cb_choices *c = &t->cb->choices;
+    c->n = 0;
+    for (int32_t i = 0; i < t->n_kinds; i++) {
+        const kind *k = &t->kind[i];
+        if (memcmp(k->best.value, k->own->config.value, sizeof k->best.value) != 0)
+            c->choice[c->n++] = (md_cb_choice){k->op, k->own->family, k->own->target.stage, k->own->config, k->best};
+    }
+}
+
+/* True if some item runs the config: it was built, and some envelope holds. */
+static bool is_used(const md_cb_plan *plan, const kind *k)
+{
+    for (int64_t i = 0; i < plan->n_units; i++) {
+        const md_bd_variant *v = plan->unit[i].variant;
+        if (v->family == k->own->family && v->target.program == k->own->target.program &&
+            v->target.stage == k->own->target.stage && !memcmp(v->config.value, k->best.value, sizeof v->config.value))
+            return true;
+    }
+    return false;
+}
+
+static md_cb_way *best_of(tuner *t)
+{
+    return t->best.plan ? &t->best : &t->heuristic;
+}
+
+/* Builds and times what the kinds now say. */
+static md_status race_trial(const char **result, tuner *t, const kind *k)
+{
+    md_cb_way *const ways[] = {best_of(t), &t->trial};
+    set_choices(t);
+    t->n_builds++;
+    MD_TRY(md_cb_way_make(&t->trial, t->cb));
+    *result = "not built, or for no item";
+    if (!is_used(t->trial.plan, k))
+        return MD_OK;
+    MD_TRY(md_cb_race(ways, 2, t->cb, t->stream, t->deadline_ns));
+    *result = md_cb_is_faster(&t->trial, ways[0]) ? "kept" : "no faster";
+    return MD_OK;
+}
+
+/* One step. *kept: it is the best now. */
+static md_status try_step(bool *kept, tuner *t, const md_cb_dim *dim, bool is_up)
+{
+    kind *k = &t->kind[dim->kind];
+    const md_fa_config before = k->best;
+    const md_fa_family *f = k->own->family;
+    const md_fa_field *field = &f->field[dim->field];
+    const int32_t from = before.value[dim->field];
+    const char *result = NULL;
+    int32_t to = 0;
+    *kept = false;
+    if (!md_cb_next_value(&to, field->value, field->n + field->more, from, is_up) || (is_up && to > dim->limit))
+        return MD_OK;
+    k->best.value[dim->field] = to;
+    md_status status = MD_OK;
+    if (f->legal(&k->own->target, &k->best, k->size) && md_cb_is_alike(k->own, &k->best) && is_new(t)) {
+        status = race_trial(&result, t, k);
+        if (status == MD_OK) {
+            report_step(t, dim, from, to, result);
+            *kept = !strcmp(result, "kept");
+        }
+    }
+    if (*kept) {
+        md_cb_way_free(&t->best, t->cb);
+        t->best = t->trial;
+        memset(&t->trial, 0, sizeof t->trial);
+        t->n_kept++;
+        return MD_OK;
+    }
+    md_cb_way_free(&t->trial, t->cb);
+    k->best = before;
+    return status;
+}
+
+static bool may_go_on(const tuner *t)
+{
+    return t->n_builds < t->job->max_builds && md_clock_ns() < t->deadline_ns;
+}
+
+static md_status descend(tuner *t)
+{
+    bool is_better = true;
+    (void)is_new(t);
+    while (is_better && may_go_on(t)) {
+        is_better = false;
+        for (int32_t i = 0; i < t->n_dims && may_go_on(t); i++) {
+            bool kept;
+            MD_TRY(try_step(&kept, t, &t->dim[i], true));
+            if (!kept && may_go_on(t))
+                MD_TRY(try_step(&kept, t, &t->dim[i], false));
+            is_better |= kept;
+        }
+        t->is_complete = !is_better && may_go_on(t);
+    }
+    return MD_OK;
+}
+
+/* ---- The whole */
+
+/* The best against the heuristic once more: it stays only if it wins again. */
+static md_status judge(tuner *t)
+{
+    md_cb_way *const ways[] = {&t->heuristic, &t->apart, &t->best};
+    if (!t->best.plan)
+        return MD_OK;
+    MD_TRY(md_cb_race(ways, MD_COUNT(ways), t->cb, t->stream, UINT64_MAX));
+    report_way(t, "heuristic, again", &t->heuristic);
+    report_way(t, "separate launches, again", &t->apart);
+    report_way(t, "tuned", &t->best);
+    if (!md_cb_is_faster(&t->best, &t->heuristic))
+        md_cb_way_free(&t->best, t->cb);
+    return MD_OK;
+}
+
+static md_status search(tuner *t)
+{
+    md_cb_way *const baselines[] = {&t->heuristic, &t->apart};
+    t->cb->choices.n = 0;
+    MD_TRY(md_cb_way_make(&t->heuristic, t->cb));
+    MD_TRY(order(t, t->heuristic.plan));
+    report_kinds(t);
+    MD_TRY(md_cb_race(baselines, MD_COUNT(baselines), t->cb, t->stream, t->deadline_ns));
+    report_way(t, "heuristic", &t->heuristic);
+    report_way(t, "separate launches", &t->apart);
+    MD_TRY(descend(t));
+    return judge(t);
+}
+
+static void restore(md_cb *cb, const md_cb_choices *before)
+{
+    cb->choices.n = before->n;
+    memcpy(cb->choices.choice, before->choice, sizeof before->choice);
+}
+
+/* The winner becomes what the combo runs, and is kept. A search that was cut short and found nothing says nothing about
+ * an earlier winner. */
+static md_status finish(tuner *t, const md_cb_choices *before)
+{
+    const bool is_tuned = t->best.plan != NULL;
+    bool is_kept = false;
+    char remark[160];
+    snprintf(remark, sizeof remark, "heuristic %.3f us, separate %.3f us, tuned %.3f us", t->heuristic.us, t->apart.us,
+             best_of(t)->us);
+    if (is_tuned || t->is_complete) {
+        t->cb->choices.n = is_tuned ? t->best.n_choices : 0;
+        memcpy(t->cb->choices.choice, t->best.choice, sizeof t->best.choice);
+        is_kept = t->job->store && md_cb_keep(t->cb, t->job->store, remark) == MD_OK;
+    } else {
+        restore(t->cb, before);
+    }
+    md_strbuf_printf(t->report,
+                     t->job->json ? "{\"winner\":\"%s\",\"builds\":%d,\"kept_steps\":%d,\"stored\":%s}\n"
+                                  : "%s; %d builds, %d steps kept; stored: %s\n",
+                     is_tuned ? "tuned" : "heuristic", (int)t->n_builds, (int)t->n_kept, is_kept ? "true" : "false");
+    return t->report->failed ? md_fail_memory() : MD_OK;
+}
+
+md_status md_cb_tune(md_strbuf *report, md_cb *cb, md_stream stream, const md_cb_tune_job *job)
+{
+    md_cb_copies copies;
+    const md_cb_choices before = cb->choices;
+    tuner *t = calloc(1, sizeof *t);
+    if (!t)
+        return md_fail_memory();
+    *t = (tuner){.cb = cb, .stream = stream, .job = job, .report = report};
+    t->deadline_ns = md_clock_ns() + (uint64_t)(MD_MIN(job->budget_s, 1e9) * 1e9);
+    md_cb_plan_free(cb);
+    md_status status = cb->has_moved ? md_cb_check_overlaps(cb) : MD_OK;
+    if (status == MD_OK)
+        status = md_cb_copies_make(&copies, cb, stream);
+    if (status == MD_OK) {
+        status = search(t);
+        if (status == MD_OK)
+            status = finish(t, &before);
+        md_cb_way_free(&t->heuristic, cb);
+        md_cb_way_free(&t->best, cb);
+        md_cb_way_free(&t->trial, cb);
+        md_cb_copies_finish(&copies, cb);
+        if (status == MD_OK)
+            status = md_cb_prepare(cb);
+    }
+    if (status != MD_OK)
+        restore(cb, &before);
+    free(t);
+    return status;
+}

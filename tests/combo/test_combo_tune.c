@@ -1,0 +1,329 @@
+/* Tuning of combos on the host: results keep their bits, the caller's memory is left alone, a kept winner serves later
+ * combos, and what is wrong in options and in the store is refused. Nothing here depends on which step wins. */
+#include "support/check.h"
+
+#include "api/context.h"
+#include "combo/tuning/tune.h"
+
+#include <math.h>
+#include <unistd.h>
+
+enum { ITEMS = 12, ROWS = 5, MOST = 300 };
+
+static char folder[64];
+static md_context *context;
+static md_op *op;
+static float x[ITEMS][ROWS * MOST], y[ITEMS][ROWS * MOST];
+static md_tensor tensor[ITEMS][2];
+static md_arg args[ITEMS][2];
+static char report[65536], logged[4096];
+
+static void keep_log(void *user, md_log_level level, const char *message)
+{
+    (void)user;
+    if (level <= MD_LOG_WARN)
+        snprintf(logged, sizeof logged, "%s", message);
+}
+
+/* A row reduction: its kernels have fields that keep all bits. */
+static void open_all(void)
+{
+    assert_ok(md_context_create(
+        &context,
+        &(md_context_options){.device = "host", .threads = 1, .hints = "64", .cache_dir = folder, .log = keep_log}));
+    assert_ok(md_op_create(&op, context, "Y[i,j] = X[i,j] - max[k](X[i,k])", NULL));
+    assert_ok(md_op_wait(op));
+}
+
+static void close_all(void)
+{
+    md_op_destroy(&op);
+    md_context_destroy(&context);
+}
+
+static int set_up(void **state)
+{
+    uint64_t seed = check_seed();
+    (void)state;
+    strcpy(folder, "/tmp/md_test_combo_tune_XXXXXX");
+    if (!mkdtemp(folder))
+        return 1;
+    for (int i = 0; i < ITEMS; i++) {
+        const int64_t size[] = {ROWS, 20 + 20 * (i % 7)};
+        tensor[i][0] = md_tensor_make(y[i], MD_F32, 2, size);
+        tensor[i][1] = md_tensor_make(x[i], MD_F32, 2, size);
+        for (int a = 0; a < 2; a++)
+            args[i][a] = md_t(&tensor[i][a]);
+        for (int k = 0; k < ROWS * MOST; k++)
+            x[i][k] = (float)(check_random(&seed) % 2000) / 500.0F - 2.0F;
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command); /* NOLINT: a folder of this test */
+}
+
+static md_combo *bind(void)
+{
+    const md_combo_part part = {op, &args[0][0], 2, ITEMS};
+    md_combo *combo = NULL;
+    assert_ok(md_combo_bind(&combo, context, &part, 1));
+    return combo;
+}
+
+/* Runs it; all results are those of calls, bit for bit. */
+static void run(md_combo *combo)
+{
+    static float expected[ITEMS][ROWS * MOST];
+    for (int i = 0; i < ITEMS; i++)
+        assert_ok(md_call(op, NULL, args[i], 2));
+    memcpy(expected, y, sizeof y);
+    memset(y, 0, sizeof y);
+    assert_ok(md_combo_run(combo, NULL, NULL, 0));
+    assert_memory_equal(y, expected, sizeof y);
+}
+
+static int take(void *user, const char *text, size_t n)
+{
+    (void)user;
+    assert_true(strlen(report) + n < sizeof report);
+    strncat(report, text, n);
+    return 0;
+}
+
+static const char *tune(md_combo *combo, md_combo_tune_options o)
+{
+    report[0] = 0;
+    o.write = take;
+    assert_ok(md_combo_tune(combo, NULL, &o));
+    return report;
+}
+
+static const char *explain(md_combo *combo)
+{
+    report[0] = 0;
+    assert_ok(md_combo_explain(combo, 0, take, NULL));
+    return report;
+}
+
+/* The key of the combo's entry. */
+static void find_key(md_strbuf *out)
+{
+    const md_combo_part part = {op, &args[0][0], 2, ITEMS};
+    md_cb *cb = NULL;
+    assert_ok(md_cb_create(&cb, &context->runtime, &part, &op->ds, 1));
+    assert_ok(md_cb_key(out, cb));
+    md_cb_destroy(&cb);
+}
+
+static bool is_stored(void)
+{
+    md_strbuf key = {0};
+    void *text = NULL;
+    size_t n;
+    find_key(&key);
+    const md_status status = md_sr_find(&text, &n, context->store, MD_CB_KEPT, md_strbuf_text(&key));
+    free(text);
+    md_strbuf_finish(&key);
+    return status == MD_OK;
+}
+
+static void store(const char *text)
+{
+    md_strbuf key = {0};
+    find_key(&key);
+    assert_ok(md_sr_put(context->store, MD_CB_KEPT, md_strbuf_text(&key), text, strlen(text)));
+    md_strbuf_finish(&key);
+}
+
+/* ---- Tests */
+
+static void test_tune(void **state)
+{
+    static float before[2][ITEMS][ROWS * MOST];
+    (void)state;
+    open_all();
+    md_combo *combo = bind();
+    run(combo);
+    memcpy(before[0], x, sizeof x);
+    memcpy(before[1], y, sizeof y);
+    const char *text = tune(combo, (md_combo_tune_options){.budget_s = 600});
+    assert_non_null(strstr(text, "kernel 0: "));
+    assert_non_null(strstr(text, "heuristic: "));
+    assert_non_null(strstr(text, "separate launches: "));
+    assert_non_null(strstr(text, "strided0 0->1: ")); /* a step, with its time */
+    assert_non_null(strstr(text, " builds, "));
+    assert_non_null(strstr(text, "stored: true"));
+    assert_memory_equal(before[0], x, sizeof x); /* tuning ran on copies */
+    assert_memory_equal(before[1], y, sizeof y);
+    assert_true(is_stored());
+    run(combo);
+    text = tune(combo, (md_combo_tune_options){.budget_s = 600, .json = 1, .max_builds = 1});
+    assert_non_null(strstr(text, "{\"run\":\"heuristic\",\"us\":"));
+    assert_non_null(strstr(text, "{\"winner\":\""));
+    assert_non_null(strstr(text, "\"builds\":1,"));
+    run(combo);
+    md_combo_destroy(&combo);
+    close_all();
+}
+
+/* The smallest budget measures the baselines; none is the default. */
+static void test_budget(void **state)
+{
+    (void)state;
+    open_all();
+    md_combo *combo = bind();
+    const char *text = tune(combo, (md_combo_tune_options){.budget_s = 1e-9});
+    assert_non_null(strstr(text, "heuristic; 0 builds, 0 steps kept"));
+    text = tune(combo, (md_combo_tune_options){.budget_s = 0, .max_builds = 2});
+    assert_null(strstr(text, " 0 builds"));
+    run(combo);
+    md_combo_destroy(&combo);
+    close_all();
+}
+
+/* The default order begins with the first field of the kernel. A limit takes steps away. */
+static void test_order(void **state)
+{
+    (void)state;
+    open_all();
+    md_combo *combo = bind();
+    const char *text = tune(combo, (md_combo_tune_options){.budget_s = 600, .max_builds = 1});
+    assert_non_null(strstr(text, "cap0 4096->16384"));
+    text = tune(combo, (md_combo_tune_options){.budget_s = 600, .max_builds = 1, .field_order = "X3 prefetch"});
+    assert_non_null(strstr(text, "prefetch0 1->0"));
+    assert_null(strstr(text, "cap0"));
+    text = tune(combo, (md_combo_tune_options){.budget_s = 600, .field_limits = "cap0=4096"});
+    assert_non_null(strstr(text, "prefetch0 1->0"));
+    assert_null(strstr(text, "cap0"));
+    md_combo_destroy(&combo);
+    close_all();
+}
+
+/* The environment stands in for options. */
+static void test_variables(void **state)
+{
+    (void)state;
+    setenv("MD_COMBO_FIELD_ORDER", "prefetch", 1);
+    setenv("MD_COMBO_FIELD_LIMITS", "strided=1 X1", 1);
+    open_all();
+    md_combo *combo = bind();
+    const char *text =
+        tune(combo, (md_combo_tune_options){.budget_s = 600, .max_builds = 1, .field_limits = "cap=4096"});
+    assert_non_null(strstr(text, "prefetch0 1->0"));
+    assert_fails(md_combo_tune(combo, NULL, NULL), MD_INVALID_ARGUMENT, "MD_COMBO_FIELD_LIMITS");
+    unsetenv("MD_COMBO_FIELD_ORDER");
+    unsetenv("MD_COMBO_FIELD_LIMITS");
+    run(combo);
+    md_combo_destroy(&combo);
+    close_all();
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    open_all();
+    md_combo *combo = bind();
+    static const struct {
+        md_combo_tune_options o;
+        const char *part;
+    } bad[] = {{{.budget_s = -1}, "budget_s"},
+               {{.budget_s = NAN}, "budget_s"},
+               {{.max_builds = -1}, "max_builds"},
+               {{.field_order = "X1 ?"}, "option field_order"},
+               {{.field_limits = "X1"}, "option field_limits"},
+               {{.field_limits = "X1=0"}, "from 1 on"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_fails(md_combo_tune(combo, NULL, &bad[i].o), MD_INVALID_ARGUMENT, bad[i].part);
+    assert_fails(md_combo_tune(NULL, NULL, NULL), MD_INVALID_ARGUMENT, "combo is NULL");
+    run(combo);
+    close_all();
+    assert_fails(md_combo_tune(combo, NULL, NULL), MD_INVALID_ARGUMENT, "context was destroyed");
+    md_combo_destroy(&combo);
+}
+
+/* A combo that is made later, in another context, takes a kept winner without measuring. */
+static void test_kept(void **state)
+{
+    char from[MD_FA_NAME], to[MD_FA_NAME], text[400];
+    (void)state;
+    open_all();
+    md_combo *combo = bind();
+    run(combo);
+    const char *name = strstr(explain(combo), "items, row_persistent");
+    assert_non_null(name);
+    assert_int_equal(sscanf(name, "items, %95s", from), 1);
+    strcpy(to, from);
+    char *field = strstr(to, "prefetch1");
+    assert_non_null(field);
+    field[strlen("prefetch")] = '0';
+    snprintf(text, sizeof text, "combo 1\n# by hand\n0 0 %s %s\n", from, to);
+    store(text);
+    md_combo_destroy(&combo);
+    close_all();
+
+    open_all();
+    combo = bind();
+    for (int i = 0; i < 3; i++) { /* its kernels may be built meanwhile */
+        run(combo);
+        md_bd_wait_all(context->builder);
+    }
+    run(combo);
+    assert_non_null(strstr(explain(combo), to));
+    assert_null(strstr(explain(combo), from));
+    assert_string_equal(logged, "");
+    md_combo_destroy(&combo);
+    close_all();
+}
+
+static void test_corrupt(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "nonsense",
+                                      "combo 2\n",
+                                      "combo 1\n0 0 pointwise\n",
+                                      "combo 1\n7 0 pointwise/flat1 pointwise/flat0\n",
+                                      "combo 1\n0 9 pointwise/flat1 pointwise/flat0\n",
+                                      "combo 1\n0 0 pointwise/flat1 row_looped\n",
+                                      "combo 1\n0 0 pointwise/flat7 pointwise/flat0\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        open_all();
+        store(bad[i]);
+        logged[0] = 0;
+        md_combo *combo = bind();
+        if (!strstr(logged, "tuned of a combo"))
+            fail_msg("entry %d: logged '%s'", (int)i, logged);
+        assert_false(is_stored());
+        run(combo);
+        md_combo_destroy(&combo);
+        close_all();
+    }
+}
+
+static void test_faster(void **state)
+{
+    const md_cb_way base = {.us = 100, .spread_us = 0.1};
+    (void)state;
+    assert_true(md_cb_is_faster(&(md_cb_way){.us = 97, .spread_us = 0.1}, &base));
+    assert_false(md_cb_is_faster(&(md_cb_way){.us = 98.5, .spread_us = 0.1}, &base)); /* not by 2% */
+    assert_false(md_cb_is_faster(&(md_cb_way){.us = 97, .spread_us = 2}, &base)); /* not by twice the spread */
+    assert_false(md_cb_is_faster(&(md_cb_way){.us = 97, .spread_us = 0.1}, &(md_cb_way){.us = 100, .spread_us = 2}));
+    assert_false(md_cb_is_faster(&(md_cb_way){.us = 50, .spread_us = INFINITY}, &base)); /* it was only looked at */
+    assert_false(md_cb_is_faster(&(md_cb_way){.us = 0}, &base)); /* it was not timed */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tune),   cmocka_unit_test(test_budget),    cmocka_unit_test(test_order),
+        cmocka_unit_test(test_kept),   cmocka_unit_test(test_corrupt),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_faster), cmocka_unit_test(test_variables),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
