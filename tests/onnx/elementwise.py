@@ -32,6 +32,8 @@ def elementwise(n):
     if op in UNARY:
         if op in ("Cast", "CastLike") and a.get("saturate", 1) == 0:
             refuse("a cast that does not saturate")
+        if y.dtype in ("i4", "u4") and n.x[0].is_real: # ONNX's cast truncates and wraps; a store of a real saturates
+            x[0] = f"i64({x[0]})"
         numbers = {k: number(v) for k, v in a.items() if isinstance(v, (int, float))}
         text = UNARY[op].format(*x, **numbers)
     elif op in BINARY:

@@ -40,6 +40,22 @@ class Failed(Exception):
     """The library refused; the message is its own."""
 
 
+def is_packed(array):
+    """Arrays of int4 and uint4 (ml_dtypes) have a byte for each element; the library's tensors have two elements in a byte."""
+    return array.dtype.name in ("int4", "uint4")
+
+
+def pack(array):
+    halves = array.astype(np.int8).view(np.uint8).ravel() & 15
+    halves = np.append(halves, np.zeros(halves.size % 2, np.uint8))
+    return halves[0::2] | halves[1::2] << 4
+
+
+def unpack(array, packed):
+    halves = np.stack([packed & 15, packed >> 4], axis=-1).ravel()[:array.size].astype(np.int8)
+    array[...] = (halves - 16 * (halves > 7) if array.dtype.name == "int4" else halves).reshape(array.shape).astype(array.dtype)
+
+
 class Library:
     """One context of the host device. `dtypes` are the names of the arrays' NumPy dtypes in formulas."""
 
@@ -88,12 +104,17 @@ class Library:
 
     def call(self, op, arrays):
         """arrays: by name; NumPy arrays, and Python numbers for scalars. Outputs are written in place."""
-        keep, args = [], []
+        keep, args, packed = [], [], []
         for name, dtype, _ in self.arguments(op):
             a = arrays[name]
             if isinstance(a, np.ndarray):
                 keep.append(self.tensor(a, dtype))
+                if is_packed(a):
+                    packed.append((a, pack(a)))
+                    keep[-1].data = packed[-1][1].ctypes.data
                 args.append(Arg(kind=1, tensor=c.pointer(keep[-1])))
             else:
                 args.append(Arg(kind=3, integer=a) if isinstance(a, int) else Arg(kind=2, real=a))
         self.check(self.lib.md_call(op, None, (Arg * len(args))(*args), len(args)))
+        for a, halves in packed:
+            unpack(a, halves)

@@ -1,4 +1,5 @@
 """Translations of products, convolutions, pools, losses, attention and quantisation."""
+import ml_dtypes
 import numpy as np
 
 from formula import bind, indices, number, refuse
@@ -110,7 +111,7 @@ def convolution(n):
     if q:
         scale = [n.x[k].at([] if n.x[k].rank == 0 else ["0" if n.x[k].shape == (1,) else ids[1]]) for k in (1, 4, 6)]
         zero = n.x[7].at([] if n.x[7].rank == 0 else ["0"])
-        low, high = np.iinfo(y.array.dtype).min, np.iinfo(y.array.dtype).max
+        low, high = ml_dtypes.iinfo(y.array.dtype).min, ml_dtypes.iinfo(y.array.dtype).max
         bias = f" + {n.x[8].at([ids[1]])}" if len(n.x) > 8 and n.x[8] else ""
         return f"{sizes}{y.at(ids)} = clamp(round(f32({text}{bias}) * {scale[0]} * {scale[1]} / {scale[2]}) + {zero}, {low}, {high})"
     if n.op == "Conv" and len(n.x) > 2 and n.x[2]:
@@ -152,7 +153,7 @@ def pool(n):
     e = x.at(ids[:2] + at)
     sizes = "size " + ", ".join(f"{b}={k}" for b, k in zip(bound, kernel)) + "; "
     if n.op in ("MaxPool", "GlobalMaxPool"):
-        lowest = "-inf" if x.is_real else str(np.iinfo(x.array.dtype).min)
+        lowest = "-inf" if x.is_real else str(ml_dtypes.iinfo(x.array.dtype).min)
         read = f"where({inside}, {e}, {lowest})"
         text = f"{sizes}{y.at(ids)} = {bind('max', bound, read)}"
         for z in n.y[1:]:
@@ -231,7 +232,7 @@ def quantize(n):
     z = f" + {scale_at(zero, ids, axis, block, x.rank)}" if zero else ""
     if y.is_real:
         return f"{y.at(ids)} = {x.at(ids)} / {scale}{z}"
-    low, high = np.iinfo(y.array.dtype).min, np.iinfo(y.array.dtype).max
+    low, high = ml_dtypes.iinfo(y.array.dtype).min, ml_dtypes.iinfo(y.array.dtype).max
     return f"{y.at(ids)} = clamp(round({x.at(ids)} / {scale}){z}, {low}, {high})"
 
 
@@ -250,7 +251,7 @@ def qlinear_matmul(n):
     one = lambda t: t.at(["0"] * t.rank)
     if any(t.array.size > 1 for t in (sa, za, sb, zb, sy, zy)):
         refuse("scales of rows and columns")
-    low, high = np.iinfo(y.array.dtype).min, np.iinfo(y.array.dtype).max
+    low, high = ml_dtypes.iinfo(y.array.dtype).min, ml_dtypes.iinfo(y.array.dtype).max
     total = matmul_text(a, b, ids, (f" - {one(za)}", f" - {one(zb)}"))
     return f"{y.at(ids)} = clamp(round(f32({total}) * {one(sa)} * {one(sb)} / {one(sy)}) + {one(zy)}, {low}, {high})"
 

@@ -228,3 +228,30 @@ def short_fourier(n):
     turn = f"f64(r * {ids[2]} % {size}) * {number(-2 * np.pi / size)}"
     value = x.at([ids[0], f"{ids[1]} * {step} + r", "0"]) + (f" * {window.at(['r'])}" if window else "")
     return f"size r={size}; {y.at(ids)} = sum[r]({value} * where({ids[3]} == 0, cos({turn}), sin({turn})))"
+
+
+def linear_attention(n):
+    """A state of keys by values that each step decays and adds to: a recurrence. What the delta rules add depends on the state before it, which a
+    formula has where there is one step."""
+    rule = n.attributes.get("update_rule", b"gated_delta").decode()
+    q, k, v, past, decay, beta = (n.x + [None] * 6)[:6]
+    steps = k.shape[1]
+    if "delta" in rule and steps > 1:
+        refuse("steps that depend on each other")
+    heads, kv_heads = n.attributes["q_num_heads"], n.attributes["kv_num_heads"]
+    keys, values = k.shape[2] // kv_heads, v.shape[2] // kv_heads
+    scale = n.attributes.get("scale", 0.0) or keys ** -0.5
+    kept, value, lets = "f32(1)", v.at(["b", "t", f"h * {values} + j"]), ""
+    key = k.at(["b", "t", f"h * {keys} + i"])
+    if decay:
+        kept = f"exp({decay.at(['b', 't', 'h' if decay.shape[2] == kv_heads else f'h * {keys} + i'])})"
+    before = f"where(t == 0, {kept} * {past.at('bhij')}, 0)" if past else "0"
+    if "delta" in rule:
+        lets = f"let R:f32[b,t,h,j] = sum[i]({before} * {key}); "
+        value = f"{beta.at(['b', 't', 'h' if beta.shape[2] == kv_heads else '0'])} * ({value} - R[b,t,h,j])"
+    y, state = n.y
+    head = f"o // {values}"
+    read = q.at(["b", "t", f"{head} * {keys} + i"])
+    return (f"{lets}let S:f32[b,t,h,i,j] = {kept} * S[b,t-1,h,i,j] + {key} * {value} + {before}; "
+            f"{y.at('bto')} = {number(scale)} * sum[i]({read} * S[b,t,{head} // {heads // kv_heads},i,o % {values}]); "
+            f"{state.at('bhij')} = S[b,{steps - 1},h,i,j]")
