@@ -71,10 +71,35 @@ typedef struct md_cb_plan {
     char *base; /* of that memory, as it stands in the parameters */
     int32_t n_levels;
     bool is_makeshift; /* a shape has a plan that a better one will replace */
+    bool may_change; /* the same, or hybrid may find a better one */
     bool awaits_choices; /* the variant of a choice was not built yet */
     uint64_t uncounted; /* runs since the shapes' calls were counted */
-    uint64_t untold; /* runs since md_cb_tell */
+    uint64_t untold, untold_each; /* runs since md_cb_tell; of those, on the host, by launches of each item */
 } md_cb_plan;
+
+/* Whether the items of a level run together, or each by a launch of its own. */
+typedef enum md_cb_how { MD_CB_ONE, MD_CB_EACH, MD_CB_HOWS } md_cb_how;
+
+typedef enum md_cb_by { MD_CB_BY_RULE, MD_CB_BY_MODEL, MD_CB_BY_TIMES, MD_CB_BY_STORE } md_cb_by;
+
+enum { MD_CB_TIMES = 5 }; /* that are taken of each way */
+
+/* Which of both, and why (decide/). */
+typedef struct md_cb_decision {
+    bool is_made, is_current; /* current: it is of the plan that there is */
+    md_cb_how how;
+    md_cb_by by;
+    bool is_open; /* runs are timed, until it is known */
+    double model_us[MD_CB_HOWS];
+    double us[MD_CB_HOWS]; /* that were measured; 0: not known */
+    int32_t n[MD_CB_HOWS];
+    double time[MD_CB_HOWS][MD_CB_TIMES];
+    uint64_t n_runs; /* while it is open */
+    uint64_t start_ns; /* of the run that is timed, on devices without marks */
+    struct md_dev_mark *from, *to;
+    bool is_pending; /* the marks are round a run that may not have ended */
+    md_cb_how pending;
+} md_cb_decision;
 
 /* An op with its items. What a caller's md_args say is kept as plain words: layout, addresses, scalars. */
 typedef struct md_cb_part {
@@ -102,6 +127,7 @@ typedef struct md_cb {
     struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
     struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
     md_cb_choices choices;
+    md_cb_decision decision;
     bool refuses_far; /* tables in device memory: a kernel with one was not built */
     uint64_t n_runs;
     md_ss_combo stats; /* of plans that are gone, and as md_cb_tell left them */
@@ -200,7 +226,7 @@ void md_cb_destroy(md_cb **cb);
 /** Chooses kernels, which the first run would do. */
 md_status md_cb_prepare(md_cb *cb);
 md_status md_cb_run(md_cb *cb, md_stream stream);
-/** Runs by the plan as it is, uncounted: neither addresses nor overlaps are looked at. */
+/** Runs by the plan as it is, items together, uncounted: neither addresses nor overlaps are looked at. */
 md_status md_cb_run_plan(md_cb *cb, md_stream stream);
 /** Runs each item by a call of its own. */
 md_status md_cb_run_apart(const md_cb *cb, md_stream stream);

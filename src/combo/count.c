@@ -57,7 +57,9 @@ static void count_units(kinds *all, const md_cb *cb)
     const md_cb_plan *plan = cb->plan;
     struct md_cb_merged *m = cb->merged;
     for (int64_t i = 0; !m && i < plan->n_units; i++)
-        count_unit(all, &plan->unit[i], "loop", plan->untold);
+        count_unit(all, &plan->unit[i], "loop", plan->untold - plan->untold_each);
+    for (int64_t i = 0; !m && i < plan->n_units; i++)
+        count_unit(all, &plan->unit[i], "own launch", plan->untold_each);
     for (int64_t g = 0; m && g < m->n; g++) {
         md_cb_group *group = &m->group[g];
         for (int64_t i = 0; i < group->n; i++) {
@@ -93,7 +95,7 @@ void md_cb_tell(md_cb *cb)
             cb->stats.n_more += k->calls;
     }
     cb->stats.n_more += all.n_more;
-    cb->plan->untold = 0;
+    cb->plan->untold = cb->plan->untold_each = 0;
 }
 
 void md_cb_name(md_cb *cb, uint64_t hash)

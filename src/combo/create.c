@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "combo/combo.h"
+#include "combo/decide/decide.h"
 
 #include <stdlib.h>
 
@@ -44,6 +45,7 @@ md_status md_cb_create(md_cb **out, md_ds_runtime *runtime, const md_combo_part 
 void md_cb_close(md_cb *cb)
 {
     free_parts(cb);
+    md_cb_decide_finish(cb);
     md_cb_choices_finish(cb);
     cb->runtime = NULL;
 }

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/strbuf.h"
+#include "combo/decide/decide.h"
 #include "combo/merge.h"
 
 #include <string.h>
@@ -163,6 +164,28 @@ static void print_statistics(md_strbuf *out, md_cb *cb, bool json)
     md_strbuf_finish(&array);
 }
 
+/* One launch or many, and why. A time is the measured one where there is one. */
+static void print_decision(md_strbuf *out, const md_cb_decision *d, bool json)
+{
+    static const char *const name[MD_CB_HOWS] = {[MD_CB_ONE] = "one launch", [MD_CB_EACH] = "a launch each"};
+    const bool is_measured = d->us[MD_CB_ONE] > 0 && d->us[MD_CB_EACH] > 0;
+    const double *us = is_measured ? d->us : d->model_us;
+    if (!d->is_made)
+        return;
+    md_strbuf_printf(out,
+                     json ? "\"choice\":{\"how\":\"%s\",\"why\":\"%s\",\"is_timing\":%s,\"one_us\":%.3f,"
+                            "\"each_us\":%.3f,\"are_measured\":%s},"
+                          : "  choice: %s, %s%s (one %.2f us, each %.2f us, %s)\n",
+                     name[d->how], md_cb_decide_why(d),
+                     json         ? d->is_open ? "true" : "false"
+                     : d->is_open ? ", runs are being timed"
+                                  : "",
+                     us[MD_CB_ONE], us[MD_CB_EACH],
+                     json          ? is_measured ? "true" : "false"
+                     : is_measured ? "measured"
+                                   : "predicted");
+}
+
 void md_cb_explain(md_strbuf *out, md_cb *cb, bool json)
 {
     groups together = {0}, alone = {0};
@@ -171,7 +194,9 @@ void md_cb_explain(md_strbuf *out, md_cb *cb, bool json)
     md_strbuf_printf(out, json ? "{\"items\":%lld,\"runs\":%llu,\"parts\":[" : "combo of %lld items, %llu runs\n",
                      (long long)cb->n_items, (unsigned long long)cb->n_runs);
     print_parts(out, cb, json);
-    md_strbuf_printf(out, json ? "],\"form\":\"%s\",\"together\":[" : "  %s\n", md_cb_form(cb));
+    md_strbuf_printf(out, json ? "],\"form\":\"%s\"," : "  %s\n", md_cb_form(cb));
+    print_decision(out, &cb->decision, json);
+    md_strbuf_add(out, json ? "\"together\":[" : "");
     print_groups(out, &together, json, "together", "variant");
     md_strbuf_add(out, json ? "],\"alone\":[" : "");
     print_groups(out, &alone, json, "alone", "why");

@@ -63,3 +63,13 @@ md_status md_cb_run_merged(md_cb *cb, md_stream stream)
     }
     return MD_OK;
 }
+
+md_status md_cb_run_each(md_cb *cb, md_stream stream)
+{
+    for (int64_t i = 0; i < cb->plan->n_units; i++)
+        MD_TRY(launch_unit(cb, &cb->plan->unit[i], stream));
+    for (int64_t g = 0; cb->merged && g < cb->merged->n; g++)
+        cb->merged->group[g].n_single++;
+    cb->plan->untold_each += !cb->merged;
+    return MD_OK;
+}

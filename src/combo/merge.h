@@ -40,6 +40,8 @@ void md_cb_merged_free(md_cb *cb);
 bool md_cb_has_far(const md_cb *cb);
 /** Brings the table of a group up to date. NOT_FOUND if items no longer share what the text takes as shared. */
 md_status md_cb_table_update(md_cb *cb, md_cb_group *group);
+/** Enqueues each unit by a launch of its own. The caller holds the stream's lock if the plan needs memory. */
+md_status md_cb_run_each(md_cb *cb, md_stream stream);
 /** Enqueues all units. The caller holds the stream's lock if the plan needs memory. */
 md_status md_cb_run_merged(md_cb *cb, md_stream stream);
 

@@ -48,6 +48,7 @@ static md_status add_shape(md_cb_shape **out, planner *w, md_ds_op *op, md_ds_sh
     plan->shape[plan->n_shapes++] = (md_cb_shape){op, entry, md_ds_plan_of(entry), 1};
     *out = &plan->shape[plan->n_shapes - 1];
     plan->is_makeshift |= (*out)->plan->is_makeshift;
+    plan->may_change |= (*out)->plan->is_makeshift || op->hybrid;
     return md_table_put(w->shapes, &entry, sizeof(md_ds_shape_entry *), (void *)(uintptr_t)plan->n_shapes, NULL);
 }
 
@@ -59,8 +60,6 @@ static const char *why_apart(const md_ds_op *op, const md_ds_plan *plan, const m
         return "the reference evaluator serves";
     if (bound->copies.n > 0)
         return "an input is copied first";
-    if (op->hybrid)
-        return "hybrid tries other kernels";
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
         for (int32_t l = 0; l < v->n_launches; l++) {
@@ -297,8 +296,9 @@ md_status md_cb_plan_make(md_cb *cb, md_stream stream)
 bool md_cb_plan_is_old(const md_cb *cb)
 {
     const md_cb_plan *plan = cb->plan;
-    for (int64_t i = 0; plan->is_makeshift && i < plan->n_shapes; i++)
-        if (plan->shape[i].plan->is_makeshift && md_ds_plan_of(plan->shape[i].entry) != plan->shape[i].plan)
+    for (int64_t i = 0; plan->may_change && i < plan->n_shapes; i++)
+        if ((plan->shape[i].plan->is_makeshift || plan->shape[i].op->hybrid) &&
+            md_ds_plan_of(plan->shape[i].entry) != plan->shape[i].plan)
             return true;
     return md_cb_choices_are_new(cb);
 }
@@ -335,4 +335,5 @@ void md_cb_plan_free(md_cb *cb)
     free(plan->shape);
     free(plan);
     cb->plan = NULL;
+    cb->decision.is_current = false;
 }

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "combo/combo.h"
+#include "combo/decide/decide.h"
 #include "combo/merge.h"
 #include "dispatch/bind/fault.h"
 #include "dispatch/call/fast_call.h"
@@ -46,33 +47,33 @@ static md_status run_rest(const md_cb *cb, md_stream stream)
 
 /* ---- Together */
 
-static md_status run_loops(md_cb *cb)
+static md_status run_loops(md_cb *cb, md_cb_how how)
 {
     md_ds_block *block = NULL;
     MD_TRY(md_ds_borrow(&block, cb->runtime, cb->plan->memory_bytes));
     md_cb_rebase(cb, block ? block->p : NULL);
-    const md_status status = md_cb_run_loops(cb);
+    const md_status status = how == MD_CB_ONE ? md_cb_run_loops(cb) : md_cb_run_each(cb, NULL);
     md_ds_give_back(cb->runtime, block);
     return status;
 }
 
 /* On a GPU. The memory belongs to the stream until its next work. */
-static md_status enqueue(md_cb *cb, md_stream stream)
+static md_status enqueue(md_cb *cb, md_stream stream, md_cb_how how)
 {
     md_dev *dev = cb->runtime->dev;
     void *memory = NULL;
     if (cb->plan->memory_bytes > 0)
         MD_TRY(dev->ops->workspace(&memory, dev, stream, cb->plan->memory_bytes));
     md_cb_rebase(cb, memory);
-    return md_cb_run_merged(cb, stream);
+    return how == MD_CB_ONE ? md_cb_run_merged(cb, stream) : md_cb_run_each(cb, stream);
 }
 
-static md_status run_merged(md_cb *cb, md_stream stream)
+static md_status run_merged(md_cb *cb, md_stream stream, md_cb_how how)
 {
     pthread_mutex_t *lock = cb->plan->memory_bytes > 0 ? md_ds_stream_lock(cb->runtime, stream) : NULL;
     if (lock)
         pthread_mutex_lock(lock);
-    const md_status status = enqueue(cb, stream);
+    const md_status status = enqueue(cb, stream, how);
     if (lock)
         pthread_mutex_unlock(lock);
     return status;
@@ -106,14 +107,18 @@ static md_status bring_up_to_date(md_cb *cb, md_stream stream)
         MD_TRY(md_cb_plan_make(cb, stream));
     if (cb->merged && cb->refuses_far && md_cb_has_far(cb))
         md_cb_merged_free(cb);
-    return runs_merged(cb) && !cb->merged ? md_cb_merge(cb) : MD_OK;
+    if (runs_merged(cb) && !cb->merged)
+        MD_TRY(md_cb_merge(cb));
+    md_cb_decide(cb);
+    return MD_OK;
 }
 
 const char *md_cb_form(const md_cb *cb)
 {
-    return !cb->plan    ? "each item by a call of its own"
-           : cb->merged ? "kernels for many items, where they are built"
-                        : "one parallel loop for the items of a level";
+    return !cb->plan                        ? "each item by a call of its own"
+           : cb->decision.how == MD_CB_EACH ? "each item by a launch of its own"
+           : cb->merged                     ? "kernels for many items, where they are built"
+                                            : "one parallel loop for the items of a level";
 }
 
 md_status md_cb_prepare(md_cb *cb)
@@ -121,10 +126,15 @@ md_status md_cb_prepare(md_cb *cb)
     return runs_merged(cb) || cb->runtime->dev->ops->launch_list ? bring_up_to_date(cb, NULL) : MD_OK;
 }
 
+static md_status run_plan(md_cb *cb, md_stream stream, md_cb_how how)
+{
+    MD_TRY(runs_merged(cb) ? run_merged(cb, stream, how) : run_loops(cb, how));
+    return run_rest(cb, stream);
+}
+
 md_status md_cb_run_plan(md_cb *cb, md_stream stream)
 {
-    MD_TRY(runs_merged(cb) ? run_merged(cb, stream) : run_loops(cb));
-    return run_rest(cb, stream);
+    return run_plan(cb, stream, MD_CB_ONE);
 }
 
 md_status md_cb_run(md_cb *cb, md_stream stream)
@@ -147,7 +157,9 @@ md_status md_cb_run(md_cb *cb, md_stream stream)
     cb->n_runs++;
     cb->stats.runs++;
     cb->plan->untold++;
-    MD_TRY(md_cb_run_plan(cb, stream));
+    const md_cb_how how = md_cb_decide_begin(cb, stream);
+    MD_TRY(run_plan(cb, stream, how));
+    md_cb_decide_end(cb, how, stream);
     if (is_timed) {
         cb->stats.timed_us += (double)(md_clock_ns() - start) / 1e3;
         cb->stats.n_timed++;

@@ -267,12 +267,13 @@ static int take(void *user, const char *text, size_t n)
  * are [size][4096], of which the formula reads a column. */
 static void expect_pieces(const char *formula, int32_t n, int64_t size, bool is_one)
 {
-    md_op *op = make(formula);
+    md_op *op = NULL;
     md_combo *combo = NULL;
     md_tensor tensor[2][3];
     md_arg args[2 * 3];
     md_arg_info info;
     char json[4096] = "";
+    assert_ok(md_op_create(&op, context, formula, &(md_op_options){.select = MD_SELECT_DISTANCE})); /* always a loop */
     assert_ok(md_op_wait(op));
     for (int i = 0; i < 2; i++)
         for (int32_t a = 0; a < n; a++) {

@@ -46,7 +46,7 @@ FLOORS = {
     "tune": [["tune", "wisdom"], ["model", "shape"], ["kept"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "joined", "registry", "select"], ["cache"], ["run"],
                  ["online"], ["call"], ["create", "open"]],
-    "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["plan"],
+    "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["plan"], ["decide"],
               ["create", "run"], ["explain", "tuning"]],
 }
 MAX_FLOORS = 9
