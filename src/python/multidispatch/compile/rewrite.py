@@ -1,16 +1,31 @@
-"""Rewrites of a graph before it is cut into kernels. Each says what it did."""
+"""Rewrites of a graph before it is cut into kernels: the table of them. Each says what it did."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
+
+from .attention import name_attention
+from .uniform import fold
+
+
+def _drop_unused(module: Any) -> int:
+    before = len(module.graph.nodes)
+    module.graph.eliminate_dead_code()
+    return before - len(module.graph.nodes)
+
+
+# In this order: what each line says, and the function, which changes the graph and counts its changes.
+REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
+    ("unused operations dropped", _drop_unused),
+    ("operations on constants folded", fold),
+    ("attentions named", name_attention),
+    ("operations dropped that rewrites left unused", _drop_unused),
+)
 
 
 def rewrite(module: Any) -> list[str]:
     """Changes the graph in place, and gives a line for each kind of change."""
-    done: list[str] = []
-    before = len(module.graph.nodes)
-    module.graph.eliminate_dead_code()
-    if len(module.graph.nodes) != before:
-        done.append(f"{before - len(module.graph.nodes)} unused operations dropped")
+    done = [f"{n} {what}" for what, f in REWRITES if (n := f(module))]
+    if done:
         module.recompile()
     return done

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Rewrites of a graph before it is cut into kernels: what they find, what they must leave, and that results stay right.
+Skipped, loudly, where PyTorch is missing."""
+
+import importlib.util
+import sys
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print(f"SKIPPED: test_backend_rewrite.py: {sys.executable} has no PyTorch", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+
+import multidispatch as md
+from multidispatch.compile import backend
+
+FOLDED, NAMED = "operations on constants folded", "attentions named"
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(18)
+        self.before = len(md.explain_graph())
+
+    def rewrites(self, f, *inputs, tolerance=2e-6):
+        """Compiles f, compares each call, and gives what was rewritten in its one graph, by kind."""
+        compiled = torch.compile(f, backend=backend, dynamic=True)
+        for arguments in inputs:
+            torch.testing.assert_close(compiled(*arguments), f(*arguments), rtol=tolerance, atol=tolerance)
+        report, = md.explain_graph()[self.before:]
+        self.assertEqual(report["fallbacks"], 0)
+        self.kernels = report["kernels"]
+        return {line.partition(" ")[2]: int(line.partition(" ")[0]) for line in report["rewrites"]}
+
+
+class Fold(Case):
+    def inputs(self):
+        return [(torch.randn(b, 6),) for b in (3, 1, 0, 7)]
+
+    def test_masks_of_zeros(self):
+        def f(x):
+            mask = torch.where(torch.ones(x.shape, dtype=torch.bool), 0.0, -torch.inf) * 1.0
+            return (x * 2 + mask).relu()
+
+        self.assertGreaterEqual(self.rewrites(f, *self.inputs())[FOLDED], 1)
+        self.assertNotIn("inf", self.kernels[0]["formula"])
+
+    def test_branches_never_taken(self):
+        def f(x):
+            keep = torch.ones_like(x, dtype=torch.bool) & (x > 0)
+            never = torch.zeros_like(x, dtype=torch.bool)
+            return torch.where(never, x.exp(), x.sin()).masked_fill(never, 3.0).cos() + torch.where(keep, x, 0)
+
+        self.assertEqual(self.rewrites(f, *self.inputs())[FOLDED], 3)
+        self.assertNotIn("exp", self.kernels[0]["formula"])
+
+    def test_neutral_numbers(self):
+        def f(x):
+            return ((x * 1.0 + 0) / 1 - torch.zeros(6)).pow(1).sin()
+
+        self.assertGreaterEqual(self.rewrites(f, *self.inputs())[FOLDED], 3)
+
+    def test_what_must_stay(self):
+        """A zero times x (NaN), numbers that are scaled, whole numbers' bits, and sums that change the dtype."""
+        def f(x, i):
+            scaled = torch.add(torch.zeros_like(x), x, alpha=2)
+            return x * torch.zeros(6), scaled.sin(), (i & torch.ones_like(i)).sum(), (i + torch.zeros(6)).sin()
+
+        x = torch.randn(3, 6)
+        x[0, 0] = torch.nan
+        compiled = torch.compile(f, backend=backend, dynamic=True)
+        i = torch.randint(0, 9, (3, 6))
+        torch.testing.assert_close(compiled(x, i), f(x, i), equal_nan=True)
+        report, = md.explain_graph()[self.before:]
+        self.assertFalse([line for line in report["rewrites"] if FOLDED in line])
+
+    def test_results_are_new(self):
+        """A result is never the argument itself, though nothing changes it."""
+        compiled = torch.compile(lambda x: x + 0, backend=backend, dynamic=True)
+        x = torch.randn(4, 6)
+        y = compiled(x)
+        self.assertNotEqual(y.data_ptr(), x.data_ptr())
+        torch.testing.assert_close(y, x)
+
+    def test_masks_of_attention(self):
+        def f(q):
+            n = q.shape[2]
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, torch.zeros(1, 1, n, n))
+
+        self.assertEqual(self.rewrites(f, *((torch.randn(b, 2, 5, 8),) for b in (3, 4)), tolerance=1e-5)[FOLDED], 1)
+
+
+class Attention(Case):
+    def parts(self, *shapes, dtype=torch.float32):
+        return [tuple(torch.randn(b, 4, n, 8, dtype=dtype) for _ in range(3)) + (torch.randn(b, 1, n, n, dtype=dtype),)
+                for b, n in shapes]
+
+    def check(self, f, named, dtype=torch.float32):
+        found = self.rewrites(f, *self.parts((2, 6), (1, 9), (0, 5), (7, 3), dtype=dtype),
+                              tolerance=1e-5 if dtype == torch.float32 else 3e-2)
+        self.assertEqual(found.get(NAMED, 0), named)
+
+    def test_scaled_and_masked(self):
+        def f(q, k, v, mask):
+            return torch.softmax(q @ k.transpose(-1, -2) / 8 ** 0.5 + mask, -1) @ v
+
+        for dtype in (torch.float32, torch.bfloat16):
+            with self.subTest(dtype):
+                self.setUp()
+                self.check(f, 1, dtype)
+
+    def test_softmax_in_f32(self):
+        """As transformers write it; the scale is on the queries, the mask on the left."""
+        def f(q, k, v, mask):
+            scores = mask + (q * 0.3) @ k.transpose(2, 3)
+            return (torch.softmax(scores.float(), -1).to(q.dtype) @ v).transpose(1, 2) * 2
+
+        self.check(f, 1, torch.bfloat16)
+
+    def test_two_attentions(self):
+        def f(q, k, v, mask):
+            v = torch.softmax(q @ k.transpose(2, 3) * 0.5, -1) @ v
+            return torch.softmax(q @ k.transpose(2, 3) * 0.5 + mask, -1) @ v
+
+        self.check(f, 2)
+
+    def test_what_is_no_attention(self):
+        """Scores or weights that are read elsewhere, a mask inside of the scale, another axis."""
+        def weights(q, k, v, mask):
+            w = torch.softmax(q @ k.transpose(2, 3) + mask, -1)
+            return w @ v, w.sum()
+
+        def scores(q, k, v, mask):
+            s = q @ k.transpose(2, 3)
+            return torch.softmax(s + mask, -1) @ v, s.amax()
+
+        def inside(q, k, v, mask):
+            return torch.softmax((q @ k.transpose(2, 3) + mask) * 0.5, -1) @ v
+
+        def axis(q, k, v, mask):
+            return torch.softmax(q @ k.transpose(2, 3) + mask, -2) @ v
+
+        for f in (weights, scores, inside, axis):
+            with self.subTest(f.__name__):
+                self.setUp()
+                found = self.rewrites(f, *self.parts((2, 6), (3, 9)), tolerance=2e-5)
+                self.assertEqual(found.get(NAMED, 0), 0)
+
+    def test_training_keeps_its_softmax(self):
+        def f(q, k, v):
+            return torch.softmax(q @ k.transpose(2, 3), -1) @ v
+
+        q, k, v = (torch.randn(2, 4, 5, 8, requires_grad=True) for _ in range(3))
+        expected = torch.autograd.grad(f(q, k, v).sin().sum(), (q, k, v))
+        got = torch.autograd.grad(torch.compile(f, backend=backend, dynamic=True)(q, k, v).sin().sum(), (q, k, v))
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=0)
