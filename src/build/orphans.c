@@ -7,6 +7,7 @@ static void orphan_text(void *user, const void *key, size_t n_bytes, void *value
     (void)key, (void)n_bytes;
     md_bd_text *text = value;
     text->is_orphan = text->state == MD_BD_QUEUED;
+    text->is_begun = text->state != MD_BD_QUEUED;
     *(int32_t *)user += text->is_orphan;
 }
 

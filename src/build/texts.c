@@ -211,28 +211,44 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
     pthread_mutex_unlock(&builder->lock);
 }
 
-/* False, and the text is dropped, if all variants that needed it were destroyed before its build began. */
-static bool is_wanted(md_bd_text *text)
+/* False if a thread in a hurry has taken the text. False, and the text is dropped, if all variants that needed it were
+ * destroyed before its build began. */
+static bool begin(md_bd_text *text)
 {
     md_bd *builder = text->builder;
     pthread_mutex_lock(&builder->lock);
-    bool is = text->waiting != NULL || text->is_asked;
-    if (!is) {
+    const bool is_wanted = text->waiting != NULL || text->is_asked, begins = is_wanted && !text->is_begun;
+    if (!is_wanted && !text->is_begun) {
         (void)md_table_remove(builder->texts, &text->key, sizeof text->key);
         md_bd_text_drop(text);
+    } else
+        text->is_begun = true;
+    if (!begins)
         md_bd_end_job(builder);
-    }
     pthread_mutex_unlock(&builder->lock);
-    return is;
+    return begins;
 }
 
-static void build(void *context)
+md_bd_text *md_bd_text_take(md_bd_made *made)
 {
-    md_bd_text *text = context;
+    md_bd *builder = made->base.builder;
+    md_bd_text *text = NULL;
+    pthread_mutex_lock(&builder->lock);
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES && !text; i++)
+        if (made->ticket[i].made && !made->ticket[i].text->is_begun)
+            text = made->ticket[i].text;
+    if (text) {
+        text->is_begun = true;
+        builder->n_jobs++; /* the queued one ends by itself */
+    }
+    pthread_mutex_unlock(&builder->lock);
+    return text;
+}
+
+void md_bd_text_build(md_bd_text *text)
+{
     md_bd *builder = text->builder;
     md_dev_kernel *kernel = NULL;
-    if (!is_wanted(text))
-        return;
     md_status status = make_kernel(&kernel, text);
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
@@ -244,6 +260,12 @@ static void build(void *context)
                     md_last_error());
     }
     finish(text, status, kernel);
+}
+
+static void build(void *context)
+{
+    if (begin(context))
+        md_bd_text_build(context);
 }
 
 void md_bd_text_start(md_bd_text *text)

@@ -142,6 +142,15 @@ md_status md_bd_variant_wait(md_bd_variant *variant)
     return MD_OK;
 }
 
+md_status md_bd_variant_hurry(md_bd_variant *variant)
+{
+    md_bd_text *text;
+    adopt_orphans(variant->builder, &variant, 1);
+    while ((text = md_bd_text_take((md_bd_made *)variant)) != NULL)
+        md_bd_text_build(text);
+    return md_bd_variant_wait(variant);
+}
+
 /* Removes the variant from the texts it waits for. Their builds continue. */
 static void leave_texts(md_bd_made *made)
 {

@@ -105,21 +105,34 @@ static PyObject *plan_tensor(PyObject *object, PyObject *args)
 static int add_op(md_op **out, md_py_plan *self, const char *formula, const char *sizes, const char *name)
 {
     const md_op_options options = {.sizes = sizes, .name = name, .async = 1};
-    md_op **grown = realloc(self->op, (size_t)(self->n_ops + 1) * sizeof *grown);
     md_status status;
-    if (!grown) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    self->op = grown;
+    *out = NULL;
     Py_BEGIN_ALLOW_THREADS status = md_op_create(out, self->context, formula, &options);
     Py_END_ALLOW_THREADS if (status != MD_OK)
     {
         md_py_raise(self->state, status);
         return -1;
     }
+    md_op **grown = realloc(self->op, (size_t)(self->n_ops + 1) * sizeof *grown); /* after other threads ran */
+    if (!grown) {
+        md_op_destroy(out);
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->op = grown;
     self->op[self->n_ops++] = *out;
     return 0;
+}
+
+static PyObject *plan_make(PyObject *object, PyObject *args)
+{
+    md_py_plan *self = open_plan(object);
+    const char *formula, *sizes, *name;
+    md_op *op;
+    if (!self || !PyArg_ParseTuple(args, "sss", &formula, &sizes, &name) ||
+        add_op(&op, self, formula, *sizes ? sizes : NULL, name) < 0)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 /* A tensor's id, or the text of a whole number. */
@@ -347,6 +360,7 @@ static PyObject *plan_wait(PyObject *object, PyObject *none)
 static PyMethodDef methods[] = {
     {"dim", plan_dim, METH_VARARGS, "dim(name, low, high)"},
     {"tensor", plan_tensor, METH_VARARGS, "tensor(name, role, dtype, size, stride, base, offset, id, data) -> id"},
+    {"make", plan_make, METH_VARARGS, "make(formula, sizes, name): makes the op of a later call; from any thread"},
     {"call", plan_call, METH_VARARGS, "call(formula, sizes, name, arguments): a kernel"},
     {"eager", plan_eager, METH_VARARGS, "eager(fn, ids): fn(tensors, sizes) runs between the kernels"},
     {"finish", plan_finish, METH_VARARGS, "finish(...): from then on the plan can be called"},

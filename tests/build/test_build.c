@@ -192,6 +192,34 @@ static void test_parallel(void **state)
     assert_int_equal(f->fake.most_compiling, 2); /* the pool's threads */
 }
 
+static void wait_for_flag(void *context)
+{
+    while (!atomic_load((_Atomic bool *)context))
+        sched_yield();
+}
+
+/* Behind all that is queued a build would begin when the flag is set, and the test would never end. */
+static void test_hurry(void **state)
+{
+    fixture *f = *state;
+    _Atomic bool flag = false;
+    for (int i = 0; i < 4; i++)
+        md_pool_submit(f->pool, wait_for_flag, &flag);
+    md_bd_variant *v = make(f, TOY_PLAIN, 0), *other = make(f, TOY_PLAIN, 1), *same = make(f, TOY_PLAIN, 0);
+    assert_ok(md_bd_variant_hurry(v));
+    assert_int_equal(state_of(v), MD_BD_READY);
+    assert_int_equal(state_of(same), MD_BD_READY);
+    assert_int_equal(state_of(other), MD_BD_QUEUED);
+    assert_ok(md_bd_variant_hurry(v)); /* nothing is left to build */
+    atomic_store(&flag, true);
+    md_bd_wait_all(f->builder);
+    assert_int_equal(state_of(other), MD_BD_READY);
+    assert_int_equal(f->fake.n_compiled, 2); /* the job that was queued for v did nothing */
+    md_bd_variant_destroy(&v);
+    md_bd_variant_destroy(&same);
+    md_bd_variant_destroy(&other);
+}
+
 static void test_failures(void **state)
 {
     fixture *f = *state;
@@ -331,9 +359,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_real_kernels),    TEST(test_shared),      TEST(test_single_flight),  TEST(test_parallel),
-        TEST(test_failures),        TEST(test_no_compiler), TEST(test_failing_launch), TEST(test_destroy_early),
-        TEST(test_short_of_memory), TEST(test_source),      TEST(test_digest),
+        TEST(test_real_kernels),  TEST(test_shared),          TEST(test_single_flight), TEST(test_parallel),
+        TEST(test_hurry),         TEST(test_failures),        TEST(test_no_compiler),   TEST(test_failing_launch),
+        TEST(test_destroy_early), TEST(test_short_of_memory), TEST(test_source),        TEST(test_digest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,7 +206,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         if (effort == MD_DS_ONLY_READY)
             return MD_NOT_FOUND;
         atomic_fetch_add_explicit(&op->count.waits, 1, memory_order_relaxed);
-        (void)md_bd_variant_wait(c->variant[wished]);
+        (void)md_bd_variant_hurry(c->variant[wished]);
     }
 }
 

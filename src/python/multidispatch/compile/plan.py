@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
 import torch
@@ -15,6 +16,7 @@ from .sizes import Dims, Unsupported
 from .tree import Buf, Leaf
 
 _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
+_MOST_THREADS = 64  # that wait for compilers, which are as many as the library has threads
 
 
 class Builder:
@@ -54,6 +56,7 @@ class Builder:
                 self._tensor(b, _OUTPUT, stride=self.lowered.outputs[len(rows)].memory)
                 slots += 1
             rows.append((kind, number, thing, slots - 1 if b else -1, b.dtype if b else "f32", size, stride))
+        self._make_ops()
         for step in steps:
             self._emit(step)
         n_args = self.lowered.n_args - len(self.bound)
@@ -138,6 +141,12 @@ class Builder:
         base = self._tensor(leaf.buf)
         return self.core.tensor(f"v{leaf.buf.number}", 0, dtype, self.dims.texts(shape),
                                 self.dims.texts(leaf.stride) or None, base, self.dims.text(leaf.offset), 0, 0)
+
+    def _make_ops(self) -> None:
+        """Makes the ops of all kernels side by side: each waits for its first kernel, which others compile behind it."""
+        ops = {(f.text, f.sizes, f"b_{b.kind}") for b, f in self.formulas.items()}
+        with ThreadPoolExecutor(max(1, min(len(ops), _MOST_THREADS))) as threads:
+            list(threads.map(lambda op: self.core.make(*op), sorted(ops)))
 
     def _emit(self, step: Any) -> None:
         if isinstance(step, Eager):
