@@ -23,7 +23,7 @@
 #define MD_WIDTH (MD_ACROSS * MD_VL)
 #define MD_RUN_LENGTH (MD_ITEMS * MD_ROUNDS)
 #define MD_TILE_LENGTH (MD_DOWN * MD_RUN_LENGTH)
-#define MD_GROUP_TILES 16
+#define MD_GROUP_TILES (MD_THREADS / 8)
 #define MD_SLOTS (MD_THREADS / MD_WIDTH)
 #define MD_EACH (MD_GROUP_TILES / MD_SLOTS)
 /* Threads of an SM: as many as have the registers for their elements. */
@@ -128,17 +128,23 @@ MD_INLINE void md_scan_runs(MD_TOTAL (&runs)[MD_DOWN][MD_WIDTH + 1], MD_TOTAL *t
 /* The total of a thread's share of n <= MD_GROUP_TILES tiles, whose totals of a column are `stride` apart. */
 MD_INLINE MD_TOTAL md_share_of(const MD_TOTAL *totals, int n, int64_t stride)
 {
-    const int column = (int)threadIdx.x % MD_WIDTH, first = (int)threadIdx.x / MD_WIDTH * MD_EACH;
-    MD_TOTAL t[MD_EACH];
-    MD_FOR (k, MD_EACH) {
-        t[k] = MD_TOTAL_IDENTITY;
-        if (first + k < n)
-            t[k] = md_total_load(totals + (first + k) * stride + column);
+    const int STEP = MD_EACH < 4 ? MD_EACH : 4, column = (int)threadIdx.x % MD_WIDTH,
+              first = (int)threadIdx.x / MD_WIDTH * MD_EACH;
+    MD_TOTAL all = MD_TOTAL_IDENTITY;
+    MD_ROLLED
+    for (int from = 0; from < MD_EACH; from += STEP) {
+        MD_TOTAL t[STEP]; /* few at a time, which leaves registers to the tile */
+        MD_FOR (k, STEP) {
+            t[k] = MD_TOTAL_IDENTITY;
+            if (first + from + k < n)
+                t[k] = md_total_load(totals + (first + from + k) * stride + column);
+        }
+        all = from == 0 ? t[0] : MD_OP_TOTAL(all, t[0]);
+        MD_UNROLL
+        for (int k = 1; k < STEP; k++)
+            all = MD_OP_TOTAL(all, t[k]);
     }
-    MD_UNROLL
-    for (int k = 1; k < MD_EACH; k++)
-        t[0] = MD_OP_TOTAL(t[0], t[k]);
-    return t[0];
+    return all;
 }
 
 /* Totals of shares of the tiles before a tile: of the group before its own, and of its own. */

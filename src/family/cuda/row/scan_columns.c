@@ -6,23 +6,26 @@
 
 #include <math.h>
 
-/* ACROSS: a block's vectors of columns. GROUP_TILES: of a group. COUNTED: tiles whose states fit the stream's counters.
- * MOST_BYTES: of a thread's elements in registers. FEW_BYTES: so many leave room for a quarter more threads. */
-enum { ACROSS = 8, GROUP_TILES = 16, COUNTED = 65535, STATE_BYTES = 16, MOST_BYTES = 256, FEW_BYTES = 160 };
+/* ACROSS: a block's vectors of columns. A group has THREADS / GROUP_SHARE tiles. COUNTED: tiles whose states fit the
+ * stream's counters. MOST_BYTES: of a thread's elements in registers. FEW_BYTES: so many leave room for a quarter more
+ * threads. */
+enum { ACROSS = 8, GROUP_SHARE = 8, COUNTED = 65535, STATE_BYTES = 16, MOST_BYTES = 256, FEW_BYTES = 160 };
 /* HOP_US: from one group's totals to the next one's. TILE_US: of a block for a tile, whatever its length. BYTES_PER_US:
  * what an SM moves besides (H200). */
-static const double HOP_US = 2.5, TILE_US = 4.84, BYTES_PER_US = 40e3;
+static const double HOP_US = 1.7, TILE_US = 4.84, BYTES_PER_US = 40e3;
 
 typedef struct tiles {
     int64_t chains, n; /* side by side; of all chains */
     int64_t width, length; /* columns and elements of the axis of one */
+    int64_t group; /* tiles of a group */
 } tiles;
 
 /* Blocks of all tiles of columns, as cuda/scan_columns.cu counts them. */
 static tiles tiles_of(const md_fa_target *target, const md_fa_cuda_column_tile *tile, const md_fa_cuda_scan_size *s)
 {
     tiles t = {.width = md_fa_cuda_width(target->program, target->stage) * ACROSS,
-               .length = (int64_t)(tile->threads / ACROSS) * tile->items * tile->rounds};
+               .length = (int64_t)(tile->threads / ACROSS) * tile->items * tile->rounds,
+               .group = tile->threads / GROUP_SHARE};
     t.chains = s->lanes > 0 && s->n > 0 ? s->rows / s->lanes * ((s->lanes + t.width - 1) / t.width) : 0;
     t.n = t.chains * ((s->n + t.length - 1) / t.length);
     return t;
@@ -102,7 +105,7 @@ void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target 
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
     const tiles t = tiles_of(target, tile, &s);
-    int64_t in_workspace = t.n > COUNTED ? t.n + 1 : 0, groups = t.n / GROUP_TILES + t.chains;
+    int64_t in_workspace = t.n > COUNTED ? t.n + 1 : 0, groups = t.n / t.group + t.chains;
     *out = (md_kn_plan_geometry){.workspace_bytes = in_workspace * STATE_BYTES +
                                                     (t.n + groups) * t.width * md_fa_cuda_scan_total(target)};
     out->launch[0] = md_fa_cuda_launch((in_workspace + tile->threads - 1) / tile->threads, tile->threads);
@@ -126,7 +129,7 @@ void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *ta
     const double rate = md_fa_cuda_bytes_per_us(target->facts), memory = s.bytes / (0.9 * rate);
     const double depth = (double)t.n / (double)MD_MAX(t.chains, 1);
     const double working = (double)t.n / sms * TILE_US / resident + s.bytes / sms / BYTES_PER_US;
-    const double waiting = ceil(depth / GROUP_TILES) * HOP_US, us = fmax(fmax(memory, working), waiting);
+    const double waiting = ceil(depth / (double)t.group) * HOP_US, us = fmax(fmax(memory, working), waiting);
     *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads, .launches = 1 + (t.n > COUNTED)};
     out->memory_bytes = s.bytes;
     out->memory_rate = fmax(s.bytes / fmax(us, 1e-9) / rate, 1e-9);
