@@ -128,7 +128,7 @@ typedef struct md_cb {
     struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
     md_cb_choices choices;
     md_cb_decision decision;
-    bool refuses_far; /* tables in device memory: a kernel with one was not built */
+    bool refuses_far, refuses_tight; /* a kernel with a table in device memory, or with few registers, was not built */
     uint64_t n_runs;
     md_ss_combo stats; /* of plans that are gone, and as md_cb_tell left them */
 } md_cb;

@@ -2,6 +2,7 @@
 #include "combo/merge.h"
 
 #include "base/status.h"
+#include "family/cuda/cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,8 +289,26 @@ static md_status fit_table(const md_cb *cb, md_cb_group *g)
     return MD_OK;
 }
 
+/* A kernel of one op has sizes and addresses where it needs no registers for them; one of many items has not, and would
+ * take half as many registers again. So pointwise kernels are held to what leaves an SM about as full (AdamW: 44 of 64
+ * registers, nothing spilled). */
+static int32_t min_blocks_of(const md_cb *cb, const md_cb_kernel *k)
+{
+    bool is_wide = false;
+    if (cb->refuses_tight || k->by_warps || k->threads > 256)
+        return 0;
+    for (int32_t i = 0; i < k->n; i++) {
+        const md_bd_variant *v = k->body[i].variant;
+        if (strcmp(v->family->name, "pointwise") != 0)
+            return 0;
+        is_wide |= md_fa_cuda_width(v->target.program, v->target.stage) > 4;
+    }
+    return (is_wide ? 1024 : 1280) / MD_MAX(k->threads, 1);
+}
+
 static md_status begin_build(md_cb *cb, md_cb_group *g)
 {
+    g->kernel.min_blocks = min_blocks_of(cb, &g->kernel);
     md_kn_launch_source source;
     for (int32_t i = 0; i < g->kernel.n; i++)
         g->kernel.body[i].shares_scalars = same_words(cb, g, i);
@@ -340,11 +359,13 @@ md_status md_cb_merge(md_cb *cb)
     return status;
 }
 
-bool md_cb_has_far(const md_cb *cb)
+bool md_cb_has_refused(const md_cb *cb)
 {
-    for (int64_t i = 0; i < cb->merged->n; i++)
-        if (cb->merged->group[i].kernel.is_far)
+    for (int64_t i = 0; i < cb->merged->n; i++) {
+        const md_cb_kernel *k = &cb->merged->group[i].kernel;
+        if ((k->is_far && cb->refuses_far) || (k->min_blocks > 0 && cb->refuses_tight))
             return true;
+    }
     return false;
 }
 

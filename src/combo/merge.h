@@ -36,8 +36,8 @@ int32_t md_cb_head(const md_cb_kernel *kernel);
 /** Groups the units of the plan and begins to build their kernels. */
 md_status md_cb_merge(md_cb *cb);
 void md_cb_merged_free(md_cb *cb);
-/** True if a group has its items in device memory. */
-bool md_cb_has_far(const md_cb *cb);
+/** True if a group has a form that was refused before. */
+bool md_cb_has_refused(const md_cb *cb);
 /** Brings the table of a group up to date. NOT_FOUND if items no longer share what the text takes as shared. */
 md_status md_cb_table_update(md_cb *cb, md_cb_group *group);
 /** Enqueues each unit by a launch of its own. The caller holds the stream's lock if the plan needs memory. */

@@ -202,6 +202,26 @@ static const md_bd_variant *lighten(const md_bd_variant *v, const md_ds_pool *po
     return v;
 }
 
+/* A pointwise kernel of many items takes more registers than one alone, so that an SM holds one or two blocks of 512
+ * threads: its like of 256 threads, if there is one. */
+static const md_bd_variant *narrow(const md_bd_variant *v, const md_ds_pool *pool, const md_kn_shape *shape)
+{
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    md_fa_config config = v->config;
+    for (int32_t i = 0; i < v->family->n_fields; i++)
+        if (!strcmp(v->family->name, "pointwise") && !strcmp(v->family->field[i].name, "threads") &&
+            config.value[i] == 512)
+            config.value[i] = 256;
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *x = pool->variant[i];
+        if (x->family == v->family && !memcmp(x->config.value, config.value, sizeof config.value) &&
+            atomic_load_explicit(&x->state, memory_order_acquire) == MD_BD_READY &&
+            x->numeric_class == v->numeric_class && !md_kn_envelope_miss(&x->envelope, shape))
+            return x;
+    }
+    return v;
+}
+
 /* The variants of the heaviest item of a part. */
 static md_status choose_leader(planner *w, int32_t p)
 {
@@ -226,7 +246,8 @@ static md_status choose_leader(planner *w, int32_t p)
     const md_ds_plan *plan = md_ds_plan_of(entry);
     w->leader_op = why_apart(op, plan, &bound) ? NULL : op;
     for (int32_t s = 0; w->leader_op && s < op->n_stages; s++)
-        w->leader[s] = lighten(op->stage[s].variant[plan->stage[s].pick.variant], &op->stage[s], &bound.shape);
+        w->leader[s] = narrow(lighten(op->stage[s].variant[plan->stage[s].pick.variant], &op->stage[s], &bound.shape),
+                              &op->stage[s], &bound.shape);
     md_ds_shape_entry_release(entry);
     return MD_OK;
 }

@@ -105,7 +105,7 @@ static md_status bring_up_to_date(md_cb *cb, md_stream stream)
 {
     if (!cb->plan || md_cb_plan_is_old(cb) || ((cb->has_moved || cb->has_scalars) && !md_cb_update(cb)))
         MD_TRY(md_cb_plan_make(cb, stream));
-    if (cb->merged && cb->refuses_far && md_cb_has_far(cb))
+    if (cb->merged && md_cb_has_refused(cb))
         md_cb_merged_free(cb);
     if (runs_merged(cb) && !cb->merged)
         MD_TRY(md_cb_merge(cb));

@@ -326,11 +326,12 @@ static void add_find(md_strbuf *out, const md_cb_kernel *k)
 
 static void add_entry(md_strbuf *out, const md_cb_kernel *k, const pieces *p, const char *name)
 {
-    if (k->n == 1 && k->body[0].threads == k->threads && !k->by_warps)
+    if (k->n == 1 && k->body[0].threads == k->threads && !k->by_warps && !k->min_blocks)
         md_strbuf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%.*s)", (int)(p->bounds_end - p->bounds),
                          p->bounds);
     else
-        md_strbuf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d, 1)", (int)k->threads);
+        md_strbuf_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d, %d)", (int)k->threads,
+                         (int)MD_MAX(k->min_blocks, 1));
     md_strbuf_printf(out,
                      " %s(const __grid_constant__ md_combo_table table)\n{\n    if (blockDim.x == 1)\n        return;\n"
                      "    md_body0::md_wait_for_launches();\n",
