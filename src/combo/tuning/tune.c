@@ -79,11 +79,11 @@ static void report_kinds(const tuner *t)
 
 /* ---- Kinds */
 
-/* Only what md_cb_choose can replace. */
+/* Only what md_cb_choose can replace, and what can be kept: by part and stage, which a joined op does not have. */
 static bool is_tunable(const md_cb *cb, const md_cb_unit *u)
 {
-    return u->variant->n_launches == 1 && u->variant->family->n_fields > 0 &&
-           u->plan->stage[u->stage].geometry.workspace_bytes == 0 && cb->part[u->part].op->stage[u->stage].pinned < 0;
+    return u->op == cb->part[u->part].op && u->variant->n_launches == 1 && u->variant->family->n_fields > 0 &&
+           u->plan->stage[u->stage].geometry.workspace_bytes == 0 && u->op->stage[u->stage].pinned < 0;
 }
 
 static int32_t find_kind(const tuner *t, const md_cb_unit *u)
@@ -106,8 +106,7 @@ static int32_t kind_of(tuner *t, const md_cb_unit *u)
     const int32_t known = is_tunable(t->cb, u) ? find_kind(t, u) : -1;
     if (known >= 0 || !is_tunable(t->cb, u) || t->n_kinds == MD_CB_MAX_GROUPS)
         return known;
-    t->kind[t->n_kinds] =
-        (kind){.op = t->cb->part[u->part].op, .own = u->variant, .best = u->variant->config, .work = -1};
+    t->kind[t->n_kinds] = (kind){.op = u->op, .own = u->variant, .best = u->variant->config, .work = -1};
     return t->n_kinds++;
 }
 
