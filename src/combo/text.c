@@ -253,6 +253,7 @@ int32_t md_cb_text_stride(const md_cb_kernel *kernel)
     return 1 + most;
 }
 
+/* Kernels of one item know that pointers in their parameters are global; here it is said. */
 static void add_start(md_strbuf *out, const md_cb_kernel *k)
 {
     md_strbuf_printf(
@@ -260,7 +261,7 @@ static void add_start(md_strbuf *out, const md_cb_kernel *k)
         "struct md_combo_at { unsigned x, y, z; };\n"
         "struct md_combo_table { unsigned long long word[%d]; };\n"
         "template <class T> static __device__ __forceinline__ void md_combo_set(T *&to, unsigned long long w)\n"
-        "{\n    to = (T *)w;\n}\n"
+        "{\n    to = (T *)w;\n    __builtin_assume(__isGlobal((const void *)to));\n}\n"
         "static __device__ __forceinline__ void md_combo_set(long long &to, unsigned long long w) { to = (long long)w; "
         "}\n"
         "static __device__ __forceinline__ void md_combo_set(double &to, unsigned long long w)\n"
