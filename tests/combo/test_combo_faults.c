@@ -1,4 +1,4 @@
-/* Combos with every allocation failing in turn: bind, move, run and call give what was asked or OUT_OF_MEMORY, and
+/* Combos with every allocation failing in turn: all functions give what was asked or OUT_OF_MEMORY, and
  * nothing is lost (the sanitizers look). A failed run has written nothing. */
 #include "support/check.h"
 #include "support/fault.h"
@@ -102,6 +102,23 @@ static bool call(int which)
     return ok;
 }
 
+/* Tuned, with time for the baselines only or for a step, and run: the combo works whatever failed. */
+static bool tune(int steps)
+{
+    const md_combo_part part = {op, &args[0][0][0], 2, ITEMS};
+    const md_combo_tune_options o = {.budget_s = steps ? 600 : 1e-9, .max_builds = steps, .field_order = "strided"};
+    md_combo *combo = NULL;
+    bool ok = got(md_combo_bind(&combo, context, &part, 1), "bind");
+    ok = ok && got(md_combo_tune(combo, NULL, &o), "tune");
+    if (combo) {
+        memset(y, 0, sizeof y);
+        if (got(md_combo_run(combo, NULL, NULL, 0), "run after tuning"))
+            expect(0);
+    }
+    md_combo_destroy(&combo);
+    return ok;
+}
+
 static void at_all_points(bool (*body)(int which), int which)
 {
     bool happened = true, is_done = false;
@@ -129,8 +146,19 @@ static void calling(void **state)
     at_all_points(call, 1);
 }
 
+static void tuning(void **state)
+{
+    (void)state;
+    at_all_points(tune, 0);
+    for (failing = 1; failing < 200; failing += 13) { /* a step is built and timed each time */
+        fault_after(failing);
+        (void)tune(1);
+        fault_after(0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(binding), cmocka_unit_test(calling)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(binding), cmocka_unit_test(calling), cmocka_unit_test(tuning)};
     return cmocka_run_group_tests_name("combo_faults", tests, set_up, tear_down);
 }

@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "api/context.h"
+#include "combo/tuning/tune.h"
 
 #include <md/combo.h>
 
@@ -107,9 +108,10 @@ static const char softmax[] = "let m[r] = max[k](X[r,k]); let e[r,k] = exp(X[r,k
 static const char layer_norm[] = "let m[r] = mean[k](X[r,k]); let v[r] = mean[k]((X[r,k] - m[r]) * (X[r,k] - m[r])); "
                                  "Y[r,k] = (X[r,k] - m[r]) / sqrt(v[r] + 0.00001)";
 
-static void open_for(const char *arch)
+static void open_for(const char *arch, const char *folder)
 {
-    if (md_context_create(&context, &(md_context_options){.device = arch, .hints = "1024"}) == MD_OK)
+    if (md_context_create(&context, &(md_context_options){.device = arch, .hints = "1024", .cache_dir = folder}) ==
+        MD_OK)
         return;
     print_message("SKIPPED: %s\n", md_last_error());
     skip();
@@ -119,7 +121,7 @@ static void open_for(const char *arch)
 static void tables(void **state)
 {
     (void)state;
-    open_for("sm_90a");
+    open_for("sm_90a", NULL);
     list *update = make_list(adamw, "i=%d00", 0, MOST);
     expect_ready(&update, 1, 12, "4096 bytes of parameters");
     expect_ready(&update, 1, 200, "32760 bytes of parameters, items in parameters");
@@ -132,7 +134,7 @@ static void tables(void **state)
 static void tiny_items(void **state)
 {
     (void)state;
-    open_for("sm_90a");
+    open_for("sm_90a", NULL);
     list *const two[] = {make_list("Y[i] = X[i] + B[i]", "i=%d", 0, MOST),
                          make_list("Y[i,j] = X[j,i] * B[i]", "i=%2$d, j=%2$d", 2 * MOST, MOST)};
     expect_ready(two, 1, 400, "items in parameters, each by a block or more");
@@ -147,7 +149,7 @@ static void tiny_items(void **state)
 
 static void several_bodies(const char *arch)
 {
-    open_for(arch);
+    open_for(arch, NULL);
     list *const mixed[] = {make_list(softmax, "r=%d, k=%d00", MOST, 12), make_list(layer_norm, "r=%d, k=%d00", 0, 12),
                            make_list("Y[r,k] = X[r,k] + B[k]", "r=%d, k=%d01", 2 * MOST, 12)};
     expect_ready(mixed, 3, 12, "one launch");
@@ -176,10 +178,75 @@ static void bodies_for_sm_100a(void **state)
     several_bodies("sm_100a");
 }
 
+/* Says how two items run: rows of 4096 elements, and rows of `last`. They get the winner that is kept, if one is. */
+static void explain_two(char text[16384], const char *last, const char *winner)
+{
+    list *add = make_list("Y[i,j] = X[i,j] + B[j]", "i=4096, j=%d", 0, 2);
+    const char *const sizes[] = {"i=4096, j=4096", last};
+    md_arg args[2][3];
+    md_combo *combo = NULL;
+    md_strbuf key = {0};
+    md_cb *cb = NULL;
+    for (int i = 0; i < 2; i++)
+        for (int a = 0; a < 3; a++) {
+            void *data = add->tensor[i][a].data;
+            assert_ok(md_op_tensor(&add->tensor[i][a], add->op, a, sizes[i]));
+            add->tensor[i][a].data = data;
+            args[i][a] = add->args[i][a];
+        }
+    const md_combo_part part = {add->op, &args[0][0], 3, 2};
+    assert_ok(md_cb_create(&cb, &context->runtime, &part, &add->op->ds, 1));
+    assert_ok(md_cb_key(&key, cb));
+    md_cb_destroy(&cb);
+    if (winner)
+        assert_ok(md_sr_put(context->store, MD_CB_KEPT, md_strbuf_text(&key), winner, strlen(winner)));
+    assert_ok(md_combo_bind(&combo, context, &part, 1));
+    md_bd_wait_all(context->builder);
+    (void)md_combo_run(combo, NULL, NULL, 0); /* the kernels are there: planned anew */
+    md_bd_wait_all(context->builder);
+    memset(text, 0, 16384);
+    assert_ok(md_combo_explain(combo, 0, take, text));
+    md_combo_destroy(&combo);
+    md_strbuf_finish(&key);
+    free_list(add);
+}
+
+/* A kept winner is merged like any kernel, and no item gets a larger block than its own sizes ask for. Nothing is run,
+ * so the winner is written by hand. */
+static void choices(void **state)
+{
+    char folder[] = "/tmp/md_test_combo_kernels_XXXXXX", text[16384], command[96], from[96], to[96], winner[300];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    open_for("sm_90a", folder);
+    explain_two(text, "i=4096, j=2", NULL);
+    const char *name = strstr(text, "items, pointwise");
+    assert_non_null(name);
+    assert_int_equal(sscanf(name, "items, %95s", from), 1);
+    strcpy(to, from);
+    char *unroll = strstr(to, "unroll1");
+    if (!unroll)
+        fail_msg("%s", text);
+    unroll[strlen("unroll")] = '4';
+    snprintf(winner, sizeof winner, "combo 1\n0 0 %s %s\n", from, to);
+    explain_two(text, "i=4096, j=2", winner);
+    if (!strstr(text, to) || !strstr(text, "unroll2") || strstr(text, "unroll1") || !strstr(text, "(ready)"))
+        fail_msg("limits 4096 and 2: %s", text);
+    explain_two(text, "i=4096, j=1000", winner);
+    if (!strstr(text, to) || strstr(text, "unroll2") || strstr(text, "unroll1") || !strstr(text, "(ready)"))
+        fail_msg("limits 4096 and 1024: %s", text);
+    md_context_destroy(&context);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0); /* NOLINT: a folder of this test */
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(tiny_items),
-                                       cmocka_unit_test(bodies_for_sm_80), cmocka_unit_test(bodies_for_sm_90a),
-                                       cmocka_unit_test(bodies_for_sm_100a)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables),
+                                       cmocka_unit_test(tiny_items),
+                                       cmocka_unit_test(bodies_for_sm_80),
+                                       cmocka_unit_test(bodies_for_sm_90a),
+                                       cmocka_unit_test(bodies_for_sm_100a),
+                                       cmocka_unit_test(choices)};
     return cmocka_run_group_tests_name("combo_kernels", tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ typedef struct race {
     md_cb_way *const *way;
     uint64_t deadline_ns;
     int32_t running, repeats;
+    md_status status; /* of the last run that failed; OK: none did */
 } race;
 
 /* ---- Ways */
@@ -108,6 +109,7 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
     const md_status status = time_runs(&all, r);
     take(r->way[i], r->cb);
     *us = all / repeats;
+    r->status = status == MD_OK ? r->status : status;
     return status == MD_OK ? MD_TN_SAMPLED : MD_TN_RUN_FAILED;
 }
 
@@ -132,8 +134,10 @@ md_status md_cb_race(md_cb_way *const *way, int32_t n, md_cb *cb, md_stream stre
     (void)md_tn_tournament_run(&t);
     for (int32_t i = 0; i < n; i++) {
         const md_tn_summary s = md_tn_tournament_result(&t, i);
+        if (r.status != MD_OK)
+            return md_fail_more(r.status, " (while the combo was tuned)");
         if (competitor[i].has_failed)
-            return md_fail_more(MD_DEVICE, " (while the combo was tuned)");
+            return md_fail(MD_DEVICE, "a run of the combo gave no time");
         way[i]->us = s.us;
         way[i]->spread_us = s.n > 1 ? s.spread : INFINITY; /* a look decides nothing */
     }
