@@ -45,7 +45,9 @@ typedef struct md_combo_part {
  * MD_OUT_OF_MEMORY. Nothing was written then. After a later failure outputs are undefined. */
 MD_API md_status md_combo_call(md_context *context, md_stream stream, const md_combo_part *parts, int32_t n);
 
-/** Checks the items of `n` parts once and chooses their kernels, to run them many times. Fails as md_combo_call. */
+/** Checks the items of `n` parts once and chooses their kernels, to run them many times. Fails as md_combo_call.
+ * Whether items share a launch is chosen as the ops' variants are: by the model; with MD_SELECT_MEASURE and _HYBRID by
+ * times of real runs of both kinds, which later processes find in the store; by distance they always share it. */
 MD_API md_status md_combo_bind(md_combo **out, md_context *context, const md_combo_part *parts, int32_t n);
 MD_API void md_combo_destroy(md_combo **combo);
 

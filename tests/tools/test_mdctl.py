@@ -124,7 +124,7 @@ class Combo(Base):
         few = [*FEW, "--sizes", "i=4, j=100; i=3, j=7", "--count", "5"]
         text = self.good("combo", "softmax", *few)
         self.assertIn("combo of 10 items", text)
-        self.assertRegex(text, r"one parallel loop|a call of its own")
+        self.assertRegex(text, r"one parallel loop|a (call|launch) of its own")
         self.assertRegex(text, r"one run [0-9.]+ us, a call an item [0-9.]+ us")
         first, second = [json.loads(line) for line in self.good("combo", "softmax", *few, "--json").splitlines()]
         self.assertEqual((first["items"], first["shapes"]), (10, 2))
