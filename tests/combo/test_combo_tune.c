@@ -150,6 +150,7 @@ static void test_tune(void **state)
     open_all();
     md_combo *combo = bind();
     run(combo);
+    memset(y, 0x55, sizeof y); /* what no run leaves behind */
     memcpy(before[0], x, sizeof x);
     memcpy(before[1], y, sizeof y);
     const char *text = tune(combo, (md_combo_tune_options){.budget_s = 600});
