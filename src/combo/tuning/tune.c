@@ -38,6 +38,11 @@ _Static_assert((int)MD_CB_GROUP_FIELDS >= (int)MD_FA_MAX_FIELDS && (int)MD_CB_MA
 
 /* ---- Report */
 
+static md_cb_way *best_of(tuner *t)
+{
+    return t->best.plan ? &t->best : &t->heuristic;
+}
+
 static void report_way(const tuner *t, const char *name, const md_cb_way *way)
 {
     if (t->job->json)
@@ -46,16 +51,17 @@ static void report_way(const tuner *t, const char *name, const md_cb_way *way)
         md_strbuf_printf(t->report, "%s: %.2f us\n", name, way->us);
 }
 
-static void report_step(const tuner *t, const md_cb_dim *dim, int32_t from, int32_t to, const char *result)
+static void report_step(tuner *t, const md_cb_dim *dim, int32_t from, int32_t to, const char *result)
 {
-    const double us = t->trial.us;
+    const double us = t->trial.us, best_us = best_of(t)->us; /* of one race */
     if (t->job->json) {
         md_strbuf_printf(t->report, "{\"step\":\"%s\",\"from\":%d,\"to\":%d,\"kernel\":", dim->name, (int)from,
                          (int)to);
         md_strbuf_json(t->report, t->kind[dim->kind].own->name);
-        md_strbuf_printf(t->report, ",\"us\":%.3f,\"result\":\"%s\"}\n", us, result);
+        md_strbuf_printf(t->report, ",\"us\":%.3f,\"best_us\":%.3f,\"result\":\"%s\"}\n", us, best_us, result);
     } else if (us > 0) {
-        md_strbuf_printf(t->report, "%s %d->%d: %.2f us, %s\n", dim->name, (int)from, (int)to, us, result);
+        md_strbuf_printf(t->report, "%s %d->%d: %.2f us, %s (the best so far: %.2f us)\n", dim->name, (int)from,
+                         (int)to, us, result, best_us);
     } else {
         md_strbuf_printf(t->report, "%s %d->%d: %s\n", dim->name, (int)from, (int)to, result);
     }
@@ -196,11 +202,6 @@ static bool is_used(const md_cb_plan *plan, const kind *k)
             return true;
     }
     return false;
-}
-
-static md_cb_way *best_of(tuner *t)
-{
-    return t->best.plan ? &t->best : &t->heuristic;
 }
 
 /* Builds and times what the kinds now say. */
