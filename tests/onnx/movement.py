@@ -82,6 +82,11 @@ def gather(n):
     return f"{y.at(ids)} = {x.at(ids[:axis] + [e] + ids[axis + at.rank:])}"
 
 
+def array_feature_extractor(n):
+    ids = indices(n.y[0].rank)
+    return f"{n.y[0].at(ids)} = {n.x[0].at(ids[:-1] + [n.x[1].linear(ids[-1])])}"
+
+
 def gather_elements(n):
     x, at, y, ids = n.x[0], n.x[1], n.y[0], indices(n.y[0].rank)
     axis = n.attributes.get("axis", 0) % x.rank

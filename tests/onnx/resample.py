@@ -108,26 +108,33 @@ def grid_sample(n):
     x, grid, y, a = n.x[0], n.x[1], n.y[0], n.attributes
     ids, d = indices(y.rank), n.y[0].rank - 2
     mode, padding, corners = a.get("mode", b"linear").decode(), a.get("padding_mode", b"zeros").decode(), a.get("align_corners", 0)
-    if mode in ("cubic", "bicubic") or padding == "reflection":
-        refuse("not translated: cubic or reflected samples")
+    is_cubic = mode in ("cubic", "bicubic")
+    if is_cubic and padding == "reflection":
+        refuse("not translated: reflected cubic samples")
     sub, taps, weights, inside = ids[:2], [], [], []
     for k in range(d):
-        size = x.shape[k + 2]
+        size, t = x.shape[k + 2], f"t{k}"
         g = f"f64({grid.at([ids[0]] + ids[2:] + [str(d - 1 - k)])})"
         at = f"(({g} + 1) * {number((size - 1) / 2)})" if corners else f"((({g} + 1) * {size} - 1) / 2)"
-        if padding == "border":
+        if padding == "border" and not is_cubic:
             at = f"clamp({at}, 0, {size - 1})"
+        if padding == "reflection":
+            low, length = (0.0, size - 1) if corners else (-0.5, size)
+            at = f"(({at} - {number(low)}) - floor(({at} - {number(low)}) / {2 * length}) * {2 * length})"
+            at = f"(min({at}, {2 * length} - {at}) + {number(low)})"
         if mode == "nearest":
             place = f"i64(round({at}))"
+        elif is_cubic:
+            place = f"i64(floor({at})) + {t} - 1"
+            weights.append(cubic(f"({at} - floor({at}) - f64({t} - 1))", -0.75))
         else:
-            t = f"t{k}"
-            taps.append(t)
             place = f"i64(floor({at})) + {t}"
             weights.append(f"(1 - abs({at} - floor({at}) - f64({t})))")
+        taps += [t] if mode != "nearest" else []
         inside += [f"{place} >= 0", f"{place} < {size}"]
         sub = sub + [place if padding == "zeros" else f"clamp({place}, 0, {size - 1})"]
     value = f"where({' and '.join(inside)}, {x.at(sub)}, 0)" if padding == "zeros" else x.at(sub)
-    head = "size " + ", ".join(f"{t}=2" for t in taps) + "; " if taps else ""
+    head = "size " + ", ".join(f"{t}={4 if is_cubic else 2}" for t in taps) + "; " if taps else ""
     return f"{head}{y.at(ids)} = {bind('sum', taps, ' * '.join([*weights, value]))}"
 
 
@@ -255,3 +262,47 @@ def linear_attention(n):
     return (f"{lets}let S:f32[b,t,h,i,j] = {kept} * S[b,t-1,h,i,j] + {key} * {value} + {before}; "
             f"{y.at('bto')} = {number(scale)} * sum[i]({read} * S[b,t,{head} // {heads // kv_heads},i,o % {values}]); "
             f"{state.at('bhij')} = S[b,{steps - 1},h,i,j]")
+
+
+def roi_align(n):
+    """Means or maxima of samples between pixels, of regions given by their corners."""
+    x, rois, batch, y, a = n.x[0], n.x[1], n.x[2], n.y[0], n.attributes
+    samples, scale = a.get("sampling_ratio", 0), number(a.get("spatial_scale", 1.0))
+    if samples <= 0:
+        refuse("the number of samples depends on the values")
+    half = a.get("coordinate_transformation_mode", b"half_pixel") == b"half_pixel"
+    sub, weights, inside = [batch.at(["r"]), "c"], [], []
+    for k, (out, sample, tap) in enumerate((("p", "u", "s"), ("q", "v", "t"))):
+        size = x.shape[k + 2]
+        start, end = (f"(f64({rois.at(['r', str(corner)])}) * {scale} - {0.5 if half else 0.0})" for corner in (1 - k, 3 - k))
+        length = f"({end} - {start})" if half else f"max({end} - {start}, 1)"
+        at = f"({start} + ({out} + ({sample} + 0.5) / {samples}) * {length} / {y.shape[k + 2]})"
+        place = f"clamp({at}, 0, {size - 1})"
+        inside.append(f"{at} >= -1 and {at} <= {size}")
+        weights.append(f"(1 - abs({place} - floor({place}) - f64({tap})))")
+        sub.append(f"min(i64(floor({place})) + {tap}, {size - 1})")
+    value = f"where({' and '.join(inside)}, {' * '.join(weights)} * {x.at(sub)}, 0)"
+    head, ids = f"size u={samples}, v={samples}, s=2, t=2; {y.at('rcpq')} = ", ["u", "v", "s", "t"]
+    return head + (bind("max", ids, value) if a.get("mode", b"avg") == b"max" else f"{bind('sum', ids, value)} / {samples * samples}")
+
+
+def deform_conv(n):
+    """A convolution that reads between pixels, each tap at an offset of its own."""
+    x, w, offset, bias, mask = (n.x + [None] * 5)[:5]
+    y, a = n.y[0], n.attributes
+    groups, sets, kernel = a.get("group", 1), a.get("offset_group", 1), w.shape[2:]
+    strides, dilations, pads = a.get("strides", [1, 1]), a.get("dilations", [1, 1]), a.get("pads", [0] * 4)
+    channel = f"(o // {w.shape[0] // groups} * {w.shape[1]} + c)"
+    tap = f"(({channel} // {x.shape[1] // sets}) * {kernel[0] * kernel[1]} + i * {kernel[1]} + j)"
+    sub, factors, inside = ["n", channel], [w.at("ocij")], []
+    for k, (out, at_kernel, t) in enumerate((("p", "i", "s"), ("q", "j", "t"))):
+        moved = offset.at(["n", f"{tap} * 2 + {k}", "p", "q"])
+        at = f"(f64({out} * {strides[k]} - {pads[k]} + {at_kernel} * {dilations[k]}) + {moved})"
+        place = f"i64(floor({at})) + {t}"
+        factors.append(f"(1 - abs({at} - floor({at}) - f64({t})))")
+        inside += [f"{place} >= 0", f"{place} < {x.shape[k + 2]}"]
+        sub.append(place)
+    factors += [mask.at(["n", tap, "p", "q"])] if mask else []
+    factors.append(f"where({' and '.join(inside)}, {x.at(sub)}, 0)")
+    return (f"size s=2, t=2; {y.at('nopq')} = {bind('sum', ['c', 'i', 'j', 's', 't'], ' * '.join(factors))}"
+            + (f" + {bias.at('o')}" if bias else ""))

@@ -30,18 +30,17 @@ TABLE = {**{op: e.elementwise for op in [*e.UNARY, *e.BINARY, "Max", "Min", "Sum
          "RotaryEmbedding": p.rotary, "Resize": r.resize, "Upsample": r.resize, "DFT": r.fourier, "GridSample": r.grid_sample,
          "CausalConvWithState": r.causal_convolution, "Col2Im": r.col2im, "AffineGrid": r.affine_grid, "MaxUnpool": r.max_unpool,
          "Det": r.determinant, "STFT": r.short_fourier, "TensorScatter": r.tensor_scatter, "SwiGLU": r.swiglu, "BitCast": r.bit_cast,
-         "LinearAttention": r.linear_attention}
+         "LinearAttention": r.linear_attention, "RoiAlign": r.roi_align, "DeformConv": r.deform_conv,
+         "ArrayFeatureExtractor": m.array_feature_extractor}
 
 SEQUENTIAL = "steps that depend on each other"
 SELECTS = "how many results there are depends on the values"
 TEXTS = "texts"
 LISTS = "sequences, maps or optional values instead of tensors"
-SAMPLES = "not translated: coordinates are computed from attributes"
 REASONS = {**dict.fromkeys(("LSTM", "GRU", "RNN", "Scan", "Loop", "If"), SEQUENTIAL),
            **dict.fromkeys(("NonMaxSuppression", "NonZero", "Unique"), SELECTS),
            **dict.fromkeys(("StringSplit", "StringNormalizer", "StringConcat", "RegexFullMatch", "TfIdfVectorizer", "LabelEncoder"), TEXTS),
            **dict.fromkeys(("OptionalHasElement", "OptionalGetElement", "SequenceMap", "SequenceInsert", "SplitToSequence"), LISTS),
-           **dict.fromkeys(("RoiAlign", "DeformConv"), SAMPLES),
            **dict.fromkeys(("Bernoulli",), "random numbers"), "ImageDecoder": "files of images",
            "Constant": "a tensor of constants", "FlexAttention": "graphs inside a node",
            **dict.fromkeys(("MelWeightMatrix", "TreeEnsemble"), "not translated")}
