@@ -245,9 +245,12 @@ static md_status choose_leader(planner *w, int32_t p)
     MD_TRY(find_item(&entry, &op, &bound, w, p, heaviest));
     const md_ds_plan *plan = md_ds_plan_of(entry);
     w->leader_op = why_apart(op, plan, &bound) ? NULL : op;
-    for (int32_t s = 0; w->leader_op && s < op->n_stages; s++)
-        w->leader[s] = narrow(lighten(op->stage[s].variant[plan->stage[s].pick.variant], &op->stage[s], &bound.shape),
-                              &op->stage[s], &bound.shape);
+    for (int32_t s = 0; w->leader_op && s < op->n_stages; s++) {
+        const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
+        w->leader[s] = plan->stage[s].pick.source == MD_DS_PINNED
+                           ? v
+                           : narrow(lighten(v, &op->stage[s], &bound.shape), &op->stage[s], &bound.shape);
+    }
     md_ds_shape_entry_release(entry);
     return MD_OK;
 }
