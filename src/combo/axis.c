@@ -66,21 +66,21 @@ int64_t md_cb_axis_limit(const int64_t size[MD_CB_BLOCK_AXES], md_cb_axis axis)
 /* Points of an item that a warp computes: four of its vectors of 16 bytes, or 128 single elements. */
 enum { WARP_POINTS = 128 };
 
-static bool is_transposed(const md_bd_variant *v)
+int32_t md_cb_axis_value(const md_bd_variant *v, const char *field, int32_t otherwise)
 {
     for (int32_t i = 0; i < v->family->n_fields; i++)
-        if (!strcmp(v->family->field[i].name, "transpose"))
-            return v->config.value[i] != 0;
-    return false;
+        if (!strcmp(v->family->field[i].name, field))
+            return v->config.value[i];
+    return otherwise;
 }
 
 bool md_cb_axis_suits_warp(int32_t *points, int32_t *rows, const md_bd_variant *v, const md_kn_geometry *geometry,
                            const md_kn_shape *shape)
 {
     int64_t size[MD_CB_BLOCK_AXES];
-    if (strcmp(v->family->name, "pointwise") != 0 || v->family->device != MD_DEV_CUDA || is_transposed(v) ||
-        v->n_launches != 1 || geometry->grid[0] != 1 || geometry->grid[1] > 1 || geometry->grid[2] > 1 ||
-        geometry->scratch_bytes > 0)
+    if (strcmp(v->family->name, "pointwise") != 0 || v->family->device != MD_DEV_CUDA ||
+        md_cb_axis_value(v, "transpose", 0) != 0 || v->n_launches != 1 || geometry->grid[0] != 1 ||
+        geometry->grid[1] > 1 || geometry->grid[2] > 1 || geometry->scratch_bytes > 0)
         return false;
     md_cb_axis_sizes(size, &v->target, shape->size);
     if (size[MD_CB_Y] > WARP_POINTS || size[MD_CB_X] > WARP_POINTS || size[MD_CB_X] * size[MD_CB_Y] > WARP_POINTS)

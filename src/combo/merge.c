@@ -2,6 +2,7 @@
 #include "combo/merge.h"
 
 #include "base/status.h"
+#include "combo/axis.h"
 #include "family/cuda/cuda.h"
 
 #include <stdio.h>
@@ -290,8 +291,8 @@ static md_status fit_table(const md_cb *cb, md_cb_group *g)
 }
 
 /* A kernel of one op has sizes and addresses where it needs no registers for them; one of many items has not, and would
- * take half as many registers again. So pointwise kernels are held to what leaves an SM about as full (AdamW: 44 of 64
- * registers, nothing spilled). */
+ * take half as many registers again. So plain pointwise kernels are held to what leaves an SM about as full (AdamW: 44
+ * of 64 registers, nothing spilled). */
 static int32_t min_blocks_of(const md_cb *cb, const md_cb_kernel *k)
 {
     bool is_wide = false;
@@ -299,7 +300,8 @@ static int32_t min_blocks_of(const md_cb *cb, const md_cb_kernel *k)
         return 0;
     for (int32_t i = 0; i < k->n; i++) {
         const md_bd_variant *v = k->body[i].variant;
-        if (strcmp(v->family->name, "pointwise") != 0)
+        if (strcmp(v->family->name, "pointwise") != 0 || md_cb_axis_value(v, "unroll", 2) > 1 ||
+            md_cb_axis_value(v, "strided", 1) || md_cb_axis_value(v, "transpose", 1))
             return 0;
         is_wide |= md_fa_cuda_width(v->target.program, v->target.stage) > 4;
     }
