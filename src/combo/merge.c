@@ -21,6 +21,9 @@ enum { WARP_ITEMS = 512 };
 /* A launch takes as long as this much memory traffic (H200: 3 to 4 us). */
 enum { WIDEN_BYTES = 16 << 20, HEAVY_US = 75 };
 
+/* From so many bytes on a list cannot lie in the L2. */
+enum { TIGHT_BYTES = 128 << 20 };
+
 /* ---- Classes */
 
 typedef struct weighed {
@@ -292,11 +295,16 @@ static md_status fit_table(const md_cb *cb, md_cb_group *g)
 
 /* A kernel of one op has sizes and addresses where it needs no registers for them; one of many items has not, and would
  * take half as many registers again. So plain pointwise kernels are held to what leaves an SM about as full (AdamW: 44
- * of 64 registers, nothing spilled). */
-static int32_t min_blocks_of(const md_cb *cb, const md_cb_kernel *k)
+ * of 64 registers, nothing spilled), but only for lists that memory limits. In the L2 (300 tensors of 6,144) the bound
+ * seems to cost more than it gives. */
+static int32_t min_blocks_of(const md_cb *cb, const md_cb_group *g)
 {
+    const md_cb_kernel *k = &g->kernel;
+    double bytes = 0;
     bool is_wide = false;
-    if (cb->refuses_tight || k->by_warps || k->threads > 256)
+    for (int64_t i = 0; i < g->n; i++)
+        bytes += cb->plan->unit[g->unit[i]].bytes;
+    if (cb->refuses_tight || k->by_warps || k->threads > 256 || bytes < TIGHT_BYTES)
         return 0;
     for (int32_t i = 0; i < k->n; i++) {
         const md_bd_variant *v = k->body[i].variant;
@@ -310,7 +318,7 @@ static int32_t min_blocks_of(const md_cb *cb, const md_cb_kernel *k)
 
 static md_status begin_build(md_cb *cb, md_cb_group *g)
 {
-    g->kernel.min_blocks = min_blocks_of(cb, &g->kernel);
+    g->kernel.min_blocks = min_blocks_of(cb, g);
     md_kn_launch_source source;
     for (int32_t i = 0; i < g->kernel.n; i++)
         g->kernel.body[i].shares_scalars = same_words(cb, g, i);
