@@ -10,9 +10,12 @@
  * stream's counters. MOST_BYTES: of a thread's elements in registers. FEW_BYTES: so many leave room for a quarter more
  * threads. */
 enum { ACROSS = 8, GROUP_SHARE = 8, COUNTED = 65535, STATE_BYTES = 16, MOST_BYTES = 256, FEW_BYTES = 160 };
-/* HOP_US: from one group's totals to the next one's. TILE_US: of a block for a tile, whatever its length. BYTES_PER_US:
- * what an SM moves besides (H200). */
-static const double HOP_US = 1.7, TILE_US = 4.84, BYTES_PER_US = 40e3;
+/* Measured on an H200. COPY_PART: of the memory rate, by copies; MORE: time over theirs. START_US: of the first and last
+ * tiles. TILE_US: what a tile costs besides where blocks are small and many, else, and where one is alone.
+ * GROUP_US: what a group costs; HOP_US: if its chain is all that there is. SM_BURST: what an SM can draw, in shares of
+ * the memory rate. */
+static const double COPY_PART = 0.85, MORE = 1.04, START_US = 3.0, TILE_US[] = {1.7, 2.6, 4.2}, GROUP_US = 0.5,
+                    HOP_US = 1.5, SM_BURST = 3.0;
 
 typedef struct tiles {
     int64_t chains, n; /* side by side; of all chains */
@@ -114,7 +117,7 @@ void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target 
 }
 
 /* Each tensor is touched once. A block waits for notes and memory whatever its tile's length; others use memory
- * meanwhile. Groups of tiles wait for the group before: HOP_US each. */
+ * meanwhile. */
 void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *target,
                                      const md_fa_cuda_column_tile *tile, const int64_t *size)
 {
@@ -126,13 +129,14 @@ void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *ta
                                   .registers = thread_bytes(target, tile->items) > FEW_BYTES ? 128 : 96,
                                   .shared_bytes = kept_bytes(target, tile) + totals_bytes(target, tile)};
     const double resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
-    const double rate = md_fa_cuda_bytes_per_us(target->facts), memory = s.bytes / (0.9 * rate);
-    const double depth = (double)t.n / (double)MD_MAX(t.chains, 1);
-    const double working = (double)t.n / sms * TILE_US / resident + s.bytes / sms / BYTES_PER_US;
-    const double waiting = ceil(depth / (double)t.group) * HOP_US, us = fmax(fmax(memory, working), waiting);
+    const double copy = s.bytes / (COPY_PART * md_fa_cuda_bytes_per_us(target->facts)), blocks = (double)MD_MAX(t.n, 1);
+    const double drawn = fmax(sms / (SM_BURST * fmin(blocks, sms)), MORE), waves = fmax(blocks / (sms * resident), 1);
+    const double groups = ceil((double)t.n / (double)MD_MAX(t.chains, 1) / (double)t.group);
+    const double each = TILE_US[resident < 2 ? 2 : resident < 3 || tile->threads > 128];
+    const double us = fmax(copy * drawn + START_US + waves * each + groups * GROUP_US, groups * HOP_US);
     *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads, .launches = 1 + (t.n > COUNTED)};
     out->memory_bytes = s.bytes;
-    out->memory_rate = fmax(s.bytes / fmax(us, 1e-9) / rate, 1e-9);
+    out->memory_rate = fmax(copy / us, 1e-9);
     out->serial_us = 3.0;
     out->ops = points * (s.ops + 8);
     out->transcendental = points * s.transcendental;
