@@ -227,7 +227,7 @@ void md_cb_destroy(md_cb **cb);
 md_status md_cb_prepare(md_cb *cb);
 md_status md_cb_run(md_cb *cb, md_stream stream);
 /** Runs by the plan as it is, items together, uncounted: neither addresses nor overlaps are looked at. */
-md_status md_cb_run_plan(md_cb *cb, md_stream stream);
+md_status md_cb_run_plan(md_cb *cb, md_stream stream, md_cb_how how);
 /** Runs each item by a call of its own. */
 md_status md_cb_run_apart(const md_cb *cb, md_stream stream);
 

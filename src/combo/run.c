@@ -126,15 +126,10 @@ md_status md_cb_prepare(md_cb *cb)
     return runs_merged(cb) || cb->runtime->dev->ops->launch_list ? bring_up_to_date(cb, NULL) : MD_OK;
 }
 
-static md_status run_plan(md_cb *cb, md_stream stream, md_cb_how how)
+md_status md_cb_run_plan(md_cb *cb, md_stream stream, md_cb_how how)
 {
     MD_TRY(runs_merged(cb) ? run_merged(cb, stream, how) : run_loops(cb, how));
     return run_rest(cb, stream);
-}
-
-md_status md_cb_run_plan(md_cb *cb, md_stream stream)
-{
-    return run_plan(cb, stream, MD_CB_ONE);
 }
 
 md_status md_cb_run(md_cb *cb, md_stream stream)
@@ -158,7 +153,7 @@ md_status md_cb_run(md_cb *cb, md_stream stream)
     cb->stats.runs++;
     cb->plan->untold++;
     const md_cb_how how = md_cb_decide_begin(cb, stream);
-    MD_TRY(run_plan(cb, stream, how));
+    MD_TRY(md_cb_run_plan(cb, stream, how));
     md_cb_decide_end(cb, how, stream);
     if (is_timed) {
         cb->stats.timed_us += (double)(md_clock_ns() - start) / 1e3;

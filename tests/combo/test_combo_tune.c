@@ -11,6 +11,7 @@
 enum { ITEMS = 12, ROWS = 5, MOST = 300 };
 
 static char folder[64];
+static const char *formula = "Y[i,j] = X[i,j] - max[k](X[i,k])";
 static md_context *context;
 static md_op *op;
 static float x[ITEMS][ROWS * MOST], y[ITEMS][ROWS * MOST];
@@ -31,7 +32,7 @@ static void open_all(void)
     assert_ok(md_context_create(
         &context,
         &(md_context_options){.device = "host", .threads = 1, .hints = "64", .cache_dir = folder, .log = keep_log}));
-    assert_ok(md_op_create(&op, context, "Y[i,j] = X[i,j] - max[k](X[i,k])", NULL));
+    assert_ok(md_op_create(&op, context, formula, NULL));
     assert_ok(md_op_wait(op));
 }
 
@@ -250,10 +251,9 @@ static void test_refusals(void **state)
 }
 
 /* A combo that is made later, in another context, takes a kept winner without measuring. */
-static void test_kept(void **state)
+static void keep(int number)
 {
     char from[MD_FA_NAME], to[MD_FA_NAME], text[400];
-    (void)state;
     open_all();
     md_combo *combo = bind();
     run(combo);
@@ -264,7 +264,7 @@ static void test_kept(void **state)
     char *field = strstr(to, "prefetch1");
     assert_non_null(field);
     field[strlen("prefetch")] = '0';
-    snprintf(text, sizeof text, "combo 1\n# by hand\n0 0 %s %s\n", from, to);
+    snprintf(text, sizeof text, "combo 1\n# by hand\n%d 0 %s %s\n", number, from, to);
     store(text);
     md_combo_destroy(&combo);
     close_all();
@@ -283,6 +283,16 @@ static void test_kept(void **state)
     assert_string_equal(logged, "");
     md_combo_destroy(&combo);
     close_all();
+}
+
+static void test_kept(void **state)
+{
+    const char *before = formula;
+    (void)state;
+    keep(0);
+    formula = "Y[i,j] = X[i,j] - max[a,b](X[a,b])"; /* contiguous items run a joined op of one dim */
+    keep(1);
+    formula = before;
 }
 
 static void test_corrupt(void **state)

@@ -53,8 +53,10 @@ static md_status make(md_cb *cb)
 
 md_status md_cb_way_make(md_cb_way *out, md_cb *cb)
 {
+    cb->decision.is_current = false; /* it is of another plan */
     const md_status status = make(cb);
     memset(out, 0, sizeof *out);
+    out->how = cb->decision.how;
     memcpy(out->choice, cb->choices.choice, sizeof out->choice);
     out->n_choices = cb->choices.n;
     take(out, cb);
@@ -81,8 +83,9 @@ bool md_cb_is_faster(const md_cb_way *trial, const md_cb_way *than)
 static md_status run(void *user)
 {
     const race *r = user;
+    const md_cb_way *way = r->way[r->running];
     for (int32_t i = 0; i < r->repeats; i++)
-        MD_TRY(r->way[r->running]->plan ? md_cb_run_plan(r->cb, r->stream) : md_cb_run_apart(r->cb, r->stream));
+        MD_TRY(way->plan ? md_cb_run_plan(r->cb, r->stream, way->how) : md_cb_run_apart(r->cb, r->stream));
     return MD_OK;
 }
 

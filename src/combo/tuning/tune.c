@@ -85,10 +85,10 @@ static void report_kinds(const tuner *t)
 
 /* ---- Kinds */
 
-/* Only what md_cb_choose can replace, and what can be kept: by part and stage, which a joined op does not have. */
-static bool is_tunable(const md_cb *cb, const md_cb_unit *u)
+/* Only what md_cb_choose can replace. */
+static bool is_tunable(const md_cb_unit *u)
 {
-    return u->op == cb->part[u->part].op && u->variant->n_launches == 1 && u->variant->family->n_fields > 0 &&
+    return u->variant->n_launches == 1 && u->variant->family->n_fields > 0 &&
            u->plan->stage[u->stage].geometry.workspace_bytes == 0 && u->op->stage[u->stage].pinned < 0;
 }
 
@@ -109,8 +109,8 @@ static void set_member(md_cb_member *m, int32_t kind_number, const md_cb_unit *u
 /* The kind of a unit, which a new kernel makes. -1: it has none. */
 static int32_t kind_of(tuner *t, const md_cb_unit *u)
 {
-    const int32_t known = is_tunable(t->cb, u) ? find_kind(t, u) : -1;
-    if (known >= 0 || !is_tunable(t->cb, u) || t->n_kinds == MD_CB_MAX_GROUPS)
+    const int32_t known = is_tunable(u) ? find_kind(t, u) : -1;
+    if (known >= 0 || !is_tunable(u) || t->n_kinds == MD_CB_MAX_GROUPS)
         return known;
     t->kind[t->n_kinds] = (kind){.op = u->op, .own = u->variant, .best = u->variant->config, .work = -1};
     return t->n_kinds++;

@@ -50,6 +50,7 @@ typedef struct md_cb_way {
     md_cb_plan *plan; /* NULL: each item by a call of its own */
     struct md_cb_loops *loops;
     struct md_cb_merged *merged;
+    md_cb_how how; /* one launch for items that can share it, or a launch each: as the model decides for this plan */
     md_cb_choice choice[MD_CB_MAX_CHOICES];
     int32_t n_choices;
     double us, spread_us; /* of the last race; 0: it was not timed */

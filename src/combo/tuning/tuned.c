@@ -3,12 +3,14 @@
  *
  *     combo 1
  *     # heuristic 12.1 us, separate 40.2 us, tuned 10.9 us
- *     PART STAGE FROM TO
+ *     OP STAGE FROM TO
  *
+ * OP is twice the number of a part, and one more for the joined op that serves its items (dispatch/joined.h).
  * An entry with a line that says nothing of this combo is ignored as a whole. */
 #include "base/log.h"
 #include "base/status.h"
 #include "combo/tuning/tune.h"
+#include "dispatch/joined.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,16 +59,19 @@ static bool take_config(md_fa_config *out, const md_fa_family **family, const md
 static bool take_line(md_cb_choices *to, const md_cb *cb, const char *line)
 {
     char from_name[MD_FA_NAME], to_name[MD_FA_NAME], more;
-    int part, stage;
+    int op, stage;
     const md_fa_family *family;
     md_cb_choice *c = &to->choice[to->n];
     _Static_assert(MD_FA_NAME == 96, "the format reads 95 bytes");
-    if (to->n == MD_CB_MAX_CHOICES ||
-        sscanf(line, "%d %d %95s %95s %c", &part, &stage, from_name, to_name, &more) != 4 || part < 0 ||
-        part >= cb->n_parts || stage < 0 || stage >= cb->part[part].op->n_stages)
+    if (to->n == MD_CB_MAX_CHOICES || sscanf(line, "%d %d %95s %95s %c", &op, &stage, from_name, to_name, &more) != 4 ||
+        op < 0 || op / 2 >= cb->n_parts)
         return false;
-    c->op = cb->part[part].op;
+    c->op = op % 2 ? md_ds_joined_of(cb->part[op / 2].op) : cb->part[op / 2].op;
     c->stage = stage;
+    if (!c->op)
+        return true; /* the joined op is not made, so nothing runs it */
+    if (stage < 0 || stage >= c->op->n_stages)
+        return false;
     const md_ds_pool *pool = &c->op->stage[stage];
     if (!take_config(&c->from, &c->family, &pool->target, from_name) ||
         !take_config(&c->to, &family, &pool->target, to_name) || family != c->family)
@@ -107,13 +112,13 @@ void md_cb_recall(md_cb *cb, md_sr *store)
 
 /* ---- Writing */
 
-/* The first part of an op. */
-static int32_t part_of(const md_cb *cb, const md_ds_op *op)
+/* What stands for an op in a line: that of its first part. */
+static int32_t number_of(const md_cb *cb, const md_ds_op *op)
 {
-    int32_t p = 0;
-    while (p < cb->n_parts && cb->part[p].op != op)
-        p++;
-    return p;
+    for (int32_t p = 0; p < cb->n_parts; p++)
+        if (cb->part[p].op == op || md_ds_joined_of(cb->part[p].op) == op)
+            return 2 * p + (cb->part[p].op != op);
+    return 2 * cb->n_parts;
 }
 
 md_status md_cb_keep(const md_cb *cb, md_sr *store, const char *remark)
@@ -126,7 +131,7 @@ md_status md_cb_keep(const md_cb *cb, md_sr *store, const char *remark)
         const md_cb_choice *c = &cb->choices.choice[i];
         md_fa_name(from, c->family, &c->from);
         md_fa_name(to, c->family, &c->to);
-        md_strbuf_printf(&text, "%d %d %s %s\n", (int)part_of(cb, c->op), (int)c->stage, from, to);
+        md_strbuf_printf(&text, "%d %d %s %s\n", (int)number_of(cb, c->op), (int)c->stage, from, to);
     }
     if (status == MD_OK)
         status = key.failed || text.failed
