@@ -105,10 +105,11 @@ class Judge:
         self.passes("Inductor, dynamic", torch.compile(self.model, dynamic=True), mark=True)
 
     def compiled(self):
-        import multidispatch  # noqa: F401, registers the backend
+        import multidispatch
         torch._dynamo.reset()
         step = torch.compile(self.model, backend="multidispatch", dynamic=True)
         self.differs("compiled", step)
+        multidispatch.wait_graphs()
         self.passes("compiled", step)
 
     def captured(self):
@@ -117,6 +118,7 @@ class Judge:
         plan = md.capture(self.model.eval(), (self.tokens(64),))
         print(json.dumps({"what": "captured", "capture_s": round(time.perf_counter() - start, 2)}), flush=True)
         self.differs("captured", plan)
+        md.wait_graphs()
         self.passes("captured", plan)
 
 

@@ -27,6 +27,7 @@ class Capture(unittest.TestCase):
                 torch.testing.assert_close(captured(x), m(x), rtol=2e-6, atol=2e-6)
         report = md.explain_graph()[-1]
         self.assertEqual((report["calls"], report["fallbacks"], report["eager"]), (5, 0, []))
+        self.assertIsNone(md.wait_graphs())
         with torch.no_grad():
             m[0].bias.add_(1)  # weights are bound by address
             torch.testing.assert_close(captured(x), m(x), rtol=2e-6, atol=2e-6)

@@ -236,7 +236,7 @@ from . import ops  # noqa: E402 (it uses op)
 
 
 def __getattr__(name):
-    """``foreach``, and with PyTorch ``agree``, ``capture``, ``explain_graph`` and ``optim``: imported when first used."""
+    """``foreach``; with PyTorch ``agree``, ``capture``, ``explain_graph``, ``optim``, ``wait_graphs``. Imported when used."""
     if name == "foreach":
         from .lists import foreach
         return foreach
@@ -246,7 +246,7 @@ def __getattr__(name):
     if name == "agree":
         from .ranks import agree
         return agree
-    if name in ("capture", "explain_graph"):
+    if name in ("capture", "explain_graph", "wait_graphs"):
         from . import compile as graphs
         return getattr(graphs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

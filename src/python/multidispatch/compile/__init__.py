@@ -2,6 +2,6 @@
 
 from .backend import backend
 from .capture import Captured, capture
-from .report import explain_graph
+from .report import explain_graph, wait_graphs
 
-__all__ = ["Captured", "backend", "capture", "explain_graph"]
+__all__ = ["Captured", "backend", "capture", "explain_graph", "wait_graphs"]

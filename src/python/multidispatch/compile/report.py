@@ -57,3 +57,11 @@ def explain_graph(*, text: bool = False) -> Any:
         lines += [f"  {n} x {op}: {reason}" for (op, reason), n in counted.items()]
         lines += [f"  {n} calls were PyTorch's: {why}" for why, n in g.get("fallback_reasons", {}).items()]
     return "\n".join(lines)
+
+
+def wait_graphs() -> None:
+    """Waits until all kernels of the graphs that explain_graph() lists are built. Until then each runs its first kernel,
+    or one that is slower."""
+    for r in list(_REPORTS):
+        if r.plan is not None:
+            r.plan.wait()
