@@ -69,8 +69,8 @@ typedef struct md_dev_map {
 
 typedef struct md_dev_kernel md_dev_kernel; /* one loaded launch; immutable */
 
-/* When a table can be freed: at once; behind the work of a stream; behind all work; with the device, since graphs read
- * it. */
+/* When a table can be freed: at once; behind the work of a stream; some time behind all work; with the device, since
+ * graphs read it. */
 typedef enum md_dev_table_end {
     MD_DEV_TABLE_UNUSED,
     MD_DEV_TABLE_AFTER_STREAM,
@@ -151,9 +151,9 @@ typedef struct md_dev_ops {
     /* Counters of a stream (MD_KN_COUNTER_BYTES in kernel.h), zero at first: always the same memory for a stream, or
      * for one capture of it. Otherwise as workspace. */
     md_status (*counters)(void **out, md_dev *dev, md_stream stream);
-    /* Copies bytes to memory that kernels of all streams read, and waits for the copy alone. May be called while a
-     * stream is captured. */
-    md_status (*table_make)(void **out, md_dev *dev, const void *from, size_t n_bytes);
+    /* Copies bytes to memory that kernels of all streams read, and waits for the copy alone; `may_wait`: for all work,
+     * too, to free old tables. Not while a stream is captured. */
+    md_status (*table_make)(void **out, md_dev *dev, const void *from, size_t n_bytes, bool may_wait);
     void (*table_free)(md_dev *dev, void *table, md_dev_table_end end, md_stream stream);
     /* Makes tensor map i of a kernel for the shape of a call; its address is arbitrary. NULL: no tensor maps. */
     md_status (*map_make)(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);

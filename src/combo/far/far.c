@@ -34,7 +34,7 @@ md_status md_cb_far_use(md_cb_far *far, md_ds_runtime *runtime, md_stream stream
         return MD_OK;
     if (far->word) {
         void *there = NULL;
-        MD_TRY(dev->ops->table_make(&there, dev, far->word, (size_t)far->n * sizeof *far->word));
+        MD_TRY(dev->ops->table_make(&there, dev, far->word, (size_t)far->n * sizeof *far->word, !is_capturing));
         drop(far, dev, stream, !is_capturing);
         far->there = there;
         free(far->word);

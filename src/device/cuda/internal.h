@@ -31,7 +31,8 @@ typedef struct md_dev_cuda {
     pthread_mutex_t lock; /* guards all below */
     md_dev_cuda_arena *arena[MD_DEV_CUDA_BUCKETS];
     md_dev_cuda_slab *slabs;
-    md_dev_cuda_table *tables; /* that live as long as the device */
+    md_dev_cuda_table *tables; /* that are no longer used, or only by graphs */
+    int32_t n_waiting; /* of them, that can be freed once all work is done */
     md_dev_kernel *copier, *gate; /* made on first use */
     cudaEvent_t begin, end; /* of time(); guarded by clock_lock */
     int32_t *gate_flag; /* pinned */
@@ -140,7 +141,7 @@ bool md_dev_cuda_is_capturing(md_dev *dev, md_stream stream);
 void md_dev_cuda_free_arenas(md_dev_cuda *dev);
 
 /* table.c */
-md_status md_dev_cuda_table_make(void **out, md_dev *dev, const void *from, size_t n_bytes);
+md_status md_dev_cuda_table_make(void **out, md_dev *dev, const void *from, size_t n_bytes, bool may_wait);
 void md_dev_cuda_table_free(md_dev *dev, void *table, md_dev_table_end end, md_stream stream);
 void md_dev_cuda_free_tables(md_dev_cuda *dev);
 
