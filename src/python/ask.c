@@ -1,4 +1,5 @@
-/* Methods of an Op that ask about choices, or prepare them. Each takes a device's name and a tuple of dtype names. */
+/* Methods of an Op that ask about choices, or prepare them, and its arguments. The methods take a device's name and a
+ * tuple of dtype names. */
 #include "python/op.h"
 
 #include <string.h>
@@ -163,4 +164,29 @@ PyObject *md_py_op_freeze(PyObject *object, PyObject *args)
         Py_END_ALLOW_THREADS if (status != MD_OK) return md_py_raise(self->state, status);
     }
     Py_RETURN_NONE;
+}
+
+/* ((name, dtype, is_scalar, is_output, (dim or size, ...)), ...) */
+PyObject *md_py_op_arguments(PyObject *object, void *user)
+{
+    (void)user;
+    const md_py_op *self = (md_py_op *)object;
+    PyObject *all = PyTuple_New(self->n_args);
+    for (int32_t i = 0; all && i < self->n_args; i++) {
+        const md_arg_info *info = &self->arg[i];
+        PyObject *dims = PyTuple_New(info->rank);
+        for (int32_t a = 0; dims && a < info->rank; a++) {
+            PyObject *dim = info->static_size[a] >= 0 ? PyLong_FromLongLong(info->static_size[a])
+                                                      : PyUnicode_FromString(info->dim[a]);
+            if (!dim || PyTuple_SetItem(dims, a, dim) < 0)
+                Py_CLEAR(dims);
+        }
+        PyObject *one =
+            dims ? Py_BuildValue("(ssOON)", info->name, md_dtype_name(info->dtype),
+                                 info->is_scalar ? Py_True : Py_False, info->is_output ? Py_True : Py_False, dims)
+                 : NULL;
+        if (!one || PyTuple_SetItem(all, i, one) < 0)
+            Py_CLEAR(all);
+    }
+    return all;
 }

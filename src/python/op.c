@@ -256,20 +256,24 @@ static int give_keyword(md_py_call *call, const md_py_op *self, keywords *k, PyO
     return 0;
 }
 
-static int give(md_py_call *call, const md_py_op *self, PyObject *args, PyObject *kwargs, keywords *k)
+static int give_inputs(md_py_call *call, const md_py_op *self, PyObject *const *args, Py_ssize_t n)
 {
-    const Py_ssize_t n = PyTuple_Size(args);
-    Py_ssize_t next = 0, at = 0;
-    PyObject *key, *value;
+    Py_ssize_t next = 0;
     for (int32_t i = 0; i < self->n_args; i++) {
         const bool is_next = !self->arg[i].is_output && next < n;
-        call->given[i] = is_next ? PyTuple_GetItem(args, next++) : NULL;
+        call->given[i] = is_next ? args[next++] : NULL;
         call->is_open[i] = false;
     }
-    if (next < n) {
-        PyErr_Format(self->state->argument_error, "%zd arguments given, but the op has %zd inputs", n, next);
-        return -1;
-    }
+    if (next == n)
+        return 0;
+    PyErr_Format(self->state->argument_error, "%zd arguments given, but the op has %zd inputs", n, next);
+    return -1;
+}
+
+static int give(md_py_call *call, const md_py_op *self, PyObject *kwargs, keywords *k)
+{
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
     while (kwargs && PyDict_Next(kwargs, &at, &key, &value))
         if (give_keyword(call, self, k, key, value) < 0)
             return -1;
@@ -301,17 +305,15 @@ static PyObject *results(const md_py_op *self, const md_py_call *call, PyObject 
     return out;
 }
 
-static PyObject *op_call(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *call_with(md_py_op *self, PyObject *const *args, Py_ssize_t n, PyObject *kwargs)
 {
-    md_py_op *self = (md_py_op *)object;
     md_py_call call;
     PyObject *made[MD_PY_ARGS];
     keywords k = {NULL, NULL};
     call.first = NULL;
     memset(made, 0, (size_t)self->n_args * sizeof *made);
-    memset(call.is_open, 0, sizeof call.is_open);
     bool needs = false;
-    int failed = give(&call, self, args, kwargs, &k);
+    int failed = give_inputs(&call, self, args, n) < 0 || give(&call, self, kwargs, &k) < 0;
     for (int32_t i = 0; !failed && i < self->n_args; i++)
         needs |= !call.given[i];
     if (!failed)
@@ -324,6 +326,20 @@ static PyObject *op_call(PyObject *object, PyObject *args, PyObject *kwargs)
     return NULL;
 }
 
+static PyObject *op_call(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    PyObject *given[MD_PY_ARGS];
+    const Py_ssize_t n = PyTuple_Size(args);
+    for (Py_ssize_t i = 0; i < n && i < MD_PY_ARGS; i++)
+        given[i] = PyTuple_GetItem(args, i);
+    return call_with((md_py_op *)object, given, n, kwargs);
+}
+
+static PyObject *op_run(PyObject *object, PyObject *const *args, Py_ssize_t n)
+{
+    return call_with((md_py_op *)object, args, n, NULL);
+}
+
 /* ---- The type */
 
 static PyObject *op_formula(PyObject *self, void *user)
@@ -332,34 +348,10 @@ static PyObject *op_formula(PyObject *self, void *user)
     return PyUnicode_FromString(md_formula_text(((md_py_op *)self)->formula));
 }
 
-/* ((name, dtype, is_scalar, is_output, (dim or size, ...)), ...) */
-static PyObject *op_arguments(PyObject *object, void *user)
-{
-    (void)user;
-    const md_py_op *self = (md_py_op *)object;
-    PyObject *all = PyTuple_New(self->n_args);
-    for (int32_t i = 0; all && i < self->n_args; i++) {
-        const md_arg_info *info = &self->arg[i];
-        PyObject *dims = PyTuple_New(info->rank);
-        for (int32_t a = 0; dims && a < info->rank; a++) {
-            PyObject *dim = info->static_size[a] >= 0 ? PyLong_FromLongLong(info->static_size[a])
-                                                      : PyUnicode_FromString(info->dim[a]);
-            if (!dim || PyTuple_SetItem(dims, a, dim) < 0)
-                Py_CLEAR(dims);
-        }
-        PyObject *one =
-            dims ? Py_BuildValue("(ssOON)", info->name, md_dtype_name(info->dtype),
-                                 info->is_scalar ? Py_True : Py_False, info->is_output ? Py_True : Py_False, dims)
-                 : NULL;
-        if (!one || PyTuple_SetItem(all, i, one) < 0)
-            Py_CLEAR(all);
-    }
-    return all;
-}
-
 static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void (*)(void))op_fast_call, METH_FASTCALL,
      "call(*arguments): runs the op; all arguments in the order of the formula, outputs too. The fastest way."},
+    {"_run", (PyCFunction)(void (*)(void))op_run, METH_FASTCALL, NULL},
     {"_foreach", md_py_op_foreach, METH_VARARGS, NULL},
     {"_explain", md_py_op_explain, METH_VARARGS, NULL},
     {"_choice", md_py_op_choice, METH_VARARGS, NULL},
@@ -373,7 +365,8 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef properties[] = {
     {"formula", op_formula, NULL, "The formula as the library prints it.", NULL},
-    {"arguments", op_arguments, NULL, "A tuple of (name, dtype, is_scalar, is_output, dims), in formula order.", NULL},
+    {"arguments", md_py_op_arguments, NULL, "A tuple of (name, dtype, is_scalar, is_output, dims), in formula order.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -50,7 +50,8 @@ int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v,
 int md_py_stream_of(md_stream *out, const md_py_view *first, PyObject *given);
 
 PyObject *md_py_op_foreach(PyObject *self, PyObject *args); /* foreach.c */
-/* Methods about choices, of ask.c. */
+/* Methods about choices, and the arguments, of ask.c. */
+PyObject *md_py_op_arguments(PyObject *self, void *user);
 PyObject *md_py_op_explain(PyObject *self, PyObject *args);
 PyObject *md_py_op_choice(PyObject *self, PyObject *args);
 PyObject *md_py_op_source(PyObject *self, PyObject *args);

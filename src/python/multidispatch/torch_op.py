@@ -14,13 +14,14 @@ _DTYPE = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf1
           "u64": torch.uint64}
 _NAME = {dtype: name for name, dtype in _DTYPE.items()}
 _eager = _core.Op.__call__
+_eager_inputs = _core.Op._run  # the same without keywords, which Python calls faster
 
 
 class TorchOp(Op):
     """An Op that torch.compile and torch.export trace as one operator, and that may have gradients (``grad``)."""
 
     def __new__(cls, formula, *, grad=None, **options):
-        self = super().__new__(cls, formula, **options)
+        self = super().__new__(_GradOp if grad and cls is TorchOp else cls, formula, **options)
         self._key = json.dumps([formula, options])
         self._inputs = []  # name, kind ("tensor", "real", "integer"), dims
         self._outputs = []  # name, dtype, dims, is the dtype declared
@@ -41,14 +42,21 @@ class TorchOp(Op):
         pass
 
     def __call__(self, *inputs, **named):
-        if is_dynamo_compiling() or self._grad:  # the exporter's fake tensors come to the end
+        if is_dynamo_compiling():  # the exporter's fake tensors come to the end
             return _called(self, inputs, named)
         try:
-            return _eager(self, *inputs, **named) if named else _eager(self, *inputs)
+            return _eager(self, *inputs, **named) if named else _eager_inputs(self, *inputs)
         except ArgumentError:
             if any(isinstance(x, torch.Tensor) and type(x) not in (torch.Tensor, torch.nn.Parameter) for x in inputs):
                 return _called(self, inputs, named)  # FakeTensor, FunctionalTensor, ...: PyTorch says what they become
             raise
+
+
+class _GradOp(TorchOp):
+    """One with gradients."""
+
+    def __call__(self, *inputs, **named):
+        return _called(self, inputs, named)
 
 
 _made = {}  # text of an op -> an op: torch.export's files and other processes have the text only
