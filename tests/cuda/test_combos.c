@@ -321,6 +321,47 @@ static void captured(void **state)
     free_part(p);
 }
 
+/* New addresses within a capture make a new table there, and nothing ends the capture. */
+static void moved_while_captured(void **state)
+{
+    const int64_t shift = ROOM / 2;
+    uint64_t seed = check_seed();
+    int64_t end = 0;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    (void)state;
+    part *p = make_part(UPDATE, 2000, 600, 0, &seed, &end);
+    start();
+    md_combo *combo = bind(&p, 1, memory[0], 0.25);
+    assert_true(settle(combo) > 0);
+    assert_ok(md_combo_run(combo, NULL, NULL, 0));
+    assert_ok(md_sync(context, NULL));
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
+    for (int32_t a = 0; a < p->n_args; a++) {
+        void *data[MOST_ITEMS];
+        for (int64_t i = 0; i < p->n; i++)
+            data[i] = memory[0] + shift + p->offset[i][a];
+        if (!is_scalar(p, a))
+            assert_ok(md_combo_point(combo, 0, a, data));
+    }
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), 0);
+    assert_ok(md_combo_run(combo, (md_stream)stream, NULL, 0));
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(cudaGraphInstantiate(&exec, graph, 0), 0);
+    md_combo_destroy(&combo);
+    assert_int_equal(cudaGraphLaunch(exec, stream), 0);
+    assert_int_equal(cudaStreamSynchronize(stream), 0);
+    for (int k = 0; k < 2; k++)
+        call_each(p, memory[1], 0.25);
+    call_each(p, memory[1] + shift, 0.25);
+    expect_equal();
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    assert_int_equal(cudaStreamDestroy(stream), 0);
+    free_part(p);
+}
+
 int main(void)
 {
     if (md_context_create(&context, &(md_context_options){.device = "cuda", .hints = "64,4096"}) != MD_OK) {
@@ -328,8 +369,13 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(updates),     cmocka_unit_test(tiny_items), cmocka_unit_test(rows),
-        cmocka_unit_test(several_ops), cmocka_unit_test(moves),      cmocka_unit_test(captured),
+        cmocka_unit_test(updates),
+        cmocka_unit_test(tiny_items),
+        cmocka_unit_test(rows),
+        cmocka_unit_test(several_ops),
+        cmocka_unit_test(moves),
+        cmocka_unit_test(captured),
+        cmocka_unit_test(moved_while_captured),
     };
     return cmocka_run_group_tests_name("combos on a GPU", tests, set_up, tear_down);
 }
