@@ -107,6 +107,19 @@ class AdamW(unittest.TestCase):
         torch.testing.assert_close(p, q, rtol=2e-5, atol=2e-6)
         self.assertEqual(float(ours.state[p]["step"]), 1)
 
+    def test_copies_and_new_memory(self):
+        """A copy of an optimizer steps as the optimizer does, and parameters and moments may move between steps."""
+        made = self.pair(amsgrad=True)
+        self.run_steps(made, 2)
+        p, ours = made[1]
+        clipped = copy.deepcopy(md.optim.AdamW([torch.nn.Parameter(values((3,), 1))], max_norm=0.5, capturable=True))
+        self.assertEqual((clipped.max_norm, clipped._step_supports_amp_scaling), (0.5, True))
+        for x in p:
+            x.data = x.data.clone()
+        for state in ours.state.values():
+            state["exp_avg"] = state["exp_avg"].clone()
+        self.run_steps(made, 2, first=2)
+
     def test_strange_layouts(self):
         made = []
         for kind in (torch.optim.AdamW, md.optim.AdamW):

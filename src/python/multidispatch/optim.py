@@ -138,6 +138,11 @@ class AdamW(torch.optim.Optimizer):
                                   "capturable": capturable, "differentiable": False, "fused": fused})
         self._step_supports_amp_scaling = capturable
         self.max_norm = max_norm
+        self._views = {}
+
+    def __getstate__(self):
+        return super().__getstate__() | {"max_norm": self.max_norm, "_views": {},
+                                         "_step_supports_amp_scaling": self._step_supports_amp_scaling}
 
     def _init_state(self, p, group):
         state = self.state[p]
@@ -176,15 +181,16 @@ class AdamW(torch.optim.Optimizer):
     def _collect(self, group):
         """Parameters with gradients as flat tensors, by device, dtype and step; and those that are copies."""
         lists, copied = collections.defaultdict(list), []
+        names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
         for p in group["params"]:
             if p.grad is None:
                 continue
             if p.grad.is_sparse:
                 raise RuntimeError("AdamW does not support sparse gradients")
             state = self._init_state(p, group)
-            names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
-            own = [p, p.grad] + [state[n] for n in names]
-            tensors = _flat(own)
+            moments = [state[n] for n in names]
+            own = [p, p.grad] + moments
+            tensors = self._flat_of(p, moments) or _flat(own)
             if tensors is None:
                 own = [torch.view_as_real(x) if x.is_complex() else x for x in own]
                 tensors = [x.contiguous().view(-1) for x in own]
@@ -192,6 +198,20 @@ class AdamW(torch.optim.Optimizer):
             t = None if group["capturable"] else float(state["step"]) + 1
             lists[p.device, p.dtype, t].append((state["step"], tensors))
         return lists, copied
+
+    def _flat_of(self, p, moments):
+        """Flat views of parameter, gradient and moments. All but the gradient stay where they are from step to step, so
+        their views are kept. None: not all are contiguous, or they are complex."""
+        kept = self._views.get(id(p))
+        if kept is None or kept[0] != p.data_ptr() or any(x is not y for x, y in zip(kept[1], moments)):
+            own = [p, *moments]
+            if p.is_complex() or not all(x.is_contiguous() for x in own):
+                return None
+            kept = self._views[id(p)] = (p.data_ptr(), moments, [x.view(-1) for x in own])
+        if len(kept[1]) != len(moments) or not p.grad.is_contiguous():
+            return None
+        flat = kept[2]
+        return [flat[0], p.grad.view(-1), *flat[1:]]
 
     def _step_items(self, group, device, t, items, clip):
         beta1, beta2 = (float(b) for b in group["betas"])
