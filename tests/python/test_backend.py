@@ -176,6 +176,15 @@ class Graphs(Case):
         with torch.no_grad():
             self.check_all_ours(self.compare(f, inputs(3, 5), inputs(2, 7), inputs(4, 16)))
 
+    def test_attention_with_large_scores(self):
+        """Scores are not rounded to bf16: the result is about as near to f64's as PyTorch's."""
+        attend = torch.nn.functional.scaled_dot_product_attention
+        parts = [torch.randn(4, 2, 9, 32).bfloat16() * 4 for _ in range(3)]
+        exact = attend(*(p.double() for p in parts))
+        got, eager = torch.compile(attend, backend=backend, dynamic=True)(*parts), attend(*parts)
+        self.check_all_ours(self.reports())
+        self.assertLess((got.double() - exact).abs().max(), 2 * (eager.double() - exact).abs().max())
+
     def test_numbers_as_arguments(self):
         def f(x, n):
             return x * n + x[:, n:].sum()

@@ -70,7 +70,8 @@ class OpInfo(unittest.TestCase):
         except Exception:  # not of the backend: PyTorch itself cannot trace the sample
             self.left[op.name, "PyTorch cannot trace it"] += 1
             return
-        where = f"{op.name} {dtype} {number} {[tuple(t.shape) for t in tensors]} {sample.args} {sample.kwargs}"
+        numbers = {k: v for k, v in sample.kwargs.items() if not isinstance(v, torch.Tensor)}
+        where = f"{op.name} {dtype} {number} {[tuple(t.shape) for t in tensors]} {numbers}"
         plan = plan_of(module, where)
         report = plan_of.__globals__["new_report"].__globals__["_REPORTS"][-1]
         for e in report.eager:
@@ -82,16 +83,25 @@ class OpInfo(unittest.TestCase):
         for why, n in report.fallbacks.items():
             self.left[op.name, "at the call: " + why] += n
         self.ours[op.name] += not report.eager and not report.fallbacks
-        self.compare(where, got, expected)
+        self.compare(where, got, expected, lambda: f(*(t.double() if t.is_floating_point() else t for t in tensors)))
 
-    def compare(self, where, got, expected):
-        for a, b in zip(got, expected):
+    @staticmethod
+    def is_as_near(got, eager, exact):
+        """True if the result is not further from f64's than twice eager's: where rounding is magnified."""
+        if not eager.is_floating_point() or eager.shape != exact.shape or not exact.is_floating_point():
+            return False
+        return bool((got.double() - exact).abs().max() <= 2 * (eager.double() - exact).abs().max())
+
+    def compare(self, where, got, expected, exact):
+        for i, (a, b) in enumerate(zip(got, expected)):
             if not isinstance(b, torch.Tensor):
                 continue
             rtol, atol = TOLERANCE.get(b.dtype, (0, 0))
             try:
                 torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True)
             except AssertionError as error:
+                if a.shape == b.shape and a.dtype == b.dtype and self.is_as_near(a, b, exact()[i]):
+                    continue
                 lines = str(error).strip().splitlines()
                 self.wrong.append(f"{where}: {lines[0]} {lines[-2:]}")
 

@@ -127,8 +127,8 @@ def _layer_norm(g: Any, a: Any, shape: Any, weight: Any, bias: Any, eps: float) 
 # ---- Products
 
 
-def _product(g: Any, a: Value, b: Value, n_batch: int) -> Value:
-    """[.., m, k] times [.., k, n]."""
+def _product(g: Any, a: Value, b: Value, n_batch: int, dtype: str = "") -> Value:
+    """[.., m, k] times [.., k, n], in the dtype of the operands or a wider one."""
     if kind(a.dtype) != "real" or a.dtype != b.dtype:
         raise Unsupported(f"a product of {a.dtype} and {b.dtype}")
     batch, (m, k), n = a.shape[:n_batch], a.shape[-2:], b.shape[-1]
@@ -137,8 +137,8 @@ def _product(g: Any, a: Value, b: Value, n_batch: int) -> Value:
     right = T.expanded(T.unsqueezed(T.permuted(b, dims), n_batch), [*batch, m, n, k])
     body = Apply("{0} * {1}", (left.tree, right.tree))
     shape = [*batch, m, n]
-    buf = g.buf("product", shape, a.dtype, tree=body, reduction="sum", reduced=[k])
-    return Value(shape, a.dtype, Leaf(buf, tuple(contiguous(shape))))
+    buf = g.buf("product", shape, dtype or a.dtype, tree=body, reduction="sum", reduced=[k])
+    return Value(shape, buf.dtype, Leaf(buf, tuple(contiguous(shape))))
 
 
 def _operand_memory(g: Any, a: Any) -> Value:
@@ -174,7 +174,8 @@ def _attention(g: Any, q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: 
     if not all(map(same, q.shape[:2], k.shape[:2])):
         raise Unsupported("attention with other heads for keys than for queries")
     by = Value([], "f32", Apply("rsqrt(f32({0}))", (T.Const(q.shape[-1]),), 3)) if scale is None else g.value(scale)
-    s = apply(g, "({0} * {1})", [_product(g, q, T.permuted(k, (0, 1, 3, 2)), 2), by], q.dtype)
+    wide = "f64" if q.dtype == "f64" else "f32"  # of scores: rounded ones would change weights by whole factors
+    s = apply(g, "({0} * {1})", [_product(g, q, T.permuted(k, (0, 1, 3, 2)), 2, wide), by], wide)
     if is_causal:
         below = Apply("({0} <= {1})", (T.Iota((0, 0, 0, 1)), T.Iota((0, 0, 1, 0))))
         s = apply(g, "where({0}, {1}, (-inf))", [Value(s.shape, "bool", below), s], s.dtype)
@@ -182,7 +183,8 @@ def _attention(g: Any, q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: 
         mask = g.value(attn_mask)
         text = "where({1}, {0}, (-inf))" if mask.dtype == "bool" else "({0} + {1})"
         s = apply(g, text, [s, mask], s.dtype)
-    return [_product(g, Value(s.shape, q.dtype, g.leaf(_safe_softmax(g, s))), v, 2), None]
+    weights = g.leaf(Value(s.shape, q.dtype, _safe_softmax(g, s).tree))
+    return [_product(g, Value(s.shape, q.dtype, weights), v, 2), None]
 
 
 def _safe_softmax(g: Any, s: Value) -> Value:
