@@ -13,14 +13,13 @@ md_kn_word *md_cb_far_words(md_cb_far *far, int64_t n)
     return far->word;
 }
 
-/* A version is freed after all that reads it. While `stream` is captured nothing can be waited for, and a free on it
- * would become a part of the graph: then the version stays. */
-static void drop(md_cb_far *far, md_dev *dev, md_stream stream, bool is_capturing)
+/* `is_ordered`: work that is enqueued on `stream` from now on comes after all that reads the version. */
+static void drop(md_cb_far *far, md_dev *dev, md_stream stream, bool is_ordered)
 {
-    const md_dev_table_end end = far->by_graph || (far->is_used && is_capturing) ? MD_DEV_TABLE_KEEP
-                                 : !far->is_used                                 ? MD_DEV_TABLE_UNUSED
-                                 : !far->by_others && far->stream == stream      ? MD_DEV_TABLE_AFTER_STREAM
-                                                                                 : MD_DEV_TABLE_AFTER_ALL;
+    const md_dev_table_end end = far->by_graph                                            ? MD_DEV_TABLE_KEEP
+                                 : !far->is_used                                          ? MD_DEV_TABLE_UNUSED
+                                 : is_ordered && !far->by_others && far->stream == stream ? MD_DEV_TABLE_AFTER_STREAM
+                                                                                          : MD_DEV_TABLE_AFTER_ALL;
     if (far->there)
         dev->ops->table_free(dev, far->there, end, stream);
     far->there = NULL;
@@ -36,7 +35,7 @@ md_status md_cb_far_use(md_cb_far *far, md_ds_runtime *runtime, md_stream stream
     if (far->word) {
         void *there = NULL;
         MD_TRY(dev->ops->table_make(&there, dev, far->word, (size_t)far->n * sizeof *far->word, !is_capturing));
-        drop(far, dev, stream, is_capturing);
+        drop(far, dev, stream, !is_capturing);
         far->there = there;
         free(far->word);
         far->word = NULL;
