@@ -150,8 +150,7 @@ static void catalogue(void **state)
 static void passes_and_numbers(void **state)
 {
     static const char *const formulas[] = {
-        "let m = max[t,i](X@t[i]); let s = sum[t,i](exp(X@t[i] - m)); Y@t[i] = exp(X@t[i] - m) / s; C = "
-        "sum[t,i](Y@t[i])",
+        "let m = max[t,i](X@t[i]); let s = sum[t,i](exp(X@t[i]-m)); Y@t[i] = exp(X@t[i]-m) / s; C = sum[t,i](Y@t[i])",
         "N = sqrt(sum[t,i](G@t[i] * G@t[i])); L = min[t,i](G@t[i]); H[] = max[t,i](G@t[i])",
         "O@t[i] = X@t[i]; X@t[i] = X@t[i] + 1; N = sum[t,i](X@t[i]) / 30000; Y@t[i] = O@t[i] - X@t[i] / N",
     };

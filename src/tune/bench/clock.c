@@ -28,10 +28,10 @@ void md_tn_take_clock(md_dev *dev)
         md_log_once(dev->log, MD_LOG_THROTTLED, MD_LOG_WARN,
                     "%s was throttled to %d of %d MHz while kernels were measured: their times are kept as estimates",
                     dev->facts.name, clock.mhz, clock.most_mhz);
-    const bool moved = extend(&dev->least_mhz, clock.mhz, -1) | extend(&dev->most_mhz, clock.mhz, 1);
+    const bool is_less = extend(&dev->least_mhz, clock.mhz, -1), is_more = extend(&dev->most_mhz, clock.mhz, 1);
     const int32_t least = atomic_load_explicit(&dev->least_mhz, memory_order_relaxed),
                   most = atomic_load_explicit(&dev->most_mhz, memory_order_relaxed);
-    if (moved && !clock.is_throttled && (double)(most - least) > LOCKED * (double)most)
+    if ((is_less || is_more) && !clock.is_throttled && (double)(most - least) > LOCKED * (double)most)
         md_log_once(dev->log, MD_LOG_UNLOCKED, MD_LOG_INFO,
                     "the clock of %s is not locked: kernels were measured at %d to %d MHz (nvidia-smi -lgc locks it)",
                     dev->facts.name, least, most);
