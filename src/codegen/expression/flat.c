@@ -73,6 +73,7 @@ int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_
     const md_st_stage *st = &program->stage[stage];
     int32_t all[MD_MAX_RANK * 2 + 1], n = 0;
     *tensors = 0;
+    out[0] = st->axis;
     if (st->axis < 0)
         return 1;
     for (int32_t i = 0; i < st->n_outer; i++)
@@ -87,6 +88,5 @@ int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_
         *tensors = m.tensors;
         return m.n;
     }
-    out[0] = st->axis;
     return 1;
 }
