@@ -115,7 +115,8 @@ md_status md_sq_record_begin(md_sq *sq, const int64_t *size)
         free(r);
         return md_fail_memory();
     }
-    memcpy(r->size, size, (size_t)sq->n_dims * sizeof *size);
+    if (sq->n_dims > 0) /* else `size` may be NULL */
+        memcpy(r->size, size, (size_t)sq->n_dims * sizeof *size);
     x->recording[x->n++] = r;
     x->recorder = (md_ds_recorder){sq->runtime, take};
     x->sq = sq;

@@ -135,7 +135,7 @@ bool md_dev_keep_process(void *library)
 {
     struct link_map *map = NULL;
     imports from;
-    if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
+    if (JUMP_SLOT < 0 || !library || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
         return false;
     md_exit_stay_loaded(); /* the library keeps calling the functions above */
     static const struct {
