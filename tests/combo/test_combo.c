@@ -298,7 +298,9 @@ static void expect_pieces(const char *formula, int32_t n, int64_t size, bool is_
 static void cuts_long_loops_only(void **state)
 {
     (void)state;
+#ifndef __SANITIZE_THREAD__ /* under which what a processor can do is measured ten times too slow */
     expect_pieces("Y[i] = X[i,0]", 2, 4, true);
+#endif
     expect_pieces("P[i] = O[i] + G[i]", 3, 1 << 19, false);
 }
 
