@@ -253,6 +253,18 @@ static void several_ops(void **state)
         free_part(p[i]);
 }
 
+/* All tensors of the only part lie `shift` bytes further on from now on. */
+static void point_at(md_combo *combo, const part *p, int64_t shift)
+{
+    void *data[MOST_ITEMS];
+    for (int32_t a = 0; a < p->n_args; a++) {
+        for (int64_t i = 0; i < p->n; i++)
+            data[i] = memory[0] + shift + p->offset[i][a];
+        if (!is_scalar(p, a))
+            assert_ok(md_combo_point(combo, 0, a, data));
+    }
+}
+
 /* New addresses with the same alignment, with another one, and new scalars. */
 static void move_items(int64_t n, int64_t most)
 {
@@ -264,13 +276,7 @@ static void move_items(int64_t n, int64_t most)
     assert_true(settle(combo) > 0);
     call_each(p, memory[1], 0.25);
     for (int64_t shift = ROOM / 2; shift <= ROOM / 2 + 4; shift += 4) {
-        for (int32_t a = 0; a < p->n_args; a++) {
-            void *data[MOST_ITEMS];
-            for (int64_t i = 0; i < p->n; i++)
-                data[i] = memory[0] + shift + p->offset[i][a];
-            if (!is_scalar(p, a))
-                assert_ok(md_combo_point(combo, 0, a, data));
-        }
+        point_at(combo, p, shift);
         assert_ok(md_combo_run(combo, NULL, (md_arg[]){md_s(-0.5)}, 1));
         call_each(p, memory[1] + shift, -0.5);
     }
@@ -287,37 +293,58 @@ static void moves(void **state)
     move_items(1500, 64); /* and by warps */
 }
 
+typedef struct captured_run {
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+} captured_run;
+
+/* Captures one run of the combo on a stream of its own. */
+static captured_run capture(md_combo *combo)
+{
+    captured_run c;
+    assert_ok(md_sync(context, NULL));
+    assert_int_equal(cudaStreamCreateWithFlags(&c.stream, cudaStreamNonBlocking), 0);
+    assert_int_equal(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeGlobal), 0);
+    assert_ok(md_combo_run(combo, (md_stream)c.stream, NULL, 0));
+    assert_int_equal(cudaStreamEndCapture(c.stream, &c.graph), 0);
+    assert_int_equal(cudaGraphInstantiate(&c.exec, c.graph, 0), 0);
+    return c;
+}
+
+static void launch(const captured_run *c, int n)
+{
+    for (int k = 0; k < n; k++)
+        assert_int_equal(cudaGraphLaunch(c->exec, c->stream), 0);
+    assert_int_equal(cudaStreamSynchronize(c->stream), 0);
+}
+
+static void finish(captured_run *c)
+{
+    assert_int_equal(cudaGraphExecDestroy(c->exec), 0);
+    assert_int_equal(cudaGraphDestroy(c->graph), 0);
+    assert_int_equal(cudaStreamDestroy(c->stream), 0);
+}
+
 /* A graph has addresses and scalars as they were, whatever the combo does later. */
 static void captured(void **state)
 {
     uint64_t seed = check_seed();
     int64_t end = 0;
-    cudaStream_t stream;
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
     (void)state;
     part *p = make_part(UPDATE, 2000, 600, 0, &seed, &end);
     start();
     md_combo *combo = bind(&p, 1, memory[0], 0.25);
     assert_true(settle(combo) > 0);
-    assert_ok(md_sync(context, NULL));
-    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
-    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), 0);
-    assert_ok(md_combo_run(combo, (md_stream)stream, NULL, 0));
-    assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
-    assert_int_equal(cudaGraphInstantiate(&exec, graph, 0), 0);
-    assert_ok(md_combo_run(combo, (md_stream)stream, (md_arg[]){md_s(-0.5)}, 1));
+    captured_run c = capture(combo);
+    assert_ok(md_combo_run(combo, (md_stream)c.stream, (md_arg[]){md_s(-0.5)}, 1));
     md_combo_destroy(&combo);
-    for (int k = 0; k < 2; k++)
-        assert_int_equal(cudaGraphLaunch(exec, stream), 0);
-    assert_int_equal(cudaStreamSynchronize(stream), 0);
+    launch(&c, 2);
     const double lr[] = {0.25, -0.5, 0.25, 0.25};
     for (int k = 0; k < 4; k++)
         call_each(p, memory[1], lr[k]);
     expect_equal();
-    assert_int_equal(cudaGraphExecDestroy(exec), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
-    assert_int_equal(cudaStreamDestroy(stream), 0);
+    finish(&c);
     free_part(p);
 }
 
@@ -327,38 +354,21 @@ static void moved_while_captured(void **state)
     const int64_t shift = ROOM / 2;
     uint64_t seed = check_seed();
     int64_t end = 0;
-    cudaStream_t stream;
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
     (void)state;
     part *p = make_part(UPDATE, 2000, 600, 0, &seed, &end);
     start();
     md_combo *combo = bind(&p, 1, memory[0], 0.25);
     assert_true(settle(combo) > 0);
     assert_ok(md_combo_run(combo, NULL, NULL, 0));
-    assert_ok(md_sync(context, NULL));
-    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
-    for (int32_t a = 0; a < p->n_args; a++) {
-        void *data[MOST_ITEMS];
-        for (int64_t i = 0; i < p->n; i++)
-            data[i] = memory[0] + shift + p->offset[i][a];
-        if (!is_scalar(p, a))
-            assert_ok(md_combo_point(combo, 0, a, data));
-    }
-    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), 0);
-    assert_ok(md_combo_run(combo, (md_stream)stream, NULL, 0));
-    assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
-    assert_int_equal(cudaGraphInstantiate(&exec, graph, 0), 0);
+    point_at(combo, p, shift);
+    captured_run c = capture(combo);
     md_combo_destroy(&combo);
-    assert_int_equal(cudaGraphLaunch(exec, stream), 0);
-    assert_int_equal(cudaStreamSynchronize(stream), 0);
+    launch(&c, 1);
     for (int k = 0; k < 2; k++)
         call_each(p, memory[1], 0.25);
     call_each(p, memory[1] + shift, 0.25);
     expect_equal();
-    assert_int_equal(cudaGraphExecDestroy(exec), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
-    assert_int_equal(cudaStreamDestroy(stream), 0);
+    finish(&c);
     free_part(p);
 }
 

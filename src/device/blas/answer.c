@@ -121,7 +121,7 @@ static md_blas_answers *find(struct md_dev_cuda_blas *blas, const md_dev_cuda_ge
     return p;
 }
 
-/* Asking takes tenths of a millisecond, so it has a lock of its own: calls of products with answers do not wait. */
+/* Asking has a lock of its own, so that calls of products with answers do not wait for it. */
 static md_blas_answers *add(struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *key, size_t workspace_bytes)
 {
     pthread_mutex_lock(&blas->lock_of_asking);

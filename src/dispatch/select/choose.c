@@ -38,34 +38,22 @@ static bool start_to_find(const md_ds_op *op, const md_bd_variant *v, const md_k
            md_bd_variant_load(v, shape, MD_BD_LOAD_FIND) == MD_BD_NOT_LOADED;
 }
 
-/* A variant of a library that fits and was not asked, or has not answered; -1: none. */
-static int32_t first_unasked(const md_ds_pool *c, const md_ds_query *query)
-{
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    for (int32_t i = 0; i < n; i++) {
-        const md_bd_variant *v = c->variant[i];
-        if (v->family->library_call_us && state_of(v) == MD_BD_READY &&
-            !md_kn_envelope_miss(&v->envelope, query->shape) &&
-            md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) == MD_BD_NOT_LOADED)
-            return i;
-    }
-    return -1;
-}
-
-/* A variant of a library that may be the best, whose answer for the shape nobody has asked for; -1: none. The model of
- * libraries errs by MAY_ERR, and knows more once they have answered. */
+/* A variant of a library that fits and has not answered for the shape; -1: none. Where own kernels alone were weighed,
+ * the first; else one that may be the best: the model of libraries errs by MAY_ERR, and knows more once they have
+ * answered. */
 static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_query *query, const md_ds_pick *pick)
 {
     static const double MAY_ERR = 1.4;
     const md_ds_pool *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    for (int32_t i = 0; i < n && pick->source == MD_DS_MODEL; i++) {
+    for (int32_t i = 0; i < n && (query->without_unasked || pick->source == MD_DS_MODEL); i++) {
         const md_bd_variant *v = c->variant[i];
         if (!v->family->library_call_us || state_of(v) != MD_BD_READY ||
             md_kn_envelope_miss(&v->envelope, query->shape) ||
             md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED)
             continue;
-        if (md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
+        if (query->without_unasked ||
+            md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
             return i;
     }
     return -1;
@@ -172,9 +160,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         const md_ds_pick best = stage_plan->pick;
         const int32_t wished = best.variant;
         const readiness state = readiness_of(c->variant[wished], query.shape);
-        const int32_t unasked = state != READY          ? -1
-                                : query.without_unasked ? first_unasked(c, &query)
-                                                        : unasked_library(op, stage, &query, &best);
+        const int32_t unasked = state == READY ? unasked_library(op, stage, &query, &best) : -1;
         if (unasked >= 0 && effort == MD_DS_BEST &&
             md_bd_variant_load(c->variant[unasked], query.shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
             continue;

@@ -39,13 +39,12 @@ bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
         return false;
     if (query->only_deferred && !v->family->library_calls)
         return false;
-    if (query->without_unasked && v->family->library_call_us && state == MD_BD_READY &&
-        md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) == MD_BD_NOT_LOADED)
-        return false;
     if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS ||
         md_kn_envelope_miss(&v->envelope, query->shape))
         return false;
     const md_bd_load_state load = md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK);
+    if (query->without_unasked && v->family->library_call_us && state == MD_BD_READY && load == MD_BD_NOT_LOADED)
+        return false;
     return load == MD_BD_LOADED || (query->loads && load != MD_BD_CANNOT_LOAD) ||
            (query->with_unbuilt &&
             ((load == MD_BD_NOT_LOADED && !query->only_deferred) || (load == MD_BD_DEFERRED && query->may_load)));
