@@ -17,17 +17,23 @@ struct md_dev_cuda_table {
 
 /* ---- Old tables */
 
+static void put(md_dev_cuda *dev, md_dev_cuda_table *t)
+{
+    pthread_mutex_lock(&dev->lock);
+    t->next = dev->tables;
+    dev->tables = t;
+    dev->n_waiting += !t->is_kept;
+    pthread_mutex_unlock(&dev->lock);
+}
+
 /* Without room for the note it is never freed. */
 static void note(md_dev_cuda *dev, void *p, bool is_kept)
 {
     md_dev_cuda_table *t = malloc(sizeof *t);
     if (!t)
         return;
-    pthread_mutex_lock(&dev->lock);
-    *t = (md_dev_cuda_table){dev->tables, p, is_kept};
-    dev->tables = t;
-    dev->n_waiting += !is_kept;
-    pthread_mutex_unlock(&dev->lock);
+    *t = (md_dev_cuda_table){.p = p, .is_kept = is_kept};
+    put(dev, t);
 }
 
 /* The tables that wait, which leave the list; all: those that are kept, too. */
@@ -60,13 +66,21 @@ static void free_list(md_dev_cuda *dev, md_dev_cuda_table *t)
     }
 }
 
-/* Nothing is freed if the device cannot be waited for, as while another thread captures. */
+/* Only what was in the list before the wait is freed: other threads add tables meanwhile. If the device cannot be
+ * waited for, as while another thread captures, they stay in the list. */
 static void free_old(md_dev_cuda *dev)
 {
-    if (cudaDeviceSynchronize() == cudaSuccess)
-        free_list(dev, take_out(dev, false));
-    else
-        (void)cudaGetLastError();
+    md_dev_cuda_table *old = take_out(dev, false);
+    if (cudaDeviceSynchronize() == cudaSuccess) {
+        free_list(dev, old);
+        return;
+    }
+    (void)cudaGetLastError();
+    while (old) {
+        md_dev_cuda_table *next = old->next;
+        put(dev, old);
+        old = next;
+    }
 }
 
 void md_dev_cuda_free_tables(md_dev_cuda *dev)

@@ -127,7 +127,8 @@ def _masked_fill(values: _Values, node: Any, _: Any) -> Any:
 _TRIVIAL: dict[Any, tuple[Callable[[_Values, Any, Any], Any], Any]] = {
     aten.add.Tensor: (_other, 0), aten.sub.Tensor: (_first, 0), aten.mul.Tensor: (_other, 1),
     aten.div.Tensor: (_first, 1), aten.add.Scalar: (_first, 0), aten.sub.Scalar: (_first, 0),
-    aten.mul.Scalar: (_first, 1), aten.div.Scalar: (_first, 1), aten.pow.Tensor_Scalar: (_first, 1), aten.where.self: (_where, None), aten.masked_fill.Scalar: (_masked_fill, None),
+    aten.mul.Scalar: (_first, 1), aten.div.Scalar: (_first, 1), aten.pow.Tensor_Scalar: (_first, 1),
+    aten.where.self: (_where, None), aten.masked_fill.Scalar: (_masked_fill, None),
     aten.masked_fill.Tensor: (_masked_fill, None), aten.logical_and.default: (_other, True),
     aten.bitwise_and.Tensor: (_other, True), aten.logical_or.default: (_other, False),
     aten.bitwise_or.Tensor: (_other, False)}
