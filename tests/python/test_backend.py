@@ -88,6 +88,41 @@ class Graphs(Case):
         inputs = ((torch.randn(b, 5, 16), w, c, torch.randn(b, 5, 24)) for b in (2, 1, 7))
         self.check_all_ours(self.compare(f, *inputs), 1)
 
+    def test_residuals_end_products(self):
+        """The stream of a model's layers is stored with the product that changes it, and no kernel adds it up again."""
+        d, h = 16, 40
+
+        def f(x, gain, out, gate, up, down):
+            for _ in range(3):
+                x = x + torch.nn.functional.rms_norm(x, (d,), gain, 1e-6) @ out
+                n = torch.nn.functional.rms_norm(x, (d,), gain, 1e-6)
+                x = x + (torch.nn.functional.silu(n @ gate) * (n @ up)) @ down
+            return x
+
+        weights = [torch.randn(s) * 0.3 for s in ((d,), (d, d), (d, h), (d, h), (h, d))]
+        reports = self.compare(f, *((torch.randn(b, d), *weights) for b in BATCHES), tolerance=2e-4)
+        self.check_all_ours(reports, 15)
+        self.assertEqual(len({(k["formula"], k["sizes"]) for k in reports[0]["kernels"]}), 3)
+        self.assertEqual(max(k["formula"].count("sum[") for k in reports[0]["kernels"]), 2)  # silu(x W) * (x V)
+
+    def test_rotary_embedding_is_one_kernel(self):
+        def f(q, cos, sin):
+            q = q.view(q.shape[0], 5, 4, 16).transpose(1, 2)
+            a, b = q.chunk(2, -1)
+            return q * cos + torch.cat((-b, a), -1) * sin
+
+        inputs = [(torch.randn(b, 5, 64), torch.randn(5, 16), torch.randn(5, 16)) for b in BATCHES]
+        self.check_all_ours(self.compare(f, *inputs), 1)
+
+    def test_parts_of_one_tensor(self):
+        """Cats of shifted, repeated and transposed parts of one tensor, as a result, an operand and a view."""
+        def f(x, w):
+            y = torch.cat((x[:, 4:], x[:, :4] * 2, x[:, 2:6]), 1)
+            z = torch.cat((x.t()[3:], x.t()[:3].exp()), 0)
+            return y, y @ w, z.t(), torch.cat((x, x), 1)[:, 5:11] + 1
+
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 10), torch.randn(14, 5)) for b in BATCHES)))
+
     def test_norms_are_one_kernel(self):
         def layer(x, g, b):
             return torch.nn.functional.layer_norm(x, (32,), g, b)

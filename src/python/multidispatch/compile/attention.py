@@ -3,9 +3,10 @@ all scores. For inference: a backward reads the softmax, and what is read elsewh
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -16,6 +17,17 @@ aten = torch.ops.aten
 _SAME_ELEMENTS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default,
                   aten.clone.default, aten.alias.default, aten.detach.default)
 
+
+@contextlib.contextmanager
+def no_plan_for_each_shape() -> Iterator[None]:
+    """While a graph of dynamic sizes is traced, PyTorch does not choose cuDNN's attention: that makes a plan for each new
+    shape, which takes tens of milliseconds."""
+    was = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(was)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import MdError
+from .attention import no_plan_for_each_shape
 from .decompositions import table as decompositions
 from .general import one_graph_for_all_sizes
 from .plan import Builder
@@ -90,7 +91,10 @@ def backend(module: Any, inputs: Any, **_: Any) -> Any:
     """The function that torch.compile calls, found by its name "multidispatch"."""
     compiler = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
                             inference_compiler=_compiler("inference"), decompositions=decompositions())
-    return compiler(module, inputs)
+    is_dynamic = any(isinstance(n, torch.SymInt) for x in inputs
+                     for n in (x.shape if isinstance(x, torch.Tensor) else (x,)))
+    with no_plan_for_each_shape() if is_dynamic else contextlib.nullcontext():
+        return compiler(module, inputs)
 
 
 one_graph_for_all_sizes()

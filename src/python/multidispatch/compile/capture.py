@@ -10,6 +10,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from .. import Unsupported
+from .attention import no_plan_for_each_shape
 from .backend import plan_of
 from .decompositions import table
 
@@ -87,7 +88,7 @@ def capture(f: Callable[..., Any], example: Any, *, kwargs: Any = None, dynamic:
     if dynamic is None:
         dynamic = pytree.tree_map(_all_axes, (example, kwargs or {}))
         dynamic = {"args": dynamic[0], **dynamic[1]} if _takes_stars(module) else (*dynamic[0], *dynamic[1].values())
-    with torch.no_grad():
+    with torch.no_grad(), no_plan_for_each_shape():
         program = torch.export.export(module, example, kwargs, dynamic_shapes=dynamic, strict=False)
         program = program.run_decompositions(table())
     return Captured(program, name or f"captured{next(_numbers)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .groups import Group, Index, access
-from .sizes import Dims, Unsupported, same, tidy
+from .sizes import Dims, Unsupported, magnitude, same, tidy
 from .tree import Apply, Buf, Const, Gather, Iota, Leaf, Tree, leaves
 
 
@@ -132,14 +132,16 @@ class Writer:
         by = self.reads[b, id(t)].by
         if isinstance(t, Leaf) and t.buf in self.axes:
             return self._computed(t.buf)
-        inner = self._subscript(by)
         gathered = t.axes if isinstance(t, Gather) else ()
-        size = [n for _, n, _ in gathered] + [i.size for i in inner]
-        stride = [s for s, _, _ in gathered] + [by[i] for i in inner]
+        axes = [(s, n, self._tree(b, index)) for s, n, index in gathered]
+        axes += [(by[i], i.size, self.names[i]) for i in self._subscript(by)]
+        if any(isinstance(index, Iota) for _, _, index in gathered):  # shifted, not looked up: in the order of memory
+            axes.sort(key=lambda axis: -magnitude(axis[0]))
+        stride, size, parts = map(list, zip(*axes)) if axes else ([], [], [])
+        # what is looked up may differ and share the argument
         key = (t.buf.number, len(gathered), tuple(map(str, size)), tuple(map(str, stride)), str(t.offset),
-               tuple(self.names[i] for i in inner))
+               tuple(self.names[i] for i in self._subscript(by)))
         name = self._argument(key, Argument(t.buf, size, stride, t.offset))
-        parts = [self._tree(b, index) for _, _, index in gathered] + [self.names[i] for i in inner]
         return f"{name}[{', '.join(parts)}]"
 
     def _computed(self, x: Buf) -> str:

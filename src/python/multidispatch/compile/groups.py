@@ -10,6 +10,7 @@ from .tree import Buf, Gather, Iota, Leaf, Tree, Value, cost, leaves, reshaped
 
 LAZY = ("point", "reduce", "product")
 _CHEAP = 3  # operations that are rather computed twice than stored
+_MOST_READ_TWICE = 2  # tensors as large as a result that are rather read twice than the result stored
 _MOST_INLINE = 12  # results inside one kernel
 _MOST_READ = 20  # tensors that one kernel reads
 
@@ -81,6 +82,8 @@ def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index
     """The loops of a tree, given those of its result. Reduced axes share loops of the root where they fit (a row)."""
     out = list(result)
     free = [i for i in group.axes[group.root] if i is not None and i not in out]
+    if buf.kind == "product":
+        free += [i for x in group.inline if x.kind == "product" for i in _reduced(x, group.axes[x])]
     for size in buf.reduced:
         index = None
         if not same(size, 1):
@@ -94,7 +97,8 @@ class Grouping:
     def __init__(self, bufs: list[Buf]) -> None:
         self.groups: dict[Buf, Group] = {}
         self.places: dict[Buf, list[Group]] = {}  # where a result is computed
-        readers: dict[Buf, list[tuple[Buf, Tree]]] = {}
+        self.readers: dict[Buf, list[tuple[Buf, Tree]]] = {}
+        readers = self.readers
         for b in bufs:
             for t in leaves(b.tree) if b.tree is not None else ():
                 if not isinstance(t, Iota):
@@ -151,7 +155,7 @@ class Grouping:
         if found is None or b.shape is not shape:
             return False
         assert b.tree is not None
-        if len(found) > 1 and (b.kind != "point" or cost(b.tree) > _CHEAP):
+        if len(found) > 1 and not self._is_computed_twice(b):
             return False
         if not all(self._suits(b, group, axes) for group, axes in found.values()):
             return False
@@ -160,6 +164,16 @@ class Grouping:
             group.inline.append(b)
         self.places[b] = [group for group, _ in found.values()]
         return True
+
+    def _is_computed_twice(self, b: Buf) -> bool:
+        """True for what several kernels rather compute each than read from memory. What ends a product is stored with it:
+        a residual sum that each reader computed would read all sums before it again."""
+        if b.kind != "point" or cost(b.tree) > _CHEAP:
+            return False
+        large = [t for t in leaves(b.tree) if not isinstance(t, Iota) and all(not same(s, 0) for s in t.stride)]
+        ends_product = any(t.buf.kind == "product" and not t.buf.is_memory and all(r is b for r, _ in self.readers[t.buf])
+                           for t in large)
+        return not ends_product and len(large) <= _MOST_READ_TWICE
 
     @staticmethod
     def _suits(b: Buf, group: Group, axes: list[Index | None]) -> bool:
@@ -176,7 +190,9 @@ class Grouping:
         if b.kind == "point":
             return not outside or cost(b.tree) <= _CHEAP or _follows_reduction(b) or bool(_reduced_by(group) & outside)
         if b.kind == "product":
-            return not outside and group.root.kind == "point" and "product" not in kinds and "reduce" not in kinds
+            others = [x for x in group.inline if x.kind == "product"]
+            return (not outside and group.root.kind == "point" and "reduce" not in kinds
+                    and (not others or len(others) == 1 and _is_pair(b, axes, others[0], group)))
         if "product" in kinds:
             return False
         row = _tree_axes(b, axes, group)
@@ -190,6 +206,28 @@ def _reduced(b: Buf, axes: list[Index | None]) -> set[Index]:
 
 def _reduced_by(group: Group) -> set[Index]:
     return set().union(*(_reduced(b, group.axes[b]) for b in [group.root, *group.inline]))
+
+
+def _is_pair(b: Buf, axes: list[Index | None], other: Buf, group: Group) -> bool:
+    """True for products of the same rows with two matrices of equal layout, which one kernel computes side by side."""
+    if axes != group.axes[other][:len(other.shape)] or not all(map(same, b.reduced, other.reduced)):
+        return False
+    reads = []
+    for loops, x in (([*axes, *group.axes[other][len(other.shape):]], b), (group.axes[other], other)):
+        assert x.tree is not None
+        operands = leaves(x.tree)
+        if len(operands) != 2 or any(not isinstance(t, Leaf) for t in operands):
+            return False
+        reads.append([(t.buf, access(t.stride, loops), t.offset) for t in operands])  # type: ignore[union-attr]
+
+    def equal(a: Any, c: Any) -> bool:
+        return a[1].keys() == c[1].keys() and all(same(a[1][i], c[1][i]) for i in a[1])
+
+    for first, second in ((0, 1), (1, 0)):
+        rows, its_rows = reads[0][first], reads[1][first]
+        if rows[0] is its_rows[0] and same(rows[2], its_rows[2]) and equal(rows, its_rows):
+            return reads[0][second][0] is not reads[1][second][0] and equal(reads[0][second], reads[1][second])
+    return False
 
 
 def _follows_reduction(b: Buf) -> bool:

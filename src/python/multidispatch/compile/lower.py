@@ -125,7 +125,7 @@ class Lowering:
 
     def shared(self, v: Value) -> Value:
         """The same value, computed once although it is used several times."""
-        if cost(v.tree) <= _SHARED:
+        if cost(v.tree) <= _SHARED and len(T.leaves(v.tree)) < 2:
             return v
         b = self.buf("point", v.shape, v.dtype, tree=v.tree)
         return Value(v.shape, v.dtype, Leaf(b, tuple(b.stride)))
@@ -224,6 +224,8 @@ class Lowering:
             raise Unsupported(f"a call of {node.target}")
         if node.target is torch.ops.aten._assert_scalar.default and self._is_known(node.args[0]):
             return
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            return  # a plan is made for these dtypes and devices, and every call is checked against them
         if node.target._schema.is_mutable:
             raise Unsupported(f"{node.target} changes its arguments")
         values = list(value) if isinstance(value, (list, tuple)) else [value]

@@ -279,6 +279,39 @@ def _gather(g: Any, a: Any, dim: int, index: Any, *_: Any, **__: Any) -> Value:
 # ---- Parts of one memory
 
 
+_MOST_PARTS = 4  # of a rotation
+
+
+def _placed(tree: T.Tree, axis: int, start: int, size: int) -> T.Tree:
+    """The tree of a part of a cat as one over the whole: read `start` further back along the axis."""
+    def at(t: Leaf) -> T.Tree:
+        if same(t.stride[axis], 0):
+            return t
+        unit = tuple(int(a == axis) for a in range(len(t.stride)))
+        left = (*t.stride[:axis], 0, *t.stride[axis + 1:])
+        return Gather(t.buf, left, t.offset, ((t.stride[axis], size, T.Iota(unit, -start)),))
+
+    return T.replaced(tree, at)
+
+
+def _rotation(g: Any, parts: list[Value], axis: int) -> Value | None:
+    """A cat of parts of one tensor, such as the rotated halves of rotary embeddings: computed where it is read."""
+    read = [t for p in parts for t in T.leaves(p.tree)]
+    if len(parts) > _MOST_PARTS or any(not isinstance(p.shape[axis], int) for p in parts) or any(
+            not isinstance(t, Leaf) or t.buf is not read[0].buf for t in read):  # type: ignore[union-attr]
+        return None
+    end = sum(p.shape[axis] for p in parts)
+    position = T.Iota(tuple(int(a == axis) for a in range(len(g.shape))))
+    tree: T.Tree | None = None
+    for p in reversed(parts):
+        end -= p.shape[axis]
+        part = _placed(p.tree, axis, end, p.shape[axis])
+        is_before = T.Apply("({0} < {1})", (position, T.Const(end + p.shape[axis])), 0)
+        tree = part if tree is None else T.Apply("where({0}, {1}, {2})", (is_before, part, tree))
+    assert tree is not None
+    return Value(list(g.shape), g.dtype, tree)
+
+
 @entry("cat")
 def _cat(g: Any, tensors: Any, dim: int = 0) -> Value:
     parts = [g.value(t) for t in tensors]
@@ -288,6 +321,9 @@ def _cat(g: Any, tensors: Any, dim: int = 0) -> Value:
     dim %= len(g.shape)
     if len(parts) == 1:
         return parts[0]
+    rotation = _rotation(g, parts, dim)
+    if rotation is not None:
+        return rotation
     whole: Buf = g.buf("cat", list(g.shape), g.dtype)
     start: Any = 0
     for p in parts:

@@ -113,6 +113,19 @@ def move(tree: Tree, how: Move) -> Tree:
     return walk(tree)
 
 
+def replaced(tree: Tree, how: "Callable[[Leaf], Tree]") -> Tree:
+    """The tree with other Leafs."""
+    done: dict[int, Tree] = {}
+
+    def walk(t: Tree) -> Tree:
+        if id(t) not in done:
+            done[id(t)] = (how(t) if isinstance(t, Leaf) else Apply(t.text, tuple(map(walk, t.args)), t.cost)
+                           if isinstance(t, Apply) else t)
+        return done[id(t)]
+
+    return walk(tree)
+
+
 def leaves(tree: Tree) -> list[Leaf | Gather | Iota]:
     """All that is read, each object once."""
     seen: dict[int, Tree] = {}
