@@ -9,7 +9,7 @@
 typedef struct lists {
     md_py_op *self;
     PyObject *list[MD_PY_ARGS]; /* owned copies as lists; NULL: outputs to be made, or one scalar for all items */
-    PyObject *scalar[MD_PY_ARGS]; /* borrowed */
+    PyObject *scalar[MD_PY_ARGS]; /* borrowed; of all items */
     PyObject *made[MD_PY_ARGS]; /* lists of new outputs */
     Py_ssize_t n, n_open; /* items; those whose views are open */
     md_py_view *view; /* [n][n_args] */
@@ -17,16 +17,22 @@ typedef struct lists {
     md_dtype dtype[MD_PY_ARGS]; /* of the first item */
     md_py_dl_device device;
     const md_py_variant *variant;
+    bool is_flat; /* tensors of any shape count as one axis */
 } lists;
 
 static int take_list(lists *l, int32_t i, PyObject *given)
 {
     const md_arg_info *info = &l->self->arg[i];
+    const bool is_list = PyList_Check(given) || PyTuple_Check(given);
+    if (given == Py_None && info->is_output && l->is_flat) {
+        PyErr_Format(l->self->state->argument_error, "flat: give output '%s' by out=", info->name);
+        return -1;
+    }
     if (given == Py_None && info->is_output) {
         l->made[i] = PyList_New(0);
         return l->made[i] ? 0 : -1;
     }
-    if (info->is_scalar && !PyList_Check(given) && !PyTuple_Check(given)) {
+    if (!is_list && (info->is_scalar || (info->rank == 0 && !info->is_output))) {
         l->scalar[i] = given;
         return 0;
     }
@@ -90,6 +96,19 @@ static int keep_outputs(lists *l, PyObject **made)
     return failed;
 }
 
+static int flatten(md_py_call *call, const lists *l)
+{
+    md_tensor *tensor[MD_PY_ARGS];
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->self->n_args; i++)
+        if (!l->self->arg[i].is_scalar && l->self->arg[i].rank == 1)
+            tensor[n++] = &call->view[i].tensor;
+    if (md_py_flatten(tensor, n))
+        return 0;
+    PyErr_SetString(l->self->state->argument_error, "flat: its tensors differ in their sizes or layouts, or have gaps");
+    return -1;
+}
+
 /* Opens the views of an item. */
 static int open_item(lists *l, Py_ssize_t at)
 {
@@ -104,6 +123,8 @@ static int open_item(lists *l, Py_ssize_t at)
         needs |= !call.given[i];
     }
     int failed = md_py_call_begin(&call, l->self);
+    if (!failed && l->is_flat)
+        failed = flatten(&call, l);
     if (!failed)
         failed = find_variant(l, &call, at);
     if (!failed && needs)
@@ -195,13 +216,15 @@ static PyObject *results(lists *l)
     return one;
 }
 
-/* _foreach((list, scalar or None for each argument), stream) */
+/* _foreach((list, scalar or None for each argument), stream, flat) */
 PyObject *md_py_op_foreach(PyObject *object, PyObject *args)
 {
     PyObject *given, *stream = NULL, *out = NULL;
     lists l = {.self = (md_py_op *)object};
-    if (!PyArg_ParseTuple(args, "O|O", &given, &stream))
+    int is_flat = 0;
+    if (!PyArg_ParseTuple(args, "O|Op", &given, &stream, &is_flat))
         return NULL;
+    l.is_flat = is_flat != 0;
     if (take_lists(&l, given) == 0 && run(&l, stream) == 0)
         out = results(&l);
     close_all(&l);

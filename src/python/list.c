@@ -208,7 +208,28 @@ static PyObject *find_made(const call *c, PyObject *find)
     return made;
 }
 
-static int run(call *c, PyObject *find, PyObject *given, PyObject *stream)
+/* The tensors of each item as one axis each. */
+static int flatten(call *c)
+{
+    Py_ssize_t n_items = 0;
+    for (int32_t i = 0; i < c->read->n_args; i++)
+        n_items = c->n[i] > n_items && c->read->arg[i].is_list ? c->n[i] : n_items;
+    for (Py_ssize_t k = 0; k < n_items; k++) {
+        md_tensor *tensor[MD_PY_ARGS];
+        int32_t n = 0;
+        for (int32_t i = 0; i < c->read->n_args; i++)
+            if (c->read->arg[i].is_list && c->read->arg[i].rank == 1 && k < c->n[i])
+                tensor[n++] = &c->tensor[i][k];
+        if (md_py_flatten(tensor, n))
+            continue;
+        PyErr_Format(c->state->argument_error,
+                     "item %zd: flat: its tensors differ in their sizes or layouts, or have gaps", k);
+        return -1;
+    }
+    return 0;
+}
+
+static int run(call *c, PyObject *find, PyObject *given, PyObject *stream, bool is_flat)
 {
     md_stream on;
     md_status status;
@@ -218,6 +239,8 @@ static int run(call *c, PyObject *find, PyObject *given, PyObject *stream)
     for (int32_t i = 0; i < c->read->n_args; i++)
         if (!c->read->arg[i].is_scalar && !c->list[i] && make_number(c, i) < 0)
             return -1;
+    if (is_flat && flatten(c) < 0)
+        return -1;
     if (!c->first)
         c->device = (md_py_dl_device){MD_PY_CPU, 0};
     PyObject *made = md_py_stream_of(&on, c->first, stream) < 0 ? NULL : find_made(c, find);
@@ -244,11 +267,12 @@ static void close_views(call *c)
     }
 }
 
-/* list_call(read, find, (list, array, number or None for each argument), stream) -> [new results] */
+/* list_call(read, find, (list, array, number or None for each argument), stream, flat) -> [new results] */
 PyObject *md_py_list_call(PyObject *module, PyObject *args)
 {
     PyObject *read, *find, *given, *stream = NULL;
-    if (!PyArg_ParseTuple(args, "OOO!|O", &read, &find, &PyTuple_Type, &given, &stream))
+    int is_flat = 0;
+    if (!PyArg_ParseTuple(args, "OOO!|Op", &read, &find, &PyTuple_Type, &given, &stream, &is_flat))
         return NULL;
     call *c = calloc(1, sizeof *c);
     if (!c)
@@ -262,7 +286,7 @@ PyObject *md_py_list_call(PyObject *module, PyObject *args)
         failed = 1;
     }
     if (!failed)
-        failed = run(c, find, given, stream) < 0;
+        failed = run(c, find, given, stream, is_flat != 0) < 0;
     PyObject *made = c->made;
     if (c->read)
         close_views(c);

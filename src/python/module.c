@@ -252,7 +252,8 @@ static PyMethodDef functions[] = {
     {"lists", md_py_lists, METH_NOARGS, "lists() -> {name: (formula, description)}"},
     {"list_read", md_py_list_read, METH_VARARGS, "list_read(formula) -> (read, arguments)"},
     {"list_make", md_py_list_make, METH_VARARGS, "list_make(device type, number, formula) -> made"},
-    {"list_call", md_py_list_call, METH_VARARGS, "list_call(read, find, arguments, stream=None) -> new results"},
+    {"list_call", md_py_list_call, METH_VARARGS,
+     "list_call(read, find, arguments, stream=None, flat=False) -> results"},
     {"check", py_check, METH_VARARGS, "check(device='host'): raises what a kernel reported"},
     {NULL, NULL, 0, NULL},
 };

@@ -24,7 +24,7 @@ class _Lists:
             self._made[key] = _core.list_make(*device, text)
         return self._made[key]
 
-    def __call__(self, inputs, out, stream, by_name):
+    def __call__(self, inputs, out, stream, flat, by_name):
         """Lists that are updated are inputs. Results for all items that `out` lacks are made, and returned."""
         left, given = list(inputs), dict(by_name)
         only_written = [a[0] for a in self.arguments if a[5] and not a[4]]
@@ -39,7 +39,7 @@ class _Lists:
             row.append(given.pop(name) if name in given else left.pop(0))
         if left or given:
             raise ArgumentError(f"the formula has no argument {next(iter(given))!r}" if given else "too many arguments")
-        made = _core.list_call(self._read, self._find, tuple(row), stream)
+        made = _core.list_call(self._read, self._find, tuple(row), stream, flat)
         return made[0] if len(made) == 1 else made or None
 
 
@@ -47,14 +47,16 @@ _catalogue = functools.lru_cache(maxsize=1)(_core.lists)
 _lists = functools.lru_cache(maxsize=256)(_Lists)
 
 
-def foreach(op, *inputs, out=None, stream=None, **by_name):
+def foreach(op, *inputs, out=None, stream=None, flat=False, **by_name):
     """Calls ``op`` for each item of lists: ``md.foreach("add", [a0, a1], [b0, b1])`` gives ``[a0 + b0, a1 + b1]``.
 
     - ``op``: an Op, a formula or the name of a named op, or a formula over lists or its name (``mdctl ops``).
     - Inputs: in the order of the op's inputs, or by name. A list or tuple has one array for each item, with shapes of its
-      own; all items have the same dtypes and device. A scalar is one number for all items, or a list.
+      own; all items have the same dtypes and device. A scalar, or an array without axes, may be one for all items.
     - ``out``: a list for the output, or a tuple with a list (or None) for each output. Without it outputs are made. An
       output may be an input: ``out=a`` updates in place. No output may overlap another item.
+    - ``flat``: arrays of any shape stand where the formula has one axis. Those of an item have one shape, and their elements
+      lie in one order without gaps. Outputs must be given.
 
     A formula with ``X@t[i]``, element i of item t, may reduce over all items: ``md.foreach("N = sum[t,i](X@t[i])", x)``
     gives one number, and ``"scalar c; let n = sum[t,i](G@t[i]*G@t[i]); P@t[i] = P@t[i] - c*G@t[i]/sqrt(n)"`` updates the
@@ -65,7 +67,7 @@ def foreach(op, *inputs, out=None, stream=None, **by_name):
     None if all outputs were given. Raises as calls of the op do, and ArgumentError for overlaps (both items are named).
     """
     if isinstance(op, str) and ("@" in op or op in _catalogue()):
-        return _lists(_catalogue().get(op, (op,))[0])(inputs, out, stream, by_name)
+        return _lists(_catalogue().get(op, (op,))[0])(inputs, out, stream, flat, by_name)
     one = op if isinstance(op, Op) else make(op)
     arguments = one.arguments
     n_outputs = sum(is_output for *_, is_output, _ in arguments)
@@ -85,4 +87,4 @@ def foreach(op, *inputs, out=None, stream=None, **by_name):
             raise ArgumentError(f"argument '{name}' is missing")
     if left or given:
         raise ArgumentError(f"the op has no argument {next(iter(given), None)!r}" if given else "too many arguments")
-    return one._foreach(tuple(row), stream)
+    return one._foreach(tuple(row), stream, flat)

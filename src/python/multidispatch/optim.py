@@ -2,10 +2,11 @@
 
 import collections
 import functools
+import operator
 
 import torch
 
-from . import op
+from . import ArgumentError, op
 from .lists import foreach
 _foreach = foreach  # clip_grad_norm_ has an argument of that name
 
@@ -112,6 +113,61 @@ def _flat(tensors):
     return None
 
 
+class _List:
+    """Parameters of a group that have one device, dtype and step: what of them stays from step to step."""
+
+    def __init__(self, params, states, names, places, t):
+        self.params, self.states, self.names, self.places, self.t = params, states, names, places, t
+        self.moments = [[s[name] for s in states] for name in names]
+        self.grads = []
+        self.is_flat = not params[0].is_complex()
+        self._share_steps()
+
+    def _share_steps(self):
+        """The steps become views of one tensor, so that one addition counts all. Not in a capture: a replay would make
+        that tensor anew."""
+        self.steps = [s["step"] for s in self.states]
+        self.shared = None
+        is_captured = self.steps[0].is_cuda and torch.cuda.is_current_stream_capturing()
+        if not is_captured and all(x.dtype == self.steps[0].dtype and x.device == self.steps[0].device for x in self.steps):
+            self.shared = torch.stack([x.view(()) for x in self.steps])
+            self.steps = list(self.shared.unbind())
+            for state, step in zip(self.states, self.steps):
+                state["step"] = step
+            self.version = self.shared._version
+
+    def is_current(self, state_of):
+        """False if anybody has changed a step, or put other tensors in the place of steps or moments."""
+        if self.shared is None or (self.t is not None and self.shared._version != self.version) \
+                or not all(map(operator.is_, map(state_of.get, self.params), self.states)):
+            return False
+        columns = [("step", self.steps), *zip(self.names, self.moments)]
+        return all(state[name] is x for name, column in columns for state, x in zip(self.states, column))
+
+    def advance(self, by):
+        if self.shared is None:
+            torch._foreach_add_(self.steps, by)
+            return
+        self.shared.add_(by)
+        self.version = self.shared._version
+        self.t = None if self.t is None else self.t + 1
+
+    def tensors(self):
+        """Lists of parameters, gradients and moments; as one axis each where the library cannot see them so."""
+        columns = [self.params, self.grads, *self.moments]
+        if self.is_flat:
+            return columns, []
+        rows, copied = [], []
+        for own in zip(*columns):
+            flat = _flat(list(own))
+            if flat is None:
+                own = [torch.view_as_real(x) if x.is_complex() else x for x in own]
+                flat = [x.contiguous().view(-1) for x in own]
+                copied.append((own, flat))
+            rows.append(flat)
+        return list(map(list, zip(*rows))), copied
+
+
 class AdamW(torch.optim.Optimizer):
     """A drop-in for ``torch.optim.AdamW``: the same arguments, defaults, state and state_dict, and the same steps within
     rounding. ``foreach`` and ``fused`` are taken and ignored. With ``capturable`` a step can be captured in a CUDA graph,
@@ -138,19 +194,15 @@ class AdamW(torch.optim.Optimizer):
                                   "capturable": capturable, "differentiable": False, "fused": fused})
         self._step_supports_amp_scaling = capturable
         self.max_norm = max_norm
-        self._views = {}
+        self._kept = {}
 
     def __getstate__(self):
-        return super().__getstate__() | {"max_norm": self.max_norm, "_views": {},
+        return super().__getstate__() | {"max_norm": self.max_norm, "_kept": {},
                                          "_step_supports_amp_scaling": self._step_supports_amp_scaling}
 
-    def _init_state(self, p, group):
-        state = self.state[p]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=p.device if group["capturable"] else "cpu")
-            for name in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ()):
-                state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        return state
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._kept = {}
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -159,16 +211,10 @@ class AdamW(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        steps = [(group, *self._collect(group)) for group in self.param_groups]
-        n_lists = sum(len(lists) for _, lists, _ in steps)
-        clip = None if self.max_norm is None or n_lists == 0 else "whole" if n_lists == 1 else self._factor()
-        for group, lists, copied in steps:
-            for (device, _, t), items in lists.items():
-                self._step_items(group, device, t, items, clip)
-            for own, tensors in copied:
-                for i, (x, y) in enumerate(zip(own, tensors)):
-                    if i != 1 and x.data_ptr() != y.data_ptr():
-                        x.copy_(y.view(x.shape))
+        lists = [(group, x) for group in self.param_groups for x in self._lists_of(group)]
+        clip = None if self.max_norm is None or not lists else "whole" if len(lists) == 1 else self._factor()
+        for group, x in lists:
+            self._step_list(group, x, clip)
         return loss
 
     def _factor(self):
@@ -178,70 +224,82 @@ class AdamW(torch.optim.Optimizer):
                         None if scale is None else scale.view(()))
         return (self.max_norm / (norm.float() + 1e-6)).clamp(max=1.0)
 
-    def _collect(self, group):
-        """Parameters with gradients as flat tensors, by device, dtype and step; and those that are copies."""
-        lists, copied = collections.defaultdict(list), []
+    def _lists_of(self, group):
+        """The group's parameters with gradients as lists: those of the last step, unless anything has changed."""
+        pairs = [(p, g) for p in group["params"] if (g := p.grad) is not None]
+        params, grads = [p for p, _ in pairs], [g for _, g in pairs]
+        if any(g.is_sparse for g in grads):
+            raise RuntimeError("AdamW does not support sparse gradients")
         names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
-        for p in group["params"]:
-            if p.grad is None:
-                continue
-            if p.grad.is_sparse:
-                raise RuntimeError("AdamW does not support sparse gradients")
-            state = self._init_state(p, group)
-            moments = [state[n] for n in names]
-            own = [p, p.grad] + moments
-            tensors = self._flat_of(p, moments) or _flat(own)
-            if tensors is None:
-                own = [torch.view_as_real(x) if x.is_complex() else x for x in own]
-                tensors = [x.contiguous().view(-1) for x in own]
-                copied.append((own, tensors))
-            t = None if group["capturable"] else float(state["step"]) + 1
-            lists[p.device, p.dtype, t].append((state["step"], tensors))
-        return lists, copied
+        key = (group["capturable"], names)
+        kept = self._kept.get(id(group))
+        if kept is None or kept[0] != key or len(kept[1]) != len(params) or not all(map(operator.is_, kept[1], params)) \
+                or not all(x.is_current(self.state) for x in kept[2]):
+            kept = self._kept[id(group)] = (key, params, self._sorted(group, params, names))
+        for x in kept[2]:
+            x.grads = grads if len(x.places) == len(grads) else [grads[i] for i in x.places]
+        return kept[2]
 
-    def _flat_of(self, p, moments):
-        """Flat views of parameter, gradient and moments. All but the gradient stay where they are from step to step, so
-        their views are kept. None: not all are contiguous, or they are complex."""
-        kept = self._views.get(id(p))
-        if kept is None or kept[0] != p.data_ptr() or any(x is not y for x, y in zip(kept[1], moments)):
-            own = [p, *moments]
-            if p.is_complex() or not all(x.is_contiguous() for x in own):
-                return None
-            kept = self._views[id(p)] = (p.data_ptr(), moments, [x.view(-1) for x in own])
-        if len(kept[1]) != len(moments) or not p.grad.is_contiguous():
-            return None
-        flat = kept[2]
-        return [flat[0], p.grad.view(-1), *flat[1:]]
+    def _sorted(self, group, params, names):
+        places = collections.defaultdict(list)
+        for i, p in enumerate(params):
+            state = self._state_of(p, group, names)
+            places[p.device, p.dtype, None if group["capturable"] else float(state["step"])].append(i)
+        return [_List([params[i] for i in own], [self.state[params[i]] for i in own], names, own, t)
+                for (_, _, t), own in places.items()]
 
-    def _step_items(self, group, device, t, items, clip):
+    def _state_of(self, p, group, names):
+        state = self.state[p]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=p.device if group["capturable"] else "cpu")
+            for name in names:
+                state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        return state
+
+    def _step_list(self, group, x, clip):
         beta1, beta2 = (float(b) for b in group["betas"])
-        steps, columns = [i[0] for i in items], list(zip(*[i[1] for i in items]))
-        given = {"G": columns[1], "P": columns[0], "M": columns[2], "V": columns[3], "beta1": beta1, "beta2": beta2,
-                 "eps": group["eps"], "decay": group["weight_decay"]}
-        if group["amsgrad"]:
-            given["X"] = columns[4]
+        device = x.params[0].device
+        given = {"beta1": beta1, "beta2": beta2, "eps": group["eps"], "decay": group["weight_decay"]}
         if group["capturable"]:
-            self._add_tensors(given, group, device, steps, clip is not None)
+            found = self._number("found_inf", 0.0, device)
+            x.advance(1 - found)
+            lr = group["lr"]
+            lr = lr.to(device=device, dtype=torch.float32).view(()) if torch.is_tensor(lr) else _one(lr, device)
+            given.update(found_inf=found, scale=self._number("grad_scale", 1.0, device), lr=lr,
+                         **{"t" if clip is None else "T": x.steps})
         else:
-            torch._foreach_add_(steps, 1)
+            t = x.t + 1
+            x.advance(1)
             given.update(lr=group["lr"], correction1=1 - beta1**t, correction2=1 - beta2**t)
         if clip is not None:
             given.update({"max_norm": self.max_norm} if isinstance(clip, str) else {"c": clip.to(device)})
-            foreach(_clipped(group["amsgrad"], group["maximize"], group["capturable"], isinstance(clip, str)), **given)
-            return
-        out = (columns[2], columns[3], columns[0]) + ((columns[4],) if group["amsgrad"] else ())
-        foreach(_adamw(group["amsgrad"], group["maximize"], group["capturable"]), out=out, **given)
+        kind = group["amsgrad"], group["maximize"], group["capturable"]
+        try:
+            self._launch(x, kind, given, clip)
+        except ArgumentError:
+            if not x.is_flat:
+                raise
+            x.is_flat = False
+            self._launch(x, kind, given, clip)
 
-    def _add_tensors(self, given, group, device, steps, is_clipped):
-        """Rate, steps, scale and found_inf as tensors of the device."""
-        n = len(steps)
-        one = functools.partial(torch.full, (), dtype=torch.float32, device=device)
-        found, scale, lr = getattr(self, "found_inf", None), getattr(self, "grad_scale", None), group["lr"]
-        found = one(0.0) if found is None else found.to(device).view(())
-        scale = one(1.0) if scale is None else scale.to(device).view(())
-        lr = lr.to(device=device, dtype=torch.float32).view(()) if torch.is_tensor(lr) else one(lr)
-        torch._foreach_add_(steps, 1 - found)
-        if is_clipped:
-            given.update(T=steps, found_inf=found, scale=scale, lr=lr)
+    @staticmethod
+    def _launch(x, kind, given, clip):
+        (p, g, m, v, *top), copied = x.tensors()
+        more = {"X": top[0]} if top else {}
+        if clip is not None:
+            foreach(_clipped(*kind, isinstance(clip, str)), flat=x.is_flat, G=g, P=p, M=m, V=v, **more, **given)
         else:
-            given.update(t=steps, found_inf=[found] * n, scale=[scale] * n, lr=[lr] * n)
+            foreach(_adamw(*kind), flat=x.is_flat, out=(m, v, p, *top), G=g, P=p, M=m, V=v, **more, **given)
+        for own, tensors in copied:
+            for i, (to, new) in enumerate(zip(own, tensors)):
+                if i != 1 and to.data_ptr() != new.data_ptr():
+                    to.copy_(new.view(to.shape))
+
+    def _number(self, name, default, device):
+        """What torch.amp.GradScaler gives a step, as a tensor of the device."""
+        given = getattr(self, name, None)
+        return _one(default, device) if given is None else given.to(device).view(())
+
+
+def _one(value, device):
+    return torch.full((), value, dtype=torch.float32, device=device)
