@@ -58,10 +58,10 @@ MD_API md_status md_list_arg(md_list_info *out, const md_list *list, int32_t i);
 
 /** Computes the formula: md_ts for lists, md_t for other tensors, md_s and md_i for scalars. No output of an item may
  * overlap a tensor of another item. The first call of a stream with more or larger items than before allocates memory
- * (2 bytes for every KiB that a reduction of f32 reads); a captured call must find it allocated. Captured calls use the
- * memory of their stream: their graph may run beside no other work of this md_list on another stream.
+ * (2 bytes for every KiB that a reduction of f32 reads). A captured call allocates memory of its own, which is freed
+ * with the md_list: that must outlive the graph.
  * @return MD_INVALID_ARGUMENT for what md_combo_call refuses (item and argument are named), and for lists of different
- * lengths; MD_UNSUPPORTED if memory is missing in a capture; MD_OUT_OF_MEMORY. Nothing was written then, unless the
+ * lengths; MD_OUT_OF_MEMORY. Nothing was written then, unless the
  * formula has several passes with results for the caller. */
 MD_API md_status md_list_call(md_list *list, md_stream stream, const md_arg *args, int32_t n_args);
 

@@ -7,36 +7,47 @@
 
 /* ---- Memory */
 
-/* The stream's memory, of n bytes at least. What it had before may be in use by work that is enqueued. */
+static md_status add_memory(md_li_memory **list, md_context *context, md_stream stream, size_t n_bytes)
+{
+    md_li_memory *m = calloc(1, sizeof *m);
+    void *p = NULL;
+    if (!m || md_alloc(&p, context, n_bytes) != MD_OK) {
+        free(m);
+        return md_fail_memory();
+    }
+    *m = (md_li_memory){stream, p, n_bytes, *list};
+    *list = m;
+    return MD_OK;
+}
+
+/* The stream's memory, of n bytes at least. What it had before may be in use by work that is enqueued. A captured call has
+ * memory of its own, since its graph may run beside other work. */
 static md_status find_memory(md_li_call *call, size_t n_bytes)
 {
     md_list *list = call->list;
-    md_li_memory *m = list->memory;
-    while (m && m->stream != call->stream)
-        m = m->next;
+    if (md_ds_is_capturing(&list->context->runtime, call->stream)) {
+        MD_TRY(add_memory(&list->retired, list->context, call->stream, n_bytes));
+        call->memory = list->retired->p;
+        return MD_OK;
+    }
+    md_li_memory **at = &list->memory;
+    while (*at && (*at)->stream != call->stream)
+        at = &(*at)->next;
+    md_li_memory *m = *at;
     if (m && m->n_bytes >= n_bytes) {
         call->memory = m->p;
         return MD_OK;
     }
-    if (md_ds_is_capturing(&list->context->runtime, call->stream))
-        return md_fail(MD_UNSUPPORTED, "a formula over lists needs memory for these items: call it once on this stream "
-                                       "before it is captured");
-    md_li_memory *fresh = calloc(1, sizeof *fresh);
-    void *p = NULL;
-    if (!fresh || md_alloc(&p, list->context, n_bytes) != MD_OK) {
-        free(fresh);
-        return md_fail_memory();
-    }
+    MD_TRY(add_memory(&list->memory, list->context, call->stream, n_bytes));
+    call->memory = list->memory->p;
     if (m) { /* it retires */
-        *fresh = (md_li_memory){call->stream, m->p, m->n_bytes, list->retired};
-        list->retired = fresh;
-        m->p = p;
-        m->n_bytes = n_bytes;
-    } else {
-        *fresh = (md_li_memory){call->stream, p, n_bytes, list->memory};
-        list->memory = fresh;
+        md_li_memory **old = &list->memory->next;
+        while (*old != m)
+            old = &(*old)->next;
+        *old = m->next;
+        m->next = list->retired;
+        list->retired = m;
     }
-    call->memory = p;
     return MD_OK;
 }
 

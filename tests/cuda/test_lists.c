@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #if MD_HAVE_CUDA
+#include <cuda_runtime_api.h>
 
 enum { ITEMS = 14, MOST_ARGS = 16, HOST = 0, GPU = 1 };
 
@@ -160,13 +161,73 @@ static void passes_and_numbers(void **state)
         beside_the_host(formulas[i], &seed);
 }
 
+enum { N = 30000 };
+
+static float *values_of(const md_tensor *t)
+{
+    float *out = malloc(N * sizeof *out);
+    assert_non_null(out);
+    assert_ok(md_copy(context[GPU], out, t->data, N * sizeof *out));
+    return out;
+}
+
+/* A captured call allocates memory of its own, and its graph gives what calls give. */
+static void captured(void **state)
+{
+    md_list *list;
+    md_tensor t[2][2]; /* called and captured; items */
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    uint64_t seed = check_seed();
+    float *start = malloc(N * sizeof *start);
+    (void)state;
+    assert_non_null(start);
+    for (int e = 0; e < N; e++)
+        start[e] = (float)(check_random(&seed) % 4000) / 1000.0F;
+    assert_ok(
+        md_list_create(&list, context[GPU], "let n = sum[t,i](G@t[i] * G@t[i]); G@t[i] = 90 * G@t[i] / sqrt(n)", NULL));
+    for (int k = 0; k < 4; k++) {
+        void *p;
+        assert_ok(md_alloc(&p, context[GPU], N * sizeof *start));
+        assert_ok(md_copy(context[GPU], p, start, N * sizeof *start));
+        t[k / 2][k % 2] = md_tensor_make(p, MD_F32, 1, (const int64_t[]){N});
+    }
+    assert_ok(md_sync(context[GPU], NULL));
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), 0);
+    for (int k = 0; k < 2; k++)
+        assert_ok(md_list_call(list, (md_stream)stream, (const md_arg[]){md_ts(t[1], 2)}, 1));
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(cudaGraphInstantiate(&exec, graph, 0), 0);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(cudaGraphLaunch(exec, stream), 0);
+        for (int call = 0; call < 2; call++)
+            assert_ok(md_list_call(list, NULL, (const md_arg[]){md_ts(t[0], 2)}, 1));
+        assert_int_equal(cudaStreamSynchronize(stream), 0);
+        assert_ok(md_sync(context[GPU], NULL));
+        float *want = values_of(&t[0][1]), *got = values_of(&t[1][1]);
+        assert_memory_equal(got, want, N * sizeof *got);
+        free(want);
+        free(got);
+    }
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    assert_int_equal(cudaStreamDestroy(stream), 0);
+    md_list_destroy(&list);
+    for (int k = 0; k < 4; k++)
+        md_free(context[GPU], t[k / 2][k % 2].data);
+    free(start);
+}
+
 int main(void)
 {
     if (md_context_create(&context[GPU], &(md_context_options){.device = "cuda", .hints = "4096"}) != MD_OK) {
         printf("SKIPPED, nothing was tested: %s\n", md_last_error());
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(catalogue), cmocka_unit_test(passes_and_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(catalogue), cmocka_unit_test(passes_and_numbers),
+                                       cmocka_unit_test(captured)};
     int failed = md_context_create(&context[HOST], &(md_context_options){.device = "host", .hints = "4096"}) != MD_OK;
     failed += cmocka_run_group_tests_name("formulas over lists on a GPU", tests, NULL, NULL);
     for (int d = 0; d < 2; d++)

@@ -226,8 +226,9 @@ class AdamW(torch.optim.Optimizer):
 
     def _lists_of(self, group):
         """The group's parameters with gradients as lists: those of the last step, unless anything has changed."""
-        pairs = [(p, g) for p in group["params"] if (g := p.grad) is not None]
-        params, grads = [p for p, _ in pairs], [g for _, g in pairs]
+        params, grads = group["params"], [p.grad for p in group["params"]]
+        if not all(g is not None for g in grads):
+            params, grads = [p for p in params if p.grad is not None], [g for g in grads if g is not None]
         if any(g.is_sparse for g in grads):
             raise RuntimeError("AdamW does not support sparse gradients")
         names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
@@ -235,7 +236,7 @@ class AdamW(torch.optim.Optimizer):
         kept = self._kept.get(id(group))
         if kept is None or kept[0] != key or len(kept[1]) != len(params) or not all(map(operator.is_, kept[1], params)) \
                 or not all(x.is_current(self.state) for x in kept[2]):
-            kept = self._kept[id(group)] = (key, params, self._sorted(group, params, names))
+            kept = self._kept[id(group)] = (key, list(params), self._sorted(group, params, names))
         for x in kept[2]:
             x.grads = grads if len(x.places) == len(grads) else [grads[i] for i in x.places]
         return kept[2]
