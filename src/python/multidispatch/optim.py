@@ -181,14 +181,17 @@ class AdamW(torch.optim.Optimizer):
                  maximize=False, foreach=None, capturable=False, differentiable=False, fused=None, max_norm=None):
         if differentiable:
             raise ValueError("differentiable=True is not supported")
+        for name, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            if torch.is_tensor(value) and value.numel() != 1:
+                raise ValueError(f"Tensor {name} must be 1-element")
+        if torch.is_tensor(betas[0]) != torch.is_tensor(betas[1]):
+            raise ValueError("betas must be either both floats or both Tensors")
         for name, value, is_right in (("learning rate", lr, lr >= 0), ("epsilon value", eps, eps >= 0),
                                       ("beta parameter at index 0", betas[0], 0 <= betas[0] < 1),
                                       ("beta parameter at index 1", betas[1], 0 <= betas[1] < 1),
                                       ("weight_decay value", weight_decay, weight_decay >= 0)):
             if not is_right:
                 raise ValueError(f"Invalid {name}: {value}")
-        if torch.is_tensor(lr) and not capturable:
-            raise ValueError("lr as a Tensor is not supported for capturable=False")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                                   "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
                                   "capturable": capturable, "differentiable": False, "fused": fused})
@@ -270,7 +273,7 @@ class AdamW(torch.optim.Optimizer):
         else:
             t = x.t + 1
             x.advance(1)
-            given.update(lr=group["lr"], correction1=1 - beta1**t, correction2=1 - beta2**t)
+            given.update(lr=float(group["lr"]), correction1=1 - beta1**t, correction2=1 - beta2**t)
         if clip is not None:
             given.update({"max_norm": self.max_norm} if isinstance(clip, str) else {"c": clip.to(device)})
         kind = group["amsgrad"], group["maximize"], group["capturable"]
