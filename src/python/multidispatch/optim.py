@@ -6,7 +6,7 @@ import operator
 
 import torch
 
-from . import ArgumentError, op
+from . import ArgumentError, MdError, op
 from .lists import foreach
 _foreach = foreach  # clip_grad_norm_ has an argument of that name
 
@@ -150,7 +150,7 @@ class _List:
             return
         self.shared.add_(by)
         self.version = self.shared._version
-        self.t = None if self.t is None else self.t + 1
+        self.t = None if self.t is None else self.t + by
 
     def tensors(self):
         """Lists of parameters, gradients and moments; as one axis each where the library cannot see them so."""
@@ -260,23 +260,31 @@ class AdamW(torch.optim.Optimizer):
         return state
 
     def _step_list(self, group, x, clip):
+        """Counts the step and computes it. What is refused is not counted."""
         beta1, beta2 = (float(b) for b in group["betas"])
         device = x.params[0].device
         given = {"beta1": beta1, "beta2": beta2, "eps": group["eps"], "decay": group["weight_decay"]}
         if group["capturable"]:
             found = self._number("found_inf", 0.0, device)
-            x.advance(1 - found)
+            by = 1 - found
             lr = group["lr"]
             lr = lr.to(device=device, dtype=torch.float32).view(()) if torch.is_tensor(lr) else _one(lr, device)
             given.update(found_inf=found, scale=self._number("grad_scale", 1.0, device), lr=lr,
                          **{"t" if clip is None else "T": x.steps})
         else:
-            t = x.t + 1
-            x.advance(1)
+            by, t = 1, x.t + 1
             given.update(lr=float(group["lr"]), correction1=1 - beta1**t, correction2=1 - beta2**t)
         if clip is not None:
             given.update({"max_norm": self.max_norm} if isinstance(clip, str) else {"c": clip.to(device)})
         kind = group["amsgrad"], group["maximize"], group["capturable"]
+        x.advance(by)
+        try:
+            self._run(x, kind, given, clip)
+        except MdError:
+            x.advance(-by)
+            raise
+
+    def _run(self, x, kind, given, clip):
         try:
             self._launch(x, kind, given, clip)
         except ArgumentError:
