@@ -2,7 +2,8 @@
 """Puts the package together from the source and the built extension, and runs the tests of a group with a Python that
 has what they need: TEST_PYTHON, the Python of the build, the virtual environment of tools/test --full, the system's.
 Arguments: the source root, the extension ("": it is not built), the group, files in place of the group's.
-Exit 77: skipped, and says what to install. All files run, whether others fail or not, each for TEST_LIMIT seconds at most."""
+Exit 77: skipped, and says what to install. All files run, whether others fail or not, each for at most TEST_LIMIT
+seconds."""
 
 import os
 import pathlib
@@ -16,8 +17,9 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
     "torch": ("numpy, torch", ["test_torch*.py", "test_backend*.py", "test_opinfo.py"],
               "tools/test --full installs PyTorch's CPU wheel into a virtual environment that is kept and found again; "
               "or name a Python that has it in TEST_PYTHON"),
-    "device": ("torch", ["test_torch_foreach.py", "test_torch_optimizers.py", "test_torch_databases*.py", "test_torch_capture.py",
-                         "test_torch_memory.py"], "install PyTorch"),  # by MD_TEST_TORCH_DEVICE: tools/gpu python
+    "device": ("torch", ["test_torch_foreach.py", "test_torch_optimizers.py", "test_torch_databases*.py",
+                         "test_torch_capture.py", "test_torch_memory.py"],  # by MD_TEST_TORCH_DEVICE: tools/gpu python
+               "install PyTorch"),
     "models": ("torch, transformers, timm", ["test_models.py"], "tools/test --full installs them beside PyTorch"),
 }
 

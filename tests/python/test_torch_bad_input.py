@@ -59,7 +59,7 @@ class Ops(unittest.TestCase):
 
 
 class Lists(unittest.TestCase):
-    """One error that names what is wrong, and nothing is written. More is in test_torch_foreach and test_package_lists."""
+    """One error that names what is wrong, and nothing is written. More: test_torch_foreach, test_package_lists."""
 
     def refused(self, error, text, formula, *lists, out, **given):
         before = [y.clone() for y in out]
@@ -93,7 +93,8 @@ class Lists(unittest.TestCase):
         a = [torch.ones(4), torch.ones(4)]
         for at in ("", "@t"):
             formula = f"scalar s; Y{at}[i] = A{at}[i] * s"
-            for given, text in (({}, "'s' is missing"), ({"s": None}, "'s' is a scalar"), ({"s": "x"}, "'s' is a scalar")):
+            cases = ({}, "'s' is missing"), ({"s": None}, "'s' is a scalar"), ({"s": "x"}, "'s' is a scalar")
+            for given, text in cases:
                 self.refused(md.ArgumentError, text, formula, A=a, out=[torch.zeros(4), torch.zeros(4)], **given)
         self.refused(md.ArgumentError, "is a list of 2, others have 1", "scalar s; Y[i] = A[i] * s", A=a, s=[1.0],
                      out=[torch.zeros(4), torch.zeros(4)])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """PyTorch's own inputs for its optimizers (optim_db). What they call for a step runs by md.foreach (torch_shims.py),
-beside PyTorch's loop over parameters. TEST_VERBOSE=1 lists what was skipped, and why, and how often each formula ran."""
+beside PyTorch's loop over parameters. TEST_VERBOSE=1 lists what was skipped, why, and how often each formula ran."""
 
 import collections
 import os

@@ -1,5 +1,5 @@
-"""What PyTorch's optimizers call for all parameters of a step, computed by md.foreach: the kernels of fused=True and the
-functions of foreach=True, which are looked up at each call. Named ops of the catalogue serve where they fit."""
+"""What PyTorch's optimizers call for all parameters of a step, computed by md.foreach: the kernels of fused=True and
+the functions of foreach=True, which are looked up at each call. Named ops of the catalogue serve where they fit."""
 
 import collections
 import contextlib
@@ -45,11 +45,13 @@ def update(formula, given):
 
 def stores(values, is_scaled):
     """The ends of a formula. Scaled: nothing changes where found_inf is set."""
-    return "; ".join(f"{k}1[i] = " + (f"where(found_inf[] > 0, {k}[i], {v})" if is_scaled else v) for k, v in values.items())
+    new = {k: f"where(found_inf[] > 0, {k}[i], {v})" if is_scaled else v for k, v in values.items()}
+    return "; ".join(f"{k}1[i] = {v}" for k, v in new.items())
 
 
 def gradient(maximize, is_scaled, decay=True):
-    return (f"let g[i] = {'-' if maximize else ''}G[i]{' / scale[]' if is_scaled else ''}{' + decay * P[i]' if decay else ''}; ")
+    g = ("-" if maximize else "") + "G[i]" + (" / scale[]" if is_scaled else "")
+    return f"let g[i] = {g}{' + decay * P[i]' if decay else ''}; "
 
 
 def scaling(params, grad_scale, found_inf):
@@ -57,7 +59,8 @@ def scaling(params, grad_scale, found_inf):
     if grad_scale is None and found_inf is None:
         return {}
     one = torch.ones((), device=params[0].device)
-    return {"scale": one if grad_scale is None else grad_scale, "found_inf": one * 0 if found_inf is None else found_inf}
+    return {"scale": one if grad_scale is None else grad_scale,
+            "found_inf": torch.zeros_like(one) if found_inf is None else found_inf}
 
 
 # ---- Adam, AdamW
@@ -78,16 +81,17 @@ def adam_formula(decoupled, amsgrad, maximize, is_captured):
             "let v[i] = beta2 * V[i] + (1 - beta2) * g[i] * g[i]; " + stores(values, is_captured))
 
 
-def adam_step(decoupled, is_captured, params, grads, m, v, most, steps, grad_scale, found_inf, *, amsgrad, lr, beta1, beta2,
-              weight_decay, eps, maximize):
+def adam_step(decoupled, is_captured, params, grads, m, v, most, steps, grad_scale, found_inf, *, amsgrad, lr, beta1,
+              beta2, weight_decay, eps, maximize):
     """`steps` count this step already."""
     beta1, beta2 = float(beta1), float(beta2)
-    given = {"P": params, "G": grads, "M": m, "V": v, "X": most if amsgrad else m, "beta1": beta1, "beta2": beta2, "eps": eps,
-             "decay": weight_decay}
+    given = {"P": params, "G": grads, "M": m, "V": v, "X": most if amsgrad else m, "beta1": beta1, "beta2": beta2,
+             "eps": eps, "decay": weight_decay}
     if is_captured:
-        scaled = scaling(params, torch.ones((), device=params[0].device) if grad_scale is None else grad_scale, found_inf)
-        lr = lr.to(params[0].device) if torch.is_tensor(lr) else torch.tensor(lr, dtype=torch.float64, device=params[0].device)
-        given |= {"t": steps, "lr": lr, **scaled}
+        device = params[0].device
+        lr = lr.to(device) if torch.is_tensor(lr) else torch.tensor(lr, dtype=torch.float64, device=device)
+        scale = torch.ones((), device=device) if grad_scale is None else grad_scale
+        given |= {"t": steps, "lr": lr, **scaling(params, scale, found_inf)}
     else:
         t = [float(s) for s in steps]
         given |= {"lr": lr, "correction1": [1 - beta1**s for s in t], "correction2": [1 - beta2**s for s in t]}
@@ -113,8 +117,8 @@ def sgd_step(params, grads, buffers, first, grad_scale, found_inf, *, weight_dec
              maximize):
     """`first`: whether each buffer has no value yet; it is 0 then."""
     scaled = scaling(params, grad_scale, found_inf)
-    given = {"P": params, "G": grads, "V": buffers or params, "lr": float(lr), "decay": weight_decay, "momentum": momentum,
-             "rest": [1.0 if f else 1 - dampening for f in first], **scaled}
+    given = {"P": params, "G": grads, "V": buffers or params, "lr": float(lr), "decay": weight_decay,
+             "momentum": momentum, "rest": [1.0 if f else 1 - dampening for f in first], **scaled}
     if momentum and not (maximize or scaled or dampening) and (nesterov or not weight_decay):
         update("sgd_nesterov" if nesterov else "sgd_momentum", given)
         return
@@ -187,5 +191,6 @@ def shims():
         for name, function in FUSED.items():
             stack.enter_context(mock.patch.object(torch, name, function))
         for name, function in MULTI.items():
-            stack.enter_context(mock.patch.object(sys.modules["torch.optim." + name], "_multi_tensor_" + name, function))
+            module = sys.modules["torch.optim." + name]
+            stack.enter_context(mock.patch.object(module, "_multi_tensor_" + name, function))
         yield
