@@ -19,6 +19,6 @@ if IS_CUDA and not torch.cuda.is_available():
 
 def database(module):
     """A module of torch.testing._internal. The class that expecttest gives to their base is of no use here."""
-    if importlib.util.find_spec("expecttest") is None:
+    if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase, ACCEPT=False)
     return importlib.import_module("torch.testing._internal." + module)
