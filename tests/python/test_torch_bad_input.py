@@ -145,6 +145,25 @@ class Lists(unittest.TestCase):
                 self.assertEqual(float(optimizer.state[p]["step"]), 1)
                 p.data.fill_(1)
 
+    def test_weights_with_other_layouts(self):
+        """They are copied for a step. Tied ones are refused, too; columns of one matrix are not tied."""
+        d = torch.arange(16.0).view(4, 4)
+        p, q = torch.nn.Parameter(d), torch.nn.Parameter(d.t())
+        p.grad, q.grad = torch.ones(4, 4), torch.ones(4, 4)
+        optimizer = md.optim.AdamW([p, q])
+        with self.assertRaisesRegex(md.ArgumentError, "item 1 overlaps parameter of item 0"):
+            optimizer.step()
+        self.assertEqual(d.tolist(), torch.arange(16.0).view(4, 4).tolist())
+        self.assertEqual([float(s["step"]) for s in optimizer.state.values()], [0.0, 0.0])
+        results = []
+        for kind in (torch.optim.AdamW, md.optim.AdamW):
+            d = torch.arange(16.0).view(4, 4)
+            p, q = torch.nn.Parameter(d[:, ::2]), torch.nn.Parameter(d[:, 1::2])
+            p.grad, q.grad = torch.ones(4, 2), -torch.ones(4, 2)
+            kind([p, q], lr=0.1).step()
+            results.append(d)
+        torch.testing.assert_close(*results)
+
 
 class Graphs(unittest.TestCase):
     def setUp(self):

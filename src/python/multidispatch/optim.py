@@ -113,6 +113,25 @@ def _flat(tensors):
     return None
 
 
+def _refuse_overlaps(params):
+    """Refuses parameters of one dtype that share elements: of copies the last one stored would count. The library sees
+    it where nothing is copied."""
+    spans, before = [], []
+    for i, p in enumerate(params):
+        if p.numel() > 0:
+            last = sum((n - 1) * s for n, s in zip(p.shape, p.stride()))
+            spans.append((p.data_ptr(), p.data_ptr() + (last + 1) * p.element_size(), i))
+    for first, end, i in sorted(spans):
+        before = [x for x in before if x[1] > first]
+        for start, other_end, k in before:
+            p, q, size = params[i], params[k], params[i].element_size()
+            is_there = torch.zeros((max(end, other_end) - start) // size, dtype=torch.bool)
+            is_there.as_strided(q.shape, q.stride()).fill_(True)
+            if is_there.as_strided(p.shape, p.stride(), (first - start) // size).any():
+                raise ArgumentError(f"parameter of item {max(i, k)} overlaps parameter of item {min(i, k)}")
+        before.append((first, end, i))
+
+
 class _List:
     """Parameters of a group that have one device, dtype and step: what of them stays from step to step."""
 
@@ -165,6 +184,8 @@ class _List:
                 flat = [x.contiguous().view(-1) for x in own]
                 copied.append((own, flat))
             rows.append(flat)
+        if copied:
+            _refuse_overlaps(self.params)
         return list(map(list, zip(*rows))), copied
 
 
