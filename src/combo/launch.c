@@ -34,18 +34,24 @@ static md_status launch_unit(const md_cb *cb, const md_cb_unit *u, md_stream str
     return dev->ops->launch(dev, stream, u->variant->kernel[u->launch], &u->geometry, params, NULL);
 }
 
-static md_status launch_group(md_cb *cb, md_cb_group *g, md_stream stream)
+/* Decides how the group is run, and puts its items into device memory if its kernel reads them there. */
+static md_status prepare_group(md_cb *cb, md_cb_group *g, md_stream stream)
+{
+    g->now = kernel_of(cb, g);
+    if (!g->now || !g->kernel.is_far)
+        return MD_OK;
+    MD_TRY(md_cb_far_use(&g->far, cb->runtime, stream));
+    g->table[1].p = g->far.there;
+    return MD_OK;
+}
+
+static md_status launch_group(const md_cb *cb, md_cb_group *g, md_stream stream)
 {
     md_dev *dev = cb->runtime->dev;
-    const md_dev_kernel *kernel = kernel_of(cb, g);
-    g->n_merged += kernel != NULL;
-    g->n_single += kernel == NULL;
-    if (kernel && g->kernel.is_far) {
-        MD_TRY(md_cb_far_use(&g->far, cb->runtime, stream));
-        g->table[1].p = g->far.there;
-    }
-    if (kernel)
-        return dev->ops->launch(dev, stream, kernel, &g->geometry, (md_dev_params){g->table, g->kernel.table_words},
+    g->n_merged += g->now != NULL;
+    g->n_single += g->now == NULL;
+    if (g->now)
+        return dev->ops->launch(dev, stream, g->now, &g->geometry, (md_dev_params){g->table, g->kernel.table_words},
                                 NULL);
     for (int64_t i = 0; i < g->n; i++)
         MD_TRY(launch_unit(cb, &cb->plan->unit[g->unit[i]], stream));
@@ -56,6 +62,8 @@ md_status md_cb_run_merged(md_cb *cb, md_stream stream)
 {
     struct md_cb_merged *m = cb->merged;
     int64_t group = 0, alone = 0;
+    for (int64_t g = 0; g < m->n; g++) /* before any launch: without memory for a table nothing is written */
+        MD_TRY(prepare_group(cb, &m->group[g], stream));
     for (int32_t level = 0; level < cb->plan->n_levels; level++) {
         for (; group < m->n && m->group[group].level == level; group++)
             MD_TRY(launch_group(cb, &m->group[group], stream));

@@ -1,6 +1,7 @@
 /* Versions of tables in device memory: when each may be freed. The device is made of a few functions here. */
 #include "support/check.h"
 
+#include "base/status.h"
 #include "combo/far/far.h"
 
 #include <stdbool.h>
@@ -11,7 +12,7 @@ static struct {
     const void *freed; /* the last one */
     md_dev_table_end end;
     md_stream stream;
-    bool is_capturing;
+    bool is_capturing, is_full;
     uint64_t table[8][4];
 } device;
 
@@ -19,6 +20,8 @@ static md_status table_make(void **out, md_dev *dev, const void *from, size_t n_
 {
     (void)dev;
     assert_int_equal(n_bytes, sizeof device.table[0]);
+    if (device.is_full)
+        return md_fail(MD_OUT_OF_MEMORY, "the device is full");
     memcpy(device.table[device.n_made], from, n_bytes);
     *out = device.table[device.n_made++];
     device.may_wait = may_wait;
@@ -132,6 +135,27 @@ static void graphs_keep_their_versions(void **state)
     assert_int_equal(device.n_freed, 3);
 }
 
+/* Without memory for a new version the old one stays; the new one is made at the next use. */
+static void a_full_device_may_be_asked_again(void **state)
+{
+    md_cb_far far = {0};
+    (void)state;
+    fill(&far, 1);
+    use(&far, 0);
+    fill(&far, 2);
+    device.is_full = true;
+    assert_fails(md_cb_far_use(&far, &runtime, NULL), MD_OUT_OF_MEMORY, "full");
+    assert_ptr_equal(far.there, device.table[0]);
+    assert_int_equal(device.n_freed, 0);
+    device.is_full = false;
+    use(&far, 0);
+    assert_ptr_equal(far.there, device.table[1]);
+    assert_int_equal(device.table[1][0], 2);
+    assert_ptr_equal(device.freed, device.table[0]);
+    md_cb_far_finish(&far, &runtime);
+    assert_int_equal(device.n_freed, 2);
+}
+
 static void what_was_never_made_is_not_freed(void **state)
 {
     md_cb_far far = {0};
@@ -148,6 +172,7 @@ int main(void)
         cmocka_unit_test_setup(versions_follow_their_stream, clear),
         cmocka_unit_test_setup(several_streams_are_waited_for, clear),
         cmocka_unit_test_setup(graphs_keep_their_versions, clear),
+        cmocka_unit_test_setup(a_full_device_may_be_asked_again, clear),
         cmocka_unit_test_setup(what_was_never_made_is_not_freed, clear),
     };
     return cmocka_run_group_tests_name("combo_far", tests, NULL, NULL);

@@ -16,7 +16,7 @@ static md_arg args[MOST][4];
 static char *const memory = (char *)(uintptr_t)(UINT64_C(1) << 40); /* nothing touches it */
 
 /* P = O - lr * G, of sizes that take one block, some, and a row each; or of at most 64 elements. */
-static void lay_out(bool are_tiny)
+static void lay_out_at(char *base, md_tensor (*t)[3], md_arg (*arg)[4], bool are_tiny)
 {
     for (int i = 0; i < MOST; i++) {
         md_arg_info info;
@@ -24,14 +24,19 @@ static void lay_out(bool are_tiny)
         for (int32_t a = 0; a < 4; a++) {
             assert_ok(md_op_arg(&info, op, a));
             if (info.is_scalar) {
-                args[i][a] = md_s(0.5);
+                arg[i][a] = md_s(0.5);
                 continue;
             }
             const int k = info.name[0] == 'G' ? 1 : 0;
-            tensor[i][k] = md_tensor_make(memory + (i * 2 + k) * 1048576LL, MD_F32, 1, &n);
-            args[i][a] = md_t(&tensor[i][k]);
+            t[i][k] = md_tensor_make(base + (i * 2 + k) * 1048576LL, MD_F32, 1, &n);
+            arg[i][a] = md_t(&t[i][k]);
         }
     }
+}
+
+static void lay_out(bool are_tiny)
+{
+    lay_out_at(memory, tensor, args, are_tiny);
 }
 
 static int set_up(void **state)
@@ -208,10 +213,87 @@ static void warps_find_their_items(void **state)
     }
 }
 
+/* ---- A device whose memory ends */
+
+static struct {
+    int n_tables, n_launches, most_tables;
+} counted;
+
+static md_status table_make(void **out, md_dev *dev, const void *from, size_t n_bytes, bool may_wait)
+{
+    (void)dev;
+    (void)from;
+    (void)may_wait;
+    if (counted.n_tables == counted.most_tables)
+        return md_fail(MD_OUT_OF_MEMORY, "no memory for a table of %zu bytes", n_bytes);
+    counted.n_tables++;
+    *out = memory;
+    return MD_OK;
+}
+
+static void table_free(md_dev *dev, void *table, md_dev_table_end end, md_stream stream)
+{
+    (void)dev;
+    (void)table;
+    (void)end;
+    (void)stream;
+}
+
+static md_status note_run(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
+                          md_dev_params params, const md_kn_call *call)
+{
+    (void)dev;
+    (void)stream;
+    (void)kernel;
+    (void)geometry;
+    (void)params;
+    (void)call;
+    counted.n_launches++;
+    return MD_OK;
+}
+
+/* Two kinds of items, with a table each. Without memory for the second nothing is launched; with it all is. */
+static void nothing_runs_without_a_table(void **state)
+{
+    static md_tensor tiny_tensor[MOST][3];
+    static md_arg tiny[MOST][4];
+    (void)state;
+    if (!context)
+        skip();
+    lay_out(false);
+    lay_out_at(memory + (INT64_C(1) << 36), tiny_tensor, tiny, true);
+    md_dev *dev = context->runtime.dev;
+    const md_dev_ops *before = dev->ops;
+    static md_dev_ops ops;
+    ops = *before;
+    ops.table_make = table_make;
+    ops.table_free = table_free;
+    ops.launch = note_run;
+    dev->ops = &ops;
+    md_ds_op *const own[] = {op->ds, op->ds};
+    const md_combo_part part[] = {{op, &args[0][0], 4, MOST}, {op, &tiny[0][0], 4, MOST}};
+    md_cb *cb = NULL;
+    assert_ok(md_cb_create(&cb, &context->runtime, part, own, 2));
+    assert_ok(md_cb_prepare(cb));
+    assert_int_equal(cb->merged->n, 2);
+    for (int g = 0; g < 2; g++) {
+        assert_true(cb->merged->group[g].kernel.is_far);
+        cb->merged->group[g].ready = (const md_dev_kernel *)(const void *)memory; /* as if it were built */
+    }
+    counted.most_tables = 1;
+    assert_fails(md_cb_run_merged(cb, NULL), MD_OUT_OF_MEMORY, "no memory for a table");
+    assert_int_equal(counted.n_launches, 0);
+    counted.most_tables = 2;
+    assert_ok(md_cb_run_merged(cb, NULL));
+    assert_int_equal(counted.n_launches, 2);
+    md_cb_destroy(&cb);
+    dev->ops = before;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_find_their_items),
-                                       cmocka_unit_test(blocks_find_far_items),
-                                       cmocka_unit_test(warps_find_their_items)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_runs_without_a_table), cmocka_unit_test(blocks_find_their_items),
+        cmocka_unit_test(blocks_find_far_items), cmocka_unit_test(warps_find_their_items)};
     return cmocka_run_group_tests_name("combo_table", tests, set_up, tear_down);
 }

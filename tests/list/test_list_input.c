@@ -1,6 +1,8 @@
 /* What is refused: formulas over lists, with a caret, and calls of them. */
 #include "list/floats.h"
 
+#include <md/combo.h>
+
 /* ---- Mistakes */
 
 static void test_messages(void **state)
@@ -59,6 +61,8 @@ static void test_bad_calls(void **state)
         {1, md_ts(y->t, -1), "argument Y is a list"},
         {2, md_ts(x->t, 1), "argument X has 1 items, but Y has 2"},
         {2, md_ts(NULL, INT64_C(1) << 40), "argument X is a list"},
+        {2, md_ts(x->t, MD_COMBO_MAX_ITEMS + 1), "argument X: 1048577 items; 1048576 are possible"},
+        {0, (md_arg){0}, "argument a is a scalar"},
         {1, md_ts(other, 2), NULL}, /* Y's item 0 is X's: exactly in place */
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import unittest
+import warnings
 
 import torch
 
@@ -55,6 +56,113 @@ class Ops(unittest.TestCase):
             self.assertEqual(tuple(op(fake).shape), (4,))
         wrapped = torch.masked.masked_tensor(torch.ones(4), torch.tensor([True, False, True, True]))
         self.refused((md.MdError, TypeError), "", op.call, torch.ones(4), wrapped)
+
+
+class Lists(unittest.TestCase):
+    """One error that names what is wrong, and nothing is written. More: test_torch_foreach, test_package_lists."""
+
+    def refused(self, error, text, formula, *lists, out, **given):
+        before = [y.clone() for y in out]
+        with self.assertRaisesRegex(error, text):
+            md.foreach(formula, *lists, out=out, **given)
+        for x, y in zip(before, out):
+            self.assertTrue(torch.equal(x, y))
+
+    def test_overlaps_of_lists(self):
+        """A formula over lists names both items, as one for each item does."""
+        a, y = torch.ones(4), torch.zeros(8)
+        self.refused(md.ArgumentError, "item 1.*overlaps.*item 0", "Y@t[i] = A@t[i]", [a, a], out=[y[:4], y[3:7]])
+        self.refused(md.ArgumentError, "'Y'.*item 1.*overlaps input 'A'.*item 0", "Y[i] = A[i]", [y[:4], y[4:]],
+                     out=[y[4:], y[:4]])
+        with self.assertRaisesRegex(md.ArgumentError, "item 1.*overlaps.*item 0"):
+            md.foreach("P@t[i] = P@t[i] + 1", [y, y])
+        self.assertEqual(float(y.sum()), 0)
+
+    def test_shapes_that_do_not_fit(self):
+        a, b = [torch.ones(4), torch.ones(4)], [torch.ones(4), torch.ones(5)]
+        for at in ("", "@t"):
+            formula = f"Y{at}[i] = A{at}[i] + B{at}[i]"
+            self.refused(md.ArgumentError, "'B': axis 0.*item 1", formula, a, b, out=[torch.zeros(4), torch.zeros(4)])
+            self.refused(md.ArgumentError, "item 1", formula, a, a, out=[torch.zeros(4), torch.zeros(3)])
+            self.refused(md.ArgumentError, "item 1.*rank 2|rank 2.*item 1", formula, a, [b[0], torch.ones(2, 2)],
+                         out=[torch.zeros(4), torch.zeros(4)])
+        self.refused(md.ArgumentError, "max of nothing.*item 1", "Y[] = max[i](A[i])", [a[0], a[0][:0]],
+                     out=[torch.zeros(()), torch.zeros(())])
+
+    def test_scalars(self):
+        a = [torch.ones(4), torch.ones(4)]
+        for at in ("", "@t"):
+            formula = f"scalar s; Y{at}[i] = A{at}[i] * s"
+            cases = ({}, "'s' is missing"), ({"s": None}, "'s' is a scalar"), ({"s": "x"}, "'s' is a scalar")
+            for given, text in cases:
+                self.refused(md.ArgumentError, text, formula, A=a, out=[torch.zeros(4), torch.zeros(4)], **given)
+        self.refused(md.ArgumentError, "is a list of 2, others have 1", "scalar s; Y[i] = A[i] * s", A=a, s=[1.0],
+                     out=[torch.zeros(4), torch.zeros(4)])
+        self.refused(md.ArgumentError, "item 1: argument 's'", "scalar s; Y[i] = A[i] * s", A=a, s=[1.0, None],
+                     out=[torch.zeros(4), torch.zeros(4)])
+
+    def test_too_many_items(self):
+        a, y, n = torch.ones(4), torch.zeros(4), 2**20 + 1
+        for formula in ("Y[i] = A[i]", "Y@t[i] = A@t[i]"):
+            with self.assertRaisesRegex(md.ArgumentError, "1048576"):
+                md.foreach(formula, [a] * n, out=[y] * n)
+        self.assertEqual(float(y.sum()), 0)
+
+    def test_far_elements(self):
+        """More than 2^31 elements, of one byte of memory."""
+        far, near = torch.ones(1, dtype=torch.uint8).expand(2**31 + 5), torch.ones(3, dtype=torch.uint8)
+        self.assertEqual([int(y) for y in md.foreach("Y:i64[] = sum[i](A[i])", [far, near])], [2**31 + 5, 3])
+        self.assertEqual(int(md.foreach("N:i64[] = sum[t,i](i64(A@t[i]))", [far, near])), 2**31 + 8)
+
+    def test_nothing(self):
+        none = [torch.ones(0), torch.ones(0)]
+        self.assertEqual([y.numel() for y in md.foreach("Y[i] = A[i] + 1", none)], [0, 0])
+        self.assertEqual([float(y) for y in md.foreach("Y[] = sum[i](A[i])", none)], [0.0, 0.0])
+        self.assertEqual(float(md.foreach("N = sum[t,i](A@t[i])", none)), 0.0)
+        total = torch.ones(())
+        md.foreach("N = sum[t,i](A@t[i])", [], out=total)
+        self.assertEqual(float(total), 0.0)
+        with self.assertRaisesRegex(md.ArgumentError, "max of no elements"):
+            md.foreach("N = max[t,i](A@t[i])", none)
+
+    def test_weights_of_an_optimizer(self):
+        """Tied weights and parameters that are given twice: both items are named, and not even steps are counted."""
+        for options in ({}, {"capturable": True}, {"amsgrad": True, "max_norm": 1.0}):
+            p = torch.nn.Parameter(torch.ones(6))
+            q = torch.nn.Parameter(p.detach()[2:4])
+            p.grad, q.grad = torch.ones(6), torch.ones(2)
+            for parameters in ([p, q], [p, p]):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    optimizer = md.optim.AdamW(parameters, **options)
+                with self.assertRaisesRegex(md.ArgumentError, "item 1.*overlaps.*item 0|item 0.*overlaps.*item 1"):
+                    optimizer.step()
+                self.assertEqual(p.tolist(), [1.0] * 6)
+                for state in optimizer.state.values():
+                    self.assertTrue(all(float(x.sum()) == 0 for x in state.values()))
+                optimizer.param_groups[0]["params"] = [p]
+                optimizer.step()
+                self.assertEqual(float(optimizer.state[p]["step"]), 1)
+                p.data.fill_(1)
+
+    def test_weights_with_other_layouts(self):
+        """They are copied for a step. Tied ones are refused, too; columns of one matrix are not tied."""
+        d = torch.arange(16.0).view(4, 4)
+        p, q = torch.nn.Parameter(d), torch.nn.Parameter(d.t())
+        p.grad, q.grad = torch.ones(4, 4), torch.ones(4, 4)
+        optimizer = md.optim.AdamW([p, q])
+        with self.assertRaisesRegex(md.ArgumentError, "item 1 overlaps parameter of item 0"):
+            optimizer.step()
+        self.assertEqual(d.tolist(), torch.arange(16.0).view(4, 4).tolist())
+        self.assertEqual([float(s["step"]) for s in optimizer.state.values()], [0.0, 0.0])
+        results = []
+        for kind in (torch.optim.AdamW, md.optim.AdamW):
+            d = torch.arange(16.0).view(4, 4)
+            p, q = torch.nn.Parameter(d[:, ::2]), torch.nn.Parameter(d[:, 1::2])
+            p.grad, q.grad = torch.ones(4, 2), -torch.ones(4, 2)
+            kind([p, q], lr=0.1).step()
+            results.append(d)
+        torch.testing.assert_close(*results)
 
 
 class Graphs(unittest.TestCase):

@@ -8,12 +8,13 @@ import unittest
 import torch
 
 import multidispatch as md
+from torch_device import DEVICE, IS_CUDA, database
 
 SHAPES = ((3,), (64, 33), (1000,), (), (2, 3, 4, 5), (0, 4))
 
 
 def values(shape, seed, dtype=torch.float32):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
 
 
 class Foreach(unittest.TestCase):
@@ -35,7 +36,7 @@ class Foreach(unittest.TestCase):
         self.assertTrue(all(torch.equal(x, y) for x, y in zip(a, want)))
 
     def test_refusals(self):
-        a, y = [values((4,), 1), values((5,), 2)], torch.zeros(4)
+        a, y = [values((4,), 1), values((5,), 2)], torch.zeros(4, device=DEVICE)
         for wrong, said in (
                 (lambda: md.foreach("Y[i] = A[i]", a, out=[y]), "is a list of"),
                 (lambda: md.foreach("Y[i] = A[i]", [a[0], a[1].double()]), "item 1: other dtypes"),
@@ -70,13 +71,13 @@ class AdamW(unittest.TestCase):
 
     def test_options(self):
         for amsgrad, maximize, capturable in itertools.product((False, True), repeat=3):
-            if capturable:  # PyTorch refuses it on the CPU: beside its own without it
+            if capturable and not IS_CUDA:  # PyTorch refuses it on the CPU: beside its own without it
                 made = [self.pair(amsgrad=amsgrad, maximize=maximize)[0],
                         self.pair(amsgrad=amsgrad, maximize=maximize)[1]]
                 for group in made[1][1].param_groups:
                     group["capturable"] = True
             else:
-                made = self.pair(amsgrad=amsgrad, maximize=maximize)
+                made = self.pair(amsgrad=amsgrad, maximize=maximize, capturable=capturable)
             with self.subTest(amsgrad=amsgrad, maximize=maximize, capturable=capturable):
                 self.run_steps(made, 4)
 
@@ -95,11 +96,11 @@ class AdamW(unittest.TestCase):
         ours, theirs = md.optim.AdamW([p], capturable=True), torch.optim.AdamW([q])
         self.assertTrue(ours._step_supports_amp_scaling)
         self.assertFalse(md.optim.AdamW([q])._step_supports_amp_scaling)
-        ours.grad_scale, ours.found_inf = torch.tensor([4.0]), torch.tensor([1.0])
+        ours.grad_scale, ours.found_inf = torch.tensor([4.0], device=DEVICE), torch.tensor([1.0], device=DEVICE)
         p.grad = torch.full_like(p, float("inf"))
         ours.step()
         self.assertTrue(torch.equal(p, q))
-        ours.found_inf = torch.tensor([0.0])
+        ours.found_inf = torch.tensor([0.0], device=DEVICE)
         q.grad = values((50,), 2)
         p.grad = q.grad * 4
         ours.step()
@@ -130,10 +131,10 @@ class AdamW(unittest.TestCase):
     def test_refusals(self):
         p = torch.nn.Parameter(values((4, 3), 1))
         for options in ({"lr": -1.0}, {"eps": -1.0}, {"betas": (1.0, 0.9)}, {"weight_decay": -1}, {"differentiable": True},
-                        {"lr": torch.tensor(0.1)}):
+                        {"lr": torch.tensor([0.1, 0.1])}, {"betas": (torch.tensor(0.9), 0.99)}):
             with self.assertRaises(ValueError):
                 md.optim.AdamW([p], **options)
-        p.grad = torch.sparse_coo_tensor([[0], [1]], [1.0], (4, 3))
+        p.grad = torch.sparse_coo_tensor([[0], [1]], [1.0], (4, 3), device=DEVICE)
         with self.assertRaisesRegex(RuntimeError, "sparse"):
             md.optim.AdamW([p]).step()
 
@@ -152,26 +153,31 @@ class AdamW(unittest.TestCase):
         self.assertLess(float((p * p).sum().detach()), before)
 
     def test_database_of_pytorch(self):
-        """PyTorch's own inputs for AdamW, on the CPU."""
-        try:
-            from torch.testing._internal.common_optimizers import optim_db
-        except ImportError as missing:
-            self.skipTest(f"PyTorch's test modules need {missing.name}")
-        info = next(i for i in optim_db if i.optim_cls is torch.optim.AdamW)
+        """PyTorch's own inputs for AdamW, those for GPUs too: PyTorch's capturable is left out where it refuses it."""
+        info = next(i for i in database("common_optimizers").optim_db if i.optim_cls is torch.optim.AdamW)
         n = 0
-        for given in info.optim_inputs_func(device="cpu"):
+        for given in info.optim_inputs_func(device="cuda"):
             options = {k: v for k, v in given.kwargs.items() if k not in ("foreach", "fused")}
-            if options.get("differentiable") or torch.is_tensor(options.get("lr")) or any(
-                    torch.is_tensor(b) for b in options.get("betas", ())):
-                continue
             made = []
             for kind in (torch.optim.AdamW, md.optim.AdamW):
+                own = options | ({} if IS_CUDA or kind is md.optim.AdamW else {"capturable": False})
                 p = [torch.nn.Parameter(values((10, 5), 1)), torch.nn.Parameter(values((10,), 2))]
-                made.append((p, kind(p, **options)))
+                made.append((p, kind(p, **own)))
             with self.subTest(given=given.desc):
                 self.run_steps(made, 3)
             n += 1
-        self.assertGreater(n, 4)
+        self.assertGreater(n, 8)
+
+    def test_rate_in_a_tensor(self):
+        """It is read at each step, so that a schedule may change it in place."""
+        made = []
+        for kind in (torch.optim.AdamW, md.optim.AdamW):
+            p = [torch.nn.Parameter(values(s, i)) for i, s in enumerate(SHAPES)]
+            made.append((p, kind(p, lr=torch.tensor(0.1))))
+        self.run_steps(made, 2)
+        for _, optimizer in made:
+            optimizer.param_groups[0]["lr"].fill_(0.01)
+        self.run_steps(made, 2, first=2)
 
 
 if __name__ == "__main__":

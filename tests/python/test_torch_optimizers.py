@@ -6,13 +6,14 @@ import unittest
 import torch
 
 import multidispatch as md
+from torch_device import DEVICE
 
 STEPS = 3
 N = 1003
 
 
 def values(seed, n=N):
-    return torch.randn(n, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(n, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
 def steps_of_torch(make, grads):
@@ -34,8 +35,8 @@ class Clipping(unittest.TestCase):
         g = torch.Generator().manual_seed(seed)
         made = []
         for k, shape in enumerate(self.shapes):
-            p = torch.nn.Parameter(torch.randn(shape, generator=g).to(dtypes[k % len(dtypes)]))
-            p.grad = torch.randn(shape, generator=g).to(p.dtype)
+            p = torch.nn.Parameter(torch.randn(shape, generator=g).to(DEVICE, dtypes[k % len(dtypes)]))
+            p.grad = torch.randn(shape, generator=g).to(DEVICE, p.dtype)
             made.append(p)
         if len(dtypes) > 1:
             made[0].grad = made[0].grad.t().contiguous().t() # another layout than the parameter's
@@ -53,7 +54,7 @@ class Clipping(unittest.TestCase):
                     torch.testing.assert_close(p.grad, q.grad, **rough)
 
     def test_clip_oddities(self):
-        self.assertEqual(float(md.optim.clip_grad_norm_([torch.nn.Parameter(torch.ones(3))], 1.0)), 0.0)
+        self.assertEqual(float(md.optim.clip_grad_norm_([torch.nn.Parameter(torch.ones(3, device=DEVICE))], 1.0)), 0.0)
         bad = self.parameters([torch.float32], 1)
         bad[2].grad[4096] = float("inf")
         with self.assertRaisesRegex(RuntimeError, "non-finite"):
@@ -87,7 +88,7 @@ class Optimizers(unittest.TestCase):
     def compare(self, name, make, scalars, n_states):
         """Runs the op in place, beside PyTorch's."""
         op = md.op(name)
-        p, states = values(1), [torch.zeros(N) for _ in range(n_states)]
+        p, states = values(1), [torch.zeros(N, device=DEVICE) for _ in range(n_states)]
         for i, want in enumerate(steps_of_torch(make, self.grads)):
             self.step(op, name, p, states, self.grads[i], {k: v(i + 1) if callable(v) else v for k, v in scalars.items()})
             torch.testing.assert_close(p, want, rtol=2e-5, atol=2e-6, msg=lambda m, i=i: f"{name}, step {i}: {m}")
@@ -116,11 +117,12 @@ class Optimizers(unittest.TestCase):
 
     def test_captured(self):
         """As adamw, with the scale, the step and the rate in tensors; a step with found_inf changes nothing."""
-        op, p, states = md.op("adamw_captured"), values(1), [torch.zeros(N), torch.zeros(N)]
+        op, p, states = md.op("adamw_captured"), values(1), [torch.zeros(N, device=DEVICE), torch.zeros(N, device=DEVICE)]
         self.letters["adamw_captured"] = "MV"
         wants = steps_of_torch(lambda p: torch.optim.AdamW(p, 0.02, (0.9, 0.99), 1e-8, 0.1), self.grads)
         for i, want in enumerate(wants):
-            tensors = {"scale": torch.tensor(8.0), "t": torch.tensor(i + 1.0), "lr": torch.tensor(0.02), "found_inf": torch.tensor(1.0)}
+            tensors = {k: torch.tensor(v, device=DEVICE) for k, v in
+                       (("scale", 8.0), ("t", i + 1.0), ("lr", 0.02), ("found_inf", 1.0))}
             scalars = {"beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "decay": 0.1, **tensors}
             before = [x.clone() for x in (p, *states)]
             self.step(op, "adamw_captured", p, states, self.grads[i] * float("inf"), scalars)
@@ -132,8 +134,8 @@ class Optimizers(unittest.TestCase):
 
     def test_master(self):
         """Values and moments in f32, the parameter rounded once a step."""
-        op, w, p = md.op("adamw_master"), values(1), torch.zeros(N, dtype=torch.bfloat16)
-        m, v, grads = torch.zeros(N), torch.zeros(N), [g.bfloat16() for g in self.grads]
+        op, w, p = md.op("adamw_master"), values(1), torch.zeros(N, dtype=torch.bfloat16, device=DEVICE)
+        m, v, grads = torch.zeros(N, device=DEVICE), torch.zeros(N, device=DEVICE), [g.bfloat16() for g in self.grads]
         wants = steps_of_torch(lambda p: torch.optim.AdamW(p, 0.02, (0.9, 0.99), 1e-8, 0.1), [g.float() for g in grads])
         for i, want in enumerate(wants):
             given = {"G": grads[i], "W": w, "W1": w, "M": m, "M1": m, "V": v, "V1": v, "P1": p, "lr": 0.02, "beta1": 0.9, "beta2": 0.99,

@@ -6,7 +6,7 @@ import operator
 
 import torch
 
-from . import ArgumentError, op
+from . import ArgumentError, MdError, op
 from .lists import foreach
 _foreach = foreach  # clip_grad_norm_ has an argument of that name
 
@@ -113,6 +113,25 @@ def _flat(tensors):
     return None
 
 
+def _refuse_overlaps(params):
+    """Refuses parameters of one dtype that share elements: of copies the last one stored would count. The library sees
+    it where nothing is copied."""
+    spans, before = [], []
+    for i, p in enumerate(params):
+        if p.numel() > 0:
+            last = sum((n - 1) * s for n, s in zip(p.shape, p.stride()))
+            spans.append((p.data_ptr(), p.data_ptr() + (last + 1) * p.element_size(), i))
+    for first, end, i in sorted(spans):
+        before = [x for x in before if x[1] > first]
+        for start, other_end, k in before:
+            p, q, size = params[i], params[k], params[i].element_size()
+            is_there = torch.zeros((max(end, other_end) - start) // size, dtype=torch.bool)
+            is_there.as_strided(q.shape, q.stride()).fill_(True)
+            if is_there.as_strided(p.shape, p.stride(), (first - start) // size).any():
+                raise ArgumentError(f"parameter of item {max(i, k)} overlaps parameter of item {min(i, k)}")
+        before.append((first, end, i))
+
+
 class _List:
     """Parameters of a group that have one device, dtype and step: what of them stays from step to step."""
 
@@ -150,7 +169,7 @@ class _List:
             return
         self.shared.add_(by)
         self.version = self.shared._version
-        self.t = None if self.t is None else self.t + 1
+        self.t = None if self.t is None else self.t + by
 
     def tensors(self):
         """Lists of parameters, gradients and moments; as one axis each where the library cannot see them so."""
@@ -165,6 +184,8 @@ class _List:
                 flat = [x.contiguous().view(-1) for x in own]
                 copied.append((own, flat))
             rows.append(flat)
+        if copied:
+            _refuse_overlaps(self.params)
         return list(map(list, zip(*rows))), copied
 
 
@@ -175,20 +196,24 @@ class AdamW(torch.optim.Optimizer):
     gradient's, or has gaps, are copied for the step.
 
     With ``max_norm`` a step scales all gradients, as it reads them, so that their norm is at most that: what
-    ``clip_grad_norm_`` before it does, without writing the gradients."""
+    ``clip_grad_norm_`` before it does, without writing the gradients. A step that is captured must have run once on the
+    stream of the capture then."""
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
                  maximize=False, foreach=None, capturable=False, differentiable=False, fused=None, max_norm=None):
         if differentiable:
             raise ValueError("differentiable=True is not supported")
+        for name, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            if torch.is_tensor(value) and value.numel() != 1:
+                raise ValueError(f"Tensor {name} must be 1-element")
+        if torch.is_tensor(betas[0]) != torch.is_tensor(betas[1]):
+            raise ValueError("betas must be either both floats or both Tensors")
         for name, value, is_right in (("learning rate", lr, lr >= 0), ("epsilon value", eps, eps >= 0),
                                       ("beta parameter at index 0", betas[0], 0 <= betas[0] < 1),
                                       ("beta parameter at index 1", betas[1], 0 <= betas[1] < 1),
                                       ("weight_decay value", weight_decay, weight_decay >= 0)):
             if not is_right:
                 raise ValueError(f"Invalid {name}: {value}")
-        if torch.is_tensor(lr) and not capturable:
-            raise ValueError("lr as a Tensor is not supported for capturable=False")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                                   "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
                                   "capturable": capturable, "differentiable": False, "fused": fused})
@@ -258,23 +283,31 @@ class AdamW(torch.optim.Optimizer):
         return state
 
     def _step_list(self, group, x, clip):
+        """Counts the step and computes it. What is refused is not counted."""
         beta1, beta2 = (float(b) for b in group["betas"])
         device = x.params[0].device
         given = {"beta1": beta1, "beta2": beta2, "eps": group["eps"], "decay": group["weight_decay"]}
         if group["capturable"]:
             found = self._number("found_inf", 0.0, device)
-            x.advance(1 - found)
+            by = 1 - found
             lr = group["lr"]
             lr = lr.to(device=device, dtype=torch.float32).view(()) if torch.is_tensor(lr) else _one(lr, device)
             given.update(found_inf=found, scale=self._number("grad_scale", 1.0, device), lr=lr,
                          **{"t" if clip is None else "T": x.steps})
         else:
-            t = x.t + 1
-            x.advance(1)
-            given.update(lr=group["lr"], correction1=1 - beta1**t, correction2=1 - beta2**t)
+            by, t = 1, x.t + 1
+            given.update(lr=float(group["lr"]), correction1=1 - beta1**t, correction2=1 - beta2**t)
         if clip is not None:
             given.update({"max_norm": self.max_norm} if isinstance(clip, str) else {"c": clip.to(device)})
         kind = group["amsgrad"], group["maximize"], group["capturable"]
+        x.advance(by)
+        try:
+            self._run(x, kind, given, clip)
+        except MdError:
+            x.advance(-by)
+            raise
+
+    def _run(self, x, kind, given, clip):
         try:
             self._launch(x, kind, given, clip)
         except ArgumentError:
