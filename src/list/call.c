@@ -30,24 +30,21 @@ static md_status find_memory(md_li_call *call, size_t n_bytes)
         call->memory = list->retired->p;
         return MD_OK;
     }
-    md_li_memory **at = &list->memory;
-    while (*at && (*at)->stream != call->stream)
-        at = &(*at)->next;
-    md_li_memory *m = *at;
-    if (m && m->n_bytes >= n_bytes) {
-        call->memory = m->p;
-        return MD_OK;
+    md_li_memory *m = list->memory;
+    while (m && m->stream != call->stream)
+        m = m->next;
+    if (!m || m->n_bytes < n_bytes) {
+        MD_TRY(add_memory(m ? &list->retired : &list->memory, list->context, call->stream, n_bytes));
+        if (m) { /* the smaller block retires instead */
+            const md_li_memory small = *m;
+            m->p = list->retired->p;
+            m->n_bytes = n_bytes;
+            list->retired->p = small.p;
+            list->retired->n_bytes = small.n_bytes;
+        }
+        m = m ? m : list->memory;
     }
-    MD_TRY(add_memory(&list->memory, list->context, call->stream, n_bytes));
-    call->memory = list->memory->p;
-    if (m) { /* it retires */
-        md_li_memory **old = &list->memory->next;
-        while (*old != m)
-            old = &(*old)->next;
-        *old = m->next;
-        m->next = list->retired;
-        list->retired = m;
-    }
+    call->memory = m->p;
     return MD_OK;
 }
 

@@ -31,7 +31,7 @@ def captured(function, warm_ups):
             function()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):  # formulas over lists have memory for each stream that called them
+    with torch.cuda.graph(graph):  # on another stream
         function()
     return graph.replay
 

@@ -196,8 +196,7 @@ class AdamW(torch.optim.Optimizer):
     gradient's, or has gaps, are copied for the step.
 
     With ``max_norm`` a step scales all gradients, as it reads them, so that their norm is at most that: what
-    ``clip_grad_norm_`` before it does, without writing the gradients. A step that is captured must have run once on the
-    stream of the capture then."""
+    ``clip_grad_norm_`` before it does, without writing the gradients."""
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
                  maximize=False, foreach=None, capturable=False, differentiable=False, fused=None, max_norm=None):
