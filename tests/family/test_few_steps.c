@@ -1,5 +1,5 @@
-/* Products of few steps of K, most of whose time is storing results: times by the model beside those measured on an
- * H200. */
+/* Products of few steps of K, most of whose time is storing results, of few rows, and of unaligned ones: times by the
+ * model beside those measured on an H200. */
 #include "base/status.h"
 #include "expr/formula.h"
 #include "family/cuda/cuda.h"
@@ -25,6 +25,17 @@ static const struct {
     {MD_BF16, 4800, 2404, 17, "gemm_wgmma/rows128_columns64_pingpong0_cluster2_split1_epilogue2_pad1", 32.9},
     {MD_BF16, 154, 80, 21, "gemm_simt/rows64_columns32_split1", 3.9},
     {MD_BF16, 5, 1222, 45, "gemm_simt/rows64_columns32_split1", 4.79},
+    /* slices of one step of K */
+    {MD_BF16, 29, 1112, 20, "gemm_simt/rows32_columns32_split2", 4.57},
+    {MD_BF16, 21, 644, 20, "gemm_simt/rows64_columns32_split2", 4.11},
+    {MD_F32, 421, 29, 80, "gemm_simt/rows32_columns32_split8", 4.46},
+    /* odd columns, and odd rows of K, which threads read piece by piece */
+    {MD_BF16, 64, 20467, 24, "gemm_mma/rows64_columns128_stages3_split1", 8.75},
+    {MD_BF16, 155, 297, 253, "gemm_mma/rows32_columns64_stages4_split4", 16.53},
+    /* one row and two in a library */
+    {MD_F32, 1, 96, 32, "gemm_lib/rank0", 3.06},
+    {MD_F32, 2, 17328, 3688, "gemm_lib/rank0", 91.1},
+    {MD_BF16, 2, 5867, 10050, "gemm_lib/rank0", 61.8},
 };
 
 static void times_are_near_measured_ones(void **state)

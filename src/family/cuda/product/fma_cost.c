@@ -6,14 +6,12 @@
 
 #include <math.h>
 
-/* CLOCK: cycles a us. START, SUM, SUM_RUNS: us of a launch, of adding slices, of adding parts of tiles. LEAST_STEPS:
- * steps for which a slice lasts at least. GBPS: writing and reading slices. PART: us of adding one part to its tile,
- * which one block does part after part. */
-static const double CLOCK = 2160 + 03, NORM = 1.36, START = 2.32, SUM = 0.567, SUM_RUNS = 1.52, LEAST_STEPS = 34.9,
-                    GBPS = 2890 + 03, PART = 0.214;
+/* CLOCK: cycles a us. START, SUM, SUM_RUNS: us of a launch, of adding slices, of adding parts of tiles. GBPS: writing
+ * and reading slices. PART: us of adding one part to its tile, which one block does part after part. */
+static const double CLOCK = 2163, NORM = 1.36, START = 2.32, SUM = 1.14, SUM_RUNS = 1.52, GBPS = 2893, PART = 0.214;
 /* us in which an SM stores an element of a tile: other blocks work on meanwhile if tiles are small, so that a thread
  * has few sums. From 67 kernels; without it products of few steps and many results took up to 2.2 times as long. */
-static const double STORE = 1e-4, STORE_LARGE = 2e-4;
+static const double STORE = 1.1e-4, STORE_LARGE = 2e-4;
 enum { MANY_SUMS = 64 };
 
 /* The time of `steps` steps of K with so many blocks on an SM: the p-norm of issuing the instructions of the busiest
@@ -37,7 +35,7 @@ static double runs_us(const md_fa_product *w, const md_fa_cuda_fma *c, double ti
 static double tiles_us(const md_fa_product *w, const md_fa_cuda_fma *c, double blocks, double sms)
 {
     const double most = ceil(blocks / sms), rounds = floor(most / c->at_once), rest = most - rounds * c->at_once;
-    const double steps = fmax(ceil((double)w->depth / c->depth / c->split) * c->depth, c->split > 1 ? LEAST_STEPS : 0);
+    const double steps = ceil((double)w->depth / c->depth / c->split) * c->depth;
     return rounds * blocks_us(c->at_once, c, w->p.n_products, steps) +
            (rest > 0 ? blocks_us(rest, c, w->p.n_products, steps) : 0);
 }

@@ -54,10 +54,14 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
-/* Fitted on an H200: parts of the tensor cores' rate with large, medium and small tiles; us; factors if rows are
- * unaligned. */
-static const double LARGE = 0.103, MIDDLING = 0.124, SMALL = 0.0739, STEP = 0.173, START = 1.16, MEMORY = 0.884,
-                    RAGGED = 1.4, RAGGED_SERIAL = 3.33, RAGGED_MEMORY = 0.313, EPILOGUE = 0.931;
+/* Fitted on an H200: parts of the tensor cores' rate with large, medium and small tiles; us; the part of the memory
+ * rate if rows are unaligned. */
+static const double LARGE = 0.103, MIDDLING = 0.124, SMALL = 0.0739, STEP = 0.142, START = 0.95, RAGGED_MEMORY = 0.25,
+                    EPILOGUE = 0.931;
+/* us in which a thread reads eight elements of an unaligned row one after the other, of odd and of even rows. */
+static const double PIECE_ODD = 0.7, PIECE_EVEN = 0.3;
+/* us in which an SM stores an element of a tile: where columns are a multiple of 4, of 2, odd. */
+static const double STORE[] = {3e-5, 4e-5, 3.5e-4};
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
 {
@@ -121,6 +125,28 @@ static double epilogue_us(const md_fa_target *target, const md_fa_product *w, co
                               ceil(blocks / at_once);
 }
 
+/* The time of a step of K that a thread spends on pieces of unaligned rows. */
+static double pieces_us(const md_fa_product *w, const tile *t)
+{
+    double us = 0;
+    for (int32_t o = 0; o <= w->p.n_products; o++) {
+        const int64_t line = md_fa_product_line(w, o);
+        const double pieces = (double)(o == 0 ? t->rows : t->columns) * (DEPTH / 8) / t->threads;
+        us += pieces * (line % 2 ? PIECE_ODD : line % 8 ? PIECE_EVEN : 0);
+    }
+    return us;
+}
+
+static double store_us(const md_fa_target *target, const md_fa_product *w, const tile *t)
+{
+    const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+    return t->split > 1 ? 0
+                        : ceil(tiles / MD_MAX(target->facts->threads, 1)) * t->rows * t->columns * w->p.n_products *
+                              STORE[w->columns % 2   ? 2
+                                    : w->columns % 4 ? 1
+                                                     : 0];
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -129,14 +155,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    tiles.step_us += pieces_us(&w, &t);
     md_fa_cuda_product_features(out, target, &w, &tiles);
-    out->serial_us += START + epilogue_us(target, &w, &t, &tiles);
-    out->memory_rate *= MEMORY;
-    if (md_fa_cuda_product_is_ragged(&w)) { /* operands are copied through registers */
-        out->ops *= RAGGED;
-        out->serial_us *= RAGGED_SERIAL;
+    out->serial_us += START + epilogue_us(target, &w, &t, &tiles) + store_us(target, &w, &t);
+    if (md_fa_cuda_product_is_ragged(&w))
         out->memory_rate *= RAGGED_MEMORY;
-    }
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)

@@ -134,9 +134,6 @@ static bool has_direct_operands(const md_fa_product *w)
     return !md_fa_cuda_product_is_ragged(w);
 }
 
-/* The factor on issuing if operands have 16 bits or fewer and are converted one by one. Fitted on an H200 to 96 shapes.
- * Launches and waiting take no longer by it. */
-static const double NARROW = 1.35;
 static bool is_narrow(const md_fa_product *w)
 {
     return w->p.load[0] && md_dtype_size(w->p.program->formula->tensor[w->p.load[0]->id].dtype) < 4;
@@ -144,7 +141,9 @@ static bool is_narrow(const md_fa_product *w)
 
 static double f32_us(const md_fa_target *target, const md_fa_product *w, const tile *t, int32_t at_once)
 {
-    static const double MOST_SUMS = 1.3, SOME = 1.94, FEW = 2.33, SINGLE = 1.31, SINGLE_ALONE = 1.21, WAIT = 74;
+    static const double MOST_SUMS = 1.3, SOME = 1.94, FEW = 2.33, WAIT = 62;
+    /* factors on issuing and waiting if elements are copied one by one: of 32 bits, of 16 or fewer */
+    static const double SINGLE[] = {1.45, 0.97}, ALONE[] = {1.27, 1.11};
     const int32_t sums = t->thread_rows * t->thread_columns;
     const bool is_single = !has_direct_operands(w);
     md_fa_cuda_fma c = {.rows = t->rows,
@@ -157,8 +156,8 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
                         .issued = (sums >= 64   ? MOST_SUMS
                                    : sums >= 32 ? SOME
                                                 : FEW) *
-                                  (is_single ? SINGLE : 1) * (is_narrow(w) ? NARROW : 1),
-                        .alone = (WAIT + sums) * (is_single ? SINGLE_ALONE : 1)};
+                                  (is_single ? SINGLE[is_narrow(w)] : 1),
+                        .alone = (WAIT + sums) * (is_single ? ALONE[is_narrow(w)] : 1)};
     const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
     const double waves = ceil(tiles / (MD_MAX(target->facts->threads, 1) * (double)MD_MAX(at_once, 1)));
     const double epilogue = t->split > 1 ? 0

@@ -7,70 +7,38 @@
 
 #include <math.h>
 
-/* By kind (rows aligned to 2, 4 or 8 bytes only, and CUDA cores): us of a launch, us of 64 steps of K, flops of an SM
- * in a us, part of the memory rate, us of adding slices. */
-enum { PIECES = 3, PLAIN = 3, KINDS };
-static const double START[KINDS] = {3.23, 4.25, 9.28, 3.14}, STEP[KINDS] = {0.623, 0.153, 0.684, 0.0486},
-                    RATE[KINDS] = {1.1, 0.937, 1.15, 0.381}, MEMORY[KINDS] = {0.273, 0.246, 0.44, 0.479},
-                    SUM[KINDS] = {4.26, 5.03, 0.117, 4.41};
-/* A matrix times a vector takes this part of the time; on CUDA cores, one row, and few rows. */
-static const double ONE_ROW = 0.532, PLAIN_ROW = 0.391, PLAIN_ROWS = 0.885;
+/* Kernels of f32 and f64 on CUDA cores: us of a launch and of 64 steps of K, flops of an SM in a us, part of the memory
+ * rate, us of adding slices, the factor on few rows. */
+static const double START = 3.14, STEP = 0.0486, RATE = 0.381e6, MEMORY = 0.479, SUM = 4.41, SUM_GBPS = 54400,
+                    F64_RATE = 0.5, PLAIN_ROWS = 0.885;
 enum { FEW_ROWS = 16 };
-static const double SUM_GBPS[KINDS] = {7110, 1670, 35700, 54400}, F64_RATE = 0.5;
+/* One row and a few rows without tiles (algorithms 13 and 11): us of a launch, part of the memory rate (one row: by
+ * the bytes of an element, 2 or 4), us of 1000 steps of K. Blocks of few rows go through all of K, wave after wave: up
+ * to 2 rows, 10, and more. */
+static const double ROW_START = 3.7, ROW_MEMORY[2] = {0.495, 0.8}, ROW_STEP = 0.43;
+enum { ROW_CLASSES = 3 };
+static const double FEW_START = 2.75, FEW_STEP[ROW_CLASSES] = {6.1, 8.5, 22};
+/* Columns that an SM has at a time with two rows. */
+enum { FEW_COLUMNS = 48 };
 
-static int32_t pieces_of(int64_t n)
+/* True if all matrices are aligned to 16 bytes. */
+static bool is_aligned(const md_fa_product *w, bool is_direct)
 {
-    return n % 2 ? 0 : n % 4 ? 1 : n % 8 ? 2 : 3;
+    return (is_direct ? w->columns : 2 * w->columns) % 8 == 0 && md_fa_product_line(w, 0) % 8 == 0 &&
+           md_fa_product_line(w, 1) % 8 == 0;
 }
 
-/* The kind of the worst aligned matrix; PIECES: all are aligned to 16 bytes. */
-static int32_t pieces(const md_fa_product *w, bool is_direct)
+static double one_row_us(const md_dev_facts *facts, double bytes, double depth, int32_t item)
 {
-    int32_t least = pieces_of(is_direct ? w->columns : 2 * w->columns);
-    for (int32_t o = 0; o <= 1; o++)
-        least = MD_MIN(least, pieces_of(md_fa_product_line(w, o)));
-    return least;
+    const double memory = bytes / (facts->memory_gbps * ROW_MEMORY[item > 2]) * 1e-3;
+    return ROW_START + hypot(memory, ROW_STEP * depth * 1e-3);
 }
 
-static double few_rows(int64_t rows, int32_t kind)
+static double few_rows_us(const md_dev_facts *facts, double bytes, double depth, double rows, double waves)
 {
-    if (rows == 1)
-        return kind < PIECES ? ONE_ROW : PLAIN_ROW;
-    return kind == PLAIN && rows <= FEW_ROWS ? PLAIN_ROWS : 1;
-}
-
-/* The least time over some tiles and numbers of slices. */
-static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_t kind)
-{
-    static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};
-    const double sms = MD_MAX(facts->threads, 1), results = (double)w->batch * (double)w->rows * (double)w->columns;
-    const double memory = w->bytes / (facts->memory_gbps * MEMORY[kind]) * 1e-3,
-                 rate = RATE[kind] * 1e6 * (w->p.type == MD_F64 ? F64_RATE : 1);
-    double best = INFINITY;
-    for (int32_t i = 0; i < MD_COUNT(tile); i++)
-        for (int32_t split = 1; split <= 32; split *= 2) {
-            double blocks =
-                (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
-            double steps = ceil((double)w->depth / 64 / split),
-                   step = STEP[kind] + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
-            double work = ceil(blocks / sms) * steps * step +
-                          (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS[kind] * 1e-3 : 0);
-            best = fmin(best, fmax(work, memory));
-        }
-    return (START[kind] + best) * few_rows(w->rows, kind);
-}
-
-double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, bool is_plain, bool is_direct)
-{
-    const md_dev_facts *facts = target->facts;
-    md_fa_memo *memo = target->memo;
-    if (memo && memo->library_us > 0)
-        return memo->library_us;
-    const int32_t kind = is_plain ? PLAIN : pieces(w, is_direct);
-    const double us = is_plain || kind < PIECES ? tiled_us(facts, w, kind) : md_fa_wgmma_best_us(facts, w);
-    if (memo)
-        memo->library_us = us;
-    return us;
+    const double memory = bytes / facts->memory_gbps * 1e-3;
+    const double step = FEW_STEP[rows <= 2 ? 0 : rows <= 10 ? 1 : 2];
+    return FEW_START + hypot(memory, fmax(ceil(waves), 1) * depth * step * 1e-3);
 }
 
 /* ---- By the answer */
@@ -88,20 +56,17 @@ typedef struct kernel_kind {
     double results; /* part of the memory rate for results; 0: as for operands */
 } kernel_kind;
 
+enum { UNALIGNED = 1 };
 static const kernel_kind tile_kinds[] = {
     {66, 2, 64, 2.93, 0.115, 0.03, 0.301, 1.51, 0.0128, 9.36e6, 0.837, 4490, 2.44, 1.5, 1.2, 1.16, 0},
     {24, 2, 32, 3.36, 0.0353, 0.324, 0, 2.27, 0.0101, 7.63e6, 0.151, 8270, 13, 0.858, 0.91, 1.05, 0.254},
     {55, 4, 16, 3.42, 0.1, 0.125, 0.469, 2.17, 0.216, 6.51e5, 0.462, 46800, 3.27, 1, 0.992, 1.05, 0},
     {20, 4, 16, 2.06, 0.1, 0.415, 0.251, 2.76, 0.00434, 2.04e6, 0.944, 4560, 1.04, 1, 0.933, 1.05, 0},
 };
-/* Products with few rows in f32, without tiles. us of 1000 steps of K, us of a further row. */
-enum { FEW_ROWS_F32 = 11 };
-static const double FEW_START = 2.75, FEW_STEP = 5.24, FEW_RATE = 5.29e6, FEW_MEMORY = 1.26, FEW_ROW = 0.0516;
+/* Algorithms for few rows and for one row, without tiles. */
+enum { FEW_ROWS_ALGORITHM = 11, ONE_ROW_ALGORITHM = 13 };
 /* As scale of tile_kinds. */
 static const double SCALE = 1.05;
-/* One unaligned row of 16-bit elements: us of a launch, of 1000 steps of K, part of the memory rate. From 9 shapes. */
-enum { ONE_ROW_16 = 13 };
-static const double ONE_START = 3.33, ONE_STEP = 0.548, ONE_MEMORY = 0.426;
 
 static double operand_bytes(const md_dev_cuda_gemm *w, int32_t item)
 {
@@ -147,32 +112,91 @@ static double tile_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w, cons
     return kind->scale * (kind->start + all + (a->split > 1 ? kind->sum + kind->slice * a->split + sum : 0));
 }
 
-static double one_row_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w)
-{
-    const double memory = gemm_bytes(w, 2) / (facts->memory_gbps * ONE_MEMORY) * 1e-3;
-    return ONE_START + hypot(memory, ONE_STEP * (double)w->depth * 1e-3);
-}
-
-static double few_rows_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w)
-{
-    const double flops = 2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth;
-    const double memory = gemm_bytes(w, 4) / (facts->memory_gbps * FEW_MEMORY) * 1e-3;
-    return FEW_START + hypot(memory, flops / FEW_RATE) + FEW_STEP * (double)w->depth * 1e-3 +
-           FEW_ROW * (double)(w->rows - 1);
-}
-
 double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what,
                             const md_dev_cuda_gemm_answer *answer)
 {
     const int32_t item = (int32_t)md_dtype_size((md_dtype)what->in);
     if (what->is_tf32 || !(facts->memory_gbps > 0))
         return 0;
-    if (answer->algorithm == FEW_ROWS_F32 && what->in == MD_F32)
-        return SCALE * few_rows_us(facts, what);
-    if (answer->algorithm == ONE_ROW_16 && item == 2 && what->rows == 1)
-        return SCALE * one_row_us(facts, what);
+    if (answer->algorithm == FEW_ROWS_ALGORITHM)
+        return SCALE * few_rows_us(facts, gemm_bytes(what, item), (double)what->depth, (double)what->rows,
+                                   (double)answer->waves);
+    if (answer->algorithm == ONE_ROW_ALGORITHM && what->rows == 1)
+        return SCALE * one_row_us(facts, gemm_bytes(what, item), (double)what->depth, item);
     for (int32_t i = 0; i < MD_COUNT(tile_kinds); i++)
         if (tile_kinds[i].algorithm == answer->algorithm && tile_kinds[i].item == item && answer->rows > 0)
             return tile_us(facts, what, answer, &tile_kinds[i]);
     return 0;
+}
+
+/* ---- By the shape */
+
+/* CUDA cores: the least time over some tiles and numbers of slices. */
+static double plain_us(const md_dev_facts *facts, const md_fa_product *w)
+{
+    static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};
+    const double sms = MD_MAX(facts->threads, 1), results = (double)w->batch * (double)w->rows * (double)w->columns;
+    const double memory = w->bytes / (facts->memory_gbps * MEMORY) * 1e-3,
+                 rate = RATE * (w->p.type == MD_F64 ? F64_RATE : 1);
+    double best = INFINITY;
+    for (int32_t i = 0; i < MD_COUNT(tile); i++)
+        for (int32_t split = 1; split <= 32; split *= 2) {
+            double blocks =
+                (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
+            double steps = ceil((double)w->depth / 64 / split),
+                   step = STEP + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
+            double work =
+                ceil(blocks / sms) * steps * step + (split > 1 ? SUM + results * 8 * split / SUM_GBPS * 1e-3 : 0);
+            best = fmin(best, fmax(work, memory));
+        }
+    return (START + best) * (w->rows <= FEW_ROWS ? PLAIN_ROWS : 1);
+}
+
+static double without_tiles_us(const md_dev_facts *facts, const md_fa_product *w, bool is_plain)
+{
+    const double sms = MD_MAX(facts->threads, 1), depth = (double)w->depth;
+    const int32_t item = is_plain ? 4 : 2;
+    return w->rows == 1 ? one_row_us(facts, w->bytes, depth, item)
+                        : few_rows_us(facts, w->bytes, depth, 2, (double)w->columns / (FEW_COLUMNS * sms));
+}
+
+/* The least time of the kernels for unaligned rows of 16 bits over tiles and numbers of slices that it answers with. */
+static double unaligned_us(const md_dev_facts *facts, const md_fa_product *w)
+{
+    static const int32_t tile[][2] = {{64, 64}, {128, 128}, {256, 128}};
+    const double sms = MD_MAX(facts->threads, 1);
+    const md_dev_cuda_gemm what = {.rows = w->rows,
+                                   .columns = w->columns,
+                                   .depth = w->depth,
+                                   .batch = w->batch,
+                                   .leading = {md_fa_product_line(w, 0), md_fa_product_line(w, 1), w->columns},
+                                   .alignment = {16, 16, 16}};
+    double best = INFINITY;
+    for (int32_t i = 0; i < MD_COUNT(tile); i++) {
+        const double tiles =
+            (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]);
+        for (int32_t split = 1; split <= 64; split *= 2) {
+            const md_dev_cuda_gemm_answer answer = {.rows = tile[i][0], .columns = tile[i][1], .split = split};
+            if (split == 1 || (tiles * split <= sms && w->depth / split >= 32))
+                best = fmin(best, tile_us(facts, &what, &answer, &tile_kinds[UNALIGNED]));
+        }
+    }
+    return best * w->p.n_products;
+}
+
+double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, bool is_plain, bool is_direct)
+{
+    const md_dev_facts *facts = target->facts;
+    md_fa_memo *memo = target->memo;
+    if (memo && memo->library_us > 0)
+        return memo->library_us;
+    const bool has_wgmma = !is_plain && is_aligned(w, is_direct);
+    double us = has_wgmma ? md_fa_wgmma_best_us(facts, w) : is_plain ? plain_us(facts, w) : unaligned_us(facts, w);
+    if (!has_wgmma && w->rows <= 2 && w->batch == 1 && w->p.type == MD_F32) {
+        const double few = without_tiles_us(facts, w, is_plain);
+        us = w->rows == 1 ? few : fmin(us, few); /* with few columns it cuts K */
+    }
+    if (memo)
+        memo->library_us = us;
+    return us;
 }
