@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/report_products and tools/report_sweep on lines made up here. Argument: the source root."""
+"""tools/report, tools/report_products and tools/report_sweep on lines made up here. Argument: the source root."""
 import json
 import pathlib
 import subprocess
@@ -69,6 +69,26 @@ class Sweep(unittest.TestCase):
         said = report("report_sweep", rows)
         # hint 64: (1 + 3) / 2; hint 128: (4 + 1) / 2
         self.assertRegex(said, r"(?m)^  distance +is 2\.250x as fast as a single hint on average over 2; 2\.000x as hint 64, 2\.500x as hint 128$")
+
+
+class Regret(unittest.TestCase):
+    @staticmethod
+    def shape(name, regret, own, rivals=None, pick="gemm_wgmma/a"):
+        row = {"op": "linear", "dtype": "bf16", "shape": name, "best": "gemm_lib/rank3", "best_us": 4.0, "model": {"variant": pick, "regret": regret, "own": own}}
+        return {**row, "rivals": rivals} if rivals else row
+
+    def test_mean_and_worst(self):
+        sums = [{"sum": "linear bf16", "mode": "model", "shapes": 2, "mean": 0.06, "own": 0.0, "max": 0.12}]
+        said = report("report", [self.shape("b=1", 0.12, 0.01), self.shape("b=2", 0.0, 0.01), *sums])
+        self.assertIn("linear bf16, 2 shapes", said)
+        self.assertRegex(said, r"MISSED model +to the best of all that was timed +mean +6\.00%  worst +12\.0% \(b=1: gemm_wgmma/a, best gemm_lib/rank3 4\.00 us\)")
+        self.assertRegex(said, r"ok +model +to the best of its pool +mean +1\.00%  worst +1\.0%")
+        self.assertNotIn("library", said)
+
+    def test_library(self):
+        rivals = {"gemm_wgmma/a": 5.0, "gemm_lib/rank0": 6.0, "gemm_lib/rank3": 4.0}
+        said = report("report", [self.shape("b=1", 0.25, 0.0, rivals), self.shape("b=2", 0.0, 0.0, {"gemm_wgmma/a": 4.0, "gemm_lib/rank0": 5.0})])
+        self.assertRegex(said, r"MISSED model +to the best of the library's answers: least 0\.800 \(b=1, of 2\), 1 of 2 below 0\.95")
 
 
 if __name__ == "__main__":
