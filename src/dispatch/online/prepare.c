@@ -105,6 +105,7 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     for (int32_t i = 0; i < n; i++)
         us[i] = i != own && reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
     md_ds_correct(us, c, j->select_sizes, NULL, n);
+    md_ds_take_answers(us, op, stage, &j->shape, j->select_sizes, n);
     *own_us = us[own];
     out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
     for (int32_t i = 0; i < n; i++) {

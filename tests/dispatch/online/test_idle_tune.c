@@ -61,6 +61,24 @@ static void doubtful_picks_are_raced(void **state)
     timed_finish(&op);
 }
 
+/* The runner-up by the model is timed, but is no faster: the pick stays, and is not raced again. */
+static void picks_that_win_their_race_stay(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_now.idle_tune = true;
+    md_ds_op *op = idle_op(&c, 1.1);
+    timed_now.us_of[10] = 4.5;
+    const int32_t first = timed_incumbent(op, &c);
+    assert_true(race(op, &c, 100000));
+    assert_int_equal(timed_incumbent(op, &c), first);
+    assert_int_equal(op->count.switches, 0);
+    assert_int_equal(timed_trial_of(op, &c).challengers, 1);
+    call_often(op, &c, 600);
+    assert_int_equal(timed_incumbent(op, &c), first);
+    timed_finish(&op);
+}
+
 static void sure_picks_and_rare_shapes_are_not(void **state)
 {
     (void)state;
@@ -135,6 +153,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, timed_set_up_async, timed_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(doubtful_picks_are_raced),
+        TEST(picks_that_win_their_race_stay),
         TEST(sure_picks_and_rare_shapes_are_not),
         TEST(nothing_is_raced_unless_it_is_asked_for),
         TEST(numeric_policies_hold),
