@@ -116,6 +116,9 @@ void md_bd_variant_destroy(md_bd_variant **variant);
 md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant);
 /** The digest of what its texts say: comments, white space and kernels' names do not count. Emits again. */
 md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant);
+/** The same of a config that is not built. */
+md_status md_bd_digest_of(md_digest128 *out, const md_fa_target *target, const md_fa_family *family,
+                          const md_fa_config *config);
 
 /** A text that belongs to no variant: kernels of the device for many items. */
 typedef struct md_bd_text md_bd_text;

@@ -93,13 +93,14 @@ md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant)
     return status == MD_OK && out->failed ? md_fail_memory() : status;
 }
 
-md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant)
+md_status md_bd_digest_of(md_digest128 *out, const md_fa_target *target, const md_fa_family *family,
+                          const md_fa_config *config)
 {
     md_digest128 part[MD_KN_MAX_LAUNCHES] = {{0}};
     md_kn_source *source = calloc(1, sizeof *source);
     if (!source)
         return md_fail_memory();
-    md_status status = variant->family->emit(source, &variant->target, &variant->config);
+    md_status status = family->emit(source, target, config);
     for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++)
         if (source->launch[i].code == MD_KN_TEXT)
             status = md_kn_text_digest(&part[i], md_strbuf_text(&source->launch[i].text));
@@ -108,6 +109,11 @@ md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant)
     md_kn_source_finish(source);
     free(source);
     return status;
+}
+
+md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant)
+{
+    return md_bd_digest_of(out, &variant->target, variant->family, &variant->config);
 }
 
 md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream,

@@ -13,16 +13,32 @@ static void sizes_of(int64_t size[MD_TN_MAX_AXES], const md_ds_space *space, con
         size[i] = select_sizes[space->dim[i]];
 }
 
-void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *m, bool may_wait)
+static md_tn_observation observation_of(const md_ds_pool *c, const int64_t *size, const md_ds_measured *m)
 {
     md_tn_observation o = {.subject = md_tn_subject_of(c->variant[m->variant]),
                            .ratio = m->us > 0.0 && m->model_us > 0.0 ? m->us / m->model_us : 0.0,
-                           .clock = m->clock,
-                           .mhz = md_bd_device(c->builder)->mhz,
-                           .date = (int64_t)time(NULL)};
+                           .clock = m->clock};
     for (int32_t i = 0; i < c->space->n; i++)
         o.size[i] = size[i];
+    return o;
+}
+
+void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *m, bool may_wait)
+{
+    md_tn_observation o = observation_of(c, size, m);
+    o.mhz = md_bd_device(c->builder)->mhz;
+    o.date = (int64_t)time(NULL);
     md_tn_correction_add(c->correction, &o, may_wait);
+}
+
+void md_ds_observe_kept(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *m, int64_t date)
+{
+    int64_t size[MD_TN_MAX_AXES] = {0};
+    sizes_of(size, c->space, select_sizes);
+    md_tn_observation o = observation_of(c, size, m);
+    o.date = date;
+    o.is_kept = true;
+    md_tn_correction_add(c->correction, &o, true);
 }
 
 void md_ds_observe_at(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *m, bool may_wait)

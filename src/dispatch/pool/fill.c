@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "dispatch/pool/correct.h"
 #include "dispatch/pool/decide.h"
+#include "dispatch/pool/elsewhere.h"
 #include "dispatch/pool/hints.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/pool/points.h"
@@ -245,6 +246,7 @@ static md_status add_hints(md_ds_pool *c, int32_t first)
     if (c->policy.select == MD_SELECT_MEASURE && !c->numeric && !is_single(c))
         MD_TRY(add_library(c));
     load_libraries(c);
+    md_ds_note_elsewhere(c);
     return md_ds_note_measured(c);
 }
 

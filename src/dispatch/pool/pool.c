@@ -8,6 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* True if rows of some tensor have this length. */
+static bool is_length_of_rows(const md_fx_formula *f, int32_t dim)
+{
+    for (int32_t i = 0; i < f->n_tensors; i++)
+        if (f->tensor[i].rank > 0 && f->tensor[i].dim[f->tensor[i].rank - 1] == dim)
+            return true;
+    return false;
+}
+
 md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
                           const md_ds_policy *policy)
 {
@@ -22,7 +31,10 @@ md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *tar
     if (!c->draft)
         return md_fail_memory();
     atomic_init(&c->ranks, c->draft);
-    return md_tn_correction_create(&c->correction, space->n, space->weight);
+    bool has_rows[MD_DS_MAX_DYNAMIC];
+    for (int32_t i = 0; i < space->n; i++)
+        has_rows[i] = space->weight[i] > 0.0 && is_length_of_rows(target->program->formula, space->dim[i]);
+    return md_tn_correction_create(&c->correction, space->n, space->weight, has_rows);
 }
 
 void md_ds_pool_finish(md_ds_pool *c)

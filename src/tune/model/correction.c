@@ -11,19 +11,23 @@
 
 /* Points within so many octaves are one place. */
 static const double SAME_PLACE = 0.1;
-/* An observation says no more than a factor of MOST_OFF about its variant. Beyond NEAR octaves it says less, half as
- * much in every HALF_AWAY more. */
-static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
-/* What others' observations count for a variant that has none: by nearness, halved every OTHERS_HALF_AWAY octaves, and
- * by whether they are of its family. */
-static const double OTHERS_HALF_AWAY = 2.0, OF_FAMILY = 0.06, OF_OTHERS = 0.01;
-/* Own observations are weighted by 1 / (distance^2 + SHARPNESS): at a place that was observed, that one decides. An
- * estimate counts as if it were an octave away. */
-static const double SHARPNESS = 0.01, SHARPNESS_OF_ESTIMATES = 1.0;
+/* Sizes of rows that two divides differently often, up to MOST_TWOS times, are so many octaves apart: kernels copy and
+ * store aligned rows in other pieces. */
+static const double UNEVEN = 2.0;
+enum { MOST_TWOS = 3 };
+/* An observation says no more than a factor of MOST_OFF about its variant. */
+static const double MOST_OFF = 3.0;
+/* Observations are weighted by 1 / (distance^2 + SHARPNESS): at a place that was observed, that one decides. An
+ * estimate counts as if it were an octave away. Farther ones must stand against the model itself, which has the weight
+ * PRIOR. By cross-validation (data/results/model.md). */
+static const double SHARPNESS = 0.01, SHARPNESS_OF_ESTIMATES = 1.0, PRIOR = 0.2;
+/* What all variants are off by is told by all observations, halved every so many octaves. */
+static const double USUAL_HALF_AWAY = 2.0;
 
 typedef struct entry {
     md_tn_observation o;
     double at[MD_TN_MAX_AXES], log_ratio; /* log2 of the sizes, times the weights */
+    uint8_t twos[MD_TN_MAX_AXES]; /* of axes along which rows lie; of others 0 */
     int32_t place; /* entries of one place and one clock have one number */
 } entry;
 
@@ -31,6 +35,7 @@ struct md_tn_correction {
     pthread_mutex_t lock;
     int32_t n_axes;
     double weight[MD_TN_MAX_AXES];
+    bool has_rows[MD_TN_MAX_AXES];
     int32_t n, room, oldest, n_places; /* oldest: replaced next, once all MD_TN_MOST_OBSERVATIONS are there */
     _Atomic int32_t version;
     entry *list;
@@ -38,17 +43,18 @@ struct md_tn_correction {
 
 md_tn_subject md_tn_subject_of(const md_bd_variant *variant)
 {
-    return (md_tn_subject){md_hash64(variant->name, strlen(variant->name)),
-                           md_hash64(variant->family->name, strlen(variant->family->name))};
+    return (md_tn_subject){md_hash64(variant->name, strlen(variant->name))};
 }
 
-md_status md_tn_correction_create(md_tn_correction **out, int32_t n_axes, const double *weight)
+md_status md_tn_correction_create(md_tn_correction **out, int32_t n_axes, const double *weight, const bool *has_rows)
 {
     md_tn_correction *c = calloc(1, sizeof *c);
     if (!c)
         return md_fail_memory();
     c->n_axes = MD_MIN(n_axes, MD_TN_MAX_AXES);
     memcpy(c->weight, weight, (size_t)c->n_axes * sizeof *weight);
+    for (int32_t i = 0; i < c->n_axes && has_rows; i++)
+        c->has_rows[i] = has_rows[i];
     md_mutex_init(&c->lock);
     *out = c;
     return MD_OK;
@@ -65,17 +71,19 @@ void md_tn_correction_destroy(md_tn_correction **correction)
     *correction = NULL;
 }
 
-static void locate(double *at, const md_tn_correction *c, const int64_t *size)
+static void locate(entry *e, const md_tn_correction *c, const int64_t *size)
 {
-    for (int32_t i = 0; i < c->n_axes; i++)
-        at[i] = c->weight[i] * (size[i] > 0 ? log2((double)size[i]) : -1.0);
+    for (int32_t i = 0; i < c->n_axes; i++) {
+        e->at[i] = c->weight[i] * (size[i] > 0 ? log2((double)size[i]) : -1.0);
+        e->twos[i] = c->has_rows[i] && size[i] > 0 ? (uint8_t)MD_MIN(__builtin_ctzll((uint64_t)size[i]), MOST_TWOS) : 0;
+    }
 }
 
-static double distance(const md_tn_correction *c, const double *a, const double *b)
+static double distance(const md_tn_correction *c, const entry *a, const entry *b)
 {
     double d = 0.0;
     for (int32_t i = 0; i < c->n_axes; i++)
-        d += fabs(a[i] - b[i]);
+        d += fabs(a->at[i] - b->at[i]) + (a->twos[i] != b->twos[i] ? UNEVEN : 0.0);
     return d;
 }
 
@@ -106,7 +114,7 @@ static entry *find_entry(md_tn_correction *c, entry *from)
     from->place = -1;
     for (int32_t i = 0; i < c->n; i++) {
         entry *x = &c->list[i];
-        if (x->o.clock != from->o.clock || distance(c, from->at, x->at) > SAME_PLACE)
+        if (x->o.clock != from->o.clock || distance(c, from, x) > SAME_PLACE)
             continue;
         from->place = x->place;
         if (x->o.subject.variant == from->o.subject.variant)
@@ -126,7 +134,7 @@ void md_tn_correction_add(md_tn_correction *c, const md_tn_observation *observat
     else if (pthread_mutex_trylock(&c->lock) != 0)
         return;
     entry x = {.o = *observation, .log_ratio = log(observation->ratio)};
-    locate(x.at, c, observation->size);
+    locate(&x, c, observation->size);
     entry *to = find_entry(c, &x);
     if (to) {
         *to = x;
@@ -161,24 +169,10 @@ void md_tn_correction_each(md_tn_correction *c, void (*visit)(void *user, const 
 
 /* ---- Applying */
 
-/* What is known about one variant at a point: weighted sums of log ratios relative to their places' means. */
+/* Weighted sums over one variant's observations, of log ratios relative to their places' means. */
 typedef struct evidence {
-    double own, own_weight, nearest; /* of its own observations; nearest: octaves to the nearest of them */
-    double others, others_weight;
-} evidence;
-
-/* The same sums over all variants of a family. */
-typedef struct family_evidence {
-    uint64_t family;
     double off, weight;
-} family_evidence;
-
-enum { MOST_FAMILIES = 64 }; /* of one correction; further ones count as one */
-
-typedef struct evidence_of_all {
-    family_evidence family[MOST_FAMILIES], all;
-    int32_t n_families;
-} evidence_of_all;
+} evidence;
 
 static void find_means(double mean[MD_TN_MOST_OBSERVATIONS], const md_tn_correction *c)
 {
@@ -191,69 +185,58 @@ static void find_means(double mean[MD_TN_MOST_OBSERVATIONS], const md_tn_correct
     }
 }
 
-static family_evidence *family_of(evidence_of_all *a, uint64_t family)
+/* Subjects by their digests. */
+enum { SLOTS = 256 };
+typedef struct index_of {
+    const md_tn_subject *subject;
+    int16_t slot[SLOTS]; /* 0: empty; else 1 + its number */
+} index_of;
+
+static void make_index(index_of *out, const md_tn_subject *subject, int32_t n)
 {
-    int32_t i = 0;
-    while (i < a->n_families && a->family[i].family != family)
-        i++;
-    if (i == MOST_FAMILIES)
-        return &a->family[MOST_FAMILIES - 1];
-    if (i == a->n_families)
-        a->family[a->n_families++] = (family_evidence){.family = family};
-    return &a->family[i];
+    *out = (index_of){.subject = subject};
+    for (int32_t i = 0; i < n; i++) {
+        uint32_t at = (uint32_t)subject[i].variant % SLOTS;
+        while (out->slot[at])
+            at = (at + 1) % SLOTS;
+        out->slot[at] = (int16_t)(i + 1);
+    }
 }
 
-/* `near`: weight by the distance d; off by `off` from the mean of its place. */
-static void add_to_all(evidence_of_all *a, const entry *x, double off, double near)
+/* Equal subjects lie in one run. */
+static void add_to(evidence *e, const index_of *index, uint64_t variant, double off, double weight)
 {
-    family_evidence *f = family_of(a, x->o.subject.family);
-    f->off += near * off;
-    f->weight += near;
-    a->all.off += near * off;
-    a->all.weight += near;
-}
-
-static void add_to_own(evidence *e, const entry *x, double off, double d)
-{
-    const double w = 1.0 / (d * d + (x->o.clock == MD_TN_CLOCK_ESTIMATE ? SHARPNESS_OF_ESTIMATES : SHARPNESS));
-    e->own += w * off;
-    e->own_weight += w;
-    e->nearest = fmin(e->nearest, d);
-}
-
-/* A variant without observations of its own is judged by those of its family and of all others. */
-static void judge_by_others(evidence *e, evidence_of_all *a, uint64_t family)
-{
-    const family_evidence *f = family_of(a, family);
-    e->others = OF_FAMILY * f->off + OF_OTHERS * (a->all.off - f->off);
-    e->others_weight = OF_FAMILY * f->weight + OF_OTHERS * (a->all.weight - f->weight);
+    for (uint32_t at = (uint32_t)variant % SLOTS; index->slot[at]; at = (at + 1) % SLOTS) {
+        const int32_t i = index->slot[at] - 1;
+        if (index->subject[i].variant == variant) {
+            e[i].off += weight * off;
+            e[i].weight += weight;
+        }
+    }
 }
 
 /* The logarithm of the variant's factor relative to the others'. */
 static double expected_off(const evidence *e)
 {
     const double most = log(MOST_OFF);
-    if (e->own_weight > 0.0)
-        return fmax(-most, fmin(most, e->own / e->own_weight)) * exp2(-fmax(0.0, e->nearest - NEAR) / HALF_AWAY);
-    return e->others_weight > 0.0 ? fmax(-most, fmin(most, e->others / e->others_weight)) : 0.0;
+    if (!(e->weight > 0.0))
+        return 0.0;
+    const double far_2 = fmax(1.0 / e->weight - SHARPNESS, 0.0); /* one observation at this distance, squared */
+    return fmax(-most, fmin(most, e->off / e->weight)) / (1.0 + PRIOR * far_2);
 }
 
 /* Adds up all observations. The lock is held. Returns the logarithm of what all variants are off by. */
-static double add_up(evidence *e, evidence_of_all *a, const md_tn_correction *c, const double *at,
-                     const md_tn_subject *subject, int32_t n)
+static double add_up(evidence *e, const md_tn_correction *c, const entry *here, const index_of *index)
 {
     double mean[MD_TN_MOST_OBSERVATIONS], usual = 0.0, weight = 0.0;
     find_means(mean, c);
     for (int32_t k = 0; k < c->n; k++) {
         const entry *x = &c->list[k];
-        const double d = distance(c, at, x->at), near = exp2(-d / OTHERS_HALF_AWAY),
-                     off = x->log_ratio - mean[x->place];
+        const double d = distance(c, here, x), near = exp2(-d / USUAL_HALF_AWAY);
+        const double sharpness = x->o.clock == MD_TN_CLOCK_ESTIMATE ? SHARPNESS_OF_ESTIMATES : SHARPNESS;
         usual += near * x->log_ratio;
         weight += near;
-        add_to_all(a, x, off, near);
-        for (int32_t i = 0; i < n; i++)
-            if (subject[i].variant == x->o.subject.variant)
-                add_to_own(&e[i], x, off, d);
+        add_to(e, index, x->o.subject.variant, x->log_ratio - mean[x->place], 1.0 / (d * d + sharpness));
     }
     return weight > 0.0 ? usual / weight : 0.0;
 }
@@ -261,21 +244,20 @@ static double add_up(evidence *e, evidence_of_all *a, const md_tn_correction *c,
 void md_tn_correction_apply(double *us, md_tn_correction *c, const int64_t *size, const md_tn_subject *subject,
                             int32_t n)
 {
-    double at[MD_TN_MAX_AXES];
-    evidence_of_all all = {.n_families = 0};
-    evidence *e = md_tn_correction_version(c) > 0 ? calloc((size_t)MD_MAX(n, 1), sizeof *e) : NULL;
-    if (!e)
+    enum { MOST = SLOTS / 2 };
+    entry here = {.place = -1};
+    evidence e[MOST] = {{0}};
+    index_of index;
+    if (md_tn_correction_version(c) == 0)
         return;
-    for (int32_t i = 0; i < n; i++)
-        e[i].nearest = INFINITY;
-    locate(at, c, size);
+    for (; n > MOST; n -= MOST, us += MOST, subject += MOST)
+        md_tn_correction_apply(us, c, size, subject, MOST);
+    make_index(&index, subject, n);
+    locate(&here, c, size);
     pthread_mutex_lock(&c->lock);
-    const double usual = add_up(e, &all, c, at, subject, n);
+    const double usual = add_up(e, c, &here, &index);
     pthread_mutex_unlock(&c->lock);
-    for (int32_t i = 0; i < n; i++) {
-        judge_by_others(&e[i], &all, subject[i].family);
+    for (int32_t i = 0; i < n; i++)
         if (us[i] > 0.0)
             us[i] *= exp(usual + expected_off(&e[i]));
-    }
-    free(e);
 }

@@ -93,17 +93,39 @@ static bool has_tf32_kernels(const md_fa_target *target)
     return true;
 }
 
-md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged)
+static void print_beginning(md_strbuf *b, const md_fa_target *target)
 {
     static const char *const bounds[] = {"report", "clamp", "zero"};
     const md_fx_formula *f = target->program->formula;
+    md_fx_print(b, f);
+    for (size_t i = 0; i < b->size; i++) /* one line, whatever the printer does */
+        if (b->text[i] == '\n')
+            b->text[i] = ' ';
+    md_strbuf_printf(b, " | stage %d of %d | bounds %s |", target->stage, target->program->n_stages, bounds[f->bounds]);
+}
+
+static md_status take_text(char **out, md_strbuf *b)
+{
+    if (b->failed) {
+        md_strbuf_finish(b);
+        return md_fail_memory();
+    }
+    *out = b->text;
+    return MD_OK;
+}
+
+md_status md_tn_key_beginning(char **out, const md_fa_target *target)
+{
     md_strbuf b = {0};
-    md_fx_print(&b, f);
-    for (size_t i = 0; i < b.size; i++) /* one line, whatever the printer does */
-        if (b.text[i] == '\n')
-            b.text[i] = ' ';
-    md_strbuf_printf(&b, " | stage %d of %d | bounds %s |", target->stage, target->program->n_stages,
-                     bounds[f->bounds]);
+    print_beginning(&b, target);
+    return take_text(out, &b);
+}
+
+md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged)
+{
+    const md_fx_formula *f = target->program->formula;
+    md_strbuf b = {0};
+    print_beginning(&b, target);
     for (int32_t d = 0; d < f->n_dims; d++)
         if (f->dim[d].size < 0)
             md_strbuf_printf(&b, " %s=%lld", f->dim[d].name, (long long)size[d]);
@@ -115,10 +137,37 @@ md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size,
     if (target->allows_tf32 && has_tf32_kernels(target))
         md_strbuf_add(&b, " | tf32");
     md_strbuf_add(&b, is_ragged ? " | ragged" : " | aligned");
-    if (b.failed) {
-        md_strbuf_finish(&b);
-        return md_fail_memory();
+    return take_text(out, &b);
+}
+
+/* Reads " name=number" of each dynamic dim. */
+static bool read_sizes(int64_t *size, const md_fx_formula *f, const char *text)
+{
+    for (int32_t d = 0; d < f->n_dims; d++) {
+        char *end = NULL;
+        const size_t n = strlen(f->dim[d].name);
+        size[d] = MD_MAX(f->dim[d].size, 0);
+        if (f->dim[d].size >= 0)
+            continue;
+        if (text[0] != ' ' || strncmp(text + 1, f->dim[d].name, n) != 0 || text[1 + n] != '=')
+            return false;
+        size[d] = strtoll(text + 2 + n, &end, 10);
+        if (end == text + 2 + n || size[d] < 0)
+            return false;
+        text = end;
     }
-    *out = b.text;
-    return MD_OK;
+    return true;
+}
+
+bool md_tn_key_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target, const char *key)
+{
+    char *start = NULL, *again = NULL;
+    const size_t n_key = strlen(key), n_end = strlen(" | ragged");
+    const bool is_ragged = n_key > n_end && !strcmp(key + n_key - n_end, " | ragged");
+    bool is = md_tn_key_beginning(&start, target) == MD_OK && !strncmp(key, start, strlen(start)) &&
+              read_sizes(size, target->program->formula, key + strlen(start)) &&
+              md_tn_key(&again, target, size, is_ragged) == MD_OK && !strcmp(again, key);
+    free(start);
+    free(again);
+    return is;
 }

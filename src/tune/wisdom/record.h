@@ -53,5 +53,10 @@ bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b);
 /** The key of a stage at sizes (by dim id): one line, malloc'ed, the caller frees. `is_ragged`: rows and data lie at
  * no boundary. allows_tf32 is part of it only where a kernel can make use of that: GPU products of f32. */
 md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged);
+/** What the keys of a stage begin with, at any sizes. The caller frees. */
+md_status md_tn_key_beginning(char **out, const md_fa_target *target);
+/** The sizes (by dim id) that a key of the stage has. False if it is no key of it, or has another alignment's
+ * class or options. */
+bool md_tn_key_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target, const char *key);
 
 #endif

@@ -224,24 +224,38 @@ static size_t first_not_before(const lines *l, const char *start, size_t n)
     return lo;
 }
 
-static void consider(md_tn_record *best, const char *text, const md_tn_origin *here)
+/* Reads a line of this device. False if it is none, or a quarantine. */
+static bool read_line(md_tn_record *out, const char *text, const md_tn_origin *here)
 {
     md_tn_line line;
     if (md_tn_line_read(&line, text, length_of(text)) != MD_OK)
-        return;
+        return false;
     const md_digest128 *theirs = &line.origin.environment, *ours = &here->environment;
     const bool is_ours = theirs->lo == ours->lo && theirs->hi == ours->hi,
                is_related = !strcmp(line.origin.device, here->device);
-    if (!is_ours) {
-        line.record.rigor = MD_TUNE_ESTIMATE;
-        line.record.is_complete = true;
-    }
-    if (!line.is_quarantine && (is_ours || is_related) && (!best->key || md_tn_record_beats(&line.record, best))) {
-        md_tn_record_finish(best);
-        *best = line.record;
-    } else {
+    if (line.is_quarantine || (!is_ours && !is_related)) {
         md_tn_line_finish(&line);
+        return false;
     }
+    *out = line.record;
+    if (!is_ours) {
+        out->rigor = MD_TUNE_ESTIMATE;
+        out->is_complete = true;
+    }
+    return true;
+}
+
+static void consider(md_tn_record *best, const char *text, const md_tn_origin *here)
+{
+    md_tn_record r;
+    if (!read_line(&r, text, here))
+        return;
+    if (best->key && !md_tn_record_beats(&r, best)) {
+        md_tn_record_finish(&r);
+        return;
+    }
+    md_tn_record_finish(best);
+    *best = r;
 }
 
 bool md_tn_shipped_find(md_tn_record *out, const md_tn_shipped *shipped, const md_tn_origin *here, const char *key,
@@ -262,4 +276,36 @@ bool md_tn_shipped_find(md_tn_record *out, const md_tn_shipped *shipped, const m
         return false;
     *out = best;
     return true;
+}
+
+/* The beginning of lines whose key begins so. */
+static char *beginning_of_key(const char *beginning)
+{
+    json_t *j = json_pack("{s:o}", "key", md_json_text(beginning));
+    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    if (text)
+        text[strlen(text) - 2] = 0; /* '"}' */
+    return text;
+}
+
+bool md_tn_shipped_each(const md_tn_shipped *shipped, const md_tn_origin *here, const char *beginning,
+                        void (*visit)(void *user, const md_tn_record *record), void *user)
+{
+    if (!shipped || !shipped->n)
+        return true;
+    char *start = beginning_of_key(beginning);
+    const size_t n = start ? strlen(start) : 0;
+    for (int32_t i = 0; start && i < shipped->n; i++) {
+        const lines *l = &shipped->file[i];
+        for (size_t k = first_not_before(l, start, n); k < l->n_lines && !strncmp(l->at[k], start, n); k++) {
+            md_tn_record r;
+            if (!read_line(&r, l->at[k], here))
+                continue;
+            visit(user, &r);
+            md_tn_record_finish(&r);
+        }
+    }
+    free(start);
+    return start != NULL;
 }

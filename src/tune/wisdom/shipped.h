@@ -18,6 +18,10 @@ void md_tn_shipped_print(md_strbuf *out, const md_tn_shipped *shipped, const cha
 md_status md_tn_shipped_open(md_tn_shipped **out, const char *path, const md_log *log);
 void md_tn_shipped_close(md_tn_shipped **shipped);
 
+/** Visits the lines for this device whose key begins with `beginning`, file after file; of another environment they
+ * count as estimates. The record ends with the visit. False where memory was short. */
+bool md_tn_shipped_each(const md_tn_shipped *shipped, const md_tn_origin *here, const char *beginning,
+                        void (*visit)(void *user, const md_tn_record *record), void *user);
 /** The most rigorous line of a key and family for this device: of another environment (driver, compiler, version) it
  * counts as an estimate. False where there is none. */
 bool md_tn_shipped_find(md_tn_record *out, const md_tn_shipped *shipped, const md_tn_origin *here, const char *key,

@@ -228,6 +228,13 @@ md_status md_tn_wisdom_find(md_tn_record *out, md_tn_wisdom *w, const char *key,
     return is_found ? MD_OK : md_fail(MD_NOT_FOUND, "nothing is known of %s here", family);
 }
 
+void md_tn_wisdom_each_text(md_tn_wisdom *w, const char *beginning,
+                            void (*visit)(void *user, const md_tn_record *record), void *user)
+{
+    if (!md_tn_shipped_each(w->shipped, &w->origin, beginning, visit, user))
+        count(&w->count.unread);
+}
+
 /* One process at a time reads, compares and replaces a record of the user's store. Without the lease in time a process
  * goes on without it. */
 static md_sr_lease *lease_of_put(md_tn_wisdom *w, const char *name)

@@ -45,6 +45,10 @@ typedef struct md_tn_wisdom_counters {
  * finishes. NOT_FOUND; never an error for what cannot be read (that is counted and NOT_FOUND). */
 md_status md_tn_wisdom_find(md_tn_record *out, md_tn_wisdom *wisdom, const char *key, const char *family,
                             md_tune min_rigor);
+/** Visits what texts (installed files, bundles) know of a stage at any sizes: `beginning` is that of its keys. Records
+ * of another environment count as estimates. Stores are not looked through. */
+void md_tn_wisdom_each_text(md_tn_wisdom *wisdom, const char *beginning,
+                            void (*visit)(void *user, const md_tn_record *record), void *user);
 /** Keeps a copy unless what is there, in memory or in the user's store, beats it (md_tn_record_beats); of two that
  * beat each other the newer one. A disk that cannot be written is a warning once, not an error. */
 md_status md_tn_wisdom_put(md_tn_wisdom *wisdom, const md_tn_record *record);
