@@ -784,6 +784,35 @@ class Tune(Base):
         self.bad(1, "tune", "embedding", "--hints", "8", "--indices", self.file("none.txt", ""), part="no indices")
 
 
+    def test_installed_times_correct_the_model_nearby(self):
+        installed = self.folder / "installed"
+        installed.mkdir(mode=0o700)
+        self.good("tune", "linear", "--dtype", "f32", "--sizes", "b=3, n=100, k=300", "--budget", "3000", env=self.env)
+        lines = self.json_lines(self.good("store", "export", env=self.env))
+
+        def explain(system_path):
+            env = {"MD_THREADS": "2", "MD_SYSTEM_PATH": str(system_path)}
+            text = self.good("explain", "linear", "--dtype", "f32", "--sizes", "b=3, n=100, k=308", "--hints", "16,256", "--json", env=env)
+            return json.loads(text)["stages"][0]
+
+        def install(source=None):
+            """Times made up: the runner-up is fast, all others are slow."""
+            rows = [{**x, "source": source or x["source"], "candidates": [
+                {"name": v, "verdict": "timed", "us": 1.0 if v == second else 100.0, "spread": 0.01, "count": 4}
+                for v in names if v.split("/")[0] == x["family"]]} for x in lines if x["key"].endswith("aligned")]
+            (installed / "w.jsonl").write_text("".join(sorted(json.dumps(x, separators=(",", ":")) + "\n" for x in rows)), encoding="utf-8")
+
+        before = explain("")
+        names = [x["variant"] for x in before["candidates"]]
+        families = {x["family"] for x in lines if x["count"] > 0}
+        order = sorted((x for x in before["candidates"] if x["fits"]), key=lambda x: x["model_us"])
+        second = next(x["variant"] for x in order[1:] if x["variant"].split("/")[0] in families)
+        install()
+        self.assertEqual(explain(installed)["pick"], second)
+        install("0123456789abcdef" * 2)  # of kernels that have another text today
+        self.assertEqual(explain(installed)["pick"], before["pick"])
+
+
 class Interrupt(Base):
     def test_what_was_kept_is_said(self):
         """Ctrl-C, as a terminal sends it: to the whole process group."""

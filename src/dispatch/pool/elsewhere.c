@@ -5,7 +5,7 @@
 #include "dispatch/pool/correct.h"
 #include "dispatch/pool/points.h"
 #include "tune/tune.h"
-#include "tune/wisdom/wisdom.h"
+#include "tune/wisdom/known_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +19,7 @@ typedef struct lesson {
     bool is_same[MOST_FAMILIES]; /* its kernels have the text that was measured */
 } lesson;
 
-/* True if the record's variant has the text today that was measured. */
-static bool has_text_of(const md_ds_pool *c, const md_fa_family *family, const md_tn_record *r)
-{
-    const md_fa_family *named = NULL;
-    md_fa_config config;
-    md_digest128 digest;
-    return md_fa_parse_for(&named, &config, &c->target, r->variant) == MD_OK && named == family &&
-           md_bd_digest_of(&digest, &c->target, family, &config) == MD_OK && digest.lo == r->source.lo &&
-           digest.hi == r->source.hi;
-}
-
-/* One record of a family says it for all: printing a kernel takes a tenth of a millisecond or more. */
+/* One record of a family says it for all. */
 static bool is_unchanged(lesson *l, const md_fa_family *family, const md_tn_record *r)
 {
     int32_t i = 0;
@@ -38,7 +27,7 @@ static bool is_unchanged(lesson *l, const md_fa_family *family, const md_tn_reco
         i++;
     if (i == l->n_families && i < MOST_FAMILIES) {
         l->family[i] = family;
-        l->is_same[i] = has_text_of(l->c, family, r);
+        l->is_same[i] = md_tn_has_text_of(l->c->policy.wisdom, &l->c->target, r);
         l->n_families++;
     }
     return i < MOST_FAMILIES && l->is_same[i];
