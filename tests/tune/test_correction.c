@@ -100,8 +100,8 @@ static void observations_are_local(void **state)
     assert_float_equal(here[3], sqrt(18.0), 1e-9);
     apply(near, c, 1000 << 3);
     apply(far, c, 1000 << 10);
-    assert_float_equal(near[2] / near[0], 1.281, 1e-3); /* an octave away it would be 1.782 */
-    assert_true(far[2] / far[0] > 1.0 && far[2] / far[0] < 1.05); /* 10 octaves away */
+    assert_float_equal(near[2] / near[0], 1.440, 1e-3); /* an octave away it would be 1.878 */
+    assert_true(far[2] / far[0] > 1.0 && far[2] / far[0] < 1.1); /* 10 octaves away */
     add(c, 0, 1000 << 10, 30.0, MD_TN_CLOCK_TUNING); /* there all are off by more */
     apply(far, c, 1000 << 10);
     assert_true(far[0] > 10.0 && far[2] / far[0] > 1.0 && far[2] / far[0] < 2.0);
@@ -185,7 +185,7 @@ static void uneven_sizes_are_far_apart(void **state)
     apply(even, c, 1088);
     apply(odd, c, 1025);
     assert_true(even[2] / even[0] > 3.9);
-    assert_true(odd[2] / odd[0] > 1.5 && odd[2] / odd[0] < 2.5);
+    assert_true(odd[2] / odd[0] > 1.5 && odd[2] / odd[0] < 3.0);
     add(c, 0, 1025, 4.0, MD_TN_CLOCK_TUNING); /* another place */
     add(c, 2, 1025, 1.0, MD_TN_CLOCK_TUNING);
     apply(even, c, 1024);

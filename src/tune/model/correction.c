@@ -20,7 +20,7 @@ static const double MOST_OFF = 3.0;
 /* Observations are weighted by 1 / (distance^2 + SHARPNESS): at a place that was observed, that one decides. An
  * estimate counts as if it were an octave away. Farther ones must stand against the model itself, which has the weight
  * PRIOR. By cross-validation (data/results/model.md). */
-static const double SHARPNESS = 0.01, SHARPNESS_OF_ESTIMATES = 1.0, PRIOR = 0.2;
+static const double SHARPNESS = 0.01, SHARPNESS_OF_ESTIMATES = 1.0, PRIOR = 0.1;
 /* What all variants are off by is told by all observations, halved every so many octaves. */
 static const double USUAL_HALF_AWAY = 2.0;
 
