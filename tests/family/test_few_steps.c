@@ -9,6 +9,7 @@
 #include "tune/tune.h"
 
 #include <math.h>
+#include <string.h>
 
 static const struct {
     md_dtype dtype;
@@ -67,8 +68,48 @@ static void times_are_near_measured_ones(void **state)
     }
 }
 
+/* Many short rows in shared memory: a block takes its time for each, measured on an H100. */
+static void many_turns_take_their_time(void **state)
+{
+    (void)state;
+    md_dev_facts facts;
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    const md_fx_options options = {.dtype = MD_BF16};
+    assert_ok(md_dev_cuda_assume(&facts, 90));
+    facts.memory_gbps = 3350;
+    assert_ok(md_fx_formula_create(&formula,
+                                   "Y[i,j] = (X[i,j] - sum[k](X[i,k]) / f32(size(j))) * rsqrt(var[k](X[i,k]) + 1e-05) "
+                                   "* G[j] + B[j]",
+                                   &options));
+    assert_ok(md_st_program_create(&program, formula));
+    const md_fa_target target = {program, 0, &facts};
+    static const struct {
+        int64_t rows, columns;
+        const char *variant;
+        double us;
+    } list[] = {{21977, 541, "row_shared/lanes256_vecs4_blocks2", 180.9},
+                {1145, 5013, "row_shared/lanes256_vecs4_blocks2", 21.4},
+                {4, 3305, "row_shared/lanes256_vecs2_blocks3", 4.4}};
+    for (int32_t i = 0; i < MD_COUNT(list); i++) {
+        int64_t size[MD_FX_MAX_DIMS] = {0};
+        for (int32_t d = 0; d < formula->n_dims; d++)
+            size[d] = !strcmp(formula->dim[d].name, "i") ? list[i].rows : list[i].columns;
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
+        const double us = md_tn_predict_us(&target, family, &config, size);
+        printf("[%lld,%lld] %s: %.2f us, measured %.2f\n", (long long)list[i].rows, (long long)list[i].columns,
+               list[i].variant, us, list[i].us);
+        assert_true(fabs(log(us / list[i].us)) < log(1.25));
+    }
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_near_measured_ones)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_near_measured_ones),
+                                       cmocka_unit_test(many_turns_take_their_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,8 @@ static double runs_us(const md_fa_product *w, const md_fa_cuda_fma *c, double ti
 static double tiles_us(const md_fa_product *w, const md_fa_cuda_fma *c, double blocks, double sms)
 {
     const double most = ceil(blocks / sms), rounds = floor(most / c->at_once), rest = most - rounds * c->at_once;
-    const double steps = ceil((double)w->depth / c->depth / c->split) * c->depth;
+    const double steps =
+        fmax(ceil((double)w->depth / c->depth / c->split) * c->depth, c->split > 1 ? c->least_steps : 0);
     return rounds * blocks_us(c->at_once, c, w->p.n_products, steps) +
            (rest > 0 ? blocks_us(rest, c, w->p.n_products, steps) : 0);
 }

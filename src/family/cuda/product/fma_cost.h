@@ -12,6 +12,7 @@ typedef struct md_fa_cuda_fma {
     int64_t runs; /* stream-K: blocks with equal numbers of steps; 0: not stream-K */
     double issued; /* cycles of a quarter of an SM for each fma of a warp; 1 if nothing else were issued */
     double alone; /* cycles that a block waits in each step, while others may run */
+    double least_steps; /* a slice lasts at least as long as so many steps */
 } md_fa_cuda_fma;
 
 enum { MD_FA_CUDA_RUN_UNIT = 16 }; /* stream-K: steps of K in a unit */

@@ -189,6 +189,7 @@ static double issued_of(const md_fa_config *config)
 
 static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
 {
+    static const double LEAST_STEPS = 34.9;
     const md_fa_cuda_fma c = {.rows = config->value[ROWS],
                               .columns = config->value[COLUMNS],
                               .threads = threads_of(config),
@@ -198,7 +199,8 @@ static double product_us(const md_fa_target *target, const md_fa_product *w, con
                               .depth = config->value[DEPTH],
                               .runs = is_stream_k(config) ? runs_of(target, config) : 0,
                               .issued = issued_of(config),
-                              .alone = 125 + 0.71 * config->value[THREAD_ROWS] * ACROSS};
+                              .alone = 125 + 0.71 * config->value[THREAD_ROWS] * ACROSS,
+                              .least_steps = LEAST_STEPS};
     return md_fa_cuda_fma_us(target, w, &c);
 }
 

@@ -18,8 +18,8 @@ enum { FEW_ROWS = 16 };
 static const double ROW_START = 3.7, ROW_MEMORY[2] = {0.495, 0.8}, ROW_STEP = 0.43;
 enum { ROW_CLASSES = 3 };
 static const double FEW_START = 2.75, FEW_STEP[ROW_CLASSES] = {6.1, 8.5, 22};
-/* Columns that an SM has at a time with two rows. */
-enum { FEW_COLUMNS = 48 };
+/* Columns that an SM has at a time. */
+enum { FEW_COLUMNS = 48, FEW_ROWS_PLAIN = 10 };
 
 /* True if all matrices are aligned to 16 bytes. */
 static bool is_aligned(const md_fa_product *w, bool is_direct)
@@ -156,8 +156,9 @@ static double without_tiles_us(const md_dev_facts *facts, const md_fa_product *w
 {
     const double sms = MD_MAX(facts->threads, 1), depth = (double)w->depth;
     const int32_t item = is_plain ? 4 : 2;
-    return w->rows == 1 ? one_row_us(facts, w->bytes, depth, item)
-                        : few_rows_us(facts, w->bytes, depth, 2, (double)w->columns / (FEW_COLUMNS * sms));
+    return w->rows == 1
+               ? one_row_us(facts, w->bytes, depth, item)
+               : few_rows_us(facts, w->bytes, depth, (double)w->rows, (double)w->columns / (FEW_COLUMNS * sms));
 }
 
 /* The least time of the kernels for unaligned rows of 16 bits over tiles and numbers of slices that it answers with. */
@@ -192,7 +193,7 @@ double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w,
         return memo->library_us;
     const bool has_wgmma = !is_plain && is_aligned(w, is_direct);
     double us = has_wgmma ? md_fa_wgmma_best_us(facts, w) : is_plain ? plain_us(facts, w) : unaligned_us(facts, w);
-    if (!has_wgmma && w->rows <= 2 && w->batch == 1 && w->p.type == MD_F32) {
+    if (!has_wgmma && w->rows <= (is_plain ? FEW_ROWS_PLAIN : 2) && w->batch == 1 && w->p.type == MD_F32) {
         const double few = without_tiles_us(facts, w, is_plain);
         us = w->rows == 1 ? few : fmin(us, few); /* with few columns it cuts K */
     }

@@ -198,10 +198,11 @@ static const double MEMORY_PART = 1.2, FIRST_WEIGHT = 0.04, MORE_WEIGHTS = 0.23;
 /* Vectors that the threads of an SM work on at once, for 4-byte elements, and what each doubling or halving costs;
  * large blocks; a lone block of 16-bit elements. */
 static const double BEST_VECTORS = 1024, DOUBLING_PART = 0.22, LARGE_PART = 0.05, ALONE_PART = 0.2;
-/* Latency of a row, us: its first bytes, each exchange, and bytes that an SM copies in a us. Slots of an exponential,
- * slots that an SM issues against its rate of fma, the exponent of the p-norm. */
-static const double LOAD_US = 1.6, EXCHANGE_US = 0.25, SM_BYTES_PER_US = 60e3, EXP_SLOTS = 16, SLOT_PART = 1.6,
-                    NORM = 3;
+/* Latency of a row, us: its first bytes, each exchange, and bytes that an SM copies in a us. A block takes at least
+ * TURN_US for a further row, however short ([21977,541] took 181 us on an H100). Slots of an exponential, slots that an
+ * SM issues against its rate of fma, the exponent of the p-norm. */
+static const double LOAD_US = 1.6, EXCHANGE_US = 0.25, SM_BYTES_PER_US = 60e3, TURN_US = 2.1, EXP_SLOTS = 16,
+                    SLOT_PART = 1.6, NORM = 3;
 
 static double memory_part(const md_fa_target *target, const md_fa_config *config)
 {
@@ -235,6 +236,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
            slots = element_slots(target) * rows * n,
            instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy);
     double us = pow(pow(memory, NORM) + pow(instructions, NORM), 1 / NORM) * (0.5 + 0.5 * ceil(turns) / turns);
+    us = hypot(us, (ceil(turns) - 1) * TURN_US);
     *out = (md_fa_features){
         .ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = latency};
     out->memory_bytes = fmin(bytes, us * rate);
