@@ -189,7 +189,6 @@ static const double EPILOGUE = 0.998, RESULTS = 2.88;
 /* The library's epilogue (aligned rows only): us, and results in a us. */
 static const double LIBRARY_EPILOGUE = 0.303, LIBRARY_RESULTS = 2350000;
 
-/* The library is assumed to have the best tile for every shape. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     layout plan;
@@ -199,7 +198,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
     md_fa_product sums = w;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
-    md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target, &sums, is_plain, plan.is_direct), 1);
+    const md_fa_cuda_library how = {is_plain, plan.is_direct, plan.is_direct && plan.epilogue};
+    md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target, &sums, &how), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan.is_direct && plan.epilogue)
         out->serial_us += LIBRARY_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / LIBRARY_RESULTS;

@@ -17,6 +17,7 @@ enum { FEW_ROWS = 16 };
  * to 2 rows, 10, and more. */
 static const double ROW_START = 3.7, ROW_MEMORY[2] = {0.495, 0.8}, ROW_STEP = 0.43;
 enum { ROW_CLASSES = 3 };
+static const double FEW_EPILOGUE = 1.3; /* a launch of its own: from 5 products with bias and gelu */
 static const double FEW_START = 2.75, FEW_STEP[ROW_CLASSES] = {6.1, 8.5, 22};
 /* Columns that an SM has at a time. */
 enum { FEW_COLUMNS = 48, FEW_ROWS_PLAIN = 10 };
@@ -185,16 +186,17 @@ static double unaligned_us(const md_dev_facts *facts, const md_fa_product *w)
     return best * w->p.n_products;
 }
 
-double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, bool is_plain, bool is_direct)
+double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_library *how)
 {
     const md_dev_facts *facts = target->facts;
     md_fa_memo *memo = target->memo;
     if (memo && memo->library_us > 0)
         return memo->library_us;
-    const bool has_wgmma = !is_plain && is_aligned(w, is_direct);
-    double us = has_wgmma ? md_fa_wgmma_best_us(facts, w) : is_plain ? plain_us(facts, w) : unaligned_us(facts, w);
-    if (!has_wgmma && w->rows <= (is_plain ? FEW_ROWS_PLAIN : 2) && w->batch == 1 && w->p.type == MD_F32) {
-        const double few = without_tiles_us(facts, w, is_plain);
+    const bool has_wgmma = !how->is_plain && is_aligned(w, how->is_direct);
+    const int32_t few_rows = has_wgmma || w->batch > 1 || w->p.type != MD_F32 ? 0 : how->is_plain ? FEW_ROWS_PLAIN : 2;
+    double us = has_wgmma ? md_fa_wgmma_best_us(facts, w) : how->is_plain ? plain_us(facts, w) : unaligned_us(facts, w);
+    if (w->rows <= few_rows) {
+        const double few = without_tiles_us(facts, w, how->is_plain) + (how->has_epilogue ? FEW_EPILOGUE : 0);
         us = w->rows == 1 ? few : fmin(us, few); /* with few columns it cuts K */
     }
     if (memo)

@@ -5,10 +5,15 @@
 #include "device/blas/blas.h"
 #include "family/product.h"
 
-/** Microseconds without an epilogue, assuming that the library has the best tile for every shape. is_plain: CUDA cores,
- * for operands of more than 16 bits that are not rounded to tf32. is_direct: the library stores the results, not sums
- * of f32 or f64 in a workspace. */
-double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *work, bool is_plain, bool is_direct);
+/* How a product is asked for. */
+typedef struct md_fa_cuda_library {
+    bool is_plain; /* CUDA cores, for operands of more than 16 bits that are not rounded to tf32 */
+    bool is_direct; /* the library stores the results, not sums of f32 or f64 in a workspace */
+    bool has_epilogue; /* its own, which kernels for few rows do in another launch */
+} md_fa_cuda_library;
+
+/** Microseconds without the epilogue, assuming that the library has the best tile for every shape. */
+double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *work, const md_fa_cuda_library *how);
 /** Microseconds of a product by the kernel that the library answered with, on the scale of our own products' model.
  * 0 if kernels of this kind are not modelled. */
 double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what,
