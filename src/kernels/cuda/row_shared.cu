@@ -7,6 +7,7 @@
  *   MD_CHUNKS    most chunks of a row */
 #include "md_config.h"
 #define MD_INSIDE 1
+#define MD_WHOLE_STORES 1
 #define MD_BLOCK_ROWS 1
 #include "prelude.h"
 #include "row.h"
