@@ -58,6 +58,29 @@ bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target)
     return false;
 }
 
+bool md_fa_cuda_row_has_one_load(const md_fa_target *target)
+{
+    const md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
+    const md_st_stage *st = md_fa_stage(target);
+    const uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+    bool found = false;
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        const md_cg_row_load *load = &plan.load[i];
+        const md_fx_node *last = load->node->arg[load->node->n_args - 1];
+        if (!(unit >> load->node->id & 1) || last->kind != MD_FX_INDEX)
+            return false;
+        if (load->is_shared)
+            continue;
+        if (found || !(load->passes & 1) ||
+            width_of(target) * (int32_t)md_dtype_size(dtype_of(target, load->node->id)) != 16)
+            return false;
+        found = true;
+    }
+    return found;
+}
+
 /* Elements of a row that its threads can hold, with unaligned ends. */
 static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row)
 {

@@ -43,6 +43,9 @@ bool md_fa_cuda_row_is_short(const md_fa_target *target);
 bool md_fa_cuda_row_can_keep(const md_fa_target *target);
 /** True if there are loads that all rows share and only stores use (weights, a bias). */
 bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target);
+/** True if the stage reads one tensor along the row, from the first level on, in vectors of 16 bytes on its boundaries,
+ * and besides it only what all rows share. */
+bool md_fa_cuda_row_has_one_load(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,

@@ -26,33 +26,6 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .align = MD_FA_CUDA_ANY};
 }
 
-/* ---- The load that lies in shared memory */
-
-/* The only load that rows do not share, if vectors lie on its boundaries: the first level reads it in pieces of 16
- * bytes, along the axis. NULL if there is no such load, or another one beside it. */
-static const md_cg_row_load *find_row(const md_cg_row_plan *plan, const md_fa_target *target)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    const md_fx_formula *formula = target->program->formula;
-    const uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
-    const md_cg_row_load *found = NULL;
-    for (int32_t i = 0; i < plan->n_loads; i++) {
-        const md_cg_row_load *load = &plan->load[i];
-        const md_fx_node *last = load->node->arg[load->node->n_args - 1];
-        if (!(unit >> load->node->id & 1) || last->kind != MD_FX_INDEX)
-            return NULL;
-        if (load->is_shared)
-            continue;
-        if (found || !(load->passes & 1) ||
-            md_fa_cuda_width(target->program, target->stage) *
-                    (int32_t)md_dtype_size(formula->tensor[load->node->id].dtype) !=
-                PIECE)
-            return NULL;
-        found = load;
-    }
-    return found;
-}
-
 static md_cg_row_plan plan_of(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
@@ -65,8 +38,7 @@ static bool applies(const md_fa_target *target)
 {
     if (target->facts->capability < 90 || !md_fa_row_applies(target))
         return false;
-    const md_cg_row_plan plan = plan_of(target);
-    return md_fa_stage(target)->row.has_elements && find_row(&plan, target) != NULL;
+    return md_fa_stage(target)->row.has_elements && md_fa_cuda_row_has_one_load(target);
 }
 
 /* ---- Shared memory */

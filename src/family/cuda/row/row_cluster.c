@@ -1,0 +1,312 @@
+/* Family row_cluster: long rows that begin at any address, for Hopper and later. A cluster of blocks has a row, each
+ * block the same columns of all rows, so that weights are brought on chip once. Bulk copies bring the next rows while
+ * one is reduced and stored. It serves stages that read one tensor along the row, besides it only what all rows share,
+ * and need the row more than once. */
+#include "family/emit.h"
+#include "family/cuda/cuda.h"
+#include "family/cuda/row/row.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "codegen/row/reduce.h"
+#include "family/cost.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_cuda_row_cluster; /* at the end of this file */
+
+enum { LANES, VECTORS, BLOCKS, CLUSTER };
+enum { PIECE = 16, MOST_CHUNKS = 64, MOST_WORDS = 4, BARRIERS = 3, FEEDER = 32, BOUNDARY = 1024 };
+
+static md_fa_cuda_row row_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_row){.source = "cuda/row_cluster.cu",
+                            .lanes = config->value[LANES],
+                            .vectors = config->value[VECTORS],
+                            .rows = 1,
+                            .align = MD_FA_CUDA_ANY};
+}
+
+static int32_t width_of(const md_fa_target *target)
+{
+    return md_fa_cuda_width(target->program, target->stage);
+}
+
+/* 8-byte words of what a warp sends of a level. */
+static int32_t part_words(const md_fa_target *target)
+{
+    const md_st_row *row = &md_fa_stage(target)->row;
+    int32_t most = 1;
+    for (int32_t l = 0; l < row->n_levels; l++) {
+        int32_t words = 0;
+        for (int32_t i = 0; i < row->n_reductions; i++)
+            if (row->reduction[i].level == l)
+                words += md_cg_is_arg(row->reduction[i].op) || md_dtype_size(row->reduction[i].type) > 4 ? 2 : 1;
+        most = MD_MAX(most, words);
+    }
+    return most;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    if (target->facts->capability < 90 || !md_fa_row_applies(target))
+        return false;
+    const md_st_row *row = &md_fa_stage(target)->row;
+    return (row->has_elements || row->n_levels > 1) && md_fa_cuda_row_has_one_load(target) &&
+           part_words(target) <= MOST_WORDS;
+}
+
+/* ---- What lies in shared memory */
+
+/* What all rows share along the axis, which only the stores use: how many such loads; bytes of all of them for a
+ * vector of the row. None if some other shared load exists, or one that is no whole pieces. */
+typedef struct weights {
+    int32_t n, bytes;
+    bool are_kept; /* there are no others */
+} weights;
+
+static weights weights_of(const md_fa_target *target)
+{
+    const md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
+    const uint32_t stores = UINT32_C(1) << md_fa_stage(target)->row.n_levels;
+    weights w = {.are_kept = true};
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        const int32_t bytes =
+            width_of(target) * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
+        if (!plan.load[i].is_shared)
+            continue;
+        w.n++;
+        w.bytes += bytes;
+        w.are_kept &= plan.load[i].passes == stores && bytes % PIECE == 0;
+    }
+    return w.are_kept ? w : (weights){0};
+}
+
+/* Bytes of a block for the ring and weights, which begin at a boundary behind what the kernel has beside them. */
+static int64_t room_of(const md_fa_target *target, const md_fa_config *config)
+{
+    const int32_t parts = config->value[CLUSTER] * config->value[LANES] / 32;
+    const int64_t own = (2 * MOST_CHUNKS + BARRIERS) * 8 + (int64_t)2 * parts * part_words(target) * 8,
+                  room = MD_MIN(target->facts->shared_per_sm / config->value[BLOCKS] - 1024,
+                                target->facts->shared_per_block) -
+                         (own + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
+    return room / PIECE * PIECE;
+}
+
+static int64_t chunk_vectors(const md_fa_config *config)
+{
+    return (int64_t)config->value[LANES] * config->value[VECTORS];
+}
+
+/* How a row is cut: vectors of each block, their chunks, and chunks of the ring. As in the kernel. */
+typedef struct cut {
+    int64_t vectors, chunks, ring;
+} cut;
+
+static int64_t weight_bytes(const weights *w, int64_t vectors)
+{
+    return (vectors + 3) * w->bytes;
+}
+
+static cut cut_of(const md_fa_target *target, const md_fa_config *config, const weights *w, int64_t n)
+{
+    const int64_t chunk = chunk_vectors(config), cluster = config->value[CLUSTER];
+    cut c = {.vectors = (n / width_of(target) + cluster - 1) / cluster};
+    c.chunks = (c.vectors + chunk - 1) / chunk;
+    c.ring = MD_MIN((room_of(target, config) - weight_bytes(w, c.vectors)) / (chunk * PIECE), MOST_CHUNKS);
+    return c;
+}
+
+/* Elements of the longest row of which each block has room for its part. */
+static int64_t capacity_of(const md_fa_target *target, const md_fa_config *config)
+{
+    const weights w = weights_of(target);
+    const int64_t chunk = chunk_vectors(config), room = room_of(target, config);
+    int64_t most = 0;
+    for (int64_t chunks = 1; chunks <= MOST_CHUNKS; chunks++) {
+        const int64_t left = room - chunks * chunk * PIECE;
+        const int64_t vectors =
+            w.bytes == 0 ? (left < 0 ? 0 : chunks * chunk) : MD_MIN(chunks * chunk, left / w.bytes - 3);
+        most = MD_MAX(most, vectors);
+    }
+    return most * config->value[CLUSTER] * width_of(target) + width_of(target) - 1;
+}
+
+/* Clusters that run at once. An SM pair (the part of a GPC that always is whole) has places for two SMs' blocks. */
+static int64_t resident_clusters(const md_fa_target *target, const md_fa_config *config)
+{
+    const int64_t sms = MD_MAX(target->facts->threads, 1), blocks = config->value[BLOCKS],
+                  cluster = config->value[CLUSTER];
+    const double part = 2 * blocks % cluster == 0 ? 1 : md_fa_cuda_cluster_part(8);
+    return MD_MAX((int64_t)((double)(sms * blocks / cluster) * part), 1);
+}
+
+/* ---- Configs */
+
+/* Registers of a thread, as the compiler was seen to need them. */
+static int32_t registers_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return 48 + config->value[VECTORS] * (8 + 5 * weights_of(target).bytes / PIECE);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size),
+                  rows = md_st_points(target->program, md_fa_stage(target)->n_outer, md_fa_stage(target)->outer, size);
+    const int32_t threads = (config->value[LANES] + FEEDER) * config->value[BLOCKS],
+                  registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
+    if (n / width_of(target) < chunk_vectors(config) * config->value[CLUSTER] ||
+        md_fa_cuda_row_is_aligned(target, size) || threads > 2048 || rows < resident_clusters(target, config))
+        return false;
+    const weights w = weights_of(target);
+    if (!w.are_kept || registers_of(target, config) * threads > registers)
+        return false;
+    const cut c = cut_of(target, config, &w, n);
+    return c.ring > c.chunks; /* something of the next row */
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_envelope(out, target, &row);
+    out->row_points_max = capacity_of(target, config);
+    out->n_row_dims = 1;
+    out->row_dim[0] = target->program->index[md_fa_stage(target)->axis].dim;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, shape->size);
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->blocks = MD_MIN(rows, resident_clusters(target, config)) * config->value[CLUSTER];
+    launch->grain = 1;
+    launch->grid[0] = (int32_t)MD_MAX(launch->blocks, config->value[CLUSTER]);
+    launch->grid[1] = launch->grid[2] = launch->block[1] = launch->block[2] = 1;
+    launch->block[0] = config->value[LANES] + FEEDER;
+    launch->cluster = config->value[CLUSTER];
+    launch->scratch_bytes = room_of(target, config);
+    launch->overlaps = true;
+}
+
+/* ---- Text */
+
+static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
+                             int32_t phase)
+{
+    const md_fa_cuda_row row = row_of(config);
+    const md_cg_row_options options = md_fa_cuda_row_options(target, &row);
+    const weights w = weights_of(target);
+    md_strbuf defines = {0};
+    (void)phase;
+    const struct {
+        const char *name;
+        int64_t value;
+    } define[] = {{"VL", width_of(target)},
+                  {"ALIGNED", 0},
+                  {"WIDE", 0},
+                  {"BOUNDARY", 1},
+                  {"GROUP", row.lanes},
+                  {"VECTORS", row.vectors},
+                  {"CLUSTER", config->value[CLUSTER]},
+                  {"ROOM", room_of(target, config)},
+                  {"CHUNKS", MOST_CHUNKS},
+                  {"PART_WORDS", part_words(target)},
+                  {"KEPT", w.n},
+                  {"KEPT_BYTES", w.bytes},
+                  {"MIN_BLOCKS", config->value[BLOCKS]}};
+    for (int32_t i = 0; i < MD_COUNT(define); i++)
+        md_strbuf_printf(&defines, "#define MD_%s %" PRId64 "\n", define[i].name, define[i].value);
+    if (md_fa_cuda_row_is_short(target))
+        md_strbuf_add(&defines, "#define MD_SHORT_RESULTS 1\n");
+    return md_fa_emit_row(launch, target, &options, row.source, &defines);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    return md_fa_emit_launches(out, target, config, 1, emit_launch);
+}
+
+/* ---- Cost */
+
+/* Not measured yet. The time of memory against that of a copy of as many bytes. */
+static const double MEMORY_PART = 1.1;
+/* The way of one row through its cluster, us: its fixed part, each exchange, each vector of a thread and pass. Slots of
+ * an exponential, slots that an SM issues against its rate of fma, the exponent of the p-norm (those of row_shared). */
+static const double START_US = 3, ROW_US = 0.3, EXCHANGE_US = 0.5, VECTOR_US = 0.05, EXP_SLOTS = 16, SLOT_PART = 1.6,
+                    NORM = 3;
+/* A ring with less than one row more than the row at work, for each part that lacks. */
+static const double SHORT_RING = 0.25;
+
+static double element_slots(const md_fa_target *target, const weights *w)
+{
+    const md_st_row *program = &md_fa_stage(target)->row;
+    md_fa_host_work work;
+    md_fa_host_count(&work, md_fa_stage(target), target->program);
+    return work.operations + (program->n_levels + program->has_elements) * (work.loads * 0.5 + 1) +
+           3.0 * w->bytes / PIECE + work.transcendental * EXP_SLOTS;
+}
+
+/* Microseconds from a row's arrival to its last store. */
+static double row_us(const md_fa_target *target, const md_fa_config *config, const cut *c)
+{
+    const md_st_row *program = &md_fa_stage(target)->row;
+    return ROW_US + EXCHANGE_US * program->n_levels +
+           VECTOR_US * (double)(c->chunks * config->value[VECTORS]) * (program->n_levels + 2 * program->has_elements);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    const weights w = weights_of(target);
+    const double rows = fmax((double)md_st_points(target->program, st->n_outer, st->outer, size), 1),
+                 n = (double)md_st_size(target->program, st->axis, size), sms = MD_MAX(target->facts->threads, 1),
+                 rate = md_fa_cuda_bytes_per_us(target->facts);
+    const cut c = cut_of(target, config, &w, (int64_t)n);
+    const double clusters = fmin(rows, (double)resident_clusters(target, config)), turns = rows / clusters,
+                 busy = fmin(clusters * config->value[CLUSTER] / (sms * config->value[BLOCKS]), 1),
+                 ahead = (double)(c.ring - c.chunks) / (double)MD_MAX(c.chunks, 1);
+    double flops = 0, bytes = 0;
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    const double slots = element_slots(target, &w) * rows * n,
+                 instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy),
+                 waiting = turns * row_us(target, config, &c),
+                 memory = fmax(bytes, 1) / rate * MEMORY_PART * (1 + SHORT_RING * fmax(1 - ahead, 0));
+    const double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM) *
+                      (0.5 + 0.5 * ceil(turns) / turns);
+    *out = (md_fa_features){
+        .ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = START_US};
+    out->memory_bytes = fmin(bytes, us * rate);
+    out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
+}
+
+/* Which thread has an element depends on the row's address, and on the size of the cluster. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){.is_repeatable = true};
+}
+
+const md_fa_family md_fa_cuda_row_cluster = {
+    .name = "row_cluster",
+    .device = MD_DEV_CUDA,
+    .is_persistent = true,
+    .is_reduction = true,
+    .n_fields = 4,
+    .field = {{"lanes", 256, 3, {256, 128, 512}},
+              {"vecs", 1, 3, {1, 2, 4}},
+              {"blocks", 2, 4, {2, 1, 3, 4}},
+              {"cluster", 4, 4, {4, 8, 2, 1}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};
