@@ -41,6 +41,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "row_looped", norm, "sum_var_rsqrt_f32"},
     {MD_DEV_CUDA, "row_split", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "row_shared", softmax, "max_exp_sum_f32"},
+    {MD_DEV_CUDA, "row_cluster", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "row_thread", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "column", column_sum, "sum_f32"},
     {MD_DEV_CUDA, "scan_persistent", scan, "cumsum_f32"},
@@ -91,8 +92,8 @@ static bool take_first(void *user, const md_fa_config *config)
     return false;
 }
 
-/* The first config that is legal for 1024 of everything, or for 4 (gemv takes few rows), or for 9001 (row_shared takes
- * long rows at no boundary). */
+/* The first config that is legal for 1024 of everything, or for 4 (gemv takes few rows), or for 9001 (row_shared and
+ * row_cluster take long rows at no boundary). */
 static md_fa_config config_of(const md_fa_target *target, const md_fa_family *family)
 {
     md_fa_config config = {{-1}};

@@ -1,4 +1,5 @@
-/* Rows on a GPU: in registers, in a loop, cut over blocks that meet through memory, in clusters, by ticket. */
+/* Rows on a GPU: in registers, in a loop, cut over blocks that meet through memory, in clusters, by ticket; in
+ * shared memory, also of clusters. */
 #include "family/cuda/cuda_runs.h"
 
 static const cuda_run list[] = {
@@ -36,6 +37,31 @@ static const cuda_run list[] = {
      MD_BF16,
      {{3, 40001}, {600, 9001}, {7, 55001}, {2, 13}},
      "row_shared/lanes256_vecs4_blocks2"},
+    /* more rows than clusters; rows of a few vectors, and of none */
+    {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]",
+     MD_F32,
+     {{200, 20011}, {70, 40001}, {5, 3}, {2, 13}},
+     "row_cluster/lanes256_vecs2_blocks2_cluster8"},
+    {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]",
+     MD_BF16,
+     {{200, 20011}, {90, 40001}, {5, 7}, {300, 333}},
+     "row_cluster/lanes128_vecs1_blocks4_cluster8"},
+    {"Y[a,n] = X[a,n] * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6) * G:f32[n]",
+     MD_BF16,
+     {{300, 20011}, {140, 40001}, {700, 8192}, {2, 31}},
+     "row_cluster/lanes256_vecs1_blocks2_cluster4"},
+    {"Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
+     MD_F32,
+     {{400, 20011}, {140, 40001}, {7, 9001}, {1, 1}},
+     "row_cluster/lanes512_vecs1_blocks2_cluster2"},
+    {"Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
+     MD_F16,
+     {{600, 20011}, {300, 40001}, {7, 9001}, {3, 9}},
+     "row_cluster/lanes256_vecs2_blocks1_cluster1"},
+    {"Y[a] = var[n](X[a,n])",
+     MD_BF16,
+     {{400, 20011}, {200, 40001}, {7, 9001}, {2, 9}},
+     "row_cluster/lanes256_vecs2_blocks3_cluster4"},
     {"Y[a] = argmax[n](X[a,n])", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
     {"Y[a] = argmin[n](X[a,n])", MD_BF16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
     {"Y[a] = var[n](X[a,n])", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},

@@ -17,6 +17,7 @@
 extern const md_fa_family md_fa_cuda_row_cluster; /* at the end of this file */
 
 enum { LANES, VECTORS, BLOCKS, CLUSTER };
+enum { LONG_ROW = 20480 }; /* bytes; other families serve shorter rows */
 enum { PIECE = 16, MOST_CHUNKS = 64, MOST_WORDS = 4, BARRIERS = 3, FEEDER = 32, BOUNDARY = 1024 };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
@@ -159,7 +160,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const int32_t threads = (config->value[LANES] + FEEDER) * config->value[BLOCKS],
                   registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
     if (n / width_of(target) < chunk_vectors(config) * config->value[CLUSTER] ||
-        md_fa_cuda_row_is_aligned(target, size) || threads > 2048 || rows < resident_clusters(target, config))
+        n / width_of(target) * PIECE < LONG_ROW || md_fa_cuda_row_is_aligned(target, size) || threads > 2048 ||
+        rows < resident_clusters(target, config))
         return false;
     const weights w = weights_of(target);
     if (!w.are_kept || registers_of(target, config) * threads > registers)

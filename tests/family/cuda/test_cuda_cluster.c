@@ -1,0 +1,219 @@
+/* Family row_cluster without a GPU: which stages it serves, what a block has room for, how it is launched, and that its
+ * texts compile. test_cuda_split_run runs it. */
+#include "support/check.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "device/cuda/cuda.h"
+#include "device/nvrtc/nvrtc.h"
+#include "expr/formula.h"
+#include "family/cuda/cuda.h"
+#include "stage/stage.h"
+#include "tune/tune.h"
+
+#include <stdlib.h>
+
+extern const md_fa_family md_fa_cuda_row_cluster, md_fa_cuda_row_shared;
+
+enum { LANES, VECTORS, BLOCKS, CLUSTER }; /* fields */
+
+static const char *const layer_norm =
+                             "Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]",
+                         *const softmax =
+                             "Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
+                         *const var = "Y[a] = var[n](X[a,n])",
+                         *const mixed = "Y[a,n] = X[a,n] * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6) * G:f32[n] + B[n]";
+
+typedef struct fixture {
+    md_fx_formula *formula;
+    md_st_program *program;
+    md_dev_facts facts;
+    md_fa_target target;
+} fixture;
+
+static void open_fixture(fixture *f, const char *text, md_dtype dtype)
+{
+    md_fx_options options = {.dtype = dtype};
+    *f = (fixture){0};
+    assert_ok(md_fx_formula_create(&f->formula, text, &options));
+    assert_ok(md_st_program_create(&f->program, f->formula));
+    assert_ok(md_dev_cuda_assume(&f->facts, 90));
+    f->target = (md_fa_target){f->program, 0, &f->facts};
+}
+
+static void close_fixture(fixture *f)
+{
+    md_st_program_destroy(&f->program);
+    md_fx_formula_destroy(&f->formula);
+}
+
+/* Stages that read one tensor along the row, more than once, and besides it only what rows share. */
+static void it_serves_rows_that_are_needed_again(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        bool applies;
+    } list[] = {
+        {layer_norm, true},
+        {softmax, true},
+        {var, true},
+        {"Y[a] = sum[n](X[a,n])", false}, /* needs the row once */
+        {"Y[a,n] = (X[a,n] + D[a,n]) * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6)", false},
+        {"Y[a,n] = X[a,n+1] - max[k](X[a,k])", false}, /* does not lie on boundaries */
+    };
+    for (int32_t i = 0; i < (int32_t)MD_COUNT(list); i++) {
+        fixture f;
+        open_fixture(&f, list[i].text, MD_F32);
+        if (md_fa_cuda_row_cluster.applies(&f.target) != list[i].applies)
+            fail_msg("%s", list[i].text);
+        assert_ok(md_dev_cuda_assume(&f.facts, 80)); /* has no clusters */
+        assert_false(md_fa_cuda_row_cluster.applies(&f.target));
+        close_fixture(&f);
+    }
+}
+
+typedef struct visit {
+    fixture *f;
+    const int64_t *size;
+    int64_t weight_bytes; /* of a vector's elements */
+    int32_t n;
+} visit;
+
+/* As the kernel counts: chunks of a block's part of a row, and chunks of its ring. */
+static void count_chunks(int64_t *chunks, int64_t *ring, const visit *v, const md_fa_config *config, int64_t n,
+                         int64_t room)
+{
+    const int64_t width = md_fa_cuda_width(v->f->program, 0), cluster = config->value[CLUSTER],
+                  vectors = (n / width + cluster - 1) / cluster,
+                  chunk = (int64_t)config->value[LANES] * config->value[VECTORS];
+    *chunks = (vectors + chunk - 1) / chunk;
+    *ring = (room - (vectors + 3) * v->weight_bytes) / (chunk * 16);
+    *ring = MD_MIN(*ring, 64);
+}
+
+static bool check_config(void *user, const md_fa_config *config)
+{
+    visit *v = user;
+    const int64_t blocks = config->value[BLOCKS], cluster = config->value[CLUSTER];
+    md_kn_shape shape = {.size = {v->size[0], v->size[1]}};
+    md_kn_envelope envelope;
+    md_kn_plan_geometry g;
+    int64_t chunks, ring;
+    shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
+    v->n++;
+    md_fa_cuda_row_cluster.envelope(&envelope, &v->f->target, config);
+    assert_null(md_kn_envelope_miss(&envelope, &shape));
+    md_fa_cuda_row_cluster.geometry(&g, &v->f->target, config, &shape);
+    const md_kn_geometry *launch = &g.launch[0];
+    assert_int_equal(launch->cluster, cluster);
+    assert_int_equal(launch->blocks % cluster, 0);
+    assert_in_range(launch->blocks, cluster, v->f->facts.threads * blocks);
+    assert_int_equal(launch->block[0], config->value[LANES] + 32);
+    assert_true((launch->scratch_bytes + 3072) * blocks <= v->f->facts.shared_per_sm);
+    assert_true(launch->scratch_bytes + 2048 <= v->f->facts.shared_per_block);
+    count_chunks(&chunks, &ring, v, config, v->size[1], launch->scratch_bytes);
+    assert_true(ring > chunks);
+    /* The longest row of the envelope still fits; a row more than the GPU's clusters takes no more blocks. */
+    count_chunks(&chunks, &ring, v, config, envelope.row_points_max, launch->scratch_bytes);
+    assert_true(ring >= chunks && chunks > 0);
+    shape.size[1] = envelope.row_points_max;
+    assert_null(md_kn_envelope_miss(&envelope, &shape));
+    shape.size[1] = envelope.row_points_max + 1;
+    assert_non_null(md_kn_envelope_miss(&envelope, &shape));
+    assert_true(md_tn_predict_us(&v->f->target, &md_fa_cuda_row_cluster, config, v->size) > 0);
+    return true;
+}
+
+static void blocks_have_room_for_their_part(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{2000, 40001}, {400, 100003}, {4097, 12289}, {1000, 70001}};
+    static const int64_t others[][2] = {{8, 100003}, {20000, 4097}, {2000, 40000}, {1000, 20000001}};
+    for (int32_t i = 0; i < 4; i++) {
+        fixture f;
+        open_fixture(&f, i & 1 ? softmax : layer_norm, i & 2 ? MD_BF16 : MD_F32);
+        visit v = {.f = &f, .weight_bytes = i & 1 ? 0 : 32};
+        for (int32_t k = 0; k < MD_COUNT(shapes); k++) {
+            v.n = 0;
+            v.size = shapes[k];
+            md_fa_each_all(&f.target, &md_fa_cuda_row_cluster, v.size, check_config, &v);
+            if (v.n == 0)
+                fail_msg("formula %d: no config for %lld x %lld", i, (long long)v.size[0], (long long)v.size[1]);
+        }
+        v.n = 0;
+        for (int32_t k = 0; k < MD_COUNT(others); k++)
+            md_fa_each_all(&f.target, &md_fa_cuda_row_cluster, others[k], check_config, &v);
+        assert_int_equal(v.n, 0);
+        close_fixture(&f);
+    }
+}
+
+/* The texts compile without stack and spills, for as many blocks on an SM as their names say. Needs NVRTC, no GPU. */
+static void the_texts_compile(void **state)
+{
+    (void)state;
+    const struct {
+        const char *formula;
+        md_dtype dtype;
+        const char *variant;
+    } list[] = {{layer_norm, MD_F32, "row_cluster/lanes256_vecs2_blocks2_cluster8"},
+                {layer_norm, MD_BF16, "row_cluster/lanes256_vecs1_blocks3_cluster4"},
+                {softmax, MD_F32, "row_cluster/lanes256_vecs2_blocks4_cluster2"},
+                {softmax, MD_F16, "row_cluster/lanes512_vecs4_blocks1_cluster1"},
+                {mixed, MD_BF16, "row_cluster/lanes128_vecs2_blocks4_cluster8"},
+                {var, MD_BF16, "row_cluster/lanes128_vecs4_blocks3_cluster4"}};
+    md_dev_nvrtc nvrtc;
+    char arch[16];
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
+        print_message("ROWS BY CLUSTERS ARE NOT COMPILED: %s\n", md_last_error());
+        skip();
+    }
+    assert_ok(md_dev_nvrtc_arch(arch, &nvrtc, 90));
+    for (int32_t i = 0; i < (int32_t)MD_COUNT(list); i++) {
+        fixture f;
+        const md_fa_family *family = NULL;
+        md_fa_config config;
+        md_kn_source source = {0};
+        md_strbuf log = {0};
+        void *binary = NULL;
+        size_t n_bytes = 0;
+        open_fixture(&f, list[i].formula, list[i].dtype);
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
+        assert_ok(family->emit(&source, &f.target, &config));
+        const char *text = md_strbuf_text(&source.launch[0].text);
+        if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||
+            md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), text, NULL) != MD_OK)
+            fail_msg("%s: %s\n%.2000s", list[i].variant, md_last_error(), md_strbuf_text(&log));
+        free(binary);
+        md_strbuf_finish(&log);
+        md_kn_source_finish(&source);
+        close_fixture(&f);
+    }
+}
+
+/* Where the place of a store is known at run time only, NVRTC splits its vector into words unless it is told not to: in
+ * stores of rows at no boundary that costs four times the accesses. */
+static void vectors_are_stored_whole(void **state)
+{
+    (void)state;
+    const md_fa_family *const list[] = {&md_fa_cuda_row_cluster, &md_fa_cuda_row_shared};
+    for (int32_t i = 0; i < 2; i++) {
+        fixture f;
+        const md_fa_config config = md_fa_default(list[i]);
+        md_kn_source source = {0};
+        open_fixture(&f, softmax, MD_F32);
+        assert_ok(list[i]->emit(&source, &f.target, &config));
+        assert_non_null(strstr(md_strbuf_text(&source.launch[0].text), "#define MD_WHOLE_STORES 1"));
+        md_kn_source_finish(&source);
+        close_fixture(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(it_serves_rows_that_are_needed_again),
+                                       cmocka_unit_test(blocks_have_room_for_their_part),
+                                       cmocka_unit_test(the_texts_compile), cmocka_unit_test(vectors_are_stored_whole)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
