@@ -12,6 +12,7 @@
 #include "dispatch/select/model.h"
 #include "support/check.h"
 #include "support/devices/fake_device.h"
+#include "tune/tune.h"
 
 #include <math.h>
 
@@ -334,6 +335,43 @@ static void long_ragged_rows_are_read_once(void **state)
     }
 }
 
+/* One row of a million elements, at no boundary and at one: default pools have what the model finds best for it. */
+typedef struct least {
+    const md_fa_target *target;
+    const md_fa_family *family;
+    const int64_t *size;
+    double us;
+} least;
+
+static bool note_least(void *user, const md_fa_config *config)
+{
+    least *l = user;
+    l->us = fmin(l->us, md_tn_predict_us(l->target, l->family, config, l->size));
+    return true;
+}
+
+static void a_single_long_row_has_its_own_variant(void **state)
+{
+    (void)state;
+    static const int64_t single[][2] = {{1, 1048577}, {1, 1 << 20}};
+    for (int32_t i = 0; i < 4; i++) {
+        md_ds_op *op =
+            op_of(i & 1 ? softmax : layer_norm, i & 2 ? MD_BF16 : MD_F32, "1,16,64,256,1024,4096", "default hints");
+        for (int32_t k = 0; k < MD_COUNT(single); k++) {
+            least l = {&op->stage[0].target, NULL, single[k], INFINITY};
+            for (int32_t f = 0; (l.family = md_fa_of(l.target, f)) != NULL; f++)
+                if (md_fa_applies(l.family, l.target))
+                    md_fa_each(l.target, l.family, l.size, note_least, &l);
+            const md_bd_variant *pick = op->stage[0].variant[picked_at(op, single[k])];
+            const double us = md_tn_predict_us(l.target, pick->family, &pick->config, l.size);
+            if (us > l.us * 1.001)
+                fail_msg("%lld elements, case %d: %s %.3g us, best %.3g", (long long)l.size[1], (int)i, pick->name, us,
+                         l.us);
+        }
+        md_ds_op_destroy(&op);
+    }
+}
+
 static const md_fa_family *row_split(const md_ds_op *op)
 {
     const md_fa_family *f;
@@ -382,6 +420,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_hint_has_persistent_and_other_variants, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_that_are_read_again_are_not_persistent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_ragged_rows_are_read_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_single_long_row_has_its_own_variant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(products_measure_all_answers_of_the_library, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
