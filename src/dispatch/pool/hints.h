@@ -5,7 +5,7 @@
 #include "dispatch/pool/pool.h"
 
 /* Variants for points off the hints, above the policy's limit. They take places of MD_DS_SPARE_VARIANTS. */
-enum { MD_DS_MAX_EXTRA = 20 };
+enum { MD_DS_MAX_EXTRA = 26 };
 _Static_assert((int)MD_DS_MAX_EXTRA + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS,
                "places are left for last resorts");
 
