@@ -95,10 +95,12 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
 
 enum { MD_WARPS = MD_GROUP / 32, MD_CHUNK_BYTES = MD_GROUP * MD_VECTORS * 16, MD_PARTS = MD_CLUSTER * MD_WARPS };
 
-/* ---- Clusters */
-MD_INLINE int md_rank() { return MD_CLUSTER > 1 ? (int)md_cluster_rank() : 0; }
+/* ---- Clusters. A block alone is none: there the compiler's barriers of clusters cannot be divided. */
+#if MD_CLUSTER > 1
+MD_INLINE int md_rank() { return (int)md_cluster_rank(); }
 MD_INLINE void md_arrive_all() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 MD_INLINE void md_wait_all() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+enum { MD_MEETING = 1 }; /* arrivals at an exchange's barrier, besides the words that are sent */
 /* Stores 8 bytes at the same place in another block, and counts them at the same barrier there. */
 MD_INLINE void md_send_word(unsigned to, unsigned bar, uint64_t w, int rank)
 {
@@ -107,6 +109,29 @@ MD_INLINE void md_send_word(unsigned to, unsigned bar, uint64_t w, int rank)
                  "r"(bar), "l"(w), "r"(rank)
                  : "memory");
 }
+/* Called by all lanes, which have the part: sends it to all blocks. */
+template <int N> MD_INLINE void md_send_part(const uint64_t (&w)[N], uint64_t *to, unsigned bar)
+{
+    if (threadIdx.x == 0)
+        md_bar_expect(bar, MD_PARTS * N * 8);
+    if (md_lane_id() < MD_CLUSTER)
+        MD_FOR (i, N)
+            md_send_word(md_shared_address(to + i), bar, w[i], md_lane_id());
+}
+#else
+MD_INLINE int md_rank() { return 0; }
+MD_INLINE void md_arrive_all() { __syncthreads(); }
+MD_INLINE void md_wait_all() {}
+enum { MD_MEETING = MD_WARPS };
+template <int N> MD_INLINE void md_send_part(const uint64_t (&w)[N], uint64_t *to, unsigned bar)
+{
+    if (md_lane_id() == 0) {
+        MD_FOR (i, N)
+            to[i] = w[i];
+        md_bar_arrive(bar);
+    }
+}
+#endif
 
 /* ---- The columns of a block */
 struct md_bars {
@@ -275,11 +300,7 @@ MD_INLINE void md_exchange_all(P *part, const md_slice &s, md_room &room, unsign
     tree(part, 32);
     a.w[N - 1] = 0;
     a.p = *part;
-    if (threadIdx.x == 0)
-        md_bar_expect(bar, MD_PARTS * N * 8);
-    if (lane < MD_CLUSTER)
-        MD_FOR (i, N)
-            md_send_word(md_shared_address(words + (s.rank * MD_WARPS + warp) * N + i), bar, a.w[i], lane);
+    md_send_part(a.w, words + (s.rank * MD_WARPS + warp) * N, bar);
     md_bar_wait_cluster(bar, turn / 2 & 1);
     MD_FOR (k, LOTS) {
         MD_FOR (i, N)
@@ -434,8 +455,8 @@ extern "C" __global__ void __launch_bounds__(MD_GROUP + 32, MD_MIN_BLOCKS)
             md_bar_init(bar + MD_EMPTY, MD_WARPS);
         }
         md_bar_init(s.weights, 1);
-        md_bar_init(s.met, 1);
-        md_bar_init(s.met + 8, 1);
+        md_bar_init(s.met, MD_MEETING);
+        md_bar_init(s.met + 8, MD_MEETING);
         md_bar_init_fence();
     }
     __syncwarp();

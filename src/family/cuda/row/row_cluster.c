@@ -234,31 +234,38 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_emit_launches(out, target, config, 1, emit_launch);
 }
 
-/* ---- Cost */
+/* ---- Cost. Not measured yet: instructions are counted in what the compiler made, times are estimates. */
 
-/* Not measured yet. The time of memory against that of a copy of as many bytes. */
-static const double MEMORY_PART = 1.1;
-/* The way of one row through its cluster, us: its fixed part, each exchange, each vector of a thread and pass. Slots of
- * an exponential, slots that an SM issues against its rate of fma, the exponent of the p-norm (those of row_shared). */
-static const double START_US = 3, ROW_US = 0.3, EXCHANGE_US = 0.5, VECTOR_US = 0.05, EXP_SLOTS = 16, SLOT_PART = 1.6,
-                    NORM = 3;
-/* A ring with less than one row more than the row at work, for each part that lacks. */
-static const double SHORT_RING = 0.25;
+/* The time of memory against that of a copy of as many bytes; what a ring adds that has less than one row more than the
+ * row at work, for all that lacks. */
+static const double MEMORY_PART = 1.1, SHORT_RING = 0.25;
+/* The launch, us. Of a row on its way through its cluster, us: its fixed part, each exchange, what each doubling of the
+ * cluster adds to that, each vector of a thread and pass. */
+static const double START_US = 3, ROW_US = 0.3, EXCHANGE_US = 0.35, EXCHANGE_DOUBLED_US = 0.1, VECTOR_US = 0.05;
+/* Instructions: of a pass over a chunk, besides those of elements; shifting a vector of weights, and more of 16-bit
+ * ones; an exponential, and one for 16-bit results. The part of its issue slots that an SM uses. */
+static const double CHUNK_SLOTS = 16, SHIFT_SLOTS = 11, SHORT_SHIFT_SLOTS = 15, EXP_SLOTS = 14, SHORT_EXP_SLOTS = 7,
+                    SLOT_PART = 0.85;
+/* The exponent of the p-norm of memory, instructions and waiting. */
+static const double NORM = 3;
 
-static double element_slots(const md_fa_target *target, const weights *w)
+/* Instructions of a thread for an element. */
+static double element_slots(const md_fa_target *target, const md_fa_config *config, const weights *w)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
+    const double width = width_of(target), passes = program->n_levels + program->has_elements;
     md_fa_host_work work;
     md_fa_host_count(&work, md_fa_stage(target), target->program);
-    return work.operations + (program->n_levels + program->has_elements) * (work.loads * 0.5 + 1) +
-           3.0 * w->bytes / PIECE + work.transcendental * EXP_SLOTS;
+    return work.operations + passes * CHUNK_SLOTS / (width * config->value[VECTORS]) + (width > 4 ? work.loads : 0) +
+           w->n * (width > 4 ? SHORT_SHIFT_SLOTS : SHIFT_SLOTS) / width +
+           work.transcendental * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
 }
 
 /* Microseconds from a row's arrival to its last store. */
 static double row_us(const md_fa_target *target, const md_fa_config *config, const cut *c)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
-    return ROW_US + EXCHANGE_US * program->n_levels +
+    return ROW_US + (EXCHANGE_US + EXCHANGE_DOUBLED_US * log2(config->value[CLUSTER])) * program->n_levels +
            VECTOR_US * (double)(c->chunks * config->value[VECTORS]) * (program->n_levels + 2 * program->has_elements);
 }
 
@@ -275,7 +282,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  ahead = (double)(c.ring - c.chunks) / (double)MD_MAX(c.chunks, 1);
     double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    const double slots = element_slots(target, &w) * rows * n,
+    const double slots = element_slots(target, config, &w) * rows * n,
                  instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy),
                  waiting = turns * row_us(target, config, &c),
                  memory = fmax(bytes, 1) / rate * MEMORY_PART * (1 + SHORT_RING * fmax(1 - ahead, 0));
