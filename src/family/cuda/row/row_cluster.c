@@ -241,7 +241,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 static const double MEMORY_PART = 1.1, SHORT_RING = 0.25;
 /* The launch, us. Of a row on its way through its cluster, us: its fixed part, each exchange, what each doubling of the
  * cluster adds to that, each vector of a thread and pass. */
-static const double START_US = 3, ROW_US = 0.3, EXCHANGE_US = 0.35, EXCHANGE_DOUBLED_US = 0.1, VECTOR_US = 0.05;
+static const double START_US = 3, ROW_US = 0.3, EXCHANGE_US = 0.35, EXCHANGE_DOUBLED_US = 0.1, VECTOR_US = 0.03;
 /* Instructions: of a pass over a chunk, besides those of elements; shifting a vector of weights, and more of 16-bit
  * ones; an exponential, and one for 16-bit results. The part of its issue slots that an SM uses. */
 static const double CHUNK_SLOTS = 16, SHIFT_SLOTS = 11, SHORT_SHIFT_SLOTS = 15, EXP_SLOTS = 14, SHORT_EXP_SLOTS = 7,
@@ -261,7 +261,8 @@ static double element_slots(const md_fa_target *target, const md_fa_config *conf
            work.transcendental * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
 }
 
-/* Microseconds from a row's arrival to its last store. */
+/* Microseconds from a row's arrival to its last store, without the instructions of its elements: a block alone on an SM
+ * waits for these too. */
 static double row_us(const md_fa_target *target, const md_fa_config *config, const cut *c)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
@@ -284,7 +285,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     const double slots = element_slots(target, config, &w) * rows * n,
                  instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy),
-                 waiting = turns * row_us(target, config, &c),
+                 waiting = turns * row_us(target, config, &c) + instructions / config->value[BLOCKS],
                  memory = fmax(bytes, 1) / rate * MEMORY_PART * (1 + SHORT_RING * fmax(1 - ahead, 0));
     const double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM) *
                       (0.5 + 0.5 * ceil(turns) / turns);
