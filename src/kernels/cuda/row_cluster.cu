@@ -1,14 +1,15 @@
 /* Long rows by clusters of blocks (sm_90). A block has the same columns of all rows that its cluster takes, so that it
  * brings what rows share along them (weights) on chip once. Rows come by bulk copies into a ring of chunks, for which a
  * warp of its own asks: while one row is reduced and stored, the next ones arrive. Whole vectors begin at a row's first
- * boundary, wherever the row begins; its ends are with the first threads of a cluster (row_group.h), which load them
- * one row ahead. Each warp sends its part of a level to all blocks; there are no other barriers between rows.
+ * boundary, wherever the row begins; its ends are the first threads' of a cluster (row_group.h). The warp that
+ * asks for rows brings them, too. Each warp sends its part of a level to all blocks; there are no other barriers between rows.
  *   MD_GROUP     threads that compute; a block has a warp more
  *   MD_VECTORS   vectors of a thread in a chunk
  *   MD_CLUSTER   blocks of a cluster: a power of 2
  *   MD_ROOM      bytes of dynamic shared memory: weights, then the ring
  *   MD_CHUNKS    most chunks of the ring
- *   MD_KEPT      number of weights on chip, which only stores use; 0: weights come from memory for each row */
+ *   MD_KEPT      1: weights, which only stores use, are on chip; 0: they come from memory for each row
+ *   MD_KEPT_BYTES  of all weights for one vector of the row */
 #include "md_config.h"
 #define MD_INSIDE 1
 #define MD_WHOLE_STORES 1
@@ -19,10 +20,6 @@
 
 #include "row_found.h"
 #include "md_expr.h"
-#if MD_KEPT
-#undef MD_SHIFTS
-#define MD_SHIFTS 0 /* the memory around weights on chip may be read */
-#endif
 #include "row_group.h"
 
 enum { MD_WARPS = MD_GROUP / 32, MD_CHUNK_BYTES = MD_GROUP * MD_VECTORS * 16, MD_PARTS = MD_CLUSTER * MD_WARPS };
@@ -66,8 +63,9 @@ template <int N> MD_INLINE void md_send_part(const uint64_t (&w)[N], uint64_t *t
 #endif
 
 /* ---- The columns of a block */
+enum { MD_RING_ROWS = 4 }; /* most rows in the ring */
 struct md_bars {
-    uint64_t full[MD_CHUNKS], empty[MD_CHUNKS], weights, met[2];
+    uint64_t full[MD_CHUNKS], empty[MD_CHUNKS], met[2];
 };
 enum { MD_EMPTY = MD_CHUNKS * 8 }; /* from a chunk's full barrier to its empty one */
 struct md_slice {
@@ -76,7 +74,7 @@ struct md_slice {
     int rank, chunks; /* chunks of a slice */
     unsigned shared; /* address of shared memory: weights, then the ring */
     unsigned ring, full, full_end; /* the first chunk and its barrier, the last one's end */
-    unsigned weights, met; /* barriers: weights are here; of both exchange rooms */
+    unsigned met; /* barriers of both exchange rooms */
 };
 /* A chunk of the ring: its full barrier, its place (for this thread), and the parity to wait for. */
 struct md_cursor {
@@ -93,20 +91,20 @@ MD_INLINE void md_step(md_cursor &at, const md_slice &s, unsigned ring)
     }
 }
 /* src/family/cuda/row/row_cluster.c knows these sizes too. */
-MD_INLINE md_pos md_kept_vectors(md_pos per) { return per + 3; }
 MD_INLINE void md_cut(md_slice &s, md_pos n, const md_bars &bars)
 {
     s.rank = md_rank();
     s.per = (n / MD_VL + MD_CLUSTER - 1) / MD_CLUSTER;
     s.first = s.rank * s.per;
     s.chunks = (int)((s.per + MD_GROUP * MD_VECTORS - 1) / (MD_GROUP * MD_VECTORS));
-    const int weights = (int)md_kept_vectors(s.per) * MD_KEPT_BYTES, slots = (MD_ROOM - weights) / MD_CHUNK_BYTES;
+    s.chunks = s.chunks > 0 ? s.chunks : 1; /* a row of ends alone has an empty one */
+    const int weights = (int)s.per * MD_KEPT_BYTES, slots = (MD_ROOM - weights) / MD_CHUNK_BYTES,
+              most = s.chunks * MD_RING_ROWS < MD_CHUNKS ? s.chunks * MD_RING_ROWS : MD_CHUNKS;
     s.shared = md_shared_address(md_shared);
     s.ring = s.shared + weights;
     s.full = md_shared_address(bars.full);
     asm volatile("" : "+r"(s.shared), "+r"(s.ring), "+r"(s.full)); /* once */
-    s.full_end = s.full + (slots < MD_CHUNKS ? slots : MD_CHUNKS) * 8;
-    s.weights = md_shared_address(&bars.weights);
+    s.full_end = s.full + (slots < most ? slots : most) * 8;
     s.met = md_shared_address(bars.met);
 }
 /* The part of a row that a thread has. */
@@ -122,93 +120,103 @@ MD_INLINE md_layout md_lay_out_slice(const md_slice &s, md_pos n, md_pos lead, i
     return at;
 }
 
-/* ---- Weights on chip: whole pieces of 16 bytes by a bulk copy, what is around them element by element. */
-struct md_weight {
-    const unsigned char *from, *begin, *end; /* a boundary up to the slice; its columns in memory */
-    int to;
+/* ---- The rows of a cluster: a range of them, at most 2^31. With weights on chip they are sorted: rows r, r + MD_VL,
+ * ... of contiguous tensors begin at the same distance from a boundary, so that weights are moved once or twice. */
+enum { MD_KINDS = MD_KEPT ? MD_VL : 1 };
+struct md_rows {
+    int number, kind, left;
 };
-MD_INLINE void md_locate_weights(md_weight *w, const md_params *p, const md_slice &s)
+MD_INLINE md_rows md_rows_of(int rows)
 {
-    MD_ROW_AT(p, 0);
-    const unsigned char *at[MD_MOST_KEPT];
-    int bytes[MD_MOST_KEPT], next = 0, to = 0;
-    md_elem none;
-    const md_pos n = (md_pos)MD_COUNT(p), first = s.first * MD_VL, columns = s.per * MD_VL + MD_VL,
-                 rest = n - first < columns ? n - first : columns;
-    if (MD_KEPT)
-        md_fetch_epilogue(MD_X p, &none, first, md_weights_located{at, bytes, &next});
-    MD_FOR (i, MD_KEPT) {
-        w[i].begin = at[i];
-        w[i].end = at[i] + (rest > 0 ? (int64_t)rest * bytes[i] : 0);
-        w[i].from = (const unsigned char *)((uintptr_t)at[i] & ~(uintptr_t)15);
-        w[i].to = to;
-        to += (int)md_kept_vectors(s.per) * MD_VL * bytes[i];
-    }
-}
-MD_INLINE md_kept md_places_of(const md_weight *w, const md_slice &s)
-{
-    md_kept r;
-    MD_FOR (i, MD_KEPT)
-        r.move[i] = s.shared + (uint32_t)w[i].to - (uint32_t)(uintptr_t)w[i].from;
+    const int64_t cluster = blockIdx.x / MD_CLUSTER, clusters = gridDim.x / MD_CLUSTER;
+    const int from = (int)md_share(rows, cluster, clusters), each = rows / MD_KINDS, more = rows % MD_KINDS,
+              rest = from - more * (each + 1);
+    md_rows r;
+    r.left = (int)md_share(rows, cluster + 1, clusters) - from;
+    r.kind = rest < 0 ? from / (each + 1) : each > 0 ? more + rest / each : 0;
+    r.number = r.kind + (rest < 0 ? from % (each + 1) : each > 0 ? rest % each : 0) * MD_KINDS;
     return r;
 }
-MD_INLINE const unsigned char *md_piece_up(const unsigned char *p) { return p + (-(uintptr_t)p & 15); }
-MD_INLINE const unsigned char *md_piece_down(const unsigned char *p) { return p - ((uintptr_t)p & 15); }
-/* By one thread. */
-MD_INLINE void md_ask_weights(const md_weight *w, const md_slice &s)
+MD_INLINE void md_next_row(md_rows &r, int rows)
 {
-    unsigned all = 0, bytes[MD_MOST_KEPT];
-    MD_FOR (i, MD_KEPT) {
-        const int64_t whole = md_piece_down(w[i].end) - md_piece_up(w[i].begin);
-        bytes[i] = whole > 0 ? (unsigned)whole : 0;
-        all += bytes[i];
-    }
-    md_bar_expect(s.weights, all);
-    MD_FOR (i, MD_KEPT)
-        if (bytes[i] > 0)
-            md_bulk_load(s.shared + w[i].to + (unsigned)(md_piece_up(w[i].begin) - w[i].from), md_piece_up(w[i].begin),
-                         bytes[i], s.weights);
+    r.left--;
+    r.number += MD_KINDS;
+    if (MD_KINDS > 1 && r.number >= rows)
+        r.number = ++r.kind;
 }
-/* By 32 threads: the 2-byte pieces in front of the first whole piece of 16, and after the last. */
-MD_INLINE void md_copy_weight_ends(const md_weight *w, int lane)
+
+/* ---- Weights on chip. They lie as a row with `lead` elements in front of a boundary needs them: piece after piece of
+ * the vectors of a slice. A thread puts there what it reads later. One vector at a time: more would take registers. */
+MD_INLINE void md_put_weights(MD_X_DECL const md_params *p, const md_slice &s, const md_layout &at)
 {
-    MD_FOR (i, MD_KEPT) {
-        const unsigned char *up = md_piece_up(w[i].begin), *down = md_piece_down(w[i].end);
-        const unsigned char *at = (lane < 16   ? w[i].begin
-                                   : down < up ? w[i].end
-                                               : down) +
-                                  lane % 16 * 2,
-                            *end = lane < 16 && up < w[i].end ? up : w[i].end;
-        if (at < end)
-            *(uint16_t *)(md_shared + w[i].to + (at - w[i].from)) = *(const uint16_t *)at;
+    MD_ROLLED for (md_pos v = 0; v * MD_GROUP < at.left; v++)
+    {
+        md_elem none;
+        unsigned to = s.shared + (unsigned)(v * MD_GROUP + (md_pos)threadIdx.x) * 16;
+        md_fetch_epilogue(MD_X p, &none, at.first + v * MD_STEP, md_brought{&to, (unsigned)s.per * 16});
     }
 }
 
 /* ---- The warp that asks for rows */
-MD_INLINE void md_feed(const md_params *p, const md_slice &s, int64_t rows, const md_weight *weight)
+/* The ends of the rows in the ring, and of one that is being stored: what levels use. */
+enum { MD_LINES = MD_RING_ROWS + 1 };
+struct md_ends {
+    md_elem of[MD_LINES][4];
+};
+MD_INLINE void md_ask_ends(const md_params *p, md_elem &end, const md_slice &s, const md_rows &r)
 {
-    const int64_t first = blockIdx.x / MD_CLUSTER;
-    md_cursor at = {s.full, s.ring, 1};
-    for (int64_t number = first; number < rows; number += gridDim.x / MD_CLUSTER) {
-        MD_ROW_AT(p, number);
-        const md_layout line = md_lay_out_slice(s, (md_pos)MD_COUNT(p), (md_pos)md_lead(MD_X p, 0), 0);
-        const unsigned char *from = 0;
-        md_elem none;
-        md_fetch0(MD_X p, &none, line.first, md_located{&from});
-        int left = line.left > 0 ? (int)line.left * 16 : 0;
-        MD_ROLLED for (int c = 0; c < s.chunks; c++)
-        {
-            const int bytes = left < MD_CHUNK_BYTES ? left : MD_CHUNK_BYTES;
-            md_bar_wait(at.bar + MD_EMPTY, at.parity);
+    if (s.rank > 0 || md_lane_id() > 3 || r.left <= 0)
+        return;
+    MD_ROW_AT(p, r.number);
+    const md_layout at = md_lay_out_slice(s, (md_pos)MD_COUNT(p), (md_pos)md_lead(MD_X p, 0), md_lane_id());
+    if (at.edge.hi > 0)
+        md_fetch(MD_X p, &end, at.edge_at, at.edge);
+}
+MD_INLINE void md_send_chunk(const md_cursor &at, const unsigned char *from, int bytes)
+{
+    if (bytes > 0)
+        md_bulk_load(at.place, from, (unsigned)bytes, at.bar);
+}
+/* A row. Its first chunk has not arrived before its ends are there. */
+MD_INLINE void md_feed_row(const md_params *p, const md_slice &s, int number, md_cursor &at, md_elem *to,
+                           const md_elem &end)
+{
+    MD_ROW_AT(p, number);
+    const md_layout line = md_lay_out_slice(s, (md_pos)MD_COUNT(p), (md_pos)md_lead(MD_X p, 0), 0);
+    const unsigned char *from = 0;
+    md_elem none;
+    md_fetch0(MD_X p, &none, line.first, md_located{&from});
+    int left = line.left > 0 ? (int)line.left * 16 : 0;
+    MD_ROLLED for (int c = 0; c < s.chunks; c++)
+    {
+        const int bytes = left < MD_CHUNK_BYTES ? left : MD_CHUNK_BYTES;
+        md_bar_wait(at.bar + MD_EMPTY, at.parity);
+        if (md_lane_id() == 0)
+            md_send_chunk(at, from, bytes);
+        if (c == 0 && md_lane_id() < 4)
+            to[md_lane_id()] = end;
+        __syncwarp();
+        if (md_lane_id() == 0)
             md_bar_expect(at.bar, (unsigned)bytes);
-            if (bytes > 0)
-                md_bulk_load(at.place, from, (unsigned)bytes, at.bar);
-            from += bytes;
-            left -= bytes;
-            md_step(at, s, s.ring);
-        }
-        if (MD_KEPT && number == first) /* the first row is needed before them */
-            md_ask_weights(weight, s);
+        from += bytes;
+        left -= bytes;
+        md_step(at, s, s.ring);
+    }
+}
+MD_INLINE void md_feed(const md_params *p, const md_slice &s, int rows, md_ends &ends)
+{
+    md_rows r = md_rows_of(rows);
+    md_cursor at = {s.full, s.ring, 1};
+    md_elem end, next;
+    int line = 0;
+    md_ask_ends(p, end, s, r);
+    while (r.left > 0) {
+        const int number = r.number;
+        md_next_row(r, rows);
+        md_ask_ends(p, next, s, r);
+        md_feed_row(p, s, number, at, ends.of[line], end);
+        line = line + 1 < MD_LINES ? line + 1 : 0;
+        end = next;
     }
 }
 
@@ -286,8 +294,10 @@ MD_INLINE unsigned md_own_ring(const md_slice &s) { return s.ring + threadIdx.x 
                     md_release(now);                                                                                   \
             md_step(now, s, md_own_ring(s));                                                                           \
         }                                                                                                              \
-        if (at.edge.hi > 0)                                                                                            \
-            md_add##l(MD_X p, &row, &acc, &edge, at.edge_at, at.edge);                                                 \
+        if (at.edge.hi > 0) {                                                                                          \
+            md_elem end = ends[threadIdx.x];                                                                           \
+            md_add##l(MD_X p, &row, &acc, &end, at.edge_at, at.edge);                                                  \
+        }                                                                                                              \
         md_fold##l(&part, &acc);                                                                                       \
         md_exchange_all(                                                                                               \
             &part, s, room, turn, [](md_part##l *a, int width) { md_tree##l(a, width); },                              \
@@ -297,70 +307,65 @@ MD_INLINE unsigned md_own_ring(const md_slice &s) { return s.ring + threadIdx.x 
     }
 
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, const md_slice &s, const md_layout &at,
-                        md_cursor now, const md_kept *kept)
+                        md_cursor now)
 {
     const md_pos vectors = at.left + (md_pos)threadIdx.x;
+    unsigned kept = s.shared + threadIdx.x * 16;
     MD_ROLLED for (int c = 0; c < s.chunks; c++)
     {
         md_elem elem[MD_VECTORS];
 #if MD_KEPT
-        MD_EACH (int next = 0;
-                 md_fetch_out(MD_X p, &elem[i], at.first + MD_OWN * MD_STEP, md_found_kept{MD_PLACE, kept, &next}))
+        MD_EACH (unsigned weights = kept + i * MD_GROUP * 16;
+                 md_fetch_out(MD_X p, &elem[i], at.first + MD_OWN * MD_STEP,
+                              md_found_kept{MD_PLACE, &weights, (unsigned)s.per * 16}))
 #else
         MD_EACH (md_fetch_out(MD_X p, &elem[i], at.first + MD_OWN * MD_STEP, md_found{MD_PLACE}))
 #endif
             md_release(now); /* and a fence: loads before everything else */
         MD_EACH (md_out(MD_X p, &row, &elem[i], at.first + MD_OWN * MD_STEP, md_full()))
             md_step(now, s, md_own_ring(s));
+        kept += MD_CHUNK_BYTES;
     }
 }
-/* The ends of a row: what its levels use. */
-MD_INLINE void md_ask_edge(const md_params *p, md_elem &edge, const md_slice &s, int64_t number, int64_t rows)
-{
-    if (s.rank > 0 || threadIdx.x > 3 || number >= rows)
-        return;
-    MD_ROW_AT(p, number);
-    const md_layout at = md_lay_out_slice(s, (md_pos)MD_COUNT(p), (md_pos)md_lead(MD_X p, 0), (int)threadIdx.x);
-    if (at.edge.hi > 0)
-        md_fetch(MD_X p, &edge, at.edge_at, at.edge);
-}
-MD_INLINE void md_one_row(const md_params *p, int64_t number, const md_slice &s, md_cursor &begin, md_room &room,
-                          unsigned &turn, md_elem &edge, const md_kept *kept)
+MD_INLINE void md_one_row(const md_params *p, int number, const md_slice &s, md_cursor &begin, md_room &room,
+                          unsigned &turn, const md_elem *ends, md_pos &kept_lead)
 {
     MD_ROW_AT(p, number);
     md_row row;
     md_start(MD_X p, &row);
-    const md_layout at = md_lay_out_slice(s, row.count, (md_pos)md_lead(MD_X p, 0), (int)threadIdx.x);
+    const md_pos lead = (md_pos)md_lead(MD_X p, 0);
+    const md_layout at = md_lay_out_slice(s, row.count, lead, (int)threadIdx.x);
     const md_pos vectors = at.left + (md_pos)threadIdx.x;
     md_cursor end = begin;
+    if (MD_KEPT && lead != kept_lead) {
+        md_put_weights(MD_X p, s, at);
+        kept_lead = lead;
+    }
     MD_LEVELS(MD_ADD_LEVEL)
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS) {
-        if (at.edge.hi > 0)
-            md_fetch_epilogue(MD_X p, &edge, at.edge_at, at.edge);
-        if (MD_KEPT)
-            md_bar_wait(s.weights, 0);
-        md_write(MD_X p, row, s, at, begin, kept);
-        if (at.edge.hi > 0)
-            md_out(MD_X p, &row, &edge, at.edge_at, at.edge);
+        md_write(MD_X p, row, s, at, begin);
+        if (at.edge.hi > 0) {
+            md_elem end = ends[threadIdx.x];
+            md_fetch_epilogue(MD_X p, &end, at.edge_at, at.edge);
+            md_out(MD_X p, &row, &end, at.edge_at, at.edge);
+        }
     }
     if (s.rank == 0 && threadIdx.x == 0)
         md_row_store(MD_X p, &row);
     begin = end;
 }
 
-MD_INLINE void md_compute(const md_params *p, const md_slice &s, md_room &room, int64_t rows, const md_kept *kept)
+MD_INLINE void md_compute(const md_params *p, const md_slice &s, md_room &room, const md_ends &ends, int rows)
 {
-    const int64_t step = gridDim.x / MD_CLUSTER;
+    md_rows r = md_rows_of(rows);
     md_cursor begin = {s.full, md_own_ring(s), 0};
     unsigned turn = 0;
-    md_elem edge;
-    md_ask_edge(p, edge, s, blockIdx.x / MD_CLUSTER, rows);
-    for (int64_t number = blockIdx.x / MD_CLUSTER; number < rows; number += step) {
-        md_elem next;
-        md_ask_edge(p, next, s, number + step, rows);
-        md_one_row(p, number, s, begin, room, turn, edge, kept);
-        edge = next;
+    md_pos kept_lead = -1;
+    int line = 0;
+    for (; r.left > 0; md_next_row(r, rows)) {
+        md_one_row(p, r.number, s, begin, room, turn, ends.of[line], kept_lead);
+        line = line + 1 < MD_LINES ? line + 1 : 0;
     }
 }
 
@@ -369,24 +374,19 @@ extern "C" __global__ void __launch_bounds__(MD_GROUP + 32, MD_MIN_BLOCKS)
 {
     __shared__ alignas(8) md_bars bars;
     __shared__ alignas(16) md_room room;
+    __shared__ md_ends ends;
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
-    const int64_t rows = MD_ROWS(p);
+    const int rows = (int)MD_ROWS(p);
     const bool is_feeder = threadIdx.x >= MD_GROUP;
     md_slice s;
     md_cut(s, (md_pos)MD_COUNT(p), bars);
-    md_weight weight[MD_MOST_KEPT];
-    md_locate_weights(weight, p, s);
-    const md_kept kept = md_places_of(weight, s);
-    if (threadIdx.x < 32)
-        md_copy_weight_ends(weight, (int)threadIdx.x);
     if (threadIdx.x == MD_GROUP) {
         MD_ROLLED for (unsigned bar = s.full; bar != s.full_end; bar += 8)
         {
             md_bar_init(bar, 1);
             md_bar_init(bar + MD_EMPTY, MD_WARPS);
         }
-        md_bar_init(s.weights, 1);
         md_bar_init(s.met, MD_MEETING);
         md_bar_init(s.met + 8, MD_MEETING);
         md_bar_init_fence();
@@ -394,12 +394,11 @@ extern "C" __global__ void __launch_bounds__(MD_GROUP + 32, MD_MIN_BLOCKS)
     __syncwarp();
     md_arrive_all();
     if (is_feeder) {
-        if (threadIdx.x == MD_GROUP)
-            md_feed(p, s, rows, weight);
+        md_feed(p, s, rows, ends);
         __syncwarp();
         md_wait_all();
         return;
     }
     md_wait_all();
-    md_compute(p, s, room, rows, &kept);
+    md_compute(p, s, room, ends, rows);
 }

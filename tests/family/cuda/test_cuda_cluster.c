@@ -87,9 +87,9 @@ static void count_chunks(int64_t *chunks, int64_t *ring, const visit *v, const m
     const int64_t width = md_fa_cuda_width(v->f->program, 0), cluster = config->value[CLUSTER],
                   vectors = (n / width + cluster - 1) / cluster,
                   chunk = (int64_t)config->value[LANES] * config->value[VECTORS];
-    *chunks = (vectors + chunk - 1) / chunk;
-    *ring = (room - (vectors + 3) * v->weight_bytes) / (chunk * 16);
-    *ring = MD_MIN(*ring, 64);
+    *chunks = MD_MAX((vectors + chunk - 1) / chunk, 1);
+    *ring = (room - vectors * v->weight_bytes) / (chunk * 16);
+    *ring = MD_MIN(MD_MIN(*ring, 64), 4 * *chunks);
 }
 
 static bool check_config(void *user, const md_fa_config *config)
@@ -182,9 +182,16 @@ static void the_texts_compile(void **state)
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
         assert_ok(family->emit(&source, &f.target, &config));
         const char *text = md_strbuf_text(&source.launch[0].text);
+        md_dev_cubin about;
         if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||
-            md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), text, NULL) != MD_OK)
+            md_dev_nvrtc_check(&about, binary, n_bytes, md_strbuf_text(&log), text, NULL) != MD_OK)
             fail_msg("%s: %s\n%.2000s", list[i].variant, md_last_error(), md_strbuf_text(&log));
+        md_kn_plan_geometry g;
+        const md_kn_shape shape = {.size = {2000, 20001}};
+        family->geometry(&g, &f.target, &config, &shape);
+        const int64_t shared = about.shared_bytes + g.launch[0].scratch_bytes;
+        if ((shared + 1024) * config.value[BLOCKS] > f.facts.shared_per_sm || shared > f.facts.shared_per_block)
+            fail_msg("%s: %lld bytes of shared memory", list[i].variant, (long long)shared);
         free(binary);
         md_strbuf_finish(&log);
         md_kn_source_finish(&source);

@@ -18,7 +18,8 @@ extern const md_fa_family md_fa_cuda_row_cluster; /* at the end of this file */
 
 enum { LANES, VECTORS, BLOCKS, CLUSTER };
 enum { LONG_ROW = 20480 }; /* bytes; other families serve shorter rows */
-enum { PIECE = 16, MOST_CHUNKS = 64, MOST_WORDS = 4, BARRIERS = 3, FEEDER = 32, BOUNDARY = 1024 };
+enum { PIECE = 16, MOST_CHUNKS = 64, MOST_WORDS = 4, BARRIERS = 2, FEEDER = 32, BOUNDARY = 1024 };
+enum { RING_ROWS = 4, LINES = RING_ROWS + 1, ENDS = 4 }; /* rows in the ring; ends of rows that are kept; of one row */
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
@@ -64,6 +65,7 @@ static bool applies(const md_fa_target *target)
  * vector of the row. None if some other shared load exists, or one that is no whole pieces. */
 typedef struct weights {
     int32_t n, bytes;
+    int32_t elem_bytes; /* of a vector of all that a row loads */
     bool are_kept; /* there are no others */
 } weights;
 
@@ -72,25 +74,30 @@ static weights weights_of(const md_fa_target *target)
     const md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
     const uint32_t stores = UINT32_C(1) << md_fa_stage(target)->row.n_levels;
     weights w = {.are_kept = true};
+    int32_t elem_bytes = 0;
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         const int32_t bytes =
             width_of(target) * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
+        elem_bytes += bytes;
         if (!plan.load[i].is_shared)
             continue;
         w.n++;
         w.bytes += bytes;
         w.are_kept &= plan.load[i].passes == stores && bytes % PIECE == 0;
     }
-    return w.are_kept ? w : (weights){0};
+    w = w.are_kept ? w : (weights){0};
+    w.elem_bytes = (elem_bytes + PIECE - 1) / PIECE * PIECE;
+    return w;
 }
 
 /* Bytes of a block for the ring and weights, which begin at a boundary behind what the kernel has beside them. */
-static int64_t room_of(const md_fa_target *target, const md_fa_config *config)
+static int64_t room_of(const md_fa_target *target, const md_fa_config *config, const weights *w)
 {
     const int32_t parts = config->value[CLUSTER] * config->value[LANES] / 32;
-    const int64_t own = (2 * MOST_CHUNKS + BARRIERS) * 8 + (int64_t)2 * parts * part_words(target) * 8,
+    const int64_t own = (2 * MOST_CHUNKS + BARRIERS) * 8 + (int64_t)2 * parts * part_words(target) * 8 +
+                        LINES * ENDS * w->elem_bytes,
                   room = MD_MIN(target->facts->shared_per_sm / config->value[BLOCKS] - 1024,
                                 target->facts->shared_per_block) -
                          (own + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
@@ -109,15 +116,16 @@ typedef struct cut {
 
 static int64_t weight_bytes(const weights *w, int64_t vectors)
 {
-    return (vectors + 3) * w->bytes;
+    return vectors * w->bytes;
 }
 
 static cut cut_of(const md_fa_target *target, const md_fa_config *config, const weights *w, int64_t n)
 {
     const int64_t chunk = chunk_vectors(config), cluster = config->value[CLUSTER];
     cut c = {.vectors = (n / width_of(target) + cluster - 1) / cluster};
-    c.chunks = (c.vectors + chunk - 1) / chunk;
-    c.ring = MD_MIN((room_of(target, config) - weight_bytes(w, c.vectors)) / (chunk * PIECE), MOST_CHUNKS);
+    c.chunks = MD_MAX((c.vectors + chunk - 1) / chunk, 1);
+    c.ring = MD_MIN((room_of(target, config, w) - weight_bytes(w, c.vectors)) / (chunk * PIECE),
+                    MD_MIN(c.chunks * RING_ROWS, MOST_CHUNKS));
     return c;
 }
 
@@ -125,12 +133,11 @@ static cut cut_of(const md_fa_target *target, const md_fa_config *config, const 
 static int64_t capacity_of(const md_fa_target *target, const md_fa_config *config)
 {
     const weights w = weights_of(target);
-    const int64_t chunk = chunk_vectors(config), room = room_of(target, config);
+    const int64_t chunk = chunk_vectors(config), room = room_of(target, config, &w);
     int64_t most = 0;
     for (int64_t chunks = 1; chunks <= MOST_CHUNKS; chunks++) {
         const int64_t left = room - chunks * chunk * PIECE;
-        const int64_t vectors =
-            w.bytes == 0 ? (left < 0 ? 0 : chunks * chunk) : MD_MIN(chunks * chunk, left / w.bytes - 3);
+        const int64_t vectors = w.bytes == 0 ? (left < 0 ? 0 : chunks * chunk) : MD_MIN(chunks * chunk, left / w.bytes);
         most = MD_MAX(most, vectors);
     }
     return most * config->value[CLUSTER] * width_of(target) + width_of(target) - 1;
@@ -147,24 +154,32 @@ static int64_t resident_clusters(const md_fa_target *target, const md_fa_config 
 
 /* ---- Configs */
 
-/* Registers of a thread, as the compiler was seen to need them. */
+/* Registers without which the compiler was seen to spill. */
 static int32_t registers_of(const md_fa_target *target, const md_fa_config *config)
 {
-    return 48 + config->value[VECTORS] * (8 + 5 * weights_of(target).bytes / PIECE);
+    const int32_t pieces = weights_of(target).bytes / PIECE, vectors = config->value[VECTORS];
+    return 34 + 6 * pieces + vectors * (4 + 4 * pieces) + (vectors > 2 ? 8 : 0);
+}
+
+/* Registers that a thread may have: a quarter of an SM has those of every fourth warp. */
+static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
+{
+    const int32_t registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536,
+                  warps = (config->value[LANES] + FEEDER) / 32 * config->value[BLOCKS];
+    return registers / 4 / 32 / ((warps + 3) / 4) / 8 * 8;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size),
                   rows = md_st_points(target->program, md_fa_stage(target)->n_outer, md_fa_stage(target)->outer, size);
-    const int32_t threads = (config->value[LANES] + FEEDER) * config->value[BLOCKS],
-                  registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
+    const int32_t threads = (config->value[LANES] + FEEDER) * config->value[BLOCKS];
     if (n / width_of(target) < chunk_vectors(config) * config->value[CLUSTER] ||
         n / width_of(target) * PIECE < LONG_ROW || md_fa_cuda_row_is_aligned(target, size) || threads > 2048 ||
         rows < resident_clusters(target, config))
         return false;
     const weights w = weights_of(target);
-    if (!w.are_kept || registers_of(target, config) * threads > registers)
+    if (!w.are_kept || registers_of(target, config) > register_limit(target, config))
         return false;
     const cut c = cut_of(target, config, &w, n);
     return c.ring > c.chunks; /* something of the next row */
@@ -184,15 +199,16 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     const md_st_stage *st = md_fa_stage(target);
     const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, shape->size);
+    const weights w = weights_of(target);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = MD_MIN(rows, resident_clusters(target, config)) * config->value[CLUSTER];
     launch->grain = 1;
-    launch->grid[0] = (int32_t)MD_MAX(launch->blocks, config->value[CLUSTER]);
+    launch->grid[0] = rows > INT32_MAX ? -1 : (int32_t)MD_MAX(launch->blocks, config->value[CLUSTER]);
     launch->grid[1] = launch->grid[2] = launch->block[1] = launch->block[2] = 1;
     launch->block[0] = config->value[LANES] + FEEDER;
     launch->cluster = config->value[CLUSTER];
-    launch->scratch_bytes = room_of(target, config);
+    launch->scratch_bytes = room_of(target, config, &w);
     launch->overlaps = true;
 }
 
@@ -216,10 +232,10 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
                   {"GROUP", row.lanes},
                   {"VECTORS", row.vectors},
                   {"CLUSTER", config->value[CLUSTER]},
-                  {"ROOM", room_of(target, config)},
+                  {"ROOM", room_of(target, config, &w)},
                   {"CHUNKS", MOST_CHUNKS},
                   {"PART_WORDS", part_words(target)},
-                  {"KEPT", w.n},
+                  {"KEPT", w.n > 0},
                   {"KEPT_BYTES", w.bytes},
                   {"MIN_BLOCKS", config->value[BLOCKS]}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
@@ -242,22 +258,20 @@ static const double MEMORY_PART = 1.1, SHORT_RING = 0.25;
 /* The launch, us. Of a row on its way through its cluster, us: its fixed part, each exchange, what each doubling of the
  * cluster adds to that, each vector of a thread and pass. */
 static const double START_US = 3, ROW_US = 0.3, EXCHANGE_US = 0.35, EXCHANGE_DOUBLED_US = 0.1, VECTOR_US = 0.03;
-/* Instructions: of a pass over a chunk, besides those of elements; shifting a vector of weights, and more of 16-bit
- * ones; an exponential, and one for 16-bit results. The part of its issue slots that an SM uses. */
-static const double CHUNK_SLOTS = 16, SHIFT_SLOTS = 11, SHORT_SHIFT_SLOTS = 15, EXP_SLOTS = 14, SHORT_EXP_SLOTS = 7,
-                    SLOT_PART = 0.85;
+/* Instructions: of a pass over a chunk, besides those of elements; an exponential, and one for 16-bit results. The part
+ * of its issue slots that an SM uses. */
+static const double CHUNK_SLOTS = 16, EXP_SLOTS = 14, SHORT_EXP_SLOTS = 7, SLOT_PART = 0.85;
 /* The exponent of the p-norm of memory, instructions and waiting. */
 static const double NORM = 3;
 
 /* Instructions of a thread for an element. */
-static double element_slots(const md_fa_target *target, const md_fa_config *config, const weights *w)
+static double element_slots(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
     const double width = width_of(target), passes = program->n_levels + program->has_elements;
     md_fa_host_work work;
     md_fa_host_count(&work, md_fa_stage(target), target->program);
     return work.operations + passes * CHUNK_SLOTS / (width * config->value[VECTORS]) + (width > 4 ? work.loads : 0) +
-           w->n * (width > 4 ? SHORT_SHIFT_SLOTS : SHIFT_SLOTS) / width +
            work.transcendental * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
 }
 
@@ -283,7 +297,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  ahead = (double)(c.ring - c.chunks) / (double)MD_MAX(c.chunks, 1);
     double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    const double slots = element_slots(target, config, &w) * rows * n,
+    const double slots = element_slots(target, config) * rows * n,
                  instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy),
                  waiting = turns * row_us(target, config, &c) + instructions / config->value[BLOCKS],
                  memory = fmax(bytes, 1) / rate * MEMORY_PART * (1 + SHORT_RING * fmax(1 - ahead, 0));
