@@ -1,8 +1,9 @@
 /* Long rows by clusters of blocks (sm_90). A block has the same columns of all rows that its cluster takes, so that it
  * brings what rows share along them (weights) on chip once. Rows come by bulk copies into a ring of chunks, for which a
  * warp of its own asks: while one row is reduced and stored, the next ones arrive. Whole vectors begin at a row's first
- * boundary, wherever the row begins; its ends are the first threads' of a cluster (row_group.h). The warp that
- * asks for rows brings them, too. Each warp sends its part of a level to all blocks; there are no other barriers between rows.
+ * boundary, wherever the row begins. The row's ends are for the first threads of a cluster (row_group.h); the warp that
+ * asks for rows brings them, too. Each warp sends its part of a level to all blocks. There is no other barrier between
+ * rows.
  *   MD_GROUP     threads that compute; a block has a warp more
  *   MD_VECTORS   vectors of a thread in a chunk
  *   MD_CLUSTER   blocks of a cluster: a power of 2
