@@ -175,6 +175,7 @@ MD_INLINE void md_ask_ends(const md_params *p, md_elem &end, const md_slice &s, 
 }
 MD_INLINE void md_send_chunk(const md_cursor &at, const unsigned char *from, int bytes)
 {
+    MD_TEST_POISON(at.place, bytes);
     if (bytes > 0)
         md_bulk_load(at.place, from, (unsigned)bytes, at.bar);
 }

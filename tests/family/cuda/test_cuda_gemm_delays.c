@@ -1,8 +1,9 @@
 /* Products on tensor cores whose copiers and multipliers sleep at random at every barrier, and whose stages hold NaN
- * before a copy fills them: what is right only because some side is always faster gives other results than the
- * reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of src/kernels/cuda/{tma.h,gemm_wgmma.cu,gemm_mma.cu};
- * this program stands before the compiler and defines them in front of each text. The device is said to hold one
- * block (or cluster), which so has all tiles, and fills its ring many times over.
+ * before a copy fills them; likewise rows by clusters. What is right only because some side is always faster gives
+ * other results than the reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of src/kernels/cuda/ (tma.h,
+ * gemm_wgmma.cu, gemm_mma.cu, row_cluster.cu); this program stands before the compiler and defines them in front of
+ * each text. The device is said to hold one block (or cluster), which so has all tiles or rows, and fills its ring many
+ * times over.
  *
  * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2);
  * MD_TEST_FORMULA: one of the list by number; MD_TEST_PLAIN=1: the same calls without delays, to see what a failure
@@ -169,6 +170,20 @@ static const delayed list[] = {
       "gemm_wgmma/rows64_columns32_pingpong0_cluster2_split1_epilogue0_pad0",
       "gemm_wgmma/rows128_columns32_pingpong1_cluster1_split1_epilogue0_pad0",
       "gemm_wgmma/rows64_columns64_pingpong0_cluster2_split2_epilogue0_pad0"}},
+    {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]",
+     MD_BF16,
+     {{40, 9001}, {23, 4097}, {9, 20011}},
+     {"row_cluster/lanes256_vecs1_blocks2_cluster4", "row_cluster/lanes128_vecs2_blocks1_cluster8",
+      "row_cluster/lanes256_vecs2_blocks1_cluster1", "row_cluster/lanes128_vecs1_blocks3_cluster2"}},
+    {"Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
+     MD_F16,
+     {{40, 9001}, {23, 4097}, {9, 20011}},
+     {"row_cluster/lanes256_vecs2_blocks4_cluster8", "row_cluster/lanes512_vecs1_blocks1_cluster2",
+      "row_cluster/lanes128_vecs4_blocks2_cluster1"}},
+    {"Y[a] = var[n](X[a,n])",
+     MD_BF16,
+     {{40, 9001}, {23, 4097}, {9, 20011}},
+     {"row_cluster/lanes128_vecs2_blocks4_cluster8", "row_cluster/lanes256_vecs1_blocks3_cluster2"}},
 };
 
 static bool is_chosen(int i)
