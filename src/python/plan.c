@@ -1,11 +1,10 @@
 /* The type multidispatch._core.Plan: building it. plan_run.c calls it. */
 #include "python/plan.h"
-#include "python/op.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static md_py_plan *open_plan(PyObject *object)
+md_py_plan *md_py_plan_open(PyObject *object)
 {
     md_py_plan *self = (md_py_plan *)object;
     if (!self->is_finished)
@@ -47,16 +46,12 @@ static void plan_free(PyObject *object)
     md_sequence_destroy(&self->sequence);
     for (int32_t i = 0; i < self->n_ops; i++)
         md_op_destroy(&self->op[i]);
-    while (self->eager) {
-        md_py_eager *next = self->eager->next;
-        Py_XDECREF(self->eager->fn);
-        free(self->eager);
-        self->eager = next;
-    }
+    md_py_plan_free_steps(self);
     for (int32_t i = 0; i < self->n_results; i++)
         Py_XDECREF(self->result[i].object);
     Py_XDECREF(self->fallback);
     Py_XDECREF(self->empty_strided);
+    Py_XDECREF(self->view);
     Py_XDECREF(self->kept);
     free(self->op);
     free(self->dim);
@@ -73,7 +68,7 @@ static void plan_free(PyObject *object)
 
 static PyObject *plan_dim(PyObject *object, PyObject *args)
 {
-    md_py_plan *self = open_plan(object);
+    md_py_plan *self = md_py_plan_open(object);
     const char *name;
     long long low, high;
     if (!self || !PyArg_ParseTuple(args, "sLL", &name, &low, &high))
@@ -86,7 +81,7 @@ static PyObject *plan_dim(PyObject *object, PyObject *args)
 
 static PyObject *plan_tensor(PyObject *object, PyObject *args)
 {
-    md_py_plan *self = open_plan(object);
+    md_py_plan *self = md_py_plan_open(object);
     md_sequence_tensor t = {0};
     const char *dtype;
     int role, base, id = 0;
@@ -100,107 +95,6 @@ static PyObject *plan_tensor(PyObject *object, PyObject *args)
     t.data = (void *)(uintptr_t)data;
     const md_status status = md_sequence_add_tensor(&id, self->sequence, &t);
     return status == MD_OK ? PyLong_FromLong(id) : md_py_raise(self->state, status);
-}
-
-static int add_op(md_op **out, md_py_plan *self, const char *formula, const char *sizes, const char *name)
-{
-    const md_op_options options = {.sizes = sizes, .name = name, .async = 1};
-    md_status status;
-    *out = NULL;
-    Py_BEGIN_ALLOW_THREADS status = md_op_create(out, self->context, formula, &options);
-    Py_END_ALLOW_THREADS if (status != MD_OK)
-    {
-        md_py_raise(self->state, status);
-        return -1;
-    }
-    md_op **grown = realloc(self->op, (size_t)(self->n_ops + 1) * sizeof *grown); /* after other threads ran */
-    if (!grown) {
-        md_op_destroy(out);
-        PyErr_NoMemory();
-        return -1;
-    }
-    self->op = grown;
-    self->op[self->n_ops++] = *out;
-    return 0;
-}
-
-static PyObject *plan_make(PyObject *object, PyObject *args)
-{
-    md_py_plan *self = open_plan(object);
-    const char *formula, *sizes, *name;
-    md_op *op;
-    if (!self || !PyArg_ParseTuple(args, "sss", &formula, &sizes, &name) ||
-        add_op(&op, self, formula, *sizes ? sizes : NULL, name) < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-/* A tensor's id, or the text of a whole number. */
-static int read_arg(md_sequence_arg *out, PyObject **text, PyObject *given)
-{
-    if (PyLong_Check(given)) {
-        out->id = (int32_t)PyLong_AsLong(given);
-        return 0;
-    }
-    *text = PyUnicode_AsUTF8String(given);
-    out->integer = *text ? PyBytes_AsString(*text) : NULL;
-    return out->integer ? 0 : -1;
-}
-
-static PyObject *plan_call(PyObject *object, PyObject *args)
-{
-    md_py_plan *self = open_plan(object);
-    const char *formula, *sizes, *name;
-    PyObject *list, *text[MD_PY_ARGS] = {NULL};
-    md_sequence_arg arg[MD_PY_ARGS] = {{0}};
-    md_op *op = NULL;
-    md_status status = MD_OK;
-    if (!self || !PyArg_ParseTuple(args, "sssO", &formula, &sizes, &name, &list))
-        return NULL;
-    const Py_ssize_t n = PySequence_Size(list);
-    bool is_right = n >= 0 && n <= MD_PY_ARGS && add_op(&op, self, formula, *sizes ? sizes : NULL, name) == 0;
-    for (Py_ssize_t i = 0; is_right && i < n; i++) {
-        PyObject *one = PySequence_GetItem(list, i);
-        is_right = one && read_arg(&arg[i], &text[i], one) == 0;
-        Py_XDECREF(one);
-    }
-    if (is_right)
-        status = md_sequence_add_call(self->sequence, op, arg, (int32_t)n);
-    for (int i = 0; i < MD_PY_ARGS; i++)
-        Py_XDECREF(text[i]);
-    if (is_right && status != MD_OK)
-        return md_py_raise(self->state, status);
-    if (!is_right && !PyErr_Occurred())
-        PyErr_SetString(self->state->argument_error, "too many arguments of a call");
-    return is_right ? Py_NewRef(Py_None) : NULL;
-}
-
-static PyObject *plan_eager(PyObject *object, PyObject *args)
-{
-    md_py_plan *self = open_plan(object);
-    PyObject *fn, *list;
-    int32_t id[64];
-    if (!self || !PyArg_ParseTuple(args, "OO", &fn, &list))
-        return NULL;
-    const Py_ssize_t n = PySequence_Size(list);
-    if (n < 0 || n > 64)
-        return PyErr_Format(self->state->argument_error, "an eager op may have 64 tensors");
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *one = PySequence_GetItem(list, i);
-        id[i] = one ? (int32_t)PyLong_AsLong(one) : 0;
-        Py_XDECREF(one);
-        if (PyErr_Occurred())
-            return NULL;
-    }
-    md_py_eager *e = calloc(1, sizeof *e);
-    if (!e)
-        return PyErr_NoMemory();
-    *e = (md_py_eager){self, Py_NewRef(fn), self->eager};
-    self->eager = e;
-    const md_status status = md_sequence_add_callback(self->sequence, md_py_eager_run, e, id, (int32_t)n);
-    if (status != MD_OK)
-        return md_py_raise(self->state, status);
-    Py_RETURN_NONE;
 }
 
 /* ---- Arguments and results */
@@ -286,11 +180,11 @@ static int read_values(md_py_plan *self, PyObject *list, int n_values)
 
 static PyObject *plan_finish(PyObject *object, PyObject *args)
 {
-    md_py_plan *self = open_plan(object);
-    PyObject *dims, *inputs, *results, *code, *like, *fallback, *empty_strided, *kept;
-    int n_args, n_slots, n_values, checks;
-    if (!self || !PyArg_ParseTuple(args, "iiipOOOOOOOO", &n_args, &n_slots, &n_values, &checks, &dims, &inputs,
-                                   &results, &code, &like, &fallback, &empty_strided, &kept))
+    md_py_plan *self = md_py_plan_open(object);
+    PyObject *dims, *inputs, *results, *code, *like, *fallback, *empty_strided, *view, *kept;
+    int n_args, n_slots, n_values, n_hidden, checks;
+    if (!self || !PyArg_ParseTuple(args, "iiipOOOiOO(OOO)O", &n_args, &n_slots, &n_values, &checks, &dims, &inputs,
+                                   &results, &n_hidden, &code, &like, &fallback, &empty_strided, &view, &kept))
         return NULL;
     const md_py_type *type = md_py_type_of(&self->state->exchange, like);
     if (!type || read_dims(self, dims) < 0 || read_inputs(self, inputs) < 0 || read_results(self, results) < 0 ||
@@ -307,6 +201,8 @@ static PyObject *plan_finish(PyObject *object, PyObject *args)
     self->checks = checks;
     self->fallback = Py_NewRef(fallback);
     self->empty_strided = Py_NewRef(empty_strided);
+    self->view = Py_NewRef(view);
+    self->n_hidden = n_hidden;
     self->kept = Py_NewRef(kept);
     const md_status status = md_sequence_finish(self->sequence);
     if (status != MD_OK)
@@ -360,9 +256,12 @@ static PyObject *plan_wait(PyObject *object, PyObject *none)
 static PyMethodDef methods[] = {
     {"dim", plan_dim, METH_VARARGS, "dim(name, low, high)"},
     {"tensor", plan_tensor, METH_VARARGS, "tensor(name, role, dtype, size, stride, base, offset, id, data) -> id"},
-    {"make", plan_make, METH_VARARGS, "make(formula, sizes, name): makes the op of a later call; from any thread"},
-    {"call", plan_call, METH_VARARGS, "call(formula, sizes, name, arguments): a kernel"},
-    {"eager", plan_eager, METH_VARARGS, "eager(fn, ids): fn(tensors, sizes) runs between the kernels"},
+    {"make", md_py_plan_make, METH_VARARGS,
+     "make(formula, sizes, name): makes the op of a later call; from any thread"},
+    {"call", md_py_plan_add_call, METH_VARARGS, "call(formula, sizes, name, arguments): a kernel"},
+    {"eager", md_py_plan_add_eager, METH_VARARGS, "eager(fn, ids): fn(tensors, sizes) runs between the kernels"},
+    {"together", md_py_plan_add_together, METH_VARARGS,
+     "together(parts): kernels without order; a part: (formula, sizes, name, [ids of the tensors of an item, ...])"},
     {"finish", plan_finish, METH_VARARGS, "finish(...): from then on the plan can be called"},
     {"explain", plan_explain, METH_NOARGS, "explain() -> JSON of md_sequence_explain"},
     {"count", plan_count, METH_NOARGS, "count() -> counters"},

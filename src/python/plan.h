@@ -6,7 +6,10 @@
 
 #include <md/sequence.h>
 
-enum { MD_PY_PLAN_DIMS = 64 };
+enum {
+    MD_PY_PLAN_DIMS = 64,
+    MD_PY_TOGETHER = 256, /* tensors of kernels without order */
+};
 
 /* A tensor among the arguments or results. Sizes and strides are numbers of values. */
 typedef struct md_py_port {
@@ -17,12 +20,19 @@ typedef struct md_py_port {
     int32_t size[MD_MAX_RANK], stride[MD_MAX_RANK];
 } md_py_port;
 
-typedef enum md_py_result_kind { MD_PY_NEW, MD_PY_ARGUMENT, MD_PY_VALUE, MD_PY_OBJECT } md_py_result_kind;
+typedef enum md_py_result_kind {
+    MD_PY_NEW,
+    MD_PY_ARGUMENT,
+    MD_PY_VALUE,
+    MD_PY_OBJECT,
+    MD_PY_VIEW, /* of another result's memory */
+} md_py_result_kind;
 
 typedef struct md_py_result {
     md_py_result_kind kind;
-    int32_t number; /* of the argument, or of the value */
-    PyObject *object; /* MD_PY_OBJECT: the result; MD_PY_NEW: PyTorch's dtype. Owned */
+    int32_t number; /* of the argument, of the value, or of the result whose memory it is */
+    PyObject
+        *object; /* MD_PY_OBJECT: the result; MD_PY_NEW: PyTorch's dtype; MD_PY_VIEW: number of its offset. Owned */
     md_py_port port;
 } md_py_result;
 
@@ -48,10 +58,12 @@ typedef struct md_py_plan {
     md_op **op;
     int32_t n_ops;
     md_py_eager *eager;
+    struct md_py_together *together;
     bool is_finished, checks; /* checks: arguments may be anything; else PyTorch's guards have looked at them */
     md_py_type like; /* how PyTorch's tensors are read */
-    PyObject *fallback, *empty_strided, *kept; /* owned */
+    PyObject *fallback, *empty_strided, *view, *kept; /* owned */
     int32_t n_args, n_dims, n_inputs, n_results, n_slots, n_values;
+    int32_t n_hidden; /* the last results, which only have memory of others */
     md_py_dim *dim;
     md_py_port *input;
     md_py_result *result;
@@ -66,9 +78,14 @@ typedef struct md_py_plan {
 PyObject *md_py_plan_type(PyObject *module);
 /** plan(list of arguments) -> tuple of results. */
 PyObject *md_py_plan_call(PyObject *self, PyObject *args, PyObject *kwargs);
-/** The md_sequence_fn of an md_py_eager. */
-md_status md_py_eager_run(void *user, md_stream stream, const md_tensor *tensor, int32_t n_tensors,
-                          const int64_t *size);
+/** The plan, if it is not finished; else NULL, with an exception. */
+md_py_plan *md_py_plan_open(PyObject *object);
+/** Methods that add steps. */
+PyObject *md_py_plan_make(PyObject *self, PyObject *args);
+PyObject *md_py_plan_add_call(PyObject *self, PyObject *args);
+PyObject *md_py_plan_add_eager(PyObject *self, PyObject *args);
+PyObject *md_py_plan_add_together(PyObject *self, PyObject *args);
+void md_py_plan_free_steps(md_py_plan *self);
 /** Computes the values at `size`. False if one overflows, is negative or divides by 0. */
 bool md_py_plan_eval(int64_t *value, const int64_t *code, int32_t n_values, const int64_t *size);
 

@@ -236,15 +236,44 @@ static PyObject *make_result(run *r, const md_py_result *result)
     }
 }
 
+static PyObject *view_of(const md_py_plan *self, const md_py_result *r, PyObject *results)
+{
+    PyObject *size = tuple_of(r->port.size, r->port.rank, self->value);
+    PyObject *stride = tuple_of(r->port.stride, r->port.rank, self->value);
+    PyObject *offset = PyLong_FromLongLong(self->value[PyLong_AsLong(r->object)]);
+    PyObject *base = PyTuple_GetItem(results, r->number), *out = NULL;
+    if (size && stride && offset && base)
+        out = PyObject_CallFunctionObjArgs(self->view, base, size, stride, offset, NULL);
+    Py_XDECREF(size);
+    Py_XDECREF(stride);
+    Py_XDECREF(offset);
+    return out;
+}
+
+/* First what has memory, then what lies in it. */
 static PyObject *make_results(run *r)
 {
     const md_py_plan *self = r->plan;
     PyObject *out = PyTuple_New(self->n_results);
-    for (int32_t i = 0; out && i < self->n_results; i++) {
-        PyObject *one = make_result(r, &self->result[i]);
-        if (!one || PyTuple_SetItem(out, i, one) < 0)
-            Py_CLEAR(out);
-    }
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; out && i < self->n_results; i++) {
+            const md_py_result *result = &self->result[i];
+            if ((result->kind == MD_PY_VIEW) != pass)
+                continue;
+            PyObject *one = pass ? view_of(self, result, out) : make_result(r, result);
+            if (!one || PyTuple_SetItem(out, i, one) < 0)
+                Py_CLEAR(out);
+        }
+    return out;
+}
+
+/* What the caller gets: views keep the memory of the results that are hidden. */
+static PyObject *without_hidden(PyObject *results, const md_py_plan *self)
+{
+    if (self->n_hidden == 0)
+        return results;
+    PyObject *out = PyTuple_GetSlice(results, 0, self->n_results - self->n_hidden);
+    Py_DECREF(results);
     return out;
 }
 
@@ -278,7 +307,7 @@ static PyObject *run_plan(run *r)
     memcpy(size, self->size, (size_t)self->n_dims * sizeof *size);
     Py_BEGIN_ALLOW_THREADS status =
         md_sequence_run(self->sequence, r->stream, size, self->n_dims, r->data, self->n_slots);
-    Py_END_ALLOW_THREADS if (status == MD_OK) return out;
+    Py_END_ALLOW_THREADS if (status == MD_OK) return without_hidden(out, self);
     Py_DECREF(out);
     return PyErr_Occurred() ? NULL : run_eagerly(self, r->list, md_last_error());
 }
@@ -309,70 +338,4 @@ PyObject *md_py_plan_call(PyObject *object, PyObject *args, PyObject *kwargs)
     PyObject *out = run_plan(r);
     free(r);
     return out;
-}
-
-/* ---- Ops that PyTorch runs */
-
-typedef struct wrapped {
-    md_py_dl_versioned dl;
-    int64_t size[MD_MAX_RANK], stride[MD_MAX_RANK];
-} wrapped;
-
-static void free_wrapped(md_py_dl_versioned *dl)
-{
-    free(dl->manager);
-}
-
-/* A tensor of PyTorch over memory of the plan. It must not outlive the callback. */
-static PyObject *wrap(const md_py_plan *self, const md_tensor *t)
-{
-    wrapped *w = calloc(1, sizeof *w);
-    void *object = NULL;
-    if (!w)
-        return PyErr_NoMemory();
-    memcpy(w->size, t->size, sizeof w->size);
-    memcpy(w->stride, t->stride, sizeof w->stride);
-    w->dl = (md_py_dl_versioned){.version = {1, 2},
-                                 .manager = w,
-                                 .deleter = free_wrapped,
-                                 .tensor = {.data = t->data,
-                                            .device = self->device,
-                                            .ndim = t->rank,
-                                            .dtype = md_py_dl_dtype_of(t->dtype),
-                                            .shape = w->size,
-                                            .strides = w->stride}};
-    if (self->like.api->to_object(&w->dl, &object) == 0)
-        return object;
-    free(w);
-    return NULL;
-}
-
-static PyObject *call_eager(const md_py_eager *e, const md_tensor *tensor, int32_t n, const int64_t *size)
-{
-    PyObject *tensors = PyList_New(n), *sizes = PyTuple_New(e->plan->n_dims), *out = NULL;
-    bool is_right = tensors && sizes;
-    for (int32_t i = 0; is_right && i < n; i++) {
-        PyObject *one = wrap(e->plan, &tensor[i]);
-        is_right = one && PyList_SetItem(tensors, i, one) == 0;
-    }
-    for (int32_t i = 0; is_right && i < e->plan->n_dims; i++) {
-        PyObject *one = PyLong_FromLongLong(size[i]);
-        is_right = one && PyTuple_SetItem(sizes, i, one) == 0;
-    }
-    if (is_right)
-        out = PyObject_CallFunctionObjArgs(e->fn, tensors, sizes, NULL);
-    Py_XDECREF(tensors);
-    Py_XDECREF(sizes);
-    return out;
-}
-
-md_status md_py_eager_run(void *user, md_stream stream, const md_tensor *tensor, int32_t n_tensors, const int64_t *size)
-{
-    const md_py_eager *e = user;
-    (void)stream; /* PyTorch's current one, on which the plan runs */
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *out = call_eager(e, tensor, n_tensors, size);
-    Py_XDECREF(out);
-    PyGILState_Release(gil);
-    return out ? MD_OK : MD_UNSUPPORTED; /* the exception stays set: the caller is the same thread */
 }

@@ -54,8 +54,9 @@ def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
     return run
 
 
-def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None) -> Any:
-    """The plan of a graph; the graph itself if no plan can be made, with the reason in the report."""
+def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_visible: int | None = None) -> Any:
+    """The plan of a graph; None if no plan can be made, with the reason in the report. The user sees the first n_visible
+    results (None: all)."""
     report = new_report(name)
     start = time.perf_counter()
     report.nodes = sum(n.op == "call_function" for n in module.graph.nodes)
@@ -65,7 +66,8 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None) -> 
             raise Unsupported(f"tensors on {device}")
         report.rewrites = rewrite(module)
         with _disable_current_modes():  # the tensors made here are real
-            report.plan = Builder(module, device, report, bound).build(fallback_of(module, report, bound), checks)
+            builder = Builder(module, device, report, bound, n_visible)
+            report.plan = builder.build(fallback_of(module, report, bound), checks)
     except (Unsupported, MdError) as why:
         report.reason, report.plan = str(why), None
         report.kernels.clear()
@@ -74,9 +76,15 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None) -> 
     return report.plan
 
 
+def _n_visible() -> int | None:
+    """How many results of a forward are the user's; the others only the backward reads."""
+    context = torch._guards.TracingContext.try_get()
+    return getattr(context and context.fw_metadata, "num_forward", None)
+
+
 def _compiler(kind: str) -> Callable[..., Any]:
     def compile_graph(module: Any, _: Any) -> Any:
-        plan = plan_of(module, f"{kind}{next(_numbers)}")
+        plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible() if kind == "forward" else None)
 
         def run(arguments: list[Any]) -> Any:
             return plan(arguments) if plan is not None else module(*arguments)

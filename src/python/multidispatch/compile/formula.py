@@ -44,7 +44,8 @@ class Writer:
     def __init__(self, group: Group, dims: Dims) -> None:
         self.group, self.dims = group, dims
         self.root = group.root
-        self.order = sorted([*group.inline, group.root], key=lambda b: b.number)
+        self.order = sorted(group.members, key=lambda b: b.number)
+        self.stored = {b: f"Y{i or ''}" for i, b in enumerate([group.root, *group.also])}
         self.reads: dict[tuple[Buf, int], _Read] = {}
         self.uses: dict[Buf, int] = {}
         for b in self.order:
@@ -55,7 +56,9 @@ class Writer:
             self._count(b.tree)
         self.axes = {b: list(group.axes[b]) for b in self.order}
         self.reduced = {b: {i for i in group.axes[b][len(b.shape):] if i is not None} for b in self.order}
-        self.out = _Read(access(self.root.stride, self._result_axes(self.root)))
+        self.out = {b: _Read(access(b.stride, self._result_axes(b))) for b in self.stored}
+        if all(b.kind != "scan" for b in self.order):
+            self._sort_loops()
         self._merge()
         self.names: dict[Index, str] = {}
         for b in (self.root, *self.order):
@@ -78,6 +81,14 @@ class Writer:
     def _result_axes(self, b: Buf) -> list[Index | None]:
         return self.group.axes[b][:len(b.shape)]
 
+    def _sort_loops(self) -> None:
+        """Loops in the order of the result's memory, the reduced ones behind them: neighbours may then merge."""
+        place = {i: -magnitude(s) for i, s in self.out[self.root].by.items()}
+        for b in self.order:
+            free = [i for i in self.axes[b] if i not in self.reduced[b]]
+            over = [i for i in self.axes[b] if i in self.reduced[b]]
+            self.axes[b] = sorted(free, key=lambda i: 0 if i is None else place.get(i, 0)) + over
+
     # ---- Merging loops that every tensor walks through as one
 
     def _merge(self) -> None:
@@ -91,8 +102,11 @@ class Writer:
                     merged = True
                     break
 
+    def _walks(self) -> list[dict[Index, Any]]:
+        return [r.by for r in (*self.reads.values(), *self.out.values())]
+
     def _merges(self, p: Index, q: Index) -> bool:
-        for by in [r.by for r in self.reads.values()] + [self.out.by]:
+        for by in self._walks():
             if (p in by) != (q in by) or p in by and not same(by[p], tidy(by[q] * q.size)):
                 return False
         for b in self.order:
@@ -113,7 +127,7 @@ class Writer:
                 self.axes[b].remove(q)
             if p in self.reduced[b]:
                 self.reduced[b] = self.reduced[b] - {p, q} | {new}
-        for by in [r.by for r in self.reads.values()] + [self.out.by]:
+        for by in self._walks():
             if p in by:
                 by[new] = by.pop(q)
                 del by[p]
@@ -121,7 +135,8 @@ class Writer:
     # ---- Text
 
     def _subscript(self, by: dict[Index, Any]) -> list[Index]:
-        return sorted(by, key=lambda i: int(self.names[i][1:]))
+        """In the order of the memory: the text then says how a tensor lies, by which the library picks kernels."""
+        return sorted(by, key=lambda i: (-magnitude(by[i]), int(self.names[i][1:])))
 
     def _argument(self, key: Any, argument: Argument) -> str:
         if key not in self.named:
@@ -145,6 +160,8 @@ class Writer:
         return f"{name}[{', '.join(parts)}]"
 
     def _computed(self, x: Buf) -> str:
+        if x in self.stored:
+            return self._result(x)
         if self._is_named(x):
             return f"t{self.order.index(x)}[{', '.join(self._indices(x))}]"
         return self._element(x)
@@ -199,25 +216,32 @@ class Writer:
         name, _, options = b.reduction.partition(" ")
         return f"{name}[{over}]({body}{', ' + options if options else ''})"
 
+    def _result(self, b: Buf) -> str:
+        return f"{self.stored[b]}[{', '.join(self.names[i] for i in self._subscript(self.out[b].by))}]"
+
     def write(self) -> Formula:
         lines = []
         for x in self.order:
-            if x is not self.root and self._is_named(x):
+            if x in self.stored:
+                if any(name not in {self.names[i] for i in self.out[x].by} for name in self._indices(x)):
+                    raise Unsupported("an output is expanded")
+                lines.append(f"{self._result(x)} = {self._element(x)}")
+            elif self._is_named(x):
                 lines.append(f"let t{self.order.index(x)}[{', '.join(self._indices(x))}] = {self._element(x)}")
-        out = self._subscript(self.out.by)
-        if any(name not in {self.names[i] for i in out} for name in self._indices(self.root)):
-            raise Unsupported("an output is expanded")
-        lines.append(f"Y[{', '.join(self.names[i] for i in out)}] = {self._element(self.root)}")
         text = "; ".join(lines)
         arguments = dict(self.named.values())
-        arguments["Y"] = Argument(self.root, [i.size for i in out], [self.out.by[i] for i in out])
+        for b, name in self.stored.items():
+            out = self._subscript(self.out[b].by)
+            arguments[name] = Argument(b, [i.size for i in out], [self.out[b].by[i] for i in out])
         dtypes = {name: a.buf.dtype for name, a in arguments.items() if a.buf is not None}
-        ordered = [arguments[name] for name in dict.fromkeys(re.findall(r"\b(?:A\d+|Y)(?=\[)", text))]
+        ordered = [arguments[name] for name in dict.fromkeys(re.findall(r"\b(?:A|Y)\d*(?=\[)", text))]
         for name, dtype in dtypes.items():
             text = re.sub(rf"\b{name}\[", f"{name}:{dtype}[", text, count=1)
         if self.scalars:
             text = "scalar " + ", ".join(f"n{i}:i64" for i in range(len(self.scalars))) + "; " + text
-        sizes = ", ".join(f"{name}={i.size}" for i, name in self.names.items() if isinstance(i.size, int))
+        # A kernel over one loop is the same for all lengths.
+        sizes = "" if len(self.names) == 1 and not any(self.reduced.values()) else \
+            ", ".join(f"{name}={i.size}" for i, name in self.names.items() if isinstance(i.size, int))
         return Formula(text, sizes, [*self.scalars.values(), *ordered])
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import dataclass, field
+from typing import Any, Sequence
 
 from .sizes import Unsupported, contiguous, magnitude, product, same, tidy
-from .tree import Buf, Gather, Iota, Leaf, Tree, Value, cost, leaves, reshaped
+from .tree import Buf, Gather, Iota, Leaf, Tree, Value, cost, leaves, n_large, reshaped
 
 LAZY = ("point", "reduce", "product")
 _CHEAP = 3  # operations that are rather computed twice than stored
 _MOST_READ_TWICE = 2  # tensors as large as a result that are rather read twice than the result stored
 _MOST_INLINE = 12  # results inside one kernel
 _MOST_READ = 20  # tensors that one kernel reads
+_MOST_STORED = 4  # results that a kernel stores beside its own
 
 
 @dataclass(eq=False)
@@ -27,11 +29,17 @@ Axes = "list[Index | None]"  # of a tree; None: the axis has size 1
 
 @dataclass(eq=False)
 class Group:
-    """A kernel: the result `root`, and the results that it computes on the way, with the loops of their trees."""
+    """A kernel: the result `root`, others that it stores, and those that it only computes on the way, with the loops of
+    their trees."""
 
     root: Buf
     axes: dict[Buf, list[Index | None]]
-    inline: list[Buf]
+    inline: list[Buf] = field(default_factory=list)
+    also: list[Buf] = field(default_factory=list)  # stored too; before the root in the order of the graph
+
+    @property
+    def members(self) -> list[Buf]:
+        return [self.root, *self.also, *self.inline]
 
 
 def full_shape(buf: Buf) -> list[Any]:
@@ -94,15 +102,19 @@ def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index
 
 
 class Grouping:
-    def __init__(self, bufs: list[Buf]) -> None:
+    """`reads`: what operations of PyTorch read, with their places in the order of the graph."""
+
+    def __init__(self, bufs: list[Buf], reads: Sequence[tuple[Buf, float]] = ()) -> None:
+        self.reads: dict[Buf, float] = {}
+        for b, place in reads:
+            self.reads[b] = min(place, self.reads.get(b, place))
         self.groups: dict[Buf, Group] = {}
         self.places: dict[Buf, list[Group]] = {}  # where a result is computed
-        self.readers: dict[Buf, list[tuple[Buf, Tree]]] = {}
-        readers = self.readers
+        self.readers: dict[Buf, dict[Buf, None]] = {}
         for b in bufs:
             for t in leaves(b.tree) if b.tree is not None else ():
                 if not isinstance(t, Iota):
-                    readers.setdefault(t.buf, []).append((b, t))
+                    self.readers.setdefault(t.buf, {})[b] = None
         for b in bufs:  # operands of products, and what is read by index, is memory
             for t in leaves(b.tree) if b.tree is not None else ():
                 if b.kind in ("product", "scan") and not isinstance(t, Iota) or isinstance(t, Gather):
@@ -112,13 +124,17 @@ class Grouping:
         for b in reversed(bufs):
             if b.tree is None:
                 continue
-            if b.is_memory:
-                self._open(b)
-                continue
-            live = [(c, t) for c, t in readers.get(b, ()) if c in self.places]
-            if live and not self._inline(b, live):
+            live = self._live(b)
+            if b.is_memory or live and not self._inline(b, live):
                 b.is_memory = True
-                self._open(b)
+                if not self._absorb(b, live):
+                    self._open(b)
+        join_siblings(self)
+
+    def _live(self, b: Buf) -> list[tuple[Buf, Tree]]:
+        """What reads a result, with its leaves as they are now: a result that got another shape has others."""
+        return [(c, t) for c in self.readers.get(b, ()) if c in self.places
+                for t in leaves(c.tree) if not isinstance(t, Iota) and t.buf is b]  # type: ignore[arg-type]
 
     @staticmethod
     def _index_memory(t: Gather) -> None:
@@ -129,7 +145,7 @@ class Grouping:
 
     def _open(self, b: Buf) -> None:
         axes = [None if same(s, 1) else Index(s) for s in full_shape(b)]
-        group = Group(b, {b: axes}, [])
+        group = Group(b, {b: axes})
         self.groups[b] = group
         self.places[b] = [group]
 
@@ -168,23 +184,62 @@ class Grouping:
     def _is_computed_twice(self, b: Buf) -> bool:
         """True for what several kernels rather compute each than read from memory. What ends a product is stored with it:
         a residual sum that each reader computed would read all sums before it again."""
-        if b.kind != "point" or cost(b.tree) > _CHEAP:
+        assert b.tree is not None
+        return b.kind == "point" and cost(b.tree) <= _CHEAP and not self._ends_own_product(b) \
+            and n_large(b.tree) <= _MOST_READ_TWICE
+
+    def first_reader(self, b: Buf) -> float:
+        """The place of the first that reads a result which is memory, from another kernel."""
+        own = self.places.get(b, ())
+        groups = [g.root.number for c in self.readers.get(b, ()) for g in self.places.get(c, ()) if g not in own]
+        return min([*groups, self.reads.get(b, math.inf)], default=math.inf)
+
+    def _absorb(self, b: Buf, live: list[tuple[Buf, Tree]]) -> bool:
+        """True if the first kernel that reads a result computes and stores it, too: then it need not read it."""
+        if b.kind not in ("point", "reduce") or b.into or not all(map(same, b.stride, contiguous(b.shape))):
             return False
-        large = [t for t in leaves(b.tree) if not isinstance(t, Iota) and all(not same(s, 0) for s in t.stride)]
-        ends_product = any(t.buf.kind == "product" and not t.buf.is_memory and all(r is b for r, _ in self.readers[t.buf])
-                           for t in large)
-        return not ends_product and len(large) <= _MOST_READ_TWICE
+        first = self.first_reader(b)
+        group = next((g for g in self.groups.values() if g.root.number == first), None)
+        if group is None or len(group.also) >= _MOST_STORED or self._ends_own_product(b) or group.root.into \
+                or any(x.kind in ("product", "scan") for x in group.members):
+            return False
+        axes = self._axes_in(group, b, live)
+        if axes is None or not self._suits(b, group, axes):
+            return False
+        outside = {i for i in group.axes[group.root] if i is not None} - set(axes)
+        is_row = b.kind == "reduce" or _follows_reduction(b)
+        if not is_row if outside else group.root.kind == "reduce":
+            return False
+        group.axes[b] = _tree_axes(b, axes, group)
+        group.also.append(b)
+        self.places[b] = [group]
+        return True
+
+    def _ends_own_product(self, b: Buf) -> bool:
+        """True if `b` may be the end of a product's kernel."""
+        assert b.tree is not None
+        return any(isinstance(t, Leaf) and t.buf.kind == "product" and not t.buf.is_memory
+                   and all(c is b for c in self.readers[t.buf]) for t in leaves(b.tree))
+
+    @staticmethod
+    def _axes_in(group: Group, b: Buf, live: list[tuple[Buf, Tree]]) -> list[Index | None] | None:
+        """The loops for the axes of `b` in a group, if all that reads it there reads it in one way."""
+        found: list[list[Index | None] | None] = []
+        for _ in range(2):  # the first look may give it another shape
+            found = [_result_axes(b, t, group.axes[c]) if isinstance(t, Leaf) else None
+                     for c, t in live if c in group.axes]
+        return found[0] if found and all(f is not None and f == found[0] for f in found) else None
 
     @staticmethod
     def _suits(b: Buf, group: Group, axes: list[Index | None]) -> bool:
         """True if a kernel may compute `b` on its way."""
         root_axes = {i for i in group.axes[group.root] if i is not None}
         outside = root_axes - set(axes)
-        kinds = [x.kind for x in group.inline]
+        kinds = [x.kind for x in (*group.also, *group.inline)]
         assert b.tree is not None
         if len(kinds) >= _MOST_INLINE or group.root.kind == "product":
             return False
-        reads = sum(len(leaves(x.tree)) for x in [group.root, b, *group.inline] if x.tree is not None)
+        reads = sum(len(leaves(x.tree)) for x in [b, *group.members] if x.tree is not None)
         if reads > _MOST_READ:
             return False
         if b.kind == "point":
@@ -205,7 +260,7 @@ def _reduced(b: Buf, axes: list[Index | None]) -> set[Index]:
 
 
 def _reduced_by(group: Group) -> set[Index]:
-    return set().union(*(_reduced(b, group.axes[b]) for b in [group.root, *group.inline]))
+    return set().union(*(_reduced(b, group.axes[b]) for b in group.members))
 
 
 def _is_pair(b: Buf, axes: list[Index | None], other: Buf, group: Group) -> bool:
@@ -234,3 +289,46 @@ def _follows_reduction(b: Buf) -> bool:
     """True for what is computed once a row."""
     assert b.tree is not None
     return any(not isinstance(t, Iota) and t.buf.kind == "reduce" and not t.buf.is_memory for t in leaves(b.tree))
+
+
+# ---- Reductions that walk over the same tensors side by side
+
+def _read_by(group: Group) -> set[Buf]:
+    return {t.buf for b in group.members for t in leaves(b.tree)  # type: ignore[arg-type]
+            if not isinstance(t, Iota) and t.buf not in group.axes}
+
+
+def _join(first: Group, second: Group) -> bool:
+    """Makes the second kernel compute the first's results, too. False if their loops are not the same."""
+    a, b = first.axes[first.root], second.axes[second.root]
+    if len(a) != len(b) or any((i is None) != (j is None) for i, j in zip(a, b)):
+        return False
+    loops = {i: j for i, j in zip(a, b) if i is not None}
+    if not all(same(i.size, j.size) for i, j in loops.items() if j is not None):
+        return False
+    moved = {x: [loops.get(i, i) if i is not None else None for i in axes] for x, axes in first.axes.items()}
+    if any(x in second.axes and second.axes[x] != axes for x, axes in moved.items()):
+        return False
+    second.axes |= moved
+    second.also += [first.root, *first.also]
+    second.inline += [x for x in first.inline if x not in second.inline]
+    return True
+
+
+def join_siblings(grouping: Grouping) -> None:
+    """Sums over the same loops that read a tensor in common, such as the gradients of a norm's weight and bias."""
+    sums = sorted((g for g in grouping.groups.values() if g.root.kind == "reduce" and not g.root.into
+                   and all(x.kind != "product" for x in g.members)), key=lambda g: g.root.number)
+    for at, first in enumerate(sums):
+        shape = full_shape(first.root)
+        for second in sums[at + 1:]:
+            fits = len(second.root.reduced) == len(first.root.reduced) and len(full_shape(second.root)) == len(shape) \
+                and all(map(same, full_shape(second.root), shape)) and _read_by(first) & _read_by(second) \
+                and len(first.also) + len(second.also) < _MOST_STORED \
+                and len(_read_by(first) | _read_by(second)) <= _MOST_READ
+            if fits and all(grouping.first_reader(b) > second.root.number for b in (first.root, *first.also)) \
+                    and _join(first, second):
+                del grouping.groups[first.root]
+                for x in first.axes:
+                    grouping.places[x] = [second if g is first else g for g in grouping.places[x]]
+                break

@@ -11,14 +11,15 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from . import reductions as _reductions  # noqa: F401 (fills the table)
 from . import tree as T
-from .sizes import Dims, Unsupported, contiguous, expression, magnitude, one_or_none, same
+from .results import Output, Results
+from .sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, same
 from .table import TABLE
-from .tree import Buf, Const, Leaf, Value, cost
+from .tree import Apply, Buf, Const, Iota, Leaf, Value, cost
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool", torch.int8: "i8",
           torch.int16: "i16"}
-_SHARED = 1  # a value of higher cost that is used twice is computed once
+_SHARED = 3  # a value of higher cost that is used twice is computed once
 
 
 @dataclass
@@ -35,22 +36,13 @@ class Eager:
 
 
 @dataclass
-class Output:
-    kind: str  # new, argument, size, object
-    buf: Buf | None = None
-    value: Any = None
-    stride: Sequence[Any] = ()
-    shape: Sequence[Any] = ()
-    memory: Sequence[Any] = ()  # strides where it is written: an expanded tensor's memory has no stride of 0
-
-
-@dataclass
 class Lowered:
     bufs: list[Buf] = field(default_factory=list)
     eager: list[Eager] = field(default_factory=list)
     inputs: list[tuple[int, Buf]] = field(default_factory=list)  # place among the arguments
     symbols: list[tuple[int, Any]] = field(default_factory=list)  # sizes among the arguments
     outputs: list[Output] = field(default_factory=list)
+    n_hidden: int = 0  # outputs at the end that are no results: memory of which several are parts
     n_args: int = 0
 
 
@@ -90,8 +82,9 @@ def check_tensor(value: Any, device: Any) -> None:
 class Lowering:
     """Walks a graph. Handlers of the table are given it: `name`, `shape` and `dtype` are those of the node's result."""
 
-    def __init__(self, module: Any, dims: Dims, device: Any) -> None:
+    def __init__(self, module: Any, dims: Dims, device: Any, n_visible: int | None = None) -> None:
         self.module, self.dims, self.device = module, dims, device
+        self.n_visible = n_visible  # results that the user sees, the first; None: all
         self.out = Lowered()
         self.env: dict[Any, Any] = {}
         self.name = ""
@@ -125,24 +118,33 @@ class Lowering:
 
     def shared(self, v: Value) -> Value:
         """The same value, computed once although it is used several times."""
-        if cost(v.tree) <= _SHARED and len(T.leaves(v.tree)) < 2:
-            return v
-        b = self.buf("point", v.shape, v.dtype, tree=v.tree)
-        return Value(v.shape, v.dtype, Leaf(b, tuple(b.stride)))
+        is_cheap = cost(v.tree) <= _SHARED and T.n_large(v.tree) < 2
+        return v if is_cheap else self.point(v, T.memory_order(v))
+
+    def whole(self, v: Value) -> Value:
+        """Before it is cut into parts or read twice: what follows a product is the end of its kernel, once."""
+        return self.point(v, T.memory_order(v)) if T.ends_product(v.tree) else v
+
+    def point(self, v: Value, order: Sequence[int]) -> Value:
+        """The value as a result of its own, whose memory has its axes in this order, the outermost first."""
+        moved = T.permuted(v, order)
+        b = self.buf("point", moved.shape, v.dtype, tree=moved.tree)
+        stride: list[Any] = [0] * len(order)
+        for axis, s in zip(order, b.stride):
+            stride[axis] = s
+        return Value(list(v.shape), v.dtype, Leaf(b, tuple(stride)))
 
     def leaf(self, v: Value) -> Leaf:
         """The value as memory."""
         if not isinstance(v.tree, Leaf) or v.tree.buf.dtype != v.dtype:  # (a wider one, not yet rounded)
-            b = self.buf("point", v.shape, v.dtype, tree=v.tree)
-            v = Value(v.shape, v.dtype, Leaf(b, tuple(b.stride)))
+            v = self.point(v, T.memory_order(v))
         assert isinstance(v.tree, Leaf)
         v.tree.buf.is_memory = True
         return v.tree
 
     def stored(self, v: Value) -> Value:
-        """The value as a result of its own, without gaps."""
-        b = self.buf("point", v.shape, v.dtype, tree=v.tree)
-        return Value(v.shape, v.dtype, Leaf(b, tuple(b.stride)))
+        """The value as a result of its own, row-major."""
+        return self.point(v, range(len(v.shape)))
 
     def broadcast(self, shapes: Sequence[Sequence[Any]]) -> list[Any]:
         rank = max((len(s) for s in shapes), default=0)
@@ -162,6 +164,9 @@ class Lowering:
     def same_device(self, device: Any) -> None:
         if device is not None and torch.device(device).type != self.device.type:
             raise Unsupported(f"a tensor on {device}")
+
+    def check_tensor(self, value: Any) -> None:
+        check_tensor(value, self.device)
 
     # ---- The walk
 
@@ -216,6 +221,7 @@ class Lowering:
         value = node.meta.get("val")
         if node.target is operator.getitem:
             self.env[node] = self.env[node.args[0]][node.args[1]]
+            self._settle(node)
             return
         if isinstance(value, (torch.SymInt, int, float, torch.SymFloat, torch.SymBool)):
             self.env[node] = value
@@ -233,8 +239,24 @@ class Lowering:
             self.env[node] = self._tabled(node, values)
         except Unsupported as why:
             self.env[node] = self._eager(node, values, str(why))
-        if not isinstance(value, (list, tuple)) and len(node.users) > 1:
-            self.env[node] = self.shared(self.env[node])
+        if not isinstance(value, (list, tuple)):
+            self._settle(node)
+
+    def _settle(self, node: Any) -> None:
+        """What is a result of the graph is memory, which all that comes later reads; so is what is rounded for several
+        readers, if one of them has to read memory."""
+        v = self.env[node]
+        if not isinstance(v, Value) or isinstance(v.tree, Leaf) and v.tree.buf.dtype == v.dtype:
+            return
+        if any(u.op == "output" for u in node.users) and not isinstance(v.tree, (Const, Iota)):
+            stride = [expression(s) for s in node.meta["val"].stride()]
+            axes = [a for a, n in enumerate(v.shape) if not same(n, 1)]
+            ordered = iter(sorted(axes, key=lambda a: -magnitude(stride[a])))
+            if not any(same(stride[a], 0) for a in axes):
+                self.env[node] = self.point(v, [next(ordered) if a in axes else a for a in range(len(v.shape))])
+        elif len(node.users) > 1:
+            is_rounded = isinstance(v.tree, Apply) and v.tree.text == v.dtype + "({0})"
+            self.env[node] = self.point(v, T.memory_order(v)) if is_rounded else self.shared(self.whole(v))
 
     def _is_known(self, condition: Any) -> bool:
         value = self.env[condition] if isinstance(condition, torch.fx.Node) else condition
@@ -320,61 +342,13 @@ class Lowering:
             return False
         return all(u.target is operator.getitem and u.args[1] != i for u in node.users)
 
-    # ---- Results
-
     def _output(self, node: Any) -> None:
         results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
-        given: set[Buf] = set()
-        for x in results:
-            self.out.outputs.append(self._result(x, given))
-
-    def _result(self, x: Any, given: set[Buf]) -> Output:
-        if not isinstance(x, torch.fx.Node):
-            return Output("object", value=x)
-        value = self.env[x]
-        if not isinstance(value, Value):
-            if isinstance(value, torch.SymInt):
-                return Output("size", value=expression(value))
-            if value is None or isinstance(value, (bool, int, float, str)):
-                return Output("object", value=value)
-            raise Unsupported(f"a result of type {type(value).__name__}")
-        if x.op == "placeholder":
-            return Output("argument", value=[n for n in self.module.graph.nodes if n.op == "placeholder"].index(x))
-        fake = x.meta["val"]
-        check_tensor(fake, self.device)
-        stride = [expression(s) for s in fake.stride()]
-        memory, shape = list(stride), value.shape
-        for axis, n in enumerate(shape):
-            if same(stride[axis], 0) and not same(n, 1):  # expanded: its memory has one element there, or none
-                value = T.sliced(value, axis, 0, one_or_none(n))
-                memory[axis] = 1
-        return Output("new", self._result_buf(value, memory, given), None, stride, shape, memory)
-
-    def _result_buf(self, v: Value, stride: list[Any], given: set[Buf]) -> Buf:
-        """The memory of a result, in the order of the fake tensor's strides."""
-        t = v.tree
-        if isinstance(t, Leaf) and t.buf.kind in ("point", "reduce", "product", "eager", "cat") \
-                and t.buf not in given and not t.buf.into and t.buf.dtype == v.dtype and same(t.offset, 0) \
-                and len(t.buf.shape) == len(v.shape) and all(map(same, t.buf.shape, v.shape)) \
-                and all(same(n, 1) or same(a, b) and same(a, c)
-                        for n, a, b, c in zip(v.shape, t.stride, t.buf.stride, stride)):
-            b = t.buf
-        else:
-            b = self.buf("point", v.shape, v.dtype, tree=t)
-            b.stride = stride
-        b.is_memory = True
-        given.add(b)
-        return b
+        Results(self).add(results)
 
 
 def dense_strides(value: Any) -> list[Any]:
     """The tensor's strides if its elements lie without gaps, else row-major ones."""
     shape = [expression(s) for s in value.shape]
     stride = [expression(s) for s in value.stride()]
-    axes = sorted((a for a, n in enumerate(shape) if not same(n, 1)), key=lambda a: magnitude(stride[a]))
-    expected: Any = 1
-    for a in axes:
-        if not same(stride[a], expected):
-            return contiguous(shape)
-        expected = expected * shape[a]
-    return stride
+    return stride if is_dense(shape, stride) else contiguous(shape)

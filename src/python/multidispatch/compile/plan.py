@@ -13,6 +13,7 @@ from .groups import Grouping
 from .lower import Eager, Held, Lowered, Lowering, Number
 from .report import Report
 from .sizes import Dims, Unsupported
+from .together import Together, gather
 from .tree import Buf, Leaf
 
 _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
@@ -23,11 +24,12 @@ class Builder:
     """Lowers a graph and adds its steps, in order, to a _core.Plan."""
 
     def __init__(self, module: Any, device: torch.device, report: Report,
-                 bound: "dict[int, torch.Tensor] | None" = None) -> None:
+                 bound: "dict[int, torch.Tensor] | None" = None, n_visible: int | None = None) -> None:
         self.module, self.report, self.bound = module, report, bound or {}
         self.dims = Dims()
-        self.lowered: Lowered = Lowering(module, self.dims, device).run()
-        self.grouping = Grouping(self.lowered.bufs)
+        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible).run()
+        self.grouping = Grouping(self.lowered.bufs, [(leaf.buf, e.number - 0.5) for e in self.lowered.eager
+                                                     for leaf, _ in e.reads])
         self.formulas: dict[Buf, Formula] = {b: write(g, self.dims) for b, g in self.grouping.groups.items()}
         self.kept: list[Any] = []
         given = [at for at in range(self.lowered.n_args) if at not in self.bound]
@@ -53,15 +55,16 @@ class Builder:
         rows = []
         for kind, number, thing, b, size, stride in results:
             if b is not None:
-                self._tensor(b, _OUTPUT, stride=self.lowered.outputs[len(rows)].memory)
+                self._tensor(b, _OUTPUT)
                 slots += 1
             rows.append((kind, number, thing, slots - 1 if b else -1, b.dtype if b else "f32", size, stride))
+        functions = (fallback, self._empty_strided(), _view_of)
         self._make_ops()
         for step in steps:
             self._emit(step)
         n_args = self.lowered.n_args - len(self.bound)
-        self.core.finish(n_args, slots, self.dims.n_values, checks, dims, ports, rows, self.dims.code,
-                         torch.empty(0, device=self.device), fallback, self._empty_strided(), self.kept)
+        self.core.finish(n_args, slots, self.dims.n_values, checks, dims, ports, rows, self.lowered.n_hidden,
+                         self.dims.code, torch.empty(0, device=self.device), functions, self.kept)
         return self.core
 
     def _empty_strided(self) -> Callable[..., Any]:
@@ -83,6 +86,9 @@ class Builder:
                 out.append((2, self.dims.value(o.value), None, None, (), ()))
             elif o.kind == "object":
                 out.append((3, 0, o.value, None, (), ()))
+            elif o.kind == "view":
+                out.append((4, o.value, self.dims.value(o.offset), None, self.dims.values(o.shape),
+                            self.dims.values(o.stride)))
             else:
                 assert o.buf is not None
                 dtype = next(t for t, name in _torch_dtypes().items() if name == o.buf.dtype)
@@ -117,12 +123,17 @@ class Builder:
             for a in f.arguments:
                 self.dims.texts([*a.size, *a.stride, a.offset])
         for e in self.lowered.eager:
+            for b in e.outputs:
+                if b is not None and b.into:
+                    self.dims.texts([*b.shape, *b.stride, b.into[1]])
             for leaf, shape in e.reads:
                 self.dims.texts([*shape, *leaf.stride, leaf.offset])
             _numbers((e.args, e.kwargs), self.dims)
-        return [s for _, s in sorted(steps, key=lambda s: s[0])]
+        ordered = [s for _, s in sorted(steps, key=lambda s: s[0])]
+        # (a step of the caller's own makes a plan a chain of launches on a GPU, which PyTorch's operations do, too)
+        return gather(ordered, self.grouping, self.formulas) if self.lowered.eager else ordered
 
-    def _tensor(self, b: Buf, role: int = 0, stride: Any = None) -> int:
+    def _tensor(self, b: Buf, role: int = 0) -> int:
         """The memory of a buf; a part of a cat is a view of the whole."""
         if b.id:
             return b.id
@@ -134,7 +145,7 @@ class Builder:
             self.kept.append(b.data)
             role, data = _CONSTANT, b.data.data_ptr()
         b.id = self.core.tensor(f"b{b.number}", role, b.dtype, self.dims.texts(b.shape),
-                                self.dims.texts(b.stride if stride is None else stride) or None, 0, None, 0, data)
+                                self.dims.texts(b.stride) or None, 0, None, 0, data)
         return b.id
 
     def _view(self, leaf: Leaf, shape: list[Any], dtype: str) -> int:
@@ -152,6 +163,14 @@ class Builder:
         if isinstance(step, Eager):
             self._emit_eager(step)
             return
+        if isinstance(step, Together):
+            self._emit_together(step)
+            return
+        f = self.formulas[step]
+        self.report.kernels.append({"formula": f.text, "sizes": f.sizes})
+        self.core.call(f.text, f.sizes, f"b_{step.kind}", self._arguments(step))
+
+    def _arguments(self, step: Buf) -> list[Any]:
         f = self.formulas[step]
         arguments: list[Any] = []
         for a in f.arguments:
@@ -165,14 +184,33 @@ class Builder:
                 arguments.append(self._view(leaf, a.size, step.dtype))
                 continue
             arguments.append(self._view(Leaf(a.buf, tuple(a.stride), offset), a.size, a.buf.dtype))
-        self.report.kernels.append({"formula": f.text, "sizes": f.sizes})
-        self.core.call(f.text, f.sizes, f"b_{step.kind}", arguments)
+        return arguments
+
+    def _emit_together(self, step: Together) -> None:
+        parts: dict[tuple[str, str, str], list[int]] = {}
+        for root in step.roots:
+            f = self.formulas[root]
+            parts.setdefault((f.text, f.sizes, f"b_{root.kind}"), []).extend(self._arguments(root))
+            self.report.kernels.append({"formula": f.text, "sizes": f.sizes, "together": self.report.n_together})
+        self.report.n_together += 1
+        self.core.together([(*op, ids) for op, ids in parts.items()])
 
     def _emit_eager(self, e: Eager) -> None:
         ids = [self._view(leaf, shape, leaf.buf.dtype) for leaf, shape in e.reads]
-        outputs = [self._view(Leaf(b, tuple(b.stride)), b.shape, b.dtype) for b in e.outputs if b is not None]
+        whole = [b.into or (b, 0) for b in e.outputs if b is not None]
+        written = [b for b in e.outputs if b is not None]
+        outputs = [self._view(Leaf(base, tuple(b.stride), offset), b.shape, b.dtype)
+                   for b, (base, offset) in zip(written, whole)]
         self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason})
         self.core.eager(_eager_function(e, self.dims), [*ids, *outputs])
+
+
+def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
+    """A tensor over part of another one's memory, without the ties that PyTorch's views have."""
+    return base.new_empty(0).set_(base.untyped_storage(), offset, size, stride)
+
+
+_view_of = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view_of)
 
 
 def _torch_dtypes() -> dict[Any, str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Sequence
+
+import torch
 
 from . import tree as T
 from .sizes import Unsupported, contiguous, product, same, tidy
@@ -312,6 +315,37 @@ def _rotation(g: Any, parts: list[Value], axis: int) -> Value | None:
     return Value(list(g.shape), g.dtype, tree)
 
 
+def _writes_into(p: Value, node: Any, whole: Buf, offset: Any) -> bool:
+    """True if an operation of PyTorch now writes this part: if all of its result is the part, and nothing else reads it."""
+    t = p.tree
+    if not isinstance(t, Leaf) or t.buf.kind != "eager" or t.buf.into or not same(t.offset, 0):
+        return False
+    while node.target is not operator.getitem and isinstance(node.args[0], torch.fx.Node) and len(node.users) == 1:
+        node = node.args[0]
+    if node.target is not operator.getitem or len(node.users) != 1:
+        return False
+    b, stride = t.buf, [0] * len(t.buf.shape)
+    axes = [a for a, n in enumerate(b.shape) if not same(n, 1)]
+    real = [a for a, n in enumerate(p.shape) if not same(n, 1)]
+    for axis in axes:
+        at = [a for a in real if same(t.stride[a], b.stride[axis]) and same(p.shape[a], b.shape[axis])]
+        if len(at) != 1:
+            return False
+        stride[axis] = whole.stride[at[0]]
+    if len(axes) != len(real):
+        return False
+    b.stride, b.into = stride, (whole, offset)
+    return True
+
+
+@entry("slice_scatter")
+def _slice_scatter(g: Any, a: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    v = g.value(part)
+    if len(v.shape) != len(g.shape) or not all(map(same, v.shape, g.shape)):
+        raise Unsupported("slice_scatter of a part")
+    return cast(v, g.dtype)
+
+
 @entry("cat")
 def _cat(g: Any, tensors: Any, dim: int = 0) -> Value:
     parts = [g.value(t) for t in tensors]
@@ -326,7 +360,11 @@ def _cat(g: Any, tensors: Any, dim: int = 0) -> Value:
         return rotation
     whole: Buf = g.buf("cat", list(g.shape), g.dtype)
     start: Any = 0
-    for p in parts:
+    nodes = [n for n in g.node.args[0] if isinstance(n, torch.fx.Node)]
+    for p, node in zip(parts, nodes if len(nodes) == len(parts) else [None] * len(parts)):
+        if node is not None and _writes_into(p, node, whole, start * whole.stride[dim]):
+            start = start + p.shape[dim]
+            continue
         part = g.buf("point", list(p.shape), g.dtype, tree=p.tree)
         part.stride = list(whole.stride)
         part.into = (whole, start * whole.stride[dim])

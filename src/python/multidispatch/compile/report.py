@@ -11,17 +11,22 @@ from typing import Any
 class Report:
     name: str
     nodes: int = 0
-    kernels: list[dict[str, str]] = field(default_factory=list)
+    kernels: list[dict[str, Any]] = field(default_factory=list)  # "together": kernels with one number are one step
     eager: list[dict[str, str]] = field(default_factory=list)
     reason: str = ""  # why the whole graph is PyTorch's
     rewrites: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    n_together: int = 0
     fallbacks: collections.Counter[str] = field(default_factory=collections.Counter)
     plan: Any = None  # the _core.Plan, or None
 
+    def n_steps(self) -> int:
+        """Kernels, those that run together as one, and operations of PyTorch."""
+        return len(self.eager) + self.n_together + sum("together" not in k for k in self.kernels)
+
     def as_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"graph": self.name, "nodes": self.nodes, "kernels": self.kernels, "eager": self.eager,
-                               "rewrites": self.rewrites, "seconds": round(self.seconds, 3)}
+                               "rewrites": self.rewrites, "seconds": round(self.seconds, 3), "steps": self.n_steps()}
         if self.reason:
             out["reason"] = self.reason
         if self.plan is not None:
@@ -43,14 +48,15 @@ def explain_graph(*, text: bool = False) -> Any:
     """What became of the graphs that torch.compile or md.capture gave to this package, the last 64 of them.
 
     A list of dicts: ``kernels`` (their formulas), ``eager`` (operations that PyTorch computes, each with the reason),
-    ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``, ``fallbacks`` (calls that PyTorch computed),
+    ``steps`` (kernels that run together count as one), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``, ``fallbacks`` (calls that PyTorch computed),
     ``fallback_reasons``. With ``text=True`` a short text."""
     graphs = [r.as_dict() for r in _REPORTS]
     if not text:
         return graphs
     lines = []
     for g in graphs:
-        lines.append(f"{g['graph']}: {g['nodes']} nodes, {len(g['kernels'])} kernels, {len(g['eager'])} ops of PyTorch")
+        lines.append(f"{g['graph']}: {g['nodes']} nodes, {len(g['kernels'])} kernels, {len(g['eager'])} ops of PyTorch, "
+                     f"{g['steps']} steps")
         if "reason" in g:
             lines.append(f"  all of it is PyTorch's: {g['reason']}")
         counted = collections.Counter((e["op"], e["reason"]) for e in g["eager"])

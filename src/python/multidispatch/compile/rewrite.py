@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from .attention import name_attention
+from .stacks import order_stacks
 from .uniform import fold
 
 
@@ -19,6 +20,7 @@ REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
     ("unused operations dropped", _drop_unused),
     ("operations on constants folded", fold),
     ("attentions named", name_attention),
+    ("stacks put into the order in which they are read", order_stacks),
     ("operations dropped that rewrites left unused", _drop_unused),
 )
 

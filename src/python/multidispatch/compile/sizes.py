@@ -64,6 +64,16 @@ def contiguous(sizes: Sequence[Any]) -> list[Any]:
     return out[::-1]
 
 
+def is_dense(shape: Sequence[Any], stride: Sequence[Any]) -> bool:
+    """True if the elements lie without gaps, in whatever order of the axes."""
+    expected: Any = 1
+    for a in sorted((a for a, n in enumerate(shape) if not same(n, 1)), key=lambda a: magnitude(stride[a])):
+        if not same(stride[a], expected):
+            return False
+        expected = tidy(expected * shape[a])
+    return True
+
+
 def one_or_none(size: Any) -> Any:
     """min(1, size). Not as Min: SymPy is told that sizes are positive, and makes it 1."""
     return int(size > 0) if isinstance(size, int) else FloorDiv(size + (2 ** 40 - 1), 2 ** 40)

@@ -316,7 +316,7 @@ def _slice(g: Any, a: Any, dim: int = 0, start: Any = None, end: Any = None, ste
 
 @entry("split_with_sizes", "split.Tensor", "chunk", "unbind.int")
 def _split(g: Any, a: Any, sizes: Any, dim: int = 0) -> list[Value]:
-    v = g.value(a)
+    v = g.whole(g.value(a))
     if "unbind" in g.name:
         axis = sizes % len(v.shape)
         return [T.selected(v, axis, i) for i in range(len(g.shapes))]

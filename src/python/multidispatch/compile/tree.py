@@ -149,6 +149,16 @@ def cost(tree: Tree) -> int:
     return 2 if isinstance(tree, Gather) else 0
 
 
+def n_large(tree: Tree) -> int:
+    """How many tensors as large as the value are read."""
+    return sum(not isinstance(t, Iota) and all(not same(s, 0) for s in t.stride) for t in leaves(tree))
+
+
+def ends_product(tree: Tree) -> bool:
+    """True for operations on a product's result."""
+    return isinstance(tree, Apply) and any(isinstance(t, Leaf) and t.buf.kind == "product" for t in leaves(tree))
+
+
 # ---- Views
 
 
@@ -182,6 +192,20 @@ def sliced(v: Value, axis: int, start: Size, size: Size, step: int = 1) -> Value
     return Value(v.shape[:axis] + [size] + v.shape[axis + 1:], v.dtype,
                  move(v.tree, lambda s, o: (s[:axis] + (tidy(s[axis] * step),) + s[axis + 1:],
                                             tidy(o + s[axis] * start))))
+
+
+def memory_order(v: Value) -> list[int]:
+    """The axes as what is read lies in memory, the outermost first; as they are if nothing read says that, or if two
+    tensors say different things."""
+    orders = set()
+    for t in leaves(v.tree):
+        axes = [a for a, n in enumerate(v.shape) if not same(n, 1)]
+        if not isinstance(t, Iota) and not any(same(t.stride[a], 0) for a in axes):
+            orders.add(tuple(sorted(axes, key=lambda a: -magnitude(t.stride[a]))))
+    if len(orders) != 1:
+        return list(range(len(v.shape)))
+    ordered = iter(orders.pop())
+    return [a if same(n, 1) else next(ordered) for a, n in enumerate(v.shape)]
 
 
 def _matched(old: Sequence[Size], new: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
