@@ -18,7 +18,9 @@ from .tree import Apply, Buf, Const, Iota, Leaf, Value, cost
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool", torch.int8: "i8",
-          torch.int16: "i16"}
+          torch.int16: "i16", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64"}
+_UNCOMPUTED = ("u16", "u32", "u64")  # memory for operations of PyTorch, such as the state of a generator of random numbers
+_MOVING = ("view", "_unsafe_view", "reshape", "permute", "transpose.int", "t", "expand", "alias", "detach", "clone")
 _SHARED = 3  # a value of higher cost that is used twice is computed once
 
 
@@ -277,6 +279,10 @@ class Lowering:
         self.shapes = [[expression(s) for s in v.shape] for v in tensors]
         self.dtypes = [dtype_of(v) for v in tensors]
         self.node = node
+        given = [n.meta.get("val") for n in node.all_input_nodes]
+        types = [*self.dtypes, *(DTYPES.get(v.dtype) for v in given if isinstance(v, torch.Tensor))]
+        if any(t in _UNCOMPUTED for t in types) and self.name not in _MOVING:
+            raise Unsupported("whole numbers without a sign")
         n_bufs = len(self.out.bufs)
         try:
             out = handler(self, *self._mapped(node.args), **self._mapped(node.kwargs))
@@ -326,6 +332,7 @@ class Lowering:
         number = outputs[0].number if outputs and outputs[0] else len(self.out.bufs)
         self.out.eager.append(Eager(node, args, kwargs, reads, outputs, number, reason))
         results = [b and Value(b.shape, b.dtype, Leaf(b, tuple(b.stride))) for b in outputs]
+        results = [v if isinstance(v, (int, torch.SymInt)) else r for r, v in zip(results, values)]
         return results if isinstance(node.meta.get("val"), (list, tuple)) else results[0]
 
     def _plain(self, x: Any) -> Any:
