@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Training steps of models beside each other: eager PyTorch, Inductor, multidispatch. Prints lines of JSON.
 
-    tools/bench_models.py [--models bert,gpt2] [--device cuda] [--batch 8] [--length 64] [--seconds 5]
+    tools/bench_models.py [--models bert,gpt2] [--device cuda] [--batch 8] [--length 64] [--seconds 5] [--kernels 10]
 
 A step is forward, loss and backward (--optimizer: and PyTorch's AdamW) under bf16 autocast (--no-amp: f32). The ways
 take turns, step by step, so that a machine whose speed drifts does so for all. Per model and way: the median and the
 smallest step time, the first step, the last loss; at the end the geometric mean of eager's time over each way's. On CUDA
-a step is captured in a CUDA graph where that is possible ("graph": true). "plain" is a BERT of PyTorch's own modules: it
-needs no transformers."""
+a step is captured in a CUDA graph where that is possible ("graph": true), after all kernels of this library are built:
+a graph keeps those that it was captured with. "operations": PyTorch's in a step, those inside of others not counted;
+"kernels" (CUDA): kernels, copies and fills of a step outside of a graph, and "kernel_us" their time; --kernels N: the N that
+take most of it. "plain" is a BERT of PyTorch's own modules: it needs no transformers."""
 
 import argparse
+import collections
 import copy
 import json
 import math
@@ -24,6 +27,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "
 import models
 
 WAYS = ("eager", "inductor", "multidispatch")
+WARM_S = 2.0  # of steps after the kernels are built, before anything is timed or captured
 
 
 class Layer(torch.nn.Module):
@@ -82,8 +86,39 @@ class Trainer:
         self.first = time.perf_counter() - start
         for _ in range(2):
             self.run()
+        if way == "multidispatch":
+            self.wait()
+        self.counts = self.count()
         if is_cuda:
             self.capture()
+
+    def wait(self):
+        """Until the kernels are built, and chosen anew. Kernels of many items are built behind the first runs."""
+        import multidispatch as md
+        md.wait_graphs()
+        end = time.perf_counter() + WARM_S
+        while time.perf_counter() < end:
+            self.run()
+
+    def count(self):
+        """What one step launches, by PyTorch's profiler."""
+        is_cuda = self.x.device.type == "cuda"
+        activity = torch.profiler.ProfilerActivity
+        with torch.profiler.profile(activities=[activity.CPU] + [activity.CUDA] * is_cuda) as profile:
+            self.run()
+        events = profile.events()
+        operations = [e for e in events if e.name.startswith("aten::")
+                      and not (e.cpu_parent and e.cpu_parent.name.startswith("aten::"))]
+        out = {"operations": len(operations)}
+        if is_cuda:
+            kernels = [e for e in events if e.device_type == torch.autograd.DeviceType.CUDA]
+            us = collections.Counter()
+            for e in kernels:
+                us[e.name[:100]] += e.time_range.elapsed_us()
+            out |= {"kernels": len(kernels), "kernel_us": round(sum(us.values()), 1)}
+            if self.options.kernels:
+                out["most"] = {name: round(t, 1) for name, t in us.most_common(self.options.kernels)}
+        return out
 
     def compute(self):
         with torch.autocast(self.x.device.type, dtype=torch.bfloat16, enabled=not self.options.no_amp):
@@ -128,6 +163,7 @@ class Trainer:
                "dtype": "f32" if self.options.no_amp else "bf16 autocast", "steps": len(self.times),
                "median_ms": round(statistics.median(self.times) * 1e3, 3), "min_ms": round(min(self.times) * 1e3, 3),
                "first_s": round(self.first, 2), "loss": round(self.loss.item(), 5), "graph": self.graph is not None}
+        out |= self.counts
         return out | ({"why_no_graph": self.why} if self.why else {})
 
 
@@ -160,14 +196,14 @@ def graphs():
     """What became of the graphs of the last model."""
     import multidispatch as md
     return [{k: len(r[k]) if isinstance(r[k], list) else r[k]
-             for k in ("graph", "nodes", "kernels", "eager", "fallbacks", "reason", "seconds") if k in r}
+             for k in ("graph", "nodes", "kernels", "eager", "steps", "fallbacks", "reason", "seconds") if k in r}
             for r in md.explain_graph()[-2:]]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for option, value in (("models", "bert"), ("device", "cpu"), ("batch", 8), ("length", 64), ("layers", 4),
-                          ("width", 256), ("seconds", 5.0), ("ways", ",".join(WAYS))):
+                          ("width", 256), ("seconds", 5.0), ("kernels", 0), ("ways", ",".join(WAYS))):
         parser.add_argument("--" + option, type=type(value), default=value)
     parser.add_argument("--no-amp", action="store_true")
     parser.add_argument("--optimizer", action="store_true")

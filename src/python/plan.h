@@ -9,6 +9,7 @@
 enum {
     MD_PY_PLAN_DIMS = 64,
     MD_PY_TOGETHER = 256, /* tensors of kernels without order */
+    MD_PY_ADOPTED_MOST = 16, /* results of one operation of PyTorch */
 };
 
 /* A tensor among the arguments or results. Sizes and strides are numbers of values. */
@@ -26,6 +27,7 @@ typedef enum md_py_result_kind {
     MD_PY_VALUE,
     MD_PY_OBJECT,
     MD_PY_VIEW, /* of another result's memory */
+    MD_PY_ADOPTED, /* made by an operation of PyTorch during the run */
 } md_py_result_kind;
 
 typedef struct md_py_result {
@@ -45,8 +47,10 @@ struct md_py_plan;
 /* An op that PyTorch runs between the kernels. */
 typedef struct md_py_eager {
     struct md_py_plan *plan;
-    PyObject *fn; /* owned: fn(tensors, sizes) */
+    PyObject *fn; /* owned: fn(tensors, sizes) gives a tuple of the results that are adopted */
     struct md_py_eager *next;
+    int32_t n_adopted;
+    int32_t adopted[MD_PY_ADOPTED_MOST]; /* their places among the plan's results */
 } md_py_eager;
 
 /* After finish() it only changes under the GIL, and so do `size`, `value` and `fits`. */
@@ -86,6 +90,8 @@ PyObject *md_py_plan_add_call(PyObject *self, PyObject *args);
 PyObject *md_py_plan_add_eager(PyObject *self, PyObject *args);
 PyObject *md_py_plan_add_together(PyObject *self, PyObject *args);
 void md_py_plan_free_steps(md_py_plan *self);
+/** Where the results of the plan that this thread runs are put; NULL: it runs none. */
+extern _Thread_local PyObject *md_py_plan_results;
 /** Computes the values at `size`. False if one overflows, is negative or divides by 0. */
 bool md_py_plan_eval(int64_t *value, const int64_t *code, int32_t n_values, const int64_t *size);
 

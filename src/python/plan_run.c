@@ -229,6 +229,8 @@ static PyObject *make_result(run *r, const md_py_result *result)
         return new_tensor(r, result);
     case MD_PY_ARGUMENT:
         return Py_NewRef(PyList_GetItem(r->list, result->number));
+    case MD_PY_ADOPTED:
+        return Py_NewRef(Py_None); /* until then */
     case MD_PY_VALUE:
         return PyLong_FromLongLong(r->plan->value[result->number]);
     default:
@@ -303,11 +305,15 @@ static PyObject *run_plan(run *r)
     PyObject *out = make_results(r);
     if (!out)
         return NULL;
+    PyObject *outer = md_py_plan_results; /* an operation of PyTorch may call another plan */
     int64_t size[MD_PY_PLAN_DIMS]; /* another thread may call the plan with other sizes */
     memcpy(size, self->size, (size_t)self->n_dims * sizeof *size);
+    md_py_plan_results = out;
     Py_BEGIN_ALLOW_THREADS status =
         md_sequence_run(self->sequence, r->stream, size, self->n_dims, r->data, self->n_slots);
-    Py_END_ALLOW_THREADS if (status == MD_OK) return without_hidden(out, self);
+    Py_END_ALLOW_THREADS md_py_plan_results = outer;
+    if (status == MD_OK)
+        return without_hidden(out, self);
     Py_DECREF(out);
     return PyErr_Occurred() ? NULL : run_eagerly(self, r->list, md_last_error());
 }

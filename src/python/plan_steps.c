@@ -137,6 +137,19 @@ static PyObject *call_eager(const md_py_eager *e, const md_tensor *tensor, int32
     return out;
 }
 
+_Thread_local PyObject *md_py_plan_results;
+
+/* Puts what an operation of PyTorch made for the plan's caller among the results. */
+static bool adopt(const md_py_eager *e, PyObject *made)
+{
+    for (int32_t i = 0; i < e->n_adopted; i++) {
+        PyObject *one = PyTuple_GetItem(made, i);
+        if (!one || PyTuple_SetItem(md_py_plan_results, e->adopted[i], Py_NewRef(one)) < 0)
+            return false;
+    }
+    return true;
+}
+
 static md_status run_eager(void *user, md_stream stream, const md_tensor *tensor, int32_t n_tensors,
                            const int64_t *size)
 {
@@ -144,20 +157,21 @@ static md_status run_eager(void *user, md_stream stream, const md_tensor *tensor
     (void)stream; /* PyTorch's current one, on which the plan runs */
     const PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *out = call_eager(e, tensor, n_tensors, size);
+    const bool is_right = out && adopt(e, out);
     Py_XDECREF(out);
     PyGILState_Release(gil);
-    return out ? MD_OK : MD_UNSUPPORTED; /* the exception stays set: the caller is the same thread */
+    return is_right ? MD_OK : MD_UNSUPPORTED; /* the exception stays set: the caller is the same thread */
 }
 
 PyObject *md_py_plan_add_eager(PyObject *object, PyObject *args)
 {
     md_py_plan *self = md_py_plan_open(object);
-    PyObject *fn, *list;
+    PyObject *fn, *list, *adopted;
     int32_t id[64];
-    if (!self || !PyArg_ParseTuple(args, "OO", &fn, &list))
+    if (!self || !PyArg_ParseTuple(args, "OOO", &fn, &list, &adopted))
         return NULL;
-    const Py_ssize_t n = PySequence_Size(list);
-    if (n < 0 || n > 64)
+    const Py_ssize_t n = PySequence_Size(list), n_adopted = PySequence_Size(adopted);
+    if (n < 0 || n > 64 || n_adopted < 0 || n_adopted > MD_PY_ADOPTED_MOST)
         return PyErr_Format(self->state->argument_error, "an eager op may have 64 tensors");
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *one = PySequence_GetItem(list, i);
@@ -169,8 +183,15 @@ PyObject *md_py_plan_add_eager(PyObject *object, PyObject *args)
     md_py_eager *e = calloc(1, sizeof *e);
     if (!e)
         return PyErr_NoMemory();
-    *e = (md_py_eager){self, Py_NewRef(fn), self->eager};
+    *e = (md_py_eager){.plan = self, .fn = Py_NewRef(fn), .next = self->eager, .n_adopted = (int32_t)n_adopted};
     self->eager = e;
+    for (Py_ssize_t i = 0; i < n_adopted; i++) {
+        PyObject *one = PySequence_GetItem(adopted, i);
+        e->adopted[i] = one ? (int32_t)PyLong_AsLong(one) : 0;
+        Py_XDECREF(one);
+        if (PyErr_Occurred())
+            return NULL;
+    }
     const md_status status = md_sequence_add_callback(self->sequence, run_eager, e, id, (int32_t)n);
     if (status != MD_OK)
         return md_py_raise(self->state, status);

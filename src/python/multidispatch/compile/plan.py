@@ -12,11 +12,13 @@ from .formula import Formula, write
 from .groups import Grouping
 from .lower import Eager, Held, Lowered, Lowering, Number
 from .report import Report
-from .sizes import Dims, Unsupported
+from .sizes import Dims, Unsupported, same
 from .together import Together, gather
 from .tree import Buf, Leaf
 
 _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
+# Operations whose results are never memory of their operands.
+_MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "convolution", "embedding_bag", "native_dropout")
 _MOST_THREADS = 64  # that wait for compilers, which are as many as the library has threads
 
 
@@ -31,6 +33,7 @@ class Builder:
         self.grouping = Grouping(self.lowered.bufs, [(leaf.buf, e.number - 0.5) for e in self.lowered.eager
                                                      for leaf, _ in e.reads])
         self.formulas: dict[Buf, Formula] = {b: write(g, self.dims) for b, g in self.grouping.groups.items()}
+        self.adopted = self._adopted()
         self.kept: list[Any] = []
         given = [at for at in range(self.lowered.n_args) if at not in self.bound]
         self.place = {at: i for i, at in enumerate(given)}  # among the arguments of a call
@@ -73,6 +76,17 @@ class Builder:
 
     # ---- Arguments and results
 
+    def _adopted(self) -> dict[Buf, int]:
+        """Results that an operation of PyTorch makes and nothing else reads, with their places: they are not copied."""
+        read = {leaf.buf for e in self.lowered.eager for leaf, _ in e.reads} | set(self.grouping.readers)
+        outputs = self.lowered.outputs
+        bases = {o.value for o in outputs if o.kind == "view"}
+        made = {b for e in self.lowered.eager if any(name in str(e.node.target) for name in _MAKES_NEW)
+                for b in e.outputs if b is not None}
+        return {o.buf: i for i, o in enumerate(outputs[:len(outputs) - self.lowered.n_hidden])
+                if o.kind == "new" and o.buf in made and o.buf not in read and i not in bases
+                and len(o.shape) == len(o.buf.shape) and all(map(same, o.shape, o.buf.shape))}
+
     def _inputs(self) -> dict[int, Any]:
         return {at: (self.dims.values(b.shape), self.dims.values(b.stride)) for at, b in self.lowered.inputs
                 if at not in self.bound}
@@ -89,6 +103,8 @@ class Builder:
             elif o.kind == "view":
                 out.append((4, o.value, self.dims.value(o.offset), None, self.dims.values(o.shape),
                             self.dims.values(o.stride)))
+            elif o.buf in self.adopted:
+                out.append((5, 0, None, None, (), ()))
             else:
                 assert o.buf is not None
                 dtype = next(t for t, name in _torch_dtypes().items() if name == o.buf.dtype)
@@ -124,8 +140,8 @@ class Builder:
                 self.dims.texts([*a.size, *a.stride, a.offset])
         for e in self.lowered.eager:
             for b in e.outputs:
-                if b is not None and b.into:
-                    self.dims.texts([*b.shape, *b.stride, b.into[1]])
+                if b is not None:
+                    self.dims.texts([*b.shape, *b.stride, *(b.into or ())[1:]])
             for leaf, shape in e.reads:
                 self.dims.texts([*shape, *leaf.stride, leaf.offset])
             _numbers((e.args, e.kwargs), self.dims)
@@ -197,12 +213,13 @@ class Builder:
 
     def _emit_eager(self, e: Eager) -> None:
         ids = [self._view(leaf, shape, leaf.buf.dtype) for leaf, shape in e.reads]
-        whole = [b.into or (b, 0) for b in e.outputs if b is not None]
-        written = [b for b in e.outputs if b is not None]
+        written = [b for b in e.outputs if b is not None and b not in self.adopted]
+        whole = [b.into or (b, 0) for b in written]
         outputs = [self._view(Leaf(base, tuple(b.stride), offset), b.shape, b.dtype)
                    for b, (base, offset) in zip(written, whole)]
         self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason})
-        self.core.eager(_eager_function(e, self.dims), [*ids, *outputs])
+        places = [self.adopted[b] for b in e.outputs if b in self.adopted]
+        self.core.eager(_eager_function(e, self.dims, self.adopted), [*ids, *outputs], places)
 
 
 def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
@@ -228,8 +245,14 @@ def _numbers(x: Any, dims: Dims) -> None:
         _numbers(list(x.values()), dims)
 
 
-def _eager_function(e: Eager, dims: Dims) -> Callable[..., None]:
-    """fn(tensors, sizes): runs the operation on views of the plan's memory, and copies its results there."""
+def _with_strides(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    """The tensor with its memory in the order that the graph says."""
+    return x if x.stride() == stride else torch.empty_strided(x.shape, stride, dtype=x.dtype, device=x.device).copy_(x)
+
+
+def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int]) -> Callable[..., Any]:
+    """fn(tensors, sizes): runs the operation on views of the plan's memory, and copies its results there. It gives those
+    that are adopted."""
     constants: list[Any] = []
 
     def source(x: Any) -> str:
@@ -252,11 +275,16 @@ def _eager_function(e: Eager, dims: Dims) -> Callable[..., None]:
     lines.append(f"    out = op({args})")
     at = len(e.reads)
     many = isinstance(e.node.meta.get("val"), (list, tuple))
+    given = []
     for i, b in enumerate(e.outputs):
-        if b is not None:
-            lines.append(f"    t[{at}].copy_(out{f'[{i}]' if many else ''})")
+        result = f"out[{i}]" if many else "out"
+        if b in adopted:
+            given.append(f"fit({result}, ({''.join(dims.text(s) + ', ' for s in b.stride)})), ")
+        elif b is not None:
+            lines.append(f"    t[{at}].copy_({result})")
             at += 1
-    space: dict[str, Any] = {"op": e.node.target, "c": constants}
+    lines.append(f"    return ({''.join(given)})")
+    space: dict[str, Any] = {"op": e.node.target, "c": constants, "fit": _with_strides}
     exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
     return space["run"]
 
