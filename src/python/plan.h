@@ -26,13 +26,13 @@ typedef enum md_py_result_kind {
     MD_PY_ARGUMENT,
     MD_PY_VALUE,
     MD_PY_OBJECT,
-    MD_PY_VIEW, /* of another result's memory */
+    MD_PY_VIEW, /* of the memory of another result, or of an argument */
     MD_PY_ADOPTED, /* made by an operation of PyTorch during the run */
 } md_py_result_kind;
 
 typedef struct md_py_result {
     md_py_result_kind kind;
-    int32_t number; /* of the argument, of the value, or of the result whose memory it is */
+    int32_t number; /* of the argument, of the value, or of the result whose memory it is (argument i: -1 - i) */
     PyObject
         *object; /* MD_PY_OBJECT: the result; MD_PY_NEW: PyTorch's dtype; MD_PY_VIEW: number of its offset. Owned */
     md_py_port port;

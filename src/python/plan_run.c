@@ -238,12 +238,14 @@ static PyObject *make_result(run *r, const md_py_result *result)
     }
 }
 
-static PyObject *view_of(const md_py_plan *self, const md_py_result *r, PyObject *results)
+static PyObject *view_of(const run *plan, const md_py_result *r, PyObject *results)
 {
+    const md_py_plan *self = plan->plan;
     PyObject *size = tuple_of(r->port.size, r->port.rank, self->value);
     PyObject *stride = tuple_of(r->port.stride, r->port.rank, self->value);
     PyObject *offset = PyLong_FromLongLong(self->value[PyLong_AsLong(r->object)]);
-    PyObject *base = PyTuple_GetItem(results, r->number), *out = NULL;
+    PyObject *base = r->number < 0 ? PyList_GetItem(plan->list, -1 - r->number) : PyTuple_GetItem(results, r->number);
+    PyObject *out = NULL;
     if (size && stride && offset && base)
         out = PyObject_CallFunctionObjArgs(self->view, base, size, stride, offset, NULL);
     Py_XDECREF(size);
@@ -262,7 +264,7 @@ static PyObject *make_results(run *r)
             const md_py_result *result = &self->result[i];
             if ((result->kind == MD_PY_VIEW) != pass)
                 continue;
-            PyObject *one = pass ? view_of(self, result, out) : make_result(r, result);
+            PyObject *one = pass ? view_of(r, result, out) : make_result(r, result);
             if (!one || PyTuple_SetItem(out, i, one) < 0)
                 Py_CLEAR(out);
         }

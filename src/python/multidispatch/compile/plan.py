@@ -101,7 +101,8 @@ class Builder:
             elif o.kind == "object":
                 out.append((3, 0, o.value, None, (), ()))
             elif o.kind == "view":
-                out.append((4, o.value, self.dims.value(o.offset), None, self.dims.values(o.shape),
+                base = o.value if o.value >= 0 else -1 - self.place[-1 - o.value]
+                out.append((4, base, self.dims.value(o.offset), None, self.dims.values(o.shape),
                             self.dims.values(o.stride)))
             elif o.buf in self.adopted:
                 out.append((5, 0, None, None, (), ()))
@@ -224,7 +225,7 @@ class Builder:
 
 def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
     """A tensor over part of another one's memory, without the ties that PyTorch's views have."""
-    return base.new_empty(0).set_(base.untyped_storage(), offset, size, stride)
+    return base.new_empty(0).set_(base.untyped_storage(), base.storage_offset() + offset, size, stride)
 
 
 _view_of = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view_of)

@@ -18,7 +18,7 @@ _MEMORY = ("point", "reduce", "product", "eager", "cat")
 class Output:
     kind: str  # new, view, argument, size, object
     buf: Buf | None = None  # new
-    value: Any = None  # view: the buf whose memory it is of
+    value: Any = None  # view: the buf whose memory it is of, then the place of its output; of argument i: -1 - i
     stride: Sequence[Any] = ()
     shape: Sequence[Any] = ()
     offset: Any = 0
@@ -45,6 +45,8 @@ class Results:
 
     def _base(self, b: Buf) -> int:
         out = self.g.out
+        if b.kind == "input":
+            return next(-1 - at for at, x in out.inputs if x is b)
         if b not in self.place:
             self.place[b] = len(out.outputs)
             out.outputs.append(Output("new", b, None, list(b.stride), list(b.shape)))
@@ -77,11 +79,12 @@ class Results:
         t = value.tree
         if isinstance(t, Leaf) and self._is_memory(value, t, memory):
             b = t.buf
-            if self._is_all(value, t, memory) and b not in self.place:
+            if b.kind != "input" and self._is_all(value, t, memory) and b not in self.place:
                 b.is_memory = True
                 self.place[b] = place
                 return Output("new", b, None, stride, shape)
-            if not is_seen and same(product(shape), product(value.shape)) and is_dense(b.shape, b.stride):
+            is_whole = b.kind == "input" or is_dense(b.shape, b.stride)
+            if not is_seen and same(product(shape), product(value.shape)) and is_whole:
                 b.is_memory = True
                 return Output("view", None, b, stride, shape, t.offset)
         b = self.g.buf("point", value.shape, value.dtype, tree=t)
@@ -92,7 +95,7 @@ class Results:
     @staticmethod
     def _is_memory(v: Value, t: Leaf, stride: list[Any]) -> bool:
         """True if the result lies in a buf's memory as PyTorch expects it."""
-        return t.buf.kind in _MEMORY and not t.buf.into and t.buf.dtype == v.dtype \
+        return t.buf.kind in (*_MEMORY, "input") and not t.buf.into and t.buf.dtype == v.dtype \
             and all(same(n, 1) or same(a, b) for n, a, b in zip(v.shape, t.stride, stride))
 
     @staticmethod
