@@ -173,6 +173,8 @@ class Grouping:
         assert b.tree is not None
         if len(found) > 1 and not self._is_computed_twice(b):
             return False
+        if self._ends_own_product(b) and any(x.kind == "reduce" for group, _ in found.values() for x in group.members):
+            return False  # a product's kernel has no other sums, so it ends with `b`
         if not all(self._suits(b, group, axes) for group, axes in found.values()):
             return False
         for group, axes in found.values():

@@ -21,7 +21,7 @@ DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
           torch.int16: "i16", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64"}
 _UNCOMPUTED = ("u16", "u32", "u64")  # memory for operations of PyTorch, such as the state of a generator of random numbers
 _MOVING = ("view", "_unsafe_view", "reshape", "permute", "transpose.int", "t", "expand", "alias", "detach", "clone")
-_SHARED = 3  # a value of higher cost that is used twice is computed once
+_SHARED = 2  # a value of higher cost that is used twice is computed once
 
 
 @dataclass

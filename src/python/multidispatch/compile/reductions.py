@@ -145,8 +145,10 @@ def _product(g: Any, a: Value, b: Value, n_batch: int, dtype: str = "") -> Value
 
 
 def _operand_memory(g: Any, a: Any) -> Value:
-    """An operand of a product: memory, by whatever strides."""
+    """An operand of a product: memory, by whatever strides. With batches it is row-major if it is new: they may merge."""
     v = g.value(a)
+    if len(v.shape) > 2 and not isinstance(v.tree, Leaf):
+        v = g.stored(v)
     leaf = g.leaf(v)
     return Value(v.shape, v.dtype, leaf)
 
