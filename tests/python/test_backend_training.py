@@ -78,7 +78,9 @@ class Kernels(Case):
 
     def test_weights_are_converted_once(self):
         """bf16 autocast: one conversion a weight, which the product, the backward and its result read."""
-        forward, _, _ = self.train(Network(), self.batches(5, 16), is_autocast=True, tolerance=0.03)
+        forward, backward, _ = self.train(Network(), self.batches(5, 16), is_autocast=True, tolerance=0.03)
+        self.assertFalse([text for text in backward if text.startswith("Y:bf16[x0, x1] = bf16(A0:f32[")], backward)
+        self.assertFalse([text for text in backward if text.startswith("Y:bf16[x0] = bf16(A0:f32[")][1:], backward)
         conversions = [text for text in forward if text == "Y:bf16[x0] = bf16(A0:f32[x0])"]
         self.assertEqual(len(conversions), 2, forward)
         self.assertFalse([text for text in forward if text == "Y:f32[x0] = A0:f32[x0]"], forward)

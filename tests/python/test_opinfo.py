@@ -87,10 +87,11 @@ class OpInfo(unittest.TestCase):
 
     @staticmethod
     def is_as_near(got, eager, exact):
-        """True if the result is not further from f64's than twice eager's: where rounding is magnified."""
+        """True if the result is not further from f64's than four times eager's: where rounding is magnified. (Products may
+        be a BLAS library's, which adds in another order.)"""
         if not eager.is_floating_point() or eager.shape != exact.shape or not exact.is_floating_point():
             return False
-        return bool((got.double() - exact).abs().max() <= 2 * (eager.double() - exact).abs().max())
+        return bool((got.double() - exact).abs().max() <= 4 * (eager.double() - exact).abs().max())
 
     def compare(self, where, got, expected, exact):
         for i, (a, b) in enumerate(zip(got, expected)):

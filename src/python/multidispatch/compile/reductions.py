@@ -267,8 +267,8 @@ def _index(g: Any, a: Any, indices: Any) -> Value:
 @entry("gather", "index_select")
 def _gather(g: Any, a: Any, dim: int, index: Any, *_: Any, **__: Any) -> Value:
     v, i = g.value(a), g.value(index)
-    if not v.shape:
-        raise Unsupported("gather from a scalar")
+    if not v.shape or g.name == "gather" and len(i.shape) != len(v.shape):
+        raise Unsupported("gather from a scalar, or by an empty index of another rank")
     dim %= len(v.shape)
     leaf = g.leaf(v)
     shape = list(g.shape)
@@ -322,7 +322,8 @@ def _writes_into(p: Value, node: Any, whole: Buf, offset: Any) -> bool:
     t = p.tree
     if not isinstance(t, Leaf) or t.buf.kind != "eager" or t.buf.into or not same(t.offset, 0):
         return False
-    while node.target is not operator.getitem and isinstance(node.args[0], torch.fx.Node) and len(node.users) == 1:
+    while node.target is not operator.getitem and len(node.users) == 1 and node.args \
+            and isinstance(node.args[0], torch.fx.Node):
         node = node.args[0]
     if node.target is not operator.getitem or len(node.users) != 1:
         return False
