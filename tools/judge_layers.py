@@ -1,6 +1,6 @@
 """The four layers of bench_sequence in PyTorch, JSON lines. Run it beside bench_sequence.
 
-    judge_layers.py STEPS.txt [--ways eager,graphs,inductor,compiled,captured] [--device cuda] [--scale 1]
+    judge_layers.py STEPS.txt [--ways eager,graphs,inductor,compiled,captured] [--device cuda] [--scale 1] [--passes 3]
 
 eager; a CUDA graph for each token count; TorchInductor with a dynamic size; this library as torch.compile's backend, and by
 md.capture. Times are of a step, wall, synchronised; "host" is the time until the step is enqueued. --scale divides all
@@ -37,7 +37,7 @@ class Judge:
     def __init__(self, options):
         torch.manual_seed(0)
         torch.set_grad_enabled(False)
-        self.device = options.device
+        self.device, self.count = options.device, options.passes
         self.model = Layers(options.device, options.scale)
         self.steps = [int(line) for line in open(options.steps, encoding="utf-8")]
 
@@ -48,8 +48,8 @@ class Judge:
         if self.device == "cuda":
             torch.cuda.synchronize()
 
-    def passes(self, what, step, count=3, mark=False):
-        for number in range(count):
+    def passes(self, what, step, mark=False):
+        for number in range(self.count):
             us, host = [], []
             for t in self.steps:
                 x = self.tokens(t)
@@ -67,7 +67,16 @@ class Judge:
             host.sort()
             print(json.dumps({"what": what, "pass": number, "total_ms": round(total, 2), "p50": round(us[n // 2], 1),
                               "p99": round(us[n * 99 // 100], 1), "max": round(us[-1], 1),
-                              "host_p50": round(host[n // 2], 2)}), flush=True)
+                              "host_p50": round(host[n // 2], 2)} | self.counts(what)), flush=True)
+
+    @staticmethod
+    def counts(what):
+        """Of all runs of the last plan: those that bound a size anew, were one graph, made or changed a graph."""
+        if what not in ("compiled", "captured"):
+            return {}
+        import multidispatch as md
+        graph = md.explain_graph()[-1]
+        return {name: graph[name] for name in ("binds", "graph_runs", "graph_builds", "graph_updates")}
 
     def differs(self, what, step):
         """How far a way is from eager, relative to eager's largest element."""
@@ -76,7 +85,7 @@ class Judge:
         print(json.dumps({"what": what, "difference": float((want - got).abs().max() / want.abs().max())}), flush=True)
 
     def eager(self):
-        self.passes("eager", self.model, 2)
+        self.passes("eager", self.model)
 
     def graphs(self):
         graphs = {}
@@ -106,8 +115,9 @@ class Judge:
 
     def compiled(self):
         import multidispatch
+        from multidispatch.compile import backend
         torch._dynamo.reset()
-        step = torch.compile(self.model, backend="multidispatch", dynamic=True)
+        step = torch.compile(self.model, backend=backend, dynamic=True)
         self.differs("compiled", step)
         multidispatch.wait_graphs()
         self.passes("compiled", step)
@@ -128,6 +138,7 @@ def main():
     parser.add_argument("--ways", default="eager,graphs")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--scale", type=int, default=1)
+    parser.add_argument("--passes", type=int, default=3)
     options = parser.parse_args()
     judge = Judge(options)
     for way in options.ways.split(","):

@@ -232,8 +232,6 @@ class Lowering:
             raise Unsupported(f"a call of {node.target}")
         if node.target is torch.ops.aten._assert_scalar.default and self._is_known(node.args[0]):
             return
-        if node.target is torch.ops.aten._assert_tensor_metadata.default:
-            return  # a plan is made for these dtypes and devices, and every call is checked against them
         if node.target._schema.is_mutable:
             raise Unsupported(f"{node.target} changes its arguments")
         values = list(value) if isinstance(value, (list, tuple)) else [value]

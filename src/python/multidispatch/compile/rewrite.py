@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+import torch
+
 from .attention import name_attention
 from .stacks import order_stacks
 from .uniform import fold
@@ -15,8 +17,17 @@ def _drop_unused(module: Any) -> int:
     return before - len(module.graph.nodes)
 
 
+def _drop_checks(module: Any) -> int:
+    """Drops torch.export's checks of dtypes and devices: a plan is made for them, and its calls are checked."""
+    checks = [n for n in module.graph.nodes if n.target is torch.ops.aten._assert_tensor_metadata.default]
+    for node in checks:
+        module.graph.erase_node(node)
+    return len(checks)
+
+
 # In this order: what each line says, and the function, which changes the graph and counts its changes.
 REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
+    ("checks of dtypes dropped", _drop_checks),
     ("unused operations dropped", _drop_unused),
     ("operations on constants folded", fold),
     ("attentions named", name_attention),
