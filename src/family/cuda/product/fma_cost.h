@@ -9,6 +9,7 @@ typedef struct md_fa_cuda_fma {
     int32_t threads, sums; /* threads of a block; sums of a thread for each product */
     int32_t at_once; /* blocks on an SM */
     int32_t split, depth; /* slices of K; steps of K that a tile takes at a time */
+    double sum; /* us of the launch that adds up slices */
     int64_t runs; /* stream-K: blocks with equal numbers of steps; 0: not stream-K */
     double issued; /* cycles of a quarter of an SM for each fma of a warp; 1 if nothing else were issued */
     double alone; /* cycles that a block waits in each step, while others may run */

@@ -189,13 +189,14 @@ static double issued_of(const md_fa_config *config)
 
 static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
 {
-    static const double LEAST_STEPS = 34.9;
+    static const double LEAST_STEPS = 34.9, SUM = 0.4;
     const md_fa_cuda_fma c = {.rows = config->value[ROWS],
                               .columns = config->value[COLUMNS],
                               .threads = threads_of(config),
                               .sums = config->value[THREAD_ROWS] * ACROSS,
                               .at_once = blocks_of(target, config),
                               .split = MD_MAX(config->value[SPLIT], 1),
+                              .sum = SUM,
                               .depth = config->value[DEPTH],
                               .runs = is_stream_k(config) ? runs_of(target, config) : 0,
                               .issued = issued_of(config),

@@ -134,6 +134,8 @@ static bool has_direct_operands(const md_fa_product *w)
     return !md_fa_cuda_product_is_ragged(w);
 }
 
+enum { MANY_SUMS = 64 }; /* of a thread: few blocks have room on an SM */
+
 static bool is_narrow(const md_fa_product *w)
 {
     return w->p.load[0] && md_dtype_size(w->p.program->formula->tensor[w->p.load[0]->id].dtype) < 4;
@@ -142,6 +144,9 @@ static bool is_narrow(const md_fa_product *w)
 static double f32_us(const md_fa_target *target, const md_fa_product *w, const tile *t, int32_t at_once)
 {
     static const double MOST_SUMS = 1.3, SOME = 1.94, FEW = 2.33, WAIT = 62;
+    /* us: of the launch that adds up slices, and of functions in it; of a further block of few sums on an SM, and of a
+     * further wave of them */
+    static const double SUM = 1.35, SUM_FUNCTION = 0.38, BLOCK = 0.08, WAVE = 0.5;
     /* factors on issuing and waiting if elements are copied one by one: of 32 bits, of 16 or fewer */
     static const double SINGLE[] = {1.45, 0.97}, ALONE[] = {1.27, 1.11};
     const int32_t sums = t->thread_rows * t->thread_columns;
@@ -152,6 +157,7 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
                         .sums = sums,
                         .at_once = at_once,
                         .split = t->split,
+                        .sum = SUM + (w->epilogue_transcendental > 0 ? SUM_FUNCTION : 0),
                         .depth = t->depth,
                         .issued = (sums >= 64   ? MOST_SUMS
                                    : sums >= 32 ? SOME
@@ -159,11 +165,12 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
                                   (is_single ? SINGLE[is_narrow(w)] : 1),
                         .alone = (WAIT + sums) * (is_single ? ALONE[is_narrow(w)] : 1)};
     const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
-    const double waves = ceil(tiles / (MD_MAX(target->facts->threads, 1) * (double)MD_MAX(at_once, 1)));
-    const double epilogue = t->split > 1 ? 0
-                                         : md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads *
-                                               waves * MD_MAX(at_once, 1);
-    return md_fa_cuda_fma_us(target, w, &c) + epilogue;
+    const double blocks = ceil(tiles * t->split / MD_MAX(target->facts->threads, 1)), /* of the busiest SM */
+        waves = ceil(blocks / MD_MAX(at_once, 1));
+    const double epilogue =
+        t->split > 1 ? 0 : md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads * blocks;
+    return md_fa_cuda_fma_us(target, w, &c) + epilogue +
+           (sums < MANY_SUMS ? BLOCK * (blocks - 1) + WAVE * (waves - 1) : 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)

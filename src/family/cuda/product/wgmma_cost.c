@@ -15,7 +15,7 @@
 static const double START = 2.75, MATH = 2, SHARED = 0.968, FILL = 0.198, STEP = 0.0401, MEMORY = 1.28, NORM = 1.86,
                     EPILOGUE = 0.417, EPILOGUE_ELEMENT = 0.00174, EPILOGUE_SHARED = 32.6, EPILOGUE_WORDS = 21.9,
                     EPILOGUE_CLUSTER = 48.8, EPILOGUE_PANEL = 0.134, CLUSTER = 0.455, CLUSTER_BLOCK = 0.164, SUM = 1.2,
-                    SUM_SLICE = 0.106, SUM_GBPS = 4080 + 03, COPIES = 2.7, COPIES_GBPS = 2160 + 03, THROTTLED = 0.118,
+                    SUM_SLICE = 0.106, SUM_GBPS = 4080 + 03, COPIES = 3.2, COPIES_GBPS = 2160 + 03, THROTTLED = 0.118,
                     THROTTLED_US = 424, OVERLAP = 1.34, REDUCED_WAVE = 1.23;
 /* Bytes in flight that keep memory busy. */
 static const double IN_FLIGHT = 3950000;
