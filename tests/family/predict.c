@@ -105,9 +105,9 @@ int main(void)
         return 1;
     while (fgets(text, sizeof text, stdin)) {
         line l = {.board = 0};
-        const int n = sscanf(text, "%d %31s %15s %" SCNd64 " %" SCNd64 " %" SCNd64 " %127s %u %u %d %f", &l.board, l.op,
-                             l.dtype, &l.rows, &l.columns, &l.depth, l.variant, &l.algorithm, &l.tile, &l.split,
-                             &l.waves);
+        const int n =
+            sscanf(text, "%d %31s %15s %" SCNd64 " %" SCNd64 " %" SCNd64 " %127s %u %u %d %f", &l.board, l.op, l.dtype,
+                   &l.rows, &l.columns, &l.depth, l.variant, &l.algorithm, &l.tile, &l.split, &l.waves);
         const md_dtype dtype = l.dtype[0] == 'b' ? MD_BF16 : MD_F32;
         double us = 0;
         int32_t i = 0;

@@ -51,11 +51,10 @@ double md_fa_cuda_fma_us(const md_fa_target *target, const md_fa_product *w, con
     const double tiles = (double)w->batch * ceil((double)w->rows / c->rows) * ceil((double)w->columns / c->columns);
     if (c->runs > 0)
         return START + SUM_RUNS + fmax(runs_us(w, c, tiles, sms), memory);
-    const double slices =
-        c->split > 1 ? c->sum + SUM_SLICE * c->split +
-                           (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * c->split /
-                               SUM_GBPS * 1e-3
-                     : 0;
+    const double slices = c->split > 1 ? c->sum + SUM_SLICE * c->split +
+                                             (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products *
+                                                 8 * c->split / SUM_GBPS * 1e-3
+                                       : 0;
     const double stored = c->split > 1 ? 0
                                        : ceil(tiles / sms) * c->rows * c->columns * w->p.n_products *
                                              (c->sums >= MANY_SUMS ? STORE_LARGE : STORE);

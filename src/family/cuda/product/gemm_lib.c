@@ -198,7 +198,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
     md_fa_product sums = w;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
-    const md_fa_cuda_library how = {is_plain, plan.is_direct, plan.is_direct && plan.epilogue};
+    const md_fa_cuda_library how = {is_plain, plan.is_direct, plan.is_direct && plan.epilogue, config->value[RANK],
+                                    (int32_t)md_dtype_size((md_dtype)plan.map[3].dtype)};
     md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target, &sums, &how), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan.is_direct && plan.epilogue)

@@ -114,6 +114,9 @@ static const double START = 9.63e-05, BATCH = 0.156, SHARES = 1.4e-05, MANY_VECT
                     RATE = 6.34, WIDEN = 3.26, WIDEN_ONE = 8.93, WIDEN_F32 = 2.36, RESULT_OPS = 4320 + 03,
                     OPS_RATE = 0.39, FUNCTION = 0.199, LONE_F32 = 1.2, PAIR_F32 = 1.08, ROW_F32 = 1.48e-05,
                     SHARE_F32 = 0.00329;
+/* us of f32 (16-bit rows convert meanwhile): a first batch of loads, and how long each further one is under way,
+ * whatever else runs; more for each vector. From 12 kernels of few blocks and long rows. */
+static const double FIRST_BATCH = 0.4, NEXT_BATCH = 0.29, NEXT_VECTOR = 0.175;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
@@ -149,6 +152,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps +
                      (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SLICE_K] +
                      (vectors > 4 ? MANY_VECTORS : 0);
+    const double memory = out->memory_bytes / (target->facts->memory_gbps * fmin(out->memory_rate, 1)) * 1e-3;
+    const double under_way = FIRST_BATCH + (steps - 1) * (NEXT_BATCH + NEXT_VECTOR * vectors);
+    if (type_of(&p) == MD_F32)
+        out->serial_us = fmax(out->serial_us, under_way - memory);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
