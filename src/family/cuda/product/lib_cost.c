@@ -43,8 +43,9 @@ static double few_rows_us(const md_dev_facts *facts, double bytes, double depth,
     return FEW_START + hypot(memory, fmax(ceil(waves), 1) * depth * step * 1e-3);
 }
 
-/* One step of K: us of a launch, results in a us, part of the memory rate. From 8 products on an H100: all answers but
- * the first, which has tiles, agreed within 2%, whatever their rank. */
+/* One step of K, by the second answer: us of a launch, results in a us, part of the memory rate. From 8 products on an
+ * H100. The first answer has tiles; so have some of the later ones. */
+enum { OUTER_RANK = 1 };
 static const double OUTER_START = 2.45, OUTER_RESULTS = 7.7e5, OUTER_MEMORY = 0.92;
 
 static double outer_us(const md_dev_facts *facts, double results, int32_t item)
@@ -128,7 +129,7 @@ double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w
     const int32_t item = (int32_t)md_dtype_size((md_dtype)what->in);
     if (what->is_tf32 || !(facts->memory_gbps > 0))
         return 0;
-    if (what->depth == 1 && what->rank > 0 && what->batch == 1)
+    if (what->depth == 1 && what->rank == OUTER_RANK && what->batch == 1)
         return outer_us(facts, (double)what->rows * (double)what->columns, (int32_t)md_dtype_size((md_dtype)what->out));
     if (answer->algorithm == FEW_ROWS_ALGORITHM)
         return SCALE * few_rows_us(facts, gemm_bytes(what, item), (double)what->depth, (double)what->rows,
@@ -227,7 +228,7 @@ double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w,
 {
     const md_dev_facts *facts = target->facts;
     md_fa_memo *memo = target->memo;
-    if (how->rank > 0 && w->depth == 1 && w->batch == 1 && w->p.n_products == 1)
+    if (how->rank == OUTER_RANK && w->depth == 1 && w->batch == 1 && w->p.n_products == 1)
         return outer_us(facts, (double)w->rows * (double)w->columns, how->item);
     if (memo && memo->library_us > 0)
         return memo->library_us;
