@@ -318,7 +318,9 @@ static void explains(void **state)
     assert_ok(md_combo_explain(combo, 1, take, json));
     assert_non_null(strstr(text, "20 items"));
     assert_non_null(strstr(json, "\"items\":20"));
-    assert_non_null(strstr(json, "\"form\":\"one parallel loop")); /* not calls */
+    /* a loop or launches, as the model decides by this machine's rates */
+    assert_non_null(strstr(json, "\"form\":\""));
+    assert_null(strstr(json, "by a call of its own"));
     assert_non_null(strstr(json, "\"together\":[{\"part\":0,\"level\":0,\"items\":"));
     assert_non_null(strstr(json, "\"alone\":[]"));
     md_combo_destroy(&combo);
