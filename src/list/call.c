@@ -20,8 +20,8 @@ static md_status add_memory(md_li_memory **list, md_context *context, md_stream 
     return MD_OK;
 }
 
-/* The stream's memory, of n bytes at least. What it had before may be in use by work that is enqueued. A captured call has
- * memory of its own, since its graph may run beside other work. */
+/* The stream's memory, of n bytes at least. What it had before may be in use by work that is enqueued. A captured call
+ * has memory of its own, since its graph may run beside other work. */
 static md_status find_memory(md_li_call *call, size_t n_bytes)
 {
     md_list *list = call->list;

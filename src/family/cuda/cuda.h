@@ -38,6 +38,10 @@ static inline double md_fa_cuda_cluster_part(int32_t blocks)
 {
     return blocks > 8 ? 0.85 : blocks > 2 ? 0.92 : 1.0;
 }
+/** Clusters that surely run at once, with so many blocks on each SM: for persistent ones, of which one that finds no
+ * place waits until another has done all its work. Blocks of an SM are as many layers of clusters with one block on
+ * each SM; 66 clusters of 8 blocks did not fit 132 SMs of an H100 with four blocks each. */
+int64_t md_fa_cuda_clusters(const md_dev_facts *facts, int32_t cluster, int32_t blocks);
 /** The device's memory rate, bytes in a us. */
 static inline double md_fa_cuda_bytes_per_us(const md_dev_facts *facts)
 {

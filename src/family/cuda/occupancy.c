@@ -27,6 +27,23 @@ int32_t md_fa_cuda_resident(const md_dev_facts *facts, const md_fa_cuda_load *lo
     return (int32_t)n;
 }
 
+/* A cluster lies within one GPC. How many SMs each GPC has is not told: its pairs of SMs may be switched off, and
+ * boards of the same name differ. Most SMs are left over where GPCs are as uneven as they can be. */
+enum { MOST_GPCS = 8, LEAST_SMS = 14, MOST_SMS = 18 };
+
+int64_t md_fa_cuda_clusters(const md_dev_facts *facts, int32_t cluster, int32_t blocks)
+{
+    const int64_t sms = MD_MAX(facts->threads, 1),
+                  gpcs = MD_MAX((sms + MOST_SMS - 1) / MOST_SMS, MD_MIN(MOST_GPCS, sms / LEAST_SMS));
+    int64_t missing = gpcs * MOST_SMS - sms, clusters = 0;
+    for (int64_t i = 0; i < gpcs; i++) {
+        const int64_t off = MD_MIN(missing, MOST_SMS - LEAST_SMS);
+        clusters += (MOST_SMS - off) / cluster;
+        missing -= off;
+    }
+    return MD_MAX(MD_MIN(clusters, sms / cluster), 1) * blocks;
+}
+
 double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load)
 {
     double resident = MD_MAX(md_fa_cuda_resident(facts, load), 1);

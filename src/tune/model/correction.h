@@ -41,8 +41,7 @@ typedef struct md_tn_correction md_tn_correction;
 /** Points of the space have n_axes <= MD_TN_MAX_AXES sizes; the distance of two points is the sum over the axes of
  * weight x the difference of log2. has_rows (NULL: none): of axes along which rows of tensors lie; sizes there that two
  * divides differently often are farther apart. */
-md_status md_tn_correction_create(md_tn_correction **out, int32_t n_axes, const double *weight,
-                                  const bool *has_rows);
+md_status md_tn_correction_create(md_tn_correction **out, int32_t n_axes, const double *weight, const bool *has_rows);
 void md_tn_correction_destroy(md_tn_correction **correction); /* NULL allowed */
 
 /** Adds an observation, in place of the one of the same variant and clock at the same point, or of the oldest. Ratios
@@ -50,8 +49,8 @@ void md_tn_correction_destroy(md_tn_correction **correction); /* NULL allowed */
  * uses the correction now. */
 void md_tn_correction_add(md_tn_correction *c, const md_tn_observation *observation, bool may_wait);
 /** Multiplies the model's times of n variants at a point by what the observations let expect there; times that are not
- * positive stay. A variant's own observations count, the nearer the more; far ones say little beside the model. What all
- * variants are off by at a point (other work, a call's overhead) multiplies all alike. */
+ * positive stay. A variant's own observations count, the nearer the more; far ones say little beside the model. What
+ * all variants are off by at a point (other work, a call's overhead) multiplies all alike. */
 void md_tn_correction_apply(double *us, md_tn_correction *c, const int64_t *size, const md_tn_subject *subject,
                             int32_t n);
 /** True if the variant was observed at any point. */

@@ -143,13 +143,9 @@ static int64_t capacity_of(const md_fa_target *target, const md_fa_config *confi
     return most * config->value[CLUSTER] * width_of(target) + width_of(target) - 1;
 }
 
-/* Clusters that run at once. An SM pair (the part of a GPC that always is whole) has places for two SMs' blocks. */
 static int64_t resident_clusters(const md_fa_target *target, const md_fa_config *config)
 {
-    const int64_t sms = MD_MAX(target->facts->threads, 1), blocks = config->value[BLOCKS],
-                  cluster = config->value[CLUSTER];
-    const double part = 2 * blocks % cluster == 0 ? 1 : md_fa_cuda_cluster_part(8);
-    return MD_MAX((int64_t)((double)(sms * blocks / cluster) * part), 1);
+    return md_fa_cuda_clusters(target->facts, config->value[CLUSTER], config->value[BLOCKS]);
 }
 
 /* ---- Configs */
@@ -250,19 +246,17 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_emit_launches(out, target, config, 1, emit_launch);
 }
 
-/* ---- Cost. Not measured yet: instructions are counted in what the compiler made, times are estimates. */
+/* ---- Cost: instructions are counted in what the compiler made, times were fitted on an H100. */
 
-/* The time of memory against that of a copy of as many bytes; what a ring adds that has less than one row more than the
- * row at work, for all that lacks. */
-static const double MEMORY_PART = 1.1, SHORT_RING = 0.25;
-/* The launch, us. Of a row on its way through its cluster, us: its fixed part, each exchange, what each doubling of the
- * cluster adds to that, each vector of a thread and pass. */
-static const double START_US = 3, ROW_US = 0.3, EXCHANGE_US = 0.35, EXCHANGE_DOUBLED_US = 0.1, VECTOR_US = 0.03;
-/* Instructions: of a pass over a chunk, besides those of elements; an exponential, and one for 16-bit results. The part
- * of its issue slots that an SM uses. */
-static const double CHUNK_SLOTS = 16, EXP_SLOTS = 14, SHORT_EXP_SLOTS = 7, SLOT_PART = 0.85;
-/* The exponent of the p-norm of memory, instructions and waiting. */
-static const double NORM = 3;
+/* What a ring adds to the time of memory that has less than one row more than the row at work, for all that lacks; the
+ * exponent of the p-norm of memory, instructions and waiting. */
+static const double SHORT_RING = 0.25, NORM = 2.3;
+/* The launch, us. Of a row on its way through its cluster, us: each exchange, and the stores. A turn's memory,
+ * instructions and waiting overlap with those of others; in the first turn and the last one they add up. */
+static const double START_US = 1.05, EXCHANGE_US = 0.7, STORE_US = 1, LONE_TURNS = 2;
+/* Instructions: of a pass over a chunk, besides those of elements; an exponential, and one for 16-bit results. A row
+ * waits for its own instructions, which so many threads issue as fast as an SM can. */
+static const double CHUNK_SLOTS = 2, EXP_SLOTS = 6.5, SHORT_EXP_SLOTS = 2, FULL_LANES = 256;
 
 /* Instructions of a thread for an element. */
 static double element_slots(const md_fa_target *target, const md_fa_config *config)
@@ -275,13 +269,9 @@ static double element_slots(const md_fa_target *target, const md_fa_config *conf
            work.transcendental * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
 }
 
-/* Microseconds from a row's arrival to its last store, without the instructions of its elements: a block alone on an SM
- * waits for these too. */
-static double row_us(const md_fa_target *target, const md_fa_config *config, const cut *c)
+static double norm_of(double memory, double instructions, double waiting)
 {
-    const md_st_row *program = &md_fa_stage(target)->row;
-    return ROW_US + (EXCHANGE_US + EXCHANGE_DOUBLED_US * log2(config->value[CLUSTER])) * program->n_levels +
-           VECTOR_US * (double)(c->chunks * config->value[VECTORS]) * (program->n_levels + 2 * program->has_elements);
+    return pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -298,13 +288,14 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     const double slots = element_slots(target, config) * rows * n,
-                 instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy),
-                 waiting = turns * row_us(target, config, &c) + instructions / config->value[BLOCKS],
-                 memory = fmax(bytes, 1) / rate * MEMORY_PART * (1 + SHORT_RING * fmax(1 - ahead, 0));
-    const double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM) *
-                      (0.5 + 0.5 * ceil(turns) / turns);
-    *out = (md_fa_features){
-        .ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = START_US};
+                 instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * busy),
+                 memory = fmax(bytes, 1) / rate * (1 + SHORT_RING * fmax(1 - ahead, 0)),
+                 row = EXCHANGE_US * st->row.n_levels + STORE_US * st->row.has_elements +
+                       instructions / turns / config->value[BLOCKS] * fmax(FULL_LANES / config->value[LANES], 1);
+    const double us = norm_of(memory, instructions, ceil(turns) * row) +
+                      LONE_TURNS * (memory / turns + row - norm_of(memory / turns, instructions / turns, row));
+    *out =
+        (md_fa_features){.ops_rate = 1, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = START_US};
     out->memory_bytes = fmin(bytes, us * rate);
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }

@@ -16,8 +16,8 @@
  * vector beyond the row's end; for each warp of a block of several rows; for strides. */
 static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578,
                     EACH_WARP_US = 0.00188;
-static const double LOAD_VECTOR_US = 0.02068, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.0002178,
-                    IDLE_VECTOR_US = 0.07224, ROWS_US = 0.009196, STRIDED_US = 0.2531;
+static const double LOAD_VECTOR_US = 0.02188, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.00017, IDLE_VECTOR_US = 0.04,
+                    ROWS_US = 0.009196, STRIDED_US = 0.2531;
 /* Latency of each vector of a thread: of weights, and of an argmax or argmin, which depend on the vector before. */
 static const double EPILOGUE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
 /* Argmax and argmin of rows in registers: each vector of a thread beyond ARG_HELD adds this part to the whole time. */
@@ -53,11 +53,10 @@ static const double ACCESS_COST[] = {0.5272, 0.6686, 1.117}, ACCESS_SLOTS[] = {0
 static const double PLACE_SLOTS = 157.6, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
 /* Issue slots of an element: conversion from 16 bits, max or min, argmax or argmin, an exponential, and an exponential
  * for 16-bit results. */
-static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 34.95,
-                    SHORT_EXP_SLOTS = 6.315;
+static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 16.3, SHORT_EXP_SLOTS = 4;
 /* Issue slots of a vector beyond the row's end; the part of all slots that costs issue time; and the part that adds to
  * a block's latency. */
-static const double IDLE_SLOTS = 152.7, ISSUED_PART = 0.42, LATENCY_PART = 0.03893;
+static const double IDLE_SLOTS = 114, ISSUED_PART = 0.42, LATENCY_PART = 0.03893;
 /* Issue slots an SM has, against the device's rate of fma. */
 static const double SLOT_PART = 1.14;
 
@@ -167,13 +166,15 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
     bool again = !row->keeps && st->row.has_elements && md_fa_cuda_row_can_keep(target);
     md_fa_host_count(&work, st, target->program);
     double element = reduction_slots(target, false) + work.operations + 0.3 * passes;
-    element += work.transcendental * (again ? 2 : 1) * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
+    const double exponentials =
+        work.transcendental * (again ? 2 : 1) * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
     element += width > 4 ? passes * UNPACK_SLOTS * work.loads : 0.5 * work.loads;
     double thread =
         PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
     if (is_online(target, row))
         thread += ceil(vectors / row->vectors) * 60 * st->row.n_reductions;
-    return rows * row->lanes * (thread + vectors * (width * element + (row->align == MD_FA_CUDA_ALIGNED ? 3 : 8)));
+    thread += vectors * (width * element + (row->align == MD_FA_CUDA_ALIGNED ? 3 : 8));
+    return rows * row->lanes * (thread * ACCESS_SLOTS[row->align] + vectors * width * exponentials);
 }
 
 /* ---- Time */
@@ -210,8 +211,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
               (is_read_once(&st->row) ? IDLE_READ_PART : (st->row.n_levels + st->row.has_elements) / 3.0);
     l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     l->waves = l->blocks / (l->sms * l->resident);
-    l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->align] +
-               l->idle * load.threads * l->blocks * IDLE_SLOTS;
+    l->slots = slots_of(target, row, l->rows, l->vectors) + l->idle * load.threads * l->blocks * IDLE_SLOTS;
 }
 
 static double slots_of_device(const md_fa_target *target) /* in a us */

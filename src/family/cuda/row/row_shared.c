@@ -163,35 +163,23 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 /* ---- Cost */
 
-/* Seen on an H200 (November 2026). The time of memory against that of a copy of as many bytes: without weights; what
- * one 16-byte piece of weights for each vector adds, and each further one. They come from the L2 for each row, and
- * are shifted. */
-static const double MEMORY_PART = 1.2, FIRST_WEIGHT = 0.04, MORE_WEIGHTS = 0.23;
-/* Vectors that the threads of an SM work on at once, for 4-byte elements, and what each doubling or halving costs;
- * large blocks; a lone block of 16-bit elements. */
-static const double BEST_VECTORS = 1024, DOUBLING_PART = 0.22, LARGE_PART = 0.05, ALONE_PART = 0.2;
-/* Latency of a row, us: its first bytes, each exchange, and bytes that an SM copies in a us. A block takes at least
- * TURN_US for a further row, however short ([21977,541] took 181 us on an H100). Slots of an exponential, slots that an
- * SM issues against its rate of fma, the exponent of the p-norm. */
-static const double LOAD_US = 1.6, EXCHANGE_US = 0.25, SM_BYTES_PER_US = 60e3, TURN_US = 2.1, EXP_SLOTS = 16,
-                    SLOT_PART = 1.6, NORM = 3;
+/* Fitted on an H200 and an H100 (November 2026), which differ in the rate of memory: its time against that of a copy of
+ * as many bytes, the bytes that the threads of an SM move in a us, and the exponent of the p-norm of both. What each
+ * 16-byte piece of weights for each vector but the first adds to the threads' time: they come from the L2 for each row,
+ * and are shifted. */
+static const double MEMORY_PART = 0.8, THREAD_BYTES_PER_US = 36e3, MORE_WEIGHTS = 0.42, NORM = 2.8;
+/* Vectors that the threads of an SM work on at once, for 4-byte elements, and what each doubling or halving costs. */
+static const double BEST_VECTORS = 940, DOUBLING_PART = 0.33;
+/* Latency of a row, us: its first bytes, each exchange, and bytes that an SM copies in a us. A block takes TURN_US
+ * more for each further row ([21977,541] took 181 us on an H100). */
+static const double LOAD_US = 0.77, EXCHANGE_US = 0.5, SM_BYTES_PER_US = 60e3, TURN_US = 1.92;
 
-static double memory_part(const md_fa_target *target, const md_fa_config *config)
+static double thread_part(const md_fa_target *target, const md_fa_config *config)
 {
-    const double width = md_fa_cuda_width(target->program, target->stage), pieces = weight_pieces(target),
+    const double width = md_fa_cuda_width(target->program, target->stage),
                  vectors = (double)config->value[LANES] * config->value[VECTORS] * config->value[BLOCKS];
-    double part = MEMORY_PART + fmin(pieces, 1) * FIRST_WEIGHT + fmax(pieces - 1, 0) * MORE_WEIGHTS;
-    part *= 1 + DOUBLING_PART * fabs(log2(vectors / (BEST_VECTORS * width / 4)));
-    part *= config->value[LANES] > 512 ? 1 + LARGE_PART : 1;
-    return part * (width > 4 && config->value[BLOCKS] == 1 ? 1 + ALONE_PART : 1);
-}
-
-static double element_slots(const md_fa_target *target)
-{
-    const md_st_row *program = &md_fa_stage(target)->row;
-    md_fa_host_work work;
-    md_fa_host_count(&work, md_fa_stage(target), target->program);
-    return work.operations + (program->n_levels + 1) * (work.loads * 0.5 + 1) + work.transcendental * EXP_SLOTS;
+    return (1 + fmax(weight_pieces(target) - 1, 0) * MORE_WEIGHTS) *
+           (1 + DOUBLING_PART * fabs(log2(vectors / (BEST_VECTORS * width / 4))));
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -204,13 +192,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double turns = rows / fmin(rows, sms * config->value[BLOCKS]), busy = fmin(rows / sms, 1);
     double latency =
         LOAD_US + EXCHANGE_US * st->row.n_levels + 2 * (double)row_bytes(target, (int64_t)n) / SM_BYTES_PER_US;
-    double memory = fmax(bytes, 1) / rate * memory_part(target, config) / busy,
-           slots = element_slots(target) * rows * n,
-           instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * SLOT_PART * busy);
-    double us = pow(pow(memory, NORM) + pow(instructions, NORM), 1 / NORM) * (0.5 + 0.5 * ceil(turns) / turns);
-    us = hypot(us, (ceil(turns) - 1) * TURN_US);
-    *out = (md_fa_features){
-        .ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = latency};
+    double memory = fmax(bytes, 1) / rate * MEMORY_PART / busy,
+           threads = fmax(bytes, 1) / (THREAD_BYTES_PER_US * sms * busy) * thread_part(target, config);
+    double us = md_fa_norm(memory, threads, NORM) * (0.5 + 0.5 * ceil(turns) / turns);
+    us += (ceil(turns) - 1) * TURN_US;
+    *out = (md_fa_features){.ops_rate = 1, .ops = flops, .launches = 1, .parallel = busy * sms, .serial_us = latency};
     out->memory_bytes = fmin(bytes, us * rate);
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }
