@@ -1,6 +1,7 @@
 /* The cost of row programs on a GPU: the latency of one block, plus the p-norm of the times of memory, instructions,
  * waves of blocks and starting blocks. The constants were fitted to softmax, layer_norm, sum, argmax and var on an H200
- * (November 2026), with the kernels near the best of each shape. */
+ * (November 2026), with the kernels near the best of each shape; exponentials and vectors beyond the row's end again
+ * with times of an H100. */
 #include "family/cuda/row/row.h"
 
 #include "base/dtype.h"
