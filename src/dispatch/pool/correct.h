@@ -26,5 +26,8 @@ void md_ds_rank_observed(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
 void md_ds_correct(double *us, md_ds_pool *c, const int64_t *select_sizes, const int32_t *variant, int32_t n);
 /** True if the candidate was measured at any point. */
 bool md_ds_is_measured(md_ds_pool *c, int32_t variant);
+/** Tells the correction the times of the pool's variants in installed wisdom, at any sizes. Families whose kernels have
+ * another text since are left out. Failures are ignored: the model knows less then. */
+void md_ds_note_elsewhere(md_ds_pool *c);
 
 #endif

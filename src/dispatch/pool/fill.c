@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "dispatch/pool/correct.h"
 #include "dispatch/pool/decide.h"
-#include "dispatch/pool/elsewhere.h"
 #include "dispatch/pool/hints.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/pool/points.h"

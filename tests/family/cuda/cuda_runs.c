@@ -7,6 +7,8 @@
 #include "device/cuda/cuda.h"
 #include "device/nvrtc/nvrtc.h"
 
+enum { MOST_WORK = 400000000 }; /* steps of the reference: seconds */
+
 typedef struct runs {
     suite suite;
     const cuda_run *list;
@@ -22,22 +24,27 @@ static void check_family(suite *s, suite_formula *f, const md_st_program *progra
             continue;
 }
 
+/* Data of shape k. `size`: room for its sizes. */
+static data_options shape_of(int64_t size[MD_FX_MAX_DIMS], const cuda_run *r, int k)
+{
+    for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
+        size[d] = d >= MD_MAX_RANK || r->size[k][d] == 0 ? -1 : MD_MAX(r->size[k][d], 0);
+    return (data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = MOST_WORK, .keeps_reductions = true};
+}
+
 static void add_sets(suite *s, suite_formula *f, const cuda_run *r, uint64_t *seed)
 {
     for (int k = 0; k < CUDA_RUN_SETS; k++) {
         int64_t size[MD_FX_MAX_DIMS];
-        for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
-            size[d] = d >= MD_MAX_RANK || r->size[k][d] == 0 ? -1 : MD_MAX(r->size[k][d], 0);
-        suite_add(s, f, check_random(seed),
-                  &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 20000000});
-        if (k == 1)
-            suite_add(s, f, check_random(seed),
-                      &(data_options){.view = DATA_UNALIGNED, .size = size, .max_work = 20000000});
-        if (k == 2)
-            suite_add(
-                s, f, check_random(seed),
-                &(data_options){.view = DATA_CONTIGUOUS, .size = size, .bad_indices = true, .max_work = 20000000});
+        data_options o = shape_of(size, r, k);
+        suite_add(s, f, check_random(seed), &o);
+        o.view = k == 1 ? DATA_UNALIGNED : DATA_CONTIGUOUS;
+        o.bad_indices = k == 2;
+        if (k == 1 || k == 2)
+            suite_add(s, f, check_random(seed), &o);
     }
+    if (f->n_sets != CUDA_RUN_SETS + 2)
+        suite_complain(s, f, -1, NULL, "a shape is too large for the reference");
     suite_add(s, f, check_random(seed), &(data_options){.view = DATA_STRIDED, .max_work = 20000});
 }
 
@@ -131,13 +138,35 @@ static void test_pins(void **state)
     }
 }
 
+/* Nor does what the reference refuses: no variant would be checked at that shape. */
+static void test_shapes(void **state)
+{
+    const runs *all = *state;
+    for (int i = 0; i < all->n; i++) {
+        const cuda_run *r = &all->list[i];
+        md_fx_formula *formula = NULL;
+        assert_ok(md_fx_formula_create(&formula, r->text, &(md_fx_options){.dtype = r->dtype}));
+        assert_ok(md_st_split(formula));
+        for (int k = 0; k < CUDA_RUN_SETS; k++) {
+            int64_t size[MD_FX_MAX_DIMS];
+            const data_options o = shape_of(size, r, k);
+            data_set set;
+            if (!data_make(&set, formula, 1, &o))
+                fail_msg("entry %d, shape %d is too large for the reference: %s", i, k, r->text);
+            data_finish(&set);
+        }
+        md_fx_formula_destroy(&formula);
+    }
+}
+
 int cuda_runs(const cuda_run *list, int n, const char *family)
 {
     suite_options options = {.device = "cuda"};
     runs all = {.suite = {.options = &options}, .list = list, .n = n, .family = family};
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_runs, &all)};
     if (md_context_create(&all.suite.context, &(md_context_options){.device = options.device}) != MD_OK) {
-        const struct CMUnitTest pins[] = {cmocka_unit_test_prestate(test_pins, &all)};
+        const struct CMUnitTest pins[] = {cmocka_unit_test_prestate(test_pins, &all),
+                                          cmocka_unit_test_prestate(test_shapes, &all)};
         print_message("NOT RUN ON A GPU: %s\n", md_last_error());
         const int n_wrong = cmocka_run_group_tests(pins, NULL, NULL);
         return n_wrong ? n_wrong : 77;

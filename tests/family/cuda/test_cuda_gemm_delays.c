@@ -260,8 +260,9 @@ static void add_sets(suite *s, suite_formula *f, const delayed *d, uint64_t *see
         int64_t size[MD_FX_MAX_DIMS];
         for (int32_t i = 0; i < MD_FX_MAX_DIMS; i++)
             size[i] = i < MD_MAX_RANK && d->size[k][i] > 0 ? d->size[k][i] : -1;
-        suite_add(s, f, check_random(seed),
-                  &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 100000000});
+        suite_add(
+            s, f, check_random(seed),
+            &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 100000000, .keeps_reductions = true});
     }
     if (f->n_sets != 3)
         suite_complain(s, f, -1, NULL, "a shape is too large for the reference");

@@ -18,6 +18,9 @@ typedef struct data_options {
     bool specials; /* some NaN, infinities, zeros of either sign, huge and tiny values among the inputs */
     bool bad_indices; /* some indices of gathers and scatters lie outside */
     int64_t max_work; /* sizes are picked so that no statement has more steps; 0: 200000 */
+    /* Nested reductions are counted as the references compute them: once while the indices that they use stay. Kernels
+     * may compute them for each element. */
+    bool keeps_reductions;
     const int64_t *size; /* by dim, to be used where >= 0; NULL: all picked */
 } data_options;
 

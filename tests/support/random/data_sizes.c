@@ -59,10 +59,13 @@ static int64_t pick_size(data_maker *m)
     return data_below(m, 40) == 0 ? 0 : sizes[data_below(m, MD_COUNT(sizes))];
 }
 
+/* Reductions are kept while the indices that they use stay, or they are not (stmt: NULL). */
 typedef struct work {
     const md_fx_formula *f;
     const int64_t *size;
-    double most;
+    const md_fx_stmt *stmt;
+    const md_fx_node *outer; /* the reduction that is being looked at */
+    double kept, once; /* steps of kept ones: of the statement; of one computation of `outer` */
 } work;
 
 static double size_of(const work *w, int32_t index)
@@ -70,26 +73,62 @@ static double size_of(const work *w, int32_t index)
     return (double)MD_MAX(w->size[w->f->index[index].dim], 1);
 }
 
-/* Steps of an expression, from below; nested reductions multiply. */
-static double steps_of(const work *w, const md_fx_node *node)
+static bool stays_in(const md_fx_node *node, const md_fx_node *outer)
 {
-    double steps = 1.0;
-    for (int32_t i = 0; i < node->n_args; i++)
-        steps += steps_of(w, node->arg[i]);
-    for (int32_t i = 0; node->kind == MD_FX_REDUCE && i < node->n_bound; i++)
-        steps *= size_of(w, node->bound[i]);
-    return steps;
+    bool stays = true;
+    for (int32_t i = 0; i < outer->n_bound; i++)
+        stays &= !md_fx_uses_index(node, outer->bound[i]);
+    return stays;
 }
 
-static double work_of(const md_fx_formula *f, const int64_t *size)
+/* How often a statement computes a reduction that is kept. 0: an index that it does not use moves inside of one that it
+ * uses, so that nothing is won. */
+static double times_of(const work *w, const md_fx_node *node)
 {
-    work w = {.f = f, .size = size};
+    double times = 1.0;
+    int32_t n_used = 0, n_first = 0;
+    for (int32_t id = 0; id < w->f->n_indices; id++)
+        n_used += md_fx_uses_index(node, id);
+    while (n_first < w->stmt->n_free && md_fx_uses_index(node, w->stmt->free[n_first]))
+        times *= size_of(w, w->stmt->free[n_first++]);
+    return n_first == n_used ? times : 0.0;
+}
+
+/* Steps of an expression, from below; nested reductions multiply unless they are kept. */
+static double steps_of(work *w, const md_fx_node *node)
+{
+    const work before = *w;
+    double steps = 1.0;
+    if (node->kind == MD_FX_REDUCE) {
+        w->outer = node;
+        w->once = 0.0;
+    }
+    for (int32_t i = 0; i < node->n_args; i++)
+        steps += steps_of(w, node->arg[i]);
+    if (node->kind != MD_FX_REDUCE)
+        return steps;
+    for (int32_t i = 0; i < node->n_bound; i++)
+        steps *= size_of(w, node->bound[i]);
+    steps += w->once;
+    w->outer = before.outer;
+    w->once = before.once;
+    const bool is_inside = w->outer != NULL;
+    const double times = !w->stmt ? 0.0 : is_inside ? stays_in(node, w->outer) : times_of(w, node);
+    *(is_inside ? &w->once : &w->kept) += steps * times;
+    return times > 0.0 ? 1.0 : steps;
+}
+
+static double work_of(const data_maker *m)
+{
+    const md_fx_formula *f = m->f;
+    const int64_t *size = m->d->size;
     double most = 0.0;
     for (int32_t i = 0; i < f->n_stmts; i++) {
+        work w = {.f = f, .size = size, .stmt = m->options.keeps_reductions ? &f->stmt[i] : NULL};
         double steps = steps_of(&w, f->stmt[i].value);
         for (int32_t k = 0; k < f->stmt[i].n_free; k++)
             steps *= size_of(&w, f->stmt[i].free[k]);
-        most = fmax(most, steps);
+        most = fmax(most, steps + w.kept);
     }
     for (int32_t t = 0; t < f->n_tensors; t++) {
         double n = 1.0;
@@ -109,7 +148,7 @@ static bool is_free(const data_maker *m, int32_t dim)
 static bool shrink(data_maker *m)
 {
     const double limit = (double)(m->options.max_work > 0 ? m->options.max_work : 200000);
-    while (work_of(m->f, m->d->size) > limit) {
+    while (work_of(m) > limit) {
         int32_t largest = -1;
         for (int32_t k = 0; k < m->f->n_dims; k++)
             if (is_free(m, k) && m->d->size[k] > MD_MAX(m->f->dim[k].lo, 1) &&
@@ -177,5 +216,5 @@ bool data_pick_sizes(data_maker *m)
         return false;
     make_room(m);
     stretch(m);
-    return work_of(m->f, m->d->size) <= 1e8;
+    return work_of(m) <= fmax(1e8, (double)m->options.max_work);
 }

@@ -1,0 +1,148 @@
+/* Variants of rows in the pools of a GPU's ops, without a GPU: both kinds at every hint, long rows that are read once,
+ * and which are persistent. */
+#include "dispatch/support/gpu_world.h"
+
+#include "tune/tune.h"
+
+#include <math.h>
+
+static const char *const softmax = "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))";
+static const char *const layer_norm =
+    "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]";
+
+static bool is_persistent(const md_ds_pool *c, int32_t variant)
+{
+    return md_fa_is_persistent(&c->target, c->variant[variant]->family, &c->variant[variant]->config);
+}
+
+/* Whichever the model finds slow: measuring may find otherwise. */
+static void both_kinds_at_every_hint(const char *formula, md_dtype dtype, const char *hints, const char *source)
+{
+    md_ds_op *op = op_of(formula, dtype, hints, source);
+    const md_ds_pool *c = &op->stage[0];
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        int32_t n[2] = {0};
+        for (int32_t i = 0; i < ranks->n[h]; i++)
+            n[is_persistent(c, ranks->of[h][i].variant)]++;
+        if (n[0] == 0 || n[1] == 0)
+            fail_msg("%s, hint %lld: %d persistent, %d others", formula, (long long)op->space.hint[h][0], n[1], n[0]);
+    }
+    print_message("%s, hints %s: %d variants\n", formula, hints, c->n_variants);
+    md_ds_op_destroy(&op);
+}
+
+static void every_hint_has_persistent_and_other_variants(void **state)
+{
+    (void)state;
+    static const char *const by_default = "1,16,64,256,1024,4096";
+    both_kinds_at_every_hint(softmax, MD_F32, by_default, "default hints");
+    both_kinds_at_every_hint(layer_norm, MD_BF16, by_default, "default hints");
+    both_kinds_at_every_hint("Y[i] = sum[j](X[i,j])", MD_F32, by_default, "default hints");
+    both_kinds_at_every_hint(softmax, MD_F32, "64,256,4096", "option hints");
+    both_kinds_at_every_hint(softmax, MD_F32, "(i=1,j=64) (i=8192,j=512) (i=4,j=100000) (i=64,j=65536) (i=300,j=3000)",
+                             "option hints");
+}
+
+/* Many rows that are too long for registers and begin at no boundary: default pools have a kernel that reads them
+ * once. */
+static void long_ragged_rows_are_read_once(void **state)
+{
+    (void)state;
+    static const int64_t many[][2] = {{2000, 40001}, {2000, 50001}};
+    for (int32_t i = 0; i < 4; i++) {
+        md_ds_op *op =
+            op_of(i & 1 ? softmax : layer_norm, i & 2 ? MD_BF16 : MD_F32, "1,16,64,256,1024,4096", "default hints");
+        for (int32_t k = 0; k < MD_COUNT(many); k++) {
+            const char *name = op->stage[0].variant[picked_at(op, many[k])]->family->name;
+            assert_true(!strcmp(name, "row_shared") || !strcmp(name, "row_cluster"));
+        }
+        md_ds_op_destroy(&op);
+    }
+}
+
+/* One row of a million elements, at no boundary and at one: default pools have what the model finds best for it. */
+typedef struct least {
+    const md_fa_target *target;
+    const md_fa_family *family;
+    const int64_t *size;
+    double us;
+} least;
+
+static bool note_least(void *user, const md_fa_config *config)
+{
+    least *l = user;
+    l->us = fmin(l->us, md_tn_predict_us(l->target, l->family, config, l->size));
+    return true;
+}
+
+static void a_single_long_row_has_its_own_variant(void **state)
+{
+    (void)state;
+    static const int64_t single[][2] = {{1, 1048577}, {1, 1 << 20}};
+    for (int32_t i = 0; i < 4; i++) {
+        md_ds_op *op =
+            op_of(i & 1 ? softmax : layer_norm, i & 2 ? MD_BF16 : MD_F32, "1,16,64,256,1024,4096", "default hints");
+        for (int32_t k = 0; k < MD_COUNT(single); k++) {
+            least l = {&op->stage[0].target, NULL, single[k], INFINITY};
+            for (int32_t f = 0; (l.family = md_fa_of(l.target, f)) != NULL; f++)
+                if (md_fa_applies(l.family, l.target))
+                    md_fa_each(l.target, l.family, l.size, note_least, &l);
+            const md_bd_variant *pick = op->stage[0].variant[picked_at(op, single[k])];
+            const double us = md_tn_predict_us(l.target, pick->family, &pick->config, l.size);
+            if (us > l.us * 1.001)
+                fail_msg("%lld elements, case %d: %s %.3g us, best %.3g", (long long)l.size[1], (int)i, pick->name, us,
+                         l.us);
+        }
+        md_ds_op_destroy(&op);
+    }
+}
+
+static const md_fa_family *row_split(const md_ds_op *op)
+{
+    const md_fa_family *f;
+    for (int32_t i = 0; (f = md_fa_of(&op->stage[0].target, i)) != NULL; i++)
+        if (!strcmp(f->name, "row_split"))
+            return f;
+    return NULL;
+}
+
+/* Few long rows, which are divided among blocks with or without keeping them. */
+static void rows_that_are_read_again_are_not_persistent(void **state)
+{
+    (void)state;
+    static const md_persistent policy[] = {MD_PERSISTENT_ONLY, MD_PERSISTENT_NEVER};
+    for (int32_t k = 0; k < MD_COUNT(policy); k++) {
+        md_ds_op *op = NULL;
+        const md_ds_op_options o = {
+            .compile.dtype = MD_F32,
+            .compile.hints = "(i=2,j=300000) (i=16,j=100000)",
+            .compile.hints_source = "option hints",
+            .max_shapes = 10,
+            .compile.policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = policy[k]}};
+        assert_ok(md_ds_op_create(&op, &w.runtime, softmax, &o));
+        assert_true(count_of(op, "row_split") > 0);
+        for (int32_t i = 0; i < op->stage[0].n_variants; i++)
+            if (is_persistent(&op->stage[0], i) != (policy[k] == MD_PERSISTENT_ONLY))
+                fail_msg("policy %d: %s", policy[k], op->stage[0].variant[i]->name);
+        md_ds_op_destroy(&op);
+    }
+    md_ds_op *op = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "option hints"); /* reads each row once */
+    const md_fa_config usual = md_fa_default(row_split(op));
+    assert_true(md_fa_is_persistent(&op->stage[0].target, row_split(op), &usual));
+    md_ds_op_destroy(&op);
+    op = op_of(softmax, MD_F32, "64", "option hints");
+    assert_false(md_fa_is_persistent(&op->stage[0].target, row_split(op), &usual)); /* usually it keeps nothing */
+    md_ds_op_destroy(&op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_hint_has_persistent_and_other_variants, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_are_read_again_are_not_persistent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(long_ragged_rows_are_read_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_single_long_row_has_its_own_variant, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
