@@ -73,6 +73,42 @@ static void it_serves_rows_that_are_needed_again(void **state)
     }
 }
 
+/* Clusters of each size that fit the GPCs of a board, for one block on each SM. */
+static int64_t clusters_of(const int32_t *gpc, int32_t n, int32_t cluster)
+{
+    int64_t clusters = 0;
+    for (int32_t i = 0; i < n; i++)
+        clusters += gpc[i] / cluster;
+    return clusters;
+}
+
+/* However the SMs of a board are spread over GPCs of 14, 16 and 18, all clusters have places, and on the worst board
+ * no more would. */
+static void clusters_have_places_on_every_board(void **state)
+{
+    (void)state;
+    enum { GPCS = 8, WAYS = 6561 };
+    static const int32_t boards[] = {112, 114, 120, 124, 128, 130, 132, 136, 144};
+    for (int32_t b = 0; b < MD_COUNT(boards); b++)
+        for (int32_t cluster = 1; cluster <= 8; cluster *= 2) {
+            const md_dev_facts facts = {.threads = boards[b]};
+            int64_t least = INT64_MAX;
+            for (int32_t way = 0; way < WAYS; way++) {
+                int32_t gpc[GPCS], sms = 0;
+                for (int32_t i = 0, left = way; i < GPCS; i++, left /= 3)
+                    sms += gpc[i] = 14 + 2 * (left % 3);
+                if (sms == boards[b])
+                    least = MD_MIN(least, clusters_of(gpc, GPCS, cluster));
+            }
+            assert_int_equal(md_fa_cuda_clusters(&facts, cluster, 1), least);
+            assert_int_equal(md_fa_cuda_clusters(&facts, cluster, 3), 3 * least);
+        }
+    assert_int_equal(md_fa_cuda_clusters(&(md_dev_facts){.threads = 132}, 8, 1), 13);
+    assert_int_equal(md_fa_cuda_clusters(&(md_dev_facts){.threads = 132}, 4, 3), 87);
+    for (int32_t sms = 0; sms < 40; sms++) /* parts of a board */
+        assert_in_range(md_fa_cuda_clusters(&(md_dev_facts){.threads = sms}, 8, 1), 1, MD_MAX(sms / 8, 1));
+}
+
 typedef struct visit {
     fixture *f;
     const int64_t *size;
@@ -219,8 +255,9 @@ static void vectors_are_stored_whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(it_serves_rows_that_are_needed_again),
-                                       cmocka_unit_test(blocks_have_room_for_their_part),
-                                       cmocka_unit_test(the_texts_compile), cmocka_unit_test(vectors_are_stored_whole)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_serves_rows_that_are_needed_again), cmocka_unit_test(clusters_have_places_on_every_board),
+        cmocka_unit_test(blocks_have_room_for_their_part), cmocka_unit_test(the_texts_compile),
+        cmocka_unit_test(vectors_are_stored_whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

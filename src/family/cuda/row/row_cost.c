@@ -29,9 +29,9 @@ static const double IDLE_READ_PART = 0.1974, READ_VECTOR_US = 0.06927;
 /* Latency of weights that the stores use; if they must be shifted, also for each vector, up to a limit. */
 static const double EPILOGUE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
 /* Latency of a loop: a chunk of a row, each of its vectors, merging it, the pass of the stores; the part of it that a
- * later pass takes. */
+ * later pass takes; each vector of a chunk whose weights must be shifted. */
 static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327,
-                    LATER_PASS = 0.1024;
+                    LATER_PASS = 0.1024, LOOP_SHIFTED_US = 0.28;
 /* The time in which an SM starts a block. */
 static const double START_US = 0.1069;
 /* Memory rates against that of copies: rows in registers; loops; the second pass of a loop if it finds its row in the
@@ -259,7 +259,10 @@ static double loop_us(const launch *l)
     double each = CHUNK_VECTOR_US + (has_arg(program) ? ARG_VECTOR_US * l->width / 4 : 0);
     double chunk =
         CHUNK_US + each * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
-    return l->row->is_resident ? 0 : chunk * l->chunks * (1 + LATER_PASS * (passes - 1));
+    const double shifted = l->has_epilogue_loads && l->row->align != MD_FA_CUDA_ALIGNED
+                               ? LOOP_SHIFTED_US * fmin(l->vectors, l->row->vectors)
+                               : 0;
+    return l->row->is_resident ? 0 : (chunk * (1 + LATER_PASS * (passes - 1)) + shifted) * l->chunks;
 }
 
 /* Bytes that loops read again; those from the L2 count as fewer. *missed: those from memory. */
