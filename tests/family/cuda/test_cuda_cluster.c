@@ -255,9 +255,9 @@ static void vectors_are_stored_whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_serves_rows_that_are_needed_again), cmocka_unit_test(clusters_have_places_on_every_board),
-        cmocka_unit_test(blocks_have_room_for_their_part), cmocka_unit_test(the_texts_compile),
-        cmocka_unit_test(vectors_are_stored_whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(it_serves_rows_that_are_needed_again),
+                                       cmocka_unit_test(clusters_have_places_on_every_board),
+                                       cmocka_unit_test(blocks_have_room_for_their_part),
+                                       cmocka_unit_test(the_texts_compile), cmocka_unit_test(vectors_are_stored_whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,6 +186,14 @@ static const delayed list[] = {
      {"row_cluster/lanes128_vecs2_blocks4_cluster8", "row_cluster/lanes256_vecs1_blocks3_cluster2"}},
 };
 
+/* `size`: room for the sizes of shape k. */
+static data_options shape_of(int64_t size[MD_FX_MAX_DIMS], const delayed *d, int k)
+{
+    for (int32_t i = 0; i < MD_FX_MAX_DIMS; i++)
+        size[i] = i < MD_MAX_RANK && d->size[k][i] > 0 ? d->size[k][i] : -1;
+    return (data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 100000000, .keeps_reductions = true};
+}
+
 static bool is_chosen(int i)
 {
     const char *only = getenv("MD_TEST_FORMULA");
@@ -223,6 +231,25 @@ static int compile_variant(const md_fa_target *target, const char *name)
     return n_failed;
 }
 
+/* What the reference refuses no variant would be checked at. */
+static void test_shapes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < (int)MD_COUNT(list); i++) {
+        md_fx_formula *formula = NULL;
+        assert_ok(md_fx_formula_create(&formula, list[i].text, &(md_fx_options){.dtype = list[i].dtype}));
+        for (int k = 0; k < 3; k++) {
+            int64_t size[MD_FX_MAX_DIMS];
+            const data_options o = shape_of(size, &list[i], k);
+            data_set set;
+            if (!data_make(&set, formula, 1, &o))
+                fail_msg("entry %d, shape %d is too large for the reference", i, k);
+            data_finish(&set);
+        }
+        md_fx_formula_destroy(&formula);
+    }
+}
+
 static void test_compiles(void **state)
 {
     (void)state;
@@ -258,11 +285,8 @@ static void add_sets(suite *s, suite_formula *f, const delayed *d, uint64_t *see
 {
     for (int k = 0; k < 3; k++) {
         int64_t size[MD_FX_MAX_DIMS];
-        for (int32_t i = 0; i < MD_FX_MAX_DIMS; i++)
-            size[i] = i < MD_MAX_RANK && d->size[k][i] > 0 ? d->size[k][i] : -1;
-        suite_add(
-            s, f, check_random(seed),
-            &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 100000000, .keeps_reductions = true});
+        const data_options o = shape_of(size, d, k);
+        suite_add(s, f, check_random(seed), &o);
     }
     if (f->n_sets != 3)
         suite_complain(s, f, -1, NULL, "a shape is too large for the reference");
@@ -347,7 +371,7 @@ int main(void)
     md_dev_nvrtc nvrtc;
     suite_options options = {.device = "cuda"};
     suite s = {.options = &options};
-    const struct CMUnitTest compiling[] = {cmocka_unit_test(test_compiles)};
+    const struct CMUnitTest compiling[] = {cmocka_unit_test(test_compiles), cmocka_unit_test(test_shapes)};
     const struct CMUnitTest running[] = {cmocka_unit_test_prestate(test_delays, &s),
                                          cmocka_unit_test_prestate(test_mistake, &s)};
     if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
