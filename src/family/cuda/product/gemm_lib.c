@@ -186,8 +186,6 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 
 /* Our epilogue: its least time in us, and its memory traffic relative to the sums. */
 static const double EPILOGUE = 0.998, RESULTS = 2.88;
-/* The library's epilogue (aligned rows only): us, and results in a us. */
-static const double LIBRARY_EPILOGUE = 0.303, LIBRARY_RESULTS = 2350000;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
@@ -203,7 +201,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target, &sums, &how), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan.is_direct && plan.epilogue)
-        out->serial_us += LIBRARY_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / LIBRARY_RESULTS;
+        out->serial_us += md_fa_cuda_library_epilogue_us(&w);
     if (!plan.is_direct) {
         out->launches = 2;
         out->serial_us += EPILOGUE;

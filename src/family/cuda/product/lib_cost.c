@@ -123,6 +123,14 @@ static double tile_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w, cons
     return kind->scale * (kind->start + all + (a->split > 1 ? kind->sum + kind->slice * a->split + sum : 0));
 }
 
+/* The library's epilogue (aligned rows only): us, and results in a us. */
+static const double LIBRARY_EPILOGUE = 0.303, LIBRARY_RESULTS = 2350000;
+
+double md_fa_cuda_library_epilogue_us(const md_fa_product *work)
+{
+    return LIBRARY_EPILOGUE + (double)work->batch * (double)work->rows * (double)work->columns / LIBRARY_RESULTS;
+}
+
 double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what,
                             const md_dev_cuda_gemm_answer *answer)
 {

@@ -16,6 +16,8 @@ typedef struct md_fa_cuda_library {
 
 /** Microseconds without the epilogue, assuming that the library has the best tile for every shape. */
 double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *work, const md_fa_cuda_library *how);
+/** Microseconds of its own epilogue. */
+double md_fa_cuda_library_epilogue_us(const md_fa_product *work);
 /** Microseconds of a product by the kernel that the library answered with, on the scale of our own products' model.
  * 0 if kernels of this kind are not modelled. */
 double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what,
