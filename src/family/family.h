@@ -96,8 +96,8 @@ typedef struct md_fa_family {
     /** True if a config is worth trying at these sizes (by dim id). It is no limit on correctness: that is the
      * envelope. */
     bool (*legal)(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
-    /** True if its kernels of the stage have not been compared with the reference on a device yet: pools by the model leave
-     * them out, while pins and searches, which check their winners, do not. NULL: all have. */
+    /** True if its kernels of the stage have not been compared with the reference on a device yet: pools by the model
+     * leave them out, while pins and searches, which check their winners, do not. NULL: all have. */
     bool (*is_unchecked)(const md_fa_target *target);
     void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
     void (*features)(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size);
