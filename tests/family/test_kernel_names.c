@@ -102,7 +102,7 @@ static md_fa_config config_of(const md_fa_target *target, const md_fa_family *fa
     for (int32_t i = 0; i < (int32_t)MD_COUNT(sizes) && config.value[0] == -1; i++) {
         for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++)
             size[d] = sizes[i];
-        md_fa_each(target, family, size, take_first, &config);
+        md_fa_each_all(target, family, size, take_first, &config);
     }
     if (family->n_fields > 0 && config.value[0] == -1)
         fail_msg("%s has no config", family->name);

@@ -33,7 +33,7 @@ static const cuda_run list[] = {
     {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{101, 77, 3333}, {201, 111, 1001}}},
     {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]",
      MD_F32,
-     {{260, 132, 1100}, {100, 36, 4096}, {1, 4, 64}, {700, 600, 132}},
+     {{260, 132, 1100}, {100, 36, 4096}, {1, 4, 64}, {520, 388, 132}},
      "gemm_fma/rows128_columns128_split0_thread_rows16_copy_width4"},
     {"Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j])",
      MD_F32,
