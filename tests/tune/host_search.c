@@ -107,8 +107,8 @@ void host_search_open(host_search *w, const char *formula, int64_t i, int64_t j,
 
 void host_search_close(host_search *w)
 {
+    md_bd_destroy(&w->builder); /* waits for kernels that are being built */
     w->dev->ops = host_search_bent.real;
-    md_bd_destroy(&w->builder);
     md_tn_wisdom_destroy(&w->wisdom);
     md_st_program_destroy(&w->program);
     md_fx_formula_destroy(&w->formula);
