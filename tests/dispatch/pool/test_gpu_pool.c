@@ -1,6 +1,6 @@
 /* The pools that a GPU's ops have by default, without a GPU: kernels are texts that are not compiled. Whatever size
  * comes, and wherever contiguous tensors lie, something in the pool serves it, so that no call waits for a compiler. */
-#include "dispatch/support/gpu_world.h"
+#include "dispatch/support/gpu_ops.h"
 
 #include "base/clock.h"
 #include "dispatch/pool/suggest.h"

@@ -1,6 +1,6 @@
 /* Variants of rows in the pools of a GPU's ops, without a GPU: both kinds at every hint, long rows that are read once,
  * and which are persistent. */
-#include "dispatch/support/gpu_world.h"
+#include "dispatch/support/gpu_ops.h"
 
 #include "tune/tune.h"
 

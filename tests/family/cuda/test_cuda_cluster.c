@@ -10,6 +10,7 @@
 #include "family/cuda/cuda.h"
 #include "stage/stage.h"
 #include "tune/tune.h"
+#include "family/cuda/target_fixture.h"
 
 #include <stdlib.h>
 
@@ -23,29 +24,6 @@ static const char *const layer_norm =
                              "Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
                          *const var = "Y[a] = var[n](X[a,n])",
                          *const mixed = "Y[a,n] = X[a,n] * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6) * G:f32[n] + B[n]";
-
-typedef struct fixture {
-    md_fx_formula *formula;
-    md_st_program *program;
-    md_dev_facts facts;
-    md_fa_target target;
-} fixture;
-
-static void open_fixture(fixture *f, const char *text, md_dtype dtype)
-{
-    md_fx_options options = {.dtype = dtype};
-    *f = (fixture){0};
-    assert_ok(md_fx_formula_create(&f->formula, text, &options));
-    assert_ok(md_st_program_create(&f->program, f->formula));
-    assert_ok(md_dev_cuda_assume(&f->facts, 90));
-    f->target = (md_fa_target){f->program, 0, &f->facts};
-}
-
-static void close_fixture(fixture *f)
-{
-    md_st_program_destroy(&f->program);
-    md_fx_formula_destroy(&f->formula);
-}
 
 /* Stages that read one tensor along the row, more than once, and besides it only what rows share. */
 static void it_serves_rows_that_are_needed_again(void **state)

@@ -8,6 +8,7 @@
 #include "family/cuda/cuda.h"
 #include "stage/stage.h"
 #include "tune/tune.h"
+#include "family/cuda/target_fixture.h"
 
 #include <stdlib.h>
 
@@ -25,29 +26,6 @@ static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16, MD_F64};
 static const int64_t size_list[][2] = {{8192, 4096}, {4097, 12289}, {524288, 64}, {131072, 256},
                                        {16, 131072}, {1, 1048576},  {7, 1},       {3, 0},
                                        {0, 9},       {1048576, 4},  {70001, 7}};
-
-typedef struct fixture {
-    md_fx_formula *formula;
-    md_st_program *program;
-    md_dev_facts facts;
-    md_fa_target target;
-} fixture;
-
-static void open_fixture(fixture *f, const char *text, md_dtype dtype)
-{
-    md_fx_options options = {.dtype = dtype};
-    *f = (fixture){0};
-    assert_ok(md_fx_formula_create(&f->formula, text, &options));
-    assert_ok(md_st_program_create(&f->program, f->formula));
-    assert_ok(md_dev_cuda_assume(&f->facts, 90));
-    f->target = (md_fa_target){f->program, 0, &f->facts};
-}
-
-static void close_fixture(fixture *f)
-{
-    md_st_program_destroy(&f->program);
-    md_fx_formula_destroy(&f->formula);
-}
 
 typedef struct visit {
     fixture *f;
