@@ -114,9 +114,9 @@ void md_py_view_end(md_py_view *view);
  * and its strides become the array's; data is NULL where they are not known without reading the array. NULL with an
  * error. */
 PyObject *md_py_empty(md_tensor *shape, md_py_exchange *x, const md_py_view *like);
-/** Gives tensors of one shape, whose elements lie in the same order without gaps, one axis each. False if they do not:
- * then nothing is changed. */
-bool md_py_flatten(md_tensor *const *tensor, int32_t n);
+/** Gives the tensors of item number `item`, of one shape, whose elements lie in the same order without gaps, one axis
+ * each. -1 with an `error` if they do not: then nothing is changed. */
+int md_py_flatten(md_tensor *const *tensor, int32_t n, Py_ssize_t item, PyObject *error);
 /** DLPack's name of a dtype. */
 md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype);
 /** PyTorch's current stream of the device; NULL, the default stream, for other arrays. -1 with an error. */

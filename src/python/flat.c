@@ -34,18 +34,20 @@ static int64_t dense_count(const md_tensor *t)
     return count;
 }
 
-bool md_py_flatten(md_tensor *const *tensor, int32_t n)
+int md_py_flatten(md_tensor *const *tensor, int32_t n, Py_ssize_t item, PyObject *error)
 {
     const int64_t count = n > 0 ? dense_count(tensor[0]) : 0;
+    bool is_flat = count >= 0;
     for (int32_t i = 1; i < n; i++)
-        if (!is_same_layout(tensor[0], tensor[i]))
-            return false;
-    if (count < 0)
-        return false;
+        is_flat = is_flat && is_same_layout(tensor[0], tensor[i]);
+    if (!is_flat) {
+        PyErr_Format(error, "item %zd: flat: its tensors differ in their sizes or layouts, or have gaps", item);
+        return -1;
+    }
     for (int32_t i = 0; i < n; i++) {
         tensor[i]->rank = 1;
         tensor[i]->size[0] = count;
         tensor[i]->stride[0] = 1;
     }
-    return true;
+    return 0;
 }

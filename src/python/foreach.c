@@ -96,17 +96,14 @@ static int keep_outputs(lists *l, PyObject **made)
     return failed;
 }
 
-static int flatten(md_py_call *call, const lists *l)
+static int flatten(md_py_call *call, const lists *l, Py_ssize_t item)
 {
     md_tensor *tensor[MD_PY_ARGS];
     int32_t n = 0;
     for (int32_t i = 0; i < l->self->n_args; i++)
         if (!l->self->arg[i].is_scalar && l->self->arg[i].rank == 1)
             tensor[n++] = &call->view[i].tensor;
-    if (md_py_flatten(tensor, n))
-        return 0;
-    PyErr_SetString(l->self->state->argument_error, "flat: its tensors differ in their sizes or layouts, or have gaps");
-    return -1;
+    return md_py_flatten(tensor, n, item, l->self->state->argument_error);
 }
 
 /* Opens the views of an item. */
@@ -124,7 +121,7 @@ static int open_item(lists *l, Py_ssize_t at)
     }
     int failed = md_py_call_begin(&call, l->self);
     if (!failed && l->is_flat)
-        failed = flatten(&call, l);
+        failed = flatten(&call, l, at);
     if (!failed)
         failed = find_variant(l, &call, at);
     if (!failed && needs)

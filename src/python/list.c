@@ -220,11 +220,8 @@ static int flatten(call *c)
         for (int32_t i = 0; i < c->read->n_args; i++)
             if (c->read->arg[i].is_list && c->read->arg[i].rank == 1 && k < c->n[i])
                 tensor[n++] = &c->tensor[i][k];
-        if (md_py_flatten(tensor, n))
-            continue;
-        PyErr_Format(c->state->argument_error,
-                     "item %zd: flat: its tensors differ in their sizes or layouts, or have gaps", k);
-        return -1;
+        if (md_py_flatten(tensor, n, k, c->state->argument_error) < 0)
+            return -1;
     }
     return 0;
 }

@@ -33,8 +33,9 @@ typedef enum md_py_result_kind {
 typedef struct md_py_result {
     md_py_result_kind kind;
     int32_t number; /* of the argument, of the value, or of the result whose memory it is (argument i: -1 - i) */
-    PyObject
-        *object; /* MD_PY_OBJECT: the result; MD_PY_NEW: PyTorch's dtype; MD_PY_VIEW: number of its offset. Owned */
+    /* Owned. MD_PY_OBJECT: the result; MD_PY_NEW: PyTorch's dtype; MD_PY_VIEW: the number of the value that is its
+     * offset. */
+    PyObject *object;
     md_py_port port;
 } md_py_result;
 

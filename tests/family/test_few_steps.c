@@ -1,11 +1,9 @@
 /* Products of few steps of K, most of whose time is storing results, of few rows, and of unaligned ones: times by the
  * model beside those measured on an H200 and an H100. */
+#include "family/cuda/target_fixture.h"
+
 #include "base/status.h"
-#include "expr/formula.h"
 #include "family/cuda/cuda.h"
-#include "family/family.h"
-#include "stage/stage.h"
-#include "support/check.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -81,25 +79,26 @@ static const product with_gelu[] = {
     {MD_BF16, 3, 5462, 1, "gemm_simt/rows64_columns32_split2", 5.96},
 };
 
-static double predicted(const product *p, const char *text, const md_dev_facts *facts)
+static double predicted(const fixture *f, const char *variant, const int64_t *size)
 {
-    md_fx_formula *formula = NULL;
-    md_st_program *program = NULL;
     const md_fa_family *family = NULL;
     md_fa_config config;
-    const md_fx_options options = {.dtype = p->dtype};
-    assert_ok(md_fx_formula_create(&formula, text, &options));
-    assert_ok(md_st_program_create(&program, formula));
-    assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, p->variant));
-    const md_fa_target target = {program, 0, facts};
+    assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant));
+    return md_tn_predict_us(&f->target, family, &config, size);
+}
+
+static double product_us(const product *p, const char *text, const md_dev_facts *facts)
+{
+    fixture f;
     int64_t size[MD_FX_MAX_DIMS] = {0};
-    for (int32_t d = 0; d < formula->n_dims; d++) {
-        const char name = formula->dim[d].name[0];
+    open_fixture(&f, text, p->dtype);
+    f.facts = *facts;
+    for (int32_t d = 0; d < f.formula->n_dims; d++) {
+        const char name = f.formula->dim[d].name[0];
         size[d] = name == 't' ? p->rows : name == 'n' ? p->columns : p->depth;
     }
-    const double us = md_tn_predict_us(&target, family, &config, size);
-    md_st_program_destroy(&program);
-    md_fx_formula_destroy(&formula);
+    const double us = predicted(&f, p->variant, size);
+    close_fixture(&f);
     return us;
 }
 
@@ -108,7 +107,7 @@ static void are_near(const product *list, int32_t n, const char *formula, int32_
     md_dev_facts facts;
     assert_ok(md_dev_cuda_assume_board(&facts, "sm_90a", board));
     for (int32_t i = 0; i < n; i++) {
-        const double us = predicted(&list[i], formula, &facts);
+        const double us = product_us(&list[i], formula, &facts);
         printf("[%lld,%lld,%lld] %s: %.2f us, measured %.2f\n", (long long)list[i].rows, (long long)list[i].columns,
                (long long)list[i].depth, list[i].variant, us, list[i].us);
         assert_true(fabs(log(us / list[i].us)) < log(1.25));
@@ -128,20 +127,10 @@ static void times_are_near_measured_ones(void **state)
 static void many_turns_take_their_time(void **state)
 {
     (void)state;
-    md_dev_facts facts;
-    md_fx_formula *formula = NULL;
-    md_st_program *program = NULL;
-    const md_fa_family *family = NULL;
-    md_fa_config config;
-    const md_fx_options options = {.dtype = MD_BF16};
-    assert_ok(md_dev_cuda_assume(&facts, 90));
-    facts.memory_gbps = 3350;
-    assert_ok(md_fx_formula_create(&formula,
-                                   "Y[i,j] = (X[i,j] - sum[k](X[i,k]) / f32(size(j))) * rsqrt(var[k](X[i,k]) + 1e-05) "
-                                   "* G[j] + B[j]",
-                                   &options));
-    assert_ok(md_st_program_create(&program, formula));
-    const md_fa_target target = {program, 0, &facts};
+    fixture f;
+    open_fixture(&f, "Y[i,j] = (X[i,j] - sum[k](X[i,k]) / f32(size(j))) * rsqrt(var[k](X[i,k]) + 1e-05) * G[j] + B[j]",
+                 MD_BF16);
+    f.facts.memory_gbps = 3350;
     static const struct {
         int64_t rows, columns;
         const char *variant;
@@ -151,16 +140,14 @@ static void many_turns_take_their_time(void **state)
                 {4, 3305, "row_shared/lanes256_vecs2_blocks3", 4.4}};
     for (int32_t i = 0; i < MD_COUNT(list); i++) {
         int64_t size[MD_FX_MAX_DIMS] = {0};
-        for (int32_t d = 0; d < formula->n_dims; d++)
-            size[d] = !strcmp(formula->dim[d].name, "i") ? list[i].rows : list[i].columns;
-        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
-        const double us = md_tn_predict_us(&target, family, &config, size);
+        for (int32_t d = 0; d < f.formula->n_dims; d++)
+            size[d] = !strcmp(f.formula->dim[d].name, "i") ? list[i].rows : list[i].columns;
+        const double us = predicted(&f, list[i].variant, size);
         printf("[%lld,%lld] %s: %.2f us, measured %.2f\n", (long long)list[i].rows, (long long)list[i].columns,
                list[i].variant, us, list[i].us);
         assert_true(fabs(log(us / list[i].us)) < log(1.25));
     }
-    md_st_program_destroy(&program);
-    md_fx_formula_destroy(&formula);
+    close_fixture(&f);
 }
 
 int main(void)

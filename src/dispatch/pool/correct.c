@@ -104,27 +104,30 @@ static bool is_unchanged(lesson *l, const md_fa_family *family, const md_tn_reco
     return i < MOST_FAMILIES && l->is_same[i];
 }
 
+static void learn_variant(lesson *l, int32_t v, const md_tn_record *r, const int64_t *size)
+{
+    md_ds_pool *c = l->c;
+    const md_bd_variant *variant = c->variant[v];
+    const md_tn_clock clock = r->rigor >= MD_TUNE_MEASURE ? MD_TN_CLOCK_TUNING : MD_TN_CLOCK_ESTIMATE;
+    for (int32_t i = 0; i < r->n_candidates; i++) {
+        const md_tn_candidate *t = &r->candidate[i];
+        if (t->verdict != MD_TN_TIMED || strcmp(t->name, variant->name) != 0 || !is_unchanged(l, variant->family, r))
+            continue;
+        const double model_us = md_tn_predict_us(&c->target, variant->family, &variant->config, size);
+        md_ds_observe_kept(c, size, &(md_ds_measured){v, clock, t->us, model_us}, r->date);
+    }
+}
+
 static void learn(void *user, const md_tn_record *r)
 {
     lesson *l = user;
-    md_ds_pool *c = l->c;
+    const md_ds_pool *c = l->c;
     int64_t size[MD_FX_MAX_DIMS] = {0};
     if (!md_tn_key_sizes(size, &c->target, r->key) || !(md_ds_work(&c->target, size) <= MD_DS_MOST_WORK))
         return;
-    for (int32_t v = 0; v < c->n_variants; v++) {
-        const md_bd_variant *variant = c->variant[v];
-        if (strcmp(variant->family->name, r->family) != 0)
-            continue;
-        for (int32_t i = 0; i < r->n_candidates; i++) {
-            const md_tn_candidate *t = &r->candidate[i];
-            if (t->verdict != MD_TN_TIMED || strcmp(t->name, variant->name) != 0 ||
-                !is_unchanged(l, variant->family, r))
-                continue;
-            const double model_us = md_tn_predict_us(&c->target, variant->family, &variant->config, size);
-            const md_tn_clock clock = r->rigor >= MD_TUNE_MEASURE ? MD_TN_CLOCK_TUNING : MD_TN_CLOCK_ESTIMATE;
-            md_ds_observe_kept(c, size, &(md_ds_measured){v, clock, t->us, model_us}, r->date);
-        }
-    }
+    for (int32_t v = 0; v < c->n_variants; v++)
+        if (!strcmp(c->variant[v]->family->name, r->family))
+            learn_variant(l, v, r, size);
 }
 
 void md_ds_note_elsewhere(md_ds_pool *c)

@@ -9,6 +9,7 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/create.h"
 #include "dispatch/open.h"
+#include "dispatch/support/bind.h"
 #include "support/devices/fake_device.h"
 #include "support/or_exit.h"
 
@@ -22,25 +23,12 @@ static void report(const char *name, const char *what, int32_t variants, double 
            name, what, variants, n, us[n / 2], us[n * 9 / 10], us[n * 99 / 100], us[n - 1]);
 }
 
-/* A random shape of a matrix op, contiguous, anywhere. */
-static void bind(md_ds_bound *out, const md_ds_op *op, uint32_t *seed)
+/* A random shape of a matrix op, contiguous. */
+static void bind_random(md_ds_bound *out, const md_ds_op *op, uint32_t *seed)
 {
-    const md_fx_formula *f = op->formula;
-    int64_t size[2];
     *seed = *seed * 1664525u + 1013904223u;
-    size[0] = 1 + (*seed >> 20 & 1023);
-    size[1] = 1 + (*seed >> 10 & 4095);
-    memset(out, 0, sizeof *out);
-    for (int32_t d = 0; d < f->n_dims; d++)
-        out->binding.size[d] = f->dim[d].size >= 0 ? f->dim[d].size : size[d % 2];
-    for (int32_t t = 0; t < f->n_tensors; t++) {
-        int64_t extent[MD_MAX_RANK];
-        for (int32_t a = 0; a < f->tensor[t].rank; a++)
-            extent[a] = out->binding.size[f->tensor[t].dim[a]];
-        out->binding.tensor[t] =
-            md_tensor_make((void *)(0x10000000000 * (uintptr_t)(t + 1)), f->tensor[t].dtype, f->tensor[t].rank, extent);
-    }
-    md_ds_shape_of(&out->shape, op, &out->binding);
+    const int64_t size[2] = {1 + (*seed >> 20 & 1023), 1 + (*seed >> 10 & 4095)};
+    bind(out, op, size, 0);
 }
 
 int main(int argc, char **argv)
@@ -86,7 +74,7 @@ int main(int argc, char **argv)
         md_ds_shape_entry *entry = NULL;
         seed = seed * 1664525u + 1013904223u;
         const int which = (int)((seed >> 8) % OPS);
-        bind(&bound, op[which], &seed);
+        bind_random(&bound, op[which], &seed);
         uint64_t start = md_clock_ns();
         CHECK(md_ds_find(&entry, op[which], NULL, &bound));
         double spent = (double)(md_clock_ns() - start) / 1e3;

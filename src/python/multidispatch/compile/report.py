@@ -48,8 +48,8 @@ def explain_graph(*, text: bool = False) -> Any:
     """What became of the graphs that torch.compile or md.capture gave to this package, the last 64 of them.
 
     A list of dicts: ``kernels`` (their formulas), ``eager`` (operations that PyTorch computes, each with the reason),
-    ``steps`` (kernels that run together count as one), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``, ``fallbacks`` (calls that PyTorch computed),
-    ``fallback_reasons``. With ``text=True`` a short text."""
+    ``steps`` (kernels that run together count as one), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``,
+    ``fallbacks`` (calls that PyTorch computed), ``fallback_reasons``. With ``text=True`` a short text."""
     graphs = [r.as_dict() for r in _REPORTS]
     if not text:
         return graphs
