@@ -47,8 +47,7 @@ static void each(const md_fa_target *target, const md_fa_family *family, const i
 void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
                 bool (*fn)(void *user, const md_fa_config *config), void *user)
 {
-    if (!family->is_unchecked || !family->is_unchecked(target))
-        each(target, family, size, false, fn, user);
+    each(target, family, size, false, fn, user);
 }
 
 void md_fa_each_all(const md_fa_target *target, const md_fa_family *family, const int64_t *size,

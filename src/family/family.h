@@ -96,9 +96,6 @@ typedef struct md_fa_family {
     /** True if a config is worth trying at these sizes (by dim id). It is no limit on correctness: that is the
      * envelope. */
     bool (*legal)(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
-    /** True if its kernels of the stage have not been compared with the reference on a device yet: pools by the model
-     * leave them out, while pins and searches, which check their winners, do not. NULL: all have. */
-    bool (*is_unchecked)(const md_fa_target *target);
     void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
     void (*features)(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size);
     md_status (*emit)(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
@@ -147,7 +144,7 @@ bool md_fa_is_persistent(const md_fa_target *target, const md_fa_family *family,
 /** The default config. */
 md_fa_config md_fa_default(const md_fa_family *family);
 /** Calls fn for every legal config of the values that pools choose among, in the order of the table, until fn returns
- * false; for none if the family's kernels are unchecked. */
+ * false. */
 void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
                 bool (*fn)(void *user, const md_fa_config *config), void *user);
 /** The same for all values: what a measured search chooses among. */

@@ -16,6 +16,26 @@ static int take_trial(void *user, const char *text, size_t n_bytes)
     return 0;
 }
 
+/* {"variant": us} of the first stage, by the model as it stands: corrections and a library's answers are in it. */
+static int take_predicted(void *user, const char *text, size_t n_bytes)
+{
+    const char *between = "";
+    size_t i;
+    json_t *all = json_loadb(text, n_bytes, 0, NULL), *one,
+           *list = json_object_get(json_array_get(json_object_get(all, "stages"), 0), "candidates");
+    fputs(",\"predicted\":{", user);
+    json_array_foreach (list, i, one) {
+        const double us = json_number_value(json_object_get(one, "model_us"));
+        if (!json_is_true(json_object_get(one, "fits")) || !(us > 0.0))
+            continue;
+        fprintf(user, "%s\"%s\":%.3f", between, json_string_value(json_object_get(one, "variant")), us);
+        between = ",";
+    }
+    fputs("}", user);
+    json_decref(all);
+    return 0;
+}
+
 static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
 {
     fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret,
@@ -62,8 +82,12 @@ void regret_print_shape(regret_study *t, const regret_line *l, const regret_shap
         print_mode(f, &t->mode[i], shape->sizes);
     if (r->is_searched)
         print_space(f, t, r);
-    if (t->o->rivals)
+    if (t->o->rivals) {
         print_rivals(f, t);
+        for (int i = 0; i < t->n_modes; i++)
+            if (!strcmp(t->mode[i].name, "model"))
+                (void)md_explain(t->mode[i].op, shape->sizes, 1, take_predicted, f);
+    }
     fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }
 

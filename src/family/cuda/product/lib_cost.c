@@ -13,7 +13,7 @@
 static const double START = 3.14, STEP = 0.0486, RATE = 0.381e6, MEMORY = 0.479, SUM = 4.41, SUM_GBPS = 54400,
                     F64_RATE = 0.5, PLAIN_ROWS = 0.885, RESULTS_GBPS = 1700;
 enum { FEW_ROWS = 16 };
-/* One row and a few rows without tiles (algorithms 13 and 11): us of a launch, part of the memory rate (one row: by
+/* One row, one column and a few rows without tiles (algorithms 13 and 11): us of a launch, part of the memory rate (one row: by
  * the bytes of an element, 2 or 4), us of 1000 steps of K. Blocks of few rows go through all of K, wave after wave: up
  * to 2 rows, 10, and more. */
 static const double ROW_START = 3.7, ROW_MEMORY[2] = {0.495, 0.8}, ROW_STEP = 0.43;
@@ -51,6 +51,15 @@ static const double OUTER_START = 2.45, OUTER_RESULTS = 7.7e5, OUTER_MEMORY = 0.
 static double outer_us(const md_dev_facts *facts, double results, int32_t item)
 {
     return OUTER_START + fmax(results / OUTER_RESULTS, results * item / (facts->memory_gbps * OUTER_MEMORY) * 1e-3);
+}
+
+/* Answers come in the order in which the library expects them to be fast, and that order knows what this model does not:
+ * a later one is taken only if it is modelled to take less than 1 / LATER of the first (data/results/model.md). */
+static const double LATER = 1.2;
+
+static double later_factor(int32_t rank)
+{
+    return rank > 0 ? LATER : 1;
 }
 
 /* ---- By the answer */
@@ -131,6 +140,20 @@ double md_fa_cuda_library_epilogue_us(const md_fa_product *work)
     return LIBRARY_EPILOGUE + (double)work->batch * (double)work->rows * (double)work->columns / LIBRARY_RESULTS;
 }
 
+static double kernel_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what, const md_dev_cuda_gemm_answer *answer,
+                        int32_t item)
+{
+    if (answer->algorithm == FEW_ROWS_ALGORITHM)
+        return SCALE * few_rows_us(facts, gemm_bytes(what, item), (double)what->depth, (double)what->rows,
+                                   (double)answer->waves);
+    if (answer->algorithm == ONE_ROW_ALGORITHM && (what->rows == 1 || what->columns == 1))
+        return SCALE * one_row_us(facts, gemm_bytes(what, item), (double)what->depth, item);
+    for (int32_t i = 0; i < MD_COUNT(tile_kinds); i++)
+        if (tile_kinds[i].algorithm == answer->algorithm && tile_kinds[i].item == item && answer->rows > 0)
+            return tile_us(facts, what, answer, &tile_kinds[i]);
+    return 0;
+}
+
 double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what,
                             const md_dev_cuda_gemm_answer *answer)
 {
@@ -139,15 +162,7 @@ double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w
         return 0;
     if (what->depth == 1 && what->rank == OUTER_RANK && what->batch == 1)
         return outer_us(facts, (double)what->rows * (double)what->columns, (int32_t)md_dtype_size((md_dtype)what->out));
-    if (answer->algorithm == FEW_ROWS_ALGORITHM)
-        return SCALE * few_rows_us(facts, gemm_bytes(what, item), (double)what->depth, (double)what->rows,
-                                   (double)answer->waves);
-    if (answer->algorithm == ONE_ROW_ALGORITHM && what->rows == 1)
-        return SCALE * one_row_us(facts, gemm_bytes(what, item), (double)what->depth, item);
-    for (int32_t i = 0; i < MD_COUNT(tile_kinds); i++)
-        if (tile_kinds[i].algorithm == answer->algorithm && tile_kinds[i].item == item && answer->rows > 0)
-            return tile_us(facts, what, answer, &tile_kinds[i]);
-    return 0;
+    return later_factor(what->rank) * kernel_us(facts, what, answer, item);
 }
 
 /* ---- By the shape */
@@ -188,7 +203,7 @@ static double without_tiles_us(const md_dev_facts *facts, const md_fa_product *w
 {
     const double sms = MD_MAX(facts->threads, 1), depth = (double)w->depth;
     const int32_t item = is_plain ? 4 : 2;
-    return w->rows == 1
+    return w->rows == 1 || w->columns == 1
                ? one_row_us(facts, w->bytes, depth, item)
                : few_rows_us(facts, w->bytes, depth, (double)w->rows, (double)w->columns / (FEW_COLUMNS * sms));
 }
@@ -225,11 +240,11 @@ static double shape_us(const md_dev_facts *facts, const md_fa_product *w, const 
     const double us = has_wgmma       ? md_fa_wgmma_best_us(facts, w)
                       : how->is_plain ? plain_us(facts, w)
                                       : unaligned_us(facts, w);
-    if (w->rows > few_rows)
+    if (w->rows > few_rows && (few_rows == 0 || w->columns > 1))
         return us;
     const double few = without_tiles_us(facts, w, how->is_plain) + (how->has_epilogue ? FEW_EPILOGUE : 0);
     /* f32 with few columns, and fewer than steps of K: tiles that cut K, even where those take longer */
-    return w->rows == 1 ? few : how->is_plain && cuts_few_tiles(w, 10, w->columns + 1) ? us : fmin(us, few);
+    return w->rows == 1 || w->columns == 1 ? few : how->is_plain && cuts_few_tiles(w, 10, w->columns + 1) ? us : fmin(us, few);
 }
 
 double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_library *how)
@@ -238,10 +253,8 @@ double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w,
     md_fa_memo *memo = target->memo;
     if (how->rank == OUTER_RANK && w->depth == 1 && w->batch == 1 && w->p.n_products == 1)
         return outer_us(facts, (double)w->rows * (double)w->columns, how->item);
-    if (memo && memo->library_us > 0)
-        return memo->library_us;
-    const double us = shape_us(facts, w, how);
+    const double us = memo && memo->library_us > 0 ? memo->library_us : shape_us(facts, w, how);
     if (memo)
         memo->library_us = us;
-    return us;
+    return us * later_factor(how->rank);
 }

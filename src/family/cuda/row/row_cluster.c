@@ -300,12 +300,6 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }
 
-/* Norms and softmax: their long rows were timed, but not yet compared with the reference on a GPU. */
-static bool is_unchecked(const md_fa_target *target)
-{
-    return md_fa_stage(target)->row.has_elements;
-}
-
 /* Which thread has an element depends on the row's address, and on the size of the cluster. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
@@ -325,7 +319,6 @@ const md_fa_family md_fa_cuda_row_cluster = {
               {"cluster", 4, 4, {4, 8, 2, 1}}},
     .applies = applies,
     .legal = legal,
-    .is_unchecked = is_unchecked,
     .envelope = envelope,
     .features = features,
     .emit = emit,
