@@ -25,7 +25,8 @@ def values(shape, dtype, seed):
 
 def infos(fused=False):
     names = {"Adam", "AdamW", "SGD", "Adagrad"} | (set() if fused else {"RMSprop"})
-    return [i for i in optimizers.optim_db if i.optim_cls.__name__ in names]
+    return [i for i in optimizers.optim_db if i.optim_cls.__name__ in names and
+            (not fused or torch.device(DEVICE).type in i.supports_fused_on)]
 
 
 def inputs(info):
@@ -51,8 +52,10 @@ class Databases(unittest.TestCase):
             p.grad = None if leaves_out and (n + step) % 5 == 4 else values(p.shape, p.dtype, 100 * step + n) * scale
 
     def compare(self, ours, theirs, own, other):
+        # with capturable PyTorch's loop has the step, and what it computes of it, in f32
+        is_f32 = IS_CUDA and own.defaults.get("capturable")
         for n, (p, q) in enumerate(zip(ours, theirs)):
-            rtol, atol = TOLERANCE[q.dtype]
+            rtol, atol = TOLERANCE[torch.float32 if is_f32 else q.dtype]
             near = dict(rtol=rtol, atol=atol, msg=lambda m, n=n: f"parameter {n}: {m}")
             torch.testing.assert_close(p.detach(), q.detach(), **near)
             self.assertEqual(set(own.state[p]), set(other.state[q]))
@@ -101,9 +104,8 @@ class Databases(unittest.TestCase):
     def test_fused(self):
         """The kernels of fused=True."""
         for info in infos(fused=True):
-            if torch.device(DEVICE).type in info.supports_fused_on:
-                self.run_info(info, "fused", (torch.float32, torch.float64))
-        self.report(30)
+            self.run_info(info, "fused", (torch.float32, torch.float64))
+        self.report(25)
 
     def test_foreach(self):
         """The functions of foreach=True, also with complex parameters and some without a gradient."""
@@ -132,7 +134,7 @@ class Databases(unittest.TestCase):
                             own.step()
                     self.compare(ours, theirs, own, other)
                     self.ran[info.name] += 1
-        self.report(30)
+        self.report(25)
 
 
 class DropIn(unittest.TestCase):
