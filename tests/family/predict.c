@@ -1,6 +1,6 @@
-/* Prints what the cost model says of products, for scripts that compare it with recorded times. A line of the input is
+/* Prints what the cost model says of products and rows, for scripts that compare it with recorded times. A line of the input is
  *   BOARD OP DTYPE ROWS COLUMNS DEPTH VARIANT [ALGORITHM TILE SPLIT WAVES]
- * BOARD is 0 for an H200, 1 for an H100. A line of the output is the time by the shape in us and, with an answer of
+ * BOARD is 0 for an H200, 1 for an H100. Rows have no DEPTH: it is 0. A line of the output is the time by the shape in us and, with an answer of
  * cuBLASLt's heuristic, the time by the answer, else 0. */
 #include "base/status.h"
 #include "device/blas/tiles.h"
@@ -33,6 +33,10 @@ static const char *formula_of(const char *op)
         {"matmul", "Y[m,n] = sum[k](X[m,k] * W[k,n])"},
         {"linear_bias_gelu", "Y[m,n] = gelu(sum[k](X[m,k] * W[n,k]) + B[n])"},
         {"linear_bias_gelu_tanh", "Y[m,n] = gelu_tanh(sum[k](X[m,k] * W[n,k]) + B[n])"},
+        {"softmax", "Y[m,n] = exp(X[m,n] - max[k](X[m,k])) / sum[k](exp(X[m,k] - max[l](X[m,l])))"},
+        {"layer_norm", "Y[m,n] = (X[m,n] - mean[k](X[m,k])) * rsqrt(var[k](X[m,k]) + 1e-5) * G[n] + B[n]"},
+        {"rms_norm", "Y[m,n] = X[m,n] * rsqrt(mean[k](X[m,k] * X[m,k]) + 1e-6) * G[n]"},
+        {"var", "Y[m] = var[n](X[m,n])"},
     };
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         if (!strcmp(op, list[i][0]))

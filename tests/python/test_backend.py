@@ -2,6 +2,7 @@
 """The backend of torch.compile: small graphs against PyTorch's own result. Skipped, loudly, where PyTorch is missing."""
 
 import importlib.util
+import math
 import os
 import sys
 import unittest
@@ -122,6 +123,14 @@ class Graphs(Case):
             return y, y @ w, z.t(), torch.cat((x, x), 1)[:, 5:11] + 1
 
         self.check_all_ours(self.compare(f, *((torch.randn(b, 10), torch.randn(14, 5)) for b in BATCHES)))
+
+    def test_sizes_of_rounded_quotients(self):
+        """As attention's kernels on a GPU have them."""
+        def f(x):
+            up, down = math.ceil(x.shape[0] / 3), math.floor(x.shape[0] / 3)
+            return x * 2, torch.full((up, 2), 1.5) + x[0, 0], torch.full((down, 2), 1.5) - x[0, 0]
+
+        self.check_all_ours(self.compare(f, *((torch.randn(b, 4),) for b in (3, 1, 5, 7, 31))))
 
     def test_norms_are_one_kernel(self):
         def layer(x, g, b):

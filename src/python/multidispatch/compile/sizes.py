@@ -169,8 +169,11 @@ class Dims:
                 return chain(MUL, [fold(a) for a in e.args])
             if kind == "Pow" and e.exp.is_Integer and 0 < e.exp < 9:
                 return chain(MUL, [fold(e.base)] * int(e.exp))
-            if kind in ("FloorDiv", "CleanDiv", "IntTrueDiv") and kind != "IntTrueDiv":
+            if kind in ("FloorDiv", "CleanDiv"):
                 return join(DIV, fold(e.args[0]), fold(e.args[1]))
+            if kind in _ROUNDED and type(e.args[0]).__name__ == "IntTrueDiv":  # sizes are not negative
+                above, below = (fold(a) for a in e.args[0].args)
+                return join(DIV, join(ADD, above, join(SUB, below, number(1))) if _ROUNDED[kind] else above, below)
             if kind in ("Mod", "PythonMod"):
                 return join(MOD, fold(e.args[0]), fold(e.args[1]))
             if kind == "ModularIndexing":
@@ -180,6 +183,9 @@ class Dims:
             raise Unsupported(f"size {e} has no expression of whole numbers")
 
         return fold(sympy.sympify(size))
+
+
+_ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}  # of a quotient: up?
 
 
 def _fold_sum(e: sympy.Expr, fold: Callable[[Any], Any], join: Callable[[int, Any, Any], Any]) -> Any:
