@@ -14,7 +14,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 import multidispatch as md
-from multidispatch.compile import backend
+from multidispatch.compile import backend, embedding
 
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
 
@@ -133,6 +133,15 @@ class Kernels(Case):
 
 
 class Operations(Case):
+    def test_embeddings_on_gpus(self):
+        """The operator that adds rows, against PyTorch's."""
+        for padding, step in ((-1, 1), (2, 1), (-1, 2)):
+            ids, gradient = torch.randint(0, 5, (3, 7)), torch.randn(3, 7, 8 * step)[..., ::step]
+            want = torch.ops.aten.embedding_dense_backward(gradient, ids, 5, padding, False)
+            torch.testing.assert_close(torch.ops.multidispatch.embedding_backward(gradient, ids, 5, padding), want)
+        torch.library.opcheck(torch.ops.multidispatch.embedding_backward.default, (gradient, ids, 5, padding))
+        self.assertIs(embedding.decompose(gradient, ids, 5, -1, False), NotImplemented)
+
     def test_results_are_not_copied(self):
         """An embedding's gradient is the tensor that PyTorch makes."""
         model = torch.nn.Embedding(9, 4)

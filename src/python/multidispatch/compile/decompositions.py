@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 
+from . import embedding
+
 # Rows of the table that are better as they are.
 _KEPT = ("gelu", "silu", "_softmax", "_log_softmax", "native_layer_norm", "embedding", "relu", "sigmoid", "addmm",
          "baddbmm", "var_mean", "split_with_sizes", "index_select", "hardtanh", "rsub", "masked_fill",
-         # taken apart it is an index_put that adds, ten times slower on a CPU
+         # taken apart it is an index_put that adds, ten times slower on a CPU; on a GPU see embedding.py
          "embedding_dense_backward",
          # its decomposition gives no logsumexp, which the backward reads
          "_scaled_dot_product_flash_attention_for_cpu")
@@ -30,4 +32,5 @@ def table() -> dict[Any, Any]:
     for op in list(out):
         if str(op).split(".")[1] in _KEPT:
             del out[op]
+    out[aten.embedding_dense_backward.default] = embedding.decompose
     return out

@@ -18,7 +18,8 @@ from .tree import Buf, Leaf
 
 _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
-_MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "convolution", "embedding_bag", "native_dropout")
+_MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
+              "embedding_bag", "native_dropout")
 _MOST_THREADS = 64  # that wait for compilers, which are as many as the library has threads
 
 
