@@ -9,7 +9,7 @@ smallest step time, the first step, the last loss; at the end the geometric mean
 a step is captured in a CUDA graph where that is possible ("graph": true), after all kernels of this library are built:
 a graph keeps those that it was captured with. "operations": PyTorch's in a step, those inside of others not counted;
 "kernels" (CUDA): kernels, copies and fills of a step outside of a graph, and "kernel_us" their time; --kernels N: the N that
-take most of it. "plain" is a BERT of PyTorch's own modules: it needs no transformers."""
+take most of it, their times and how many there are. "plain" is a BERT of PyTorch's own modules: it needs no transformers."""
 
 import argparse
 import collections
@@ -112,12 +112,12 @@ class Trainer:
         out = {"operations": len(operations)}
         if is_cuda:
             kernels = [e for e in events if e.device_type == torch.autograd.DeviceType.CUDA]
-            us = collections.Counter()
+            us, n = collections.Counter(), collections.Counter(e.name[:100] for e in kernels)
             for e in kernels:
                 us[e.name[:100]] += e.time_range.elapsed_us()
             out |= {"kernels": len(kernels), "kernel_us": round(sum(us.values()), 1)}
             if self.options.kernels:
-                out["most"] = {name: round(t, 1) for name, t in us.most_common(self.options.kernels)}
+                out["most"] = {name: [round(t, 1), n[name]] for name, t in us.most_common(self.options.kernels)}
         return out
 
     def compute(self):

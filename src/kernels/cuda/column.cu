@@ -308,5 +308,5 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS_X *MD_THREADS_Y, MD_MIN_
     if ((tile + 1) * (MD_THREADS_X * MD_VL) <= columns)
         md_one_tile<MD_ITEMS>(p, number, at, s, md_full());
     else
-        md_one_tile<MD_KEEP ? MD_ITEMS : 1>(p, number, at, s, md_clip(at, columns));
+        md_one_tile<MD_ITEMS>(p, number, at, s, md_clip(at, columns));
 }
