@@ -3,7 +3,8 @@
  * A sequence is a list of calls on named tensors. Sizes and strides are whole-number expressions over the sequence's
  * dims. Memory between the calls is planned once and shared by tensors that do not live at the same time. The first run
  * at given sizes chooses kernels and lays out memory; later runs only launch. On a GPU a run at known sizes and
- * addresses is one graph launch.
+ * addresses is one graph launch. Where addresses move, it is a graph whose nodes are changed, or a few graphs with calls
+ * between them.
  *
  * Build a sequence by functions, or record it from ordinary calls (md_sequence_record_begin). Then md_sequence_finish,
  * and md_sequence_run as often as needed. The rules of md/md.h hold. In addition:
@@ -141,6 +142,7 @@ typedef struct md_sequence_counters {
     uint64_t n_binds; /**< new sizes, and known ones whose kernels were replaced */
     uint64_t n_builds, n_updates,
         n_failures; /**< graphs made, updated for other sizes or addresses, and not possible */
+    uint64_t n_split_runs; /**< runs that were graphs with launched calls between them, since addresses move */
 } md_sequence_counters;
 MD_API md_status md_sequence_count(md_sequence_counters *out, md_sequence *sequence);
 /** Lists calls with their kernels, and tensors with place and life, at the sizes of the last run or prepare. */

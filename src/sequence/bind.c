@@ -246,6 +246,8 @@ static md_sq_shape *make_shape(const md_sq *sq, const int64_t *size)
     const size_t n_externals = (size_t)sq->n_externals + 1, n_memories = (size_t)sq->n_memories + 1;
     s->word = calloc(n_externals, sizeof *s->word);
     s->graph_word = calloc(n_externals, sizeof *s->graph_word);
+    s->n_moves = calloc(n_externals, sizeof *s->n_moves);
+    s->is_moving = calloc(n_externals, sizeof *s->is_moving);
     s->external_bytes = calloc(n_externals, sizeof *s->external_bytes);
     s->offset = calloc(n_memories, sizeof *s->offset);
     s->bytes = calloc(n_memories, sizeof *s->bytes);
@@ -308,8 +310,8 @@ md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
         return md_fail_memory();
     md_sq_memory_plan plan = {calloc((size_t)sq->n_memories + (size_t)sq->n_steps + 1, sizeof *plan.piece),
                               calloc((size_t)sq->n_memories + 1, sizeof *plan.of), 0, 0};
-    md_status s = plan.piece && plan.of && shape->word && shape->graph_word && shape->external_bytes && shape->offset &&
-                          shape->bytes && shape->part && shape->report
+    md_status s = plan.piece && plan.of && shape->word && shape->graph_word && shape->n_moves && shape->is_moving &&
+                          shape->external_bytes && shape->offset && shape->bytes && shape->part && shape->report
                       ? bind_all(shape, sq, &plan, how)
                       : md_fail_memory();
     md_sq_drop_memos(shape);

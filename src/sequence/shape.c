@@ -29,6 +29,7 @@ void md_sq_shape_free(md_sq_shape *shape, md_sq *sq)
 {
     md_sq_shape_flush(shape);
     md_sq_drop_graph(shape, sq);
+    md_sq_drop_segments(shape, sq);
     for (int32_t i = 0; shape->part && i < shape->n_parts; i++)
         free_part(&shape->part[i]);
     for (int32_t i = 0; i < shape->n_launches; i++)
@@ -38,6 +39,8 @@ void md_sq_shape_free(md_sq_shape *shape, md_sq *sq)
     free(shape->key);
     free(shape->word);
     free(shape->graph_word);
+    free(shape->n_moves);
+    free(shape->is_moving);
     free(shape->external_bytes);
     free(shape->offset);
     free(shape->bytes);
