@@ -107,25 +107,19 @@ static void print_memory(md_strbuf *out, const md_sq *sq, const md_sq_shape *sha
     md_strbuf_add(out, json ? "}" : "\n");
 }
 
-static int32_t count_segment_graphs(const md_sq_shape *shape)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < shape->n_segments; i++)
-        n += shape->segment[i].is_graph;
-    return n;
-}
-
-/* How runs whose addresses move are divided. */
+/* How the calls are divided where addresses move. */
 static void print_segments(md_strbuf *out, const md_sq_shape *shape, bool json)
 {
-    int32_t n_calls = 0;
-    for (int32_t i = 0; i < shape->n_segments; i++)
+    int32_t n_graphs = 0, n_calls = 0;
+    for (int32_t i = 0; i < shape->n_segments; i++) {
+        n_graphs += shape->segment[i].is_graph;
         n_calls += shape->segment[i].is_graph ? 0 : shape->segment[i].n;
+    }
     if (shape->n_segments)
         md_strbuf_printf(out,
-                         json ? ",\"segment_graphs\":%d,\"segment_calls\":%d"
-                              : ", but %d of some calls, and %d calls that use addresses that move",
-                         (int)count_segment_graphs(shape), (int)n_calls);
+                         json ? ",\"segment_graphs\":%d,\"launched_calls\":%d"
+                              : " of all calls: addresses move; %d of some calls, and %d calls are launched",
+                         (int)n_graphs, (int)n_calls);
 }
 
 static void print_head(md_strbuf *out, const md_sq *sq, const md_sq_shape *shape, bool json)
