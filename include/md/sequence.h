@@ -3,8 +3,8 @@
  * A sequence is a list of calls on named tensors. Sizes and strides are whole-number expressions over the sequence's
  * dims. Memory between the calls is planned once and shared by tensors that do not live at the same time. The first run
  * at given sizes chooses kernels and lays out memory; later runs only launch. On a GPU a run at known sizes and
- * addresses is one graph launch. Where addresses move, it is a graph whose nodes are changed, or a few graphs with calls
- * between them.
+ * addresses is one graph launch. Where addresses move, nodes of the graph are changed, or a run is a few graphs with
+ * launched calls between them.
  *
  * Build a sequence by functions, or record it from ordinary calls (md_sequence_record_begin). Then md_sequence_finish,
  * and md_sequence_run as often as needed. The rules of md/md.h hold. In addition:

@@ -2,7 +2,6 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/call/slow_call.h"
-#include "sequence/find.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 

@@ -1,6 +1,7 @@
-/* Graphs of a sequence: one a shape that came again, made after its launches are enqueued, so that making it takes no
- * time of the device; or one for each of its segments (segments.c). A graph is reused by shapes of the same kernels: only nodes whose parameters differ are changed.
- * sequence/README.md has the measured costs that these rules follow from. */
+/* Graphs of a sequence: one a shape, or one for each of its segments (segments.c). They are made after the launches of
+ * a run are enqueued, so that making them takes no time of the device. A graph is reused by shapes of the same kernels:
+ * only nodes whose parameters differ are changed. sequence/README.md has the measured costs that these rules follow
+ * from. */
 #include "base/status.h"
 #include "sequence/shape.h"
 

@@ -114,11 +114,22 @@ md_status md_sq_plan_workspace(md_sq_memory_plan *plan, md_sq_shape *shape, md_s
 
 /* ---- bind.c */
 
-struct md_sq_find_how; /* find.h */
+/* How the shape of a run is found or bound. */
+typedef struct md_sq_find_how {
+    md_stream stream; /* that will run: while it is captured, nothing is bound */
+    bool is_patient; /* waits for the best kernels */
+    /* runs a call on the stream: a new shape's are enqueued one by one, as soon as they are bound; NULL: none are */
+    md_status (*start)(md_sq *sq, const md_sq_shape *shape, int32_t step, md_stream stream);
+    bool has_run; /* out: all of them are */
+} md_sq_find_how;
+
 /** Binds the sequence at sizes; sq->word has the addresses. */
-md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, struct md_sq_find_how *how);
+md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_find_how *how);
 /** INVALID_ARGUMENT for an external that is NULL and not empty. */
 md_status md_sq_check_externals(const md_sq *sq, const md_sq_shape *shape);
+
+/* ---- lifetime.c */
+
 /** Frees a shape that no list has. Its runs are counted by its entries. */
 void md_sq_shape_free(md_sq_shape *shape, md_sq *sq);
 /** Adds the runs to the entries' counts. */

@@ -1,5 +1,5 @@
-/* Sequences with calls of libraries whose addresses move: calls that use what moves are launched, those between them are
- * graphs. The results are right at each run. On a device whose work is done later. */
+/* Sequences with calls of libraries whose addresses move: calls that use what moves are launched, those between them
+ * are graphs. The results are right at each run. On a device whose work is done later. */
 #include "sequence/device_chain.h"
 
 enum { BLOCKS = 5, STEPS = 6, RUNS = 12 };

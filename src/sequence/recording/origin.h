@@ -2,7 +2,7 @@
 #ifndef MD_SEQUENCE_ORIGIN_H
 #define MD_SEQUENCE_ORIGIN_H
 
-#include "sequence/record.h"
+#include "sequence/recording/record.h"
 
 typedef enum md_sq_origin_kind {
     MD_SQ_UNSEEN,
