@@ -133,7 +133,7 @@ static md_sq_graph *take_old(md_sq *sq, const md_sq_shape *shape)
     return NULL;
 }
 
-static bool has_room(const md_sq *sq, int64_t n, int64_t bytes)
+bool md_sq_has_room(const md_sq *sq, int64_t n, int64_t bytes)
 {
     return sq->n_graphs + n <= sq->options.max_graphs && sq->graph_bytes + bytes <= sq->options.max_graph_bytes;
 }
@@ -142,12 +142,12 @@ bool md_sq_make_room(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t byt
 {
     if (n > sq->options.max_graphs || bytes > sq->options.max_graph_bytes)
         return false;
-    while (sq->spare && !has_room(sq, n, bytes)) {
+    while (sq->spare && !md_sq_has_room(sq, n, bytes)) {
         md_sq_graph *g = sq->spare;
         sq->spare = g->next;
         destroy(sq, g);
     }
-    for (md_sq_shape *s = sq->oldest; s && !has_room(sq, n, bytes); s = s->newer) {
+    for (md_sq_shape *s = sq->oldest; s && !md_sq_has_room(sq, n, bytes); s = s->newer) {
         md_sq_graph *g = s->graph;
         if (s == shape)
             continue;
@@ -307,7 +307,7 @@ static bool reuse(md_sq *sq, md_sq_shape *shape)
 {
     if (!shape->graph)
         shape->graph = take_spare(sq, shape->graph_key);
-    if (!shape->graph && !has_room(sq, 1, bytes_of_all(shape)))
+    if (!shape->graph && !md_sq_has_room(sq, 1, bytes_of_all(shape)))
         shape->graph = take_old(sq, shape);
     md_sq_graph *g = shape->graph;
     if (!g || !g->key)

@@ -90,7 +90,8 @@ static void divide(const md_sq *sq, md_sq_shape *shape)
     add(shape, first, shape->n_parts - first, us > 2 * GRAPH_US);
 }
 
-/* True if there are graphs, and they fit. */
+/* True if there are graphs, and they fit. Other sizes give theirs up only while segments serve more runs than were made:
+ * with more sizes than graphs each run would make some else. */
 static bool pays(md_sq *sq, const md_sq_shape *shape)
 {
     int64_t n = 0, bytes = 0;
@@ -99,11 +100,14 @@ static bool pays(md_sq *sq, const md_sq_shape *shape)
         n += s->is_graph;
         bytes += s->is_graph ? md_sq_graph_bytes(shape, s->first, s->n) : 0;
     }
-    return n > 0 && md_sq_make_room(sq, shape, n, bytes);
+    if (n == 0 || (!md_sq_has_room(sq, n, bytes) && sq->n_divisions > sq->count.n_split_runs))
+        return false;
+    return md_sq_make_room(sq, shape, n, bytes);
 }
 
 static md_status make_graphs(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)
 {
+    sq->n_divisions++;
     for (int32_t i = 0; i < shape->n_segments; i++)
         if (shape->segment[i].is_graph)
             MD_TRY(md_sq_make_segment(sq, shape, &shape->segment[i], run));

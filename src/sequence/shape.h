@@ -174,6 +174,8 @@ bool md_sq_can_have_graph(const md_sq *sq, const md_sq_shape *shape);
 bool md_sq_graph_serves(md_sq *sq, md_sq_shape *shape);
 /** After a run by launches: makes the shape's graph or changes one. */
 void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run);
+/** True if `n` more graphs of `bytes` together fit. */
+bool md_sq_has_room(const md_sq *sq, int64_t n, int64_t bytes);
 /** Gives up old graphs of other shapes until `n` graphs of `bytes` fit. False: they never do. */
 bool md_sq_make_room(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes);
 /** Makes the graph of a segment. */

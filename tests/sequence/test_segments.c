@@ -237,6 +237,20 @@ static void graphs_are_given_up(void **state)
     md_sq_destroy(&sq);
 }
 
+/* More sizes than graphs, in turn: making graphs costs no more than they save. */
+static void sizes_in_turn_make_few_graphs(void **state)
+{
+    enum { SIZES = 6, ROUNDS = 20 };
+    md_sq *sq = chain_of("lkllkl", -1, &(md_sequence_options){.max_graphs = 3});
+    (void)state;
+    for (int r = 0; r < ROUNDS; r++)
+        for (int64_t n = 1; n <= SIZES; n++)
+            run_moved(sq, n * 50, r);
+    assert_true(counters(sq).n_builds <= counters(sq).n_split_runs + 4);
+    assert_true(counters(sq).n_split_runs >= SIZES * (ROUNDS - 4) / 3);
+    md_sq_destroy(&sq);
+}
+
 /* A chain of kernels alone needs no segments: its few nodes are changed, also where no two runs were equal. */
 static void few_nodes_are_changed(void **state)
 {
@@ -263,6 +277,7 @@ int main(void)
         cmocka_unit_test(survive_what_happens_between_runs),
         cmocka_unit_test(launches_serve_without),
         cmocka_unit_test(graphs_are_given_up),
+        cmocka_unit_test(sizes_in_turn_make_few_graphs),
         cmocka_unit_test(few_nodes_are_changed),
     };
     return cmocka_run_group_tests(tests, set_up_library, tear_down_library);

@@ -1,6 +1,6 @@
 /* Where the tensors of recorded calls come from: named memory, memory that is only read, or what calls wrote. */
-#ifndef MD_SEQUENCE_ORIGIN_H
-#define MD_SEQUENCE_ORIGIN_H
+#ifndef MD_SEQUENCE_RECORDING_ORIGIN_H
+#define MD_SEQUENCE_RECORDING_ORIGIN_H
 
 #include "sequence/recording/record.h"
 
