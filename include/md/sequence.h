@@ -88,7 +88,8 @@ MD_API md_status md_sequence_add_scalar(int32_t *id, md_sequence *sequence, cons
  * @return MD_INVALID_ARGUMENT for another number of arguments, a scalar for a tensor or the reverse, another dtype or
  * rank than the op's, and for an output in an input's memory. */
 MD_API md_status md_sequence_add_call(md_sequence *sequence, md_op *op, const md_sequence_arg *args, int32_t n_args);
-/** Adds work of the caller, which reads and may write the tensors `ids`. Runs with such work are chains of launches. */
+/** Adds work of the caller, which reads and may write the tensors `ids`. On a GPU, calls between such work may be
+ * graphs. */
 MD_API md_status md_sequence_add_callback(md_sequence *sequence, md_sequence_fn fn, void *user, const int32_t *ids,
                                           int32_t n_ids);
 /* ---- Recording: instead of adding tensors and calls, record ordinary md_calls at two sizes or more.
@@ -142,7 +143,7 @@ typedef struct md_sequence_counters {
     uint64_t n_binds; /**< new sizes, and known ones whose kernels were replaced */
     uint64_t n_builds, n_updates,
         n_failures; /**< graphs made, updated for other sizes or addresses, and not possible */
-    uint64_t n_split_runs; /**< runs that were graphs with launched calls between them, since addresses move */
+    uint64_t n_split_runs; /**< runs that were graphs with launched calls or callbacks between them */
 } md_sequence_counters;
 MD_API md_status md_sequence_count(md_sequence_counters *out, md_sequence *sequence);
 /** Lists calls with their kernels, and tensors with place and life, at the sizes of the last run or prepare. */

@@ -296,7 +296,7 @@ static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan
     MD_TRY(md_sq_check_externals(sq, shape));
     MD_TRY(check_addresses(sq));
     MD_TRY(how->start ? start_all(shape, sq, plan, how) : make_all(shape, sq, plan, how));
-    shape->is_capturable = md_sq_is_capturable(shape);
+    md_sq_set_ability(shape);
     shape->graph_key = md_sq_graph_key(shape);
     shape->is_overlapping = md_sq_externals_overlap(sq, sq->word, shape->external_bytes);
     return MD_OK;

@@ -323,8 +323,7 @@ static bool reuse(md_sq *sq, md_sq_shape *shape)
 
 bool md_sq_can_have_graph(const md_sq *sq, const md_sq_shape *shape)
 {
-    if (!sq->runtime->dev->ops->graph_make || sq->options.max_graphs < 1 || !shape->is_capturable ||
-        shape->has_no_graph)
+    if (!sq->runtime->dev->ops->graph_make || sq->options.max_graphs < 1 || !shape->is_final || shape->has_no_graph)
         return false;
     const int64_t bytes = bytes_of_all(shape);
     return bytes > 0 && bytes <= sq->options.max_graph_bytes;

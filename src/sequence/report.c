@@ -118,7 +118,7 @@ static void print_segments(md_strbuf *out, const md_sq_shape *shape, bool json)
     if (shape->n_segments)
         md_strbuf_printf(out,
                          json ? ",\"segment_graphs\":%d,\"launched_calls\":%d"
-                              : " of all calls: addresses move; %d of some calls, and %d calls are launched",
+                              : " of all calls, but %d of some, and %d calls are launched",
                          (int)n_graphs, (int)n_calls);
 }
 

@@ -176,7 +176,7 @@ static md_status run_by_graphs(md_sq *sq, md_sq_shape *shape, md_stream stream)
     if (md_sq_segments_serve(sq, shape))
         return run_segments(sq, shape, stream);
     MD_TRY(run_all(sq, shape, stream));
-    if (md_sq_segments_after(sq, shape, run_steps))
+    if (md_sq_segments_after(sq, shape, run_steps) || !shape->is_capturable)
         return MD_OK;
     if (shape->n_same >= RUNS_BEFORE_GRAPH || md_sq_few_nodes_move(sq, shape))
         md_sq_graph_after(sq, shape, run_steps);

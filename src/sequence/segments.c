@@ -1,6 +1,6 @@
-/* Segments: how a shape runs whose addresses move where no graph of all its calls can follow. A graph with calls of
- * libraries is only updatable as a whole. So the calls that use what moves are launched one by one, and those between
- * them are graphs, which see addresses that stay. */
+/* Segments: how a shape runs where no graph of all its calls can serve. A graph with calls of libraries is only
+ * updatable as a whole, and callbacks are in none. So callbacks, and calls that use addresses that move, are launched
+ * one by one; the calls between them are graphs, which see addresses that stay. */
 #include "base/status.h"
 #include "sequence/shape.h"
 
@@ -57,6 +57,13 @@ bool md_sq_few_nodes_move(const md_sq *sq, const md_sq_shape *shape)
 
 /* ---- Making */
 
+/* True if no graph can have a call: it is a callback or an ordinary call, or uses what moves. */
+static bool is_launched(const md_sq *sq, const md_sq_shape *shape, int32_t step)
+{
+    const md_sq_form form = shape->part[step].form;
+    return form == MD_SQ_CALL || form == MD_SQ_CALLBACK || is_touched(sq, shape, step);
+}
+
 static int32_t host_us(const md_sq_part *part)
 {
     return part->form == MD_SQ_PLAN ? LIBRARY_US : part->n * KERNEL_US;
@@ -78,7 +85,7 @@ static void divide(const md_sq *sq, md_sq_shape *shape)
 {
     int32_t first = 0, us = 0;
     for (int32_t i = 0; i < shape->n_parts; i++) {
-        if (!is_touched(sq, shape, i)) {
+        if (!is_launched(sq, shape, i)) {
             us += host_us(&shape->part[i]);
             continue;
         }
@@ -90,8 +97,8 @@ static void divide(const md_sq *sq, md_sq_shape *shape)
     add(shape, first, shape->n_parts - first, us > 2 * GRAPH_US);
 }
 
-/* True if there are graphs, and they fit. Other sizes give theirs up only while segments serve more runs than were made:
- * with more sizes than graphs each run would make some else. */
+/* True if there are graphs, and they fit. Other sizes give theirs up only while segments serve more runs than were
+ * made: with more sizes than graphs each run would make some else. */
 static bool pays(md_sq *sq, const md_sq_shape *shape)
 {
     int64_t n = 0, bytes = 0;
@@ -139,7 +146,7 @@ static bool make(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)
 
 bool md_sq_segments_serve(md_sq *sq, md_sq_shape *shape)
 {
-    if (shape->n_same >= MD_SQ_RUNS_TO_SETTLE)
+    if (shape->is_capturable && shape->n_same >= MD_SQ_RUNS_TO_SETTLE)
         md_sq_drop_segments(shape, sq); /* one graph of all can serve */
     for (int32_t k = 0; k < sq->n_externals && shape->n_segments; k++)
         if (!shape->is_moving[k] && shape->graph_word[k] != shape->word[k])
@@ -149,5 +156,6 @@ bool md_sq_segments_serve(md_sq *sq, md_sq_shape *shape)
 
 bool md_sq_segments_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)
 {
-    return !shape->graph_key && moves(sq, shape) && make(sq, shape, run);
+    const bool is_time = moves(sq, shape) || (!shape->is_capturable && shape->n_same > 0);
+    return !shape->graph_key && is_time && make(sq, shape, run);
 }

@@ -74,7 +74,8 @@ typedef struct md_sq_shape {
     uint64_t *word; /* of the externals, as they stand in the parameters */
     size_t *external_bytes; /* that each external spans */
     bool is_overlapping; /* externals overlapped: other addresses are bound anew */
-    bool is_capturable; /* no callbacks, and all kernels are final */
+    bool is_final; /* no kernel is replaced soon */
+    bool is_capturable; /* one graph can have all calls: besides, there are no callbacks and no ordinary calls */
     uint64_t choice; /* digest of the picks */
     uint64_t n_runs; /* not yet counted by the entries */
     size_t sum_bytes;
@@ -91,7 +92,7 @@ typedef struct md_sq_shape {
     bool has_no_graph; /* it was tried, and failed */
     uint32_t *n_moves; /* by external: runs whose word was another one than before; 0 again when all have settled */
     bool *is_moving; /* by external: calls with it are in no graph of the segments */
-    md_sq_segment *segment; /* all calls in their order, where no graph of all serves */
+    md_sq_segment *segment; /* all calls in their order, where no graph of all serves or is possible */
     int32_t n_segments; /* 0: there are none */
     struct md_sq_memo *memo; /* only while it is bound */
     int32_t n_memos;
@@ -137,8 +138,8 @@ void md_sq_shape_flush(md_sq_shape *shape);
 /** True if the kernels of a part were replaced by better ones since. If the new plans have the same kernels (a better
  * one was looked for, and there is none), the shape has these plans now. */
 bool md_sq_shape_is_stale(md_sq_shape *shape);
-/** True if graphs can have its runs: no callbacks, no ordinary calls, and no kernel is replaced soon. */
-bool md_sq_is_capturable(const md_sq_shape *shape);
+/** Sets is_final and is_capturable. */
+void md_sq_set_ability(md_sq_shape *shape);
 /** Frees all shapes. */
 void md_sq_forget_all(md_sq *sq);
 /** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */

@@ -2,6 +2,9 @@
  * are graphs. The results are right at each run. On a device whose work is done later. */
 #include "sequence/device_chain.h"
 
+#include "base/status.h"
+#include "dispatch/call/fast_call.h"
+
 enum { BLOCKS = 5, STEPS = 6, RUNS = 12 };
 
 static md_ds_op *library;
@@ -31,8 +34,19 @@ static int tear_down_library(void **state)
     return tear_down(state);
 }
 
-/* y = 2^n x + 2^n - 1 by n calls: "l" by a library, "k" by a kernel. Where `out` is >= 0, what that call writes is an
- * output, too; it comes before y. */
+/* Work of the caller: enqueues the op's call. */
+static md_status call_op(void *user, md_stream stream, const md_tensor *tensor, int32_t n, const int64_t *size)
+{
+    (void)size;
+    if (n != 2 || (*(int *)user)-- == 0)
+        return md_fail(MD_UNSUPPORTED, "the caller's work fails");
+    return md_ds_call(op, stream, (md_arg[]){md_t(&tensor[0]), md_t(&tensor[1])}, 2);
+}
+
+static int n_left; /* callbacks that succeed */
+
+/* y = 2^n x + 2^n - 1 by n calls: "l" by a library, "k" by a kernel, "c" by a callback. Where `out` is >= 0, what that
+ * call writes is an output, too; it comes before y. */
 static md_sq *chain_of(const char *kinds, int out, const md_sequence_options *options)
 {
     md_sq *sq = NULL;
@@ -44,7 +58,11 @@ static md_sq *chain_of(const char *kinds, int out, const md_sequence_options *op
     for (int i = 0; i < n; i++, from = to) {
         const md_sequence_role role = i == n - 1 || i == out ? MD_SEQUENCE_OUTPUT : MD_SEQUENCE_TEMPORARY;
         assert_ok(md_sq_add_tensor(&to, sq, &(md_sequence_tensor){.role = role, .size = "n"}));
-        assert_ok(md_sq_add_call(sq, kinds[i] == 'l' ? library : op, (md_sequence_arg[]){{.id = to}, {.id = from}}, 2));
+        if (kinds[i] == 'c')
+            assert_ok(md_sq_add_callback(sq, call_op, &n_left, (int32_t[]){to, from}, 2));
+        else
+            assert_ok(
+                md_sq_add_call(sq, kinds[i] == 'l' ? library : op, (md_sequence_arg[]){{.id = to}, {.id = from}}, 2));
     }
     assert_ok(md_sq_finish(sq));
     return sq;
@@ -101,7 +119,7 @@ static void moved_runs_are_graphs(void **state)
     assert_int_equal(counters(sq).n_updates, 0);
     assert_int_equal(counters(sq).n_binds, 1);
     assert_int_equal(counters(sq).n_graphs, 1);
-    expect_explained(sq, false, "no graph of all calls: addresses move; 1 of some calls, and 2 calls are launched");
+    expect_explained(sq, false, "no graph of all calls, but 1 of some, and 2 calls are launched");
     expect_explained(sq, true, "\"graph\":false,\"segment_graphs\":1,\"launched_calls\":2");
     md_sq_destroy(&sq);
     assert_int_equal(device.n_violations, 0);
@@ -251,6 +269,34 @@ static void sizes_in_turn_make_few_graphs(void **state)
     md_sq_destroy(&sq);
 }
 
+/* Calls between callbacks are graphs, also where nothing moves. A callback that fails ends its run alone. */
+static void callbacks_stand_between_graphs(void **state)
+{
+    const int64_t n = 400;
+    md_sq *sq = chain_of("llcklkkc", -1, NULL);
+    (void)state;
+    n_left = 1000;
+    for (int r = 0; r < 3 * RUNS; r++) {
+        const int from = r < 20 ? 0 : r % BLOCKS, to = r < 20 ? 0 : r * 3 % BLOCKS;
+        const int64_t graphs = device.n_graph_launches;
+        n_left = r == 15 ? 1 : 1000;
+        put(y[to], -1);
+        if (r == 15) {
+            assert_fails(md_sq_run(sq, stream_at(1), &n, (void *const[]){x[from], y[to]}), MD_UNSUPPORTED, "call 7");
+            continue;
+        }
+        run(sq, 1, n, x[from], y[to]);
+        expect_after(8, y[to], n, from * 100);
+        if (r >= 2 && r < 20)
+            assert_int_equal(device.n_graph_launches, graphs + 2);
+    }
+    expect_explained(sq, true, "\"segment_graphs\":1,\"launched_calls\":4"); /* the first two calls see x move */
+    assert_int_equal(counters(sq).n_split_runs, 3 * RUNS - 2 - 3);
+    assert_int_equal(counters(sq).n_graph_runs, 0);
+    assert_int_equal(counters(sq).n_failures, 0);
+    md_sq_destroy(&sq);
+}
+
 /* A chain of kernels alone needs no segments: its few nodes are changed, also where no two runs were equal. */
 static void few_nodes_are_changed(void **state)
 {
@@ -278,6 +324,7 @@ int main(void)
         cmocka_unit_test(launches_serve_without),
         cmocka_unit_test(graphs_are_given_up),
         cmocka_unit_test(sizes_in_turn_make_few_graphs),
+        cmocka_unit_test(callbacks_stand_between_graphs),
         cmocka_unit_test(few_nodes_are_changed),
     };
     return cmocka_run_group_tests(tests, set_up_library, tear_down_library);
