@@ -48,7 +48,7 @@ static bool is_touched(const md_sq *sq, const md_sq_shape *shape, int32_t step)
 bool md_sq_few_nodes_move(const md_sq *sq, const md_sq_shape *shape)
 {
     int32_t n = 0;
-    if (!shape->graph_key || !moves(sq, shape))
+    if (!shape->graph_key || (shape->graph && !shape->graph->key) || !moves(sq, shape))
         return false;
     for (int32_t i = 0; i < shape->n_parts; i++)
         n += is_touched(sq, shape, i) ? shape->part[i].n : 0;

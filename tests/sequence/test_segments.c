@@ -174,6 +174,43 @@ static void one_more_moves(void **state)
     md_sq_destroy(&sq);
 }
 
+/* A scalar that is another one at each run moves, too. */
+static void scalars_move(void **state)
+{
+    md_ds_op *scaled = NULL;
+    md_sq *sq = NULL;
+    int32_t id[7], alpha;
+    const int64_t n = 300;
+    (void)state;
+    assert_ok(md_ds_op_create(&scaled, &runtime, "scalar s; Y[i] = s * X[i]", &op_options));
+    md_ds_op_wait(scaled);
+    scaled->layout.is_possible = false;
+    assert_ok(md_sq_create(&sq, &runtime, NULL));
+    assert_ok(md_sq_add_dim(NULL, sq, "n", 0, MOST));
+    assert_ok(md_sq_add_scalar(&alpha, sq, "s", MD_F64));
+    for (int i = 0; i < 7; i++)
+        assert_ok(md_sq_add_tensor(
+            &id[i], sq,
+            &(md_sequence_tensor){.role = i ? i == 6 ? MD_SEQUENCE_OUTPUT : 0 : MD_SEQUENCE_INPUT, .size = "n"}));
+    for (int i = 0; i < 6; i++) {
+        const md_sequence_arg args[] = {{.id = alpha}, {.id = id[i + 1]}, {.id = id[i]}};
+        assert_ok(md_sq_add_call(sq, i == 3 ? scaled : library, i == 3 ? args : args + 1, i == 3 ? 3 : 2));
+    }
+    assert_ok(md_sq_finish(sq));
+    for (int r = 0; r < RUNS; r++) {
+        double by = r % 3 + 2;
+        float value[MOST];
+        assert_ok(md_sq_run(sq, stream_at(1), &n, (void *const[]){&by, x[0], y[0]}));
+        assert_ok(device.base.ops->copy(&device.base, value, y[0], sizeof value));
+        for (int i = 0; i < n; i++)
+            assert_true(value[i] == 4 * (float)by * (8 * (float)i + 7) + 3);
+    }
+    assert_int_equal(counters(sq).n_split_runs, RUNS - 3);
+    expect_explained(sq, true, "\"segment_graphs\":2,\"launched_calls\":1");
+    md_sq_destroy(&sq);
+    md_ds_op_destroy(&scaled);
+}
+
 /* An output where the input lies, or beside it in one block: each set of addresses is bound anew where they overlap. */
 static void overlaps_stay_right(void **state)
 {
@@ -319,6 +356,7 @@ int main(void)
         cmocka_unit_test(moved_runs_are_graphs),
         cmocka_unit_test(words_that_stay_have_one_graph),
         cmocka_unit_test(one_more_moves),
+        cmocka_unit_test(scalars_move),
         cmocka_unit_test(overlaps_stay_right),
         cmocka_unit_test(survive_what_happens_between_runs),
         cmocka_unit_test(launches_serve_without),
