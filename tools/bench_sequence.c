@@ -238,12 +238,13 @@ static void print_counters(const model *m)
     md_sequence_counters c;
     bench_ok(md_sequence_count(&c, m->sequence));
     printf("{\"what\":\"sequence\",\"sizes\":%lld,\"choices\":%lld,\"launches\":%lld,\"arena_mb\":%.2f,\"sum_mb\":%.2f,"
-           "\"graphs\":%lld,\"runs\":%llu,\"graph_runs\":%llu,\"binds\":%llu,\"builds\":%llu,\"updates\":%llu,"
+           "\"graphs\":%lld,\"runs\":%llu,\"graph_runs\":%llu,\"split_runs\":%llu,\"binds\":%llu,\"builds\":%llu,"
+           "\"updates\":%llu,"
            "\"failures\":%llu}\n",
            (long long)c.n_sizes, (long long)c.n_choices, (long long)c.n_launches, (double)c.arena_bytes / 1048576,
            (double)c.sum_bytes / 1048576, (long long)c.n_graphs, (unsigned long long)c.n_runs,
-           (unsigned long long)c.n_graph_runs, (unsigned long long)c.n_binds, (unsigned long long)c.n_builds,
-           (unsigned long long)c.n_updates, (unsigned long long)c.n_failures);
+           (unsigned long long)c.n_graph_runs, (unsigned long long)c.n_split_runs, (unsigned long long)c.n_binds,
+           (unsigned long long)c.n_builds, (unsigned long long)c.n_updates, (unsigned long long)c.n_failures);
 }
 
 int main(int argc, char **argv)

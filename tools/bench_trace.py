@@ -77,7 +77,7 @@ class Bench:
         import multidispatch as md
         graph = md.explain_graph()[-1]
         return {name: len(x) if isinstance(x, list) else x for name, x in graph.items()
-                if name in ("kernels", "eager", "fallbacks", "binds", "graph_runs", "graph_builds", "graph_updates")}
+                if name in ("kernels", "eager", "fallbacks", "binds", "graph_runs", "split_runs", "graph_builds", "graph_updates")}
 
     def eager(self, graphs):
         return self.model

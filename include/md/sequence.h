@@ -3,7 +3,8 @@
  * A sequence is a list of calls on named tensors. Sizes and strides are whole-number expressions over the sequence's
  * dims. Memory between the calls is planned once and shared by tensors that do not live at the same time. The first run
  * at given sizes chooses kernels and lays out memory; later runs only launch. On a GPU a run at known sizes and
- * addresses is one graph launch.
+ * addresses is one graph launch. Where addresses move, nodes of the graph are changed, or a run is a few graphs with
+ * launched calls between them.
  *
  * Build a sequence by functions, or record it from ordinary calls (md_sequence_record_begin). Then md_sequence_finish,
  * and md_sequence_run as often as needed. The rules of md/md.h hold. In addition:
@@ -87,7 +88,8 @@ MD_API md_status md_sequence_add_scalar(int32_t *id, md_sequence *sequence, cons
  * @return MD_INVALID_ARGUMENT for another number of arguments, a scalar for a tensor or the reverse, another dtype or
  * rank than the op's, and for an output in an input's memory. */
 MD_API md_status md_sequence_add_call(md_sequence *sequence, md_op *op, const md_sequence_arg *args, int32_t n_args);
-/** Adds work of the caller, which reads and may write the tensors `ids`. Runs with such work are chains of launches. */
+/** Adds work of the caller, which reads and may write the tensors `ids`. On a GPU, calls between such work may be
+ * graphs. */
 MD_API md_status md_sequence_add_callback(md_sequence *sequence, md_sequence_fn fn, void *user, const int32_t *ids,
                                           int32_t n_ids);
 /* ---- Recording: instead of adding tensors and calls, record ordinary md_calls at two sizes or more.
@@ -141,6 +143,7 @@ typedef struct md_sequence_counters {
     uint64_t n_binds; /**< new sizes, and known ones whose kernels were replaced */
     uint64_t n_builds, n_updates,
         n_failures; /**< graphs made, updated for other sizes or addresses, and not possible */
+    uint64_t n_split_runs; /**< runs that were graphs with launched calls or callbacks between them */
 } md_sequence_counters;
 MD_API md_status md_sequence_count(md_sequence_counters *out, md_sequence *sequence);
 /** Lists calls with their kernels, and tensors with place and life, at the sizes of the last run or prepare. */

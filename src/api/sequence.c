@@ -3,7 +3,7 @@
 #include "api/context.h"
 #include "base/status.h"
 #include "dispatch/registry.h"
-#include "sequence/record.h"
+#include "sequence/recording/record.h"
 
 #include <md/sequence.h>
 #include <stdlib.h>

@@ -229,12 +229,13 @@ static PyObject *plan_count(PyObject *object, PyObject *none)
     const md_status status = md_sequence_count(&c, self->sequence);
     if (status != MD_OK)
         return md_py_raise(self->state, status);
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:K,s:K,s:K,s:K}", "calls", (long long)self->n_calls,
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:K,s:K,s:K,s:K,s:K}", "calls", (long long)self->n_calls,
                          "fallbacks", (long long)self->n_fallbacks, "n_calls", (long long)c.n_calls, "launches",
                          (long long)c.n_launches, "arena_bytes", (long long)c.arena_bytes, "sum_bytes",
                          (long long)c.sum_bytes, "sizes", (long long)c.n_sizes, "binds", (unsigned long long)c.n_binds,
                          "graph_runs", (unsigned long long)c.n_graph_runs, "graph_builds",
-                         (unsigned long long)c.n_builds, "graph_updates", (unsigned long long)c.n_updates);
+                         (unsigned long long)c.n_builds, "graph_updates", (unsigned long long)c.n_updates, "split_runs",
+                         (unsigned long long)c.n_split_runs);
 }
 
 static PyObject *plan_boxed(PyObject *object, void *user)

@@ -2,7 +2,6 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/call/slow_call.h"
-#include "sequence/find.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
@@ -246,6 +245,8 @@ static md_sq_shape *make_shape(const md_sq *sq, const int64_t *size)
     const size_t n_externals = (size_t)sq->n_externals + 1, n_memories = (size_t)sq->n_memories + 1;
     s->word = calloc(n_externals, sizeof *s->word);
     s->graph_word = calloc(n_externals, sizeof *s->graph_word);
+    s->n_moves = calloc(n_externals, sizeof *s->n_moves);
+    s->is_moving = calloc(n_externals, sizeof *s->is_moving);
     s->external_bytes = calloc(n_externals, sizeof *s->external_bytes);
     s->offset = calloc(n_memories, sizeof *s->offset);
     s->bytes = calloc(n_memories, sizeof *s->bytes);
@@ -295,7 +296,7 @@ static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan
     MD_TRY(md_sq_check_externals(sq, shape));
     MD_TRY(check_addresses(sq));
     MD_TRY(how->start ? start_all(shape, sq, plan, how) : make_all(shape, sq, plan, how));
-    shape->is_capturable = md_sq_is_capturable(shape);
+    md_sq_set_ability(shape);
     shape->graph_key = md_sq_graph_key(shape);
     shape->is_overlapping = md_sq_externals_overlap(sq, sq->word, shape->external_bytes);
     return MD_OK;
@@ -308,8 +309,8 @@ md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
         return md_fail_memory();
     md_sq_memory_plan plan = {calloc((size_t)sq->n_memories + (size_t)sq->n_steps + 1, sizeof *plan.piece),
                               calloc((size_t)sq->n_memories + 1, sizeof *plan.of), 0, 0};
-    md_status s = plan.piece && plan.of && shape->word && shape->graph_word && shape->external_bytes && shape->offset &&
-                          shape->bytes && shape->part && shape->report
+    md_status s = plan.piece && plan.of && shape->word && shape->graph_word && shape->n_moves && shape->is_moving &&
+                          shape->external_bytes && shape->offset && shape->bytes && shape->part && shape->report
                       ? bind_all(shape, sq, &plan, how)
                       : md_fail_memory();
     md_sq_drop_memos(shape);

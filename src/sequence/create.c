@@ -2,7 +2,7 @@
 #include "base/status.h"
 #include "device/temporary.h"
 #include "base/task/fork.h"
-#include "sequence/record.h"
+#include "sequence/recording/record.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 

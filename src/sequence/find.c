@@ -152,6 +152,7 @@ md_status md_sq_find(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
         MD_TRY(add(&s, sq, size, how));
     } else if (!same) {
         MD_TRY(md_sq_check_externals(sq, s));
+        md_sq_count_moves(s, sq);
         const md_status status = md_sq_apply(s, sq);
         if (status != MD_OK) {
             forget(sq, s);
@@ -159,6 +160,8 @@ md_status md_sq_find(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
         }
     }
     s->n_same = same ? s->n_same + 1 : 0;
+    if (s->n_same == MD_SQ_RUNS_TO_SETTLE)
+        md_sq_forget_moves(s, sq);
     *out = sq->last = s;
     return MD_OK;
 }

@@ -1,6 +1,6 @@
 /* Ends building: the life of each temporary, and outputs that take the place of an input which ends there. */
 #include "base/status.h"
-#include "sequence/record.h"
+#include "sequence/recording/record.h"
 #include "sequence/values.h"
 
 #include <stdlib.h>

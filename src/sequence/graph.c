@@ -1,23 +1,27 @@
-/* Graphs of a sequence: one a shape that came again, made after its launches are enqueued, so that making it takes no
- * time of the device. A graph is reused by shapes of the same kernels: only nodes whose parameters differ are changed.
- * sequence/README.md has the measured costs that these rules follow from. */
+/* Graphs of a sequence: one a shape, or one for each of its segments (segments.c). They are made after the launches of
+ * a run are enqueued, so that making them takes no time of the device. A graph is reused by shapes of the same kernels:
+ * only nodes whose parameters differ are changed. sequence/README.md has the measured costs that these rules follow
+ * from. */
 #include "base/status.h"
 #include "sequence/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A graph is made when a shape runs for the second time in a row with the same addresses. So many changed nodes, of
- * all, cost less than a chain of launches. */
-enum { RUNS_BEFORE_GRAPH = 1, CHEAP_SHARE = 4, CHANGES_AT_ONCE = 32 };
+enum { CHANGES_AT_ONCE = 32 };
 
-int64_t md_sq_graph_bytes(const md_sq_shape *shape)
+int64_t md_sq_graph_bytes(const md_sq_shape *shape, int32_t first, int32_t n)
 {
     enum { KERNEL_BYTES = 7168 };
-    int64_t n = shape->n_launches;
-    for (int32_t i = 0; i < shape->n_parts; i++)
-        n += shape->part[i].form == MD_SQ_PLAN ? 2 : 0; /* of a library */
-    return n * KERNEL_BYTES;
+    int64_t n_kernels = 0;
+    for (const md_sq_part *p = &shape->part[first]; p < &shape->part[first + n]; p++)
+        n_kernels += p->form == MD_SQ_PLAN ? 2 : p->n; /* 2: of a library */
+    return n_kernels * KERNEL_BYTES;
+}
+
+static int64_t bytes_of_all(const md_sq_shape *shape)
+{
+    return md_sq_graph_bytes(shape, 0, shape->n_parts);
 }
 
 static uint64_t mix(uint64_t digest, uint64_t word)
@@ -44,6 +48,17 @@ uint64_t md_sq_graph_key(const md_sq_shape *shape)
 
 /* ---- Lifetime */
 
+static md_sq_graph *create(md_sq *sq, int64_t bytes)
+{
+    md_sq_graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->bytes = bytes;
+    sq->n_graphs++;
+    sq->graph_bytes += bytes;
+    return g;
+}
+
 static void destroy(md_sq *sq, md_sq_graph *g)
 {
     md_dev *dev = sq->runtime->dev;
@@ -69,6 +84,16 @@ void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq)
     }
     g->next = sq->spare;
     sq->spare = g;
+}
+
+void md_sq_drop_segments(md_sq_shape *shape, md_sq *sq)
+{
+    for (int32_t i = 0; i < shape->n_segments; i++)
+        if (shape->segment[i].graph)
+            destroy(sq, shape->segment[i].graph);
+    free(shape->segment);
+    shape->segment = NULL;
+    shape->n_segments = 0;
 }
 
 void md_sq_drop_spares(md_sq *sq)
@@ -108,27 +133,30 @@ static md_sq_graph *take_old(md_sq *sq, const md_sq_shape *shape)
     return NULL;
 }
 
-static bool has_room(const md_sq *sq, int64_t bytes)
+bool md_sq_has_room(const md_sq *sq, int64_t n, int64_t bytes)
 {
-    return sq->n_graphs < sq->options.max_graphs && sq->graph_bytes + bytes <= sq->options.max_graph_bytes;
+    return sq->n_graphs + n <= sq->options.max_graphs && sq->graph_bytes + bytes <= sq->options.max_graph_bytes;
 }
 
-/* Gives up the graphs that were not used for longest until one more fits. */
-static void make_room(md_sq *sq, const md_sq_shape *shape)
+bool md_sq_make_room(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes)
 {
-    const int64_t bytes = md_sq_graph_bytes(shape);
-    while (sq->spare && !has_room(sq, bytes)) {
+    if (n > sq->options.max_graphs || bytes > sq->options.max_graph_bytes)
+        return false;
+    while (sq->spare && !md_sq_has_room(sq, n, bytes)) {
         md_sq_graph *g = sq->spare;
         sq->spare = g->next;
         destroy(sq, g);
     }
-    for (md_sq_shape *s = sq->oldest; s && !has_room(sq, bytes); s = s->newer) {
+    for (md_sq_shape *s = sq->oldest; s && !md_sq_has_room(sq, n, bytes); s = s->newer) {
         md_sq_graph *g = s->graph;
-        if (!g || s == shape)
+        if (s == shape)
             continue;
         s->graph = NULL;
-        destroy(sq, g);
+        if (g)
+            destroy(sq, g);
+        md_sq_drop_segments(s, sq);
     }
+    return true;
 }
 
 /* ---- Changing */
@@ -214,29 +242,49 @@ static void remember(md_sq_graph *g, const md_sq_shape *shape)
         g->key = 0;
 }
 
-static md_status make(md_sq *sq, md_sq_shape *shape, md_status (*body)(void *user, md_stream stream), void *user)
+typedef struct body {
+    md_sq *sq;
+    const md_sq_shape *shape;
+    int32_t first, n;
+    md_sq_run_fn run;
+} body;
+
+static md_status run_body(void *user, md_stream stream)
 {
+    const body *b = user;
+    return b->run(b->sq, b->shape, b->first, b->n, stream);
+}
+
+/* Captures calls as a graph, which is new or has others until now. If it fails, the graph is gone. */
+static md_status capture(md_sq_graph **graph, body *calls)
+{
+    md_sq *sq = calls->sq;
     md_dev *dev = sq->runtime->dev;
-    md_sq_graph *g = shape->graph;
+    md_sq_graph *g = *graph;
     bool is_updated = false;
-    if (!g) {
-        make_room(sq, shape);
-        g = calloc(1, sizeof *g);
-        if (!g)
-            return md_fail_memory();
-        g->bytes = md_sq_graph_bytes(shape);
-        sq->n_graphs++;
-        sq->graph_bytes += g->bytes;
-    }
-    const bool is_new = !g->made;
-    const md_status status = dev->ops->graph_make(&g->made, &is_updated, dev, body, user);
+    const md_status status = dev->ops->graph_make(&g->made, &is_updated, dev, run_body, calls);
     if (status != MD_OK) {
-        shape->graph = NULL;
+        *graph = NULL;
         destroy(sq, g);
         return status;
     }
     dev->ops->graph_facts(&g->facts, g->made);
-    shape->graph = g;
+    sq->count.n_builds += !is_updated;
+    sq->count.n_updates += is_updated;
+    return MD_OK;
+}
+
+static md_status make(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)
+{
+    const bool is_new = !shape->graph;
+    if (is_new) {
+        (void)md_sq_make_room(sq, shape, 1, bytes_of_all(shape));
+        shape->graph = create(sq, bytes_of_all(shape));
+    }
+    if (!shape->graph)
+        return md_fail_memory();
+    MD_TRY(capture(&shape->graph, &(body){sq, shape, 0, shape->n_parts, run}));
+    md_sq_graph *g = shape->graph;
     if (is_new && shape->graph_key && g->facts.can_change) {
         g->key = shape->graph_key;
         remember(g, shape);
@@ -244,9 +292,14 @@ static md_status make(md_sq *sq, md_sq_shape *shape, md_status (*body)(void *use
     if (g->key && g->facts.n_kernels != g->n)
         g->key = 0;
     memcpy(shape->graph_word, shape->word, (size_t)sq->n_externals * sizeof *shape->word);
-    sq->count.n_builds += !is_updated;
-    sq->count.n_updates += is_updated;
     return MD_OK;
+}
+
+md_status md_sq_make_segment(md_sq *sq, const md_sq_shape *shape, md_sq_segment *segment, md_sq_run_fn run)
+{
+    segment->graph = create(sq, md_sq_graph_bytes(shape, segment->first, segment->n));
+    return segment->graph ? capture(&segment->graph, &(body){sq, shape, segment->first, segment->n, run})
+                          : md_fail_memory();
 }
 
 /* The shape's own graph, a spare one, or an old one, with the shape's parameters. False if there is none. */
@@ -254,7 +307,7 @@ static bool reuse(md_sq *sq, md_sq_shape *shape)
 {
     if (!shape->graph)
         shape->graph = take_spare(sq, shape->graph_key);
-    if (!shape->graph && !has_room(sq, md_sq_graph_bytes(shape)))
+    if (!shape->graph && !md_sq_has_room(sq, 1, bytes_of_all(shape)))
         shape->graph = take_old(sq, shape);
     md_sq_graph *g = shape->graph;
     if (!g || !g->key)
@@ -270,8 +323,10 @@ static bool reuse(md_sq *sq, md_sq_shape *shape)
 
 bool md_sq_can_have_graph(const md_sq *sq, const md_sq_shape *shape)
 {
-    return sq->runtime->dev->ops->graph_make && sq->options.max_graphs >= 1 && shape->is_capturable &&
-           !shape->has_no_graph && shape->n_launches > 0 && md_sq_graph_bytes(shape) <= sq->options.max_graph_bytes;
+    if (!sq->runtime->dev->ops->graph_make || sq->options.max_graphs < 1 || !shape->is_final || shape->has_no_graph)
+        return false;
+    const int64_t bytes = bytes_of_all(shape);
+    return bytes > 0 && bytes <= sq->options.max_graph_bytes;
 }
 
 bool md_sq_graph_serves(md_sq *sq, md_sq_shape *shape)
@@ -281,7 +336,7 @@ bool md_sq_graph_serves(md_sq *sq, md_sq_shape *shape)
         return false;
     if (!memcmp(shape->graph_word, shape->word, (size_t)sq->n_externals * sizeof *shape->word))
         return true;
-    if (!g->key || count_changes(g, shape) * CHEAP_SHARE > g->n)
+    if (!g->key || count_changes(g, shape) * MD_SQ_CHEAP_SHARE > g->n)
         return false;
     if (change(sq, g, shape, false) == MD_OK)
         return true;
@@ -290,11 +345,15 @@ bool md_sq_graph_serves(md_sq *sq, md_sq_shape *shape)
     return false;
 }
 
-void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_status (*body)(void *user, md_stream stream), void *user)
+void md_sq_refuse_graph(md_sq *sq, md_sq_shape *shape)
 {
-    if (shape->n_same < RUNS_BEFORE_GRAPH || reuse(sq, shape) || make(sq, shape, body, user) == MD_OK)
-        return;
     md_log_at(sq->runtime->log, MD_LOG_WARN, "sequence %s: no graph, launches serve: %s", sq->name, md_last_error());
     shape->has_no_graph = true;
     sq->count.n_failures++;
+}
+
+void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)
+{
+    if (!reuse(sq, shape) && make(sq, shape, run) != MD_OK)
+        md_sq_refuse_graph(sq, shape);
 }

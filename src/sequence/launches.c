@@ -57,20 +57,12 @@ static const md_sq_arg *argument_at(const sources *s, int32_t source, const md_d
     return NULL;
 }
 
-/* The external of an argument; -1: none. */
-static int32_t external_of(const md_sq *sq, const md_sq_arg *arg)
-{
-    if (!arg || (arg->kind != MD_SQ_TENSOR && arg->kind != MD_SQ_EXTERNAL))
-        return -1;
-    const md_sq_tensor *t = &sq->tensor[arg->tensor];
-    return t->is_scalar ? t->external : sq->memory[t->memory].external;
-}
-
 /* Word `to` has the value of word `source` of the call plus something. */
 static md_status patch_word(const sources *s, md_kn_word *to, int32_t source)
 {
     const md_ds_arg_spec *spec = NULL;
-    const int32_t external = external_of(s->sq, argument_at(s, source, &spec));
+    const md_sq_arg *arg = argument_at(s, source, &spec);
+    const int32_t external = arg ? md_sq_external_of(s->sq, arg) : -1;
     if (external < 0)
         return MD_OK;
     uint64_t *word = (uint64_t *)(void *)to;
@@ -86,7 +78,8 @@ static md_status place_map(const sources *s, md_kn_word *to, const md_ds_param_m
     const uint64_t address = s->plan_args.launch_plan[map->plus] + map->offset;
     MD_TRY(md_ds_map_move(map, s->sq->runtime->dev, param_map->kernel, address));
     memcpy(to, map->word, sizeof map->word);
-    const int32_t external = external_of(s->sq, argument_at(s, map->plus, &spec));
+    const md_sq_arg *arg = argument_at(s, map->plus, &spec);
+    const int32_t external = arg ? md_sq_external_of(s->sq, arg) : -1;
     if (external < 0)
         return MD_OK;
     md_dev_map *own = md_ds_alloc_lines(sizeof *own, 64);

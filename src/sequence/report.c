@@ -107,6 +107,21 @@ static void print_memory(md_strbuf *out, const md_sq *sq, const md_sq_shape *sha
     md_strbuf_add(out, json ? "}" : "\n");
 }
 
+/* How the calls are divided where addresses move. */
+static void print_segments(md_strbuf *out, const md_sq_shape *shape, bool json)
+{
+    int32_t n_graphs = 0, n_calls = 0;
+    for (int32_t i = 0; i < shape->n_segments; i++) {
+        n_graphs += shape->segment[i].is_graph;
+        n_calls += shape->segment[i].is_graph ? 0 : shape->segment[i].n;
+    }
+    if (shape->n_segments)
+        md_strbuf_printf(out,
+                         json ? ",\"segment_graphs\":%d,\"launched_calls\":%d"
+                              : " of all calls, but %d of some, and %d calls are launched",
+                         (int)n_graphs, (int)n_calls);
+}
+
 static void print_head(md_strbuf *out, const md_sq *sq, const md_sq_shape *shape, bool json)
 {
     if (json) {
@@ -129,6 +144,7 @@ static void print_head(md_strbuf *out, const md_sq *sq, const md_sq_shape *shape
                          json ? ",\"graph_kernels\":%d,\"graph_early\":%d"
                               : " of %d kernels, %d of which may begin before the one before ends",
                          (int)shape->graph->facts.n_kernels, (int)shape->graph->facts.n_early);
+    print_segments(out, shape, json);
     md_strbuf_add(out, json ? "" : "\n");
 }
 

@@ -7,12 +7,8 @@
 
 #include <string.h>
 
-enum { RUNS_BEFORE_FLUSH = 256 };
-
-typedef struct chain {
-    md_sq *sq;
-    md_sq_shape *shape;
-} chain;
+/* A graph is made when a shape runs for the second time in a row with the same words. */
+enum { RUNS_BEFORE_FLUSH = 256, RUNS_BEFORE_GRAPH = 1 };
 
 static md_status fail_step(md_status status, const md_sq *sq, int32_t step)
 {
@@ -108,11 +104,27 @@ static md_status run_step(md_sq *sq, const md_sq_shape *shape, int32_t i, md_str
     return MD_OK;
 }
 
-static md_status run_chain(void *user, md_stream stream)
+static md_status run_steps(md_sq *sq, const md_sq_shape *shape, int32_t first, int32_t n, md_stream stream)
 {
-    const chain *c = user;
-    for (int32_t i = 0; i < c->shape->n_parts; i++)
-        MD_TRY(run_step(c->sq, c->shape, i, stream));
+    for (int32_t i = first; i < first + n; i++)
+        MD_TRY(run_step(sq, shape, i, stream));
+    return MD_OK;
+}
+
+static md_status run_all(md_sq *sq, const md_sq_shape *shape, md_stream stream)
+{
+    return run_steps(sq, shape, 0, shape->n_parts, stream);
+}
+
+static md_status run_segments(md_sq *sq, const md_sq_shape *shape, md_stream stream)
+{
+    md_dev *dev = sq->runtime->dev;
+    for (int32_t i = 0; i < shape->n_segments; i++) {
+        const md_sq_segment *s = &shape->segment[i];
+        MD_TRY(s->is_graph ? dev->ops->graph_launch(dev, s->graph->made, stream)
+                           : run_steps(sq, shape, s->first, s->n, stream));
+    }
+    sq->count.n_split_runs++;
     return MD_OK;
 }
 
@@ -152,29 +164,38 @@ static md_status begin_run(md_sq *sq, md_stream stream, bool is_captured)
     return MD_OK;
 }
 
-static md_status run_async(md_sq *sq, md_stream stream, const int64_t *size)
+/* Runs a shape that may have graphs, and makes them behind its launches. */
+static md_status run_by_graphs(md_sq *sq, md_sq_shape *shape, md_stream stream)
 {
     md_dev *dev = sq->runtime->dev;
+    if (md_sq_graph_serves(sq, shape)) {
+        MD_TRY(dev->ops->graph_launch(dev, shape->graph->made, stream));
+        sq->count.n_graph_runs++;
+        return MD_OK;
+    }
+    if (md_sq_segments_serve(sq, shape))
+        return run_segments(sq, shape, stream);
+    MD_TRY(run_all(sq, shape, stream));
+    if (md_sq_segments_after(sq, shape, run_steps) || !shape->is_capturable)
+        return MD_OK;
+    if (shape->n_same >= RUNS_BEFORE_GRAPH || md_sq_few_nodes_move(sq, shape))
+        md_sq_graph_after(sq, shape, run_steps);
+    return MD_OK;
+}
+
+static md_status run_async(md_sq *sq, md_stream stream, const int64_t *size)
+{
     const bool is_captured = md_ds_is_capturing(sq->runtime, stream);
     md_sq_find_how how = {.stream = stream, .start = is_captured ? NULL : run_step};
     md_sq_shape *shape = NULL;
     MD_TRY(begin_run(sq, stream, is_captured));
     MD_TRY(md_sq_find(&shape, sq, size, &how));
-    chain c = {sq, shape};
     shape->n_runs++;
     sq->is_captured |= is_captured;
     if (how.has_run)
         return MD_OK;
-    const bool can_have_graph = !is_captured && md_sq_can_have_graph(sq, shape);
-    if (can_have_graph && md_sq_graph_serves(sq, shape)) {
-        MD_TRY(dev->ops->graph_launch(dev, shape->graph->made, stream));
-        sq->count.n_graph_runs++;
-        return MD_OK;
-    }
-    MD_TRY(run_chain(&c, stream));
-    if (can_have_graph)
-        md_sq_graph_after(sq, shape, run_chain, &c);
-    return MD_OK;
+    return !is_captured && md_sq_can_have_graph(sq, shape) ? run_by_graphs(sq, shape, stream)
+                                                           : run_all(sq, shape, stream);
 }
 
 md_status md_sq_run(md_sq *sq, md_stream stream, const int64_t *size, void *const *data)
@@ -188,7 +209,7 @@ md_status md_sq_run(md_sq *sq, md_stream stream, const int64_t *size, void *cons
     } else {
         MD_TRY(md_sq_find(&shape, sq, size, &(md_sq_find_how){.stream = stream}));
         shape->n_runs++;
-        MD_TRY(run_chain(&(chain){sq, shape}, stream));
+        MD_TRY(run_all(sq, shape, stream));
     }
     if (shape->n_runs >= RUNS_BEFORE_FLUSH)
         md_sq_shape_flush(shape);

@@ -101,6 +101,7 @@ typedef struct md_sq {
     struct md_sq_shape *newest, *oldest, *last; /* least recently used order; `last` ran last */
     struct md_sq_graph *spare; /* graphs that no shape has, for new shapes of the same kernels */
     int64_t n_graphs, graph_bytes; /* with spare ones */
+    uint64_t n_divisions; /* times that segments were made */
     md_sequence_counters count;
 } md_sq;
 

@@ -58,6 +58,13 @@ typedef struct md_sq_graph {
     md_sq_launch *launch; /* params owned */
 } md_sq_graph;
 
+/* Calls in a row that run in one way. */
+typedef struct md_sq_segment {
+    int32_t first, n; /* calls */
+    bool is_graph; /* else they are launched one by one */
+    md_sq_graph *graph;
+} md_sq_segment;
+
 typedef struct md_sq_shape {
     struct md_sq_shape *newer, *older; /* in the order of use */
     void *key;
@@ -67,7 +74,8 @@ typedef struct md_sq_shape {
     uint64_t *word; /* of the externals, as they stand in the parameters */
     size_t *external_bytes; /* that each external spans */
     bool is_overlapping; /* externals overlapped: other addresses are bound anew */
-    bool is_capturable; /* no callbacks, and all kernels are final */
+    bool is_final; /* no kernel is replaced soon */
+    bool is_capturable; /* one graph can have all calls: besides, there are no callbacks and no ordinary calls */
     uint64_t choice; /* digest of the picks */
     uint64_t n_runs; /* not yet counted by the entries */
     size_t sum_bytes;
@@ -80,8 +88,12 @@ typedef struct md_sq_shape {
     uint64_t n_same; /* runs in a row with the same words */
     uint64_t graph_key; /* digest of the kernels and how they are launched; 0: with calls of libraries */
     md_sq_graph *graph; /* NULL: none */
-    uint64_t *graph_word; /* the words that it was made for */
+    uint64_t *graph_word; /* the words that it, or the segments, were made for */
     bool has_no_graph; /* it was tried, and failed */
+    uint32_t *n_moves; /* by external: runs whose word was another one than before; 0 again when all have settled */
+    bool *is_moving; /* by external: calls with it are in no graph of the segments */
+    md_sq_segment *segment; /* all calls in their order, where no graph of all serves or is possible */
+    int32_t n_segments; /* 0: there are none */
     struct md_sq_memo *memo; /* only while it is bound */
     int32_t n_memos;
 } md_sq_shape;
@@ -103,11 +115,22 @@ md_status md_sq_plan_workspace(md_sq_memory_plan *plan, md_sq_shape *shape, md_s
 
 /* ---- bind.c */
 
-struct md_sq_find_how; /* find.h */
+/* How the shape of a run is found or bound. */
+typedef struct md_sq_find_how {
+    md_stream stream; /* that will run: while it is captured, nothing is bound */
+    bool is_patient; /* waits for the best kernels */
+    /* runs a call on the stream: a new shape's are enqueued one by one, as soon as they are bound; NULL: none are */
+    md_status (*start)(md_sq *sq, const md_sq_shape *shape, int32_t step, md_stream stream);
+    bool has_run; /* out: all of them are */
+} md_sq_find_how;
+
 /** Binds the sequence at sizes; sq->word has the addresses. */
-md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, struct md_sq_find_how *how);
+md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_find_how *how);
 /** INVALID_ARGUMENT for an external that is NULL and not empty. */
 md_status md_sq_check_externals(const md_sq *sq, const md_sq_shape *shape);
+
+/* ---- lifetime.c */
+
 /** Frees a shape that no list has. Its runs are counted by its entries. */
 void md_sq_shape_free(md_sq_shape *shape, md_sq *sq);
 /** Adds the runs to the entries' counts. */
@@ -115,8 +138,8 @@ void md_sq_shape_flush(md_sq_shape *shape);
 /** True if the kernels of a part were replaced by better ones since. If the new plans have the same kernels (a better
  * one was looked for, and there is none), the shape has these plans now. */
 bool md_sq_shape_is_stale(md_sq_shape *shape);
-/** True if graphs can have its runs: no callbacks, no ordinary calls, and no kernel is replaced soon. */
-bool md_sq_is_capturable(const md_sq_shape *shape);
+/** Sets is_final and is_capturable. */
+void md_sq_set_ability(md_sq_shape *shape);
 /** Frees all shapes. */
 void md_sq_forget_all(md_sq *sq);
 /** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */
@@ -124,23 +147,60 @@ void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
 /** The arguments of a step for the op that serves it: `args` are those of the step, `room` holds others. NULL: they
  * have no joined form. */
 const md_arg *md_sq_args_for(md_ds_joined_args *room, const md_ds_op *op, const md_sq_step *step, const md_arg *args);
+/** The external that an argument is or lies in; -1: none. */
+static inline int32_t md_sq_external_of(const md_sq *sq, const md_sq_arg *arg)
+{
+    if (arg->kind != MD_SQ_TENSOR && arg->kind != MD_SQ_EXTERNAL)
+        return -1;
+    const md_sq_tensor *t = &sq->tensor[arg->tensor];
+    return t->is_scalar ? t->external : sq->memory[t->memory].external;
+}
 /** True if a written external overlaps another one, or a constant. */
 bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t *bytes);
 
 /* ---- graph.c */
 
-/** Device memory of a shape's graph: 28 MB for 200 graphs of 20 kernels were seen. */
-int64_t md_sq_graph_bytes(const md_sq_shape *shape);
+/* So many changed nodes, of all, cost less than a chain of launches. */
+enum { MD_SQ_CHEAP_SHARE = 3 };
+
+/* Runs `n` calls from `first` on. */
+typedef md_status (*md_sq_run_fn)(md_sq *sq, const md_sq_shape *shape, int32_t first, int32_t n, md_stream stream);
+
+/** Device memory of a graph of `n` calls from `first` on: 28 MB for 200 graphs of 20 kernels were seen. */
+int64_t md_sq_graph_bytes(const md_sq_shape *shape, int32_t first, int32_t n);
 /** See md_sq_shape.graph_key. */
 uint64_t md_sq_graph_key(const md_sq_shape *shape);
 bool md_sq_can_have_graph(const md_sq *sq, const md_sq_shape *shape);
 /** True if the shape's graph has the words of this run, or has them now since few nodes differed. */
 bool md_sq_graph_serves(md_sq *sq, md_sq_shape *shape);
-/** After a run by launches: makes the shape's graph or changes one, if the shape came again. */
-void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_status (*body)(void *user, md_stream stream), void *user);
+/** After a run by launches: makes the shape's graph or changes one. */
+void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run);
+/** True if `n` more graphs of `bytes` together fit. */
+bool md_sq_has_room(const md_sq *sq, int64_t n, int64_t bytes);
+/** Gives up old graphs of other shapes until `n` graphs of `bytes` fit. False: they never do. */
+bool md_sq_make_room(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes);
+/** Makes the graph of a segment. */
+md_status md_sq_make_segment(md_sq *sq, const md_sq_shape *shape, md_sq_segment *segment, md_sq_run_fn run);
+/** Making a graph failed: the shape has none from now on. */
+void md_sq_refuse_graph(md_sq *sq, md_sq_shape *shape);
 /** Takes the graph from a shape, if it has one: it becomes a spare one or is destroyed. */
 void md_sq_drop_graph(md_sq_shape *shape, md_sq *sq);
+void md_sq_drop_segments(md_sq_shape *shape, md_sq *sq);
 void md_sq_drop_spares(md_sq *sq);
+
+/* ---- segments.c */
+
+/** Counts which words of this run differ from those of the shape's last one. */
+void md_sq_count_moves(md_sq_shape *shape, const md_sq *sq);
+/** For a shape that ran so often in a row with the same words: they do not move any more. */
+enum { MD_SQ_RUNS_TO_SETTLE = 8 };
+void md_sq_forget_moves(md_sq_shape *shape, const md_sq *sq);
+/** True if the shape is to run by its segments: their graphs have the words of this run. */
+bool md_sq_segments_serve(md_sq *sq, md_sq_shape *shape);
+/** After a run by launches: makes segments where words move and no graph of all can follow. True if it has some. */
+bool md_sq_segments_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run);
+/** True if words move, and a graph of all follows by few changed nodes. */
+bool md_sq_few_nodes_move(const md_sq *sq, const md_sq_shape *shape);
 
 /* ---- launches.c */
 /** Makes the launches of a step, whose arguments are in sq->now, or copies those of an equal step. False if it has to

@@ -1,33 +1,13 @@
 /* Sequences on a real GPU: by launches, by graphs, by graphs whose nodes were changed, in a capture, and from two
  * threads give the same bits. Skips itself where there is no GPU. */
-#include "md_build_config.h"
-#include "support/check.h"
-
-#include <md/sequence.h>
+#include "cuda/gpu_sequence.h"
 
 #if MD_HAVE_CUDA
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <stdlib.h>
 
-enum { D = 256, H = 512, MOST = 128, N = MOST * D };
-
-static md_context *context;
 static md_op *norm, *up, *down;
 static void *gain, *w_up, *w_down;
-
-static void *noise(size_t n)
-{
-    uint16_t *all = malloc(n * sizeof *all);
-    void *p = NULL;
-    assert_non_null(all);
-    for (size_t i = 0; i < n; i++)
-        all[i] = (uint16_t)(0x3c00 + (i * 2654435761u >> 7 & 0x80ff));
-    assert_ok(md_alloc(&p, context, n * sizeof *all));
-    assert_ok(md_copy(context, p, all, n * sizeof *all));
-    free(all);
-    return p;
-}
 
 static md_op *make(const char *formula, const char *sizes)
 {
@@ -59,14 +39,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int32_t tensor(md_sequence *s, md_sequence_role role, const char *size, void *data)
-{
-    int32_t id = 0;
-    assert_ok(md_sequence_add_tensor(
-        &id, s, &(md_sequence_tensor){.role = role, .dtype = MD_BF16, .size = size, .data = data}));
-    return id;
-}
-
 /* y = x + down(up(norm(x))), twice. */
 static md_sequence *layers(const md_sequence_options *options)
 {
@@ -88,30 +60,6 @@ static md_sequence *layers(const md_sequence_options *options)
     }
     assert_ok(md_sequence_finish(s));
     return s;
-}
-
-static void read_back(uint16_t out[N], const void *p)
-{
-    assert_ok(md_sync(context, NULL));
-    assert_ok(md_copy(context, out, p, N * sizeof *out));
-}
-
-static void clear(void *p)
-{
-    static const uint16_t zeros[N];
-    assert_ok(md_copy(context, p, zeros, sizeof zeros));
-}
-
-static void run(md_sequence *s, void *stream, int64_t t, void *x, void *y)
-{
-    assert_ok(md_sequence_run(s, stream, &t, 1, (void *const[]){x, y}, 2));
-}
-
-static md_sequence_counters counters(md_sequence *s)
-{
-    md_sequence_counters c;
-    assert_ok(md_sequence_count(&c, s));
-    return c;
 }
 
 static void graphs_give_the_same_bits(void **state)
@@ -148,17 +96,6 @@ static void graphs_give_the_same_bits(void **state)
     md_free(context, x);
     md_free(context, y);
     md_free(context, z);
-}
-
-static char text[1 << 16];
-
-static int take(void *user, const char *part, size_t n)
-{
-    (void)user;
-    if (strlen(text) + n >= sizeof text)
-        return 1;
-    strncat(text, part, n);
-    return 0;
 }
 
 /* Kernels that may begin before their predecessor ends do so in graphs, too. */

@@ -46,6 +46,8 @@ FLOORS = {
     "tune": [["tune", "wisdom"], ["model", "shape"], ["kept"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "joined", "registry", "select"], ["cache"], ["run"],
                  ["online"], ["call"], ["create", "open"]],
+    "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory", "recording"], ["lifetime", "segments"],
+                 ["create", "launches"], ["bind", "finish", "report"], ["find"], ["run"]],
     "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["plan"], ["decide"],
               ["create", "run"], ["explain", "tuning"]],
 }

@@ -21,6 +21,13 @@ static md_ds_op *op;
 
 enum { MOST = 4000 };
 
+static const md_ds_op_options op_options = {
+    .compile.hints = "64,4096",
+    .compile.hints_source = "test",
+    .compile.policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO},
+    .max_shapes = 1000,
+};
+
 static inline int set_up(void **state)
 {
     (void)state;
@@ -33,13 +40,7 @@ static inline int set_up(void **state)
     runtime.builder = builder;
     runtime.log = &no_log;
     md_bd_listen(builder, md_ds_upgrade_all, &runtime);
-    const md_ds_op_options o = {
-        .compile.hints = "64,4096",
-        .compile.hints_source = "test",
-        .compile.policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO},
-        .max_shapes = 1000,
-    };
-    assert_ok(md_ds_op_create(&op, &runtime, "Y[i] = 2 * X[i] + 1", &o));
+    assert_ok(md_ds_op_create(&op, &runtime, "Y[i] = 2 * X[i] + 1", &op_options));
     md_ds_op_wait(op);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* Follows the memory of recorded calls byte by byte: a read sees the newest writes below it. Writes that one read sees
  * share memory; a dense write begins memory of its own, so buffers that a program reuses come apart. */
-#include "sequence/origin.h"
+#include "sequence/recording/origin.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

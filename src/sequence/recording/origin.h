@@ -1,8 +1,8 @@
 /* Where the tensors of recorded calls come from: named memory, memory that is only read, or what calls wrote. */
-#ifndef MD_SEQUENCE_ORIGIN_H
-#define MD_SEQUENCE_ORIGIN_H
+#ifndef MD_SEQUENCE_RECORDING_ORIGIN_H
+#define MD_SEQUENCE_RECORDING_ORIGIN_H
 
-#include "sequence/record.h"
+#include "sequence/recording/record.h"
 
 typedef enum md_sq_origin_kind {
     MD_SQ_UNSEEN,

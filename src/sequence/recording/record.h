@@ -1,6 +1,6 @@
 /* Recordings of a sequence: the calls of a thread at several sizes. lift.c makes tensors and calls of them. */
-#ifndef MD_SEQUENCE_RECORD_H
-#define MD_SEQUENCE_RECORD_H
+#ifndef MD_SEQUENCE_RECORDING_RECORD_H
+#define MD_SEQUENCE_RECORDING_RECORD_H
 
 #include "dispatch/call/thread_cache.h"
 #include "sequence/sequence.h"

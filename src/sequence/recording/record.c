@@ -1,5 +1,5 @@
 /* Records the calls of a thread. Each call is noted and then runs as always. */
-#include "sequence/record.h"
+#include "sequence/recording/record.h"
 
 #include "base/status.h"
 

@@ -1,6 +1,6 @@
 /* Finds the expression over the dims that gives the numbers of several recordings. Simple ones come first. */
 #include "base/status.h"
-#include "sequence/record.h"
+#include "sequence/recording/record.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Makes the tensors and calls of a sequence from its recordings. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "sequence/origin.h"
+#include "sequence/recording/origin.h"
 
 #include <stdio.h>
 #include <stdlib.h>

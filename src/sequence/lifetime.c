@@ -29,6 +29,7 @@ void md_sq_shape_free(md_sq_shape *shape, md_sq *sq)
 {
     md_sq_shape_flush(shape);
     md_sq_drop_graph(shape, sq);
+    md_sq_drop_segments(shape, sq);
     for (int32_t i = 0; shape->part && i < shape->n_parts; i++)
         free_part(&shape->part[i]);
     for (int32_t i = 0; i < shape->n_launches; i++)
@@ -38,6 +39,8 @@ void md_sq_shape_free(md_sq_shape *shape, md_sq *sq)
     free(shape->key);
     free(shape->word);
     free(shape->graph_word);
+    free(shape->n_moves);
+    free(shape->is_moving);
     free(shape->external_bytes);
     free(shape->offset);
     free(shape->bytes);
@@ -48,14 +51,16 @@ void md_sq_shape_free(md_sq_shape *shape, md_sq *sq)
     free(shape);
 }
 
-bool md_sq_is_capturable(const md_sq_shape *shape)
+void md_sq_set_ability(md_sq_shape *shape)
 {
+    bool has_calls = false;
+    shape->is_final = true;
     for (int32_t i = 0; i < shape->n_parts; i++) {
         const md_sq_part *part = &shape->part[i];
-        if (part->form == MD_SQ_CALL || part->form == MD_SQ_CALLBACK || (part->plan && part->plan->is_makeshift))
-            return false;
+        has_calls |= part->form == MD_SQ_CALL || part->form == MD_SQ_CALLBACK;
+        shape->is_final &= !part->plan || !part->plan->is_makeshift;
     }
-    return true;
+    shape->is_capturable = shape->is_final && !has_calls;
 }
 
 static bool has_same_kernels(const md_ds_plan *a, const md_ds_plan *b, int32_t n_stages)
@@ -81,7 +86,7 @@ bool md_sq_shape_is_stale(md_sq_shape *shape)
         is_new = true;
     }
     if (is_new)
-        shape->is_capturable = md_sq_is_capturable(shape);
+        md_sq_set_ability(shape);
     return false;
 }
 
