@@ -320,6 +320,7 @@ md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
         md_sq_shape_free(shape, sq);
         return s;
     }
+    md_sq_expect_moves(shape, sq);
     sq->count.n_binds++;
     *out = shape;
     return MD_OK;

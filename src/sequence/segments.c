@@ -20,6 +20,13 @@ void md_sq_count_moves(md_sq_shape *shape, const md_sq *sq)
         shape->n_moves[k] += sq->word[k] != shape->word[k];
 }
 
+void md_sq_expect_moves(md_sq_shape *shape, const md_sq *sq)
+{
+    const md_sq_shape *like = sq->newest;
+    for (int32_t k = 0; like && k < sq->n_externals; k++)
+        shape->n_moves[k] = MD_MIN(like->n_moves[k], MOVES_BEFORE_SEGMENTS - 1);
+}
+
 void md_sq_forget_moves(md_sq_shape *shape, const md_sq *sq)
 {
     memset(shape->n_moves, 0, (size_t)sq->n_externals * sizeof *shape->n_moves);

@@ -192,6 +192,8 @@ void md_sq_drop_spares(md_sq *sq);
 
 /** Counts which words of this run differ from those of the shape's last one. */
 void md_sq_count_moves(md_sq_shape *shape, const md_sq *sq);
+/** For a new shape: what moved at the sizes that ran last probably moves at these, so one move is enough. */
+void md_sq_expect_moves(md_sq_shape *shape, const md_sq *sq);
 /** For a shape that ran so often in a row with the same words: they do not move any more. */
 enum { MD_SQ_RUNS_TO_SETTLE = 8 };
 void md_sq_forget_moves(md_sq_shape *shape, const md_sq *sq);

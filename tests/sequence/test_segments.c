@@ -125,6 +125,25 @@ static void moved_runs_are_graphs(void **state)
     assert_int_equal(device.n_violations, 0);
 }
 
+/* Where addresses moved at the sizes before, a new size has graphs after its second run. */
+static void a_new_size_expects_what_moved(void **state)
+{
+    md_sq *sq = chain_of("lkllkl", -1, NULL);
+    (void)state;
+    for (int r = 0; r < 3; r++)
+        run_moved(sq, 1000, r);
+    for (int r = 0; r < 2; r++)
+        run_moved(sq, 900, r);
+    assert_int_equal(counters(sq).n_split_runs, 0);
+    run_moved(sq, 900, 2);
+    assert_int_equal(counters(sq).n_split_runs, 1);
+    for (int r = 0; r < 4; r++) /* it was wrong: one graph of all calls */
+        run_right(sq, 1, 800, 0, 0);
+    assert_int_equal(counters(sq).n_graph_runs, 2);
+    md_sq_destroy(&sq);
+    assert_int_equal(device.n_violations, 0);
+}
+
 /* Fixed addresses have one graph of all calls; addresses that stay after they moved have it again. */
 static void words_that_stay_have_one_graph(void **state)
 {
@@ -354,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moved_runs_are_graphs),
+        cmocka_unit_test(a_new_size_expects_what_moved),
         cmocka_unit_test(words_that_stay_have_one_graph),
         cmocka_unit_test(one_more_moves),
         cmocka_unit_test(scalars_move),
