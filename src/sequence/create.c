@@ -77,6 +77,20 @@ void md_sq_close(md_sq *sq)
     sq->runtime = NULL;
 }
 
+void md_sq_free_run_state(md_sq *sq)
+{
+    free(sq->value);
+    free(sq->now);
+    free(sq->at);
+    free(sq->word);
+    free(sq->last_word);
+    free(sq->n_moves);
+    sq->value = sq->at = NULL;
+    sq->now = NULL;
+    sq->word = sq->last_word = NULL;
+    sq->n_moves = NULL;
+}
+
 static void free_build(md_sq *sq)
 {
     for (int32_t i = 0; i < sq->n_dims; i++)
@@ -89,10 +103,7 @@ static void free_build(md_sq *sq)
     free(sq->memory);
     free(sq->step);
     free(sq->external);
-    free(sq->value);
-    free(sq->now);
-    free(sq->at);
-    free(sq->word);
+    md_sq_free_run_state(sq);
 }
 
 void md_sq_destroy(md_sq **sequence)

@@ -122,7 +122,10 @@ md_status md_sq_finish(md_sq *sq)
     sq->now = calloc((size_t)sq->n_tensors + 1, sizeof *sq->now);
     sq->at = calloc((size_t)sq->n_tensors + 1, sizeof *sq->at);
     sq->word = calloc((size_t)sq->n_externals + 1, sizeof *sq->word);
-    if (!written || !sq->value || !sq->now || !sq->at || !sq->word)
+    sq->last_word = calloc((size_t)sq->n_externals + 1, sizeof *sq->last_word);
+    sq->n_moves = calloc((size_t)sq->n_externals + 1, sizeof *sq->n_moves);
+    sq->n_still = -1;
+    if (!written || !sq->value || !sq->now || !sq->at || !sq->word || !sq->last_word || !sq->n_moves)
         s = md_fail_memory();
     for (int32_t i = 0; i < sq->n_memories; i++)
         sq->memory[i].first = sq->memory[i].last = -1;
@@ -130,13 +133,7 @@ md_status md_sq_finish(md_sq *sq)
         s = live_step(sq, at, written);
     free(written);
     if (s != MD_OK) {
-        free(sq->value);
-        free(sq->now);
-        free(sq->at);
-        free(sq->word);
-        sq->value = sq->at = NULL;
-        sq->now = NULL;
-        sq->word = NULL;
+        md_sq_free_run_state(sq);
         return s;
     }
     for (int32_t at = 0; at < sq->n_steps; at++)

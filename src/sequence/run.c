@@ -202,6 +202,7 @@ md_status md_sq_run(md_sq *sq, md_stream stream, const int64_t *size, void *cons
 {
     md_sq_shape *shape = NULL;
     md_sq_take_words(sq, data, true);
+    md_sq_note_words(sq);
     sq->count.n_runs++;
     if (md_ds_is_async(sq->runtime)) {
         MD_TRY(run_async(sq, stream, size));

@@ -20,11 +20,24 @@ void md_sq_count_moves(md_sq_shape *shape, const md_sq *sq)
         shape->n_moves[k] += sq->word[k] != shape->word[k];
 }
 
+void md_sq_note_words(md_sq *sq)
+{
+    const size_t bytes = (size_t)sq->n_externals * sizeof *sq->word;
+    if (sq->n_still >= 0 && memcmp(sq->last_word, sq->word, bytes) != 0) {
+        for (int32_t k = 0; k < sq->n_externals; k++)
+            sq->n_moves[k] += sq->last_word[k] != sq->word[k];
+        sq->n_still = -1;
+    }
+    if (sq->n_still < 0)
+        memcpy(sq->last_word, sq->word, bytes);
+    if (++sq->n_still == MD_SQ_RUNS_TO_SETTLE)
+        memset(sq->n_moves, 0, (size_t)sq->n_externals * sizeof *sq->n_moves);
+}
+
 void md_sq_expect_moves(md_sq_shape *shape, const md_sq *sq)
 {
-    const md_sq_shape *like = sq->newest;
-    for (int32_t k = 0; like && k < sq->n_externals; k++)
-        shape->n_moves[k] = MD_MIN(like->n_moves[k], MOVES_BEFORE_SEGMENTS - 1);
+    for (int32_t k = 0; k < sq->n_externals; k++)
+        shape->n_moves[k] = sq->n_moves[k] >= MOVES_BEFORE_SEGMENTS ? MOVES_BEFORE_SEGMENTS - 1 : 0;
 }
 
 void md_sq_forget_moves(md_sq_shape *shape, const md_sq *sq)

@@ -85,6 +85,9 @@ typedef struct md_sq {
     md_tensor *now; /* all tensors at those sizes */
     int64_t *at; /* their offsets in bytes from the start of their memory */
     uint64_t *word; /* [n_externals] of the run under way: addresses, and the bits of scalars */
+    uint64_t *last_word; /* of the run before */
+    uint32_t *n_moves; /* [n_externals] runs whose word was another one than the run before had, whatever the sizes */
+    int32_t n_still; /* runs in a row with equal words; -1: there was no run */
     void *arena, *counters;
     size_t arena_bytes;
     uint64_t generation; /* of the arena's address: shapes of another one are bound anew */
@@ -122,6 +125,8 @@ static inline int64_t md_sq_reach(const md_tensor *t)
 const char *md_sq_tensor_name(char out[32], const md_sq *sq, int32_t tensor);
 
 /* ---- create.c */
+/** Frees what md_sq_finish made for runs. */
+void md_sq_free_run_state(md_sq *sq);
 md_status md_sq_create(md_sq **out, md_ds_runtime *runtime, const md_sequence_options *options);
 /** Frees all that needs the context; what remains only counts. */
 void md_sq_close(md_sq *sq);

@@ -128,7 +128,7 @@ static void library_calls_with_moving_addresses(void **state)
     print_message("%s", text);
     assert_non_null(strstr(text, "\"segment_graphs\":1,\"launched_calls\":2"));
     assert_int_equal(c.n_failures, 0);
-    assert_int_equal(c.n_split_runs, 2 * (RUNS - 3));
+    assert_in_range(c.n_split_runs, RUNS, 2 * RUNS); /* but those behind a better kernel */
     assert_int_equal(c.n_graph_runs, 0);
     for (int r = 0; r < RUNS; r++) /* they stay: one graph of all */
         run(s, NULL, 28, x[1], y[2]);

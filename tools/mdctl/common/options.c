@@ -94,8 +94,8 @@ static const option_row row[] = {
      "regret: at the first N shapes also build and time all configs of the families, each within --budget "
      "(default 30000 ms)",
      CLI_REGRET, INT32, AT(space), 1, MANY, NULL},
-    {"rivals", NULL, "regret: also print every variant's time at every shape, measured and by the model", CLI_REGRET, FLAG, AT(rivals), 0, 0,
-     NULL},
+    {"rivals", NULL, "regret: also print every variant's time at every shape, measured and by the model", CLI_REGRET,
+     FLAG, AT(rivals), 0, 0, NULL},
     {"repeat", "N", "bench, regret: repetitions (default 15 and 6)", CLI_BENCH | CLI_REGRET, INT32, AT(repeat), 1, MANY,
      NULL},
     {"op", "NAME", "hints: for this op only", CLI_HINTS, TEXT, AT(op.name), 0, 0, NULL},

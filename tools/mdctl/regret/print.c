@@ -24,7 +24,8 @@ static int take_predicted(void *user, const char *text, size_t n_bytes)
     json_t *all = json_loadb(text, n_bytes, 0, NULL), *one,
            *list = json_object_get(json_array_get(json_object_get(all, "stages"), 0), "candidates");
     fputs(",\"predicted\":{", user);
-    json_array_foreach (list, i, one) {
+    json_array_foreach(list, i, one)
+    {
         const double us = json_number_value(json_object_get(one, "model_us"));
         if (!json_is_true(json_object_get(one, "fits")) || !(us > 0.0))
             continue;

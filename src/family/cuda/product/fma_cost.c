@@ -51,8 +51,8 @@ double md_fa_cuda_fma_us(const md_fa_target *target, const md_fa_product *w, con
     const double sms = target->facts->threads > 1 ? target->facts->threads : 1,
                  memory = w->bytes / target->facts->memory_gbps * 1e-3;
     const double tiles = (double)w->batch * ceil((double)w->rows / c->rows) * ceil((double)w->columns / c->columns);
-    const double stored = ceil(tiles / sms) * c->rows * c->columns * w->p.n_products *
-                          (c->sums >= MANY_SUMS ? STORE_LARGE : STORE);
+    const double stored =
+        ceil(tiles / sms) * c->rows * c->columns * w->p.n_products * (c->sums >= MANY_SUMS ? STORE_LARGE : STORE);
     if (c->runs > 0)
         return START + SUM_RUNS + fmax(runs_us(w, c, tiles, sms) + stored, memory);
     const double slices = c->split > 1 ? c->sum + SUM_SLICE * c->split +
