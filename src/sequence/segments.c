@@ -37,7 +37,7 @@ void md_sq_note_words(md_sq *sq)
 void md_sq_expect_moves(md_sq_shape *shape, const md_sq *sq)
 {
     for (int32_t k = 0; k < sq->n_externals; k++)
-        shape->n_moves[k] = sq->n_moves[k] >= MOVES_BEFORE_SEGMENTS ? MOVES_BEFORE_SEGMENTS - 1 : 0;
+        shape->n_moves[k] = sq->n_moves[k] >= MOVES_BEFORE_SEGMENTS ? MOVES_BEFORE_SEGMENTS : 0;
 }
 
 void md_sq_forget_moves(md_sq_shape *shape, const md_sq *sq)

@@ -194,7 +194,7 @@ void md_sq_drop_spares(md_sq *sq);
 void md_sq_count_moves(md_sq_shape *shape, const md_sq *sq);
 /** Compares the words of a run with those of the run before. */
 void md_sq_note_words(md_sq *sq);
-/** For a new shape: what moved from run to run, whatever the sizes, probably moves at these, so one move is enough. */
+/** For a new shape: what moved from run to run, whatever the sizes, is taken to move at these. */
 void md_sq_expect_moves(md_sq_shape *shape, const md_sq *sq);
 /** For a shape that ran so often in a row with the same words: they do not move any more. */
 enum { MD_SQ_RUNS_TO_SETTLE = 8 };

@@ -37,6 +37,8 @@ static const char *formula_of(const char *op)
         {"layer_norm", "Y[m,n] = (X[m,n] - mean[k](X[m,k])) * rsqrt(var[k](X[m,k]) + 1e-5) * G[n] + B[n]"},
         {"rms_norm", "Y[m,n] = X[m,n] * rsqrt(mean[k](X[m,k] * X[m,k]) + 1e-6) * G[n]"},
         {"var", "Y[m] = var[n](X[m,n])"},
+        {"column_sum", "Y[n] = sum[m](X[m,n])"},
+        {"column_sums", "A[n] = sum[m](X[m,n] * Z[m,n]); B[n] = sum[m](X[m,n])"},
     };
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         if (!strcmp(op, list[i][0]))

@@ -48,9 +48,12 @@ struct md_spot {
     int turn;
 };
 
-/* Combines the parts of all threads of a column in order of warps; all get the result. Two buffers alternate, since no
- * thread is two exchanges ahead. */
-template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
+/* Combines the parts of all threads of a column in order of warps. Two buffers alternate, since no thread is two
+ * exchanges ahead. Is the result for the first thread of a column only, the others get anything: if all of 16 warps read
+ * 16 parts, that takes longer than the sums. */
+enum { MD_FIRST_ONLY = 0, MD_ALL = 1 };
+#define MD_WHO(l) (MD_HAS_ELEMENTS || (l) < MD_N_LEVELS - 1 ? MD_ALL : MD_FIRST_ONLY)
+template <int who, class P> MD_INLINE P md_mix_column(P p, md_spot &s)
 {
     MD_UNROLL
     for (int o = MD_THREADS_X; o < 32; o *= 2)
@@ -61,6 +64,8 @@ template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
     if (md_lane_id() < MD_THREADS_X)
         *(P *)&room[md_warp_id()][s.x] = p;
     __syncthreads();
+    if (who == MD_FIRST_ONLY && s.y != 0)
+        return p;
     p = *(const P *)&room[0][s.x];
     MD_ROLLED
     for (int w = 1; w < MD_WARPS; w++)
@@ -88,7 +93,7 @@ template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
         MD_ADD_LEVEL(l, row)                                                                                           \
-        part = md_mix_column(part, s);                                                                                 \
+        part = md_mix_column<MD_WHO(l)>(part, s);                                                                      \
         md_finish##l(MD_AT p, &row, &part);                                                                            \
     }
 template <int N, class md_n_t>
@@ -134,7 +139,7 @@ MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_rebase##l(&part, &state, &row);                                                                             \
-        part = md_mix_column(part, s);                                                                                 \
+        part = md_mix_column<MD_WHO(l)>(part, s);                                                                      \
         md_accept##l(&row, &part);                                                                                     \
     }
 template <int N, class md_n_t>
@@ -174,7 +179,7 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
         md_fold##l(&part, &acc);                                                                                       \
         if (s.from >= s.to)                                                                                            \
             md_clear_part##l(&part);                                                                                   \
-        part = md_mix_column(part, s);                                                                                 \
+        part = md_mix_column<MD_WHO(l)>(part, s);                                                                      \
         md_finish##l(MD_AT p, &row, &part);                                                                            \
     }
 template <int N, class md_n_t>
@@ -222,16 +227,22 @@ MD_INLINE md_state md_left(const md_params *p, int block, int x)
         a.w[i] = __ldcg((const uint32_t *)from + i);
     return a.s;
 }
-/* Reads and combines all blocks' results. */
+/* Reads and combines all blocks' results, some at once: one after the other, each takes the latency of the L2. */
+enum { MD_GATHERED = sizeof(md_state) <= 48 ? 4 : 2 };
 #if MD_ONLINE
 MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
 {
     md_state state = row;
     state.count = 0;
     MD_ROLLED
-    for (int b = s.y; b < (int)gridDim.y; b += MD_THREADS_Y) {
-        const md_state other = md_left(p, b, s.x);
-        md_merge(&state, &other);
+    for (int b = s.y; b < (int)gridDim.y; b += MD_GATHERED * MD_THREADS_Y) {
+        md_state other[MD_GATHERED];
+        MD_FOR (i, MD_GATHERED)
+            if (b + i * MD_THREADS_Y < (int)gridDim.y)
+                other[i] = md_left(p, b + i * MD_THREADS_Y, s.x);
+        MD_FOR (i, MD_GATHERED)
+            if (b + i * MD_THREADS_Y < (int)gridDim.y)
+                md_merge(&state, &other[i]);
     }
     row.count = (md_pos)MD_COUNT(p);
     MD_LEVELS(MD_BLOCK_LEVEL)
@@ -242,12 +253,18 @@ MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
     md_part0 part, more;
     md_nothing(part);
     MD_ROLLED
-    for (int b = s.y; b < (int)gridDim.y; b += MD_THREADS_Y) {
-        const md_state other = md_left(p, b, s.x);
-        md_rebase0(&more, &other, &other);
-        md_mix(part, more);
+    for (int b = s.y; b < (int)gridDim.y; b += MD_GATHERED * MD_THREADS_Y) {
+        md_state other[MD_GATHERED];
+        MD_FOR (i, MD_GATHERED)
+            if (b + i * MD_THREADS_Y < (int)gridDim.y)
+                other[i] = md_left(p, b + i * MD_THREADS_Y, s.x);
+        MD_FOR (i, MD_GATHERED)
+            if (b + i * MD_THREADS_Y < (int)gridDim.y) {
+                md_rebase0(&more, &other[i], &other[i]);
+                md_mix(part, more);
+            }
     }
-    part = md_mix_column(part, s);
+    part = md_mix_column<MD_WHO(0)>(part, s);
     md_accept0(&row, &part);
 }
 #endif

@@ -179,7 +179,13 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[SPLIT] && grid_of(target, config, size).split == 1)
         return false;
-    return v[ALIGN] == MD_FA_CUDA_STRIDED || (v[ALIGN] == MD_FA_CUDA_ALIGNED) == is_aligned(target, size);
+    if (v[ALIGN] == MD_FA_CUDA_STRIDED)
+        return true;
+    const bool is_direct = is_aligned(target, size);
+    /* Elements that are loaded one by one: a warp touches many lines, and each takes a register. */
+    if (!is_direct && (v[THREADS_X] < 8 || v[ITEMS] * md_fa_cuda_width(target->program, target->stage) > 64))
+        return false;
+    return (v[ALIGN] == MD_FA_CUDA_ALIGNED) == is_direct;
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -238,41 +244,74 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_emit_launches(out, target, config, has_phases(target, config) ? 2 : 1, emit_launch);
 }
 
-/* ---- Cost */
+/* ---- Cost: 121 kernels that add up columns, timed on an H200, 13% root mean square (data/results/scans.md) */
+
+/* Issue slots: of an element, of each line of memory that a warp touches if elements are loaded one by one, and of an
+ * exponential (row_cost.c). OWN: us
+ * in which a thread issues a slot when nothing holds it up. */
+static const double ELEMENT_SLOTS = 22, LINE_SLOTS = 0.9, EXP_SLOTS = 16.3, OWN = 0.0009;
+/* The part of the memory rate that is reached, and how many times its share an SM can take. */
+static const double MEMORY = 0.7, BURST = 3.3;
+/* us: of a block, of each of its warps and of each level; of a split: its counters, and a round of reading parts. */
+static const double START = 0.58, WARP = 0.125, LEVEL = 0.3, SPLIT_US = 2, ROUND = 0.2;
+/* Of what is read again, from the L2. */
+static const double CACHED = 0.4;
+
+/* Issue slots of a thread: of a tile that is full, and of one that is not, which loads elements one by one. */
+typedef struct thread_slots {
+    double full, cut;
+} thread_slots;
+
+static thread_slots slots_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size, const grid *g,
+                             double passes)
+{
+    md_fa_host_work work;
+    md_fa_host_count(&work, md_fa_stage(target), target->program);
+    const double width = md_fa_cuda_width(target->program, target->stage), across = config->value[THREADS_X],
+                 lines = 32 / across * (across / 8 + 1);
+    const double rows = ceil((double)g->axis / g->split) / config->value[THREADS_Y];
+    const double sums = rows * width * (work.operations + EXP_SLOTS * work.transcendental + ELEMENT_SLOTS * passes),
+                 loads = rows * width * lines * LINE_SLOTS * fmax(work.loads, 1) * passes;
+    const bool is_direct = config->value[ALIGN] != MD_FA_CUDA_STRIDED && is_aligned(target, size);
+    return (thread_slots){.full = sums + (is_direct ? 0 : loads), .cut = sums + loads};
+}
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = md_fa_stage(target);
+    const md_st_row *row = &md_fa_stage(target)->row;
     const md_dev_facts *facts = target->facts;
-    grid g = grid_of(target, config, size);
-    md_fa_host_work work;
-    double flops = 0, bytes = 0,
-           points = (double)g.rows * (double)g.axis * (double)md_st_size(target->program, lane_of(target), size);
+    const grid g = grid_of(target, config, size);
+    const double sms = MD_MAX(facts->threads, 1), rate = md_fa_cuda_bytes_per_us(facts),
+                 threads = config->value[THREADS_X] * config->value[THREADS_Y],
+                 blocks = (double)g.tiles * (double)g.rows * g.split;
+    const md_fa_cuda_load load = {
+        .blocks = blocks, .threads = (int32_t)threads, .registers = registers_of(target, config)};
+    const double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * sms, waves = fmax(blocks / resident, 1);
+    const bool is_one_pass = config->value[KEEP] || (is_online(target) && !row->has_elements);
+    const double passes = row->n_levels + row->has_elements, rereads = is_one_pass         ? 0
+                                                                       : is_online(target) ? 1
+                                                                                           : passes - 1;
+    const int64_t columns = md_st_size(target->program, lane_of(target), size),
+                  width = (int64_t)config->value[THREADS_X] * md_fa_cuda_width(target->program, target->stage);
+    const thread_slots slots = slots_of(target, config, size, &g, 1 + rereads);
+    const double is_cut = columns % width != 0,
+                 all =
+                     (double)g.rows * g.split * ((double)(columns / width) * slots.full + is_cut * slots.cut) * threads;
+    double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_host_count(&work, st, target->program);
-    double passes = st->row.n_levels + st->row.has_elements, share = ceil((double)g.axis / g.split);
-    double items = fmax(fmin(config->value[ITEMS], ceil(share / config->value[THREADS_Y])), 1);
-    md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split,
-                            .threads = config->value[THREADS_X] * config->value[THREADS_Y],
-                            .registers = registers_of(target, config),
-                            .bytes = 16 * items};
-    double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads;
-    *out = (md_fa_features){.ops_rate = 0.5,
+    const double live = fmin(blocks, resident) * config->value[THREADS_X] * 16.0 * (double)g.axis / g.split,
+                 again = rereads * bytes * (row->has_elements ? 0.5 : 1) *
+                         (live > 0.6 * (double)facts->l2_bytes ? 1 : CACHED);
+    const double memory = fmax(bytes + again, 1) / (rate * MEMORY * fmin(blocks / sms * BURST, 1)),
+                 issue = fmax(all / md_fa_cuda_fma_per_us(facts), fmax(is_cut * slots.cut, slots.full) * OWN * waves),
+                 us = fmax(memory, issue);
+    *out = (md_fa_features){.ops_rate = 1,
                             .launches = has_phases(target, config) ? 2 : 1,
-                            .parallel = fmin(load.blocks, facts->threads),
-                            .memory_bytes = bytes};
-    double narrow = config->value[THREADS_X] >= 16 ? 1 : config->value[THREADS_X] == 8 ? 0.95 : 0.8;
-    out->memory_rate = md_fa_cuda_rate(facts, &load) * narrow * (config->value[ALIGN] == MD_FA_CUDA_STRIDED ? 0.3 : 1);
-    out->ops = points * (work.operations + passes * (work.loads + 2));
-    out->transcendental = work.transcendental * points * (passes > 2 ? 2 : 1);
-    bool is_one_pass = config->value[KEEP] || (is_online(target) && !st->row.has_elements);
-    double rereads = is_one_pass ? 0 : is_online(target) ? 1 : passes - 1;
-    double live = fmin(load.blocks, resident) * config->value[THREADS_X] * 16.0 * share;
-    *(live > 0.6 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) +=
-        rereads * bytes * (st->row.has_elements ? 0.5 : 1);
-    double steps = ceil(share / (config->value[THREADS_Y] * items)), waves = ceil(load.blocks / resident);
-    out->serial_us = 0.3 * st->row.n_levels + (steps - 1) * 0.6 * (1 + rereads) * (waves > 1 ? 0.2 : 1) * 0.5 +
-                     (g.split > 1 ? 1.2 : 0);
+                            .parallel = fmin(blocks, sms),
+                            .memory_bytes = fmin(bytes, us * rate),
+                            .serial_us = START + LEVEL * (row->n_levels - 1) + WARP * threads / 32};
+    out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
+    out->serial_us += g.split > 1 ? SPLIT_US + ROUND * ceil((double)g.split / config->value[THREADS_Y]) : 0;
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
