@@ -133,8 +133,7 @@ static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int6
     const md_ds_pool *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     bool fits[MD_DS_MAX_VARIANTS];
-    for (int32_t i = 0; i < n; i++)
-        fits[i] = md_ds_fits(c, i, query);
+    md_ds_fit_all(fits, c, n, query);
     md_ds_model_us(us, op, stage, sizes, n, fits);
     md_ds_take_answers(us, op, stage, query->shape, sizes, n);
     return n;
