@@ -25,12 +25,24 @@ typedef struct md_fa_config {
 } md_fa_config;
 
 /* What families find out about a target at some sizes, while many configs are asked about at the same ones. Of one
- * thread. Begin with a zeroed one. */
+ * thread. Begin with md_fa_memo_begin. */
 typedef struct md_fa_memo {
     const void *product; /* the work of the product; NULL: not known yet (family/product.h) */
+    const void *row; /* the same of rows, scans and what else is no product; a family's own words */
     double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
-    _Alignas(8) unsigned char bytes[256]; /* where `product` points to */
+    _Alignas(8) unsigned char product_bytes[256], row_bytes[128]; /* where `product` and `row` point to */
 } md_fa_memo;
+
+static inline void md_fa_memo_begin(md_fa_memo *memo)
+{
+    memo->product = memo->row = NULL;
+    memo->library_us = 0;
+}
+
+/* What a family knows of a config whatever the sizes: a struct of its own, which md_fa_family.fix makes. */
+typedef struct md_fa_fixed {
+    _Alignas(8) unsigned char bytes[128];
+} md_fa_fixed;
 
 /* What a family is asked about: a stage, and where and how it is to run. */
 typedef struct md_fa_target {
@@ -41,6 +53,7 @@ typedef struct md_fa_target {
     const struct md_fa_customs *customs; /* a user's own kernels (family/custom.h); NULL: none */
     const char *op; /* its name, for people; NULL: none. Outlives the target */
     md_fa_memo *memo; /* of questions at one shape; NULL: none */
+    const md_fa_fixed *fixed; /* of the config that is asked about; NULL: `features` makes one */
 } md_fa_target;
 
 static inline const md_st_stage *md_fa_stage(const md_fa_target *target)
@@ -100,6 +113,8 @@ typedef struct md_fa_family {
      * leave them out, while pins and searches, which check their winners, do not. NULL: all have. */
     bool (*is_unchecked)(const md_fa_target *target);
     void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
+    /** Facts that `features` needs and that do not depend on sizes. NULL: there are none. */
+    void (*fix)(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config);
     void (*features)(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size);
     md_status (*emit)(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
     /** Persistent families: true if the config reads its rows again, and so is not persistent. NULL: none does. */
@@ -120,6 +135,17 @@ typedef struct md_fa_family {
     /** The numeric class of a config. NULL: each variant has a class to itself, and nothing is promised. */
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
+
+/** What `fix` says of the config: as the target has it, else made in `room`. */
+static inline const void *md_fa_fixed_of(md_fa_fixed *room, const md_fa_target *target, const md_fa_config *config,
+                                         void (*fix)(md_fa_fixed *out, const md_fa_target *target,
+                                                     const md_fa_config *config))
+{
+    if (target->fixed)
+        return target->fixed->bytes;
+    fix(room, target, config);
+    return room->bytes;
+}
 
 /** True if the stage has tensors of i4 or u4. */
 bool md_fa_has_packed(const md_fa_target *target);

@@ -110,6 +110,7 @@ enum {
     MD_ST_KNOWN_WIDTH, /* of vectors on a GPU */
     MD_ST_KNOWN_EPILOGUE,
     MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
+    MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
     MD_ST_KNOWN_PRODUCTS, /* by which indices are columns */
     MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 3
 };

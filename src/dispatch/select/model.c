@@ -19,12 +19,18 @@ void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64
                       const bool *wanted)
 {
     const md_ds_pool *c = &op->stage[stage];
-    md_fa_memo memo = {.product = NULL};
+    md_fa_memo memo;
     md_fa_target target = c->target;
+    md_fa_memo_begin(&memo);
     target.memo = &memo;
-    for (int32_t i = 0; i < n; i++)
-        us[i] = !wanted || wanted[i] ? md_tn_predict_us(&target, c->variant[i]->family, &c->variant[i]->config, sizes)
-                                     : -1.0;
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *v = c->variant[i];
+        us[i] = -1.0;
+        if (wanted && !wanted[i])
+            continue;
+        target.fixed = v->family->fix ? &v->fixed : NULL;
+        us[i] = md_tn_predict_us(&target, v->family, &v->config, sizes);
+    }
 }
 
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)

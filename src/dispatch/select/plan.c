@@ -108,7 +108,8 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
         v->family->geometry(&plan->stage[s].geometry, &op->stage[s].target, &v->config, shape);
-        plan->model_us += md_tn_predict_us(&op->stage[s].target, v->family, &v->config, shape->size);
+        const md_fa_target target = md_bd_variant_target(v, &op->stage[s].target);
+        plan->model_us += md_tn_predict_us(&target, v->family, &v->config, shape->size);
     }
     return lay_out(plan, op, shape->size);
 }

@@ -212,20 +212,24 @@ static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
     return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
 }
 
-bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
-                                 const md_cg_product *product, const int64_t *size)
+const md_fa_product *md_fa_cuda_product_work(md_fa_features *out, md_fa_product *room, const md_fa_target *target,
+                                             const int64_t *size)
 {
     md_fa_memo *memo = target->memo;
-    _Static_assert(sizeof *work <= sizeof memo->bytes, "a memo has room for it");
+    const md_fa_product *w = memo ? memo->product : NULL;
+    _Static_assert(sizeof *w <= sizeof memo->product_bytes, "a memo has room for it");
+    if (!w) {
+        md_cg_product product;
+        md_fa_product *made = memo ? (void *)memo->product_bytes : room;
+        if (!md_fa_cuda_product_of(&product, target))
+            return NULL;
+        md_fa_product_measure(made, target, &product, size);
+        if (memo)
+            memo->product = made;
+        w = made;
+    }
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (memo && memo->product)
-        memcpy(work, memo->product, sizeof *work);
-    else
-        md_fa_product_measure(work, target, product, size);
-    if (memo && !memo->product)
-        memo->product = memcpy(memo->bytes, work, sizeof *work);
-    work->p = *product;
-    return work->batch > 0 && work->rows > 0 && work->columns > 0;
+    return w->batch > 0 && w->rows > 0 && w->columns > 0 ? w : NULL;
 }
 
 void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w,

@@ -30,10 +30,10 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
 /** Prints the launch that adds up slices of partial sums in the workspace (slices = 1: only the epilogue). */
 md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target,
                                       const md_cg_product *product, int32_t slices);
-/** Begins the features of a product: measures *work and sets *out to no work. False if a size is 0, so that there is no
- * more to do. */
-bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
-                                 const md_cg_product *product, const int64_t *size);
+/** Begins the features of a product: sets *out to no work, and returns the product's work from the memo, else in
+ * `room`. NULL if the stage is no product or a size is 0, so that there is no more to do. */
+const md_fa_product *md_fa_cuda_product_work(md_fa_features *out, md_fa_product *room, const md_fa_target *target,
+                                             const int64_t *size);
 /** Adds the geometry of the launch that adds up the slices of K, and the workspace. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
                             int32_t split);

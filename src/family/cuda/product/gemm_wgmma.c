@@ -101,15 +101,20 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         md_fa_cuda_product_copies(out, &w, map);
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
-    md_fa_product w;
-    if (!md_fa_wgmma_product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
+    *out = (md_fa_fixed){{0}};
+    if (!md_fa_wgmma_product_of(&p, target))
         return;
     const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_cuda_product_time_features(out, md_fa_wgmma_shape_us(target, &s, &w),
-                                     1 + s.has_copies + (s.split > 1 && !s.is_cluster_reduced));
+    md_fa_wgmma_fix(out, &s, 1 + s.has_copies + (s.split > 1 && !s.is_cluster_reduced));
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_fixed room;
+    md_fa_wgmma_features(out, target, md_fa_fixed_of(&room, target, config, fix), size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -145,6 +150,7 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -61,6 +61,7 @@ typedef struct tiles {
     double a_rows; /* rows of A that are copied for a tile */
     double together; /* blocks of a unit */
     double a_slow, b_slow; /* factors on copies of their rows */
+    int32_t item; /* bytes of an element */
 } tiles;
 
 /* Tiles of a cluster, from top to bottom. Two blocks share the operand of the tile's longer side; four share both, two
@@ -95,7 +96,7 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     const int32_t item = item_of(w);
     const double down = ceil((double)w->rows / (v->rows * cluster_down(v))),
                  across = ceil((double)w->columns / (v->columns * cluster_across(v)));
-    tiles t = {.together = v->is_cluster_reduced ? v->split : v->cluster, .a_rows = v->rows};
+    tiles t = {.together = v->is_cluster_reduced ? v->split : v->cluster, .a_rows = v->rows, .item = item};
     t.units = (double)w->batch * down * across * (v->is_cluster_reduced ? 1 : v->split);
     t.slots = floor(sms * (t.together <= 2 ? 1 : t.together == 3 ? CLUSTERED_3 : CLUSTERED) / t.together);
     t.waves = ceil(t.units / fmax(t.slots, 1));
@@ -194,7 +195,7 @@ static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const 
     const double multiply = t->steps * multiply_us(facts, w, v), epilogue = epilogue_us(w, v);
     const double next = v->is_pingpong ? fmax(multiply, (multiply + epilogue) / 2) : multiply + epilogue;
     const double copies =
-        t->steps + (w->depth * item_of(w) % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
+        t->steps + (w->depth * t->item % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
     const double full = copies * fill_us(facts, w, v, t, 1), last = copies * fill_us(facts, w, v, t, t->last);
     double us = norm4(multiply, t->waves > 1 ? full : last) + epilogue;
     if (v->is_cluster_reduced) /* blocks wait for each other between tiles: nothing overlaps */
@@ -225,7 +226,8 @@ static md_fa_product swap(const md_fa_product *w)
 
 double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *v)
 {
-    const md_fa_product swapped = v->is_swapped ? swap(work) : *work, *w = &swapped;
+    md_fa_product swapped;
+    const md_fa_product *w = v->is_swapped ? (swapped = swap(work), &swapped) : work;
     const tiles t = tiles_of(facts, w, v);
     const double lines = v->is_swapped ? v->rows : v->columns; /* of the operands over the result's columns */
     const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * lines * w->p.n_products;
