@@ -41,7 +41,7 @@ static inline void md_fa_memo_begin(md_fa_memo *memo)
 
 /* What a family knows of a config whatever the sizes: a struct of its own, which md_fa_family.fix makes. */
 typedef struct md_fa_fixed {
-    _Alignas(8) unsigned char bytes[128];
+    _Alignas(8) unsigned char bytes[192];
 } md_fa_fixed;
 
 /* What a family is asked about: a stage, and where and how it is to run. */
