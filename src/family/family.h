@@ -28,7 +28,9 @@ typedef struct md_fa_config {
  * thread. Begin with md_fa_memo_begin. */
 typedef struct md_fa_memo {
     const void *product; /* the work of the product; NULL: not known yet (family/product.h) */
-    const void *row; /* the same of rows, scans and what else is no product; a family's own words */
+    const void *row; /* the same of rows (family/cuda/row/row.h) */
+    bool has_work; /* flops and bytes are those of md_st_work */
+    double flops, bytes;
     double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
     _Alignas(8) unsigned char product_bytes[256], row_bytes[128]; /* where `product` and `row` point to */
 } md_fa_memo;
@@ -36,6 +38,7 @@ typedef struct md_fa_memo {
 static inline void md_fa_memo_begin(md_fa_memo *memo)
 {
     memo->product = memo->row = NULL;
+    memo->has_work = false;
     memo->library_us = 0;
 }
 

@@ -109,6 +109,8 @@ enum {
     MD_ST_KNOWN_TRAFFIC,
     MD_ST_KNOWN_WIDTH, /* of vectors on a GPU */
     MD_ST_KNOWN_EPILOGUE,
+    MD_ST_KNOWN_FLAT, /* indices that may run as one */
+    MD_ST_KNOWN_TRANSPOSE, /* loads along another index than the lanes */
     MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
     MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
     MD_ST_KNOWN_PRODUCTS, /* by which indices are columns */

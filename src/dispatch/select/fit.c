@@ -69,13 +69,14 @@ enum { UNKNOWN, HOLDS, MISSES };
 void md_ds_fit_all(bool *fits, const md_ds_pool *c, int32_t n, const md_ds_query *query)
 {
     uint8_t holds[MD_DS_MAX_VARIANTS] = {UNKNOWN}; /* by the first variant with the envelope */
+    const int32_t n_dims = c->target.program->formula->n_dims;
     for (int32_t i = 0; i < n; i++) {
         const md_bd_variant *v = c->variant[i];
         const int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
         uint8_t *known = &holds[c->envelope_of[i]];
         fits[i] = may_serve(c, i, state, query);
         if (fits[i] && *known == UNKNOWN)
-            *known = md_kn_envelope_miss(&v->envelope, query->shape) ? MISSES : HOLDS;
+            *known = md_kn_envelope_miss_of(&v->envelope, query->shape, n_dims) ? MISSES : HOLDS;
         fits[i] = fits[i] && *known == HOLDS && is_loaded(v, state, query);
     }
 }

@@ -240,23 +240,37 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 /* ---- Cost */
 
+typedef struct fixed {
+    int32_t registers, resident; /* of a thread; blocks on an SM */
+} fixed;
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    fixed *f = (void *)out->bytes;
+    const md_fa_cuda_load load = {.threads = config->value[THREADS_X] * config->value[THREADS_Y],
+                                  .registers = registers_of(target, config)};
+    *f = (fixed){load.registers, md_fa_cuda_resident(target->facts, &load)};
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     const md_dev_facts *facts = target->facts;
+    md_fa_fixed room;
+    const fixed *f = md_fa_fixed_of(&room, target, config, fix);
     grid g = grid_of(target, config, size);
     md_fa_host_work work;
     double flops = 0, bytes = 0,
            points = (double)g.rows * (double)g.axis * (double)md_st_size(target->program, lane_of(target), size);
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_work(&flops, &bytes, target, size);
     md_fa_host_count(&work, st, target->program);
     double passes = st->row.n_levels + st->row.has_elements, share = ceil((double)g.axis / g.split);
     double items = fmax(fmin(config->value[ITEMS], ceil(share / config->value[THREADS_Y])), 1);
     md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split,
                             .threads = config->value[THREADS_X] * config->value[THREADS_Y],
-                            .registers = registers_of(target, config),
+                            .registers = f->registers,
                             .bytes = 16 * items};
-    double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads;
+    double resident = fmax(f->resident, 1) * facts->threads;
     *out = (md_fa_features){.ops_rate = 0.5,
                             .launches = has_phases(target, config) ? 2 : 1,
                             .parallel = fmin(load.blocks, facts->threads),
@@ -301,6 +315,7 @@ const md_fa_family md_fa_cuda_column = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

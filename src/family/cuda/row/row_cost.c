@@ -58,7 +58,7 @@ const md_fa_cuda_row_work *md_fa_cuda_row_work_of(md_fa_cuda_row_work *room, con
     md_fa_cuda_row_work *w = memo ? (void *)memo->row_bytes : room;
     w->rows = md_st_points(target->program, st->n_outer, st->outer, size);
     w->n = md_st_size(target->program, st->axis, size);
-    md_st_work(&w->flops, &w->bytes, target->program, target->stage, size);
+    md_fa_work(&w->flops, &w->bytes, target, size);
     if (memo)
         memo->row = w;
     return w;
