@@ -6,6 +6,8 @@
 #include "kernel/kernel.h"
 #include "stage/stage.h"
 
+#include <math.h>
+
 enum { MD_FA_MAX_FIELDS = 8, MD_FA_MAX_VALUES = 20, MD_FA_NAME = 96 };
 
 typedef struct md_fa_field {
@@ -32,6 +34,9 @@ typedef struct md_fa_memo {
     bool has_work; /* flops and bytes are those of md_st_work */
     double flops, bytes;
     double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
+    /* of a config that surely takes longer, features may be those of any time between this and its own: only the
+     * fastest matter. HUGE_VAL: all are exact */
+    double enough_us;
     _Alignas(8) unsigned char product_bytes[256], row_bytes[128]; /* where `product` and `row` point to */
 } md_fa_memo;
 
@@ -40,6 +45,7 @@ static inline void md_fa_memo_begin(md_fa_memo *memo)
     memo->product = memo->row = NULL;
     memo->has_work = false;
     memo->library_us = 0;
+    memo->enough_us = HUGE_VAL;
 }
 
 /* What a family knows of a config whatever the sizes: a struct of its own, which md_fa_family.fix makes. */
@@ -58,6 +64,12 @@ typedef struct md_fa_target {
     md_fa_memo *memo; /* of questions at one shape; NULL: none */
     const md_fa_fixed *fixed; /* of the config that is asked about; NULL: `features` makes one */
 } md_fa_target;
+
+/** True if a config whose time is at least `us` need not be exact. The margin is for rounding. */
+static inline bool md_fa_is_enough(const md_fa_target *target, double us)
+{
+    return target->memo && us * (1 - 1e-9) > target->memo->enough_us;
+}
 
 static inline const md_st_stage *md_fa_stage(const md_fa_target *target)
 {

@@ -170,31 +170,59 @@ static double memory_us(double *missed, const launch *l)
            reread_costs(missed, l) / rate;
 }
 
+/* The times that the p-norm takes together. */
+typedef struct times {
+    double memory, instructions, waiting, starting, latency, missed; /* missed: bytes that are read again from memory */
+} times;
+
+static times times_of(const launch *l)
+{
+    const md_fa_cuda_row_fixed *f = l->fixed;
+    const double busy = fmin(l->blocks / l->sms, 1), loop = loop_us(l);
+    times t = {.latency = latency_us(l), .instructions = l->slots * ISSUED_PART / (slots_of_device(l->target) * busy)};
+    t.memory = fmax(memory_us(&t.missed, l), 1e-6);
+    if (f->resident < 2) /* with one block, an SM has nothing else to do while it waits */
+        t.latency *= 1 + ALONE_PART;
+    t.waiting = (t.latency + loop) * fmax(l->waves - 1, 0) * WAIT_PART + loop;
+    t.starting = fmax(l->blocks / l->sms - f->resident, 0) * START_US;
+    return t;
+}
+
+/* No p-norm is less than its longest time. */
+static double least_us(const times *t)
+{
+    return MD_MAX(MD_MAX(t->memory, t->instructions), MD_MAX(t->waiting, t->starting));
+}
+
+static double rows_us(const launch *l, const times *t)
+{
+    const md_fa_cuda_row_fixed *f = l->fixed;
+    double norm = 1 + ((f->is_resident ? ROW_NORM : LOOP_NORM) - 1) *
+                          fmax(1 - (f->is_resident ? ROW_ALONE : LOOP_ALONE) / f->resident, 0);
+    double us =
+        md_fa_norm(md_fa_norm(t->memory, t->instructions, norm), md_fa_norm(t->waiting, t->starting, norm), norm);
+    double waves = ceil(l->waves);
+    if (l->waves <= 1 && l->blocks > l->sms) /* all blocks run at once, but some SMs have one more than others */
+        us *= 1 + BALANCE_PART * (ceil(l->blocks / l->sms) / (l->blocks / l->sms) - 1);
+    if (l->waves > 1)
+        us *= 1 + (waves - l->waves) / waves * TAIL_PART / waves;
+    us *= 1 + MANY_PART * fmax(l->held * f->width / 32 - 1, 0);
+    if (f->is_resident && f->has_arg)
+        us *= 1 + ARG_HELD_PART * fmax(l->held - ARG_HELD, 0);
+    return fmax(us, (l->bytes + t->missed) / md_fa_cuda_bytes_per_us(l->target->facts) *
+                        (l->program->has_elements ? LEAST_PART : LEAST_READ_PART));
+}
+
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *f,
                              const int64_t *size)
 {
     launch l;
     count_launch(&l, target, f, size);
-    double norm = 1 + ((f->is_resident ? ROW_NORM : LOOP_NORM) - 1) *
-                          fmax(1 - (f->is_resident ? ROW_ALONE : LOOP_ALONE) / f->resident, 0);
-    double busy = fmin(l.blocks / l.sms, 1), latency = latency_us(&l), loop = loop_us(&l), missed;
-    double memory = fmax(memory_us(&missed, &l), 1e-6),
-           instructions = l.slots * ISSUED_PART / (slots_of_device(target) * busy);
-    if (f->resident < 2) /* with one block, an SM has nothing else to do while it waits */
-        latency *= 1 + ALONE_PART;
-    double waiting = (latency + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop,
-           starting = fmax(l.blocks / l.sms - f->resident, 0) * START_US;
-    double us = md_fa_norm(md_fa_norm(memory, instructions, norm), md_fa_norm(waiting, starting, norm), norm);
-    double waves = ceil(l.waves);
-    if (l.waves <= 1 && l.blocks > l.sms) /* all blocks run at once, but some SMs have one more than others */
-        us *= 1 + BALANCE_PART * (ceil(l.blocks / l.sms) / (l.blocks / l.sms) - 1);
-    if (l.waves > 1)
-        us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
-    us *= 1 + MANY_PART * fmax(l.held * f->width / 32 - 1, 0);
-    if (f->is_resident && f->has_arg)
-        us *= 1 + ARG_HELD_PART * fmax(l.held - ARG_HELD, 0);
-    us = fmax(us, (l.bytes + missed) / md_fa_cuda_bytes_per_us(target->facts) *
-                      (l.program->has_elements ? LEAST_PART : LEAST_READ_PART));
+    const times t = times_of(&l);
+    const double least = least_us(&t), latency = t.latency;
+    /* row_thread, with one lane, takes less than this says */
+    const bool may_be_least = f->lanes > 1 && l.bytes > 0 && md_fa_is_enough(target, MD_FA_CUDA_LAUNCH_US + least + latency);
+    const double us = may_be_least ? least : rows_us(&l, &t);
     *out =
         (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = latency};
     out->ops = 2 * l.slots * ISSUED_PART;

@@ -169,8 +169,11 @@ static double rows_us(const launch *l, double latency)
         memory *= SHIFTED_PART;
     double instructions = l->slots / (md_fa_cuda_fma_per_us(facts) * SLOT_PART * l->busy);
     double waiting = (latency + loop) * waits_of(l) * WAIT_PART + loop;
-    double us = md_fa_norm(md_fa_norm(memory, instructions, NORM), waiting, NORM);
-    return l->cut.blocks == 1 ? us * WHOLE_ROWS : us; /* nothing is split, but blocks go from row to row */
+    double part = l->cut.blocks == 1 ? WHOLE_ROWS : 1; /* nothing is split, but blocks go from row to row */
+    double least = MD_MAX(MD_MAX(memory, instructions), waiting) * part;
+    if (l->bytes > 0 && md_fa_is_enough(l->target, MD_FA_CUDA_LAUNCH_US + least + latency))
+        return least;
+    return md_fa_norm(md_fa_norm(memory, instructions, NORM), waiting, NORM) * part;
 }
 
 void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
