@@ -54,8 +54,9 @@ static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_qu
             md_kn_envelope_miss(&v->envelope, query->shape) ||
             md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED)
             continue;
+        const md_fa_target target = md_bd_variant_target(v, &c->target);
         if (query->without_unasked ||
-            md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
+            md_tn_predict_us(&target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
             return i;
     }
     return -1;

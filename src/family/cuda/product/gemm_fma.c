@@ -168,7 +168,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     if (!product_of(&p, target))
         return;
     md_fa_cuda_tiles tiles = tiles_of(target, config);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
+    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
     if (is_stream_k(config))
         stream_geometry(out, target, &p, config, shape->size);
 }

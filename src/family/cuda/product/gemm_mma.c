@@ -111,7 +111,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
+    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
 }
 
 /* The time of functions in the epilogue. With slices, the launch that adds them up spreads it over all threads. */

@@ -122,7 +122,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
+    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
 }
 
 /* True if operands are copied in pieces of 16 bytes. */

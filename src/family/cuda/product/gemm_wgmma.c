@@ -86,19 +86,19 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
                      const md_kn_shape *shape_at)
 {
     md_cg_product p;
-    md_fa_product w;
+    md_fa_product room;
     md_kn_map map[MD_FA_CUDA_MAPS];
     *out = (md_kn_plan_geometry){0};
     out->launch[0].grain = out->launch[1].grain = 1;
     if (!md_fa_wgmma_product_of(&p, target))
         return;
-    md_fa_product_measure(&w, target, &p, shape_at->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    const md_fa_product *w = md_fa_cuda_product_at(&room, target, shape_at->size);
+    if (w->batch == 0 || w->rows == 0 || w->columns == 0)
         return;
     const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_geometry(out, target, &s, &w);
+    md_fa_wgmma_geometry(out, target, &s, w);
     if (s.has_copies && md_fa_cuda_map_operands(map, &p))
-        md_fa_cuda_product_copies(out, &w, map);
+        md_fa_cuda_product_copies(out, w, map);
 }
 
 static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
