@@ -218,8 +218,7 @@ static md_status keep_args(md_sq_shape *shape, md_sq *sq, int32_t step)
 }
 
 /* *bound: the step's call; `op` serves it at the addresses that hold now. */
-static md_status make_bound_step(md_sq_shape *shape, md_sq *sq, int32_t i, const md_ds_op *op,
-                                 const md_ds_bound *bound)
+static md_status make_bound_step(md_sq_shape *shape, md_sq *sq, int32_t i, const md_ds_op *op, const md_ds_bound *bound)
 {
     md_sq_part *part = &shape->part[i];
     bool is_made = false;

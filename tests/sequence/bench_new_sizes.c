@@ -1,4 +1,4 @@
-/* What a new size of a sequence costs on the host, without a GPU: bench_new_sizes [SIZES [LAYERS]]. One JSON line. Not a
+/* What a new size of a sequence costs on the host, without a GPU: bench_new_sizes [SIZES [LAYERS]]. A JSON line. Not a
  * test. The sequence is a language model's: each layer has 19 calls of 13 kinds of ops, some of which are called again
  * at the same size. */
 #include "dispatch/bench/new_shapes.h"
@@ -39,8 +39,8 @@ static int32_t tensor(md_sequence_role role, const char *size)
 static int32_t weights(const char *size, void *data)
 {
     int32_t id = 0;
-    CHECK(md_sq_add_tensor(&id, sq,
-                           &(md_sequence_tensor){.role = MD_SEQUENCE_CONSTANT, .dtype = MD_BF16, .size = size, .data = data}));
+    CHECK(md_sq_add_tensor(
+        &id, sq, &(md_sequence_tensor){.role = MD_SEQUENCE_CONSTANT, .dtype = MD_BF16, .size = size, .data = data}));
     return id;
 }
 
@@ -51,7 +51,8 @@ static void add_call(md_ds_op *op, const int32_t *id, int32_t n)
         arg[i].id = id[i];
     CHECK(md_sq_add_call(sq, op, arg, n));
 }
-#define CALL(op, ...) add_call(op, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+#define CALL(op, ...)                                                                                                  \
+    add_call(op, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
 static md_ds_op *op_of(const char *name, const char *formula)
 {
@@ -71,7 +72,8 @@ int main(int argc, char **argv)
              *linear = op_of("linear", "Y[b,n] = sum[k](X[b,k] * W[n,k])"),
              *swiglu = op_of("swiglu", "Y[b,n] = silu(sum[k](X[b,k] * W[n,k])) * sum[k](X[b,k] * V[n,k])"),
              *add = op_of("add", "Y[i,j] = A[i,j] + B[i,j]"), *gelu = op_of("gelu", "Y[i,j] = gelu(X[i,j])"),
-             *softmax = op_of("softmax", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))"),
+             *softmax =
+                 op_of("softmax", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))"),
              *scale = op_of("scale", "Y[i,j] = X[i,j] * G[j]"), *bias = op_of("bias", "Y[i,j] = X[i,j] + G[j]"),
              *linear_gelu = op_of("linear_gelu", "Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]))");
     CHECK(md_sq_create(&sq, &w.runtime, NULL));
@@ -120,7 +122,7 @@ int main(int argc, char **argv)
             us[k - 1] = (double)(md_clock_ns() - start) / 1e3;
     }
     md_sort_doubles(us, (size_t)n);
-    printf("{\"case\": \"new size of %d calls\", \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, \"max\": %.1f}\n", (int)calls,
-           n, us[n / 2], us[n * 9 / 10], us[n - 1]);
+    printf("{\"case\": \"new size of %d calls\", \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, \"max\": %.1f}\n",
+           (int)calls, n, us[n / 2], us[n * 9 / 10], us[n - 1]);
     return 0;
 }

@@ -62,8 +62,7 @@ static void predict_one(double *us, leaders *l, md_fa_target *target, const md_d
         follow(l, variant, us[variant]);
 }
 
-void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,
-                           const bool *wanted)
+void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)
 {
     md_ds_pool *c = &op->stage[stage];
     md_fa_memo memo;

@@ -42,8 +42,10 @@ static const new_shapes_case new_shapes_cases[] = {
     {"column sum f32", "Y[j] = sum[i](X[i,j])", MD_F32},
     {"argmax f32", "Y[i] = argmax[k](X[i,k])", MD_F32},
     {"cumsum f32", "Y[i,j] = cumsum[j](X[i,j])", MD_F32},
-    {"rope bf16", "Y[t,h,d] = X[t,h,d] * C[t,d] + where(d < size(d) // 2, -X[t,h,d + size(d) // 2], "
-                  "X[t,h,d - size(d) // 2]) * S[t,d]", MD_BF16},
+    {"rope bf16",
+     "Y[t,h,d] = X[t,h,d] * C[t,d] + where(d < size(d) // 2, -X[t,h,d + size(d) // 2], "
+     "X[t,h,d - size(d) // 2]) * S[t,d]",
+     MD_BF16},
     {"gather f32", "Y[i,j] = X[I:i64[i],j]", MD_F32},
 };
 

@@ -40,10 +40,9 @@ static void print_pick(md_ds_op *op, int32_t stage, const md_ds_query *query)
     if (md_ds_select(&pick, op, stage, query) != MD_OK)
         printf(" none %016" PRIx64 "\n", digest_of(us, n));
     else
-        printf(" %d %s %s %a %a %d %a %016" PRIx64 "\n", pick.source,
-               op->stage[stage].variant[pick.variant]->name,
-               pick.runner_up >= 0 ? op->stage[stage].variant[pick.runner_up]->name : "-", pick.margin, pick.us, pick.hint,
-               pick.distance, digest_of(us, n));
+        printf(" %d %s %s %a %a %d %a %016" PRIx64 "\n", pick.source, op->stage[stage].variant[pick.variant]->name,
+               pick.runner_up >= 0 ? op->stage[stage].variant[pick.runner_up]->name : "-", pick.margin, pick.us,
+               pick.hint, pick.distance, digest_of(us, n));
 }
 
 static void print_picks(md_ds_op *op, const char *title, uint32_t *seed)
@@ -54,7 +53,8 @@ static void print_picks(md_ds_op *op, const char *title, uint32_t *seed)
     bind(&bound, op, size, random_bits(seed) % 4 == 0 ? 4 : 0);
     md_ds_select_sizes(sizes, op, bound.shape.size, &bound.as);
     for (int32_t s = 0; s < op->n_stages; s++) {
-        const md_ds_query query = {.shape = &bound.shape, .select_sizes = sizes, .with_unbuilt = true, .may_load = true};
+        const md_ds_query query = {
+            .shape = &bound.shape, .select_sizes = sizes, .with_unbuilt = true, .may_load = true};
         printf("%s %" PRId64 "x%" PRId64 " %d", title, size[0], size[1], s);
         print_pick(op, s, &query);
     }
@@ -65,8 +65,8 @@ static void observe(md_ds_op *op, uint32_t *seed)
 {
     md_ds_pool *c = &op->stage[0];
     for (int32_t i = 0; i < 40 && c->n_variants > 0; i++) {
-        const int64_t select_sizes[MD_FX_MAX_DIMS] = {
-            random_size(seed), random_size(seed), random_size(seed), random_size(seed)};
+        const int64_t select_sizes[MD_FX_MAX_DIMS] = {random_size(seed), random_size(seed), random_size(seed),
+                                                      random_size(seed)};
         const md_ds_measured m = {(int32_t)(random_bits(seed) % (uint32_t)c->n_variants), MD_TN_CLOCK_MEASURE,
                                   1.0 + random_bits(seed) % 1000 / 500.0, 1.5};
         md_ds_observe_at(c, select_sizes, &m, true);

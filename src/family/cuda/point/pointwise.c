@@ -55,8 +55,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_point_envelope(out, target, &point);
 }
 
-static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                  const int64_t *size)
+static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TRANSPOSE])

@@ -138,7 +138,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!w)
         return;
     const md_cg_product *p = &w->p;
-    int32_t max_rows = config->value[MAX_ROWS], vectors = config->value[COLUMNS] * config->value[UNROLL] * p->n_products;
+    int32_t max_rows = config->value[MAX_ROWS],
+            vectors = config->value[COLUMNS] * config->value[UNROLL] * p->n_products;
     const double bytes = (double)w->depth * (double)md_dtype_size(type_of(p)),
                  bytes_at_once = 512.0 * config->value[SLICE_K] * config->value[UNROLL];
     /* a short K leaves part of the loads unused */
@@ -157,8 +158,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     /* 16-bit rows are converted to f32 for each column again */
     out->ops = 2 * results * (double)w->depth * p->n_products *
                    (type_of(p) == MD_F32 ? WIDEN_F32
-                    : max_rows == 1       ? WIDEN_ONE
-                                          : WIDEN) +
+                    : max_rows == 1      ? WIDEN_ONE
+                                         : WIDEN) +
                results * RESULT_OPS;
     out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));

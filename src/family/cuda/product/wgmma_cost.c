@@ -196,8 +196,7 @@ static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const 
 {
     const double epilogue = epilogue_us(w, v);
     const double next = v->is_pingpong ? fmax(multiply, (multiply + epilogue) / 2) : multiply + epilogue;
-    const double copies =
-        t->steps + (w->depth * t->item % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
+    const double copies = t->steps + (w->depth * t->item % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
     const double full = copies * fill_us(facts, w, v, t, 1), last = copies * fill_us(facts, w, v, t, t->last);
     double us = norm4(multiply, t->waves > 1 ? full : last) + epilogue;
     if (v->is_cluster_reduced) /* blocks wait for each other between tiles: nothing overlaps */
@@ -237,9 +236,9 @@ static extras extras_of(const md_fa_product *w, const md_fa_wgmma *v, const tile
     if (v->is_cluster_reduced)
         e.sum = CLUSTER_BLOCK * v->split;
     else if (v->split > 1)
-        e.sum = (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split +
-                (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS *
-                    1e-3;
+        e.sum =
+            (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split +
+            (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
     e.first_tile = v->is_library && MD_MIN(w->rows, w->columns) >= MANY ? LIBRARY_STEP * t->steps : 0;
     e.overlap = v->is_library || !md_fa_cuda_product_overlaps(w) ? 0 : OVERLAP;
     return e;
@@ -344,5 +343,6 @@ void md_fa_cuda_product_time_features(md_fa_features *out, double us, int32_t la
     *out = (md_fa_features){.ops_rate = 1,
                             .parallel = 1,
                             .launches = launches,
-                            .serial_us = fmax(us - MD_FA_CUDA_LAUNCH_US - MD_FA_CUDA_NEXT_LAUNCH_US * (launches - 1), 0.1)};
+                            .serial_us =
+                                fmax(us - MD_FA_CUDA_LAUNCH_US - MD_FA_CUDA_NEXT_LAUNCH_US * (launches - 1), 0.1)};
 }

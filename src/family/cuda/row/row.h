@@ -66,7 +66,8 @@ typedef struct md_fa_cuda_row_fixed {
     double exchanges_us, latency_us; /* of a block: the exchanges of all levels; loads, stores and strides */
     double reread_bytes; /* of an element, by later passes */
     double idle_part; /* the weight of a vector beyond the row's end */
-    double thread_slots, vector_slots, exponential_slots; /* of a thread, a vector, and the exponentials of an element */
+    double thread_slots, vector_slots; /* issue slots of a thread, and of each of its vectors */
+    double exponential_slots; /* of the exponentials of an element */
 } md_fa_cuda_row_fixed;
 /* A row program at some sizes. */
 typedef struct md_fa_cuda_row_work {

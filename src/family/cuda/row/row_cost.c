@@ -143,8 +143,7 @@ static double loop_us(const launch *l)
     double passes = (f->is_online ? 1 : l->program->n_levels) + l->program->has_elements;
     double each = CHUNK_VECTOR_US + (f->has_arg ? ARG_VECTOR_US * f->width / 4 : 0);
     double chunk = CHUNK_US + each * l->held + IDLE_VECTOR_US * l->idle + (f->is_online ? MERGE_US : 0);
-    const double shifted =
-        f->has_epilogue_loads && f->align != MD_FA_CUDA_ALIGNED ? LOOP_SHIFTED_US * l->held : 0;
+    const double shifted = f->has_epilogue_loads && f->align != MD_FA_CUDA_ALIGNED ? LOOP_SHIFTED_US * l->held : 0;
     return (chunk * (1 + LATER_PASS * (passes - 1)) + shifted) * l->chunks;
 }
 
@@ -221,7 +220,8 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     const times t = times_of(&l);
     const double least = least_us(&t), latency = t.latency;
     /* row_thread, with one lane, takes less than this says */
-    const bool may_be_least = f->lanes > 1 && l.bytes > 0 && md_fa_is_enough(target, MD_FA_CUDA_LAUNCH_US + least + latency);
+    const bool may_be_least =
+        f->lanes > 1 && l.bytes > 0 && md_fa_is_enough(target, MD_FA_CUDA_LAUNCH_US + least + latency);
     const double us = may_be_least ? least : rows_us(&l, &t);
     *out =
         (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = latency};

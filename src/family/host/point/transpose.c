@@ -72,9 +72,9 @@ static void make_transpose(void *result, const md_st_program *program, int32_t s
 
 bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
 {
-    md_st_know(out, target->program, target->stage,
-               &(md_st_fact){
-                   .which = MD_ST_KNOWN_TRANSPOSE, .n_bytes = sizeof *out, .make = make_transpose, .user = target});
+    md_st_know(
+        out, target->program, target->stage,
+        &(md_st_fact){.which = MD_ST_KNOWN_TRANSPOSE, .n_bytes = sizeof *out, .make = make_transpose, .user = target});
     return out->n > 0;
 }
 
