@@ -32,6 +32,7 @@ typedef struct md_bd_variant {
     md_fa_target target; /* the program must outlive the variant */
     const md_fa_family *family;
     md_fa_config config;
+    md_fa_fixed fixed; /* of the config, if the family has `fix`; never changes */
     char name[MD_FA_NAME];
     md_kn_envelope envelope;
     _Atomic int32_t state; /* md_bd_state; the fields below are valid once READY (acquire) */
@@ -92,6 +93,13 @@ md_dev *md_bd_device(const md_bd *builder);
  * On a device that cannot compile, variants of kernel text become FAILED. */
 md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target,
                                const md_fa_family *family, const md_fa_config *config);
+/** The target for questions about the variant's config alone: with what is known of it. */
+static inline md_fa_target md_bd_variant_target(const md_bd_variant *variant, const md_fa_target *target)
+{
+    md_fa_target t = *target;
+    t.fixed = variant->family->fix ? &variant->fixed : NULL;
+    return t;
+}
 /** Makes a variant FAILED, a READY one too if it computes wrong results. No launch of it may be running. */
 void md_bd_variant_fail(md_bd_variant *variant, const char *why);
 /** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */

@@ -265,8 +265,8 @@ static md_status check_reductions(const binder *b)
 
 md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_arg *args, int32_t n_args)
 {
-    md_fx_binding binding = {0};
-    binder b = {.formula = formula, .binding = &binding};
+    binder b = {.formula = formula, .binding = out};
+    memset(out, 0, sizeof *out);
     if (n_args != formula->n_args)
         return wrong_count(formula, n_args);
     if (args == NULL && n_args > 0)
@@ -276,7 +276,5 @@ md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_
     MD_TRY(bind_dims(&b));
     for (int32_t i = 0; i < formula->n_reaches; i++)
         MD_TRY(check_reach(&b, &formula->reach[i]));
-    MD_TRY(check_reductions(&b));
-    *out = binding;
-    return MD_OK;
+    return check_reductions(&b);
 }

@@ -69,6 +69,22 @@ void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_s
         make_count(out, stage, program); /* a changed copy of a stage, which has no number */
 }
 
+void md_fa_work(double *flops, double *bytes, const md_fa_target *target, const int64_t *size)
+{
+    md_fa_memo *memo = target->memo;
+    if (memo && memo->has_work) {
+        *flops = memo->flops;
+        *bytes = memo->bytes;
+        return;
+    }
+    md_st_work(flops, bytes, target->program, target->stage, size);
+    if (memo) {
+        memo->flops = *flops;
+        memo->bytes = *bytes;
+        memo->has_work = true;
+    }
+}
+
 double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);

@@ -6,6 +6,8 @@
 #include "kernel/kernel.h"
 #include "stage/stage.h"
 
+#include <math.h>
+
 enum { MD_FA_MAX_FIELDS = 8, MD_FA_MAX_VALUES = 20, MD_FA_NAME = 96 };
 
 typedef struct md_fa_field {
@@ -25,12 +27,31 @@ typedef struct md_fa_config {
 } md_fa_config;
 
 /* What families find out about a target at some sizes, while many configs are asked about at the same ones. Of one
- * thread. Begin with a zeroed one. */
+ * thread. Begin with md_fa_memo_begin. */
 typedef struct md_fa_memo {
     const void *product; /* the work of the product; NULL: not known yet (family/product.h) */
+    const void *row; /* the same of rows (family/cuda/row/row.h) */
+    bool has_work; /* flops and bytes are those of md_st_work */
+    double flops, bytes;
     double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
-    _Alignas(8) unsigned char bytes[256]; /* where `product` points to */
+    /* of a config that surely takes longer, features may be those of any time between this and its own: only the
+     * fastest matter. HUGE_VAL: all are exact */
+    double enough_us;
+    _Alignas(8) unsigned char product_bytes[256], row_bytes[128]; /* where `product` and `row` point to */
 } md_fa_memo;
+
+static inline void md_fa_memo_begin(md_fa_memo *memo)
+{
+    memo->product = memo->row = NULL;
+    memo->has_work = false;
+    memo->library_us = 0;
+    memo->enough_us = HUGE_VAL;
+}
+
+/* What a family knows of a config whatever the sizes: a struct of its own, which md_fa_family.fix makes. */
+typedef struct md_fa_fixed {
+    _Alignas(8) unsigned char bytes[192];
+} md_fa_fixed;
 
 /* What a family is asked about: a stage, and where and how it is to run. */
 typedef struct md_fa_target {
@@ -41,7 +62,14 @@ typedef struct md_fa_target {
     const struct md_fa_customs *customs; /* a user's own kernels (family/custom.h); NULL: none */
     const char *op; /* its name, for people; NULL: none. Outlives the target */
     md_fa_memo *memo; /* of questions at one shape; NULL: none */
+    const md_fa_fixed *fixed; /* of the config that is asked about; NULL: `features` makes one */
 } md_fa_target;
+
+/** True if a config whose time is at least `us` need not be exact. The margin is for rounding. */
+static inline bool md_fa_is_enough(const md_fa_target *target, double us)
+{
+    return target->memo && us * (1 - 1e-9) > target->memo->enough_us;
+}
 
 static inline const md_st_stage *md_fa_stage(const md_fa_target *target)
 {
@@ -97,6 +125,8 @@ typedef struct md_fa_family {
      * envelope. */
     bool (*legal)(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
     void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
+    /** Facts that `features` needs and that do not depend on sizes. NULL: there are none. */
+    void (*fix)(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config);
     void (*features)(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size);
     md_status (*emit)(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
     /** Persistent families: true if the config reads its rows again, and so is not persistent. NULL: none does. */
@@ -117,6 +147,17 @@ typedef struct md_fa_family {
     /** The numeric class of a config. NULL: each variant has a class to itself, and nothing is promised. */
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
+
+/** What `fix` says of the config: as the target has it, else made in `room`. */
+static inline const void *md_fa_fixed_of(md_fa_fixed *room, const md_fa_target *target, const md_fa_config *config,
+                                         void (*fix)(md_fa_fixed *out, const md_fa_target *target,
+                                                     const md_fa_config *config))
+{
+    if (target->fixed)
+        return target->fixed->bytes;
+    fix(room, target, config);
+    return room->bytes;
+}
 
 /** True if the stage has tensors of i4 or u4. */
 bool md_fa_has_packed(const md_fa_target *target);

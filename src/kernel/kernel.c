@@ -57,6 +57,11 @@ static bool is_row_longer(const md_kn_envelope *e, const md_kn_shape *shape)
 
 const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
+    return md_kn_envelope_miss_of(envelope, shape, MD_KN_MAX_DIMS);
+}
+
+const char *md_kn_envelope_miss_of(const md_kn_envelope *envelope, const md_kn_shape *shape, int32_t n_dims)
+{
     if (envelope->unit & ~shape->unit)
         return "last axis is not contiguous";
     if (envelope->contiguous & ~shape->contiguous)
@@ -65,7 +70,7 @@ const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shap
         return "unaligned tensor";
     if (envelope->row_points_max > 0 && is_row_longer(envelope, shape))
         return "longer than it was compiled for";
-    for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++) {
+    for (int32_t d = 0; d < n_dims; d++) {
         if (envelope->hi[d] > 0 && shape->size[d] > envelope->hi[d])
             return "dim larger than compiled";
         if (shape->size[d] < envelope->lo[d])

@@ -168,5 +168,7 @@ struct md_kn_envelope {
 /** NULL where it holds, else a static text that says which part does not ("longer than it was compiled for", "strided
  * input"). */
 const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shape *shape);
+/** The same where only the first n dims have sizes and limits. */
+const char *md_kn_envelope_miss_of(const md_kn_envelope *envelope, const md_kn_shape *shape, int32_t n_dims);
 
 #endif

@@ -160,25 +160,24 @@ static md_status bind_step(md_ds_bound *bound, md_ds_op **op, const md_sq *sq, c
     return md_ds_bind(bound, *op, arg, step->n_args);
 }
 
-/* The kernels of a step. */
-static md_status choose(md_sq_shape *shape, md_sq *sq, int32_t i, bool is_patient)
+/* The kernels of a step. *bound: its call, unless it is a callback. */
+static md_status choose(md_ds_bound *bound, md_sq_shape *shape, md_sq *sq, int32_t i, bool is_patient)
 {
     md_sq_part *part = &shape->part[i];
-    md_ds_bound bound;
     part->form = MD_SQ_CALLBACK;
     if (!sq->step[i].op)
         return MD_OK;
-    MD_TRY(bind_step(&bound, &part->op, sq, &sq->step[i]));
+    MD_TRY(bind_step(bound, &part->op, sq, &sq->step[i]));
     md_ds_op *op = part->op;
     part->form = MD_SQ_NOTHING;
-    if (bound.is_empty)
+    if (bound->is_empty)
         return MD_OK;
     if (!are_checked(sq, &sq->step[i], false)) {
-        MD_TRY(md_ds_check_pointers(op, &bound));
+        MD_TRY(md_ds_check_pointers(op, bound));
         (void)are_checked(sq, &sq->step[i], true);
     }
-    bound.is_patient = is_patient;
-    MD_TRY(md_ds_find(&part->entry, op, NULL, &bound));
+    bound->is_patient = is_patient;
+    MD_TRY(md_ds_find(&part->entry, op, NULL, bound));
     part->plan = md_ds_plan_of(part->entry);
     part->form = MD_SQ_CALL;
     for (int32_t s = 0; s < op->n_stages; s++)
@@ -217,22 +216,31 @@ static md_status keep_args(md_sq_shape *shape, md_sq *sq, int32_t step)
     return MD_OK;
 }
 
-static md_status make_step(md_sq_shape *shape, md_sq *sq, int32_t i)
+/* *bound: the step's call; `op` serves it at the addresses that hold now. */
+static md_status make_bound_step(md_sq_shape *shape, md_sq *sq, int32_t i, const md_ds_op *op, const md_ds_bound *bound)
 {
     md_sq_part *part = &shape->part[i];
-    md_ds_op *op;
-    md_ds_bound bound;
     bool is_made = false;
+    const bool is_plain = op == part->op && !part->plan->by_reference && bound->copies.n == 0 && !sq->runtime->verifies;
+    if (is_plain)
+        MD_TRY(md_sq_make_launches(&is_made, shape, sq, i, bound));
+    part->form = is_made ? MD_SQ_LAUNCHES : is_plain && !part->plan->is_makeshift ? MD_SQ_PLAN : MD_SQ_CALL;
+    return is_made ? MD_OK : keep_args(shape, sq, i);
+}
+
+/* The launches of a step. *bound: what `choose` made of it if addresses are still the same, else room to bind it
+ * again. */
+static md_status make_step(md_sq_shape *shape, md_sq *sq, int32_t i, md_ds_bound *bound, bool is_bound)
+{
+    const md_sq_part *part = &shape->part[i];
+    md_ds_op *op = part->op;
     if (part->form == MD_SQ_CALLBACK)
         return keep_args(shape, sq, i);
     if (part->form == MD_SQ_NOTHING)
         return MD_OK;
-    MD_TRY(bind_step(&bound, &op, sq, &sq->step[i]));
-    const bool is_plain = op == part->op && !part->plan->by_reference && bound.copies.n == 0 && !sq->runtime->verifies;
-    if (is_plain)
-        MD_TRY(md_sq_make_launches(&is_made, shape, sq, i, &bound));
-    part->form = is_made ? MD_SQ_LAUNCHES : is_plain && !part->plan->is_makeshift ? MD_SQ_PLAN : MD_SQ_CALL;
-    return is_made ? MD_OK : keep_args(shape, sq, i);
+    if (!is_bound)
+        MD_TRY(bind_step(bound, &op, sq, &sq->step[i]));
+    return make_bound_step(shape, sq, i, op, bound);
 }
 
 /* ---- All */
@@ -260,13 +268,14 @@ static md_sq_shape *make_shape(const md_sq *sq, const int64_t *size)
 
 static md_status make_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, const md_sq_find_how *how)
 {
+    md_ds_bound bound;
     for (int32_t i = 0; i < sq->n_steps; i++)
-        MD_TRY(name_step(choose(shape, sq, i, how->is_patient), sq, i));
+        MD_TRY(name_step(choose(&bound, shape, sq, i, how->is_patient), sq, i));
     MD_TRY(md_sq_plan_workspaces(plan, shape, sq));
     address_all(sq, shape);
     shape->generation = sq->generation;
     for (int32_t i = 0; i < sq->n_steps; i++)
-        MD_TRY(name_step(make_step(shape, sq, i), sq, i));
+        MD_TRY(name_step(make_step(shape, sq, i, &bound, false), sq, i));
     return MD_OK;
 }
 
@@ -274,13 +283,15 @@ static md_status make_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan
  * shape keeps the older generation, so that it is bound anew at the next run. */
 static md_status start_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, md_sq_find_how *how)
 {
+    md_ds_bound bound;
     shape->generation = sq->generation;
     for (int32_t i = 0; i < sq->n_steps; i++) {
-        MD_TRY(name_step(choose(shape, sq, i, how->is_patient), sq, i));
+        const uint64_t generation = sq->generation;
+        MD_TRY(name_step(choose(&bound, shape, sq, i, how->is_patient), sq, i));
         MD_TRY(md_sq_plan_workspace(plan, shape, sq, i));
         if (sq->generation != shape->generation)
             address_all(sq, shape);
-        MD_TRY(name_step(make_step(shape, sq, i), sq, i));
+        MD_TRY(name_step(make_step(shape, sq, i, &bound, sq->generation == generation), sq, i));
         MD_TRY(how->start(sq, shape, i, how->stream));
     }
     how->has_run = true;

@@ -74,7 +74,7 @@ static bool stage_is_harmless(const md_st_stage *s, const md_st_store *store, in
     return true;
 }
 
-bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in)
+static bool may_alias(const md_st_program *program, int32_t out, int32_t in)
 {
     const md_fx_tensor *a = &program->formula->tensor[out], *b = &program->formula->tensor[in];
     bool is_written = false;
@@ -95,4 +95,31 @@ bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in)
         }
     }
     return true;
+}
+
+/* Answers for all pairs: bit `in` of word `out`. */
+typedef struct aliases {
+    uint32_t may[MD_FX_MAX_TENSORS];
+} aliases;
+_Static_assert(MD_FX_MAX_TENSORS <= 32, "a bit for each tensor");
+
+static void make_aliases(void *result, const md_st_program *program, int32_t stage, const void *user)
+{
+    const md_fx_formula *f = program->formula;
+    aliases *a = result;
+    (void)stage, (void)user;
+    *a = (aliases){{0}};
+    for (int32_t out = 0; out < f->n_tensors; out++)
+        for (int32_t in = 0; in < f->n_tensors && f->tensor[out].role == MD_FX_OUTPUT; in++)
+            a->may[out] |= (uint32_t)may_alias(program, out, in) << in;
+}
+
+bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in)
+{
+    aliases room;
+    if (program->n_stages == 0 || program->formula->tensor[out].role != MD_FX_OUTPUT)
+        return may_alias(program, out, in);
+    const aliases *a = md_st_look(
+        &room, program, 0, &(md_st_fact){.which = MD_ST_KNOWN_ALIASES, .n_bytes = sizeof room, .make = make_aliases});
+    return a->may[out] >> in & 1;
 }

@@ -41,22 +41,29 @@ void md_st_program_destroy(md_st_program **program)
     *program = NULL;
 }
 
-void md_st_know(void *out, const md_st_program *program, int32_t stage, const md_st_fact *fact)
+const void *md_st_look(void *room, const md_st_program *program, int32_t stage, const md_st_fact *fact)
 {
     /* Readers see a const program; the op that owns it does not have it in read-only memory. */
     _Atomic(void *) *place = &((md_st_program *)(uintptr_t)program)->known[stage][fact->which];
     void *known = atomic_load_explicit(place, memory_order_acquire);
-    if (known) {
-        memcpy(out, known, fact->n_bytes);
-        return;
-    }
-    fact->make(out, program, stage, fact->user);
+    if (known)
+        return known;
+    fact->make(room, program, stage, fact->user);
     void *made = malloc(fact->n_bytes);
     if (!made)
-        return;
-    memcpy(made, out, fact->n_bytes);
-    if (!atomic_compare_exchange_strong_explicit(place, &known, made, memory_order_acq_rel, memory_order_acquire))
-        free(made);
+        return room;
+    memcpy(made, room, fact->n_bytes);
+    if (atomic_compare_exchange_strong_explicit(place, &known, made, memory_order_acq_rel, memory_order_acquire))
+        return made;
+    free(made);
+    return known;
+}
+
+void md_st_know(void *out, const md_st_program *program, int32_t stage, const md_st_fact *fact)
+{
+    const void *known = md_st_look(out, program, stage, fact);
+    if (known != out)
+        memcpy(out, known, fact->n_bytes);
 }
 
 bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,

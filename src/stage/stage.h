@@ -10,6 +10,8 @@
 #include "expr/formula.h"
 #include "expr/node.h"
 
+#include <stdatomic.h>
+
 /* A stage has at least one statement, so no formula that the front end accepts meets this limit. */
 enum { MD_ST_MAX_STAGES = MD_FX_MAX_STMTS, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
 
@@ -105,8 +107,13 @@ enum {
     MD_ST_KNOWN_UNIT,
     MD_ST_KNOWN_UNIT_OUTER,
     MD_ST_KNOWN_TRAFFIC,
+    MD_ST_KNOWN_WIDTH, /* of vectors on a GPU */
     MD_ST_KNOWN_EPILOGUE,
+    MD_ST_KNOWN_ALIASES, /* of the program: which outputs may lie on which inputs (stage 0) */
+    MD_ST_KNOWN_FLAT, /* indices that may run as one */
+    MD_ST_KNOWN_TRANSPOSE, /* loads along another index than the lanes */
     MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
+    MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
     MD_ST_KNOWN_PRODUCTS, /* by which indices are columns */
     MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 3
 };
@@ -137,6 +144,13 @@ typedef struct md_st_fact {
 /** Writes the fact to `out`: computed the first time, then copied from where the program keeps it; computed each time
  * where memory is short. Thread-safe. */
 void md_st_know(void *out, const md_st_program *program, int32_t stage, const md_st_fact *fact);
+/** The same without a copy: where the program keeps the fact, or `room` where memory is short. */
+const void *md_st_look(void *room, const md_st_program *program, int32_t stage, const md_st_fact *fact);
+/** Where the program keeps a fact; NULL: nobody has asked for it yet. */
+static inline const void *md_st_kept(const md_st_program *program, int32_t stage, int32_t which)
+{
+    return atomic_load_explicit(&program->known[stage][which], memory_order_acquire);
+}
 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);

@@ -1,6 +1,8 @@
 /* Which of the last indices can run as one axis. */
 #include "codegen/codegen.h"
 
+#include <string.h>
+
 typedef struct merge {
     const md_st_program *program;
     int32_t n;
@@ -68,14 +70,21 @@ static bool can_merge(merge *m, const md_st_stage *st)
     return m->is_legal;
 }
 
-int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_program *program, int32_t stage)
+/* An answer of md_cg_flat, as the program keeps it. */
+typedef struct flat {
+    int32_t n, index[MD_MAX_RANK * 2];
+    uint32_t tensors;
+} flat;
+
+static void make_flat(void *result, const md_st_program *program, int32_t stage, const void *user)
 {
     const md_st_stage *st = &program->stage[stage];
     int32_t all[MD_MAX_RANK * 2 + 1], n = 0;
-    *tensors = 0;
-    out[0] = st->axis;
+    flat *out = result;
+    (void)user;
+    *out = (flat){.n = 1, .index = {st->axis}};
     if (st->axis < 0)
-        return 1;
+        return;
     for (int32_t i = 0; i < st->n_outer; i++)
         all[n++] = st->outer[i];
     all[n++] = st->axis;
@@ -84,9 +93,19 @@ int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_
         if (!can_merge(&m, st))
             continue;
         for (int32_t i = 0; i < m.n; i++)
-            out[i] = m.index[i];
-        *tensors = m.tensors;
-        return m.n;
+            out->index[i] = m.index[i];
+        out->tensors = m.tensors;
+        out->n = m.n;
+        return;
     }
-    return 1;
+}
+
+int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_program *program, int32_t stage)
+{
+    flat room;
+    const flat *f = md_st_look(&room, program, stage,
+                               &(md_st_fact){.which = MD_ST_KNOWN_FLAT, .n_bytes = sizeof room, .make = make_flat});
+    *tensors = f->tensors;
+    memcpy(out, f->index, (size_t)f->n * sizeof *out);
+    return f->n;
 }

@@ -55,6 +55,15 @@ void md_ds_pool_finish(md_ds_pool *c)
     memset(c, 0, sizeof *c);
 }
 
+/* The first variant whose envelope has the same bytes. */
+static int32_t same_envelope(const md_ds_pool *c, int32_t variant)
+{
+    int32_t i = 0;
+    while (memcmp(&c->variant[i]->envelope, &c->variant[variant]->envelope, sizeof(md_kn_envelope)) != 0)
+        i++;
+    return i;
+}
+
 md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candidate *candidate)
 {
     char name[MD_FA_NAME];
@@ -69,6 +78,9 @@ md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candid
     if (n >= candidate->limit)
         return MD_OK;
     MD_TRY(md_bd_variant_create(&c->variant[n], c->builder, &c->target, candidate->family, &candidate->config));
+    c->envelope_of[n] = same_envelope(c, n);
+    if (candidate->family->library_calls)
+        atomic_fetch_add_explicit(&c->n_libraries, 1, memory_order_relaxed);
     atomic_store_explicit(&c->n_variants, n + 1, memory_order_release);
     *slot = n;
     return MD_OK;

@@ -35,7 +35,10 @@ typedef struct md_ds_pool {
     pthread_mutex_t lock_of_variants; /* held to add one; readers load n_variants (acquire): lower slots never change */
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
+    int32_t envelope_of[MD_DS_MAX_VARIANTS]; /* the first variant with the same envelope */
+    _Atomic int32_t n_libraries; /* variants whose libraries load something */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
+    _Atomic uint32_t likely; /* the last pick by the model and its runner-up (16 bits each, + 1): where to begin */
     struct md_tn_correction *correction; /* of the model, by measured times (correct.h) */
     int32_t pinned; /* variant, or -1 */
     struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */

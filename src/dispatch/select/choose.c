@@ -46,14 +46,17 @@ static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_qu
     static const double MAY_ERR = 1.4;
     const md_ds_pool *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    if (atomic_load_explicit(&c->n_libraries, memory_order_relaxed) == 0)
+        return -1;
     for (int32_t i = 0; i < n && (query->without_unasked || pick->source == MD_DS_MODEL); i++) {
         const md_bd_variant *v = c->variant[i];
         if (!v->family->library_call_us || state_of(v) != MD_BD_READY ||
             md_kn_envelope_miss(&v->envelope, query->shape) ||
             md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED)
             continue;
+        const md_fa_target target = md_bd_variant_target(v, &c->target);
         if (query->without_unasked ||
-            md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
+            md_tn_predict_us(&target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
             return i;
     }
     return -1;
@@ -81,6 +84,8 @@ static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const m
     const double us = stage_plan->pick.us;
     md_ds_query with_load = *query;
     md_ds_pick best;
+    if (atomic_load_explicit(&op->stage[stage].n_libraries, memory_order_relaxed) == 0)
+        return;
     with_load.may_load = with_load.only_deferred = true; /* of the others the pick is the best */
     if (query->may_load || op->policy.select == MD_SELECT_HYBRID || !(us > 0.0) ||
         stage_plan->pick.source != MD_DS_MODEL || md_ds_select(&best, op, stage, &with_load) != MD_OK ||

@@ -30,22 +30,53 @@ const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shap
     return misfit;
 }
 
-bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
+/* What the state, the numeric class and other variants' results say of a variant. */
+static bool may_serve(const md_ds_pool *c, int32_t i, int32_t state, const md_ds_query *query)
 {
     const md_bd_variant *v = c->variant[i];
-    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
     if (state == MD_BD_FAILED || (state != MD_BD_READY && !query->with_unbuilt) ||
         (query->numeric_class && v->numeric_class != query->numeric_class))
         return false;
     if (query->only_deferred && !v->family->library_calls)
         return false;
-    if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS ||
-        md_kn_envelope_miss(&v->envelope, query->shape))
-        return false;
+    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS;
+}
+
+/* What the variant's library says. */
+static bool is_loaded(const md_bd_variant *v, int32_t state, const md_ds_query *query)
+{
+    if (!v->family->library_calls)
+        return true;
     const md_bd_load_state load = md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK);
     if (query->without_unasked && v->family->library_call_us && state == MD_BD_READY && load == MD_BD_NOT_LOADED)
         return false;
     return load == MD_BD_LOADED || (query->loads && load != MD_BD_CANNOT_LOAD) ||
            (query->with_unbuilt &&
             ((load == MD_BD_NOT_LOADED && !query->only_deferred) || (load == MD_BD_DEFERRED && query->may_load)));
+}
+
+bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
+{
+    const md_bd_variant *v = c->variant[i];
+    const int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+    return may_serve(c, i, state, query) && !md_kn_envelope_miss(&v->envelope, query->shape) &&
+           is_loaded(v, state, query);
+}
+
+/* What is known of an envelope. */
+enum { UNKNOWN, HOLDS, MISSES };
+
+void md_ds_fit_all(bool *fits, const md_ds_pool *c, int32_t n, const md_ds_query *query)
+{
+    uint8_t holds[MD_DS_MAX_VARIANTS] = {UNKNOWN}; /* by the first variant with the envelope */
+    const int32_t n_dims = c->target.program->formula->n_dims;
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *v = c->variant[i];
+        const int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+        uint8_t *known = &holds[c->envelope_of[i]];
+        fits[i] = may_serve(c, i, state, query);
+        if (fits[i] && *known == UNKNOWN)
+            *known = md_kn_envelope_miss_of(&v->envelope, query->shape, n_dims) ? MISSES : HOLDS;
+        fits[i] = fits[i] && *known == HOLDS && is_loaded(v, state, query);
+    }
 }

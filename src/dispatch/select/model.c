@@ -15,16 +15,73 @@ void md_ds_select_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_op *op, const i
             md_ds_bring_into_reach(out, &op->stage[s].target);
 }
 
+static double predict(md_fa_target *target, const md_bd_variant *v, const int64_t *sizes)
+{
+    target->fixed = v->family->fix ? &v->fixed : NULL;
+    return md_tn_predict_us(target, v->family, &v->config, sizes);
+}
+
 void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,
                       const bool *wanted)
 {
     const md_ds_pool *c = &op->stage[stage];
-    md_fa_memo memo = {.product = NULL};
+    md_fa_memo memo;
     md_fa_target target = c->target;
+    md_fa_memo_begin(&memo);
     target.memo = &memo;
     for (int32_t i = 0; i < n; i++)
-        us[i] = !wanted || wanted[i] ? md_tn_predict_us(&target, c->variant[i]->family, &c->variant[i]->config, sizes)
-                                     : -1.0;
+        us[i] = !wanted || wanted[i] ? predict(&target, c->variant[i], sizes) : -1.0;
+}
+
+/* The two least times so far of variants that no library answers for. */
+typedef struct leaders {
+    double us[2];
+    int32_t variant[2]; /* -1: none */
+} leaders;
+
+static void follow(leaders *l, int32_t variant, double us)
+{
+    const int32_t at = us < l->us[0] ? 0 : 1;
+    if (!(us < l->us[at]))
+        return;
+    if (at == 0) {
+        l->us[1] = l->us[0];
+        l->variant[1] = l->variant[0];
+    }
+    l->us[at] = us;
+    l->variant[at] = variant;
+}
+
+static void predict_one(double *us, leaders *l, md_fa_target *target, const md_ds_pool *c, int32_t variant,
+                        const int64_t *sizes)
+{
+    const bool is_exact = c->variant[variant]->family->library_calls != NULL;
+    target->memo->enough_us = is_exact ? HUGE_VAL : l->us[1];
+    us[variant] = predict(target, c->variant[variant], sizes);
+    if (!is_exact)
+        follow(l, variant, us[variant]);
+}
+
+void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)
+{
+    md_ds_pool *c = &op->stage[stage];
+    md_fa_memo memo;
+    md_fa_target target = c->target;
+    leaders l = {{HUGE_VAL, HUGE_VAL}, {-1, -1}};
+    const uint32_t likely = atomic_load_explicit(&c->likely, memory_order_relaxed);
+    const int32_t first[] = {(int32_t)(likely & 0xffff) - 1, (int32_t)(likely >> 16) - 1};
+    md_fa_memo_begin(&memo);
+    target.memo = &memo;
+    for (int32_t i = 0; i < n; i++)
+        us[i] = -1.0;
+    for (int32_t i = 0; i < MD_COUNT(first); i++)
+        if (first[i] >= 0 && first[i] < n && wanted[first[i]])
+            predict_one(us, &l, &target, c, first[i], sizes);
+    for (int32_t i = 0; i < n; i++)
+        if (wanted[i] && us[i] < 0.0)
+            predict_one(us, &l, &target, c, i, sizes);
+    atomic_store_explicit(&c->likely, (uint32_t)(l.variant[0] + 1) | (uint32_t)(l.variant[1] + 1) << 16,
+                          memory_order_relaxed);
 }
 
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)

@@ -107,8 +107,12 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
     plan->model_us = 0.0;
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
-        v->family->geometry(&plan->stage[s].geometry, &op->stage[s].target, &v->config, shape);
-        plan->model_us += md_tn_predict_us(&op->stage[s].target, v->family, &v->config, shape->size);
+        md_fa_memo memo;
+        md_fa_target target = md_bd_variant_target(v, &op->stage[s].target);
+        md_fa_memo_begin(&memo);
+        target.memo = &memo;
+        plan->model_us += md_tn_predict_us(&target, v->family, &v->config, shape->size);
+        v->family->geometry(&plan->stage[s].geometry, &target, &v->config, shape);
     }
     return lay_out(plan, op, shape->size);
 }

@@ -127,14 +127,25 @@ static bool choose_least(md_ds_pick *out, const double *us, int32_t n, md_ds_sou
 
 /* ---- By the model */
 
+/* As model_fitting without a correction, but other times than the two least may be anything above them. */
+static int32_t model_fastest(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, const md_ds_query *query)
+{
+    const md_ds_pool *c = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    bool fits[MD_DS_MAX_VARIANTS];
+    md_ds_fit_all(fits, c, n, query);
+    md_ds_predict_fastest(us, op, stage, sizes, n, fits);
+    md_ds_take_answers(us, op, stage, query->shape, sizes, n);
+    return n;
+}
+
 /* Times at `sizes` of the variants that fit the query, -1 for the others. Returns how many variants there are. */
 static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, const md_ds_query *query)
 {
     const md_ds_pool *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     bool fits[MD_DS_MAX_VARIANTS];
-    for (int32_t i = 0; i < n; i++)
-        fits[i] = md_ds_fits(c, i, query);
+    md_ds_fit_all(fits, c, n, query);
     md_ds_model_us(us, op, stage, sizes, n, fits);
     md_ds_take_answers(us, op, stage, query->shape, sizes, n);
     return n;
@@ -144,7 +155,10 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
 {
     const md_ds_pool *c = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
-    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query);
+    /* a correction may make any variant the fastest */
+    const bool is_corrected = md_tn_correction_version(c->correction) > 0;
+    const int32_t n = is_corrected ? model_fitting(us, op, stage, query->select_sizes, query)
+                                   : model_fastest(us, op, stage, query->select_sizes, query);
     if (!choose_least(out, us, n, MD_DS_MODEL))
         return false;
     set_distance(out, op, c, query->select_sizes);

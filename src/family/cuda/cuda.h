@@ -5,6 +5,10 @@
 
 #include "family/family.h"
 
+/* What the model of GPUs (tune/model) adds for a launch, us, and for each further one. */
+#define MD_FA_CUDA_LAUNCH_US 1.5
+#define MD_FA_CUDA_NEXT_LAUNCH_US 1.2
+
 /** Grid size along x. More blocks than a grid can have give -1, which the launch refuses with an error. */
 static inline int32_t md_fa_cuda_grid(int64_t blocks)
 {

@@ -64,11 +64,23 @@ double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load)
     return fmax(fmin(each * busy / sms, 1) * tail, 1e-3);
 }
 
-int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage)
+static void make_width(void *out, const md_st_program *program, int32_t stage, const void *user)
 {
     const md_st_stage *st = &program->stage[stage];
     size_t least = 4;
+    (void)user;
     for (int32_t i = 0; i < st->n_tensors; i++)
         least = MD_MIN(least, md_dtype_size(program->formula->tensor[st->tensor[i]].dtype));
-    return (int32_t)(16 / MD_MAX(least, 2));
+    *(int32_t *)out = (int32_t)(16 / MD_MAX(least, 2));
+}
+
+int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage)
+{
+    const int32_t *kept = md_st_kept(program, stage, MD_ST_KNOWN_WIDTH);
+    int32_t width = 0;
+    if (kept)
+        return *kept;
+    md_st_know(&width, program, stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_WIDTH, .n_bytes = sizeof width, .make = make_width});
+    return width;
 }

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 
+#include <float.h>
 #include <math.h>
 
 /* The cost model: a roofline with three roofs (memory, private caches, arithmetic), each as high as the lanes that the
@@ -28,7 +29,7 @@ static const double LEAST_US = 0.02;
 
 static double sane(double x, double fallback)
 {
-    return isfinite(x) && x > 0.0 ? x : fallback;
+    return x > 0.0 && x <= DBL_MAX ? x : fallback;
 }
 
 /* GB/s from memory with p lanes busy: one lane has its own limit, all lanes have the machine's. */
@@ -85,12 +86,12 @@ static const double GPU_OVERLAP_LOSS = 0.05;
 
 static double gpu_us(const md_dev_facts *facts, const md_fa_features *f)
 {
-    double rate = sane(facts->memory_gbps, 1000.0) * fmin(sane(f->memory_rate, 1.0), 1.0);
+    double rate = sane(facts->memory_gbps, 1000.0) * MD_MIN(sane(f->memory_rate, 1.0), 1.0);
     double memory = (sane(f->memory_bytes, 0.0) + sane(f->cache_bytes, 0.0) / GPU_L2_GAIN) / rate * 1e-3;
-    double busy = fmin(sane(f->parallel, facts->threads), facts->threads) / facts->threads;
-    double gflops = sane(facts->gflops, 10000.0) * busy * fmin(sane(f->ops_rate, 1.0), 1.0);
+    double busy = MD_MIN(sane(f->parallel, facts->threads), facts->threads) / facts->threads;
+    double gflops = sane(facts->gflops, 10000.0) * busy * MD_MIN(sane(f->ops_rate, 1.0), 1.0);
     double arithmetic = (sane(f->ops, 0.0) + sane(f->transcendental, 0.0) * GPU_OPS_PER_TRANSCENDENTAL) / gflops * 1e-3;
-    double us = fmax(memory, arithmetic) + GPU_OVERLAP_LOSS * fmin(memory, arithmetic);
+    double us = MD_MAX(memory, arithmetic) + GPU_OVERLAP_LOSS * MD_MIN(memory, arithmetic);
     return GPU_LAUNCH_US + GPU_NEXT_LAUNCH_US * (MD_MAX(f->launches, 1) - 1) + us + sane(f->serial_us, 0.0);
 }
 

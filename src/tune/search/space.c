@@ -70,9 +70,10 @@ static void list_family(void *context, int64_t first, int64_t last, int32_t lane
     md_tn_work *w = context;
     for (int64_t i = first; i < last; i++) {
         md_tn_tuning_point *tuning_point = &w->tuning_point[i / w->n_families];
-        md_fa_memo memo = {.product = NULL};
+        md_fa_memo memo;
         listing l = {w, tuning_point, &tuning_point->space[i % w->n_families], w->family[i % w->n_families],
                      w->job->target};
+        md_fa_memo_begin(&memo);
         l.target.memo = &memo;
         if (!tuning_point->is_open)
             continue;

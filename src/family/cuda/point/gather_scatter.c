@@ -91,7 +91,7 @@ void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target 
     md_kn_plan_geometry plan;
     count_rows_and_lanes(&rows, &lanes, target, size);
     md_fa_host_count(&work, st, target->program);
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_work(&flops, &bytes, target, size);
     md_fa_cuda_gather_scatter_geometry(&plan, target, spec, size);
     double points = (double)rows * (double)lanes;
     md_fa_cuda_load load = {.blocks = (double)plan.launch[0].blocks,

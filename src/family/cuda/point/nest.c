@@ -2,6 +2,7 @@
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
+#include "family/cost.h"
 #include "family/host/point/nest.h"
 #include "family/numeric.h"
 
@@ -40,7 +41,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     double flops = 0, bytes = 0;
     (void)config;
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_work(&flops, &bytes, target, size);
     double points = (double)md_fa_nest_points(target, size), steps = points * (10 + 4 * md_fa_nest_steps(target, size));
     double sms = MD_MAX(target->facts->threads, 1), blocks = points / THREADS;
     out->memory_bytes = bytes;

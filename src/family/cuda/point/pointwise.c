@@ -55,14 +55,19 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_point_envelope(out, target, &point);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TRANSPOSE])
-        md_fa_cuda_transpose_geometry(out, target, config->value[TRANSPOSE] == UNALIGNED, shape->size);
+        md_fa_cuda_transpose_geometry(out, target, config->value[TRANSPOSE] == UNALIGNED, size);
     else
-        md_fa_cuda_point_geometry(out, target, &point, shape->size);
+        md_fa_cuda_point_geometry(out, target, &point, size);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    place(out, target, config, shape->size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -113,13 +118,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const md_st_stage *st = md_fa_stage(target);
     md_fa_host_work work;
     md_kn_plan_geometry g;
-    md_kn_shape shape = {0};
     double flops = 0, bytes = 0;
-    for (int32_t i = 0; i < target->program->formula->n_dims; i++)
-        shape.size[i] = size[i];
     md_fa_host_count(&work, st, target->program);
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
-    geometry(&g, target, config, &shape);
+    md_fa_work(&flops, &bytes, target, size);
+    place(&g, target, config, size);
     double points = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
     /* Half of the bytes are stores, so loads of 32 KB on an SM saturate memory. One vector for each thread is enough at

@@ -212,20 +212,30 @@ static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
     return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
 }
 
-bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
-                                 const md_cg_product *product, const int64_t *size)
+const md_fa_product *md_fa_cuda_product_at(md_fa_product *room, const md_fa_target *target, const int64_t *size)
 {
+    md_cg_product product;
     md_fa_memo *memo = target->memo;
-    _Static_assert(sizeof *work <= sizeof memo->bytes, "a memo has room for it");
-    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    _Static_assert(sizeof *room <= sizeof memo->product_bytes, "a memo has room for it");
     if (memo && memo->product)
-        memcpy(work, memo->product, sizeof *work);
-    else
-        md_fa_product_measure(work, target, product, size);
-    if (memo && !memo->product)
-        memo->product = memcpy(memo->bytes, work, sizeof *work);
-    work->p = *product;
-    return work->batch > 0 && work->rows > 0 && work->columns > 0;
+        return memo->product;
+    if (!md_fa_cuda_product_of(&product, target))
+        return NULL;
+    md_fa_product *made = memo ? (void *)memo->product_bytes : room;
+    md_fa_product_measure(made, target, &product, size);
+    if (memo)
+        memo->product = made;
+    return made;
+}
+
+const md_fa_product *md_fa_cuda_product_work(md_fa_features *out, md_fa_product *room, const md_fa_target *target,
+                                             const int64_t *size)
+{
+    const md_fa_product *w = md_fa_cuda_product_at(room, target, size);
+    if (!w)
+        return NULL;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    return w->batch > 0 && w->rows > 0 && w->columns > 0 ? w : NULL;
 }
 
 void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w,
@@ -281,20 +291,20 @@ bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_produc
     return w.rows > t->rows && tiles_of(&w, t) > MD_MAX(target->facts->threads, 1) * t->resident;
 }
 
-void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product,
-                                 const md_fa_cuda_tiles *tiles, const int64_t *size)
+void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
+                                 const int64_t *size)
 {
-    md_fa_product w;
+    md_fa_product room;
+    const md_fa_product *w = md_fa_cuda_product_at(&room, target, size);
     *out = (md_kn_plan_geometry){0};
     out->launch[0].grain = out->launch[1].grain = 1;
-    md_fa_product_measure(&w, target, product, size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    if (!w || w->batch == 0 || w->rows == 0 || w->columns == 0)
         return;
     md_kn_geometry *g = &out->launch[0];
-    *g = md_fa_cuda_launch(w.batch * ((w.rows + tiles->rows - 1) / tiles->rows) *
-                               ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split,
+    *g = md_fa_cuda_launch(w->batch * ((w->rows + tiles->rows - 1) / tiles->rows) *
+                               ((w->columns + tiles->columns - 1) / tiles->columns) * tiles->split,
                            tiles->threads);
     g->scratch_bytes = tiles->shared_bytes;
-    g->overlaps = md_fa_cuda_product_overlaps(&w);
-    md_fa_cuda_product_sum(out, target, &w, tiles->split);
+    g->overlaps = md_fa_cuda_product_overlaps(w);
+    md_fa_cuda_product_sum(out, target, w, tiles->split);
 }

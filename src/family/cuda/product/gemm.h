@@ -30,10 +30,12 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
 /** Prints the launch that adds up slices of partial sums in the workspace (slices = 1: only the epilogue). */
 md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target,
                                       const md_cg_product *product, int32_t slices);
-/** Begins the features of a product: measures *work and sets *out to no work. False if a size is 0, so that there is no
- * more to do. */
-bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
-                                 const md_cg_product *product, const int64_t *size);
+/** The product's work from the memo, else in `room`. NULL if the stage is no product. */
+const md_fa_product *md_fa_cuda_product_at(md_fa_product *room, const md_fa_target *target, const int64_t *size);
+/** Begins the features of a product: sets *out to no work, and returns the product's work from the memo, else in
+ * `room`. NULL if the stage is no product or a size is 0, so that there is no more to do. */
+const md_fa_product *md_fa_cuda_product_work(md_fa_features *out, md_fa_product *room, const md_fa_target *target,
+                                             const int64_t *size);
 /** Adds the geometry of the launch that adds up the slices of K, and the workspace. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
                             int32_t split);
@@ -85,8 +87,8 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
                                  const md_fa_cuda_tiles *tiles);
 /** The geometry with one block for each tile and slice of K, and of the launch that adds up the slices. Nothing if a
  * size is 0. */
-void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product,
-                                 const md_fa_cuda_tiles *tiles, const int64_t *size);
+void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
+                                 const int64_t *size);
 /** True if a config is worth trying: K is split only if there are few blocks and K is long. */
 bool md_fa_cuda_product_is_worth_trying(const md_fa_target *target, const md_cg_product *product,
                                         const md_fa_cuda_tiles *tiles, const int64_t *size);

@@ -168,7 +168,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     if (!product_of(&p, target))
         return;
     md_fa_cuda_tiles tiles = tiles_of(target, config);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
+    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
     if (is_stream_k(config))
         stream_geometry(out, target, &p, config, shape->size);
 }
@@ -187,30 +187,47 @@ static double issued_of(const md_fa_config *config)
     return config->value[COPY_WIDTH] > 1 ? issued : issued * SINGLE;
 }
 
-static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
+typedef struct fixed {
+    bool takes;
+    int32_t launches;
+    md_fa_cuda_fma cost;
+} fixed;
+_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
+
+static md_fa_cuda_fma cost_of(const md_fa_target *target, const md_fa_config *config)
 {
     static const double LEAST_STEPS = 34.9, SUM = 0.4;
-    const md_fa_cuda_fma c = {.rows = config->value[ROWS],
-                              .columns = config->value[COLUMNS],
-                              .threads = threads_of(config),
-                              .sums = config->value[THREAD_ROWS] * ACROSS,
-                              .at_once = blocks_of(target, config),
-                              .split = MD_MAX(config->value[SPLIT], 1),
-                              .sum = SUM,
-                              .depth = config->value[DEPTH],
-                              .runs = is_stream_k(config) ? runs_of(target, config) : 0,
-                              .issued = issued_of(config),
-                              .alone = 125 + 0.71 * config->value[THREAD_ROWS] * ACROSS,
-                              .least_steps = LEAST_STEPS};
-    return md_fa_cuda_fma_us(target, w, &c);
+    return (md_fa_cuda_fma){.rows = config->value[ROWS],
+                            .columns = config->value[COLUMNS],
+                            .threads = threads_of(config),
+                            .sums = config->value[THREAD_ROWS] * ACROSS,
+                            .at_once = blocks_of(target, config),
+                            .split = MD_MAX(config->value[SPLIT], 1),
+                            .sum = SUM,
+                            .depth = config->value[DEPTH],
+                            .runs = is_stream_k(config) ? runs_of(target, config) : 0,
+                            .issued = issued_of(config),
+                            .alone = 125 + 0.71 * config->value[THREAD_ROWS] * ACROSS,
+                            .least_steps = LEAST_STEPS};
+}
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    fixed *f = (void *)out->bytes;
+    *f = (fixed){.takes = product_of(&p, target), .launches = config->value[SPLIT] == 1 ? 1 : 2};
+    if (f->takes)
+        f->cost = cost_of(target, config);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
-    md_fa_product w;
-    if (product_of(&p, target) && md_fa_cuda_product_has_work(out, &w, target, &p, size))
-        md_fa_cuda_product_time_features(out, product_us(target, &w, config), config->value[SPLIT] == 1 ? 1 : 2);
+    md_fa_fixed fixed_room;
+    md_fa_product room;
+    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (w)
+        md_fa_cuda_product_time_features(out, md_fa_cuda_fma_us(target, w, &f->cost), f->launches);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -257,6 +274,7 @@ const md_fa_family md_fa_cuda_gemm_fma = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

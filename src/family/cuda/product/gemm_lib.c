@@ -69,13 +69,12 @@ static bool is_direct(layout *out)
            find_epilogue(out, s->value);
 }
 
-static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
+static bool make_layout(layout *out, const md_st_program *program, int32_t stage)
 {
     if (!md_cg_product_of(&out->p, program, stage, MD_CG_COLUMNS_STORED) ||
         (out->p.type != MD_F32 && out->p.type != MD_F64))
         return false;
     out->p.dialect = MD_DEV_CUDA;
-    out->epilogue = 0;
     for (int32_t o = 0; o <= out->p.n_products; o++)
         if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) ||
             out->map[o].dtype != out->map[0].dtype)
@@ -84,6 +83,34 @@ static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
         return false;
     out->is_direct = is_direct(out);
     return true;
+}
+
+/* A layout as the program keeps it. */
+typedef struct known {
+    bool takes; /* the library takes the stage */
+    layout plan;
+} known;
+
+static void make_known(void *out, const md_st_program *program, int32_t stage, const void *user)
+{
+    known *k = out;
+    (void)user;
+    memset(k, 0, sizeof *k);
+    k->takes = make_layout(&k->plan, program, stage);
+}
+
+static const known *look(known *room, const md_st_program *program, int32_t stage)
+{
+    return md_st_look(room, program, stage,
+                      &(md_st_fact){.which = MD_ST_KNOWN_LIBRARY, .n_bytes = sizeof *room, .make = make_known});
+}
+
+static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
+{
+    known room;
+    const known *k = look(&room, program, stage);
+    *out = k->plan;
+    return k->takes;
 }
 
 /* Which answer of the library's heuristic a variant uses. */
@@ -189,23 +216,26 @@ static const double EPILOGUE = 0.998, RESULTS = 2.88;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    layout plan;
-    md_fa_product w;
-    if (!plan_of(&plan, target->program, target->stage) || !md_fa_cuda_product_has_work(out, &w, target, &plan.p, size))
+    known known_room;
+    md_fa_product room;
+    const known *k = look(&known_room, target->program, target->stage);
+    const md_fa_product *w = k->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!w)
         return;
-    const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
-    md_fa_product sums = w;
+    const layout *plan = &k->plan;
+    const bool is_plain = md_dtype_size((md_dtype)plan->map[0].dtype) > 2 && !is_tf32(plan, target);
+    md_fa_product sums = *w;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
-    const md_fa_cuda_library how = {is_plain, plan.is_direct, plan.is_direct && plan.epilogue, config->value[RANK],
-                                    (int32_t)md_dtype_size((md_dtype)plan.map[3].dtype)};
+    const md_fa_cuda_library how = {is_plain, plan->is_direct, plan->is_direct && plan->epilogue, config->value[RANK],
+                                    (int32_t)md_dtype_size((md_dtype)plan->map[3].dtype)};
     md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target, &sums, &how), 1);
     out->serial_us += 0.02 * config->value[RANK];
-    if (plan.is_direct && plan.epilogue)
-        out->serial_us += md_fa_cuda_library_epilogue_us(&w);
-    if (!plan.is_direct) {
+    if (plan->is_direct && plan->epilogue)
+        out->serial_us += md_fa_cuda_library_epilogue_us(w);
+    if (!plan->is_direct) {
         out->launches = 2;
         out->serial_us += EPILOGUE;
-        out->memory_bytes += RESULTS * (double)result_bytes(&w);
+        out->memory_bytes += RESULTS * (double)result_bytes(w);
     }
 }
 
@@ -303,18 +333,19 @@ _Static_assert(sizeof(md_dev_cuda_gemm) <= sizeof(md_fa_library_call) &&
 static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
                              const md_fa_config *config, const md_kn_shape *shape)
 {
-    layout plan;
+    known room;
     md_dev_cuda_gemm w;
-    if (!plan_of(&plan, target->program, target->stage))
+    const known *k = look(&room, target->program, target->stage);
+    if (!k->takes)
         return 0;
-    const answer which = {config->value[RANK], is_tf32(&plan, target)};
-    for (int32_t q = 0; q < plan.p.n_products; q++) {
-        describe(&w, &plan, shape, &which, q);
+    const answer which = {config->value[RANK], is_tf32(&k->plan, target)};
+    for (int32_t q = 0; q < k->plan.p.n_products; q++) {
+        describe(&w, &k->plan, shape, &which, q);
         if (w.batch == 0 || w.rows == 0 || w.columns == 0)
             return 0;
         memcpy(&out[q], &w, sizeof w);
     }
-    return plan.p.n_products;
+    return k->plan.p.n_products;
 }
 
 static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, bool may_load)

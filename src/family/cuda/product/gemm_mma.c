@@ -111,7 +111,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
+    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
 }
 
 /* The time of functions in the epilogue. With slices, the launch that adds them up spreads it over all threads. */
@@ -147,18 +147,37 @@ static double store_us(const md_fa_target *target, const md_fa_product *w, const
                                                      : 0];
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+typedef struct fixed {
+    bool takes;
+    tile t;
+    md_fa_cuda_tiles tiles;
+} fixed;
+_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
-    md_fa_product w;
-    if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
+    fixed *f = (void *)out->bytes;
+    *f = (fixed){.takes = product_of(&p, target)};
+    if (!f->takes)
         return;
-    tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(target, &t);
-    tiles.step_us += pieces_us(&w, &t);
-    md_fa_cuda_product_features(out, target, &w, &tiles);
-    out->serial_us += START + epilogue_us(target, &w, &t, &tiles) + store_us(target, &w, &t);
-    if (md_fa_cuda_product_is_ragged(&w))
+    f->t = tile_of(&p, config);
+    f->tiles = tiles_of(target, &f->t);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_fixed fixed_room;
+    md_fa_product room;
+    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!w)
+        return;
+    md_fa_cuda_tiles tiles = f->tiles;
+    tiles.step_us += pieces_us(w, &f->t);
+    md_fa_cuda_product_features(out, target, w, &tiles);
+    out->serial_us += START + epilogue_us(target, w, &f->t, &tiles) + store_us(target, w, &f->t);
+    if (md_fa_cuda_product_is_ragged(w))
         out->memory_rate *= RAGGED_MEMORY;
 }
 
@@ -200,6 +219,7 @@ const md_fa_family md_fa_cuda_gemm_mma = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -122,7 +122,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
+    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
 }
 
 /* True if operands are copied in pieces of 16 bytes. */
@@ -173,24 +173,43 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
            (sums < MANY_SUMS ? BLOCK * (blocks - 1) + WAVE * (waves - 1) : 0);
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+typedef struct fixed {
+    bool takes;
+    tile t;
+    md_fa_cuda_tiles tiles;
+} fixed;
+_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
-    md_fa_product w;
-    if (!md_fa_cuda_product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
+    fixed *f = (void *)out->bytes;
+    *f = (fixed){.takes = md_fa_cuda_product_of(&p, target)};
+    if (!f->takes)
         return;
-    tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
-    if (p.type == MD_F32) {
-        md_fa_cuda_product_time_features(out, f32_us(target, &w, &t, tiles.resident), t.split > 1 ? 2 : 1);
+    f->t = tile_of(&p, config);
+    f->tiles = tiles_of(target, &p, &f->t);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_fixed fixed_room;
+    md_fa_product room;
+    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!w)
+        return;
+    md_fa_cuda_tiles tiles = f->tiles;
+    if (w->p.type == MD_F32) {
+        md_fa_cuda_product_time_features(out, f32_us(target, w, &f->t, tiles.resident), f->t.split > 1 ? 2 : 1);
         return;
     }
-    if (!has_direct_operands(&w)) { /* measured: 7 us for 64 steps of K if elements are copied one by one */
+    if (!has_direct_operands(w)) { /* measured: 7 us for 64 steps of K if elements are copied one by one */
         tiles.step_us = SINGLE_STEP;
         tiles.flops *= SINGLE_RATE;
     }
-    md_fa_cuda_product_features(out, target, &w, &tiles);
-    out->serial_us += START + (t.split > 1 ? SLICE * t.split : 0);
+    md_fa_cuda_product_features(out, target, w, &tiles);
+    out->serial_us += START + (f->t.split > 1 ? SLICE * f->t.split : 0);
 }
 
 /* Operands of the type in which they are multiplied are copied four elements at a time. */
@@ -240,6 +259,7 @@ const md_fa_family md_fa_cuda_gemm_simt = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

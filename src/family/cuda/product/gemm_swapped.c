@@ -60,26 +60,32 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
                      const md_kn_shape *shape_at)
 {
     md_cg_product p;
-    md_fa_product w;
+    md_fa_product room;
     *out = (md_kn_plan_geometry){0};
     out->launch[0].grain = 1;
     if (!product_of(&p, target))
         return;
-    md_fa_product_measure(&w, target, &p, shape_at->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    const md_fa_product *w = md_fa_cuda_product_at(&room, target, shape_at->size);
+    if (w->batch == 0 || w->rows == 0 || w->columns == 0)
         return;
     const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_geometry(out, target, &s, &w);
+    md_fa_wgmma_geometry(out, target, &s, w);
+}
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    *out = (md_fa_fixed){{0}};
+    if (!product_of(&p, target))
+        return;
+    const md_fa_wgmma_shape s = shape_of(&p, config);
+    md_fa_wgmma_fix(out, &s, 1);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
-    md_fa_product w;
-    if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_cuda_product_time_features(out, md_fa_wgmma_shape_us(target, &s, &w), 1);
+    md_fa_fixed room;
+    md_fa_wgmma_features(out, target, md_fa_fixed_of(&room, target, config, fix), size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -113,6 +119,7 @@ const md_fa_family md_fa_cuda_gemm_swapped = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -86,30 +86,35 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
                      const md_kn_shape *shape_at)
 {
     md_cg_product p;
-    md_fa_product w;
+    md_fa_product room;
     md_kn_map map[MD_FA_CUDA_MAPS];
     *out = (md_kn_plan_geometry){0};
     out->launch[0].grain = out->launch[1].grain = 1;
     if (!md_fa_wgmma_product_of(&p, target))
         return;
-    md_fa_product_measure(&w, target, &p, shape_at->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    const md_fa_product *w = md_fa_cuda_product_at(&room, target, shape_at->size);
+    if (w->batch == 0 || w->rows == 0 || w->columns == 0)
         return;
     const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_geometry(out, target, &s, &w);
+    md_fa_wgmma_geometry(out, target, &s, w);
     if (s.has_copies && md_fa_cuda_map_operands(map, &p))
-        md_fa_cuda_product_copies(out, &w, map);
+        md_fa_cuda_product_copies(out, w, map);
+}
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    *out = (md_fa_fixed){{0}};
+    if (!md_fa_wgmma_product_of(&p, target))
+        return;
+    const md_fa_wgmma_shape s = shape_of(&p, config);
+    md_fa_wgmma_fix(out, &s, 1 + s.has_copies + (s.split > 1 && !s.is_cluster_reduced));
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
-    md_fa_product w;
-    if (!md_fa_wgmma_product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_cuda_product_time_features(out, md_fa_wgmma_shape_us(target, &s, &w),
-                                     1 + s.has_copies + (s.split > 1 && !s.is_cluster_reduced));
+    md_fa_fixed room;
+    md_fa_wgmma_features(out, target, md_fa_fixed_of(&room, target, config, fix), size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -145,6 +150,7 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -118,43 +118,58 @@ static const double START = 9.63e-05, BATCH = 0.156, SHARES = 1.4e-05, MANY_VECT
  * whatever else runs; more for each vector. From 12 kernels of few blocks and long rows. */
 static const double FIRST_BATCH = 0.4, NEXT_BATCH = 0.29, NEXT_VECTOR = 0.175;
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+typedef struct fixed {
+    bool takes;
+} fixed;
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
-    md_fa_product w;
-    if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
+    (void)config;
+    *(fixed *)(void *)out->bytes = (fixed){.takes = product_of(&p, target)};
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_fixed fixed_room;
+    md_fa_product room;
+    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!w)
         return;
-    int32_t max_rows = config->value[MAX_ROWS], vectors = config->value[COLUMNS] * config->value[UNROLL] * p.n_products;
-    const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)),
+    const md_cg_product *p = &w->p;
+    int32_t max_rows = config->value[MAX_ROWS],
+            vectors = config->value[COLUMNS] * config->value[UNROLL] * p->n_products;
+    const double bytes = (double)w->depth * (double)md_dtype_size(type_of(p)),
                  bytes_at_once = 512.0 * config->value[SLICE_K] * config->value[UNROLL];
     /* a short K leaves part of the loads unused */
     const double steps = ceil(bytes / bytes_at_once), useful = bytes / (steps * bytes_at_once);
-    md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
+    md_fa_cuda_load load = {.blocks = (double)blocks_of(w, config),
                             .threads = 32 * warps_of(config),
-                            .registers = 48 + 4 * vectors + max_rows * (config->value[COLUMNS] * p.n_products + 8),
+                            .registers = 48 + 4 * vectors + max_rows * (config->value[COLUMNS] * p->n_products + 8),
                             .bytes = 16.0 * vectors * useful};
-    double results = (double)w.batch * (double)w.columns * max_rows;
-    out->memory_bytes = w.bytes;
+    double results = (double)w->batch * (double)w->columns * max_rows;
+    out->memory_bytes = w->bytes;
     /* f32 vectors have half the elements: the rows are read as often for half as many products */
-    if (type_of(&p) == MD_F32)
+    if (type_of(p) == MD_F32)
         out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (max_rows - 1));
     /* With one column a warp, the rows are read as often as the columns. */
     out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
     /* 16-bit rows are converted to f32 for each column again */
-    out->ops = 2 * results * (double)w.depth * p.n_products *
-                   (type_of(&p) == MD_F32 ? WIDEN_F32
-                    : max_rows == 1       ? WIDEN_ONE
-                                          : WIDEN) +
+    out->ops = 2 * results * (double)w->depth * p->n_products *
+                   (type_of(p) == MD_F32 ? WIDEN_F32
+                    : max_rows == 1      ? WIDEN_ONE
+                                         : WIDEN) +
                results * RESULT_OPS;
     out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
     /* measured: many loads in flight, from all warps */
-    out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps +
-                     (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SLICE_K] +
+    out->serial_us = START + FUNCTION * w->epilogue_transcendental + BATCH * steps +
+                     (type_of(p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SLICE_K] +
                      (vectors > 4 ? MANY_VECTORS : 0);
     const double memory = out->memory_bytes / (target->facts->memory_gbps * fmin(out->memory_rate, 1)) * 1e-3;
     const double under_way = FIRST_BATCH + (steps - 1) * (NEXT_BATCH + NEXT_VECTOR * vectors);
-    if (type_of(&p) == MD_F32)
+    if (type_of(p) == MD_F32)
         out->serial_us = fmax(out->serial_us, under_way - memory);
 }
 
@@ -194,6 +209,7 @@ const md_fa_family md_fa_cuda_gemv = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

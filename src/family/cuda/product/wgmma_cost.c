@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "family/cost.h"
+#include "family/cuda/cuda.h"
 #include "family/cuda/product/gemm.h"
 
 #include <math.h>
@@ -61,6 +62,7 @@ typedef struct tiles {
     double a_rows; /* rows of A that are copied for a tile */
     double together; /* blocks of a unit */
     double a_slow, b_slow; /* factors on copies of their rows */
+    int32_t item; /* bytes of an element */
 } tiles;
 
 /* Tiles of a cluster, from top to bottom. Two blocks share the operand of the tile's longer side; four share both, two
@@ -95,7 +97,7 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     const int32_t item = item_of(w);
     const double down = ceil((double)w->rows / (v->rows * cluster_down(v))),
                  across = ceil((double)w->columns / (v->columns * cluster_across(v)));
-    tiles t = {.together = v->is_cluster_reduced ? v->split : v->cluster, .a_rows = v->rows};
+    tiles t = {.together = v->is_cluster_reduced ? v->split : v->cluster, .a_rows = v->rows, .item = item};
     t.units = (double)w->batch * down * across * (v->is_cluster_reduced ? 1 : v->split);
     t.slots = floor(sms * (t.together <= 2 ? 1 : t.together == 3 ? CLUSTERED_3 : CLUSTERED) / t.together);
     t.waves = ceil(t.units / fmax(t.slots, 1));
@@ -189,12 +191,12 @@ static double epilogue_us(const md_fa_product *w, const md_fa_wgmma *v)
 }
 
 /* All waves. Copies of a tile run during the epilogue of the tile before; with ping-pong, so do the products. */
-static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
+static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t,
+                       double multiply)
 {
-    const double multiply = t->steps * multiply_us(facts, w, v), epilogue = epilogue_us(w, v);
+    const double epilogue = epilogue_us(w, v);
     const double next = v->is_pingpong ? fmax(multiply, (multiply + epilogue) / 2) : multiply + epilogue;
-    const double copies =
-        t->steps + (w->depth * item_of(w) % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
+    const double copies = t->steps + (w->depth * t->item % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
     const double full = copies * fill_us(facts, w, v, t, 1), last = copies * fill_us(facts, w, v, t, t->last);
     double us = norm4(multiply, t->waves > 1 ? full : last) + epilogue;
     if (v->is_cluster_reduced) /* blocks wait for each other between tiles: nothing overlaps */
@@ -223,33 +225,63 @@ static md_fa_product swap(const md_fa_product *w)
     return out;
 }
 
-double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *v)
+/* What comes on top of multiplying: of a cluster, of adding up slices, of copies; and what is saved. */
+typedef struct extras {
+    double cluster, sum, copies, first_tile, overlap;
+} extras;
+
+static extras extras_of(const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
 {
-    const md_fa_product swapped = v->is_swapped ? swap(work) : *work, *w = &swapped;
-    const tiles t = tiles_of(facts, w, v);
-    const double lines = v->is_swapped ? v->rows : v->columns; /* of the operands over the result's columns */
-    const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * lines * w->p.n_products;
-    const double memory =
-        w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? IN_FLIGHT / under_way : 0);
-    const double waves = waves_us(facts, w, v, &t) * (w->p.n_products == 2 ? PAIR : 1) * (v->is_swapped ? SWAPPED : 1);
-    const double all = md_fa_norm(waves, memory, NORM);
-    double us = START + all * (1 + THROTTLED * fmin(all / THROTTLED_US, 1));
-    if (v->cluster > 1)
-        us += CLUSTER;
+    extras e = {.cluster = v->cluster > 1 ? CLUSTER : 0, .copies = v->has_copies ? copies_us(w) : 0};
     if (v->is_cluster_reduced)
-        us += CLUSTER_BLOCK * v->split;
+        e.sum = CLUSTER_BLOCK * v->split;
     else if (v->split > 1)
-        us +=
+        e.sum =
             (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split +
             (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
-    us += v->has_copies ? copies_us(w) : 0;
-    us -= v->is_library && MD_MIN(w->rows, w->columns) >= MANY ? LIBRARY_STEP * t.steps : 0;
-    return v->is_library || !md_fa_cuda_product_overlaps(w) ? us : us - OVERLAP;
+    e.first_tile = v->is_library && MD_MIN(w->rows, w->columns) >= MANY ? LIBRARY_STEP * t->steps : 0;
+    e.overlap = v->is_library || !md_fa_cuda_product_overlaps(w) ? 0 : OVERLAP;
+    return e;
+}
+
+static double with_extras(double all, const extras *e)
+{
+    return START + all + e->cluster + e->sum + e->copies - e->first_tile - e->overlap;
+}
+
+static double memory_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
+{
+    const double lines = v->is_swapped ? v->rows : v->columns; /* of the operands over the result's columns */
+    const double under_way = fmin(t->units, t->slots) * t->together * v->stages * 128.0 * lines * w->p.n_products;
+    return w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? IN_FLIGHT / under_way : 0);
+}
+
+double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *v, double enough_us)
+{
+    md_fa_product swapped;
+    const md_fa_product *w = v->is_swapped ? (swapped = swap(work), &swapped) : work;
+    const tiles t = tiles_of(facts, w, v);
+    const extras e = extras_of(w, v, &t);
+    const double memory = memory_us(facts, w, v, &t), multiply = t.steps * multiply_us(facts, w, v),
+                 pair = w->p.n_products == 2 ? PAIR : 1, turned = v->is_swapped ? SWAPPED : 1;
+    /* the norm is not less than either time, and a wave not shorter than its products */
+    double least = with_extras(MD_MAX(memory, t.waves * multiply * pair * turned), &e);
+    if (least > enough_us)
+        return least;
+    const double waves = waves_us(facts, w, v, &t, multiply) * pair * turned;
+    least = with_extras(MD_MAX(memory, waves), &e);
+    if (least > enough_us)
+        return least;
+    const double all = md_fa_norm(waves, memory, NORM);
+    return with_extras(all * (1 + THROTTLED * fmin(all / THROTTLED_US, 1)), &e);
 }
 
 /* The time of cuBLASLt relative to the best tile's, by rows: up to 16, 64, 256, 1024, more. */
 enum { ROW_CLASSES = 5 };
 static const double LIBRARY[ROW_CLASSES] = {1.01, 0.97, 0.924, 0.943, 0.945};
+
+/* Where the best is sought, times that are surely longer need not be exact; more than rounding. */
+static const double MARGIN = 1 + 1e-9;
 
 /* The best time of tiles whose columns (a multiple of 8) fill 1 to MAX_WAVES waves, with so many rows. */
 enum { MAX_WAVES = 3 };
@@ -272,7 +304,7 @@ static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int3
                                .is_pingpong = rows == 128 && c <= 176,
                                .has_result = true,
                                .is_library = true};
-        best = fmin(best, md_fa_wgmma_us(facts, w, &v));
+        best = fmin(best, md_fa_wgmma_us(facts, w, &v, best * MARGIN));
         if (parts * columns >= 2 * other) /* more waves would have the same tiles */
             break;
     }
@@ -296,7 +328,7 @@ double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
         md_fa_wgmma v = list[i];
         v.is_library = true;
         v.stages = 8;
-        best = fmin(best, md_fa_wgmma_us(facts, w, &v));
+        best = fmin(best, md_fa_wgmma_us(facts, w, &v, best * MARGIN));
     }
     for (int32_t rows = 64; rows <= 256; rows *= 2)
         best = fmin(best, fmin(filling_us(facts, w, rows, false), filling_us(facts, w, rows, true)));
@@ -308,9 +340,9 @@ double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
 
 void md_fa_cuda_product_time_features(md_fa_features *out, double us, int32_t launches)
 {
-    static const double LAUNCH_US = 1.5, NEXT_LAUNCH_US = 1.2; /* what the model adds for launches */
     *out = (md_fa_features){.ops_rate = 1,
                             .parallel = 1,
                             .launches = launches,
-                            .serial_us = fmax(us - LAUNCH_US - NEXT_LAUNCH_US * (launches - 1), 0.1)};
+                            .serial_us =
+                                fmax(us - MD_FA_CUDA_LAUNCH_US - MD_FA_CUDA_NEXT_LAUNCH_US * (launches - 1), 0.1)};
 }

@@ -19,8 +19,10 @@ typedef struct md_fa_wgmma {
     bool is_library; /* a library kernel: it copies whole tiles even if there are few rows */
 } md_fa_wgmma;
 
-/** Microseconds of all launches on an otherwise idle device with a cold cache. */
-double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *variant);
+/** Microseconds of all launches on an otherwise idle device with a cold cache. If it is surely above `enough_us`, some
+ * time between that and its own. */
+double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *variant,
+                      double enough_us);
 /** The least time over many tiles: what a library takes that has them all. */
 double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *work);
 /** Microseconds that the operations of the epilogue take for each element of a thread, besides storing it. */

@@ -149,18 +149,33 @@ void md_fa_wgmma_geometry(md_kn_plan_geometry *out, const md_fa_target *target, 
     md_fa_cuda_product_sum(out, target, w, s->is_cluster_reduced ? 1 : s->split);
 }
 
-double md_fa_wgmma_shape_us(const md_fa_target *target, const md_fa_wgmma_shape *s, const md_fa_product *w)
+void md_fa_wgmma_fix(md_fa_fixed *out, const md_fa_wgmma_shape *s, int32_t launches)
 {
-    const md_fa_wgmma v = {.rows = s->rows,
-                           .columns = s->columns,
-                           .split = s->split,
-                           .cluster = s->cluster,
-                           .stages = s->stages * s->deep,
-                           .is_pingpong = s->is_pingpong,
-                           .is_cluster_reduced = s->is_cluster_reduced,
-                           .has_result = s->has_result,
-                           .by_words = s->by_words,
-                           .has_copies = s->has_copies,
-                           .is_swapped = s->is_swapped};
-    return md_fa_wgmma_us(target->facts, w, &v);
+    md_fa_wgmma_fixed *fixed = (void *)out->bytes;
+    _Static_assert(sizeof *fixed <= sizeof *out, "there is room for it");
+    *fixed = (md_fa_wgmma_fixed){.takes = true,
+                                 .launches = launches,
+                                 .variant = {.rows = s->rows,
+                                             .columns = s->columns,
+                                             .split = s->split,
+                                             .cluster = s->cluster,
+                                             .stages = s->stages * s->deep,
+                                             .is_pingpong = s->is_pingpong,
+                                             .is_cluster_reduced = s->is_cluster_reduced,
+                                             .has_result = s->has_result,
+                                             .by_words = s->by_words,
+                                             .has_copies = s->has_copies,
+                                             .is_swapped = s->is_swapped}};
+}
+
+void md_fa_wgmma_features(md_fa_features *out, const md_fa_target *target, const md_fa_wgmma_fixed *fixed,
+                          const int64_t *size)
+{
+    md_fa_product room;
+    const md_fa_product *w = fixed->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!w)
+        return;
+    const double enough_us = target->memo ? target->memo->enough_us * (1 + 1e-9) : HUGE_VAL;
+    const double us = md_fa_wgmma_us(target->facts, w, &fixed->variant, enough_us);
+    md_fa_cuda_product_time_features(out, us, fixed->launches);
 }

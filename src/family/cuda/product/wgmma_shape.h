@@ -3,6 +3,7 @@
 #define MD_FAMILY_CUDA_PRODUCT_WGMMA_SHAPE_H
 
 #include "family/cuda/product/gemm.h"
+#include "family/cuda/product/wgmma_cost.h"
 
 /* A config, and values derived from it. */
 typedef struct md_fa_wgmma_shape {
@@ -30,7 +31,16 @@ void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const
                           const md_cg_product *product);
 void md_fa_wgmma_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
                           const md_fa_product *work);
-double md_fa_wgmma_shape_us(const md_fa_target *target, const md_fa_wgmma_shape *shape, const md_fa_product *work);
+/* What is fixed of a config whatever the sizes (md_fa_fixed). */
+typedef struct md_fa_wgmma_fixed {
+    bool takes; /* the family takes the stage */
+    int32_t launches;
+    md_fa_wgmma variant;
+} md_fa_wgmma_fixed;
+void md_fa_wgmma_fix(md_fa_fixed *out, const md_fa_wgmma_shape *shape, int32_t launches);
+/** Features of a config by what is fixed of it. */
+void md_fa_wgmma_features(md_fa_features *out, const md_fa_target *target, const md_fa_wgmma_fixed *fixed,
+                          const int64_t *size);
 md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
                            const md_cg_product *product);
 

@@ -276,40 +276,66 @@ static thread_slots slots_of(const md_fa_target *target, const md_fa_config *con
     return (thread_slots){.full = sums + (is_direct ? 0 : loads), .cut = sums + loads};
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+typedef struct fixed {
+    int32_t registers, resident; /* of a thread; blocks on an SM */
+} fixed;
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    fixed *f = (void *)out->bytes;
+    const md_fa_cuda_load load = {.threads = config->value[THREADS_X] * config->value[THREADS_Y],
+                                  .registers = registers_of(target, config)};
+    *f = (fixed){load.registers, md_fa_cuda_resident(target->facts, &load)};
+}
+
+/* How often elements are read again. */
+static double rereads_of(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
-    const md_dev_facts *facts = target->facts;
-    const grid g = grid_of(target, config, size);
-    const double sms = MD_MAX(facts->threads, 1), rate = md_fa_cuda_bytes_per_us(facts),
-                 threads = config->value[THREADS_X] * config->value[THREADS_Y],
-                 blocks = (double)g.tiles * (double)g.rows * g.split;
-    const md_fa_cuda_load load = {
-        .blocks = blocks, .threads = (int32_t)threads, .registers = registers_of(target, config)};
-    const double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * sms, waves = fmax(blocks / resident, 1);
-    const bool is_one_pass = config->value[KEEP] || (is_online(target) && !row->has_elements);
-    const double passes = row->n_levels + row->has_elements, rereads = is_one_pass         ? 0
-                                                                       : is_online(target) ? 1
-                                                                                           : passes - 1;
+    if (config->value[KEEP] || (is_online(target) && !row->has_elements))
+        return 0;
+    return is_online(target) ? 1 : row->n_levels + row->has_elements - 1;
+}
+
+/* The bytes that memory moves: what is read again comes from the L2 if that holds what all running blocks read. */
+static double moved_bytes(const md_fa_target *target, double rereads, double bytes, double live)
+{
+    const double again = rereads * bytes * (md_fa_stage(target)->row.has_elements ? 0.5 : 1);
+    return fmax(bytes + again * (live > 0.6 * (double)target->facts->l2_bytes ? 1 : CACHED), 1);
+}
+
+/* Issuing instructions: on all SMs, and in the longest block of each wave. */
+static double issue_us(const md_fa_target *target, const md_fa_config *config, const int64_t *size, const grid *g,
+                       double waves)
+{
     const int64_t columns = md_st_size(target->program, lane_of(target), size),
                   width = (int64_t)config->value[THREADS_X] * md_fa_cuda_width(target->program, target->stage);
-    const thread_slots slots = slots_of(target, config, size, &g, 1 + rereads);
-    const double is_cut = columns % width != 0,
-                 all =
-                     (double)g.rows * g.split * ((double)(columns / width) * slots.full + is_cut * slots.cut) * threads;
+    const double threads = config->value[THREADS_X] * config->value[THREADS_Y], is_cut = columns % width != 0;
+    const thread_slots slots = slots_of(target, config, size, g, 1 + rereads_of(target, config));
+    const double of_row = (double)(columns / width) * slots.full + is_cut * slots.cut;
+    return fmax((double)g->rows * g->split * of_row * threads / md_fa_cuda_fma_per_us(target->facts),
+                fmax(is_cut * slots.cut, slots.full) * OWN * waves);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_fixed room;
+    const fixed *f = md_fa_fixed_of(&room, target, config, fix);
+    const grid g = grid_of(target, config, size);
+    const double sms = MD_MAX(target->facts->threads, 1), rate = md_fa_cuda_bytes_per_us(target->facts),
+                 warps = config->value[THREADS_X] * config->value[THREADS_Y] / 32.0,
+                 blocks = (double)g.tiles * (double)g.rows * g.split, resident = MD_MAX(f->resident, 1) * sms,
+                 live = fmin(blocks, resident) * config->value[THREADS_X] * 16.0 * (double)g.axis / g.split;
     double flops = 0, bytes = 0;
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
-    const double live = fmin(blocks, resident) * config->value[THREADS_X] * 16.0 * (double)g.axis / g.split,
-                 again = rereads * bytes * (row->has_elements ? 0.5 : 1) *
-                         (live > 0.6 * (double)facts->l2_bytes ? 1 : CACHED);
-    const double memory = fmax(bytes + again, 1) / (rate * MEMORY * fmin(blocks / sms * BURST, 1)),
-                 issue = fmax(all / md_fa_cuda_fma_per_us(facts), fmax(is_cut * slots.cut, slots.full) * OWN * waves),
-                 us = fmax(memory, issue);
+    md_fa_work(&flops, &bytes, target, size);
+    const double memory =
+        moved_bytes(target, rereads_of(target, config), bytes, live) / (rate * MEMORY * fmin(blocks / sms * BURST, 1));
+    const double us = fmax(memory, issue_us(target, config, size, &g, fmax(blocks / resident, 1)));
     *out = (md_fa_features){.ops_rate = 1,
                             .launches = has_phases(target, config) ? 2 : 1,
                             .parallel = fmin(blocks, sms),
                             .memory_bytes = fmin(bytes, us * rate),
-                            .serial_us = START + LEVEL * (row->n_levels - 1) + WARP * threads / 32};
+                            .serial_us = START + LEVEL * (md_fa_stage(target)->row.n_levels - 1) + WARP * warps};
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
     out->serial_us += g.split > 1 ? SPLIT_US + ROUND * ceil((double)g.split / config->value[THREADS_Y]) : 0;
 }
@@ -340,6 +366,7 @@ const md_fa_family md_fa_cuda_column = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

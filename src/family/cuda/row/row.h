@@ -55,7 +55,33 @@ md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed);
 /** The factor by which loads along the axis move more bytes than they use: 1 if neighbours along it are neighbours in
  * memory. */
 double md_fa_cuda_row_traffic(const md_fa_target *target);
-void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row,
+/* What is fixed of a config whatever the sizes (md_fa_fixed). */
+typedef struct md_fa_cuda_row_fixed {
+    int32_t lanes, vectors, rows, threads; /* threads: of a block */
+    md_fa_cuda_align align;
+    bool is_resident, is_online, is_read_once, has_arg, has_epilogue_loads;
+    double width; /* of a vector, in elements */
+    double resident; /* blocks on an SM */
+    double traffic; /* md_fa_cuda_row_traffic, less what neighbouring rows of a block share */
+    double scattered_us; /* of a vector whose elements are loaded one by one; 0: none is */
+    double exchanges_us, latency_us; /* of a block: the exchanges of all levels; loads, stores and strides */
+    double reread_bytes; /* of an element, by later passes */
+    double idle_part; /* the weight of a vector beyond the row's end */
+    double thread_slots, vector_slots; /* issue slots of a thread, and of each of its vectors */
+    double exponential_slots; /* of the exponentials of an element */
+} md_fa_cuda_row_fixed;
+/* A row program at some sizes. */
+typedef struct md_fa_cuda_row_work {
+    int64_t rows, n; /* n: elements of a row */
+    double flops, bytes;
+} md_fa_cuda_row_work;
+
+/** The stage at these sizes, from the memo, else in `room`. */
+const md_fa_cuda_row_work *md_fa_cuda_row_work_of(md_fa_cuda_row_work *room, const md_fa_target *target,
+                                                  const int64_t *size);
+void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_cuda_row *row);
+/** Features of a config by what is fixed of it. */
+void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *fixed,
                              const int64_t *size);
 
 #endif

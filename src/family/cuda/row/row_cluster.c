@@ -286,7 +286,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  busy = fmin(clusters * config->value[CLUSTER] / (sms * config->value[BLOCKS]), 1),
                  ahead = (double)(c.ring - c.chunks) / (double)MD_MAX(c.chunks, 1);
     double flops = 0, bytes = 0;
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_work(&flops, &bytes, target, size);
     const double slots = element_slots(target, config) * rows * n,
                  instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * busy),
                  memory = fmax(bytes, 1) / rate * (1 + SHORT_RING * fmax(1 - ahead, 0)),

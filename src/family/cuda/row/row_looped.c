@@ -36,10 +36,16 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     md_fa_cuda_row_envelope(out, target, &row);
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
 {
     const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_features(out, target, &row, size);
+    md_fa_cuda_row_fix(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_fixed room;
+    md_fa_cuda_row_features(out, target, md_fa_fixed_of(&room, target, config, fix), size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -74,6 +80,7 @@ const md_fa_family md_fa_cuda_row_looped = {
     .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

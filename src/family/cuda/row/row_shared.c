@@ -182,18 +182,29 @@ static double thread_part(const md_fa_target *target, const md_fa_config *config
            (1 + DOUBLING_PART * fabs(log2(vectors / (BEST_VECTORS * width / 4))));
 }
 
+typedef struct fixed {
+    double thread_part;
+} fixed;
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    *(fixed *)(void *)out->bytes = (fixed){thread_part(target, config)};
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
+    md_fa_fixed room;
+    const fixed *f = md_fa_fixed_of(&room, target, config, fix);
     double flops = 0, bytes = 0, sms = MD_MAX(target->facts->threads, 1), rate = md_fa_cuda_bytes_per_us(target->facts);
     double rows = fmax((double)md_st_points(target->program, st->n_outer, st->outer, size), 1),
            n = (double)md_st_size(target->program, st->axis, size);
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_work(&flops, &bytes, target, size);
     double turns = rows / fmin(rows, sms * config->value[BLOCKS]), busy = fmin(rows / sms, 1);
     double latency =
         LOAD_US + EXCHANGE_US * st->row.n_levels + 2 * (double)row_bytes(target, (int64_t)n) / SM_BYTES_PER_US;
     double memory = fmax(bytes, 1) / rate * MEMORY_PART / busy,
-           threads = fmax(bytes, 1) / (THREAD_BYTES_PER_US * sms * busy) * thread_part(target, config);
+           threads = fmax(bytes, 1) / (THREAD_BYTES_PER_US * sms * busy) * f->thread_part;
     double us = md_fa_norm(memory, threads, NORM) * (0.5 + 0.5 * ceil(turns) / turns);
     us += (ceil(turns) - 1) * TURN_US;
     *out = (md_fa_features){.ops_rate = 1, .ops = flops, .launches = 1, .parallel = busy * sms, .serial_us = latency};
@@ -218,6 +229,7 @@ const md_fa_family md_fa_cuda_row_shared = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -279,6 +279,7 @@ const md_fa_family md_fa_cuda_row_split = {
     .legal = legal,
     .envelope = envelope,
     .reads_again = reads_again,
+    .fix = md_fa_cuda_split_fix,
     .features = md_fa_cuda_split_features,
     .emit = emit,
     .geometry = geometry,

@@ -46,6 +46,7 @@ md_fa_cuda_cut md_fa_cuda_split_cut_of(const md_fa_target *target, const md_fa_c
 int32_t md_fa_cuda_split_registers(const md_fa_target *target, const md_fa_config *config, int32_t early);
 /** Registers that a thread may have with as many blocks an SM as the config says. */
 int32_t md_fa_cuda_split_register_limit(const md_fa_target *target, const md_fa_config *config);
+void md_fa_cuda_split_fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config);
 void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
                                const int64_t *size);
 

@@ -36,6 +36,20 @@ static const double SHIFTED_PART = 1.1;
 /* By md_fa_cuda_align: memory against a copy of as many bytes, and instructions. */
 static const double ACCESS_COST[] = {0.9337, 0.9337, 1.173}, ACCESS_SLOTS[] = {1, 1, 1.33};
 
+/* What is fixed of a config whatever the sizes. */
+typedef struct fixed {
+    int32_t threads, vectors, exchange;
+    md_fa_cuda_align align;
+    bool has_elements, has_epilogue_loads, is_for_many_blocks;
+    int32_t passes; /* levels that are exchanged */
+    double width; /* of a vector, in elements */
+    double resident; /* blocks on an SM */
+    double rereads; /* how often a slice is read after the first time */
+    double traffic; /* md_fa_cuda_row_traffic */
+    double latency_slots, issued_slots; /* of an element: all, and those that are issued */
+} fixed;
+_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
+
 /* How often a slice is read after the first time. */
 static double rereads_of(const md_fa_target *target, const md_fa_config *config)
 {
@@ -56,85 +70,125 @@ static double element_slots(const md_fa_target *target, double part)
            work.transcendental * EXP_SLOTS * part;
 }
 
-/* The latency of one row. */
-static double latency_us(const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_cut *c, double n,
-                         double resident)
+void md_fa_cuda_split_fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
 {
+    const int32_t *v = config->value;
     const md_st_row *row = &md_fa_stage(target)->row;
-    double sms = MD_MAX(target->facts->threads, 1), threads = config->value[MD_FA_SPLIT_THREADS],
-           exchange = config->value[MD_FA_SPLIT_EXCHANGE];
-    double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
-    double exchange_us = c->blocks > 1
-                             ? EXCHANGE_US[(int32_t)exchange] + EXCHANGE_DOUBLED_US[(int32_t)exchange] * log2(c->blocks)
-                             : ONE_BLOCK_US;
-    double us = LOAD_US + exchange_us * (md_fa_is_online(target) ? 1 : row->n_levels);
-    if (md_fa_cuda_row_has_epilogue_loads(target))
-        us += config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED
-                  ? EPILOGUE_US
-                  : SHIFTED_US + SHIFTED_VECTOR_US * config->value[MD_FA_SPLIT_VECTORS];
-    us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 +
-          WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
-    us +=
-        IDLE_VECTOR_US * fmax(config->value[MD_FA_SPLIT_VECTORS] - vectors, 0) +
-        THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
-    return us + (config->value[MD_FA_SPLIT_BLOCKS] > 32 ? MANY_BLOCKS_US : 0) +
-           (config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
+    const md_fa_cuda_load load = {.threads = v[MD_FA_SPLIT_THREADS],
+                                  .registers = MD_MIN(md_fa_cuda_split_registers(target, config, 1),
+                                                      md_fa_cuda_split_register_limit(target, config))};
+    *(fixed *)(void *)out->bytes =
+        (fixed){.threads = v[MD_FA_SPLIT_THREADS],
+                .vectors = v[MD_FA_SPLIT_VECTORS],
+                .exchange = v[MD_FA_SPLIT_EXCHANGE],
+                .align = (md_fa_cuda_align)v[MD_FA_SPLIT_ALIGN],
+                .has_elements = row->has_elements,
+                .has_epilogue_loads = md_fa_cuda_row_has_epilogue_loads(target),
+                .is_for_many_blocks = v[MD_FA_SPLIT_BLOCKS] > 32,
+                .passes = md_fa_is_online(target) ? 1 : row->n_levels,
+                .width = md_fa_cuda_width(target->program, target->stage),
+                .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                .rereads = rereads_of(target, config),
+                .traffic = md_fa_cuda_row_traffic(target),
+                .latency_slots = element_slots(target, 1),
+                .issued_slots = element_slots(target, v[MD_FA_SPLIT_KEEP] == 2 ? 0.6 : 1) * ISSUED_PART};
+}
+
+/* A launch: how rows are cut, elements of a row, bytes and slots of all rows, and the part of the SMs that is busy. */
+typedef struct launch {
+    const md_fa_target *target;
+    const fixed *fixed;
+    md_fa_cuda_cut cut;
+    double n, bytes, slots, sms, busy;
+} launch;
+
+static void count_launch(launch *l, const md_fa_target *target, const fixed *f, const md_fa_config *config,
+                         const int64_t *size)
+{
+    md_fa_cuda_row_work room;
+    const md_fa_cuda_row_work *w = md_fa_cuda_row_work_of(&room, target, size);
+    *l = (launch){.target = target,
+                  .fixed = f,
+                  .cut = md_fa_cuda_split_cut_of(target, config, size),
+                  .n = (double)w->n,
+                  .bytes = w->bytes,
+                  .sms = MD_MAX(target->facts->threads, 1)};
+    l->busy = fmin(fmax((double)l->cut.blocks * (double)l->cut.groups, 1) / l->sms, 1);
+    l->slots = f->issued_slots * ((double)l->cut.rows * l->n * ACCESS_SLOTS[f->align]);
+}
+
+/* The latency of one row. */
+static double latency_us(const launch *l)
+{
+    const fixed *f = l->fixed;
+    const md_fa_cuda_cut *c = &l->cut;
+    double threads = f->threads, vectors = ceil(ceil(l->n / c->blocks) / (threads * f->width));
+    double exchange_us =
+        c->blocks > 1 ? EXCHANGE_US[f->exchange] + EXCHANGE_DOUBLED_US[f->exchange] * log2(c->blocks) : ONE_BLOCK_US;
+    double us = LOAD_US + exchange_us * f->passes;
+    if (f->has_epilogue_loads)
+        us += f->align == MD_FA_CUDA_ALIGNED ? EPILOGUE_US : SHIFTED_US + SHIFTED_VECTOR_US * f->vectors;
+    us += (f->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 +
+          WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / l->sms, f->resident);
+    us += IDLE_VECTOR_US * fmax(f->vectors - vectors, 0) +
+          THREAD_SLOT_US * fmax(vectors, 1) * f->width * f->latency_slots;
+    return us + (f->is_for_many_blocks ? MANY_BLOCKS_US : 0) + (f->align == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
 }
 
 /* The loop over the chunks of a slice, if it is not kept. */
-static double loop_us(const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_cut *c, double n)
+static double loop_us(const launch *l)
 {
-    double elements = (double)config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_VECTORS] *
-                      md_fa_cuda_width(target->program, target->stage);
-    double chunks = fmax(ceil(ceil(n / c->blocks) / elements), 1);
-    return (chunks - 1) * (CHUNK_US + CHUNK_VECTOR_US * config->value[MD_FA_SPLIT_VECTORS]) *
-           (1 + rereads_of(target, config));
+    const fixed *f = l->fixed;
+    double elements = (double)f->threads * f->vectors * f->width;
+    double chunks = fmax(ceil(ceil(l->n / l->cut.blocks) / elements), 1);
+    return (chunks - 1) * (CHUNK_US + CHUNK_VECTOR_US * f->vectors) * (1 + f->rereads);
 }
 
 /* How often a row waits for another: rows of a group one after the other, or groups (clusters) in waves. */
-static double waits_of(const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_cut *c, double resident)
+static double waits_of(const launch *l)
 {
-    if (c->blocks > 1 && (config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_GRID ||
-                          config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_TICKET))
+    const fixed *f = l->fixed;
+    const md_fa_cuda_cut *c = &l->cut;
+    if (c->blocks > 1 && (f->exchange == MD_FA_SPLIT_BY_GRID || f->exchange == MD_FA_SPLIT_BY_TICKET))
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
     double part = md_fa_cuda_cluster_part(c->blocks);
-    double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
+    double at_once = fmax(floor(f->resident * l->sms * part / c->blocks), 1);
     double waves = (double)c->rows / at_once, whole = ceil(waves);
     return waves > 1 ? waves - 1 + TAIL_PART * (whole - waves) / whole : 0;
+}
+
+/* Without starting the kernel and the latency of a row. */
+static double rows_us(const launch *l, double latency)
+{
+    const fixed *f = l->fixed;
+    const md_dev_facts *facts = l->target->facts;
+    double loop = loop_us(l);
+    double memory = fmax(l->bytes, 1) / md_fa_cuda_bytes_per_us(facts) * ACCESS_COST[f->align] * f->traffic;
+    memory *= (1 + REREAD_PART * f->rereads) / fmin(1, l->busy * SM_BURST);
+    if (f->align != MD_FA_CUDA_ALIGNED && f->has_epilogue_loads)
+        memory *= SHIFTED_PART;
+    double instructions = l->slots / (md_fa_cuda_fma_per_us(facts) * SLOT_PART * l->busy);
+    double waiting = (latency + loop) * waits_of(l) * WAIT_PART + loop;
+    double part = l->cut.blocks == 1 ? WHOLE_ROWS : 1; /* nothing is split, but blocks go from row to row */
+    double least = MD_MAX(MD_MAX(memory, instructions), waiting) * part;
+    if (l->bytes > 0 && md_fa_is_enough(l->target, MD_FA_CUDA_LAUNCH_US + least + latency))
+        return least;
+    return md_fa_norm(md_fa_norm(memory, instructions, NORM), waiting, NORM) * part;
 }
 
 void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
                                const int64_t *size)
 {
-    const md_dev_facts *facts = target->facts;
-    md_fa_cuda_cut c = md_fa_cuda_split_cut_of(target, config, size);
-    double flops = 0, bytes = 0, n = (double)md_st_size(target->program, md_fa_stage(target)->axis, size);
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_cuda_load load = {.threads = config->value[MD_FA_SPLIT_THREADS],
-                            .registers = MD_MIN(md_fa_cuda_split_registers(target, config, 1),
-                                                md_fa_cuda_split_register_limit(target, config))};
-    double resident = MD_MAX(md_fa_cuda_resident(facts, &load), 1), sms = MD_MAX(facts->threads, 1);
-    double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1),
-           latency = latency_us(target, config, &c, n, resident);
-    double loop = loop_us(target, config, &c, n);
-    double rate = md_fa_cuda_bytes_per_us(facts),
-           slots = element_slots(target, config->value[MD_FA_SPLIT_KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
-    double memory =
-        fmax(bytes, 1) / rate * ACCESS_COST[config->value[MD_FA_SPLIT_ALIGN]] * md_fa_cuda_row_traffic(target);
-    slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[MD_FA_SPLIT_ALIGN]];
-    memory *= (1 + REREAD_PART * rereads_of(target, config)) / fmin(1, busy * SM_BURST);
-    if (config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_epilogue_loads(target))
-        memory *= SHIFTED_PART;
-    double instructions = slots / (md_fa_cuda_fma_per_us(facts) * SLOT_PART * busy);
-    double waiting = (latency + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
-    double us = md_fa_norm(md_fa_norm(memory, instructions, NORM), waiting, NORM);
-    if (c.blocks == 1) /* nothing is split, but blocks go from row to row */
-        us *= WHOLE_ROWS;
+    md_fa_fixed room;
+    launch l;
+    const fixed *f = md_fa_fixed_of(&room, target, config, md_fa_cuda_split_fix);
+    count_launch(&l, target, f, config, size);
+    double latency = latency_us(&l), us = rows_us(&l, latency), rate = md_fa_cuda_bytes_per_us(target->facts);
     *out = (md_fa_features){.ops_rate = SLOT_PART,
-                            .ops = 2 * slots,
-                            .launches = config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? 2 : 1,
-                            .parallel = busy * sms,
+                            .ops = 2 * l.slots,
+                            .launches = f->exchange == MD_FA_SPLIT_BY_LAUNCH ? 2 : 1,
+                            .parallel = l.busy * l.sms,
                             .serial_us = latency};
-    out->memory_bytes = fmin(bytes, us * rate); /* reads may be faster than a copy of as many bytes */
+    out->memory_bytes = fmin(l.bytes, us * rate); /* reads may be faster than a copy of as many bytes */
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }

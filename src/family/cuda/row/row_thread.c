@@ -34,16 +34,23 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     md_fa_cuda_row_envelope(out, target, &row);
 }
 
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_fix(out, target, &row);
+}
+
 /* Vectors of neighbouring threads are a row apart: with several vectors, each load touches as many times more lines.
  * The rest of a line is served by the L1. A thread neither shares its row nor shifts vectors, for which the time of
  * groups has room; weights, which groups bring together, take about as long again. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double EACH_MORE_VECTOR = 0.15, ALONE_US = 0.4;
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_features(out, target, &row, size);
-    out->memory_rate /= 1 + EACH_MORE_VECTOR * (row.vectors - 1);
-    out->serial_us -= md_fa_cuda_row_has_epilogue_loads(target) ? 0 : fmin(ALONE_US, out->serial_us);
+    md_fa_fixed room;
+    const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, target, config, fix);
+    md_fa_cuda_row_features(out, target, f, size);
+    out->memory_rate /= 1 + EACH_MORE_VECTOR * (f->vectors - 1);
+    out->serial_us -= f->has_epilogue_loads ? 0 : fmin(ALONE_US, out->serial_us);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -80,6 +87,7 @@ const md_fa_family md_fa_cuda_row_thread = {
     .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,
+    .fix = fix,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -77,7 +77,7 @@ void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *targ
         .rows = md_st_points(target->program, st->n_outer, st->outer, size),
         .n = md_st_size(target->program, st->axis, size),
         .lanes = st->n_outer > 0 ? md_st_size(target->program, st->outer[st->n_outer - 1], size) : 1};
-    md_st_work(&flops, &out->bytes, target->program, target->stage, size);
+    md_fa_work(&flops, &out->bytes, target, size);
     out->stored = md_fa_stored_bytes(target, size);
     md_fa_host_count(&work, st, target->program);
     out->ops = work.operations + 2 * (work.loads + work.stores);

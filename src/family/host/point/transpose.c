@@ -60,12 +60,21 @@ static bool note(void *user, const md_fx_node *n)
     return true;
 }
 
-bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
+static void make_transpose(void *result, const md_st_program *program, int32_t stage, const void *target)
 {
+    md_fa_transpose *out = result;
+    (void)program, (void)stage;
     *out = (md_fa_transpose){.index = -1};
     finder f = {target, out};
     if (md_fa_stage(target)->axis >= 0 && !md_fa_has_packed(target)) /* tiles are whole elements */
         md_cg_visit(md_fa_stage(target), note, &f);
+}
+
+bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
+{
+    md_st_know(
+        out, target->program, target->stage,
+        &(md_st_fact){.which = MD_ST_KNOWN_TRANSPOSE, .n_bytes = sizeof *out, .make = make_transpose, .user = target});
     return out->n > 0;
 }
 

@@ -1,0 +1,180 @@
+/* The cost of row programs on a GPU: what follows from a config whatever the sizes, mostly by counting instructions.
+ * The constants were fitted together with those of row_cost.c. */
+#include "family/cuda/row/row.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "codegen/row/reduce.h"
+#include "family/cost.h"
+#include "family/cuda/cuda.h"
+
+#include <math.h>
+
+/* Latency of a block, us: its loads; its stores; the exchange of a level between threads of a warp, or of a block, and
+ * for each warp of it; for strides. */
+static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578,
+                    EACH_WARP_US = 0.00188, STRIDED_US = 0.2531;
+/* Stages that only reduce, in one pass: the weight of a vector beyond the row's end (against 1 for three passes). */
+static const double IDLE_READ_PART = 0.1974;
+/* An element whose neighbours are not next to it in memory takes a sector of 32 bytes, of which the neighbouring rows of a
+ * block use more. It costs issue slots (a load of a warp touches 32 lines) and latency: of a block, and of each element of a
+ * vector. Fitted to 293 kernels that add up columns, on an H100: 14% root mean square, 36% before. */
+static const double SECTOR_BYTES = 32, SECTOR_SHARED = 0.55, SECTOR_SLOTS = 105, SECTOR_BLOCK_US = 0.29,
+                    SECTOR_ELEMENT_US = 0.033;
+/* Issue slots of a thread besides those of its elements: computing its place; a step of an exchange, and such a step of
+ * argmax or argmin. */
+static const double PLACE_SLOTS = 157.6, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
+/* Issue slots of an element: conversion from 16 bits, max or min, argmax or argmin, an exponential, and an exponential
+ * for 16-bit results. */
+static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 16.3, SHORT_EXP_SLOTS = 4;
+static bool is_online(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    return row->merges && md_fa_stage(target)->row.is_online && md_fa_stage(target)->row.n_levels > 1;
+}
+
+/* Bytes of an element that later passes read again if rows are not kept. */
+static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    md_cg_row_options options = md_fa_cuda_row_options(target, row);
+    md_cg_row_plan plan;
+    double bytes = 0;
+    uint32_t levels = (UINT32_C(1) << st->row.n_levels) - 1;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        uint32_t passes = plan.load[i].passes;
+        int32_t times = 0;
+        for (int32_t l = 0; l <= st->row.n_levels; l++)
+            times += (int32_t)(passes >> l & 1);
+        if (options.is_online)
+            times = (int32_t)(passes >> st->row.n_levels & 1) + ((passes & levels) != 0);
+        if (!plan.load[i].is_shared)
+            bytes += (times - 1) * md_dtype_bytes(target->program->formula->tensor[plan.load[i].node->id].dtype);
+    }
+    return bytes;
+}
+
+static bool has_arg(const md_st_row *program)
+{
+    for (int32_t i = 0; i < program->n_reductions; i++)
+        if (md_cg_is_arg(program->reduction[i].op))
+            return true;
+    return false;
+}
+
+static bool is_read_once(const md_st_row *program)
+{
+    return program->n_levels == 1 && !program->has_elements && !has_arg(program);
+}
+
+typedef struct traffic {
+    const md_fa_target *target;
+    uint32_t unit;
+    double bytes, sectors;
+} traffic;
+
+static bool note_traffic(void *user, const md_fx_node *node)
+{
+    traffic *p = user;
+    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, md_fa_stage(p->target)->axis))
+        return true;
+    double bytes = md_dtype_bytes(p->target->program->formula->tensor[node->id].dtype);
+    p->bytes += bytes;
+    p->sectors += p->unit >> node->id & 1 ? bytes : SECTOR_BYTES;
+    return true;
+}
+
+static void make_traffic(void *out, const md_st_program *program, int32_t stage, const void *target)
+{
+    const md_st_stage *st = &program->stage[stage];
+    traffic p = {.target = target, .unit = md_cg_unit_tensors(program, stage, st->axis)};
+    md_cg_visit(st, note_traffic, &p);
+    *(double *)out = p.bytes > 0 ? fmax(p.sectors / p.bytes, 1) : 1;
+}
+
+double md_fa_cuda_row_traffic(const md_fa_target *target)
+{
+    double factor = 1;
+    md_st_know(
+        &factor, target->program, target->stage,
+        &(md_st_fact){.which = MD_ST_KNOWN_TRAFFIC, .n_bytes = sizeof factor, .make = make_traffic, .user = target});
+    return factor;
+}
+
+/* Issue slots of all reductions: for an element, or for a step of an exchange. */
+static double reduction_slots(const md_fa_target *target, bool is_step)
+{
+    const md_st_row *program = &md_fa_stage(target)->row;
+    double slots = 0;
+    for (int32_t i = 0; i < program->n_reductions; i++) {
+        const md_st_reduction *r = &program->reduction[i];
+        bool is_extreme = r->op != MD_FX_R_SUM && r->op != MD_FX_R_PROD;
+        if (is_step)
+            slots += md_cg_is_arg(r->op) ? ARG_STEP_SLOTS : STEP_SLOTS;
+        else
+            slots += md_cg_is_arg(r->op) ? ARG_SLOTS : is_extreme ? MAX_SLOTS : 1;
+    }
+    return slots;
+}
+
+static double steps_of(const md_fa_cuda_row *row)
+{
+    int32_t warps = row->lanes / 32;
+    return log2(MD_MIN(row->lanes, 32)) + (warps > 8 ? ceil(log2(warps)) + 2 : warps > 1 ? warps * 0.5 + 2 : 0);
+}
+
+/* Issue slots of a thread. */
+static void count_slots(md_fa_cuda_row_fixed *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    md_fa_host_work work;
+    double width = out->width, passes = st->row.n_levels + st->row.has_elements;
+    bool again = !row->keeps && st->row.has_elements && md_fa_cuda_row_can_keep(target);
+    md_fa_host_count(&work, st, target->program);
+    double element = reduction_slots(target, false) + work.operations + 0.3 * passes;
+    element += out->scattered_us > 0 ? SECTOR_SLOTS * work.loads : 0;
+    element += width > 4 ? passes * UNPACK_SLOTS * work.loads : 0.5 * work.loads;
+    out->exponential_slots =
+        work.transcendental * (again ? 2 : 1) * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
+    out->thread_slots =
+        PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
+    out->vector_slots = width * element + (row->align == MD_FA_CUDA_ALIGNED ? 3 : 8);
+}
+
+/* The exchanges of all levels, us. */
+static double exchanges_us(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    double warps = row->lanes / 32.0, one = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
+    return one * (is_online(target, row) ? 1 : md_fa_stage(target)->row.n_levels);
+}
+
+void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_row *program = &md_fa_stage(target)->row;
+    const double sectors = md_fa_cuda_row_traffic(target), width = md_fa_cuda_width(target->program, target->stage);
+    const bool is_scattered = sectors > 1;
+    const md_fa_cuda_load load = {.threads = row->lanes * row->rows,
+                                  .registers = md_fa_cuda_row_registers(target, row)};
+    md_fa_cuda_row_fixed *f = (void *)out->bytes;
+    _Static_assert(sizeof *f <= sizeof *out, "there is room for it");
+    *f = (md_fa_cuda_row_fixed){.lanes = row->lanes,
+                                .vectors = row->vectors,
+                                .rows = row->rows,
+                                .threads = load.threads,
+                                .align = row->align,
+                                .is_resident = row->is_resident,
+                                .is_online = is_online(target, row),
+                                .is_read_once = is_read_once(program),
+                                .has_arg = has_arg(program),
+                                .has_epilogue_loads = md_fa_cuda_row_has_epilogue_loads(target),
+                                .width = width,
+                                .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                                .traffic = fmax(sectors / pow(row->rows, SECTOR_SHARED), 1),
+                                .scattered_us = is_scattered ? SECTOR_ELEMENT_US * width : 0,
+                                .exchanges_us = exchanges_us(target, row),
+                                .reread_bytes = row->is_resident ? 0 : reread_bytes(target, row)};
+    f->idle_part = f->is_read_once ? IDLE_READ_PART : (program->n_levels + program->has_elements) / 3.0;
+    f->latency_us = (program->has_elements ? STORE_US : 0) + (row->align == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) +
+                    LOAD_US + (is_scattered ? SECTOR_BLOCK_US : 0);
+    count_slots(f, target, row);
+}

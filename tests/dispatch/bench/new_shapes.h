@@ -1,0 +1,90 @@
+/* Ops of an assumed GPU for programs that are no tests: kernels are neither compiled nor launched. */
+#ifndef MD_TESTS_DISPATCH_NEW_SHAPES_H
+#define MD_TESTS_DISPATCH_NEW_SHAPES_H
+
+#include "base/task/pool.h"
+#include "dispatch/cache/shape_entry.h"
+#include "dispatch/call/slow_call.h"
+#include "dispatch/create.h"
+#include "dispatch/open.h"
+#include "dispatch/support/bind.h"
+#include "support/devices/fake_device.h"
+#include "support/or_exit.h"
+
+typedef struct new_shapes {
+    md_pool *pool;
+    md_log log;
+    md_bd *builder;
+    md_ds_runtime runtime;
+    fake_device device;
+} new_shapes;
+
+/* An op to choose for. */
+typedef struct new_shapes_case {
+    const char *name, *formula;
+    md_dtype dtype;
+} new_shapes_case;
+
+static const new_shapes_case new_shapes_cases[] = {
+    {"linear bf16", "Y[b,n] = sum[k](X[b,k] * W[n,k])", MD_BF16},
+    {"linear f32", "Y[b,n] = sum[k](X[b,k] * W[n,k])", MD_F32},
+    {"linear gelu bf16", "Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + B[n])", MD_BF16},
+    {"swiglu bf16", "Y[b,n] = silu(sum[k](X[b,k] * W[n,k])) * sum[k](X[b,k] * V[n,k])", MD_BF16},
+    {"matmul bf16", "Y[m,n] = sum[k](X[m,k] * W[k,n])", MD_BF16},
+    {"gelu bf16", "Y[i,j] = gelu(X[i,j])", MD_BF16},
+    {"axpb f32", "Y[i,j] = X[i,j] * 2 + 1", MD_F32},
+    {"transpose f32", "Y[i,j] = X[j,i]", MD_F32},
+    {"rms_norm bf16", "Y[i,j] = X[i,j] * rsqrt(mean[k](X[i,k] * X[i,k]) + 1e-6) * G[j]", MD_BF16},
+    {"layer_norm bf16", "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]", MD_BF16},
+    {"softmax f32", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", MD_F32},
+    {"softmax bf16", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", MD_BF16},
+    {"row sum f32", "Y[i] = sum[k](X[i,k])", MD_F32},
+    {"column sum f32", "Y[j] = sum[i](X[i,j])", MD_F32},
+    {"argmax f32", "Y[i] = argmax[k](X[i,k])", MD_F32},
+    {"cumsum f32", "Y[i,j] = cumsum[j](X[i,j])", MD_F32},
+    {"rope bf16",
+     "Y[t,h,d] = X[t,h,d] * C[t,d] + where(d < size(d) // 2, -X[t,h,d + size(d) // 2], "
+     "X[t,h,d - size(d) // 2]) * S[t,d]",
+     MD_BF16},
+    {"gather f32", "Y[i,j] = X[I:i64[i],j]", MD_F32},
+};
+
+static inline void new_shapes_open(new_shapes *w, int32_t capability)
+{
+    CHECK(md_pool_create(&w->pool, 2));
+    fake_device_init(&w->device, w->pool, &w->log);
+    CHECK(md_dev_cuda_assume(&w->device.base.facts, capability));
+    w->device.base.facts.can_compile = true;
+    CHECK(md_bd_create(&w->builder, &w->device.base));
+    md_ds_runtime_init(&w->runtime);
+    w->runtime.dev = &w->device.base;
+    w->runtime.builder = w->builder;
+    w->runtime.log = &w->log;
+}
+
+static inline void new_shapes_close(new_shapes *w)
+{
+    md_ds_runtime_finish(&w->runtime);
+    md_bd_destroy(&w->builder);
+    md_pool_destroy(&w->pool);
+}
+
+/* sizes: static dims; NULL: none. */
+static inline md_ds_op *new_shapes_op(new_shapes *w, const char *name, const char *formula, md_dtype dtype,
+                                      const char *sizes, md_select select)
+{
+    md_ds_op *op = NULL;
+    const md_ds_op_options o = {
+        .name = name,
+        .max_shapes = 16384,
+        .compile.dtype = dtype,
+        .compile.sizes = sizes,
+        .compile.hints = "1,16,64,256,1024,4096",
+        .compile.hints_source = "default hints",
+        .compile.policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+    CHECK(md_ds_op_create(&op, &w->runtime, formula, &o));
+    md_ds_op_wait(op);
+    return op;
+}
+
+#endif
