@@ -251,6 +251,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* What a ring adds to the time of memory that has less than one row more than the row at work, for all that lacks; the
  * exponent of the p-norm of memory, instructions and waiting. */
 static const double SHORT_RING = 0.25, NORM = 2.3;
+static const double BURST = 3; /* times its share of the memory rate that an SM can take, if others are idle */
 /* The launch, us. Of a row on its way through its cluster, us: each exchange, and the stores. A turn's memory,
  * instructions and waiting overlap with those of others; in the first turn and the last one they add up. */
 static const double START_US = 1.05, EXCHANGE_US = 0.7, STORE_US = 1, LONE_TURNS = 2;
@@ -289,7 +290,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_work(&flops, &bytes, target, size);
     const double slots = element_slots(target, config) * rows * n,
                  instructions = slots / (md_fa_cuda_fma_per_us(target->facts) * busy),
-                 memory = fmax(bytes, 1) / rate * (1 + SHORT_RING * fmax(1 - ahead, 0)),
+                 memory = fmax(bytes, 1) / rate / fmin(clusters * config->value[CLUSTER] / sms * BURST, 1) *
+                          (1 + SHORT_RING * fmax(1 - ahead, 0)),
                  row = EXCHANGE_US * st->row.n_levels + STORE_US * st->row.has_elements +
                        instructions / turns / config->value[BLOCKS] * fmax(FULL_LANES / config->value[LANES], 1);
     const double us = norm_of(memory, instructions, ceil(turns) * row) +
