@@ -14,7 +14,7 @@ typedef struct load {
     const md_fa_family *family;
     md_fa_library_call call;
     md_bd_load_state state; /* NOT_LOADED while a job is queued or running */
-    double us; /* by what the library answered; 0: unknown */
+    md_fa_answer answer;
     bool has_begun, may_load; /* the job */
 } load;
 
@@ -51,10 +51,11 @@ static void run(load *l)
     if (status != MD_OK && status != MD_NOT_FOUND)
         md_log_at(builder->dev->log, MD_LOG_INFO, "%s does not serve a product, own kernels do: %s", l->family->name,
                   md_last_error());
-    const double us =
-        l->family->library_call_us ? l->family->library_call_us(builder->dev, &builder->dev->facts, &l->call) : 0.0;
+    md_fa_answer answer = {0};
+    if (l->family->library_answer)
+        answer = l->family->library_answer(builder->dev, &builder->dev->facts, &l->call);
     pthread_mutex_lock(&builder->lock);
-    l->us = us;
+    l->answer = answer;
     l->state = status == MD_OK ? MD_BD_LOADED : status == MD_NOT_FOUND ? MD_BD_DEFERRED : MD_BD_CANNOT_LOAD;
     builder->n_loads--;
     if (!builder->has_loaded)
@@ -156,19 +157,20 @@ static int32_t keys_of(load_key key[MD_FA_MAX_LIBRARY_CALLS], const md_bd_varian
     return n;
 }
 
-double md_bd_variant_answered_us(const md_bd_variant *variant, const md_kn_shape *shape)
+md_fa_answer md_bd_variant_answer(const md_bd_variant *variant, const md_kn_shape *shape)
 {
     load_key key[MD_FA_MAX_LIBRARY_CALLS];
     const int32_t n = keys_of(key, variant, shape);
-    double sum = 0.0;
+    md_fa_answer sum = {0};
     pthread_mutex_lock(&variant->builder->lock);
     for (int32_t i = 0; i < n; i++) {
         const load *l = md_table_find(variant->builder->loads, &key[i], sizeof key[i]);
-        if (!l || !(l->us > 0.0)) {
-            sum = 0.0;
+        if (!l || !(l->answer.us > 0.0)) {
+            sum = (md_fa_answer){0};
             break;
         }
-        sum += l->us;
+        sum.us += l->answer.us;
+        sum.is_cut |= l->answer.is_cut;
     }
     pthread_mutex_unlock(&variant->builder->lock);
     return sum;

@@ -108,6 +108,12 @@ typedef struct md_fa_library_call {
     uint64_t word[16];
 } md_fa_library_call;
 
+/* What a library's answer says of a call. */
+typedef struct md_fa_answer {
+    double us; /* 0: nothing */
+    bool is_cut; /* the sum is cut into slices, which are added up afterwards */
+} md_fa_answer;
+
 typedef struct md_fa_family {
     const char *name;
     md_dev_kind device;
@@ -143,7 +149,7 @@ typedef struct md_fa_family {
     md_status (*load_library_call)(md_dev *dev, const md_fa_library_call *call, bool may_load);
     /** Microseconds of a call by what the library answered for it; 0: it has not answered, or the model does not know
      * such an answer. NULL: nothing is known. Thread-safe. */
-    double (*library_call_us)(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call);
+    md_fa_answer (*library_answer)(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call);
     /** The numeric class of a config. NULL: each variant has a class to itself, and nothing is promised. */
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;

@@ -21,6 +21,9 @@ import subprocess
 SUM, COPIES, PER_BYTE = 0.75, 0.85, (1 / 1600 - 1 / 2893) * 1e-3
 
 
+UNEXPECTED = 1.5  # as in dispatch/select/model.c
+
+
 def times_of(line):
     if "answers" in line:
         times = {line[k][0]: line[k][1] for k in ("own_best", "own_pick") if line.get(k)}
@@ -71,7 +74,8 @@ def predict(program, cases, board, is_graph):
     for (i, v), line in zip(lines, out.splitlines()):
         shape_us, answer_us = map(float, line.split())
         shape_us -= less_in_graphs(v, cases[i][2]) if is_graph else 0
-        us[i][v] = math.sqrt(shape_us * answer_us) if answer_us > 0 else shape_us
+        is_fact = answer_us > UNEXPECTED * shape_us and cases[i][4][v][2] > 1  # slices
+        us[i][v] = answer_us if is_fact else math.sqrt(shape_us * answer_us) if answer_us > 0 else shape_us
     return us
 
 

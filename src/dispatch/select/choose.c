@@ -50,7 +50,7 @@ static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_qu
         return -1;
     for (int32_t i = 0; i < n && (query->without_unasked || pick->source == MD_DS_MODEL); i++) {
         const md_bd_variant *v = c->variant[i];
-        if (!v->family->library_call_us || state_of(v) != MD_BD_READY ||
+        if (!v->family->library_answer || state_of(v) != MD_BD_READY ||
             md_kn_envelope_miss(&v->envelope, query->shape) ||
             md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED)
             continue;

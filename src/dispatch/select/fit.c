@@ -48,7 +48,7 @@ static bool is_loaded(const md_bd_variant *v, int32_t state, const md_ds_query *
     if (!v->family->library_calls)
         return true;
     const md_bd_load_state load = md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK);
-    if (query->without_unasked && v->family->library_call_us && state == MD_BD_READY && load == MD_BD_NOT_LOADED)
+    if (query->without_unasked && v->family->library_answer && state == MD_BD_READY && load == MD_BD_NOT_LOADED)
         return false;
     return load == MD_BD_LOADED || (query->loads && load != MD_BD_CANNOT_LOAD) ||
            (query->with_unbuilt &&

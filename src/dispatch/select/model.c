@@ -90,8 +90,16 @@ void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *size
     md_ds_correct(us, &op->stage[stage], sizes, NULL, n);
 }
 
-/* The geometric mean of the time by the shape and the time by the answer. It picks better than either of them alone
- * (data/results/model.md). */
+/* The geometric mean of the time by the shape and the time by the answer, which picks better than either of them alone
+ * (data/results/model.md). But slices that the shape's model did not expect are a fact. */
+static double join(double by_shape, const md_fa_answer *answer)
+{
+    static const double UNEXPECTED = 1.5;
+    if (!(answer->us > 0.0))
+        return by_shape;
+    return answer->is_cut && answer->us > UNEXPECTED * by_shape ? answer->us : sqrt(by_shape * answer->us);
+}
+
 void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *sizes,
                         int32_t n)
 {
@@ -100,9 +108,9 @@ void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_
         if (sizes[op->space.dim[d]] != shape->size[op->space.dim[d]])
             return;
     for (int32_t i = 0; i < n; i++) {
-        if (!(us[i] > 0.0) || !c->variant[i]->family->library_call_us || c->variant[i]->n_launches != 1)
+        if (!(us[i] > 0.0) || !c->variant[i]->family->library_answer || c->variant[i]->n_launches != 1)
             continue;
-        const double answered = md_bd_variant_answered_us(c->variant[i], shape);
-        us[i] = answered > 0.0 ? sqrt(us[i] * answered) : us[i];
+        const md_fa_answer answer = md_bd_variant_answer(c->variant[i], shape);
+        us[i] = join(us[i], &answer);
     }
 }

@@ -224,10 +224,10 @@ static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, 
                : MD_OK;
 }
 
-static double library_call_us(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
+static md_fa_answer library_answer(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
 {
     (void)dev, (void)facts, (void)call;
-    return script_now.answered_us;
+    return (md_fa_answer){script_now.answered_us, script_now.is_cut};
 }
 
 FAMILY(0)
@@ -247,7 +247,7 @@ static const md_fa_family families[] = {
     TABLE(0, "alpha", .is_reduction = true, .is_persistent = true),
     TABLE(1, "beta", .is_reduction = true),
     TABLE(2, "gamma", .is_library = true, .library_calls = library_calls, .load_library_call = load_library_call,
-          .library_call_us = library_call_us),
+          .library_answer = library_answer),
     TABLE(3, "last", .is_last_resort = true),
 };
 

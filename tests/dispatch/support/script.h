@@ -47,6 +47,7 @@ typedef struct script {
     bool defers_loads; /* what no one loaded is found not to be loaded; else finding out loads it */
     _Atomic bool may_load, load_fails;
     double answered_us; /* what the library's answers say that its calls take; 0: nothing */
+    bool is_cut; /* in slices */
     _Atomic int32_t n_loads; /* begun */
 } script;
 extern script script_now;

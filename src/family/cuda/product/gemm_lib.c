@@ -355,12 +355,14 @@ static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, 
     return md_dev_cuda_gemm_load(dev, &w, LIBRARY_BYTES, may_load);
 }
 
-static double library_call_us(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
+static md_fa_answer library_answer(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
 {
     md_dev_cuda_gemm w;
     md_dev_cuda_gemm_answer a;
     memcpy(&w, call, sizeof w);
-    return md_dev_cuda_gemm_answered(&a, dev, &w) == MD_OK ? md_fa_cuda_answer_us(facts, &w, &a) : 0;
+    if (md_dev_cuda_gemm_answered(&a, dev, &w) != MD_OK)
+        return (md_fa_answer){0};
+    return (md_fa_answer){md_fa_cuda_answer_us(facts, &w, &a), a.split > 1};
 }
 
 static md_status run(const md_kn_call *call, const answer *which)
@@ -426,5 +428,5 @@ const md_fa_family md_fa_cuda_gemm_lib = {
     .geometry = geometry,
     .library_calls = library_calls,
     .load_library_call = load_library_call,
-    .library_call_us = library_call_us,
+    .library_answer = library_answer,
 };
