@@ -38,6 +38,13 @@ static bool start_to_find(const md_ds_op *op, const md_bd_variant *v, const md_k
            md_bd_variant_load(v, shape, MD_BD_LOAD_FIND) == MD_BD_NOT_LOADED;
 }
 
+/* Waits until the library's kernel is loaded. True if it is, and the library had not answered for the shape before. */
+static bool load_and_ask(const md_bd_variant *v, const md_kn_shape *shape)
+{
+    const bool is_asked = md_bd_variant_answer(v, shape).us > 0.0;
+    return md_bd_variant_load(v, shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED && !is_asked;
+}
+
 /* A variant of a library that fits and has not answered for the shape; -1: none. Where own kernels alone were weighed,
  * the first; else one that may be the best: the model of libraries errs by MAY_ERR, and knows more once they have
  * answered. */
@@ -186,8 +193,8 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
             }
             return MD_OK;
         }
-        if (state == LOADS && waits)
-            (void)md_bd_variant_load(c->variant[wished], query.shape, MD_BD_LOAD_WAIT);
+        if (state == LOADS && waits && load_and_ask(c->variant[wished], query.shape) && best.source == MD_DS_MODEL)
+            continue; /* what it answered may be slower than another variant */
         if (state == LOADS && md_ds_fits(c, wished, &query)) {
             stage_plan->pick = best; /* it is loaded now; or no other variant fits, and the call loads it */
             return MD_OK;

@@ -252,6 +252,18 @@ static void who_wants_the_best_waits_for_it(void **state)
     assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
 }
 
+/* By the shape the library takes 10 us, and own kernels 20; by its answer 30. */
+static void who_waits_believes_the_answer(void **state)
+{
+    (void)state;
+    world.runtime.waits = true;
+    script_now.answered_us = 90.0;
+    atomic_store(&script_now.may_load, true);
+    assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+    md_ds_op_wait(op);
+    assert_int_equal(atomic_load(&script_now.n_loads), AT_HINT + 1);
+}
+
 /* md_prepare of a shape that was called before. */
 static void who_wants_the_best_gets_it_later_too(void **state)
 {
@@ -356,6 +368,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_was_not_asked_does_not_fit_a_hurried_choice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_waits_believes_the_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_wants_the_best_gets_it_later_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slices_are_a_fact, set_up, tear_down),
