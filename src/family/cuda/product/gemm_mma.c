@@ -114,15 +114,18 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
 }
 
-/* The time of functions in the epilogue. With slices, the launch that adds them up spreads it over all threads. */
+/* The time of functions in the epilogue: of a tile in each wave, or as many as an SM can issue, which 128
+ * threads do as fast as more. With slices, the launch that adds them up spreads it over all threads. */
 static double epilogue_us(const md_fa_target *target, const md_fa_product *w, const tile *t,
                           const md_fa_cuda_tiles *tiles)
 {
+    enum { ISSUING_THREADS = 128 };
     const double blocks = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
-    const double at_once = MD_MAX(target->facts->threads, 1) * (double)MD_MAX(tiles->resident, 1);
-    return t->split > 1 ? 0
-                        : EPILOGUE * md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads *
-                              ceil(blocks / at_once);
+    const double sms = MD_MAX(target->facts->threads, 1), waves = ceil(blocks / (sms * MD_MAX(tiles->resident, 1)));
+    if (t->split > 1)
+        return 0;
+    return EPILOGUE * md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns *
+           fmax(waves / t->threads, blocks / sms / ISSUING_THREADS);
 }
 
 /* The time of a step of K that a thread spends on pieces of unaligned rows. */
