@@ -76,7 +76,8 @@ class Judge:
             return {}
         import multidispatch as md
         graph = md.explain_graph()[-1]
-        return {name: graph[name] for name in ("binds", "graph_runs", "split_runs", "graph_builds", "graph_updates")}
+        return {name: graph[name] for name in ("binds", "graph_runs", "split_runs", "graph_builds", "graph_updates",
+                                                "graph_failures", "forms")}
 
     def differs(self, what, step):
         """How far a way is from eager, relative to eager's largest element."""

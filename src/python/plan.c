@@ -24,7 +24,8 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!self)
         return NULL;
     self->state = state;
-    const md_sequence_options options = {.name = name};
+    /* with operations of PyTorch between kernels each size has some 20 graphs */
+    const md_sequence_options options = {.name = name, .max_graphs = 8192, .max_graph_bytes = (int64_t)512 << 20};
     if (md_py_device_parse(&self->device, state, device) < 0)
         goto fail;
     self->context = md_py_context_of(state, self->device);
@@ -229,13 +230,13 @@ static PyObject *plan_count(PyObject *object, PyObject *none)
     const md_status status = md_sequence_count(&c, self->sequence);
     if (status != MD_OK)
         return md_py_raise(self->state, status);
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:K,s:K,s:K,s:K,s:K}", "calls", (long long)self->n_calls,
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:K,s:K,s:K,s:K,s:K,s:K}", "calls", (long long)self->n_calls,
                          "fallbacks", (long long)self->n_fallbacks, "n_calls", (long long)c.n_calls, "launches",
                          (long long)c.n_launches, "arena_bytes", (long long)c.arena_bytes, "sum_bytes",
                          (long long)c.sum_bytes, "sizes", (long long)c.n_sizes, "binds", (unsigned long long)c.n_binds,
                          "graph_runs", (unsigned long long)c.n_graph_runs, "graph_builds",
                          (unsigned long long)c.n_builds, "graph_updates", (unsigned long long)c.n_updates, "split_runs",
-                         (unsigned long long)c.n_split_runs);
+                         (unsigned long long)c.n_split_runs, "graph_failures", (unsigned long long)c.n_failures);
 }
 
 static PyObject *plan_boxed(PyObject *object, void *user)
