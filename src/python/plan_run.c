@@ -3,6 +3,7 @@
 
 #include <md/dlpack.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ typedef struct run {
     PyObject *list; /* borrowed: the arguments */
     void **data; /* of the sequence's slots */
     md_stream stream;
+    char why[160]; /* the arguments do not fit */
     md_tensor tensor[]; /* of the inputs */
 } run;
 
@@ -129,20 +131,33 @@ static int read_sizes(run *r, const md_py_plan *self)
     return self->has_values;
 }
 
-/* True if the tensor has the sizes and strides that the plan was made for. A stride of an axis of size 1 says nothing,
- * nor do those of a tensor without elements. */
-static bool fits(const md_tensor *t, const md_py_port *port, const int64_t *value)
+/* What a tensor has that the plan was not made for; NULL: nothing. A stride of an axis of size 1 says nothing, nor do those
+ * of a tensor without elements. */
+static const char *misfit(const md_tensor *t, const md_py_port *port, const int64_t *value)
 {
     bool is_empty = false, is_strided = true;
-    if (t->rank != port->rank || t->dtype != port->dtype)
-        return false;
+    if (t->rank != port->rank)
+        return "number of axes";
+    if (t->dtype != port->dtype)
+        return "dtype";
     for (int32_t a = 0; a < t->rank; a++) {
         if (t->size[a] != value[port->size[a]])
-            return false;
+            return "sizes";
         is_empty |= t->size[a] == 0;
         is_strided &= t->size[a] == 1 || t->stride[a] == value[port->stride[a]];
     }
-    return is_empty || is_strided;
+    return is_empty || is_strided ? NULL : "strides";
+}
+
+/* Says why an argument does not fit. Returns 0. */
+static int refuse(run *r, int32_t input, const char *what)
+{
+    static const char none[] = "arguments are not as the graph was made for";
+    if (input < 0)
+        snprintf(r->why, sizeof r->why, "%s: %s", none, what);
+    else
+        snprintf(r->why, sizeof r->why, "%s: argument %d has other %s", none, (int)r->plan->input[input].at, what);
+    return 0;
 }
 
 /* 1: all arguments are the plan's; 0: the graph has to run op by op; -1: an error. */
@@ -150,18 +165,19 @@ static int read_arguments(run *r)
 {
     md_py_plan *self = r->plan;
     if (PyList_Size(r->list) != self->n_args)
-        return 0;
+        return refuse(r, -1, "another number of them");
     for (int32_t i = 0; i < self->n_inputs; i++) {
         const int got = read_input(&r->tensor[i], self, PyList_GetItem(r->list, self->input[i].at));
         if (got != 1)
-            return got;
+            return got < 0 ? got : refuse(r, i, "memory: another device, or no tensor");
     }
     const int sizes = read_sizes(r, self);
     if (sizes != 1)
-        return sizes;
+        return sizes < 0 ? sizes : refuse(r, -1, "no sizes follow from them");
     for (int32_t i = 0; i < self->n_inputs; i++) {
-        if (!fits(&r->tensor[i], &self->input[i], self->value))
-            return 0;
+        const char *what = misfit(&r->tensor[i], &self->input[i], self->value);
+        if (what)
+            return refuse(r, i, what);
         if (self->input[i].slot >= 0)
             r->data[self->input[i].slot] = address(&r->tensor[i]);
     }
@@ -301,7 +317,7 @@ static PyObject *run_plan(run *r)
     if (reads < 0)
         return NULL;
     if (reads == 0)
-        return run_eagerly(self, r->list, "arguments are not as the graph was made for");
+        return run_eagerly(self, r->list, r->why);
     if (md_py_current_stream(&r->stream, &like) < 0)
         return NULL;
     PyObject *out = make_results(r);
