@@ -93,6 +93,8 @@ PyObject *md_py_plan_add_together(PyObject *self, PyObject *args);
 void md_py_plan_free_steps(md_py_plan *self);
 /** Where the results of the plan that this thread runs are put; NULL: it runs none. */
 extern _Thread_local PyObject *md_py_plan_results;
+/** The arguments of its call. */
+extern _Thread_local PyObject *md_py_plan_arguments;
 /** Computes the values at `size`. False if one overflows, is negative or divides by 0. */
 bool md_py_plan_eval(int64_t *value, const int64_t *code, int32_t n_values, const int64_t *size);
 

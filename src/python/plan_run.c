@@ -323,13 +323,15 @@ static PyObject *run_plan(run *r)
     PyObject *out = make_results(r);
     if (!out)
         return NULL;
-    PyObject *outer = md_py_plan_results; /* an operation of PyTorch may call another plan */
+    PyObject *outer = md_py_plan_results, *outer_list = md_py_plan_arguments; /* an operation may call another plan */
     int64_t size[MD_PY_PLAN_DIMS]; /* another thread may call the plan with other sizes */
     memcpy(size, self->size, (size_t)self->n_dims * sizeof *size);
     md_py_plan_results = out;
+    md_py_plan_arguments = r->list;
     Py_BEGIN_ALLOW_THREADS status =
         md_sequence_run(self->sequence, r->stream, size, self->n_dims, r->data, self->n_slots);
     Py_END_ALLOW_THREADS md_py_plan_results = outer;
+    md_py_plan_arguments = outer_list;
     if (status == MD_OK)
         return without_hidden(out, self);
     Py_DECREF(out);

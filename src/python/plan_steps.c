@@ -118,6 +118,8 @@ static PyObject *wrap(const md_py_plan *self, const md_tensor *t)
     return NULL;
 }
 
+_Thread_local PyObject *md_py_plan_arguments;
+
 static PyObject *call_eager(const md_py_eager *e, const md_tensor *tensor, int32_t n, const int64_t *size)
 {
     PyObject *tensors = PyList_New(n), *sizes = PyTuple_New(e->plan->n_dims), *out = NULL;
@@ -131,7 +133,7 @@ static PyObject *call_eager(const md_py_eager *e, const md_tensor *tensor, int32
         is_right = one && PyTuple_SetItem(sizes, i, one) == 0;
     }
     if (is_right)
-        out = PyObject_CallFunctionObjArgs(e->fn, tensors, sizes, NULL);
+        out = PyObject_CallFunctionObjArgs(e->fn, tensors, sizes, md_py_plan_arguments, NULL);
     Py_XDECREF(tensors);
     Py_XDECREF(sizes);
     return out;

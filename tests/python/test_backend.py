@@ -124,6 +124,26 @@ class Graphs(Case):
 
         self.check_all_ours(self.compare(f, *((torch.randn(b, 10), torch.randn(14, 5)) for b in BATCHES)))
 
+    def test_integers_for_operations_of_pytorch(self):
+        """They get them as the caller gave them: the state of random numbers lies elsewhere than PyTorch says."""
+        seen = []
+        library = torch.library.Library("mdtest_backend", "DEF")
+        library.define("shift(Tensor x, Tensor by) -> Tensor")
+        library.impl("shift", lambda x, by: seen.append(getattr(by, "mark", None)) or x + by, "CompositeExplicitAutograd")
+        torch.library.register_fake("mdtest_backend::shift", lambda x, by: torch.empty_like(x), lib=library)
+
+        def f(x, by, other):
+            return torch.ops.mdtest_backend.shift(x * 2, by) * 3 + other
+
+        def numbers(n):
+            by, other = torch.tensor(n), torch.tensor(7 * n)
+            by.mark = other.mark = "caller's"
+            return by, other
+
+        reports = self.compare(f, *((torch.randn(b, 4), *numbers(b)) for b in BATCHES))
+        self.assertEqual((len(reports), reports[0]["fallbacks"], len(reports[0]["eager"])), (1, 0, 1))
+        self.assertEqual((len(seen), set(seen)), (2 * len(BATCHES), {"caller's"}))
+
     def test_sizes_of_rounded_quotients(self):
         """As attention's kernels on a GPU have them."""
         def f(x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
@@ -38,6 +39,7 @@ class Builder:
         self.kept: list[Any] = []
         given = [at for at in range(self.lowered.n_args) if at not in self.bound]
         self.place = {at: i for i, at in enumerate(given)}  # among the arguments of a call
+        self.carried = self._carried()
         self.device = device
         self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name)
 
@@ -52,6 +54,8 @@ class Builder:
             if at in self.bound:
                 b.data = self.bound[at]
                 self._tensor(b, _CONSTANT)
+                continue
+            if b in self.carried:
                 continue
             self._tensor(b, _INPUT)
             ports.append((self.place[at], slots, b.dtype, *inputs[at]))
@@ -88,6 +92,15 @@ class Builder:
                 if o.kind == "new" and o.buf in made and o.buf not in read and i not in bases
                 and len(o.shape) == len(o.buf.shape) and all(map(same, o.shape, o.buf.shape))}
 
+    def _carried(self) -> dict[Buf, int]:
+        """Integers that only operations of PyTorch read, with their places among the arguments: these get them as the caller gave
+        them. The state of random numbers of attention lies on the CPU where PyTorch's description says GPU, unless a
+        CUDA graph is captured."""
+        read = {leaf.buf for e in self.lowered.eager for leaf, _ in e.reads}
+        others = set(self.grouping.readers) | {o.buf for o in self.lowered.outputs}
+        return {b: self.place[at] for at, b in self.lowered.inputs
+                if at not in self.bound and not b.shape and b.dtype in ("i64", "u64") and b in read - others}
+
     def _inputs(self) -> dict[int, Any]:
         return {at: (self.dims.values(b.shape), self.dims.values(b.stride)) for at, b in self.lowered.inputs
                 if at not in self.bound}
@@ -118,7 +131,7 @@ class Builder:
         for b in self.lowered.bufs:
             self.dims.texts([*b.shape, *b.stride])
         known: dict[Any, tuple[int, int]] = {}
-        tensors = [(at, b) for at, b in self.lowered.inputs if at not in self.bound]
+        tensors = [(at, b) for at, b in self.lowered.inputs if at not in self.bound and b not in self.carried]
         for i, (_, b) in enumerate(tensors):
             for axis, size in enumerate(b.shape):
                 if not isinstance(size, int) and size.is_Symbol:
@@ -214,14 +227,14 @@ class Builder:
         self.core.together([(*op, ids) for op, ids in parts.items()])
 
     def _emit_eager(self, e: Eager) -> None:
-        ids = [self._view(leaf, shape, leaf.buf.dtype) for leaf, shape in e.reads]
+        ids = [self._view(leaf, shape, leaf.buf.dtype) for leaf, shape in e.reads if leaf.buf not in self.carried]
         written = [b for b in e.outputs if b is not None and b not in self.adopted]
         whole = [b.into or (b, 0) for b in written]
         outputs = [self._view(Leaf(base, tuple(b.stride), offset), b.shape, b.dtype)
                    for b, (base, offset) in zip(written, whole)]
         self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason})
         places = [self.adopted[b] for b in e.outputs if b in self.adopted]
-        self.core.eager(_eager_function(e, self.dims, self.adopted), [*ids, *outputs], places)
+        self.core.eager(_eager_function(e, self.dims, self.adopted, self.carried), [*ids, *outputs], places)
 
 
 def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
@@ -252,14 +265,17 @@ def _with_strides(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     return x if x.stride() == stride else torch.empty_strided(x.shape, stride, dtype=x.dtype, device=x.device).copy_(x)
 
 
-def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int]) -> Callable[..., Any]:
-    """fn(tensors, sizes): runs the operation on views of the plan's memory, and copies its results there. It gives those
-    that are adopted."""
+def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict[Buf, int]) -> Callable[..., Any]:
+    """fn(tensors, sizes, arguments): runs the operation on views of the plan's memory and on arguments of the call that are
+    carried, and copies its results there. It gives those that are adopted."""
     constants: list[Any] = []
+    held = [f"a[{carried[leaf.buf]}]" if leaf.buf in carried else None for leaf, _ in e.reads]
+    numbers = itertools.count()
+    held = [h or f"t[{next(numbers)}]" for h in held]
 
     def source(x: Any) -> str:
         if isinstance(x, Held):
-            return f"t[{x.number}]"
+            return held[x.number]
         if isinstance(x, Number):
             return dims.text(x.size)
         if isinstance(x, list):
@@ -271,11 +287,11 @@ def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int]) -> Callable[.
 
     args = ", ".join([*map(source, e.args), *(f"{k}={source(v)}" for k, v in e.kwargs.items())])
     names = ", ".join(f"d{i}" for i in range(len(dims.names)))
-    lines = ["def run(t, s):"]
+    lines = ["def run(t, s, a):"]
     if names:
         lines.append(f"    {names}{',' if len(dims.names) == 1 else ''} = s")
     lines.append(f"    out = op({args})")
-    at = len(e.reads)
+    at = next(numbers)
     many = isinstance(e.node.meta.get("val"), (list, tuple))
     given = []
     for i, b in enumerate(e.outputs):
