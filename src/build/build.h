@@ -109,8 +109,8 @@ md_status md_bd_variant_hurry(md_bd_variant *variant);
 /** Whether what a variant needs from a library at a shape is loaded, so that it runs without delay. The listener is
  * called after each load. Variants that call no library are LOADED. Thread-safe. */
 md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, md_bd_load_effort effort);
-/** What the library's answers say of a variant at a shape. us is 0 if it calls none, was not asked, or the model does not
- * know such answers. Thread-safe. */
+/** What the library's answers say of a variant at a shape. us is 0 if it calls none, was not asked, or the model does
+ * not know such answers. Thread-safe. */
 md_fa_answer md_bd_variant_answer(const md_bd_variant *variant, const md_kn_shape *shape);
 /** Waits until no load is queued or running. */
 void md_bd_wait_loads(md_bd *builder);

@@ -131,8 +131,8 @@ static int read_sizes(run *r, const md_py_plan *self)
     return self->has_values;
 }
 
-/* What a tensor has that the plan was not made for; NULL: nothing. A stride of an axis of size 1 says nothing, nor do those
- * of a tensor without elements. */
+/* What a tensor has that the plan was not made for; NULL: nothing. A stride of an axis of size 1 says nothing, nor do
+ * those of a tensor without elements. */
 static const char *misfit(const md_tensor *t, const md_py_port *port, const int64_t *value)
 {
     bool is_empty = false, is_strided = true;

@@ -1,7 +1,8 @@
-/* Prints what the cost model says of products and rows, for scripts that compare it with recorded times. A line of the input is
+/* Prints what the cost model says of products, rows and sums down columns, for scripts that compare it with recorded
+ * times. A line of the input is
  *   BOARD OP DTYPE ROWS COLUMNS DEPTH VARIANT [ALGORITHM TILE SPLIT WAVES]
- * BOARD is 0 for an H200, 1 for an H100. Rows have no DEPTH: it is 0. A line of the output is the time by the shape in us and, with an answer of
- * cuBLASLt's heuristic, the time by the answer, else 0. */
+ * BOARD is 0 for an H200, 1 for an H100. Only products have a DEPTH, others 0. A line of the output is the time by the
+ * shape in us and, with an answer of cuBLASLt's heuristic, the time by the answer, else 0. */
 #include "base/status.h"
 #include "device/blas/tiles.h"
 #include "expr/catalogue.h"

@@ -49,8 +49,8 @@ struct md_spot {
 };
 
 /* Combines the parts of all threads of a column in order of warps. Two buffers alternate, since no thread is two
- * exchanges ahead. Is the result for the first thread of a column only, the others get anything: if all of 16 warps read
- * 16 parts, that takes longer than the sums. */
+ * exchanges ahead. Where the first thread of a column alone needs the result, the others get no sum: if all threads
+ * read the parts of 16 warps, that takes longer than adding up. */
 enum { MD_FIRST_ONLY = 0, MD_ALL = 1 };
 #define MD_WHO(l) (MD_HAS_ELEMENTS || (l) < MD_N_LEVELS - 1 ? MD_ALL : MD_FIRST_ONLY)
 template <int who, class P> MD_INLINE P md_mix_column(P p, md_spot &s)

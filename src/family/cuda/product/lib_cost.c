@@ -13,9 +13,9 @@
 static const double START = 3.14, STEP = 0.0486, RATE = 0.381e6, MEMORY = 0.479, SUM = 4.41, SUM_GBPS = 54400,
                     F64_RATE = 0.5, PLAIN_ROWS = 0.885, RESULTS_GBPS = 1700;
 enum { FEW_ROWS = 16 };
-/* One row, one column and a few rows without tiles (algorithms 13 and 11): us of a launch, part of the memory rate (one row: by
- * the bytes of an element, 2 or 4), us of 1000 steps of K. Blocks of few rows go through all of K, wave after wave: up
- * to 2 rows, 10, and more. */
+/* One row, one column and a few rows without tiles (algorithms 13 and 11): us of a launch, part of the memory rate (one
+ * row: by the bytes of an element, 2 or 4), us of 1000 steps of K. Blocks of few rows go through all of K, wave after
+ * wave: up to 2 rows, 10, and more. */
 static const double ROW_START = 3.7, ROW_MEMORY[2] = {0.495, 0.8}, ROW_STEP = 0.43;
 enum { ROW_CLASSES = 3 };
 static const double FEW_EPILOGUE = 1.3; /* a launch of its own: from 5 products with bias and gelu */
@@ -53,8 +53,8 @@ static double outer_us(const md_dev_facts *facts, double results, int32_t item)
     return OUTER_START + fmax(results / OUTER_RESULTS, results * item / (facts->memory_gbps * OUTER_MEMORY) * 1e-3);
 }
 
-/* Answers come in the order in which the library expects them to be fast, and that order knows what this model does not:
- * a later one is taken only if it is modelled to take less than 1 / LATER of the first (data/results/model.md). */
+/* Answers come in the order in which the library expects them to be fast, and that order knows what this model does
+ * not: a later one is taken only if it is modelled to take less than 1 / LATER of the first (data/results/model.md). */
 static const double LATER = 1.2;
 
 static double later_factor(int32_t rank)
