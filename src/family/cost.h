@@ -12,9 +12,9 @@ typedef struct md_fa_host_work {
 } md_fa_host_work;
 
 void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program);
-/** Bytes that the stage stores. */
-/** md_st_work of the target's stage, found once a memo. */
+/** md_st_work of the target's stage, computed once for each memo. */
 void md_fa_work(double *flops, double *bytes, const md_fa_target *target, const int64_t *size);
+/** Bytes that the stage stores. */
 double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size);
 /** True if nontemporal stores may pay on the host: the stored bytes exceed the L2 cache. */
 bool md_fa_host_can_stream(const md_fa_target *target, const int64_t *size);

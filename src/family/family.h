@@ -65,10 +65,10 @@ typedef struct md_fa_target {
     const md_fa_fixed *fixed; /* of the config that is asked about; NULL: `features` makes one */
 } md_fa_target;
 
-/** True if a config whose time is at least `us` need not be exact. The margin is for rounding. */
-static inline bool md_fa_is_enough(const md_fa_target *target, double us)
+/** A config whose time is above this need not be exact; HUGE_VAL: all are. The margin is for rounding. */
+static inline double md_fa_enough_us(const md_fa_target *target)
 {
-    return target->memo && us * (1 - 1e-9) > target->memo->enough_us;
+    return target->memo ? target->memo->enough_us * (1 + 1e-9) : HUGE_VAL;
 }
 
 static inline const md_st_stage *md_fa_stage(const md_fa_target *target)

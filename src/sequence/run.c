@@ -189,6 +189,7 @@ static md_status run_async(md_sq *sq, md_stream stream, const int64_t *size)
     md_sq_find_how how = {.stream = stream, .start = is_captured ? NULL : run_step};
     md_sq_shape *shape = NULL;
     MD_TRY(begin_run(sq, stream, is_captured));
+    md_sq_note_words(sq);
     MD_TRY(md_sq_find(&shape, sq, size, &how));
     shape->n_runs++;
     sq->is_captured |= is_captured;
@@ -202,7 +203,6 @@ md_status md_sq_run(md_sq *sq, md_stream stream, const int64_t *size, void *cons
 {
     md_sq_shape *shape = NULL;
     md_sq_take_words(sq, data, true);
-    md_sq_note_words(sq);
     sq->count.n_runs++;
     if (md_ds_is_async(sq->runtime)) {
         MD_TRY(run_async(sq, stream, size));

@@ -10,8 +10,6 @@
 #include "expr/formula.h"
 #include "expr/node.h"
 
-#include <stdatomic.h>
-
 /* A stage has at least one statement, so no formula that the front end accepts meets this limit. */
 enum { MD_ST_MAX_STAGES = MD_FX_MAX_STMTS, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
 
@@ -146,11 +144,6 @@ typedef struct md_st_fact {
 void md_st_know(void *out, const md_st_program *program, int32_t stage, const md_st_fact *fact);
 /** The same without a copy: where the program keeps the fact, or `room` where memory is short. */
 const void *md_st_look(void *room, const md_st_program *program, int32_t stage, const md_st_fact *fact);
-/** Where the program keeps a fact; NULL: nobody has asked for it yet. */
-static inline const void *md_st_kept(const md_st_program *program, int32_t stage, int32_t which)
-{
-    return atomic_load_explicit(&program->known[stage][which], memory_order_acquire);
-}
 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);

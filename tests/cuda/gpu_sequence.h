@@ -1,4 +1,4 @@
-/* What tests of sequences on a real GPU share: a context, memory of bf16, short forms. */
+/* What tests of sequences on a real GPU share: a context, weights and other memory of bf16, short forms. */
 #ifndef MD_TESTS_CUDA_GPU_SEQUENCE_H
 #define MD_TESTS_CUDA_GPU_SEQUENCE_H
 
@@ -7,11 +7,13 @@
 
 #include <md/sequence.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { D = 256, H = 512, MOST = 128, N = MOST * D };
 
 static md_context *context; /* NULL: no GPU */
+static void *gain, *w_up, *w_down; /* [D], [H,D], [D,H] */
 
 static inline void *noise(size_t n)
 {
@@ -24,6 +26,24 @@ static inline void *noise(size_t n)
     assert_ok(md_copy(context, p, all, n * sizeof *all));
     free(all);
     return p;
+}
+
+/* False: no GPU. */
+static inline bool open_gpu(void)
+{
+    if (md_context_create(&context, &(md_context_options){.device = "cuda", .hints = "16,128"}) != MD_OK)
+        return false;
+    gain = noise(D);
+    w_up = noise((size_t)H * D);
+    w_down = noise((size_t)D * H);
+    return true;
+}
+
+static inline int close_gpu(void **state)
+{
+    (void)state;
+    md_context_destroy(&context);
+    return 0;
 }
 
 static inline int32_t tensor(md_sequence *s, md_sequence_role role, const char *size, void *data)

@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 static md_op *norm, *up, *down;
-static void *gain, *w_up, *w_down;
 
 static md_op *make(const char *formula, const char *sizes)
 {
@@ -21,21 +20,11 @@ static md_op *make(const char *formula, const char *sizes)
 static int set_up(void **state)
 {
     (void)state;
-    if (md_context_create(&context, &(md_context_options){.device = "cuda", .hints = "16,128"}) != MD_OK)
-        return 0; /* no GPU */
+    if (!open_gpu())
+        return 0;
     norm = make("Y[t,d] = X[t,d] * rsqrt(mean[k](X[t,k] * X[t,k]) + 1e-6) * G[d]", "d=256");
     up = make("Y[t,n] = silu(sum[k](X[t,k] * W[n,k]))", "n=512, k=256");
     down = make("Y[t,n] = R[t,n] + sum[k](X[t,k] * W[n,k])", "n=256, k=512");
-    gain = noise(D);
-    w_up = noise((size_t)H * D);
-    w_down = noise((size_t)D * H);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    md_context_destroy(&context);
     return 0;
 }
 
@@ -244,7 +233,7 @@ int main(void)
         cmocka_unit_test(two_threads_share_a_sequence),
         cmocka_unit_test(goes_in_any_order), /* the last one */
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, close_gpu);
 }
 #else
 int main(void)

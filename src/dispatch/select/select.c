@@ -127,26 +127,16 @@ static bool choose_least(md_ds_pick *out, const double *us, int32_t n, md_ds_sou
 
 /* ---- By the model */
 
-/* As model_fitting without a correction, but other times than the two least may be anything above them. */
-static int32_t model_fastest(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, const md_ds_query *query)
+/* Times at `sizes` of the variants that fit the query, -1 for the others. Without `is_exact`, times other than the two
+ * least may be anything above them. Returns how many variants there are. */
+static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, const md_ds_query *query,
+                             bool is_exact)
 {
     const md_ds_pool *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     bool fits[MD_DS_MAX_VARIANTS];
     md_ds_fit_all(fits, c, n, query);
-    md_ds_predict_fastest(us, op, stage, sizes, n, fits);
-    md_ds_take_answers(us, op, stage, query->shape, sizes, n);
-    return n;
-}
-
-/* Times at `sizes` of the variants that fit the query, -1 for the others. Returns how many variants there are. */
-static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, const md_ds_query *query)
-{
-    const md_ds_pool *c = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    bool fits[MD_DS_MAX_VARIANTS];
-    md_ds_fit_all(fits, c, n, query);
-    md_ds_model_us(us, op, stage, sizes, n, fits);
+    (is_exact ? md_ds_model_us : md_ds_predict_fastest)(us, op, stage, sizes, n, fits);
     md_ds_take_answers(us, op, stage, query->shape, sizes, n);
     return n;
 }
@@ -157,8 +147,7 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
     double us[MD_DS_MAX_VARIANTS];
     /* a correction may make any variant the fastest */
     const bool is_corrected = md_tn_correction_version(c->correction) > 0;
-    const int32_t n = is_corrected ? model_fitting(us, op, stage, query->select_sizes, query)
-                                   : model_fastest(us, op, stage, query->select_sizes, query);
+    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, is_corrected);
     if (!choose_least(out, us, n, MD_DS_MODEL))
         return false;
     set_distance(out, op, c, query->select_sizes);
@@ -175,7 +164,7 @@ static int32_t list_racers(int32_t slot[MD_DS_RACERS], double *budget_ms, md_ds_
     int32_t m = 0;
     /* again where some gave wrong results: others take their places */
     for (int32_t round = 0, wrong = 1; round < MOST_ROUNDS && wrong > 0; round++) {
-        const int32_t n = model_fitting(us, op, c->target.stage, query->select_sizes, query);
+        const int32_t n = model_fitting(us, op, c->target.stage, query->select_sizes, query, true);
         const uint64_t start_ns = md_tn_now_ns(query->call->device);
         m = md_ds_load_racers(slot, md_ds_pick_racers(slot, c, us, n), c, query, fmax(LOADS_MS - loads_ms, 0.0));
         loads_ms += (double)(md_tn_now_ns(query->call->device) - start_ns) * 1e-6;
@@ -205,7 +194,7 @@ static void add_runner_up(md_ds_pick *out, md_ds_op *op, int32_t stage, const md
 {
     double us[MD_DS_MAX_VARIANTS];
     md_ds_pick next = {.variant = -1, .runner_up = -1};
-    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query);
+    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, true);
     const double own_us = us[out->variant];
     us[out->variant] = -1.0;
     if (!choose_least(&next, us, n, MD_DS_MODEL))
@@ -276,7 +265,7 @@ static bool choose_on_grid(md_ds_pick *out, md_ds_op *op, int32_t stage, const m
     double us[MD_DS_MAX_VARIANTS];
     const double distance = md_ds_nearest_on_grid(hint, &op->space, op->policy.metric, query->select_sizes);
     (void)sizes_at(sizes, op, &op->stage[stage], query, hint);
-    const int32_t n = model_fitting(us, op, stage, sizes, query);
+    const int32_t n = model_fitting(us, op, stage, sizes, query, true);
     if (!choose_least(out, us, n, MD_DS_NEAREST_ON_GRID))
         return false;
     out->distance = distance;

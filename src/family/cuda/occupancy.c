@@ -76,11 +76,8 @@ static void make_width(void *out, const md_st_program *program, int32_t stage, c
 
 int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage)
 {
-    const int32_t *kept = md_st_kept(program, stage, MD_ST_KNOWN_WIDTH);
-    int32_t width = 0;
-    if (kept)
-        return *kept;
-    md_st_know(&width, program, stage,
-               &(md_st_fact){.which = MD_ST_KNOWN_WIDTH, .n_bytes = sizeof width, .make = make_width});
-    return width;
+    int32_t room;
+    const int32_t *width = md_st_look(
+        &room, program, stage, &(md_st_fact){.which = MD_ST_KNOWN_WIDTH, .n_bytes = sizeof room, .make = make_width});
+    return *width;
 }

@@ -1,6 +1,5 @@
-/* Family gemm_lib: products by cuBLASLt. Its own epilogues are used for a bias along the columns, relu, and gelu by
- * tanh in bf16 (in other types its tails are 5 to 100 times less accurate than ours). Any other epilogue is a second
- * launch. `rank`: which of the answers of its heuristic is used; the heuristic is asked for each shape. */
+/* Family gemm_lib: products by cuBLASLt (what of a stage it computes: lib_layout.c). `rank`: which of the answers of its
+ * heuristic is used; the heuristic is asked for each shape. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -8,6 +7,7 @@
 #include "device/blas/blas.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/lib_cost.h"
+#include "family/cuda/product/lib_layout.h"
 #include "family/cuda/product/wgmma_cost.h"
 
 #include <math.h>
@@ -16,101 +16,11 @@
 enum { RANK };
 enum { LIBRARY_BYTES = 32 << 20 }; /* workspace that the library asks for on Hopper */
 
-typedef struct layout {
-    md_cg_product p;
-    md_kn_map map[4]; /* A, B, the second B; the result */
-    bool is_direct; /* the library stores the results */
-    int32_t epilogue; /* if is_direct: the library's epilogue (MD_DEV_CUDA_GEMM_BIAS and so on) */
-    int32_t bias; /* id of the tensor */
-} layout;
+typedef md_fa_cuda_lib_layout layout;
 
-static bool is_real(int32_t dtype)
+static const layout *layout_of(layout *room, const md_fa_target *target)
 {
-    return dtype == MD_F32 || dtype == MD_F64 || dtype == MD_BF16 || dtype == MD_F16;
-}
-
-/* True for a vector along the columns, of the results' type. */
-static bool is_bias(const layout *plan, const md_fx_node *node)
-{
-    const md_cg_product *p = &plan->p;
-    return node->kind == MD_FX_LOAD && node->n_args == 1 && node->arg[0]->kind == MD_FX_INDEX && p->n_columns == 1 &&
-           node->arg[0]->id == p->columns[0] &&
-           p->program->formula->tensor[node->id].dtype == (md_dtype)plan->map[3].dtype;
-}
-
-/* True if the library has an epilogue that computes the value from the sums. */
-static bool find_epilogue(layout *out, const md_fx_node *value)
-{
-    const bool has_types = out->map[3].dtype == out->map[0].dtype && out->map[0].dtype != MD_F64;
-    if (value->kind == MD_FX_OP && has_types &&
-        (value->op == MD_FX_RELU || (value->op == MD_FX_GELU_TANH && out->map[3].dtype == MD_BF16))) {
-        out->epilogue |= value->op == MD_FX_RELU ? MD_DEV_CUDA_GEMM_RELU : MD_DEV_CUDA_GEMM_GELU;
-        value = value->arg[0];
-    }
-    if (value->kind == MD_FX_OP && value->op == MD_FX_ADD && has_types) {
-        const int32_t sums = value->arg[0]->kind == MD_FX_REF ? 0 : 1;
-        if (!is_bias(out, value->arg[1 - sums]))
-            return false;
-        out->epilogue |= MD_DEV_CUDA_GEMM_BIAS;
-        out->bias = value->arg[1 - sums]->id;
-        value = value->arg[sums];
-    }
-    return value->kind == MD_FX_REF;
-}
-
-static bool is_direct(layout *out)
-{
-    const md_st_stage *stage = &out->p.program->stage[out->p.stage];
-    const md_st_store *s = &stage->store[0];
-    if (stage->n_stores != 1 || stage->has_scatter || s->assign != MD_FX_SET || out->p.n_products != 1 ||
-        !md_fa_cuda_map_result(&out->map[3], &out->p))
-        return false;
-    return (out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64)) &&
-           find_epilogue(out, s->value);
-}
-
-static bool make_layout(layout *out, const md_st_program *program, int32_t stage)
-{
-    if (!md_cg_product_of(&out->p, program, stage, MD_CG_COLUMNS_STORED) ||
-        (out->p.type != MD_F32 && out->p.type != MD_F64))
-        return false;
-    out->p.dialect = MD_DEV_CUDA;
-    for (int32_t o = 0; o <= out->p.n_products; o++)
-        if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) ||
-            out->map[o].dtype != out->map[0].dtype)
-            return false;
-    if ((out->map[0].dtype == MD_F64) != (out->p.type == MD_F64))
-        return false;
-    out->is_direct = is_direct(out);
-    return true;
-}
-
-/* A layout as the program keeps it. */
-typedef struct known {
-    bool takes; /* the library takes the stage */
-    layout plan;
-} known;
-
-static void make_known(void *out, const md_st_program *program, int32_t stage, const void *user)
-{
-    known *k = out;
-    (void)user;
-    memset(k, 0, sizeof *k);
-    k->takes = make_layout(&k->plan, program, stage);
-}
-
-static const known *look(known *room, const md_st_program *program, int32_t stage)
-{
-    return md_st_look(room, program, stage,
-                      &(md_st_fact){.which = MD_ST_KNOWN_LIBRARY, .n_bytes = sizeof *room, .make = make_known});
-}
-
-static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
-{
-    known room;
-    const known *k = look(&room, program, stage);
-    *out = k->plan;
-    return k->takes;
+    return md_fa_cuda_lib_layout_of(room, target->program, target->stage);
 }
 
 /* Which answer of the library's heuristic a variant uses. */
@@ -126,8 +36,8 @@ static bool is_tf32(const layout *plan, const md_fa_target *target)
 
 static bool applies(const md_fa_target *target)
 {
-    layout plan;
-    return plan_of(&plan, target->program, target->stage) && md_dev_cuda_has_gemm();
+    layout room;
+    return layout_of(&room, target) && md_dev_cuda_has_gemm();
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -162,24 +72,25 @@ static void limit_row_strides(md_kn_envelope *out, const layout *plan)
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    layout plan;
+    layout room;
     (void)config;
     *out = (md_kn_envelope){0};
-    if (!plan_of(&plan, target->program, target->stage))
+    const layout *plan = layout_of(&room, target);
+    if (!plan)
         return;
     /* With unaligned rows the library's epilogue rounds twice (bf16 [17,37] x [37,33] + bias: off by 0.64 of the last
      * place), or has no kernel (K = 3). */
-    const bool has_epilogue = plan.is_direct && plan.epilogue;
-    for (int32_t o = 0; o <= plan.p.n_products; o++)
-        md_fa_cuda_map_needs(out, &plan.map[o], has_epilogue);
-    if (plan.is_direct)
-        md_fa_cuda_map_needs(out, &plan.map[3], has_epilogue);
-    if (has_epilogue && plan.epilogue & MD_DEV_CUDA_GEMM_BIAS) {
-        out->unit |= UINT32_C(1) << plan.bias;
-        out->aligned16 |= UINT32_C(1) << plan.bias;
+    const bool has_epilogue = plan->is_direct && plan->epilogue;
+    for (int32_t o = 0; o <= plan->p.n_products; o++)
+        md_fa_cuda_map_needs(out, &plan->map[o], has_epilogue);
+    if (plan->is_direct)
+        md_fa_cuda_map_needs(out, &plan->map[3], has_epilogue);
+    if (has_epilogue && plan->epilogue & MD_DEV_CUDA_GEMM_BIAS) {
+        out->unit |= UINT32_C(1) << plan->bias;
+        out->aligned16 |= UINT32_C(1) << plan->bias;
     }
     if (has_epilogue)
-        limit_row_strides(out, &plan);
+        limit_row_strides(out, plan);
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
@@ -195,20 +106,21 @@ static int64_t result_bytes(const md_fa_product *w)
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
-    layout plan;
+    layout room;
     md_fa_product w;
     (void)config;
     *out = (md_kn_plan_geometry){0};
     out->launch[0].grain = out->launch[1].grain = 1;
-    if (!plan_of(&plan, target->program, target->stage))
+    const layout *plan = layout_of(&room, target);
+    if (!plan)
         return;
-    md_fa_product_measure(&w, target, &plan.p, shape->size);
+    md_fa_product_measure(&w, target, &plan->p, shape->size);
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     out->launch[0].blocks = 1;
-    if (!plan.is_direct)
+    if (!plan->is_direct)
         md_fa_cuda_product_sum(out, target, &w, 2); /* the launch is that of adding up slices of K */
-    out->workspace_bytes = LIBRARY_BYTES + (plan.is_direct ? 0 : result_bytes(&w));
+    out->workspace_bytes = LIBRARY_BYTES + (plan->is_direct ? 0 : result_bytes(&w));
 }
 
 /* Our epilogue: its least time in us, and its memory traffic relative to the sums. */
@@ -216,13 +128,12 @@ static const double EPILOGUE = 0.998, RESULTS = 2.88;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    known known_room;
+    layout layout_room;
     md_fa_product room;
-    const known *k = look(&known_room, target->program, target->stage);
-    const md_fa_product *w = k->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    const layout *plan = layout_of(&layout_room, target);
+    const md_fa_product *w = plan ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
     if (!w)
         return;
-    const layout *plan = &k->plan;
     const bool is_plain = md_dtype_size((md_dtype)plan->map[0].dtype) > 2 && !is_tf32(plan, target);
     md_fa_product sums = *w;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
@@ -333,19 +244,19 @@ _Static_assert(sizeof(md_dev_cuda_gemm) <= sizeof(md_fa_library_call) &&
 static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
                              const md_fa_config *config, const md_kn_shape *shape)
 {
-    known room;
+    layout room;
     md_dev_cuda_gemm w;
-    const known *k = look(&room, target->program, target->stage);
-    if (!k->takes)
+    const layout *plan = layout_of(&room, target);
+    if (!plan)
         return 0;
-    const answer which = {config->value[RANK], is_tf32(&k->plan, target)};
-    for (int32_t q = 0; q < k->plan.p.n_products; q++) {
-        describe(&w, &k->plan, shape, &which, q);
+    const answer which = {config->value[RANK], is_tf32(plan, target)};
+    for (int32_t q = 0; q < plan->p.n_products; q++) {
+        describe(&w, plan, shape, &which, q);
         if (w.batch == 0 || w.rows == 0 || w.columns == 0)
             return 0;
         memcpy(&out[q], &w, sizeof w);
     }
-    return k->plan.p.n_products;
+    return plan->p.n_products;
 }
 
 static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, bool may_load)
@@ -369,11 +280,12 @@ static md_status run(const md_kn_call *call, const answer *which)
 {
     const md_st_program *program = call->program;
     const md_st_stage *stage = call->stage;
-    layout plan;
-    if (!plan_of(&plan, program, (int32_t)(stage - program->stage)))
+    layout room;
+    const layout *plan = md_fa_cuda_lib_layout_of(&room, program, (int32_t)(stage - program->stage));
+    if (!plan)
         return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
-    for (int32_t q = 0; q < plan.p.n_products; q++)
-        MD_TRY(run_product(&plan, call, which, q));
+    for (int32_t q = 0; q < plan->p.n_products; q++)
+        MD_TRY(run_product(plan, call, which, q));
     return MD_OK;
 }
 
@@ -403,14 +315,15 @@ static const md_kn_host_function runs[2][MD_DEV_CUDA_GEMM_RANKS] = {
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    layout plan;
-    if (!plan_of(&plan, target->program, target->stage))
+    layout room;
+    const layout *plan = layout_of(&room, target);
+    if (!plan)
         return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
-    if (!plan.is_direct)
-        MD_TRY(md_fa_cuda_product_emit_sum(&out->launch[1], target, &plan.p, 1));
-    out->n_launches = plan.is_direct ? 1 : 2;
+    if (!plan->is_direct)
+        MD_TRY(md_fa_cuda_product_emit_sum(&out->launch[1], target, &plan->p, 1));
+    out->n_launches = plan->is_direct ? 1 : 2;
     out->launch[0].code = MD_KN_FUNCTION;
-    out->launch[0].function = runs[is_tf32(&plan, target)][config->value[RANK]];
+    out->launch[0].function = runs[is_tf32(plan, target)][config->value[RANK]];
     return MD_OK;
 }
 

@@ -114,8 +114,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
 }
 
-/* The time of functions in the epilogue: of a tile in each wave, or as many as an SM can issue, which 128
- * threads do as fast as more. With slices, the launch that adds them up spreads it over all threads. */
+/* The time of functions in the epilogue. Tiles of a wave compute them at once, but 128 threads issue as much as an SM
+ * can. With slices, the launch that adds them up spreads the time over all threads. */
 static double epilogue_us(const md_fa_target *target, const md_fa_product *w, const tile *t,
                           const md_fa_cuda_tiles *tiles)
 {

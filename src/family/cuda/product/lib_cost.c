@@ -240,13 +240,12 @@ static double shape_us(const md_dev_facts *facts, const md_fa_product *w, const 
     const double us = has_wgmma       ? md_fa_wgmma_best_us(facts, w)
                       : how->is_plain ? plain_us(facts, w)
                                       : unaligned_us(facts, w);
-    if (w->rows > few_rows && (few_rows == 0 || w->columns > 1))
+    const bool is_vector = w->rows == 1 || w->columns == 1;
+    if (few_rows == 0 || (w->rows > few_rows && !is_vector))
         return us;
     const double few = without_tiles_us(facts, w, how->is_plain) + (how->has_epilogue ? FEW_EPILOGUE : 0);
     /* f32 with few columns, and fewer than steps of K: tiles that cut K, even where those take longer */
-    return w->rows == 1 || w->columns == 1                          ? few
-           : how->is_plain && cuts_few_tiles(w, 10, w->columns + 1) ? us
-                                                                    : fmin(us, few);
+    return is_vector ? few : how->is_plain && cuts_few_tiles(w, 10, w->columns + 1) ? us : fmin(us, few);
 }
 
 double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_library *how)

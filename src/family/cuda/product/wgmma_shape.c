@@ -175,7 +175,6 @@ void md_fa_wgmma_features(md_fa_features *out, const md_fa_target *target, const
     const md_fa_product *w = fixed->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
     if (!w)
         return;
-    const double enough_us = target->memo ? target->memo->enough_us * (1 + 1e-9) : HUGE_VAL;
-    const double us = md_fa_wgmma_us(target->facts, w, &fixed->variant, enough_us);
+    const double us = md_fa_wgmma_us(target->facts, w, &fixed->variant, md_fa_enough_us(target));
     md_fa_cuda_product_time_features(out, us, fixed->launches);
 }

@@ -222,7 +222,7 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     const double least = least_us(&t), latency = t.latency;
     /* row_thread, with one lane, takes less than this says */
     const bool may_be_least =
-        f->lanes > 1 && l.bytes > 0 && md_fa_is_enough(target, MD_FA_CUDA_LAUNCH_US + least + latency);
+        f->lanes > 1 && l.bytes > 0 && MD_FA_CUDA_LAUNCH_US + least + latency > md_fa_enough_us(target);
     const double us = may_be_least ? least : rows_us(&l, &t);
     *out =
         (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = latency};

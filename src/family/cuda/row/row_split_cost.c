@@ -171,7 +171,7 @@ static double rows_us(const launch *l, double latency)
     double waiting = (latency + loop) * waits_of(l) * WAIT_PART + loop;
     double part = l->cut.blocks == 1 ? WHOLE_ROWS : 1; /* nothing is split, but blocks go from row to row */
     double least = MD_MAX(MD_MAX(memory, instructions), waiting) * part;
-    if (l->bytes > 0 && md_fa_is_enough(l->target, MD_FA_CUDA_LAUNCH_US + least + latency))
+    if (l->bytes > 0 && MD_FA_CUDA_LAUNCH_US + least + latency > md_fa_enough_us(l->target))
         return least;
     return md_fa_norm(md_fa_norm(memory, instructions, NORM), waiting, NORM) * part;
 }

@@ -1,6 +1,6 @@
-"""The gradient of an embedding's table on a GPU. PyTorch's kernel walks through all ids in each block, 48 us at 2,048 ids of
-256 elements (H200); adding rows by atomic operations takes a tenth. Their order varies, so PyTorch's serves where the
-user asked for deterministic algorithms."""
+"""The gradient of an embedding's table on a GPU. In a step of a small BERT with two tables PyTorch's kernels took 48 us, adding
+rows by atomic operations 8 us (H200, 2,048 ids of 256 elements). Their order varies, so PyTorch's serves where the user
+asked for deterministic algorithms."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class Report:
         if self.reason:
             out["reason"] = self.reason
         if self.plan is not None:
-            out |= self.plan.count() | {"forms": _forms(self.plan)}
+            out |= self.plan.count()
+            out["forms"] = _forms(self.plan) if out["sizes"] else {}
         if self.fallbacks:
             out["fallback_reasons"] = dict(self.fallbacks)
         return out
@@ -39,8 +40,6 @@ class Report:
 
 def _forms(plan: Any) -> dict[str, int]:
     """How the steps run at the sizes of the last call, and how many do so."""
-    if plan.count()["sizes"] == 0:
-        return {}
     return dict(collections.Counter(call["form"] for call in json.loads(plan.explain())["calls"]))
 
 
@@ -57,7 +56,8 @@ def explain_graph(*, text: bool = False) -> Any:
 
     A list of dicts: ``kernels`` (their formulas), ``eager`` (operations that PyTorch computes, each with the reason),
     ``steps`` (kernels that run together count as one), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``,
-    ``fallbacks`` (calls that PyTorch computed), ``fallback_reasons``, ``forms`` (how its steps run at the last sizes). With ``text=True`` a short text."""
+    ``fallbacks`` (calls that PyTorch computed), ``fallback_reasons``, ``forms`` (how its steps run at the last sizes).
+    With ``text=True`` a short text."""
     graphs = [r.as_dict() for r in _REPORTS]
     if not text:
         return graphs
