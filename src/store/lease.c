@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -151,15 +152,40 @@ static bool link_name(int fd, const char *name, const char *path)
     return linkat(fd, name, fd, path, 0) == 0;
 }
 
+/* One process at a time takes leases: else a third could take the name while a file that was moved aside by mistake is
+ * given back. -1 where the file system has no locks. */
+static int lock_leases(int fd)
+{
+    if (mkdirat(fd, MD_SR_LEASES, 0700) != 0 && errno != EEXIST)
+        return -1;
+    const int lock = openat(fd, MD_SR_LEASES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    while (lock >= 0 && flock(lock, LOCK_EX) != 0)
+        if (errno != EINTR) {
+            close(lock);
+            return -1;
+        }
+    return lock;
+}
+
+static void unlock_leases(int lock)
+{
+    if (lock < 0)
+        return;
+    flock(lock, LOCK_UN); /* a child that was forked meanwhile may have the folder open, too */
+    close(lock);
+}
+
 /* *is_ours: the lease is ours now. IO: no file can be written. */
 static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
 {
     char name[MD_SR_PATH];
     MD_TRY(md_sr_fresh_write(name, l->fd, l->text, strlen(l->text), false));
+    const int lock = lock_leases(l->fd);
     *is_ours = link_name(l->fd, name, l->path);
     md_status status = *is_ours || errno == EEXIST ? MD_OK : md_fail(MD_IO, "cannot make a lease: %s", strerror(errno));
     if (status == MD_OK && !*is_ours && clear_if_over(l->fd, l->path, name, mine))
         *is_ours = link_name(l->fd, name, l->path);
+    unlock_leases(lock);
     unlinkat(l->fd, name, 0);
     return status;
 }

@@ -221,7 +221,7 @@ static void what_cannot_be_written_is_still_read(void **state)
 
 /* ---- Processes */
 
-enum { CROWD = 8, EACH = 6 };
+enum { CROWD = 8, EACH = 6, SHORT_LIVED = 60 };
 
 static int save_some(void *user, int i)
 {
@@ -240,6 +240,27 @@ static void processes_lose_nothing_of_each_other(void **state)
     md_tn_kept *k = open_at(s, s->root, NULL, "here");
     md_tn_kept_load(&got, k, KEY);
     assert_int_equal(got.n_picks, CROWD * EACH);
+    md_tn_kept_list_finish(&got);
+    md_tn_kept_close(&k);
+}
+
+static int save_one(void *user, int i)
+{
+    md_tn_kept *k = open_at(user, ((scratch *)user)->root, NULL, "here");
+    save_pick(k, (uint64_t)i, "v", 10);
+    md_tn_kept_close(&k);
+    return 0;
+}
+
+/* Owners of the lease end while others ask whether they have. */
+static void short_lived_processes_lose_nothing(void **state)
+{
+    scratch *s = *state;
+    md_tn_kept_list got;
+    scratch_crowd(SHORT_LIVED, save_one, s);
+    md_tn_kept *k = open_at(s, s->root, NULL, "here");
+    md_tn_kept_load(&got, k, KEY);
+    assert_int_equal(got.n_picks, SHORT_LIVED);
     md_tn_kept_list_finish(&got);
     md_tn_kept_close(&k);
 }
@@ -288,6 +309,7 @@ int main(void)
         TEST(corrupt_entries_are_named_and_dropped),
         TEST(what_cannot_be_written_is_still_read),
         TEST(processes_lose_nothing_of_each_other),
+        TEST(short_lived_processes_lose_nothing),
         TEST(a_crash_loses_nothing_that_was_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
