@@ -3,8 +3,9 @@
 
     tools/bench_models.py [--models bert,gpt2] [--device cuda] [--batch 8] [--length 64] [--seconds 5] [--kernels 10]
 
-A step is forward, loss and backward (--optimizer: and PyTorch's AdamW) under bf16 autocast (--no-amp: f32). The ways
-take turns, step by step, so that a machine whose speed drifts does so for all. Per model and way: the median and the
+A step is forward, loss and backward (--optimizer: and PyTorch's AdamW) under bf16 autocast (--no-amp: f32),
+compiled for these sizes (--dynamic: for any). The ways take turns, step by step, so that a machine whose speed drifts
+does so for all. Per model and way: the median and the
 smallest step time, the first step, the last loss; at the end the geometric mean of eager's time over each way's. On CUDA
 a step is captured in a CUDA graph where that is possible ("graph": true), after all kernels of this library are built:
 a graph keeps those that it was captured with. "operations": PyTorch's in a step, those inside of others not counted;
@@ -62,13 +63,13 @@ class Plain(torch.nn.Module):
         return self.head(x)
 
 
-def compiled(model, way):
+def compiled(model, way, is_dynamic):
     if way == "eager":
         return model
     if way == "inductor":
-        return torch.compile(model)
+        return torch.compile(model, dynamic=is_dynamic)
     from multidispatch.compile import backend
-    return torch.compile(model, backend=backend, dynamic=True)
+    return torch.compile(model, backend=backend, dynamic=is_dynamic)
 
 
 class Trainer:
@@ -76,7 +77,7 @@ class Trainer:
 
     def __init__(self, model, way, x, options):
         self.model, self.x, self.options, self.way = model, x, options, way
-        self.f = compiled(model, way)
+        self.f = compiled(model, way, options.dynamic or None)
         self.target = x if x.dtype == torch.int64 else torch.zeros(x.shape[0], dtype=torch.int64, device=x.device)
         is_cuda = x.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, capturable=is_cuda)
@@ -207,6 +208,7 @@ def main():
         parser.add_argument("--" + option, type=type(value), default=value)
     parser.add_argument("--no-amp", action="store_true")
     parser.add_argument("--optimizer", action="store_true")
+    parser.add_argument("--dynamic", action="store_true")
     options = parser.parse_args()
     times = [bench(name, options) for name in options.models.split(",")]
     for way in options.ways.split(",")[1:]:

@@ -152,6 +152,14 @@ class Graphs(Case):
 
         self.check_all_ours(self.compare(f, *((torch.randn(b, 4),) for b in (3, 1, 5, 7, 31))))
 
+    def test_graph_that_only_gives_a_size(self):
+        def f(x):
+            n = 2 * x.shape[0]
+            torch._dynamo.graph_break()
+            return torch.arange(n)
+
+        self.assertEqual([r["fallbacks"] for r in self.compare(f, *((torch.randn(b),) for b in (5, 3, 7)))], [0, 0])
+
     def test_norms_are_one_kernel(self):
         def layer(x, g, b):
             return torch.nn.functional.layer_norm(x, (32,), g, b)

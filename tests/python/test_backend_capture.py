@@ -10,8 +10,10 @@ if importlib.util.find_spec("torch") is None:
     sys.exit(0)
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import multidispatch as md
+from multidispatch.compile import decompositions
 
 
 class Capture(unittest.TestCase):
@@ -31,6 +33,17 @@ class Capture(unittest.TestCase):
         with torch.no_grad():
             m[0].bias.add_(1)  # weights are bound by address
             torch.testing.assert_close(captured(x), m(x), rtol=2e-6, atol=2e-6)
+
+    def test_root_mean_square_norms_of_gpus(self):
+        """There PyTorch makes one operation of the norm, which has to be taken apart. By fake tensors."""
+        class Norm(torch.nn.Module):
+            def forward(self, x, gain):
+                return torch.nn.functional.rms_norm(x, (x.shape[-1],), gain, 1e-6)
+
+        with FakeTensorMode():
+            x, gain = torch.empty(4, 8, device="cuda"), torch.empty(8, device="cuda")
+            program = torch.export.export(Norm(), (x, gain), strict=False).run_decompositions(decompositions.table())
+        self.assertFalse([n for n in program.graph.nodes if "rms_norm" in str(n.target)])
 
     def test_function_with_several_results(self):
         captured = md.capture(lambda a, b: {"sum": a + b, "top": a.amax(-1)}, (torch.randn(4, 5), torch.randn(4, 5)))

@@ -2,6 +2,7 @@
 """Rewrites of a graph before it is cut into kernels: what they find, what they must leave, and that results stay right.
 Skipped, loudly, where PyTorch is missing."""
 
+import functools
 import importlib.util
 import sys
 import unittest
@@ -11,11 +12,15 @@ if importlib.util.find_spec("torch") is None:
     sys.exit(0)
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import multidispatch as md
 from multidispatch.compile import backend
+from multidispatch.compile.rewrite import rewrite
 
 FOLDED, NAMED = "operations on constants folded", "attentions named"
+CAUSAL = "masks left to causal attention"
 
 
 class Case(unittest.TestCase):
@@ -156,6 +161,100 @@ class Attention(Case):
         expected = torch.autograd.grad(f(q, k, v).sin().sum(), (q, k, v))
         got = torch.autograd.grad(torch.compile(f, backend=backend, dynamic=True)(q, k, v).sin().sum(), (q, k, v))
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def packed(n):
+    """As transformers writes it: tokens see earlier ones of their own sequence, and a sequence ends where positions jump."""
+    positions = torch.arange(n).unsqueeze(0)
+    steps = torch.diff(positions, prepend=positions[:, :1] - 1, dim=-1)
+    sequence = (steps != 1).cumsum(-1)
+    q, k = torch.arange(n).view(1, 1, n, 1), torch.arange(n).view(1, 1, 1, n)
+    zero = torch.arange(1).view(1, 1, 1, 1)
+    return torch.ones((), dtype=torch.bool) & (positions[zero, k] <= positions[zero, q]) \
+        & (sequence[zero, q] == sequence[zero, k])
+
+
+def rows(n):
+    return torch.arange(n).unsqueeze(1)
+
+
+def columns(n):
+    return torch.arange(n).unsqueeze(0)
+
+
+class Causal(Case):
+    """Masks that are known from the places alone."""
+
+    ALIKE = (packed,
+             lambda n: torch.ones(n, n, dtype=torch.bool).tril(),
+             lambda n: torch.full((n, n), -torch.inf).triu(1),
+             lambda n: ~(columns(n) > rows(n)),
+             lambda n: 3 * columns(n) < 3 * rows(n) + 1,  # the same, but not seen to be
+             lambda n: torch.zeros(n, n).masked_fill(columns(n) >= 1 + rows(n), -torch.inf),
+             lambda n: torch.where(rows(n) - columns(n) >= 0, 0.0, torch.finfo(torch.float32).min))
+    OTHERS = (lambda n: torch.where(columns(n) < rows(n), 0.0, torch.finfo(torch.float32).min),
+              lambda n: columns(n) <= rows(n) + 1,
+              lambda n: columns(n) >= rows(n),
+              lambda n: (columns(n) <= rows(n)) & (rows(n) - columns(n) < 3),
+              lambda n: columns(n) <= rows(n).flip(0),
+              lambda n: torch.cat([columns(n)[:, 1:], columns(n)[:, :1]], 1) <= rows(n),
+              lambda n: columns(n)[:, -rows(n)].squeeze() <= rows(n),  # places that count from the end
+              lambda n: torch.where(columns(n) <= rows(n), 0.0, -1.0))
+
+    def found(self, mask, queries=None):
+        def f(q, k):
+            m = mask(k.shape[2])
+            return torch.nn.functional.scaled_dot_product_attention(q, k, 2 * k, m if queries is None else m[:queries])
+
+        self.setUp()
+        inputs = [(torch.randn(2, 3, queries or n, 8), torch.randn(2, 3, n, 8)) for n in (7, 12, 1 if queries is None else 9)]
+        return self.rewrites(f, *inputs, tolerance=1e-5).get(CAUSAL, 0)
+
+    def test_causal_masks(self):
+        for i, mask in enumerate(self.ALIKE):
+            with self.subTest(i):
+                self.assertEqual(self.found(mask), 0 if i == 4 else 1)
+
+    def test_other_masks(self):
+        for i, mask in enumerate(self.OTHERS):
+            with self.subTest(i):
+                self.assertEqual(self.found(mask), 0)
+
+    def test_other_numbers_of_queries_and_keys(self):
+        self.assertEqual(self.found(lambda n: columns(n) <= rows(n), 5), 0)
+
+    def test_positions_that_are_given(self):
+        def f(q, positions):
+            sees = positions.unsqueeze(-1) >= positions.unsqueeze(-2)
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, sees.unsqueeze(1))
+
+        inputs = [(torch.randn(2, 3, n, 8), torch.arange(n).flip(0).expand(2, n)) for n in (7, 12)]
+        self.assertEqual(self.rewrites(f, *inputs, tolerance=1e-5).get(CAUSAL, 0), 0)
+
+    @staticmethod
+    def on_gpu(op, q, k, v):
+        n = q.shape[2]
+        at = torch.arange(n, device="cuda")
+        mask = torch.where(at.unsqueeze(0) <= at.unsqueeze(1), 0.0, -torch.inf).to(q.dtype)
+        mask = torch.constant_pad_nd(mask, [0, 16 - n % 16])[:, :n].expand(2, 4, n, n)
+        return op(q, k, v, mask, False, scale=0.1)[0]
+
+    def test_operations_of_gpus(self):
+        """By fake tensors: each of PyTorch's operations for GPUs, and a head that flash attention does not take."""
+        aten = torch.ops.aten
+        efficient, cudnn = aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_cudnn_attention
+        flash = aten._scaled_dot_product_flash_attention
+        for op, dtype, size, expected in ((efficient, torch.bfloat16, 64, flash), (cudnn, torch.bfloat16, 64, flash),
+                                          (efficient, torch.float32, 64, efficient), (efficient, torch.float16, 20, efficient)):
+            with self.subTest(op=op, dtype=dtype, size=size), FakeTensorMode():
+                q, k, v = (torch.empty(2, 9, 4, size, dtype=dtype, device="cuda").transpose(1, 2) for _ in range(3))
+                module = make_fx(functools.partial(self.on_gpu, op))(q, k, v)
+                self.assertIn(f"1 {CAUSAL}", rewrite(module))
+                attention, = (n for n in module.graph.nodes if "attention" in str(n.target))
+                self.assertIs(attention.target, expected.default)
+                self.assertIn(True, attention.args)
+                self.assertEqual(attention.kwargs, {"scale": 0.1})
+                self.assertFalse(any(n.target is aten.where.self for n in module.graph.nodes))
 
 
 if __name__ == "__main__":

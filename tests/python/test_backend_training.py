@@ -107,6 +107,36 @@ class Kernels(Case):
             x = torch.randn(n, n)
             torch.testing.assert_close(compiled(x), (torch.tanh(x.t()), torch.tanh(x).sum(0)))
 
+    def test_sums_down_columns_store_nothing_else(self):
+        """The gradient of a bias sums what another kernel stores: one kernel of both would read by rows what lies by columns."""
+        class Block(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.down, self.norm = torch.nn.Linear(16, 16), torch.nn.LayerNorm(16)
+
+            def forward(self, x):
+                return self.norm(x + self.down(x.sin()))
+
+        _, texts, _ = self.train(Block(), self.batches(5, 16), is_autocast=True, tolerance=5e-2)
+        sums = [t for t in texts if "sum[x1]" in t and "[x1, x0]" in t]
+        self.assertTrue(sums)
+        for text in sums:
+            self.assertNotRegex(text, r"Y\d?:\w+\[x1, x0\]")
+
+    def test_cheap_results_are_computed_again(self):
+        """A forward stores for the backward what is dear, not each step of a chain."""
+        class Gelu(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.up = torch.nn.Linear(16, 32)
+
+            def forward(self, x):
+                return torch.nn.functional.gelu(self.up(x), approximate="tanh") * 0.5 + 1.0
+
+        texts, _, _ = self.train(Gelu(), self.batches(5, 16), tolerance=1e-4)
+        text, = (t for t in texts if "tanh" in t)
+        self.assertNotIn("Y1", text)
+
     def test_parts_are_views(self):
         """q, k and v are written once, by the product, and their gradients where the next product reads them."""
         forward, backward, _ = self.train(Attention(), self.batches(6, 16))

@@ -1,4 +1,4 @@
-/* Family gemm_lib: products by cuBLASLt (what of a stage it computes: lib_layout.c). `rank`: which of the answers of its
+/* Family gemm_lib: products by cuBLASLt (what of a stage it computes: lib_layout.c). `rank`: which answer of its
  * heuristic is used; the heuristic is asked for each shape. */
 #include "family/cuda/cuda.h"
 

@@ -128,7 +128,7 @@ def _mask_of(node: Any, shape: list[Any]) -> tuple[Any, Any] | None:
     return None
 
 
-def _new(graph: Any, target: Any, args: tuple[Any, ...], **options: Any) -> Any:
+def new_node(graph: Any, target: Any, args: tuple[Any, ...], **options: Any) -> Any:
     """A node with the value that it has in the graph."""
     node = graph.call_function(target, args, options)
     values = torch.fx.node.map_arg((args, options), lambda n: n.meta["val"])
@@ -149,19 +149,19 @@ def _named(graph: Any, result: Any, s: _Scores, v: Any) -> bool:
         return False
     dtype, on_cpu = tensors[0].dtype, tensors[0].device.type == "cpu"
     with graph.inserting_before(result):
-        k = _new(graph, aten.permute.default, (s.k, [0, 1, 3, 2]))
+        k = new_node(graph, aten.permute.default, (s.k, [0, 1, 3, 2]))
         options = {"scale": s.scale}
         if s.mask is not None:
             mask = s.mask
             if mask.meta["val"].dtype != dtype:
-                mask = _new(graph, aten._to_copy.default, (mask,), dtype=dtype)
+                mask = new_node(graph, aten._to_copy.default, (mask,), dtype=dtype)
             options["attn_mask"] = mask
         if on_cpu:
-            pair = _new(graph, aten._scaled_dot_product_flash_attention_for_cpu.default, (s.q, k, v), **options)
+            pair = new_node(graph, aten._scaled_dot_product_flash_attention_for_cpu.default, (s.q, k, v), **options)
             out = graph.call_function(operator.getitem, (pair, 0))
             out.meta["val"] = pair.meta["val"][0]
         else:
-            out = _new(graph, aten.scaled_dot_product_attention.default, (s.q, k, v), **options)
+            out = new_node(graph, aten.scaled_dot_product_attention.default, (s.q, k, v), **options)
     if not _are_same(_sizes(out), _sizes(result)):
         return False
     result.replace_all_uses_with(out)

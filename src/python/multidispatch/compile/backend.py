@@ -9,6 +9,7 @@ import time
 from typing import Any, Callable
 
 import torch
+from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -98,7 +99,8 @@ def _compiler(kind: str) -> Callable[..., Any]:
 def backend(module: Any, inputs: Any, **_: Any) -> Any:
     """The function that torch.compile calls, found by its name "multidispatch"."""
     compiler = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
-                            inference_compiler=_compiler("inference"), decompositions=decompositions())
+                            inference_compiler=_compiler("inference"), decompositions=decompositions(),
+                            partition_fn=min_cut_rematerialization_partition)
     is_dynamic = any(isinstance(n, torch.SymInt) for x in inputs
                      for n in (x.shape if isinstance(x, torch.Tensor) else (x,)))
     with no_plan_for_each_shape() if is_dynamic else contextlib.nullcontext():

@@ -18,6 +18,13 @@ _KEPT = ("gelu", "silu", "_softmax", "_log_softmax", "native_layer_norm", "embed
          "_scaled_dot_product_flash_attention_for_cpu")
 
 
+def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: Any = None) -> Any:
+    """On GPUs PyTorch makes one operation of rms_norm, which torch.export never takes apart."""
+    from torch._decomp import decomposition_table
+
+    return decomposition_table[torch.ops.aten._fused_rms_norm.default](x, shape, weight, eps)[0]
+
+
 @functools.cache
 def table() -> dict[Any, Any]:
     from torch._decomp import core_aten_decompositions, get_decompositions
@@ -33,4 +40,6 @@ def table() -> dict[Any, Any]:
         if str(op).split(".")[1] in _KEPT:
             del out[op]
     out[aten.embedding_dense_backward.default] = embedding.decompose
+    if hasattr(aten, "_fused_rms_norm"):
+        out[aten.rms_norm.default] = _rms_norm
     return out

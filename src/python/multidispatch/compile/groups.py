@@ -208,10 +208,11 @@ class Grouping:
         axes = self._axes_in(group, b, live)
         if axes is None or not self._suits(b, group, axes):
             return False
-        outside = {i for i in group.axes[group.root] if i is not None} - set(axes)
+        root_axes = {i for i in group.axes[group.root] if i is not None}
+        outside, reduced = root_axes - set(axes), {i for i in axes if i is not None} - root_axes
         is_row = b.kind == "reduce" or _follows_reduction(b)
-        if not is_row if outside else group.root.kind == "reduce":
-            return False
+        if not is_row if outside else reduced or group.root.kind == "reduce":
+            return False  # a kernel of sums stores only sums: those down columns would read their tensors by rows
         group.axes[b] = _tree_axes(b, axes, group)
         group.also.append(b)
         self.places[b] = [group]

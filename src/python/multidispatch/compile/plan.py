@@ -44,8 +44,8 @@ class Builder:
         self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name)
 
     def build(self, fallback: Callable[..., Any], checks: bool) -> Any:
-        dims, inputs, results = self._dims(), self._inputs(), self._results()
-        steps = self._steps()
+        inputs, results, steps = self._inputs(), self._results(), self._steps()
+        dims = self._dims()  # of all sizes that these read
         for name in [f"d{i}" for i in range(len(self.dims.names))]:
             self.core.dim(name, 0, 0)
         slots = 0

@@ -7,6 +7,7 @@ from typing import Any, Callable
 import torch
 
 from .attention import name_attention
+from .causal import name_causal
 from .stacks import order_stacks
 from .uniform import fold
 
@@ -31,6 +32,7 @@ REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
     ("unused operations dropped", _drop_unused),
     ("operations on constants folded", fold),
     ("attentions named", name_attention),
+    ("masks left to causal attention", name_causal),
     ("stacks put into the order in which they are read", order_stacks),
     ("operations dropped that rewrites left unused", _drop_unused),
 )

@@ -32,7 +32,7 @@ def _tensor(node: Any) -> Any:
     return value if isinstance(value, torch.Tensor) else None
 
 
-class _Values:
+class Values:
     """The numbers that are known: `node in values`, `values[node]`."""
 
     def __init__(self, module: Any) -> None:
@@ -42,10 +42,14 @@ class _Values:
             if isinstance(value, (bool, int, float)):
                 self.known[node] = value
 
+    def number(self, x: Any) -> bool | int | float | None:
+        """The number that an operand is everywhere, if it is known."""
+        known = self.known.get(x) if isinstance(x, torch.fx.Node) else x
+        return known if isinstance(known, (bool, int, float)) else None
+
     def is_all(self, x: Any, value: Any) -> bool:
         """True if an operand is this number everywhere."""
-        known = self.known.get(x) if isinstance(x, torch.fx.Node) else x
-        return isinstance(known, (bool, int, float)) and known == value
+        return self.number(x) == value
 
     def _of(self, node: Any) -> Any:
         if node.op == "get_attr":
@@ -104,27 +108,27 @@ class _Values:
                 return None
 
 
-def _other(values: _Values, node: Any, neutral: Any) -> Any:
+def _other(values: Values, node: Any, neutral: Any) -> Any:
     """The operand beside one that changes nothing."""
     a, b = node.args[:2]
     return a if values.is_all(b, neutral) else b if values.is_all(a, neutral) else None
 
 
-def _first(values: _Values, node: Any, neutral: Any) -> Any:
+def _first(values: Values, node: Any, neutral: Any) -> Any:
     return node.args[0] if values.is_all(node.args[1], neutral) else None
 
 
-def _where(values: _Values, node: Any, _: Any) -> Any:
+def _where(values: Values, node: Any, _: Any) -> Any:
     condition, a, b = node.args
     return a if values.is_all(condition, True) else b if values.is_all(condition, False) else None
 
 
-def _masked_fill(values: _Values, node: Any, _: Any) -> Any:
+def _masked_fill(values: Values, node: Any, _: Any) -> Any:
     return node.args[0] if values.is_all(node.args[1], False) else None
 
 
 # An operation, what finds the operand that it gives back, and the number that changes nothing.
-_TRIVIAL: dict[Any, tuple[Callable[[_Values, Any, Any], Any], Any]] = {
+_TRIVIAL: dict[Any, tuple[Callable[[Values, Any, Any], Any], Any]] = {
     aten.add.Tensor: (_other, 0), aten.sub.Tensor: (_first, 0), aten.mul.Tensor: (_other, 1),
     aten.div.Tensor: (_first, 1), aten.add.Scalar: (_first, 0), aten.sub.Scalar: (_first, 0),
     aten.mul.Scalar: (_first, 1), aten.div.Scalar: (_first, 1), aten.pow.Tensor_Scalar: (_first, 1),
@@ -146,7 +150,7 @@ def _is_alike(node: Any, other: Any) -> bool:
         return False
 
 
-def _drop_mask(values: _Values, node: Any) -> bool:
+def _drop_mask(values: Values, node: Any) -> bool:
     """A mask of attention that masks nothing."""
     mask = node.kwargs.get("attn_mask")
     if mask not in values.known or not values.is_all(mask, _tensor(mask).dtype == torch.bool):
@@ -157,7 +161,7 @@ def _drop_mask(values: _Values, node: Any) -> bool:
 
 def fold(module: Any) -> int:
     """Folds what is constant. Gives the number of operations that went."""
-    values, done = _Values(module), 0
+    values, done = Values(module), 0
     for node in list(module.graph.nodes):
         if node.target is aten._scaled_dot_product_flash_attention_for_cpu.default:
             done += _drop_mask(values, node)

@@ -1,0 +1,91 @@
+"""Finds masks of attention that only keep a token from seeing later ones, and leaves them to the operation: it then skips
+the half of the scores that they hide, and nobody builds them. For inference: a backward reads the same mask."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from .attention import new_node
+from .lines import Line, Mask, Reader, Where
+from .sizes import Unsupported, expression, same
+
+aten = torch.ops.aten
+_SEEN = Where(Line(0, ((-2, -1), (-1, 1))))  # column - row <= 0
+_CAUSAL = (_SEEN, Mask(_SEEN))
+_MOST_FLASH = 256  # elements of a head that flash attention takes
+_OF_CPU, _ANY = aten._scaled_dot_product_flash_attention_for_cpu.default, aten.scaled_dot_product_attention.default
+_EFFICIENT, _CUDNN = (aten._scaled_dot_product_efficient_attention.default,
+                      aten._scaled_dot_product_cudnn_attention.default)
+_DROPOUT = {_OF_CPU: 3, _ANY: 4, _EFFICIENT: 5, _CUDNN: 5}  # its place among the arguments
+
+
+def _mask_of(node: Any) -> Any:
+    return node.kwargs.get("attn_mask") if node.target in (_OF_CPU, _ANY) else node.args[3]
+
+
+def _is_square(node: Any) -> bool:
+    q, k = (x.meta["val"] for x in node.args[:2])
+    return same(expression(q.shape[2]), expression(k.shape[2]))
+
+
+def _only_result_is_read(node: Any) -> bool:
+    return node.target is _ANY or all(user.target is operator.getitem and user.args[1] == 0 for user in node.users)
+
+
+def _has_flash(q: torch.Tensor, v: torch.Tensor) -> bool:
+    """True where PyTorch's flash attention takes the tensors, whatever their sizes are."""
+    size = q.shape[3]
+    return q.dtype in (torch.float16, torch.bfloat16) and isinstance(size, int) and size == v.shape[3] \
+        and size % 8 == 0 and size <= _MOST_FLASH
+
+
+def _causal(graph: Any, node: Any) -> Any:
+    """The same attention that is causal by itself."""
+    q, k, v = node.args[:3]
+    scale = {"scale": node.kwargs["scale"]} if "scale" in node.kwargs else {}
+    if node.target is _OF_CPU:
+        return new_node(graph, _OF_CPU, (q, k, v, 0.0, True), **scale)
+    if node.target is _ANY:
+        return new_node(graph, _ANY, (q, k, v, None, 0.0, True), **scale)
+    if _has_flash(q.meta["val"], v.meta["val"]):
+        return new_node(graph, aten._scaled_dot_product_flash_attention.default, (q, k, v, 0.0, True, False), **scale)
+    return new_node(graph, node.target, (q, k, v, None, False, 0.0, True), **scale)
+
+
+def _result(node: Any) -> torch.Tensor:
+    value = node.meta["val"]
+    return value if isinstance(value, torch.Tensor) else value[0]
+
+
+def _lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return all(same(expression(m), expression(n)) for m, n in zip((*a.shape, *a.stride()), (*b.shape, *b.stride())))
+
+
+def _rewrite(graph: Any, node: Any) -> bool:
+    dropout = node.args[_DROPOUT[node.target]:][:1]
+    if any(p != 0.0 for p in dropout) or not _is_square(node) or not _only_result_is_read(node):
+        return False
+    with graph.inserting_before(node):
+        other = _causal(graph, node)
+    if not _lie_alike(_result(node), _result(other)):
+        return False
+    node.replace_all_uses_with(other)
+    graph.erase_node(node)
+    return True
+
+
+def name_causal(module: Any) -> int:
+    """Gives the number of attentions whose mask went."""
+    nodes = [n for n in module.graph.nodes if n.target in _DROPOUT and _mask_of(n) is not None]
+    if not nodes:
+        return 0
+    reader, done = Reader(module), 0
+    for node in nodes:
+        try:
+            done += reader.of(_mask_of(node)) in _CAUSAL and _rewrite(module.graph, node)
+        except Unsupported:
+            continue
+    return done
