@@ -106,6 +106,8 @@ void md_bd_variant_fail(md_bd_variant *variant, const char *why);
 md_status md_bd_variant_wait(md_bd_variant *variant);
 /** As md_bd_variant_wait, but what no thread builds yet is built on this thread, ahead of all that is queued. */
 md_status md_bd_variant_hurry(md_bd_variant *variant);
+/** Lets its build begin before all that are queued: a call would use it now. Waits for nothing. */
+void md_bd_variant_hasten(md_bd_variant *variant);
 /** Whether what a variant needs from a library at a shape is loaded, so that it runs without delay. The listener is
  * called after each load. Variants that call no library are LOADED. Thread-safe. */
 md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, md_bd_load_effort effort);

@@ -16,6 +16,7 @@ struct md_bd_text {
     md_bd_state state;
     bool is_orphan; /* QUEUED, and no thread builds it: its thread was lost by a fork */
     bool is_begun; /* some thread builds it, or has */
+    bool is_hastened; /* it was put in front of the queue once */
     md_kn_launch_source *source; /* QUEUED only; freed by the job */
     md_dev_kernel *kernel; /* READY */
     char failure[256]; /* FAILED: why; never tried again */
@@ -75,6 +76,8 @@ void md_bd_bundled_record(md_bd *builder, const md_kn_launch_source *source, md_
                           size_t n);
 /** Starts the build of a text. Call without the lock: a pool without threads builds at once. */
 void md_bd_text_start(md_bd_text *text);
+/** Puts a text's build in front of the queue. Call with the lock held. */
+void md_bd_text_hasten(md_bd_text *text);
 /** Takes a text that a variant waits for and that no thread builds yet; NULL if there is none. The caller must build it
  * (md_bd_text_build); the job that is queued for it does nothing. */
 md_bd_text *md_bd_text_take(md_bd_made *made);

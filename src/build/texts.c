@@ -277,6 +277,14 @@ void md_bd_text_start(md_bd_text *text)
         md_pool_submit(builder->dev->pool, build, text);
 }
 
+void md_bd_text_hasten(md_bd_text *text)
+{
+    if (text->is_begun || text->is_hastened)
+        return;
+    text->is_hastened = true;
+    md_pool_hasten(text->builder->dev->pool, build, text);
+}
+
 md_status md_bd_text_ask(md_bd_text **out, md_bd *builder, md_kn_launch_source *source)
 {
     bool is_new = false;

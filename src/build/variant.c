@@ -153,6 +153,18 @@ md_status md_bd_variant_hurry(md_bd_variant *variant)
     return md_bd_variant_wait(variant);
 }
 
+void md_bd_variant_hasten(md_bd_variant *variant)
+{
+    const md_bd_made *made = (md_bd_made *)variant;
+    if (atomic_load_explicit(&variant->state, memory_order_acquire) != MD_BD_QUEUED)
+        return;
+    pthread_mutex_lock(&variant->builder->lock);
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES && made->n_open > 0; i++)
+        if (made->ticket[i].text && made->ticket[i].text->state == MD_BD_QUEUED)
+            md_bd_text_hasten(made->ticket[i].text);
+    pthread_mutex_unlock(&variant->builder->lock);
+}
+
 /* Removes the variant from the texts it waits for. Their builds continue. */
 static void leave_texts(md_bd_made *made)
 {

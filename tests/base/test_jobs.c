@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,6 +95,52 @@ static void jobs_submit_jobs(void **state)
     md_pool_destroy(&pool);
     assert_int_equal(atomic_load(&c.left), 0);
     assert_int_equal(atomic_load(&c.loops), 200 * 8);
+}
+
+typedef struct in_order {
+    int32_t *n; /* jobs that ran */
+    int32_t number; /* out: which it was */
+} in_order;
+
+static void note_order(void *context)
+{
+    in_order *o = context;
+    o->number = (*o->n)++;
+}
+
+static void wait_for(void *context)
+{
+    while (!atomic_load((_Atomic bool *)context))
+        sched_yield();
+}
+
+/* With one thread: of the queue's first, middle and last job each can be put in front, and those behind keep their order. */
+static void hastened_jobs_run_first(void **state)
+{
+    (void)state;
+    enum { N = 5 };
+    for (int32_t hastened = -1; hastened <= N; hastened++) {
+        md_pool *pool = NULL;
+        _Atomic bool flag = false;
+        int32_t n = 0;
+        in_order job[N + 1];
+        assert_ok(md_pool_create(&pool, 1));
+        md_pool_submit(pool, wait_for, &flag);
+        for (int32_t i = 0; i < N; i++) {
+            job[i] = (in_order){&n, -1};
+            md_pool_submit(pool, note_order, &job[i]);
+        }
+        job[N] = (in_order){&n, -1};
+        if (hastened >= 0)
+            md_pool_hasten(pool, note_order, &job[hastened]); /* the last was never submitted */
+        md_pool_submit(pool, note_order, &job[N]); /* the queue's end is still right */
+        atomic_store(&flag, true);
+        md_pool_destroy(&pool);
+        for (int32_t i = 0; i <= N; i++) {
+            const bool is_moved = hastened >= 0 && hastened < N;
+            assert_int_equal(job[i].number, !is_moved ? i : i == hastened ? 0 : i < hastened ? i + 1 : i);
+        }
+    }
 }
 
 /* Jobs for later run on another thread, all of them, also those that are left when the pool is destroyed. */
@@ -219,6 +266,7 @@ int main(void)
         cmocka_unit_test(destroy_waits_for_all_jobs),
         cmocka_unit_test(jobs_run_side_by_side),
         cmocka_unit_test(jobs_submit_jobs),
+        cmocka_unit_test(hastened_jobs_run_first),
         cmocka_unit_test(later_jobs_run_elsewhere),
         cmocka_unit_test(exit_waits_for_running_jobs),
         cmocka_unit_test(jobs_run_where_the_pool_was_made),

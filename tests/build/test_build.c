@@ -220,6 +220,62 @@ static void test_hurry(void **state)
     md_bd_variant_destroy(&other);
 }
 
+/* What a job that only waits says and hears. */
+typedef struct occupant {
+    _Atomic bool runs, may_end;
+} occupant;
+
+static void occupy(void *context)
+{
+    occupant *o = context;
+    atomic_store(&o->runs, true);
+    wait_for_flag(&o->may_end);
+}
+
+typedef struct first_build {
+    md_bd_variant *v[3];
+    int32_t n, ready; /* builds that ended; how many of v were ready after the first */
+    bool is_last_ready;
+} first_build;
+
+static void note_first(void *user)
+{
+    first_build *b = user;
+    if (b->n++ > 0)
+        return;
+    for (int32_t i = 0; i < 3; i++)
+        b->ready += state_of(b->v[i]) == MD_BD_READY;
+    b->is_last_ready = state_of(b->v[2]) == MD_BD_READY;
+}
+
+/* One thread is free for what is queued; of three builds the hastened one is the first. */
+static void test_hasten(void **state)
+{
+    fixture *f = *state;
+    static occupant thread[2]; /* the pool has two */
+    for (int32_t i = 0; i < 2; i++) {
+        md_pool_submit(f->pool, occupy, &thread[i]);
+        wait_for_flag(&thread[i].runs);
+    }
+    first_build b = {.v = {make(f, TOY_PLAIN, 0), make(f, TOY_PLAIN, 1), make(f, TOY_PLAIN, 2)}};
+    md_bd_variant_hasten(b.v[2]);
+    md_bd_variant_hasten(b.v[2]); /* once is enough */
+    md_bd_listen(f->builder, note_first, &b);
+    atomic_store(&thread[0].may_end, true);
+    for (int32_t i = 0; i < 3; i++) {
+        assert_ok(md_bd_variant_wait(b.v[i]));
+        md_bd_variant_hasten(b.v[i]); /* nothing is left to build */
+    }
+    atomic_store(&thread[1].may_end, true);
+    md_bd_wait_all(f->builder);
+    md_bd_listen(f->builder, NULL, NULL);
+    assert_int_equal(b.ready, 1);
+    assert_true(b.is_last_ready);
+    assert_int_equal(f->fake.n_compiled, 3);
+    for (int32_t i = 0; i < 3; i++)
+        md_bd_variant_destroy(&b.v[i]);
+}
+
 static void test_failures(void **state)
 {
     fixture *f = *state;
@@ -359,9 +415,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_real_kernels),  TEST(test_shared),          TEST(test_single_flight), TEST(test_parallel),
-        TEST(test_hurry),         TEST(test_failures),        TEST(test_no_compiler),   TEST(test_failing_launch),
-        TEST(test_destroy_early), TEST(test_short_of_memory), TEST(test_source),        TEST(test_digest),
+        TEST(test_real_kernels),   TEST(test_shared),        TEST(test_single_flight),   TEST(test_parallel),
+        TEST(test_hurry),          TEST(test_hasten),        TEST(test_failures),        TEST(test_no_compiler),
+        TEST(test_failing_launch), TEST(test_destroy_early), TEST(test_short_of_memory), TEST(test_source),
+        TEST(test_digest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,24 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
     }
 }
 
+void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *context)
+{
+    pthread_mutex_lock(&jobs->lock);
+    list *l = &jobs->queue;
+    job **at = &l->first;
+    while (*at && ((*at)->run != run || (*at)->context != context))
+        at = &(*at)->next;
+    job *const found = *at;
+    if (found && found != l->first) {
+        *at = found->next;
+        if (!found->next)
+            l->last = at;
+        found->next = l->first;
+        l->first = found;
+    }
+    pthread_mutex_unlock(&jobs->lock);
+}
+
 /* ---- Jobs for later */
 
 static void *run_later(void *context)

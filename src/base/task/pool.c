@@ -388,6 +388,11 @@ void md_pool_submit(md_pool *pool, md_pool_job job, void *context)
     md_jobs_submit(pool->jobs, job, context);
 }
 
+void md_pool_hasten(md_pool *pool, md_pool_job job, const void *context)
+{
+    md_jobs_hasten(pool->jobs, job, context);
+}
+
 void md_pool_submit_later(md_pool *pool, md_pool_job job, void *context)
 {
     md_jobs_submit_later(pool->jobs, job, context);

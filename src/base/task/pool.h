@@ -22,6 +22,8 @@ md_status md_pool_loop(md_pool *pool, int64_t n_blocks, int64_t grain, size_t sc
                        void *context);
 /** Queues a job for the background threads (at most `threads`). Runs it at once if there is no thread for it. */
 void md_pool_submit(md_pool *pool, md_pool_job job, void *context);
+/** Puts a queued job in front of all others. Nothing if it is not queued, or runs already. */
+void md_pool_hasten(md_pool *pool, md_pool_job job, const void *context);
 /** As md_pool_submit, but wakes no thread, which can take the caller 100 us. One thread runs all such jobs in turn,
  * and looks for them every 4 ms, or every 16 ms when there was none for a second. */
 void md_pool_submit_later(md_pool *pool, md_pool_job job, void *context);

@@ -45,6 +45,12 @@ static bool load_and_ask(const md_bd_variant *v, const md_kn_shape *shape)
     return md_bd_variant_load(v, shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED && !is_asked;
 }
 
+/* False for what was measured or named. */
+static bool heeds_answers(md_ds_source source)
+{
+    return source == MD_DS_MODEL || source == MD_DS_NEAREST || source == MD_DS_NEAREST_ON_GRID;
+}
+
 /* A variant of a library that fits and has not answered for the shape; -1: none. Where own kernels alone were weighed,
  * the first; else one that may be the best: the model of libraries errs by MAY_ERR, and knows more once they have
  * answered. */
@@ -187,13 +193,14 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         }
         const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* measuring has loaded it */
         if (!waits && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
+            md_bd_variant_hasten(c->variant[wished]);
             if (state == BUILDS || start_to_find(op, c->variant[wished], query.shape)) {
                 stage_plan->wished = wished;
                 plan->is_makeshift = true;
             }
             return MD_OK;
         }
-        if (state == LOADS && waits && load_and_ask(c->variant[wished], query.shape) && best.source == MD_DS_MODEL)
+        if (state == LOADS && waits && load_and_ask(c->variant[wished], query.shape) && heeds_answers(best.source))
             continue; /* what it answered may be slower than another variant */
         if (state == LOADS && md_ds_fits(c, wished, &query)) {
             stage_plan->pick = best; /* it is loaded now; or no other variant fits, and the call loads it */

@@ -90,14 +90,24 @@ void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *size
     md_ds_correct(us, &op->stage[stage], sizes, NULL, n);
 }
 
+static bool is_unexpected(const md_fa_answer *answer, double by_shape)
+{
+    static const double UNEXPECTED = 1.5;
+    return answer->is_cut && answer->us > UNEXPECTED * by_shape;
+}
+
 /* The geometric mean of the time by the shape and the time by the answer, which picks better than either of them alone
  * (data/results/model.md). But slices that the shape's model did not expect are a fact. */
 static double join(double by_shape, const md_fa_answer *answer)
 {
-    static const double UNEXPECTED = 1.5;
     if (!(answer->us > 0.0))
         return by_shape;
-    return answer->is_cut && answer->us > UNEXPECTED * by_shape ? answer->us : sqrt(by_shape * answer->us);
+    return is_unexpected(answer, by_shape) ? answer->us : sqrt(by_shape * answer->us);
+}
+
+static bool can_answer(const md_bd_variant *v)
+{
+    return v->family->library_answer && v->n_launches == 1;
 }
 
 void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *sizes,
@@ -108,9 +118,19 @@ void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_
         if (sizes[op->space.dim[d]] != shape->size[op->space.dim[d]])
             return;
     for (int32_t i = 0; i < n; i++) {
-        if (!(us[i] > 0.0) || !c->variant[i]->family->library_answer || c->variant[i]->n_launches != 1)
+        if (!(us[i] > 0.0) || !can_answer(c->variant[i]))
             continue;
         const md_fa_answer answer = md_bd_variant_answer(c->variant[i], shape);
         us[i] = join(us[i], &answer);
     }
+}
+
+bool md_ds_answers_otherwise(const md_ds_op *op, int32_t stage, int32_t variant, const md_ds_query *query)
+{
+    const md_ds_pool *c = &op->stage[stage];
+    const md_bd_variant *v = c->variant[variant];
+    if (!can_answer(v))
+        return false;
+    const md_fa_answer answer = md_bd_variant_answer(v, query->shape);
+    return is_unexpected(&answer, md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes));
 }

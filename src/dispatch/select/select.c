@@ -25,13 +25,20 @@ enum { MOST_ROUNDS = 4 };
 
 /* ---- By distance */
 
-/* The first of a hint's list that fits; -1: none. */
-static int32_t first_fit(const md_ds_pool *c, int32_t hint, const md_ds_query *query, int32_t except)
+/* True if the variant can serve as the kernel that a hint's list names. */
+static bool stands_for_hint(const md_ds_op *op, const md_ds_pool *c, int32_t variant, const md_ds_query *query)
+{
+    return md_ds_fits(c, variant, query) && !md_ds_answers_otherwise(op, c->target.stage, variant, query);
+}
+
+/* The first of a hint's list that can serve; -1: none. */
+static int32_t first_fit(const md_ds_op *op, const md_ds_pool *c, int32_t hint, const md_ds_query *query,
+                         int32_t except)
 {
     const md_ds_ranks *ranks = md_ds_ranks_of(c);
     for (int32_t i = 0; i < ranks->n[hint]; i++) {
         int32_t v = ranks->of[hint][i].variant;
-        if (v != except && md_ds_fits(c, v, query))
+        if (v != except && stands_for_hint(op, c, v, query))
             return v;
     }
     return -1;
@@ -55,10 +62,10 @@ static int32_t best_at(md_ds_op *op, const md_ds_pool *c, int32_t hint, const md
     bool wanted[MD_DS_MAX_VARIANTS] = {false};
     int32_t best = -1, n = 0;
     if (sizes_at(sizes, op, c, query, op->space.hint[hint]))
-        return first_fit(c, hint, query, except);
+        return first_fit(op, c, hint, query, except);
     for (int32_t i = 0; i < ranks->n[hint]; i++) {
         const int32_t v = ranks->of[hint][i].variant;
-        wanted[v] = v != except && md_ds_fits(c, v, query);
+        wanted[v] = v != except && stands_for_hint(op, c, v, query);
         n = MD_MAX(n, v + 1);
     }
     md_ds_model_us(us, op, c->target.stage, sizes, n, wanted);
@@ -77,7 +84,7 @@ static int32_t nearest(int32_t *hint, double *distance, md_ds_op *op, const md_d
     *hint = -1;
     for (int32_t h = 0; h < op->space.n_hints; h++) {
         double d = md_ds_distance(&op->space, op->policy.metric, query->select_sizes, op->space.hint[h]);
-        if ((*hint >= 0 && d >= *distance) || first_fit(c, h, query, except) < 0)
+        if ((*hint >= 0 && d >= *distance) || first_fit(op, c, h, query, except) < 0)
             continue;
         *distance = d;
         *hint = h;
@@ -266,6 +273,9 @@ static bool choose_on_grid(md_ds_pick *out, md_ds_op *op, int32_t stage, const m
     const double distance = md_ds_nearest_on_grid(hint, &op->space, op->policy.metric, query->select_sizes);
     (void)sizes_at(sizes, op, &op->stage[stage], query, hint);
     const int32_t n = model_fitting(us, op, stage, sizes, query, true);
+    for (int32_t i = 0; i < n; i++)
+        if (us[i] > 0.0 && md_ds_answers_otherwise(op, stage, i, query))
+            us[i] = -1.0;
     if (!choose_least(out, us, n, MD_DS_NEAREST_ON_GRID))
         return false;
     out->distance = distance;

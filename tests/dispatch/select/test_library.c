@@ -305,6 +305,25 @@ static void slices_are_a_fact(void **state)
     assert_int_equal(script_call(NULL, op, 100, 1), OWN);
 }
 
+/* By distance, too: what a library answers here is not the kernel that is best at the hint. */
+static void slices_are_a_fact_by_distance(void **state)
+{
+    (void)state;
+    md_ds_op_options options = script_options();
+    options.compile.policy.select = MD_SELECT_DISTANCE;
+    atomic_store(&script_now.may_load, true);
+    world.runtime.waits = true;
+    for (int32_t is_cut = 0; is_cut < 2; is_cut++)
+        for (int32_t has_default_hints = 0; has_default_hints < 2; has_default_hints++) {
+            script_now.answered_us = 16.0; /* own kernels: 20 */
+            script_now.is_cut = is_cut;
+            options.compile.hints_source = has_default_hints ? "default hints" : "test";
+            md_ds_op *asked = script_op(&world, "Y[n] = X[n] * 9", &options);
+            assert_int_equal(script_call(NULL, asked, 100 + 2 * is_cut + has_default_hints, 1), is_cut ? OWN : LIBRARY);
+            md_ds_op_destroy(&asked);
+        }
+}
+
 /* By the shape alone it takes 13 us, and own kernels 10: that is near enough to ask it. */
 static void a_fast_answer_is_believed(void **state)
 {
@@ -372,6 +391,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_wants_the_best_gets_it_later_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slices_are_a_fact, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(slices_are_a_fact_by_distance, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fast_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_or_pinned_loads_in_the_call, set_up, tear_down),

@@ -14,7 +14,9 @@
 enum { THREADS_X, THREADS_Y, ITEMS, KEEP, SPLIT, ALIGN };
 /* A split launch has its tickets at fixed places (kernels/cuda/column.cu). With more blocks than MOST_TICKETS there is
  * no need to split. */
-enum { MOST_TICKETS = 4096, MOST_SPLIT = 64, OTHER_REGISTERS = 34, SHARED_BYTES = 48 * 1024, BLOCKS_OF_SM = 3 };
+enum { MOST_TICKETS = 4096, MOST_SPLIT = 64, OTHER_REGISTERS = 34, SHARED_BYTES = 48 * 1024 };
+/* An SM waits for memory with fewer threads, and with more there are more parts to add up. */
+enum { THREADS_OF_SM = 768 };
 
 static bool is_online(const md_fa_target *target)
 {
@@ -81,6 +83,15 @@ static int64_t part_bytes(const md_fa_target *target)
     return bytes;
 }
 
+/* Elements of all tensors that a thread loads before it adds up the first. */
+static int32_t elements_held(const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_row_options options = options_of(target, config);
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    return config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * MD_MAX(plan.n_loads, 1);
+}
+
 static int32_t registers_of(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
@@ -136,7 +147,8 @@ static grid grid_of(const md_fa_target *target, const md_fa_config *config, cons
               .rows = md_st_points(target->program, st->n_outer - 1, st->outer, size),
               .axis = md_st_size(target->program, st->axis, size),
               .split = 1};
-    int64_t blocks = g.tiles * g.rows, wanted = (int64_t)MD_MAX(target->facts->threads, 1) * BLOCKS_OF_SM;
+    const int32_t of_sm = MD_MAX(THREADS_OF_SM / (config->value[THREADS_X] * config->value[THREADS_Y]), 1);
+    int64_t blocks = g.tiles * g.rows, wanted = (int64_t)MD_MAX(target->facts->threads, 1) * of_sm;
     int64_t steps = g.axis / ((int64_t)config->value[THREADS_Y] * config->value[ITEMS]);
     if (config->value[SPLIT] && blocks > 0 && blocks <= MOST_TICKETS)
         g.split = (int32_t)MD_MAX(MD_MIN(MD_MIN(wanted / blocks, steps), MOST_SPLIT), 1);
@@ -183,7 +195,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return true;
     const bool is_direct = is_aligned(target, size);
     /* Elements that are loaded one by one: a warp touches many lines, and each takes a register. */
-    if (!is_direct && (v[THREADS_X] < 8 || v[ITEMS] * md_fa_cuda_width(target->program, target->stage) > 64))
+    if (!is_direct && (v[THREADS_X] < 8 || elements_held(target, config) > 64))
         return false;
     return (v[ALIGN] == MD_FA_CUDA_ALIGNED) == is_direct;
 }

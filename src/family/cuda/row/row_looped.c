@@ -27,8 +27,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (threads > 1024 || threads < 128 || (row.rows > 1 && (threads > 256 || row.lanes > 32)))
         return false;
-    /* seen on an H200: 3 vectors of scattered elements took 2.5 times as long as 2 or 8; not explained */
-    if ((row.vectors & (row.vectors - 1)) && md_fa_cuda_row_traffic(target) > 1)
+    /* seen on an H200: 3 and 8 vectors of scattered elements took 2.5 to 3 times as long as 2 or 4; not explained */
+    if ((row.vectors == 3 || row.vectors > 4) && md_fa_cuda_row_traffic(target) > 1)
         return false;
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
