@@ -114,7 +114,7 @@ static void wait_for(void *context)
         sched_yield();
 }
 
-/* With one thread: of the queue's first, middle and last job each can be put in front, and those behind keep their order. */
+/* With one thread: each job of the queue can be put in front, and the others keep their order. */
 static void hastened_jobs_run_first(void **state)
 {
     (void)state;

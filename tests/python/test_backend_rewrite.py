@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import multidispatch as md
 from multidispatch.compile import backend
+from multidispatch.compile.causal import name_causal_of_training
 from multidispatch.compile.rewrite import rewrite
 
 FOLDED, NAMED = "operations on constants folded", "attentions named"
@@ -182,6 +183,13 @@ def columns(n):
     return torch.arange(n).unsqueeze(0)
 
 
+def traced(f, q, k, v):
+    def call(q, k, v):
+        return f(q, k, v)
+
+    return make_fx(call)(q, k, v)
+
+
 class Causal(Case):
     """Masks that are known from the places alone."""
 
@@ -231,13 +239,64 @@ class Causal(Case):
         inputs = [(torch.randn(2, 3, n, 8), torch.arange(n).flip(0).expand(2, n)) for n in (7, 12)]
         self.assertEqual(self.rewrites(f, *inputs, tolerance=1e-5).get(CAUSAL, 0), 0)
 
+    def test_training(self):
+        def f(q, k):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, 2 * k, columns(k.shape[2]) <= rows(k.shape[2]))
+
+        compiled = torch.compile(f, backend=backend, dynamic=True)
+        for n in (7, 12, 1):
+            given = [torch.randn(2, 3, n, 8, requires_grad=True) for _ in range(2)]
+            results = [g(*given) for g in (f, compiled)]
+            torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)
+            expected, got = (torch.autograd.grad((y * torch.linspace(-1, 1, 8)).sum(), given) for y in results)
+            torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+        self.assertNotIn("inf", str([r["kernels"] for r in md.explain_graph()[self.before:]]))
+
     @staticmethod
-    def on_gpu(op, q, k, v):
+    def mask_on_gpu(q):
         n = q.shape[2]
         at = torch.arange(n, device="cuda")
         mask = torch.where(at.unsqueeze(0) <= at.unsqueeze(1), 0.0, -torch.inf).to(q.dtype)
-        mask = torch.constant_pad_nd(mask, [0, 16 - n % 16])[:, :n].expand(2, 4, n, n)
-        return op(q, k, v, mask, False, scale=0.1)[0]
+        return torch.constant_pad_nd(mask, [0, 16 - n % 16])[:, :n].expand(2, 4, n, n)
+
+    @classmethod
+    def on_gpu(cls, op, q, k, v):
+        return op(q, k, v, cls.mask_on_gpu(q), False, scale=0.1)[0]
+
+    @classmethod
+    def efficient_training(cls, q, k, v):
+        mask, aten = cls.mask_on_gpu(q), torch.ops.aten
+        y, sums, seed, offset = aten._scaled_dot_product_efficient_attention(q, k, v, mask, True, 0.1, scale=0.1)
+        return y, *aten._scaled_dot_product_efficient_attention_backward(
+            y, q, k, v, mask, y, sums, seed, offset, 0.1, [True, True, True, False], scale=0.1)[:3]
+
+    @classmethod
+    def cudnn_training(cls, q, k, v):
+        mask, aten = cls.mask_on_gpu(q), torch.ops.aten
+        y, sums, at_q, at_k, n_q, n_k, seed, offset, _ = aten._scaled_dot_product_cudnn_attention(
+            q, k, v, mask, True, 0.1, False, False, scale=0.1)
+        return y, *aten._scaled_dot_product_cudnn_attention_backward(
+            y, q, k, v, y, sums, seed, offset, mask, at_q, at_k, n_q, n_k, 0.1, False, scale=0.1)
+
+    def test_training_on_gpus(self):
+        """By fake tensors: forward and backward lose the same mask, or both keep theirs."""
+        for f in (self.efficient_training, self.cudnn_training):
+            with self.subTest(f.__name__), FakeTensorMode():
+                q, k, v = (torch.empty(2, 9, 4, 64, dtype=torch.bfloat16, device="cuda").transpose(1, 2) for _ in range(3))
+                module = traced(f, q, k, v)
+                self.assertEqual(name_causal_of_training(module), 1)
+                forward, backward = (n for n in module.graph.nodes if "attention" in str(n.target))
+                for node in (forward, backward):
+                    self.assertIn(True, node.args)
+                    self.assertIn(0.1, node.args)
+                    self.assertEqual(node.kwargs, {"scale": 0.1})
+                self.assertFalse(any(n.target is torch.ops.aten.where.self for n in module.graph.nodes))
+                module(q, k, v)  # the arguments are what the operations take
+                module = traced(f, q, k, v)
+                backward = [n for n in module.graph.nodes if "attention" in str(n.target)][1]
+                at = 4 if f == self.efficient_training else 8
+                backward.args = (*backward.args[:at], backward.args[1], *backward.args[at + 1:])  # another mask
+                self.assertEqual(name_causal_of_training(module), 0)
 
     def test_operations_of_gpus(self):
         """By fake tensors: each of PyTorch's operations for GPUs, and a head that flash attention does not take."""
@@ -248,7 +307,7 @@ class Causal(Case):
                                           (efficient, torch.float32, 64, efficient), (efficient, torch.float16, 20, efficient)):
             with self.subTest(op=op, dtype=dtype, size=size), FakeTensorMode():
                 q, k, v = (torch.empty(2, 9, 4, size, dtype=dtype, device="cuda").transpose(1, 2) for _ in range(3))
-                module = make_fx(functools.partial(self.on_gpu, op))(q, k, v)
+                module = traced(functools.partial(self.on_gpu, op), q, k, v)
                 self.assertIn(f"1 {CAUSAL}", rewrite(module))
                 attention, = (n for n in module.graph.nodes if "attention" in str(n.target))
                 self.assertIs(attention.target, expected.default)

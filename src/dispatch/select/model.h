@@ -22,8 +22,8 @@ void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *size
  * those of the shape. */
 void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *sizes,
                         int32_t n);
-/** True for a library's variant that answered with more slices of a sum than it takes at other shapes like this: it is not
- * the kernel that a hint's list names. */
+/** True for a library's variant that answered with more slices of a sum than it takes at other shapes like this: it is
+ * not the kernel that a hint's list names. */
 bool md_ds_answers_otherwise(const md_ds_op *op, int32_t stage, int32_t variant, const md_ds_query *query);
 
 #endif

@@ -20,7 +20,7 @@
 /* Timing the variants at a shape takes so long: RUNS runs of the fastest, by the model; with what their libraries load,
  * which may take LOADS_MS. Choosing and the call itself come on top: about 10 ms
  * and 20 runs are promised. MOST_ROUNDS: of looking for variants that agree. */
-static const double RUNS = 17.0, LEAST_MS = 7.5, MOST_MS = 200.0, LOADS_MS = 4.0;
+static const double RUNS = 17.0, LEAST_MS = 6.0, MOST_MS = 200.0, LOADS_MS = 4.0;
 enum { MOST_ROUNDS = 4 };
 
 /* ---- By distance */

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import MdError
 from .attention import no_plan_for_each_shape
+from .causal import name_causal_of_training
 from .decompositions import table as decompositions
 from .general import one_graph_for_all_sizes
 from .plan import Builder
@@ -96,11 +97,17 @@ def _compiler(kind: str) -> Callable[..., Any]:
     return compile_graph
 
 
+def _divide(joint: Any, inputs: Any, **options: Any) -> Any:
+    """A forward and its backward: the backward computes again what is cheap."""
+    name_causal_of_training(joint)
+    return min_cut_rematerialization_partition(joint, inputs, **options)
+
+
 def backend(module: Any, inputs: Any, **_: Any) -> Any:
     """The function that torch.compile calls, found by its name "multidispatch"."""
     compiler = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
                             inference_compiler=_compiler("inference"), decompositions=decompositions(),
-                            partition_fn=min_cut_rematerialization_partition)
+                            partition_fn=_divide)
     is_dynamic = any(isinstance(n, torch.SymInt) for x in inputs
                      for n in (x.shape if isinstance(x, torch.Tensor) else (x,)))
     with no_plan_for_each_shape() if is_dynamic else contextlib.nullcontext():

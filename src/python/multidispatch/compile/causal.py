@@ -1,10 +1,10 @@
 """Finds masks of attention that only keep a token from seeing later ones, and leaves them to the operation: it then skips
-the half of the scores that they hide, and nobody builds them. For inference: a backward reads the same mask."""
+the half of the scores that they hide, and nobody builds them."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -19,7 +19,12 @@ _MOST_FLASH = 256  # elements of a head that flash attention takes
 _OF_CPU, _ANY = aten._scaled_dot_product_flash_attention_for_cpu.default, aten.scaled_dot_product_attention.default
 _EFFICIENT, _CUDNN = (aten._scaled_dot_product_efficient_attention.default,
                       aten._scaled_dot_product_cudnn_attention.default)
-_DROPOUT = {_OF_CPU: 3, _ANY: 4, _EFFICIENT: 5, _CUDNN: 5}  # its place among the arguments
+# Places among the arguments; is_causal is the next one.
+_DROPOUT = {_OF_CPU: 3, _ANY: 4, _EFFICIENT: 5, _CUDNN: 5}
+# The backward of each, and there the places of the mask (None: by its name) and of is_causal.
+_BACKWARD = {_OF_CPU: (aten._scaled_dot_product_flash_attention_for_cpu_backward.default, None, 7),
+             _EFFICIENT: (aten._scaled_dot_product_efficient_attention_backward.default, 4, 11),
+             _CUDNN: (aten._scaled_dot_product_cudnn_attention_backward.default, 8, 14)}
 
 
 def _mask_of(node: Any) -> Any:
@@ -77,15 +82,56 @@ def _rewrite(graph: Any, node: Any) -> bool:
     return True
 
 
-def name_causal(module: Any) -> int:
-    """Gives the number of attentions whose mask went."""
+def _without_mask(node: Any, mask: int | None, is_causal: int) -> None:
+    args = [*node.args, *[0.0] * (is_causal - len(node.args))]
+    args[is_causal:is_causal + 1] = [True]
+    if mask is not None:
+        args[mask] = None
+    node.args = tuple(args)
+    node.kwargs = {k: v for k, v in node.kwargs.items() if k != "attn_mask"}
+
+
+def _rewrite_both(_: Any, node: Any) -> bool:
+    """The attention of a forward and its backward, which is given the same mask. PyTorch's choice of kernel stays: what the
+    forward leaves for the backward is its own."""
+    if node.target not in _BACKWARD or not _is_square(node):
+        return False
+    target, mask, is_causal = _BACKWARD[node.target]
+    backwards = {n: None for result in node.users for n in result.users if n.target is target}
+    if len(backwards) != 1:
+        return False
+    backward, = backwards
+    given = backward.kwargs.get("attn_mask") if mask is None else backward.args[mask]
+    wants_gradient_of_mask = node.target is _EFFICIENT and backward.args[10][3]
+    if given is not _mask_of(node) or backward.args[1:4] != node.args[:3] or wants_gradient_of_mask:
+        return False
+    _without_mask(node, None if node.target is _OF_CPU else 3, _DROPOUT[node.target] + 1)
+    _without_mask(backward, mask, is_causal)
+    return True
+
+
+def _each(module: Any, change: Callable[[Any, Any], bool]) -> int:
     nodes = [n for n in module.graph.nodes if n.target in _DROPOUT and _mask_of(n) is not None]
     if not nodes:
         return 0
     reader, done = Reader(module), 0
     for node in nodes:
         try:
-            done += reader.of(_mask_of(node)) in _CAUSAL and _rewrite(module.graph, node)
+            done += reader.of(_mask_of(node)) in _CAUSAL and change(module.graph, node)
         except Unsupported:
             continue
+    return done
+
+
+def name_causal(module: Any) -> int:
+    """For a graph without a backward. Gives the number of attentions whose mask went."""
+    return _each(module, _rewrite)
+
+
+def name_causal_of_training(module: Any) -> int:
+    """For a graph of a forward and its backward, before PyTorch divides it."""
+    done = _each(module, _rewrite_both)
+    if done:
+        module.graph.eliminate_dead_code()
+        module.recompile()
     return done
