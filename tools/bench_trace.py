@@ -2,6 +2,7 @@
 """A Llama of transformers under the token counts of a trace: eager, TorchInductor, this library. Lines of JSON.
 
     bench_trace.py STEPS.txt [--ways eager,inductor,multidispatch,captured] [--steps 400] [--passes 3] [--scale 1]
+    bench_trace.py STEPS.txt --ways traced --passes 0     the first result where PyTorch computes what was traced
 
 STEPS.txt has a number of tokens a line; a step is a forward pass of ids [1, tokens] through 8 layers of width 4096 in
 bf16, with random weights. Times are wall times, synchronised: "first_s" until the first result, with what compiling it
@@ -94,6 +95,11 @@ class Bench:
     def inductor(self, graphs):
         from torch._inductor.compile_fx import compile_fx
         return self.compiled(graphs, compile_fx)
+
+    def traced(self, graphs):
+        """What PyTorch needs before it calls a backend."""
+        from torch._dynamo.backends.debugging import aot_eager
+        return self.compiled(graphs, aot_eager)
 
     def multidispatch(self, graphs):
         from multidispatch.compile import backend
