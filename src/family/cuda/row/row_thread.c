@@ -42,16 +42,21 @@ static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config
 
 /* Against a group of threads, in us, fitted to 79 kernels on an H200 and an H100: each further vector of a row takes
  * longer, since a load touches as many more lines. A thread neither shares its row nor shifts vectors; weights, which
- * groups bring together, take about as long again. */
+ * groups bring together, take about as long again. With many rows of a few bytes groups leave most threads idle, and
+ * need several times as many blocks: there they take this much longer (20 pairs of kernels). */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double EACH_MORE_VECTOR = 0.2, ALONE_ALIGNED = 0.16, ALONE_SHIFTED = 0.51, WEIGHTS_SHIFTED = 0.17;
+    static const double EACH_MORE_VECTOR = 0.2, ALONE_ALIGNED = 0.16, ALONE_SHIFTED = 0.51, WEIGHTS_SHIFTED = 0.17,
+                        MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24;
     md_fa_fixed room;
     const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, target, config, fix);
     const bool is_aligned = f->align == MD_FA_CUDA_ALIGNED;
-    const double n = (double)md_st_size(target->program, md_fa_stage(target)->axis, size),
-                 vectors = fmin(f->vectors, ceil(n / f->width)),
-                 less = f->has_epilogue_loads ? is_aligned ? 0 : WEIGHTS_SHIFTED
+    const md_st_stage *st = md_fa_stage(target);
+    const double n = (double)md_st_size(target->program, st->axis, size),
+                 rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
+                 vectors = fmin(f->vectors, ceil(n / f->width)), row_bytes = n * 16 / f->width,
+                 many = row_bytes <= FEW_BYTES ? MANY_SHIFTED * fmin(rows / MANY_ROWS, 1) : 0,
+                 less = f->has_epilogue_loads ? is_aligned ? 0 : WEIGHTS_SHIFTED + many
                         : is_aligned          ? ALONE_ALIGNED
                                               : ALONE_SHIFTED;
     md_fa_cuda_row_features(out, target, f, size);
