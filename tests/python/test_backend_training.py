@@ -107,6 +107,18 @@ class Kernels(Case):
             x = torch.randn(n, n)
             torch.testing.assert_close(compiled(x), (torch.tanh(x.t()), torch.tanh(x).sum(0)))
 
+    def test_gradients_are_written_where_they_are_joined(self):
+        """q, k and v are parts of each row, as GPT-2 has them: PyTorch's gradients of them go there, without a kernel."""
+        class Rows(Attention):
+            def forward(self, x):
+                b, n, width = x.shape
+                q, k, v = (t.view(b, n, self.heads, width // self.heads).transpose(1, 2)
+                           for t in self.qkv(x).split(width, dim=2))
+                return torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, width)
+
+        _, texts, _ = self.train(Rows(), self.batches(5, 16), tolerance=1e-4)
+        self.assertFalse([t for t in texts if t.startswith("Y:f32[x0, x1] = A0:f32[x0, x1]")], texts)
+
     def test_sums_down_columns_store_nothing_else(self):
         """The gradient of a bias sums what another kernel stores: one kernel of both would read by rows what lies by columns."""
         class Block(torch.nn.Module):

@@ -327,18 +327,28 @@ def _writes_into(p: Value, node: Any, whole: Buf, offset: Any) -> bool:
         node = node.args[0]
     if node.target is not operator.getitem or len(node.users) != 1:
         return False
-    b, stride = t.buf, [0] * len(t.buf.shape)
-    axes = [a for a, n in enumerate(b.shape) if not same(n, 1)]
-    real = [a for a, n in enumerate(p.shape) if not same(n, 1)]
-    for axis in axes:
-        at = [a for a in real if same(t.stride[a], b.stride[axis]) and same(p.shape[a], b.shape[axis])]
-        if len(at) != 1:
-            return False
-        stride[axis] = whole.stride[at[0]]
-    if len(axes) != len(real):
+    stride = _strides_in(t.buf, p.shape, t.stride, whole.stride)
+    if stride is None:
         return False
-    b.stride, b.into = stride, (whole, offset)
+    t.buf.stride, t.buf.into = stride, (whole, offset)
     return True
+
+
+def _strides_in(b: Buf, shape: list[Any], read: Any, wanted: Any) -> list[Any] | None:
+    """`shape` with strides `read` is all of `b`, each axis one of b's or several that follow each other. The strides of b's
+    axes if that had the strides `wanted`; None if it is not all of b."""
+    left = [a for a, n in enumerate(b.shape) if not same(n, 1)]
+    out: list[Any] = [0] * len(b.shape)
+    for n, step, to in zip(shape, read, wanted):
+        inner: Any = 1
+        while not same(inner, n):
+            at = [a for a in left if same(b.stride[a], tidy(step * inner))]
+            if len(at) != 1:
+                return None
+            out[at[0]] = tidy(to * inner)
+            inner = tidy(inner * b.shape[at[0]])
+            left.remove(at[0])
+    return None if left else out
 
 
 @entry("slice_scatter")
