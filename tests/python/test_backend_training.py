@@ -175,6 +175,21 @@ class Kernels(Case):
 
 
 class Operations(Case):
+    def test_dropout_drops_the_same_twice(self):
+        """What a backward computes again is no random number."""
+        def f(x, w):
+            return torch.nn.functional.dropout(torch.sigmoid(torch.nn.functional.dropout(x, 0.5) * 2) @ w, 0.3) * 3
+
+        compiled = torch.compile(f, backend=backend, dynamic=True)
+        for n in (64, 33):
+            x, w = torch.ones(n, 32, requires_grad=True), torch.eye(32)
+            y = compiled(x, w)
+            y.sum().backward()
+            inner = y.detach() / 3 * 0.7  # sigmoid(0) where the first dropped, sigmoid(4), or 0 where the second did
+            kept, dropped = ((inner - torch.sigmoid(torch.tensor(v))).abs() < 1e-3 for v in (4.0, 0.0))
+            self.assertTrue(bool((kept | dropped | (y == 0)).all()))
+            self.assertTrue(bool((x.grad != 0).eq(kept).all()))
+
     def test_embeddings_on_gpus(self):
         """The operator that adds rows, against PyTorch's."""
         for padding, step in ((-1, 1), (2, 1), (-1, 2)):
