@@ -165,7 +165,7 @@ class Attention(Case):
 
 
 def packed(n):
-    """As transformers writes it: tokens see earlier ones of their own sequence, and a sequence ends where positions jump."""
+    """As transformers writes it: tokens see earlier ones of their sequence, which ends where positions jump."""
     positions = torch.arange(n).unsqueeze(0)
     steps = torch.diff(positions, prepend=positions[:, :1] - 1, dim=-1)
     sequence = (steps != 1).cumsum(-1)
@@ -188,6 +188,11 @@ def traced(f, q, k, v):
         return f(q, k, v)
 
     return make_fx(call)(q, k, v)
+
+
+def on_gpu(size, dtype):
+    """Fake q, k and v, as projections leave them."""
+    return (torch.empty(2, 9, 4, size, dtype=dtype, device="cuda").transpose(1, 2) for _ in range(3))
 
 
 class Causal(Case):
@@ -214,7 +219,8 @@ class Causal(Case):
             return torch.nn.functional.scaled_dot_product_attention(q, k, 2 * k, mask(k.shape[2]))
 
         self.setUp()
-        inputs = [(torch.randn(2, 3, queries or n, 8), torch.randn(2, 3, n, 8)) for n in (7, 12, 1 if queries is None else 9)]
+        sizes = (7, 12, 1 if queries is None else 9)
+        inputs = [(torch.randn(2, 3, queries or n, 8), torch.randn(2, 3, n, 8)) for n in sizes]
         return self.rewrites(f, *inputs, tolerance=1e-5).get(CAUSAL, 0)
 
     def test_causal_masks(self):
@@ -240,7 +246,8 @@ class Causal(Case):
 
     def test_training(self):
         def f(q, k):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, 2 * k, columns(k.shape[2]) <= rows(k.shape[2]))
+            n = k.shape[2]
+            return torch.nn.functional.scaled_dot_product_attention(q, k, 2 * k, columns(n) <= rows(n))
 
         compiled = torch.compile(f, backend=backend, dynamic=True)
         for n in (7, 12, 1):
@@ -259,8 +266,17 @@ class Causal(Case):
         return torch.constant_pad_nd(mask, [0, 16 - n % 16])[:, :n].expand(2, 4, n, n)
 
     @classmethod
-    def on_gpu(cls, op, q, k, v):
+    def attention_on_gpu(cls, op, q, k, v):
         return op(q, k, v, cls.mask_on_gpu(q), False, scale=0.1)[0]
+
+    def test_who_forbids_flash_attention_gets_none(self):
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION), FakeTensorMode():
+            q, k, v = on_gpu(64, torch.bfloat16)
+            efficient = torch.ops.aten._scaled_dot_product_efficient_attention
+            module = traced(functools.partial(self.attention_on_gpu, efficient), q, k, v)
+            self.assertIn(f"1 {CAUSAL}", rewrite(module))
+            attention, = (n for n in module.graph.nodes if "attention" in str(n.target))
+            self.assertIs(attention.target, efficient.default)
 
     @classmethod
     def efficient_training(cls, q, k, v):
@@ -281,7 +297,7 @@ class Causal(Case):
         """By fake tensors: forward and backward lose the same mask, or both keep theirs."""
         for f in (self.efficient_training, self.cudnn_training):
             with self.subTest(f.__name__), FakeTensorMode():
-                q, k, v = (torch.empty(2, 9, 4, 64, dtype=torch.bfloat16, device="cuda").transpose(1, 2) for _ in range(3))
+                q, k, v = on_gpu(64, torch.bfloat16)
                 module = traced(f, q, k, v)
                 self.assertEqual(name_causal_of_training(module), 1)
                 forward, backward = (n for n in module.graph.nodes if "attention" in str(n.target))
@@ -302,11 +318,12 @@ class Causal(Case):
         aten = torch.ops.aten
         efficient, cudnn = aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_cudnn_attention
         flash = aten._scaled_dot_product_flash_attention
-        for op, dtype, size, expected in ((efficient, torch.bfloat16, 64, flash), (cudnn, torch.bfloat16, 64, flash),
-                                          (efficient, torch.float32, 64, efficient), (efficient, torch.float16, 20, efficient)):
+        cases = ((efficient, torch.bfloat16, 64, flash), (cudnn, torch.bfloat16, 64, flash),
+                 (efficient, torch.float32, 64, efficient), (efficient, torch.float16, 20, efficient))
+        for op, dtype, size, expected in cases:
             with self.subTest(op=op, dtype=dtype, size=size), FakeTensorMode():
-                q, k, v = (torch.empty(2, 9, 4, size, dtype=dtype, device="cuda").transpose(1, 2) for _ in range(3))
-                module = traced(functools.partial(self.on_gpu, op), q, k, v)
+                q, k, v = on_gpu(size, dtype)
+                module = traced(functools.partial(self.attention_on_gpu, op), q, k, v)
                 self.assertIn(f"1 {CAUSAL}", rewrite(module))
                 attention, = (n for n in module.graph.nodes if "attention" in str(n.target))
                 self.assertIs(attention.target, expected.default)

@@ -108,7 +108,7 @@ class Kernels(Case):
             torch.testing.assert_close(compiled(x), (torch.tanh(x.t()), torch.tanh(x).sum(0)))
 
     def test_gradients_are_written_where_they_are_joined(self):
-        """q, k and v are parts of each row, as GPT-2 has them: PyTorch's gradients of them go there, without a kernel."""
+        """q, k and v are parts of each row, as in GPT-2: PyTorch's gradients of them go there, without a kernel."""
         class Rows(Attention):
             def forward(self, x):
                 b, n, width = x.shape
@@ -120,7 +120,7 @@ class Kernels(Case):
         self.assertFalse([t for t in texts if t.startswith("Y:f32[x0, x1] = A0:f32[x0, x1]")], texts)
 
     def test_sums_down_columns_store_nothing_else(self):
-        """The gradient of a bias sums what another kernel stores: one kernel of both would read by rows what lies by columns."""
+        """The gradient of a bias sums what another kernel stores: one kernel of both would read columns by rows."""
         class Block(torch.nn.Module):
             def __init__(self):
                 super().__init__()

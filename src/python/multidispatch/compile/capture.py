@@ -110,8 +110,8 @@ def _is_pure(node: Any) -> bool:
 
 
 def _taken_apart(program: Any) -> Any:
-    """The graph with its operations taken apart, traced once: what run_decompositions gives takes three times as long. None
-    if the graph changes tensors or calls other graphs, which only that knows how to treat."""
+    """The graph with its operations taken apart, traced once; run_decompositions, which traces it twice, takes three times
+    as long. None if the graph changes tensors or calls other graphs, which only that knows how to treat."""
     graph = program.graph_module
     if not all(map(_is_pure, graph.graph.nodes)):
         return None

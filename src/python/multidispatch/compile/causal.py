@@ -1,5 +1,5 @@
-"""Finds masks of attention that only keep a token from seeing later ones, and leaves them to the operation: it then skips
-the half of the scores that they hide, and nobody builds them."""
+"""Finds masks of attention that only keep a token from seeing later ones, and leaves them to the operation: it skips the
+half of the scores that they hide, and nobody builds them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ def _only_result_is_read(node: Any) -> bool:
 
 
 def _has_flash(q: torch.Tensor, v: torch.Tensor) -> bool:
-    """True where PyTorch's flash attention takes the tensors, whatever their sizes are."""
+    """True where PyTorch's flash attention takes the tensors, whatever their sizes are, and is not forbidden."""
     size = q.shape[3]
-    return q.dtype in (torch.float16, torch.bfloat16) and isinstance(size, int) and size == v.shape[3] \
-        and size % 8 == 0 and size <= _MOST_FLASH
+    is_old = torch.cuda.is_available() and torch.cuda.get_device_capability(q.device) < (8, 0)
+    return not is_old and torch.backends.cuda.flash_sdp_enabled() and q.dtype in (torch.float16, torch.bfloat16) \
+        and isinstance(size, int) and size == v.shape[3] and size % 8 == 0 and size <= _MOST_FLASH
 
 
 def _causal(graph: Any, node: Any) -> Any:
@@ -92,8 +93,8 @@ def _without_mask(node: Any, mask: int | None, is_causal: int) -> None:
 
 
 def _rewrite_both(_: Any, node: Any) -> bool:
-    """The attention of a forward and its backward, which is given the same mask. PyTorch's choice of kernel stays: what the
-    forward leaves for the backward is its own."""
+    """The attention of a forward and its backward, which is given the same mask. PyTorch's choice of kernel stays: what
+    the forward leaves for the backward is its own."""
     if node.target not in _BACKWARD or not _is_square(node):
         return False
     target, mask, is_causal = _BACKWARD[node.target]
