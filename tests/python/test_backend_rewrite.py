@@ -211,7 +211,7 @@ class Causal(Case):
               lambda n: (columns(n) <= rows(n)) & (rows(n) - columns(n) < 3),
               lambda n: columns(n) <= rows(n).flip(0),
               lambda n: torch.cat([columns(n)[:, 1:], columns(n)[:, :1]], 1) <= rows(n),
-              lambda n: columns(n)[:, -rows(n)].squeeze() <= rows(n),  # places that count from the end
+              lambda n: columns(n) - n <= torch.arange(n)[rows(n) - n],  # places that count from the end
               lambda n: torch.where(columns(n) <= rows(n), 0.0, -1.0))
 
     def found(self, mask, queries=None):

@@ -124,10 +124,12 @@ class Kernels(Case):
         class Block(torch.nn.Module):
             def __init__(self):
                 super().__init__()
-                self.down, self.norm = torch.nn.Linear(16, 16), torch.nn.LayerNorm(16)
+                self.up, self.norm = torch.nn.Linear(16, 32), torch.nn.LayerNorm(16)
+                self.down, self.bias = (torch.nn.Parameter(torch.randn(s)) for s in ((32, 16), (16,)))
 
-            def forward(self, x):
-                return self.norm(x + self.down(x.sin()))
+            def forward(self, x):  # GPT-2's weights are not transposed
+                h = torch.tanh(self.up(x)).view(-1, 32)
+                return self.norm(x + torch.addmm(self.bias, h, self.down).view(x.shape))
 
         _, texts, _ = self.train(Block(), self.batches(5, 16), is_autocast=True, tolerance=5e-2)
         sums = [t for t in texts if "sum[x1]" in t and "[x1, x0]" in t]
@@ -143,7 +145,8 @@ class Kernels(Case):
                 self.up = torch.nn.Linear(16, 32)
 
             def forward(self, x):
-                return torch.nn.functional.gelu(self.up(x), approximate="tanh") * 0.5 + 1.0
+                h = self.up(x)
+                return (h * 0.5) * (1.0 + torch.tanh((h + h * h * h * 0.044715) * 0.8))
 
         texts, _, _ = self.train(Gelu(), self.batches(5, 16), tolerance=1e-4)
         text, = (t for t in texts if "tanh" in t)
