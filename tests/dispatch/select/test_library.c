@@ -311,7 +311,7 @@ static void slices_are_a_fact_by_distance(void **state)
     (void)state;
     md_ds_op_options options = script_options();
     options.compile.policy.select = MD_SELECT_DISTANCE;
-    atomic_store(&script_now.may_load, true);
+    end_loads();
     world.runtime.waits = true;
     for (int32_t is_cut = 0; is_cut < 2; is_cut++)
         for (int32_t has_default_hints = 0; has_default_hints < 2; has_default_hints++) {
@@ -320,6 +320,7 @@ static void slices_are_a_fact_by_distance(void **state)
             options.compile.hints_source = has_default_hints ? "default hints" : "test";
             md_ds_op *asked = script_op(&world, "Y[n] = X[n] * 9", &options);
             assert_int_equal(script_call(NULL, asked, 100 + 2 * is_cut + has_default_hints, 1), is_cut ? OWN : LIBRARY);
+            md_ds_op_wait(asked); /* until then loads ask the script */
             md_ds_op_destroy(&asked);
         }
 }
