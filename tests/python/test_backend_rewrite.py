@@ -318,7 +318,7 @@ class Causal(Case):
         aten = torch.ops.aten
         efficient, cudnn = aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_cudnn_attention
         flash = aten._scaled_dot_product_flash_attention
-        cases = ((efficient, torch.bfloat16, 64, flash), (cudnn, torch.bfloat16, 64, flash),
+        cases = ((efficient, torch.bfloat16, 64, flash), (cudnn, torch.bfloat16, 64, cudnn),
                  (efficient, torch.float32, 64, efficient), (efficient, torch.float16, 20, efficient))
         for op, dtype, size, expected in cases:
             with self.subTest(op=op, dtype=dtype, size=size), FakeTensorMode():

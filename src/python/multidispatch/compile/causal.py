@@ -56,7 +56,7 @@ def _causal(graph: Any, node: Any) -> Any:
         return new_node(graph, _OF_CPU, (q, k, v, 0.0, True), **scale)
     if node.target is _ANY:
         return new_node(graph, _ANY, (q, k, v, None, 0.0, True), **scale)
-    if _has_flash(q.meta["val"], v.meta["val"]):
+    if node.target is _EFFICIENT and _has_flash(q.meta["val"], v.meta["val"]):  # which takes no masks, and is faster
         return new_node(graph, aten._scaled_dot_product_flash_attention.default, (q, k, v, 0.0, True, False), **scale)
     return new_node(graph, node.target, (q, k, v, None, False, 0.0, True), **scale)
 

@@ -114,7 +114,8 @@ def _view(r: Reader, node: Any) -> list[int | None]:
 
 
 def _slice(r: Reader, node: Any) -> Known | None:
-    x, axis, start, end, step = (*node.args, *(0, 0, None, 1)[len(node.args) - 1:])
+    given: list[Any] = [*node.args, *(0, 0, None, 1)[len(node.args) - 1:]]
+    x, axis, start, end, step = given
     axis, start = axis - r.rank(x) if axis >= 0 else axis, _size(start or 0)
     if x.target is aten.constant_pad_nd.default and axis == -1 and same(start, 0) and len(x.args[1]) == 2 \
             and same(_size(x.args[1][0]), 0) and same(_size(end), r.shape(x.args[0])[-1]):
@@ -127,10 +128,10 @@ def _slice(r: Reader, node: Any) -> Known | None:
 def _cat(r: Reader, node: Any) -> Known | None:
     """Pieces that go on where the one before ended."""
     axis = (node.args[1] if len(node.args) > 1 else 0) % r.rank(node) - r.rank(node)
-    lines, place, at = [r.of(x) for x in node.args[0]], [], 0
+    place: list[Any] = [0]
     for x in node.args[0]:
-        place.append(at)
-        at = tidy(at + r.shape(x)[axis])
+        place.append(tidy(place[-1] + r.shape(x)[axis]))
+    lines: list[Any] = [r.of(x) for x in node.args[0]]
     if not all(isinstance(line, Line) for line in lines):
         return None
     long = next((line for x, line in zip(node.args[0], lines) if not same(r.shape(x)[axis], 1)), lines[0])
