@@ -25,7 +25,8 @@ md_status md_bd_create(md_bd **out, md_dev *dev)
     md_cond_init(&builder->changed);
     md_fork_watch(builder, md_bd_orphan_texts);
     if (dev->facts.capability > 0 && dev->pool)
-        md_pool_expect_later(dev->pool); /* calls ask for loads of libraries, and must not wait for a thread to wake */
+        md_jobs_expect_later(
+            md_pool_jobs(dev->pool)); /* calls ask for loads of libraries, and must not wait for a thread to wake */
     *out = builder;
     return MD_OK;
 }

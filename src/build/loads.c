@@ -137,7 +137,7 @@ static md_bd_load_state ask(md_bd *builder, const load_key *key, md_bd_load_effo
         builder->n_jobs++;
     pthread_mutex_unlock(&builder->lock);
     if (is_job)
-        md_pool_submit_later(builder->dev->pool, run_job, l);
+        md_jobs_submit_later(md_pool_jobs(builder->dev->pool), run_job, l);
     return l && effort == MD_BD_LOAD_WAIT ? load_and_wait(l) : state;
 }
 

@@ -274,7 +274,7 @@ void md_bd_text_start(md_bd_text *text)
     if (text->source->code == MD_KN_FUNCTION)
         build(text); /* nothing to compile */
     else
-        md_pool_submit(builder->dev->pool, build, text);
+        md_jobs_submit(md_pool_jobs(builder->dev->pool), build, text);
 }
 
 void md_bd_text_hasten(md_bd_text *text)
@@ -282,7 +282,7 @@ void md_bd_text_hasten(md_bd_text *text)
     if (text->is_begun || text->is_hastened)
         return;
     text->is_hastened = true;
-    md_pool_hasten(text->builder->dev->pool, build, text);
+    md_jobs_hasten(md_pool_jobs(text->builder->dev->pool), build, text);
 }
 
 md_status md_bd_text_ask(md_bd_text **out, md_bd *builder, md_kn_launch_source *source)

@@ -81,7 +81,7 @@ static md_status use_pool(void)
         atomic_store(&n_blocks, 0);
         status = md_pool_loop(pool, 50, 1, 100, count_blocks, &n_blocks);
         assert_int_equal(atomic_load(&n_blocks), status == MD_OK ? 50 : 0);
-        md_pool_submit(pool, count_job, &n_jobs);
+        md_jobs_submit(md_pool_jobs(pool), count_job, &n_jobs);
     }
     int64_t n_submitted = status == MD_OK ? 5 : 1;
     md_pool_destroy(&pool);

@@ -27,7 +27,7 @@ static void destroy_waits_for_all_jobs(void **state)
             _Atomic int count = 0;
             assert_ok(md_pool_create(&pool, threads));
             for (int i = 0; i < n; i++)
-                md_pool_submit(pool, add_one, &count);
+                md_jobs_submit(md_pool_jobs(pool), add_one, &count);
             md_pool_destroy(&pool);
             assert_int_equal(atomic_load(&count), n);
         }
@@ -57,7 +57,7 @@ static void jobs_run_side_by_side(void **state)
     assert_ok(md_pool_create(&pool, N));
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < N; i++)
-            md_pool_submit(pool, meet, &m);
+            md_jobs_submit(md_pool_jobs(pool), meet, &m);
     }
     md_pool_destroy(&pool);
     assert_int_equal(atomic_load(&m.count), 10 * N);
@@ -82,7 +82,7 @@ static void next_in_chain(void *context)
     chain *c = context;
     md_pool_loop(c->pool, 8, 1, 0, loop_body, &c->loops);
     if (atomic_fetch_sub(&c->left, 1) > 1)
-        md_pool_submit(c->pool, next_in_chain, c);
+        md_jobs_submit(md_pool_jobs(c->pool), next_in_chain, c);
 }
 
 static void jobs_submit_jobs(void **state)
@@ -91,7 +91,7 @@ static void jobs_submit_jobs(void **state)
     chain c = {.left = 200};
     assert_ok(md_pool_create(&c.pool, 3));
     md_pool *pool = c.pool; /* destroy clears its handle at the end only, but jobs read c.pool until then */
-    md_pool_submit(pool, next_in_chain, &c);
+    md_jobs_submit(md_pool_jobs(pool), next_in_chain, &c);
     md_pool_destroy(&pool);
     assert_int_equal(atomic_load(&c.left), 0);
     assert_int_equal(atomic_load(&c.loops), 200 * 8);
@@ -125,15 +125,15 @@ static void hastened_jobs_run_first(void **state)
         int32_t n = 0;
         in_order job[N + 1];
         assert_ok(md_pool_create(&pool, 1));
-        md_pool_submit(pool, wait_for, &flag);
+        md_jobs_submit(md_pool_jobs(pool), wait_for, &flag);
         for (int32_t i = 0; i < N; i++) {
             job[i] = (in_order){&n, -1};
-            md_pool_submit(pool, note_order, &job[i]);
+            md_jobs_submit(md_pool_jobs(pool), note_order, &job[i]);
         }
         job[N] = (in_order){&n, -1};
         if (hastened >= 0)
-            md_pool_hasten(pool, note_order, &job[hastened]); /* the last was never submitted */
-        md_pool_submit(pool, note_order, &job[N]); /* the queue's end is still right */
+            md_jobs_hasten(md_pool_jobs(pool), note_order, &job[hastened]); /* the last was never submitted */
+        md_jobs_submit(md_pool_jobs(pool), note_order, &job[N]); /* the queue's end is still right */
         atomic_store(&flag, true);
         md_pool_destroy(&pool);
         for (int32_t i = 0; i <= N; i++) {
@@ -157,16 +157,16 @@ static void later_jobs_run_elsewhere(void **state)
         _Atomic int count = 0;
         pthread_t thread[3] = {pthread_self(), pthread_self(), pthread_self()};
         assert_ok(md_pool_create(&pool, threads));
-        md_pool_expect_later(pool);
-        md_pool_expect_later(pool);
+        md_jobs_expect_later(md_pool_jobs(pool));
+        md_jobs_expect_later(md_pool_jobs(pool));
         for (int i = 0; i < 3; i++)
-            md_pool_submit_later(pool, note_thread, &thread[i]);
+            md_jobs_submit_later(md_pool_jobs(pool), note_thread, &thread[i]);
         for (int i = 0; i < 100; i++)
-            md_pool_submit_later(pool, add_one, &count);
+            md_jobs_submit_later(md_pool_jobs(pool), add_one, &count);
         while (atomic_load(&count) < 100)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         for (int i = 0; i < 100; i++)
-            md_pool_submit_later(pool, add_one, &count);
+            md_jobs_submit_later(md_pool_jobs(pool), add_one, &count);
         md_pool_destroy(&pool);
         assert_int_equal(atomic_load(&count), 200);
         for (int i = 0; i < 3; i++)
@@ -193,9 +193,9 @@ static void jobs_run_where_the_pool_was_made(void **state)
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    md_pool_expect_later(pool);
-    md_pool_submit(pool, note_processors, &n_processors[0]);
-    md_pool_submit_later(pool, note_processors, &n_processors[1]);
+    md_jobs_expect_later(md_pool_jobs(pool));
+    md_jobs_submit(md_pool_jobs(pool), note_processors, &n_processors[0]);
+    md_jobs_submit_later(md_pool_jobs(pool), note_processors, &n_processors[1]);
     md_pool_destroy(&pool);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     assert_int_equal(n_processors[0], CPU_COUNT(&all));
@@ -231,9 +231,10 @@ static void exit_waits_for_running_jobs(void **state)
             md_jobs_rest_at_exit();
             if (md_pool_create(&pool, 1) != MD_OK)
                 _exit(1);
-            md_pool_expect_later(pool);
+            md_jobs_expect_later(md_pool_jobs(pool));
             for (int i = 0; i < 2; i++)
-                is_later ? md_pool_submit_later(pool, run_slowly, &s) : md_pool_submit(pool, run_slowly, &s);
+                is_later ? md_jobs_submit_later(md_pool_jobs(pool), run_slowly, &s)
+                         : md_jobs_submit(md_pool_jobs(pool), run_slowly, &s);
             (void)poll(&begun, 1, 10000);
             exit(0);
         }
@@ -255,7 +256,7 @@ static void later_jobs_need_no_expectation(void **state)
     md_pool *pool = NULL;
     _Atomic int count = 0;
     assert_ok(md_pool_create(&pool, 2));
-    md_pool_submit_later(pool, add_one, &count);
+    md_jobs_submit_later(md_pool_jobs(pool), add_one, &count);
     md_pool_destroy(&pool);
     assert_int_equal(atomic_load(&count), 1);
 }

@@ -240,7 +240,7 @@ static void a_forked_child_works_alone(void **state)
         alarm(60);
         n = 0;
         const int is_good = md_pool_loop(pool, 1000, 1, 64, add_blocks, (void *)&n) == MD_OK && n == 1000;
-        md_pool_submit(pool, add_one, (void *)&n);
+        md_jobs_submit(md_pool_jobs(pool), add_one, (void *)&n);
         md_pool_destroy(&pool);
         _exit(is_good && n == 1001 && !pool ? 0 : 1);
     }

@@ -204,7 +204,7 @@ static void test_hurry(void **state)
     fixture *f = *state;
     _Atomic bool flag = false;
     for (int i = 0; i < 4; i++)
-        md_pool_submit(f->pool, wait_for_flag, &flag);
+        md_jobs_submit(md_pool_jobs(f->pool), wait_for_flag, &flag);
     md_bd_variant *v = make(f, TOY_PLAIN, 0), *other = make(f, TOY_PLAIN, 1), *same = make(f, TOY_PLAIN, 0);
     assert_ok(md_bd_variant_hurry(v));
     assert_int_equal(state_of(v), MD_BD_READY);
@@ -254,7 +254,7 @@ static void test_hasten(void **state)
     fixture *f = *state;
     static occupant thread[2]; /* the pool has two */
     for (int32_t i = 0; i < 2; i++) {
-        md_pool_submit(f->pool, occupy, &thread[i]);
+        md_jobs_submit(md_pool_jobs(f->pool), occupy, &thread[i]);
         wait_for_flag(&thread[i].runs);
     }
     first_build b = {.v = {make(f, TOY_PLAIN, 0), make(f, TOY_PLAIN, 1), make(f, TOY_PLAIN, 2)}};

@@ -143,7 +143,7 @@ static void test_exit(void **state)
                 _exit(1);
             for (int i = 0; i < THREADS; i++) {
                 first[i] = i;
-                md_pool_submit(pool, compile_long, &first[i]);
+                md_jobs_submit(md_pool_jobs(pool), compile_long, &first[i]);
             }
             while (atomic_load(&n_seen) < THREADS)
                 usleep(100);

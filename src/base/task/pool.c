@@ -383,22 +383,7 @@ int32_t md_pool_threads(const md_pool *pool)
     return pool->n_workers + 1;
 }
 
-void md_pool_submit(md_pool *pool, md_pool_job job, void *context)
+md_jobs *md_pool_jobs(md_pool *pool)
 {
-    md_jobs_submit(pool->jobs, job, context);
-}
-
-void md_pool_hasten(md_pool *pool, md_pool_job job, const void *context)
-{
-    md_jobs_hasten(pool->jobs, job, context);
-}
-
-void md_pool_submit_later(md_pool *pool, md_pool_job job, void *context)
-{
-    md_jobs_submit_later(pool->jobs, job, context);
-}
-
-void md_pool_expect_later(md_pool *pool)
-{
-    md_jobs_expect_later(pool->jobs);
+    return pool->jobs;
 }

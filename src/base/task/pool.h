@@ -1,13 +1,12 @@
 /* The thread pool of a context: parallel loops over blocks, and background jobs (compiles). */
 #ifndef MD_BASE_TASK_POOL_H
 #define MD_BASE_TASK_POOL_H
-#include <md/md.h>
+#include "base/task/jobs.h"
 
 typedef struct md_pool md_pool;
 /** Runs blocks [first, last). `lane` in [0, threads) differs between concurrent bodies of a loop. `scratch` belongs to
  * this thread during the loop: scratch_bytes, 64-byte aligned, not initialised; NULL for 0 bytes. */
 typedef void (*md_pool_body)(void *context, int64_t first, int64_t last, int32_t lane, void *scratch);
-typedef void (*md_pool_job)(void *context);
 
 /** `threads` in [1, 1024] counts the caller: 1 means that loops run on the calling thread only. */
 md_status md_pool_create(md_pool **out, int32_t threads);
@@ -20,13 +19,6 @@ int32_t md_pool_threads(const md_pool *pool);
  * ran. */
 md_status md_pool_loop(md_pool *pool, int64_t n_blocks, int64_t grain, size_t scratch_bytes, md_pool_body body,
                        void *context);
-/** Queues a job for the background threads (at most `threads`). Runs it at once if there is no thread for it. */
-void md_pool_submit(md_pool *pool, md_pool_job job, void *context);
-/** Puts a queued job in front of all others. Nothing if it is not queued, or runs already. */
-void md_pool_hasten(md_pool *pool, md_pool_job job, const void *context);
-/** As md_pool_submit, but wakes no thread, which can take the caller 100 us. One thread runs all such jobs in turn,
- * and looks for them every 4 ms, or every 16 ms when there was none for a second. */
-void md_pool_submit_later(md_pool *pool, md_pool_job job, void *context);
-/** Starts the thread that md_pool_submit_later needs, unless it runs. Without it jobs are submitted at once. */
-void md_pool_expect_later(md_pool *pool);
+/** Its background threads, at most `threads`. They end with the pool. */
+md_jobs *md_pool_jobs(md_pool *pool);
 #endif

@@ -103,7 +103,7 @@ static void run_race(void *user)
 static void start_race(void *user)
 {
     const race *j = user;
-    md_pool_submit(j->h->op->runtime->dev->pool, run_race, user);
+    md_jobs_submit(md_pool_jobs(j->h->op->runtime->dev->pool), run_race, user);
 }
 
 void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream)
@@ -133,5 +133,5 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
     }
     pthread_mutex_unlock(&h->lock);
     if (j)
-        md_pool_submit_later(dev->pool, start_race, j);
+        md_jobs_submit_later(md_pool_jobs(dev->pool), start_race, j);
 }

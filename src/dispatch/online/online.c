@@ -62,7 +62,7 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);
     warm_up(op);
-    md_pool_expect_later(dev->pool);
+    md_jobs_expect_later(md_pool_jobs(dev->pool));
     *out = h;
     return MD_OK;
 }

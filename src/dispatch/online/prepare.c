@@ -304,7 +304,7 @@ void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entr
     md_ds_select_sizes(j->select_sizes, op, bound->shape.size, &bound->as);
     md_ds_shape_entry_hold(entry);
     atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
-    md_pool_submit_later(op->runtime->dev->pool, run_job, j);
+    md_jobs_submit_later(md_pool_jobs(op->runtime->dev->pool), run_job, j);
 }
 
 /* Jobs take milliseconds. */

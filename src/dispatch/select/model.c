@@ -132,5 +132,6 @@ bool md_ds_answers_otherwise(const md_ds_op *op, int32_t stage, int32_t variant,
     if (!can_answer(v))
         return false;
     const md_fa_answer answer = md_bd_variant_answer(v, query->shape);
-    return is_unexpected(&answer, md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes));
+    return answer.is_cut &&
+           is_unexpected(&answer, md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes));
 }

@@ -232,18 +232,6 @@ static int save_some(void *user, int i)
     return 0;
 }
 
-static void processes_lose_nothing_of_each_other(void **state)
-{
-    scratch *s = *state;
-    md_tn_kept_list got;
-    scratch_crowd(CROWD, save_some, s);
-    md_tn_kept *k = open_at(s, s->root, NULL, "here");
-    md_tn_kept_load(&got, k, KEY);
-    assert_int_equal(got.n_picks, CROWD * EACH);
-    md_tn_kept_list_finish(&got);
-    md_tn_kept_close(&k);
-}
-
 static int save_one(void *user, int i)
 {
     md_tn_kept *k = open_at(user, ((scratch *)user)->root, NULL, "here");
@@ -252,17 +240,26 @@ static int save_one(void *user, int i)
     return 0;
 }
 
+static void check_crowd(scratch *s, int n, int (*save)(void *user, int i), int n_picks)
+{
+    md_tn_kept_list got;
+    scratch_crowd(n, save, s);
+    md_tn_kept *k = open_at(s, s->root, NULL, "here");
+    md_tn_kept_load(&got, k, KEY);
+    assert_int_equal(got.n_picks, n_picks);
+    md_tn_kept_list_finish(&got);
+    md_tn_kept_close(&k);
+}
+
+static void processes_lose_nothing_of_each_other(void **state)
+{
+    check_crowd(*state, CROWD, save_some, CROWD * EACH);
+}
+
 /* Owners of the lease end while others ask whether they have. */
 static void short_lived_processes_lose_nothing(void **state)
 {
-    scratch *s = *state;
-    md_tn_kept_list got;
-    scratch_crowd(SHORT_LIVED, save_one, s);
-    md_tn_kept *k = open_at(s, s->root, NULL, "here");
-    md_tn_kept_load(&got, k, KEY);
-    assert_int_equal(got.n_picks, SHORT_LIVED);
-    md_tn_kept_list_finish(&got);
-    md_tn_kept_close(&k);
+    check_crowd(*state, SHORT_LIVED, save_one, SHORT_LIVED);
 }
 
 /* A process that is killed while it writes leaves what was there, or more. */

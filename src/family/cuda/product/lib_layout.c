@@ -1,5 +1,5 @@
 /* What of a stage cuBLASLt can compute. Its own epilogues are used for a bias along the columns, relu, and gelu by tanh
- * in bf16 (in other types its tails are 5 to 100 times less accurate than ours). Any other epilogue is a launch. */
+ * in bf16 (in other types its tails are 5 to 100 times less accurate than ours). Others are a launch of their own. */
 #include "family/cuda/product/lib_layout.h"
 
 #include "device/blas/blas.h"

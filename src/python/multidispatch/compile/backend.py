@@ -98,7 +98,7 @@ def _compiler(kind: str) -> Callable[..., Any]:
 
 
 def _divide(joint: Any, inputs: Any, **options: Any) -> Any:
-    """A forward and its backward: the backward computes again what is cheap."""
+    """Divides a graph into a forward and a backward, which computes again what is cheap instead of reading it."""
     name_causal_of_training(joint)
     return min_cut_rematerialization_partition(joint, inputs, **options)
 

@@ -56,7 +56,7 @@ def _causal(graph: Any, node: Any) -> Any:
         return new_node(graph, _OF_CPU, (q, k, v, 0.0, True), **scale)
     if node.target is _ANY:
         return new_node(graph, _ANY, (q, k, v, None, 0.0, True), **scale)
-    if node.target is _EFFICIENT and _has_flash(q.meta["val"], v.meta["val"]):  # which takes no masks, and is faster
+    if node.target is _EFFICIENT and _has_flash(q.meta["val"], v.meta["val"]):  # faster, but it takes no mask
         return new_node(graph, aten._scaled_dot_product_flash_attention.default, (q, k, v, 0.0, True, False), **scale)
     return new_node(graph, node.target, (q, k, v, None, False, 0.0, True), **scale)
 
@@ -70,21 +70,21 @@ def _lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     return all(same(expression(m), expression(n)) for m, n in zip((*a.shape, *a.stride()), (*b.shape, *b.stride())))
 
 
-def _rewrite(graph: Any, node: Any) -> bool:
+def _rewrite(node: Any) -> bool:
     dropout = node.args[_DROPOUT[node.target]:][:1]
     if any(p != 0.0 for p in dropout) or not _is_square(node) or not _only_result_is_read(node):
         return False
-    with graph.inserting_before(node):
-        other = _causal(graph, node)
+    with node.graph.inserting_before(node):
+        other = _causal(node.graph, node)
     if not _lie_alike(_result(node), _result(other)):
         return False
     node.replace_all_uses_with(other)
-    graph.erase_node(node)
+    node.graph.erase_node(node)
     return True
 
 
 def _without_mask(node: Any, mask: int | None, is_causal: int) -> None:
-    args = [*node.args, *[0.0] * (is_causal - len(node.args))]
+    args = [*node.args, *[0.0] * (is_causal - len(node.args))]  # a dropout of 0 may be left out
     args[is_causal:is_causal + 1] = [True]
     if mask is not None:
         args[mask] = None
@@ -92,7 +92,7 @@ def _without_mask(node: Any, mask: int | None, is_causal: int) -> None:
     node.kwargs = {k: v for k, v in node.kwargs.items() if k != "attn_mask"}
 
 
-def _rewrite_both(_: Any, node: Any) -> bool:
+def _rewrite_both(node: Any) -> bool:
     """The attention of a forward and its backward, which is given the same mask. PyTorch's choice of kernel stays: what
     the forward leaves for the backward is its own."""
     if node.target not in _BACKWARD or not _is_square(node):
@@ -111,14 +111,14 @@ def _rewrite_both(_: Any, node: Any) -> bool:
     return True
 
 
-def _each(module: Any, change: Callable[[Any, Any], bool]) -> int:
+def _each(module: Any, change: Callable[[Any], bool]) -> int:
     nodes = [n for n in module.graph.nodes if n.target in _DROPOUT and _mask_of(n) is not None]
     if not nodes:
         return 0
     reader, done = Reader(module), 0
     for node in nodes:
         try:
-            done += reader.of(_mask_of(node)) in _CAUSAL and change(module.graph, node)
+            done += reader.of(_mask_of(node)) in _CAUSAL and change(node)
         except Unsupported:
             continue
     return done

@@ -211,8 +211,10 @@ class Grouping:
         root_axes = {i for i in group.axes[group.root] if i is not None}
         outside, reduced = root_axes - set(axes), {i for i in axes if i is not None} - root_axes
         is_row = b.kind == "reduce" or _follows_reduction(b)
-        if not is_row if outside else reduced or group.root.kind == "reduce":
-            return False  # a kernel of sums stores only sums: those down columns would read their tensors by rows
+        if outside and not is_row:
+            return False
+        if not outside and (reduced or group.root.kind == "reduce"):
+            return False  # a kernel that stores what it sums is one by rows, which reads columns slowly
         group.axes[b] = _tree_axes(b, axes, group)
         group.also.append(b)
         self.places[b] = [group]

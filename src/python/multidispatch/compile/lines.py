@@ -1,6 +1,6 @@
 """Whole numbers that follow from an element's place alone: ranges, comparisons of ranges, and masks made of these.
 
-What a model computes from its sizes (positions, which token may see which) is so known before it runs."""
+So what a model computes from its sizes alone (positions, which token may see which) is known before it runs."""
 
 from __future__ import annotations
 
