@@ -333,8 +333,9 @@ typedef struct md_op_options {
      * busy; 0: 0.0006, chosen so that the 99th percentile of latencies hardly changes. */
     double hybrid_share;
     double hybrid_cap_ms; /**< what trials may cost in all; 0: 1000 */
-    /** Nonzero: with MD_SELECT_MODEL on a GPU, moments without calls are used to time the model's two or three best for
-     * shapes that are called often, within hybrid_cap_ms of GPU time. 0: as MD_IDLE_TUNE says, by default not. */
+    /** Nonzero: with MD_SELECT_MODEL on a GPU, moments without calls are used to time the model's best few (six at
+     * most) for shapes that are called often, within hybrid_cap_ms of GPU time. 0: as MD_IDLE_TUNE says, by default
+     * not. */
     int32_t idle_tune;
 } md_op_options;
 

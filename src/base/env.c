@@ -64,7 +64,7 @@ static const variable variables[] = {
      MD_LOG_ERROR, 0},
     {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},
     {"MD_IDLE_TUNE", "0 or 1",
-     "1: ops that choose by the model time its two or three best for often called shapes in moments without calls, on "
+     "1: ops that choose by the model time its best few for often called shapes in moments without calls, on "
      "GPUs; default 0",
      INT32, AT(idle_tune), 0, 1},
     {"MD_SYNC", "0 or 1",

@@ -165,12 +165,12 @@ md_fa_answer md_bd_variant_answer(const md_bd_variant *variant, const md_kn_shap
     pthread_mutex_lock(&variant->builder->lock);
     for (int32_t i = 0; i < n; i++) {
         const load *l = md_table_find(variant->builder->loads, &key[i], sizeof key[i]);
-        if (!l || !(l->answer.us > 0.0)) {
-            sum = (md_fa_answer){0};
-            break;
-        }
-        sum.us += l->answer.us;
-        sum.is_cut |= l->answer.is_cut;
+        const md_fa_answer answer = l ? l->answer : (md_fa_answer){0};
+        const double us = sum.us + answer.us;
+        const bool is_known = answer.us > 0.0 && (i == 0 || sum.us > 0.0), is_cut = sum.is_cut || answer.is_cut;
+        sum = i == 0 ? answer : sum; /* a stage's calls are alike: reports show the first */
+        sum.us = is_known ? us : 0.0;
+        sum.is_cut = is_cut;
     }
     pthread_mutex_unlock(&variant->builder->lock);
     return sum;

@@ -9,8 +9,8 @@ extern const md_fa_family md_fa_host_pointwise, md_fa_host_gather, md_fa_host_sc
 extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa_cuda_row_looped, md_fa_cuda_row_split,
     md_fa_cuda_row_shared, md_fa_cuda_row_cluster, md_fa_cuda_row_thread, md_fa_cuda_column, md_fa_cuda_gather,
     md_fa_cuda_scatter, md_fa_cuda_scan_persistent, md_fa_cuda_scan_split, md_fa_cuda_gemv, md_fa_cuda_gemm_wgmma,
-    md_fa_cuda_gemm_swapped, md_fa_cuda_gemm_mma, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_simt, md_fa_cuda_gemm_lib,
-    md_fa_cuda_nest;
+    md_fa_cuda_gemm_swapped, md_fa_cuda_gemm_mma, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_dot, md_fa_cuda_gemm_simt,
+    md_fa_cuda_gemm_lib, md_fa_cuda_nest;
 
 /* In order of preference among equal predictions. The family that takes everything is last. */
 static const md_fa_family *const host[] = {
@@ -37,6 +37,7 @@ static const md_fa_family *const cuda[] = {
     &md_fa_cuda_gemm_swapped,
     &md_fa_cuda_gemm_mma,
     &md_fa_cuda_gemm_fma,
+    &md_fa_cuda_gemm_dot,
     &md_fa_cuda_gemm_simt,
     &md_fa_cuda_gemm_lib,
     &md_fa_cuda_nest,

@@ -112,6 +112,9 @@ typedef struct md_fa_library_call {
 typedef struct md_fa_answer {
     double us; /* 0: nothing */
     bool is_cut; /* the sum is cut into slices, which are added up afterwards */
+    /* for reports: the library's number of the kernel, its tile (0: none), slices, tiles over those that run at once */
+    int32_t algorithm, rows, columns, slices; /* all 0: there is no answer */
+    double waves;
 } md_fa_answer;
 
 typedef struct md_fa_family {

@@ -20,6 +20,7 @@ typedef struct candidate {
     double us, distance; /* octaves to the nearest of its hints; -1: it has none */
     char hint[MD_DS_LABEL]; /* that one; or why it is there */
     uint64_t hints; /* in whose lists it is */
+    md_fa_answer answer; /* of a library, if it was asked */
 } candidate;
 
 /* What is looked at: sizes to choose by, which are those of the shape unless md_as says others. */
@@ -43,6 +44,8 @@ static candidate examine(const view *v, int32_t stage, int32_t i, double us)
                    .distance = -1.0,
                    .us = us,
                    .hints = md_ds_hints_of(c, i)};
+    if (c->variant[i]->family->library_answer)
+        x.answer = md_bd_variant_answer(c->variant[i], v->shape);
     const int32_t hint = md_ds_nearest_of(&x.distance, op, x.hints, v->sizes);
     if (c->pinned == i) {
         snprintf(x.hint, sizeof x.hint, "pinned");
@@ -205,11 +208,19 @@ static json_t *hints_json(const md_ds_op *op, const candidate *x)
     return NULL;
 }
 
+/* What a library would run; null for own kernels, and if it was not asked. */
+static json_t *answer_json(const md_fa_answer *a)
+{
+    return a->slices > 0 ? json_pack("{s:i, s:[i,i], s:i, s:o}", "algorithm", (int)a->algorithm, "tile", (int)a->rows,
+                                     (int)a->columns, "slices", (int)a->slices, "waves", md_json_real(a->waves))
+                         : json_null();
+}
+
 static json_t *candidate_json(const md_ds_op *op, const candidate *x)
 {
-    return json_pack("{s:s, s:o, s:s, s:o, s:b, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us), "hint",
-                     x->hint, "hints", hints_json(op, x), "fits", x->unfit == NULL, "distance",
-                     distance_json(x->distance), "unfit", text_or_null(x->unfit));
+    return json_pack("{s:s, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us),
+                     "hint", x->hint, "hints", hints_json(op, x), "fits", x->unfit == NULL, "distance",
+                     distance_json(x->distance), "unfit", text_or_null(x->unfit), "answer", answer_json(&x->answer));
 }
 
 static json_t *candidates_json(const view *v, int32_t stage)

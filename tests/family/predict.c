@@ -1,7 +1,8 @@
 /* Prints what the cost model says of products, rows and sums down columns, for scripts that compare it with recorded
  * times. A line of the input is
  *   BOARD OP DTYPE ROWS COLUMNS DEPTH VARIANT [ALGORITHM TILE SPLIT WAVES]
- * BOARD is 0 for an H200, 1 for an H100. Only products have a DEPTH, others 0. A line of the output is the time by the
+ * BOARD is 0 for an H200, 1 for an H100. Only products have a DEPTH, others 0. TILE is ROWSxCOLUMNS or the
+ * library's number. A line of the output is the time by the
  * shape in us and, with an answer of cuBLASLt's heuristic, the time by the answer, else 0. */
 #include "base/status.h"
 #include "device/blas/tiles.h"
@@ -22,7 +23,8 @@ typedef struct line {
     int board;
     char op[32], dtype[16], variant[128];
     int64_t rows, columns, depth;
-    uint32_t algorithm, tile;
+    uint32_t algorithm;
+    char tile[24];
     int32_t split;
     float waves;
 } line;
@@ -66,7 +68,9 @@ static md_status predict(double *us, const line *l, const md_dev_facts *facts, c
 static double answered(const line *l, const md_dev_facts *facts, md_dtype dtype)
 {
     const bool is_matmul = !strcmp(l->op, "matmul");
-    const md_dev_cuda_gemm what = {.rows = l->rows,
+    const char *rank = strstr(l->variant, "rank");
+    const md_dev_cuda_gemm what = {.rank = rank ? (int32_t)strtol(rank + 4, NULL, 10) : 0,
+                                   .rows = l->rows,
                                    .columns = l->columns,
                                    .depth = l->depth,
                                    .batch = 1,
@@ -76,7 +80,8 @@ static double answered(const line *l, const md_dev_facts *facts, md_dtype dtype)
                                    .epilogue = strstr(l->op, "gelu") ? 1 : 0,
                                    .alignment = {16, 16, 16}};
     md_dev_cuda_gemm_answer answer = {.algorithm = l->algorithm, .split = l->split, .waves = l->waves};
-    (void)md_blas_tile(&answer.columns, &answer.rows, l->tile);
+    if (sscanf(l->tile, "%" SCNd32 "x%" SCNd32, &answer.rows, &answer.columns) != 2)
+        (void)md_blas_tile(&answer.columns, &answer.rows, (uint32_t)strtoul(l->tile, NULL, 10));
     return md_fa_cuda_answer_us(facts, &what, &answer);
 }
 
@@ -113,8 +118,8 @@ int main(void)
     while (fgets(text, sizeof text, stdin)) {
         line l = {.board = 0};
         const int n =
-            sscanf(text, "%d %31s %15s %" SCNd64 " %" SCNd64 " %" SCNd64 " %127s %u %u %d %f", &l.board, l.op, l.dtype,
-                   &l.rows, &l.columns, &l.depth, l.variant, &l.algorithm, &l.tile, &l.split, &l.waves);
+            sscanf(text, "%d %31s %15s %" SCNd64 " %" SCNd64 " %" SCNd64 " %127s %u %23s %d %f", &l.board, l.op,
+                   l.dtype, &l.rows, &l.columns, &l.depth, l.variant, &l.algorithm, l.tile, &l.split, &l.waves);
         const md_dtype dtype = l.dtype[0] == 'b' ? MD_BF16 : MD_F32;
         double us = 0;
         int32_t i = 0;

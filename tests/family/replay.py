@@ -25,7 +25,7 @@ UNEXPECTED = 1.5  # as in dispatch/select/model.c
 
 
 def times_of(line):
-    if "answers" in line:
+    if isinstance(line.get("answers"), list):
         times = {line[k][0]: line[k][1] for k in ("own_best", "own_pick") if line.get(k)}
         answers = {}
         if line["answers"]:
@@ -38,7 +38,9 @@ def times_of(line):
     for mode in ("distance", "model", "measure", "hybrid"):
         if mode in line:
             times.setdefault(line[mode]["variant"], line["best_us"] * (1 + line[mode]["regret"]))
-    return times, {}
+    answers = {v: [a["algorithm"], "{}x{}".format(*a["tile"]), a["slices"], a["waves"]]
+               for v, a in line.get("answers", {}).items() if v in times}
+    return times, answers
 
 
 def cases_of(path):

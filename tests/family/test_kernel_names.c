@@ -50,6 +50,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemm_swapped", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_mma", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_simt", matmul, "matmul_f32"},
+    {MD_DEV_CUDA, "gemm_dot", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_fma", matmul, "matmul_f32"},
     {MD_DEV_CUDA, "gemv", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},

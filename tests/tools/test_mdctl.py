@@ -532,7 +532,7 @@ class Regret(Base):
     def test_modes_and_oracles(self):
         board = self.file("board", "# a comment\nrelu f32 count=2 seed=7 bytes=1e6 i=1..64 j=1..64\n")
         output = self.folder / "lines.jsonl"
-        text = self.good("regret", board, "--modes", "distance,model,hybrid", "--space", "1", "--budget", "20000", "--output", str(output), *self.FEW)
+        text = self.good("regret", board, "--modes", "distance,model,hybrid,idle", "--space", "1", "--budget", "20000", "--output", str(output), *self.FEW)
         lines = self.json_lines(output.read_text(encoding="utf-8"))
         self.assertEqual([x for x in lines if "shape" not in x], self.json_lines(text))  # sums stand in both
         shapes = [x for x in lines if "shape" in x]
@@ -540,7 +540,7 @@ class Regret(Base):
         self.assertEqual(len({x["shape"] for x in shapes}), 2)
         for x in shapes:
             self.assertGreater(x["best_us"], 0)
-            for mode in ("distance", "model", "hybrid"):
+            for mode in ("distance", "model", "hybrid", "idle"):
                 self.assertNotIn("failed", x[mode])
                 self.assertGreater(x[mode]["regret"], -0.9)
                 self.assertGreater(x[mode]["own"], -0.9)
@@ -548,8 +548,8 @@ class Regret(Base):
         self.assertTrue(shapes[0]["space"]["complete"])
         self.assertGreaterEqual(shapes[0]["space"]["configs"], 2)
         self.assertLess(shapes[0]["space"]["us"], 1.5 * shapes[0]["best_us"])  # it is among all: no worse but for noise
-        self.assertEqual([x["mode"] for x in lines if "sum" in x], ["distance", "model", "hybrid"])
-        self.assertEqual([(x["shapes"], x["complete"]) for x in lines if "space_sum" in x], [(1, 1)] * 3)
+        self.assertEqual([x["mode"] for x in lines if "sum" in x], ["distance", "model", "hybrid", "idle"])
+        self.assertEqual([(x["shapes"], x["complete"]) for x in lines if "space_sum" in x], [(1, 1)] * 4)
 
     def test_draws_are_equal(self):
         board = self.file("board", "relu f32 count=3 seed=3 bytes=1e5 i=1..64 j=1..64\n")

@@ -81,7 +81,7 @@ static const char *reject_reason(const md_ds_pool *c, int32_t i, const md_kn_sha
 /* With idle_tune: the model's best few, if it does not know them apart. */
 static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
 {
-    enum { FEW = 3 };
+    enum { FEW = 6 };
     n = MD_MIN(n, FEW);
     while (n > 1 && list[n - 1].expected > 1.0 + MD_DS_MODEL_ERROR)
         n--;

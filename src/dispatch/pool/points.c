@@ -91,7 +91,7 @@ enum {
 
 /* For three dims, as products have them (rows, columns, K): few rows or columns with large matrices, squares between
  * the hints, short and long K; then sizes where no line starts at a boundary of memory, and sizes where only lines of
- * the result do not. */
+ * the result do not; small products. */
 static const int64_t points_of_products[][3] = {
     {16, 4096, 4096},   {4, 512, 512},       {1, 1024, 1024},    {64, 4096, 4096},   {256, 4096, 4096},
     {768, 768, 768},    {1536, 1536, 1536},  {3072, 3072, 3072}, {512, 4096, 4096},  {32, 11008, 4096},
@@ -100,6 +100,8 @@ static const int64_t points_of_products[][3] = {
     {65, 4097, 4097},   {257, 1025, 1025},   {769, 769, 769},    {1537, 1537, 1537}, {3073, 3073, 3073},
     {17, 1025, 513},    {17, 129, 4097},     {257, 257, 4097},   {2049, 1025, 65},   {257, 8193, 65},
     {9, 257, 3585},     {769, 1025, 3073},   {64, 1025, 1024},   {768, 769, 768},    {2048, 2049, 2048},
+    {129, 65, 257},     {1025, 17, 3},       {9, 33, 1025},      {65, 33, 513},      {129, 129, 33},
+    {5, 65, 4097},      {513, 33, 65},
 };
 
 /* For one dim of a product, as rows of activations have it: between the hints, where another tile is the best. */

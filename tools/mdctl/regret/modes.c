@@ -9,24 +9,28 @@
 static const struct {
     const char *name;
     md_select select;
-} modes[] = {{"distance", MD_SELECT_DISTANCE},
-             {"model", MD_SELECT_MODEL},
-             {"measure", MD_SELECT_MEASURE},
-             {"hybrid", MD_SELECT_HYBRID}};
+    bool learns; /* from calls, and from moments without calls */
+} modes[] = {{"distance", MD_SELECT_DISTANCE, false},
+             {"model", MD_SELECT_MODEL, false},
+             {"measure", MD_SELECT_MEASURE, false},
+             {"hybrid", MD_SELECT_HYBRID, true},
+             {"idle", MD_SELECT_MODEL, true}};
 enum { N_MODES = sizeof modes / sizeof *modes, N_CALLS = 1000 };
-/* Calls of hybrid come in bursts, like steps of a server, with pauses in which background threads prepare trials. */
-enum { BURST = 20, PREPARE_NS = 5000000, PAUSE_NS = 1000000 };
+/* Calls to learn from come in bursts, like steps of a server, and then a while without calls. */
+enum { BURST = 20, PREPARE_NS = 5000000, PAUSE_NS = 1000000, REST_NS = 200000000 };
 
-static md_status make_mode(regret_study *t, const regret_line *l, const char *name, md_select select, const char *hints)
+static md_status make_mode(regret_study *t, const regret_line *l, const regret_mode *mode, md_select select,
+                           const char *hints)
 {
     regret_mode *m = &t->mode[t->n_modes];
     md_op_options o = t->o->op;
     o.dtype = l->dtype;
     o.sizes = l->fixed;
     o.select = select;
+    o.idle_tune = mode->learns;
     o.hints = hints ? hints : o.hints;
-    *m = (regret_mode){.name = name};
-    cli_progress("building %s %s for %s", l->op, md_dtype_name(l->dtype), name);
+    *m = *mode;
+    cli_progress("building %s %s for %s", l->op, md_dtype_name(l->dtype), m->name);
     md_status s = md_op_create(&m->op, t->context, l->op, &o);
     t->n_modes += s == MD_OK;
     return s;
@@ -53,10 +57,11 @@ static int take_hints(void *user, const char *text, size_t n_bytes)
 md_status regret_make_hinted(regret_study *t, const regret_line *l, const regret_shape *shape, int n)
 {
     enum { HINTS = 16 };
+    const regret_mode hinted = {.name = "hinted"};
     if (!l->hints || !is_wanted(t, "hinted"))
         return MD_OK;
     if (strcmp(l->hints, "suggest"))
-        return make_mode(t, l, "hinted", MD_SELECT_MODEL, l->hints);
+        return make_mode(t, l, &hinted, MD_SELECT_MODEL, l->hints);
     md_op_options o = t->o->op;
     o.dtype = l->dtype;
     o.sizes = l->fixed;
@@ -66,7 +71,7 @@ md_status regret_make_hinted(regret_study *t, const regret_line *l, const regret
     const md_suggest_options suggest = {met, n, HINTS, 1, take_hints, t->hints};
     md_status s = met ? md_hints_suggest(t->context, l->op, &o, &suggest) : MD_OUT_OF_MEMORY;
     free(met);
-    return s == MD_OK ? make_mode(t, l, "hinted", MD_SELECT_MODEL, t->hints) : s;
+    return s == MD_OK ? make_mode(t, l, &hinted, MD_SELECT_MODEL, t->hints) : s;
 }
 
 md_status regret_make_modes(regret_study *t, const regret_line *l)
@@ -74,33 +79,38 @@ md_status regret_make_modes(regret_study *t, const regret_line *l)
     md_status s = MD_OK;
     for (int i = 0; i < N_MODES && s == MD_OK; i++)
         if (is_wanted(t, modes[i].name))
-            s = make_mode(t, l, modes[i].name, modes[i].select, NULL);
+            s = make_mode(t, l, &(regret_mode){.name = modes[i].name, .learns = modes[i].learns}, modes[i].select,
+                          NULL);
     return s;
+}
+
+static md_status serve_calls(regret_study *t, const regret_mode *m)
+{
+    const regret_set *set = t->set;
+    for (int i = 0; i < N_CALLS; i++) {
+        const regret_set *x = &set[i % t->n_sets];
+        md_status s = i % BURST ? MD_OK : md_sync(t->context, NULL);
+        if (i && i % BURST == 0)
+            nanosleep(&(struct timespec){.tv_nsec = i == BURST ? PREPARE_NS : PAUSE_NS}, NULL);
+        if (s == MD_OK)
+            s = md_call(m->op, NULL, x->arg, x->n);
+        if (s != MD_OK)
+            return s;
+    }
+    md_status s = md_sync(t->context, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    return s == MD_OK ? md_call(m->op, NULL, set[0].arg, set[0].n) : s; /* it evaluates the last times */
 }
 
 md_status regret_ask(regret_study *t, regret_mode *m)
 {
     const regret_set *set = t->set;
-    if (!strcmp(m->name, "hybrid")) {
-        for (int i = 0; i < N_CALLS; i++) {
-            const regret_set *x = &set[i % t->n_sets];
-            md_status s = i % BURST ? MD_OK : md_sync(t->context, NULL);
-            if (i && i % BURST == 0)
-                nanosleep(&(struct timespec){.tv_nsec = i == BURST ? PREPARE_NS : PAUSE_NS}, NULL);
-            if (s == MD_OK)
-                s = md_call(m->op, NULL, x->arg, x->n);
-            if (s != MD_OK)
-                return s;
-        }
-        md_status s = md_sync(t->context, NULL);
-        if (s == MD_OK) /* the next call evaluates the last times */
-            s = md_call(m->op, NULL, set[0].arg, set[0].n);
-        if (s != MD_OK)
-            return s;
-    }
     md_choice choice;
+    md_status s = m->learns ? serve_calls(t, m) : MD_OK;
+    if (s != MD_OK)
+        return s;
     double start = cli_now_us();
-    md_status s = md_choice_of(&choice, m->op, set[0].arg, set[0].n);
+    s = md_choice_of(&choice, m->op, set[0].arg, set[0].n);
     m->choosing_us = cli_now_us() - start;
     if (s == MD_OK) /* libraries load their kernels, as they do in the background where it pays */
         s = md_prepare(m->op, t->shape->sizes);

@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
-/* The trial of hybrid selection at the shape, from md_explain. */
+/* What a mode that learns tried at the shape, from md_explain. */
 static int take_trial(void *user, const char *text, size_t n_bytes)
 {
     json_t *all = json_loadb(text, n_bytes, 0, NULL), *trial = json_object_get(all, "trial");
@@ -16,24 +16,38 @@ static int take_trial(void *user, const char *text, size_t n_bytes)
     return 0;
 }
 
-/* {"variant": us} of the first stage, by the model as it stands: corrections and a library's answers are in it. */
-static int take_predicted(void *user, const char *text, size_t n_bytes)
+/* {"variant": something, ...} of the first stage's candidates, from the text of md_explain. */
+static void print_candidates(FILE *f, const char *text, size_t n_bytes, const char *name, const char *key)
 {
-    const char *between = "";
+    bool is_first = true;
     size_t i;
     json_t *all = json_loadb(text, n_bytes, 0, NULL), *one,
            *list = json_object_get(json_array_get(json_object_get(all, "stages"), 0), "candidates");
-    fputs(",\"predicted\":{", user);
+    fprintf(f, ",\"%s\":{", name);
     json_array_foreach(list, i, one)
     {
-        const double us = json_number_value(json_object_get(one, "model_us"));
-        if (!json_is_true(json_object_get(one, "fits")) || !(us > 0.0))
+        const json_t *value = json_object_get(one, key);
+        if (!json_is_true(json_object_get(one, "fits")) || json_is_null(value))
             continue;
-        fprintf(user, "%s\"%s\":%.3f", between, json_string_value(json_object_get(one, "variant")), us);
-        between = ",";
+        fprintf(f, "%s\"%s\":", is_first ? "" : ",", json_string_value(json_object_get(one, "variant")));
+        json_dumpf(value, f, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(4));
+        is_first = false;
     }
-    fputs("}", user);
+    fputs("}", f);
     json_decref(all);
+}
+
+/* us by the model as it stands: corrections and a library's answers are in it. */
+static int take_predicted(void *user, const char *text, size_t n_bytes)
+{
+    print_candidates(user, text, n_bytes, "predicted", "model_us");
+    return 0;
+}
+
+/* What a library said that it would run. */
+static int take_answers(void *user, const char *text, size_t n_bytes)
+{
+    print_candidates(user, text, n_bytes, "answers", "answer");
     return 0;
 }
 
@@ -41,7 +55,7 @@ static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
 {
     fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret,
             m->own_regret, m->has_failed ? ",\"failed\":true" : "");
-    if (!strcmp(m->name, "hybrid"))
+    if (m->learns)
         (void)md_explain(m->op, sizes, 1, take_trial, f);
     fputs("}", f);
 }
@@ -88,6 +102,7 @@ void regret_print_shape(regret_study *t, const regret_line *l, const regret_shap
         for (int i = 0; i < t->n_modes; i++)
             if (!strcmp(t->mode[i].name, "model"))
                 (void)md_explain(t->mode[i].op, shape->sizes, 1, take_predicted, f);
+        (void)md_explain(t->mode[t->n_modes - 1].op, shape->sizes, 1, take_answers, f);
     }
     fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }

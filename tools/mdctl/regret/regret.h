@@ -39,6 +39,7 @@ typedef struct regret_shape {
 
 typedef struct regret_mode {
     const char *name;
+    bool learns; /* from 1,000 calls of each shape, and moments without calls between and after them */
     md_op *op;
     /* at the shape of the moment */
     char variant[96];

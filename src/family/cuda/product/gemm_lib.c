@@ -273,7 +273,13 @@ static md_fa_answer library_answer(md_dev *dev, const md_dev_facts *facts, const
     memcpy(&w, call, sizeof w);
     if (md_dev_cuda_gemm_answered(&a, dev, &w) != MD_OK)
         return (md_fa_answer){0};
-    return (md_fa_answer){md_fa_cuda_answer_us(facts, &w, &a), a.split > 1};
+    return (md_fa_answer){.us = md_fa_cuda_answer_us(facts, &w, &a),
+                          .is_cut = a.split > 1,
+                          .algorithm = (int32_t)a.algorithm,
+                          .rows = a.rows,
+                          .columns = a.columns,
+                          .slices = a.split,
+                          .waves = (double)a.waves};
 }
 
 static md_status run(const md_kn_call *call, const answer *which)

@@ -265,6 +265,8 @@ static const double ELEMENT_SLOTS = 24, LINE_SLOTS = 1.1, EXP_SLOTS = 16.3, OWN 
 static const double MEMORY = 0.67, BURST = 2.3;
 /* us: of a block, of each of its warps and of each level; of a split: its counters, and a round of reading parts. */
 static const double START = 1, WARP = 0.13, LEVEL = 0.3, SPLIT_US = 2, ROUND = 0.3;
+/* us of a further wave of blocks, however few rows they have (21 us at [1,226769], where 3.4 are possible). */
+static const double WAVE = 2.8;
 /* Of what is read again, from the L2. */
 static const double CACHED = 0.4;
 
@@ -315,7 +317,7 @@ static double moved_bytes(const md_fa_target *target, double rereads, double byt
     return fmax(bytes + again * (live > 0.6 * (double)target->facts->l2_bytes ? 1 : CACHED), 1);
 }
 
-/* Issuing instructions: on all SMs, and in the longest block of each wave. */
+/* Issuing instructions: on the busiest SM, and in the longest block of each wave. */
 static double issue_us(const md_fa_target *target, const md_fa_config *config, const int64_t *size, const grid *g,
                        double waves)
 {
@@ -324,8 +326,10 @@ static double issue_us(const md_fa_target *target, const md_fa_config *config, c
     const double threads = config->value[THREADS_X] * config->value[THREADS_Y], is_cut = columns % width != 0;
     const thread_slots slots = slots_of(target, config, size, g, 1 + rereads_of(target, config));
     const double of_row = (double)(columns / width) * slots.full + is_cut * slots.cut;
-    return fmax((double)g->rows * g->split * of_row * threads / md_fa_cuda_fma_per_us(target->facts),
-                fmax(is_cut * slots.cut, slots.full) * OWN * waves);
+    const double sms = MD_MAX(target->facts->threads, 1), of_sm = (double)g->tiles * (double)g->rows * g->split / sms,
+                 busiest = of_sm > 0 ? ceil(of_sm) / of_sm : 1;
+    return fmax((double)g->rows * g->split * of_row * threads * busiest / md_fa_cuda_fma_per_us(target->facts),
+                fmax(is_cut * slots.cut, slots.full) * OWN * waves + WAVE * (waves - 1));
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)

@@ -20,7 +20,7 @@ static const double IDLE_READ_PART = 0.1974;
  * block use more. It costs issue slots (a load of a warp touches 32 lines) and latency: of a block, and of each element
  * of a vector. Fitted to 293 kernels that add up columns, on an H100: 14% root mean square, 36% before. */
 static const double SECTOR_BYTES = 32, SECTOR_SHARED = 0.55, SECTOR_SLOTS = 105, SECTOR_BLOCK_US = 0.29,
-                    SECTOR_ELEMENT_US = 0.033;
+                    SECTOR_ONE_VECTOR_US = -0.1, SECTOR_ELEMENT_US = 0.033;
 /* Issue slots of a thread besides those of its elements: computing its place; a step of an exchange, and such a step of
  * argmax or argmin. */
 static const double PLACE_SLOTS = 157.6, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
@@ -151,7 +151,9 @@ static double exchanges_us(const md_fa_target *target, const md_fa_cuda_row *row
 void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
-    const double sectors = md_fa_cuda_row_traffic(target), width = md_fa_cuda_width(target->program, target->stage);
+    /* threads that have a row each read neighbours together */
+    const double sectors = row->lanes > 1 ? md_fa_cuda_row_traffic(target) : 1,
+                 width = md_fa_cuda_width(target->program, target->stage);
     const bool is_scattered = sectors > 1;
     const md_fa_cuda_load load = {.threads = row->lanes * row->rows,
                                   .registers = md_fa_cuda_row_registers(target, row)};
@@ -175,6 +177,9 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_f
                                 .reread_bytes = row->is_resident ? 0 : reread_bytes(target, row)};
     f->idle_part = f->is_read_once ? IDLE_READ_PART : (program->n_levels + program->has_elements) / 3.0;
     f->latency_us = (program->has_elements ? STORE_US : 0) + (row->align == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) +
-                    LOAD_US + (is_scattered ? SECTOR_BLOCK_US : 0);
+                    LOAD_US +
+                    (!is_scattered                           ? 0
+                     : row->is_resident && row->vectors == 1 ? SECTOR_ONE_VECTOR_US
+                                                             : SECTOR_BLOCK_US);
     count_slots(f, target, row);
 }

@@ -43,11 +43,13 @@ static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config
 /* Against a group of threads, in us, fitted to 79 kernels on an H200 and an H100: each further vector of a row takes
  * longer, since a load touches as many more lines. A thread neither shares its row nor shifts vectors; weights, which
  * groups bring together, take about as long again. With many rows of a few bytes groups leave most threads idle, and
- * need several times as many blocks: there they take this much longer (20 pairs of kernels). */
+ * need several times as many blocks: there they take this much longer (20 pairs of kernels). ONE_BY_ONE: sums down
+ * columns, whose elements lie apart, by variants that could load vectors (28 kernels). BLOCK: what it takes to begin a
+ * block (2 pairs of kernels). */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double EACH_MORE_VECTOR = 0.2, ALONE_ALIGNED = 0.16, ALONE_SHIFTED = 0.51, WEIGHTS_SHIFTED = 0.17,
-                        MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24;
+                        MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24, ONE_BY_ONE = 0.35, BLOCK = 0.0004;
     md_fa_fixed room;
     const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, target, config, fix);
     const bool is_aligned = f->align == MD_FA_CUDA_ALIGNED;
@@ -60,7 +62,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                         : is_aligned          ? ALONE_ALIGNED
                                               : ALONE_SHIFTED;
     md_fa_cuda_row_features(out, target, f, size);
-    out->serial_us += EACH_MORE_VECTOR * fmax(vectors - 1, 0) - fmin(less, out->serial_us);
+    out->serial_us += EACH_MORE_VECTOR * fmax(vectors - 1, 0) - fmin(less, out->serial_us) + BLOCK * rows / f->rows;
+    out->serial_us += f->align != MD_FA_CUDA_STRIDED && md_fa_cuda_row_traffic(target) > 1 ? ONE_BY_ONE : 0;
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)

@@ -1,0 +1,187 @@
+/* Family gemm_dot: small products, a group of lanes for each few results (kernels/cuda/gemm_dot.cu). */
+#include "family/cuda/cuda.h"
+
+#include "base/status.h"
+#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/wgmma_cost.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_cuda_gemm_dot; /* at the end of this file */
+
+enum { LANES, ROWS, COLUMNS };
+enum { THREADS = 128, LOADS = 16 /* of a lane in flight */ };
+
+/* A group makes `results` of each product; a lane takes `unroll` steps of K at a time. */
+typedef struct group {
+    int32_t lanes, rows, columns, results, loads, unroll, threads;
+} group;
+
+static group group_of(const md_cg_product *p, const md_fa_config *config)
+{
+    group g = {.lanes = config->value[LANES], .rows = config->value[ROWS], .columns = config->value[COLUMNS]};
+    g.results = g.rows * g.columns;
+    g.loads = g.rows + g.columns * p->n_products;
+    g.unroll = MD_MAX(LOADS / g.loads, 1);
+    g.threads = MD_MAX(g.lanes, THREADS);
+    return g;
+}
+
+static bool product_of(md_cg_product *p, const md_fa_target *target)
+{
+    if (!md_fa_cuda_product_of(p, target))
+        return false;
+    for (int32_t o = 0; o <= p->n_products; o++)
+        if (!p->load[o])
+            return false;
+    return md_fa_stage(target)->product.n_k == 1 && p->n_rows <= 1 && p->n_columns == 1;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    if (!product_of(&p, target))
+        return false;
+    const group g = group_of(&p, config);
+    /* one result a group: slower than two, measured, even where there is one row and one column */
+    if (g.results == 1 || g.results > g.lanes || g.results * p.n_products > 16 || (p.type != MD_F32 && g.results > 4))
+        return false;
+    if (!size)
+        return true;
+    md_fa_product_measure(&w, target, &p, size);
+    return w.rows > g.rows / 2 && (w.columns > g.columns / 2 || g.columns <= 2) && w.depth > g.lanes / 4;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    *out = (md_kn_envelope){0};
+}
+
+static int64_t blocks_of(const md_fa_product *w, const group *g)
+{
+    const int64_t tiles = w->batch * ((w->rows + g->rows - 1) / g->rows) * ((w->columns + g->columns - 1) / g->columns);
+    const int64_t groups = g->threads / g->lanes;
+    return (tiles + groups - 1) / groups;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = 1;
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    const group g = group_of(&p, config);
+    out->launch[0] = md_fa_cuda_launch(blocks_of(&w, &g), g.threads);
+    out->launch[0].overlaps = md_fa_cuda_product_overlaps(&w);
+}
+
+typedef struct fixed {
+    bool takes;
+    group g;
+} fixed;
+_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
+
+static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    fixed *f = (void *)out->bytes;
+    *f = (fixed){.takes = product_of(&p, target)};
+    if (f->takes)
+        f->g = group_of(&p, config);
+}
+
+/* Fitted to 929 kernels near the best in graphs and 1,387 in calls, at random shapes on an H100 and an H200: 8% root
+ * mean square. us: of a launch (1.07 to 1.24 in calls, 0.3 less in graphs), of a batch of loads, of a further wave of
+ * blocks, of functions, of adding up a result between two lanes. Cycles of an SM: of a load of 2 or 4 bytes, of a
+ * sector beyond those of neighbouring elements, of a step of K for a result, of adding up a result between two lanes
+ * and between warps, of a warp. */
+static const double START = 1.15, ROUND = 0.5, WAVE = 0.01, FUNCTION = 0.261, ADD = 0.0022, LOAD[] = {1.97, 1.36},
+                    SECTOR = 0.143, STEP = 0.79, ADD_LANES = 0.549, ADD_WARPS = 1.14, WARP = 72.6, CLOCK = 1755,
+                    MEMORY = 0.585;
+enum { RESIDENT = 1923 /* threads of an SM */, SECTOR_BYTES = 32 };
+
+/* Cycles of a load of one element a lane, for all rows of the operand. */
+static double load_cycles(const md_fa_product *w, const group *g, int32_t operand)
+{
+    const double lanes = MD_MIN(g->lanes, 32),
+                 item = (double)md_dtype_size(w->p.program->formula->tensor[w->p.load[operand]->id].dtype);
+    const double sectors = lanes * fmax(1, 32 / lanes * item / SECTOR_BYTES);
+    return LOAD[item > 2] + (md_cg_product_along(&w->p, operand) == MD_CG_ALONG_DEPTH ? 0 : SECTOR * sectors);
+}
+
+static double dot_us(const md_fa_target *target, const md_fa_product *w, const group *g)
+{
+    const double sms = MD_MAX(target->facts->threads, 1), sums = (double)g->results * w->p.n_products,
+                 exchanges = sums * log2(MD_MIN(g->lanes, 32));
+    const double of_sm = ceil((double)blocks_of(w, g) / sms), waves = ceil(of_sm / (RESIDENT / g->threads)),
+                 warps = of_sm * g->threads / 32;
+    const double steps = ceil((double)w->depth / g->lanes), rounds = ceil(steps / g->unroll);
+    const double step =
+        g->rows * load_cycles(w, g, MD_CG_A) + g->columns * w->p.n_products * load_cycles(w, g, MD_CG_B) + STEP * sums;
+    const double cycles =
+        warps * (steps * step + ADD_LANES * exchanges + (g->lanes > 32 ? ADD_WARPS * sums : 0) + WARP);
+    return START + waves * rounds * ROUND + (waves - 1) * WAVE + cycles / CLOCK + ADD * exchanges +
+           MEMORY * w->bytes / target->facts->memory_gbps * 1e-3 + (w->epilogue_transcendental > 0 ? FUNCTION : 0);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_fixed fixed_room;
+    md_fa_product room;
+    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (w)
+        md_fa_cuda_product_time_features(out, dot_us(target, w, &f->g), 1);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_strbuf defines = {0};
+    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_dot, target, config));
+    (void)product_of(&p, target);
+    const group g = group_of(&p, config);
+    md_strbuf_printf(&defines,
+                     "#define MD_GROUP %" PRId32 "\n#define MD_ROWS %" PRId32 "\n#define MD_COLUMNS %" PRId32
+                     "\n#define MD_UNROLL_K %" PRId32 "\n",
+                     g.lanes, g.rows, g.columns, g.unroll);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_dot.cu", .lanes = 1};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+/* A lane adds every so many-th product in order, then lanes are added in pairs. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){.group = "gemm_dot", .field = {"lanes"}, .is_repeatable = true, .is_invariant = true};
+}
+
+const md_fa_family md_fa_cuda_gemm_dot = {
+    .name = "gemm_dot",
+    .device = MD_DEV_CUDA,
+    .n_fields = 3,
+    .field = {{"lanes", 32, 7, {32, 4, 8, 16, 64, 128, 256}}, {"rows", 1, 3, {1, 2, 4}}, {"columns", 2, 3, {1, 2, 4}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .fix = fix,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};
