@@ -147,6 +147,7 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
     /* us: of the launch that adds up slices, and of functions in it; of a further block of few sums on an SM, and of a
      * further wave of them */
     static const double SUM = 1.35, SUM_FUNCTION = 0.38, BLOCK = 0.08, WAVE = 0.5;
+    static const double FIRST_TILE = 1.75, FURTHER_TILE = 0.25, LARGE_TILE = 1.45;
     /* factors on issuing and waiting if elements are copied one by one: of 32 bits, of 16 or fewer */
     static const double SINGLE[] = {1.45, 0.97}, ALONE[] = {1.27, 1.11};
     const int32_t sums = t->thread_rows * t->thread_columns;
@@ -167,8 +168,10 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
     const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
     const double blocks = ceil(tiles * t->split / MD_MAX(target->facts->threads, 1)), /* of the busiest SM */
         waves = ceil(blocks / MD_MAX(at_once, 1));
+    /* functions of a further block on the SM begin while others run, if tiles are small (41 kernels with gelu) */
+    const double in_turn = sums < MANY_SUMS ? FIRST_TILE + FURTHER_TILE * (blocks - 1) : LARGE_TILE * blocks;
     const double epilogue =
-        t->split > 1 ? 0 : md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads * blocks;
+        t->split > 1 ? 0 : md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads * in_turn;
     return md_fa_cuda_fma_us(target, w, &c) + epilogue +
            (sums < MANY_SUMS ? BLOCK * (blocks - 1) + WAVE * (waves - 1) : 0);
 }

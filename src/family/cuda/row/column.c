@@ -259,8 +259,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* ---- Cost: 229 kernels that add up columns, timed on an H200, 15% root mean square (data/results/rows.md) */
 
 /* Issue slots: of an element, of each line of memory that a warp touches if elements are loaded one by one, and of an
- * exponential (row_fixed.c). OWN: us in which a thread issues a slot when nothing holds it up. */
-static const double ELEMENT_SLOTS = 24, LINE_SLOTS = 1.1, EXP_SLOTS = 16.3, OWN = 0.0009;
+ * exponential (row_fixed.c). OWN: us in which a thread issues a slot when nothing holds it up; where it looks for each
+ * row whether it is aligned, and waits, OWN_CHECKED (0.5 to 1.3 us a row: 7 kernels). */
+static const double ELEMENT_SLOTS = 24, LINE_SLOTS = 1.1, EXP_SLOTS = 16.3, OWN = 0.0009, OWN_CHECKED = 0.003;
 /* The part of the memory rate that is reached, and how many times its share an SM can take. */
 static const double MEMORY = 0.67, BURST = 2.3;
 /* us: of a block, of each of its warps and of each level; of a split: its counters, and a round of reading parts. */
@@ -328,8 +329,9 @@ static double issue_us(const md_fa_target *target, const md_fa_config *config, c
     const double of_row = (double)(columns / width) * slots.full + is_cut * slots.cut;
     const double sms = MD_MAX(target->facts->threads, 1), of_sm = (double)g->tiles * (double)g->rows * g->split / sms,
                  busiest = of_sm > 0 ? ceil(of_sm) / of_sm : 1;
+    const double own = config->value[ALIGN] == MD_FA_CUDA_ANY ? OWN_CHECKED : OWN;
     return fmax((double)g->rows * g->split * of_row * threads * busiest / md_fa_cuda_fma_per_us(target->facts),
-                fmax(is_cut * slots.cut, slots.full) * OWN * waves + WAVE * (waves - 1));
+                fmax(is_cut * slots.cut, slots.full) * own * waves + WAVE * (waves - 1));
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)

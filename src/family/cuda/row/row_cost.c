@@ -101,7 +101,8 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
                   .sms = MD_MAX(target->facts->threads, 1)};
     l->vectors = fmax(ceil(l->n / (f->width * f->lanes)), 1);
     l->chunks = ceil(l->vectors / f->vectors);
-    l->idle = fmax(f->vectors - l->vectors, 0) * f->idle_part; /* each pass goes over them */
+    /* each pass goes over them; a thread that has its row alone skips them */
+    l->idle = fmax(f->vectors - l->vectors, 0) * f->idle_part * (f->lanes > 1 ? 1 : 0.3);
     l->held = fmin(l->vectors, f->vectors);
     l->waves = l->blocks / (l->sms * f->resident);
     l->slots = slots_of(l) + l->idle * f->threads * l->blocks * IDLE_SLOTS;

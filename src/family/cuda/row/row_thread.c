@@ -45,11 +45,12 @@ static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config
  * groups bring together, take about as long again. With many rows of a few bytes groups leave most threads idle, and
  * need several times as many blocks: there they take this much longer (20 pairs of kernels). ONE_BY_ONE: sums down
  * columns, whose elements lie apart, by variants that could load vectors (28 kernels). BLOCK: what it takes to begin a
- * block (2 pairs of kernels). */
+ * block (2 pairs of kernels). END: of a row that is longer than its whole vectors (3 pairs). */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double EACH_MORE_VECTOR = 0.2, ALONE_ALIGNED = 0.16, ALONE_SHIFTED = 0.51, WEIGHTS_SHIFTED = 0.17,
-                        MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24, ONE_BY_ONE = 0.35, BLOCK = 0.0004;
+                        MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24, ONE_BY_ONE = 0.35, BLOCK = 0.0004,
+                        END = 1e-5;
     md_fa_fixed room;
     const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, target, config, fix);
     const bool is_aligned = f->align == MD_FA_CUDA_ALIGNED;
@@ -63,6 +64,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                                               : ALONE_SHIFTED;
     md_fa_cuda_row_features(out, target, f, size);
     out->serial_us += EACH_MORE_VECTOR * fmax(vectors - 1, 0) - fmin(less, out->serial_us) + BLOCK * rows / f->rows;
+    out->serial_us += n > f->width * f->vectors ? END * rows : 0;
     out->serial_us += f->align != MD_FA_CUDA_STRIDED && md_fa_cuda_row_traffic(target) > 1 ? ONE_BY_ONE : 0;
 }
 
