@@ -10,8 +10,9 @@
 /* Weights that all rows share and only stores use are loaded for this many vectors of a thread after the row's loads;
  * those of the others when these vectors are stored: one by one, or, if they have to be shifted, together. Then one
  * branch serves all of them: shifting waits for its loads, and under a predicate registers would be taken from the
- * start of the kernel on. With 4-byte elements two vectors at a time do not fit the registers. */
-enum { MD_EPILOGUE = MD_VECTORS < 2 || (MD_SHIFTS && MD_VL == 4) ? 1 : 2 };
+ * start of the kernel on. With 4-byte elements two vectors at a time do not fit the registers. Eight single elements
+ * are two vectors. */
+enum { MD_EPILOGUE = MD_VECTORS < 2 || (MD_SHIFTS && MD_VL == 4) ? 1 : MD_VL == 1 && MD_VECTORS >= 8 ? 8 : 2 };
 MD_INLINE bool md_has_vectors(const md_layout &at, int n) { return n <= MD_VECTORS && (n - 1) * MD_GROUP < at.left; }
 MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, const md_layout &at, int from)
 {

@@ -20,9 +20,9 @@ static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
     return target->program->formula->tensor[tensor].dtype;
 }
 
-static int32_t width_of(const md_fa_target *target)
+int32_t md_fa_cuda_row_width(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    return md_fa_cuda_width(target->program, target->stage);
+    return row->align == MD_FA_CUDA_SINGLE ? 1 : md_fa_cuda_width(target->program, target->stage);
 }
 
 md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row)
@@ -34,7 +34,7 @@ md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa
         .dialect = MD_DEV_CUDA,
         .access = row->align == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
         .is_online = row->merges && program->is_online && program->n_levels > 1,
-        .keep_points = row->keeps ? width_of(target) : 0,
+        .keep_points = row->keeps ? md_fa_cuda_row_width(target, row) : 0,
     };
 }
 
@@ -74,7 +74,9 @@ bool md_fa_cuda_row_has_one_load(const md_fa_target *target)
         if (load->is_shared)
             continue;
         if (found || !(load->passes & 1) ||
-            width_of(target) * (int32_t)md_dtype_size(dtype_of(target, load->node->id)) != 16)
+            md_fa_cuda_width(target->program, target->stage) *
+                    (int32_t)md_dtype_size(dtype_of(target, load->node->id)) !=
+                16)
             return false;
         found = true;
     }
@@ -84,7 +86,7 @@ bool md_fa_cuda_row_has_one_load(const md_fa_target *target)
 /* Elements of a row that its threads can hold, with unaligned ends. */
 static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    int64_t width = width_of(target);
+    int64_t width = md_fa_cuda_row_width(target, row);
     return (int64_t)row->lanes * row->vectors * width + width - 1;
 }
 
@@ -94,7 +96,7 @@ static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, c
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_cg_row_plan plan;
-    int32_t loaded = 0, kept = 0, weights = 0, width = width_of(target);
+    int32_t loaded = 0, kept = 0, weights = 0, width = md_fa_cuda_row_width(target, row);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
@@ -112,9 +114,11 @@ static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, c
 static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
     bool is_online = row->merges && md_fa_stage(target)->row.is_online && md_fa_stage(target)->row.n_levels > 1;
-    int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
-    base += (row->align != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
-    int32_t extra = md_fa_stage(target)->row.n_reductions * width_of(target), epilogue = 0,
+    int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) +
+                   (md_fa_cuda_row_width(target, row) > 4 ? WIDE_REGISTERS : 0);
+    base += (row->align == MD_FA_CUDA_ANY || row->align == MD_FA_CUDA_STRIDED ? PLACE_REGISTERS : 0) +
+            (row->is_resident ? 0 : LOOP_REGISTERS);
+    int32_t extra = md_fa_stage(target)->row.n_reductions * md_fa_cuda_row_width(target, row), epilogue = 0,
             held = vector_registers(&epilogue, target, row, is_wide) * row->vectors;
     return base + MD_MIN(extra, 32) + held + epilogue * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
 }
@@ -174,6 +178,8 @@ bool md_fa_cuda_row_is_short(const md_fa_target *target)
 /* True if rows may begin or end inside a vector. False if the envelope promises rows of whole vectors. */
 static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
 {
+    if (row->align == MD_FA_CUDA_SINGLE)
+        return false;
     const md_st_stage *st = md_fa_stage(target);
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
     int32_t dim = target->program->index[st->axis].dim;
@@ -181,7 +187,7 @@ static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
         int32_t last = t->rank - 1;
         if ((unit >> st->tensor[i] & 1) && last >= 0 && t->dim[last] == dim && !t->at_least[last] &&
-            width_of(target) * (int32_t)md_dtype_size(t->dtype) <= 16)
+            md_fa_cuda_row_width(target, row) * (int32_t)md_dtype_size(t->dtype) <= 16)
             return false;
     }
     return true;
@@ -193,8 +199,8 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         const char *name;
         int32_t value;
     } define[] = {
-        {"VL", width_of(target)},
-        {"ALIGNED", row->align == MD_FA_CUDA_ALIGNED},
+        {"VL", md_fa_cuda_row_width(target, row)},
+        {"ALIGNED", row->align == MD_FA_CUDA_ALIGNED || row->align == MD_FA_CUDA_SINGLE},
         {"WIDE", row->align == MD_FA_CUDA_STRIDED},
         {"BOUNDARY", 1},
         {"HAS_ENDS", has_ends(target, row)},

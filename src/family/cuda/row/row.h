@@ -8,13 +8,18 @@
 #include "family/family.h"
 
 /* How lanes access memory: vectors that the envelope promises to be aligned; vectors whose place is computed at run
- * time; any strides. */
-typedef enum md_fa_cuda_align { MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED } md_fa_cuda_align;
+ * time; any strides; element after element, side by side, so that nothing has to be placed or shifted. */
+typedef enum md_fa_cuda_align {
+    MD_FA_CUDA_ALIGNED,
+    MD_FA_CUDA_ANY,
+    MD_FA_CUDA_STRIDED,
+    MD_FA_CUDA_SINGLE
+} md_fa_cuda_align;
 
 typedef struct md_fa_cuda_row {
     const char *source; /* the template: "cuda/row_looped.cu" */
     int32_t lanes; /* threads of a row: a power of 2 up to 32, above that whole warps */
-    int32_t vectors; /* 16-byte vectors that a thread loads at once */
+    int32_t vectors; /* 16-byte vectors, or single elements, that a thread loads at once */
     int32_t rows; /* rows of a block */
     md_fa_cuda_align align;
     bool keeps; /* expensive values are kept in registers between passes */
@@ -36,6 +41,8 @@ bool md_fa_cuda_row_has_occupancy(const md_fa_target *target, const md_fa_cuda_r
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row);
 /** Options for md_cg_row_print. */
 md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row);
+/** Elements of a vector. */
+int32_t md_fa_cuda_row_width(const md_fa_target *target, const md_fa_cuda_row *row);
 int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
 /** True if only 16-bit results are stored. Exponentials then need fewer bits. */
 bool md_fa_cuda_row_is_short(const md_fa_target *target);
@@ -59,6 +66,7 @@ double md_fa_cuda_row_traffic(const md_fa_target *target);
 typedef struct md_fa_cuda_row_fixed {
     int32_t lanes, vectors, rows, threads; /* threads: of a block */
     md_fa_cuda_align align;
+    bool is_placed; /* the place of vectors is computed, or there are none: weights may have to be shifted */
     bool is_resident, is_online, is_read_once, has_arg, has_epilogue_loads;
     double width; /* of a vector, in elements */
     double resident; /* blocks on an SM */

@@ -138,7 +138,7 @@ static void count_slots(md_fa_cuda_row_fixed *out, const md_fa_target *target, c
         work.transcendental * (again ? 2 : 1) * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
     out->thread_slots =
         PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
-    out->vector_slots = width * element + (row->align == MD_FA_CUDA_ALIGNED ? 3 : 8);
+    out->vector_slots = width * element + (out->is_placed ? 8 : 3);
 }
 
 /* The exchanges of all levels, us. */
@@ -153,7 +153,7 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_f
     const md_st_row *program = &md_fa_stage(target)->row;
     /* threads that have a row each read neighbours together */
     const double sectors = row->lanes > 1 ? md_fa_cuda_row_traffic(target) : 1,
-                 width = md_fa_cuda_width(target->program, target->stage);
+                 width = md_fa_cuda_row_width(target, row);
     const bool is_scattered = sectors > 1;
     const md_fa_cuda_load load = {.threads = row->lanes * row->rows,
                                   .registers = md_fa_cuda_row_registers(target, row)};
@@ -164,6 +164,7 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_f
                                 .rows = row->rows,
                                 .threads = load.threads,
                                 .align = row->align,
+                                .is_placed = row->align == MD_FA_CUDA_ANY || row->align == MD_FA_CUDA_STRIDED,
                                 .is_resident = row->is_resident,
                                 .is_online = is_online(target, row),
                                 .is_read_once = is_read_once(program),

@@ -33,7 +33,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     md_fa_cuda_row row = row_of(config);
     int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
-    int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
+    int64_t whole = n / md_fa_cuda_row_width(target, &row);
     int32_t threads = row.lanes * row.rows;
     if ((int64_t)row.lanes * row.vectors < whole || !is_tight(row.lanes, row.vectors, whole))
         return false;
@@ -44,6 +44,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (threads > 1024 || threads < 64 || (row.rows > 1 && threads > 512) || (threads < 128 && row.lanes < 64))
         return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))
+        return false;
+    if (row.align == MD_FA_CUDA_SINGLE && row.lanes < 32)
         return false;
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
@@ -82,6 +84,9 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
+    if (config->value[ALIGN] == MD_FA_CUDA_SINGLE) /* a thread has every so many-th element */
+        return (md_fa_class){
+            .group = "row_single", .field = {"lanes", "keep"}, .is_repeatable = true, .is_invariant = true};
     return md_fa_cuda_row_class(false, config->value[ALIGN] == MD_FA_CUDA_ANY);
 }
 
@@ -100,7 +105,7 @@ const md_fa_family md_fa_cuda_row_persistent = {
               {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
               {"rows", 1, 7, {1, 2, 4, 8, 16, 32, 64}},
               {"keep", 0, 2, {0, 1}},
-              {"align", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
+              {"align", 1, 4, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED, MD_FA_CUDA_SINGLE}},
               {"occupancy", 0, 1, {0, 1, 2}, 2}},
     .applies = md_fa_row_applies,
     .legal = legal,
