@@ -46,16 +46,16 @@ bool md_fa_cuda_row_can_keep(const md_fa_target *target)
     return plan.n_kept > 0;
 }
 
-bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target)
+int32_t md_fa_cuda_row_epilogue_loads(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     md_cg_row_plan plan;
+    int32_t n = 0;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++)
-        if (plan.load[i].is_shared && !(plan.load[i].passes & levels))
-            return true;
-    return false;
+        n += plan.load[i].is_shared && !(plan.load[i].passes & levels);
+    return n;
 }
 
 bool md_fa_cuda_row_has_one_load(const md_fa_target *target)

@@ -48,8 +48,8 @@ int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *
 bool md_fa_cuda_row_is_short(const md_fa_target *target);
 /** True if some value is expensive enough to be kept. */
 bool md_fa_cuda_row_can_keep(const md_fa_target *target);
-/** True if there are loads that all rows share and only stores use (weights, a bias). */
-bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target);
+/** How many loads all rows share and only stores use (weights, a bias). */
+int32_t md_fa_cuda_row_epilogue_loads(const md_fa_target *target);
 /** True if the stage reads one tensor along the row, from the first level on, in vectors of 16 bytes on its boundaries,
  * and besides it only what all rows share. */
 bool md_fa_cuda_row_has_one_load(const md_fa_target *target);
@@ -65,8 +65,8 @@ double md_fa_cuda_row_traffic(const md_fa_target *target);
 /* What is fixed of a config whatever the sizes (md_fa_fixed). */
 typedef struct md_fa_cuda_row_fixed {
     int32_t lanes, vectors, rows, threads; /* threads: of a block */
+    int32_t epilogue_loads; /* md_fa_cuda_row_epilogue_loads */
     md_fa_cuda_align align;
-    bool is_placed; /* the place of vectors is computed, or there are none: weights may have to be shifted */
     bool is_resident, is_online, is_read_once, has_arg, has_epilogue_loads;
     double width; /* of a vector, in elements */
     double resident; /* blocks on an SM */
@@ -91,5 +91,8 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_f
 /** Features of a config by what is fixed of it. */
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *fixed,
                              const int64_t *size);
+/** The same for rows of single elements (MD_FA_CUDA_SINGLE). */
+void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *fixed,
+                                    const int64_t *size);
 
 #endif

@@ -138,7 +138,7 @@ static void count_slots(md_fa_cuda_row_fixed *out, const md_fa_target *target, c
         work.transcendental * (again ? 2 : 1) * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
     out->thread_slots =
         PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
-    out->vector_slots = width * element + (out->is_placed ? 8 : 3);
+    out->vector_slots = width * element + (row->align == MD_FA_CUDA_ALIGNED ? 3 : 8);
 }
 
 /* The exchanges of all levels, us. */
@@ -164,12 +164,12 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_f
                                 .rows = row->rows,
                                 .threads = load.threads,
                                 .align = row->align,
-                                .is_placed = row->align == MD_FA_CUDA_ANY || row->align == MD_FA_CUDA_STRIDED,
                                 .is_resident = row->is_resident,
                                 .is_online = is_online(target, row),
                                 .is_read_once = is_read_once(program),
                                 .has_arg = has_arg(program),
-                                .has_epilogue_loads = md_fa_cuda_row_has_epilogue_loads(target),
+                                .has_epilogue_loads = md_fa_cuda_row_epilogue_loads(target) > 0,
+                                .epilogue_loads = md_fa_cuda_row_epilogue_loads(target),
                                 .width = width,
                                 .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
                                 .traffic = fmax(sectors / pow(row->rows, SECTOR_SHARED), 1),

@@ -83,7 +83,7 @@ void md_fa_cuda_split_fix(md_fa_fixed *out, const md_fa_target *target, const md
                 .exchange = v[MD_FA_SPLIT_EXCHANGE],
                 .align = (md_fa_cuda_align)v[MD_FA_SPLIT_ALIGN],
                 .has_elements = row->has_elements,
-                .has_epilogue_loads = md_fa_cuda_row_has_epilogue_loads(target),
+                .has_epilogue_loads = md_fa_cuda_row_epilogue_loads(target) > 0,
                 .is_for_many_blocks = v[MD_FA_SPLIT_BLOCKS] > 32,
                 .passes = md_fa_is_online(target) ? 1 : row->n_levels,
                 .width = md_fa_cuda_width(target->program, target->stage),

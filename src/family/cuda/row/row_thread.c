@@ -50,7 +50,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     static const double EACH_MORE_VECTOR = 0.2, ALONE_ALIGNED = 0.16, ALONE_SHIFTED = 0.51, WEIGHTS_SHIFTED = 0.17,
                         MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24, ONE_BY_ONE = 0.35, BLOCK = 0.0004,
-                        END = 1e-5;
+                        END = 1e-5, EACH_ELEMENT = 0.03;
     md_fa_fixed room;
     const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, target, config, fix);
     const bool is_aligned = f->align == MD_FA_CUDA_ALIGNED;
@@ -62,10 +62,15 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  less = f->has_epilogue_loads ? is_aligned ? 0 : WEIGHTS_SHIFTED + many
                         : is_aligned          ? ALONE_ALIGNED
                                               : ALONE_SHIFTED;
+    /* down columns the elements of a thread lie apart: 16-bit ones are put together one by one */
+    const bool is_apart = md_fa_cuda_row_traffic(target) > 1;
+    const double more = !is_apart      ? EACH_MORE_VECTOR * fmax(vectors - 1, 0)
+                        : f->width > 4 ? EACH_ELEMENT * fmin(n, f->vectors * f->width)
+                                       : 0;
     md_fa_cuda_row_features(out, target, f, size);
-    out->serial_us += EACH_MORE_VECTOR * fmax(vectors - 1, 0) - fmin(less, out->serial_us) + BLOCK * rows / f->rows;
+    out->serial_us += more - fmin(less, out->serial_us) + BLOCK * rows / f->rows;
     out->serial_us += n > f->width * f->vectors ? END * rows : 0;
-    out->serial_us += f->align != MD_FA_CUDA_STRIDED && md_fa_cuda_row_traffic(target) > 1 ? ONE_BY_ONE : 0;
+    out->serial_us += f->align != MD_FA_CUDA_STRIDED && is_apart ? ONE_BY_ONE : 0;
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
