@@ -40,7 +40,8 @@ static const double LEAST_PART = 0.7024, LEAST_READ_PART = 0.7208;
  * threads that hold more than 32 elements, for each 32. */
 static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.6089,
                     ALONE_PART = 0.07212, BALANCE_PART = 0.458, TAIL_PART = 1.226, MANY_PART = 0.02274;
-/* Two weights that are shifted in groups of few lanes, 16-bit elements: 45 kernels took 1.2 times as long as modelled. */
+/* Two weights that are shifted in groups of few lanes, 16-bit elements: 45 kernels took 1.2 times as long as
+ * modelled. */
 static const double WEIGHTS_SLOTS = 1.15;
 /* By md_fa_cuda_align: memory, and instructions. */
 static const double ACCESS_COST[] = {0.5272, 0.6686, 1.117}, ACCESS_SLOTS[] = {0.5516, 0.9211, 2.549};
