@@ -199,8 +199,8 @@ MD_API md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int
  * at run time, and warnings. Fails as md_op_create does for a bad formula or option. Thread-safe. */
 MD_API md_status md_check_formula(md_context *context, const char *formula, const md_op_options *options, int32_t json,
                                   md_write_fn write, void *user);
-/** Explains the choice at sizes given as in md_prepare: all candidates with envelope, distance, predicted time, and the
- * pick. */
+/** Explains the choice at sizes given as in md_prepare: all candidates with envelope, distance, predicted time and, as
+ * JSON, what a library said it would run, and the pick. */
 MD_API md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user);
 /** Picks for shapes given as text, "b=1, n=64", several with ';' between them, and waits for the best kernel of each.
  * Takes memory layouts as contiguous. If one fails, those before it are prepared. Kernels of cuBLASLt serve a shape

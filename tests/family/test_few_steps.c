@@ -64,6 +64,12 @@ static const product by_calls[] = {
     /* few blocks, whose loads follow one another */
     {MD_F32, 1, 76, 14404, "gemv/max_rows1_columns2_unroll2_slice_k4", 15.44},
     {MD_F32, 1, 76, 14404, "gemv/max_rows4_columns2_unroll1_slice_k8", 10.27},
+    /* a group of lanes for a few results */
+    {MD_BF16, 34, 5, 49, "gemm_dot/lanes16_rows1_columns2", 2.05},
+    {MD_BF16, 89, 292, 36, "gemm_dot/lanes16_rows2_columns2", 3.15},
+    {MD_F32, 14, 54, 562, "gemm_dot/lanes128_rows2_columns2", 2.78},
+    {MD_F32, 149, 13, 407, "gemm_dot/lanes128_rows2_columns2", 2.78},
+    {MD_F32, 1176, 2, 2427, "gemm_dot/lanes128_rows2_columns2", 8.41},
 };
 
 /* With bias and gelu: functions of a tile, and of the launch that adds up slices. */
@@ -77,6 +83,9 @@ static const product with_gelu[] = {
     {MD_BF16, 48, 75, 11, "gemm_simt/rows64_columns32_split2", 5.66},
     {MD_BF16, 3, 5462, 1, "gemm_simt/rows64_columns64_split1", 4.18},
     {MD_BF16, 3, 5462, 1, "gemm_simt/rows64_columns32_split2", 5.96},
+    {MD_BF16, 1069, 872, 2, "gemm_simt/rows32_columns32_split1", 5.91},
+    {MD_BF16, 263, 6653, 1, "gemm_simt/rows32_columns32_split1", 10.49},
+    {MD_BF16, 335, 5332, 11, "gemm_simt/rows32_columns32_split1", 10.36},
 };
 
 static double predicted(const fixture *f, const char *variant, const int64_t *size)
