@@ -1,8 +1,8 @@
 /* Small products of any types in any layout: a group of lanes makes a few results, its lanes side by side along K. No
  * element is kept for other groups, so all that a short product waits for is its first loads.
  *
- * md_config.h: MD_VL 1, MD_GROUP (of a group, a power of two from 4 on), MD_ROWS, MD_COLUMNS (results of a group, of
- * each product; at most MD_GROUP in all), MD_UNROLL_K (steps of K in flight), MD_PRODUCTS, MD_SPLIT 1. md_expr.h:
+ * md_config.h: MD_VL 1, MD_GROUP (lanes of a group, a power of two from 4 on), MD_ROWS, MD_COLUMNS (results of a group,
+ * of each product; at most MD_GROUP in all), MD_UNROLL_K (steps of K in flight), MD_PRODUCTS, MD_SPLIT 1. md_expr.h:
  * src/codegen/product/product.h; operands are loads with one index for their rows and one for K. */
 #include "md_config.h"
 #include "prelude.h"
@@ -12,7 +12,7 @@
 enum {
     THREADS = MD_GROUP > 128 ? MD_GROUP : 128,
     GROUPS = THREADS / MD_GROUP,
-    LANES = MD_GROUP > 32 ? 32 : MD_GROUP, /* that share a result */
+    LANES = MD_GROUP > 32 ? 32 : MD_GROUP, /* of a warp, that share a result */
     WARPS = MD_GROUP / LANES, /* that share a result */
     RESULTS = MD_ROWS * MD_COLUMNS
 };

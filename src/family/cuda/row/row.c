@@ -63,6 +63,7 @@ bool md_fa_cuda_row_has_one_load(const md_fa_target *target)
     const md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
     const md_st_stage *st = md_fa_stage(target);
     const uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+    const int32_t width = md_fa_cuda_width(target->program, target->stage);
     bool found = false;
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
@@ -73,10 +74,7 @@ bool md_fa_cuda_row_has_one_load(const md_fa_target *target)
             return false;
         if (load->is_shared)
             continue;
-        if (found || !(load->passes & 1) ||
-            md_fa_cuda_width(target->program, target->stage) *
-                    (int32_t)md_dtype_size(dtype_of(target, load->node->id)) !=
-                16)
+        if (found || !(load->passes & 1) || width * (int32_t)md_dtype_size(dtype_of(target, load->node->id)) != 16)
             return false;
         found = true;
     }

@@ -18,7 +18,8 @@ static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, B
 static const double IDLE_READ_PART = 0.1974;
 /* An element whose neighbours are not next to it in memory takes a sector of 32 bytes, of which neighbouring rows of a
  * block use more. It costs issue slots (a load of a warp touches 32 lines) and latency: of a block, and of each element
- * of a vector. Fitted to 293 kernels that add up columns, on an H100: 14% root mean square, 36% before. */
+ * of a vector. Fitted to 293 kernels that add up columns, on an H100: 14% root mean square, 36% before. Blocks whose
+ * threads have one vector are faster (150 kernels of an H200 and an H100). */
 static const double SECTOR_BYTES = 32, SECTOR_SHARED = 0.55, SECTOR_SLOTS = 105, SECTOR_BLOCK_US = 0.29,
                     SECTOR_ONE_VECTOR_US = -0.1, SECTOR_ELEMENT_US = 0.033;
 /* Issue slots of a thread besides those of its elements: computing its place; a step of an exchange, and such a step of
