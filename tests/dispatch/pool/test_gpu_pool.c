@@ -2,7 +2,6 @@
  * comes, and wherever contiguous tensors lie, something in the pool serves it, so that no call waits for a compiler. */
 #include "dispatch/support/gpu_ops.h"
 
-#include "base/clock.h"
 #include "dispatch/pool/suggest.h"
 #include "dispatch/select/model.h"
 
@@ -137,8 +136,7 @@ static void lopsided_shapes(const char *formula, uint64_t seed)
 static void distance_by_default_hints_sees_lopsided_shapes(void **state)
 {
     (void)state;
-    const uint64_t seed = md_clock_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    const uint64_t seed = check_seed();
     lopsided_shapes("Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", seed);
     lopsided_shapes("Y[i] = sum[j](X[i,j])", seed);
 }
@@ -150,11 +148,10 @@ static void suggested_hints_serve_ragged_rows(void **state)
     (void)state;
     enum { SHAPES = 100, HINTS = 16 };
     static const char *const formula = "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))";
-    uint64_t seed = md_clock_ns();
+    uint64_t seed = check_seed();
     int64_t size[SHAPES][2];
     char text[SHAPES][48];
     md_met_shape met[SHAPES];
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int32_t n = 0; n < SHAPES; n++) {
         draw(size[n], &seed);
         snprintf(text[n], sizeof text[n], "i=%lld, j=%lld", (long long)size[n][0], (long long)size[n][1]);

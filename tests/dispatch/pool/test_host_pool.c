@@ -2,7 +2,6 @@
  * hardly slower than the pools of the same hints when a user asks for them. Nothing is compiled. */
 #include "dispatch/support/sim_world.h"
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/create.h"
 #include "dispatch/pool/fill.h"
@@ -205,8 +204,7 @@ static void distance_sees_lopsided_shapes(void **state)
         "Y[b,n] = sum[k](X[b,k] * W[n,k])",
         "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", "Y[i] = sum[j](X[i,j])",
         "Y[i,j] = X[j,i]"};
-    uint64_t seed = md_clock_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = check_seed();
     for (int32_t i = 0; i < MD_COUNT(formulas); i++) {
         md_ds_op *op = op_by(MD_SELECT_DISTANCE, formulas[i], "default hints");
         double sum = 0.0, worst = 0.0;
