@@ -67,10 +67,10 @@ static double later_factor(int32_t rank)
 /* A kind of kernels, by the number of its algorithm: constants fitted to 1,150 random shapes with all answers for each,
  * on an H200; adding slices (and the start of 20) to 346 kernels in calls on an H100, 0.4 to 1.1 us more. us: of a
  * launch, of a step of K alone, of filling a step for 64 rows or columns, of the epilogue of 64 x 64 elements, of
- * adding slices and of each slice. flops of an SM in a us; parts of the memory rate and GB/s of adding; the norm that joins
- * computing and memory; factors for rows that are aligned to 2, and to 4 or 8 bytes. scale: over the measured time, so
- * that it compares with our own products, which take less than their model says but for those that serve unaligned
- * rows, as algorithm 24 does. */
+ * adding slices and of each slice. flops of an SM in a us; parts of the memory rate and GB/s of adding; the norm that
+ * joins computing and memory; factors for rows that are aligned to 2, and to 4 or 8 bytes. scale: over the measured
+ * time, so that it compares with our own products, which take less than their model says but for those that serve
+ * unaligned rows, as algorithm 24 does. */
 typedef struct kernel_kind {
     uint32_t algorithm;
     int32_t item, depth; /* bytes of an operand's element, elements of a step of K */
