@@ -162,17 +162,18 @@ md_fa_answer md_bd_variant_answer(const md_bd_variant *variant, const md_kn_shap
     load_key key[MD_FA_MAX_LIBRARY_CALLS];
     const int32_t n = keys_of(key, variant, shape);
     md_fa_answer sum = {0};
+    bool is_known = n > 0;
     pthread_mutex_lock(&variant->builder->lock);
     for (int32_t i = 0; i < n; i++) {
         const load *l = md_table_find(variant->builder->loads, &key[i], sizeof key[i]);
-        const md_fa_answer answer = l ? l->answer : (md_fa_answer){0};
-        const double us = sum.us + answer.us;
-        const bool is_known = answer.us > 0.0 && (i == 0 || sum.us > 0.0), is_cut = sum.is_cut || answer.is_cut;
-        sum = i == 0 ? answer : sum; /* a stage's calls are alike: reports show the first */
-        sum.us = is_known ? us : 0.0;
-        sum.is_cut = is_cut;
+        const md_fa_answer answer = l ? l->answer : (md_fa_answer){0}, before = sum;
+        sum = i == 0 ? answer : sum; /* reports show the first call */
+        sum.us = before.us + answer.us;
+        sum.slices = MD_MAX(before.slices, answer.slices);
+        is_known = is_known && answer.us > 0.0;
     }
     pthread_mutex_unlock(&variant->builder->lock);
+    sum.us = is_known ? sum.us : 0.0;
     return sum;
 }
 

@@ -111,10 +111,9 @@ typedef struct md_fa_library_call {
 /* What a library's answer says of a call. */
 typedef struct md_fa_answer {
     double us; /* 0: nothing */
-    bool is_cut; /* the sum is cut into slices, which are added up afterwards */
-    /* for reports: the library's number of the kernel, its tile (0: none), slices, tiles over those that run at once */
-    int32_t algorithm, rows, columns, slices; /* all 0: there is no answer */
-    double waves;
+    int32_t slices; /* that the sum is cut into; 0: there is no answer */
+    int32_t algorithm, rows, columns; /* for reports: the library's number of the kernel, its tile (0: none) */
+    double waves; /* for reports: tiles over those that run at once */
 } md_fa_answer;
 
 typedef struct md_fa_family {

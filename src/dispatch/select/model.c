@@ -93,7 +93,7 @@ void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *size
 static bool is_unexpected(const md_fa_answer *answer, double by_shape)
 {
     static const double UNEXPECTED = 1.5;
-    return answer->is_cut && answer->us > UNEXPECTED * by_shape;
+    return answer->slices > 1 && answer->us > UNEXPECTED * by_shape;
 }
 
 /* The geometric mean of the time by the shape and the time by the answer, which picks better than either of them alone
@@ -132,6 +132,6 @@ bool md_ds_answers_otherwise(const md_ds_op *op, int32_t stage, int32_t variant,
     if (!can_answer(v))
         return false;
     const md_fa_answer answer = md_bd_variant_answer(v, query->shape);
-    return answer.is_cut &&
+    return answer.slices > 1 &&
            is_unexpected(&answer, md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes));
 }

@@ -8,6 +8,7 @@
 #include "prelude.h"
 #include "md_expr.h"
 #include "gemm_epilogue.h"
+#include "gemm_step.h"
 
 enum {
     THREADS = MD_GROUP > 128 ? MD_GROUP : 128,
@@ -16,17 +17,6 @@ enum {
     WARPS = MD_GROUP / LANES, /* that share a result */
     RESULTS = MD_ROWS * MD_COLUMNS
 };
-
-MD_INLINE md_acc md_step(md_acc a, md_acc b, md_acc c)
-{
-#if defined(MD_ACC_F32)
-    return md_fma_sf(a, b, c);
-#elif defined(MD_ACC_F64)
-    return md_fma_sd(a, b, c);
-#else
-    return md_fma_si(a, b, c);
-#endif
-}
 
 MD_INLINE float md_from_lane(float v, int other) { return __shfl_xor_sync(~0u, v, other); }
 MD_INLINE double md_from_lane(double v, int other) { return __shfl_xor_sync(~0u, v, other); }

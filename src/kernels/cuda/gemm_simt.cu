@@ -10,6 +10,7 @@
 #include "prelude.h"
 #include "md_expr.h"
 #include "gemm_epilogue.h"
+#include "gemm_step.h"
 
 enum {
     ACROSS = MD_BN / MD_TN,
@@ -23,17 +24,6 @@ enum {
     STAGE = A_SIZE + MD_PRODUCTS * B_SIZE,
     C_PITCH = MD_BN + 4
 };
-
-MD_INLINE md_acc md_step(md_acc a, md_acc b, md_acc c)
-{
-#if defined(MD_ACC_F32)
-    return md_fma_sf(a, b, c);
-#elif defined(MD_ACC_F64)
-    return md_fma_sd(a, b, c);
-#else
-    return md_fma_si(a, b, c);
-#endif
-}
 
 /* An operand in one block of K. */
 typedef struct md_source {

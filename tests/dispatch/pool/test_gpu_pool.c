@@ -76,8 +76,23 @@ static void products_measure_all_answers_of_the_library(void **state)
         assert_int_equal(count_of(measure, "gemm_lib"), 8);
     }
     assert_true(count_of(model, "gemv") > 0);
+    assert_true(count_of(model, "gemm_dot") > 4);
+    const int64_t small[] = {12, 22, 259};
+    assert_string_equal(model->stage[0].variant[picked_at(model, small)]->family->name, "gemm_dot");
     md_ds_op_destroy(&model);
     md_ds_op_destroy(&measure);
+}
+
+/* layer_norm at no boundary: whole vectors would shift two weights. */
+static void odd_rows_are_single_elements(void **state)
+{
+    (void)state;
+    md_ds_op *op = op_of("Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]", MD_F32,
+                         "1,16,64,256,1024,4096", "default hints");
+    const int64_t odd[] = {333, 4097}, even[] = {333, 4096};
+    assert_non_null(strstr(op->stage[0].variant[picked_at(op, odd)]->name, "align3"));
+    assert_null(strstr(op->stage[0].variant[picked_at(op, even)]->name, "align3"));
+    md_ds_op_destroy(&op);
 }
 
 typedef struct answer {
@@ -187,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(suggested_hints_serve_ragged_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hints_of_users_are_all_there_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(products_measure_all_answers_of_the_library, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(odd_rows_are_single_elements, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,7 +227,7 @@ static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, 
 static md_fa_answer library_answer(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
 {
     (void)dev, (void)facts, (void)call;
-    return (md_fa_answer){script_now.answered_us, script_now.is_cut};
+    return (md_fa_answer){.us = script_now.answered_us, .slices = script_now.is_cut ? 2 : 1};
 }
 
 FAMILY(0)

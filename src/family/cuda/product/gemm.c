@@ -291,14 +291,22 @@ bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_produc
     return w.rows > t->rows && tiles_of(&w, t) > MD_MAX(target->facts->threads, 1) * t->resident;
 }
 
+const md_fa_product *md_fa_cuda_product_launched(md_kn_plan_geometry *out, md_fa_product *room,
+                                                 const md_fa_target *target, const int64_t *size)
+{
+    const md_fa_product *w = md_fa_cuda_product_at(room, target, size);
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = 1;
+    return w && w->batch > 0 && w->rows > 0 && w->columns > 0 ? w : NULL;
+}
+
 void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
                                  const int64_t *size)
 {
     md_fa_product room;
-    const md_fa_product *w = md_fa_cuda_product_at(&room, target, size);
-    *out = (md_kn_plan_geometry){0};
-    out->launch[0].grain = out->launch[1].grain = 1;
-    if (!w || w->batch == 0 || w->rows == 0 || w->columns == 0)
+    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, size);
+    out->launch[1].grain = 1;
+    if (!w)
         return;
     md_kn_geometry *g = &out->launch[0];
     *g = md_fa_cuda_launch(w->batch * ((w->rows + tiles->rows - 1) / tiles->rows) *

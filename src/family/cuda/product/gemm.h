@@ -36,6 +36,10 @@ const md_fa_product *md_fa_cuda_product_at(md_fa_product *room, const md_fa_targ
  * `room`. NULL if the stage is no product or a size is 0, so that there is no more to do. */
 const md_fa_product *md_fa_cuda_product_work(md_fa_features *out, md_fa_product *room, const md_fa_target *target,
                                              const int64_t *size);
+/** Begins the geometry of a product: sets *out to no launch, and returns the product's work from the memo, else in
+ * `room`. NULL if the stage is no product or a size is 0, so that there is no more to do. */
+const md_fa_product *md_fa_cuda_product_launched(md_kn_plan_geometry *out, md_fa_product *room,
+                                                 const md_fa_target *target, const int64_t *size);
 /** Adds the geometry of the launch that adds up the slices of K, and the workspace. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
                             int32_t split);

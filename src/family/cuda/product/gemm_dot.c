@@ -77,17 +77,13 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
                      const md_kn_shape *shape)
 {
     md_cg_product p;
-    md_fa_product w;
-    *out = (md_kn_plan_geometry){0};
-    out->launch[0].grain = 1;
-    if (!product_of(&p, target))
-        return;
-    md_fa_product_measure(&w, target, &p, shape->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    md_fa_product room;
+    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, shape->size);
+    if (!w || !product_of(&p, target))
         return;
     const group g = group_of(&p, config);
-    out->launch[0] = md_fa_cuda_launch(blocks_of(&w, &g), g.threads);
-    out->launch[0].overlaps = md_fa_cuda_product_overlaps(&w);
+    out->launch[0] = md_fa_cuda_launch(blocks_of(w, &g), g.threads);
+    out->launch[0].overlaps = md_fa_cuda_product_overlaps(w);
 }
 
 typedef struct fixed {

@@ -274,7 +274,6 @@ static md_fa_answer library_answer(md_dev *dev, const md_dev_facts *facts, const
     if (md_dev_cuda_gemm_answered(&a, dev, &w) != MD_OK)
         return (md_fa_answer){0};
     return (md_fa_answer){.us = md_fa_cuda_answer_us(facts, &w, &a),
-                          .is_cut = a.split > 1,
                           .algorithm = (int32_t)a.algorithm,
                           .rows = a.rows,
                           .columns = a.columns,

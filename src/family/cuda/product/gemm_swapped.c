@@ -61,12 +61,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     md_cg_product p;
     md_fa_product room;
-    *out = (md_kn_plan_geometry){0};
-    out->launch[0].grain = 1;
-    if (!product_of(&p, target))
-        return;
-    const md_fa_product *w = md_fa_cuda_product_at(&room, target, shape_at->size);
-    if (w->batch == 0 || w->rows == 0 || w->columns == 0)
+    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, shape_at->size);
+    if (!w || !product_of(&p, target))
         return;
     const md_fa_wgmma_shape s = shape_of(&p, config);
     md_fa_wgmma_geometry(out, target, &s, w);

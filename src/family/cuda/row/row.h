@@ -67,7 +67,7 @@ typedef struct md_fa_cuda_row_fixed {
     int32_t lanes, vectors, rows, threads; /* threads: of a block */
     int32_t epilogue_loads; /* md_fa_cuda_row_epilogue_loads */
     md_fa_cuda_align align;
-    bool is_resident, is_online, is_read_once, has_arg, has_epilogue_loads;
+    bool is_resident, is_online, is_read_once, has_arg;
     double width; /* of a vector, in elements */
     double resident; /* blocks on an SM */
     double traffic; /* md_fa_cuda_row_traffic, less what neighbouring rows of a block share */

@@ -127,13 +127,13 @@ static double latency_us(const launch *l)
     const md_st_row *program = l->program;
     double us = f->exchanges_us + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * LATENCY_PART;
     us += f->latency_us;
-    if (f->has_epilogue_loads)
+    if (f->epilogue_loads > 0)
         us += f->align == MD_FA_CUDA_ALIGNED ? EPILOGUE_US
                                              : fmin(SHIFTED_US + SHIFTED_VECTOR_US * l->held, SHIFTED_MOST_US) *
                                                    (f->epilogue_loads > 1 ? 1 : ONE_SHIFTED);
     if (!f->is_resident)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
-    double more = f->has_epilogue_loads ? EPILOGUE_VECTOR_US * fmax(l->held - 2, 0) : 0;
+    double more = f->epilogue_loads > 0 ? EPILOGUE_VECTOR_US * fmax(l->held - 2, 0) : 0;
     more += f->has_arg ? ARG_VECTOR_US * f->width / 4 * l->held : 0;
     more += f->rows > 1 ? ROWS_US * f->rows * f->lanes / 32 : 0;
     more += f->scattered_us * l->held;
@@ -153,7 +153,7 @@ static double loop_us(const launch *l)
     double passes = (f->is_online ? 1 : l->program->n_levels) + l->program->has_elements;
     double each = CHUNK_VECTOR_US + f->scattered_us + (f->has_arg ? ARG_VECTOR_US * f->width / 4 : 0);
     double chunk = CHUNK_US + each * l->held + IDLE_VECTOR_US * l->idle + (f->is_online ? MERGE_US : 0);
-    const double shifted = f->has_epilogue_loads && f->align != MD_FA_CUDA_ALIGNED ? LOOP_SHIFTED_US * l->held : 0;
+    const double shifted = f->epilogue_loads > 0 && f->align != MD_FA_CUDA_ALIGNED ? LOOP_SHIFTED_US * l->held : 0;
     return (chunk * (1 + LATER_PASS * (passes - 1)) + shifted) * l->chunks;
 }
 

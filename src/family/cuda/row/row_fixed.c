@@ -169,7 +169,6 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_f
                                 .is_online = is_online(target, row),
                                 .is_read_once = is_read_once(program),
                                 .has_arg = has_arg(program),
-                                .has_epilogue_loads = md_fa_cuda_row_epilogue_loads(target) > 0,
                                 .epilogue_loads = md_fa_cuda_row_epilogue_loads(target),
                                 .width = width,
                                 .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),

@@ -45,7 +45,8 @@ static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config
  * groups bring together, take about as long again. With many rows of a few bytes groups leave most threads idle, and
  * need several times as many blocks: there they take this much longer (20 pairs of kernels). ONE_BY_ONE: sums down
  * columns, whose elements lie apart, by variants that could load vectors (28 kernels). BLOCK: what it takes to begin a
- * block (2 pairs of kernels). END: of a row that is longer than its whole vectors (3 pairs). */
+ * block (2 pairs of kernels). END: of a row that is longer than its whole vectors (3 pairs). EACH_ELEMENT: of a 16-bit
+ * element of a column (2 kernels). */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double EACH_MORE_VECTOR = 0.2, ALONE_ALIGNED = 0.16, ALONE_SHIFTED = 0.51, WEIGHTS_SHIFTED = 0.17,
@@ -59,7 +60,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
                  vectors = fmin(f->vectors, ceil(n / f->width)), row_bytes = n * 16 / f->width,
                  many = row_bytes <= FEW_BYTES ? MANY_SHIFTED * fmin(rows / MANY_ROWS, 1) : 0,
-                 less = f->has_epilogue_loads ? is_aligned ? 0 : WEIGHTS_SHIFTED + many
+                 less = f->epilogue_loads > 0 ? is_aligned ? 0 : WEIGHTS_SHIFTED + many
                         : is_aligned          ? ALONE_ALIGNED
                                               : ALONE_SHIFTED;
     /* down columns the elements of a thread lie apart: 16-bit ones are put together one by one */
