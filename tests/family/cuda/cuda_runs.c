@@ -6,6 +6,7 @@
 #include "api/context.h"
 #include "device/cuda/cuda.h"
 #include "device/nvrtc/nvrtc.h"
+#include "support/processes.h"
 
 enum { MOST_WORK = 400000000 }; /* steps of the reference: seconds */
 
@@ -75,11 +76,14 @@ static void test_runs(void **state)
 {
     runs *all = *state;
     const char *text = getenv("MD_TEST_EFFORT"), *only = getenv("MD_TEST_FORMULA");
-    int effort = text ? MD_MAX(atoi(text), 1) : 3;
-    uint64_t seed = check_seed();
-    for (int i = 0; i < all->n; i++)
-        if (!only || atoi(only) == i)
-            check_run(all, &all->list[i], &seed, effort);
+    const int effort = text ? MD_MAX(atoi(text), 1) : 3, number = only ? atoi(only) : -1;
+    if (!only) {
+        assert_int_equal(processes_each_formula(all->n), 0);
+        return;
+    }
+    assert_in_range(number, 0, all->n - 1);
+    uint64_t seed = check_seed() + (uint64_t)number;
+    check_run(all, &all->list[number], &seed, effort);
     const suite *s = &all->suite;
     print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n",
                   (long long)s->n_variants, (long long)s->n_calls, (long long)s->n_skipped, (long long)s->n_elements,
