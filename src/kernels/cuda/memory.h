@@ -95,7 +95,7 @@ MD_HALF(f8e4m3)
 MD_HALF(f8e5m2)
 #undef MD_HALF
 
-/* ---- A vector as it is in memory: 32-bit registers, or 16 bits for two u8. */
+/* ---- A vector as it is in memory: 32-bit registers, of which a shorter vector fills the low bytes. */
 template <int bytes> struct md_words {
     enum { N = (bytes + 3) / 4 };
     alignas(bytes >= 16 ? 16 : bytes >= 8 ? 8 : 4) uint32_t w[N];
@@ -130,10 +130,12 @@ template <class S> MD_INLINE void md_put(md_raw<S> &r, int l, typename S::E e)
     }
 }
 
-/* ---- Accesses of 16, 8, 4, 2 bytes; `p` is a multiple of the size. */
+/* ---- Accesses of 16, 8, 4, 2, 1 bytes; `p` is a multiple of the size. */
 MD_INLINE void md_get_piece(uint32_t *w, const void *p, int bytes)
 {
-    if (bytes == 16) {
+    if (bytes == 1) {
+        w[0] = *(const uint8_t *)p;
+    } else if (bytes == 16) {
 #if MD_STREAM_LOADS
         asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(__cvta_generic_to_global(p)) : "memory");
@@ -150,7 +152,9 @@ MD_INLINE void md_get_piece(uint32_t *w, const void *p, int bytes)
 }
 MD_INLINE void md_put_piece(void *p, const uint32_t *w, int bytes, bool streams)
 {
-    if (bytes == 16 && streams) {
+    if (bytes == 1) {
+        *(uint8_t *)p = (uint8_t)w[0];
+    } else if (bytes == 16 && streams) {
         asm volatile("st.global.cs.v4.b32 [%0], {%1, %2, %3, %4};"
                      :: "l"(__cvta_generic_to_global(p)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
     } else if (bytes == 16 && MD_WHOLE_STORES) {
@@ -273,7 +277,7 @@ template <class S> MD_INLINE typename S::V md_unpack(const md_raw<S> &r)
             v.v[l] = md_f32(l & 1 ? r.w[l / 2] & 0xffff0000u : r.w[l / 2] << 16);
         else if constexpr (S::KIND == MD_KIND_BOOL)
             v.v[l] = md_get(r, l) ? -1 : 0;
-        else if constexpr (S::KIND == MD_KIND_F8E4M3 || S::KIND == MD_KIND_F8E5M2) {
+        else if constexpr (MD_VL > 1 && (S::KIND == MD_KIND_F8E4M3 || S::KIND == MD_KIND_F8E5M2)) {
             if (l % 2 == 0)
                 md_unpack_f8<S::KIND == MD_KIND_F8E5M2>(v.v[l], v.v[l + 1], r.w[l / 4] >> l % 4 * 8 & 0xffffu);
         }
@@ -286,7 +290,9 @@ template <class S> MD_INLINE md_raw<S> md_pack(typename S::V v)
 {
     md_raw<S> r = md_zero_raw<S>();
     MD_FOR (l, MD_VL) {
-        if constexpr (S::KIND == MD_KIND_BF16) {
+        if constexpr (MD_VL == 1) {
+            md_put(r, l, S::down(v.v[l]));
+        } else if constexpr (S::KIND == MD_KIND_BF16) {
             if (l % 2 == 0)
                 r.w[l / 2] = md_pack_bf16(v.v[l], v.v[l + 1]);
         } else if constexpr (S::KIND == MD_KIND_F16) {
