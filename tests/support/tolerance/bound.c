@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "expr/node.h"
 #include "support/tolerance/bound_walk.h"
 
 #include <stdio.h>
@@ -63,19 +64,42 @@ static void run_element(bound_walker *x, target *t)
     write(t, position, a);
 }
 
+static bool is_no_scan(void *found, const md_fx_node *node)
+{
+    if (node->kind == MD_FX_SCAN)
+        *(const md_fx_node **)found = node;
+    return node->kind != MD_FX_SCAN;
+}
+
+/* The statement's free indices, the one that a scan runs along last: a scan's line is kept until another index moves. */
+static void order_of(int32_t order[MD_MAX_RANK * 2], const md_fx_stmt *s)
+{
+    const md_fx_node *scan = NULL;
+    int32_t n = 0;
+    (void)md_fx_visit(s->value, is_no_scan, &scan);
+    const int32_t last = scan ? scan->bound[0] : -1;
+    for (int32_t i = 0; i < s->n_free; i++)
+        if (s->free[i] != last)
+            order[n++] = s->free[i];
+    if (n < s->n_free)
+        order[n] = last;
+}
+
 static void run_loop(bound_walker *x, target *t)
 {
     const md_fx_stmt *s = t->stmt;
+    int32_t order[MD_MAX_RANK * 2];
+    order_of(order, s);
     for (int32_t i = 0; i < s->n_free; i++) {
-        x->at[s->free[i]] = 0;
-        if (bound_size_of(x, s->free[i]) == 0)
+        x->at[order[i]] = 0;
+        if (bound_size_of(x, order[i]) == 0)
             return;
     }
     for (;;) {
         run_element(x, t);
         int32_t i = s->n_free - 1;
-        for (; i >= 0 && ++x->at[s->free[i]] == bound_size_of(x, s->free[i]); i--)
-            x->at[s->free[i]] = 0;
+        for (; i >= 0 && ++x->at[order[i]] == bound_size_of(x, order[i]); i--)
+            x->at[order[i]] = 0;
         if (i < 0)
             return;
     }
