@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """Checks what keeps the tree readable. Argument: the source root.
 
-- A folder has at most 16 .c files, a file 400 lines, a function 60 lines and 6 parameters. EXCEPTIONS lists the rest.
+- A file has at most 500 lines, a function 60 lines and 6 parameters. EXCEPTIONS lists the rest.
 - Each .c and .cu file opens with a comment that says what it is for.
-- README.md has at most 180 lines, each README.md in src 120.
+- README.md has at most 180 lines, each README.md in src 120. Lines of pages have at most 120 columns; rows of tables and
+  what stands in code blocks may be longer. Pages of results (data/results) are as they are.
+- Commits since FIRST_COMMIT have a subject "topic: what changed" of at most 72 columns, where there is a repository.
 
 Functions are found by their layout (tools/format): the body opens and closes with a brace in column 0."""
 
 import pathlib
 import re
+import subprocess
 import sys
 
-MAX_C_FILES, MAX_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 16, 400, 60, 6
-MAX_README_LINES, MAX_SRC_README_LINES = 180, 120
+MAX_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 500, 60, 6
+MAX_README_LINES, MAX_SRC_README_LINES, MAX_COLUMNS, MAX_SUBJECT = 180, 120, 120, 72
+FIRST_COMMIT = "4b4deb21"  # of those whose subjects are checked, exclusive
 
 # File, or file:function -> why it may be over a limit.
 EXCEPTIONS = {
@@ -89,24 +93,40 @@ def check_file(root, path):
             complain(name, line, f"{function} has {parameters} parameters, more than {MAX_PARAMETERS}")
 
 
-def check_folders(root, files):
-    count = {}
-    for path in files:
-        if path.suffix == ".c":
-            count[path.parent] = count.get(path.parent, 0) + 1
-    for folder, n in sorted(count.items()):
-        name = str(folder.relative_to(root))
-        if n > MAX_C_FILES and name not in EXCEPTIONS:
-            complain(name, 0, f"{n} .c files, more than {MAX_C_FILES}")
+def check_width(name, text):
+    is_code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        is_code ^= line.lstrip().startswith("```")
+        if len(line) > MAX_COLUMNS and not is_code and not line.startswith(("|", "    ")):
+            complain(name, number, f"{len(line)} columns, more than {MAX_COLUMNS}")
 
 
 def check_pages(root):
-    pages = [(root / "README.md", MAX_README_LINES)] + [
-        (p, MAX_SRC_README_LINES) for p in sorted((root / "src").rglob("README.md"))]
-    for path, most in pages:
-        n_lines = path.read_text(encoding="utf-8").count("\n") if path.exists() else 0
-        if n_lines > most:
-            complain(path.relative_to(root), n_lines, f"{n_lines} lines, more than {most}")
+    lengths = {root / "README.md": MAX_README_LINES,
+               **{p: MAX_SRC_README_LINES for p in (root / "src").rglob("README.md")}}
+    others = [p for top in (".github", "data", "tests", "tools") for p in (root / top).rglob("*.md")
+              if "results" not in p.parts or p.name == "README.md"]
+    for path in sorted([*lengths, *others]):
+        name, text = path.relative_to(root), path.read_text(encoding="utf-8") if path.exists() else ""
+        most = lengths.get(path, text.count("\n"))
+        if text.count("\n") > most:
+            complain(name, text.count("\n"), f"{text.count(chr(10))} lines, more than {most}")
+        check_width(name, text)
+
+
+def check_subject(commit, subject):
+    if len(subject) > MAX_SUBJECT:
+        complain(commit, 0, f"its subject has {len(subject)} columns, more than {MAX_SUBJECT}: {subject}")
+    elif not re.match(r"[^:]+: \S", subject):
+        complain(commit, 0, f"its subject does not begin with a topic and a colon: {subject}")
+
+
+def check_commits(root):
+    """Of the current branch. Nothing where FIRST_COMMIT is not there: an archive, a shallow clone."""
+    found = subprocess.run(["git", "-C", str(root), "log", "--no-merges", "--format=%h %s", FIRST_COMMIT + "..HEAD"],
+                           capture_output=True, text=True, check=False)
+    for line in found.stdout.splitlines() if found.returncode == 0 else []:
+        check_subject(*line.split(" ", 1))
 
 
 def check_exceptions(root):
@@ -122,9 +142,9 @@ def check(root):
              for p in sorted((root / top).rglob("*")) if p.suffix in (".c", ".h", ".cu")]
     for path in files:
         check_file(root, path)
-    check_folders(root, files)
     check_pages(root)
     check_exceptions(root)
+    check_commits(root)
     return len(files)
 
 

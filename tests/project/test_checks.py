@@ -95,10 +95,21 @@ def layers(what, change, part, built=False, after=None):
         expect("layers: " + what, check_layers.problems, part)
 
 
-def limits(what, files, part):
+def commit(root, subject):
+    """A repository whose last commit has this subject."""
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@a"]
+    subprocess.run([*git[:3], "init", "-q"], check=True)
+    for text in ("first: none of those that are checked", subject):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", text], check=True)
+    check_limits.FIRST_COMMIT = "HEAD~1"
+
+
+def limits(what, files, part, subject=None):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder).resolve()
         write(root, files)
+        if subject:
+            commit(root, subject)
         check_limits.problems.clear()
         check_limits.EXCEPTIONS = {}
         check_limits.check(root)
@@ -150,14 +161,18 @@ def check_the_layers():
 
 def check_the_limits():
     limits("a good tree", {"src/a.c": source(function(60, "int a, int b, int c, int d, int e, int f"))}, None)
-    limits("17 .c files", {f"src/room/{i}.c": source() for i in range(17)}, "17 .c files")
-    limits("401 lines", {"src/a.h": "\n" * 401}, "401 lines")
+    limits("501 lines", {"src/a.h": "\n" * 501}, "501 lines")
     limits("a function of 61 lines", {"src/a.c": source(function(61, "void"))}, "md_f has 61 lines")
     limits("a function of 7 parameters", {"src/a.c": source(function(9, "int a, int (*b)(int, int), int c, int d, int e, int f,\n"
            "         int g"))}, "md_f has 7 parameters")
     limits("no opening comment", {"tests/a.c": "int a;\n"}, "does not open with a comment")
     limits("a long README.md", {"README.md": "\n" * 181}, "181 lines, more than 180")
     limits("a long README.md in src", {"src/base/README.md": "\n" * 121}, "121 lines, more than 120")
+    limits("a wide line of a page", {"tests/README.md": "a " * 61 + "\n"}, "122 columns, more than 120")
+    limits("a wide row of a table, a wide line of code", {"src/base/README.md": "| a " * 61 + "\n```\n" + "a " * 61 + "\n```\n"}, None)
+    limits("a good subject", {}, None, "base: a file is read whole")
+    limits("a long subject", {}, "73 columns, more than 72", "base: " + "a" * 67)
+    limits("a subject without a topic", {}, "does not begin with a topic", "A file is read whole")
 
 
 def format_of(text):

@@ -59,6 +59,22 @@ static md_ds_op *op_of(const char *name, const char *formula)
     return new_shapes_op(&w, name, formula, MD_BF16, NULL, MD_SELECT_MODEL);
 }
 
+static void measure(long n, int32_t calls)
+{
+    double *us = malloc((size_t)n * sizeof *us);
+    void *in = calloc((size_t)MOST_TOKENS * MODEL, 2), *out = calloc((size_t)MOST_TOKENS * MODEL, 2);
+    for (long k = 0; k <= n; k++) {
+        const int64_t size = k == 0 ? MOST_TOKENS : 1 + k * 7 % (MOST_TOKENS - 1);
+        const uint64_t start = md_clock_ns();
+        CHECK(md_sq_run(sq, NULL, &size, (void *const[]){in, out}));
+        if (k > 0)
+            us[k - 1] = (double)(md_clock_ns() - start) / 1e3;
+    }
+    md_sort_doubles(us, (size_t)n);
+    printf("{\"case\": \"new size of %d calls\", \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, \"max\": %.1f}\n",
+           (int)calls, n, us[n / 2], us[n * 9 / 10], us[n - 1]);
+}
+
 int main(int argc, char **argv)
 {
     const long n = argc > 1 ? atol(argv[1]) : 200;
@@ -112,17 +128,6 @@ int main(int argc, char **argv)
         calls += 19;
     }
     CHECK(md_sq_finish(sq));
-    double *us = malloc((size_t)n * sizeof *us);
-    void *in = calloc((size_t)MOST_TOKENS * MODEL, 2), *out = calloc((size_t)MOST_TOKENS * MODEL, 2);
-    for (long k = 0; k <= n; k++) {
-        const int64_t size = k == 0 ? MOST_TOKENS : 1 + k * 7 % (MOST_TOKENS - 1);
-        const uint64_t start = md_clock_ns();
-        CHECK(md_sq_run(sq, NULL, &size, (void *const[]){in, out}));
-        if (k > 0)
-            us[k - 1] = (double)(md_clock_ns() - start) / 1e3;
-    }
-    md_sort_doubles(us, (size_t)n);
-    printf("{\"case\": \"new size of %d calls\", \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, \"max\": %.1f}\n",
-           (int)calls, n, us[n / 2], us[n * 9 / 10], us[n - 1]);
+    measure(n, calls);
     return 0;
 }
