@@ -140,7 +140,7 @@ static md_status source_text(md_strbuf *out, const md_op *op, int32_t stage, con
     if (!md_fa_applies(family, &c->target))
         return md_fail(MD_NOT_FOUND, "family %s does not apply to stage %d of op %s", family->name, stage,
                        op->ds->name);
-    md_status s = family->emit(&source, &c->target, &config);
+    md_status s = md_fa_emit(&source, family, &c->target, &config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
         md_strbuf_add(out, source.launch[i].code == MD_KN_TEXT ? md_strbuf_text(&source.launch[i].text)
                                                                : "/* a library call */\n");

@@ -100,7 +100,7 @@ md_status md_bd_digest_of(md_digest128 *out, const md_fa_target *target, const m
     md_kn_source *source = calloc(1, sizeof *source);
     if (!source)
         return md_fail_memory();
-    md_status status = family->emit(source, target, config);
+    md_status status = md_fa_emit(source, family, target, config);
     for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++)
         if (source->launch[i].code == MD_KN_TEXT)
             status = md_kn_text_digest(&part[i], md_strbuf_text(&source->launch[i].text));

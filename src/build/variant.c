@@ -80,9 +80,8 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
     md_fa_numeric numeric;
     md_fa_numeric_of(&numeric, target, family, config);
     v->numeric_class = numeric.id;
-    family->envelope(&v->envelope, target, config);
-    if (family->fix)
-        family->fix(&v->fixed, target, config);
+    md_fa_envelope_of(&v->envelope, family, target, config);
+    (void)md_fa_fix(&v->fixed, family, target, config);
     md_status status = emit_and_attach(made);
     if (status != MD_OK) {
         md_bd_made_free(made);

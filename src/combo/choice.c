@@ -99,7 +99,7 @@ static bool fits(md_kn_plan_geometry *g, const md_bd_variant *v, const md_ds_op 
 {
     if (v->n_launches != 1 || md_kn_envelope_miss(&v->envelope, shape))
         return false;
-    v->family->geometry(g, &v->target, &v->config, shape);
+    md_fa_geometry_of(g, v->family, &v->target, &v->config, shape);
     return g->workspace_bytes == 0 && g->launch[0].blocks > 0 && !md_cb_why_not(v, 0, &g->launch[0], op);
 }
 

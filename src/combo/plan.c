@@ -110,7 +110,7 @@ static const md_bd_variant *follow(md_kn_plan_geometry *geometry, const planner 
     if (!v || v == own || v->n_launches != 1 || own->n_launches != 1 || v->numeric_class != own->numeric_class ||
         geometry->workspace_bytes > 0 || md_kn_envelope_miss(&v->envelope, shape))
         return own;
-    v->family->geometry(&g, &v->target, &v->config, shape);
+    md_fa_geometry_of(&g, v->family, &v->target, &v->config, shape);
     if (g.workspace_bytes > 0 || g.launch[0].blocks <= 0 || g.launch[0].cluster > 1 || g.launch[0].is_cooperative)
         return own;
     *geometry = g;
@@ -183,7 +183,7 @@ static const md_bd_variant *lighten(const md_bd_variant *v, const md_ds_pool *po
 {
     const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     md_kn_plan_geometry g;
-    v->family->geometry(&g, &v->target, &v->config, shape);
+    md_fa_geometry_of(&g, v->family, &v->target, &v->config, shape);
     if (v->n_launches != 1 || g.launch[0].blocks != 1 || g.workspace_bytes > 0)
         return v;
     int32_t least = g.launch[0].block[0];
@@ -192,7 +192,7 @@ static const md_bd_variant *lighten(const md_bd_variant *v, const md_ds_pool *po
         if (atomic_load_explicit(&x->state, memory_order_acquire) != MD_BD_READY || x->n_launches != 1 ||
             x->numeric_class != v->numeric_class || md_kn_envelope_miss(&x->envelope, shape))
             continue;
-        x->family->geometry(&g, &x->target, &x->config, shape);
+        md_fa_geometry_of(&g, x->family, &x->target, &x->config, shape);
         if (g.launch[0].blocks != 1 || g.launch[0].block[0] >= least || g.workspace_bytes > 0 ||
             g.launch[0].cluster > 1)
             continue;

@@ -348,7 +348,7 @@ static md_status add_kernel(md_strbuf *out, md_cb_kernel *k, int32_t i, md_kn_so
     md_cb_body *body = &k->body[i];
     const md_bd_variant *v = body->variant;
     pieces p;
-    MD_TRY(v->family->emit(source, &v->target, &v->config));
+    MD_TRY(md_fa_emit(source, v->family, &v->target, &v->config));
     const md_kn_launch_source *launch = &source->launch[body->launch];
     const char *text = md_strbuf_text(&launch->text);
     if (launch->code != MD_KN_TEXT || strcmp(launch->entry, "md_kernel") != 0 ||

@@ -2,6 +2,7 @@
 #include "family/family.h"
 
 #include "base/dtype.h"
+#include "base/status.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,6 +55,90 @@ void md_fa_each_all(const md_fa_target *target, const md_fa_family *family, cons
                     bool (*fn)(void *user, const md_fa_config *config), void *user)
 {
     each(target, family, size, true, fn, user);
+}
+
+/* ---- Callbacks: the family's own, else those of its kind. */
+
+static bool spec_of(md_fa_spec *out, const md_fa_family *family, const md_fa_target *target, const md_fa_config *config)
+{
+    return family->spec_of(out->bytes, target, config);
+}
+
+void md_fa_envelope_of(md_kn_envelope *out, const md_fa_family *family, const md_fa_target *target,
+                       const md_fa_config *config)
+{
+    md_fa_spec spec;
+    *out = (md_kn_envelope){0};
+    if (family->envelope)
+        family->envelope(out, target, config);
+    else if (family->kind && family->kind->envelope && spec_of(&spec, family, target, config))
+        family->kind->envelope(out, target, spec.bytes);
+}
+
+bool md_fa_fix(md_fa_fixed *out, const md_fa_family *family, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_spec spec;
+    if (family->fix) {
+        family->fix(out, target, config);
+        return true;
+    }
+    if (!family->kind || !family->kind->fix || !spec_of(&spec, family, target, config))
+        return false;
+    family->kind->fix(out, target, spec.bytes);
+    return true;
+}
+
+const void *md_fa_fixed_of(md_fa_fixed *room, const md_fa_family *family, const md_fa_target *target,
+                           const md_fa_config *config)
+{
+    if (target->fixed)
+        return target->fixed->bytes;
+    return md_fa_fix(room, family, target, config) ? room->bytes : NULL;
+}
+
+void md_fa_features_of(md_fa_features *out, const md_fa_family *family, const md_fa_target *target,
+                       const md_fa_config *config, const int64_t *size)
+{
+    md_fa_spec spec;
+    md_fa_fixed room;
+    const void *known = spec.bytes;
+    if (family->features) {
+        family->features(out, target, config, size);
+        return;
+    }
+    if (family->kind->fix)
+        known = md_fa_fixed_of(&room, family, target, config);
+    else if (!spec_of(&spec, family, target, config))
+        known = NULL;
+    if (known)
+        family->kind->features(out, target, known, size);
+}
+
+md_status md_fa_emit(md_kn_source *out, const md_fa_family *family, const md_fa_target *target,
+                     const md_fa_config *config)
+{
+    md_fa_spec spec;
+    if (family->emit)
+        return family->emit(out, target, config);
+    if (!spec_of(&spec, family, target, config))
+        return md_fail(MD_INTERNAL, "family %s does not take this stage", family->name);
+    if (family->kind->checks_config && !family->legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "%s has no kernel of these parameters", family->name);
+    return family->kind->emit(out, target, spec.bytes);
+}
+
+void md_fa_geometry_of(md_kn_plan_geometry *out, const md_fa_family *family, const md_fa_target *target,
+                       const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_fa_spec spec;
+    if (family->geometry) {
+        family->geometry(out, target, config, shape);
+        return;
+    }
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = 1;
+    if (spec_of(&spec, family, target, config))
+        family->kind->geometry(out, target, spec.bytes, shape);
 }
 
 /* ---- Names */

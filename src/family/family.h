@@ -116,6 +116,23 @@ typedef struct md_fa_answer {
     double waves; /* for reports: tiles over those that run at once */
 } md_fa_answer;
 
+/* What a config comes to in the families of one kind: the kind's own struct, which md_fa_family.spec_of makes. */
+typedef struct md_fa_spec {
+    _Alignas(8) unsigned char bytes[512];
+} md_fa_spec;
+
+/* What families of one kind share: callbacks over a spec. A family's own callback goes before its kind's. */
+typedef struct md_fa_kind {
+    bool checks_config; /* `legal` knows without sizes whether there is such a kernel, and `emit` refuses it else */
+    void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const void *spec);
+    void (*fix)(md_fa_fixed *out, const md_fa_target *target, const void *spec);
+    /** `known`: what `fix` made; the spec where there is no `fix`. */
+    void (*features)(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size);
+    md_status (*emit)(md_kn_source *out, const md_fa_target *target, const void *spec);
+    void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape);
+} md_fa_kind;
+
+/* Callers do not ask a family's callbacks but the functions below (md_fa_envelope_of and so on). */
 typedef struct md_fa_family {
     const char *name;
     md_dev_kind device;
@@ -127,11 +144,15 @@ typedef struct md_fa_family {
     bool is_last_resort; /* used only where no other family applies, or if pinned */
     int32_t n_fields;
     md_fa_field field[MD_FA_MAX_FIELDS];
+    const md_fa_kind *kind; /* NULL: all callbacks are the family's own */
+    /** Makes the kind's spec of a config. False where the family does not take the stage. */
+    bool (*spec_of)(void *spec, const md_fa_target *target, const md_fa_config *config);
     /** True if the family can serve the stage at some sizes. */
     bool (*applies)(const md_fa_target *target);
     /** True if a config is worth trying at these sizes (by dim id). It is no limit on correctness: that is the
      * envelope. */
     bool (*legal)(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
+    /** Where the variant is correct. NULL, here and in the kind: everywhere. */
     void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
     /** Facts that `features` needs and that do not depend on sizes. NULL: there are none. */
     void (*fix)(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config);
@@ -156,16 +177,22 @@ typedef struct md_fa_family {
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
 
+/** The callbacks of a family, or of its kind. */
+void md_fa_envelope_of(md_kn_envelope *out, const md_fa_family *family, const md_fa_target *target,
+                       const md_fa_config *config);
+/** False where nothing of the config is fixed; *out is then unchanged. */
+bool md_fa_fix(md_fa_fixed *out, const md_fa_family *family, const md_fa_target *target, const md_fa_config *config);
+/** Where the family does not take the stage *out is unchanged. */
+void md_fa_features_of(md_fa_features *out, const md_fa_family *family, const md_fa_target *target,
+                       const md_fa_config *config, const int64_t *size);
+/** INTERNAL where the family does not take the stage; UNSUPPORTED if it has no kernel of this config. */
+md_status md_fa_emit(md_kn_source *out, const md_fa_family *family, const md_fa_target *target,
+                     const md_fa_config *config);
+void md_fa_geometry_of(md_kn_plan_geometry *out, const md_fa_family *family, const md_fa_target *target,
+                       const md_fa_config *config, const md_kn_shape *shape);
 /** What `fix` says of the config: as the target has it, else made in `room`. */
-static inline const void *md_fa_fixed_of(md_fa_fixed *room, const md_fa_target *target, const md_fa_config *config,
-                                         void (*fix)(md_fa_fixed *out, const md_fa_target *target,
-                                                     const md_fa_config *config))
-{
-    if (target->fixed)
-        return target->fixed->bytes;
-    fix(room, target, config);
-    return room->bytes;
-}
+const void *md_fa_fixed_of(md_fa_fixed *room, const md_fa_family *family, const md_fa_target *target,
+                           const md_fa_config *config);
 
 /** True if the stage has tensors of i4 or u4. */
 bool md_fa_has_packed(const md_fa_target *target);

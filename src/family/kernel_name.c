@@ -129,7 +129,7 @@ md_status md_fa_emit_named(md_kn_source *out, const md_fa_target *target, const 
 {
     char variant[MD_FA_NAME], stage[MD_KN_ENTRY], name[MD_KN_ENTRY];
     memset(out, 0, sizeof *out);
-    MD_TRY(family->emit(out, target, config));
+    MD_TRY(md_fa_emit(out, family, target, config));
     md_fa_name(variant, family, config);
     md_fa_stage_words(stage, target);
     md_status status = MD_OK;

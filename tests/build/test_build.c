@@ -76,7 +76,7 @@ static void run_and_check(fixture *f, md_bd_variant *v, int64_t n, float plus)
     toy_call(&call, &shape, &f->toy, y, x, n);
     call.scalar[0].d = 3.0;
     call.workspace = workspace;
-    toy_family.geometry(&geometry, &v->target, &v->config, &shape);
+    md_fa_geometry_of(&geometry, &toy_family, &v->target, &v->config, &shape);
     assert_ok(md_bd_variant_run(v, &geometry, NULL, &call));
     for (int64_t i = 0; i < n; i++)
         assert_true(y[i] == 3.0f * (float)i + plus);
@@ -311,7 +311,7 @@ static void test_failing_launch(void **state)
     md_kn_plan_geometry geometry;
     toy_call(&call, &shape, &f->toy, y, x, 1);
     call.scalar[0].d = 2.0;
-    toy_family.geometry(&geometry, &v->target, &v->config, &shape);
+    md_fa_geometry_of(&geometry, &toy_family, &v->target, &v->config, &shape);
     assert_fails(md_bd_variant_run(v, &geometry, NULL, &call), MD_DEVICE, "always fails");
     assert_true(y[0] == 5.0f); /* the second launch did not happen */
     md_bd_variant_destroy(&v);

@@ -24,7 +24,7 @@ static void emit_failing(const md_fa_target *target, const md_fa_family *family,
     for (int64_t n = 1;; n += 1 + n / 16) {
         md_kn_source source = {0};
         fault_after(n);
-        md_status status = family->emit(&source, target, config);
+        md_status status = md_fa_emit(&source, family, target, config);
         int happened = fault_happened();
         fault_after(0);
         if (status == MD_OK && !happened) {

@@ -62,10 +62,10 @@ static md_status check_size(const gate_case *c, int32_t launch, const md_dev_cub
     if (bytes > MOST_BYTES)
         return MD_OK;
     make_shape(&shape, c->program->formula, size);
-    c->family->envelope(&envelope, &target, &c->config);
+    md_fa_envelope_of(&envelope, c->family, &target, &c->config);
     if (md_kn_envelope_miss(&envelope, &shape))
         return MD_OK;
-    c->family->geometry(&plan, &target, &c->config, &shape);
+    md_fa_geometry_of(&plan, c->family, &target, &c->config, &shape);
     const md_kn_geometry *g = &plan.launch[launch];
     if (g->blocks == 0)
         return MD_OK;

@@ -63,7 +63,7 @@ static md_status compile_case(double *ms, gate_run *run, const gate_case *c)
     md_kn_source source = {0};
     md_fa_target target = {c->program, c->stage, c->facts};
     pthread_mutex_lock(&run->lock);
-    md_status s = c->family->emit(&source, &target, &c->config);
+    md_status s = md_fa_emit(&source, c->family, &target, &c->config);
     pthread_mutex_unlock(&run->lock);
     *ms = 0.0;
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++) {

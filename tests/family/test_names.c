@@ -262,13 +262,13 @@ static void test_families(void **state)
             md_fa_each(&target, *f, size, count, &first);
             n_families += all.n > 0;
             assert_int_equal(first.n, MD_MIN(all.n, 1));
-            (*f)->features(&features, &target, &config, size);
+            md_fa_features_of(&features, *f, &target, &config, size);
             assert_true(features.ops >= 0 && features.memory_bytes > 0 && features.parallel >= 1 &&
                         features.parallel <= 4);
             if (program->stage[0].n_outer > 0 && !strstr(formulas[k], "sum")) {
-                (*f)->geometry(&geometry, &target, &config, &empty);
+                md_fa_geometry_of(&geometry, *f, &target, &config, &empty);
                 assert_int_equal(geometry.launch[0].blocks, 0);
-                (*f)->features(&features, &target, &config, zero);
+                md_fa_features_of(&features, *f, &target, &config, zero);
                 assert_true(features.ops >= 0 && features.ops < 1e9);
             }
         }

@@ -103,7 +103,7 @@ static void add_launches(numbers *x, const md_fa_config *config)
 {
     static md_kn_source source;
     memset(&source, 0, sizeof source);
-    md_strbuf_printf(&x->text, "%s ", md_status_name(x->family->emit(&source, x->target, config)));
+    md_strbuf_printf(&x->text, "%s ", md_status_name(md_fa_emit(&source, x->family, x->target, config)));
     for (int32_t i = 0; i < source.n_launches; i++)
         print_launch(&x->text, &source.launch[i]);
     add_to(&x->launches, x);
@@ -119,18 +119,18 @@ static bool take(void *user, const md_fa_config *config)
     md_kn_plan_geometry geometry = {0};
     md_fa_features c = {0};
     md_fa_name(name, f, config);
-    f->envelope(&envelope, x->target, config);
+    md_fa_envelope_of(&envelope, f, x->target, config);
     md_strbuf_printf(&x->text, "%s", name);
     print_envelope(&x->text, &envelope, &x->shape);
     if (!md_kn_envelope_miss(&envelope, &x->shape)) {
-        f->geometry(&geometry, x->target, config, &x->shape);
+        md_fa_geometry_of(&geometry, f, x->target, config, &x->shape);
         print_geometry(&x->text, &geometry);
     }
     if (f->numeric)
         print_class(&x->text, &(md_fa_class[]){f->numeric(x->target, config)}[0]);
     md_strbuf_printf(&x->text, " persistent %d", md_fa_is_persistent(x->target, f, config));
     add_to(&x->rules, x);
-    f->features(&c, x->target, config, x->shape.size);
+    md_fa_features_of(&c, f, x->target, config, x->shape.size);
     md_strbuf_printf(&x->text, "  bytes %.5g %.5g ops %.5g %.5g %.5g serial %.5g parallel %.5g %d %.5g: %.5g us",
                      c.memory_bytes, c.cache_bytes, c.ops, c.ops_rate, c.transcendental, c.serial_us, c.parallel,
                      c.launches, c.memory_rate, md_tn_predict_us(x->target, f, config, x->shape.size));

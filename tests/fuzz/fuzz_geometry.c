@@ -48,7 +48,7 @@ static void require(bool holds, const char *what, const subject *s)
 static void check_features(const subject *s)
 {
     md_fa_features f = {.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
-    s->family->features(&f, &s->target, &s->config, s->shape.size);
+    md_fa_features_of(&f, s->family, &s->target, &s->config, s->shape.size);
     const double values[] = {f.memory_bytes, f.cache_bytes, f.ops, f.transcendental, f.serial_us, f.parallel};
     for (int32_t i = 0; i < MD_COUNT(values); i++) /* the model takes what is not above 0 for none */
         require(isfinite(values[i]), "a feature", s);
@@ -60,7 +60,7 @@ static void check_geometry(const subject *s)
 {
     md_kn_plan_geometry g = {0};
     const bool has_grid = s->target.facts->kind == MD_DEV_CUDA && !s->family->is_library;
-    s->family->geometry(&g, &s->target, &s->config, &s->shape);
+    md_fa_geometry_of(&g, s->family, &s->target, &s->config, &s->shape);
     require(g.workspace_bytes >= 0, "workspace", s);
     for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++) {
         const md_kn_geometry *l = &g.launch[i];
@@ -96,7 +96,7 @@ static bool pick_config(subject *s, fuzz_run *f, const md_fa_family *family)
         s->config.value[i] = family->field[i].value[fuzz_below(f, family->field[i].n + family->field[i].more)];
     if (!family->legal(&s->target, &s->config, s->shape.size))
         return false;
-    family->envelope(&envelope, &s->target, &s->config);
+    md_fa_envelope_of(&envelope, family, &s->target, &s->config);
     return !md_kn_envelope_miss(&envelope, &s->shape);
 }
 

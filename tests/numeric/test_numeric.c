@@ -163,7 +163,7 @@ static bool note(void *user, const md_fa_config *config)
     census *c = user;
     md_fa_numeric numeric;
     md_kn_envelope envelope = {0};
-    c->family->envelope(&envelope, c->target, config);
+    md_fa_envelope_of(&envelope, c->family, c->target, config);
     md_fa_numeric_of(&numeric, c->target, c->family, config);
     if (md_kn_envelope_miss(&envelope, c->shape) || !numeric.is_repeatable)
         return true;

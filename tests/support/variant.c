@@ -98,8 +98,8 @@ static md_status run_stage(variant_bench *b, const md_fa_target *target, const m
 {
     md_kn_source source = {0};
     md_kn_plan_geometry geometry = {0};
-    MD_TRY(family->emit(&source, target, config));
-    family->geometry(&geometry, target, config, &b->shape);
+    MD_TRY(md_fa_emit(&source, family, target, config));
+    md_fa_geometry_of(&geometry, family, target, config, &b->shape);
     void *workspace = NULL;
     if (geometry.workspace_bytes > 0)
         MD_TRY(b->dev->ops->alloc(&workspace, b->dev, (size_t)geometry.workspace_bytes));
@@ -123,7 +123,7 @@ static bool serves(const variant_bench *b, const md_fa_target *target, const md_
         !family->legal(target, config, b->binding.size))
         return false;
     memset(&envelope, 0, sizeof envelope);
-    family->envelope(&envelope, target, config);
+    md_fa_envelope_of(&envelope, family, target, config);
     return !md_kn_envelope_miss(&envelope, &b->shape);
 }
 
@@ -322,7 +322,7 @@ md_status variant_text(md_strbuf *out, md_dev *dev, const variant_case *c, const
         status = md_fail(MD_INVALID_ARGUMENT, "%s", text);
     md_fa_target target = {b.program, 0, &dev->facts};
     if (status == MD_OK)
-        status = family->emit(&source, &target, &config);
+        status = md_fa_emit(&source, family, &target, &config);
     if (status == MD_OK)
         md_strbuf_add(out, md_strbuf_text(&source.launch[0].text));
     md_kn_source_finish(&source);

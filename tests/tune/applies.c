@@ -74,7 +74,7 @@ static bool holds(const md_fa_target *target, const md_fa_family *family, const 
     md_tn_shape(&shape, target->program, point->size);
     if (point->is_ragged)
         shape.aligned = shape.aligned16 = 0;
-    family->envelope(&envelope, target, config);
+    md_fa_envelope_of(&envelope, family, target, config);
     return family->legal(target, config, shape.size) && !md_kn_envelope_miss(&envelope, &shape);
 }
 

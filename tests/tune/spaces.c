@@ -82,7 +82,7 @@ static bool take(void *user, const md_fa_config *config)
     count *c = user;
     md_kn_envelope envelope = {0};
     char name[MD_FA_NAME];
-    c->family->envelope(&envelope, c->target, config);
+    md_fa_envelope_of(&envelope, c->family, c->target, config);
     if (md_kn_envelope_miss(&envelope, c->shape))
         return true;
     c->n++;

@@ -24,7 +24,7 @@ static bool look(void *user, const md_fa_config *config)
     best *b = user;
     md_kn_envelope envelope = {0};
     char name[MD_FA_NAME];
-    b->family->envelope(&envelope, &b->w->target, config);
+    md_fa_envelope_of(&envelope, b->family, &b->w->target, config);
     if (md_kn_envelope_miss(&envelope, b->shape))
         return true;
     md_fa_name(name, b->family, config);

@@ -81,7 +81,7 @@ static bool accepts_general(void *user, const md_fa_config *config)
 {
     const general *g = user;
     md_kn_envelope envelope = {0};
-    g->family->envelope(&envelope, &g->target, config);
+    md_fa_envelope_of(&envelope, g->family, &g->target, config);
     return is_general(&envelope) && md_ds_config_allowed(g->family, config, &g->target, &g->c->policy);
 }
 

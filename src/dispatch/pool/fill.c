@@ -188,7 +188,7 @@ static bool is_single(const md_ds_pool *c)
 static int32_t count_hints(const md_ds_pool *c, const md_ds_candidate *candidate)
 {
     md_kn_envelope envelope = {0};
-    candidate->family->envelope(&envelope, &c->target, &candidate->config);
+    md_fa_envelope_of(&envelope, candidate->family, &c->target, &candidate->config);
     int32_t n = 0;
     for (int32_t i = 0; i < 2 * c->space->n_hints; i++) {
         md_tn_point point;

@@ -128,7 +128,7 @@ static bool compete(void *user, const md_fa_config *config)
     tournament *c = user;
     md_kn_envelope envelope = {0};
     md_fa_numeric numeric;
-    c->family->envelope(&envelope, c->target, config);
+    md_fa_envelope_of(&envelope, c->family, c->target, config);
     if (md_kn_envelope_miss(&envelope, &c->shape[c->side]) ||
         !md_ds_config_allowed(c->family, config, c->target, c->policy))
         return true;
@@ -193,7 +193,7 @@ static int32_t add_representative(md_ds_numeric *x, const md_fa_target *target, 
         return -1;
     md_ds_representative *l = &x->representative[x->n_representatives];
     *l = (md_ds_representative){.id = id, .family = family, .config = *config};
-    family->envelope(&l->envelope, target, config);
+    md_fa_envelope_of(&l->envelope, family, target, config);
     return x->n_representatives++;
 }
 

@@ -205,7 +205,7 @@ static double offer_us(const offer *o, const md_fa_target *target, const int64_t
     double least = INFINITY, us = INFINITY;
     for (int32_t i = 0; i < o->n; i++) {
         md_kn_envelope envelope = {0};
-        o->family[i]->envelope(&envelope, target, &o->config[i]);
+        md_fa_envelope_of(&envelope, o->family[i], target, &o->config[i]);
         if (md_kn_envelope_miss(&envelope, shape))
             continue;
         const double by_us = md_tn_predict_us(target, o->family[i], &o->config[i], by);

@@ -112,7 +112,7 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
         md_fa_memo_begin(&memo);
         target.memo = &memo;
         plan->model_us += md_tn_predict_us(&target, v->family, &v->config, shape->size);
-        v->family->geometry(&plan->stage[s].geometry, &target, &v->config, shape);
+        md_fa_geometry_of(&plan->stage[s].geometry, v->family, &target, &v->config, shape);
     }
     return lay_out(plan, op, shape->size);
 }

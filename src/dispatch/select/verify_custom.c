@@ -227,7 +227,7 @@ static bool try_on(char *text, size_t n_text, trial *t, const md_bd_variant *v)
 {
     md_dev *dev = t->op->runtime->dev;
     md_kn_plan_geometry geometry;
-    v->family->geometry(&geometry, &v->target, &v->config, &t->shape);
+    md_fa_geometry_of(&geometry, v->family, &v->target, &v->config, &t->shape);
     md_status s = bring(t, true);
     if (s == MD_OK)
         s = md_bd_variant_run(v, &geometry, NULL, &t->call);

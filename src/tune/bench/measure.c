@@ -82,7 +82,7 @@ static int64_t plan(measurement *m, md_bd_variant *const *variants, const md_kn_
         variant_state *x = &m->of[i];
         const md_bd_variant *v = variants[i];
         x->variant = v;
-        v->family->geometry(&x->geometry, &v->target, &v->config, call->shape);
+        md_fa_geometry_of(&x->geometry, v->family, &v->target, &v->config, call->shape);
         workspace_bytes = MD_MAX(workspace_bytes, x->geometry.workspace_bytes);
         m->competitor[i] = (md_tn_competitor){.is_in = true, .sample = m->sample + i * n_samples, .room = n_samples};
     }

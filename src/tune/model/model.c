@@ -104,6 +104,6 @@ double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, 
                         const int64_t *size)
 {
     md_fa_features features = {.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
-    family->features(&features, target, config, size);
+    md_fa_features_of(&features, family, target, config, size);
     return md_tn_model_us(target->facts, &features);
 }

@@ -19,7 +19,7 @@ static bool consider(void *user, const md_fa_config *config)
 {
     search *s = user;
     md_kn_envelope envelope = {0};
-    s->family->envelope(&envelope, s->target, config);
+    md_fa_envelope_of(&envelope, s->family, s->target, config);
     const char *miss = md_kn_envelope_miss(&envelope, s->shape);
     if (miss) {
         s->miss = miss;

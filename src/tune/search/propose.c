@@ -141,7 +141,7 @@ static void add(list *l, int32_t family, const md_tn_choice *c)
     }
     const md_tn_trial *t = &l->w->trial[at];
     *e = (md_tn_entry){.is_there = true, .model_us = c->model_us};
-    t->family->geometry(&e->geometry, &l->w->job->target, &t->config, &l->tuning_point->shape);
+    md_fa_geometry_of(&e->geometry, t->family, &l->w->job->target, &t->config, &l->tuning_point->shape);
     l->n++;
     l->n_new += is_new;
 }

@@ -39,7 +39,7 @@ static bool list_config(void *user, const md_fa_config *config)
     listing *l = user;
     const md_fa_target *target = &l->target;
     md_kn_envelope envelope = {0};
-    l->family->envelope(&envelope, target, config);
+    md_fa_envelope_of(&envelope, l->family, target, config);
     if (md_kn_envelope_miss(&envelope, &l->tuning_point->shape) || !is_allowed(l->w->job, l->family, config))
         return true;
     if (l->space->n == l->space->capacity) {
@@ -104,7 +104,7 @@ static bool stop_at_first(void *user, const md_fa_config *config)
 {
     existence *e = user;
     md_kn_envelope envelope = {0};
-    e->family->envelope(&envelope, e->target, config);
+    md_fa_envelope_of(&envelope, e->family, e->target, config);
     e->is_there = !md_kn_envelope_miss(&envelope, e->shape);
     return !e->is_there;
 }

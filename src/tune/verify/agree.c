@@ -141,7 +141,7 @@ static md_status fetch(double *out, agree *a)
 static md_status run(double *out, agree *a, const md_bd_variant *v)
 {
     md_kn_plan_geometry geometry;
-    v->family->geometry(&geometry, &v->target, &v->config, a->shape);
+    md_fa_geometry_of(&geometry, v->family, &v->target, &v->config, a->shape);
     for (int32_t i = 0; i < a->n_places; i++)
         if (a->place[i].is_stored)
             MD_TRY(fill(a, &a->place[i], !a->place[i].is_read));
@@ -273,7 +273,7 @@ static md_status prepare(agree *a, md_bd_variant *const *variants, int32_t n, co
     }
     for (int32_t i = 0; i < n; i++) {
         md_kn_plan_geometry g;
-        variants[i]->family->geometry(&g, target, &variants[i]->config, shape);
+        md_fa_geometry_of(&g, variants[i]->family, target, &variants[i]->config, shape);
         a->workspace_bytes = MD_MAX(a->workspace_bytes, (size_t)g.workspace_bytes);
     }
     lay_out(a, target);

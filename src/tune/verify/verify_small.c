@@ -147,7 +147,7 @@ static bool compare(char *why, size_t n_why, md_tn_work *w, const md_tn_trial *t
     md_kn_report *report = w->dev->ops->report_create ? w->report.kernel : NULL;
     if (md_tn_bench_make(&b, w->dev, &s->data, report, md_tn_bench_limit(w->dev)) != MD_OK)
         return true;
-    trial->family->geometry(&geometry, &w->job->target, &trial->config, &s->data.shape);
+    md_fa_geometry_of(&geometry, trial->family, &w->job->target, &trial->config, &s->data.shape);
     bool is_right = md_tn_bench_run(&b, trial->variant, &geometry) == MD_OK;
     if (!is_right)
         snprintf(why, n_why, "%s", md_last_error());

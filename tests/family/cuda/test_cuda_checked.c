@@ -25,7 +25,7 @@ static void compile(const md_dev_nvrtc *nvrtc, const md_fa_target *target, const
     size_t n_bytes = 0;
     char arch[16];
     assert_ok(md_dev_nvrtc_arch(arch, nvrtc, target->facts->capability));
-    assert_ok(family->emit(&source, target, &config));
+    assert_ok(md_fa_emit(&source, family, target, &config));
     if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, md_strbuf_text(&source.launch[0].text), arch) != MD_OK)
         fail_msg("%s, %s: %s\n%.2000s", target->program->formula->text, family->name, md_last_error(),
                  md_strbuf_text(&log));

@@ -116,9 +116,9 @@ static bool check_config(void *user, const md_fa_config *config)
     int64_t chunks, ring;
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
-    md_fa_cuda_row_cluster.envelope(&envelope, &v->f->target, config);
+    md_fa_envelope_of(&envelope, &md_fa_cuda_row_cluster, &v->f->target, config);
     assert_null(md_kn_envelope_miss(&envelope, &shape));
-    md_fa_cuda_row_cluster.geometry(&g, &v->f->target, config, &shape);
+    md_fa_geometry_of(&g, &md_fa_cuda_row_cluster, &v->f->target, config, &shape);
     const md_kn_geometry *launch = &g.launch[0];
     assert_int_equal(launch->cluster, cluster);
     assert_int_equal(launch->blocks % cluster, 0);
@@ -194,7 +194,7 @@ static void the_texts_compile(void **state)
         size_t n_bytes = 0;
         open_fixture(&f, list[i].formula, list[i].dtype);
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
-        assert_ok(family->emit(&source, &f.target, &config));
+        assert_ok(md_fa_emit(&source, family, &f.target, &config));
         const char *text = md_strbuf_text(&source.launch[0].text);
         md_dev_cubin about;
         if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||
@@ -202,7 +202,7 @@ static void the_texts_compile(void **state)
             fail_msg("%s: %s\n%.2000s", list[i].variant, md_last_error(), md_strbuf_text(&log));
         md_kn_plan_geometry g;
         const md_kn_shape shape = {.size = {2000, 20001}};
-        family->geometry(&g, &f.target, &config, &shape);
+        md_fa_geometry_of(&g, family, &f.target, &config, &shape);
         const int64_t shared = about.shared_bytes + g.launch[0].scratch_bytes;
         if ((shared + 1024) * config.value[BLOCKS] > f.facts.shared_per_sm || shared > f.facts.shared_per_block)
             fail_msg("%s: %lld bytes of shared memory", list[i].variant, (long long)shared);
@@ -224,7 +224,7 @@ static void vectors_are_stored_whole(void **state)
         const md_fa_config config = md_fa_default(list[i]);
         md_kn_source source = {0};
         open_fixture(&f, softmax, MD_F32);
-        assert_ok(list[i]->emit(&source, &f.target, &config));
+        assert_ok(md_fa_emit(&source, list[i], &f.target, &config));
         assert_non_null(strstr(md_strbuf_text(&source.launch[0].text), "#define MD_WHOLE_STORES 1"));
         md_kn_source_finish(&source);
         close_fixture(&f);

@@ -56,8 +56,8 @@ static bool check_config(void *user, const md_fa_config *config)
     char name[MD_FA_NAME];
     if (e->n_seen++ > 0 && check_random(&e->seed) % ONE_OF != 0)
         return true;
-    const md_status s = e->family->emit(&source, &e->target, config);
-    e->family->geometry(&geometry, &e->target, config, &e->shape);
+    const md_status s = md_fa_emit(&source, e->family, &e->target, config);
+    md_fa_geometry_of(&geometry, e->family, &e->target, config, &e->shape);
     md_fa_name(name, e->family, config);
     const bool is_late = s == MD_OK &&
                          (strncmp(name, "gemm_wgmma/", 11) == 0 || strncmp(name, "gemm_swapped/", 13) == 0) &&

@@ -99,7 +99,7 @@ static bool compile_config(void *user, const md_fa_config *config)
         return true;
     const double worst = g->worst;
     md_fa_name(name, g->family, config);
-    md_status s = g->family->emit(&source, &g->target, config);
+    md_status s = md_fa_emit(&source, g->family, &g->target, config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
         if (source.launch[i].code == MD_KN_TEXT)
             s = compile_launch(g, &source.launch[i]);

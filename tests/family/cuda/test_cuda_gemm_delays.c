@@ -209,7 +209,7 @@ static int compile_variant(const md_fa_target *target, const char *name)
     int n_failed = 0;
     md_status s = md_fa_parse(&family, &config, MD_DEV_CUDA, name);
     if (s == MD_OK)
-        s = family->emit(&source, target, &config);
+        s = md_fa_emit(&source, family, target, &config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++) {
         void *binary = NULL;
         size_t n_bytes = 0;

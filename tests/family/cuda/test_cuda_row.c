@@ -44,9 +44,9 @@ static bool check_config(void *user, const md_fa_config *config)
         shape.size[d] = v->size[d];
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
-    v->family->envelope(&envelope, &v->f->target, config);
+    md_fa_envelope_of(&envelope, v->family, &v->f->target, config);
     assert_null(md_kn_envelope_miss(&envelope, &shape));
-    v->family->geometry(&g, &v->f->target, config, &shape);
+    md_fa_geometry_of(&g, v->family, &v->f->target, config, &shape);
     assert_int_equal(g.launch[0].blocks > 0, v->size[0] > 0);
     assert_in_range(g.launch[0].block[0], 64, 1024);
     assert_int_equal(g.launch[0].block[0] % 32, 0);
@@ -92,7 +92,7 @@ static void test_many_rows(void **state)
     md_fa_config config = md_fa_default(&md_fa_cuda_row_looped);
     md_kn_shape shape = {.size = {INT64_C(5) << 31, 8}};
     md_kn_plan_geometry g;
-    md_fa_cuda_row_looped.geometry(&g, &f.target, &config, &shape);
+    md_fa_geometry_of(&g, &md_fa_cuda_row_looped, &f.target, &config, &shape);
     assert_int_equal(g.launch[0].blocks, INT64_C(5) << 31);
     assert_true((int64_t)g.launch[0].grid[0] * g.launch[0].grid[1] >= g.launch[0].blocks);
     assert_in_range(g.launch[0].grid[1], 1, 65535);
@@ -113,7 +113,7 @@ static void test_text(void **state)
         const char *name = variant[i / (int32_t)MD_COUNT(formula_list)];
         open_fixture(&f, formula_list[i % (int32_t)MD_COUNT(formula_list)], MD_F16);
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, name));
-        assert_ok(family->emit(&source, &f.target, &config));
+        assert_ok(md_fa_emit(&source, family, &f.target, &config));
         const char *text = md_strbuf_text(&source.launch[0].text);
         assert_int_equal(source.n_launches, 1);
         assert_string_equal(source.launch[0].entry, "md_kernel");
@@ -210,15 +210,15 @@ static bool check_shared(void *user, const md_fa_config *config)
                   bytes = v->size[1] * (int64_t)md_dtype_size(v->f->formula->tensor[1].dtype);
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
-    md_fa_cuda_row_shared.envelope(&envelope, &v->f->target, config);
+    md_fa_envelope_of(&envelope, &md_fa_cuda_row_shared, &v->f->target, config);
     assert_null(md_kn_envelope_miss(&envelope, &shape));
-    md_fa_cuda_row_shared.geometry(&g, &v->f->target, config, &shape);
+    md_fa_geometry_of(&g, &md_fa_cuda_row_shared, &v->f->target, config, &shape);
     assert_int_equal(g.launch[0].blocks, MD_MIN(v->size[0], v->f->facts.threads * blocks));
     assert_in_range(g.launch[0].scratch_bytes, bytes - 15, bytes); /* whole vectors */
     assert_true((g.launch[0].scratch_bytes + 2048) * blocks <= v->f->facts.shared_per_sm);
     shape.size[1] = envelope.row_points_max;
     assert_null(md_kn_envelope_miss(&envelope, &shape));
-    md_fa_cuda_row_shared.geometry(&g, &v->f->target, config, &shape);
+    md_fa_geometry_of(&g, &md_fa_cuda_row_shared, &v->f->target, config, &shape);
     assert_true(g.launch[0].scratch_bytes + 2048 <= v->f->facts.shared_per_block);
     shape.size[1] = envelope.row_points_max + 1;
     assert_non_null(md_kn_envelope_miss(&envelope, &shape));
@@ -291,7 +291,7 @@ static void test_shared_compiles(void **state)
         char arch[16];
         open_fixture(&f, formula_list[list[i].formula], list[i].dtype);
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
-        assert_ok(family->emit(&source, &f.target, &config));
+        assert_ok(md_fa_emit(&source, family, &f.target, &config));
         assert_ok(md_dev_nvrtc_arch(arch, &nvrtc, 90));
         const char *text = md_strbuf_text(&source.launch[0].text);
         if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||

@@ -88,9 +88,9 @@ static bool check_config(void *user, const md_fa_config *config)
     memcpy(shape.size, v->size, 2 * sizeof shape.size[0]);
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
-    v->family->envelope(&envelope, v->target, config);
+    md_fa_envelope_of(&envelope, v->family, v->target, config);
     assert_null(md_kn_envelope_miss(&envelope, &shape));
-    v->family->geometry(&g, v->target, config, &shape);
+    md_fa_geometry_of(&g, v->family, v->target, config, &shape);
     assert_int_equal(g.launch[0].block[0] % WARP, 0);
     assert_in_range(g.launch[0].block[0], 64, 1024);
     if (v->family == &md_fa_cuda_row_split)
@@ -156,11 +156,11 @@ static void other_sizes_of(const md_fa_target *target, const form *f)
             .unit = UINT32_MAX, .aligned = UINT32_MAX, .aligned16 = UINT32_MAX, .contiguous = UINT32_MAX};
         shape.size[0] = (int64_t)(check_random(&seed) % (UINT64_C(1) << check_random(&seed) % 20));
         shape.size[1] = (int64_t)(check_random(&seed) % (UINT64_C(1) << check_random(&seed) % 24));
-        family->envelope(&envelope, target, &config);
+        md_fa_envelope_of(&envelope, family, target, &config);
         if (md_kn_envelope_miss(&envelope, &shape))
             continue;
-        family->geometry(&g, target, &config, &shape);
-        family->geometry(&again, target, &config, &shape);
+        md_fa_geometry_of(&g, family, target, &config, &shape);
+        md_fa_geometry_of(&again, family, target, &config, &shape);
         assert_memory_equal(&g, &again, sizeof g);
         visit v = {target, family, shape.size, 0};
         check_split(&v, &config, &g.launch[0]);
@@ -188,7 +188,7 @@ static void text_of(const md_fa_target *target, const form *f)
         md_fa_config config;
         md_kn_source source = {0};
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, f->is_column ? column[i] : row[i]));
-        assert_ok(family->emit(&source, target, &config));
+        assert_ok(md_fa_emit(&source, family, target, &config));
         const char *text = md_strbuf_text(&source.launch[0].text);
         const md_kn_param *last = &source.launch[0].param[source.launch[0].n_params - 1];
         bool is_apart = f->is_column ? i == 2 && target->program->stage[0].row.has_elements : i == 3;

@@ -36,5 +36,7 @@ void md_fa_cuda_gather_scatter_geometry(md_kn_plan_geometry *out, const md_fa_ta
                                         const md_fa_cuda_gather_scatter *spec, const int64_t *size);
 void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target,
                                         const md_fa_cuda_gather_scatter *spec, const int64_t *size);
+/** The kind of both; its spec is md_fa_cuda_gather_scatter. */
+extern const md_fa_kind md_fa_cuda_gather_scatter_kind;
 
 #endif

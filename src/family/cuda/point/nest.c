@@ -61,7 +61,6 @@ const md_fa_family md_fa_cuda_nest = {
     .is_last_resort = true,
     .applies = md_fa_nest_applies,
     .legal = md_fa_nest_legal,
-    .envelope = md_fa_nest_envelope,
     .features = features,
     .emit = emit,
     .geometry = geometry,

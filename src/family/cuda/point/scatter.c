@@ -9,7 +9,7 @@ extern const md_fa_family md_fa_cuda_scatter; /* at the end of this file */
 
 enum { LANES, ROWS, ITEMS, OWNER, ALIGNED, STRIDED };
 
-static md_fa_cuda_gather_scatter spec_of(const md_fa_config *config)
+static md_fa_cuda_gather_scatter gather_scatter_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
     return (md_fa_cuda_gather_scatter){.source = v[OWNER] ? "cuda/scatter.cu" : "cuda/gather.cu",
@@ -21,42 +21,24 @@ static md_fa_cuda_gather_scatter spec_of(const md_fa_config *config)
                                        .is_strided = v[STRIDED]};
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    *(md_fa_cuda_gather_scatter *)spec = gather_scatter_of(config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     const md_fa_field *field = md_fa_cuda_scatter.field;
     const int32_t *v = config->value;
-    md_fa_cuda_gather_scatter spec = spec_of(config);
+    md_fa_cuda_gather_scatter spec = gather_scatter_of(config);
     if (v[OWNER]) /* a whole block has a row, so groups do not matter */
         return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && md_fa_scatter_has_row_index(target) &&
                v[LANES] == field[LANES].initial && v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial &&
                !(v[ALIGNED] && v[STRIDED]);
     return md_fa_cuda_gather_scatter_legal(target, &spec, size);
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_gather_scatter spec = spec_of(config);
-    md_fa_cuda_gather_scatter_envelope(out, target, &spec);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    const md_fa_cuda_gather_scatter spec = spec_of(config);
-    md_fa_cuda_gather_scatter_features(out, target, &spec, size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_gather_scatter spec = spec_of(config);
-    return md_fa_cuda_gather_scatter_emit(out, target, &spec);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
-{
-    const md_fa_cuda_gather_scatter spec = spec_of(config);
-    md_fa_cuda_gather_scatter_geometry(out, target, &spec, shape->size);
 }
 
 /* Atomic additions are in any order, which makes no difference for whole numbers. */
@@ -84,11 +66,9 @@ const md_fa_family md_fa_cuda_scatter = {
             {"aligned", 0, 2, {1, 0}},
             {"strided", 0, 2, {0, 1}},
         },
+    .kind = &md_fa_cuda_gather_scatter_kind,
+    .spec_of = spec_of,
     .applies = md_fa_scatter_applies,
     .legal = legal,
-    .envelope = envelope,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -60,12 +60,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return w.rows > g.rows / 2 && (w.columns > g.columns / 2 || g.columns <= 2) && w.depth > g.lanes / 4;
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    (void)target, (void)config;
-    *out = (md_kn_envelope){0};
-}
-
 static int64_t blocks_of(const md_fa_product *w, const group *g)
 {
     const int64_t tiles = w->batch * ((w->rows + g->rows - 1) / g->rows) * ((w->columns + g->columns - 1) / g->columns);
@@ -139,7 +133,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_fixed fixed_room;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_dot, target, config);
     const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
     if (w)
         md_fa_cuda_product_time_features(out, dot_us(target, w, &f->g), 1);
@@ -174,7 +168,6 @@ const md_fa_family md_fa_cuda_gemm_dot = {
     .field = {{"lanes", 32, 7, {32, 4, 8, 16, 64, 128, 256}}, {"rows", 1, 3, {1, 2, 4}}, {"columns", 2, 3, {1, 2, 4}}},
     .applies = applies,
     .legal = legal,
-    .envelope = envelope,
     .fix = fix,
     .features = features,
     .emit = emit,

@@ -224,7 +224,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_fixed fixed_room;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_fma, target, config);
     const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
     if (w)
         md_fa_cuda_product_time_features(out, md_fa_cuda_fma_us(target, w, &f->cost), f->launches);

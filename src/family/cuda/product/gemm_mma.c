@@ -96,12 +96,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    (void)target, (void)config;
-    *out = (md_kn_envelope){0};
-}
-
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
@@ -172,7 +166,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_fixed fixed_room;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_mma, target, config);
     const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
     if (!w)
         return;
@@ -221,7 +215,6 @@ const md_fa_family md_fa_cuda_gemm_mma = {
               {"warp_columns", 32, 1, {32, 16}, 1}}, /* columns of a warp */
     .applies = applies,
     .legal = legal,
-    .envelope = envelope,
     .fix = fix,
     .features = features,
     .emit = emit,

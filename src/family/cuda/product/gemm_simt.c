@@ -107,12 +107,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
            md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    (void)target, (void)config;
-    *out = (md_kn_envelope){0};
-}
-
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
@@ -198,7 +192,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_fixed fixed_room;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, target, config, fix);
+    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_simt, target, config);
     const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
     if (!w)
         return;
@@ -261,7 +255,6 @@ const md_fa_family md_fa_cuda_gemm_simt = {
               {"thread_columns", 0, 1, {0, 4, 8}, 2}},
     .applies = applies,
     .legal = legal,
-    .envelope = envelope,
     .fix = fix,
     .features = features,
     .emit = emit,

@@ -36,6 +36,15 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_wgmma_spec *s = spec;
+    if (!product_of(&s->product, target))
+        return false;
+    s->shape = shape_of(&s->product, config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -44,55 +53,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     const md_fa_wgmma_shape s = shape_of(&p, config);
     return s.rows >= 64 && md_fa_wgmma_shape_fits(&s, target, &p);
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    *out = (md_kn_envelope){0};
-    if (!product_of(&p, target))
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_envelope(out, target, &s, &p);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape_at)
-{
-    md_cg_product p;
-    md_fa_product room;
-    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, shape_at->size);
-    if (!w || !product_of(&p, target))
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_geometry(out, target, &s, w);
-}
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    *out = (md_fa_fixed){{0}};
-    if (!product_of(&p, target))
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_fix(out, &s, 1);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed room;
-    md_fa_wgmma_features(out, target, md_fa_fixed_of(&room, target, config, fix), size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    if (!product_of(&p, target))
-        return md_fail(MD_INTERNAL, "family gemm_swapped does not take this stage");
-    if (!legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "gemm_swapped has no kernel of these parameters");
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    return md_fa_wgmma_emit(out, target, &s, &p);
 }
 
 /* An element's sum has the order of gemm_wgmma's. */
@@ -112,12 +72,9 @@ const md_fa_family md_fa_cuda_gemm_swapped = {
                                     144, 152, 160, 176, 192, 208, 224, 256, 48,  32}},
               {"pingpong", 0, 2, {0, 1}},
               {"cluster", 1, 2, {1, 2}}},
+    .kind = &md_fa_wgmma_kind,
+    .spec_of = spec_of,
     .applies = applies,
     .legal = legal,
-    .envelope = envelope,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -49,6 +49,15 @@ static md_fa_cuda_tiles tiles_of(const md_fa_wgmma_shape *s)
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_wgmma_spec *s = spec;
+    if (!md_fa_wgmma_product_of(&s->product, target))
+        return false;
+    s->shape = shape_of(&s->product, config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -72,62 +81,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
            md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    *out = (md_kn_envelope){0};
-    if (!md_fa_cuda_product_of(&p, target))
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_envelope(out, target, &s, &p);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape_at)
-{
-    md_cg_product p;
-    md_fa_product room;
-    md_kn_map map[MD_FA_CUDA_MAPS];
-    *out = (md_kn_plan_geometry){0};
-    out->launch[0].grain = out->launch[1].grain = 1;
-    if (!md_fa_wgmma_product_of(&p, target))
-        return;
-    const md_fa_product *w = md_fa_cuda_product_at(&room, target, shape_at->size);
-    if (w->batch == 0 || w->rows == 0 || w->columns == 0)
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_geometry(out, target, &s, w);
-    if (s.has_copies && md_fa_cuda_map_operands(map, &p))
-        md_fa_cuda_product_copies(out, w, map);
-}
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    *out = (md_fa_fixed){{0}};
-    if (!md_fa_wgmma_product_of(&p, target))
-        return;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    md_fa_wgmma_fix(out, &s, 1 + s.has_copies + (s.split > 1 && !s.is_cluster_reduced));
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed room;
-    md_fa_wgmma_features(out, target, md_fa_fixed_of(&room, target, config, fix), size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    if (!md_fa_wgmma_product_of(&p, target))
-        return md_fail(MD_INTERNAL, "family gemm_wgmma does not take this stage");
-    if (!legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "gemm_wgmma has no kernel of these parameters");
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    return md_fa_wgmma_emit(out, target, &s, &p);
-}
-
 /* Slices that a cluster adds up do not start from 0. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
@@ -147,12 +100,9 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
               {"split", 1, 6, {1, 2, 3, 4, 8, 16}},
               {"epilogue", 0, 3, {1, 0, 2}},
               {"pad", 0, 2, {0, 1}}},
+    .kind = &md_fa_wgmma_kind,
+    .spec_of = spec_of,
     .applies = applies,
     .legal = legal,
-    .envelope = envelope,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -44,4 +44,12 @@ void md_fa_wgmma_features(md_fa_features *out, const md_fa_target *target, const
 md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
                            const md_cg_product *product);
 
+typedef struct md_fa_wgmma_spec {
+    md_cg_product product;
+    md_fa_wgmma_shape shape;
+} md_fa_wgmma_spec;
+_Static_assert(sizeof(md_fa_wgmma_spec) <= sizeof(md_fa_spec), "there is room for it");
+/** The kind of these families; its spec is md_fa_wgmma_spec. */
+extern const md_fa_kind md_fa_wgmma_kind;
+
 #endif

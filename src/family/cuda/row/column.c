@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+extern const md_fa_family md_fa_cuda_column; /* at the end of this file */
+
 enum { THREADS_X, THREADS_Y, ITEMS, KEEP, SPLIT, ALIGN };
 /* A split launch has its tickets at fixed places (kernels/cuda/column.cu). With more blocks than MOST_TICKETS there is
  * no need to split. */
@@ -337,7 +339,7 @@ static double issue_us(const md_fa_target *target, const md_fa_config *config, c
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_fixed room;
-    const fixed *f = md_fa_fixed_of(&room, target, config, fix);
+    const fixed *f = md_fa_fixed_of(&room, &md_fa_cuda_column, target, config);
     const grid g = grid_of(target, config, size);
     const double sms = MD_MAX(target->facts->threads, 1), rate = md_fa_cuda_bytes_per_us(target->facts),
                  warps = config->value[THREADS_X] * config->value[THREADS_Y] / 32.0,

@@ -78,6 +78,8 @@ typedef struct md_fa_cuda_row_fixed {
     double thread_slots, vector_slots; /* issue slots of a thread, and of each of its vectors */
     double exponential_slots; /* of the exponentials of an element */
 } md_fa_cuda_row_fixed;
+/** The kind of these families; its spec is md_fa_cuda_row. */
+extern const md_fa_kind md_fa_cuda_row_kind;
 /* A row program at some sizes. */
 typedef struct md_fa_cuda_row_work {
     int64_t rows, n; /* n: elements of a row */

@@ -17,6 +17,13 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .occupancy = config->value[OCCUPANCY]};
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    *(md_fa_cuda_row *)spec = row_of(config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_row row = row_of(config);
@@ -31,37 +38,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if ((row.vectors == 3 || row.vectors > 4) && md_fa_cuda_row_traffic(target) > 1)
         return false;
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_envelope(out, target, &row);
-}
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_fix(out, target, &row);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed room;
-    md_fa_cuda_row_features(out, target, md_fa_fixed_of(&room, target, config, fix), size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    return md_fa_cuda_row_emit(out, target, &row);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_geometry(out, target, &row, shape);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -80,12 +56,9 @@ const md_fa_family md_fa_cuda_row_looped = {
               {"rows", 1, 3, {1, 4, 8, 2}, 1},
               {"align", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
               {"occupancy", 0, 1, {0, 1}, 1}},
+    .kind = &md_fa_cuda_row_kind,
+    .spec_of = spec_of,
     .applies = md_fa_row_applies,
     .legal = legal,
-    .envelope = envelope,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -19,6 +19,13 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .is_resident = true};
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    *(md_fa_cuda_row *)spec = row_of(config);
+    return true;
+}
+
 /* True if the lanes need all these vectors: with the next smaller number the row does not fit. */
 static bool is_tight(int32_t lanes, int32_t vectors, int64_t whole)
 {
@@ -56,38 +63,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_envelope(out, target, &row);
-}
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_fix(out, target, &row);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed room;
-    const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, target, config, fix);
-    (f->align == MD_FA_CUDA_SINGLE ? md_fa_cuda_row_single_features : md_fa_cuda_row_features)(out, target, f, size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    return md_fa_cuda_row_emit(out, target, &row);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_geometry(out, target, &row, shape);
-}
-
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
@@ -114,12 +89,9 @@ const md_fa_family md_fa_cuda_row_persistent = {
               {"keep", 0, 2, {0, 1}},
               {"align", 1, 4, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED, MD_FA_CUDA_SINGLE}},
               {"occupancy", 0, 1, {0, 1, 2}, 2}},
+    .kind = &md_fa_cuda_row_kind,
+    .spec_of = spec_of,
     .applies = md_fa_row_applies,
     .legal = legal,
-    .envelope = envelope,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

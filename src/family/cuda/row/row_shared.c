@@ -195,7 +195,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     const md_st_stage *st = md_fa_stage(target);
     md_fa_fixed room;
-    const fixed *f = md_fa_fixed_of(&room, target, config, fix);
+    const fixed *f = md_fa_fixed_of(&room, &md_fa_cuda_row_shared, target, config);
     double flops = 0, bytes = 0, sms = MD_MAX(target->facts->threads, 1), rate = md_fa_cuda_bytes_per_us(target->facts);
     double rows = fmax((double)md_st_points(target->program, st->n_outer, st->outer, size), 1),
            n = (double)md_st_size(target->program, st->axis, size);

@@ -184,7 +184,9 @@ void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, 
 {
     md_fa_fixed room;
     launch l;
-    const fixed *f = md_fa_fixed_of(&room, target, config, md_fa_cuda_split_fix);
+    if (!target->fixed)
+        md_fa_cuda_split_fix(&room, target, config);
+    const fixed *f = (const void *)(target->fixed ? target->fixed : &room)->bytes;
     count_launch(&l, target, f, config, size);
     double latency = latency_us(&l), us = rows_us(&l, latency), rate = md_fa_cuda_bytes_per_us(target->facts);
     *out = (md_fa_features){.ops_rate = SLOT_PART,

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+extern const md_fa_family md_fa_cuda_row_thread; /* at the end of this file */
+
 enum { VECTORS, THREADS, KEEP, ALIGN };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
@@ -18,6 +20,13 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .is_resident = true};
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    *(md_fa_cuda_row *)spec = row_of(config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_fa_cuda_row row = row_of(config);
@@ -26,18 +35,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (MD_MAX(whole, 1) != row.vectors || (row.keeps && !md_fa_cuda_row_can_keep(target)))
         return false;
     return md_fa_cuda_row_fits(target, &row, size);
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_envelope(out, target, &row);
-}
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_fix(out, target, &row);
 }
 
 /* Against a group of threads, in us, fitted to 79 kernels on an H200 and an H100: each further vector of a row takes
@@ -53,7 +50,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                         MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24, ONE_BY_ONE = 0.35, BLOCK = 0.0004,
                         END = 1e-5, EACH_ELEMENT = 0.03;
     md_fa_fixed room;
-    const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, target, config, fix);
+    const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, &md_fa_cuda_row_thread, target, config);
     const bool is_aligned = f->align == MD_FA_CUDA_ALIGNED;
     const md_st_stage *st = md_fa_stage(target);
     const double n = (double)md_st_size(target->program, st->axis, size),
@@ -74,19 +71,6 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->serial_us += f->align != MD_FA_CUDA_STRIDED && is_apart ? ONE_BY_ONE : 0;
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_cuda_row row = row_of(config);
-    return md_fa_cuda_row_emit(out, target, &row);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
-{
-    const md_fa_cuda_row row = row_of(config);
-    md_fa_cuda_row_geometry(out, target, &row, shape);
-}
-
 /* Vectors begin at the row's first element, whatever its address. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
@@ -105,12 +89,10 @@ const md_fa_family md_fa_cuda_row_thread = {
               {"threads", 128, 2, {128, 256}},
               {"keep", 0, 2, {0, 1}},
               {"align", MD_FA_CUDA_ALIGNED, 2, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_STRIDED}}},
+    .kind = &md_fa_cuda_row_kind,
+    .spec_of = spec_of,
     .applies = md_fa_row_applies,
     .legal = legal,
-    .envelope = envelope,
-    .fix = fix,
     .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

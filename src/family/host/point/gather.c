@@ -13,34 +13,16 @@ static md_fa_sweep sweep_of(const md_fa_config *config)
         .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_streaming = config->value[NONTEMPORAL]};
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    *(md_fa_sweep *)spec = sweep_of(config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_host_can_stream(target, size));
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_envelope(out, target, &sweep);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    const md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_features(out, target, &sweep, size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_sweep sweep = sweep_of(config);
-    return md_fa_sweep_emit(out, target, &sweep);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
-{
-    const md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_geometry(out, target, &sweep, shape->size);
 }
 
 const md_fa_family md_fa_host_gather = {
@@ -48,11 +30,9 @@ const md_fa_family md_fa_host_gather = {
     .device = MD_DEV_HOST,
     .n_fields = 2,
     .field = {{"strided", 1, 2, {0, 1}}, {"nontemporal", 0, 2, {0, 1}}},
+    .kind = &md_fa_host_sweep_kind,
+    .spec_of = spec_of,
     .applies = md_fa_gather_applies,
     .legal = legal,
-    .envelope = envelope,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = md_fa_class_sweep,
 };

@@ -293,12 +293,6 @@ bool md_fa_nest_legal(const md_fa_target *target, const md_fa_config *config, co
     return true;
 }
 
-void md_fa_nest_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    (void)target, (void)config;
-    *out = (md_kn_envelope){0};
-}
-
 int64_t md_fa_nest_points(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -355,7 +349,6 @@ const md_fa_family md_fa_host_nest = {
     .is_last_resort = true,
     .applies = md_fa_nest_applies,
     .legal = md_fa_nest_legal,
-    .envelope = md_fa_nest_envelope,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -13,6 +13,5 @@ double md_fa_nest_steps(const md_fa_target *target, const int64_t *size);
 /* Callbacks of a family that takes every stage in any layout and has no fields. */
 bool md_fa_nest_applies(const md_fa_target *target);
 bool md_fa_nest_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
-void md_fa_nest_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
 
 #endif

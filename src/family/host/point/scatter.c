@@ -21,18 +21,18 @@ static md_fa_sweep sweep_of(const md_fa_target *target, const md_fa_config *conf
     return s;
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    *(md_fa_sweep *)spec = sweep_of(target, config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     (void)size;
     return !config->value[OWNER] ||
            (st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && md_fa_scatter_has_row_index(target));
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_sweep sweep = sweep_of(target, config);
-    md_fa_sweep_envelope(out, target, &sweep);
 }
 
 static int64_t points_of(const md_fa_target *target, const int64_t *size)
@@ -64,12 +64,6 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->serial_us = blocks > 1 ? (double)md_st_points(target->program, st->n_outer, st->outer, size) * 2e-3 : 0;
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_sweep sweep = sweep_of(target, config);
-    return md_fa_sweep_emit(out, target, &sweep);
-}
-
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
@@ -92,11 +86,11 @@ const md_fa_family md_fa_host_scatter = {
     .device = MD_DEV_HOST,
     .n_fields = 2,
     .field = {{"strided", 1, 2, {0, 1}}, {"owner", 0, 2, {0, 1}}},
+    .kind = &md_fa_host_sweep_kind,
+    .spec_of = spec_of,
     .applies = md_fa_scatter_applies,
     .legal = legal,
-    .envelope = envelope,
     .features = features,
-    .emit = emit,
     .geometry = geometry,
     .numeric = numeric,
 };

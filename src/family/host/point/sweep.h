@@ -27,5 +27,7 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
                           const int64_t *size);
 /** True if merging indices changes anything. */
 bool md_fa_sweep_can_flatten(const md_fa_target *target);
+/** The kind of these families; its spec is md_fa_sweep. */
+extern const md_fa_kind md_fa_host_sweep_kind;
 
 #endif

@@ -14,37 +14,19 @@ static md_fa_row row_of(const md_fa_config *config)
                        .is_streaming = config->value[NONTEMPORAL]};
 }
 
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    *(md_fa_row *)spec = row_of(config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     if (md_st_size(target->program, st->axis, size) > config->value[CAP])
         return false;
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_row row = row_of(config);
-    md_fa_row_envelope(out, target, &row);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    const md_fa_row row = row_of(config);
-    md_fa_row_features(out, target, &row, size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    const md_fa_row row = row_of(config);
-    return md_fa_row_emit(out, target, &row);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
-{
-    const md_fa_row row = row_of(config);
-    md_fa_row_geometry(out, target, &row, shape->size);
 }
 
 /* Lane and accumulator of an element depend only on its distance from the row's first element. */
@@ -65,11 +47,9 @@ const md_fa_family md_fa_host_row_persistent = {
               {"prefetch", 1, 2, {1, 0}},
               {"strided", 0, 2, {0, 1}},
               {"nontemporal", 0, 2, {0, 1}}},
+    .kind = &md_fa_host_row_kind,
+    .spec_of = spec_of,
     .applies = md_fa_row_applies,
     .legal = legal,
-    .envelope = envelope,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

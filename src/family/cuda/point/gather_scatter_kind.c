@@ -1,0 +1,25 @@
+/* The kind of gathers and scatters on GPUs. */
+#include "family/cuda/point/gather_scatter.h"
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
+{
+    md_fa_cuda_gather_scatter_envelope(out, target, spec);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
+{
+    md_fa_cuda_gather_scatter_features(out, target, spec, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
+{
+    return md_fa_cuda_gather_scatter_emit(out, target, spec);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+{
+    md_fa_cuda_gather_scatter_geometry(out, target, spec, shape->size);
+}
+
+const md_fa_kind md_fa_cuda_gather_scatter_kind = {
+    .envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
