@@ -2,47 +2,25 @@
  * linked. */
 #include "family/family.h"
 
-extern const md_fa_family md_fa_host_pointwise, md_fa_host_gather, md_fa_host_scatter, md_fa_host_row_persistent,
-    md_fa_host_row_looped, md_fa_host_column, md_fa_host_scan, md_fa_host_gemv, md_fa_host_gemm, md_fa_host_gemm_lib,
-    md_fa_host_nest;
+#define MD_FAMILY_HOST(name) extern const md_fa_family md_fa_host_##name;
+#define MD_FAMILY_CUDA(name) extern const md_fa_family md_fa_cuda_##name;
+#include "md_families.h"
+#undef MD_FAMILY_HOST
+#undef MD_FAMILY_CUDA
 
-extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa_cuda_row_looped, md_fa_cuda_row_split,
-    md_fa_cuda_row_shared, md_fa_cuda_row_cluster, md_fa_cuda_row_thread, md_fa_cuda_column, md_fa_cuda_gather,
-    md_fa_cuda_scatter, md_fa_cuda_scan_persistent, md_fa_cuda_scan_split, md_fa_cuda_gemv, md_fa_cuda_gemm_wgmma,
-    md_fa_cuda_gemm_swapped, md_fa_cuda_gemm_mma, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_dot, md_fa_cuda_gemm_simt,
-    md_fa_cuda_gemm_lib, md_fa_cuda_nest;
-
-/* In order of preference among equal predictions. The family that takes everything is last. */
+#define MD_FAMILY_HOST(name) &md_fa_host_##name,
+#define MD_FAMILY_CUDA(name)
 static const md_fa_family *const host[] = {
-    &md_fa_host_pointwise,  &md_fa_host_gather,   &md_fa_host_scatter, &md_fa_host_row_persistent,
-    &md_fa_host_row_looped, &md_fa_host_column,   &md_fa_host_scan,    &md_fa_host_gemv,
-    &md_fa_host_gemm,       &md_fa_host_gemm_lib, &md_fa_host_nest,    NULL,
-};
+#include "md_families.h"
+    NULL};
+#undef MD_FAMILY_HOST
+#undef MD_FAMILY_CUDA
 
+#define MD_FAMILY_HOST(name)
+#define MD_FAMILY_CUDA(name) &md_fa_cuda_##name,
 static const md_fa_family *const cuda[] = {
-    &md_fa_cuda_pointwise,
-    &md_fa_cuda_row_persistent,
-    &md_fa_cuda_row_looped,
-    &md_fa_cuda_row_split,
-    &md_fa_cuda_row_shared,
-    &md_fa_cuda_row_cluster,
-    &md_fa_cuda_row_thread,
-    &md_fa_cuda_column,
-    &md_fa_cuda_gather,
-    &md_fa_cuda_scatter,
-    &md_fa_cuda_scan_persistent,
-    &md_fa_cuda_scan_split,
-    &md_fa_cuda_gemv,
-    &md_fa_cuda_gemm_wgmma,
-    &md_fa_cuda_gemm_swapped,
-    &md_fa_cuda_gemm_mma,
-    &md_fa_cuda_gemm_fma,
-    &md_fa_cuda_gemm_dot,
-    &md_fa_cuda_gemm_simt,
-    &md_fa_cuda_gemm_lib,
-    &md_fa_cuda_nest,
-    NULL,
-};
+#include "md_families.h"
+    NULL};
 
 const md_fa_family *const *md_fa_families(md_dev_kind device)
 {
