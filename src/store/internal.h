@@ -21,6 +21,7 @@ typedef struct md_sr_place {
     md_sr_owner owner;
     _Atomic int fd; /* of <path>/<environment>; -1: missing, or not opened yet */
     _Atomic bool is_refused;
+    bool is_clear; /* of leftovers, by the first write; guarded by lock_of_places */
 } md_sr_place;
 
 struct md_sr {

@@ -57,7 +57,6 @@ static md_status make_place(md_sr *s, md_sr_place *p)
         close(fd);
         return status;
     }
-    md_sr_clear_fresh(fd);
     atomic_store_explicit(&p->fd, fd, memory_order_release);
     return MD_OK;
 }
@@ -73,6 +72,10 @@ md_status md_sr_writable_fd(int *fd, md_sr *s)
         status = md_fail(MD_IO, "the folder %s is refused", p->path);
     else if (atomic_load_explicit(&p->fd, memory_order_relaxed) < 0)
         status = make_place(s, p);
+    if (status == MD_OK && !p->is_clear) {
+        md_sr_clear_fresh(atomic_load_explicit(&p->fd, memory_order_relaxed));
+        p->is_clear = true;
+    }
     pthread_mutex_unlock(&s->lock_of_places);
     *fd = atomic_load_explicit(&p->fd, memory_order_acquire);
     return status;

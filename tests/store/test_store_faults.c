@@ -146,6 +146,32 @@ static void times_of_files_do_not_matter(void **state)
     md_sr_close(&store);
 }
 
+/* What a killed process left goes once it is old, by whatever clock: one that was ahead is put back. */
+static void leftovers_go_whatever_clocks_say(void **state)
+{
+    scratch *s = *state;
+    static const struct {
+        const char *name, *date;
+        bool goes;
+    } row[] = {
+        {"x-new", "now", false},         {"x-30", "30 minutes ago", false}, {"x-90", "90 minutes ago", true},
+        {"x-far", "1971-01-01", true},   {"x-soon", "30 minutes", false},   {"x-ahead", "2 hours", true},
+        {"x-later", "2037-01-01", true}, {"aside-1", "now", true},
+    };
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    md_sr_close(&store);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        scratch_shell("cd '%s'/*/.fresh && echo left > %s && chmod 600 %s && touch -d '%s' %s", s->root, row[i].name,
+                      row[i].name, row[i].date, row[i].name);
+    store = scratch_open(s, "here");
+    scratch_put(store, "another", "x"); /* who writes clears first */
+    scratch_expect(store, "k", "x");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        scratch_shell("test %s -e '%s'/*/.fresh/%s", row[i].goes ? "!" : "", s->root, row[i].name);
+    md_sr_close(&store);
+}
+
 static bool takes(md_sr *store, const char *key)
 {
     md_sr_lease *lease = NULL;
@@ -236,8 +262,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(bad_files_are_misses_and_healed), TEST(foreign_entries_are_misses),     TEST(files_of_others_are_not_read),
-        TEST(times_of_files_do_not_matter),    TEST(leases_end_whatever_clocks_say), TEST(any_bytes_are_read_safely),
+        TEST(bad_files_are_misses_and_healed),  TEST(foreign_entries_are_misses),
+        TEST(files_of_others_are_not_read),     TEST(times_of_files_do_not_matter),
+        TEST(leases_end_whatever_clocks_say),   TEST(any_bytes_are_read_safely),
+        TEST(leftovers_go_whatever_clocks_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

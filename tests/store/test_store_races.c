@@ -1,10 +1,12 @@
-/* What another process may do between a look at a file and its rename: a wrapped renameat does it. */
+/* What another process may do between a look at a file and its rename, and locks that fail: wrapped functions do it. */
 #include "support/check.h"
 
 #include "base/hash.h"
 #include "store/scratch.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,6 +55,57 @@ static void lease_path(char out[4600], const scratch *s, const char *key)
     md_digest_text(hex, md_hash128(key, strlen(key)));
     md_digest_text(environment, md_hash128("here", 4));
     snprintf(out, 4600, "%s/%s/lease/%s", s->root, environment, hex);
+}
+
+int __real_flock(int fd, int how);
+int __wrap_flock(int fd, int how);
+
+/* The next calls that lock fail; calls are counted. */
+static struct {
+    int error, n_times, n_calls, n_held;
+} lock;
+
+int __wrap_flock(int fd, int how)
+{
+    if (how == LOCK_UN) {
+        lock.n_held--;
+        return __real_flock(fd, how);
+    }
+    lock.n_calls++;
+    if (lock.n_times > 0) {
+        lock.n_times--;
+        errno = lock.error;
+        return -1;
+    }
+    const int status = __real_flock(fd, how);
+    lock.n_held += status == 0;
+    return status;
+}
+
+/* A lock that a signal interrupts is waited for again; where the file system has none, leases do without. */
+static void locks_that_fail(void **state)
+{
+    scratch *s = *state;
+    static const struct {
+        int error, n_times, n_calls;
+    } row[] = {{0, 0, 1}, {EINTR, 1, 2}, {EINTR, 3, 4}, {ENOLCK, 9, 1}, {EBADF, 9, 1}, {EWOULDBLOCK, 9, 1}};
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_sr_lease *a = NULL, *b = NULL;
+        lock.error = row[i].error;
+        lock.n_times = row[i].n_times;
+        lock.n_calls = lock.n_held = 0;
+        assert_ok(md_sr_lease_take(&a, store, "a", 3600000));
+        assert_non_null(a);
+        assert_int_equal(lock.n_calls, row[i].n_calls);
+        assert_int_equal(lock.n_held, 0); /* given back */
+        assert_ok(md_sr_lease_take(&b, store, "a", 3600000));
+        assert_null(b);
+        md_sr_lease_release(&a);
+        lock.n_times = 0;
+    }
+    md_sr_close(&store);
 }
 
 /* Two find that a lease has ended: the slower one must not take what the faster one has got. */
@@ -142,6 +195,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lease_that_is_taken_meanwhile, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_changes_meanwhile_is_given_back, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_healed_meanwhile, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(locks_that_fail, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
