@@ -1,4 +1,4 @@
-/* The life of sequences: forgotten sizes, a context that goes first, threads, new kernels. */
+/* The life of sequences: known and forgotten sizes, a context that goes first, threads, new kernels. */
 #include "support/check.h"
 
 #include <md/sequence.h>
@@ -184,12 +184,67 @@ static void takes_the_callers_memory(void **state)
     assert_int_equal(book.n_bytes, 0);
 }
 
+/* What a run is given is checked at sizes that are bound already, too: it may be given something else. */
+static void known_sizes_are_checked_again(void **state)
+{
+    static _Alignas(64) float x[256],
+        y[256]; /* NULL has their place between multiples of 64, which finds their launches */
+    const int64_t n = 64;
+    md_op *op = make("Y[i] = X[i] + 1");
+    md_sequence *s = chain(op, NULL);
+    void *const wrong[][2] = {{NULL, y}, {x, NULL}, {NULL, NULL}, {x, (char *)y + 2}, {(char *)x + 1, y}};
+    static const char *const why[] = {"NULL", "NULL", "NULL", "'y' is not aligned", "'x' is not aligned"};
+    (void)state;
+    for (int i = 0; i < 256; i++)
+        x[i] = (float)i;
+    for (int round = 0; round < 4; round++) /* new, known, and settled sizes */
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            memset(y, 0, sizeof y);
+            assert_fails(md_sequence_run(s, NULL, &n, 1, (void *[]){wrong[i][0], wrong[i][1]}, 2), MD_INVALID_ARGUMENT,
+                         why[i]);
+            assert_true(y[0] == 0 && y[63] == 0); /* nothing ran */
+            for (int k = 0; k <= round; k++)
+                assert_ok(md_sequence_run(s, NULL, &n, 1, (void *[]){x, y}, 2));
+            assert_true(y[0] == 4 && y[63] == 67 && y[64] == 0);
+        }
+    /* an overlap by a multiple of 64 bytes: it is one of the last call, which reads a temporary, with nothing */
+    assert_ok(md_sequence_run(s, NULL, &n, 1, (void *[]){x, x + 16}, 2));
+    for (int i = 0; i < 64; i++)
+        assert_true(x[16 + i] == (float)(i + 4));
+    md_sequence_destroy(&s);
+    md_op_destroy(&op);
+}
+
+/* An overlap of two that lay apart before is refused, and what was bound for them serves again. */
+static void overlaps_at_known_sizes(void **state)
+{
+    static _Alignas(64) float x[512];
+    const int64_t n = 100;
+    md_op *op = make("Y[i] = X[i] + 1");
+    md_sequence *s = NULL;
+    (void)state;
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "n", 0, 0));
+    const int32_t in = tensor(s, MD_SEQUENCE_INPUT, "x", "n"), out = tensor(s, MD_SEQUENCE_OUTPUT, "y", "n");
+    call(s, op, out, in);
+    assert_ok(md_sequence_finish(s));
+    for (int i = 0; i < 4; i++) {
+        x[99] = (float)i;
+        assert_ok(md_sequence_run(s, NULL, &n, 1, (void *[]){x, x + 208}, 2));
+        assert_true(x[208 + 99] == (float)(i + 1));
+        assert_fails(md_sequence_run(s, NULL, &n, 1, (void *[]){x, x + 16}, 2), MD_INVALID_ARGUMENT, "call 0 of seq");
+        assert_fails(md_sequence_run(s, NULL, &n, 1, (void *[]){x + 96, x}, 2), MD_INVALID_ARGUMENT, "call 0 of seq");
+    }
+    md_sequence_destroy(&s);
+    md_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forgets_and_outlives),
-        cmocka_unit_test(threads_take_turns),
-        cmocka_unit_test(takes_the_callers_memory),
+        cmocka_unit_test(forgets_and_outlives),     cmocka_unit_test(threads_take_turns),
+        cmocka_unit_test(takes_the_callers_memory), cmocka_unit_test(known_sizes_are_checked_again),
+        cmocka_unit_test(overlaps_at_known_sizes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

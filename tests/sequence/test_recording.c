@@ -157,6 +157,71 @@ static void begin(md_sequence *s, int64_t m)
     assert_ok(md_sequence_record_begin(s, &m, 1));
 }
 
+/* A call of two or three matrices of 8 columns, that begin at rows of `memory`. */
+typedef struct step {
+    md_op **op;
+    float *data[3];
+    int64_t row[3], n_rows;
+    int32_t stride; /* of rows; 0: 8 */
+} step;
+
+static void take_step(const step *c)
+{
+    md_tensor t[3];
+    md_arg arg[3];
+    int32_t n = 0;
+    for (; n < 3 && c->data[n]; n++) {
+        t[n] = matrix(c->data[n] + 8 * c->row[n], c->n_rows, 8);
+        arg[n] = md_t(&t[n]);
+    }
+    if (c->stride && n > 0) /* the output's rows have gaps */
+        t[0].stride[0] = c->stride;
+    assert_ok(md_call(*c->op, NULL, arg, n));
+}
+
+/* Memory must come from one place in every recording: what is read has been written wholly, or not at all. */
+static void what_was_written_in_part_is_refused(void **state)
+{
+    static float x[64 * 8], t[64 * 8], y[64 * 8];
+    static const char *const in_part = "reads memory that was written in part",
+                             *const updates = "updates memory that is neither named nor written before";
+    md_op *update = NULL;
+    (void)state;
+    assert_ok(md_op_create(&update, context, "Y[i,j] += X[i,j]", NULL));
+    const struct {
+        step step[3];
+        const char *why; /* NULL: it is right */
+    } row[] = {
+        {{{&scale, {t, x}, .n_rows = 4}, {&scale, {y, t}, .n_rows = 8}}, in_part}, /* its end is missing */
+        {{{&scale, {t, x}, {4}, 4}, {&scale, {y, t}, .n_rows = 8}}, in_part}, /* its begin */
+        {{{&scale, {t, x}, {0}, 3}, {&scale, {t, x}, {5}, 3}, {&scale, {y, t}, .n_rows = 8}}, in_part}, /* its middle */
+        {{{&scale, {t, x}, {1}, 3}, {&scale, {t, x}, {4}, 3}, {&scale, {y, t}, .n_rows = 8}}, in_part}, /* both ends */
+        {{{&scale, {t, x}, {0}, 4}, {&scale, {t, x}, {4}, 4}, {&scale, {y, t}, .n_rows = 8}}, NULL},
+        {{{&scale, {t, x}, {0}, 5}, {&scale, {t, x}, {3}, 5}, {&scale, {y, t}, .n_rows = 8}}, NULL},
+        {{{&scale, {t, x}, {0}, 4}, {&update, {t, x}, {0}, 8}, {&scale, {y, t}, .n_rows = 8}}, updates},
+        {{{&scale, {t, x}, {0}, 8}, {&update, {t, x}, {2}, 4}, {&scale, {y, t}, .n_rows = 8}}, NULL},
+        {{{&update, {t, x}, {0}, 8}, {&scale, {y, t}, .n_rows = 8}}, updates},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_sequence *s = NULL;
+        assert_ok(md_sequence_create(&s, context, NULL));
+        assert_ok(md_sequence_add_dim(NULL, s, "m", 1, 40));
+        for (int64_t m = 2; m <= 3; m++) {
+            begin(s, m);
+            assert_ok(md_sequence_record_memory(s, "y", MD_SEQUENCE_OUTPUT, y, sizeof y));
+            assert_ok(md_sequence_record_memory(s, "x", MD_SEQUENCE_INPUT, x, sizeof x));
+            for (int k = 0; k < 3 && row[i].step[k].op; k++)
+                take_step(&row[i].step[k]);
+            assert_ok(md_sequence_record_end(s));
+        }
+        const md_status got = md_sequence_finish(s);
+        if (row[i].why ? got != MD_INVALID_ARGUMENT || !strstr(md_last_error(), row[i].why) : got != MD_OK)
+            fail_msg("row %d: %s, %s", (int)i, md_status_name(got), md_last_error());
+        md_sequence_destroy(&s);
+    }
+    md_op_destroy(&update);
+}
+
 static void bad_recordings(void **state)
 {
     static float x[3][400], y[400];
@@ -208,6 +273,7 @@ int main(void)
         cmocka_unit_test(gives_what_calls_give),
         cmocka_unit_test(recording_ends),
         cmocka_unit_test(bad_recordings),
+        cmocka_unit_test(what_was_written_in_part_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -154,7 +154,7 @@ static md_status follow_write(follow *f, int32_t arg, bool is_updated)
         return put(f, slot, MD_SQ_NAMED, named);
     if (is_updated || !is_dense(t)) {
         const int32_t found = seen_by(f, low, high);
-        if (found < 0 && is_updated)
+        if (is_updated && (found < 0 || f->n_open > 0))
             return fail_call(f, "it updates memory that is neither named nor written before");
         if (found >= 0)
             unite(f->out, found, slot);
