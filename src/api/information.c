@@ -134,7 +134,7 @@ md_status md_info(md_context *context, int32_t json, md_write_fn write, void *us
 {
     md_strbuf text = {0};
     json_t *j = info_json(context);
-    char *dump = j && json ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *dump = j && json ? md_json_dump(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     if (!j || (json && !dump))
         text.failed = true;
     else if (json)

@@ -44,7 +44,7 @@ static void add_json(md_strbuf *out, const md_sr_file *f)
                           (json_int_t)f->n_bytes, "used", (json_int_t)f->used_s);
     if (j && f->problem)
         json_object_set_new(j, "problem", md_json_text(f->problem));
-    char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    char *line = j ? md_json_dump(j, JSON_COMPACT) : NULL;
     if (line)
         md_strbuf_printf(out, "%s\n", line);
     else

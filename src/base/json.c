@@ -29,9 +29,26 @@ json_t *md_json_real(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+static int take(const char *bytes, size_t n, void *user)
+{
+    md_strbuf *text = user;
+    md_strbuf_bytes(text, bytes, n);
+    return text->failed ? -1 : 0;
+}
+
+/* json_dumps goes on behind a key that it could not print. */
+char *md_json_dump(const json_t *root, size_t flags)
+{
+    md_strbuf text = {0};
+    if (json_dump_callback(root, take, &text, flags) == 0 && !text.failed)
+        return text.text;
+    md_strbuf_finish(&text);
+    return NULL;
+}
+
 static void print(md_strbuf *out, json_t *root, size_t flags)
 {
-    char *text = root ? json_dumps(root, flags | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = root ? md_json_dump(root, flags | JSON_REAL_PRECISION(9)) : NULL;
     if (text) {
         md_strbuf_add(out, text);
         md_strbuf_add(out, "\n");

@@ -13,6 +13,8 @@ char *md_json_valid(const char *text);
 json_t *md_json_text(const char *text);
 /** A number; null if x is not finite. */
 json_t *md_json_real(double x);
+/** The text of an object or array, malloc'ed; whole, else NULL. `flags` are json_dumps's. */
+char *md_json_dump(const json_t *root, size_t flags);
 /** Prints `root` in one line and frees it. A NULL root and a lack of memory mark `out` as failed. */
 void md_json_print(md_strbuf *out, json_t *root);
 /** The same over several lines, for a file that people read. */

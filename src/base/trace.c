@@ -72,7 +72,7 @@ static json_t *json_of_args(const md_trace_arg *args)
 
 static void write_event(md_trace *t, json_t *event)
 {
-    char *line = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    char *line = event ? md_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(event);
     pthread_mutex_lock(&t->lock);
     if (!line || fprintf(t->file, "%s%s", t->is_empty ? "[\n" : ",\n", line) < 0 || fflush(t->file))

@@ -71,7 +71,7 @@ static void add_entry(void *user, const md_ds_shape_entry *e)
     md_ds_shape_text(shape, sizeof shape, v->op->formula, e->size);
     json_t *line = json_pack("{s:s, s:o, s:s, s:o, s:o}", "shape", shape, "op", md_json_text(md_ds_kept_key(v->op)),
                              "name", v->op->name, "key", key_json(e), "variants", variants_json(v->op, plan));
-    append(v->lines, line ? json_dumps(line, JSON_COMPACT | JSON_SORT_KEYS) : NULL);
+    append(v->lines, line ? md_json_dump(line, JSON_COMPACT | JSON_SORT_KEYS) : NULL);
     json_decref(line);
 }
 

@@ -37,9 +37,18 @@ static void expect_whole(const char *bytes, const char *what)
     json_decref(root);
 }
 
-/* Allocations fail from number n on, all through. */
+/* Allocations fail from number n on, all through, or the n-th alone. */
 static int64_t failing;
-static bool happened;
+static bool happened, is_once;
+
+static void fail_at(int64_t n)
+{
+    failing = n;
+    if (is_once)
+        fault_once(n);
+    else
+        fault_after(n);
+}
 
 static bool got(md_status s, const char *what)
 {
@@ -97,8 +106,7 @@ static void explain(md_op *op)
             static text t;
             t.n = 0;
             t.bytes[0] = 0;
-            failing = n;
-            fault_after(n);
+            fail_at(n);
             md_status s = md_explain(op, json ? "n=30" : "n=31", json, text_take, &t);
             again = fault_happened();
             if (got(s, "md_explain") && json)
@@ -127,8 +135,7 @@ static void report(md_context *c)
     for (size_t i = 0; i < 3; i++) {
         bool again = true;
         for (int64_t n = 1; again && n < MOST_POINTS; n++) {
-            failing = n;
-            fault_after(n);
+            fail_at(n);
             md_status s = md_stats_write(c, path, format[i]);
             again = fault_happened();
             /* Rows may be missing where the report says so. */
@@ -142,14 +149,46 @@ static void report(md_context *c)
     for (int64_t n = 1; again && n < MOST_POINTS; n++) {
         static text t;
         t.n = 0;
-        failing = n;
-        fault_after(n);
+        fail_at(n);
         md_status s = md_info(c, n % 2, text_take, &t);
         again = fault_happened() || n < 100;
         if (got(s, "md_info") && n % 2)
             expect_whole(t.bytes, "md_info");
         fault_after(0);
     }
+}
+
+/* Choices are written down wholly or not at all. */
+static void choices(md_context *c)
+{
+    static text all, some;
+    all.n = 0;
+    assert_ok(md_choices_export(c, text_take, &all));
+    bool again = true;
+    for (int64_t n = 1; again && n < MOST_POINTS; n++) {
+        some.n = 0;
+        some.bytes[0] = 0;
+        fail_at(n);
+        const md_status s = md_choices_export(c, text_take, &some);
+        again = fault_happened();
+        fault_after(0);
+        if (got(s, "md_choices_export"))
+            assert_string_equal(some.bytes, all.bytes);
+        else
+            assert_int_equal(some.n, 0);
+    }
+    assert_false(again);
+    again = true;
+    for (int64_t n = 1; again && n < MOST_POINTS; n++) {
+        fail_at(n);
+        const md_status s = md_choices_import(NULL, c, all.bytes);
+        again = fault_happened();
+        fault_after(0);
+        /* jansson takes a text for wrong where it could not copy a word of it */
+        if (s != MD_OK && s != MD_OUT_OF_MEMORY && !(again && s == MD_INVALID_ARGUMENT))
+            fail_msg("md_choices_import, allocation %lld: %s: %s", (long long)n, md_status_name(s), md_last_error());
+    }
+    assert_false(again);
 }
 
 static void everything(void **state)
@@ -189,8 +228,12 @@ static void reports(void **state)
         vectors_make(&v, n);
         assert_ok(md_call(op, NULL, v.arg, 2));
     }
-    explain(op);
-    report(c);
+    for (int i = 0; i < 2; i++) {
+        is_once = i > 0;
+        explain(op);
+        report(c);
+        choices(c);
+    }
     md_op_destroy(&op);
     md_context_destroy(&c);
 }

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so */
+static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so unless is_once */
+static _Atomic int is_once;
 static _Atomic int happened;
 static _Atomic size_t bytes;
 
@@ -13,6 +14,14 @@ void fault_after(int64_t n)
 {
     atomic_store(&bytes, 0);
     atomic_store(&happened, 0);
+    atomic_store(&is_once, 0);
+    atomic_store(&left, n);
+}
+
+void fault_once(int64_t n)
+{
+    fault_after(0);
+    atomic_store(&is_once, 1);
     atomic_store(&left, n);
 }
 
@@ -30,7 +39,8 @@ static int is_refused(size_t n_bytes)
 {
     atomic_fetch_add_explicit(&bytes, n_bytes, memory_order_relaxed);
     int64_t n = atomic_load(&left);
-    while (n > 1 && !atomic_compare_exchange_weak(&left, &n, n - 1))
+    const int64_t floor = atomic_load(&is_once) ? 0 : 1;
+    while (n > floor && !atomic_compare_exchange_weak(&left, &n, n - 1))
         ;
     if (n == 1)
         atomic_store(&happened, 1);

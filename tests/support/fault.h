@@ -7,7 +7,9 @@
 #include <stdint.h>
 /** The n-th allocation from now (1 is the next) and all after it fail; 0: none fails. */
 void fault_after(int64_t n);
-/** Whether an allocation was refused since the last fault_after. */
+/** Only the n-th allocation from now fails: what goes on after it may look whole. */
+void fault_once(int64_t n);
+/** Whether an allocation was refused since the last fault_after or fault_once. */
 int fault_happened(void);
 /** Bytes asked for since the last fault_after, those of strndup at most. */
 size_t fault_bytes(void);

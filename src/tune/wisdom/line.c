@@ -73,7 +73,7 @@ static bool add_rest(json_t *j, const md_tn_line *line)
 void md_tn_line_print(md_strbuf *out, const md_tn_line *line)
 {
     json_t *j = line->is_quarantine ? quarantine_json(line) : record_json(&line->record);
-    char *text = j && add_rest(j, line) ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = j && add_rest(j, line) ? md_json_dump(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     if (text)
         md_strbuf_printf(out, "%s\n", text);
     else

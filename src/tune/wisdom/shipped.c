@@ -204,7 +204,7 @@ void md_tn_shipped_print(md_strbuf *out, const md_tn_shipped *x, const char *dev
 static char *beginning(const char *key, const char *family)
 {
     json_t *j = json_pack("{s:o, s:o}", "key", md_json_text(key), "family", md_json_text(family));
-    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    char *text = j ? md_json_dump(j, JSON_COMPACT) : NULL;
     json_decref(j);
     if (text)
         text[strlen(text) - 1] = ','; /* '}' */
@@ -282,7 +282,7 @@ bool md_tn_shipped_find(md_tn_record *out, const md_tn_shipped *shipped, const m
 static char *beginning_of_key(const char *beginning)
 {
     json_t *j = json_pack("{s:o}", "key", md_json_text(beginning));
-    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    char *text = j ? md_json_dump(j, JSON_COMPACT) : NULL;
     json_decref(j);
     if (text)
         text[strlen(text) - 2] = 0; /* '"}' */
