@@ -175,6 +175,59 @@ static void test_tune(void **state)
     close_all();
 }
 
+/* Tuning runs on copies that lie as the tensors do: what has one address has one copy, of the longest of its tensors,
+ * and nothing else shares memory. */
+static void test_copies(void **state)
+{
+    enum { N = 12, M = 3 };
+    static _Alignas(64) float memory[256];
+    float *const o[] = {memory, memory + 65, memory + 130}, *const g[] = {memory + 18, o[1], memory + 150};
+    float *const p[] = {o[0], memory + 110, memory + 200}; /* in place; O and G share memory; all apart */
+    const int64_t size[] = {N, M};
+    const size_t bytes_of[] = {['P'] = N * sizeof(float), ['O'] = N * sizeof(float), ['G'] = N * M * sizeof(float)};
+    md_tensor t[3][4];
+    md_arg own[3][4];
+    md_cb *cb = NULL;
+    md_cb_copies copies;
+    (void)state;
+    open_all();
+    md_op_destroy(&op);
+    assert_ok(md_op_create(&op, context, "scalar lr; P[i] = O[i] - lr * sum[j](G[i,j])", NULL));
+    for (int i = 0; i < 3; i++)
+        for (int a = 0; a < 4; a++) {
+            md_arg_info info;
+            assert_ok(md_op_arg(&info, op, a));
+            const char name = info.name[0];
+            t[i][a] = md_tensor_make(name == 'P' ? p[i] : name == 'O' ? o[i] : g[i], MD_F32, name == 'G' ? 2 : 1, size);
+            own[i][a] = info.is_scalar ? md_s(0.5) : md_t(&t[i][a]);
+        }
+    for (int k = 0; k < 256; k++)
+        memory[k] = (float)k;
+    const md_combo_part part = {op, &own[0][0], 4, 3};
+    assert_ok(md_cb_create(&cb, &context->runtime, &part, &op->ds, 1));
+    const md_cb_part *made = &cb->part[0];
+    const int32_t n = made->n_slots;
+    assert_ok(md_cb_copies_make(&copies, cb, NULL));
+    for (int32_t k = 0; k < 3 * n; k++) {
+        char *const copy = made->data[k], *const before = copies.before[k];
+        const size_t n_bytes = bytes_of[(unsigned char)op->ds->formula->tensor[made->slot[k % n].tensor].name[0]];
+        assert_true(copy + n_bytes <= (char *)memory || copy >= (char *)(memory + 256));
+        assert_int_equal((uintptr_t)copy % 64, (uintptr_t)before % 64);
+        assert_memory_equal(copy, before, n_bytes);
+        for (int32_t j = 0; j < 3 * n; j++)
+            if (copies.before[j] == before)
+                assert_ptr_equal(made->data[j], copy);
+            else
+                assert_true((char *)made->data[j] + 1 <= copy || (char *)made->data[j] >= copy + n_bytes);
+    }
+    void *before[3 * 4];
+    memcpy(before, copies.before, (size_t)(3 * n) * sizeof *before);
+    md_cb_copies_finish(&copies, cb);
+    assert_memory_equal(made->data, before, (size_t)(3 * n) * sizeof *before);
+    md_cb_destroy(&cb);
+    close_all();
+}
+
 /* The smallest budget measures the baselines; none is the default. */
 static void test_budget(void **state)
 {
@@ -337,7 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tune),   cmocka_unit_test(test_budget),    cmocka_unit_test(test_order),
         cmocka_unit_test(test_kept),   cmocka_unit_test(test_corrupt),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_faster), cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_faster), cmocka_unit_test(test_variables), cmocka_unit_test(test_copies),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,9 @@
 #include "support/check.h"
 
 #include <md/combo.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 static md_context *context;
 static md_op *op;
@@ -82,6 +85,37 @@ static void overlaps_name_both(void **state)
     tensor[3][0].data = memory; /* a tied weight */
     refuses(part_of(8), "overlaps output 'P'");
     refuses(part_of(4), "item 3");
+}
+
+/* Spans end where their last element ends: items of bytes that share one element, from either side; neighbours. */
+static void overlaps_of_one_byte(void **state)
+{
+    static const char *const dtype[] = {"u8", "bool", "i8", "f8e4m3", "i16", "f16"};
+    static const md_dtype number[] = {MD_U8, MD_BOOL, MD_I8, MD_F8E4M3, MD_I16, MD_F16};
+    static _Alignas(8) char bytes[64];
+    const int64_t four = 4;
+    (void)state;
+    for (size_t d = 0; d < sizeof dtype / sizeof *dtype; d++) {
+        char formula[64];
+        md_op *copy = NULL;
+        const char *name = dtype[d];
+        const int64_t item = md_dtype_size(number[d]);
+        snprintf(formula, sizeof formula, "Y:%s[i] = X:%s[i]", name, name);
+        assert_ok(md_op_create(&copy, context, formula, NULL));
+        for (int64_t y = 0; y <= 8; y++) { /* item 0 writes elements 4 to 7; item 1 writes four from y on */
+            md_tensor t[4] = {md_tensor_make(bytes + 4 * item, number[d], 1, &four),
+                              md_tensor_make(bytes + 16 * item, number[d], 1, &four),
+                              md_tensor_make(bytes + y * item, number[d], 1, &four),
+                              md_tensor_make(bytes + 16 * item, number[d], 1, &four)};
+            const md_arg own[4] = {md_t(&t[0]), md_t(&t[1]), md_t(&t[2]), md_t(&t[3])};
+            const md_combo_part part = {copy, own, 2, 2};
+            if (y == 0 || y == 8)
+                assert_ok(md_combo_call(context, NULL, &part, 1));
+            else
+                assert_fails(md_combo_call(context, NULL, &part, 1), MD_INVALID_ARGUMENT, "overlaps output 'Y'");
+        }
+        md_op_destroy(&copy);
+    }
 }
 
 static void overlaps_after_moving(void **state)
@@ -253,13 +287,79 @@ static void forgets_old_lists(void **state)
     }
 }
 
+/* A list that another thread is calling is not forgotten: one thread calls a list all the time, so that it is the
+ * oldest again and again, the others call more new ones than are remembered. Sanitizers see it best; without them what
+ * malloc writes over freed memory does (MALLOC_PERTURB_, which Meson sets). */
+typedef struct caller {
+    md_context *context;
+    md_op *op;
+    int number;
+    bool is_right;
+    _Atomic int *n_busy;
+    float data[2][1024];
+} caller;
+
+static bool call_list(caller *c, int64_t n)
+{
+    md_tensor p = md_tensor_make(c->data[0], MD_F32, 1, &n), g = md_tensor_make(c->data[1], MD_F32, 1, &n);
+    md_arg own[4];
+    own[place_of("lr")] = md_s(1);
+    own[place_of("P")] = own[place_of("O")] = md_t(&p);
+    own[place_of("G")] = md_t(&g);
+    const md_combo_part part = {c->op, own, 4, 1};
+    c->data[0][n - 1] = 5;
+    c->data[1][n - 1] = 3;
+    return md_combo_call(c->context, NULL, &part, 1) == MD_OK && c->data[0][n - 1] == 2;
+}
+
+static void *call_new_lists(void *user)
+{
+    caller *c = user;
+    for (int64_t n = 1; n <= 300; n++)
+        c->is_right &= call_list(c, n + 300 * c->number);
+    atomic_fetch_sub(c->n_busy, 1);
+    return NULL;
+}
+
+static void *call_one_list(void *user)
+{
+    caller *c = user;
+    while (atomic_load(c->n_busy) > 0)
+        c->is_right &= call_list(c, 1000);
+    return NULL;
+}
+
+static void lists_in_use_stay(void **state)
+{
+    enum { CALLERS = 3 };
+    static caller c[CALLERS];
+    _Atomic int n_busy = CALLERS - 1;
+    pthread_t thread[CALLERS];
+    md_context *own = NULL;
+    md_op *same = NULL;
+    (void)state;
+    assert_ok(md_context_create(&own, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    assert_ok(md_op_create(&same, own, "scalar lr; P[i] = O[i] - lr * G[i]", NULL));
+    for (int i = 0; i < CALLERS; i++)
+        c[i] = (caller){.context = own, .op = same, .number = i - 1, .is_right = true, .n_busy = &n_busy};
+    assert_true(call_list(&c[0], 1000));
+    for (int i = 0; i < CALLERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, i ? call_new_lists : call_one_list, &c[i]), 0);
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < CALLERS; i++)
+        assert_true(c[i].is_right);
+    md_op_destroy(&same);
+    md_context_destroy(&own);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup(name, reset)
     const struct CMUnitTest tests[] = {
-        CASE(overlaps_name_both),    CASE(overlaps_after_moving), CASE(views_may_interleave),
-        CASE(wrong_items_are_named), CASE(other_contexts),        CASE(empty_lists_and_items),
-        CASE(scalars_and_arguments), CASE(context_goes_first),    CASE(forgets_old_lists),
+        CASE(overlaps_name_both), CASE(overlaps_after_moving), CASE(views_may_interleave),  CASE(wrong_items_are_named),
+        CASE(other_contexts),     CASE(empty_lists_and_items), CASE(scalars_and_arguments), CASE(context_goes_first),
+        CASE(forgets_old_lists),  CASE(overlaps_of_one_byte),  CASE(lists_in_use_stay),
     };
     return cmocka_run_group_tests_name("combo_input", tests, set_up, tear_down);
 }

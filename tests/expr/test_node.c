@@ -1,4 +1,5 @@
 /* Properties of nodes: equality, substitution, rewriting, types, on random expressions. */
+#include "expr/memo.h"
 #include "node_random.h"
 
 #include <math.h>
@@ -24,6 +25,36 @@ static void test_substitute(void **state)
             assert_ptr_equal(s, n); /* shares what is unchanged */
         end(&x);
     }
+}
+
+/* The whole key counts: two pointers, in their order, and the tag; while there are few entries, and as a table. */
+static void test_memo(void **state)
+{
+    enum { A = 5, B = 6, TAGS = 4, KEYS = A * B * TAGS };
+    static const int32_t sizes[] = {0, 1, 2, MD_MEMO_FEW, MD_MEMO_FEW + 1, 47, 48, 49, KEYS};
+    static const char places[KEYS];
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int32_t step = 1; step <= 7; step += 6) { /* tags change first, or last */
+            md_memo memo = {0};
+            for (int32_t pass = 0; pass < 3; pass++) /* puts, puts again, looks */
+                for (int32_t i = 0; i < KEYS; i++) {
+                    const int32_t key = (i * step + (step > 1)) % KEYS;
+                    const void *const a = &places[key / TAGS % A], *const b = key / TAGS / A == A
+                                                                                  ? NULL
+                                                                                  : &places[key / TAGS / A];
+                    const intptr_t tag = key % TAGS - 1;
+                    const void *value = places;
+                    if (pass < 2 && i < sizes[s])
+                        assert_true(md_memo_put(&memo, a, b, tag, &places[(key + pass) % KEYS]));
+                    if (pass < 2)
+                        continue;
+                    assert_int_equal(md_memo_find(&memo, a, b, tag, &value), i < sizes[s]);
+                    assert_ptr_equal(value, i < sizes[s] ? &places[(key + 1) % KEYS] : places);
+                }
+            assert_int_equal(memo.n, sizes[s]);
+            md_memo_finish(&memo);
+        }
 }
 
 static const md_fx_node *reduce(fixture *x, md_fx_op op, int32_t bound, const md_fx_node *body)
@@ -174,8 +205,8 @@ static void test_types(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_substitute), cmocka_unit_test(test_equal), cmocka_unit_test(test_sharing),
-        cmocka_unit_test(test_scopes),     cmocka_unit_test(test_types),
+        cmocka_unit_test(test_substitute), cmocka_unit_test(test_memo),   cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_sharing),    cmocka_unit_test(test_scopes), cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests_name("node", tests, NULL, NULL);
 }

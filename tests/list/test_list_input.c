@@ -73,7 +73,12 @@ static void test_bad_calls(void **state)
         else
             assert_ok(md_list_call(list, NULL, args, 3));
     }
+    const md_arg more[] = {good[0], good[1], good[2], good[2]};
     assert_fails(md_list_call(list, NULL, good, 2), MD_INVALID_ARGUMENT, "2 arguments; the formula has 3");
+    assert_fails(md_list_call(list, NULL, more, 4), MD_INVALID_ARGUMENT, "4 arguments; the formula has 3");
+    assert_fails(md_list_call(list, NULL, good, 0), MD_INVALID_ARGUMENT, "0 arguments; the formula has 3");
+    assert_fails(md_list_call(list, NULL, good, -1), MD_INVALID_ARGUMENT, "-1 arguments; the formula has 3");
+    assert_fails(md_list_call(list, NULL, NULL, 3), MD_INVALID_ARGUMENT, "0 arguments; the formula has 3");
     other[1] = x->t[1];
     other[1].size[0] = 4; /* does not fit Y */
     memcpy(args, good, sizeof good);

@@ -353,23 +353,28 @@ static void check_conversions(md_context *c, const kind *k)
                            low - 0.75, 0x1p63,    0x1p64, -0x1p63, 1e300,    0x1.8p63};
     wide edge[EDGES];
     uint64_t from[EDGES], stored[2][EDGES];
-    double wides[EDGES];
-    float floats[EDGES];
+    double wides[2][EDGES];
+    float floats[EDGES], singles[EDGES];
     edges_of(k, edge);
-    for (int i = 0; i < EDGES; i++)
+    for (int i = 0; i < EDGES; i++) {
         put(k->dtype, from, i, edge[i]);
-    compute(c, "S0:@[i] = @(X:f64[i]); S1:@[i] = X[i]; D:f64[i] = A:@[i]; F:f32[i] = A[i]", k,
-            &(data){.base = {['A'] = from, ['X'] = reals, ['S'] = stored, ['D'] = wides, ['F'] = floats},
-                    .step = {['S'] = sizeof stored[0]},
-                    .size = EDGES});
+        singles[i] = (float)reals[i];
+    }
+    compute(
+        c, "S0:@[i] = @(X:f64[i]); S1:@[i] = X[i]; D0:f64[i] = A:@[i]; F:f32[i] = A[i]; D1:f64[i] = @(Z:f32[i])", k,
+        &(data){.base = {['A'] = from, ['X'] = reals, ['Z'] = singles, ['S'] = stored, ['D'] = wides, ['F'] = floats},
+                .step = {['S'] = sizeof stored[0], ['D'] = sizeof wides[0]},
+                .size = EDGES});
     for (int i = 0; i < EDGES; i++) {
         const uint64_t want = cut(k->dtype, whole(k, reals[i]));
         if (get(k->dtype, stored[0], i) != want || get(k->dtype, stored[1], i) != want)
             fail_msg("%g as %s is %llu and stored %llu, expected %llu", reals[i], k->name,
                      (unsigned long long)get(k->dtype, stored[0], i), (unsigned long long)get(k->dtype, stored[1], i),
                      (unsigned long long)want);
-        if (wides[i] != (double)edge[i] || floats[i] != (float)edge[i])
-            fail_msg("%s %lld as f64 is %.17g, as f32 %.9g", k->name, (long long)edge[i], wides[i], (double)floats[i]);
+        if (wides[0][i] != (double)edge[i] || floats[i] != (float)edge[i] ||
+            wides[1][i] != (double)whole(k, (double)singles[i]))
+            fail_msg("%s %lld is %.17g and %.9g; %g is %.17g", k->name, (long long)edge[i], wides[0][i],
+                     (double)floats[i], (double)singles[i], wides[1][i]);
     }
 }
 

@@ -76,6 +76,32 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(md.ArgumentError, "no dtype i4"):
             md.op("Y:i4[n,k] = W:i4[n,k]")(bits)
 
+    def test_rows_with_gaps_are_no_halves(self):
+        """Two halves lie in each byte: bytes with gaps between them, or more than one byte wide, are no i4."""
+        bits = np.arange(64, dtype=np.uint8).reshape(4, 16)
+        op = md.op("Y:i32[n,k] = i32(W:i4[n,k])")
+        for good in (bits, bits[::2], bits[:, 3:9], bits[:, ::2][:, :1], bits[:0]):
+            halves = np.stack([good & 15, good >> 4], axis=-1).reshape(good.shape[0], 2 * good.shape[1]).astype(np.int32)
+            np.testing.assert_array_equal(op(good), np.where(halves > 7, halves - 16, halves))
+        for bad in (bits[:, ::2], bits.T, np.asfortranarray(bits), bits.astype(np.int8), bits.view(np.uint16)):
+            with self.assertRaisesRegex(md.ArgumentError, "expected i4"):
+                op(bad)
+
+    def test_dtypes_of_outputs(self):
+        """Each dtype of the library that NumPy has, made without out=, holds its own values."""
+        for name, numpy_name in (("f32", "float32"), ("f64", "float64"), ("f16", "float16"), ("i8", "int8"), ("u8", "uint8"),
+                                 ("i16", "int16"), ("u16", "uint16"), ("i32", "int32"), ("u32", "uint32"), ("i64", "int64"),
+                                 ("u64", "uint64"), ("bool", "bool_")):
+            dtype = np.dtype(getattr(np, numpy_name))
+            most = 1 if name == "bool" else 1000 if dtype.kind == "f" else np.iinfo(dtype).max
+            x = np.array([0, 1, most], dtype)
+            y = md.op(f"Y:{name}[i] = X:{name}[i]")(x)
+            self.assertEqual(y.dtype, dtype, name)
+            np.testing.assert_array_equal(y, x)
+        for name in ("bf16", "f8e4m3", "f8e5m2", "i4", "u4"):
+            with self.assertRaisesRegex(md.ArgumentError, f"no dtype {name}"):
+                md.op(f"Y:{name}[i] = X[i]")(random(4))
+
     def test_dtypes_follow(self):
         op = md.op("Y[i] = A[i] * B[i]")
         for dtype in (np.float64, np.float16, F32):
@@ -194,6 +220,25 @@ class Bad(unittest.TestCase):
             op(x, c, out=frozen)
         x.flags.writeable = False  # an input may be
         np.testing.assert_array_equal(op(x, c), x + c)
+
+    def test_fields_of_records(self):
+        """Strides are counted in elements: a field of a packed record has none that is a whole number of them."""
+        op = md.op("Y[i] = X[i] * 2")
+        n = 5
+        for layout, good in (([("a", "u1"), ("x", "<f4")], False), ([("x", "<f4"), ("a", "<u2")], False),
+                             ([("x", "<f4"), ("a", "<i4")], True), ([("a", "<f4"), ("x", "<f4"), ("b", "<f4")], True)):
+            records = np.zeros(n, np.dtype(layout))
+            records["x"] = np.arange(n)
+            if good:
+                np.testing.assert_array_equal(op(records["x"]), 2 * np.arange(n))
+                op(np.arange(n, dtype=F32), out=records["x"])
+                np.testing.assert_array_equal(records["x"], 2 * np.arange(n))
+            else:
+                self.refused(md.ArgumentError, "argument 'X'.* strides are no whole elements", op, records["x"])
+                self.refused(md.ArgumentError, "argument 'Y'.* strides are no whole elements", op, random(n), out=records["x"])
+        bytes_of = np.zeros((3, 7), np.uint8)
+        rows = bytes_of[:, :4].view(F32)  # rows 7 bytes apart
+        self.refused(md.ArgumentError, "no whole elements", md.op("Y[i,j] = X[i,j]"), rows)
 
     @staticmethod
     def expanded(x, c):

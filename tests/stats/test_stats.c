@@ -2,6 +2,7 @@
  * and no call is lost. No compiler is used: the reference serves, and nothing here is about kernels. */
 #include "support/check.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -316,6 +317,38 @@ static void written_at_the_end(void **state)
     }
 }
 
+/* stdout is buffered: that it is full shows when it is flushed. */
+static void a_full_stdout_is_an_error(void **state)
+{
+    (void)state;
+    const int full = open("/dev/full", O_WRONLY);
+    if (full < 0)
+        skip();
+    setenv("MD_STATS", "-", 1);
+    md_context *asked = make_context((md_context_options){.log = take_error});
+    unsetenv("MD_STATS");
+    md_context *c = make_context((md_context_options){0});
+    md_status status[3];
+    static const char *const format[] = {"table", "csv", "json"};
+    n_errors = 0;
+    fflush(stdout);
+    const int own = dup(STDOUT_FILENO);
+    assert_int_equal(dup2(full, STDOUT_FILENO), STDOUT_FILENO);
+    for (int i = 0; i < 3; i++)
+        status[i] = md_stats_write(c, "-", format[i]);
+    md_context_destroy(&asked);
+    assert_int_equal(dup2(own, STDOUT_FILENO), STDOUT_FILENO);
+    clearerr(stdout);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(status[i], MD_IO);
+    assert_int_equal(n_errors, 1);
+    assert_non_null(strstr(message, "could not be written to stdout"));
+    assert_ok(md_stats_write(c, "-", "csv"));
+    md_context_destroy(&c);
+    close(own);
+    close(full);
+}
+
 static void nothing_was_called(void **state)
 {
     (void)state;
@@ -348,7 +381,7 @@ int main(void)
         cmocka_unit_test(names_of_users),     cmocka_unit_test(explanations_of_odd_names),
         cmocka_unit_test(empty_calls),        cmocka_unit_test(merged_rows),
         cmocka_unit_test(evicted_shapes),     cmocka_unit_test(written_at_the_end),
-        cmocka_unit_test(nothing_was_called),
+        cmocka_unit_test(nothing_was_called), cmocka_unit_test(a_full_stdout_is_an_error),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,9 @@
 #include "tune/host_search.h"
 
 #include "base/status.h"
+#include "tune/verify/internal.h"
+
+#include <math.h>
 
 static int32_t count_verdicts(const md_tn_record *r, const char *part, md_tn_verdict v)
 {
@@ -84,6 +87,32 @@ static void wrong_results_are_refused(void **state)
     check_all_refused(BEND_RESULT);
 }
 
+/* How far a result may be off, by dtype: what is refused and what is not, at values below and above 1. */
+static void tolerances(void **state)
+{
+    (void)state;
+    static const struct {
+        md_dtype dtype;
+        double is_close, is_off; /* parts of max(1, |value|) */
+    } row[] = {{MD_F64, 1e-10, 1e-8}, {MD_F32, 1e-4, 4e-4},    {MD_BF16, 0.015, 0.03}, {MD_F16, 0.003, 0.006},
+               {MD_I32, 0.0, 1e-9},   {MD_F8E4M3, 0.12, 0.25}, {MD_U8, 0.0, 0.01},     {MD_I64, 0.0, 1e-9},
+               {MD_BOOL, 0.0, 0.01},  {MD_F8E5M2, 0.25, 0.5}};
+    static const double values[] = {0.0, 0.01, -0.5, 1.0, -3.0, 100.0};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const md_dtype t = row[i].dtype;
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++)
+            for (int sign = -1; sign <= 1; sign += 2) {
+                const double v = values[k], one = sign * fmax(1.0, fabs(v));
+                assert_true(md_tn_is_close(t, v + one * row[i].is_close, v));
+                assert_false(md_tn_is_close(t, v + one * row[i].is_off, v));
+            }
+        assert_true(md_tn_is_close(t, NAN, NAN) && md_tn_is_close(t, INFINITY, INFINITY));
+        assert_false(md_tn_is_close(t, NAN, 0.0) || md_tn_is_close(t, 0.0, NAN) || md_tn_is_close(t, INFINITY, NAN));
+        assert_false(md_tn_is_close(t, INFINITY, -INFINITY) || md_tn_is_close(t, 3e38, INFINITY));
+        assert_false(md_tn_is_close(t, -INFINITY, -3e38));
+    }
+}
+
 static void writing_beside_outputs_is_refused(void **state)
 {
     (void)state;
@@ -164,7 +193,7 @@ int main(void)
         cmocka_unit_test(right_kernels_are_accepted),          cmocka_unit_test(wrong_results_are_refused),
         cmocka_unit_test(writing_beside_outputs_is_refused),   cmocka_unit_test(what_writes_nothing_is_refused),
         cmocka_unit_test(what_does_not_launch_is_passed_over), cmocka_unit_test(what_does_not_compile_is_passed_over),
-        cmocka_unit_test(excluded_names_are_quarantined),
+        cmocka_unit_test(excluded_names_are_quarantined),      cmocka_unit_test(tolerances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

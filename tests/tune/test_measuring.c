@@ -1,9 +1,13 @@
 /* What measuring on the host device is given, borrows and waits for: inputs, memory, the device's lock. */
 #include "tune/host_search.h"
 
+#include "base/log.h"
 #include "base/status.h"
+#include "tune/search/internal.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* Numbers that were given are what a gather reads; any of them is brought into range. */
 static void given_indices_are_used(void **state)
@@ -161,6 +165,70 @@ static void *tune(void *user)
     return NULL;
 }
 
+static void hear(void *user, md_log_level level, const char *message)
+{
+    (void)level;
+    snprintf(user, 600, "%s", message);
+}
+
+/* The lock's file and its folder must be this user's alone; else measuring goes on without it, and says so. */
+static void locks_of_others_are_not_trusted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *made; /* by a shell: $D is the folder, $F the file */
+        const char *said; /* NULL: the lock is held */
+        bool needs_root;
+    } row[] = {
+        {":", NULL, false},
+        {"touch $F; chmod 600 $F", NULL, false},
+        {"touch $F; chmod 644 $F", NULL, false},
+        {"touch $F; chmod 666 $F", "others may write to it", false},
+        {"touch $F; chmod 620 $F", "others may write to it", false},
+        {"touch $F; chmod 602 $F", "others may write to it", false},
+        {"touch $F; chown 12345 $F", "it belongs to another user", true},
+        {"ln -s elsewhere $F", "ymbolic link", false},
+        {"mkdir $F", "directory", false},
+        {"chmod 770 $D", "others may write to it", false},
+        {"chmod 707 $D", "others may write to it", false},
+        {"chown 12345 $D", "it belongs to another user", true},
+        {"rmdir $D", "No such file", false},
+    };
+    char *const before = getenv("XDG_RUNTIME_DIR") ? strdup(getenv("XDG_RUNTIME_DIR")) : NULL;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char folder[] = "/tmp/md-test-lock-XXXXXX", file[100], said[600] = "";
+        if (row[i].needs_root && geteuid() != 0)
+            continue;
+        assert_non_null(mkdtemp(folder));
+        setenv("XDG_RUNTIME_DIR", folder, 1);
+        md_dev_ops ops = {0};
+        md_log_said once = {0};
+        const md_log log = {.fn = hear, .user = said, .level = MD_LOG_WARN, .said = &once};
+        md_dev dev = {.ops = &ops, .facts = {.board = 0x123}, .log = &log};
+        md_tn_work w = {.dev = &dev, .lock = -1}, late = {.dev = &dev, .lock = -1};
+        snprintf(file, sizeof file, "%s/multidispatch-0000000000000123.lock", folder);
+        setenv("D", folder, 1);
+        setenv("F", file, 1);
+        assert_int_equal(system(row[i].made), 0); /* NOLINT: in a folder of this test */
+        assert_true(md_tn_lock(&w));
+        if ((w.lock >= 0) != !row[i].said || (row[i].said ? !strstr(said, row[i].said) : said[0] != 0))
+            fail_msg("row %zu: lock %d, said '%s'", i, w.lock, said);
+        if (!row[i].said) { /* another waits until its time is over */
+            assert_false(md_tn_lock(&late));
+            assert_non_null(strstr(said, "another process of this user"));
+            md_tn_unlock(&w);
+            assert_true(md_tn_lock(&late) && late.lock >= 0);
+            md_tn_unlock(&late);
+        }
+        assert_int_equal(system("rm -rf $D"), 0); /* NOLINT: a folder of this test */
+    }
+    if (before)
+        setenv("XDG_RUNTIME_DIR", before, 1);
+    else
+        unsetenv("XDG_RUNTIME_DIR");
+    free(before);
+}
+
 /* The device's lock is a file's: threads with their own descriptors meet there as processes do. */
 static void two_at_a_time_take_turns(void **state)
 {
@@ -193,6 +261,7 @@ int main(void)
         cmocka_unit_test(memory_has_a_limit),
         cmocka_unit_test(measuring_borrows_no_more_than_it_may),
         cmocka_unit_test(two_at_a_time_take_turns),
+        cmocka_unit_test(locks_of_others_are_not_trusted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

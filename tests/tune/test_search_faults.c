@@ -112,6 +112,33 @@ static void what_runs_nowhere_is_not_tried_by_every_process(void **state)
     }
 }
 
+/* Who has tuned a point lets go of it: while it goes on another process that asks for more finds the point free. */
+static void leases_are_given_back(void **state)
+{
+    scratch *s = *state;
+    search_world first, second;
+    const md_tn_point p[2] = {search_point(64, 64), search_point(1 << 14, 1 << 14)}; /* the second does not fit */
+    md_sr *store = scratch_open(s, "here"), *other = scratch_open(s, "here");
+    search_world_open(&first, SEARCH_GELU, MD_F32, 12, 0.0, 1.0);
+    search_world_open(&second, SEARCH_GELU, MD_F32, 12, 0.0, 1.0);
+    md_tn_wisdom_use_store(first.wisdom, store, "device");
+    md_tn_wisdom_use_store(second.wisdom, other, "device");
+    md_tn_job job = search_job(&first, p, 2, MD_TUNE_MEASURE);
+    assert_ok(md_tn_tune(&job));
+    assert_int_equal(atomic_load(&first.count.found), 0);
+    for (int i = 0; i < MD_TN_MAX_LEASES; i++)
+        assert_null(first.wisdom->lease[i]);
+    job = search_job(&second, p, 2, MD_TUNE_EXHAUSTIVE);
+    assert_ok(md_tn_tune(&job));
+    assert_int_equal(atomic_load(&second.count.busy), 0);
+    assert_int_equal(atomic_load(&second.count.out_of_memory), 1);
+    assert_true(atomic_load(&second.count.timed) > 0);
+    search_world_close(&second);
+    search_world_close(&first);
+    md_sr_close(&other);
+    md_sr_close(&store);
+}
+
 static void what_does_not_fit_keeps_the_estimate(void **state)
 {
     (void)state;
@@ -137,6 +164,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_runs_nowhere_is_not_tried_by_every_process, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test(what_does_not_fit_keeps_the_estimate),
+        cmocka_unit_test_setup_teardown(leases_are_given_back, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

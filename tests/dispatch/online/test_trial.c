@@ -1,10 +1,13 @@
 /* What times say about challengers: no device, no op. */
 #include "dispatch/support/timed.h"
+#include "dispatch/online/schedule.h"
 #include "dispatch/online/times.h"
 #include "dispatch/online/trial.h"
 #include "support/check.h"
+#include "tune/model/correction.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static md_ds_trial trial_of(int32_t n)
 {
@@ -161,6 +164,64 @@ static void times_of_an_older_generation(void **state)
     assert_int_equal(h.n_tried, 2);
 }
 
+/* Who serves the next timed call, state by state: a round and the incumbent's own times wait for those under way. */
+static void rounds_wait_for_their_times(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t own, looks, step, running, tried; /* times of both, place in A B B A, under way, those of challengers */
+        bool is_over;
+        int32_t next, step_after;
+    } row[] = {
+        {.own = 0, .next = 0},
+        {.own = 2, .next = 0},
+        {.own = 2, .running = 1, .next = MD_DS_NOT_TIMED},
+        {.own = 1, .running = 1, .next = 0},
+        {.own = 3, .next = 1}, /* a look */
+        {.own = 3, .running = 1, .next = MD_DS_NOT_TIMED},
+        {.own = 3, .looks = 3, .step = 0, .next = 0, .step_after = 1}, /* A B B A */
+        {.own = 3, .looks = 3, .step = 1, .next = 1, .step_after = 2},
+        {.own = 3, .looks = 3, .step = 1, .running = 1, .next = 1, .step_after = 2},
+        {.own = 3, .looks = 3, .step = 2, .running = 1, .tried = 1, .next = MD_DS_NOT_TIMED, .step_after = 2},
+        {.own = 3, .looks = 3, .step = 2, .next = 1, .step_after = 3},
+        {.own = 3, .looks = 3, .step = 3, .running = 2, .tried = 1, .next = 0, .step_after = 4},
+        {.own = 3, .looks = 3, .step = 4, .running = 1, .next = MD_DS_NOT_TIMED, .step_after = 4},
+        {.own = 3, .looks = 3, .step = 4, .running = 3, .tried = 1, .next = MD_DS_NOT_TIMED, .step_after = 4},
+        {.own = 3, .looks = 3, .step = 4, .next = MD_DS_ROUND_OVER, .step_after = 0},
+        {.own = 3, .is_over = true, .next = 0},
+        {.own = 3, .running = 1, .is_over = true, .next = MD_DS_NOT_TIMED},
+    };
+    md_tn_correction *correction = NULL;
+    assert_ok(md_tn_correction_create(&correction, 1, (double[]){1.0}, NULL));
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_ds_pool pool = {.correction = correction};
+        md_ds_op *op = calloc(1, sizeof *op);
+        assert_non_null(op);
+        op->stage = &pool;
+        op->policy.hybrid_cap_ms = 1e9;
+        struct md_ds_hybrid h = {.op = op, .n_tried = row[i].tried, .budget.us = 1e9};
+        md_ds_trial t = trial_of(2);
+        md_ds_shape_entry entry = {0};
+        atomic_init(&entry.trial, &t);
+        add_times(&t.challenger[0], row[i].own, 100.0);
+        add_times(&t.challenger[1], row[i].looks, 90.0);
+        t.version = md_tn_correction_version(correction);
+        t.challenger[1].expected = 0.9;
+        t.current = 1;
+        t.step = row[i].step;
+        t.n_running = row[i].running;
+        t.is_over = row[i].is_over;
+        const int32_t next = md_ds_next_challenger(&h, &entry);
+        if (next != row[i].next || t.step != row[i].step_after)
+            fail_msg("row %zu: %d, step %d", i, (int)next, (int)t.step);
+        t.version--;
+        if (row[i].is_over)
+            assert_int_equal(md_ds_next_challenger(&h, &entry), MD_DS_STALE_TRIAL);
+        free(op);
+    }
+    md_tn_correction_destroy(&correction);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +232,7 @@ int main(void)
         cmocka_unit_test(watching_begins_with_the_end_of_a_trial),
         cmocka_unit_test(nobody_better),
         cmocka_unit_test(times_of_an_older_generation),
+        cmocka_unit_test(rounds_wait_for_their_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,28 @@ static void envelopes_come_first(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* A config competes for its class where it is correct, and nowhere else: beyond 300 elements alpha's best is not. */
+static void what_does_not_fit_wins_no_class(void **state)
+{
+    (void)state;
+    static const md_numeric policies[] = {MD_NUMERIC_DETERMINISTIC, MD_NUMERIC_BATCH_INVARIANT};
+    allow(SCRIPT_ALPHA, 0, 50.0, 1)->hi = 300;
+    allow(SCRIPT_ALPHA, 1, 90.0, 1);
+    allow(SCRIPT_BETA, 0, 60.0, 2);
+    md_ds_op *op = op_of(MD_NUMERIC_DETERMINISTIC, "64,4096", MD_SELECT_MODEL);
+    assert_int_equal(script_call(NULL, op, 10, 1), 10 * SCRIPT_ALPHA);
+    for (int64_t n = 1000; n < 100000; n *= 3)
+        assert_int_equal(script_call(NULL, op, n, 1), 10 * SCRIPT_BETA);
+    md_ds_op_destroy(&op);
+    script_now.row[SCRIPT_ALPHA][0].hi = 0; /* for aligned rows only: rows with gaps choose among the others */
+    script_now.row[SCRIPT_ALPHA][0].needs_unit = true;
+    for (int i = 0; i < 2; i++) {
+        op = op_of(policies[i], "64,4096", MD_SELECT_MODEL);
+        assert_int_equal(script_call(NULL, op, 1000, 1), 10 * SCRIPT_ALPHA);
+        md_ds_op_destroy(&op);
+    }
+}
+
 static void a_scatter_by_set_is_refused(void **state)
 {
     (void)state;
@@ -191,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(measuring_stays_in_the_class, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_class_that_cannot_be_built_never_serves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(envelopes_come_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_wins_no_class, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_scatter_by_set_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Ops that are made asynchronously: creation picks configs for the first hint, the pool's threads for all others,
  * while calls are served. */
 #include "dispatch/select/async_fill.h"
+#include "dispatch/cache/assign.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/support/script.h"
@@ -126,6 +127,37 @@ static void pins_and_waiting_contexts_have_all_at_once(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* A choice that is given to an op whose pool is being filled waits for that: its variant is in the pool once, as if it
+ * had been made at once, and the choice stays. */
+static void given_choices_wait_for_the_pool(void **state)
+{
+    (void)state;
+    static const char *const name = "alpha/v2_w0"; /* the first hint does not have it */
+    world.device.compile_ms = 1;
+    for (int round = 0; round < 20; round++) {
+        md_ds_bound bound;
+        md_ds_key key;
+        md_ds_shape_entry *entry = NULL;
+        md_ds_op *op = make(round, true, NULL), *whole = make(1000 + round, false, NULL);
+        const int64_t n = 70;
+        md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n),
+                  tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
+        assert_ok(md_ds_bind(&bound, op, (md_arg[]){md_s(1.0), md_t(&ty), md_t(&tx)}, 3));
+        md_ds_key_of(&key, op, &bound.shape, &bound.as);
+        assert_ok(md_ds_assign_make(&entry, op, &key, &name));
+        assert_false(md_ds_is_filling(op));
+        assert_ok(md_ds_assign(op, &key, entry));
+        md_ds_op_wait(op);
+        assert_int_equal(op->stage[0].n_variants, whole->stage[0].n_variants);
+        call(op, n);
+        pick_is(op, n, name);
+        pick_is(op, 4096, name);
+        pick_is(op, 71, "alpha/v0_w0");
+        md_ds_op_destroy(&op);
+        md_ds_op_destroy(&whole);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +165,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_waits_helps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ops_may_go_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pins_and_waiting_contexts_have_all_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(given_choices_wait_for_the_pool, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

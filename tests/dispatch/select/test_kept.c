@@ -114,6 +114,33 @@ static void other_ops_have_other_picks(void **state)
     md_tn_kept_close(&store);
 }
 
+/* A record may name a variant that the shape is outside of, or that there is no more: nothing of it is taken. */
+static void picks_outside_their_envelope_are_not_taken(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_make(&c, 300);
+    for (int i = 0; i < 3; i++) {
+        process p = process_start_here(MD_SELECT_MEASURE);
+        process_call(&p, &c);
+        assert_int_equal(timed_incumbent(p.op, &c), 10);
+        process_end(&p);
+        process_set_times();
+        script_row *beta = &script_now.row[SCRIPT_BETA][0];
+        beta->hi = i == 0 ? 299 : 0;
+        beta->lo = i == 1 ? 301 : 0;
+        beta->is_legal = i != 2;
+        p = process_start(MD_SELECT_MODEL, process_store(process_disk->root, NULL, "here"), 100);
+        assert_int_equal(p.op->count.kept_picks, 1);
+        process_call(&p, &c);
+        assert_int_not_equal(timed_incumbent(p.op, &c), 10);
+        assert_int_equal(process_why(&p, &c), MD_DS_MODEL);
+        assert_int_equal(p.op->count.kept, 0);
+        process_end(&p);
+        beta->hi = beta->lo = 0;
+    }
+}
+
 static void eviction_loses_nothing(void **state)
 {
     (void)state;
@@ -311,6 +338,7 @@ int main(void)
         TEST(a_second_process_measures_nothing),
         TEST(other_ops_have_other_picks),
         TEST(eviction_loses_nothing),
+        TEST(picks_outside_their_envelope_are_not_taken),
         TEST(another_environment_measures_again),
         TEST(what_was_throttled_is_an_estimate),
         TEST(the_correction_lasts),
