@@ -12,6 +12,8 @@ import unittest
 ROOT = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(ROOT / "tools" / "mutants"))
 import operators  # noqa: E402
+import python_operators  # noqa: E402
+import tests  # noqa: E402
 
 
 def results(body, operator):
@@ -63,6 +65,42 @@ class Operators(unittest.TestCase):
         text = "int f(int a)\n{\n    return a <\n           3;\n}\n"
         fault = [f for f in operators.faults_of(text) if f.operator == "compare"][0]
         self.assertEqual(operators.lines_of(text, fault), ("return a <", "return a >="))
+
+
+def python_results(body, operator):
+    text = f"LIMIT = 1 < 2\n\n\ndef f(a, b, c=1 + 1):\n    {body}\n"
+    faults = [f for f in python_operators.faults_of(text) if f.operator == operator]
+    return [operators.apply(text, f).split(":\n    ", 1)[1].strip() for f in faults]
+
+
+class PythonOperators(unittest.TestCase):
+    def test_comparisons(self):
+        self.assertEqual(python_results("return a < b", "compare"), ["return a >= b"])
+        self.assertEqual(python_results("return a is None", "compare"), ["return a is not None"])
+        self.assertEqual(python_results("return a not in b", "compare"), ["return a in b"])
+        self.assertEqual(python_results("return 'ä' < b and (a) == b", "compare"), ["return 'ä' >= b and (a) == b"])
+        self.assertEqual(python_results("return a < b", "bound"), ["return a <= b"])
+        self.assertEqual(python_results("return a[b - 1] + 10", "bound"), ["return a[b] + 10"])
+
+    def test_conditions(self):
+        self.assertEqual(python_results("return a and (b or f(a))", "condition"), [
+            "return True and (b or f(a))", "return a and (False or f(a))", "return a and (True)", "return a and (b or False)"])
+        self.assertEqual(python_results("if a < b:\n        raise ValueError", "check"), ["if False and (a < b):\n        raise ValueError"])
+        self.assertEqual(python_results("if a:\n        b = 1", "check"), [])
+
+    def test_others(self):
+        self.assertEqual(python_results("return min(a, b)", "extreme"), ["return max(a, b)"])
+        self.assertEqual(python_results("return True", "constant"), ["return False"])
+        self.assertEqual(python_results("a.n += b; g(a); a = b; a.n = b; a.close(); 'text'", "statement"), [
+            "pass; g(a); a = b; a.n = b; a.close(); 'text'", "a.n += b; pass; a = b; a.n = b; a.close(); 'text'",
+            "a.n += b; g(a); a = b; pass; a.close(); 'text'"])
+
+
+class Folders(unittest.TestCase):
+    def test_every_folder_has_tests(self):
+        folders = {p.name for p in (ROOT / "src").iterdir() if p.is_dir() and any(p.rglob("*.c"))}
+        self.assertEqual(folders - set(tests.TESTS_OF), set())
+        self.assertEqual(set(tests.TESTS_OF) - folders, set())
 
 
 PROJECT = {

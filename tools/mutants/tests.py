@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import resource
+import runpy
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,9 @@ TESTS_OF = {
     "tune": ["tune", "test_measure", "test_tuning", "test_hybrid", "test_gpu_pool", "test_gpu_row_pool", "test_recorded"],
     "dispatch": ["dispatch", "stats", "api", "custom"],
     "sequence": ["sequence", "test_api_faults"],
+    "combo": ["combo", "test_list", "test_list_input"],
+    "list": ["list"],
+    "python": ["python"],
     "stats": ["stats", "api:test_life", "test_options", "test_hybrid", "reports"],
     "api": ["api", "stats", "sequence", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
 }
@@ -45,6 +49,8 @@ THEN = {
     "tune": ["dispatch", "api", "mdctl"],
     "dispatch": ["sequence", "tune", "fuzz_op", "fuzz_sizes", "fuzz_hints", "fuzz_pairs", "reports", "mdctl"],
     "sequence": ["test_nulls", "fuzz_pairs", "example sequence", "package"],
+    "combo": ["list", "test_nulls", "test_fork", "test_combos", "package_numpy"],
+    "list": ["test_nulls", "package_numpy", "package_torch"],
     "stats": ["api", "dispatch", "mdctl"],
     "api": ["fuzz_sizes", "fuzz_pairs", "fuzz_formula", "reports", "example changing_batches", "example prepare_freeze", "example sequence",
             "example custom_kernel", "package", "mdctl"],
@@ -97,10 +103,11 @@ class Build:
     def __init__(self, root, folder):
         self.root, self.folder = root, folder
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
-        self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
+        home = pathlib.Path.home()
+        python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
+        self.env = {**({"TEST_PYTHON": str(python)} if python.exists() else {}), **os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
                     "HOME": str(self.scratch), "TMPDIR": str(self.scratch), "XDG_RUNTIME_DIR": str(self.scratch),
                     "XDG_CACHE_HOME": str(self.scratch)}
-        home = pathlib.Path.home()
         self.build_env = {**self.env, "HOME": str(home), "CCACHE_DIR": os.environ.get("CCACHE_DIR", ""),
                           "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))}
         if not self.build_env["CCACHE_DIR"]:
@@ -135,7 +142,7 @@ class Build:
             if done.returncode != 0:
                 raise Broken(done.stdout + done.stderr)
         self.make(["build.ninja"])
-        self.tests = self.named(self.introspect("tests"))
+        self.tests = dict(self.by_file(self.named(self.introspect("tests"))))
         self.targets = {t["id"]: t for t in self.introspect("targets")}
         self.objects = {}
         for entry in json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8")):
@@ -148,6 +155,18 @@ class Build:
         """Tests by name; two of one name by suite:name."""
         shared = {name for name, n in collections.Counter(t["name"] for t in tests).items() if n > 1}
         return {t["suite"][0].split(":")[-1] + ":" + t["name"] if t["name"] in shared else t["name"]: t for t in tests}
+
+    def by_file(self, tests):
+        """Tests whose command is tests/python/run.py, file by file: together they take minutes."""
+        run = self.tree / "tests" / "python" / "run.py"
+        groups = runpy.run_path(str(run))["GROUPS"] if run.exists() else {}
+        for name, test in tests.items():
+            patterns = groups.get(test["cmd"][-1], ("", []))[1] if str(run) in test["cmd"] else []
+            files = sorted({f.name for p in patterns for f in run.parent.glob(p)})
+            for file in files:
+                yield f"{name}:{file}", {**test, "cmd": [*test["cmd"], file]}
+            if not files:
+                yield name, test
 
     def introspect(self, what):
         return json.loads((self.build / "meson-info" / f"intro-{what}.json").read_text(encoding="utf-8"))
