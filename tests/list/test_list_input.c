@@ -97,11 +97,112 @@ static void test_bad_calls(void **state)
     free_floats(y);
 }
 
+/* Arguments that are no lists, and the sizes of items. */
+static void test_bad_others(void **state)
+{
+    (void)state;
+    float memory[24] = {0};
+    md_tensor x[2] = {vector(memory, 4), vector(memory + 4, 4)}, y[2] = {vector(memory + 8, 4), vector(memory + 12, 4)};
+    md_tensor w = vector(memory + 16, 4), negative[2] = {x[0], x[1]}, pair = w, wide = w;
+    md_list *list = make("scalar k: i64, a; Y@t[i] = X@t[i] * W[i] * a + k");
+    const md_arg good[] = {md_i(3), md_s(0.5), md_ts(y, 2), md_ts(x, 2), md_t(&w)};
+    md_arg args[5];
+    negative[1].size[0] = -1;
+    pair.rank = 2;
+    pair.size[1] = pair.stride[1] = 1;
+    wide.dtype = MD_F64;
+    const struct {
+        int32_t arg;
+        md_arg given;
+        const char *message; /* NULL: it is right */
+    } row[] = {
+        {0, md_s(3), "argument k is a scalar: it takes md_i"},
+        {0, md_t(&w), "argument k is a scalar: it takes md_i"},
+        {1, md_t(&w), "argument a is a scalar: it takes md_s or md_i"},
+        {1, md_i(2), NULL},
+        {4, md_ts(x, 2), "argument W is one tensor for all items: it takes md_t"},
+        {4, md_t(NULL), "argument W is one tensor for all items"},
+        {4, md_s(1), "argument W is one tensor for all items"},
+        {4, md_t(&pair), "argument W: rank 2, but the formula has 1"},
+        {4, md_t(&wide), "argument W: dtype f64, but the formula has f32"},
+        {3, md_ts(negative, 2), "argument X, item 1: size[0] is -1"},
+        {3, md_ts(x, 0), "argument X has 0 items, but Y has 2"},
+        {2, md_ts(y, 0), "argument X has 2 items, but Y has 0"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        memcpy(args, good, sizeof good);
+        args[row[i].arg] = row[i].given;
+        if (row[i].message)
+            assert_fails(md_list_call(list, NULL, args, 5), MD_INVALID_ARGUMENT, row[i].message);
+        else
+            assert_ok(md_list_call(list, NULL, args, 5));
+    }
+    md_list_destroy(&list);
+}
+
+static int count_bytes(void *user, const char *text, size_t n)
+{
+    (void)text;
+    *(size_t *)user += n;
+    return 0;
+}
+
+static int refuse_text(void *user, const char *text, size_t n)
+{
+    (void)user, (void)text, (void)n;
+    return 1;
+}
+
+static void test_bad_questions(void **state)
+{
+    (void)state;
+    md_list *list = make(CLIP), *none = NULL;
+    md_list_info info = {.name = "as it was"};
+    size_t n = 0;
+    const int32_t n_args = md_list_n_args(list);
+    static const int32_t beyond[] = {-1, INT32_MIN, INT32_MAX};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
+        assert_fails(md_list_arg(&info, list, beyond[i]), MD_INVALID_ARGUMENT, "is out of range: the formula has");
+    assert_fails(md_list_arg(&info, list, n_args), MD_INVALID_ARGUMENT, "is out of range");
+    assert_string_equal(info.name, "as it was");
+    assert_ok(md_list_arg(&info, list, n_args - 1));
+    assert_fails(md_list_arg(NULL, list, 0), MD_INVALID_ARGUMENT, "out of range");
+    assert_fails(md_list_arg(&info, NULL, 0), MD_INVALID_ARGUMENT, "the formula has 0");
+    assert_int_equal(md_list_n_args(NULL), 0);
+    for (int32_t json = 0; json < 2; json++) {
+        assert_fails(md_list_explain(NULL, json, count_bytes, &n), MD_INVALID_ARGUMENT, "list is NULL");
+        assert_fails(md_list_explain(list, json, NULL, NULL), MD_INVALID_ARGUMENT, "write is NULL");
+        assert_int_equal(md_list_explain(list, json, refuse_text, NULL), MD_IO);
+    }
+    assert_int_equal(n, 0);
+    assert_fails(md_list_call(NULL, NULL, NULL, 0), MD_INVALID_ARGUMENT, "list is NULL");
+    assert_fails(md_list_create(NULL, context, CLIP, NULL), MD_INVALID_ARGUMENT, "out is NULL");
+    assert_fails(md_list_create(&none, NULL, CLIP, NULL), MD_INVALID_ARGUMENT, "context is NULL");
+    assert_fails(md_list_create(&none, context, NULL, NULL), MD_INVALID_ARGUMENT, "formula is NULL");
+    static const struct {
+        md_op_options o;
+        const char *name;
+    } bad[] = {{{.sizes = "i=4"}, "sizes"},
+               {{.weights = "i=4"}, "weights"},
+               {{.pin = "pointwise"}, "pin"},
+               {{.n_custom = 1}, "custom"},
+               {{.name = "own"}, "name"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_fails(md_list_create(&none, context, CLIP, &bad[i].o), MD_INVALID_ARGUMENT, bad[i].name);
+    assert_null(none);
+    md_list_destroy(&none);
+    md_list_destroy(NULL);
+    md_list_destroy(&list);
+    assert_null(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_bad_others),
+        cmocka_unit_test(test_bad_questions),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -76,6 +76,84 @@ static void equal_entries_give_equal_files(void **state)
     free(second);
 }
 
+/* What a visitor sees, as "kind:key=payload;", and how many entries it takes. */
+typedef struct visited {
+    char text[400];
+    int n, most;
+} visited;
+
+static md_status visit(void *user, const md_sr_bundle_entry *e)
+{
+    visited *v = user;
+    const size_t used = strlen(v->text);
+    if (v->n == v->most)
+        return MD_UNSUPPORTED;
+    v->n++;
+    snprintf(v->text + used, sizeof v->text - used, "%s:%s=%.*s;", e->kind, e->key, (int)e->n,
+             (const char *)e->payload);
+    return MD_OK;
+}
+
+static void expect_visits(const md_sr_bundle *b, const char *kind, const char *const *entry, int n)
+{
+    visited v = {.most = 9};
+    assert_ok(md_sr_bundle_each(b, kind, visit, &v));
+    assert_int_equal(v.n, n);
+    for (int i = 0; i < n; i++)
+        assert_non_null(strstr(v.text, entry[i]));
+}
+
+/* Entries by kind, replaced ones, those of another bundle, and those alone that were named. */
+static void entries_are_visited_and_copied(void **state)
+{
+    static const char *const all[] = {"fact:a=1;", "kernel:a b=first;", "kernel:c=;", "kernels:a=2;"},
+                             *const kernels[] = {"kernel:a b=first;", "kernel:c=;"}, *const facts[] = {"fact:a=1;"},
+                             *const left[] = {"fact:a=1;", "kernel:a b=first;", "kernel:c=;", "kernel:wanted=w;",
+                                              "kernels:a=new;"};
+    char path[4200];
+    md_sr_bundle_maker *m = NULL;
+    md_sr_bundle *b = NULL, *copy = NULL;
+    path_in(path, state);
+    assert_ok(md_sr_bundle_maker_create(&m));
+    assert_ok(md_sr_bundle_set(m, "fact", "a", "old and longer", 14));
+    assert_ok(md_sr_bundle_set(m, "fact", "a", "1", 1));
+    assert_ok(md_sr_bundle_add(m, "kernel", "a b", "first", 5));
+    assert_ok(md_sr_bundle_add(m, "kernel", "a b", "second", 6));
+    assert_ok(md_sr_bundle_add(m, "kernel", "c", "", 0));
+    assert_ok(md_sr_bundle_add(m, "kernels", "a", "2", 1));
+    assert_ok(md_sr_bundle_write(m, path));
+    md_sr_bundle_maker_destroy(&m);
+    assert_ok(md_sr_bundle_open(&b, path));
+    assert_int_equal(md_sr_bundle_count(b), 4);
+    assert_string_equal(md_sr_bundle_path(b), path);
+    expect_visits(b, NULL, all, 4);
+    expect_visits(b, "kernel", kernels, 2);
+    expect_visits(b, "fact", facts, 1);
+    expect_visits(b, "kern", NULL, 0);
+    for (int most = 0; most < 4; most++) { /* a visitor may end it */
+        visited v = {.most = most};
+        assert_int_equal(md_sr_bundle_each(b, NULL, visit, &v), MD_UNSUPPORTED);
+        assert_int_equal(v.n, most);
+    }
+    assert_ok(md_sr_bundle_maker_create(&m));
+    assert_ok(md_sr_bundle_add(m, "kernels", "a", "new", 3));
+    assert_ok(md_sr_bundle_copy(m, b));
+    assert_ok(md_sr_bundle_add(m, "kernel", "wanted", "w", 1));
+    assert_ok(md_sr_bundle_add(m, "kernel", "not wanted", "n", 1));
+    md_sr_bundle_keep_only(m, "kernel"); /* but for what was copied */
+    md_sr_bundle_keep(m, "kernel", "wanted");
+    md_sr_bundle_keep(m, "kernel", "never added");
+    assert_ok(md_sr_bundle_write(m, path));
+    md_sr_bundle_maker_destroy(&m);
+    assert_ok(md_sr_bundle_open(&copy, path));
+    assert_int_equal(md_sr_bundle_count(copy), 5);
+    expect_visits(copy, NULL, left, 5);
+    const md_digest128 first = md_sr_bundle_digest(b), second = md_sr_bundle_digest(copy);
+    assert_memory_not_equal(&first, &second, sizeof first);
+    md_sr_bundle_close(&copy);
+    md_sr_bundle_close(&b);
+}
+
 static void an_empty_one_has_nothing(void **state)
 {
     char path[4200];
@@ -270,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(entries_come_back, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(equal_entries_give_equal_files, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(entries_are_visited_and_copied, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(an_empty_one_has_nothing, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(no_truncated_file_opens, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(no_flipped_bit_passes, scratch_setup, scratch_teardown),

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "store/entry.h"
 #include "store/scratch.h"
+#include "support/fault.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -234,6 +235,72 @@ static void leases_end_whatever_clocks_say(void **state)
     md_sr_close(&store);
 }
 
+/* ---- Allocations that fail: all from one on, or one alone */
+
+static md_status count_entries(void *user, const char *key, const void *payload, size_t n)
+{
+    (void)key, (void)payload, (void)n;
+    ++*(int *)user;
+    return MD_OK;
+}
+
+static void all_or_nothing(md_status s, const char *what, int64_t failing)
+{
+    if (s != MD_OK && s != MD_OUT_OF_MEMORY)
+        fail_msg("%s, allocation %lld: %s: %s", what, (long long)failing, md_status_name(s), md_last_error());
+}
+
+static void use_store(scratch *s, int64_t failing)
+{
+    static const char text[] = "what is kept, once more";
+    void *bytes = NULL;
+    size_t n = 0;
+    int n_entries = 0;
+    md_sr *store = NULL;
+    md_sr_lease *lease = NULL;
+    const md_status opened =
+        md_sr_open(&store, &(md_sr_options){.root = s->root, .environment = "here", .log = &s->log});
+    all_or_nothing(opened, "md_sr_open", failing);
+    if (opened != MD_OK)
+        return;
+    const md_status put = md_sr_put(store, "note", "new", text, sizeof text),
+                    found = md_sr_find(&bytes, &n, store, "note", "k");
+    all_or_nothing(put, "md_sr_put", failing);
+    all_or_nothing(found, "md_sr_find", failing);
+    assert_true(found != MD_OK || !strcmp(bytes, "what is kept"));
+    free(found == MD_OK ? bytes : NULL);
+    all_or_nothing(md_sr_lease_take(&lease, store, "k", 1000), "md_sr_lease_take", failing);
+    md_sr_lease_release(&lease);
+    all_or_nothing(md_sr_each(store, 0, "note", count_entries, &n_entries), "md_sr_each", failing);
+    md_sr_discard(store, "note", "gone");
+    md_sr_close(&store);
+}
+
+static void allocations_that_fail(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "what is kept");
+    md_sr_close(&store);
+    for (int is_once = 0; is_once < 2; is_once++) {
+        bool again = true;
+        for (int64_t n = 1; again; n++) {
+            assert_true(n < 1000);
+            if (is_once)
+                fault_once(n);
+            else
+                fault_after(n);
+            use_store(s, n);
+            again = fault_happened();
+            fault_after(0);
+            store = scratch_open(s, "here");
+            scratch_expect(store, "k", "what is kept"); /* nothing that was kept is lost */
+            assert_int_equal(md_sr_count(store)->healed, 0);
+            md_sr_close(&store);
+        }
+    }
+}
+
 /* ---- Memory of any content */
 
 static void any_bytes_are_read_safely(void **state)
@@ -265,7 +332,7 @@ int main(void)
         TEST(bad_files_are_misses_and_healed),  TEST(foreign_entries_are_misses),
         TEST(files_of_others_are_not_read),     TEST(times_of_files_do_not_matter),
         TEST(leases_end_whatever_clocks_say),   TEST(any_bytes_are_read_safely),
-        TEST(leftovers_go_whatever_clocks_say),
+        TEST(leftovers_go_whatever_clocks_say), TEST(allocations_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
