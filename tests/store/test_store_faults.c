@@ -250,9 +250,9 @@ static void all_or_nothing(md_status s, const char *what, int64_t failing)
         fail_msg("%s, allocation %lld: %s: %s", what, (long long)failing, md_status_name(s), md_last_error());
 }
 
-static void use_store(scratch *s, int64_t failing)
+/* True if the entry "new" was put. */
+static bool use_store(scratch *s, int64_t failing)
 {
-    static const char text[] = "what is kept, once more";
     void *bytes = NULL;
     size_t n = 0;
     int n_entries = 0;
@@ -262,8 +262,8 @@ static void use_store(scratch *s, int64_t failing)
         md_sr_open(&store, &(md_sr_options){.root = s->root, .environment = "here", .log = &s->log});
     all_or_nothing(opened, "md_sr_open", failing);
     if (opened != MD_OK)
-        return;
-    const md_status put = md_sr_put(store, "note", "new", text, sizeof text),
+        return false;
+    const md_status put = md_sr_put(store, "note", "new", "once more", 9),
                     found = md_sr_find(&bytes, &n, store, "note", "k");
     all_or_nothing(put, "md_sr_put", failing);
     all_or_nothing(found, "md_sr_find", failing);
@@ -274,6 +274,7 @@ static void use_store(scratch *s, int64_t failing)
     all_or_nothing(md_sr_each(store, 0, "note", count_entries, &n_entries), "md_sr_each", failing);
     md_sr_discard(store, "note", "gone");
     md_sr_close(&store);
+    return put == MD_OK;
 }
 
 static void allocations_that_fail(void **state)
@@ -290,12 +291,15 @@ static void allocations_that_fail(void **state)
                 fault_once(n);
             else
                 fault_after(n);
-            use_store(s, n);
+            const bool was_put = use_store(s, n);
             again = fault_happened();
             fault_after(0);
             store = scratch_open(s, "here");
             scratch_expect(store, "k", "what is kept"); /* nothing that was kept is lost */
+            if (was_put)
+                scratch_expect(store, "new", "once more");
             assert_int_equal(md_sr_count(store)->healed, 0);
+            md_sr_discard(store, "note", "new");
             md_sr_close(&store);
         }
     }
