@@ -287,6 +287,51 @@ static void forgets_old_lists(void **state)
     }
 }
 
+/* Items that read by indices: one out of range is an error that names it, and the next run is right again. Also where
+ * items of several dims are run as rows. */
+static void indices_out_of_range(void **state)
+{
+    static const char *const formula[] = {"Y[i] = E[ids:i32[i]]", "Y[i,j] = E[ids:i32[i],j]"};
+    static float table[8][2], out[3][4][2];
+    static int32_t ids[3][4];
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        table[i][0] = table[i][1] = (float)i;
+    for (int f = 0; f < 2; f++) {
+        md_op *gather = NULL;
+        md_combo *combo = NULL;
+        md_tensor t[3][3];
+        md_arg own[3][3];
+        const int64_t y[] = {4, 2}, e[] = {8, 2};
+        assert_ok(md_op_create(&gather, context, formula[f], NULL));
+        for (int i = 0; i < 3; i++) {
+            for (int a = 0; a < 3; a++) {
+                md_arg_info info;
+                assert_ok(md_op_arg(&info, gather, a));
+                const char which = info.name[0];
+                t[i][a] = which == 'i'   ? md_tensor_make(ids[i], MD_I32, 1, y)
+                          : which == 'E' ? md_tensor_make(table, MD_F32, f + 1, e)
+                                         : md_tensor_make(out[i], MD_F32, f + 1, y);
+                own[i][a] = md_t(&t[i][a]);
+            }
+            for (int k = 0; k < 4; k++)
+                ids[i][k] = (i + k) % 8;
+        }
+        const md_combo_part part = {gather, &own[0][0], 3, 3};
+        assert_ok(md_combo_bind(&combo, context, &part, 1));
+        for (int round = 0; round < 3; round++) {
+            assert_ok(md_combo_run(combo, NULL, NULL, 0));
+            ids[1][2] = round == 1 ? -1 : 8;
+            assert_fails(md_combo_run(combo, NULL, NULL, 0), MD_INVALID_ARGUMENT, round == 1 ? "index -1" : "index 8");
+            ids[1][2] = 3;
+            assert_ok(md_combo_run(combo, NULL, NULL, 0));
+            assert_true(((float *)out[1])[f ? 5 : 2] == (f ? 3.0F : table[0][0] + ((float *)table)[3]));
+        }
+        md_combo_destroy(&combo);
+        md_op_destroy(&gather);
+    }
+}
+
 /* A list that another thread is calling is not forgotten: one thread calls a list all the time, so that it is the
  * oldest again and again, the others call more new ones than are remembered. Sanitizers see it best; without them what
  * malloc writes over freed memory does (MALLOC_PERTURB_, which Meson sets). */
@@ -359,7 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(overlaps_name_both), CASE(overlaps_after_moving), CASE(views_may_interleave),  CASE(wrong_items_are_named),
         CASE(other_contexts),     CASE(empty_lists_and_items), CASE(scalars_and_arguments), CASE(context_goes_first),
-        CASE(forgets_old_lists),  CASE(overlaps_of_one_byte),  CASE(lists_in_use_stay),
+        CASE(forgets_old_lists),  CASE(overlaps_of_one_byte),  CASE(lists_in_use_stay),     CASE(indices_out_of_range),
     };
     return cmocka_run_group_tests_name("combo_input", tests, set_up, tear_down);
 }
