@@ -236,16 +236,20 @@ class Times:
 
     @staticmethod
     def read_log(log):
-        """Seconds of the tests in a testlog.json of Meson, by name; None where a test did not pass."""
-        entries = [json.loads(line) for line in pathlib.Path(log).read_text(encoding="utf-8").splitlines()]
-        return {e["name"].split(" / ")[-1]: e["duration"] if e["result"] == "OK" else None for e in entries}
+        """Seconds of the tests in a testlog.json of Meson, by name and by suite:name; None where a test did not pass."""
+        found = {}
+        for entry in map(json.loads, pathlib.Path(log).read_text(encoding="utf-8").splitlines()):
+            suites, name = entry["name"].rsplit(" / ", 1) if " / " in entry["name"] else ("", entry["name"])
+            spent = entry["duration"] if entry["result"] == "OK" else None
+            found |= {key: spent for key in (name, *(f"{s}:{name}" for s in suites.split(":")[-1].split("+")))}
+        return found
 
     def measure(self, build, names, say):
         for name in names:
             with self.lock:
                 if name in self.of:
                     continue
-                logged = self.logged.get(name.split(":")[-1], -1)
+                logged = self.logged.get(name, -1)
                 result, spent = build.run(name, self.slow) if logged == -1 else (SKIPPED, 0) if logged is None else (PASSED, logged)
                 self.keep(name, spent if result == PASSED and spent <= self.slow else None)
                 if self.of[name] is None:
