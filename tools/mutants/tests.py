@@ -55,6 +55,9 @@ THEN = {
     "api": ["fuzz_sizes", "fuzz_pairs", "fuzz_formula", "reports", "example changing_batches", "example prepare_freeze", "example sequence",
             "example custom_kernel", "package", "mdctl"],
 }
+# Tests of the Python package are asked first if their file is called as the source; these are called otherwise.
+PYTHON_KIN = {"compile": "backend", "plan": "backend", "plan_run": "backend", "plan_steps": "backend", "list": "lists",
+              "__init__": "package", "ops": "package", "exchange": "package", "make": "package", "call": "package"}
 QUICK = 5.0  # seconds: programs that take longer wait until all quicker ones of their stage let a fault through
 CMOCKA_FAILED = "[  FAILED  ]"
 EXIT_SKIPPED = 77
@@ -203,7 +206,10 @@ class Build:
         return {s.split(":")[-1] for s in test["suite"]}
 
     def is_kin(self, test, path):
-        """True if the test's sources lie in the room of `tests` that is called as the source's."""
+        """True if the test's sources lie in the room of `tests` that is called as the source's; of Python: see PYTHON_KIN."""
+        if ":" in test and path.startswith("src/python/"):
+            words = [word for part in pathlib.PurePath(path).with_suffix("").parts[2:] for word in (part, PYTHON_KIN.get(part))]
+            return any(word and word in test.split(":")[1] for word in words)
         room = os.path.dirname(path).replace("src/", "tests/", 1)
         files = [f for d in self.tests[test]["depends"] for part in self.targets[d]["target_sources"] for f in part["sources"]]
         return any(os.path.dirname(os.path.relpath(f, self.tree)) == room for f in files)
