@@ -239,12 +239,37 @@ static void overlaps_at_known_sizes(void **state)
     md_op_destroy(&op);
 }
 
+/* Scalars have numbers as tensors have, but no memory: none is viewed, read as a tensor, or written. */
+static void scalars_are_no_tensors(void **state)
+{
+    int32_t a = 0, view = 0;
+    md_op *op = make("Y[i] = X[i] + 1");
+    md_sequence *s = NULL;
+    (void)state;
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "n", 0, 0));
+    const int32_t x = tensor(s, MD_SEQUENCE_INPUT, "x", "n");
+    assert_ok(md_sequence_add_scalar(&a, s, "a", MD_F64));
+    const int32_t y = tensor(s, MD_SEQUENCE_OUTPUT, "y", "n");
+    const int32_t bad[] = {a, -1, y + 1, INT32_MAX};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_fails(md_sequence_add_tensor(&view, s, &(md_sequence_tensor){.view_of = bad[i], .size = "n"}),
+                     MD_INVALID_ARGUMENT, "is no tensor");
+    assert_int_equal(md_sequence_add_call(s, op, (md_sequence_arg[]){{.id = y}, {.id = a}}, 2), MD_INVALID_ARGUMENT);
+    assert_int_equal(md_sequence_add_call(s, op, (md_sequence_arg[]){{.id = a}, {.id = x}}, 2), MD_INVALID_ARGUMENT);
+    assert_ok(md_sequence_add_tensor(&view, s, &(md_sequence_tensor){.view_of = x, .size = "n"}));
+    call(s, op, y, view);
+    assert_ok(md_sequence_finish(s));
+    md_sequence_destroy(&s);
+    md_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forgets_and_outlives),     cmocka_unit_test(threads_take_turns),
         cmocka_unit_test(takes_the_callers_memory), cmocka_unit_test(known_sizes_are_checked_again),
-        cmocka_unit_test(overlaps_at_known_sizes),
+        cmocka_unit_test(overlaps_at_known_sizes),  cmocka_unit_test(scalars_are_no_tensors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
