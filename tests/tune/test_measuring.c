@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "tune/search/internal.h"
+#include "tune/tune.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -165,6 +166,66 @@ static void *tune(void *user)
     return NULL;
 }
 
+/* Where an operation is defined for positive numbers only, inputs are such; elsewhere both signs occur. */
+static void inputs_are_where_the_formula_is_defined(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula;
+        bool is_positive;
+    } row[] = {{"Y[i,j] = log(X[i,j])", true},         {"Y[i,j] = sqrt(X[i,j]) + 1", true},
+               {"Y[i] = sum[j](rsqrt(X[i,j]))", true}, {"Y[i,j] = exp(X[i,j])", false},
+               {"Y[i,j] = X[i,j] / 3", false},         {"Y[i] = max[j](abs(X[i,j]))", false}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_tn_patterns patterns = {.seed = 1};
+        md_tn_data data;
+        host_search w;
+        int64_t n_negative = 0, n_zero = 0;
+        host_search_open(&w, row[i].formula, 64, 256, BEND_NOTHING, NULL);
+        assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false,
+                                  64 << 20));
+        int32_t t = 0;
+        while (strcmp(w.formula->tensor[t].name, "X"))
+            t++;
+        for (int64_t k = 0; k < data.bytes[t] / 4; k++) {
+            n_negative += ((const float *)data.image[t])[k] < 0;
+            n_zero += ((const float *)data.image[t])[k] == 0;
+        }
+        assert_int_equal(data.bytes[t], 64 * 256 * 4);
+        if (row[i].is_positive ? n_negative + n_zero > 0 : n_negative < 1000)
+            fail_msg("%s: %d negative, %d zeros", row[i].formula, (int)n_negative, (int)n_zero);
+        md_tn_data_finish(&data);
+        md_tn_patterns_finish(&patterns);
+        host_search_close(&w);
+    }
+}
+
+/* What a shape of contiguous tensors says of the alignment of rows, by their length in f32. */
+static void rows_are_aligned_by_their_length(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t i, j;
+        bool is_aligned, is_aligned16;
+    } row[] = {{4, 16, true, true},  {4, 12, false, true}, {4, 10, false, false},
+               {1, 10, true, false}, {1, 12, true, true},  {4, 20, false, true},
+               {4, 64, true, true},  {3, 1, false, false}, {4, 15, false, false}};
+    host_search w;
+    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_kn_shape shape;
+        int64_t size[MD_FX_MAX_DIMS] = {0};
+        for (int32_t d = 0; d < w.formula->n_dims; d++)
+            size[d] = w.formula->dim[d].name[0] == 'i' ? row[i].i : row[i].j;
+        md_tn_shape(&shape, w.program, size);
+        if (shape.aligned != (row[i].is_aligned ? 3 : 0) || shape.aligned16 != (row[i].is_aligned16 ? 3 : 0))
+            fail_msg("row %zu: %x, %x", i, (unsigned)shape.aligned, (unsigned)shape.aligned16);
+        assert_int_equal(shape.contiguous, 3);
+        assert_int_equal(shape.unit, 3);
+    }
+    host_search_close(&w);
+}
+
 static void hear(void *user, md_log_level level, const char *message)
 {
     (void)level;
@@ -262,6 +323,8 @@ int main(void)
         cmocka_unit_test(measuring_borrows_no_more_than_it_may),
         cmocka_unit_test(two_at_a_time_take_turns),
         cmocka_unit_test(locks_of_others_are_not_trusted),
+        cmocka_unit_test(inputs_are_where_the_formula_is_defined),
+        cmocka_unit_test(rows_are_aligned_by_their_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
