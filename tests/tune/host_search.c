@@ -33,7 +33,7 @@ static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
         for (int32_t a = 0; a < program->formula->tensor[t].rank; a++)
             elements *= call->shape->extent[t][a];
         if (host_search_bent.how == BEND_RESULT ||
-            (host_search_bent.how == BEND_SMALL_RESULT && elements < HOST_SEARCH_SMALL))
+            host_search_bent.how == (elements < HOST_SEARCH_SMALL ? BEND_SMALL_RESULT : BEND_LARGE_RESULT))
             y[elements - 1] += 0.25f;
         if (host_search_bent.how == BEND_NEIGHBOUR)
             y[elements + 1] = 1.0f;

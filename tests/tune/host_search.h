@@ -10,12 +10,13 @@
 #define HOST_SEARCH_SILU "Y[i,j] = silu(X[i,j])"
 enum { HOST_SEARCH_SMALL = 64 * 256 }; /* shapes with fewer elements are small */
 
-/* What is done to kernels: nothing; the last result changed; the same on small shapes only; a byte outside the outputs
- * written; nothing written; not launched; not compiled. */
+/* What is done to kernels: nothing; the last result changed; the same on small shapes only, on others only; a byte
+ * outside the outputs written; nothing written; not launched; not compiled. */
 typedef enum bend {
     BEND_NOTHING,
     BEND_RESULT,
     BEND_SMALL_RESULT,
+    BEND_LARGE_RESULT,
     BEND_NEIGHBOUR,
     BEND_NOTHING_WRITTEN,
     BEND_LAUNCH,

@@ -84,6 +84,7 @@ static void wrong_results_are_refused(void **state)
     (void)state;
     check_refused(BEND_RESULT);
     check_refused(BEND_SMALL_RESULT);
+    check_refused(BEND_LARGE_RESULT);
     check_all_refused(BEND_RESULT);
 }
 
