@@ -80,6 +80,7 @@ static void what_is_saved_comes_back(void **state)
     assert_int_equal(got.n_times, 1);
     assert_memory_equal(&got.pick[0], &pick, sizeof pick);
     assert_memory_equal(&got.time[0], &time, sizeof time);
+    assert_int_equal(s->n_warnings, 0); /* no line was dropped */
     md_tn_kept_list_finish(&got);
     md_tn_kept_load(&got, k, "another op");
     assert_int_equal(got.n_picks + got.n_times, 0);
