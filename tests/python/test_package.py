@@ -138,7 +138,77 @@ class Calls(unittest.TestCase):
             self.assertTrue(md.op(name).formula)
 
 
+class Box:
+    """An array of which only DLPack is known; of a device, and with or without versions."""
+
+    def __init__(self, array, device=(1, 0), **asked):
+        self.array, self.device, self.asked = array, device, asked
+
+    def __dlpack__(self):
+        return self.array.__dlpack__(**self.asked)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class Exchange(unittest.TestCase):
+    def test_arrays_of_others(self):
+        op = md.op("Y[i,j] = X[i,j] * 2 + c[j]")
+        x, c = random(6, 8), random(8)
+        for asked in ({}, {"max_version": (1, 0)}):
+            y = np.zeros((6, 8), F32)
+            op.call(Box(y, **asked), Box(x, **asked), Box(c, **asked))
+            np.testing.assert_array_equal(y, x * 2 + c)
+            op.call(Box(y.T[:4].T, **asked), Box(x[::2, ::2].repeat(2, 0)[:, :4], **asked), Box(c[:4], **asked))  # strides
+            np.testing.assert_array_equal(y[:, :4], x[::2, ::2].repeat(2, 0) * 2 + c[:4])
+        y = op(x, Box(c))  # made like the first, of NumPy
+        np.testing.assert_array_equal(y, x * 2 + c)
+
+    def test_bad_arrays_of_others(self):
+        op = md.op("Y[i] = X[i] * 2")
+        y = np.empty(4, F32)
+        for array, text in ((random(4).astype(complex), r"argument 'X': DLPack's dtype \(code 5, 128 bits\)"),
+                            (random(2, 2), "rank 2, expected 1"), (random(5), "size 5|has size")):
+            with self.assertRaisesRegex(md.ArgumentError, text):
+                op.call(y, Box(array))
+
+        class Broken(Box):
+            def __dlpack__(self):
+                raise RuntimeError("no capsule")
+
+        class Wrong(Box):
+            def __dlpack__(self):
+                return "no capsule"
+
+        class Nowhere(Box):
+            def __dlpack_device__(self):
+                return "cpu"
+
+        for kind in (Broken, Wrong, Nowhere):
+            with self.assertRaises((md.ArgumentError, RuntimeError, TypeError, ValueError)):
+                op.call(y, kind(random(4)))
+
+    def test_no_input(self):
+        """Outputs of an op without inputs are NumPy's, if their sizes are known."""
+        y = md.op("Y[i,j] = i * 10 + j", static={"i": 3, "j": 4})()
+        self.assertIsInstance(y, np.ndarray)
+        np.testing.assert_array_equal(y, np.add.outer(10 * np.arange(3), np.arange(4)))
+        op = md.op("Y[i,j] = i * 10 + j", static={"i": 3})
+        with self.assertRaisesRegex(md.ArgumentError, "no input gives axis 1"):
+            op()
+        y = np.zeros((3, 2), F32)
+        op(out=y)
+        np.testing.assert_array_equal(y, np.add.outer(10 * np.arange(3), np.arange(2)))
+
+
 class Choices(unittest.TestCase):
+    def test_dtypes_of_questions(self):
+        """Undeclared inputs have the dtype that is asked about, declared ones their own."""
+        op = md.op("Y[i] = X[i] * W:f64[i] + Z:bf16[i]")
+        for dtype in ("f32", "f16", "f64"):
+            self.assertEqual(op._dtypes(dtype), tuple(
+                "" if is_output else {"X": dtype, "W": "f64", "Z": "bf16"}[name] for name, _, _, is_output, _ in op.arguments))
+
     def test_asked(self):
         op = md.op("Y[b,n] = exp(X[b,n])", name="asked")
         x = random(2, 8)
