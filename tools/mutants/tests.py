@@ -166,7 +166,7 @@ class Build:
                  if isinstance(node, ast.Assign) and node.targets[0].id == "GROUPS"] if run.exists() else []
         groups = found[0] if found else {}
         for name, test in tests.items():
-            patterns = groups.get(test["cmd"][-1], ("", []))[1] if str(run) in test["cmd"] else []
+            patterns = groups.get(test["cmd"][-1], ("", []))[1] if str(run) in map(os.path.normpath, test["cmd"]) else []
             files = sorted({f.name for p in patterns for f in run.parent.glob(p)})
             for file in files:
                 yield f"{name}:{file}", {**test, "cmd": [*test["cmd"], file]}
