@@ -67,6 +67,9 @@ class Lists(unittest.TestCase):
                             (lambda: md.foreach("Y@t[i] = A@t[i]", a), "argument 'Y' is missing"),
                             (lambda: md.foreach("Y@t[i] = A@t[i]", a, out=a[:1]), "has 2 items, but Y has 1"),
                             (lambda: md.foreach("Y@t[i] = A@t[i]", a, a, out=a), "too many"),
+                            (lambda: md.foreach("Y@t[i] = A@t[i]", a, out=(a, None)), "has 1 outputs that are no inputs"),
+                            (lambda: md.foreach("Y@t[i] = A@t[i]; Z@t[i] = 1", a, out=(a,)), "has 2 outputs that"),
+                            (lambda: md.foreach("A@t[i] = 2 * A@t[i]", a, out=a), "has 0 outputs that are no inputs"),
                             (lambda: md.foreach("A@t[i] = 2 * A@t[i]", [a[0], a[0][:2]]), "overlaps"),
                             (lambda: md.foreach("A@t[i] = 2 * A@t[i]", B=a, A=a), "no argument 'B'")):
             with self.assertRaisesRegex(md.MdError, said):
