@@ -264,12 +264,44 @@ static void scalars_are_no_tensors(void **state)
     md_op_destroy(&op);
 }
 
+/* A temporary that a call reads twice is not written over: what one argument has left behind the other still reads. */
+static void what_is_read_twice_stays(void **state)
+{
+    static float x[40], y[40];
+    const int64_t n = 40;
+    md_op *plus = make("Y[i] = X[i] + 1"), *both = make("Y[i] = A[i] + 100 * B[size(B.0) - 1 - i]");
+    md_sequence *s = NULL;
+    md_sequence_counters c;
+    (void)state;
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "n", 0, 0));
+    const int32_t in = tensor(s, MD_SEQUENCE_INPUT, "x", "n"), out = tensor(s, MD_SEQUENCE_OUTPUT, "y", "n"),
+                  t = tensor(s, MD_SEQUENCE_TEMPORARY, "t", "n"), u = tensor(s, MD_SEQUENCE_TEMPORARY, "u", "n");
+    call(s, plus, t, in);
+    assert_ok(md_sequence_add_call(s, both, (md_sequence_arg[]){{.id = u}, {.id = t}, {.id = t}}, 3));
+    call(s, plus, out, u);
+    assert_ok(md_sequence_finish(s));
+    for (int i = 0; i < n; i++)
+        x[i] = (float)i;
+    for (int k = 0; k < 3; k++) {
+        assert_ok(md_sequence_run(s, NULL, &n, 1, (void *[]){x, y}, 2));
+        for (int i = 0; i < n; i++)
+            assert_true(y[i] == (float)(i + 1 + 100 * (n - i) + 1));
+    }
+    assert_ok(md_sequence_count(&c, s));
+    assert_int_equal(c.n_in_place, 0);
+    md_sequence_destroy(&s);
+    md_op_destroy(&plus);
+    md_op_destroy(&both);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forgets_and_outlives),     cmocka_unit_test(threads_take_turns),
         cmocka_unit_test(takes_the_callers_memory), cmocka_unit_test(known_sizes_are_checked_again),
         cmocka_unit_test(overlaps_at_known_sizes),  cmocka_unit_test(scalars_are_no_tensors),
+        cmocka_unit_test(what_is_read_twice_stays),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
