@@ -38,6 +38,31 @@ static void test_create(void **state)
         }
 }
 
+/* Formulas of all lengths: the arena's next block, which may be refused, falls on every kind of node in turn. */
+static void test_lengths(void **state)
+{
+    (void)state;
+    static const char *const terms[] = {" + X[i]", " + max(X[i], 2)", " + clamp(X[i], i, 3.5)", " + sum[k](W[i,k])"};
+    char text[4096];
+    for (size_t t = 0; t < sizeof terms / sizeof *terms; ++t)
+        for (int length = 1; length <= 40; ++length) {
+            size_t used = (size_t)snprintf(text, sizeof text, "Y[i] = X[i]");
+            for (int i = 0; i < length; ++i)
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s", terms[t]);
+            int happened = 1;
+            for (int64_t n = 1; happened; ++n) {
+                md_fx_formula *f = NULL;
+                fault_after(n);
+                const md_status status = md_fx_formula_create(&f, text, NULL);
+                happened = fault_happened();
+                fault_after(0);
+                assert_true(status == MD_OK || status == MD_OUT_OF_MEMORY);
+                assert_true((f != NULL) == (status == MD_OK));
+                md_fx_formula_destroy(&f);
+            }
+        }
+}
+
 static void test_print(void **state)
 {
     (void)state;
@@ -60,6 +85,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_create),
+        cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_print),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

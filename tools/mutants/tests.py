@@ -15,7 +15,7 @@ import time
 # Folder of src -> suites and single tests that may notice a fault there. Quick programs come first by themselves.
 TESTS_OF = {
     "base": ["base", "test_host", "test_store", "test_wisdom_text"],
-    "expr": ["expr", "test_interpret", "test_programs", "test_stage", "test_stats", "test_codegen_faults"],
+    "expr": ["expr", "test_list_input", "test_list_faults", "test_interpret", "test_programs", "test_stage", "test_stats", "test_codegen_faults"],
     "store": ["store", "test_kept", "test_wisdom", "test_warm_start"],
     "kernel": ["kernel", "test_row", "test_gemm", "test_choose", "test_launches"],
     "stage": ["stage", "test_row", "test_row_merge", "test_gemm", "test_scan", "test_cuda_row", "test_codegen_faults"],
