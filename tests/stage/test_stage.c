@@ -285,12 +285,42 @@ static void test_split_faults(void **state)
     }
 }
 
+/* Formulas of all lengths: the arena's next block, which may be refused, falls on every node that is made, in turn. */
+static void test_faults_of_lengths(void **state)
+{
+    (void)state;
+    char text[2048];
+    for (int length = 0; length <= 32; length++)
+        for (int splits = length % 8 ? 1 : 0; splits < 2; splits++) {
+            size_t used =
+                (size_t)snprintf(text, sizeof text, "S[] = var[i,j](Z[i,j]); Y[b,n] = max[l](sum[k](X[b,k] * W[l,k]))");
+            for (int i = 0; i < length; i++)
+                used += (size_t)snprintf(text + used, sizeof text - used, " + V[b,n]");
+            bool happened = true;
+            for (int64_t n = 1; happened; n++) {
+                md_fx_formula *f = NULL;
+                md_st_program *p = NULL;
+                assert_ok(md_fx_formula_create(&f, text, NULL));
+                fault_after(n);
+                const md_status status = splits ? md_st_split(f) : md_st_program_create(&p, f);
+                happened = fault_happened();
+                fault_after(0);
+                assert_true(status == MD_OK || status == MD_OUT_OF_MEMORY);
+                assert_int_equal(p != NULL, !splits && status == MD_OK);
+                md_st_program_destroy(&p);
+                md_fx_formula_destroy(&f);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alias),  cmocka_unit_test(test_step),        cmocka_unit_test(test_work),
-        cmocka_unit_test(test_limits), cmocka_unit_test(test_many_stages), cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_merge_rules), cmocka_unit_test(test_split_faults),
+        cmocka_unit_test(test_alias),        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_work),         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_many_stages),  cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_faults),       cmocka_unit_test(test_merge_rules),
+        cmocka_unit_test(test_split_faults), cmocka_unit_test(test_faults_of_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
