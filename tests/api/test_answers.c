@@ -108,6 +108,8 @@ static void what_fails_has_no_time(void **state)
     }
     assert_ok(md_resolve(&launch, op, arg, 3));
     double us = -1.0;
+    assert_fails(md_launch_time(NULL, launch, NULL), MD_INVALID_ARGUMENT, "us is NULL");
+    assert_fails(md_launch_time(&us, NULL, NULL), MD_INVALID_ARGUMENT, "launch is NULL");
     assert_ok(md_launch_time(&us, launch, NULL));
     assert_true(us > 0.0);
     us = -1.0;
