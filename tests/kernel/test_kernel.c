@@ -1,7 +1,13 @@
-/* Packing parameters, and envelopes. */
+/* Packing parameters, envelopes, and the files of MD_DUMP. */
 #include "support/check.h"
 
+#include "base/file.h"
+#include "kernel/dump.h"
 #include "kernel/kernel.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void test_pack(void **state)
 {
@@ -60,8 +66,84 @@ static void test_envelope(void **state)
     assert_null(md_kn_envelope_miss(&rows, &shape));
 }
 
+typedef struct heard {
+    int n;
+    char text[6000];
+} heard;
+
+static void hear(void *user, md_log_level level, const char *message)
+{
+    heard *h = user;
+    assert_int_equal(level, MD_LOG_WARN);
+    h->n++;
+    snprintf(h->text, sizeof h->text, "%s", message);
+}
+
+/* Names are made such that no file lies elsewhere or is hidden; what cannot be written is said once, and no failure. */
+static void test_dump(void **state)
+{
+    static const char *const names[][2] = {{"gelu.v1", "gelu.v1.c"},
+                                           {"row/looped", "row.looped.c"},
+                                           {"../above", "_..above.c"},
+                                           {".hidden", "_hidden.c"},
+                                           {"a b;c\n$(d)", "a_b_c___d_.c"}};
+    char root[] = "/tmp/md-test-dump-XXXXXX", folder[100], path[4500], command[200], longest[224] = "", *bytes = NULL;
+    heard h = {0};
+    const md_log log = {.fn = hear, .user = &h, .level = MD_LOG_WARN};
+    struct stat facts;
+    size_t n = 0;
+    md_dump *dump = NULL;
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(folder, sizeof folder, "%s/made", root);
+    for (int round = 0; round < 2; round++) { /* it is made, it is there */
+        assert_ok(md_dump_open(&dump, folder, &log));
+        assert_non_null(dump);
+        assert_int_equal(stat(folder, &facts), 0);
+        assert_int_equal(facts.st_mode & 0777, 0700);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            for (int k = 0; k < 2; k++) { /* the later one replaces the earlier one */
+                md_dump_put(dump, names[i][0], ".c", k ? "new" : "earlier", k ? 3 : 7);
+                snprintf(path, sizeof path, "%s/%s", folder, names[i][1]);
+                assert_ok(md_file_read(&bytes, &n, path));
+                assert_int_equal(n, k ? 3 : 7);
+                assert_memory_equal(bytes, k ? "new" : "earlier", n);
+                free(bytes);
+            }
+        md_dump_close(&dump);
+        assert_null(dump);
+    }
+    snprintf(command, sizeof command, "test $(ls -A %s | wc -l) = 5", folder); /* nothing is left beside them */
+    assert_int_equal(system(command), 0); /* NOLINT: a folder of this test */
+    assert_int_equal(h.n, 0);
+    md_dump_put(NULL, "x", ".c", "x", 1);
+    assert_ok(md_dump_open(&dump, "/dev/null/no", &log));
+    for (int k = 0; k < 3; k++)
+        md_dump_put(dump, "name", ".c", "x", 1);
+    assert_int_equal(h.n, 1);
+    assert_non_null(strstr(h.text, "MD_DUMP=/dev/null/no: not all files are written: "));
+    md_dump_close(&dump);
+    h.n = 0;
+    snprintf(path, sizeof path, "%s", root); /* so deep that a short name has place, and a long one has not */
+    for (size_t used = strlen(path); used < 3900; used += 201) {
+        snprintf(path + used, sizeof path - used, "/%0200d", 1);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    assert_ok(md_dump_open(&dump, path, &log));
+    md_dump_put(dump, "short", ".c", "x", 1);
+    assert_int_equal(h.n, 0);
+    memset(longest, 'n', sizeof longest - 1);
+    for (int k = 0; k < 3; k++)
+        md_dump_put(dump, longest, ".c", "x", 1);
+    assert_int_equal(h.n, 1);
+    md_dump_close(&dump);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0); /* NOLINT: a folder of this test */
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pack), cmocka_unit_test(test_envelope)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pack), cmocka_unit_test(test_envelope),
+                                       cmocka_unit_test(test_dump)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
