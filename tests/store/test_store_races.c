@@ -108,6 +108,43 @@ static void locks_that_fail(void **state)
     md_sr_close(&store);
 }
 
+ssize_t __real_read(int fd, void *bytes, size_t n);
+ssize_t __wrap_read(int fd, void *bytes, size_t n);
+
+/* The next reads fail. */
+static struct {
+    int error, n_times;
+} reads;
+
+ssize_t __wrap_read(int fd, void *bytes, size_t n)
+{
+    if (reads.n_times == 0)
+        return __real_read(fd, bytes, n);
+    reads.n_times--;
+    errno = reads.error;
+    return -1;
+}
+
+/* A read that a signal interrupts goes on; one that fails is a miss, and the file stays. */
+static void reads_that_fail(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "what is kept");
+    for (int n = 1; n <= 3; n++) {
+        reads.error = EINTR;
+        reads.n_times = n;
+        scratch_expect(store, "k", "what is kept");
+        assert_int_equal(reads.n_times, 0);
+        reads.error = EIO;
+        reads.n_times = 1;
+        scratch_expect(store, "k", NULL);
+        reads.n_times = 0;
+        scratch_expect(store, "k", "what is kept");
+    }
+    md_sr_close(&store);
+}
+
 /* Two find that a lease has ended: the slower one must not take what the faster one has got. */
 static void a_lease_that_is_taken_meanwhile(void **state)
 {
@@ -196,6 +233,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_changes_meanwhile_is_given_back, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_healed_meanwhile, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(locks_that_fail, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(reads_that_fail, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
