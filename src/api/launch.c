@@ -87,15 +87,14 @@ void md_launch_destroy(md_launch **launch)
     *launch = NULL;
 }
 
-/* The same rules as md_fx_bind: an integer may stand for a real, a real may not stand for an integer, and a real is
- * rounded to its declared type. */
+/* The same rules as md_fx_bind: an integer may stand for a real, a real may not stand for an integer. */
 static md_status rebind_scalar(md_fx_binding *b, const md_fx_scalar *s, int32_t id, int32_t i, const md_arg *arg)
 {
     bool is_int = arg->kind == MD_ARG_INT;
     if (!is_int && (s->type == MD_I64 || arg->kind != MD_ARG_REAL))
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a scalar of type %s", i, s->name,
                        md_dtype_name(s->type));
-    b->real[id] = md_dtype_round(s->type == MD_I64 ? MD_F64 : s->type, is_int ? (double)arg->integer : arg->real);
+    b->real[id] = is_int ? (double)arg->integer : arg->real;
     b->integer[id] = is_int ? arg->integer : 0;
     return MD_OK;
 }

@@ -212,7 +212,7 @@ md_kn_word md_cb_scalar(const md_cb_part *p, int32_t scalar, const md_arg *given
     const md_fx_formula *f = p->op->formula;
     const md_dtype type = f->scalar[f->args[p->scalar_arg[scalar]].id].type;
     const double real = given->kind == MD_ARG_INT ? (double)given->integer : given->real;
-    return type == MD_I64 ? (md_kn_word){.i = given->integer} : (md_kn_word){.d = md_dtype_round(type, real)};
+    return type == MD_I64 ? (md_kn_word){.i = given->integer} : (md_kn_word){.d = real};
 }
 
 md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n)

@@ -35,7 +35,6 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         if (a->is_scalar) {
             a->slot = (uint8_t)id;
             a->is_real = formula->scalar[id].type != MD_I64;
-            a->is_f32 = formula->scalar[id].type == MD_F32;
             n_scalars++;
             continue;
         }

@@ -20,7 +20,7 @@ enum {
 
 /* One argument of an op. */
 typedef struct md_ds_arg_spec {
-    bool is_scalar, is_output, is_real, is_f32;
+    bool is_scalar, is_output, is_real;
     uint8_t slot; /* its number among the tensors, or among the scalars, in order of the arguments */
     uint8_t rank, item; /* item: bytes of an element */
     uint64_t head; /* md_ds_head_of a right tensor */
@@ -79,8 +79,7 @@ static inline bool md_ds_take_scalar(md_ds_word *out, const md_ds_arg_spec *a, c
     }
     if (!a->is_real || (arg->kind != MD_ARG_REAL && arg->kind != MD_ARG_INT))
         return false;
-    const double real = arg->kind == MD_ARG_INT ? (double)arg->integer : arg->real;
-    word.d = a->is_f32 ? (double)(float)real : real;
+    word.d = arg->kind == MD_ARG_INT ? (double)arg->integer : arg->real;
     *out = (uint64_t)word.i;
     return true;
 }

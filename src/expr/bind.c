@@ -45,8 +45,7 @@ static md_status bind_scalar(binder *b, int32_t i, const md_arg *arg)
     if (arg->kind != MD_ARG_INT && (wants_int || arg->kind != MD_ARG_REAL))
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' is %s of type %s, but %s was given", i, s->name,
                        wants_int ? "an integer scalar" : "a scalar", md_dtype_name(s->type), kind_name(arg->kind));
-    double real = arg->kind == MD_ARG_INT ? (double)arg->integer : arg->real;
-    b->binding->real[id] = md_dtype_round(md_dtype_is_real(s->type) ? s->type : MD_F64, real);
+    b->binding->real[id] = arg->kind == MD_ARG_INT ? (double)arg->integer : arg->real;
     b->binding->integer[id] = arg->kind == MD_ARG_INT ? arg->integer : 0;
     return MD_OK;
 }

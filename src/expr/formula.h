@@ -55,6 +55,7 @@ struct md_fx_node {
     int32_t bound[MD_MAX_RANK]; /* index ids */
     const md_fx_node *const *arg;
     double num;
+    double exact; /* CONST: num before it was rounded to its type; for the front end only */
     int64_t integer;
     int32_t line, column; /* 1-based; 0 for made-up nodes */
 };

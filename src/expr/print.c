@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "expr/digits.h"
 #include "expr/formula.h"
+#include "expr/node.h"
 #include "expr/order.h"
 
 #include <math.h>
@@ -34,6 +35,7 @@ typedef struct printer {
     const md_fx_formula *formula;
     bool with_types; /* print a tensor's dtype where it first appears */
     bool is_begun; /* a statement was printed before */
+    bool is_wide; /* what is computed in f64 because only scalars are in it: f32 to a reader, who widens it again */
     bool is_typed[MD_FX_MAX_TENSORS];
 } printer;
 
@@ -70,7 +72,7 @@ static void print_constant(printer *p, const md_fx_node *n, int level, bool is_a
     }
     const bool needs_parentheses = is_anchored && is_negative(n) && level > LEVEL_SIGN;
     if (!is_anchored)
-        md_strbuf_add(p->out, md_dtype_name(n->type));
+        md_strbuf_add(p->out, p->is_wide && n->type == MD_F64 ? "f32" : md_dtype_name(n->type));
     if (!is_anchored || needs_parentheses)
         md_strbuf_add(p->out, "(");
     print_number(p->out, n);
@@ -235,6 +237,24 @@ static void print_binder(printer *p, const md_fx_node *n)
     md_strbuf_add(p->out, ")");
 }
 
+static bool is_scalar_term(void *user, const md_fx_node *n)
+{
+    const md_fx_formula *const f = user;
+    if (n->kind == MD_FX_SCALAR)
+        return f->scalar[n->id].type != MD_F64;
+    return n->kind == MD_FX_CONST || n->kind == MD_FX_SIZE || n->kind == MD_FX_OP || n->kind == MD_FX_CAST;
+}
+
+/* True for a conversion or a test of what the front end widened: a reader makes it anew of f32. */
+static bool is_of_widened(const md_fx_formula *f, const md_fx_node *n)
+{
+    const bool is_test = n->kind == MD_FX_OP && n->type == MD_BOOL;
+    if (!is_test && (n->kind != MD_FX_CAST || n->to == MD_F64 || n->arg[0]->kind != MD_FX_OP))
+        return false;
+    return n->arg[0]->type == MD_F64 && md_fx_has_kind(n, MD_FX_SCALAR) &&
+           md_fx_visit(n, is_scalar_term, (void *)(uintptr_t)f);
+}
+
 /* A load or a conversion. What is unsigned to a reader has become operations on i64. */
 static void print_bits(printer *p, const md_fx_node *n, md_dtype type)
 {
@@ -247,6 +267,27 @@ static void print_bits(printer *p, const md_fx_node *n, md_dtype type)
         print_tensor(p, n->id, n->n_args, n->arg);
     }
     md_strbuf_add(p->out, type == MD_U64 ? ")" : "");
+}
+
+static void print_scalar(printer *p, const md_fx_node *n)
+{
+    const md_fx_scalar *const s = &p->formula->scalar[n->id];
+    const bool says_type = !p->is_wide && n->type == MD_F64 && s->type == MD_F32;
+    md_strbuf_printf(p->out, says_type ? "f64(%s)" : "%s", s->name);
+}
+
+/* A conversion or an operation. Where the front end widened its operands, they are printed as they were. */
+static void print_value(printer *p, const md_fx_node *n, int level, bool is_anchored)
+{
+    const bool was_wide = p->is_wide;
+    p->is_wide |= is_of_widened(p->formula, n);
+    if (n->kind == MD_FX_OP)
+        print_op(p, n, level, is_anchored);
+    else if (n->to == MD_F32 && p->is_wide && !was_wide)
+        print(p, n->arg[0], level, is_anchored);
+    else
+        print_bits(p, n, was_wide && n->to == MD_F64 ? MD_F32 : n->to);
+    p->is_wide = was_wide;
 }
 
 static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
@@ -262,16 +303,14 @@ static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
         print_size(p, n->id);
         break;
     case MD_FX_SCALAR:
-        md_strbuf_add(p->out, p->formula->scalar[n->id].name);
+        print_scalar(p, n);
         break;
     case MD_FX_LOAD:
         print_bits(p, n, p->formula->tensor[n->id].dtype);
         break;
     case MD_FX_OP:
-        print_op(p, n, level, is_anchored);
-        break;
     case MD_FX_CAST:
-        print_bits(p, n, n->to);
+        print_value(p, n, level, is_anchored);
         break;
     case MD_FX_REDUCE:
     case MD_FX_SCAN:

@@ -21,7 +21,7 @@ static bool note_shared(md_eval_machine *m, const md_fx_node *node)
 static const md_eval_code *compile_scalar(md_eval_machine *m, const md_fx_node *node)
 {
     bool is_real = md_dtype_is_real(m->formula->scalar[node->id].type);
-    return is_real ? md_eval_real_const(m, m->binding->real[node->id])
+    return is_real ? md_eval_real_const(m, md_dtype_round(node->type, m->binding->real[node->id]))
                    : md_eval_int_const(m, m->binding->integer[node->id]);
 }
 

@@ -19,6 +19,7 @@ static md_status run_passes(md_front *fr)
     MD_TRY(md_front_symbols(fr));
     MD_TRY(md_front_resolve(fr));
     MD_TRY(md_front_dims(fr));
+    MD_TRY(md_front_widen(fr));
     MD_TRY(md_front_simplify(fr));
     return md_front_reaches(fr);
 }

@@ -1,7 +1,7 @@
 /* The working state of one md_fx_formula_create: what the passes of the front end share. Private to src/expr.
  *
  * Order: parse, symbols (names, ranks, declarations), resolve (statements become typed nodes; infer gives types), dims
- * (which axes and indices are one size), simplify, reach. */
+ * (which axes and indices are one size), widen, simplify, reach. */
 #ifndef MD_EXPR_FRONT_FRONT_H
 #define MD_EXPR_FRONT_FRONT_H
 
@@ -61,6 +61,8 @@ md_status md_front_symbols(md_front *front);
 md_status md_front_resolve(md_front *front);
 /** Settles dims, their names and sizes; says which axes are at_least. */
 md_status md_front_dims(md_front *front);
+/** Has what scalars, constants and sizes alone make computed in f64. */
+md_status md_front_widen(md_front *front);
 /** Folds what can be folded without changing a bit. */
 md_status md_front_simplify(md_front *front);
 /** Checks the shape of subscripts and collects what must be range-checked at each call. */

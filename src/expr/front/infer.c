@@ -53,7 +53,7 @@ md_status md_infer_integer(md_front *front, md_fx_node **out, int64_t value, con
 md_status md_infer_real(md_front *front, md_fx_node **out, double value, const md_syntax *at)
 {
     MD_TRY(new_node(front, out, MD_FX_CONST, MD_F32, at));
-    (*out)->num = value;
+    (*out)->num = (*out)->exact = value;
     (*out)->weak = true;
     return MD_OK;
 }
@@ -84,6 +84,7 @@ static md_status convert_literal(md_front *fr, md_fx_node **out, const md_fx_nod
         return MD_OK;
     }
     (*out)->num = md_dtype_round(to, value);
+    (*out)->exact = value;
     if (isinf((*out)->num) && !isinf(value))
         return MD_FRONT_ERROR(fr, &at, "the number %g is too large for f32; write inf, or f64(..)", value);
     return MD_OK;

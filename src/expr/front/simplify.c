@@ -180,11 +180,25 @@ static md_status fold_cast(simplifier *s, const md_fx_node **out, const md_fx_no
 
 /* ---- identities ---- */
 
+/* A scalar that is no declared f64 is read as either type. */
+static md_status retype_scalar(simplifier *s, const md_fx_node **out, const md_fx_node *scalar, md_dtype type)
+{
+    md_fx_node *const copy = copy_of(s, scalar);
+    if (!copy)
+        return md_fail_memory();
+    copy->type = type;
+    *out = copy;
+    return MD_OK;
+}
+
 static md_status simplify_cast(simplifier *s, const md_fx_node **out, const md_fx_node *n)
 {
     const md_fx_node *const a = n->arg[0];
     if (is_const(a))
         return fold_cast(s, out, n);
+    const bool is_f32 = a->kind == MD_FX_SCALAR && s->front->formula->scalar[a->id].type == MD_F32;
+    if (is_f32 && (n->to == MD_F32 || n->to == MD_F64))
+        return retype_scalar(s, out, a, n->to);
     const bool is_identity = a->type == n->to || (a->kind == MD_FX_CAST && a->to == n->to) ||
                              (a->kind == MD_FX_LOAD && s->front->formula->tensor[a->id].dtype == n->to);
     if (is_identity)
