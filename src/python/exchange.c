@@ -1,8 +1,6 @@
 /* Arrays of Python as tensors of the library: views for the time of a call, and new arrays for outputs. */
 #include "python/exchange.h"
 
-#include <md/dlpack.h>
-
 #include <string.h>
 
 /* ---- What the type of an object can do */
@@ -120,14 +118,13 @@ const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object)
 
 /* ---- Views */
 
-static int refuse(md_py_exchange *x, const char *name, const char *why)
+int md_py_refuse(const md_py_exchange *x, const char *name, const char *why)
 {
     PyErr_Format(x->argument_error, "argument '%s': %s", name, why);
     return -1;
 }
 
-/* An array's own error as one of ours, with its text. */
-static int wrap_error(const md_py_exchange *x, const char *name)
+int md_py_wrap_error(const md_py_exchange *x, const char *name)
 {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -139,16 +136,6 @@ static int wrap_error(const md_py_exchange *x, const char *name)
         Py_XDECREF(trace);
     } else
         PyErr_Restore(type, value, trace);
-    return -1;
-}
-
-static int take(md_py_view *view, md_py_exchange *x, const md_py_dl_tensor *t, const char *name)
-{
-    view->device = t->device;
-    if (md_tensor_from_dlpack(&view->tensor, t) == MD_OK)
-        return 0;
-    PyErr_Format(x->argument_error, "argument '%s': DLPack's dtype (code %d, %d bits) or rank %d is not supported",
-                 name, (int)t->dtype.code, (int)t->dtype.bits, (int)t->ndim);
     return -1;
 }
 
@@ -200,9 +187,9 @@ static int check_flags(md_py_exchange *x, PyObject *object, const char *name)
     if (flags <= 0)
         return flags;
     if (flags & MD_PY_REQUIRES_GRAD)
-        return refuse(x, name,
+        return md_py_refuse(x, name,
                       "requires a gradient, and an op has none: call it under torch.no_grad(), or pass x.detach()");
-    return refuse(x, name, "has PyTorch's negative or conjugate bit: pass x.resolve_neg() or x.resolve_conj()");
+    return md_py_refuse(x, name, "has PyTorch's negative or conjugate bit: pass x.resolve_neg() or x.resolve_conj()");
 }
 
 static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
@@ -216,83 +203,8 @@ static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const c
         return 0;
     }
     if (view->type.api->borrow(object, &t) != 0)
-        return wrap_error(x, name);
-    return take(view, x, &t, name);
-}
-
-static md_dtype dtype_of_format(const char *format, Py_ssize_t size)
-{
-    if (!format)
-        return MD_U8;
-    if (*format == '@' || *format == '=' || *format == '<')
-        format++;
-    if (!*format || format[1])
-        return MD_DTYPE_DEFAULT;
-    if (*format == '?')
-        return MD_BOOL;
-    if (strchr("efd", *format))
-        return md_dtype_from_dlpack(2, (int)size * 8, 1);
-    if (strchr("bhilqn", *format))
-        return md_dtype_from_dlpack(0, (int)size * 8, 1);
-    return strchr("BHILQN", *format) ? md_dtype_from_dlpack(1, (int)size * 8, 1) : MD_DTYPE_DEFAULT;
-}
-
-static int take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
-{
-    if (PyObject_GetBuffer(object, &view->buffer, PyBUF_STRIDED_RO | PyBUF_FORMAT | (is_output ? PyBUF_WRITABLE : 0)))
-        return wrap_error(x, name);
-    view->has_buffer = true;
-    const Py_buffer *b = &view->buffer;
-    const md_dtype dtype = dtype_of_format(b->format, b->itemsize);
-    view->device = (md_py_dl_device){MD_PY_CPU, 0};
-    if (dtype == MD_DTYPE_DEFAULT || b->ndim > MD_MAX_RANK) {
-        PyErr_Format(x->argument_error, "argument '%s': format '%s' or rank %d is not supported", name,
-                     b->format ? b->format : "", b->ndim);
-        return -1;
-    }
-    view->tensor.data = b->buf;
-    view->tensor.dtype = dtype;
-    view->tensor.rank = b->ndim;
-    for (int a = 0; a < b->ndim; a++) {
-        view->tensor.size[a] = b->shape[a];
-        view->tensor.stride[a] = b->strides[a] / b->itemsize;
-        if (b->strides[a] % b->itemsize != 0)
-            return refuse(x, name, "its strides are no whole elements");
-    }
-    return 0;
-}
-
-static PyObject *capsule_of(md_py_exchange *x, PyObject *object)
-{
-    PyObject *device = PyObject_CallMethodObjArgs(object, x->text_dlpack_device, NULL);
-    long type = 0, id = 0;
-    if (!device || !PyArg_ParseTuple(device, "ll", &type, &id)) {
-        Py_XDECREF(device);
-        return NULL;
-    }
-    Py_DECREF(device);
-    if (type != MD_PY_CUDA)
-        return PyObject_CallMethodObjArgs(object, x->text_dlpack, NULL);
-    PyObject *method = PyObject_GetAttr(object, x->text_dlpack), *none = PyTuple_New(0);
-    PyObject *stream = Py_BuildValue("{s:i}", "stream", 1); /* 1: work on the default stream sees the data */
-    PyObject *capsule = method && none && stream ? PyObject_Call(method, none, stream) : NULL;
-    Py_XDECREF(method);
-    Py_XDECREF(none);
-    Py_XDECREF(stream);
-    return capsule;
-}
-
-static int take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name)
-{
-    view->capsule = capsule_of(x, object);
-    if (!view->capsule)
-        return wrap_error(x, name);
-    if (PyCapsule_IsValid(view->capsule, "dltensor_versioned")) {
-        const md_py_dl_versioned *v = PyCapsule_GetPointer(view->capsule, "dltensor_versioned");
-        return v ? take(view, x, &v->tensor, name) : -1;
-    }
-    const md_py_dl_managed *m = PyCapsule_GetPointer(view->capsule, "dltensor");
-    return m ? take(view, x, &m->tensor, name) : -1;
+        return md_py_wrap_error(x, name);
+    return md_py_take_dlpack(view, x, &t, name);
 }
 
 /* An empty array may have any strides, 0 too, which the library refuses in outputs. */
@@ -308,7 +220,7 @@ static void settle_empty(md_tensor *t)
 static int begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
 {
     view->has_buffer = false;
-    view->capsule = NULL;
+    view->capsule = view->keeps = NULL;
     const md_py_type *const type = md_py_type_of(x, object);
     if (!type)
         return -1;
@@ -317,11 +229,11 @@ static int begin(md_py_view *view, md_py_exchange *x, PyObject *object, const ch
     case MD_PY_EXCHANGE:
         return borrow(view, x, object, name, is_output);
     case MD_PY_BUFFER:
-        return take_buffer(view, x, object, name, is_output);
+        return md_py_take_buffer(view, x, object, name, is_output);
     case MD_PY_DLPACK:
-        return take_capsule(view, x, object, name);
+        return md_py_take_capsule(view, x, object, name, is_output);
     case MD_PY_SUBCLASS:
-        return refuse(x, name,
+        return md_py_refuse(x, name,
                       "is of a subclass of torch.Tensor (FakeTensor, DTensor, ...), whose memory is not known");
     default:
         break;
@@ -335,10 +247,15 @@ static int begin(md_py_view *view, md_py_exchange *x, PyObject *object, const ch
 
 int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
 {
-    if (begin(view, x, object, name, is_output) < 0)
-        return -1;
-    settle_empty(&view->tensor);
-    return 0;
+    if (begin(view, x, object, name, is_output) == 0) {
+        settle_empty(&view->tensor);
+        return 0;
+    }
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    md_py_view_end(view);
+    PyErr_Restore(type, value, trace);
+    return -1;
 }
 
 void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *like)
@@ -347,7 +264,7 @@ void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *
     view->device = like->device;
     view->type = like->type;
     view->has_buffer = false;
-    view->capsule = NULL;
+    view->capsule = view->keeps = NULL;
     settle_empty(&view->tensor);
 }
 
@@ -356,5 +273,6 @@ void md_py_view_end(md_py_view *view)
     if (view->has_buffer)
         PyBuffer_Release(&view->buffer);
     Py_CLEAR(view->capsule); /* nobody took what it holds, so its destructor gives that back */
+    Py_CLEAR(view->keeps);
     view->has_buffer = false;
 }

@@ -97,6 +97,7 @@ typedef struct md_py_view {
     bool has_buffer;
     Py_buffer buffer;
     PyObject *capsule; /* owned, or NULL */
+    PyObject *keeps; /* owned, or NULL: an array of other elements over the same memory */
 } md_py_view;
 
 int md_py_exchange_start(md_py_exchange *x);
@@ -105,8 +106,17 @@ int md_py_exchange_visit(md_py_exchange *x, visitproc visit, void *arg);
 
 /** How arrays of the object's type are read. NULL with an error. */
 const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object);
-/** Borrows an array: `object` must live until md_py_view_end. `name` is for messages. -1 with an error. */
+/** Borrows an array: `object` must live until md_py_view_end. `name` is for messages. -1 with an error, and then there
+ * is nothing to end. */
 int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
+/* The ways of md_py_view_begin. They fill in `view`, which is empty but for its type. -1 with an error. */
+int md_py_take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
+int md_py_take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
+int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_tensor *t, const char *name);
+/** Raises ArgumentError: -1. */
+int md_py_refuse(const md_py_exchange *x, const char *name, const char *why);
+/** Raises an array's own error as ArgumentError, with its text: -1. */
+int md_py_wrap_error(const md_py_exchange *x, const char *name);
 /** The view of an array that md_py_empty made like `like`, and of which it knows the memory. */
 void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *like);
 void md_py_view_end(md_py_view *view);

@@ -38,19 +38,30 @@ static PyObject *empty_exchange(md_tensor *shape, const md_py_exchange *x, const
     return like->type.api->to_object(made, &object) == 0 ? object : NULL;
 }
 
+/* The scalar type of a dtype: NumPy's own, or of ml_dtypes, where it is installed. NULL with an error. */
+static PyObject *scalar_type(const md_py_exchange *x, PyObject *numpy, md_dtype dtype)
+{
+    static const char *const name[] = {"",         "float32", "float64", "float16", "bfloat16",      "int32",
+                                       "int64",    "uint8",   "bool_",   "int8",    "float8_e4m3fn", "float8_e5m2",
+                                       "int16",    "uint16",  "uint32",  "uint64",  NULL,            NULL};
+    const bool is_foreign = dtype == MD_BF16 || dtype == MD_F8E4M3 || dtype == MD_F8E5M2;
+    PyObject *foreign = is_foreign ? PyImport_ImportModule("ml_dtypes") : NULL;
+    PyObject *found = NULL;
+    if (name[dtype] && (foreign || !is_foreign))
+        found = PyObject_GetAttrString(foreign ? foreign : numpy, name[dtype]);
+    Py_XDECREF(foreign);
+    if (!found)
+        PyErr_Format(x->argument_error, "NumPy has no dtype %s for the output: give out=%s", md_dtype_name(dtype),
+                     is_foreign ? ", or install ml_dtypes" : "");
+    return found;
+}
+
 static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
 {
-    static const char *const name[] = {"",      "float32", "float64", "float16", NULL, "int32",
-                                       "int64", "uint8",   "bool_",   "int8",    NULL, NULL,
-                                       "int16", "uint16",  "uint32",  "uint64",  NULL, NULL};
     if (x->numpy_dtype[dtype])
         return x->numpy_dtype[dtype];
-    if (!name[dtype]) {
-        PyErr_Format(x->argument_error, "NumPy has no dtype %s for the output: give out=", md_dtype_name(dtype));
-        return NULL;
-    }
     PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *scalar = numpy ? PyObject_GetAttrString(numpy, name[dtype]) : NULL;
+    PyObject *scalar = numpy ? scalar_type(x, numpy, dtype) : NULL;
     PyObject *maker = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
     if (scalar && maker)
         x->numpy_dtype[dtype] = PyObject_CallFunctionObjArgs(maker, scalar, NULL);
