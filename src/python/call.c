@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int take_scalar(md_arg *out, const md_py_state *state, PyObject *given, const char *name)
+static int take_scalar(md_arg *out, md_py_state *state, PyObject *given, const char *name)
 {
     if (PyFloat_Check(given))
         *out = md_s(PyFloat_AsDouble(given));
     else if (PyLong_Check(given))
         *out = md_i(PyLong_AsLongLong(given));
     else {
+        if (md_py_check_number(&state->exchange, given, name) < 0)
+            return -1;
         PyObject *number = PyNumber_Float(given);
         if (!number) {
             PyErr_Format(state->argument_error, "argument '%s' is a scalar: expected a number", name);
@@ -83,6 +85,15 @@ int md_py_call_begin(md_py_call *call, md_py_op *self)
     if (!call->first)
         call->device = (md_py_dl_device){MD_PY_CPU, 0};
     call->n = self->n_args;
+    return 0;
+}
+
+int md_py_call_written(const md_py_call *call, const md_py_op *self, PyObject *const *made)
+{
+    for (int32_t i = 0; i < self->n_args; i++)
+        if (self->arg[i].is_output && !(made && made[i]) &&
+            md_py_view_written(&call->view[i], &self->state->exchange, call->given[i]) < 0)
+            return -1;
     return 0;
 }
 

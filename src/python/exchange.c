@@ -192,6 +192,23 @@ static int check_flags(md_py_exchange *x, PyObject *object, const char *name)
     return md_py_refuse(x, name, "has PyTorch's negative or conjugate bit: pass x.resolve_neg() or x.resolve_conj()");
 }
 
+int md_py_check_number(md_py_exchange *x, PyObject *object, const char *name)
+{
+    const md_py_type *const type = md_py_type_of(x, object);
+    if (!type)
+        return -1;
+    if (type->way != MD_PY_EXCHANGE && type->way != MD_PY_SUBCLASS)
+        return 0;
+    PyObject *answer = PyObject_GetAttr(object, x->text_requires_grad);
+    const int is_on = !answer ? -1 : answer == Py_True ? grad_is_enabled(x) : 0;
+    Py_XDECREF(answer);
+    if (is_on <= 0)
+        return is_on;
+    return md_py_refuse(x, name,
+                        "is a scalar, into which no gradient flows, and this tensor requires one: pass its number, "
+                        "x.item(), or make it a tensor of the formula, x[]");
+}
+
 static int borrow(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
 {
     md_py_dl_tensor t;
@@ -266,6 +283,17 @@ void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *
     view->has_buffer = false;
     view->capsule = view->keeps = NULL;
     settle_empty(&view->tensor);
+}
+
+int md_py_view_written(const md_py_view *view, const md_py_exchange *x, PyObject *object)
+{
+    if (view->type.way != MD_PY_EXCHANGE || md_py_torch_count_write(&x->torch, object))
+        return 0;
+    PyObject *module = PyImport_ImportModule("torch.autograd.graph");
+    PyObject *done = module ? PyObject_CallMethod(module, "increment_version", "O", object) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
 }
 
 void md_py_view_end(md_py_view *view)

@@ -120,6 +120,10 @@ int md_py_wrap_error(const md_py_exchange *x, const char *name);
 /** The view of an array that md_py_empty made like `like`, and of which it knows the memory. */
 void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *like);
 void md_py_view_end(md_py_view *view);
+/** Tells PyTorch that `object`, of which this is the view, was written. -1 with an error. */
+int md_py_view_written(const md_py_view *view, const md_py_exchange *x, PyObject *object);
+/** Refuses a tensor that requires a gradient where a number is meant. -1 with an error; 0 for all else. */
+int md_py_check_number(md_py_exchange *x, PyObject *object, const char *name);
 /** A new contiguous array of the kind and on the device of `like`: PyTorch's, else NumPy's on the host. `shape->data`
  * and its strides become the array's; data is NULL where they are not known without reading the array. NULL with an
  * error. */

@@ -178,6 +178,17 @@ static void name_item(Py_ssize_t at)
     Py_XDECREF(trace);
 }
 
+static int note_written(const lists *l)
+{
+    const int32_t n_args = l->self->n_args;
+    for (int32_t i = 0; i < n_args; i++)
+        for (Py_ssize_t at = 0; l->self->arg[i].is_output && l->list[i] && at < l->n; at++)
+            if (md_py_view_written(&l->view[at * n_args + i], &l->self->state->exchange,
+                                   PyList_GetItem(l->list[i], at)) < 0)
+                return -1;
+    return 0;
+}
+
 static int run(lists *l, PyObject *stream)
 {
     md_stream on;
@@ -193,7 +204,7 @@ static int run(lists *l, PyObject *stream)
         return -1;
     const md_combo_part part = {l->variant->op, l->arg, l->self->n_args, l->n};
     Py_BEGIN_ALLOW_THREADS status = md_combo_call(l->variant->context, on, &part, 1);
-    Py_END_ALLOW_THREADS if (status == MD_OK) return 0;
+    Py_END_ALLOW_THREADS if (status == MD_OK) return note_written(l);
     md_py_raise(l->self->state, status);
     return -1;
 }

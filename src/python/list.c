@@ -149,6 +149,8 @@ static int take_number(call *c, int32_t i, PyObject *given)
         c->arg[i] = md_i(PyLong_AsLongLong(given));
         return PyErr_Occurred() ? -1 : 0;
     }
+    if (md_py_check_number(&c->state->exchange, given, c->read->arg[i].name) < 0)
+        return -1;
     PyObject *number = PyNumber_Float(given);
     if (!number) {
         PyErr_Format(c->state->argument_error, "argument '%s' is a scalar: expected a number", c->read->arg[i].name);
@@ -226,6 +228,15 @@ static int flatten(call *c)
     return 0;
 }
 
+static int note_written(const call *c)
+{
+    for (int32_t i = 0; i < c->read->n_args; i++)
+        for (Py_ssize_t k = 0; c->read->arg[i].is_written && k < c->n_open[i]; k++)
+            if (md_py_view_written(&c->view[i][k], &c->state->exchange, PyList_GetItem(c->list[i], k)) < 0)
+                return -1;
+    return 0;
+}
+
 static int run(call *c, PyObject *find, PyObject *given, PyObject *stream, bool is_flat)
 {
     md_stream on;
@@ -248,9 +259,10 @@ static int run(call *c, PyObject *find, PyObject *given, PyObject *stream, bool 
     }
     Py_BEGIN_ALLOW_THREADS status = md_list_call(list, on, c->arg, c->read->n_args);
     Py_END_ALLOW_THREADS Py_DECREF(made);
-    if (status != MD_OK)
-        md_py_raise(c->state, status);
-    return status == MD_OK ? 0 : -1;
+    if (status == MD_OK)
+        return note_written(c);
+    md_py_raise(c->state, status);
+    return -1;
 }
 
 static void close_views(call *c)

@@ -172,7 +172,7 @@ static int run(md_py_call *call, md_py_op *self, PyObject **made, PyObject *stre
         (sizes && take_sizes(call, self, v, sizes) < 0) || md_py_stream_of(&on, call->first, stream) < 0)
         return -1;
     Py_BEGIN_ALLOW_THREADS status = md_call(v->op, on, call->arg, call->n);
-    Py_END_ALLOW_THREADS if (status == MD_OK) return 0;
+    Py_END_ALLOW_THREADS if (status == MD_OK) return md_py_call_written(call, self, made);
     md_py_raise(self->state, status);
     return -1;
 }

@@ -40,6 +40,8 @@ typedef struct md_py_call {
 
 /** Reads the arguments. -1 with an error; md_py_call_end in any case. */
 int md_py_call_begin(md_py_call *call, md_py_op *self);
+/** Tells PyTorch which outputs were written: those that are not in `made`. -1 with an error. */
+int md_py_call_written(const md_py_call *call, const md_py_op *self, PyObject *const *made);
 void md_py_call_end(md_py_call *call, const md_py_op *self);
 /** The op for the arguments' dtypes and device, made if it is new. NULL with an error. */
 const md_py_variant *md_py_variant_of(md_py_op *self, const md_dtype *dtype, md_py_dl_device device);

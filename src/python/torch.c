@@ -35,6 +35,8 @@ static void find_reading(md_py_torch *torch)
     FIND(is_conj, "libtorch_cpu.so", "_ZN2at6native7is_conjERKNS_6TensorE");
     FIND(requires_grad, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
     FIND(grad_is_enabled, "libtorch_cpu.so", "aoti_torch_grad_mode_is_enabled");
+    FIND(is_inference, "libtorch_cpu.so", "_ZN2at6native12is_inferenceERKNS_6TensorE");
+    FIND(bump_version, "libtorch_cpu.so", "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
     FIND(rank, "libtorch_cpu.so", "aoti_torch_get_dim");
     FIND(sizes, "libtorch_cpu.so", "aoti_torch_get_sizes");
     FIND(strides, "libtorch_cpu.so", "aoti_torch_get_strides");
@@ -75,6 +77,12 @@ static void find_numbers(md_py_torch *torch)
 }
 
 /* ---- Trying */
+
+/* PyTorch's C functions take the address of the pointer to a tensor's C++ object. */
+static void *handle_of(const md_py_torch *torch, PyObject *object)
+{
+    return (char *)object + torch->impl_at;
+}
 
 static PyObject *make_sample(PyObject *module, const char *code)
 {
@@ -133,6 +141,23 @@ static bool reading_works(md_py_torch *torch, PyObject *module)
            reads_as(torch, module, "torch.ones(2, requires_grad=True)[1:]", grad);
 }
 
+static bool counting_works(const md_py_torch *torch, PyObject *module)
+{
+    if (!torch->is_inference || !torch->bump_version || !torch->impl_at)
+        return false;
+    PyObject *sample = make_sample(module, "torch.ones(2)");
+    PyObject *before = sample ? PyObject_GetAttrString(sample, "_version") : NULL;
+    const bool has_version = before && !torch->is_inference(handle_of(torch, sample));
+    if (has_version)
+        torch->bump_version(handle_of(torch, sample));
+    PyObject *after = has_version ? PyObject_GetAttrString(sample, "_version") : NULL;
+    const bool works = after && PyLong_AsLong(after) == PyLong_AsLong(before) + 1;
+    Py_XDECREF(after);
+    Py_XDECREF(before);
+    Py_XDECREF(sample);
+    return works;
+}
+
 static bool has_shims(const md_py_torch *t)
 {
     return t->rank && t->sizes && t->strides && t->dtype_of && t->device_of && t->index_of && t->layout_of &&
@@ -184,6 +209,9 @@ void md_py_torch_find(md_py_torch *torch)
     if (!module || !reading_works(torch, module))
         torch->is_neg = NULL;
     PyErr_Clear();
+    if (!module || !torch->is_neg || !counting_works(torch, module))
+        torch->bump_version = NULL;
+    PyErr_Clear();
     if (!module || !shims_work(torch, module))
         torch->rank = NULL;
     PyErr_Clear();
@@ -206,10 +234,14 @@ int md_py_torch_flags(const md_py_torch *torch, PyObject *object)
     return flags;
 }
 
-/* PyTorch's C functions take the address of the pointer to a tensor's C++ object. */
-static void *handle_of(const md_py_torch *torch, PyObject *object)
+bool md_py_torch_count_write(const md_py_torch *torch, PyObject *object)
 {
-    return (char *)object + torch->impl_at;
+    const void *const tensor = handle_of(torch, object);
+    if (!torch->bump_version)
+        return false;
+    if (!torch->is_inference(tensor))
+        torch->bump_version(tensor);
+    return true;
 }
 
 bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py_torch *torch, PyObject *object,

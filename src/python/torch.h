@@ -21,6 +21,8 @@ typedef struct md_py_torch {
     bool (*is_conj)(const void *tensor);
     bool (*requires_grad)(const void *impl);
     bool (*grad_is_enabled)(void);
+    bool (*is_inference)(const void *tensor); /* made in inference mode: it has no version */
+    void (*bump_version)(const void *tensor); /* autograd then sees that a saved tensor was written */
     int32_t (*rank)(void *tensor, int64_t *out); /* of the address of that pointer, as all below */
     int32_t (*sizes)(void *tensor, int64_t **out);
     int32_t (*strides)(void *tensor, int64_t **out);
@@ -53,6 +55,8 @@ void md_py_torch_find(md_py_torch *torch);
 /** What forbids reading the memory of a tensor (MD_PY_* bits; a gradient counts while gradients are recorded), or -1
  * if the functions were not found. The object is exactly a Tensor or a Parameter. */
 int md_py_torch_flags(const md_py_torch *torch, PyObject *object);
+/** Counts a write into a tensor's memory, as PyTorch's own operations do. False: the functions were not found. */
+bool md_py_torch_count_write(const md_py_torch *torch, PyObject *object);
 /** Reads a tensor of the CPU or a GPU. False, without an error: the exchange API must. */
 bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py_torch *torch, PyObject *object,
                       bool is_output);

@@ -4,9 +4,10 @@ and gradients that the user gives as formulas. ``md.op`` makes these ops once Py
 import json
 
 import torch
+from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
-from . import _REAL, ArgumentError, Op, _core
+from . import _REAL, ArgumentError, Op, Unsupported, _core
 
 _DTYPE = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32,
           "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool, "i8": torch.int8, "f8e4m3": torch.float8_e4m3fn,
@@ -44,9 +45,12 @@ class TorchOp(Op):
     def __call__(self, *inputs, **named):
         if is_dynamo_compiling():  # the exporter's fake tensors come to the end
             return _called(self, inputs, named)
+        if forward_ad._current_level >= 0:
+            _refuse_transforms(self, (*inputs, *named.values()))
         try:
             return _eager(self, *inputs, **named) if named else _eager_inputs(self, *inputs)
         except ArgumentError:
+            _refuse_transforms(self, (*inputs, *named.values()))
             if any(isinstance(x, torch.Tensor) and type(x) not in (torch.Tensor, torch.nn.Parameter) for x in inputs):
                 return _called(self, inputs, named)  # FakeTensor, FunctionalTensor, ...: PyTorch says what they become
             raise
@@ -159,6 +163,9 @@ def _call(op, given):
 
 def _called(op, inputs, named):
     given, out = _named(op, inputs, named)
+    if not is_dynamo_compiling():
+        _refuse_transforms(op, given)
+    _refuse_scalars(op, given)
     outputs = tuple(_Function.apply(op, *given)) if op._grad is not None and torch.is_grad_enabled() else tuple(
         _call(op, given))
     if out is not None:
@@ -169,7 +176,57 @@ def _called(op, inputs, named):
     return outputs[0] if len(outputs) == 1 else outputs
 
 
+# ---- Transforms of torch.func and forward mode, which an op cannot follow
+
+_functorch = torch._C._functorch
+
+
+def _refuse_transforms(op, given):
+    """Says what an op lacks for vmap, grad and jvp, instead of a missing memory or a derivative that is dropped."""
+    for x in given:
+        if not isinstance(x, torch.Tensor):
+            continue
+        if _functorch.is_batchedtensor(x):
+            raise Unsupported("torch.vmap of an op: it has no batching rule. Make the batch an index of its formula, "
+                              "or call it for each item")
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None:
+            raise Unsupported("forward-mode derivatives (jvp) of an op: grad= gives reverse mode only")
+        if op._grad is None and _functorch.is_gradtrackingtensor(x):
+            raise Unsupported("torch.func's grad, vjp or jvp of an op without gradients: give grad= to md.op")
+
+
+def _refuse_scalars(op, given):
+    """A gradient does not flow into scalars."""
+    for (name, kind, _), x in zip(op._inputs, given):
+        if kind != "tensor" and isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled():
+            raise ArgumentError(f"argument '{name}' is a scalar, into which no gradient flows, and this tensor requires "
+                                "one: pass its number, x.item(), or make it a tensor of the formula, x[]")
+
+
 # ---- Gradients
+
+def _forward_dims(op, one):
+    """{dim of the gradient's formula: dim of the op}, by the tensors that both have."""
+    own = {name: dims for name, _, dims in op._inputs} | {name: dims for name, _, dims, _ in op._outputs}
+    own |= {"d" + name: dims for name, _, dims, _ in op._outputs}
+    known = {}
+    for name, kind, dims in one._inputs:
+        for dim, other in zip(dims, own[name]):
+            if kind == "tensor" and isinstance(dim, str) and dim:
+                known.setdefault(dim, other)
+    return known
+
+
+def _check_axes(op, one, name, dims):
+    """Refuses a gradient with other axes than its input: PyTorch would sum over those that are too many."""
+    _, _, made, _ = one._outputs[0]
+    known = _forward_dims(op, one)
+    axes = [known.get(dim, dim) for dim in made]
+    differs = any(a != b for dim, a, b in zip(made, axes, dims) if b and (dim in known or isinstance(dim, int)))
+    if len(made) != len(dims) or differs:
+        raise ArgumentError(f"grad of '{name}': its formula gives the axes [{', '.join(map(str, made))}], and {name} has "
+                            f"[{', '.join(map(str, dims))}]")
+
 
 def _gradients(op, grad):
     """{"X": formula} -> [(place of X, op, names of its inputs)]. A formula may read the op's inputs, its outputs, and
@@ -182,34 +239,74 @@ def _gradients(op, grad):
         if name not in places or unknown or len(one._outputs) != 1:
             raise ArgumentError(f"grad of '{name}': " + (f"'{unknown[0]}' is none of {', '.join(known)}" if unknown
                                                          else "expected an input tensor, and a formula of one output"))
+        _check_axes(op, one, name, op._inputs[places[name]][2])
         out.append((places[name], one, [known.index(n) for n, _, _ in one._inputs]))
     return out
 
 
-class _Function(torch.autograd.Function):
+def _gradient_of(op, needs, values):
+    """A gradient for each input that needs one, else None. `values`: inputs, outputs, gradients of the outputs."""
+    result = [None] * len(op._inputs)
+    for i, one, places in op._grad:
+        if not needs[i]:
+            continue
+        result[i] = _call(one, [values[p] for p in places])[0]
+        if result[i].shape != values[i].shape:
+            raise ArgumentError(f"grad of '{op._inputs[i][0]}' has the shape {tuple(result[i].shape)}, and the input "
+                                f"{tuple(values[i].shape)}")
+    for i, (name, kind, _) in enumerate(op._inputs):
+        if kind == "tensor" and needs[i] and result[i] is None:
+            raise ArgumentError(f"argument '{name}' requires a gradient, and grad= has none for it")
+    return tuple(result)
+
+
+class _Reverse(torch.autograd.Function):
+    """Reverse mode only. Dynamo traces no function with a method jvp; the call looks for tangents."""
+
     @staticmethod
-    def forward(ctx, op, *given):
-        outputs = _call(op, given)
+    def vmap(info, in_dims, *inputs):
+        raise Unsupported("torch.vmap of an op: it has no batching rule. Make the batch an index of its formula, or call "
+                          "it for each item")
+
+
+class _Gradient(_Reverse):
+    """The gradients with create_graph=True: they depend on the inputs, and have no derivative."""
+
+    @staticmethod
+    def forward(op, needs, *values):
+        return _gradient_of(op, needs, values)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *d_outputs):
+        raise Unsupported("a second derivative of an op: grad= gives the first one only. Write what create_graph=True "
+                          "differentiates with PyTorch's operations")
+
+
+class _Function(_Reverse):
+    @staticmethod
+    def forward(op, *given):
+        return tuple(_call(op, given))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        op, *given = inputs
         ctx.op = op
         ctx.place = [i for i, (_, kind, _) in enumerate(op._inputs) if kind == "tensor"]
         ctx.scalars = [None if i in ctx.place else x for i, x in enumerate(given)]
-        ctx.save_for_backward(*[given[i] for i in ctx.place], *outputs)
-        return tuple(outputs)
+        ctx.save_for_backward(*[given[i] for i in ctx.place], *output)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *d_outputs):
-        op, n = ctx.op, len(ctx.place)
-        values = list(ctx.scalars)
-        for place, x in zip(ctx.place, ctx.saved_tensors):
+        saved, values = ctx.saved_tensors, list(ctx.scalars)  # read once: checkpoints compute them for it
+        for place, x in zip(ctx.place, saved):
             values[place] = x
-        outputs = ctx.saved_tensors[n:]
-        values += list(outputs) + [torch.zeros_like(y) if d is None else d for d, y in zip(d_outputs, outputs)]
-        result = [None] * len(op._inputs)
-        for i, one, places in op._grad:
-            if ctx.needs_input_grad[1 + i]:
-                result[i] = _call(one, [values[p] for p in places])[0]
-        for i in ctx.place:
-            if ctx.needs_input_grad[1 + i] and result[i] is None:
-                raise ArgumentError(f"argument '{op._inputs[i][0]}' requires a gradient, and grad= has none for it")
-        return None, *result
+        outputs = saved[len(ctx.place):]
+        values += [*outputs, *(torch.zeros_like(y) if d is None else d for d, y in zip(d_outputs, outputs))]
+        needs = tuple(ctx.needs_input_grad[1:])
+        is_differentiable = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        return None, *(_Gradient.apply(ctx.op, needs, *values) if is_differentiable
+                       else _gradient_of(ctx.op, needs, values))
