@@ -4,6 +4,7 @@
 #include <md/dlpack.h>
 
 enum { READ_ONLY = 1, IS_COPIED = 2 }; /* flags of DLPack */
+enum { COMPLEX = 5 }; /* a code of its dtypes */
 
 int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_tensor *t, const char *name)
 {
@@ -17,6 +18,8 @@ int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_
         return md_py_refuse(x, name, "its DLPack tensor has a negative device number");
     if (md_tensor_from_dlpack(&view->tensor, t) == MD_OK)
         return 0;
+    if (t->dtype.code == COMPLEX)
+        return md_py_refuse(x, name, "its elements are complex: give their parts, x.real and x.imag");
     if (t->ndim < 0 || t->ndim > MD_MAX_RANK)
         PyErr_Format(x->argument_error, "argument '%s' has %d axes, and the most are %d", name, (int)t->ndim,
                      MD_MAX_RANK);

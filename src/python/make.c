@@ -62,15 +62,15 @@ static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
         return x->numpy_dtype[dtype];
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *scalar = numpy ? scalar_type(x, numpy, dtype) : NULL;
-    PyObject *maker = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
+    PyObject *maker = scalar ? PyObject_GetAttrString(numpy, "dtype") : NULL;
     if (scalar && maker)
         x->numpy_dtype[dtype] = PyObject_CallFunctionObjArgs(maker, scalar, NULL);
-    if (numpy && !x->numpy_empty)
+    if (scalar && !x->numpy_empty)
         x->numpy_empty = PyObject_GetAttrString(numpy, "empty");
     Py_XDECREF(numpy);
     Py_XDECREF(scalar);
     Py_XDECREF(maker);
-    return x->numpy_empty ? x->numpy_dtype[dtype] : NULL;
+    return scalar && x->numpy_empty ? x->numpy_dtype[dtype] : NULL;
 }
 
 PyObject *md_py_empty(md_tensor *shape, md_py_exchange *x, const md_py_view *like)

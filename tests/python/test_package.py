@@ -276,8 +276,8 @@ class Bad(unittest.TestCase):
         refused(md.ArgumentError, "is no array", op, x, 3)
         refused(md.ArgumentError, "is no array", op, x, [1.0, 2.0, 3.0])
         refused(md.ArgumentError, "format", op, x, np.array(["a", "b", "c"]))
-        refused(md.ArgumentError, "format", op, x.astype(">f4"), c)
-        refused(md.ArgumentError, "format", op, x.astype(complex), c)
+        refused(md.ArgumentError, "'X': its elements are big endian", op, x.astype(">f4"), c)
+        refused(md.ArgumentError, "its elements are complex", op, x.astype(complex), c)
         refused(md.ArgumentError, "stride", op, x[::-1], c)
         refused(md.ArgumentError, "2 arguments given", op.call, x, c)
         refused(md.ArgumentError, "axis", op, x, c, out=np.empty((3, 3), F32))
@@ -286,8 +286,7 @@ class Bad(unittest.TestCase):
         refused(md.ArgumentError, "overlap", op, x, c, out=np.lib.stride_tricks.as_strided(x, (4, 3), (4, 4)))
         frozen = np.empty((4, 3), F32)
         frozen.flags.writeable = False
-        with self.assertRaises((BufferError, ValueError)):
-            op(x, c, out=frozen)
+        refused(md.ArgumentError, "'Y': is an output, and this array is read-only", op, x, c, out=frozen)
         x.flags.writeable = False  # an input may be
         np.testing.assert_array_equal(op(x, c), x + c)
 
