@@ -1,9 +1,12 @@
 /* Runs the steps of a formula over lists: combos over the items, and small ops for the numbers between them. */
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/strbuf.h"
 #include "list/list.h"
 
+#include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Memory */
 
@@ -195,6 +198,36 @@ static md_status run_scalars(const md_li_call *call, int32_t step)
     return md_call(op->op, call->stream, args, op->n_args);
 }
 
+/* An argument that is written anew has a name for each time: X_4. The n bytes at `word` as the formula says it. */
+static const char *name_in_formula(const md_fx_list *f, const char *word, size_t n)
+{
+    for (int32_t i = 0; i < f->n_names; i++) {
+        const md_fx_list_name *name = &f->name[i];
+        if (name->kind == MD_FX_NAME_ARG && strlen(name->name) == n && !memcmp(name->name, word, n))
+            return f->arg[name->id].name;
+    }
+    return NULL;
+}
+
+/* The last error with the user's names, and where it happened. */
+static md_status fail_in_words(md_status status, const md_fx_list *f, int32_t step)
+{
+    md_strbuf text = {0};
+    for (const char *c = md_last_error(); *c;) {
+        size_t n = 0;
+        while (isalnum((unsigned char)c[n]) || c[n] == '_')
+            n++;
+        const char *name = n > 0 ? name_in_formula(f, c, n) : NULL;
+        n = n > 0 ? n : 1;
+        md_strbuf_printf(&text, "%.*s", (int)(name ? strlen(name) : n), name ? name : c);
+        c += n;
+    }
+    status = md_fail(status, "%s (step %d of %d over the lists)", md_strbuf_text(&text), (int)step + 1,
+                     (int)f->n_steps);
+    md_strbuf_finish(&text);
+    return status;
+}
+
 static md_status run(md_li_call *call)
 {
     const md_fx_list *f = call->list->formula;
@@ -204,7 +237,7 @@ static md_status run(md_li_call *call)
     for (int32_t i = 0; i < f->n_steps; i++) {
         const md_status s = f->step[i].kind == MD_FX_STEP_SCALARS ? run_scalars(call, i) : run_items(call, i);
         if (s != MD_OK)
-            return md_fail_more(s, " (step %d of %d over the lists)", (int)i + 1, (int)f->n_steps);
+            return fail_in_words(s, f, i);
     }
     return MD_OK;
 }

@@ -174,21 +174,42 @@ static int take(call *c, int32_t i, PyObject *given)
     return open_views(c, i);
 }
 
-/* Results for all items that were not given. */
-static int make_number(call *c, int32_t i)
+static bool is_missing(const call *c, int32_t i)
 {
-    const md_fx_list_arg *info = &c->read->arg[i];
-    md_tensor shape = {.dtype = info->dtype};
-    PyObject *made = NULL;
-    if (info->is_list || info->is_read)
-        PyErr_Format(c->state->argument_error, "argument '%s' is missing", info->name);
-    else if (!c->first)
-        PyErr_Format(c->state->argument_error, "give '%s': nothing says on which device it is to be", info->name);
-    else
-        made = md_py_empty(&shape, &c->state->exchange, c->first);
-    const int failed = !made || PyList_Append(c->made, made) < 0 || take(c, i, made) < 0;
-    Py_XDECREF(made);
-    return failed ? -1 : 0;
+    return !c->read->arg[i].is_scalar && !c->list[i];
+}
+
+static int check_given(const call *c)
+{
+    for (int32_t i = 0; i < c->read->n_args; i++) {
+        const md_fx_list_arg *info = &c->read->arg[i];
+        if (!is_missing(c, i) || (c->first && !info->is_list && !info->is_read))
+            continue;
+        const bool is_number = !info->is_list && !info->is_read;
+        PyErr_Format(c->state->argument_error,
+                     is_number ? "give '%s': nothing says on which device it is to be" : "argument '%s' is missing",
+                     info->name);
+        return -1;
+    }
+    return 0;
+}
+
+/* Results for all items that were not given, of the types that follow from the items'. */
+static int make_numbers(call *c, const md_list *list)
+{
+    md_list_info info;
+    for (int32_t i = 0; i < c->read->n_args; i++) {
+        if (!is_missing(c, i))
+            continue;
+        (void)md_list_arg(&info, list, i);
+        md_tensor shape = {.dtype = info.dtype};
+        PyObject *made = md_py_empty(&shape, &c->state->exchange, c->first);
+        const int failed = !made || PyList_Append(c->made, made) < 0 || take(c, i, made) < 0;
+        Py_XDECREF(made);
+        if (failed)
+            return -1;
+    }
+    return 0;
 }
 
 static const char *dtype_given(const call *c, int32_t i)
@@ -244,16 +265,13 @@ static int run(call *c, PyObject *find, PyObject *given, PyObject *stream, bool 
     for (int32_t i = 0; i < c->read->n_args; i++)
         if (take(c, i, PyTuple_GetItem(given, i)) < 0)
             return -1;
-    for (int32_t i = 0; i < c->read->n_args; i++)
-        if (!c->read->arg[i].is_scalar && !c->list[i] && make_number(c, i) < 0)
-            return -1;
-    if (is_flat && flatten(c) < 0)
+    if (check_given(c) < 0 || (is_flat && flatten(c) < 0))
         return -1;
     if (!c->first)
         c->device = (md_py_dl_device){MD_PY_CPU, 0};
     PyObject *made = md_py_stream_of(&on, c->first, stream) < 0 ? NULL : find_made(c, find);
     md_list *list = made ? PyCapsule_GetPointer(made, MADE) : NULL;
-    if (!list) {
+    if (!list || make_numbers(c, list) < 0) {
         Py_XDECREF(made);
         return -1;
     }
