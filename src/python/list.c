@@ -181,17 +181,21 @@ static bool is_missing(const call *c, int32_t i)
 
 static int check_given(const call *c)
 {
+    const char *number = NULL;
     for (int32_t i = 0; i < c->read->n_args; i++) {
         const md_fx_list_arg *info = &c->read->arg[i];
-        if (!is_missing(c, i) || (c->first && !info->is_list && !info->is_read))
+        if (!is_missing(c, i))
             continue;
-        const bool is_number = !info->is_list && !info->is_read;
-        PyErr_Format(c->state->argument_error,
-                     is_number ? "give '%s': nothing says on which device it is to be" : "argument '%s' is missing",
-                     info->name);
-        return -1;
+        if (info->is_list || info->is_read) {
+            PyErr_Format(c->state->argument_error, "argument '%s' is missing", info->name);
+            return -1;
+        }
+        number = info->name;
     }
-    return 0;
+    if (c->first || !number)
+        return 0;
+    PyErr_Format(c->state->argument_error, "give '%s': nothing says on which device it is to be", number);
+    return -1;
 }
 
 /* Results for all items that were not given, of the types that follow from the items'. */

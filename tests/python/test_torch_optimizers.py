@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The optimizers of the catalogue beside PyTorch's own: three steps of one parameter, each."""
 
+import copy
 import unittest
 
 import torch
@@ -79,6 +80,96 @@ class Clipping(unittest.TestCase):
                     own.step()
                     for p, q in zip(ours, theirs):
                         torch.testing.assert_close(p, q, rtol=3e-5, atol=3e-6, msg=lambda m: f"{options}: {m}")
+
+
+class Accuracy(unittest.TestCase):
+    """AdamW beside PyTorch's in f64. Numbers of a group are f64 until they meet an element."""
+
+    def largest_errors(self, dtype, beta2, **options):
+        p = torch.nn.Parameter(values(1).to(dtype))
+        q = torch.nn.Parameter(p.detach().double())
+        own = md.optim.AdamW([p], 0.01, (0.9, beta2), **options)
+        other = torch.optim.AdamW([q], 0.01, (0.9, beta2))
+        for i in range(STEPS):
+            p.grad = values(10 + i).to(dtype)
+            q.grad = p.grad.to(torch.float64, copy=True)
+            if "max_norm" in options:
+                torch.nn.utils.clip_grad_norm_([q], options["max_norm"])
+            own.step()
+            other.step()
+        v, w = own.state[p]["exp_avg_sq"].double(), other.state[q]["exp_avg_sq"]
+        return float((p - q).detach().abs().max()), float(((v - w) / w).abs().max())
+
+    def test_betas(self):
+        for beta2 in (0.999, 0.9999999, 0.99999999):
+            for options in ({}, {"capturable": True}, {"max_norm": 0.5}, {"capturable": True, "max_norm": 0.5}):
+                for dtype, most_p, most_v in ((torch.float32, 3e-6, 2e-6), (torch.float64, 1e-10, 1e-13)):
+                    p, v = self.largest_errors(dtype, beta2, **options)
+                    self.assertLess(p, most_p, f"parameters: {beta2}, {options}, {dtype}")
+                    self.assertLess(v, most_v, f"second moments: {beta2}, {options}, {dtype}")
+
+
+class States(unittest.TestCase):
+    """What load_state_dict takes: states that PyTorch's own AdamW takes."""
+
+    def made(self, kind, **options):
+        p = torch.nn.Parameter(values(1))
+        return p, kind([p], 0.01, **options)
+
+    def after(self, made, state):
+        """The parameter after loading a state and a step."""
+        p, optimizer = made
+        optimizer.load_state_dict(copy.deepcopy(state))  # it keeps the tensors
+        p.grad = values(5)
+        optimizer.step()
+        return p.detach(), float(optimizer.state[p]["step"])
+
+    def test_loads(self):
+        options = {"weight_decay", "lr", "betas", "eps"}
+        for step in (3, 3.0, torch.tensor(3.0), torch.tensor(3.0, dtype=torch.float64)):
+            for missing in ({"capturable"}, {"foreach", "fused", "maximize"}, {"amsgrad", "differentiable"}, set()):
+                for capturable in (False, True):
+                    capturable = capturable and DEVICE.startswith("cuda")
+                    _, source = self.made(torch.optim.AdamW, capturable=capturable)
+                    group = {k: v for k, v in source.state_dict()["param_groups"][0].items()
+                             if k in options | {"params"} or k not in missing}
+                    state = {"state": {0: {"step": step, "exp_avg": values(2), "exp_avg_sq": values(3).abs()}},
+                             "param_groups": [group]}
+                    got, n = self.after(self.made(md.optim.AdamW, capturable=capturable), state)
+                    want, m = self.after(self.made(torch.optim.AdamW, capturable=capturable), state)
+                    self.assertEqual((n, m), (4, 4))
+                    torch.testing.assert_close(got, want, rtol=2e-5, atol=2e-6)
+
+    def test_number_set_by_hand(self):
+        p, optimizer = self.made(md.optim.AdamW)
+        optimizer.state[p].update(step=3, exp_avg=values(2), exp_avg_sq=values(3).abs())
+        p.grad = values(5)
+        optimizer.step()
+        self.assertEqual(float(optimizer.state[p]["step"]), 4)
+
+
+class Numbers(unittest.TestCase):
+    """Lists take the items' types, and so do the numbers for all items."""
+
+    def test_sums(self):
+        for dtype, kind in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.int32, torch.int64),
+                            (torch.int64, torch.int64), (torch.bfloat16, torch.float32)):
+            x = [torch.arange(n, device=DEVICE).to(dtype) for n in (3, 5, 0)]
+            for formula in ("N = sum[t,i](X@t[i])", "N[] = sum[t,i](X@t[i])"):
+                got = md.foreach(formula, x)
+                self.assertEqual((got.dtype, float(got)), (kind, 13.0), f"{formula} {dtype}")
+        wide = [torch.full((5,), 0.1, dtype=torch.float64, device=DEVICE)]
+        self.assertAlmostEqual(float(md.foreach("N = sum[t,i](X@t[i])", wide)), 0.5, delta=1e-15)
+        out = torch.empty((), dtype=torch.float64, device=DEVICE)
+        self.assertIsNone(md.foreach("N = sum[t,i](X@t[i])", wide, out=out))
+        with self.assertRaisesRegex(md.ArgumentError, "argument 'X' is missing"):
+            md.foreach("N = sum[t,i](X@t[i])", X=None)
+
+    def test_words(self):
+        """An update of a list has names of its own inside."""
+        x = torch.ones(10, device=DEVICE)
+        with self.assertRaisesRegex(md.ArgumentError, r"output 'X' of .* item 0 .* overlaps input 'X' of .* item 1"):
+            md.foreach("let u@t[i] = X@t[i] * 2; let n = sum[t,i](u@t[i]); X@t[i] = u@t[i] / n", X=[x[:5], x[4:9]])
 
 
 class Optimizers(unittest.TestCase):

@@ -15,12 +15,18 @@ __all__ = ["AdamW", "clip_grad_norm_"]
 _NORM = "scalar max_norm; let n = sum[k,i](f32(G@k[i]) * f32(G@k[i])); let c = min(1, max_norm / (sqrt(n) + 1e-6)); "
 
 
+def _corrections(t, is_wide):
+    """1 - beta^t without the digits that are lost where beta is near 1, and beta^t of f32."""
+    return [f"(-expm1(log(beta{k}) * {'f64(' + t + ')' if is_wide else t}))" for k in (1, 2)]
+
+
 @functools.lru_cache(maxsize=None)
-def _adamw(amsgrad, maximize, is_captured):
-    """The op of one parameter. Captured: rate, step, scale of the gradients and found_inf are tensors of the device."""
+def _adamw(amsgrad, maximize, is_captured, is_wide):
+    """The op of one parameter. Captured: rate, step, scale of the gradients and found_inf are tensors of the device.
+    Wide: parameters of f64."""
     gradient = ("-" if maximize else "") + "G[i]" + (" / scale[]" if is_captured else "")
     rate = "lr[]" if is_captured else "lr"
-    correct = ["(1 - pow(beta1, t[]))", "(1 - pow(beta2, t[]))"] if is_captured else ["correction1", "correction2"]
+    correct = _corrections("t[]", is_wide) if is_captured else ["correction1", "correction2"]
     second = "max(X[i], v[i])" if amsgrad else "v[i]"
     new = {"M1": ("M", "m[i]"), "V1": ("V", "v[i]"),
            "P1": ("P", f"P[i] * (1 - {rate} * decay) - {rate} * (m[i] / {correct[0]}) "
@@ -32,21 +38,23 @@ def _adamw(amsgrad, maximize, is_captured):
     scalars = "beta1, beta2, eps, decay" + ("" if is_captured else ", lr, correction1, correction2")
     return op(f"scalar {scalars}; let g[i] = {gradient}; let m[i] = beta1 * M[i] + (1 - beta1) * g[i]; "
               "let v[i] = beta2 * V[i] + (1 - beta2) * g[i] * g[i]; " + "; ".join(stores),
-              name="adamw" + "_amsgrad" * amsgrad + "_maximize" * maximize + "_captured" * is_captured)
+              name="adamw" + "_amsgrad" * amsgrad + "_maximize" * maximize + "_captured" * is_captured
+              + "_wide" * (is_captured and is_wide))
 
 
 @functools.lru_cache(maxsize=None)
-def _clipped(amsgrad, maximize, is_captured, is_whole):
+def _clipped(amsgrad, maximize, is_captured, is_wide, is_whole):
     """AdamW over lists, in place, with gradients scaled by c: from the norm of these lists, if they are all, or given."""
     gradient = ("-" if maximize else "") + "G@k[i]" + (" / scale[]" if is_captured else "")
     rate = "lr[]" if is_captured else "lr"
-    correct = ["(1 - pow(beta1, T@k[]))", "(1 - pow(beta2, T@k[]))"] if is_captured else ["correction1", "correction2"]
+    correct = _corrections("T@k[]", is_wide) if is_captured else ["correction1", "correction2"]
     new = {"M": "m@k[i]", "V": "v@k[i]"} | ({"X": "max(X@k[i], v@k[i])"} if amsgrad else {})
     new["P"] = (f"P@k[i] * (1 - {rate} * decay) - {rate} * (m@k[i] / {correct[0]}) "
                 f"/ (sqrt({'X' if amsgrad else 'v'}@k[i] / {correct[1]}) + eps)")
     stores = [f"{x}@k[i] = where(found_inf[] > 0, {x}@k[i], {y})" if is_captured else f"{x}@k[i] = {y}"
               for x, y in new.items()]
-    norm = "let n = sum[k,i](f32(u@k[i]) * f32(u@k[i])); let c = min(1, max_norm / (sqrt(n) + 1e-6)); "
+    wide = "f64" if is_wide else "f32"
+    norm = f"let n = sum[k,i]({wide}(u@k[i]) * {wide}(u@k[i])); let c = min(1, max_norm / (sqrt(n) + 1e-6)); "
     return ("scalar beta1, beta2, eps, decay" + ("" if is_captured else ", lr, correction1, correction2")
             + (", max_norm" if is_whole else "") + f"; let u@k[i] = {gradient}; " + norm * is_whole
             + "let g@k[i] = c[] * u@k[i]; let m@k[i] = beta1 * M@k[i] + (1 - beta1) * g@k[i]; "
@@ -189,6 +197,10 @@ class _List:
         return list(map(list, zip(*rows))), copied
 
 
+_LATER_OPTIONS = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+                  "fused": None}  # of groups; PyTorch had not all of them from the start
+
+
 class AdamW(torch.optim.Optimizer):
     """A drop-in for ``torch.optim.AdamW``: the same arguments, defaults, state and state_dict, and the same steps within
     rounding. ``foreach`` and ``fused`` are taken and ignored. With ``capturable`` a step can be captured in a CUDA graph,
@@ -225,8 +237,15 @@ class AdamW(torch.optim.Optimizer):
                                          "_step_supports_amp_scaling": self._step_supports_amp_scaling}
 
     def __setstate__(self, state):
+        """Takes states of other versions, too: steps that are numbers, groups without some options."""
         super().__setstate__(state)
         self._kept = {}
+        for group in self.param_groups:
+            for name, value in _LATER_OPTIONS.items():
+                group.setdefault(name, value)
+            for p in group["params"]:
+                if "step" in self.state.get(p, ()):
+                    self.state[p]["step"] = _as_step(self.state[p]["step"], p, group)
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -246,7 +265,7 @@ class AdamW(torch.optim.Optimizer):
         scale = getattr(self, "grad_scale", None)
         norm = _norm_of([p.grad for group in self.param_groups for p in group["params"] if p.grad is not None],
                         None if scale is None else scale.view(()))
-        return (self.max_norm / (norm.float() + 1e-6)).clamp(max=1.0)
+        return (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
 
     def _lists_of(self, group):
         """The group's parameters with gradients as lists: those of the last step, unless anything has changed."""
@@ -276,29 +295,32 @@ class AdamW(torch.optim.Optimizer):
     def _state_of(self, p, group, names):
         state = self.state[p]
         if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=p.device if group["capturable"] else "cpu")
+            state["step"] = 0.0
             for name in names:
                 state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        state["step"] = _as_step(state["step"], p, group)
         return state
 
     def _step_list(self, group, x, clip):
         """Counts the step and computes it. What is refused is not counted."""
         beta1, beta2 = (float(b) for b in group["betas"])
-        device = x.params[0].device
+        device, dtype = x.params[0].device, x.params[0].dtype
+        is_wide = dtype in (torch.float64, torch.complex128)
+        kept = torch.float64 if is_wide else torch.float32
         given = {"beta1": beta1, "beta2": beta2, "eps": group["eps"], "decay": group["weight_decay"]}
         if group["capturable"]:
             found = self._number("found_inf", 0.0, device)
             by = 1 - found
             lr = group["lr"]
-            lr = lr.to(device=device, dtype=torch.float32).view(()) if torch.is_tensor(lr) else _one(lr, device)
+            lr = lr.to(device=device, dtype=kept).view(()) if torch.is_tensor(lr) else _one(lr, device, kept)
             given.update(found_inf=found, scale=self._number("grad_scale", 1.0, device), lr=lr,
                          **{"t" if clip is None else "T": x.steps})
         else:
             by, t = 1, x.t + 1
             given.update(lr=float(group["lr"]), correction1=1 - beta1**t, correction2=1 - beta2**t)
         if clip is not None:
-            given.update({"max_norm": self.max_norm} if isinstance(clip, str) else {"c": clip.to(device)})
-        kind = group["amsgrad"], group["maximize"], group["capturable"]
+            given.update({"max_norm": self.max_norm} if isinstance(clip, str) else {"c": clip.to(device, kept)})
+        kind = group["amsgrad"], group["maximize"], group["capturable"], is_wide
         x.advance(by)
         try:
             self._run(x, kind, given, clip)
@@ -334,5 +356,10 @@ class AdamW(torch.optim.Optimizer):
         return _one(default, device) if given is None else given.to(device).view(())
 
 
-def _one(value, device):
-    return torch.full((), value, dtype=torch.float32, device=device)
+def _as_step(step, p, group):
+    """The count of a parameter's steps, as PyTorch keeps it: on the device where graphs capture steps."""
+    return step if torch.is_tensor(step) else _one(step, p.device if group["capturable"] else "cpu")
+
+
+def _one(value, device, dtype=torch.float32):
+    return torch.full((), value, dtype=dtype, device=device)
