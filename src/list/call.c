@@ -222,8 +222,8 @@ static md_status fail_in_words(md_status status, const md_fx_list *f, int32_t st
         md_strbuf_printf(&text, "%.*s", (int)(name ? strlen(name) : n), name ? name : c);
         c += n;
     }
-    status = md_fail(status, "%s (step %d of %d over the lists)", md_strbuf_text(&text), (int)step + 1,
-                     (int)f->n_steps);
+    status =
+        md_fail(status, "%s (step %d of %d over the lists)", md_strbuf_text(&text), (int)step + 1, (int)f->n_steps);
     md_strbuf_finish(&text);
     return status;
 }

@@ -50,8 +50,8 @@ static int refuse_format(const md_py_exchange *x, const Py_buffer *b, const char
     const char *const why = b->format ? why_not(b->format) : NULL;
     if (why)
         return md_py_refuse(x, name, why);
-    PyErr_Format(x->argument_error, "argument '%s': its elements, of format '%s' and %zd bytes, have no dtype here", name,
-                 b->format ? b->format : "", b->itemsize);
+    PyErr_Format(x->argument_error, "argument '%s': its elements, of format '%s' and %zd bytes, have no dtype here",
+                 name, b->format ? b->format : "", b->itemsize);
     return -1;
 }
 
@@ -132,7 +132,8 @@ static int refuse_read_only(const md_py_exchange *x, const char *name)
 
 /* The ways below: 1: the array is read; 0: not this way, without an error; -1: an error. */
 
-static int take_as_integers(md_py_view *view, const md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+static int take_as_integers(md_py_view *view, const md_py_exchange *x, PyObject *object, const char *name,
+                            bool is_output)
 {
     const char *bytes = NULL;
     const md_dtype dtype = named_dtype(object, &bytes);

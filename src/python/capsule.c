@@ -66,8 +66,8 @@ static int take_versioned(md_py_view *view, const md_py_exchange *x, const char 
 {
     const md_py_dl_versioned *v = PyCapsule_GetPointer(view->capsule, "dltensor_versioned");
     if (v->version.major != 1) {
-        PyErr_Format(x->argument_error, "argument '%s': its DLPack capsule is of version %u.%u, and 1 is understood", name,
-                     (unsigned)v->version.major, (unsigned)v->version.minor);
+        PyErr_Format(x->argument_error, "argument '%s': its DLPack capsule is of version %u.%u, and 1 is understood",
+                     name, (unsigned)v->version.major, (unsigned)v->version.minor);
         return -1;
     }
     if (is_output && v->flags & READ_ONLY)
@@ -90,6 +90,6 @@ int md_py_take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, co
     }
     const bool was_used = PyCapsule_IsValid(view->capsule, "used_dltensor") ||
                           PyCapsule_IsValid(view->capsule, "used_dltensor_versioned");
-    return md_py_refuse(x, name, was_used ? "__dlpack__ gave a capsule that was consumed before"
-                                          : "__dlpack__ gave no DLPack capsule");
+    return md_py_refuse(
+        x, name, was_used ? "__dlpack__ gave a capsule that was consumed before" : "__dlpack__ gave no DLPack capsule");
 }

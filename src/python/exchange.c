@@ -187,8 +187,8 @@ static int check_flags(md_py_exchange *x, PyObject *object, const char *name)
     if (flags <= 0)
         return flags;
     if (flags & MD_PY_REQUIRES_GRAD)
-        return md_py_refuse(x, name,
-                      "requires a gradient, and an op has none: call it under torch.no_grad(), or pass x.detach()");
+        return md_py_refuse(
+            x, name, "requires a gradient, and an op has none: call it under torch.no_grad(), or pass x.detach()");
     return md_py_refuse(x, name, "has PyTorch's negative or conjugate bit: pass x.resolve_neg() or x.resolve_conj()");
 }
 
@@ -251,7 +251,7 @@ static int begin(md_py_view *view, md_py_exchange *x, PyObject *object, const ch
         return md_py_take_capsule(view, x, object, name, is_output);
     case MD_PY_SUBCLASS:
         return md_py_refuse(x, name,
-                      "is of a subclass of torch.Tensor (FakeTensor, DTensor, ...), whose memory is not known");
+                            "is of a subclass of torch.Tensor (FakeTensor, DTensor, ...), whose memory is not known");
     default:
         break;
     }

@@ -41,9 +41,9 @@ static PyObject *empty_exchange(md_tensor *shape, const md_py_exchange *x, const
 /* The scalar type of a dtype: NumPy's own, or of ml_dtypes, where it is installed. NULL with an error. */
 static PyObject *scalar_type(const md_py_exchange *x, PyObject *numpy, md_dtype dtype)
 {
-    static const char *const name[] = {"",         "float32", "float64", "float16", "bfloat16",      "int32",
-                                       "int64",    "uint8",   "bool_",   "int8",    "float8_e4m3fn", "float8_e5m2",
-                                       "int16",    "uint16",  "uint32",  "uint64",  NULL,            NULL};
+    static const char *const name[] = {
+        "",     "float32",       "float64",     "float16", "bfloat16", "int32",  "int64",  "uint8", "bool_",
+        "int8", "float8_e4m3fn", "float8_e5m2", "int16",   "uint16",   "uint32", "uint64", NULL,    NULL};
     const bool is_foreign = dtype == MD_BF16 || dtype == MD_F8E4M3 || dtype == MD_F8E5M2;
     PyObject *foreign = is_foreign ? PyImport_ImportModule("ml_dtypes") : NULL;
     PyObject *found = NULL;

@@ -15,6 +15,7 @@ import torch
 
 import multidispatch as md
 from multidispatch.compile import backend
+import strict  # noqa: F401 (faults are errors)
 
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
 BATCHES = (3, 1, 0, 7, 31)

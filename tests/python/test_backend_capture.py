@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import multidispatch as md
 from multidispatch.compile import decompositions
 from multidispatch.compile.capture import _taken_apart
+import strict  # noqa: F401 (faults are errors)
 
 
 class Capture(unittest.TestCase):

@@ -19,6 +19,7 @@ import multidispatch as md
 from multidispatch.compile import backend
 from multidispatch.compile.causal import name_causal_of_training
 from multidispatch.compile.rewrite import rewrite
+import strict  # noqa: F401 (faults are errors)
 
 FOLDED, NAMED = "operations on constants folded", "attentions named"
 CAUSAL = "masks left to causal attention"

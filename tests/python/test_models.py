@@ -19,6 +19,7 @@ import torch
 import models
 import multidispatch as md
 from multidispatch.compile import backend
+import strict  # noqa: F401 (faults are errors)
 
 EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
 SHAPES = ((2, 6), (7, 5), (1, 9), (0, 6), (31, 12))

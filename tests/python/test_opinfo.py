@@ -27,6 +27,7 @@ from torch.utils import _pytree as pytree
 from multidispatch.compile import backend
 from multidispatch.compile.decompositions import table
 from multidispatch.compile.table import TABLE
+import strict  # noqa: F401 (faults are errors)
 
 plan_of = sys.modules[backend.__module__].plan_of
 EFFORT = int(os.environ.get("TEST_EFFORT", "1"))

@@ -316,7 +316,8 @@ value evaluate(machine *m, const md_fx_node *n)
     case MD_FX_SIZE:
         return whole(m->binding->size[n->id]);
     case MD_FX_SCALAR:
-        return md_dtype_is_real(n->type) ? real(md_dtype_round(n->type, m->binding->real[n->id])) : whole(m->binding->integer[n->id]);
+        return md_dtype_is_real(n->type) ? real(md_dtype_round(n->type, m->binding->real[n->id]))
+                                         : whole(m->binding->integer[n->id]);
     case MD_FX_LOAD:
         return load(m, n);
     case MD_FX_OP:

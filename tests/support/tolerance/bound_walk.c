@@ -77,7 +77,8 @@ static bound_value leaf(bound_walker *x, const md_fx_node *node)
     case MD_FX_SIZE:
         return bound_int(x->b->size[node->id], 0.0);
     default: /* SCALAR */
-        return is_real ? bound_real(md_dtype_round(node->type, x->b->real[node->id]), 0.0) : bound_int(x->b->integer[node->id], 0.0);
+        return is_real ? bound_real(md_dtype_round(node->type, x->b->real[node->id]), 0.0)
+                       : bound_int(x->b->integer[node->id], 0.0);
     }
 }
 

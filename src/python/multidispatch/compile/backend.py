@@ -13,14 +13,14 @@ from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .. import MdError
+from .. import ArgumentError, MdError
 from .attention import no_plan_for_each_shape
 from .causal import name_causal_of_training
 from .decompositions import table as decompositions
 from .general import one_graph_for_all_sizes
 from .plan import Builder
-from .report import Report, new_report
-from .rewrite import rewrite
+from .report import Report, fault, new_report
+from .rewrite import copy_of, rewrite
 from .sizes import Unsupported
 
 _log = logging.getLogger("multidispatch")
@@ -74,19 +74,30 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_v
         report.reason, report.plan = str(why), None
         report.kernels.clear()
         _log.warning("%s: PyTorch computes the whole graph: %s", name, why)
+    except Exception:  # the user's program is not to blame
+        report.reason, report.plan = fault(f"PyTorch computes the whole graph {name}"), None
+        report.kernels.clear()
     report.seconds = time.perf_counter() - start
     return report.plan
 
 
-def _n_visible() -> int | None:
+def _n_visible(facts: Any) -> int | None:
     """How many results of a forward are the user's; the others only the backward reads."""
-    context = torch._guards.TracingContext.try_get()
-    return getattr(context and context.fw_metadata, "num_forward", None)
+    return getattr(facts, "num_forward", None)
+
+
+def _keep_saved(facts: Any) -> None:
+    """A backward leaves what the forward saved for it: retain_graph=True may ask for it again."""
+    if getattr(facts, "bw_donated_idxs", None):
+        facts.bw_donated_idxs.clear()  # the list is AOTAutograd's own, which its calls read
 
 
 def _compiler(kind: str) -> Callable[..., Any]:
     def compile_graph(module: Any, _: Any) -> Any:
-        plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible() if kind == "forward" else None)
+        context = torch._guards.TracingContext.try_get()
+        facts = context.fw_metadata if context and kind == "forward" else None
+        _keep_saved(facts)
+        plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible(facts))
 
         def run(arguments: list[Any]) -> Any:
             return plan(arguments) if plan is not None else module(*arguments)
@@ -99,12 +110,29 @@ def _compiler(kind: str) -> Callable[..., Any]:
 
 def _divide(joint: Any, inputs: Any, **options: Any) -> Any:
     """Divides a graph into a forward and a backward, which computes again what is cheap instead of reading it."""
-    name_causal_of_training(joint)
+    kept = copy_of(joint.graph)
+    try:
+        name_causal_of_training(joint)
+    except Exception:  # it may be half changed
+        fault("masks of this training stay as they are")
+        joint.graph = kept
+        joint.recompile()
     return min_cut_rematerialization_partition(joint, inputs, **options)
 
 
-def backend(module: Any, inputs: Any, **_: Any) -> Any:
+def _refuse_options(given: dict[str, Any]) -> None:
+    """torch.compile's mode= and options= are TorchInductor's."""
+    for name, value in given.items():
+        if name == "options" and isinstance(value, dict):
+            for option in value:
+                raise ArgumentError(f"torch.compile(options=...): backend multidispatch has no option {option!r}")
+        elif value is not None:
+            raise ArgumentError(f"torch.compile({name}={value!r}): backend multidispatch has no {name}s: leave it out")
+
+
+def backend(module: Any, inputs: Any, **options: Any) -> Any:
     """The function that torch.compile calls, found by its name "multidispatch"."""
+    _refuse_options(options)
     compiler = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
                             inference_compiler=_compiler("inference"), decompositions=decompositions(),
                             partition_fn=_divide)

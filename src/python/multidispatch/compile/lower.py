@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from . import reductions as _reductions  # noqa: F401 (fills the table)
 from . import tree as T
 from .results import Output, Results
+from .report import fault
 from .sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, same
 from .table import TABLE
 from .tree import Apply, Buf, Const, Iota, Leaf, Value, cost
@@ -239,6 +240,8 @@ class Lowering:
             self.env[node] = self._tabled(node, values)
         except Unsupported as why:
             self.env[node] = self._eager(node, values, str(why))
+        except Exception:  # the user's program is not to blame
+            self.env[node] = self._eager(node, values, fault(f"PyTorch computes {node.target}"))
         if not isinstance(value, (list, tuple)):
             self._settle(node)
 
@@ -290,7 +293,7 @@ class Lowering:
                 if len(v.shape) != len(shape) or not all(map(same, v.shape, shape)):
                     raise Unsupported(f"the table gives shape {v.shape}, PyTorch {shape}")
                 v.dtype = dtype
-        except Unsupported:
+        except Exception:
             del self.out.bufs[n_bufs:]
             raise
         return out

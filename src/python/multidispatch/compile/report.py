@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import collections
 import json
+import logging
+import sys
 from dataclasses import dataclass, field
 from typing import Any
+
+
+_log = logging.getLogger("multidispatch")
 
 
 @dataclass
@@ -36,6 +41,13 @@ class Report:
         if self.fallbacks:
             out["fallback_reasons"] = dict(self.fallbacks)
         return out
+
+
+def fault(consequence: str) -> str:
+    """Logs the error at hand, which is a fault of this package, with its traceback. Gives the reason for reports."""
+    error = sys.exc_info()[1]
+    _log.error("a fault of multidispatch, please report it; %s", consequence, exc_info=True)
+    return f"a fault of multidispatch: {type(error).__name__}: {error}"
 
 
 def _forms(plan: Any) -> dict[str, int]:

@@ -8,6 +8,7 @@ import torch
 
 from .attention import name_attention
 from .causal import name_causal
+from .report import fault
 from .stacks import order_stacks
 from .uniform import fold
 
@@ -38,9 +39,28 @@ REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
 )
 
 
+def copy_of(graph: Any) -> Any:
+    copy = torch.fx.Graph()
+    copy.output(copy.graph_copy(graph, {}))
+    return copy
+
+
 def rewrite(module: Any) -> list[str]:
-    """Changes the graph in place, and gives a line for each kind of change."""
-    done = [f"{n} {what}" for what, f in REWRITES if (n := f(module))]
-    if done:
+    """Changes the graph in place, and gives a line for each kind of change. One that fails is left out."""
+    kept, done, failed = copy_of(module.graph), list[str](), set[str]()
+    rest = list(REWRITES)
+    while rest:
+        what, f = rest.pop(0)
+        if what in failed:
+            continue
+        try:
+            if n := f(module):
+                done.append(f"{n} {what}")
+        except Exception:  # the graph may be half changed: all begins anew without this one
+            fault(f"the graph is used without: {what}")
+            failed.add(what)
+            module.graph = copy_of(kept)
+            rest, done = list(REWRITES), []
+    if done or failed:
         module.recompile()
     return done

@@ -93,8 +93,9 @@ class Values:
             return None
         if any(n not in self.known for n in node.all_input_nodes):
             return None
-        if is_copy:
-            return self._rounded(self.known[node.args[0]], node)
+        if is_copy:  # of a tensor, or of a number, as vmap writes it
+            value = self.number(node.args[0])
+            return None if value is None else self._rounded(value, node)
 
         def small(n: Any) -> Any:
             value = _tensor(n)  # operands without axes promote in another way than those with axes
