@@ -59,7 +59,8 @@ class Op(_core.Op):
 
     ``op(*inputs, out=None, stream=None, sizes=None, **inputs_by_name)`` returns the output, or a tuple of them.
 
-    - Inputs: arrays with the shapes and dtypes that the formula says; numbers for its scalars. A tensor whose type the
+    - Inputs: arrays with the shapes and dtypes that the formula says; numbers for its scalars, which are f64 until they
+      meet an element. A tensor whose type the
       formula does not declare has the array's dtype. Kernels of a new set of dtypes are made at its first call.
     - ``out``: an array to write, or a tuple with one for each output. Without it outputs are made: PyTorch's where the
       first tensor is, NumPy's otherwise. The target of a scatter (``+=``) must be given.
@@ -167,7 +168,9 @@ def op(formula, *, name=None, static=None, hints=None, weights=None, select=None
     - ``hints``: sizes to make kernels at: ``"1,64,4096"`` or ``"b=1,64 n=64"``
     - ``select``: "model", "distance", "measure" or "hybrid"; ``numeric``: "fast", "deterministic", "batch_invariant"
     - ``grad``: PyTorch's gradients as formulas, ``{"X": "dX[b,k] = sum[n](dY[b,n]*W[n,k])"}``. They may read the op's
-      inputs, its outputs, and ``d`` with an output's name. Import torch first: torch.compile then traces the op, too.
+      inputs, its outputs, and ``d`` with an output's name; each has the axes of its input. They are first derivatives:
+      what differentiates them again, torch.vmap and jvp raise Unsupported. Import torch first: torch.compile then traces
+      the op, too.
     - the others as in ``md_op_options`` of the C library (man 3 multidispatch)
 
     Raises FormulaError with line, column and a caret:

@@ -61,7 +61,8 @@ def foreach(op, *inputs, out=None, stream=None, flat=False, **by_name):
     A formula with ``X@t[i]``, element i of item t, may reduce over all items: ``md.foreach("N = sum[t,i](X@t[i])", x)``
     gives one number, and ``"scalar c; let n = sum[t,i](G@t[i]*G@t[i]); P@t[i] = P@t[i] - c*G@t[i]/sqrt(n)"`` updates the
     list P, which is an input then. Lists that are only written must be given: ``out``. Inputs are then in the order of the
-    formula, those without ``@`` are one array for all items, and what is returned are results for all items.
+    formula, those without ``@`` are one array for all items, and what is returned are results for all items, of the
+    type that follows from the items'.
 
     Items have no order. The results have the bits of single calls. Returns the list of outputs, or a list of them;
     None if all outputs were given. Raises as calls of the op do, and ArgumentError for overlaps (both items are named).

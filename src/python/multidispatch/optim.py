@@ -204,7 +204,8 @@ _LATER_OPTIONS = {"amsgrad": False, "maximize": False, "foreach": None, "captura
 class AdamW(torch.optim.Optimizer):
     """A drop-in for ``torch.optim.AdamW``: the same arguments, defaults, state and state_dict, and the same steps within
     rounding. ``foreach`` and ``fused`` are taken and ignored. With ``capturable`` a step can be captured in a CUDA graph,
-    and ``torch.amp.GradScaler`` leaves scaling and found_inf to it. Parameters whose layout differs from their
+    and ``torch.amp.GradScaler`` leaves scaling and found_inf to it. Left out: ``differentiable``, sparse gradients, and
+    parameters that are subclasses of tensors (DTensor, FSDP2). Parameters whose layout differs from their
     gradient's, or has gaps, are copied for the step.
 
     With ``max_norm`` a step scales all gradients, as it reads them, so that their norm is at most that: what
