@@ -50,6 +50,19 @@ class Case(unittest.TestCase):
             self.assertEqual(len(reports[0]["kernels"]), kernels, reports[0]["kernels"])
 
 
+class Narrow(Case):
+    def test_comparisons(self):
+        """Numbers and results of 16 bits are compared as what they are, not as the f32 that they are computed in."""
+        for dtype in (torch.bfloat16, torch.float16):
+            x, y = torch.tensor([0.1, 0.2, 0.3, 1, -0.1, 0]).to(dtype), torch.rand(1000).to(dtype)
+            for f, inputs in ((lambda x: (x == 0.1, x > 0.1, x <= 0.3, x != 0.2, x >= 1, x > 0), (x,)),
+                              (lambda x, y: (x * 3 == y * 3, x + y > 1, torch.where(x * y >= 0.25, x, y)),
+                               (y, y.roll(1)))):
+                torch._dynamo.reset()
+                self.before = len(md.explain_graph())
+                self.check_all_ours(self.compare(f, inputs, tolerance=0))
+
+
 class Graphs(Case):
     def test_batches_are_one_graph(self):
         def f(x, w, c):

@@ -36,6 +36,32 @@ class Capture(unittest.TestCase):
             m[0].bias.add_(1)  # weights are bound by address
             torch.testing.assert_close(captured(x), m(x), rtol=2e-6, atol=2e-6)
 
+    def test_signatures(self):
+        """Parameters with stars and names, and what torch.export has made."""
+        class Stars(torch.nn.Module):
+            def forward(self, x, *rest, scale, **more):
+                return x * scale + rest[0] + more["z"]
+
+        class All(torch.nn.Module):
+            def forward(self, *args):
+                return args[0] - args[1]
+
+        x, y = torch.randn(3), torch.randn(5)
+        stars = md.capture(Stars(), (x, x), kwargs={"z": x, "scale": x})
+        torch.testing.assert_close(stars(y, y, scale=y, z=y), y * y + y + y)
+        torch.testing.assert_close(md.capture(All(), (x, x + 1))(y, y * 3), y - y * 3)
+        named = md.capture(lambda x, y=None: x + y, (x,), kwargs={"y": x})
+        torch.testing.assert_close(named(y, y=y), y + y)
+        layer = torch.nn.Linear(4, 2)
+        program = torch.export.export(layer, (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        made, z = md.capture(program), torch.randn(7, 4)
+        with torch.no_grad():
+            torch.testing.assert_close(made(z), layer(z))
+        for report in md.explain_graph()[-4:]:
+            self.assertEqual((report["calls"], report["fallbacks"], report["eager"]), (1, 0, []))
+        with self.assertRaisesRegex(md.ArgumentError, "give an example"):
+            md.capture(layer)
+
     def test_changes_inside(self):
         """Results that are changed in place, which PyTorch takes apart by another way."""
         def f(x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from typing import Any, Callable
 
@@ -12,7 +13,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from .. import Unsupported
+from .. import ArgumentError, Unsupported
 from .attention import no_plan_for_each_shape
 from .backend import plan_of
 from .decompositions import table
@@ -45,6 +46,8 @@ class Captured:
         if not kwargs and len(args) == self._n:
             leaves = list(args)
         else:
+            names = self._spec.in_spec.children()[1].context  # of the example, in its order
+            kwargs = {n: kwargs[n] for n in names} if kwargs.keys() == set(names) else kwargs
             leaves, spec = pytree.tree_flatten((args, kwargs))
             if spec != self._spec.in_spec:
                 raise ValueError(f"arguments {spec} are not as in the example: {self._spec.in_spec}")
@@ -74,11 +77,11 @@ def _split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
     return inputs, bound
 
 
-def capture(f: Callable[..., Any], example: Any, *, kwargs: Any = None, dynamic: Any = None,
+def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, dynamic: Any = None,
             name: str | None = None) -> Captured:
-    """Makes one plan of a function or torch.nn.Module by torch.export, for inference.
+    """Makes one plan of a function, a torch.nn.Module or a torch.export.ExportedProgram, for inference.
 
-    - ``example``: a tuple of arguments; sizes of dynamic axes must be 2 or more
+    - ``example``: a tuple of arguments; sizes of dynamic axes must be 2 or more. A program needs none
     - ``dynamic``: as ``dynamic_shapes`` of torch.export; None: every axis of every tensor may be dynamic, and those that
       the function fixes are static
     - weights are bound once, by address: change them in place only
@@ -86,13 +89,10 @@ def capture(f: Callable[..., Any], example: Any, *, kwargs: Any = None, dynamic:
     The result is called as `f` was. Calls that do not fit (another size of a static axis, another dtype or device, other
     strides) run in PyTorch. Raises what torch.export raises, and multidispatch.Unsupported for a function that changes
     its arguments."""
-    module = f if isinstance(f, torch.nn.Module) else _Function(f)
-    example = tuple(example)
-    if dynamic is None:
-        dynamic = pytree.tree_map(_all_axes, (example, kwargs or {}))
-        dynamic = {"args": dynamic[0], **dynamic[1]} if _takes_stars(module) else (*dynamic[0], *dynamic[1].values())
+    if example is None and not isinstance(f, torch.export.ExportedProgram):
+        raise ArgumentError("md.capture: give an example, a tuple of arguments")
     with torch.no_grad(), no_plan_for_each_shape():
-        program = torch.export.export(module, example, kwargs, dynamic_shapes=dynamic, strict=False)
+        program = f if isinstance(f, torch.export.ExportedProgram) else _exported(f, tuple(example), kwargs or {}, dynamic)
         module = _taken_apart(program)
         if module is None:
             program = program.run_decompositions(table())
@@ -123,12 +123,16 @@ def _taken_apart(program: Any) -> Any:
         return make_fx(torch.fx.Interpreter(graph).run, decomposition_table=table())(*inputs)
 
 
+def _exported(f: Callable[..., Any], example: Any, kwargs: dict[str, Any], dynamic: Any) -> Any:
+    module = f if isinstance(f, torch.nn.Module) else _Function(f)
+    if dynamic is None:  # by the names of forward's parameters: *args and **kwargs have one each
+        given = inspect.signature(module.forward).bind(*example, **kwargs).arguments
+        dynamic = pytree.tree_map(_all_axes, dict(given))
+    return torch.export.export(module, example, kwargs, dynamic_shapes=dynamic, strict=False)
+
+
 def _all_axes(x: Any) -> Any:
     return dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO) if isinstance(x, torch.Tensor) else None
-
-
-def _takes_stars(module: torch.nn.Module) -> bool:
-    return isinstance(module, _Function)
 
 
 class _Function(torch.nn.Module):
@@ -136,5 +140,5 @@ class _Function(torch.nn.Module):
         super().__init__()
         self._f = f
 
-    def forward(self, *args: Any) -> Any:
-        return self._f(*args)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._f(*args, **kwargs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
+import torch
+
 from . import tree as T
 from .sizes import Unsupported, expression, same
 from .tree import Apply, Const, Iota, Value
@@ -94,9 +96,25 @@ _arithmetic("true_divide.Tensor", "({0} / {1})", 3, True)
 _arithmetic("atan2", "atan2({0}, {1})", 8, True)
 
 
+def _as_stored(v: Value, number: Any) -> Value:
+    """Before a test, which shows the rounding that other operations leave to a store: 16-bit reals as memory has them.
+    Rounding does not take a value across 0."""
+    is_exact = not isinstance(v.tree, Apply) or v.tree.text == v.dtype + "({0})"
+    return v if v.dtype not in ("f16", "bf16") or is_exact or number == 0 else cast(Value(v.shape, "f32", v.tree), v.dtype)
+
+
+def _number_as(number: Any, other: Value) -> Any:
+    """A number beside a tensor of 16-bit reals is one, too: bf16(0.1) == 0.1."""
+    if other.dtype not in ("f16", "bf16") or not isinstance(number, (int, float)) or isinstance(number, bool):
+        return number
+    return torch.tensor(number, dtype=torch.float16 if other.dtype == "f16" else torch.bfloat16).item()
+
+
 def _comparison(name: str, sign: str) -> None:
     def f(g: Any, a: Any, b: Any) -> Value:
-        x, y = g.value(a), g.value(b)
+        x = g.value(a)
+        y = _as_stored(g.value(_number_as(b, x)), None)
+        x = _as_stored(x, b if isinstance(b, (int, float)) else None)
         kinds = {kind(x.dtype), kind(y.dtype)}
         common = "f64" if "f64" in (x.dtype, y.dtype) and not isinstance(y.tree, Const) else "f32"
         to = common if "real" in kinds else "i64" if "whole" in kinds else "bool"
