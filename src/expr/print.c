@@ -279,8 +279,9 @@ static void print_scalar(printer *p, const md_fx_node *n)
 /* A conversion or an operation. Where the front end widened its operands, they are printed as they were. */
 static void print_value(printer *p, const md_fx_node *n, int level, bool is_anchored)
 {
-    const bool was_wide = p->is_wide;
-    p->is_wide |= is_of_widened(p->formula, n);
+    const bool was_wide = p->is_wide, is_of_wide = is_of_widened(p->formula, n);
+    if (n->type == MD_BOOL || n->kind == MD_FX_CAST) /* its operands may be of another type, and not widened */
+        p->is_wide = is_of_wide;
     if (n->kind == MD_FX_OP)
         print_op(p, n, level, is_anchored);
     else if (n->to == MD_F32 && p->is_wide && !was_wide)

@@ -19,7 +19,8 @@ static md_status run_passes(md_front *fr)
     MD_TRY(md_front_symbols(fr));
     MD_TRY(md_front_resolve(fr));
     MD_TRY(md_front_dims(fr));
-    MD_TRY(md_front_widen(fr));
+    MD_TRY(md_front_simplify(fr));
+    MD_TRY(md_front_widen(fr)); /* an operand that was folded away may have been an element */
     MD_TRY(md_front_simplify(fr));
     return md_front_reaches(fr);
 }

@@ -1,7 +1,7 @@
 /* The working state of one md_fx_formula_create: what the passes of the front end share. Private to src/expr.
  *
  * Order: parse, symbols (names, ranks, declarations), resolve (statements become typed nodes; infer gives types), dims
- * (which axes and indices are one size), widen, simplify, reach. */
+ * (which axes and indices are one size), simplify, widen, simplify again, reach. */
 #ifndef MD_EXPR_FRONT_FRONT_H
 #define MD_EXPR_FRONT_FRONT_H
 

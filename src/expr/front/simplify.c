@@ -36,7 +36,7 @@ static md_status constant(simplifier *s, const md_fx_node **out, const md_fx_nod
     md_fx_node *const n = md_fx_node_new(s->front->arena, MD_FX_CONST, type);
     if (!n)
         return md_fail_memory();
-    n->num = md_dtype_is_real(type) ? num : 0;
+    n->num = n->exact = md_dtype_is_real(type) ? num : 0;
     n->integer = md_dtype_is_real(type) ? 0 : integer;
     n->line = at->line;
     n->column = at->column;
@@ -175,7 +175,10 @@ static md_status fold_cast(simplifier *s, const md_fx_node **out, const md_fx_no
         md_dtype_store(n->to, &element, 0, a->num);
     else
         md_dtype_store_int(n->to, &element, 0, a->integer);
-    return constant(s, out, n, n->type, md_dtype_load(n->to, &element, 0), md_dtype_load_int(n->to, &element, 0));
+    MD_TRY(constant(s, out, n, n->type, md_dtype_load(n->to, &element, 0), md_dtype_load_int(n->to, &element, 0)));
+    if (n->to == MD_F32)
+        ((md_fx_node *)(uintptr_t)*out)->exact = md_dtype_is_real(a->type) ? a->exact : (double)a->integer;
+    return MD_OK;
 }
 
 /* ---- identities ---- */
