@@ -5,6 +5,7 @@
 #include "base/task/exit.h"
 #include "stats/path.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,8 +42,8 @@ md_status md_stats_print(md_context *context, FILE *file)
     if (!context || !file)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "file" : "context");
     md_status s = stats_text(&text, context, "table");
-    if (s == MD_OK && fwrite(md_strbuf_text(&text), 1, text.size, file) != text.size)
-        s = md_fail(MD_IO, "the statistics could not be written");
+    if (s == MD_OK && !md_file_print(file, md_strbuf_text(&text), text.size))
+        s = md_fail(MD_IO, "the statistics could not be written: %s", strerror(errno));
     md_strbuf_finish(&text);
     return s;
 }
@@ -69,8 +70,9 @@ static const char *format_of(const char *path)
 
 static md_status write_stdout(const md_strbuf *text)
 {
-    const bool ok = fwrite(md_strbuf_text(text), 1, text->size, stdout) == text->size && !fflush(stdout);
-    return ok ? MD_OK : md_fail(MD_IO, "the statistics could not be written to stdout");
+    return md_file_print(stdout, md_strbuf_text(text), text->size)
+               ? MD_OK
+               : md_fail(MD_IO, "the statistics could not be written to stdout: %s", strerror(errno));
 }
 
 md_status md_stats_write(md_context *context, const char *path, const char *format)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 typedef enum variable_kind { TEXT, FOLDER, WORD, INT32, INT64 } variable_kind;
@@ -203,15 +204,16 @@ bool md_env_runtime_folder(char out[4096])
     return n > 0 && n < 4096;
 }
 
-const char *md_env_temp_root(void)
+bool md_env_is_privileged(void)
 {
-    const char *root = secure_getenv("TMPDIR");
-    return root && root[0] ? root : "/tmp";
+    return getauxval(AT_SECURE) != 0;
 }
 
 const char *md_env_path(void)
 {
     const char *path = secure_getenv("PATH");
+    if (md_env_is_privileged())
+        return "/usr/bin:/bin";
     return path && path[0] ? path : "/usr/local/bin:/usr/bin:/bin";
 }
 
@@ -219,6 +221,63 @@ const char *md_env_foreign(const char *name)
 {
     const char *value = secure_getenv(name);
     return value && value[0] ? value : NULL;
+}
+
+/* ---- The environment of a child process */
+
+static bool begins_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* What a child gets from this process. Two variables let GCC write into files of the application's build. */
+static bool is_passed_on(const char *text, bool has_temp)
+{
+    static const char *const never[] = {"LC_ALL=", "PATH=", "DEPENDENCIES_OUTPUT=", "SUNPRO_DEPENDENCIES="};
+    for (int32_t i = 0; i < MD_COUNT(never); i++)
+        if (begins_with(text, never[i]))
+            return false;
+    return !has_temp || !begins_with(text, "TMPDIR=");
+}
+
+static char *joined(const char *name, const char *value)
+{
+    const size_t n = strlen(name) + strlen(value) + 1;
+    char *out = malloc(n);
+    if (out)
+        snprintf(out, n, "%s%s", name, value);
+    return out;
+}
+
+md_status md_env_child_make(md_env_child *out, const char *temp)
+{
+    size_t n = 0, to = 0;
+    const bool passes_on = !md_env_is_privileged();
+    while (passes_on && environ && environ[n])
+        n++;
+    *out = (md_env_child){.variables = malloc((n + MD_ENV_CHILD_OWN + 1) * sizeof(char *))};
+    out->own[0] = strdup("LC_ALL=C"); /* messages are read here */
+    out->own[1] = joined("PATH=", md_env_path());
+    out->own[2] = temp ? joined("TMPDIR=", temp) : NULL;
+    if (!out->variables || !out->own[0] || !out->own[1] || (temp && !out->own[2])) {
+        md_env_child_finish(out);
+        return md_fail_memory();
+    }
+    for (size_t i = 0; i < n; i++)
+        if (is_passed_on(environ[i], temp != NULL))
+            out->variables[to++] = environ[i];
+    for (int32_t i = 0; i < MD_ENV_CHILD_OWN && out->own[i]; i++)
+        out->variables[to++] = out->own[i];
+    out->variables[to] = NULL;
+    return MD_OK;
+}
+
+void md_env_child_finish(md_env_child *child)
+{
+    for (int32_t i = 0; i < MD_ENV_CHILD_OWN; i++)
+        free(child->own[i]);
+    free(child->variables);
+    *child = (md_env_child){0};
 }
 
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning)

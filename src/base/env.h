@@ -50,12 +50,24 @@ md_status md_env_read(md_env *out);
 bool md_env_cache_folder(char out[4096]);
 /** The user's runtime folder (XDG_RUNTIME_DIR): local to the machine, for locks. False if there is none. */
 bool md_env_runtime_folder(char out[4096]);
-/** TMPDIR, else /tmp. */
-const char *md_env_temp_root(void);
-/** PATH, else the standard folders of the system. */
+/** True in a process with rights that its caller may lack: a set-user-ID or set-group-ID program, or one with
+ * capabilities. Its caller chose its environment, so none of it is believed, and no child process gets any of it. */
+bool md_env_is_privileged(void);
+/** PATH, else the standard folders of the system; only folders of the system in a privileged process. */
 const char *md_env_path(void);
 /** A variable that is not the library's ("CUDA_HOME"); NULL if unset or empty. */
 const char *md_env_foreign(const char *name);
+
+enum { MD_ENV_CHILD_OWN = 3 };
+/** The environment of a child process. */
+typedef struct md_env_child {
+    char **variables; /* ends with NULL; those that are not in `own` are this process's */
+    char *own[MD_ENV_CHILD_OWN];
+} md_env_child;
+/** This process's environment, with messages in English and a PATH in any case; `temp`: its TMPDIR (NULL: as in this
+ * process). In a privileged process nothing but these. OUT_OF_MEMORY. */
+md_status md_env_child_make(md_env_child *out, const char *temp);
+void md_env_child_finish(md_env_child *child);
 /** Row i of the table; false beyond the end. */
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning);
 #endif

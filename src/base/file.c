@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include "base/status.h"
+#include "base/writing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,16 +22,29 @@ static md_status fail_io(const char *what, const char *path)
 bool md_file_write_all(int fd, const void *from, size_t n)
 {
     const char *bytes = from;
+    ssize_t written = 0;
+    md_writing writing;
+    md_writing_begin(&writing);
     while (n > 0) {
-        ssize_t written = write(fd, bytes, n);
+        written = write(fd, bytes, n);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return false;
+            break;
         bytes += written;
         n -= (size_t)written;
     }
-    return true;
+    md_writing_end(&writing);
+    return n == 0;
+}
+
+bool md_file_print(FILE *file, const char *text, size_t n)
+{
+    md_writing writing;
+    md_writing_begin(&writing);
+    const bool is_good = fwrite(text, 1, n, file) == n && fflush(file) == 0;
+    md_writing_end(&writing);
+    return is_good;
 }
 
 md_status md_file_write(const char *path, const void *bytes, size_t n)

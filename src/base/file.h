@@ -3,6 +3,7 @@
 #define MD_BASE_FILE_H
 #include <md/md.h>
 #include <stdbool.h>
+#include <stdio.h>
 /** Writes all bytes to a new file of mode 0600. IO names path and reason. */
 md_status md_file_write(const char *path, const void *bytes, size_t n);
 /** Writes all bytes to a new or an existing file. A regular file is replaced at once: at any moment the path holds the
@@ -11,6 +12,8 @@ md_status md_file_write(const char *path, const void *bytes, size_t n);
 md_status md_file_replace(const char *path, const void *bytes, size_t n);
 /** Writes all bytes at the file's position; false with errno. */
 bool md_file_write_all(int fd, const void *bytes, size_t n);
+/** Appends n characters and flushes; false with errno. Raises no signal. */
+bool md_file_print(FILE *file, const char *text, size_t n);
 /** Reads a whole file; *out is malloc'ed and 0-terminated, the caller frees it. NOT_FOUND, IO. */
 md_status md_file_read(char **out, size_t *n, const char *path);
 #endif

@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include "base/hash.h"
+#include "base/writing.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,6 +54,9 @@ void md_log_stderr(void *user, md_log_level level, const char *message)
 {
     (void)user;
     static const char *const names[] = {"", "error: ", "warning: ", "", ""};
+    md_writing writing;
+    md_writing_begin(&writing);
     /* One call, so that lines of several threads do not mix. */
     fprintf(stderr, "multidispatch: %s%s\n", (unsigned)level < 5u ? names[level] : "", message);
+    md_writing_end(&writing);
 }

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,20 +32,75 @@ static bool lock_new(md_temp *t)
     if (t->fd < 0)
         return false;
     (void)flock(t->fd, LOCK_EX); /* without locks (some network file systems) the folder is never swept */
-    if (fstat(t->fd, &facts) == 0 && facts.st_nlink > 0)
+    if (fstat(t->fd, &facts) == 0 && facts.st_nlink > 0 && facts.st_uid == geteuid())
         return true;
     close(t->fd);
     t->fd = -1;
     return false;
 }
 
+/* ---- Where they are made */
+
+/* True if those who may write into a folder may also rename and remove what others have there. */
+static bool is_open(const struct stat *facts, mode_t who)
+{
+    return (facts->st_mode & who) && !(facts->st_mode & S_ISVTX);
+}
+
+/* The system's user for owners that it does not know: inside a container, those of the outside. */
+static bool is_system(uid_t owner)
+{
+    enum { UNKNOWN = 65534 };
+    return owner == 0 || owner == UNKNOWN;
+}
+
+/* Others could put a folder of theirs in the place of one of ours. NULL: they cannot, else why. */
+static const char *distrust(const char *root)
+{
+    char path[PATH_MAX];
+    struct stat facts;
+    if (!realpath(root, path) || stat(path, &facts) != 0)
+        return NULL; /* making a folder says why */
+    if (facts.st_uid != geteuid() && !is_system(facts.st_uid))
+        return "it belongs to another user";
+    if (is_open(&facts, S_IWGRP | S_IWOTH))
+        return "others may write to it, and it has no sticky bit";
+    for (char *slash; (slash = strrchr(path, '/')) != NULL && slash != path;) {
+        *slash = 0;
+        if (stat(path, &facts) == 0 && is_open(&facts, S_IWOTH))
+            return "others may write to a folder above it, which has no sticky bit";
+    }
+    return NULL;
+}
+
+static const char *const standard_roots[] = {"/tmp", "/var/tmp"};
+
+/* The folder of TMPDIR, if it is one to trust, else one of the system. */
+static md_status find_root(const char **out)
+{
+    const char *own = md_env_foreign("TMPDIR"), *why = own ? distrust(own) : NULL;
+    *out = own;
+    for (int32_t i = 0; i < MD_COUNT(standard_roots) && (!*out || why); i++) {
+        *out = standard_roots[i];
+        why = distrust(*out);
+    }
+    return why ? md_fail(MD_IO, "no folder for temporary files: %s is not used: %s", *out, why) : MD_OK;
+}
+
+md_status md_temp_check(void)
+{
+    const char *own = md_env_foreign("TMPDIR"), *why = own ? distrust(own) : NULL;
+    return why ? md_fail(MD_IO, "%.700s (TMPDIR) is not used: %s", own, why) : MD_OK;
+}
+
 md_status md_temp_make(md_temp *out)
 {
     enum { TRIES = 8 };
-    const char *root = md_env_temp_root();
+    const char *root = NULL;
+    out->fd = -1;
+    MD_TRY(find_root(&root));
     for (int i = 0; i < TRIES; i++) {
         const int n = snprintf(out->path, sizeof out->path, "%s/" PREFIX "XXXXXX", root);
-        out->fd = -1;
         if (n < 0 || (size_t)n >= sizeof out->path)
             return md_fail(MD_IO, "TMPDIR is longer than %zu characters", sizeof out->path - 32);
         if (!mkdtemp(out->path)) {
@@ -96,7 +152,8 @@ static void sweep_one(int root, const char *name)
 
 void md_temp_sweep(void)
 {
-    DIR *root = opendir(md_env_temp_root());
+    const char *path = NULL;
+    DIR *root = find_root(&path) == MD_OK ? opendir(path) : NULL;
     if (!root)
         return;
     for (struct dirent *entry; (entry = readdir(root));)

@@ -9,7 +9,9 @@ typedef struct md_temp {
     int fd; /* of the folder, locked (flock) while its owner lives; -1: none */
 } md_temp;
 
-/** Makes a private (0700) folder in TMPDIR, else in /tmp. IO. */
+/** IO if TMPDIR is not used, and why: others may replace what is in it. */
+md_status md_temp_check(void);
+/** Makes a private (0700) folder in TMPDIR, or, where that is not set or not used, in /tmp or /var/tmp. IO. */
 md_status md_temp_make(md_temp *out);
 /** Removes a folder and the plain files in it. */
 void md_temp_remove(md_temp *folder);

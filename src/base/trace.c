@@ -5,6 +5,7 @@
 #include "base/task/fork.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "base/writing.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -51,8 +52,11 @@ md_status md_trace_close(md_trace **trace)
     if (!trace || !*trace)
         return MD_OK;
     md_trace *t = *trace;
+    md_writing writing;
+    md_writing_begin(&writing);
     bool ok = t->is_parents || (fputs(t->is_empty ? "[]\n" : "\n]\n", t->file) >= 0 && !t->failed);
     ok = fclose(t->file) == 0 && ok;
+    md_writing_end(&writing);
     md_status s = ok ? MD_OK : md_fail(MD_IO, "MD_TRACE: '%s' could not be written", t->path);
     md_fork_leave(t);
     md_mutex_finish(&t->lock);
@@ -73,12 +77,15 @@ static json_t *json_of_args(const md_trace_arg *args)
 static void write_event(md_trace *t, json_t *event)
 {
     char *line = event ? md_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    md_writing writing;
     json_decref(event);
     pthread_mutex_lock(&t->lock);
+    md_writing_begin(&writing);
     if (!line || fprintf(t->file, "%s%s", t->is_empty ? "[\n" : ",\n", line) < 0 || fflush(t->file))
         t->failed = true;
     else
         t->is_empty = false;
+    md_writing_end(&writing);
     pthread_mutex_unlock(&t->lock);
     free(line);
 }

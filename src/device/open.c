@@ -2,6 +2,7 @@
 #include "device/open.h"
 
 #include "base/cpu.h"
+#include "base/env.h"
 #include "base/status.h"
 #include "device/blas/blas.h"
 #include "device/cuda/cuda.h"
@@ -29,10 +30,26 @@ static bool parse_cuda(int32_t *index, const char *name)
     return n_digits > 0 && n_digits <= MAX_DIGITS && digits[n_digits] == 0;
 }
 
+/* CUDA's libraries read the environment by themselves, which may name files to write and libraries to load
+ * (CUBLASLT_LOG_FILE, CUDA_INJECTION64_PATH). In a privileged process its caller would say what. */
+static md_status refuse_privileged(void)
+{
+    return md_env_is_privileged()
+               ? md_fail(MD_UNSUPPORTED, "a set-user-ID, set-group-ID or capability program uses no GPU: CUDA's "
+                                         "libraries read the environment of its caller")
+               : MD_OK;
+}
+
+static md_status open_cuda(md_dev **out, const md_dev_options *options, int32_t index)
+{
+    MD_TRY(refuse_privileged());
+    return md_dev_cuda_open(out, options, index);
+}
+
 /* Opens a supported GPU, else the host. OUT_OF_MEMORY is passed up: it does not mean that there is no GPU. */
 static md_status open_any(md_dev **out, const md_dev_options *options)
 {
-    md_status status = md_dev_cuda_open(out, options, -1);
+    md_status status = open_cuda(out, options, -1);
     if (status == MD_OK || status == MD_OUT_OF_MEMORY)
         return status;
     md_log_at(options->log, status == MD_UNSUPPORTED ? MD_LOG_DEBUG : MD_LOG_WARN, "the host serves: %s",
@@ -53,8 +70,10 @@ static md_status open_ahead(md_dev **out, const md_dev_options *options, const c
 {
     md_cpu cpu = {0};
     md_dev_options own = *options;
-    if (!strncmp(name, "sm_", 3) || !strncmp(name, "ptx", 3))
+    if (!strncmp(name, "sm_", 3) || !strncmp(name, "ptx", 3)) {
+        MD_TRY(refuse_privileged());
         return md_dev_ahead_open(out, options, name);
+    }
     if (!md_cpu_level(&cpu, name))
         return md_fail(MD_INVALID_ARGUMENT,
                        "device '%.100s'; auto, host, cuda, cuda:N and, to build kernels for elsewhere, sm_80, sm_90a, "
@@ -74,7 +93,7 @@ static md_status open_named(md_dev **out, const md_dev_options *options)
         return md_dev_host_open(out, options);
     if (!parse_cuda(&index, name))
         return open_ahead(out, options, name);
-    md_status status = md_dev_cuda_open(out, options, index);
+    md_status status = open_cuda(out, options, index);
     return status == MD_OK ? MD_OK : md_fail_more(status, "; device '%.100s' was asked for", name);
 }
 

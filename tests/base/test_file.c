@@ -6,6 +6,9 @@
 #include "base/temp.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -215,6 +218,154 @@ static void leftovers_are_swept(void **state)
     close(ends[1]);
 }
 
+/* Others who may write into TMPDIR could put a folder of theirs in the place of ours. */
+static void a_temp_root_that_others_may_change_is_not_used(void **state)
+{
+    (void)state;
+    static const struct {
+        mode_t mode, above;
+        const char *why; /* NULL: it is used */
+    } cases[] = {{0700, 0700, NULL},  {0777, 0700, "no sticky bit"}, {0770, 0700, "no sticky bit"},
+                 {01777, 0700, NULL}, {01770, 0700, NULL},           {0700, 0777, "a folder above it"},
+                 {0700, 01777, NULL}};
+    char above[sizeof temp.path + 128], own[sizeof above + 8];
+    snprintf(above, sizeof above, "%s", in_folder("above"));
+    snprintf(own, sizeof own, "%s/own", above);
+    assert_int_equal(mkdir(above, 0700) | mkdir(own, 0700), 0);
+    setenv("TMPDIR", own, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        md_temp inner;
+        assert_int_equal(chmod(own, cases[i].mode) | chmod(above, cases[i].above), 0);
+        if (cases[i].why)
+            assert_fails(md_temp_check(), MD_IO, cases[i].why);
+        else
+            assert_ok(md_temp_check());
+        assert_ok(md_temp_make(&inner));
+        assert_int_equal(strncmp(inner.path, own, strlen(own)) == 0, cases[i].why == NULL);
+        md_temp_remove(&inner);
+    }
+    unsetenv("TMPDIR");
+    assert_int_equal(rmdir(own) | rmdir(above), 0);
+}
+
+/* What a child says of itself. */
+static char *ask_child(const char *command, const char *temporary)
+{
+    int32_t code = -1;
+    char *output = NULL;
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 20000, temporary));
+    assert_int_equal(code, 0);
+    return output;
+}
+
+static void children_get_an_environment_that_works(void **state)
+{
+    (void)state;
+    char *keep = strdup(getenv("PATH") ? getenv("PATH") : ""), *said;
+    unsetenv("PATH");
+    setenv("LC_ALL", "de_DE.UTF-8", 1);
+    setenv("DEPENDENCIES_OUTPUT", "made.d all", 1);
+    setenv("SUNPRO_DEPENDENCIES", "made.d all", 1);
+    setenv("TMPDIR", "/elsewhere", 1);
+    setenv("COMPILER_PATH", "/own", 1); /* the user's own choice, who has no more rights than the process */
+    said = ask_child("echo $0; env", "/some/folder");
+    assert_int_equal(said[0], '/'); /* the whole path */
+    assert_non_null(strstr(said, "\nPATH=/"));
+    assert_non_null(strstr(said, "\nLC_ALL=C\n"));
+    assert_non_null(strstr(said, "\nTMPDIR=/some/folder\n"));
+    assert_non_null(strstr(said, "\nCOMPILER_PATH=/own\n"));
+    assert_null(strstr(said, "de_DE"));
+    assert_null(strstr(said, "elsewhere"));
+    assert_null(strstr(said, "made.d"));
+    free(said);
+    setenv("PATH", keep, 1);
+    unsetenv("LC_ALL");
+    unsetenv("DEPENDENCIES_OUTPUT");
+    unsetenv("SUNPRO_DEPENDENCIES");
+    unsetenv("TMPDIR");
+    unsetenv("COMPILER_PATH");
+    free(keep);
+}
+
+/* Nor are signals ignored or blocked in a child, whatever the application does with them. */
+static void children_get_no_signals_and_no_files(void **state)
+{
+    (void)state;
+    enum { OWN = 77 };
+    sigset_t all, before;
+    unsigned long long ignored = 1, blocked = 1;
+    const int numbers[] = {SIGXFSZ, SIGUSR1, SIGTERM, SIGPIPE};
+    struct sigaction old[4];
+    for (int i = 0; i < 4; i++)
+        sigaction(numbers[i], &(struct sigaction){.sa_handler = SIG_IGN}, &old[i]);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    assert_int_equal(dup2(STDIN_FILENO, OWN), OWN); /* not close-on-exec */
+    char *said = ask_child("ls /proc/$$/fd | tr '\\n' ' '; exec grep -E 'SigBlk|SigIgn' /proc/self/status", NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    for (int i = 0; i < 4; i++)
+        sigaction(numbers[i], &old[i], NULL);
+    char *const signals = strstr(said, "SigBlk:");
+    assert_non_null(signals);
+    assert_int_equal(sscanf(signals, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
+    assert_int_equal(blocked, 0);
+    assert_int_equal(ignored & ~UINT64_C(0x180000000), 0); /* two are the C library's own */
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    assert_null(strstr(said, "77 "));
+#endif
+    close(OWN);
+    free(said);
+}
+
+static volatile sig_atomic_t n_heard;
+
+static void hear(int number)
+{
+    (void)number;
+    n_heard++;
+}
+
+/* A write that fails raises no signal, and takes none that was there before. */
+static void failed_writes_raise_no_signals(void **state)
+{
+    (void)state;
+    struct rlimit limit, small;
+    struct sigaction old[2], now;
+    sigset_t pending, block, before;
+    int ends[2];
+    static const char bytes[8192];
+    const struct sigaction ours = {.sa_handler = hear};
+    sigaction(SIGXFSZ, &ours, &old[0]);
+    sigaction(SIGPIPE, &ours, &old[1]);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = (struct rlimit){4096, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const md_status s = md_file_write(in_folder("large"), bytes, sizeof bytes);
+    char said[200];
+    snprintf(said, sizeof said, "%s", strrchr(md_last_error(), ':'));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(s, MD_IO);
+    assert_string_equal(said, ": File too large");
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_false(md_file_write_all(ends[1], bytes, 1));
+    assert_int_equal(errno, EPIPE);
+    assert_int_equal(n_heard, 0);
+    sigemptyset(&block);
+    sigaddset(&block, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &block, &before);
+    pthread_kill(pthread_self(), SIGPIPE); /* the application's own, which waits */
+    assert_false(md_file_write_all(ends[1], bytes, 1));
+    sigpending(&pending);
+    assert_true(sigismember(&pending, SIGPIPE));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    assert_int_equal(n_heard, 1);
+    sigaction(SIGPIPE, &old[1], &now);
+    assert_ptr_equal(now.sa_handler, hear);
+    sigaction(SIGXFSZ, &old[0], NULL);
+    close(ends[1]);
+}
+
 static void programs_run(void **state)
 {
     (void)state;
@@ -326,6 +477,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(temp_folder_is_private_and_follows_tmpdir, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(without_files_to_open_nothing_is_left, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(leftovers_are_swept, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_temp_root_that_others_may_change_is_not_used, make_folder, remove_folder),
+        cmocka_unit_test(children_get_an_environment_that_works),
+        cmocka_unit_test(children_get_no_signals_and_no_files),
+        cmocka_unit_test_setup_teardown(failed_writes_raise_no_signals, make_folder, remove_folder),
         cmocka_unit_test(programs_run),
         cmocka_unit_test(output_is_cut_at_64_kib),
         cmocka_unit_test_setup_teardown(missing_programs_are_not_found, make_folder, remove_folder),

@@ -35,7 +35,7 @@ RANKS = {
 
 # The floors of each folder with rooms, lowest first.
 FLOORS = {
-    "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
+    "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
              ["join", "range"], ["front"], ["bind", "list"]],

@@ -135,5 +135,5 @@ int main(int argc, char **argv)
     int status = run(argc, argv);
     if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK)
         status = cli_fail("the output could not be written");
-    return status;
+    return status == CLI_OK && cli_has_failed() ? CLI_FAILED : status; /* the log has said why */
 }

@@ -161,11 +161,17 @@ static bool start(md_jobs *jobs, pthread_t *out, const char *name, void *(*run)(
     return true;
 }
 
+/* Jobs run compilers: more threads than the first must leave room for their processes. */
+static bool has_room(const md_jobs *jobs)
+{
+    return jobs->n_threads == 0 || md_thread_count_room() == MD_THREAD_ROOM;
+}
+
 /* Starts a thread if one is needed. True if some thread serves the queue. Called with the lock held. */
 static bool has_worker(md_jobs *jobs)
 {
     bool wants_one = jobs->n_idle <= jobs->n_queued && jobs->n_threads < jobs->max_threads;
-    if (wants_one && start(jobs, &jobs->thread[jobs->n_threads], "md-job", work))
+    if (wants_one && has_room(jobs) && start(jobs, &jobs->thread[jobs->n_threads], "md-job", work))
         jobs->n_threads++;
     return jobs->n_threads > 0;
 }

@@ -308,7 +308,23 @@ static void stop_workers(md_pool *pool)
     for (int32_t i = 0; i < pool->n_workers; i++) {
         pthread_join(pool->workers[i].thread, NULL);
         free(pool->workers[i].own.memory);
+        pool->workers[i].own = (scratch){NULL, 0};
     }
+}
+
+/* Leaves room for the processes of a compiler, where the system limits their number: better few threads with kernels
+ * than many with the reference evaluator. */
+static void start_with_room(md_pool *pool, int32_t n)
+{
+    start_workers(pool, n);
+    const int32_t missing = n > 0 ? MD_THREAD_ROOM - md_thread_count_room() : 0;
+    if (missing <= 0)
+        return;
+    const int32_t fewer = MD_MAX(pool->n_workers - missing, 0);
+    stop_workers(pool);
+    atomic_store(&pool->is_ending, false);
+    pool->n_workers = 0;
+    start_workers(pool, fewer);
 }
 
 /* Fork hook: a child has no workers. A slot that another thread held is free, and its scratch is dropped: that thread
@@ -354,7 +370,7 @@ md_status md_pool_create(md_pool **out, int32_t threads)
     md_cond_init(&pool->wake_caller);
     pool->workers = workers;
     pool->spin_ns = threads > md_cpu_count() ? SPIN_CROWDED_NS : SPIN_NS;
-    start_workers(pool, threads - 1);
+    start_with_room(pool, threads - 1);
     md_fork_watch(pool, lose_workers);
     *out = pool;
     return MD_OK;

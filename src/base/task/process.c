@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_OUTPUT = 64 * 1024, SLICE_MS = 50 };
+enum { MAX_OUTPUT = 64 * 1024, SLICE_MS = 50, BUSY_TRIES = 20, BUSY_MS = 50 };
 
 typedef struct child {
     pid_t pid;
@@ -47,6 +47,8 @@ static int find_program(char out[4096], const char *name)
 {
     if (strchr(name, '/') || !name[0]) {
         int n = snprintf(out, 4096, "%s", name);
+        if (name[0] && name[0] != '/' && md_env_is_privileged())
+            return EACCES; /* in a folder of its caller */
         return n < 4096 ? try_program(out) : ENAMETOOLONG;
     }
     int reason = ENOENT;
@@ -76,41 +78,82 @@ static int close_others(posix_spawn_file_actions_t *actions)
 #endif
 }
 
-/* Starts the child in its own process group, so that a timeout kills the compiler's children too. No signal is blocked
- * or ignored. */
-static int spawn_child(child *c, const char *const *argv, int write_end, char **environment)
+/* The folder of a privileged process is its caller's choice, so a child does not work in it. */
+static int leave_folder(posix_spawn_file_actions_t *actions)
 {
-    char program[4096];
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 29)
+    return md_env_is_privileged() ? posix_spawn_file_actions_addchdir_np(actions, "/") : 0;
+#else
+    (void)actions;
+    return 0;
+#endif
+}
+
+static int init_actions(posix_spawn_file_actions_t *actions, int write_end)
+{
+    int reason = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!reason)
+        reason = posix_spawn_file_actions_adddup2(actions, write_end, 1);
+    if (!reason)
+        reason = posix_spawn_file_actions_adddup2(actions, write_end, 2);
+    if (!reason)
+        reason = close_others(actions);
+    return reason ? reason : leave_folder(actions);
+}
+
+/* In its own process group, so that a timeout kills the compiler's children too. No signal is blocked or ignored. */
+static void set_signals(posix_spawnattr_t *attributes)
+{
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(attributes, 0);
+    posix_spawnattr_setsigmask(attributes, &none);
+    posix_spawnattr_setsigdefault(attributes, &all);
+}
+
+static int spawn_program(child *c, const char *program, const char *const *argv, int write_end, char **environment)
+{
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none, standard;
-    sigemptyset(&none);
-    sigemptyset(&standard);
-    sigaddset(&standard, SIGPIPE);
-    sigaddset(&standard, SIGCHLD);
-    int reason = find_program(program, argv[0]);
-    if (!reason)
-        reason = posix_spawn_file_actions_init(&actions);
+    int reason = posix_spawn_file_actions_init(&actions);
     if (reason)
         return reason;
     reason = posix_spawnattr_init(&attributes);
     if (!reason) {
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        posix_spawnattr_setpgroup(&attributes, 0);
-        posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setsigdefault(&attributes, &standard);
-        reason = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-        if (!reason)
-            reason = posix_spawn_file_actions_adddup2(&actions, write_end, 1);
-        if (!reason)
-            reason = posix_spawn_file_actions_adddup2(&actions, write_end, 2);
-        if (!reason)
-            reason = close_others(&actions);
+        set_signals(&attributes);
+        reason = init_actions(&actions, write_end);
         if (!reason) /* exec does not change argv; POSIX recommends this cast */
             reason = posix_spawn(&c->pid, program, &actions, &attributes, (char *const *)argv, environment);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);
+    return reason;
+}
+
+/* The child's argv[0] is its whole path: a compiler looks for its parts beside itself, and not every process has a PATH
+ * by which it would find itself. */
+static int spawn_child(child *c, const char *const *argv, int write_end, char **environment)
+{
+    char program[4096];
+    size_t n = 0;
+    int reason = find_program(program, argv[0]);
+    if (reason)
+        return reason;
+    while (argv[n])
+        n++;
+    const char **own = malloc((n + 1) * sizeof *own);
+    if (!own)
+        return ENOMEM;
+    memcpy(own, argv, (n + 1) * sizeof *own);
+    own[0] = program;
+    reason = spawn_program(c, program, own, write_end, environment);
+    for (int i = 0; reason == EAGAIN && i < BUSY_TRIES; i++) { /* too many processes just now */
+        nanosleep(&(struct timespec){.tv_nsec = BUSY_MS * 1000000}, NULL);
+        reason = spawn_program(c, program, own, write_end, environment);
+    }
+    free(own);
     return reason;
 }
 
@@ -185,36 +228,15 @@ static md_status open_output(child *c, int *write_end, bool wants_text)
     return MD_OK;
 }
 
-/* The environment with another TMPDIR: an array of `environ`'s own texts, for the caller to free. `own` holds the new
- * one. */
-static char **environment_of(char own[4096 + 8], const char *temp)
-{
-    size_t n = 0, to = 0;
-    while (environ && environ[n])
-        n++;
-    char **out = malloc((n + 2) * sizeof *out);
-    if (!out)
-        return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], "TMPDIR=", 7) != 0)
-            out[to++] = environ[i];
-    snprintf(own, 4096 + 8, "TMPDIR=%s", temp);
-    out[to++] = own;
-    out[to] = NULL;
-    return out;
-}
-
 md_status md_process_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms, const char *temp)
 {
     child c = {.deadline_ns = limit_ms > 0 ? md_clock_ns() + (uint64_t)limit_ms * 1000000u : 0};
     int write_end = -1;
-    char temp_variable[4096 + 8], **environment = temp ? environment_of(temp_variable, temp) : environ;
-    if (!environment)
-        return md_fail_memory();
+    md_env_child environment;
+    MD_TRY(md_env_child_make(&environment, temp));
     md_status opened = open_output(&c, &write_end, output != NULL);
-    int reason = opened == MD_OK ? spawn_child(&c, argv, write_end, environment) : 0;
-    if (environment != environ)
-        free(environment);
+    int reason = opened == MD_OK ? spawn_child(&c, argv, write_end, environment.variables) : 0;
+    md_env_child_finish(&environment);
     MD_TRY(opened);
     close(write_end);
     md_status status = MD_OK;

@@ -3,6 +3,7 @@
 
 #include <fenv.h>
 #include <sched.h>
+#include <semaphore.h>
 
 void md_thread_block(sigset_t *before)
 {
@@ -29,6 +30,29 @@ bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), voi
     (void)name;
 #endif
     return started;
+}
+
+static void *wait_for_end(void *end)
+{
+    while (sem_wait(end) != 0) {
+    }
+    return NULL;
+}
+
+int32_t md_thread_count_room(void)
+{
+    sem_t end;
+    pthread_t thread[MD_THREAD_ROOM];
+    int32_t n = 0;
+    sem_init(&end, 0, 0);
+    while (n < MD_THREAD_ROOM && md_thread_start(&thread[n], "md-room", wait_for_end, &end))
+        n++;
+    for (int32_t i = 0; i < n; i++)
+        sem_post(&end);
+    for (int32_t i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    sem_destroy(&end);
+    return n;
 }
 
 void md_thread_default_floats(void)

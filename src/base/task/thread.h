@@ -13,6 +13,11 @@ bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), voi
 void md_thread_block(sigset_t *before);
 /** Gives the calling thread its mask of `before` back. */
 void md_thread_unblock(const sigset_t *before);
+/** A compiler is up to four processes at a time. Under a limit of processes, which counts threads too, so many more
+ * must have room. */
+enum { MD_THREAD_ROOM = 8 };
+/** How many of MD_THREAD_ROOM more threads the system would start now. Takes about 100 us. */
+int32_t md_thread_count_room(void);
 /** Gives the calling thread the default floating-point mode: it has inherited its creator's, which may round otherwise,
  * flush denormals, or trap. */
 void md_thread_default_floats(void);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* -O2 -fpeel-loops instead of -O3: of what -O3 adds, kernels need only that short loops over registers are unrolled
  * (otherwise accumulators stay in memory), which costs 4 ms a kernel instead of 15. Contraction is off so that the
@@ -123,16 +124,37 @@ static void first_error(char out[400], const char *text, const char *folder)
     out[used] = 0;
 }
 
-static md_status run_compiler(const md_dev_host_command *command, const char *folder, const char *source_path,
-                              const char *binary_path)
+/* Where the system has no room for the compiler's own child processes, it may have room soon: other compilers end. So
+ * it is tried again, one compiler at a time. */
+static md_status run_with_room(int32_t *exit_code, char **text, md_dev_host *host, const char *const *argv,
+                               const char *folder)
 {
+    enum { TRIES = 20, PAUSE_NS = 100 * 1000 * 1000 };
+    static const char no_room[] = "Resource temporarily unavailable"; /* EAGAIN in the child's language */
+    md_status status = md_process_run(exit_code, text, argv, host->command.limit_ms, folder);
+    if (status != MD_OK || *exit_code == 0 || !strstr(*text, no_room))
+        return status;
+    pthread_mutex_lock(&host->lock_of_retries);
+    for (int i = 0; i < TRIES && status == MD_OK && *exit_code != 0 && strstr(*text, no_room); i++) {
+        free(*text);
+        *text = NULL;
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        status = md_process_run(exit_code, text, argv, host->command.limit_ms, folder);
+    }
+    pthread_mutex_unlock(&host->lock_of_retries);
+    return status;
+}
+
+static md_status run_compiler(md_dev_host *host, const char *folder, const char *source_path, const char *binary_path)
+{
+    const md_dev_host_command *command = &host->command;
     const char *argv[MD_DEV_HOST_ARGV];
     memcpy(argv, command->argv, sizeof argv);
     argv[command->i_source] = source_path;
     argv[command->i_binary] = binary_path;
     int32_t exit_code = 0;
     char *text = NULL;
-    md_status status = md_process_run(&exit_code, &text, argv, command->limit_ms, folder);
+    md_status status = run_with_room(&exit_code, &text, host, argv, folder);
     if (status == MD_NOT_FOUND)
         return md_fail(MD_COMPILE, "no C compiler '%.200s' (MD_CC)", argv[0]);
     if (status != MD_OK)
@@ -147,20 +169,20 @@ static md_status run_compiler(const md_dev_host_command *command, const char *fo
     return status;
 }
 
-static md_status compile_in(void **binary, size_t *n_bytes, const md_dev_host_command *command, const char *folder,
+static md_status compile_in(void **binary, size_t *n_bytes, md_dev_host *host, const char *folder,
                             const md_kn_launch_source *source)
 {
     char source_path[4096 + 16], binary_path[4096 + 16];
     snprintf(source_path, sizeof source_path, "%s/kernel.c", folder);
     snprintf(binary_path, sizeof binary_path, "%s/kernel.so", folder);
     MD_TRY(md_file_write(source_path, md_strbuf_text(&source->text), source->text.size));
-    MD_TRY(run_compiler(command, folder, source_path, binary_path));
+    MD_TRY(run_compiler(host, folder, source_path, binary_path));
     char *bytes = NULL;
     size_t n = 0;
     md_status status = md_file_read(&bytes, &n, binary_path);
     if (status == MD_NOT_FOUND || (status == MD_OK && n == 0)) {
         free(bytes);
-        return md_fail(MD_COMPILE, "compiler '%.200s' succeeded but wrote nothing", command->argv[0]);
+        return md_fail(MD_COMPILE, "compiler '%.200s' succeeded but wrote nothing", host->command.argv[0]);
     }
     if (status != MD_OK)
         return status;
@@ -171,12 +193,12 @@ static md_status compile_in(void **binary, size_t *n_bytes, const md_dev_host_co
 
 md_status md_dev_host_compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source)
 {
-    const md_dev_host_command *command = &((md_dev_host *)dev)->command;
+    md_dev_host *host = (md_dev_host *)dev;
     if (!dev->facts.can_compile)
-        return md_fail(MD_COMPILE, "no working C compiler '%.200s' (MD_CC)", command->argv[0]);
+        return md_fail(MD_COMPILE, "no working C compiler '%.200s' (MD_CC)", host->command.argv[0]);
     md_temp folder;
     MD_TRY(md_temp_make(&folder));
-    md_status status = compile_in(binary, n_bytes, command, folder.path, source);
+    md_status status = compile_in(binary, n_bytes, host, folder.path, source);
     md_temp_remove(&folder);
     return status;
 }

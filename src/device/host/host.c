@@ -26,6 +26,7 @@ static void destroy(md_dev *dev)
     md_dev_host *host = (md_dev_host *)dev;
     md_dev_host_command_finish(&host->command);
     md_mutex_finish(&host->lock_of_loader);
+    md_mutex_finish(&host->lock_of_retries);
     free(host->cc);
     free(host);
 }
@@ -261,6 +262,8 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     md_dev_host *host = calloc(1, sizeof *host);
     if (!host)
         return md_fail_memory();
+    if (md_temp_check() != MD_OK)
+        md_log_at(options->log, MD_LOG_WARN, "%s", md_last_error());
     md_temp_sweep();
     host->base.ops = options->cancel.asked ? &asking_ops : &host_ops;
     host->base.pool = options->pool;
@@ -274,6 +277,7 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
         return status;
     }
     md_mutex_init(&host->lock_of_loader);
+    md_mutex_init(&host->lock_of_retries);
     status = options->is_bundled ? md_fail(MD_COMPILE, "kernels come from bundles")
                                  : md_dev_host_compiler_version(facts->compiler, &host->command);
     if (status == MD_OUT_OF_MEMORY) {

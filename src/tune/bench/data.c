@@ -3,9 +3,11 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/writing.h"
 #include "expr/node.h"
 #include "tune/tune.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,9 +52,13 @@ static void fill_integers(void *to, md_dtype dtype, int64_t limit, const md_tn_i
 
 static md_status make_pattern(int *fd, md_dtype dtype, int64_t limit, bool is_positive, const md_tn_patterns *p)
 {
+    md_writing writing;
     *fd = memfd_create("md-pattern", MFD_CLOEXEC);
-    if (*fd < 0 || ftruncate(*fd, PATTERN) != 0)
-        return md_fail(MD_OUT_OF_MEMORY, "no memory for random data");
+    md_writing_begin(&writing); /* a file's largest size counts here, too */
+    const bool has_memory = *fd >= 0 && ftruncate(*fd, PATTERN) == 0;
+    md_writing_end(&writing);
+    if (!has_memory)
+        return md_fail(MD_OUT_OF_MEMORY, "no memory for random data: %s", strerror(errno));
     void *to = mmap(NULL, PATTERN, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     if (to == MAP_FAILED)
         return md_fail_memory();

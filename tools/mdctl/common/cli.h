@@ -81,6 +81,8 @@ int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_md(void);
 /** The log of every command's context: warnings and errors on stderr, more where MD_LOG asks for it. */
 void cli_log(void *user, md_log_level level, const char *message);
+/** True if an error was logged: the library could not do something that no function reports (MD_STATS, MD_TRACE). */
+bool cli_has_failed(void);
 /** A md_write_fn into a FILE (user). */
 int cli_write(void *user, const char *text, size_t n_bytes);
 /** A JSON string with its quotes; valid whatever the text is. */

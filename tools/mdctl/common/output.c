@@ -2,6 +2,7 @@
 #include "common/cli.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -33,9 +34,18 @@ int cli_usage(const char *format, ...)
     return CLI_USAGE;
 }
 
+static atomic_bool has_failed;
+
+bool cli_has_failed(void)
+{
+    return atomic_load(&has_failed);
+}
+
 void cli_log(void *user, md_log_level level, const char *message)
 {
     (void)user;
+    if (level == MD_LOG_ERROR)
+        atomic_store(&has_failed, true);
     const char *asked = getenv("MD_LOG"); /* the library drops what is beyond it */
     if (level > MD_LOG_WARN && !(asked && asked[0]))
         return;

@@ -1,0 +1,34 @@
+/* Writes that fail without a signal. */
+#include "base/writing.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <time.h>
+
+/* Both are sent to the thread whose call failed. One that was pending before is left. */
+void md_writing_begin(md_writing *w)
+{
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGXFSZ);
+    sigaddset(&ours, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &ours, &w->before);
+    sigpending(&w->pending);
+}
+
+void md_writing_end(const md_writing *w)
+{
+    static const int numbers[] = {SIGXFSZ, SIGPIPE};
+    const int error = errno;
+    sigset_t now;
+    sigpending(&now);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, numbers[i]);
+        if (sigismember(&now, numbers[i]) && !sigismember(&w->pending, numbers[i]))
+            (void)sigtimedwait(&one, NULL, &(struct timespec){0, 0});
+    }
+    pthread_sigmask(SIG_SETMASK, &w->before, NULL);
+    errno = error;
+}
