@@ -58,11 +58,11 @@ void md_api_leave(md_op *op)
     md_ds_op *joined = NULL;
     bool is_last = md_ds_leave(op->ds);
     if (is_last) {
-        md_ss_rows_add(&c->retired, op->ds);
+        md_ss_rows_retire(&c->retired, op->ds);
         joined = md_ds_unjoin_op(op->ds);
     }
     if (joined && md_ds_leave(joined))
-        md_ss_rows_add(&c->retired, joined);
+        md_ss_rows_retire(&c->retired, joined);
     else
         joined = NULL;
     pthread_mutex_unlock(&c->lock_of_ops);

@@ -8,8 +8,9 @@
 
 #include <pthread.h>
 
-/* One kernel text (or host function) and its loaded kernel. Lives until the builder is destroyed. Guarded by the
- * builder's lock, except that the build job owns `source` while the state is QUEUED. */
+/* One kernel text (or host function) and its loaded kernel. Lives as long as a variant uses it, and then until many
+ * others are unused (unused.c). Guarded by the builder's lock, except that the build job owns `source` while the state
+ * is QUEUED. */
 struct md_bd_text {
     md_bd *builder;
     md_digest128 key; /* in the table */
@@ -21,7 +22,11 @@ struct md_bd_text {
     md_dev_kernel *kernel; /* READY */
     char failure[256]; /* FAILED: why; never tried again */
     struct md_bd_ticket *waiting; /* variants that need it */
-    bool is_asked; /* md_bd_text_ask: it is built though no variant waits */
+    bool is_asked; /* md_bd_text_ask: it is built though no variant waits, and is never unused */
+    bool has_job; /* it is queued, or about to be: the job will look at the text */
+    int32_t n_users; /* launches of variants */
+    bool is_unused; /* in the builder's list */
+    md_bd_text *older, *newer; /* in that list */
 };
 
 /* A variant that waits for a text. */
@@ -47,6 +52,8 @@ struct md_bd {
     pthread_mutex_t lock; /* of the table, all texts and the progress of all variants */
     pthread_cond_t changed; /* signalled when a text or a job ends */
     md_table *texts; /* digest128 -> md_bd_text */
+    md_bd_text *oldest, *newest; /* texts that no variant uses, which are loaded still */
+    int32_t n_unused;
     md_table *loads; /* family and library call -> load (loads.c) */
     int32_t n_jobs; /* queued or running */
     int32_t n_loads; /* of them, loads */
@@ -83,8 +90,22 @@ void md_bd_text_hasten(md_bd_text *text);
 md_bd_text *md_bd_text_take(md_bd_made *made);
 /** Builds a text that was taken, on this thread. */
 void md_bd_text_build(md_bd_text *text);
+/* ---- unused.c */
 /** Frees a text and unloads its kernel. */
 void md_bd_text_drop(void *text);
+void md_bd_text_free_source(md_bd_text *text);
+/* These are called with the lock held. */
+/** A variant's launch uses the text from now on. */
+void md_bd_text_use(md_bd_text *text);
+/** A launch uses it no more. */
+void md_bd_text_leave(md_bd_text *text);
+/** To be called when something about its users or its state has changed. */
+void md_bd_text_sort(md_bd_text *text);
+/** Takes what has been unused longest out of the table, as a list by `newer`, for md_bd_drop_texts; NULL while few are
+ * unused. */
+md_bd_text *md_bd_take_unused(md_bd *builder);
+/** Frees a list of texts and unloads their kernels. Without the lock: it takes long. */
+void md_bd_drop_texts(md_bd_text *list);
 
 /** Makes a variant READY or FAILED once all its texts have ended. Call with the lock held. */
 void md_bd_made_finish(md_bd_made *made);

@@ -8,6 +8,8 @@ static void orphan_text(void *user, const void *key, size_t n_bytes, void *value
     md_bd_text *text = value;
     text->is_orphan = text->state == MD_BD_QUEUED;
     text->is_begun = text->state != MD_BD_QUEUED;
+    text->has_job = text->is_orphan; /* who takes the orphan starts it; other jobs are lost */
+    md_bd_text_sort(text);
     *(int32_t *)user += text->is_orphan;
 }
 

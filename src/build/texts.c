@@ -20,25 +20,6 @@ static md_kn_launch_source *take_source(md_kn_launch_source *source)
     return own;
 }
 
-static void free_source(md_bd_text *text)
-{
-    if (!text->source)
-        return;
-    md_strbuf_finish(&text->source->text);
-    free(text->source);
-    text->source = NULL;
-}
-
-void md_bd_text_drop(void *value)
-{
-    md_bd_text *text = value;
-    md_dev *dev = text->builder->dev;
-    if (text->kernel)
-        dev->ops->unload(dev, text->kernel);
-    free_source(text);
-    free(text);
-}
-
 md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_launch_source *source)
 {
     *is_new = false;
@@ -57,6 +38,7 @@ md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_
     text->builder = builder;
     text->key = key;
     text->state = MD_BD_QUEUED;
+    text->has_job = true;
     md_status status = md_table_put(builder->texts, &key, sizeof key, text, NULL);
     if (status != MD_OK) {
         md_bd_text_drop(text);
@@ -191,7 +173,7 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
 {
     md_bd *builder = text->builder;
     pthread_mutex_lock(&builder->lock);
-    free_source(text);
+    md_bd_text_free_source(text);
     if (status == MD_OK) {
         text->kernel = kernel;
         text->state = MD_BD_READY;
@@ -199,6 +181,7 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
         snprintf(text->failure, sizeof text->failure, "%.*s", (int)sizeof text->failure - 1, md_last_error());
         text->state = MD_BD_FAILED;
     }
+    md_bd_text_sort(text); /* its users may be gone */
     while (text->waiting) {
         md_bd_ticket *ticket = text->waiting;
         text->waiting = ticket->next;
@@ -207,8 +190,10 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
     }
     pthread_cond_broadcast(&builder->changed);
     md_bd_notify(builder);
+    md_bd_text *const unused = md_bd_take_unused(builder);
     md_bd_end_job(builder);
     pthread_mutex_unlock(&builder->lock);
+    md_bd_drop_texts(unused);
 }
 
 /* False if a thread in a hurry has taken the text. False, and the text is dropped, if all variants that needed it were
@@ -217,12 +202,15 @@ static bool begin(md_bd_text *text)
 {
     md_bd *builder = text->builder;
     pthread_mutex_lock(&builder->lock);
-    const bool is_wanted = text->waiting != NULL || text->is_asked, begins = is_wanted && !text->is_begun;
+    text->has_job = false;
+    const bool is_wanted = text->n_users > 0 || text->is_asked, begins = is_wanted && !text->is_begun;
     if (!is_wanted && !text->is_begun) {
         (void)md_table_remove(builder->texts, &text->key, sizeof text->key);
         md_bd_text_drop(text);
-    } else
+    } else {
         text->is_begun = true;
+        md_bd_text_sort(text);
+    }
     if (!begins)
         md_bd_end_job(builder);
     pthread_mutex_unlock(&builder->lock);
@@ -290,8 +278,10 @@ md_status md_bd_text_ask(md_bd_text **out, md_bd *builder, md_kn_launch_source *
     bool is_new = false;
     pthread_mutex_lock(&builder->lock);
     const md_status status = md_bd_text_find(out, &is_new, builder, source);
-    if (status == MD_OK)
+    if (status == MD_OK) {
         (*out)->is_asked = true;
+        md_bd_text_sort(*out);
+    }
     pthread_mutex_unlock(&builder->lock);
     if (status == MD_OK && is_new)
         md_bd_text_start(*out);

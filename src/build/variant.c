@@ -19,6 +19,8 @@ static md_status attach(md_bd_made *made, md_kn_source *source)
     for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++) {
         bool is_new = false;
         status = md_bd_text_find(&made->ticket[i].text, &is_new, builder, &source->launch[i]);
+        if (status == MD_OK)
+            md_bd_text_use(made->ticket[i].text);
         if (is_new)
             fresh[n_fresh++] = made->ticket[i].text;
     }
@@ -63,6 +65,34 @@ static md_status emit_and_attach(md_bd_made *made)
     return status;
 }
 
+static void stop_waiting(md_bd_made *made, md_bd_ticket *ticket)
+{
+    for (md_bd_ticket **at = &ticket->text->waiting; *at; at = &(*at)->next)
+        if (*at == ticket) {
+            *at = ticket->next;
+            made->n_open--;
+            return;
+        }
+}
+
+/* Removes the variant from its texts. Builds of those it waits for continue. */
+static void leave_texts(md_bd_made *made)
+{
+    md_bd *builder = made->base.builder;
+    pthread_mutex_lock(&builder->lock);
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++) {
+        md_bd_ticket *ticket = &made->ticket[i];
+        if (!ticket->text)
+            continue;
+        if (made->n_open > 0)
+            stop_waiting(made, ticket);
+        md_bd_text_leave(ticket->text);
+    }
+    md_bd_text *const unused = md_bd_take_unused(builder);
+    pthread_mutex_unlock(&builder->lock);
+    md_bd_drop_texts(unused);
+}
+
 md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target,
                                const md_fa_family *family, const md_fa_config *config)
 {
@@ -84,6 +114,7 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
     (void)md_fa_fix(&v->fixed, family, target, config);
     md_status status = emit_and_attach(made);
     if (status != MD_OK) {
+        leave_texts(made);
         md_bd_made_free(made);
         return status;
     }
@@ -162,23 +193,6 @@ void md_bd_variant_hasten(md_bd_variant *variant)
         if (made->ticket[i].text && made->ticket[i].text->state == MD_BD_QUEUED)
             md_bd_text_hasten(made->ticket[i].text);
     pthread_mutex_unlock(&variant->builder->lock);
-}
-
-/* Removes the variant from the texts it waits for. Their builds continue. */
-static void leave_texts(md_bd_made *made)
-{
-    md_bd *builder = made->base.builder;
-    pthread_mutex_lock(&builder->lock);
-    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES && made->n_open > 0; i++) {
-        md_bd_text *text = made->ticket[i].text;
-        for (md_bd_ticket **at = text ? &text->waiting : NULL; at && *at; at = &(*at)->next)
-            if (*at == &made->ticket[i]) {
-                *at = made->ticket[i].next;
-                made->n_open--;
-                break;
-            }
-    }
-    pthread_mutex_unlock(&builder->lock);
 }
 
 void md_bd_variant_destroy(md_bd_variant **variant)

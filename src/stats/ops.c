@@ -172,25 +172,93 @@ static bool is_same(const md_ss_op *a, const md_ss_op *b)
            !strcmp(a->name, b->name) && !strcmp(a->formula, b->formula) && !strcmp(a->hints, b->hints);
 }
 
+static int by_text(const void *a, const void *b)
+{
+    const md_ss_op *x = a, *y = b;
+    int c = strcmp(x->name, y->name);
+    c = c ? c : strcmp(x->formula ? x->formula : "", y->formula ? y->formula : "");
+    c = c ? c : strcmp(x->hints ? x->hints : "", y->hints ? y->hints : "");
+    c = c ? c : x->allows_tf32 - y->allows_tf32;
+    return c ? c : (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const md_ss_op *x = a, *y = b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* The oldest first; before them the row of many. */
+static int by_age(const void *a, const void *b)
+{
+    const md_ss_op *x = a, *y = b;
+    return (x->age > y->age) - (x->age < y->age);
+}
+
+/* Adds one op to another, and frees it. */
+static void add_op(md_ss_op *to, md_ss_op *from)
+{
+    for (int32_t k = 0; k < MD_SS_MAX_COUNTS; k++)
+        to->count[k] += from->count[k];
+    to->n_shapes = (int32_t)MD_MIN((int64_t)to->n_shapes + from->n_shapes, (int64_t)INT32_MAX);
+    to->n_variants = MD_MAX(to->n_variants, from->n_variants);
+    to->age = MD_MAX(to->age, from->age);
+    merge_indices(to, from);
+    finish(from);
+}
+
 void md_ss_ops_merge(md_ss_ops *ops)
 {
     int64_t kept = 0;
-    for (int64_t i = 0; i < ops->n; i++) {
-        int64_t at = 0;
-        while (at < kept && !is_same(&ops->op[at], &ops->op[i]))
-            at++;
-        if (at == kept) {
-            ops->op[kept++] = ops->op[i];
-            continue;
-        }
-        for (int32_t k = 0; k < MD_SS_MAX_COUNTS; k++)
-            ops->op[at].count[k] += ops->op[i].count[k];
-        ops->op[at].n_shapes += ops->op[i].n_shapes;
-        ops->op[at].n_variants = MD_MAX(ops->op[at].n_variants, ops->op[i].n_variants);
-        merge_indices(&ops->op[at], &ops->op[i]);
-        finish(&ops->op[i]);
+    if (ops->n < 2)
+        return;
+    for (int64_t i = 0; i < ops->n; i++)
+        ops->op[i].order = i;
+    qsort(ops->op, (size_t)ops->n, sizeof *ops->op, by_text);
+    for (int64_t i = 1; i < ops->n; i++) {
+        if (is_same(&ops->op[kept], &ops->op[i]))
+            add_op(&ops->op[kept], &ops->op[i]);
+        else
+            ops->op[++kept] = ops->op[i];
     }
-    ops->n = kept;
+    ops->n = kept + 1;
+    qsort(ops->op, (size_t)ops->n, sizeof *ops->op, by_order);
+}
+
+static void drop_indices(md_ss_op *o)
+{
+    for (int32_t i = 0; i < o->n_indices; i++)
+        free(o->indices[i].value);
+    o->n_indices = 0;
+}
+
+/* Makes an op the row of many. */
+static void become_many(md_ss_ops *ops, md_ss_op *o)
+{
+    drop_indices(o);
+    free(o->formula);
+    free(o->hints);
+    snprintf(o->name, sizeof o->name, MD_SS_DESTROYED);
+    set_texts(ops, o, strdup(""), strdup(""));
+    o->allows_tf32 = false;
+    o->age = 0;
+}
+
+void md_ss_ops_fold(md_ss_ops *ops, int64_t n)
+{
+    const int64_t n_over = ops->n - n;
+    if (n_over <= 0)
+        return;
+    qsort(ops->op, (size_t)ops->n, sizeof *ops->op, by_age);
+    if (ops->op[0].age)
+        become_many(ops, &ops->op[0]);
+    for (int64_t i = 1; i <= n_over; i++) {
+        drop_indices(&ops->op[i]);
+        add_op(&ops->op[0], &ops->op[i]);
+    }
+    ops->op[0].age = 0;
+    memmove(&ops->op[1], &ops->op[1 + n_over], (size_t)(n - 1) * sizeof *ops->op);
+    ops->n = n;
 }
 
 void md_ss_ops_finish(md_ss_ops *ops)

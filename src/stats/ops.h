@@ -19,6 +19,8 @@ typedef struct md_ss_op {
     char *formula, *hints; /* owned; hints as points */
     bool allows_tf32;
     int32_t n_variants, n_shapes;
+    int64_t order; /* while ops are merged and sorted */
+    uint64_t age; /* of destroyed ops, from 1: the higher, the later; 0: the row of many */
     uint64_t count[MD_SS_MAX_COUNTS]; /* in the order of md_ss_count_name */
     int32_t n_indices;
     md_ss_indices indices[MD_DS_INDEX_TENSORS];
@@ -37,7 +39,10 @@ void md_ss_ops_finish(md_ss_ops *ops);
 void md_ss_ops_add(md_ss_ops *ops, md_ds_op *op);
 /** Appends copies of other ops. */
 void md_ss_ops_append(md_ss_ops *ops, const md_ss_ops *from);
-/** Merges ops of equal name, formula, hints and tf32. */
+/** Merges ops of equal name, formula, hints and tf32. The first of each stays where it is. */
 void md_ss_ops_merge(md_ss_ops *ops);
+#define MD_SS_DESTROYED "destroyed ops" /* the name of the row of many ops, whose formula is "" */
+/** Adds the oldest ops to one row, so that at most n rows are left. Merge them before. */
+void md_ss_ops_fold(md_ss_ops *ops, int64_t n);
 
 #endif

@@ -90,6 +90,20 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
     }
 }
 
+/* What is known of shapes of which only the sum is. */
+static void become_other_shapes(md_ss_row *r, const char *why)
+{
+    snprintf(r->shape, sizeof r->shape, "other shapes");
+    r->nearest = -1.0;
+    r->is_uncovered = r->has_trial = false;
+    r->n_stages = 1;
+    snprintf(r->stage[0].variant, sizeof r->stage[0].variant, "forgotten");
+    r->stage[0].runner_up[0] = 0;
+    r->stage[0].source = why;
+    r->stage[0].distance = -1.0;
+    r->stage[0].margin = 0.0;
+}
+
 /* One row for evicted shapes and calls without an entry: only their sum is known. */
 static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
 {
@@ -98,14 +112,10 @@ static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
     if (!r)
         return;
     snprintf(r->op, sizeof r->op, "%s", op->name);
-    snprintf(r->shape, sizeof r->shape, "other shapes");
-    r->nearest = -1.0;
+    become_other_shapes(r, "evicted");
     r->calls = calls;
     r->time_us = (double)atomic_load_explicit(&op->count.forgotten_ns, memory_order_relaxed) / 1e3;
     r->n_timed = atomic_load_explicit(&op->count.forgotten_timed, memory_order_relaxed);
-    snprintf(r->stage[0].variant, sizeof r->stage[0].variant, "forgotten");
-    r->stage[0].source = "evicted";
-    r->stage[0].distance = -1.0;
 }
 
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
@@ -161,6 +171,7 @@ static void merge_equal(md_ss_rows *rows)
             last->calls += rows->row[i].calls;
             last->time_us += rows->row[i].time_us;
             last->n_timed += rows->row[i].n_timed;
+            last->age = MD_MAX(last->age, rows->row[i].age);
             free(rows->row[i].stage);
         } else {
             rows->row[++kept] = rows->row[i];
@@ -169,12 +180,78 @@ static void merge_equal(md_ss_rows *rows)
     rows->n = kept + 1;
 }
 
-void md_ss_rows_sort(md_ss_rows *rows)
+static void merge_rows(md_ss_rows *rows)
 {
     md_ss_ops_merge(&rows->ops);
     if (rows->n < 2)
         return;
     qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_choice);
     merge_equal(rows);
-    qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_time);
+}
+
+void md_ss_rows_sort(md_ss_rows *rows)
+{
+    merge_rows(rows);
+    if (rows->n > 1)
+        qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_time);
+}
+
+/* ---- Rows of destroyed ops */
+
+/* The oldest first; before them the row of many. */
+static int by_age(const void *a, const void *b)
+{
+    const md_ss_row *x = a, *y = b;
+    return (x->age > y->age) - (x->age < y->age);
+}
+
+static void fold(md_ss_rows *rows, int64_t n)
+{
+    const int64_t n_over = rows->n - n;
+    if (n_over <= 0)
+        return;
+    qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_age);
+    md_ss_row *to = &rows->row[0];
+    for (int64_t i = 1; i <= n_over; i++) {
+        to->calls += rows->row[i].calls;
+        to->time_us += rows->row[i].time_us;
+        to->n_timed += rows->row[i].n_timed;
+        free(rows->row[i].stage);
+    }
+    snprintf(to->op, sizeof to->op, MD_SS_DESTROYED);
+    become_other_shapes(to, "destroyed");
+    to->age = 0;
+    memmove(&rows->row[1], &rows->row[1 + n_over], (size_t)(n - 1) * sizeof *rows->row);
+    rows->n = n;
+}
+
+void md_ss_rows_bound(md_ss_rows *rows, int64_t n_ops, int64_t n_rows)
+{
+    merge_rows(rows);
+    md_ss_ops_fold(&rows->ops, n_ops);
+    fold(rows, n_rows);
+}
+
+/* Merging takes longer the more rows there are, so it waits until there are many more than it left. */
+static bool wants_bound(int64_t n, int64_t n_left, int64_t limit)
+{
+    enum { MORE = 2048 };
+    return n > MD_MIN(2 * n_left + MORE, limit + limit / 4);
+}
+
+void md_ss_rows_retire(md_ss_rows *rows, md_ds_op *op)
+{
+    int64_t i = rows->n, k = rows->ops.n;
+    md_ss_rows_add(rows, op);
+    rows->age++;
+    for (; i < rows->n; i++)
+        rows->row[i].age = rows->age;
+    for (; k < rows->ops.n; k++)
+        rows->ops.op[k].age = rows->age;
+    if (!wants_bound(rows->n, rows->n_bound, MD_SS_RETIRED_ROWS) &&
+        !wants_bound(rows->ops.n, rows->n_bound_ops, MD_SS_RETIRED_OPS))
+        return;
+    md_ss_rows_bound(rows, MD_SS_RETIRED_OPS, MD_SS_RETIRED_ROWS);
+    rows->n_bound = rows->n;
+    rows->n_bound_ops = rows->ops.n;
 }

@@ -22,6 +22,7 @@ typedef struct md_ss_row {
     uint64_t calls;
     double nearest; /* octaves to the nearest hint; -1: not known */
     bool is_uncovered;
+    uint64_t age; /* as of md_ss_op */
     bool has_trial; /* MD_SELECT_HYBRID; merged rows keep the last one's */
     md_ds_trial_state trial;
     double time_us; /* of all calls, from the first launch to the end of the last */
@@ -34,6 +35,8 @@ typedef struct md_ss_rows {
     md_ss_row *row;
     md_ss_ops ops; /* every op, also those that were never called */
     md_ss_combos combos;
+    uint64_t age; /* of the op that was retired last */
+    int64_t n_bound, n_bound_ops; /* that were left when they were bounded last */
     bool failed; /* memory was short: rows are missing */
 } md_ss_rows; /* a zeroed struct is empty */
 
@@ -46,6 +49,13 @@ static inline bool md_ss_rows_failed(const md_ss_rows *rows)
 void md_ss_rows_finish(md_ss_rows *rows);
 /** Appends the op, a row per shape that was called at least once, and one for all shapes that were forgotten. */
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op);
+/* What outlives its op is bounded: the oldest rows of destroyed ops become one row, MD_SS_DESTROYED, which has the sum
+ * of what they counted. */
+enum { MD_SS_RETIRED_ROWS = 16384, MD_SS_RETIRED_OPS = 16384 };
+/** Appends an op that is about to be destroyed. Now and then all rows are merged, and the oldest become one. */
+void md_ss_rows_retire(md_ss_rows *rows, md_ds_op *op);
+/** Merges rows, and leaves at most so many of ops and of shapes. */
+void md_ss_rows_bound(md_ss_rows *rows, int64_t n_ops, int64_t n_rows);
 /** Appends copies of other rows. */
 void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from);
 /** Merges rows of one op, shape and choice, and sorts by total time, longest first. */

@@ -3,6 +3,8 @@
 
 #include <md/md.h>
 
+#include <malloc.h>
+
 static const char *const formula = "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))";
 
 static int make_context(void **state)
@@ -95,11 +97,59 @@ static void equal_ops_share_and_go_in_any_order(void **state)
     md_launch_destroy(&launch);
 }
 
+static int add_number(void *user, const char *text, size_t n_bytes)
+{
+    (void)n_bytes;
+    int64_t *sum = user;
+    const char *calls = text;
+    while ((calls = strstr(calls, "\"calls\": ")) != NULL) {
+        sum[0] += atoll(calls + strlen("\"calls\": "));
+        sum[1]++;
+        calls++;
+    }
+    return 0;
+}
+
+/* 0 with sanitizers. */
+static size_t used_bytes(void)
+{
+    const struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+/* What outlives an op is merged: neither memory nor the report grows with the ops that come and go. */
+static void what_outlives_an_op_is_bounded(void **state)
+{
+    enum { SHAPES = 1500, ROUNDS = 12, KIB = 1024 };
+    size_t after_two = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        md_op *op = NULL;
+        assert_ok(md_op_create(&op, *state, "Y[i,j] = X[i,j] + 1", &(md_op_options){.max_variants = 1}));
+        for (int64_t i = 0; i < SHAPES; i++) {
+            static float x[64 * 64], y[64 * 64];
+            const int64_t size[] = {1 + i % 40, 1 + i / 40};
+            const md_tensor ty = md_tensor_make(y, MD_F32, 2, size), tx = md_tensor_make(x, MD_F32, 2, size);
+            assert_ok(md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+        }
+        md_op_destroy(&op);
+        if (round == 1)
+            after_two = used_bytes();
+    }
+    const size_t after_all = used_bytes();
+    printf("%zu KiB after two rounds, %zu KiB after %d\n", after_two / KIB, after_all / KIB, ROUNDS);
+    assert_true(after_all < after_two + 12 * KIB * KIB); /* a row of each shape and round would be 40 MiB */
+    int64_t sum[2] = {0};
+    assert_ok(md_stats_report(*state, "json", add_number, sum));
+    assert_int_equal(sum[0], 2 * SHAPES * ROUNDS); /* of the op and of its shapes */
+    assert_int_equal(sum[1], SHAPES + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(made_while_it_serves, make_context, end_context),
         cmocka_unit_test_setup_teardown(prepared_and_frozen, make_context, end_context),
+        cmocka_unit_test_setup_teardown(what_outlives_an_op_is_bounded, make_context, end_context),
         cmocka_unit_test_setup_teardown(equal_ops_share_and_go_in_any_order, make_context, end_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

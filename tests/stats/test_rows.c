@@ -343,6 +343,45 @@ static void ops_are_merged(void **state)
     md_ss_rows_finish(&rows);
 }
 
+/* So many rows as may be stay; the oldest become one, which has their sums, and that one again. */
+static void the_oldest_become_one(void **state)
+{
+    (void)state;
+    md_ss_rows rows = {0};
+    double us = 0.0;
+    uint64_t calls = 0, calls_of_ops = 0;
+    for (int i = 1; i <= 12; i++) {
+        char shape[16], formula[16];
+        snprintf(shape, sizeof shape, "n=%d", i % 10);
+        snprintf(formula, sizeof formula, "Y = %d", i % 10);
+        add(&rows, row_of("p", shape, "pw/x", 1, 10.0));
+        add_op(&rows, "p", formula, 1, 1);
+        rows.row[rows.n - 1].age = rows.ops.op[rows.ops.n - 1].age = (uint64_t)i;
+        add_indices(&rows.ops, rows.ops.n - 1, 3, 30);
+        if (i == 10 || i == 12)
+            md_ss_rows_bound(&rows, 4, 5); /* twice: the second time one row is of many already */
+    }
+    assert_int_equal(rows.n, 5);
+    assert_int_equal(rows.ops.n, 4);
+    assert_string_equal(rows.row[0].op, MD_SS_DESTROYED);
+    assert_string_equal(rows.row[0].shape, "other shapes");
+    assert_string_equal(rows.ops.op[0].name, MD_SS_DESTROYED);
+    assert_string_equal(rows.ops.op[0].formula, "");
+    assert_int_equal(rows.ops.op[0].n_indices, 0);
+    for (int64_t i = 0; i < rows.n; i++) {
+        calls += rows.row[i].calls;
+        us += rows.row[i].time_us;
+        if (i > 0) /* the latest: 9, 0 (made as 10), 1 and 2 again */
+            assert_non_null(strchr("9012", rows.row[i].shape[2]));
+    }
+    for (int64_t i = 0; i < rows.ops.n; i++)
+        calls_of_ops += rows.ops.op[i].count[0];
+    assert_int_equal(calls, 12);
+    assert_int_equal(calls_of_ops, 12);
+    assert_true(us == 120.0);
+    md_ss_rows_finish(&rows);
+}
+
 /* An op that allows tf32 is another op. */
 static void tf32_is_another_op(void **state)
 {
@@ -383,6 +422,7 @@ int main(void)
         cmocka_unit_test(paths),
         cmocka_unit_test(digests_are_of_sets),
         cmocka_unit_test(ops_are_merged),
+        cmocka_unit_test(the_oldest_become_one),
         cmocka_unit_test(tf32_is_another_op),
         cmocka_unit_test(the_unknown_is_not_merged),
     };

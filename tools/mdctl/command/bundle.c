@@ -57,6 +57,8 @@ static md_status build_met(md_context *context, const wanted *w, const json_t *r
     const char *name = text_of(row, "op"), *formula = text_of(row, "formula"), *hints = text_of(row, "hints");
     md_op *op = NULL;
     md_op_options options = w->o->op;
+    if (!formula[0])
+        return MD_OK; /* the sum of many destroyed ops */
     if (!options.hints)
         options.hints = hints;
     options.name = name;

@@ -121,8 +121,9 @@ static int suggest(const json_t *root, const cli_options *o)
         const char *name = json_string_value(json_object_get(op, "op"));
         if (status != CLI_OK || (o->op.name && (!name || strcmp(name, o->op.name))))
             continue;
+        const char *formula = json_string_value(json_object_get(op, "formula"));
         is_found = true;
-        if (is_repeated(ops, at))
+        if (is_repeated(ops, at) || (formula && !formula[0])) /* the sum of many destroyed ops has no formula */
             continue;
         status = suggest_one(context, root, op, o);
     }
