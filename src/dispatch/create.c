@@ -165,7 +165,8 @@ static void check_at_hints(md_ds_op *op, int32_t stage)
     }
 }
 
-/* With bundles and without a compiler a stage without kernels is an error: the evaluator would be a slow surprise. */
+/* With bundles and without a compiler a stage without kernels is an error: the evaluator would be a slow surprise. So
+ * it is where a bundle is made: it would be made without kernels. */
 static md_status check_bundled(const md_ds_op *op, int32_t stage)
 {
     const md_ds_pool *c = &op->stage[stage];
@@ -207,7 +208,7 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
             md_bd_variant_wait_any(c->variant, c->n_variants);
         else
             md_ds_pool_wait(c);
-        if (md_bd_is_bundled(op->runtime->builder))
+        if (md_bd_is_bundled(op->runtime->builder) || md_bd_is_recording(op->runtime->builder))
             MD_TRY(check_bundled(op, s));
         if (!o->is_async)
             report_unbuilt(op, s);

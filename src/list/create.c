@@ -50,11 +50,13 @@ static md_status make_ops(md_list *list)
         if (f->step[i].kind != MD_FX_STEP_REDUCE)
             MD_TRY(md_li_make(list, &list->step[i], f->step[i].text,
                               f->step[i].kind == MD_FX_STEP_ITEMS ? list->options.numeric : list->numeric));
-    for (int32_t i = 0; i < f->n_reductions; i++)
+    const bool makes_all = md_bd_is_recording(list->context->builder); /* a bundle serves items of any kind */
+    for (int32_t i = 0; i < f->n_reductions; i++) {
         if (f->reduction[i].flat)
             MD_TRY(md_li_make(list, &list->flat[i], f->reduction[i].flat, list->numeric));
-        else
+        if (!f->reduction[i].flat || makes_all)
             MD_TRY(md_li_make(list, &list->whole[i], f->reduction[i].whole, list->numeric));
+    }
     return MD_OK;
 }
 

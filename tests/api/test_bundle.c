@@ -2,6 +2,7 @@
 #include "support/check.h"
 
 #include <math.h>
+#include <md/list.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -131,6 +132,59 @@ static void expect_compiles(md_context *c, bool some)
     md_store_counters n;
     assert_ok(md_store_count(&n, c));
     assert_int_equal(n.compiles > 0, some);
+}
+
+/* A bundle that lacks all kernels of an op is not written. */
+static void without_a_compiler_no_bundle_is_made(void **state)
+{
+    (void)state;
+    md_op *op = NULL;
+    md_context *maker = open_context("", "/nowhere/cc");
+    assert_ok(md_bundle_begin(maker, MD_BUNDLE_ALL));
+    assert_fails(md_op_create(&op, maker, "softmax", NULL), MD_COMPILE, "op softmax, stage 0: no kernel");
+    md_context_destroy(&maker);
+}
+
+enum { ITEMS = 3, MOST = 5000 };
+
+/* Items of whole tiles, of few elements, and with gaps: those are reduced in another way. */
+static void normalize(float out[ITEMS][MOST], md_list *list)
+{
+    static float g[ITEMS][2 * MOST];
+    md_tensor from[ITEMS], to[ITEMS];
+    for (int t = 0; t < ITEMS; t++) {
+        const int64_t size[] = {t == 1 ? 3 : MOST};
+        for (int i = 0; i < 2 * MOST; i++)
+            g[t][i] = (float)((i * 37 + t) % 101) * 0.125f;
+        from[t] = md_tensor_make(g[t], MD_F32, 1, size);
+        to[t] = md_tensor_make(out[t], MD_F32, 1, size);
+        from[t].stride[0] = t == 2 ? 2 : 1;
+    }
+    assert_ok(md_list_call(list, NULL, (md_arg[]){md_ts(from, ITEMS), md_ts(to, ITEMS)}, 2));
+}
+
+static void a_bundle_has_formulas_over_lists(void **state)
+{
+    (void)state;
+    static const char formula[] = "let n = sum[t,i](G@t[i] * G@t[i]); P@t[i] = G@t[i] / sqrt(n)";
+    static float made[ITEMS][MOST], got[ITEMS][MOST];
+    md_list *list = NULL, *bundled = NULL;
+    md_store_counters n;
+    md_context *maker = open_context("", NULL);
+    assert_ok(md_bundle_begin(maker, MD_BUNDLE_ALL));
+    assert_ok(md_list_create(&list, maker, formula, NULL));
+    assert_ok(md_bundle_write(maker, path)); /* before any item was seen */
+    normalize(made, list);
+    md_context *c = open_context(path, "/nowhere/cc");
+    assert_ok(md_list_create(&bundled, c, formula, NULL));
+    normalize(got, bundled);
+    assert_memory_equal(made, got, sizeof got);
+    assert_ok(md_store_count(&n, c));
+    assert_int_equal(n.compiles, 0);
+    md_list_destroy(&list);
+    md_list_destroy(&bundled);
+    md_context_destroy(&c);
+    md_context_destroy(&maker);
 }
 
 static void what_a_bundle_lacks_is_an_error_or_compiled(void **state)
@@ -357,6 +411,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bundle_serves_as_its_maker_does),
+        cmocka_unit_test(without_a_compiler_no_bundle_is_made),
+        cmocka_unit_test(a_bundle_has_formulas_over_lists),
         cmocka_unit_test(what_a_bundle_lacks_is_an_error_or_compiled),
         cmocka_unit_test(a_bundle_of_a_lower_level_serves),
         cmocka_unit_test(kept_kernels_and_one_for_all_shapes_are_enough),

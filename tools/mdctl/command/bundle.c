@@ -2,14 +2,30 @@
 #include "common/cli.h"
 
 #include <jansson.h>
+#include <md/list.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Builds all variants of one op. The context keeps them. */
+static bool is_over_lists(const char *formula)
+{
+    const char *name;
+    for (int32_t i = 0; md_list_catalogue(i, &name, NULL, NULL), name; i++)
+        if (!strcmp(name, formula))
+            return true;
+    return strchr(formula, '@') != NULL;
+}
+
+/* Builds all variants of one op, or of the ops of a formula over lists. The context keeps them. */
 static md_status build(md_context *context, const char *formula, const md_op_options *options)
 {
     md_op *op = NULL;
+    md_list *list = NULL;
+    if (is_over_lists(formula)) {
+        const md_status made = md_list_create(&list, context, formula, options);
+        md_list_destroy(&list);
+        return made; /* its kernels are built */
+    }
     md_status s = md_op_create(&op, context, formula, options);
     if (s == MD_OK)
         s = md_op_wait(op);
