@@ -221,6 +221,33 @@ static PyObject *py_check(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_bundle_begin(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *none = "";
+    md_context *context = context_argument(state, args, &none);
+    if (!context)
+        return NULL;
+    const md_status status = md_bundle_begin(context, MD_BUNDLE_ALL);
+    if (status != MD_OK)
+        return md_py_raise(state, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_bundle_write(PyObject *module, PyObject *args)
+{
+    md_py_state *state = PyModule_GetState(module);
+    const char *path = "";
+    md_status status;
+    md_context *context = context_argument(state, args, &path);
+    if (!context)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS /* it waits for builds, whose log may be Python's */
+        status = md_bundle_write(context, path);
+    Py_END_ALLOW_THREADS if (status != MD_OK) return md_py_raise(state, status);
+    Py_RETURN_NONE;
+}
+
 static PyObject *py_share_memory(PyObject *module, PyObject *none)
 {
     md_py_state *state = PyModule_GetState(module);
@@ -249,6 +276,8 @@ static PyMethodDef functions[] = {
     {"digest", py_digest, METH_VARARGS, "digest(device='host') -> 32 hexadecimal digits"},
     {"choices_export", py_choices_export, METH_VARARGS, "choices_export(device='host') -> str"},
     {"choices_import", py_choices_import, METH_VARARGS, "choices_import(device, text) -> number of unknown lines"},
+    {"bundle_begin", py_bundle_begin, METH_VARARGS, "bundle_begin(device='host')"},
+    {"bundle_write", py_bundle_write, METH_VARARGS, "bundle_write(device, path)"},
     {"lists", md_py_lists, METH_NOARGS, "lists() -> {name: (formula, description)}"},
     {"list_read", md_py_list_read, METH_VARARGS, "list_read(formula) -> (read, arguments)"},
     {"list_make", md_py_list_make, METH_VARARGS, "list_make(device type, number, formula) -> made"},

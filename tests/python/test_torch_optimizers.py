@@ -2,6 +2,11 @@
 """The optimizers of the catalogue beside PyTorch's own: three steps of one parameter, each."""
 
 import copy
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import torch
@@ -25,6 +30,38 @@ def steps_of_torch(make, grads):
         p.grad = g.clone()
         optimizer.step()
         yield p.detach().clone()
+
+
+class Bundled(unittest.TestCase):
+    """What one process makes another one runs, which has no compiler."""
+
+    program = """
+import sys, torch, multidispatch as md
+if sys.argv[1:]:
+    md.bundle_begin()
+torch.manual_seed(0)
+p = [torch.nn.Parameter(torch.randn(*shape)) for shape in ((3, 5), (4097,))]
+step = md.optim.AdamW(p, lr=1e-2, max_norm=1.0)
+for _ in range(2):
+    for x in p:
+        x.grad = torch.randn_like(x)
+    step.step()
+print([float(x.detach().double().sum()) for x in p])
+if sys.argv[1:]:
+    md.bundle_write(sys.argv[1])
+"""
+
+    def run_program(self, *args, **env):
+        done = subprocess.run([sys.executable, "-c", self.program, *args], env={**os.environ, "MD_CACHE_DIR": "", **env},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_optimizer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(pathlib.Path(folder, "optimizer.mdb"))
+            made = self.run_program(path)
+            self.assertEqual(self.run_program(MD_BUNDLE=path, MD_CC="/nonexistent"), made)
 
 
 class Clipping(unittest.TestCase):

@@ -10,6 +10,7 @@ Arrays of NumPy, PyTorch, CuPy and everything else with a buffer or ``__dlpack__
 """
 
 import json
+import os
 import re
 import sys
 
@@ -17,7 +18,7 @@ from . import _core
 from ._core import ArgumentError, DeviceError, FormulaError, MdError, Unsupported, catalogue, share_torch_memory
 
 __all__ = ["ArgumentError", "DeviceError", "FormulaError", "MdError", "Op", "Unsupported", "catalogue", "check",
-           "choices_export", "choices_import",
+           "bundle_begin", "bundle_write", "choices_export", "choices_import",
            "digest", "info", "op", "ops", "share_torch_memory", "stats"]
 __version__ = _core.version()
 
@@ -228,6 +229,19 @@ def choices_import(text, device="host"):
     devices. Captured plans keep their kernels. No other thread may call the ops meanwhile.
     """
     return _core.choices_import(device, text)
+
+
+def bundle_begin(device="host"):
+    """From now on the kernels of all ops on a device are kept for bundle_write. Call it before the first op."""
+    _core.bundle_begin(device)
+
+
+def bundle_write(path, device="host"):
+    """Writes the kernels of all ops that were made since bundle_begin, those of formulas over lists and optimizers, too.
+
+    A process with MD_BUNDLE=path runs the same program without a compiler. Sizes may differ, dtypes may not.
+    """
+    _core.bundle_write(device, os.fspath(path))
 
 
 def check(device="host"):
