@@ -67,7 +67,8 @@ typedef struct md_sequence_arg {
 } md_sequence_arg;
 
 /** Work of the caller between calls. `tensor`: those of md_sequence_add_callback at this run's sizes, `size`: of the
- * dims. On a GPU it enqueues its work on `stream`. A failure ends the run. It must not use the sequence. */
+ * dims. On a GPU it enqueues its work on `stream`. A failure ends the run, whose message has the call's number, and the
+ * callback's message if it left one. It must not use the sequence. */
 typedef md_status (*md_sequence_fn)(void *user, md_stream stream, const md_tensor *tensor, int32_t n_tensors,
                                     const int64_t *size);
 
@@ -75,8 +76,8 @@ typedef md_status (*md_sequence_fn)(void *user, md_stream stream, const md_tenso
 MD_API md_status md_sequence_create(md_sequence **out, md_context *context, const md_sequence_options *options);
 MD_API void md_sequence_destroy(md_sequence **sequence);
 
-/** Adds a dim with its bounds, both inclusive; `high` 0 means no bound. Dims come before tensors. *number (may be
- * NULL): its place in `size` of md_sequence_run. */
+/** Adds a dim with its bounds, both inclusive; `high` 0 means no bound. Dims come before tensors, calls and recordings,
+ * else it is refused. *number (may be NULL): its place in `size` of md_sequence_run. */
 MD_API md_status md_sequence_add_dim(int32_t *number, md_sequence *sequence, const char *name, int64_t low,
                                      int64_t high);
 /** Adds a tensor. *id is > 0. Inputs, outputs and scalars are numbered in the order in which they are added: that is

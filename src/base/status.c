@@ -72,6 +72,21 @@ md_status md_fail_more(md_status code, const char *format, ...)
     return code;
 }
 
+char md_hide_message(void)
+{
+    const char first = message[0];
+    message[0] = 0;
+    return first;
+}
+
+md_status md_show_message(char hidden, md_status status, const char *who)
+{
+    if (message[0])
+        return status;
+    message[0] = hidden;
+    return status == MD_OK ? MD_OK : md_fail(status, "%s failed: %s", who, md_status_name(status));
+}
+
 md_status md_fail_memory(void)
 {
     static const char text[] = "out of memory";

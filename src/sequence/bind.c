@@ -43,6 +43,22 @@ static md_status size_tensor(md_tensor *out, const md_sq *sq, int32_t number)
     return MD_OK;
 }
 
+/* The memory has a name even where the view, which a recording made, has none. `end` -1: not known. */
+static md_status fail_view(const md_sq *sq, int32_t number, int64_t at, int64_t end, size_t n_bytes)
+{
+    char view[32], memory[32];
+    int32_t base = number;
+    while (sq->tensor[base].base >= 0)
+        base = sq->tensor[base].base;
+    md_sq_tensor_name(view, sq, number);
+    md_sq_tensor_name(memory, sq, base);
+    if (end < 0)
+        return md_fail(MD_INVALID_ARGUMENT, "tensor '%s' leaves the memory that it is a view of, '%s'", view, memory);
+    return md_fail(MD_INVALID_ARGUMENT,
+                   "tensor '%s' leaves the memory that it is a view of, '%s': it takes bytes %lld to %lld of %zu", view,
+                   memory, (long long)at, (long long)end, n_bytes);
+}
+
 /* Offsets in bytes from the start of the memory; views must lie within it. */
 static md_status place_tensor(md_sq *sq, size_t *bytes, int32_t number)
 {
@@ -59,11 +75,10 @@ static md_status place_tensor(md_sq *sq, size_t *bytes, int32_t number)
     fits = fits && !__builtin_mul_overflow(reach, item, &end) && !__builtin_add_overflow(end, at, &end);
     if (fits && t->base < 0)
         bytes[t->memory] = (size_t)end;
-    if (!fits || (reach > 0 && (size_t)end > bytes[t->memory]))
-        return md_fail(MD_INVALID_ARGUMENT,
-                       t->base >= 0 ? "tensor '%s' leaves the memory that it is a view of"
-                                    : "tensor '%s' exceeds 63 bits",
-                       md_sq_tensor_name(name, sq, number));
+    if (t->base >= 0 && (!fits || (reach > 0 && (size_t)end > bytes[t->memory])))
+        return fail_view(sq, number, at, fits ? end : -1, bytes[t->memory]);
+    if (!fits)
+        return md_fail(MD_INVALID_ARGUMENT, "tensor '%s' exceeds 63 bits", md_sq_tensor_name(name, sq, number));
     sq->at[number] = at;
     return MD_OK;
 }

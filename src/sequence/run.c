@@ -49,6 +49,13 @@ static md_status run_plan(const md_sq *sq, const md_sq_part *part, const md_sq_s
     return md_ds_run_in(part->op, part->plan, stream, &bound, (char *)sq->arena + part->memory);
 }
 
+static md_status run_callback(const md_sq_part *part, const md_sq_step *step, const int64_t *size, md_stream stream)
+{
+    const char hidden = md_hide_message();
+    const md_status s = step->fn(step->user, stream, part->tensor, step->n_args, size);
+    return md_show_message(hidden, s, "the callback");
+}
+
 static md_status run_other(const md_sq *sq, const md_sq_shape *shape, int32_t i, md_stream stream)
 {
     const md_sq_part *part = &shape->part[i];
@@ -59,7 +66,7 @@ static md_status run_other(const md_sq *sq, const md_sq_shape *shape, int32_t i,
     case MD_SQ_CALL:
         return md_ds_call(step->op, stream, part->arg, step->n_args);
     case MD_SQ_CALLBACK:
-        return step->fn(step->user, stream, part->tensor, step->n_args, shape->size);
+        return run_callback(part, step, shape->size, stream);
     case MD_SQ_NOTHING:
     case MD_SQ_LAUNCHES:
         break;

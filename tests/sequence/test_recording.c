@@ -115,6 +115,34 @@ static void gives_what_calls_give(void **state)
     }
 }
 
+/* Memory that is named by all that it can hold serves as far as it reaches; beyond that its name is told. */
+static void capacities_have_names(void **state)
+{
+    enum { CAPACITY = 16 };
+    static const int64_t sizes[] = {5, 12};
+    md_sequence *s = NULL;
+    int64_t m = CAPACITY;
+    float x[8 * MOST], y[16 * MOST], a[8 * MOST], b[8 * MOST];
+    (void)state;
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "m", 1, MOST));
+    for (int k = 0; k < 2; k++) {
+        assert_ok(md_sequence_record_begin(s, &sizes[k], 1));
+        assert_fails(md_sequence_add_dim(NULL, s, "late", 0, 0), MD_INVALID_ARGUMENT, "dims come before");
+        assert_ok(md_sequence_record_memory(s, "x", MD_SEQUENCE_INPUT, x, CAPACITY * 32));
+        assert_ok(md_sequence_record_memory(s, "y", MD_SEQUENCE_OUTPUT, y, sizeof y));
+        fill(x, 8 * MOST, k);
+        program(x, y, a, b, sizes[k]);
+        assert_ok(md_sequence_record_end(s));
+    }
+    assert_ok(md_sequence_finish(s));
+    assert_ok(md_sequence_run(s, NULL, &m, 1, (void *[]){x, y}, 2));
+    m++;
+    assert_fails(md_sequence_run(s, NULL, &m, 1, (void *[]){x, y}, 2), MD_INVALID_ARGUMENT,
+                 "leaves the memory that it is a view of, 'x': it takes bytes 0 to 544 of 512");
+    md_sequence_destroy(&s);
+}
+
 /* Calls are recorded only between begin and end, on that thread, and warm calls go on as before. */
 static void recording_ends(void **state)
 {
@@ -271,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_what_calls_give),
+        cmocka_unit_test(capacities_have_names),
         cmocka_unit_test(recording_ends),
         cmocka_unit_test(bad_recordings),
         cmocka_unit_test(what_was_written_in_part_is_refused),
