@@ -90,6 +90,21 @@ class Bundle(unittest.TestCase):
         r = subprocess.run([binary], env={"PATH": ""}, capture_output=True, text=True, check=True)
         self.assertRegex(r.stdout, r"^[1-9]\d* variants, 0 compiles$")
 
+    def test_without_a_compiler(self):
+        """A bundle without kernels is no success, and no file."""
+        r = mdctl("bundle", "softmax", *FEW, "-o", self.path, env={"MD_CC": "/nonexistent"})
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("mdctl: op softmax, stage 0: no kernel: no working C compiler '/nonexistent'", r.stderr)
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_lists(self):
+        formula = "scalar s; P@t[i] = P@t[i] * s"
+        r = mdctl("bundle", "global_norm", formula, "-o", self.path, "--json", env={"MD_HINTS": "16"})
+        self.assertEqual(r.returncode, 0, r.stderr)
+        about = json.loads(r.stdout)
+        self.assertGreater(about["kernels"], 3)
+        self.assertEqual(about["gaps"], [])
+
     def test_wrong_lines(self):
         for line, said in ((["gelu"], "--output"), (["--output", "x"], "takes formulas"), (["gelu", "--output", "x", "--arch", "sm_12"], "sm_12")):
             r = mdctl("bundle", *line)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -404,6 +405,32 @@ class Run(Base):
         text = self.good("source", "softmax", *FEW)
         name = text.splitlines()[-1].split(":", 1)[1]
         self.assertIn(name + " (pinned)", self.good("run", "softmax", "--sizes", "i=2, j=3", "--pin", name))
+
+
+class Poor(Base):
+    """A process that lacks what others have."""
+
+    RUN = ["run", "softmax", "--sizes", "i=4, j=9", *FEW]
+
+    def test_without_an_environment(self):
+        done = subprocess.run([MDCTL, *self.RUN], env={"MD_DEVICE": "host", "MD_CACHE_DIR": ""}, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("reference (", done.stdout)
+
+    def test_small_files(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+
+        done = subprocess.run([MDCTL, *self.RUN], env=environment({"MD_CACHE_DIR": str(self.folder / "store")}), preexec_fn=limit,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("File too large", done.stderr)
+
+    def test_what_is_not_written_is_said(self):
+        for name, path in (("MD_STATS", "/nonexistent/x"), ("MD_STATS", "/dev/full"), ("MD_TRACE", "/dev/full")):
+            if os.path.exists(path) or "nonexistent" in path:
+                self.bad(1, *self.RUN, part=path, env={name: path})
 
 
 class Explain(Base):
