@@ -49,7 +49,7 @@ bool md_file_print(FILE *file, const char *text, size_t n)
 
 md_status md_file_write(const char *path, const void *bytes, size_t n)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = md_above_standard(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (fd < 0) {
         fail_io("make", path);
         return MD_IO; /* not NOT_FOUND: here ENOENT means that the folder is missing */
@@ -85,7 +85,7 @@ static bool write_unnamed(const char *beside, mode_t mode, const void *bytes, si
     char folder[4096], unnamed[32];
     const char *slash = strrchr(beside, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - beside) + 1 : 1, slash ? beside : ".");
-    const int fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    const int fd = md_above_standard(open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
     if (fd < 0)
         return false;
     snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
@@ -104,7 +104,7 @@ static bool write_beside(const char *beside, mode_t mode, const void *bytes, siz
     unlink(beside); /* of a thread that was killed */
     if (write_unnamed(beside, mode, bytes, n))
         return true;
-    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int fd = md_above_standard(open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (fd < 0)
         return false;
     if (mode)
@@ -119,7 +119,7 @@ static bool write_beside(const char *beside, mode_t mode, const void *bytes, siz
 
 static md_status write_in_place(const char *path, const void *bytes, size_t n)
 {
-    const int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    const int fd = md_above_standard(open(path, O_WRONLY | O_TRUNC | O_CLOEXEC));
     if (fd >= 0 && write_and_close(fd, bytes, n))
         return MD_OK;
     const int reason = errno;
@@ -184,7 +184,7 @@ static md_status read_all(char **out, size_t *n, int fd, const char *path)
 
 md_status md_file_read(char **out, size_t *n, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = md_above_standard(open(path, O_RDONLY | O_CLOEXEC));
     if (fd < 0)
         return fail_io("read", path);
     size_t size = 0;

@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "base/writing.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 static int open_folder(int at, const char *path)
 {
-    return openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return md_above_standard(openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 /* Locks a new folder. False if a sweep of another process has removed it first. */

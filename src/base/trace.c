@@ -8,6 +8,7 @@
 #include "base/writing.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,8 @@ md_status md_trace_open(md_trace **out, const char *path)
     md_trace *t = calloc(1, sizeof *t + strlen(path) + 1);
     if (!t)
         return md_fail_memory();
-    t->file = fopen(path, "we");
+    const int fd = md_above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    t->file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!t->file) {
         md_status s = md_fail(MD_IO, "MD_TRACE: cannot write '%s': %s", path, strerror(errno));
         free(t);

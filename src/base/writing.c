@@ -2,8 +2,10 @@
 #include "base/writing.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Both are sent to the thread whose call failed. One that was pending before is left. */
 void md_writing_begin(md_writing *w)
@@ -31,4 +33,14 @@ void md_writing_end(const md_writing *w)
     }
     pthread_sigmask(SIG_SETMASK, &w->before, NULL);
     errno = error;
+}
+
+int md_above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), reason = errno;
+    close(fd);
+    errno = reason;
+    return moved;
 }

@@ -20,7 +20,8 @@ struct md_bd_text {
     bool is_hastened; /* it was put in front of the queue once */
     md_kn_launch_source *source; /* QUEUED only; freed by the job */
     md_dev_kernel *kernel; /* READY */
-    char failure[256]; /* FAILED: why; never tried again */
+    char failure[256]; /* FAILED: why; not tried again while a variant uses it */
+    bool may_pass; /* FAILED: memory, disk or processes were short, and may not be next time */
     struct md_bd_ticket *waiting; /* variants that need it */
     bool is_asked; /* md_bd_text_ask: it is built though no variant waits, and is never unused */
     bool has_job; /* it is queued, or about to be: the job will look at the text */

@@ -180,6 +180,7 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
     } else {
         snprintf(text->failure, sizeof text->failure, "%.*s", (int)sizeof text->failure - 1, md_last_error());
         text->state = MD_BD_FAILED;
+        text->may_pass = status == MD_IO || status == MD_OUT_OF_MEMORY;
     }
     md_bd_text_sort(text); /* its users may be gone */
     while (text->waiting) {

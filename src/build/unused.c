@@ -41,12 +41,14 @@ static void take_out(md_bd_text *text)
     b->n_unused--;
 }
 
+/* The newest is what became unused last. A failure that may pass is put where it goes first. */
 static void put_in(md_bd_text *text)
 {
     md_bd *b = text->builder;
-    text->older = b->newest;
-    *(b->newest ? &b->newest->newer : &b->oldest) = text;
-    b->newest = text;
+    text->older = text->may_pass ? NULL : b->newest;
+    text->newer = text->may_pass ? b->oldest : NULL;
+    *(text->older ? &text->older->newer : &b->oldest) = text;
+    *(text->newer ? &text->newer->older : &b->newest) = text;
     text->is_unused = true;
     b->n_unused++;
 }
@@ -76,7 +78,7 @@ void md_bd_text_leave(md_bd_text *text)
 md_bd_text *md_bd_take_unused(md_bd *builder)
 {
     md_bd_text *list = NULL;
-    while (builder->n_unused > MD_BD_MAX_UNUSED) {
+    while (builder->n_unused > MD_BD_MAX_UNUSED || (builder->oldest && builder->oldest->may_pass)) {
         md_bd_text *text = builder->oldest;
         take_out(text);
         (void)md_table_remove(builder->texts, &text->key, sizeof text->key);

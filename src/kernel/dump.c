@@ -22,7 +22,7 @@ struct md_dump {
 static void warn_once(md_dump *d, const char *why)
 {
     if (!atomic_exchange(&d->has_failed, true))
-        md_log_at(d->log, MD_LOG_WARN, "MD_DUMP=%s: not all files are written: %s", d->folder, why);
+        md_log_at(d->log, MD_LOG_ERROR, "MD_DUMP=%s: not all files are written: %s", d->folder, why);
 }
 
 md_status md_dump_open(md_dump **out, const char *folder, const md_log *log)

@@ -2,6 +2,7 @@
 #include "store/bundle.h"
 
 #include "base/status.h"
+#include "base/writing.h"
 #include "store/bundle_format.h"
 
 #include <errno.h>
@@ -144,7 +145,7 @@ md_status md_sr_bundle_open_bytes(md_sr_bundle **out, const void *bytes, size_t 
 md_status md_sr_bundle_open(md_sr_bundle **out, const char *path)
 {
     /* O_NONBLOCK: opening a pipe of that name would wait for its writer. */
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const int fd = md_above_standard(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (fd < 0) {
         const int reason = errno;
         return md_fail(reason == ENOENT ? MD_NOT_FOUND : MD_IO, "bundle '%.700s': %s", path, strerror(reason));

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "base/writing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,8 @@ static const char *distrust(const struct stat *facts, md_sr_owner owner)
 md_status md_sr_folder_open(int *fd, int at, const char *path, md_sr_owner owner)
 {
     struct stat facts;
-    const int made = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (owner == MD_SR_USERS ? O_NOFOLLOW : 0));
+    const int made = md_above_standard(
+        openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (owner == MD_SR_USERS ? O_NOFOLLOW : 0)));
     if (made < 0 && (errno == ELOOP || errno == ENOTDIR) && fstatat(at, path, &facts, AT_SYMLINK_NOFOLLOW) == 0)
         return md_fail(MD_IO, "'%.700s' is %s", path, S_ISLNK(facts.st_mode) ? "a symbolic link" : "no folder");
     if (made < 0)
@@ -62,7 +64,7 @@ static void sync_parent(int at, const char *path)
         return;
     memcpy(parent, path, n);
     parent[n] = 0;
-    const int fd = openat(at, n ? parent : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = md_above_standard(openat(at, n ? parent : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd >= 0) {
         (void)fsync(fd);
         close(fd);
@@ -173,7 +175,7 @@ static md_status read_open(char **out, size_t *n, int fd, const char *path, md_s
 md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches)
 {
     /* O_NONBLOCK: opening a pipe of that name would wait for its writer. */
-    const int fd = openat(at, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int fd = md_above_standard(openat(at, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (fd < 0)
         return fail_path("open", path);
     const md_status status = read_open(out, n, fd, path, owner, touches);
@@ -196,9 +198,9 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix)
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives)
 {
     md_sr_fresh_name(name, "new");
-    int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = md_above_standard(openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (fd < 0 && errno == ENOENT && make_one(at, MD_SR_FRESH))
-        fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        fd = md_above_standard(openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (fd < 0) {
         fail_path("make", name);
         return MD_IO;

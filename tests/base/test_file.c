@@ -4,12 +4,14 @@
 #include "base/file.h"
 #include "base/task/process.h"
 #include "base/temp.h"
+#include "base/writing.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -317,6 +319,41 @@ static void children_get_no_signals_and_no_files(void **state)
     free(said);
 }
 
+/* Where a standard descriptor is closed, no file of ours becomes it: messages would be written into it. */
+static void files_are_no_standard_descriptors(void **state)
+{
+    (void)state;
+    char *back = NULL, *said = NULL;
+    fflush(NULL);
+    const int in = dup(STDIN_FILENO), err = dup(STDERR_FILENO);
+    assert_true(in > 2 && err > 2);
+    close(STDIN_FILENO);
+    close(STDERR_FILENO);
+    const int taken = md_above_standard(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const bool is_free = fcntl(STDIN_FILENO, F_GETFD) < 0 && fcntl(STDERR_FILENO, F_GETFD) < 0;
+    const bool closes = fcntl(taken, F_GETFD) == FD_CLOEXEC;
+    md_temp inner;
+    const md_status made = md_temp_make(&inner);
+    const md_status written = md_file_write(in_folder("file"), "text", 4);
+    const md_status read = md_file_read(&back, NULL, in_folder("file"));
+    int32_t code = -1;
+    const md_status ran =
+        md_process_run(&code, &said, (const char *const[]){"sh", "-c", "echo here >&2", NULL}, 0, NULL);
+    dup2(in, STDIN_FILENO);
+    dup2(err, STDERR_FILENO);
+    close(in);
+    close(err);
+    assert_true(taken > 2 && is_free && closes);
+    assert_true(made == MD_OK && written == MD_OK && read == MD_OK && ran == MD_OK && code == 0);
+    assert_true(inner.fd > 2);
+    assert_string_equal(back, "text");
+    assert_string_equal(said, "here\n");
+    md_temp_remove(&inner);
+    close(taken);
+    free(back);
+    free(said);
+}
+
 static volatile sig_atomic_t n_heard;
 
 static void hear(int number)
@@ -481,6 +518,7 @@ int main(void)
         cmocka_unit_test(children_get_an_environment_that_works),
         cmocka_unit_test(children_get_no_signals_and_no_files),
         cmocka_unit_test_setup_teardown(failed_writes_raise_no_signals, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(files_are_no_standard_descriptors, make_folder, remove_folder),
         cmocka_unit_test(programs_run),
         cmocka_unit_test(output_is_cut_at_64_kib),
         cmocka_unit_test_setup_teardown(missing_programs_are_not_found, make_folder, remove_folder),

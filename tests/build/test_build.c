@@ -378,6 +378,31 @@ static void test_unused(void **state)
     assert_int_equal(count->compiled, ALL + 2);
 }
 
+/* What failed because the disk was full is tried again, once no variant has its failure. */
+static void test_failures_that_pass(void **state)
+{
+    fixture *f = *state;
+    atomic_store(&f->fake.disk_is_full, true);
+    md_bd_variant *a = make(f, TOY_PLAIN, 1), *b, *bad = make(f, TOY_BAD_TEXT, 1);
+    assert_fails(md_bd_variant_wait(a), MD_COMPILE, "no space is left");
+    assert_fails(md_bd_variant_wait(bad), MD_COMPILE, "no space is left");
+    atomic_store(&f->fake.disk_is_full, false);
+    b = make(f, TOY_PLAIN, 1);
+    assert_int_equal(state_of(b), MD_BD_FAILED); /* a has it */
+    md_bd_variant_destroy(&a);
+    md_bd_variant_destroy(&b);
+    md_bd_variant_destroy(&bad);
+    a = make(f, TOY_PLAIN, 1);
+    assert_ok(md_bd_variant_wait(a));
+    bad = make(f, TOY_BAD_TEXT, 1);
+    assert_fails(md_bd_variant_wait(bad), MD_COMPILE, "does not compile");
+    md_bd_variant_destroy(&bad);
+    bad = make(f, TOY_BAD_TEXT, 1);
+    assert_int_equal(state_of(bad), MD_BD_FAILED); /* this will not pass */
+    md_bd_variant_destroy(&bad);
+    md_bd_variant_destroy(&a);
+}
+
 static void *make_and_drop(void *context)
 {
     fixture *f = context;
@@ -483,10 +508,22 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_real_kernels),    TEST(test_shared),        TEST(test_single_flight), TEST(test_parallel),
-        TEST(test_hurry),           TEST(test_hasten),        TEST(test_failures),      TEST(test_no_compiler),
-        TEST(test_failing_launch),  TEST(test_destroy_early), TEST(test_unused),        TEST(test_unused_by_threads),
-        TEST(test_short_of_memory), TEST(test_source),        TEST(test_digest),
+        TEST(test_real_kernels),
+        TEST(test_shared),
+        TEST(test_single_flight),
+        TEST(test_parallel),
+        TEST(test_hurry),
+        TEST(test_hasten),
+        TEST(test_failures),
+        TEST(test_no_compiler),
+        TEST(test_failing_launch),
+        TEST(test_destroy_early),
+        TEST(test_unused),
+        TEST(test_unused_by_threads),
+        TEST(test_failures_that_pass),
+        TEST(test_short_of_memory),
+        TEST(test_source),
+        TEST(test_digest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/status.h"
+#include "base/writing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -223,9 +224,15 @@ static md_status open_output(child *c, int *write_end, bool wants_text)
         free(c->text);
         return md_fail(MD_IO, "cannot make a pipe: %s", strerror(errno));
     }
-    c->fd = ends[0];
-    *write_end = ends[1];
-    return MD_OK;
+    c->fd = md_above_standard(ends[0]);
+    *write_end = md_above_standard(ends[1]);
+    if (c->fd >= 0 && *write_end >= 0)
+        return MD_OK;
+    const int reason = errno;
+    close(c->fd);
+    close(*write_end);
+    free(c->text);
+    return md_fail(MD_IO, "cannot make a pipe: %s", strerror(reason));
 }
 
 md_status md_process_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms, const char *temp)

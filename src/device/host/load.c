@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "base/writing.h"
 #include "base/temp.h"
 
 #include <dlfcn.h>
@@ -43,7 +44,7 @@ static void *open_library(const char *path)
 /* Loads without a file system, so it works even if the temporary folder forbids execution. NULL if it cannot. */
 static void *open_from_memory(const void *binary, size_t n_bytes)
 {
-    int fd = memfd_create("multidispatch-kernel", MFD_CLOEXEC);
+    int fd = md_above_standard(memfd_create("multidispatch-kernel", MFD_CLOEXEC));
     if (fd < 0)
         return NULL;
     void *library = NULL;

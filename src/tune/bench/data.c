@@ -53,7 +53,7 @@ static void fill_integers(void *to, md_dtype dtype, int64_t limit, const md_tn_i
 static md_status make_pattern(int *fd, md_dtype dtype, int64_t limit, bool is_positive, const md_tn_patterns *p)
 {
     md_writing writing;
-    *fd = memfd_create("md-pattern", MFD_CLOEXEC);
+    *fd = md_above_standard(memfd_create("md-pattern", MFD_CLOEXEC));
     md_writing_begin(&writing); /* a file's largest size counts here, too */
     const bool has_memory = *fd >= 0 && ftruncate(*fd, PATTERN) == 0;
     md_writing_end(&writing);

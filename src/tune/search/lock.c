@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/writing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,12 +63,12 @@ static int open_lock(char path[4096], const char **why, const md_dev_facts *fact
     snprintf(path, 4096, "no folder");
     if (!lock_folder(path))
         return -1;
-    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int folder = md_above_standard(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     *why = folder < 0 ? strerror(errno) : distrust(folder);
     int fd = -1;
     if (!*why) {
         lock_name(name, facts);
-        fd = openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        fd = md_above_standard(openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
         *why = fd < 0 ? strerror(errno) : distrust(fd);
     }
     if (folder >= 0)

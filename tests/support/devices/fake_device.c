@@ -60,6 +60,8 @@ static md_status fake_compile(void **binary, size_t *n_bytes, md_dev *dev, const
         nanosleep(&(struct timespec){0, 1000000L}, NULL);
     atomic_fetch_add(&fake->n_compiled, 1);
     atomic_fetch_sub(&fake->n_compiling, 1);
+    if (atomic_load(&fake->disk_is_full))
+        return md_fail(MD_IO, "scripted: no space is left");
     if (strstr(text, "FAIL_COMPILE"))
         return md_fail(MD_COMPILE, "scripted: this text does not compile");
     char *copy = malloc(source->text.size + 1);
