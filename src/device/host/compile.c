@@ -135,12 +135,14 @@ static md_status run_with_room(int32_t *exit_code, char **text, md_dev_host *hos
     if (status != MD_OK || *exit_code == 0 || !strstr(*text, no_room))
         return status;
     pthread_mutex_lock(&host->lock_of_retries);
-    for (int i = 0; i < TRIES && status == MD_OK && *exit_code != 0 && strstr(*text, no_room); i++) {
+    const int tries = host->lacks_room ? 1 : TRIES; /* the wait was in vain before */
+    for (int i = 0; i < tries && status == MD_OK && *exit_code != 0 && strstr(*text, no_room); i++) {
         free(*text);
         *text = NULL;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
         status = md_process_run(exit_code, text, argv, host->command.limit_ms, folder);
     }
+    host->lacks_room = status == MD_OK && *exit_code != 0 && strstr(*text, no_room);
     pthread_mutex_unlock(&host->lock_of_retries);
     return status;
 }

@@ -24,6 +24,7 @@ typedef struct md_dev_host {
     /* held while libraries are opened and closed, so that no fork happens inside the loader */
     pthread_mutex_t lock_of_loader;
     pthread_mutex_t lock_of_retries; /* held while a compiler runs again that had too few processes */
+    bool lacks_room; /* the last retries did not help; under that lock */
 } md_dev_host;
 
 md_status md_dev_host_open(md_dev **out, const md_dev_options *options);
