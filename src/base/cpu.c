@@ -1,6 +1,7 @@
 /* Detects the processor: its name, instruction sets, caches and the number of usable CPUs. */
 #include "base/cpu.h"
 
+#include "base/env.h"
 #include "base/status.h"
 
 #include <sched.h>
@@ -106,19 +107,20 @@ typedef struct cpu_feature {
     cpu_word word;
     int bit;
     unsigned needs; /* bits of XCR0 */
+    md_env_cpu level; /* the least of MD_CPU that allows it */
 } cpu_feature;
 
 /* Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E. */
 static const cpu_feature features[] = {
-    {"-mavx2", LEAF7_EBX, 5, NEEDS_AVX},
-    {"-mfma", LEAF1_ECX, 12, NEEDS_AVX},
-    {"-mf16c", LEAF1_ECX, 29, NEEDS_AVX},
-    {"-mbmi2", LEAF7_EBX, 8, 0},
-    {"-mavx512f", LEAF7_EBX, 16, NEEDS_AVX512},
-    {"-mavx512bw", LEAF7_EBX, 30, NEEDS_AVX512},
-    {"-mavx512dq", LEAF7_EBX, 17, NEEDS_AVX512},
-    {"-mavx512vl", LEAF7_EBX, 31, NEEDS_AVX512},
-    {"-mavx512bf16", LEAF7_1_EAX, 5, NEEDS_AVX512},
+    {"-mavx2", LEAF7_EBX, 5, NEEDS_AVX, MD_ENV_AVX2},
+    {"-mfma", LEAF1_ECX, 12, NEEDS_AVX, MD_ENV_AVX2},
+    {"-mf16c", LEAF1_ECX, 29, NEEDS_AVX, MD_ENV_AVX2},
+    {"-mbmi2", LEAF7_EBX, 8, 0, MD_ENV_AVX2},
+    {"-mavx512f", LEAF7_EBX, 16, NEEDS_AVX512, MD_ENV_AVX512},
+    {"-mavx512bw", LEAF7_EBX, 30, NEEDS_AVX512, MD_ENV_AVX512},
+    {"-mavx512dq", LEAF7_EBX, 17, NEEDS_AVX512, MD_ENV_AVX512},
+    {"-mavx512vl", LEAF7_EBX, 31, NEEDS_AVX512, MD_ENV_AVX512},
+    {"-mavx512bf16", LEAF7_1_EAX, 5, NEEDS_AVX512, MD_ENV_AVX512},
 };
 
 static void add_flag(md_cpu *cpu, const char *flag)
@@ -149,9 +151,11 @@ static void detect_features(md_cpu *cpu)
     const unsigned words[N_WORDS] = {one.ecx, seven.ebx, seven.ecx, seven.edx, seven_1.eax};
     bool has_xgetbv = one.ecx & (1u << 27); /* OSXSAVE */
     unsigned saved = has_xgetbv ? saved_registers() : 0;
+    const md_env_cpu widest = md_env_widest();
     for (int32_t i = 0; i < MD_COUNT(features); i++) {
         const cpu_feature *f = &features[i];
-        if ((words[f->word] >> f->bit & 1) && (saved & f->needs) == f->needs)
+        bool is_allowed = widest == 0 || f->level <= widest;
+        if (is_allowed && (words[f->word] >> f->bit & 1) && (saved & f->needs) == f->needs)
             add_flag(cpu, f->flag);
     }
     cpu->vector_bytes = strstr(cpu->flags, "-mavx512vl") ? 64 : strstr(cpu->flags, "-mavx2") ? 32 : 16;

@@ -41,6 +41,9 @@ static const variable variables[] = {
     {"MD_MAX_SHAPES", "1 to 16777216", "shapes remembered per op; default 16384", INT64, AT(max_shapes), 1, 1 << 24},
     {"MD_THREADS", "1 to 1024", "threads of the host device; default one per available CPU", INT32, AT(threads), 1,
      1024},
+    {"MD_CPU", "x86-64|avx2|avx512",
+     "kernels of the host use no wider instructions than these; default: all that the processor has", WORD, AT(cpu),
+     MD_ENV_X86_64, 0},
     {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},
     {"MD_STATS", "path ending in .json or .csv, else a table; - for stdout",
      "statistics, written when the context is destroyed, at exit, and at SIGTERM where the program does nothing at it; "
@@ -97,8 +100,6 @@ static const variable variables[] = {
      "the most that md_combo_tune makes of these fields; default: the next power of two of an item's size", TEXT,
      AT(combo_field_limits), 0, 0},
 };
-
-#undef AT
 
 /* The position of `value` in "a|b|c", or -1. */
 static int64_t find_word(const char *words, const char *value)
@@ -278,6 +279,16 @@ void md_env_child_finish(md_env_child *child)
         free(child->own[i]);
     free(child->variables);
     *child = (md_env_child){0};
+}
+
+md_env_cpu md_env_widest(void)
+{
+    md_env env = {0};
+    const char *value = secure_getenv("MD_CPU");
+    for (int32_t i = 0; value && value[0] && i < MD_COUNT(variables); i++)
+        if (variables[i].offset == AT(cpu) && set_field(&env, &variables[i], value) == MD_OK)
+            return env.cpu;
+    return 0;
 }
 
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning)

@@ -9,6 +9,8 @@
 
 typedef enum md_stats_signal { MD_STATS_SIGNAL_HUP = 1, MD_STATS_SIGNAL_USR1, MD_STATS_SIGNAL_USR2 } md_stats_signal;
 
+typedef enum md_env_cpu { MD_ENV_X86_64 = 1, MD_ENV_AVX2, MD_ENV_AVX512 } md_env_cpu;
+
 typedef struct md_env {
     const char *device; /* texts are NULL if unset, and valid while the process environment is unchanged */
     const char *hints;
@@ -28,6 +30,7 @@ typedef struct md_env {
     md_persistent persistent;
     md_numeric numeric;
     int32_t threads; /* 0 if unset */
+    md_env_cpu cpu; /* 0 if unset; md_cpu_detect asks md_env_widest */
     int64_t max_shapes;
     int32_t max_variants; /* 0 if unset */
     md_log_level log; /* 0 if unset; MD_LOG_NONE: no messages at all */
@@ -50,6 +53,8 @@ md_status md_env_read(md_env *out);
 bool md_env_cache_folder(char out[4096]);
 /** The user's runtime folder (XDG_RUNTIME_DIR): local to the machine, for locks. False if there is none. */
 bool md_env_runtime_folder(char out[4096]);
+/** MD_CPU alone, for md_cpu_detect; 0 if it is unset or wrong (md_env_read refuses it). */
+md_env_cpu md_env_widest(void);
 /** True in a process with rights that its caller may lack: a set-user-ID or set-group-ID program, or one with
  * capabilities. Its caller chose its environment, so none of it is believed, and no child process gets any of it. */
 bool md_env_is_privileged(void);

@@ -3,9 +3,11 @@
 
 #include "base/cpu.h"
 #include "base/file.h"
+#include "base/status.h"
 #include "base/task/process.h"
 #include "base/temp.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static void facts_are_plausible(void **state)
@@ -51,6 +53,34 @@ static void flags_agree_with_the_system(void **state)
     free(text);
 }
 
+/* MD_CPU leaves out what is wider, and asks for nothing that the processor lacks. */
+static void the_environment_limits_the_width(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *limit, *without;
+        int32_t most;
+    } rows[] = {{"x86-64", "-m", 16}, {"avx2", "-mavx512", 32}, {"avx512", "-mno", 64}, {"avx3", "-mno", 64}};
+    md_cpu all, cpu;
+    const char *given = getenv("MD_CPU");
+    char *own = given ? strdup(given) : NULL;
+    unsetenv("MD_CPU");
+    md_cpu_detect(&all);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setenv("MD_CPU", rows[i].limit, 1);
+        md_cpu_detect(&cpu);
+        assert_null(strstr(cpu.flags, rows[i].without));
+        assert_int_equal(cpu.vector_bytes, MD_MIN(rows[i].most, all.vector_bytes));
+        assert_true(strlen(cpu.flags) <= strlen(all.flags));
+    }
+    assert_string_equal(cpu.flags, all.flags); /* a wrong word: contexts refuse it */
+    if (own)
+        setenv("MD_CPU", own, 1);
+    else
+        unsetenv("MD_CPU");
+    free(own);
+}
+
 /* The compiler takes the flags, and code made with them runs here. */
 static void compiler_takes_the_flags(void **state)
 {
@@ -82,6 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_are_plausible),
         cmocka_unit_test(flags_agree_with_the_system),
+        cmocka_unit_test(the_environment_limits_the_width),
         cmocka_unit_test(compiler_takes_the_flags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,7 @@ static void bad_values_are_named(void **state)
         {"MD_SELECT", "mod", "MD_SELECT=mod "},
         {"MD_SELECT", "|", "MD_SELECT=| "},
         {"MD_SELECT", "distance|model", "MD_SELECT="},
+        {"MD_CPU", "avx", "MD_CPU=avx is not allowed; it takes x86-64|avx2|avx512"},
         {"MD_THREADS", "0", "MD_THREADS=0 is not allowed; it takes 1 to 1024"},
         {"MD_THREADS", "1025", "MD_THREADS=1025"},
         {"MD_THREADS", "2x", "MD_THREADS=2x"},

@@ -22,9 +22,6 @@ static int setup(void **state)
         return -1;
     if (md_dev_open(&f->dev, &(md_dev_options){.device = "host", .cc = getenv("MD_CC"), .pool = f->pool}) != MD_OK)
         return -1;
-    /* Narrower vectors than the processor's, for the text that they need. */
-    if (getenv("MD_TEST_VECTOR_BYTES"))
-        f->dev->facts.vector_bytes = atoi(getenv("MD_TEST_VECTOR_BYTES"));
     f->seed = check_seed();
     *state = f;
     return 0;
