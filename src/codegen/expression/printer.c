@@ -144,6 +144,8 @@ void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
         if (cg->used[op])
             md_strbuf_printf(out, "#define MD_USE_%s 1\n", md_fx_op_info((md_fx_op)op)->uses);
     }
+    if (!md_cg_is_cuda(cg) && md_cg_has_narrow_integers(cg->program, cg->o.stage))
+        md_strbuf_add(out, "#define MD_NARROW 1\n");
     bool seen[32] = {false};
     for (int32_t i = 0; i < cg->stage->n_tensors; i++) {
         md_dtype t = cg->formula->tensor[cg->stage->tensor[i]].dtype;

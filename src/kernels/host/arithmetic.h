@@ -10,10 +10,11 @@ MD_INLINE md_f md_cast_i_f(md_i a) { return __builtin_convertvector(a, md_f); }
 MD_INLINE md_d md_cast_i_d(md_i a) { return __builtin_convertvector(a, md_d); }
 MD_INLINE md_f md_cast_b_f(md_b a) { return (md_f)(a & (md_b)md_splat_f(1.0f)); }
 MD_INLINE md_d md_cast_b_d(md_b a) { return __builtin_convertvector(-a, md_d); }
-MD_INLINE md_i md_cast_b_i(md_b a) { return -__builtin_convertvector(a, md_i); }
+MD_INLINE md_i md_cast_b_i(md_b a) { return -md_from_b(a); }
 MD_INLINE md_b md_cast_f_b(md_f a) { return (md_b)(a != (md_f){0}); }
 MD_INLINE md_b md_cast_d_b(md_d a) { return md_ne_d(a, (md_d){0}); }
 MD_INLINE md_b md_cast_i_b(md_i a) { return md_ne_i(a, (md_i){0}); }
+#ifndef MD_NARROW
 MD_INLINE md_i md_cast_d_i(md_d a)
 {
     md_i r = __builtin_convertvector(a, md_i);
@@ -22,6 +23,7 @@ MD_INLINE md_i md_cast_d_i(md_d a)
     return r & md_wide_eq_d(a, a);
 }
 MD_INLINE md_i md_cast_f_i(md_f a) { return md_cast_d_i(md_cast_f_d(a)); }
+#endif
 
 MD_INLINE double md_cast_sf_sd(float a) { return (double)a; }
 MD_INLINE float md_cast_sd_sf(double a) { return (float)a; }
@@ -63,7 +65,7 @@ MD_INLINE float md_odd_si_sf(int64_t a) { return md_odd_sd_sf(md_odd_integer(a))
 MD_INLINE md_f md_odd_d_f(md_d a)
 {
     md_f f = md_cast_d_f(a);
-    md_d back = md_cast_f_d(f), distance = (md_d)((md_i)a & INT64_MAX), reached = (md_d)((md_i)back & INT64_MAX);
+    md_d back = md_cast_f_d(f), distance = (md_d)((md_m)a & INT64_MAX), reached = (md_d)((md_m)back & INT64_MAX);
     md_b u = (md_b)f + md_gt_d(reached, distance); /* -1 where it went too far */
     return (md_f)md_where_b(md_eq_d(back, a) | md_ne_d(a, a), (md_b)f, u | 1);
 }
@@ -75,6 +77,8 @@ MD_OUTLINE md_f md_odd_i_f(md_i a)
     return r;
 }
 
+/* The low bits of an integer, with their sign. */
+#define MD_LOW_BITS(a, bits) ((a) << (8 * (int)sizeof(md_one_i) - (bits)) >> (8 * (int)sizeof(md_one_i) - (bits)))
 /* Values after a store to and a load from i32 and u8. */
 MD_INLINE int64_t md_round_i32_sd(double a) { return md_saturate(a, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX); }
 MD_INLINE int64_t md_round_i32_sf(float a) { return md_round_i32_sd((double)a); }
@@ -86,22 +90,22 @@ MD_INLINE md_i md_round_i32_d(md_d a)
 {
     a = md_wide_where_d(md_wide_gt_d(a, md_splat_d(0x1p31 - 1)), md_splat_d(0x1p31 - 1), a);
     a = md_wide_where_d(md_wide_lt_d(a, md_splat_d(-0x1p31)), md_splat_d(-0x1p31), a);
-    a = (md_d)((md_i)a & md_wide_eq_d(a, a));
-    return __builtin_convertvector(__builtin_convertvector(a, md_b), md_i);
+    a = (md_d)((md_m)a & md_wide_eq_d(a, a));
+    return md_from_b(__builtin_convertvector(a, md_b));
 }
 MD_INLINE md_i md_round_i32_f(md_f a) { return md_round_i32_d(md_cast_f_d(a)); }
-MD_INLINE md_i md_round_i32_i(md_i a) { return a << 32 >> 32; }
+MD_INLINE md_i md_round_i32_i(md_i a) { return MD_LOW_BITS(a, 32); }
 MD_INLINE md_i md_round_u8_f(md_f a)
 {
     a = md_where_f(md_gt_f(a, md_splat_f(255.0f)), md_splat_f(255.0f), a);
     a = md_where_f(md_gt_f(a, (md_f){0}), a, (md_f){0});
-    return __builtin_convertvector(__builtin_convertvector(a, md_b), md_i);
+    return md_from_b(__builtin_convertvector(a, md_b));
 }
 MD_INLINE md_i md_round_u8_d(md_d a)
 {
     a = md_wide_where_d(md_wide_gt_d(a, md_splat_d(255.0)), md_splat_d(255.0), a);
     a = md_wide_where_d(md_wide_gt_d(a, (md_d){0}), a, (md_d){0});
-    return __builtin_convertvector(__builtin_convertvector(a, md_b), md_i);
+    return md_from_b(__builtin_convertvector(a, md_b));
 }
 MD_INLINE md_i md_round_u8_i(md_i a) { return a & 255; }
 
@@ -114,7 +118,7 @@ MD_INLINE md_i md_round_u8_i(md_i a) { return a & 255; }
     {                                                                                                                  \
         a = md_wide_where_d(md_wide_gt_d(a, md_splat_d(HIGH)), md_splat_d(HIGH), a);                                   \
         a = md_wide_where_d(md_wide_lt_d(a, md_splat_d(LOW)), md_splat_d(LOW), a);                                     \
-        return __builtin_convertvector((md_d)((md_i)a & md_wide_eq_d(a, a)), md_i);                                    \
+        return __builtin_convertvector((md_d)((md_m)a & md_wide_eq_d(a, a)), md_i);                                    \
     }                                                                                                                  \
     F(T, LOW, HIGH)                                                                                                    \
     MD_INLINE md_i md_round_##T##_i(md_i a) { return WRAP; }
@@ -123,15 +127,16 @@ MD_INLINE md_i md_round_u8_i(md_i a) { return a & 255; }
     {                                                                                                                  \
         a = md_where_f(md_gt_f(a, md_splat_f(HIGH##f)), md_splat_f(HIGH##f), a);                                       \
         a = md_where_f(md_lt_f(a, md_splat_f(LOW##f)), md_splat_f(LOW##f), a);                                         \
-        return __builtin_convertvector(__builtin_convertvector((md_f)((md_b)a & md_eq_f(a, a)), md_b), md_i);          \
+        return md_from_b(__builtin_convertvector((md_f)((md_b)a & md_eq_f(a, a)), md_b));          \
     }
 #define MD_ROUND_DOUBLE(T, LOW, HIGH) \
     MD_INLINE md_i md_round_##T##_f(md_f a) { return md_round_##T##_d(md_cast_f_d(a)); }
-MD_ROUND_INTEGER(i4, -8.0, 7.0, a << 60 >> 60, (int64_t)((uint64_t)a << 60) >> 60, MD_ROUND_FLOAT)
+MD_ROUND_INTEGER(i4, -8.0, 7.0, MD_LOW_BITS(a, 4), (int64_t)((uint64_t)a << 60) >> 60, MD_ROUND_FLOAT)
 MD_ROUND_INTEGER(u4, 0.0, 15.0, a & 15, a & 15, MD_ROUND_FLOAT)
-MD_ROUND_INTEGER(i8, -128.0, 127.0, a << 56 >> 56, (int8_t)a, MD_ROUND_FLOAT)
-MD_ROUND_INTEGER(i16, -32768.0, 32767.0, a << 48 >> 48, (int16_t)a, MD_ROUND_FLOAT)
+MD_ROUND_INTEGER(i8, -128.0, 127.0, MD_LOW_BITS(a, 8), (int8_t)a, MD_ROUND_FLOAT)
+MD_ROUND_INTEGER(i16, -32768.0, 32767.0, MD_LOW_BITS(a, 16), (int16_t)a, MD_ROUND_FLOAT)
 MD_ROUND_INTEGER(u16, 0.0, 65535.0, a & 65535, (uint16_t)a, MD_ROUND_FLOAT)
+#ifndef MD_NARROW
 MD_ROUND_INTEGER(u32, 0.0, 4294967295.0, a & 0xffffffff, (uint32_t)a, MD_ROUND_DOUBLE)
 /* Of u64 the bits. */
 MD_INLINE int64_t md_round_u64_sd(double a)
@@ -145,21 +150,23 @@ MD_OUTLINE md_i md_round_u64_d(md_d a)
     return r;
 }
 MD_INLINE md_i md_round_u64_f(md_f a) { return md_round_u64_d(md_cast_f_d(a)); }
+#endif
 
 /* ---- Signs and magnitudes */
 MD_INLINE md_f md_abs_f(md_f a) { return (md_f)((md_b)a & INT32_MAX); }
-MD_INLINE md_d md_abs_d(md_d a) { return (md_d)((md_i)a & INT64_MAX); }
-MD_INLINE md_i md_abs_i(md_i a) { return (a ^ (a >> 63)) - (a >> 63); }
+MD_INLINE md_d md_abs_d(md_d a) { return (md_d)((md_m)a & INT64_MAX); }
+MD_INLINE md_i md_sign_bits_i(md_i a) { return a >> (8 * (int)sizeof(md_one_i) - 1); }
+MD_INLINE md_i md_abs_i(md_i a) { return (a ^ md_sign_bits_i(a)) - md_sign_bits_i(a); }
 MD_INLINE float md_abs_sf(float a) { return __builtin_fabsf(a); }
 MD_INLINE double md_abs_sd(double a) { return __builtin_fabs(a); }
 MD_INLINE int64_t md_abs_si(int64_t a) { return a < 0 ? -a : a; }
 MD_INLINE md_f md_copysign_f(md_f a, md_f b) { return (md_f)(((md_b)a & INT32_MAX) | ((md_b)b & INT32_MIN)); }
-MD_INLINE md_d md_copysign_d(md_d a, md_d b) { return (md_d)(((md_i)a & INT64_MAX) | ((md_i)b & INT64_MIN)); }
+MD_INLINE md_d md_copysign_d(md_d a, md_d b) { return (md_d)(((md_m)a & INT64_MAX) | ((md_m)b & INT64_MIN)); }
 MD_INLINE md_f md_sign_f(md_f a)
     { return md_where_f((md_b)(a != a), a, md_cast_b_f(md_gt_f(a, (md_f){0})) - md_cast_b_f(md_lt_f(a, (md_f){0}))); }
 MD_INLINE md_d md_sign_d(md_d a)
     { return md_where_d(md_ne_d(a, a), a, md_cast_b_d(md_gt_d(a, (md_d){0})) - md_cast_b_d(md_lt_d(a, (md_d){0}))); }
-MD_INLINE md_i md_sign_i(md_i a) { return md_wide_lt_i(a, (md_i){0}) - md_wide_gt_i(a, (md_i){0}); }
+MD_INLINE md_i md_sign_i(md_i a) { return md_sign_bits_i(a) - md_sign_bits_i(-a & ~a); }
 MD_INLINE float md_sign_sf(float a) { return a != a ? a : (float)((a > 0) - (a < 0)); }
 MD_INLINE double md_sign_sd(double a) { return a != a ? a : (double)((a > 0) - (a < 0)); }
 MD_INLINE int64_t md_sign_si(int64_t a) { return (a > 0) - (a < 0); }
@@ -286,10 +293,12 @@ MD_INLINE float md_mod_sf(float a, float b) { return (float)md_mod_sd((double)a,
 /* Shifts: a count outside 0 .. 63 moves all bits out. */
 MD_INLINE int64_t md_shl_si(int64_t a, int64_t n) { return (uint64_t)n < 64 ? (int64_t)((uint64_t)a << n) : 0; }
 MD_INLINE int64_t md_shr_si(int64_t a, int64_t n) { return a >> ((uint64_t)n < 64 ? n : 63); }
+#ifndef MD_NARROW
 MD_INLINE md_i md_shl_i(md_i a, md_i n)
     { return (md_i)((md_w)a << (md_w)(n & 63)) & md_wide_eq_i(n & 63, n); }
 MD_INLINE md_i md_shr_i(md_i a, md_i n)
     { return a >> md_wide_where_i(md_wide_eq_i(n & 63, n), n, md_splat_i(63)); }
+#endif
 
 /* A negative exponent gives the power rounded toward zero: 0, but for bases 1 and -1. */
 MD_OUTLINE int64_t md_pow_si(int64_t base, int64_t exponent)

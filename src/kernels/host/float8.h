@@ -4,18 +4,35 @@
 #define MD_HOST_FLOAT8_H
 
 /* clang-format off */
-/* T: name; M: bits of the mantissa; BIAS: 127 - bias; STEP: the smallest value; NORMAL: how many patterns lie below the
- * first normal one; LARGEST: the largest finite one; SPECIAL: the bits, as f32, of a pattern m above it. Subnormals are
+/* M: bits of the mantissa; BIAS: 127 - bias; STEP: the smallest value; NORMAL: how many patterns lie below the first
+ * normal one; LARGEST: the largest finite one; SPECIAL: the bits, as f32, of a pattern m above it. Subnormals are
  * rounded by adding ROUNDER, whose last place is STEP. */
-#define MD_FLOAT8(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL, ROUNDER)                                                 \
+#ifdef MD_HAS_F16
+/* By way of binary16, which the processor converts: 10 - M bits more in the mantissa, another bias. */
+#define MD_FLOAT8_UP(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL)                                                       \
     MD_INLINE md_f md_up_##T(md_w8 w)                                                                                  \
     {                                                                                                                  \
-        md_b u = __builtin_convertvector(w, md_b), m = u & 0x7f;                                                       \
+        const md_s16 u = (md_s16)md_widen_w8_w16(w), m = u & 0x7f;                                                     \
+        md_s16 h = m << (10 - M);                                                                                      \
+        if (LARGEST == 0x7e) { /* what lies above is NaN, and has a finite pattern of binary16 */                      \
+            const md_s16 is_nan = (md_s16)(m > LARGEST);                                                               \
+            h = (h & ~is_nan) | (is_nan & 0x7e00);                                                                     \
+        }                                                                                                              \
+        return md_up_f16((md_w16)(h | (u & 0x80) << 8)) * (float)(1 << (BIAS - 112));                                  \
+    }
+#else
+#define MD_FLOAT8_UP(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL)                                                       \
+    MD_INLINE md_f md_up_##T(md_w8 w)                                                                                  \
+    {                                                                                                                  \
+        md_b u = md_widen_w8(w), m = u & 0x7f;                                                                         \
         md_b r = md_where_b((md_b)(m < NORMAL), (md_b)(__builtin_convertvector(m, md_f) * STEP),                       \
             (m << (23 - M)) + (BIAS << 23));                                                                           \
         r = md_where_b((md_b)(m > LARGEST), SPECIAL, r);                                                               \
         return (md_f)(r | (md_b)((md_u)(u & 0x80) << 24));                                                             \
-    }                                                                                                                  \
+    }
+#endif
+#define MD_FLOAT8(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL, ROUNDER)                                                 \
+    MD_FLOAT8_UP(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL)                                                           \
     MD_INLINE md_w8 md_down_##T(md_f v)                                                                                \
     {                                                                                                                  \
         md_b u = (md_b)v, m = u & INT32_MAX;                                                                           \
@@ -24,7 +41,7 @@
         md_b r = md_where_b((md_b)(m < (BIAS + 1) << 23), small, normal);                                              \
         r = md_where_b((md_b)(r > LARGEST), md_splat_b(1) & LARGEST, r) | ((md_b)((md_u)u >> 24) & 0x80);              \
         r = md_where_b((md_b)(v != v), md_splat_b(1) & 0x7f, r);                                                       \
-        return __builtin_convertvector(r, md_w8);                                                                      \
+        return md_thin_w8(r);                                                                                          \
     }                                                                                                                  \
     MD_INLINE float md_up1_##T(uint8_t h) { return md_up_##T((md_w8){h})[0]; }                                         \
     MD_INLINE uint8_t md_down1_##T(float f) { return md_down_##T(md_splat_f(f))[0]; }                                  \
@@ -37,6 +54,7 @@
 MD_FLOAT8(f8e4m3, 3, 120, 0x1p-9f, 8, 0x7e, md_splat_b(1) & 0x7fc00000, 0x1p14f)
 MD_FLOAT8(f8e5m2, 2, 112, 0x1p-16f, 4, 0x7b, (m << 21 | 0x7f800000 | ((md_b)(m > 0x7c) & 0x400000)), 0x1p7f)
 #undef MD_FLOAT8
+#undef MD_FLOAT8_UP
 /* clang-format on */
 
 #endif

@@ -64,8 +64,8 @@ MD_OUTLINE md_f md_cos_f(md_f x)
 #ifdef MD_USE_POW
 MD_INLINE md_d md_m_log2_f64(md_d x) /* x normal, > 0 */
 {
-    md_i e = ((md_i)x - 0x3fe6a09e667f3bcdLL) >> 52;
-    md_d m = (md_d)((md_i)x - (e << 52));
+    md_m e = ((md_m)x - 0x3fe6a09e667f3bcdLL) >> 52;
+    md_d m = (md_d)((md_m)x - (e << 52));
     md_d s = (m - 1.0) / (m + 1.0), z = s * s; /* ln m = 2 atanh(s) */
     md_d p = z * 0.2829655087964 + 0.31990129598453015;
     p = p * z + 0.4122093551942252;
@@ -88,7 +88,7 @@ MD_INLINE md_d md_m_exp2_f64(md_d x) /* |x| < 1000 */
     p = p * r + 0.24022650694723433;
     p = p * r + 0.6931471805409207;
     p = p * r + 1.0;
-    return p * (md_d)(((md_i)shifted + 1023) << 52); /* the low bits of the sum are the integer */
+    return p * (md_d)(((md_m)shifted + 1023) << 52); /* the low bits of the sum are the integer */
 }
 
 MD_OUTLINE md_f md_pow_f(md_f x, md_f y)

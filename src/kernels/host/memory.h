@@ -9,7 +9,6 @@
 #define MD_USE_F16 1
 #define MD_USE_BF16 1
 #define MD_USE_I32 1
-#define MD_USE_I64 1
 #define MD_USE_U8 1
 #define MD_USE_BOOL 1
 #define MD_USE_F8E4M3 1
@@ -17,8 +16,11 @@
 #define MD_USE_I8 1
 #define MD_USE_I16 1
 #define MD_USE_U16 1
+#ifndef MD_NARROW
+#define MD_USE_I64 1
 #define MD_USE_U32 1
 #define MD_USE_U64 1
+#endif
 #define MD_USE_I4 1
 #define MD_USE_U4 1
 #endif
@@ -35,37 +37,12 @@
 #define MD_EACH(M) {M(0), M(1)}
 #endif
 
-typedef uint16_t md_w16 MD_VECTOR(MD_VL * 2);
-typedef uint8_t md_w8 MD_VECTOR(MD_VL);
-typedef int16_t md_s16 MD_VECTOR(MD_VL * 2);
-typedef int8_t md_s8 MD_VECTOR(MD_VL);
-
-/* GCC 12 generates slow code for both if the vectors fill a register. */
-MD_INLINE md_u md_widen(md_w16 w)
-{
-#if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
-    return (md_u)__builtin_ia32_pmovzxwd512_mask((short MD_VECTOR(32))w, (int MD_VECTOR(64)){0},
-        (unsigned short)0xffff);
-#else
-    return __builtin_convertvector(w, md_u);
-#endif
-}
-MD_INLINE md_w16 md_narrow(md_u u)
-{
-#if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
-    return (md_w16)__builtin_ia32_pmovdw512_mask((int MD_VECTOR(64))u, (short MD_VECTOR(32)){0},
-        (unsigned short)0xffff);
-#else
-    return __builtin_convertvector(u, md_w16);
-#endif
-}
-
 /* ---- bfloat16 is the upper half of binary32. */
-MD_INLINE md_f md_up_bf16(md_w16 w) { return (md_f)(md_widen(w) << 16); }
+MD_INLINE md_f md_up_bf16(md_w16 w) { return (md_f)((md_u)md_widen_w16(w) << 16); }
 MD_INLINE md_w16 md_down_bf16(md_f v)
 {
     md_u u = (md_u)v, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    return md_narrow((md_u)md_where_b((md_b)(v != v), (md_b)(u >> 16 | 0x40), (md_b)rounded));
+    return md_thin_w16((md_b)md_where_b((md_b)(v != v), (md_b)(u >> 16 | 0x40), (md_b)rounded));
 }
 MD_INLINE float md_up1_bf16(uint16_t h)
 {
@@ -89,15 +66,24 @@ MD_INLINE float md_round_bf16_si(int64_t v) { return md_round_bf16_sf(md_odd_si_
 
 /* ---- binary16, by integer and float arithmetic; subnormals by adding 1/2, whose last place is binary16's smallest
  * step (after F. Giesen, "float->half variants"). With F16C the processor does it. */
+#if (defined(__AVX512F__) && MD_VL == 16) || (defined(__F16C__) && MD_VL == 8)
+#define MD_HAS_F16 1
+#endif
 MD_INLINE md_f md_up_f16(md_w16 w)
 {
-#if defined(__AVX512F__) && MD_VL == 16
-    return (md_f)__builtin_ia32_vcvtph2ps512_mask((short MD_VECTOR(32))w, (float MD_VECTOR(64)){0},
+#ifdef MD_HAS_F16
+#if MD_VL == 16
+    md_f v = (md_f)__builtin_ia32_vcvtph2ps512_mask((short MD_VECTOR(32))w, (float MD_VECTOR(64)){0},
         (unsigned short)0xffff, 4);
-#elif defined(__F16C__) && MD_VL == 8
-    return (md_f)__builtin_ia32_vcvtph2ps256((short MD_VECTOR(16))w);
 #else
-    md_u u = md_widen(w), sign = (u & 0x8000) << 16, magnitude = u & 0x7fff;
+    md_f v = (md_f)__builtin_ia32_vcvtph2ps256((short MD_VECTOR(16))w);
+#endif
+#ifdef __clang__ /* it would compare what was converted as binary16, which it does one by one */
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+#else
+    md_u u = (md_u)md_widen_w16(w), sign = (u & 0x8000) << 16, magnitude = u & 0x7fff;
     md_u normal = (magnitude << 13) + 0x38000000;
     md_u special = (magnitude << 13) | 0x7f800000 | ((md_u)(magnitude > 0x7c00) & 0x400000);
     md_f subnormal = __builtin_convertvector((md_b)magnitude, md_f) * 0x1p-24f;
@@ -105,13 +91,16 @@ MD_INLINE md_f md_up_f16(md_w16 w)
     return (md_f)((md_u)md_where_b((md_b)(magnitude >= 0x7c00), (md_b)special, r) | sign);
 #endif
 }
+#if MD_VL == 16
+#define MD_TO_F16(v, rounding) ((md_w16)__builtin_ia32_vcvtps2ph512_mask((float MD_VECTOR(64))(v), rounding,           \
+        (short MD_VECTOR(32)){0}, (unsigned short)0xffff))
+#else
+#define MD_TO_F16(v, rounding) ((md_w16)__builtin_ia32_vcvtps2ph256((float MD_VECTOR(32))(v), rounding))
+#endif
 MD_INLINE md_w16 md_down_f16(md_f v)
 {
-#if defined(__AVX512F__) && MD_VL == 16
-    return (md_w16)__builtin_ia32_vcvtps2ph512_mask((float MD_VECTOR(64))v, 0, (short MD_VECTOR(32)){0},
-        (unsigned short)0xffff);
-#elif defined(__F16C__) && MD_VL == 8
-    return (md_w16)__builtin_ia32_vcvtps2ph256((float MD_VECTOR(32))v, 0);
+#ifdef MD_HAS_F16
+    return MD_TO_F16(v, 0);
 #else
     md_u u = (md_u)v, sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
     md_u normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
@@ -119,7 +108,7 @@ MD_INLINE md_w16 md_down_f16(md_f v)
     md_u special = 0x7c00 | ((md_u)(magnitude > 0x7f800000) & (0x200 | (magnitude >> 13 & 0x3ff)));
     md_b r = md_where_b((md_b)(magnitude < 0x38800000), (md_b)subnormal, (md_b)normal);
     r = md_where_b((md_b)(magnitude >= 0x477ff000), (md_b)special, r); /* 65520 rounds to infinity */
-    return md_narrow((md_u)r | sign);
+    return md_thin_w16((md_b)r | sign);
 #endif
 }
 MD_INLINE float md_up1_f16(uint16_t h) { return md_up_f16((md_w16){h})[0]; }
@@ -180,7 +169,7 @@ typedef char md_bytes MD_VECTOR(64);
 MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ? ~0ull : (1ull << n_bytes) - 1; }
 /* Integers as wide as E, a lane each. */
 #define MD_LANES_LIKE(E)                                                                                               \
-    __typeof__(__builtin_choose_expr(sizeof(E) == 8, (md_i){0}, __builtin_choose_expr(sizeof(E) == 4, (md_b){0},       \
+    __typeof__(__builtin_choose_expr(sizeof(E) == 8, (md_m){0}, __builtin_choose_expr(sizeof(E) == 4, (md_b){0},       \
         __builtin_choose_expr(sizeof(E) == 2, (short MD_VECTOR(32)){0}, (signed char MD_VECTOR(16)){0}))))
 /* The lanes of m from consecutive elements: what is masked is not touched. */
 #define MD_MASKED_UNIT(T, E, W)                                                                                        \

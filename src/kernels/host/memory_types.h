@@ -22,28 +22,33 @@
 #define MD_ONE_f8e4m3(v) (v)
 #define MD_ONE_f8e5m2(v) (v)
 
-#define MD_UP_I32(w) __builtin_convertvector(w, md_i)
-#define MD_DOWN_I32(v) __builtin_convertvector(v, md_b)
+#define MD_UP_I32(w) md_from_b(w)
+#define MD_DOWN_I32(v) md_to_b(v)
 #define MD_DOWN1_I32(v) ((int32_t)(v))
-#define MD_UP_U8(w) __builtin_convertvector(__builtin_convertvector(w, md_b), md_i)
-#define MD_DOWN_U8(v) __builtin_convertvector(__builtin_convertvector(v, md_b), md_w8)
+#define MD_UP_U8(w) md_from_b(md_widen_w8(w))
+#define MD_UP_I8(w) md_from_b(md_widen_s8(w))
+#define MD_UP_I16(w) md_from_b(md_widen_s16(w))
+#define MD_UP_U16(w) md_from_b(md_widen_w16(w))
+#define MD_DOWN_U8(v) md_thin_w8(md_to_b(v))
 #define MD_DOWN1_U8(v) ((uint8_t)(v))
-#define MD_DOWN_I8(v) __builtin_convertvector(__builtin_convertvector(v, md_b), md_s8)
+#define MD_DOWN_I8(v) ((md_s8)md_thin_w8(md_to_b(v)))
 #define MD_DOWN1_I8(v) ((int8_t)(v))
-#define MD_DOWN_I16(v) __builtin_convertvector(__builtin_convertvector(v, md_b), md_s16)
+#define MD_DOWN_I16(v) ((md_s16)md_thin_w16(md_to_b(v)))
 #define MD_DOWN1_I16(v) ((int16_t)(v))
-#define MD_DOWN_U16(v) __builtin_convertvector(__builtin_convertvector(v, md_b), md_w16)
+#define MD_DOWN_U16(v) md_thin_w16(md_to_b(v))
 #define MD_DOWN1_U16(v) ((uint16_t)(v))
-#define MD_UP_U32(w) ((md_i)__builtin_convertvector(w, md_w))
-#define MD_DOWN_U32(v) __builtin_convertvector((md_w)(v), md_u)
+#define MD_UP_U32(w) ((md_i)md_widen_u(w))
+#define MD_DOWN_U32(v) ((md_u)md_thin_b(v))
 #define MD_DOWN1_U32(v) ((uint32_t)(v))
 /* Of u64 the bits; only these two compare. */
 MD_INLINE int64_t md_max_su(int64_t a, int64_t b) { return (uint64_t)a > (uint64_t)b ? a : b; }
 MD_INLINE int64_t md_min_su(int64_t a, int64_t b) { return (uint64_t)a < (uint64_t)b ? a : b; }
+#ifndef MD_NARROW
 MD_INLINE md_i md_max_u(md_i a, md_i b) { return md_wide_where_i(md_wide_gt_i(a ^ INT64_MIN, b ^ INT64_MIN), a, b); }
 MD_INLINE md_i md_min_u(md_i a, md_i b) { return md_wide_where_i(md_wide_lt_i(a ^ INT64_MIN, b ^ INT64_MIN), a, b); }
-#define MD_UP_BOOL(w) ((md_b)(__builtin_convertvector(w, md_b) != (md_b){0}))
-#define MD_DOWN_BOOL(v) __builtin_convertvector((v) & 1, md_w8)
+#endif
+#define MD_UP_BOOL(w) ((md_b)(md_widen_w8(w) != (md_b){0}))
+#define MD_DOWN_BOOL(v) md_thin_w8((v) & 1)
 #define MD_UP1_BOOL(w) ((w) != 0)
 #define MD_DOWN1_BOOL(v) ((uint8_t)((v) != 0))
 
@@ -69,13 +74,13 @@ MD_STORAGE(i64, int64_t, md_i, md_i, int64_t, MD_SAME, MD_SAME, MD_SAME, MD_SAME
 MD_STORAGE(u8, uint8_t, md_w8, md_i, int64_t, MD_UP_U8, MD_DOWN_U8, MD_SAME, MD_DOWN1_U8, i, si, MD_OP_ADD)
 #endif
 #ifdef MD_USE_I8
-MD_STORAGE(i8, int8_t, md_s8, md_i, int64_t, MD_UP_U8, MD_DOWN_I8, MD_SAME, MD_DOWN1_I8, i, si, MD_OP_ADD)
+MD_STORAGE(i8, int8_t, md_s8, md_i, int64_t, MD_UP_I8, MD_DOWN_I8, MD_SAME, MD_DOWN1_I8, i, si, MD_OP_ADD)
 #endif
 #ifdef MD_USE_I16
-MD_STORAGE(i16, int16_t, md_s16, md_i, int64_t, MD_UP_U8, MD_DOWN_I16, MD_SAME, MD_DOWN1_I16, i, si, MD_OP_ADD)
+MD_STORAGE(i16, int16_t, md_s16, md_i, int64_t, MD_UP_I16, MD_DOWN_I16, MD_SAME, MD_DOWN1_I16, i, si, MD_OP_ADD)
 #endif
 #ifdef MD_USE_U16
-MD_STORAGE(u16, uint16_t, md_w16, md_i, int64_t, MD_UP_U8, MD_DOWN_U16, MD_SAME, MD_DOWN1_U16, i, si, MD_OP_ADD)
+MD_STORAGE(u16, uint16_t, md_w16, md_i, int64_t, MD_UP_U16, MD_DOWN_U16, MD_SAME, MD_DOWN1_U16, i, si, MD_OP_ADD)
 #endif
 #ifdef MD_USE_U32
 MD_STORAGE(u32, uint32_t, md_u, md_i, int64_t, MD_UP_U32, MD_DOWN_U32, MD_SAME, MD_DOWN1_U32, i, si, MD_OP_ADD)

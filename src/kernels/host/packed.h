@@ -97,11 +97,30 @@ MD_OUTLINE void md_put_halves_s(void *t, int64_t o, int64_t s, md_w8 w, int n)
         md_put_half(t, o + l * s, w[l]);
 }
 MD_INLINE md_i md_up_u4(md_w8 w) { return MD_UP_U8(w); }
-MD_INLINE md_i md_up_i4(md_w8 w) { return MD_UP_U8((md_s8)((w ^ 8) - 8)); }
+MD_INLINE md_i md_up_i4(md_w8 w) { return MD_UP_I8((md_s8)((w ^ 8) - 8)); }
+/* From an even offset: each lane's half byte in its highest bits. */
+MD_INLINE md_b md_top_halves(const void *t, int64_t o)
+{
+#if MD_VL == 16 && defined(__AVX512F__)
+    int64_t both;
+    __builtin_memcpy(&both, (const uint8_t *)t + o / 2, 8);
+    const md_b w = (md_b)(both + (md_ih){0});
+    return __builtin_shufflevector(w, w, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
+        << (md_b){28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0};
+#elif MD_VL == 8 && defined(__AVX2__)
+    int32_t w;
+    __builtin_memcpy(&w, (const uint8_t *)t + o / 2, 4);
+    return (w + (md_b){0}) << (md_b){28, 24, 20, 16, 12, 8, 4, 0};
+#else
+    return md_widen_w8(md_get_halves(t, o)) << 28;
+#endif
+}
+MD_INLINE md_i md_load_u4_whole(const void *t, int64_t o) { return md_from_b((md_b)((md_u)md_top_halves(t, o) >> 28)); }
+MD_INLINE md_i md_load_i4_whole(const void *t, int64_t o) { return md_from_b(md_top_halves(t, o) >> 28); }
 
 #define MD_PACKED(T, UP1)                                                                                              \
     MD_INLINE md_i md_load_##T##_unit(const void *t, int64_t o, int n)                                                 \
-        { return md_up_##T(n == MD_VL && o % 2 == 0 ? md_get_halves(t, o) : md_part_halves(t, o, 1, n)); }             \
+        { return n == MD_VL && o % 2 == 0 ? md_load_##T##_whole(t, o) : md_up_##T(md_part_halves(t, o, 1, n)); }       \
     MD_INLINE md_i md_load_##T##_unit_m(const void *t, int64_t o, int n, md_b m)                                       \
         { return md_up_##T(md_part_halves_m(t, o, 1, n, m)); }                                                         \
     MD_INLINE md_i md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                   \

@@ -37,10 +37,19 @@
 
 typedef float md_f MD_VECTOR(MD_VL * 4);
 typedef double md_d MD_VECTOR(MD_VL * 8);
-typedef int64_t md_i MD_VECTOR(MD_VL * 8);
+typedef int64_t md_m MD_VECTOR(MD_VL * 8);
 typedef int32_t md_b MD_VECTOR(MD_VL * 4);
 typedef uint32_t md_u MD_VECTOR(MD_VL * 4);
 typedef uint64_t md_w MD_VECTOR(MD_VL * 8);
+/* Integers: 64 bits a lane, or, where the stage's values need no more (MD_NARROW), 32: one register. md_m, what
+ * comparisons of wide lanes give, has 64 always. */
+#ifdef MD_NARROW
+typedef md_b md_i;
+typedef int32_t md_one_i;
+#else
+typedef md_m md_i;
+typedef int64_t md_one_i;
+#endif
 /* Halves of the wide types: one register. GCC makes no vector code for comparisons and permutations of anything wider.
  */
 typedef double md_dh MD_VECTOR(MD_VL * 4);
@@ -50,23 +59,27 @@ typedef union md_d2 {
     md_d v;
     md_dh h[2];
 } md_d2;
-typedef union md_i2 {
-    md_i v;
+typedef union md_m2 {
+    md_m v;
     md_ih h[2];
-} md_i2;
+} md_m2;
 
 /* clang-format off */
 MD_INLINE md_dh md_low_d(md_d a) { return ((md_d2){a}).h[0]; }
 MD_INLINE md_dh md_high_d(md_d a) { return ((md_d2){a}).h[1]; }
 MD_INLINE md_d md_join_d(md_dh a, md_dh b) { md_d2 r; r.h[0] = a; r.h[1] = b; return r.v; }
-MD_INLINE md_ih md_low_i(md_i a) { return ((md_i2){a}).h[0]; }
-MD_INLINE md_ih md_high_i(md_i a) { return ((md_i2){a}).h[1]; }
-MD_INLINE md_i md_join_i(md_ih a, md_ih b) { md_i2 r; r.h[0] = a; r.h[1] = b; return r.v; }
+MD_INLINE md_ih md_low_i(md_m a) { return ((md_m2){a}).h[0]; }
+MD_INLINE md_ih md_high_i(md_m a) { return ((md_m2){a}).h[1]; }
+MD_INLINE md_m md_join_i(md_ih a, md_ih b) { md_m2 r; r.h[0] = a; r.h[1] = b; return r.v; }
+
+/* clang-format on */
+#include "widths.h"
+/* clang-format off */
 
 /* ---- The same value in all lanes; positions */
 MD_INLINE md_f md_splat_f(float a) { return a - (md_f){0}; } /* minus zero: keeps the sign of a zero */
 MD_INLINE md_d md_splat_d(double a) { return a - (md_d){0}; }
-MD_INLINE md_i md_splat_i(int64_t a) { return a + (md_i){0}; }
+MD_INLINE md_i md_splat_i(int64_t a) { return (md_one_i)a + (md_i){0}; }
 MD_INLINE md_b md_splat_b(int a) { return -(int32_t)(a != 0) + (md_b){0}; }
 MD_INLINE md_u md_splat_u(uint32_t a) { return a + (md_u){0}; }
 
@@ -79,22 +92,28 @@ MD_INLINE md_u md_splat_u(uint32_t a) { return a + (md_u){0}; }
 #else
 #define MD_IOTA {0, 1}
 #endif
-MD_INLINE md_i md_iota_i(int64_t first) { return first + (md_i)MD_IOTA; }
+MD_INLINE md_i md_iota_i(int64_t first) { return (md_one_i)first + (md_i)MD_IOTA; }
 MD_INLINE md_b md_head_b(int n) { return (md_b)((md_b)MD_IOTA < n + (md_b){0}); }
 
 /* ---- Comparisons. Wide ones give 64-bit masks first. */
+#ifdef MD_NARROW
+#define MD_COMPARE_I(name, sign) MD_INLINE md_b md_##name##_i(md_i a, md_i b) { return (md_b)(a sign b); }
+#else
+#define MD_COMPARE_I(name, sign) \
+    MD_INLINE md_b md_##name##_i(md_i a, md_i b) { return md_thin_b(md_wide_##name##_i(a, b)); }
+#endif
 #define MD_COMPARE(name, sign)                                                                                         \
     MD_INLINE md_b md_##name##_f(md_f a, md_f b) { return (md_b)(a sign b); }                                          \
-    MD_INLINE md_i md_wide_##name##_d(md_d a, md_d b)                                                                  \
+    MD_INLINE md_m md_wide_##name##_d(md_d a, md_d b)                                                                  \
     {                                                                                                                  \
         return md_join_i((md_ih)(md_low_d(a) sign md_low_d(b)), (md_ih)(md_high_d(a) sign md_high_d(b)));              \
     }                                                                                                                  \
-    MD_INLINE md_i md_wide_##name##_i(md_i a, md_i b)                                                                  \
+    MD_INLINE md_m md_wide_##name##_i(md_m a, md_m b)                                                                  \
     {                                                                                                                  \
         return md_join_i((md_ih)(md_low_i(a) sign md_low_i(b)), (md_ih)(md_high_i(a) sign md_high_i(b)));              \
     }                                                                                                                  \
-    MD_INLINE md_b md_##name##_d(md_d a, md_d b) { return __builtin_convertvector(md_wide_##name##_d(a, b), md_b); }   \
-    MD_INLINE md_b md_##name##_i(md_i a, md_i b) { return __builtin_convertvector(md_wide_##name##_i(a, b), md_b); }   \
+    MD_INLINE md_b md_##name##_d(md_d a, md_d b) { return md_thin_b(md_wide_##name##_d(a, b)); }   \
+    MD_COMPARE_I(name, sign)                                                                                           \
     MD_INLINE md_b md_##name##_b(md_b a, md_b b) { return (md_b)(-a sign -b); }                                        \
     MD_INLINE int md_##name##_sf(float a, float b) { return a sign b; }                                                \
     MD_INLINE int md_##name##_sd(double a, double b) { return a sign b; }                                              \
@@ -136,10 +155,10 @@ MD_INLINE int md_all_b(md_b a) { return md_bits_b(a) == (unsigned)((UINT64_C(1) 
 /* ---- Selection */
 MD_INLINE md_b md_where_b(md_b c, md_b a, md_b b) { return (a & c) | (b & ~c); }
 MD_INLINE md_f md_where_f(md_b c, md_f a, md_f b) { return (md_f)(((md_b)a & c) | ((md_b)b & ~c)); }
-MD_INLINE md_i md_wide_where_i(md_i c, md_i a, md_i b) { return (a & c) | (b & ~c); }
-MD_INLINE md_d md_wide_where_d(md_i c, md_d a, md_d b) { return (md_d)md_wide_where_i(c, (md_i)a, (md_i)b); }
-MD_INLINE md_i md_where_i(md_b c, md_i a, md_i b) { return md_wide_where_i(__builtin_convertvector(c, md_i), a, b); }
-MD_INLINE md_d md_where_d(md_b c, md_d a, md_d b) { return (md_d)md_where_i(c, (md_i)a, (md_i)b); }
+MD_INLINE md_m md_wide_where_i(md_m c, md_m a, md_m b) { return (a & c) | (b & ~c); }
+MD_INLINE md_d md_wide_where_d(md_m c, md_d a, md_d b) { return (md_d)md_wide_where_i(c, (md_m)a, (md_m)b); }
+MD_INLINE md_i md_where_i(md_b c, md_i a, md_i b) { const md_i k = md_from_b(c); return (a & k) | (b & ~k); }
+MD_INLINE md_d md_where_d(md_b c, md_d a, md_d b) { return md_wide_where_d(md_widen_b(c), a, b); }
 MD_INLINE float md_where_sf(int c, float a, float b) { return c ? a : b; }
 MD_INLINE double md_where_sd(int c, double a, double b) { return c ? a : b; }
 MD_INLINE int64_t md_where_si(int c, int64_t a, int64_t b) { return c ? a : b; }
@@ -150,7 +169,7 @@ MD_INLINE int md_where_sb(int c, int a, int b) { return c ? a : b; }
     MD_INLINE md_f md_##name##_f(md_f a, md_f b) { return md_where_f((md_b)(a sign b) | (md_b)(a != a), a, b); }       \
     MD_INLINE md_d md_##name##_d(md_d a, md_d b)                                                                       \
     {                                                                                                                  \
-        md_i2 c;                                                                                                       \
+        md_m2 c;                                                                                                       \
         c.h[0] = (md_ih)(md_low_d(a) sign md_low_d(b)) | (md_ih)(md_low_d(a) != md_low_d(a));                          \
         c.h[1] = (md_ih)(md_high_d(a) sign md_high_d(b)) | (md_ih)(md_high_d(a) != md_high_d(a));                      \
         return md_wide_where_d(c.v, a, b);                                                                             \
@@ -160,8 +179,13 @@ MD_INLINE int md_where_sb(int c, int a, int b) { return c ? a : b; }
     MD_INLINE int64_t md_##name##_si(int64_t a, int64_t b) { return a sign b ? a : b; }
 MD_EXTREME(max, >)
 MD_EXTREME(min, <)
+#ifdef MD_NARROW
+MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_where_b((md_b)(a > b), a, b); }
+MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_where_b((md_b)(a < b), a, b); }
+#else
 MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_wide_where_i(md_wide_gt_i(a, b), a, b); }
 MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_wide_where_i(md_wide_lt_i(a, b), a, b); }
+#endif
 MD_INLINE md_b md_max_b(md_b a, md_b b) { return a | b; }
 MD_INLINE md_b md_min_b(md_b a, md_b b) { return a & b; }
 MD_INLINE int md_max_sb(int a, int b) { return a | b; }

@@ -71,7 +71,7 @@ MD_ONLY(md_b, int, b)
 #define MD_NAN_sd(v) ((v) != (v))
 #define MD_NAN_si(v) 0
 MD_INLINE md_b md_splat_index(int64_t at) { return (int32_t)at + (md_b){0}; }
-MD_INLINE md_i md_wide_index(md_b i) { return __builtin_convertvector(i, md_i); }
+MD_INLINE md_i md_wide_index(md_b i) { return md_from_b(i); }
 /* True if x replaces v, where x comes later: a better value, or a NaN if v is none. */
 #define MD_BEATS_REAL(name, not_better, s, vec)                                                                        \
     MD_INLINE md_b md_beats_##name##_##s(vec x, vec v) { return ~md_##not_better##_##s(x, v) & md_eq_##s(v, v); }

@@ -18,7 +18,7 @@
             __builtin_memcpy(&tile[i], t[i], sizeof tile[i]);                                                          \
     }
 MD_TRANSPOSE_TILE(md_d, double, d)
-MD_TRANSPOSE_TILE(md_i, int64_t, i)
+MD_TRANSPOSE_TILE(md_i, md_one_i, i)
 MD_TRANSPOSE_TILE(md_b, int32_t, b)
 
 #include "md_expr.h"
