@@ -6,7 +6,9 @@
 #include "md_build_config.h"
 #include "tune/bench/cold.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 static const char *device_name(char out[32], const md_dev *dev)
 {
@@ -28,6 +30,20 @@ static json_t *device_json(const md_context *c)
                      md_json_real(f->memory_gbps), "gflops", md_json_real(f->gflops), "compiler",
                      md_json_text(f->compiler), "compiler_flags", md_json_text(f->flags), "can_compile",
                      (int)f->can_compile, "default_hints", md_json_text(c->hints));
+}
+
+/* When the rates of a host were measured, and how sure that was: 10 where the second best try took 10% longer. */
+static void add_rates(json_t *j, const md_dev_facts *f)
+{
+    char date[32] = "";
+    struct tm utc;
+    const time_t at = (time_t)f->rates_at;
+    if (f->kind != MD_DEV_HOST || f->rates_at <= 0)
+        return;
+    if (gmtime_r(&at, &utc))
+        (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    json_object_set_new(j, "rates_measured", json_string(date));
+    json_object_set_new(j, "rates_spread_percent", md_json_real(round(f->rates_spread * 1000) / 10));
 }
 
 /* Whoever times kernels sweeps so much memory through the cache before each sample. */
@@ -92,6 +108,8 @@ static json_t *info_json(md_context *context)
     if (j) {
         if (context)
             add_gpu(j, &context->dev->facts);
+        if (context)
+            add_rates(j, &context->dev->facts);
         if (context)
             add_cold_bytes(j, context->dev);
         if (context)

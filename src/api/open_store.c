@@ -236,22 +236,29 @@ md_status md_api_record_facts(md_context *c)
 
 /* ---- The rates of the host */
 
-/* Reads and frees a text. */
-static bool read_rates(double out[MD_DEV_HOST_RATES], void *text, size_t n)
+/* Reads and frees a text. That of an older version has no spread and no date: such rates are old. */
+static bool read_rates(md_dev_host_rates *out, void *text, size_t n)
 {
+    enum { N_NUMBERS = MD_DEV_HOST_RATES + 2 };
+    double number[N_NUMBERS] = {0};
     char *at = text, *end = NULL;
-    bool is_good = true;
-    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++, at = end) {
-        out[i] = md_strtod(at, &end); /* what holds no number ends where it begins, and reads as 0 */
-        is_good = is_good && isfinite(out[i]) && out[i] > 0.0;
+    int32_t n_read = 0;
+    for (; n_read < N_NUMBERS; n_read++, at = end) {
+        number[n_read] = md_strtod(at, &end); /* what holds no number ends where it begins */
+        if (end == at || !isfinite(number[n_read]) || number[n_read] < 0)
+            break;
     }
-    is_good = is_good && end == (char *)text + n;
+    const bool is_good = (n_read == MD_DEV_HOST_RATES || n_read == N_NUMBERS) && at == (char *)text + n;
+    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
+        out->rate[i] = number[i];
+    out->spread = number[MD_DEV_HOST_RATES];
+    out->at = (int64_t)fmin(number[MD_DEV_HOST_RATES + 1], 1e15);
     free(text);
-    return is_good;
+    return is_good && out->rate[0] > 0 && out->rate[1] > 0 && out->rate[2] > 0 && out->rate[3] > 0 && out->rate[4] > 0;
 }
 
 /* The rates that an earlier process measured. */
-static bool find_rates(double out[MD_DEV_HOST_RATES], const md_context *c)
+static bool find_rates(md_dev_host_rates *out, const md_context *c)
 {
     void *text = NULL;
     size_t n = 0;
@@ -263,25 +270,32 @@ static bool find_rates(double out[MD_DEV_HOST_RATES], const md_context *c)
     return false;
 }
 
-static size_t print_rates(char out[160], const md_dev *dev)
+static void put_rates(const md_context *c, const md_dev_host_rates *r)
 {
-    double rate[MD_DEV_HOST_RATES];
-    md_dev_host_get_rates(rate, dev);
-    return (size_t)md_snprintf(out, 160, "%.17g %.17g %.17g %.17g %.17g", rate[0], rate[1], rate[2], rate[3], rate[4]);
+    char text[256];
+    const int n = md_snprintf(text, sizeof text, "%.17g %.17g %.17g %.17g %.17g %.17g %.17g", r->rate[0], r->rate[1],
+                              r->rate[2], r->rate[3], r->rate[4], r->spread, (double)r->at);
+    if (md_sr_is_writable(c->store))
+        (void)md_sr_put(c->store, FACTS, RATES, text, (size_t)n);
 }
 
-/* Rates decide what the model picks, and two measurements differ by other load: so they are measured once a store. */
+/* Rates decide what the model picks, and two measurements differ by other load. So they are measured once a store; again
+ * by the next process where load was seen or they are old. */
 void md_api_set_rates(md_context *c)
 {
-    double rate[MD_DEV_HOST_RATES];
-    char text[160];
+    md_dev_host_rates known, now;
     if (c->dev->facts.kind != MD_DEV_HOST || c->dev->facts.memory_gbps > 0)
         return;
-    if (find_rates(rate, c)) {
-        md_dev_host_set_rates(c->dev, rate);
+    const bool is_known = find_rates(&known, c);
+    if (is_known && md_dev_host_are_sure(&known)) {
+        md_dev_host_set_rates(c->dev, &known);
         return;
     }
     md_dev_host_set_rates(c->dev, NULL);
-    if (md_sr_is_writable(c->store))
-        (void)md_sr_put(c->store, FACTS, RATES, text, print_rates(text, c->dev));
+    md_dev_host_get_rates(&now, c->dev);
+    if (is_known) {
+        now = md_dev_host_join_rates(&known, &now);
+        md_dev_host_set_rates(c->dev, &now);
+    }
+    put_rates(c, &now);
 }

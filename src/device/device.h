@@ -13,7 +13,7 @@
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
 
 /* What models and families ask of a device. Rates are measured when the device is opened (a few ms) and rounded to
- * quarter octaves. */
+ * quarter octaves; a store keeps them for later processes. */
 typedef struct md_dev_facts {
     md_dev_kind kind;
     char name[64];
@@ -27,6 +27,8 @@ typedef struct md_dev_facts {
     double cache_gbps; /* the same for one lane, within its L2 */
     double gflops; /* f32 fma by all lanes */
     double launch_us; /* fixed cost of a launch that uses more than one lane; one block costs a plain call */
+    int64_t rates_at; /* host: when the rates were measured, seconds since 1970; 0: they were not */
+    double rates_spread; /* host: 0.1: of some rate the second best try took 10% longer than the best */
     bool can_compile;
     bool has_blas; /* host: built with CBLAS; cuda: cuBLASLt was found */
     /* ---- cuda only; 0 elsewhere */

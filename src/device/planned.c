@@ -189,10 +189,10 @@ md_status md_dev_plan_for(md_dev *dev, const md_dev_facts *planned)
 {
     md_dev_facts *f = &dev->facts;
     if (f->kind == MD_DEV_HOST) {
-        const double rates[] = {planned->memory_gbps, planned->lane_gbps, planned->cache_gbps, planned->gflops,
-                                planned->launch_us};
+        const md_dev_host_rates rates = {.rate = {planned->memory_gbps, planned->lane_gbps, planned->cache_gbps,
+                                                  planned->gflops, planned->launch_us}};
         MD_TRY(md_dev_host_set_flags(dev, planned->flags, planned->vector_bytes));
-        md_dev_host_set_rates(dev, rates);
+        md_dev_host_set_rates(dev, &rates);
     }
     if (!f->can_compile) { /* what the kernels were compiled by: it is a part of what times depend on */
         memcpy(f->arch, planned->arch, sizeof f->arch);

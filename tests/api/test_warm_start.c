@@ -86,7 +86,7 @@ static void a_second_context_compiles_nothing(void **state)
     run_softmax(c, warm_y);
     const md_store_counters after = count(c);
     assert_int_equal(after.compiles, 0);
-    assert_int_equal(after.written, 0);
+    assert_true(after.written <= 1); /* the host's rates again, where load was seen */
     assert_true(after.kernels_kept >= before.compiles);
     for (int i = 0; i < 385; i++) /* another variant may have been picked */
         assert_true(cold_y[i] > 0.0f && warm_y[i] - cold_y[i] < 1e-6f && cold_y[i] - warm_y[i] < 1e-6f);

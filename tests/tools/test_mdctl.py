@@ -236,8 +236,13 @@ class Store(Base):
 
     def test_rates(self):
         """What a processor can do is measured once a store: equal runs pick alike, whatever else the machine does."""
-        rates = lambda: {k: v for k, v in json.loads(self.good("info", "--json", env=self.env)).items() if k in ("memory_gbps", "gflops")}
-        first, load = rates(), [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+        names = "memory_gbps", "gflops", "rates_measured", "rates_spread_percent"
+        rates = lambda: {k: v for k, v in json.loads(self.good("info", "--json", env=self.env)).items() if k in names}
+        for _ in range(30):  # what was measured under load is measured again by the next process
+            first = rates()
+            if first["rates_spread_percent"] < 10:
+                break
+        load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
         try:
             self.assertEqual([rates() for _ in range(3)], 3 * [first])
         finally:

@@ -10,10 +10,12 @@
 #include "md_build_config.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct host_kernel {
     void *library; /* NULL for a function */
@@ -296,33 +298,71 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     return MD_OK;
 }
 
-void md_dev_host_set_rates(md_dev *dev, const double known[MD_DEV_HOST_RATES])
+static void use_rates(md_dev_facts *f, const md_dev_host_rates *r)
 {
-    md_dev_facts *f = &dev->facts;
-    if (known) {
-        f->memory_gbps = known[0];
-        f->lane_gbps = known[1];
-        f->cache_gbps = known[2];
-        f->gflops = known[3];
-        f->launch_us = known[4];
-    } else {
-        const int32_t vector_bytes = f->vector_bytes;
-        md_cpu cpu = {.vector_bytes = vector_bytes};
-        if (((md_dev_host *)dev)->is_foreign) /* measured with what this processor has, and scaled */
-            md_cpu_detect(&cpu);
-        f->vector_bytes = cpu.vector_bytes;
-        md_dev_host_measure(f, dev->pool);
-        f->vector_bytes = vector_bytes;
-        f->gflops *= (double)vector_bytes / cpu.vector_bytes;
-    }
-    md_log_at(dev->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s%s", f->name, f->threads,
-              f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops,
-              known ? " (as measured before)" : "");
+    f->memory_gbps = r->rate[0];
+    f->lane_gbps = r->rate[1];
+    f->cache_gbps = r->rate[2];
+    f->gflops = r->rate[3];
+    f->launch_us = r->rate[4];
+    f->rates_spread = r->spread;
+    f->rates_at = r->at;
 }
 
-void md_dev_host_get_rates(double out[MD_DEV_HOST_RATES], const md_dev *dev)
+static void measure_rates(md_dev *dev)
+{
+    md_dev_facts *f = &dev->facts;
+    const int32_t vector_bytes = f->vector_bytes;
+    md_cpu cpu = {.vector_bytes = vector_bytes};
+    if (((md_dev_host *)dev)->is_foreign) /* measured with what this processor has, and scaled */
+        md_cpu_detect(&cpu);
+    f->vector_bytes = cpu.vector_bytes;
+    md_dev_host_measure(f, dev->pool);
+    f->vector_bytes = vector_bytes;
+    f->gflops *= (double)vector_bytes / cpu.vector_bytes;
+}
+
+void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known)
 {
     const md_dev_facts *f = &dev->facts;
-    const double rates[MD_DEV_HOST_RATES] = {f->memory_gbps, f->lane_gbps, f->cache_gbps, f->gflops, f->launch_us};
-    memcpy(out, rates, sizeof rates);
+    if (known)
+        use_rates(&dev->facts, known);
+    else
+        measure_rates(dev);
+    md_log_at(dev->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s, spread %.0f%%%s",
+              f->name, f->threads, f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops,
+              100 * f->rates_spread, known ? " (as measured before)" : "");
+}
+
+void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev)
+{
+    const md_dev_facts *f = &dev->facts;
+    *out = (md_dev_host_rates){
+        {f->memory_gbps, f->lane_gbps, f->cache_gbps, f->gflops, f->launch_us}, f->rates_spread, f->rates_at};
+}
+
+static bool are_old(const md_dev_host_rates *rates)
+{
+    enum { DAY = 24 * 3600, MOST_DAYS = 30 };
+    const int64_t age = (int64_t)time(NULL) - rates->at;
+    return age > (int64_t)MOST_DAYS * DAY || age < -DAY;
+}
+
+static const double SURE_SPREAD = 0.1; /* less than half of a rate's step */
+
+bool md_dev_host_are_sure(const md_dev_host_rates *rates)
+{
+    return rates->spread <= SURE_SPREAD && !are_old(rates);
+}
+
+md_dev_host_rates md_dev_host_join_rates(const md_dev_host_rates *old, const md_dev_host_rates *now)
+{
+    enum { LAUNCH_US = MD_DEV_HOST_RATES - 1 };
+    if (are_old(old) && now->spread <= SURE_SPREAD)
+        return *now;
+    md_dev_host_rates r = {.spread = fmin(old->spread, now->spread), .at = are_old(old) ? old->at : now->at};
+    for (int32_t i = 0; i < LAUNCH_US; i++)
+        r.rate[i] = fmax(old->rate[i], now->rate[i]);
+    r.rate[LAUNCH_US] = fmin(old->rate[LAUNCH_US], now->rate[LAUNCH_US]);
+    return r;
 }

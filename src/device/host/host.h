@@ -49,12 +49,21 @@ md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *
 
 /* rates.c */
 enum { MD_DEV_HOST_RATES = 5 };
+typedef struct md_dev_host_rates {
+    double rate[MD_DEV_HOST_RATES]; /* memory, lane, cache, gflops, launch, as in md_dev_facts */
+    double spread; /* rates_spread */
+    int64_t at; /* rates_at */
+} md_dev_host_rates;
 /** Measures the rates of facts (memory, cache, gflops, launch), in a few ms. */
 void md_dev_host_measure(md_dev_facts *facts, md_pool *pool);
 /** Sets the rates of a host device, measured now (`known` NULL) or by an earlier process, and logs what the device is.
  * Before any kernel is selected. */
-void md_dev_host_set_rates(md_dev *dev, const double known[MD_DEV_HOST_RATES]);
-/** The rates, in the order of md_dev_host_set_rates. */
-void md_dev_host_get_rates(double out[MD_DEV_HOST_RATES], const md_dev *dev);
+void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known);
+void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev);
+/** True if these rates were measured without much load and not long ago. */
+bool md_dev_host_are_sure(const md_dev_host_rates *rates);
+/** Rates that were measured again: the better of both, since load only makes them slower; of old ones the new, as soon
+ * as they are sure, since the machine may be another. */
+md_dev_host_rates md_dev_host_join_rates(const md_dev_host_rates *old, const md_dev_host_rates *now);
 
 #endif

@@ -7,10 +7,38 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Rates are rounded to quarter octaves, so that two runs on a machine mostly agree on the rates and on the model's
- * picks. Each rate is the best of a few tries, because other load only makes them slower. */
-enum { N_TRIES = 4, ENOUGH_NS = 4000000 }; /* a try that takes this long is the last, for example under an emulator */
+ * picks. Each rate is the best of a few tries, because other load only makes them slower. More tries are made until the
+ * two best agree; how far they are apart says how sure the rate is. */
+enum { N_TRIES = 4, MOST_TRIES = 16, ENOUGH_NS = 4000000 }; /* a try that takes ENOUGH_NS is the last: an emulator */
+static const double AGREES = 1.03;
+
+typedef struct tries {
+    double best, second; /* ns; INFINITY: none yet */
+    int32_t n;
+} tries;
+
+static const tries no_tries = {INFINITY, INFINITY, 0};
+
+static void add_try(tries *t, double ns)
+{
+    t->second = fmin(t->second, fmax(ns, t->best));
+    t->best = fmin(t->best, ns);
+    t->n++;
+}
+
+static bool wants_try(const tries *t)
+{
+    return t->n == 0 || (t->best < ENOUGH_NS && t->n < (t->second > AGREES * t->best ? MOST_TRIES : N_TRIES));
+}
+
+static void note_spread(md_dev_facts *facts, const tries *t)
+{
+    if (t->n > 1)
+        facts->rates_spread = fmax(facts->rates_spread, t->second / t->best - 1.0);
+}
 
 static double round_rate(double rate, double lo, double hi)
 {
@@ -21,17 +49,24 @@ static double round_rate(double rate, double lo, double hi)
     return exp2(round(log2(rate) * 4.0) / 4.0);
 }
 
+typedef struct loop {
+    md_pool_body body;
+    void *context;
+    int64_t n_blocks, grain;
+} loop;
+
 /* The least time of a few runs of a loop, in ns; 0 if it cannot run. */
-static double best_ns(md_pool *pool, int64_t n_blocks, int64_t grain, md_pool_body body, void *context)
+static double best_ns(md_dev_facts *facts, md_pool *pool, const loop *l)
 {
-    double best = INFINITY;
-    for (int32_t i = 0; i < N_TRIES && (i == 0 || best < ENOUGH_NS); i++) {
+    tries t = no_tries;
+    while (wants_try(&t)) {
         uint64_t start = md_clock_ns();
-        if (md_pool_loop(pool, n_blocks, grain, 0, body, context) != MD_OK)
+        if (md_pool_loop(pool, l->n_blocks, l->grain, 0, l->body, l->context) != MD_OK)
             return 0.0;
-        best = fmin(best, (double)(md_clock_ns() - start));
+        add_try(&t, fmax((double)(md_clock_ns() - start), 1.0));
     }
-    return fmax(best, 1.0);
+    note_spread(facts, &t);
+    return t.best;
 }
 
 /* ---- Memory: one half of a buffer is copied to the other, in pieces. */
@@ -59,11 +94,11 @@ static void touch_piece(void *context, int64_t first, int64_t last, int32_t lane
 }
 
 /* GB/s, counting bytes read and written; 0 if it cannot run. */
-static double copy_gbps(md_pool *pool, char *space, int64_t n_bytes, bool is_alone)
+static double copy_gbps(md_dev_facts *facts, md_pool *pool, char *space, int64_t n_bytes, bool is_alone)
 {
     copy_job job = {space, space + n_bytes / 2};
     int64_t n_pieces = n_bytes / 2 / PIECE_BYTES;
-    double ns = best_ns(pool, n_pieces, is_alone ? n_pieces : 1, copy_piece, &job);
+    double ns = best_ns(facts, pool, &(loop){copy_piece, &job, n_pieces, is_alone ? n_pieces : 1});
     return ns > 0.0 ? (double)n_bytes / ns : 0.0;
 }
 
@@ -74,9 +109,9 @@ static void measure_memory(md_dev_facts *facts, md_pool *pool)
     char *space = aligned_alloc(4096, (size_t)n_bytes);
     double all = 0.0, alone = 0.0, cached = 0.0;
     if (space && md_pool_loop(pool, n_bytes / PIECE_BYTES, 1, 0, touch_piece, space) == MD_OK) {
-        all = copy_gbps(pool, space, n_bytes, false);
-        alone = facts->threads > 1 ? copy_gbps(pool, space, n_bytes, true) : all;
-        cached = copy_gbps(pool, space, 2 * PIECE_BYTES, true); /* both halves stay in a lane's L2 */
+        all = copy_gbps(facts, pool, space, n_bytes, false);
+        alone = facts->threads > 1 ? copy_gbps(facts, pool, space, n_bytes, true) : all;
+        cached = copy_gbps(facts, pool, space, 2 * PIECE_BYTES, true); /* both halves stay in a lane's L2 */
     }
     free(space);
     /* One lane alone does not reach the full rate. If it seems to, other load slowed the measurement of all lanes. */
@@ -86,44 +121,30 @@ static void measure_memory(md_dev_facts *facts, md_pool *pool)
     facts->cache_gbps = fmax(round_rate(cached, 4.0, 8192.0), facts->lane_gbps);
 }
 
-/* ---- Arithmetic: chains of multiply-add in the widest vectors, enough to hide the latency. */
+/* ---- Arithmetic: chains of multiply-add in registers of the width in use, enough to hide the latency. A vector that
+ * is wider than the registers would be kept in memory by GCC, at a tenth of the rate. */
 
-enum { N_STEPS = 10000, VECTOR_FLOATS = 16 };
-typedef float vector __attribute__((vector_size(4 * VECTOR_FLOATS)));
-
-/* n is a constant after inlining; a vector takes one, two or four registers. */
-static inline __attribute__((always_inline)) float run_chains(float factor, int32_t n)
-{
-    vector a[12];
-    for (int32_t i = 0; i < n; i++)
-        a[i] = (vector){0} + (float)i;
-    for (int32_t step = 0; step < N_STEPS; step++) {
-#pragma GCC unroll 12
-        for (int32_t i = 0; i < n; i++)
-            a[i] = a[i] * factor + 1.0f;
-    }
-    for (int32_t i = 1; i < n; i++)
-        a[0] += a[i];
-    return a[0][0];
-}
-
+enum { N_STEPS = 10000, N_CHAINS = 12 };
 typedef float (*chains_fn)(float factor);
 
-static float run_chains_16(float factor)
-{
-    return run_chains(factor, 3);
-}
-
+#define CHAINS(bytes, target)                                                                                          \
+    typedef float vector_##bytes __attribute__((vector_size(bytes)));                                                  \
+    target static float run_chains_##bytes(float factor)                                                               \
+    {                                                                                                                  \
+        vector_##bytes a[N_CHAINS];                                                                                    \
+        for (int32_t i = 0; i < N_CHAINS; i++)                                                                         \
+            a[i] = (vector_##bytes){0} + (float)i;                                                                     \
+        for (int32_t step = 0; step < N_STEPS; step++) {                                                               \
+            _Pragma("GCC unroll 12") for (int32_t i = 0; i < N_CHAINS; i++) a[i] = a[i] * factor + 1.0f;               \
+        }                                                                                                              \
+        for (int32_t i = 1; i < N_CHAINS; i++)                                                                         \
+            a[0] += a[i];                                                                                              \
+        return a[0][0];                                                                                                \
+    }
+CHAINS(16, )
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static float run_chains_32(float factor)
-{
-    return run_chains(factor, 6);
-}
-
-__attribute__((target("avx512f"))) static float run_chains_64(float factor)
-{
-    return run_chains(factor, 12);
-}
+CHAINS(32, __attribute__((target("avx2,fma"))))
+CHAINS(64, __attribute__((target("avx512f"))))
 #else
 #define run_chains_32 run_chains_16
 #define run_chains_64 run_chains_16
@@ -147,14 +168,12 @@ static void chains_piece(void *context, int64_t first, int64_t last, int32_t lan
 static void measure_arithmetic(md_dev_facts *facts, md_pool *pool)
 {
     enum { BLOCKS_PER_LANE = 4 };
-    int32_t n_vectors = facts->vector_bytes >= 64 ? 12 : facts->vector_bytes >= 32 ? 6 : 3;
-    chains_job job = {facts->vector_bytes >= 64   ? run_chains_64
-                      : facts->vector_bytes >= 32 ? run_chains_32
-                                                  : run_chains_16,
-                      0.5f, 0};
+    const chains_fn fn[] = {run_chains_16, run_chains_32, run_chains_64};
+    const int32_t wider = facts->vector_bytes >= 64 ? 2 : facts->vector_bytes >= 32 ? 1 : 0;
+    chains_job job = {fn[wider], 0.5f, 0};
     int64_t n_blocks = (int64_t)facts->threads * BLOCKS_PER_LANE;
-    double ns = best_ns(pool, n_blocks, 1, chains_piece, &job);
-    double flops = 2.0 * VECTOR_FLOATS * n_vectors * (double)N_STEPS * (double)n_blocks;
+    double ns = best_ns(facts, pool, &(loop){chains_piece, &job, n_blocks, 1});
+    double flops = 2.0 * (4 << wider) * N_CHAINS * (double)N_STEPS * (double)n_blocks;
     /* At least one multiply-add a nanosecond and lane: a build without optimisation, or valgrind, is not a slow CPU. */
     double least = facts->threads * (facts->vector_bytes / 4) * 2.0;
     facts->gflops = round_rate(ns > 0.0 ? flops / ns : 0.0, least, 1e6);
@@ -177,7 +196,7 @@ static void busy_piece(void *context, int64_t first, int64_t last, int32_t lane,
 static void measure_launch(md_dev_facts *facts, md_pool *pool)
 {
     enum { N_LOOPS = 20 };
-    double best = INFINITY;
+    double best = INFINITY; /* its spread says nothing: a launch costs a few per cent of the loop's time */
     for (int32_t i = 0; i < N_TRIES; i++) {
         uint64_t start = md_clock_ns();
         for (int32_t j = 0; j < N_LOOPS; j++)
@@ -189,6 +208,8 @@ static void measure_launch(md_dev_facts *facts, md_pool *pool)
 
 void md_dev_host_measure(md_dev_facts *facts, md_pool *pool)
 {
+    facts->rates_spread = 0;
+    facts->rates_at = (int64_t)time(NULL);
     measure_arithmetic(facts, pool);
     measure_memory(facts, pool);
     measure_launch(facts, pool);

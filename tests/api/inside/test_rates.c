@@ -5,6 +5,7 @@
 #include "support/check.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static md_temp folder;
 
@@ -33,24 +34,39 @@ static md_context *open_context(void)
     return c;
 }
 
-/* What the store holds, and what the device takes. */
+/* What the store holds is what the device takes: `want`, or what was measured. */
 static void expect_rates(const double *want)
 {
     md_context *c = open_context();
-    double rate[MD_DEV_HOST_RATES], kept[MD_DEV_HOST_RATES];
+    md_dev_host_rates r;
     void *text = NULL;
     size_t n = 0;
-    md_dev_host_get_rates(rate, c->dev);
+    md_dev_host_get_rates(&r, c->dev);
     assert_ok(md_sr_find_at(&text, &n, c->store, 0, MD_API_FACTS, "rates"));
     char *at = text;
     for (int i = 0; i < MD_DEV_HOST_RATES; i++) {
-        kept[i] = strtod(at, &at);
-        assert_true(rate[i] > 0.0 && rate[i] < 1e9);
-        assert_true(kept[i] == rate[i]);
-        assert_true(!want || rate[i] == want[i]);
+        assert_true(r.rate[i] > 0.0 && r.rate[i] < 1e9);
+        assert_true(strtod(at, &at) == r.rate[i]);
+        assert_true(!want || r.rate[i] == want[i]);
     }
+    assert_true(strtod(at, &at) == r.spread);
+    assert_true(strtod(at, &at) == (double)r.at);
     assert_ptr_equal(at, (char *)text + n);
     free(text);
+    md_context_destroy(&c);
+}
+
+/* "11 22 33 44 55 0.02 ..." with the age in days in place of the date. */
+static void put_rates(const char *numbers, int days)
+{
+    char text[128];
+    md_context *c = open_context();
+    if (days < 0)
+        snprintf(text, sizeof text, "%s", numbers);
+    else
+        snprintf(text, sizeof text, "%s %lld", numbers, (long long)time(NULL) - days * 86400LL);
+    md_sr_discard(c->store, MD_API_FACTS, "rates");
+    assert_ok(md_sr_put(c->store, MD_API_FACTS, "rates", text, strlen(text)));
     md_context_destroy(&c);
 }
 
@@ -60,27 +76,53 @@ static void rates_are_taken_whole_or_not(void **state)
     static const double good[MD_DEV_HOST_RATES] = {11, 22, 33, 44, 55};
     static const struct {
         const char *text;
+        int days; /* of age; -1: no date */
         bool is_good;
     } row[] = {
-        {"11 22 33 44 55", true},
-        {"11 22 33 44", false},
-        {"11 22 33 44 55 66", false},
-        {"11 22 33 44 -55", false},
-        {"11 22 33 44 nan", false},
-        {"11 22 33 inf 55", false},
-        {"0 22 33 44 55", false},
-        {"", false},
-        {"rates", false},
-        {"11 22 33 44 55 ", false},
+        {"11 22 33 44 55 0.02", 0, true},
+        {"11 22 33 44 55 0.02", 20, true},
+        {"11 22 33 44 55", 0, false}, /* a date in place of a spread */
+        {"11 22 33 44", -1, false},
+        {"11 22 33 44 -55 0.02", 0, false},
+        {"11 22 33 44 nan 0.02", 0, false},
+        {"11 22 33 inf 55 0.02", 0, false},
+        {"0 22 33 44 55 0.02", 0, false},
+        {"11 22 33 44 55 0.02 7", 0, false},
+        {"", -1, false},
+        {"rates", -1, false},
     };
     expect_rates(NULL); /* measured */
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        put_rates(row[i].text, row[i].days);
+        expect_rates(row[i].is_good ? good : NULL);
+        if (row[i].is_good)
+            expect_rates(good);
+    }
+}
+
+/* Taken under load: measured again, and the better of both is kept. */
+static void rates_of_a_loaded_machine_get_better(void **state)
+{
+    (void)state;
+    put_rates("0.001 0.001 0.001 1e8 55 0.5", 0);
+    md_context *c = open_context();
+    assert_true(c->dev->facts.memory_gbps > 0.5 && c->dev->facts.gflops == 1e8 && c->dev->facts.launch_us < 55);
+    assert_true(c->dev->facts.rates_spread <= 0.5);
+    md_context_destroy(&c);
+    expect_rates(NULL);
+}
+
+/* Old ones, and those of versions that kept no date, are measured again; what a sure measurement says replaces them. */
+static void old_rates_are_replaced(void **state)
+{
+    (void)state;
+    static const char *const text[] = {"0.001 0.001 0.001 0.001 55 0.02", "0.001 0.001 0.001 0.001 55"};
+    for (int i = 0; i < 2; i++) {
+        put_rates(text[i], i == 0 ? 100 : -1);
         md_context *c = open_context();
-        md_sr_discard(c->store, MD_API_FACTS, "rates");
-        assert_ok(md_sr_put(c->store, MD_API_FACTS, "rates", row[i].text, strlen(row[i].text)));
+        assert_true(c->dev->facts.memory_gbps > 0.5 && c->dev->facts.gflops > 0.5);
         md_context_destroy(&c);
-        expect_rates(row[i].is_good ? good : NULL);
-        expect_rates(row[i].is_good ? good : NULL);
+        expect_rates(NULL);
     }
 }
 
@@ -88,6 +130,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rates_are_taken_whole_or_not, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(rates_of_a_loaded_machine_get_better, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(old_rates_are_replaced, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
