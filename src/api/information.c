@@ -46,6 +46,20 @@ static void add_rates(json_t *j, const md_dev_facts *f)
     json_object_set_new(j, "rates_spread_percent", md_json_real(round(f->rates_spread * 1000) / 10));
 }
 
+/* What the library of products reaches of the processor's rate: what the model of gemm_lib is calibrated by. */
+static void add_library(json_t *j, const md_dev_facts *f)
+{
+    md_strbuf text = {0};
+    for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES && f->library_us[i] > 0; i++) {
+        const double flops = 2.0 * md_dev_library_rows(i) * MD_DEV_LIBRARY_COLUMNS * MD_DEV_LIBRARY_DEPTH;
+        md_strbuf_printf(&text, "%s%d rows %.0f%%", i ? ", " : "", (int)md_dev_library_rows(i),
+                         100 * flops / (f->library_us[i] * 1e3 * f->gflops));
+    }
+    if (text.size)
+        json_object_set_new(j, "library_of_gflops", md_json_text(md_strbuf_text(&text)));
+    md_strbuf_finish(&text);
+}
+
 /* Whoever times kernels sweeps so much memory through the cache before each sample. */
 static void add_cold_bytes(json_t *j, md_dev *dev)
 {
@@ -110,6 +124,8 @@ static json_t *info_json(md_context *context)
             add_gpu(j, &context->dev->facts);
         if (context)
             add_rates(j, &context->dev->facts);
+        if (context)
+            add_library(j, &context->dev->facts);
         if (context)
             add_cold_bytes(j, context->dev);
         if (context)

@@ -239,7 +239,7 @@ md_status md_api_record_facts(md_context *c)
 /* Reads and frees a text. That of an older version has no spread and no date: such rates are old. */
 static bool read_rates(md_dev_host_rates *out, void *text, size_t n)
 {
-    enum { N_NUMBERS = MD_DEV_HOST_RATES + 2 };
+    enum { N_LIBRARY = MD_DEV_HOST_RATES + 2, N_NUMBERS = N_LIBRARY + MD_DEV_LIBRARY_SHAPES };
     double number[N_NUMBERS] = {0};
     char *at = text, *end = NULL;
     int32_t n_read = 0;
@@ -251,6 +251,8 @@ static bool read_rates(md_dev_host_rates *out, void *text, size_t n)
     const bool is_good = (n_read == MD_DEV_HOST_RATES || n_read == N_NUMBERS) && at == (char *)text + n;
     for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
         out->rate[i] = number[i];
+    for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
+        out->library_us[i] = number[N_LIBRARY + i];
     out->spread = number[MD_DEV_HOST_RATES];
     out->at = (int64_t)fmin(number[MD_DEV_HOST_RATES + 1], 1e15);
     free(text);
@@ -272,30 +274,38 @@ static bool find_rates(md_dev_host_rates *out, const md_context *c)
 
 static void put_rates(const md_context *c, const md_dev_host_rates *r)
 {
-    char text[256];
-    const int n = md_snprintf(text, sizeof text, "%.17g %.17g %.17g %.17g %.17g %.17g %.17g", r->rate[0], r->rate[1],
-                              r->rate[2], r->rate[3], r->rate[4], r->spread, (double)r->at);
-    if (md_sr_is_writable(c->store))
-        (void)md_sr_put(c->store, FACTS, RATES, text, (size_t)n);
+    md_strbuf text = {0};
+    if (!md_sr_is_writable(c->store))
+        return;
+    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
+        md_strbuf_printf(&text, "%.17g ", r->rate[i]);
+    md_strbuf_printf(&text, "%.17g %" PRId64, r->spread, r->at);
+    for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
+        md_strbuf_printf(&text, " %.17g", r->library_us[i]);
+    if (!text.failed)
+        (void)md_sr_put(c->store, FACTS, RATES, md_strbuf_text(&text), text.size);
+    md_strbuf_finish(&text);
 }
 
-/* Rates decide what the model picks, and two measurements differ by other load. So they are measured once a store; again
- * by the next process where load was seen or they are old. */
+/* Rates decide what the model picks, and two measurements differ by other load. So they are measured once a store, and
+ * again by the next process where load was seen or they are old. */
 void md_api_set_rates(md_context *c)
 {
     md_dev_host_rates known, now;
     if (c->dev->facts.kind != MD_DEV_HOST || c->dev->facts.memory_gbps > 0)
         return;
-    const bool is_known = find_rates(&known, c);
-    if (is_known && md_dev_host_are_sure(&known)) {
-        md_dev_host_set_rates(c->dev, &known);
+    const bool is_known = find_rates(&known, c), is_sure = is_known && md_dev_host_are_sure(&known);
+    const bool has_library = is_known && (known.library_us[0] > 0 || !c->dev->facts.has_blas);
+    md_dev_host_set_rates(c->dev, is_sure ? &known : NULL);
+    if (is_sure && has_library)
         return;
-    }
-    md_dev_host_set_rates(c->dev, NULL);
+    if (is_sure)
+        md_dev_host_measure_library(&c->dev->facts);
     md_dev_host_get_rates(&now, c->dev);
-    if (is_known) {
+    if (is_known && !is_sure) {
         now = md_dev_host_join_rates(&known, &now);
         md_dev_host_set_rates(c->dev, &now);
     }
-    put_rates(c, &now);
+    if (!is_sure || now.library_us[0] > 0)
+        put_rates(c, &now);
 }

@@ -12,6 +12,9 @@
 
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
 
+/* Products by which a library of products is calibrated. */
+enum { MD_DEV_LIBRARY_SHAPES = 6, MD_DEV_LIBRARY_COLUMNS = 256, MD_DEV_LIBRARY_DEPTH = 512 };
+
 /* What models and families ask of a device. Rates are measured when the device is opened (a few ms) and rounded to
  * quarter octaves; a store keeps them for later processes. */
 typedef struct md_dev_facts {
@@ -28,6 +31,9 @@ typedef struct md_dev_facts {
     double gflops; /* f32 fma by all lanes */
     double launch_us; /* fixed cost of a launch that uses more than one lane; one block costs a plain call */
     int64_t rates_at; /* host: when the rates were measured, seconds since 1970; 0: they were not */
+    /* host: what CBLAS takes for Y[i,j] = sum[k](A[i,k] * B[j,k]) of f32 with md_dev_library_rows rows; 0: not measured
+     */
+    double library_us[MD_DEV_LIBRARY_SHAPES];
     double rates_spread; /* host: 0.1: of some rate the second best try took 10% longer than the best */
     bool can_compile;
     bool has_blas; /* host: built with CBLAS; cuda: cuBLASLt was found */
@@ -43,6 +49,9 @@ typedef struct md_dev_facts {
     int64_t global_bytes;
     double slow_call_us; /* what the slow path and the marks round a timed call take of the host */
 } md_dev_facts;
+
+/** Rows of the products of library_us: the first half are multiples of 16, the others are not; each half rises. */
+int32_t md_dev_library_rows(int32_t shape);
 
 /* A report of an index out of range: kernels write `kernel` (device memory), the host reads `host`. Both are equal on
  * the host device. */

@@ -111,7 +111,7 @@ static void rates_say_when_and_how_sure(void **state)
 
 static md_dev_host_rates rates(double rate, double launch, double spread, int64_t at)
 {
-    return (md_dev_host_rates){{rate, rate, rate, rate, launch}, spread, at};
+    return (md_dev_host_rates){.rate = {rate, rate, rate, rate, launch}, .spread = spread, .at = at};
 }
 
 static void load_and_age_make_them_unsure(void **state)
@@ -144,10 +144,28 @@ static void load_and_age_make_them_unsure(void **state)
     assert_true(r.rate[0] == 200 && !md_dev_host_are_sure(&r));
 }
 
+/* The library's times are there or not; what was found is kept when another measurement finds nothing. */
+static void the_library_is_calibrated_where_tries_agree(void **state)
+{
+    (void)state;
+    md_dev_facts f = {0};
+    md_dev_host_measure_library(&f);
+    for (int i = 0; i < MD_DEV_LIBRARY_SHAPES; i++) {
+        assert_true((f.library_us[i] > 0) == (f.library_us[0] > 0) && f.library_us[i] < 1e7);
+        assert_true(i % (MD_DEV_LIBRARY_SHAPES / 2) == 0 || md_dev_library_rows(i) > md_dev_library_rows(i - 1));
+        assert_int_equal(md_dev_library_rows(i) % 16 == 0, i < MD_DEV_LIBRARY_SHAPES / 2);
+    }
+    md_dev_host_rates old = rates(1, 1, 0.2, (int64_t)time(NULL)), again = old;
+    old.library_us[0] = 7;
+    assert_true(md_dev_host_join_rates(&old, &again).library_us[0] == 7);
+    again.library_us[0] = 9;
+    assert_true(md_dev_host_join_rates(&old, &again).library_us[0] == 9);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rates_are_those_of_each_width),
-                                       cmocka_unit_test(rates_say_when_and_how_sure),
-                                       cmocka_unit_test(load_and_age_make_them_unsure)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_are_those_of_each_width), cmocka_unit_test(rates_say_when_and_how_sure),
+        cmocka_unit_test(load_and_age_make_them_unsure), cmocka_unit_test(the_library_is_calibrated_where_tries_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

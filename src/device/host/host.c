@@ -305,6 +305,7 @@ static void use_rates(md_dev_facts *f, const md_dev_host_rates *r)
     f->cache_gbps = r->rate[2];
     f->gflops = r->rate[3];
     f->launch_us = r->rate[4];
+    memcpy(f->library_us, r->library_us, sizeof f->library_us);
     f->rates_spread = r->spread;
     f->rates_at = r->at;
 }
@@ -318,6 +319,8 @@ static void measure_rates(md_dev *dev)
         md_cpu_detect(&cpu);
     f->vector_bytes = cpu.vector_bytes;
     md_dev_host_measure(f, dev->pool);
+    if (!((md_dev_host *)dev)->is_foreign)
+        md_dev_host_measure_library(f);
     f->vector_bytes = vector_bytes;
     f->gflops *= (double)vector_bytes / cpu.vector_bytes;
 }
@@ -337,8 +340,10 @@ void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known)
 void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev)
 {
     const md_dev_facts *f = &dev->facts;
-    *out = (md_dev_host_rates){
-        {f->memory_gbps, f->lane_gbps, f->cache_gbps, f->gflops, f->launch_us}, f->rates_spread, f->rates_at};
+    *out = (md_dev_host_rates){.rate = {f->memory_gbps, f->lane_gbps, f->cache_gbps, f->gflops, f->launch_us},
+                               .spread = f->rates_spread,
+                               .at = f->rates_at};
+    memcpy(out->library_us, f->library_us, sizeof f->library_us);
 }
 
 static bool are_old(const md_dev_host_rates *rates)
@@ -363,6 +368,7 @@ md_dev_host_rates md_dev_host_join_rates(const md_dev_host_rates *old, const md_
     md_dev_host_rates r = {.spread = fmin(old->spread, now->spread), .at = are_old(old) ? old->at : now->at};
     for (int32_t i = 0; i < LAUNCH_US; i++)
         r.rate[i] = fmax(old->rate[i], now->rate[i]);
+    memcpy(r.library_us, now->library_us[0] > 0 ? now->library_us : old->library_us, sizeof r.library_us);
     r.rate[LAUNCH_US] = fmin(old->rate[LAUNCH_US], now->rate[LAUNCH_US]);
     return r;
 }

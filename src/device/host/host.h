@@ -51,11 +51,15 @@ md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *
 enum { MD_DEV_HOST_RATES = 5 };
 typedef struct md_dev_host_rates {
     double rate[MD_DEV_HOST_RATES]; /* memory, lane, cache, gflops, launch, as in md_dev_facts */
+    double library_us[MD_DEV_LIBRARY_SHAPES];
     double spread; /* rates_spread */
     int64_t at; /* rates_at */
 } md_dev_host_rates;
 /** Measures the rates of facts (memory, cache, gflops, launch), in a few ms. */
 void md_dev_host_measure(md_dev_facts *facts, md_pool *pool);
+/** Fills library_us, in some ms. Zeros where the best two tries do not agree, as under load: libraries of many threads
+ * suffer most from it. Leaves it without a library. */
+void md_dev_host_measure_library(md_dev_facts *facts);
 /** Sets the rates of a host device, measured now (`known` NULL) or by an earlier process, and logs what the device is.
  * Before any kernel is selected. */
 void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known);

@@ -51,6 +51,8 @@ static void expect_rates(const double *want)
     }
     assert_true(strtod(at, &at) == r.spread);
     assert_true(strtod(at, &at) == (double)r.at);
+    for (int i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
+        assert_true(strtod(at, &at) == r.library_us[i]);
     assert_ptr_equal(at, (char *)text + n);
     free(text);
     md_context_destroy(&c);
@@ -64,7 +66,7 @@ static void put_rates(const char *numbers, int days)
     if (days < 0)
         snprintf(text, sizeof text, "%s", numbers);
     else
-        snprintf(text, sizeof text, "%s %lld", numbers, (long long)time(NULL) - days * 86400LL);
+        snprintf(text, sizeof text, "%s %lld 1 2 3 4 5 6", numbers, (long long)time(NULL) - days * 86400LL);
     md_sr_discard(c->store, MD_API_FACTS, "rates");
     assert_ok(md_sr_put(c->store, MD_API_FACTS, "rates", text, strlen(text)));
     md_context_destroy(&c);
@@ -88,6 +90,7 @@ static void rates_are_taken_whole_or_not(void **state)
         {"11 22 33 inf 55 0.02", 0, false},
         {"0 22 33 44 55 0.02", 0, false},
         {"11 22 33 44 55 0.02 7", 0, false},
+        {"11 22 33 44 55 0.02 1795862745 1 2 3 4 5", -1, false},
         {"", -1, false},
         {"rates", -1, false},
     };

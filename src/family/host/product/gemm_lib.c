@@ -67,7 +67,40 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 }
 
 /* Fitted to OpenBLAS 0.3.21 on two cores with AVX-512: it multiplies at nine tenths of the peak and packs all operands
- * on every call. */
+ * on every call. What another machine's library does differently is measured there (calibration). */
+static double product_ops(const md_fa_target *target, double m, double n, double k)
+{
+    return 2 * m * n * k / 0.92 + md_fa_product_cycles(target, 1.1 * (m + n) * k);
+}
+
+static const double CALL_US = 2;
+
+/* Log of measured over modelled time of one of the products by which the library is calibrated. */
+static double off_at(const md_fa_target *target, int32_t shape)
+{
+    const double ops = product_ops(target, md_dev_library_rows(shape), MD_DEV_LIBRARY_COLUMNS, MD_DEV_LIBRARY_DEPTH);
+    const double us = ops / target->facts->gflops * 1e-3 + CALL_US;
+    return fmax(fmin(log(target->facts->library_us[shape] / us), 1.5), -1.5);
+}
+
+/* The factor of this library at so many rows: between the two nearest products of those that end with a whole tile of
+ * rows, or of those that do not. */
+static double calibration(const md_fa_target *target, double rows)
+{
+    enum { HALF = MD_DEV_LIBRARY_SHAPES / 2 };
+    const md_dev_facts *f = target->facts;
+    const int32_t first = fmod(rows, 16) == 0 ? 0 : HALF, last = first + HALF - 1;
+    int32_t i = first;
+    for (int32_t s = first; s <= last; s++)
+        if (!(f->library_us[s] > 0) || !(f->gflops > 0))
+            return 1;
+    while (i < last - 1 && rows > md_dev_library_rows(i + 1))
+        i++;
+    const double low = log2(md_dev_library_rows(i)), high = log2(md_dev_library_rows(i + 1));
+    const double at = fmax(fmin((log2(fmax(rows, 1)) - low) / (high - low), 1), 0);
+    return exp(off_at(target, i) * (1 - at) + off_at(target, i + 1) * at);
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product product;
@@ -80,9 +113,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double m = (double)w.rows, n = (double)w.columns, k = (double)w.depth, calls = (double)w.batch * product.n_products;
     double wide = product.type == MD_F32 ? 1 : 2;
     double results = (double)w.batch * m * n;
-    out->ops = calls * (2 * m * n * k * wide / 0.92 + md_fa_product_cycles(target, 1.1 * (m + n) * k * wide));
+    const double factor = calibration(target, m);
+    out->ops = calls * wide * product_ops(target, m, n, k) * factor;
     out->memory_bytes = w.bytes;
-    out->serial_us = calls * 2;
+    out->serial_us = calls * CALL_US * factor;
     out->parallel = m * n * k * (double)product.n_products < 1e6 ? 1 : (double)target->facts->threads;
     if (md_fa_lib_is_direct(&product))
         return;
