@@ -74,13 +74,15 @@ static double product_ops(const md_fa_target *target, double m, double n, double
 }
 
 static const double CALL_US = 2;
+/* Own products are off in the same direction, where rows are few: only so much of the library's log counts. */
+static const double OWN_PART = 0.5;
 
 /* Log of measured over modelled time of one of the products by which the library is calibrated. */
 static double off_at(const md_fa_target *target, int32_t shape)
 {
     const double ops = product_ops(target, md_dev_library_rows(shape), MD_DEV_LIBRARY_COLUMNS, MD_DEV_LIBRARY_DEPTH);
     const double us = ops / target->facts->gflops * 1e-3 + CALL_US;
-    return fmax(fmin(log(target->facts->library_us[shape] / us), 1.5), -1.5);
+    return OWN_PART * fmax(fmin(log(target->facts->library_us[shape] / us), 1.5), -1.5);
 }
 
 /* The factor of this library at so many rows: between the two nearest products of those that end with a whole tile of
