@@ -152,8 +152,11 @@ static void check_row(const row *r)
 static void test_names(void **state)
 {
     (void)state;
-    for (int32_t i = 0; i < MD_COUNT(rows); i++)
-        check_row(&rows[i]);
+    for (int32_t bytes = 16; bytes <= 64; bytes *= 2)
+        for (int32_t i = 0; i < MD_COUNT(rows); i++) {
+            facts[MD_DEV_HOST].vector_bytes = bytes;
+            check_row(&rows[i]);
+        }
 }
 
 static void test_all_families(void **state)

@@ -11,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const md_dev_facts facts = {.kind = MD_DEV_HOST,
-                                   .threads = 4,
-                                   .vector_bytes = 64,
-                                   .l1_bytes = 48 << 10,
-                                   .l2_bytes = 2 << 20,
-                                   .l3_bytes = 32 << 20,
-                                   .memory_gbps = 20,
-                                   .cache_gbps = 80,
-                                   .gflops = 400,
-                                   .launch_us = 2};
+static md_dev_facts facts = {.kind = MD_DEV_HOST,
+                             .threads = 4,
+                             .vector_bytes = 64,
+                             .l1_bytes = 48 << 10,
+                             .l2_bytes = 2 << 20,
+                             .l3_bytes = 32 << 20,
+                             .memory_gbps = 20,
+                             .cache_gbps = 80,
+                             .gflops = 400,
+                             .launch_us = 2};
 
 static const md_dev_kind devices[] = {MD_DEV_HOST, MD_DEV_CUDA};
 
@@ -240,11 +240,12 @@ static void test_families(void **state)
                                            "Y[i,j] = cumsum[j](X[i,j])",
                                            "Y[i] = sum[j,d](A[i,j] * B[j,d] * C[i,d])",
                                            "L[] = M[] + 1"};
-    for (int k = 0; k < MD_COUNT(formulas); k++) {
+    for (int k = 0; k < 3 * MD_COUNT(formulas); k++) { /* each with vectors of 16, 32 and 64 bytes */
         md_fx_formula *formula = NULL;
         md_st_program *program = NULL;
+        facts.vector_bytes = 16 << k / MD_COUNT(formulas);
         int64_t size[MD_FX_MAX_DIMS], zero[MD_FX_MAX_DIMS] = {0};
-        assert_ok(md_fx_formula_create(&formula, formulas[k], NULL));
+        assert_ok(md_fx_formula_create(&formula, formulas[k % MD_COUNT(formulas)], NULL));
         assert_ok(md_st_program_create(&program, formula));
         for (int d = 0; d < MD_FX_MAX_DIMS; d++)
             size[d] = 300 + d;
@@ -265,7 +266,7 @@ static void test_families(void **state)
             md_fa_features_of(&features, *f, &target, &config, size);
             assert_true(features.ops >= 0 && features.memory_bytes > 0 && features.parallel >= 1 &&
                         features.parallel <= 4);
-            if (program->stage[0].n_outer > 0 && !strstr(formulas[k], "sum")) {
+            if (program->stage[0].n_outer > 0 && !strstr(formulas[k % MD_COUNT(formulas)], "sum")) {
                 md_fa_geometry_of(&geometry, *f, &target, &config, &empty);
                 assert_int_equal(geometry.launch[0].blocks, 0);
                 md_fa_features_of(&features, *f, &target, &config, zero);

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MOST_FORMULAS = 128, DEVICES = 4, SHAPES = 6, EMITTED = 29 }; /* one config in so many */
+enum { MOST_FORMULAS = 128, DEVICES = 6, SHAPES = 6, EMITTED = 29 }; /* one config in so many */
 
 /* Of the dims in turn. */
 static const int64_t sizes[SHAPES][4] = {{7, 33, 100, 5},      {64, 128, 256, 512}, {1, 1000, 3, 4096},
@@ -142,21 +142,25 @@ static bool take(void *user, const md_fa_config *config)
 
 static void facts_of(md_dev_facts *out, int device)
 {
-    static const int32_t capability[] = {0, 80, 90, 100};
+    /* hosts with each width of vectors, and GPUs */
+    static const struct {
+        int32_t capability, vector_bytes;
+        double gflops;
+    } devices[DEVICES] = {{0, 64, 400}, {80, 0, 0}, {90, 0, 0}, {100, 0, 0}, {0, 32, 200}, {0, 16, 60}};
     *out = (md_dev_facts){.kind = MD_DEV_HOST,
                           .threads = 4,
-                          .vector_bytes = 64,
+                          .vector_bytes = devices[device].vector_bytes,
                           .l1_bytes = 32768,
                           .l2_bytes = 1 << 20,
                           .l3_bytes = 32 << 20,
                           .memory_gbps = 20,
                           .lane_gbps = 10,
                           .cache_gbps = 60,
-                          .gflops = 400,
+                          .gflops = devices[device].gflops,
                           .launch_us = 3,
                           .can_compile = true};
-    if (device > 0)
-        assert_ok(md_dev_cuda_assume(out, capability[device]));
+    if (devices[device].capability > 0)
+        assert_ok(md_dev_cuda_assume(out, devices[device].capability));
 }
 
 static void add_stage(numbers *x, const md_fa_target *target)
