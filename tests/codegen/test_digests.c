@@ -246,8 +246,50 @@ static void digests(void **state)
     md_strbuf_finish(&now);
 }
 
+/* Integers are lanes of 32 bits only where no value can need more. */
+static void narrow_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula;
+        bool is_narrow; /* of the last stage */
+    } rows[] = {{"Y:i8[i] = relu(X:i8[i])", true},
+                {"Y[i] = X:i4[i] * 0.5", true},
+                {"Y:u8[i] = X:f32[i]", false}, /* no integer but the store's */
+                {"Y:i32[i] = X:i16[i] * W:i16[i]", true}, /* 2^30 */
+                {"Y:i32[i] = X:u16[i] * W:u16[i]", false}, /* 2^32 */
+                {"Y:i32[i] = X:i16[i] * W:i16[i] + X[i] * W[i]", false}, /* 2^31 */
+                {"Y:i32[i] = X:i32[i] + 1", false},
+                {"Y:i32[i] = -X:i32[i]", false},
+                {"Y:i32[i] = max(X:i32[i], 3)", true},
+                {"Y:i32[i] = clamp(X:i32[i], -5, 5) * 100", true},
+                {"Y:i32[i] = where(X:bool[i], 7, W:i8[i])", true},
+                {"Y:i32[i] = where(X:bool[i], 3000000000, W:i8[i])", false},
+                {"Y:i8[i] = i8(X:f32[i]) + W:i8[i]", true},
+                {"Y:i64[i] = X:i8[i]", false}, /* tensors of 64 bits */
+                {"Y:i32[i] = X:i8[i] + W:u32[i]", false},
+                {"Y:i32[i] = X:i8[i] + i", false}, /* positions */
+                {"scalar k:i64; Y:i32[i] = X:i8[i] + k", false},
+                {"Y:i32[i] = X:i8[i] << 3", false},
+                {"Y[i,d] = E:i8[ids[i],d] * 0.5", false}, /* offsets */
+                {"Y[j] = sum[k](A[k] * W:i8[j,k])", true},
+                {"Y:i32[j] = sum[k](A:i8[k] * W:i8[j,k])", false}, /* the sum */
+                {"Y[] = sum[i](X:i8[i])", false},
+                {"Y[i] = max[j](f32(X:i8[i,j]))", true}};
+    for (int i = 0; i < MD_COUNT(rows); i++) {
+        md_fx_formula *f = NULL;
+        md_st_program *p = NULL;
+        assert_ok(md_fx_formula_create(&f, rows[i].formula, NULL));
+        assert_ok(md_st_program_create(&p, f));
+        if (md_cg_has_narrow_integers(p, p->n_stages - 1) != rows[i].is_narrow)
+            fail_msg("%s", rows[i].formula);
+        md_st_program_destroy(&p);
+        md_fx_formula_destroy(&f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(digests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digests), cmocka_unit_test(narrow_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
