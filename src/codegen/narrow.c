@@ -138,14 +138,16 @@ static bool rows_are_narrow(search *s, const md_st_row *row)
     return true;
 }
 
-/* True if none of the stage's tensors has elements that 32 bits with a sign do not hold. */
-static bool tensors_are_narrow(const md_st_program *program, const md_st_stage *stage)
+/* True if none of the stage's tensors has elements that 32 bits with a sign do not hold. Reals that are stored as
+ * integers are converted in lanes, too. */
+static bool tensors_are_narrow(search *s, const md_st_stage *stage)
 {
     md_range_interval range;
     for (int32_t i = 0; i < stage->n_tensors; i++) {
-        const md_dtype dtype = program->formula->tensor[stage->tensor[i]].dtype;
+        const md_dtype dtype = s->program->formula->tensor[stage->tensor[i]].dtype;
         if (!md_dtype_is_real(dtype) && !range_of_dtype(&range, dtype))
             return false;
+        s->has_integers = s->has_integers || (!md_dtype_is_real(dtype) && dtype != MD_BOOL);
     }
     return true;
 }
@@ -154,7 +156,7 @@ bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage)
 {
     const md_st_stage *st = &program->stage[stage];
     search s = {.program = program};
-    if (st->has_gather || st->has_scatter || !tensors_are_narrow(program, st) || !stores_are_narrow(&s, st))
+    if (st->has_gather || st->has_scatter || !tensors_are_narrow(&s, st) || !stores_are_narrow(&s, st))
         return false;
     const bool fits = st->kind == MD_ST_POINTWISE || (st->kind == MD_ST_ROW && rows_are_narrow(&s, &st->row)) ||
                       (st->kind == MD_ST_PRODUCT && products_are_narrow(&s, &st->product));

@@ -255,7 +255,8 @@ static void narrow_integers(void **state)
         bool is_narrow; /* of the last stage */
     } rows[] = {{"Y:i8[i] = relu(X:i8[i])", true},
                 {"Y[i] = X:i4[i] * 0.5", true},
-                {"Y:u8[i] = X:f32[i]", false}, /* no integer but the store's */
+                {"Y:u8[i] = X:f32[i]", true}, /* of the store */
+                {"Y:bool[i] = X[i] > 0", false}, /* no integers */
                 {"Y:i32[i] = X:i16[i] * W:i16[i]", true}, /* 2^30 */
                 {"Y:i32[i] = X:u16[i] * W:u16[i]", false}, /* 2^32 */
                 {"Y:i32[i] = X:i16[i] * W:i16[i] + X[i] * W[i]", false}, /* 2^31 */
