@@ -17,15 +17,16 @@ typedef struct timed {
     double bytes, us;
 } timed;
 
+enum { NUMBERS, BOOLS, BOTH };
 static const struct {
     const char *name, *formula, *f32; /* %s: the type */
-    int is_product;
-} kinds[] = {{"relu", "Y:%s[i] = relu(X:%s[i])", "Y[i] = relu(X[i])", 0},
-             {"to f32", "Y[i] = X:%s[i] * 0.5", "Y[i] = X[i] * 0.5", 0},
-             {"from f32", "Y:%s[i] = X:f32[i]", "Y[i] = X[i] * 0.5", 0},
-             {"sum", "Y[] = sum[i](X:%s[i])", "Y[] = sum[i](X[i])", 0},
-             {"any", "Y[] = any[i](X:%s[i])", "Y[] = sum[i](X[i])", 0},
-             {"product", "Y[j] = sum[k](A[k] * W:%s[j,k])", "Y[j] = sum[k](A[k] * W[j,k])", 1}};
+    int takes, is_elementwise, is_from_f32, is_product;
+} kinds[] = {{"relu", "Y:%s[i] = relu(X:%s[i])", "Y[i] = relu(X[i])", NUMBERS, 1, 0, 0},
+             {"to f32", "Y[i] = X:%s[i] * 0.5", "Y[i] = X[i] * 0.5", BOTH, 1, 0, 0},
+             {"from f32", "Y:%s[i] = X:f32[i]", "Y[i] = X[i] * 0.5", BOTH, 1, 1, 0},
+             {"sum", "Y[] = sum[i](X:%s[i])", "Y[] = sum[i](X[i])", NUMBERS, 0, 0, 0},
+             {"any", "Y[] = any[i](X:%s[i])", "Y[] = sum[i](X[i])", BOOLS, 0, 0, 0},
+             {"product", "Y[j] = sum[k](A[k] * W:%s[j,k])", "Y[j] = sum[k](A[k] * W[j,k])", NUMBERS, 0, 0, 1}};
 static const struct {
     const char *name;
     double bytes;
@@ -87,15 +88,13 @@ static const char *sizes_of(char out[64], int is_product, double megabytes, doub
 static void compare(md_context *context, int kind, int type, double megabytes)
 {
     char formula[96], sizes[64];
-    const double item = !strcmp(kinds[kind].name, "from f32") ? 4 : types[type].bytes;
+    const double item = kinds[kind].is_from_f32 ? 4 : types[type].bytes;
     timed narrow, wide;
     snprintf(formula, sizeof formula, kinds[kind].formula, types[type].name, types[type].name);
     prepare(&narrow, context, formula, sizes_of(sizes, kinds[kind].is_product, megabytes, item));
-    const double share = strcmp(kinds[kind].name, "relu") && strcmp(kinds[kind].name, "product") ? 1 : 1;
-    /* the same op of f32 with as many bytes in all */
-    const double per = kinds[kind].is_product || kind >= 3 ? 4 : 8;
-    prepare(&wide, context, kinds[kind].f32,
-            sizes_of(sizes, kinds[kind].is_product, narrow.bytes * share / 1e6 * 4 / per, 4));
+    /* as many bytes in all: elementwise ops of f32 read and write 8 an element, others read 4 */
+    const double per_element = kinds[kind].is_elementwise ? 8 : 4;
+    prepare(&wide, context, kinds[kind].f32, sizes_of(sizes, kinds[kind].is_product, narrow.bytes * 1e-6, per_element));
     for (int i = 0; i < ROUNDS; i++) {
         repeat(&narrow);
         repeat(&wide);
@@ -116,9 +115,7 @@ int main(int argc, char **argv)
     bench_ok(md_context_create(&context, NULL));
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof kinds[0]); kind++)
         for (int type = 0; type < (int)(sizeof types / sizeof types[0]); type++)
-            if (!strcmp(kinds[kind].name, "any") == !strcmp(types[type].name, "bool") ||
-                (strcmp(kinds[kind].name, "any") && strcmp(kinds[kind].name, "sum") &&
-                 strcmp(kinds[kind].name, "product") && strcmp(kinds[kind].name, "relu")))
+            if (kinds[kind].takes == BOTH || (kinds[kind].takes == BOOLS) == !strcmp(types[type].name, "bool"))
                 compare(context, kind, type, megabytes);
     md_context_destroy(&context);
     return 0;
