@@ -279,6 +279,40 @@ static void test_families(void **state)
     }
 }
 
+static double ops_of(const md_fa_family *family, const md_fa_target *target, int64_t rows)
+{
+    const int64_t size[MD_FX_MAX_DIMS] = {rows, 256, 512};
+    const md_fa_config config = md_fa_default(family);
+    md_fa_features features = {.ops_rate = 1, .parallel = 1, .launches = 1};
+    md_fa_features_of(&features, family, target, &config, size);
+    return features.ops;
+}
+
+/* A library that was measured slow with whole tiles of rows, and fast without, is modelled so. */
+static void test_calibration(void **state)
+{
+    (void)state;
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    assert_ok(md_fx_formula_create(&formula, "Y[i,j] = sum[d](A[i,d] * B[j,d])", NULL));
+    assert_ok(md_st_program_create(&program, formula));
+    md_dev_facts measured = facts;
+    const md_fa_target plain = {program, 0, &facts}, target = {program, 0, &measured};
+    const md_fa_family *library = find_family(MD_DEV_HOST, "gemm_lib"), *own = find_family(MD_DEV_HOST, "gemm");
+    for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
+        measured.library_us[i] = i < MD_DEV_LIBRARY_SHAPES / 2 ? 1e6 : 1e-3;
+    for (int64_t rows = 1; rows < 700 && library->applies(&plain); rows++) {
+        const double factor = ops_of(library, &target, rows) / ops_of(library, &plain, rows);
+        assert_true(rows % 16 == 0 ? factor > 1.5 && factor < 5 : factor > 0.2 && factor < 0.7);
+        assert_true(ops_of(own, &target, rows) == ops_of(own, &plain, rows));
+    }
+    measured.library_us[4] = 0; /* not measured: half of it says nothing */
+    if (library->applies(&plain))
+        assert_true(ops_of(library, &target, 33) == ops_of(library, &plain, 33));
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+}
+
 int main(int argc, char **argv)
 {
     char *path = argc > 1 ? argv[1] : NULL;
@@ -287,6 +321,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test_prestate(test_shipped_wisdom, path),
                                        cmocka_unit_test(test_tables),
                                        cmocka_unit_test(test_parse_errors),
-                                       cmocka_unit_test(test_families)};
+                                       cmocka_unit_test(test_families),
+                                       cmocka_unit_test(test_calibration)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
