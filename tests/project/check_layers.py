@@ -35,12 +35,12 @@ RANKS = {
 
 # The floors of each folder with rooms, lowest first.
 FLOORS = {
-    "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
-             ["file", "temp"], ["task"], ["trace"]],
+    "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "dtype", "env", "json", "table", "log", "arena", "embed"],
+             ["cpu", "file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
              ["join", "range"], ["front"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],
-    "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
+    "codegen": [["codegen"], ["assemble", "narrow", "params", "text"], ["expression"], ["product", "row"]],
     "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
                ["names"]],
     "tune": [["tune", "wisdom"], ["model", "shape"], ["kept"], ["bench"], ["job"], ["verify"], ["search"]],
