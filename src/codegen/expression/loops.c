@@ -1,5 +1,9 @@
-/* Reductions and scans inside an expression, as loops: slow but always right. Sums of f32 scalars are kept in f64. */
+/* Reductions and scans inside an expression, as loops: slow but always right. Sums of f32 scalars are kept in f64.
+ * Other long sums and products go in runs of some RUN elements, so that an element goes through few additions; on a
+ * host lanes of f32 are added up in f64. */
 #include "codegen/expression/printer.h"
+
+#include "base/dtype.h"
 
 #include <inttypes.h>
 
@@ -12,7 +16,12 @@ typedef struct accumulator {
     bool is_uniform;
     int32_t number;
     const char *suffix;
+    int32_t cut; /* the bound index whose loop is cut into runs; -1: none is */
+    int64_t points; /* of the loops inside it */
+    md_dtype total_type;
 } accumulator;
+
+enum { RUN = 128 };
 
 static bool is_arg(md_fx_op op)
 {
@@ -121,15 +130,30 @@ static accumulator make(md_cg *cg, md_cg_value_number *v, bool at_root)
     a.type = accumulator_type(v->node, a.is_uniform);
     a.number = cg->n_names++;
     a.suffix = md_cg_suffix(a.type, a.is_uniform);
+    a.total_type = a.type;
+    a.cut = -1;
     return a;
+}
+
+/* The sign that adds to the total, or multiplies it. */
+static char sign_of(const accumulator *a)
+{
+    return is_product(a->node->op) ? '*' : '+';
+}
+
+static const char *name_of(accumulator *a)
+{
+    return md_cg_convert(a->cg, md_cg_format(a->cg, "a%" PRId32, a->number), a->type, a->total_type, a->is_uniform);
 }
 
 /* The value that the loop left, in a constant. */
 static md_cg_name finish(accumulator *a, md_cg_value_number *v, bool at_root)
 {
     const char *name = md_cg_format(a->cg, "%c%" PRId32, is_arg(v->node->op) ? 'i' : 'a', a->number);
+    if (a->cut >= 0)
+        name = md_cg_format(a->cg, "t%" PRId32 " %c %s", a->number, sign_of(a), name_of(a));
     if (!is_arg(v->node->op))
-        name = md_cg_convert(a->cg, name, a->type, v->node->type, a->is_uniform);
+        name = md_cg_convert(a->cg, name, a->total_type, v->node->type, a->is_uniform);
     const char *c_type = a->is_uniform ? md_cg_scalar_type(v->node->type) : md_cg_lane_type(v->node->type);
     md_cg_name result = md_cg_declare(a->cg, c_type, a->is_uniform, at_root, name);
     md_cg_know(a->cg, v, result, at_root);
@@ -183,6 +207,72 @@ static void print_body(accumulator *a)
         print_step(a, value);
 }
 
+/* Chooses the loop to cut: the innermost whose points, with those of the loops inside, may be more than a run. */
+static void choose_cut(accumulator *a)
+{
+    const md_fx_node *n = a->node;
+    const bool is_f64 = a->type == MD_F64 && n->type == MD_F32;
+    a->points = 1;
+    if ((!is_sum(n->op) && !is_product(n->op)) || !md_dtype_is_real(a->type) || is_f64)
+        return;
+    if (a->type == MD_F32 && !md_cg_is_cuda(a->cg))
+        a->total_type = MD_F64;
+    for (int32_t i = n->n_bound - 1; i >= 0 && a->cut < 0; i--) {
+        const int64_t size = a->cg->formula->dim[a->cg->program->index[n->bound[i]].dim].size;
+        if (size < 0 || size > RUN / a->points)
+            a->cut = i;
+        else
+            a->points *= size > 0 ? size : 1;
+    }
+}
+
+static void print_total(accumulator *a)
+{
+    if (a->cut < 0)
+        return;
+    const char *c_type = a->is_uniform ? md_cg_scalar_type(a->total_type) : md_cg_lane_type(a->total_type);
+    const char *value = md_cg_start_text(a->node->op, a->total_type);
+    if (!a->is_uniform)
+        value = md_cg_splat(a->cg, value, a->total_type);
+    md_strbuf_printf(a->sink, "%s t%" PRId32 " = %s;\nint64_t q%" PRId32 " = 0;\n", c_type, a->number,
+                     value ? value : "", a->number);
+}
+
+/* The loop over a bound index; one that is cut is two. */
+static void print_loop(accumulator *a, int32_t i)
+{
+    const int32_t x = a->node->bound[i];
+    const int64_t step = RUN / a->points;
+    char size[32];
+    md_cg_size(size, a->cg->program, x);
+    if (i == a->cut)
+        md_strbuf_printf(a->sink,
+                         "for (int64_t b%" PRId32 " = 0; b%" PRId32 " < %s; b%" PRId32 " += %" PRId64
+                         ") {\nconst int64_t e%" PRId32 " = %s - b%" PRId32 " < %" PRId64 " ? %s : b%" PRId32
+                         " + %" PRId64 ";\nfor (int64_t x%" PRId32 " = b%" PRId32 "; x%" PRId32 " < e%" PRId32
+                         "; x%" PRId32 "++) {\n",
+                         x, x, size, x, step, x, size, x, step, size, x, step, x, x, x, x, x);
+    else
+        md_strbuf_printf(a->sink, "for (int64_t x%" PRId32 " = 0; x%" PRId32 " < %s; x%" PRId32 "++) {\n", x, x, size,
+                         x);
+}
+
+/* Ends the loop over a bound index; a run that is long enough is added to the total. */
+static void print_loop_end(accumulator *a, int32_t i)
+{
+    const int32_t x = a->node->bound[i], n = a->number;
+    md_strbuf_add(a->sink, "}\n");
+    if (i != a->cut)
+        return;
+    const char *start = md_cg_start_text(a->node->op, a->type), *part = name_of(a);
+    if (!a->is_uniform)
+        start = md_cg_splat(a->cg, start, a->type);
+    md_strbuf_printf(a->sink,
+                     "q%" PRId32 " += (e%" PRId32 " - b%" PRId32 ") * %" PRId64 ";\nif (q%" PRId32 " >= %d) { t%" PRId32
+                     " %c= %s; a%" PRId32 " = %s; q%" PRId32 " = 0; }\n}\n",
+                     n, x, x, a->points, n, RUN, n, sign_of(a), part ? part : "", n, start ? start : "", n);
+}
+
 static bool is_supported(md_cg *cg, md_fx_op op)
 {
     if (op != MD_FX_R_MEAN && op != MD_FX_R_VAR)
@@ -196,20 +286,19 @@ md_cg_name md_cg_reduce(md_cg *cg, md_cg_value_number *v)
     const md_fx_node *n = v->node;
     if (!is_supported(cg, n->op))
         return (md_cg_name){NULL, true};
-    char size[32];
     bool at_root = md_cg_can_hoist(cg, !md_cg_varies(cg, v), true);
     accumulator a = make(cg, v, at_root);
+    choose_cut(&a);
     print_start(&a);
+    print_total(&a);
     for (int32_t i = 0; i < n->n_bound; i++) {
-        int32_t x = n->bound[i];
-        md_strbuf_printf(a.sink, "for (int64_t x%" PRId32 " = 0; x%" PRId32 " < %s; x%" PRId32 "++) {\n", x, x,
-                         md_cg_size(size, cg->program, x), x);
-        md_cg_open(cg, a.sink, x);
+        print_loop(&a, i);
+        md_cg_open(cg, a.sink, n->bound[i]);
     }
     print_body(&a);
-    for (int32_t i = 0; i < n->n_bound; i++) {
+    for (int32_t i = n->n_bound - 1; i >= 0; i--) {
         md_cg_close(cg);
-        md_strbuf_add(a.sink, "}\n");
+        print_loop_end(&a, i);
     }
     return finish(&a, v, at_root);
 }

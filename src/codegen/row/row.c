@@ -193,14 +193,26 @@ static void print_functions(md_cg_row_printer *rp)
     print_row_store(rp);
 }
 
+/* True if reals are added or multiplied: each such operation rounds, so long chains of them are cut. */
+static bool rounds(const md_st_row *row)
+{
+    for (int32_t i = 0; i < row->n_reductions; i++) {
+        const md_st_reduction *r = &row->reduction[i];
+        if (md_dtype_is_real(r->type) && (r->op == MD_FX_R_SUM || r->op == MD_FX_R_PROD))
+            return true;
+    }
+    return false;
+}
+
 static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
 {
     md_cg_print_uses(rp->cg, out);
     md_strbuf_printf(
         out,
-        "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_NONTEMPORAL %d\n#define MD_N_LEVELS %" PRId32
-        "\n",
-        rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rp->stage->row.n_levels);
+        "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_NONTEMPORAL %d\n#define MD_PAIRWISE %d\n"
+        "#define MD_N_LEVELS %" PRId32 "\n",
+        rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rounds(&rp->stage->row),
+        rp->stage->row.n_levels);
 }
 
 static void find_shifts(md_cg_row_printer *rp)

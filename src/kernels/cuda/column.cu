@@ -138,7 +138,7 @@ MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_
 #define MD_BLOCK_LEVEL(l)                                                                                              \
     {                                                                                                                  \
         md_part##l part;                                                                                               \
-        md_rebase##l(&part, &state, &row);                                                                             \
+        md_rebase##l(&part, &total, &row);                                                                             \
         part = md_mix_column<MD_WHO(l)>(part, s);                                                                      \
         md_accept##l(&row, &part);                                                                                     \
     }
@@ -146,8 +146,10 @@ template <int N, class md_n_t>
 MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem (&)[MD_ITEMS], md_spot &s, int64_t at,
                          md_n_t md_n)
 {
-    md_state state = row;
-    state.count = 0;
+    md_state total = row, run;
+    total.count = 0;
+    run = total;
+    int steps = 0;
     MD_ROLLED
     for (int64_t j = s.from; j < s.to; j += N * MD_THREADS_Y) {
         md_elem e[N];
@@ -157,8 +159,12 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
         const int64_t left = (s.to - j + MD_THREADS_Y - 1) / MD_THREADS_Y;
         chunk.count = (md_pos)(left < N ? left : N);
         MD_LEVELS(MD_CHUNK_LEVEL)
-        md_merge(&state, &chunk);
+        md_merge(MD_PAIRWISE ? &run : &total, &chunk);
+        steps++;
+        MD_MERGE_RUN(steps)
     }
+    if (MD_PAIRWISE)
+        md_merge(&total, &run);
     row.count = (md_pos)s.count;
     MD_LEVELS(MD_BLOCK_LEVEL)
 }
@@ -167,6 +173,8 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_part##l part;                                                                                               \
+        MD_RUN_START(l)                                                                                                \
+        int steps = 0;                                                                                                 \
         md_clear##l(&acc, s.from);                                                                                     \
         MD_ROLLED                                                                                                      \
         for (int64_t j = s.from; j < s.to; j += N * MD_THREADS_Y) {                                                    \
@@ -175,8 +183,11 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
                 md_fetch##l(MD_AT p, &e[i], j + i * MD_THREADS_Y);                                                     \
             MD_EACH (i, j)                                                                                             \
                 md_add##l(MD_AT p, &row, &acc, &e[i], j + i * MD_THREADS_Y);                                           \
+            steps++;                                                                                                   \
+            MD_RUN_END(l, steps, N, s.from)                                                                            \
         }                                                                                                              \
         md_fold##l(&part, &acc);                                                                                       \
+        MD_RUN_TOTAL(l)                                                                                                \
         if (s.from >= s.to)                                                                                            \
             md_clear_part##l(&part);                                                                                   \
         part = md_mix_column<MD_WHO(l)>(part, s);                                                                      \
@@ -232,8 +243,8 @@ enum { MD_GATHERED = sizeof(md_state) <= 48 ? 4 : 2 };
 #if MD_ONLINE
 MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
 {
-    md_state state = row;
-    state.count = 0;
+    md_state total = row;
+    total.count = 0;
     MD_ROLLED
     for (int b = s.y; b < (int)gridDim.y; b += MD_GATHERED * MD_THREADS_Y) {
         md_state other[MD_GATHERED];
@@ -242,7 +253,7 @@ MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
                 other[i] = md_left(p, b + i * MD_THREADS_Y, s.x);
         MD_FOR (i, MD_GATHERED)
             if (b + i * MD_THREADS_Y < (int)gridDim.y)
-                md_merge(&state, &other[i]);
+                md_merge(&total, &other[i]);
     }
     row.count = (md_pos)MD_COUNT(p);
     MD_LEVELS(MD_BLOCK_LEVEL)

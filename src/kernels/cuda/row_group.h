@@ -113,16 +113,18 @@ MD_INLINE void md_exchange(P *part, int group, Tree tree, Combine combine, Clear
     tree(part, span);
 }
 
-/* Level l for the whole group: combines the threads' `acc` to the row's results. */
+/* Level l for the whole group: combines the threads' `part`, or their `acc`, to the row's results. */
+#define MD_EXCHANGE_PART(l)                                                                                            \
+    md_exchange(                                                                                                       \
+        &part, group, [](md_part##l *a, int width) { md_tree##l(a, width); },                                          \
+        [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); }, [](md_part##l *a) { md_clear_part##l(a); },   \
+        MD_TREE_IS_SHORT##l);                                                                                          \
+    md_finish##l(MD_X p, &row, &part);
 #define MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_fold##l(&part, &acc);                                                                                       \
-        md_exchange(                                                                                                   \
-            &part, group, [](md_part##l *a, int width) { md_tree##l(a, width); },                                      \
-            [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); },                                           \
-            [](md_part##l *a) { md_clear_part##l(a); }, MD_TREE_IS_SHORT##l);                                          \
-        md_finish##l(MD_X p, &row, &part);                                                                             \
+        MD_EXCHANGE_PART(l)                                                                                            \
     }
 
 #endif

@@ -58,7 +58,8 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
     md_row chunk = row;
     row.count = 0;
     MD_LEVELS(MD_NOTHING)
-    md_state total = row;
+    md_state total = row, run = row;
+    int steps = 0;
     bool has_edge = MD_HAS_ENDS && at.edge.hi > 0;
     if (has_edge)
         md_fetch_body(MD_X p, &edge, at.edge_at, at.edge);
@@ -70,12 +71,16 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
         MD_FOR (i, MD_VECTORS)
             chunk.count += i * MD_GROUP < at.left ? MD_VL : 0;
         MD_LEVELS(MD_CHUNK_LEVEL)
-        md_merge(&total, &chunk);
+        md_merge(MD_PAIRWISE ? &run : &total, &chunk);
+        steps++;
+        MD_MERGE_RUN(steps)
         md_next(at);
         has_edge = false;
     }
     while (at.warp_left > 0)
         ;
+    if (MD_PAIRWISE)
+        md_merge(&total, &run);
     const auto merge_lanes = [](md_state *a, int width) {
         MD_UNROLL for (int o = 16; o > 0; o /= 2) if (o < width)
         {
@@ -95,18 +100,25 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
     {                                                                                                                  \
         md_layout at = start;                                                                                          \
         md_acc##l acc;                                                                                                 \
+        MD_RUN_START(l)                                                                                                \
+        int steps = 0;                                                                                                 \
         md_clear##l(&acc, 0);                                                                                          \
         MD_ROLLED for (; at.warp_left > 0; md_next(at))                                                                \
         {                                                                                                              \
             MD_EACH (md_fetch##l(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))                                                \
                 MD_LOADS_FIRST;                                                                                        \
             MD_EACH (md_add##l(MD_X p, &row, &acc, &elem[i], MD_PLACE, MD_ALL(i)))                                     \
+                steps++;                                                                                               \
+            MD_RUN_END(l, steps, MD_VECTORS, 0)                                                                        \
         }                                                                                                              \
         if (MD_HAS_ENDS && at.edge.hi > 0) {                                                                           \
             md_fetch##l(MD_X p, &elem[0], at.edge_at, at.edge);                                                        \
             md_add##l(MD_X p, &row, &acc, &elem[0], at.edge_at, at.edge);                                              \
         }                                                                                                              \
-        MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
+        md_part##l part;                                                                                               \
+        md_fold##l(&part, &acc);                                                                                       \
+        MD_RUN_TOTAL(l)                                                                                                \
+        MD_EXCHANGE_PART(l)                                                                                            \
     }
 
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, const md_layout &start, int group)

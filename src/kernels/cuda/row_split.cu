@@ -180,13 +180,14 @@ MD_INLINE void md_chunk(MD_X_DECL const md_params *p, md_state &state, const md_
 #define MD_SLICE_LEVEL(l)                                                                                              \
     {                                                                                                                  \
         md_part##l part;                                                                                               \
-        md_rebase##l(&part, &state, &row);                                                                             \
+        md_rebase##l(&part, &total, &row);                                                                             \
         part = md_mix_level(part, p, s);                                                                               \
         md_accept##l(&row, &part);                                                                                     \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {
-    md_state state = md_hear(md_told_nothing(), 0);
+    md_state total = md_hear(md_told_nothing(), 0), run = total, &state = MD_PAIRWISE ? run : total;
+    int steps = 0;
     for (md_pos base = 0; md_warp_has_vector(s, base); base += MD_VECTORS) {
         md_elem e[MD_VECTORS];
         int valid = 0;
@@ -197,6 +198,8 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
         MD_LOADS_FIRST;
         md_chunk<MD_VECTORS>(MD_X p, state, row, e, md_vector_at(s, base), valid, md_vector_at(s, base), valid * MD_VL,
                              md_full());
+        steps++;
+        MD_MERGE_RUN(steps)
     }
     md_from_here(s);
     md_ask_epoch(p, s);
@@ -207,6 +210,8 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
         md_fetch_body(MD_X p, &e, s.edge_at, s.edge);
         md_chunk<1>(MD_X p, state, row, &e, s.edge_at, 1, s.edge_at + s.edge.lo, s.edge.hi - s.edge.lo, s.edge);
     }
+    if (MD_PAIRWISE)
+        md_merge(&total, &run);
     row.count = md_count_warp(s, s.n, lead);
     MD_LEVELS(MD_SLICE_LEVEL)
 }
@@ -215,6 +220,8 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_elem edge;                                                                                                  \
+        MD_RUN_START(l)                                                                                                \
+        int steps = 0;                                                                                                 \
         md_clear##l(&acc, s.at);                                                                                       \
         for (md_pos base = 0; md_warp_has_vector(s, base); base += MD_VECTORS) {                                       \
             md_elem e[MD_VECTORS];                                                                                     \
@@ -223,13 +230,15 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
             MD_LOADS_FIRST;                                                                                            \
             MD_WHILE(i)                                                                                                \
             md_add##l(MD_X p, &row, &acc, &e[i], md_vector_at(s, base + i), md_full());                                \
+            steps++;                                                                                                   \
+            MD_RUN_END(l, steps, MD_VECTORS, s.at)                                                                     \
         }                                                                                                              \
         md_from_here(s);                                                                                               \
         md_ask_epoch(p, s);                                                                                            \
         md_cut_edge(s, s.n, lead);                                                                                     \
         if (md_has_edge(s))                                                                                            \
             md_fetch##l(MD_X p, &edge, s.edge_at, s.edge);                                                             \
-        MD_FINISH_LEVEL(l, &edge, )                                                                                    \
+        MD_FINISH_LEVEL(l, &edge, MD_RUN_TOTAL(l))                                                                     \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {

@@ -3,6 +3,7 @@
  * should stay in a cache. */
 #include "md_config.h"
 #include "prelude.h"
+#define MD_PAIRS 14 /* they are on the stack, MD_TILE vectors each */
 #include "row.h"
 #include "md_expr.h"
 
@@ -10,6 +11,7 @@
 #define MD_TILE 16 /* vectors of a block */
 #endif
 #define MD_STEP 8 /* elements of the axis at a time: an accumulator stays in a register for that long */
+#define MD_RUN_COLUMN (16 * MD_STEP) /* elements of a run, with MD_PAIRWISE (row.h) */
 #define MD_FETCH_STEPS 2 /* prefetch distance in steps: rows are far apart, where no hardware prefetches */
 
 /* One level over the axis for `tiles` vectors; the last one has md_n lanes. Steps are calls, so that the long body is
@@ -19,11 +21,16 @@
                               int64_t to)                                                                              \
     {                                                                                                                  \
         md_acc##l a = *acc;                                                                                            \
+        if (MD_PAIRWISE)                                                                                               \
+            md_clear##l(&a, from);                                                                                     \
         for (int64_t j = from; j < to; j++) {                                                                          \
             md_prefetch(MD_X p, j + MD_FETCH_STEPS * MD_STEP);                                                         \
             md_add##l(MD_X p, row, &a, 0, j);                                                                          \
         }                                                                                                              \
-        *acc = a;                                                                                                      \
+        if (MD_PAIRWISE)                                                                                               \
+            md_join##l(acc, &a);                                                                                       \
+        else                                                                                                           \
+            *acc = a;                                                                                                  \
     }                                                                                                                  \
     MD_OUTLINE void md_step_whole##l(MD_OUTER_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t at,  \
                                      int64_t from, int64_t to)                                                         \
@@ -35,22 +42,44 @@
     {                                                                                                                  \
         md_step##l(MD_X p, row, acc, from, to);                                                                        \
     }                                                                                                                  \
-    MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last,   \
-                                     int64_t n)                                                                        \
+    /* A run. */                                                                                                       \
+    MD_INLINE void md_column_run##l(MD_OUTER_DECL const md_params *p, md_row *row, md_acc##l *acc, int64_t at,         \
+                                    int tiles, int last, int64_t from, int64_t end)                                    \
     {                                                                                                                  \
-        md_acc##l acc[MD_TILE];                                                                                        \
         const int whole = tiles - (last != MD_VL);                                                                     \
         for (int t = 0; t < tiles; t++)                                                                                \
             md_clear##l(&acc[t], 0);                                                                                   \
-        for (int64_t j = 0; j < n; j += MD_STEP) {                                                                     \
-            const int64_t to = md_min_si(j + MD_STEP, n);                                                              \
+        for (; from < end; from += MD_STEP) {                                                                          \
+            const int64_t to = md_min_si(from + MD_STEP, end);                                                         \
             for (int t = 0; t < whole; t++)                                                                            \
-                md_step_whole##l(MD_OUTER p, &row[t], &acc[t], at + t * MD_VL, j, to);                                 \
+                md_step_whole##l(MD_OUTER p, &row[t], &acc[t], at + t * MD_VL, from, to);                              \
             if (whole < tiles)                                                                                         \
-                md_step_part##l(MD_X_AT(at + whole * MD_VL, last) p, &row[whole], &acc[whole], j, to);                 \
+                md_step_part##l(MD_X_AT(at + whole * MD_VL, last) p, &row[whole], &acc[whole], from, to);              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last,   \
+                                     int64_t n)                                                                        \
+    {                                                                                                                  \
+        md_acc##l acc[MD_TILE], wait[MD_PAIRWISE ? MD_PAIRS : 1][MD_TILE];                                             \
+        const int whole = tiles - (last != MD_VL);                                                                     \
+        int n_wait = 0;                                                                                                \
+        for (int64_t from = 0, runs = 1;; from += MD_RUN_COLUMN, runs++) {                                             \
+            const int64_t end = md_run_end(from, n, MD_RUN_COLUMN);                                                    \
+            md_column_run##l(MD_OUTER p, row, acc, at, tiles, last, from, end);                                        \
+            if (!MD_PAIRWISE || (end == n && n_wait == 0))                                                             \
+                break;                                                                                                 \
+            for (int t = 0; t < tiles; t++)                                                                            \
+                wait[n_wait][t] = acc[t];                                                                              \
+            n_wait++;                                                                                                  \
+            for (int pairs = end < n ? md_pairs(runs, n_wait) : n_wait - 1; pairs > 0; pairs--, n_wait--)              \
+                for (int t = 0; t < tiles; t++)                                                                        \
+                    md_join##l(&wait[n_wait - 2][t], &wait[n_wait - 1][t]);                                            \
+            if (end == n)                                                                                              \
+                break;                                                                                                 \
         }                                                                                                              \
         for (int t = 0; t < tiles; t++)                                                                                \
-            md_finish##l(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t], &acc[t]);                       \
+            md_finish##l(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t],                                 \
+                         n_wait > 0 ? &wait[0][t] : &acc[t]);                                                          \
     }
 MD_LEVELS(MD_COLUMN_PASS)
 

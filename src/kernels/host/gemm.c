@@ -46,6 +46,32 @@ MD_INLINE void md_finish(const md_params *p, const md_region *g, const md_acc *c
         }
 }
 
+/* Adds the sums of a span of K to those of the spans before it. */
+static void md_add_span(md_total *total, md_acc *c, int n, int is_first, int is_last)
+{
+    for (int i = 0; i < n; i++) {
+        total[i] = is_first ? c[i] : total[i] + c[i];
+        if (is_last)
+            c[i] = (md_acc)total[i];
+    }
+}
+
+/* One tile of C in one block of K. */
+static void md_tile_block(const md_region *g, int height, const md_acc *a, const md_acc *b, md_acc *tile, int64_t k0,
+                          int64_t depth)
+{
+    const int64_t end = k0 + depth;
+    int64_t k = 0;
+    do {
+        md_tile_run(height, md_least(MD_SUM_DEPTH, depth - k), a + k * height, b + k * MD_PITCH, tile,
+                    (k0 + k) % MD_SPAN == 0);
+        k += MD_SUM_DEPTH;
+    } while (k < depth);
+    if (g->depth > MD_SPAN && (end % MD_SPAN == 0 || end >= g->depth))
+        md_add_span((md_total *)(g->b + g->at.total) + (tile - g->c), tile, height * MD_PITCH, end <= MD_SPAN,
+                    end >= g->depth);
+}
+
 /* All panels of A with one strip of B. */
 static void md_strip(const md_params *p, const md_region *g, const md_acc *a, const md_acc *b, int64_t column,
                      int64_t k0, int64_t depth)
@@ -59,7 +85,7 @@ static void md_strip(const md_params *p, const md_region *g, const md_acc *a, co
         if (g->at.is_kept && k0 > 0)
             for (int i = 0; i < height * MD_PITCH; i += 64 / (int)sizeof(md_acc))
                 __builtin_prefetch(tile + height * MD_PITCH + i, 1);
-        md_tile_run(height, depth, a + (row - g->row) * depth, b, tile, k0 == 0);
+        md_tile_block(g, height, a + (row - g->row) * depth, b, tile, k0, depth);
         if (is_last)
             md_finish(p, g, tile, row, (int)md_least(height, g->row_end - row), column, columns);
         row += height;

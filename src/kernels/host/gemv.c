@@ -1,7 +1,7 @@
 /* Products with at most MD_MAX_ROWS rows: B is read from memory once for all rows of A. Each block of the launch
  * computes MD_COLUMNS columns of one batch. If B is stored along K (MD_ALONG_DEPTH), lanes run along K and columns are
  * dot products. If it is stored along its columns, a few rows of B at a time are added to a run of sums. Every element
- * adds K in the same order, whatever the number of rows.
+ * adds K in the same order, whatever the number of rows; split.h says how that is cut.
  *
  * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_MAX_ROWS, MD_COLUMNS, MD_DEPTH (of a chunk of K),
  * MD_ALONG_DEPTH. md_expr.h: as gemm.c. */
@@ -12,6 +12,7 @@
 #include "transpose.h"
 #include "lanes.h"
 #include "source.h"
+#include "split.h"
 
 #define MD_PITCH (MD_COLUMNS + MD_VL) /* of a row of sums: the epilogue reads whole registers */
 #define MD_STEPS 8 /* rows of B added at a time */
@@ -21,8 +22,10 @@ typedef struct md_run {
     int rows;
     md_acc *x; /* rows of A in this chunk of K, zeros up to a multiple of MD_VL */
     int64_t pitch;
-    md_acc *sum; /* [product][row][MD_PITCH] */
+    md_acc *sum, *part; /* [product][row][MD_PITCH]: of the span of K, of MD_SUM_DEPTH steps */
+    md_total *total; /* of all spans */
 } md_run;
+#define MD_PRODUCT (MD_MAX_ROWS * MD_PITCH) /* sums of a product */
 
 /* a * b + c, lane by lane. */
 MD_INLINE md_v md_mac_v(md_v a, md_v b, md_v c)
@@ -261,28 +264,73 @@ static void md_finish(const md_params *p, const md_run *r)
         }
 }
 
+/* Adds sums, a row at a time: to the sums of a span, or those of all spans. */
+#define MD_ADD_SUMS(name, type)                                                                                        \
+    static void name(const md_run *r, type *to, const md_acc *from, int is_first)                                      \
+    {                                                                                                                  \
+        for (int i = 0; i < MD_PRODUCTS * MD_MAX_ROWS; i++) {                                                          \
+            if (i % MD_MAX_ROWS >= r->rows)                                                                            \
+                continue;                                                                                              \
+            for (int64_t c = 0; c < r->columns; c++)                                                                   \
+                to[i * MD_PITCH + c] =                                                                                 \
+                    is_first ? from[i * MD_PITCH + c] : to[i * MD_PITCH + c] + from[i * MD_PITCH + c];                 \
+        }                                                                                                              \
+    }
+MD_ADD_SUMS(md_add_part, md_acc)
+MD_ADD_SUMS(md_add_span, md_total)
+
+/* Steps [k, k + depth) of the chunk that starts at k0. */
+static void md_add_steps(const md_params *p, const md_run *r, int64_t k0, int64_t k, int64_t depth, md_acc *sum)
+{
+    md_run at = *r;
+    at.x += k;
+    for (int which = 1; which <= MD_PRODUCTS; which++) {
+        md_source s =
+            which == 1 ? md_source_make(p, 1, r->batch, k0 + k, depth) : md_source_make(p, 2, r->batch, k0 + k, depth);
+        md_accumulate(p, &s, &at, which, sum + (which - 1) * MD_PRODUCT);
+    }
+}
+
+/* A chunk of K, added to the sums of its span. */
+static void md_add_chunk(const md_params *p, const md_run *r, int64_t k0, int64_t depth)
+{
+    const int64_t steps = MD_ALONG_DEPTH ? MD_DEPTH : MD_SUM_DEPTH; /* dot products add their lanes to the sums */
+    for (int64_t k = 0; k < depth; k += steps) {
+        const int is_first = (k0 + k) % MD_SPAN == 0;
+        md_acc *sum = is_first || MD_ALONG_DEPTH ? r->sum : r->part;
+        if (is_first || !MD_ALONG_DEPTH)
+            __builtin_memset(sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_PRODUCT);
+        md_add_steps(p, r, k0, k, md_least(steps, depth - k), sum);
+        if (sum == r->part)
+            md_add_part(r, r->sum, r->part, 0);
+    }
+}
+
 MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
     int64_t n = md_points_columns(p), runs = (n + MD_COLUMNS - 1) / MD_COLUMNS, depth = md_points_depth(p);
     md_run r = {.rows = (int)md_points_rows(p), .sum = scratch, .batch = -1};
-    r.x = r.sum + MD_PRODUCTS * MD_MAX_ROWS * MD_PITCH;
+    r.part = r.sum + MD_PRODUCTS * MD_PRODUCT;
+    r.total = (md_total *)(r.part + MD_PRODUCTS * MD_PRODUCT);
+    r.x = depth > MD_SPAN ? (md_acc *)(r.total + MD_PRODUCTS * MD_PRODUCT) : (md_acc *)r.total;
     r.pitch = (md_least(depth, MD_DEPTH) + MD_VL - 1) / MD_VL * MD_VL;
     for (int64_t i = first; i < last; i++) {
         int is_copied = depth <= MD_DEPTH && r.batch == i / runs; /* A is still packed from the block before */
         r.batch = i / runs;
         r.column = i % runs * MD_COLUMNS;
         r.columns = md_least(MD_COLUMNS, n - r.column);
-        __builtin_memset(r.sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_MAX_ROWS * MD_PITCH);
+        if (depth == 0)
+            __builtin_memset(r.sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_PRODUCT);
         for (int64_t k0 = 0; k0 < depth; k0 += MD_DEPTH) {
-            int64_t chunk = md_least(MD_DEPTH, depth - k0);
+            int64_t chunk = md_least(MD_DEPTH, depth - k0), end = k0 + chunk;
             if (!is_copied)
                 md_copy_rows(p, &r, k0, chunk);
-            for (int which = 1; which <= MD_PRODUCTS; which++) {
-                md_source s =
-                    which == 1 ? md_source_make(p, 1, r.batch, k0, chunk) : md_source_make(p, 2, r.batch, k0, chunk);
-                md_accumulate(p, &s, &r, which, r.sum + (which - 1) * MD_MAX_ROWS * MD_PITCH);
-            }
+            md_add_chunk(p, &r, k0, chunk);
+            if (depth > MD_SPAN && (end % MD_SPAN == 0 || end == depth))
+                md_add_span(&r, r.total, r.sum, end <= MD_SPAN);
         }
+        for (int64_t k = 0; depth > MD_SPAN && k < MD_PRODUCTS * MD_PRODUCT; k++)
+            r.sum[k] = (md_acc)r.total[k];
         md_finish(p, &r);
     }
 }

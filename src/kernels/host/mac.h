@@ -7,6 +7,12 @@
 /* A register of accumulators: MD_VL of f32, half as many of f64 and i64. */
 typedef md_acc md_t MD_VECTOR(MD_VL * 4);
 #define MD_TL (MD_VL * 4 / (int)sizeof(md_acc))
+/* What sums of spans of K are added in (split.h). */
+#ifdef MD_ACC_F32
+typedef double md_total;
+#else
+typedef md_acc md_total;
+#endif
 /* An unrolled loop, and one that is not. */
 #ifdef __clang__
 #define MD_UNROLL _Pragma("clang loop unroll(full)")

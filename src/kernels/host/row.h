@@ -164,39 +164,94 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j)
 #endif
 #define MD_FETCH(l, j) if (MD_PREFETCH && l > 0) md_prefetch(MD_X p, (j) + MD_DISTANCE)
 
+/* ---- Pairwise sums. With MD_PAIRWISE a row is cut into runs of MD_RUN_LENGTH elements, and results of runs are joined
+ * as a binary number is counted up: two runs, two pairs, and so on. So no element goes through more than 256 / MD_SUMS
+ * additions and some for each doubling of the length, and the error grows with the logarithm of it. */
+#ifndef MD_PAIRWISE
+#define MD_PAIRWISE 1
+#endif
+#define MD_RUN_LENGTH (256 * MD_VL)
+#ifndef MD_PAIRS
+#define MD_PAIRS 20 /* results that wait to be joined; where no place is left all are joined */
+#endif
+/* The last element of the run that starts at j, plus one. */
+MD_INLINE int64_t md_run_end(int64_t j, int64_t to, int64_t run)
+    { return MD_PAIRWISE && to - j > run ? j + run : to; }
+/* How often the last two of n results are joined after run number `runs`, counted from 1. */
+MD_INLINE int md_pairs(int64_t runs, int n)
+{
+    const int pairs = n == MD_PAIRS ? n - 1 : __builtin_ctzll((uint64_t)runs);
+    return pairs < n - 1 ? pairs : n - 1;
+}
+
 /* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. The accumulator of an
- * element depends only on its distance from `from`. */
+ * element depends only on its distance from `from`. md_rest<l>: all but the first run, in a function of its own, so
+ * that the compiler sees one simple loop for short rows. */
+#define MD_CLEAR_SUMS(l)                                                                                               \
+    md_clear##l(&a0, from);                                                                                            \
+    md_clear##l(&a1, from);                                                                                            \
+    md_clear##l(&a2, from);                                                                                            \
+    md_clear##l(&a3, from);
+#define MD_ADD_SUMS(l)                                                                                                 \
+    for (; MD_SUMS > 1 && j + MD_SUMS * MD_VL <= end; j += MD_SUMS * MD_VL) {                                          \
+        MD_FETCH(l, j);                                                                                                \
+        md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                                   \
+        MD_FETCH(l, j + MD_VL);                                                                                        \
+        md_add##l(MD_X p, row, &a1, keep, j + MD_VL, MD_VL);                                                           \
+        if (MD_SUMS > 2) {                                                                                             \
+            MD_FETCH(l, j + 2 * MD_VL);                                                                                \
+            md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VL, MD_VL);                                                   \
+            MD_FETCH(l, j + 3 * MD_VL);                                                                                \
+            md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VL, MD_VL);                                                   \
+        }                                                                                                              \
+    }
+#define MD_JOIN_SUMS(l)                                                                                                \
+    md_join##l(&a0, &a1);                                                                                              \
+    if (MD_SUMS > 2) {                                                                                                 \
+        md_join##l(&a2, &a3);                                                                                          \
+        md_join##l(&a0, &a2);                                                                                          \
+    }
+#define MD_REST(l)                                                                                                     \
+    MD_OUTLINE md_acc##l md_rest##l(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t from, int64_t to)   \
+    {                                                                                                                  \
+        md_acc##l wait[MD_PAIRS];                                                                                      \
+        int n = 0;                                                                                                     \
+        for (int64_t j = from, runs = 1; j < to; runs++) {                                                             \
+            const int64_t end = md_run_end(j, to, MD_RUN_LENGTH);                                                      \
+            md_acc##l a0, a1, a2, a3;                                                                                  \
+            MD_CLEAR_SUMS(l)                                                                                           \
+            MD_ADD_SUMS(l)                                                                                             \
+            for (; j < end; j += MD_VL)                                                                                \
+                md_add##l(MD_X p, row, &a1, keep, j, (int)md_min_si(end - j, MD_VL));                                  \
+            MD_JOIN_SUMS(l)                                                                                            \
+            wait[n++] = a0;                                                                                            \
+            for (int pairs = end < to ? md_pairs(runs, n) : n - 1; pairs > 0; pairs--, n--)                            \
+                md_join##l(&wait[n - 2], &wait[n - 1]);                                                                \
+            j = end;                                                                                                   \
+        }                                                                                                              \
+        return wait[0];                                                                                                \
+    }
 #define MD_PASS(l)                                                                                                     \
+    MD_REST(l)                                                                                                         \
     MD_INLINE void md_pass##l(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t from, int64_t to)         \
     {                                                                                                                  \
+        const int64_t end = md_run_end(from, to, MD_RUN_LENGTH);                                                       \
         md_acc##l a0, a1, a2, a3;                                                                                      \
         int64_t j = from;                                                                                              \
-        md_clear##l(&a0, from);                                                                                        \
-        md_clear##l(&a1, from);                                                                                        \
-        md_clear##l(&a2, from);                                                                                        \
-        md_clear##l(&a3, from);                                                                                        \
-        for (; MD_SUMS > 1 && j + MD_SUMS * MD_VL <= to; j += MD_SUMS * MD_VL) {                                 \
-            MD_FETCH(l, j);                                                                                            \
-            md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
-            MD_FETCH(l, j + MD_VL);                                                                                    \
-            md_add##l(MD_X p, row, &a1, keep, j + MD_VL, MD_VL);                                                       \
-            if (MD_SUMS > 2) {                                                                                       \
-                MD_FETCH(l, j + 2 * MD_VL);                                                                            \
-                md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VL, MD_VL);                                               \
-                MD_FETCH(l, j + 3 * MD_VL);                                                                            \
-                md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VL, MD_VL);                                               \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (; j + MD_VL <= to; j += MD_VL) {                                                                          \
+        MD_CLEAR_SUMS(l)                                                                                               \
+        MD_ADD_SUMS(l)                                                                                                 \
+        for (; j + MD_VL <= end; j += MD_VL) {                                                                         \
             MD_FETCH(l, j);                                                                                            \
             md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
         }                                                                                                              \
-        if (j < to)                                                                                                    \
-            md_add##l(MD_X p, row, &a1, keep, j, (int)(to - j));                                                       \
-        md_join##l(&a0, &a1);                                                                                          \
-        if (MD_SUMS > 2) {                                                                                           \
-            md_join##l(&a2, &a3);                                                                                      \
-            md_join##l(&a0, &a2);                                                                                      \
+        if (j < end)                                                                                                   \
+            md_add##l(MD_X p, row, &a1, keep, j, (int)(end - j));                                                      \
+        MD_JOIN_SUMS(l)                                                                                                \
+        if (MD_PAIRWISE && !MD_LIKELY(end == to)) { /* copies: what a function gets the address of is in memory */     \
+            const md_params all = *p;                                                                                  \
+            md_row own = *row;                                                                                         \
+            const md_acc##l rest = md_rest##l(MD_X &all, &own, keep, end, to);                                         \
+            md_join##l(&a0, &rest);                                                                                    \
         }                                                                                                              \
         md_finish##l(MD_X p, row, &a0);                                                                                \
     }

@@ -19,18 +19,49 @@ MD_WRITE
 #if MD_ONLINE
 #define MD_RUN_CHUNK(l) md_pass##l(MD_X p, &part, keep, from, to);
 
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n)
+#define MD_GROUP 8 /* chunks merged one after the other; groups are merged pairwise (row.h) */
+
+/* Lets the results of a group wait, then merges the last two that wait `pairs` times. */
+MD_OUTLINE int md_merge_group(md_row *wait, int n, int pairs, const md_row *group)
 {
-    md_row part = *row;
-    row->count = 0;
-    for (int64_t from = 0; from < n || from == 0; from += MD_CHUNK) {
-        const int64_t to = n - from < MD_CHUNK ? n : from + MD_CHUNK;
+    wait[n++] = *group;
+    for (; pairs > 0; pairs--, n--)
+        md_merge(&wait[n - 2], &wait[n - 1]);
+    return n;
+}
+
+/* Elements [from, to) chunk by chunk. */
+MD_INLINE void md_reduce_group(MD_X_DECL const md_params *p, md_row *row, md_row part, char *keep, int64_t first,
+                               int64_t last)
+{
+    for (int64_t from = first; from < last || from == first; from += MD_CHUNK) {
+        const int64_t to = last - from < MD_CHUNK ? last : from + MD_CHUNK;
         part.count = to - from;
         MD_LEVELS(MD_RUN_CHUNK)
-        if (from == 0)
+        if (from == first)
             *row = part;
         else
             md_merge(row, &part);
+    }
+}
+
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n)
+{
+    const md_row part = *row;
+    md_row wait[MD_PAIRS];
+    int n_wait = 0;
+    for (int64_t from = 0, groups = 1;; from += MD_GROUP * MD_CHUNK, groups++) {
+        const int is_last = n - from <= MD_GROUP * MD_CHUNK;
+        md_reduce_group(MD_X p, row, part, keep, from, is_last ? n : from + MD_GROUP * MD_CHUNK);
+        if (is_last)
+            break;
+        const md_row group = *row;
+        n_wait = md_merge_group(wait, n_wait, md_pairs(groups, n_wait + 1), &group);
+    }
+    if (n_wait > 0) {
+        const md_row group = *row;
+        (void)md_merge_group(wait, n_wait, n_wait, &group);
+        *row = wait[0];
     }
     md_settle(row);
 }

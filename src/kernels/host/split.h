@@ -53,10 +53,14 @@ typedef struct md_tiling {
     int64_t near; /* accumulators that packed A may take to stay in the private cache for the whole K */
 } md_tiling;
 
-/* Scratch of a region, in accumulators: where packed A and the tiles of C begin (packed B comes first), and the total.
- */
+/* How K is added, whatever the tile and the block of K: at most MD_SUM_DEPTH products go into an accumulator that began
+ * with 0; it is added to the sum of a span; spans are added in f64. So the error of f32 sums stops growing with K. */
+enum { MD_SUM_DEPTH = 256, MD_SPAN = 64 * MD_SUM_DEPTH };
+
+/* Scratch of a region, in accumulators: where packed A, the tiles of C and their totals over spans begin (packed B
+ * comes first), and its length. */
 typedef struct md_scratch {
-    int64_t a, c, all, padded_rows;
+    int64_t a, c, total, all, padded_rows;
     int is_whole; /* A is packed for the whole K, and columns are finished group by group */
     int is_kept; /* tiles of C are kept in scratch between blocks of K */
 } md_scratch;
@@ -71,7 +75,8 @@ static inline md_scratch md_scratch_of(md_tiling t, md_split split, int64_t m, i
     int64_t tiles = s.is_kept ? s.padded_rows * strips : t.rows;
     s.a = (t.group * t.pitch * depth + t.lanes + 15) / 16 * 16;
     s.c = s.a + (s.padded_rows * (s.is_whole ? k : depth) + t.lanes + 15) / 16 * 16;
-    s.all = s.c + tiles * t.pitch + t.lanes;
+    s.total = s.c + (tiles * t.pitch + t.lanes + 15) / 16 * 16;
+    s.all = s.total + (k > MD_SPAN ? 2 * tiles * t.pitch : 0);
     return s;
 }
 

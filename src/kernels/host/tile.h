@@ -1,7 +1,7 @@
 /* The micro-kernel of packed products: a tile of rows x (MD_VECS registers) of C kept in registers over a block of K,
  * as in GotoBLAS (Goto and van de Geijn, 2008) and BLIS (Van Zee and van de Geijn, 2015). One accumulator an element, K
- * in order: the bits of an element depend neither on the tile, nor on the block of K, nor on how the work is divided.
- */
+ * in order, cut as split.h says: the bits of an element depend neither on the tile, nor on the block of K, nor on how
+ * the work is divided. */
 #ifndef MD_HOST_TILE_H
 #define MD_HOST_TILE_H
 
@@ -16,13 +16,13 @@ MD_INLINE int md_height(int64_t rows)
     return rows > MD_HEIGHT1 ? MD_HEIGHT0 : rows > MD_HEIGHT2 ? MD_HEIGHT1 : MD_HEIGHT2;
 }
 
-/* c = (is_first ? 0 : c) + a * b, with a[k][rows], b[k][MD_PITCH], c[rows][MD_PITCH]. */
+/* c = (is_first ? 0 : c) + (a * b), with a[k][rows], b[k][MD_PITCH], c[rows][MD_PITCH]. */
 MD_INLINE void md_tile(int rows, int64_t depth, const md_acc *a, const md_acc *b, md_acc *c, int is_first)
 {
     md_t acc[MD_ROWS][MD_VECS];
     MD_FOR (i, rows)
         MD_FOR (j, MD_VECS)
-            acc[i][j] = is_first ? (md_t){0} : *(const md_t *)(c + i * MD_PITCH + j * MD_TL);
+            acc[i][j] = (md_t){0};
     MD_ROLLED for (int64_t k = 0; k < depth; k++, a += rows, b += MD_PITCH)
     {
         md_t w[MD_VECS];
@@ -33,8 +33,10 @@ MD_INLINE void md_tile(int rows, int64_t depth, const md_acc *a, const md_acc *b
                 acc[i][j] = md_mac_t(md_splat_t(a[i]), w[j], acc[i][j]);
     }
     MD_FOR (i, rows)
-        MD_FOR (j, MD_VECS)
-            *(md_t *)(c + i * MD_PITCH + j * MD_TL) = acc[i][j];
+        MD_FOR (j, MD_VECS) {
+            md_t *at = (md_t *)(c + i * MD_PITCH + j * MD_TL);
+            *at = is_first ? acc[i][j] : *at + acc[i][j];
+        }
 }
 
 MD_OUTLINE void md_tile_height0(int64_t depth, const md_acc *a, const md_acc *b, md_acc *c, int is_first)

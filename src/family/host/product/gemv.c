@@ -5,11 +5,19 @@
 #include "family/product.h"
 #include "family/numeric.h"
 
+#include "kernels/host/split.h"
+
 #include <inttypes.h>
 #include <math.h>
 
 enum { SWAP_AB, COLUMNS };
-enum { MOST = 8, CHUNK = 4096 }; /* MD_MAX_ROWS, MD_DEPTH */
+enum { MOST = 8 }; /* MD_MAX_ROWS */
+
+/* Steps of K of a chunk, MD_DEPTH: a lane of a dot product takes MD_SUM_DEPTH of them. */
+static int64_t chunk_of(const md_fa_target *target)
+{
+    return MD_SUM_DEPTH * md_cg_width(target->facts);
+}
 
 static bool product_of(md_cg_product *out, const md_fa_target *target, const md_fa_config *config)
 {
@@ -82,9 +90,9 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_product_measure(&w, target, &product, shape->size);
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
-    int64_t lanes = md_cg_width(target->facts), chunk = w.depth < CHUNK ? w.depth : CHUNK,
+    int64_t lanes = md_cg_width(target->facts), most = chunk_of(target), chunk = w.depth < most ? w.depth : most,
             blocks = runs_of(&w, config) * w.batch;
-    int64_t sums = product.n_products * MOST * (config->value[COLUMNS] + lanes),
+    int64_t sums = (w.depth > MD_SPAN ? 4 : 2) * product.n_products * MOST * (config->value[COLUMNS] + lanes),
             x = w.rows * ((chunk + lanes - 1) / lanes * lanes);
     int64_t threads = target->facts->threads > 1 ? target->facts->threads : 1;
     out->launch[0].blocks = blocks;
@@ -128,9 +136,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (!product_of(&product, target, config))
         return md_fail(MD_INTERNAL, "family gemv does not take this stage");
     md_strbuf_printf(&defines,
-                     "#define MD_MAX_ROWS %d\n#define MD_COLUMNS %" PRId32
-                     "\n#define MD_DEPTH %d\n#define MD_ALONG_DEPTH %d\n",
-                     MOST, config->value[COLUMNS], CHUNK, along(&product) == MD_CG_ALONG_DEPTH);
+                     "#define MD_MAX_ROWS %d\n#define MD_COLUMNS %" PRId32 "\n#define MD_DEPTH %" PRId64
+                     "\n#define MD_ALONG_DEPTH %d\n",
+                     MOST, config->value[COLUMNS], chunk_of(target), along(&product) == MD_CG_ALONG_DEPTH);
     return md_fa_product_emit(out, target, &product, "host/gemv.c", &defines);
 }
 
