@@ -374,6 +374,13 @@ class Run(Base):
                 self.assertNotIn("WRONG", text)
                 self.assertNotIn("(reference)", text)
 
+    def test_long_sums(self):
+        for formula, sizes in [("Y[j] = sum[i](X[i,j])", "i=2000000, j=2"), ("Y[i,j] = sum[k](A[i,k]*B[j,k])", "i=8, j=9, k=64000")]:
+            with self.subTest(formula):
+                (run,) = self.json_lines(self.good("run", formula, "--sizes", sizes, "--json", "--no-library", *FEW))
+                self.assertLess(run["outputs"][0]["allowed"], 7e-6)
+        self.assertGreater(run["outputs"][0]["error"], 0)  # sums of the data are not exact
+
     def test_json(self):
         formula, sizes, _ = self.CASES[2]
         (run,) = self.json_lines(self.good("run", formula, "--sizes", sizes, "--json", *FEW))

@@ -23,9 +23,12 @@ static void print_shape(const data_set *set, int32_t i)
     printf("]");
 }
 
-static bool report_output(const data_set *got, const data_set *want, int32_t i, bool json, bool first)
+static bool report_output(const data_set *got, const data_set *want, int32_t i, const cli_options *o, bool first)
 {
     comparison c = compare_tensors(got, want, i);
+    const bool json = o->json;
+    if (o->op.tf32)
+        c.allowed += 0x1p-10; /* both operands of a product are rounded to 11 bits */
     bool ok = c.worst <= c.allowed;
     if (json) {
         printf("%s{\"name\": \"%s\", \"elements\": %lld, \"error\": %.6g, \"allowed\": %.6g, \"ok\": %s}",
@@ -43,9 +46,10 @@ static bool report_output(const data_set *got, const data_set *want, int32_t i, 
     return ok;
 }
 
-static int report(md_op *op, const data_set *got, const data_set *want, double us, bool json)
+static int report(md_op *op, const data_set *got, const data_set *want, double us, const cli_options *o)
 {
     md_choice choice;
+    const bool json = o->json;
     bool ok = true, first = true;
     if (md_choice_of(&choice, op, got->arg, got->n) != MD_OK)
         return cli_fail_md();
@@ -60,7 +64,7 @@ static int report(md_op *op, const data_set *got, const data_set *want, double u
     for (int32_t i = 0; i < got->n; i++) {
         if (!got->info[i].is_output)
             continue;
-        ok &= report_output(got, want, i, json, first);
+        ok &= report_output(got, want, i, o, first);
         first = false;
     }
     if (json)
@@ -84,7 +88,7 @@ static int run_op(md_context *context, md_op *op, const cli_options *o, data_set
         if (got->info[i].is_output && (data_fetch(got, i) != MD_OK || data_fetch(want, i) != MD_OK))
             return cli_fail_md();
     cli_progress(NULL);
-    return report(op, got, want, us, o->json);
+    return report(op, got, want, us, o);
 }
 
 int cli_run(const cli_options *o)

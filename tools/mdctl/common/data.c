@@ -30,7 +30,7 @@ static uint16_t bf16_of(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* Normal halves only: values here lie in [-1, 1) in steps of 2^-10, which all are exact. */
+/* In steps of 2^-10, so that all are normal and exact. */
 static uint16_t f16_of(float f)
 {
     int e = 0;
@@ -54,7 +54,7 @@ static void put_real(void *p, md_dtype t, int64_t k, float v)
     else if (is_f8(t)) /* a magnitude of sixteen steps below 1, down to 1/4 or 1/16 */
         ((uint8_t *)p)[k] = (uint8_t)((v < 0 ? 0x80 : 0) | ((t == MD_F8E4M3 ? 0x38 : 0x3c) - (int)(fabsf(v) * 16)));
     else
-        ((uint16_t *)p)[k] = t == MD_F16 ? f16_of(v) : bf16_of(v);
+        ((uint16_t *)p)[k] = t == MD_F16 ? f16_of(truncf(v * 1024.0f) / 1024.0f) : bf16_of(v);
 }
 
 static bool is_packed(md_dtype t)
@@ -102,6 +102,14 @@ static size_t bytes_of(const data_set *set, int32_t i)
     return n ? n : 1;
 }
 
+/* Half of the values are uniform in [-1, 1). The others lie close to 0.31: where a long sum loses bits of them, it
+ * always does so in the same direction, and is seen to be wrong. */
+static float real_of(uint64_t r)
+{
+    const float u = (float)(r >> 40) * 0x1p-24f;
+    return r & 1 ? 0.31f + u * 0x1p-10f : 2.0f * u - 1.0f;
+}
+
 static void fill(data_set *set, int32_t i, int64_t index_limit, uint64_t *random)
 {
     int64_t n = data_count(set, i);
@@ -110,7 +118,7 @@ static void fill(data_set *set, int32_t i, int64_t index_limit, uint64_t *random
     for (int64_t k = 0; k < n; k++) {
         uint64_t r = next_random(random);
         if (is_real(t))
-            put_real(p, t, k, (float)((int64_t)(r >> 53) - 1024) / 1024.0f);
+            put_real(p, t, k, real_of(r));
         else
             put_integer(p, t, k, (int64_t)(r >> 32) % index_limit);
     }
