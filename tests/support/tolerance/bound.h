@@ -6,10 +6,13 @@
  *   + - * / fma         operands' errors by the product and quotient rules, plus u * |result|          (u: unit
  * roundoff) monotone functions  the larger distance to the values at v - e and v + e, plus function_ulps * 2u * |v|
  *   others              their Lipschitz constant times e, plus the same; gelu also u * |x|: 1 + erf cancels
- *   sums of n terms     the terms' errors, plus c(n) * u * sum|terms|, with c(n) = min(n, 16 + 8 sqrt(n)): n is the
- * worst case in any order, 8 sqrt(n) holds but for a chance of e^-32 for roundings of either sign (Higham and Mary
- * 2019) comparisons         if the operands' intervals overlap and are not exact, either answer: a where then covers
- * both arms stores              one rounding to the dtype Results below 2^-120 (f32) may be flushed to 0. Where
+ *   sums of n terms     the terms' errors, plus c(n) * u * sum|terms|, with c(n) = min(n, 16 + 8 sqrt(n),
+ *                       512 + log2(n)): n is the worst case in any order, 8 sqrt(n) holds but for a chance of e^-32 for
+ *                       roundings of either sign (Higham and Mary 2019), and long sums are cut: multidispatch(3),
+ *                       "Accuracy"
+ *   comparisons         if the operands' intervals overlap and are not exact, either answer: a where then covers
+ *                       both arms
+ *   stores              one rounding to the dtype Results below 2^-120 (f32) may be flushed to 0. Where
  * anything may come out (a value near overflow, argmax of candidates closer than their errors, a domain that an error
  * leaves), the bound is infinite and the element counts as unchecked. NaN must meet NaN. */
 #ifndef MD_TESTS_SUPPORT_TOLERANCE_BOUND_H

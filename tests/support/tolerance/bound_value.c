@@ -16,7 +16,7 @@ bound_type bound_type_of(md_dtype type)
 
 double bound_sum_factor(double n)
 {
-    return fmin(n, 16.0 + 8.0 * sqrt(n));
+    return fmin(fmin(n, 16.0 + 8.0 * sqrt(n)), 512.0 + log2(fmax(n, 1.0)));
 }
 
 bound_value bound_rounded(bound_type t, double v, double e, bool exact)
