@@ -4,15 +4,11 @@
 
 static const md_fx_node *sum_over(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
 {
-    md_fx_node *sum = md_fx_node_new(arena, MD_FX_REDUCE, like->type);
-    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
-    if (sum == NULL || arg == NULL || body == NULL)
+    md_fx_node *sum = md_st_reduce_like(arena, like, body);
+    if (sum == NULL)
         return NULL;
-    *sum = *like;
     sum->op = MD_FX_R_SUM;
     sum->unbiased = false;
-    arg[0] = body;
-    sum->arg = arg;
     return sum;
 }
 

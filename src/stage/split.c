@@ -4,7 +4,7 @@
  * over all elements: each would be a nest, or a row stage that makes the same result again and again. Their parts
  * are good stages. Planning inlines these lets again wherever that turns out well, as it does for those that users
  * write. */
-#include "stage/form.h"
+#include "stage/contract.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -218,23 +218,11 @@ static int32_t inner_of(const md_fx_formula *f, const md_fx_node *node, const md
     return -1;
 }
 
-static md_fx_node *reduce_over(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
-{
-    md_fx_node *copy = md_fx_node_new(arena, MD_FX_REDUCE, like->type);
-    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
-    if (copy == NULL || arg == NULL || body == NULL)
-        return NULL;
-    *copy = *like;
-    arg[0] = body;
-    copy->arg = arg;
-    return copy;
-}
-
 /* sum[i,j](x) as sum[i](sum[j](x)). */
 static bool nest_inner(splitter *sp, int32_t stmt, const md_fx_node *node, int32_t k)
 {
     md_arena *a = sp->maker.arena;
-    md_fx_node *inner = reduce_over(a, node, node->arg[0]), *outer = reduce_over(a, node, inner);
+    md_fx_node *inner = md_st_reduce_like(a, node, node->arg[0]), *outer = md_st_reduce_like(a, node, inner);
     if (outer == NULL) {
         sp->maker.no_memory = true;
         return false;
@@ -337,20 +325,47 @@ static md_status check(const md_fx_formula *f)
     return status;
 }
 
+static md_st_kind kind_of(void *user, const md_fx_stmt *stmt, const md_fx_node *sum)
+{
+    return kind_alone(user, stmt, sum);
+}
+
+static void order_all(splitter *sp, const md_st_sizes *sizes, md_st_orders *orders)
+{
+    const md_st_contractor to = {
+        .maker = &sp->maker, .formula = sp->formula, .sizes = sizes, .orders = orders, .kind_of = kind_of, .user = sp};
+    for (int32_t i = 0; i < sp->formula->n_stmts; i++) {
+        const md_fx_node *before = sp->formula->stmt[i].value;
+        if (!md_st_contract(&to, &sp->formula->stmt[i]))
+            return;
+        sp->is_changed |= sp->formula->stmt[i].value != before;
+    }
+}
+
 md_status md_st_split(md_fx_formula *formula)
+{
+    md_st_orders orders;
+    return md_st_split_at(formula, &(md_st_sizes){0}, &orders);
+}
+
+md_status md_st_split_at(md_fx_formula *formula, const md_st_sizes *sizes, md_st_orders *orders)
 {
     splitter sp = {.formula = formula, .maker = {.formula = formula, .arena = formula->arena}};
     md_fx_formula *original = malloc(sizeof(*original));
+    *orders = (md_st_orders){.n = 0};
     sp.scratch = calloc(1, sizeof(*sp.scratch));
     md_status status = MD_OK;
     if (original == NULL || sp.scratch == NULL) {
         status = md_fail_memory();
     } else {
         *original = *formula;
+        order_all(&sp, sizes, orders);
         split_all(&sp);
         status = sp.maker.no_memory ? md_fail_memory() : sp.is_changed ? check(formula) : MD_OK;
         if (status != MD_OK || !sp.is_changed)
             *formula = *original;
+        if (status != MD_OK)
+            orders->n = 0;
         if (status == MD_UNSUPPORTED)
             status = MD_OK;
     }

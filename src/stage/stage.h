@@ -127,10 +127,37 @@ typedef struct md_st_program {
     _Atomic(void *) (*known)[MD_ST_KNOWN];
 } md_st_program;
 
+/** Sizes that the order of a sum is chosen by, for dims without a static size; sizes by dim id. */
+typedef struct md_st_sizes {
+    int32_t n; /* 0: each counts as 256, moved into the dim's range */
+    int64_t (*size)[MD_FX_MAX_DIMS];
+    bool ignores_batch; /* dims that a sum does not run over count as 256 whatever they are */
+} md_st_sizes;
+
+enum { MD_ST_MAX_ORDERS = 8 };
+/* The first few sums of products of several tensors; in the formula's arena. */
+typedef struct md_st_orders {
+    int32_t n;
+    const struct md_st_order *order[MD_ST_MAX_ORDERS];
+} md_st_orders;
+
+/* What an order costs at sizes. */
+typedef struct md_st_order_facts {
+    int32_t tensor; /* of the statement that the sum stands in */
+    const char *text; /* "A[i,j] * (B[j,k] * v[k])"; of a sum that stays as written, its own text */
+    bool is_written;
+    double operations, written; /* multiplications and additions: in this order, and of the sum as it is written */
+    double largest; /* elements of the largest temporary */
+} md_st_order_facts;
+void md_st_order_work(md_st_order_facts *out, const struct md_st_order *order, const int64_t *size);
+
 /** Gives lets of their own to reductions and scans that would make a statement a nest, or make one result many times:
  * changes the formula, to be called once before its program is made. Its meaning stays; it gets temporaries with
- * names like "Y.1". Without it programs are as correct, but slower. OUT_OF_MEMORY leaves the formula as it was. */
+ * names like "Y.1". Without it programs are as correct, but slower. OUT_OF_MEMORY leaves the formula as it was.
+ * Sums of products of several tensors get an order first, by sizes that are static or 256. */
 md_status md_st_split(md_fx_formula *formula);
+/** The same; orders are chosen by these sizes, and noted in `orders`. */
+md_status md_st_split_at(md_fx_formula *formula, const md_st_sizes *sizes, md_st_orders *orders);
 
 /** A fact about a stage that costs walks over its expressions and never changes. */
 typedef struct md_st_fact {

@@ -142,6 +142,18 @@ int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, cons
     return c.n;
 }
 
+md_fx_node *md_st_reduce_like(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
+{
+    md_fx_node *copy = md_fx_node_new(arena, MD_FX_REDUCE, like->type);
+    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
+    if (copy == NULL || arg == NULL || body == NULL)
+        return NULL;
+    *copy = *like;
+    arg[0] = body;
+    copy->arg = arg;
+    return copy;
+}
+
 /* ---- conditions ---- */
 
 static bool is_made_of_plain_loads(void *user, const md_fx_node *node)

@@ -5,7 +5,9 @@
 #include "base/dtype.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "dispatch/select/describe.h"
 #include "expr/node.h"
+#include "stats/orders.h"
 
 #include <string.h>
 
@@ -149,8 +151,21 @@ static json_t *checks_json(const md_fx_formula *f)
 
 /* ---- the report */
 
+/* Orders at the last hint: the largest sizes, where hints go up. */
+static json_t *orders_json(const md_ds_compiled *c, char *at, size_t n)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_ds_hint_sizes(size, &c->space, c->space.n_hints - 1);
+    at[0] = '\0';
+    if (c->space.n > 0 && c->orders.n > 0)
+        md_ds_shape_text(at, n, c->formula, size);
+    return md_ss_orders_json(c, size);
+}
+
 static json_t *report(const md_ds_compiled *c)
 {
+    char at[160];
+    json_t *orders = orders_json(c, at, sizeof at);
     const md_fx_formula *f = c->formula;
     json_t *dims = json_array(), *stages = json_array(), *temporaries = json_array(), *warnings = json_array();
     for (int32_t d = 0; d < f->n_dims; d++)
@@ -162,9 +177,10 @@ static json_t *report(const md_ds_compiled *c)
             (void)json_array_append_new(temporaries, temporary_json(f, &f->tensor[t]));
     for (int32_t i = 0; i < f->n_warnings; i++)
         (void)json_array_append_new(warnings, md_json_text(f->warning[i]));
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "formula", md_json_text(md_strbuf_text(&c->printed)),
-                     "device", c->facts->kind == MD_DEV_CUDA ? "cuda" : "host", "dims", dims, "temporaries",
-                     temporaries, "stages", stages, "checked", checks_json(f), "warnings", warnings);
+    return json_pack(
+        "{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "formula", md_json_text(md_strbuf_text(&c->printed)), "device",
+        c->facts->kind == MD_DEV_CUDA ? "cuda" : "host", "dims", dims, "temporaries", temporaries, "stages", stages,
+        "checked", checks_json(f), "orders", orders, "orders_at", at, "warnings", warnings);
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -213,6 +229,7 @@ static void print_text(md_strbuf *out, const json_t *j)
         md_strbuf_printf(out, "%s%s",
                          i ? ", " : "in memory between stages: ", json_string_value(json_array_get(temporaries, i)));
     md_strbuf_add(out, json_array_size(temporaries) ? "\n" : "");
+    md_ss_orders_print(out, json_object_get(j, "orders"), text_of(j, "orders_at"));
     md_strbuf_add(out, json_array_size(checked) ? "checked at run time\n" : "");
     for (size_t i = 0; i < json_array_size(checked); i++) {
         const json_t *c = json_array_get(checked, i);

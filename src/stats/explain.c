@@ -12,6 +12,7 @@
 #include "dispatch/select/model.h"
 #include "dispatch/select/nearest.h"
 #include "family/numeric.h"
+#include "stats/orders.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
 
@@ -358,11 +359,12 @@ static void print_json(md_strbuf *out, const view *v, const md_ds_shape_entry *e
     }
     md_ds_shape_text(label, sizeof label, op->formula, v->shape->size);
     md_json_print(out,
-                  json_pack("{s:o, s:o, s:s, s:o, s:b, s:I, s:I, s:o, s:o, s:o}", "op", md_json_text(op->name),
+                  json_pack("{s:o, s:o, s:s, s:o, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "op", md_json_text(op->name),
                             "formula", md_json_text(md_strbuf_text(&op->compiled->printed)), "shape", label, "nearest",
                             md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "memory_bytes",
                             (json_int_t)plan->workspace_bytes, "unshared_bytes", (json_int_t)plan->unshared_bytes,
-                            "stages", stages, "trial", trial_json(op, entry), "warnings", warnings_json(op->formula)));
+                            "stages", stages, "trial", trial_json(op, entry), "orders",
+                            md_ss_orders_json(op->compiled, v->shape->size), "warnings", warnings_json(op->formula)));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -381,6 +383,9 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
                          entry->is_uncovered ? ": no hint covers it" : "");
         for (int32_t i = 0; i < op->formula->n_warnings; i++)
             md_strbuf_printf(out, "warning: %s\n", op->formula->warning[i]);
+        json_t *orders = md_ss_orders_json(op->compiled, bound->shape.size);
+        md_ss_orders_print(out, orders, "");
+        json_decref(orders);
         print_memory(out, op, md_ds_plan_of(entry));
         print_trial(out, op, entry);
         for (int32_t s = 0; s < op->n_stages; s++)

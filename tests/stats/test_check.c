@@ -189,7 +189,7 @@ static void json(void **state)
            "may update one element, so they do it one after the "
            "other'}],'checked':[{'tensor':'X','axis':2,'subscript':'0','when':'once, before each "
            "call'},{'tensor':'Y','axis':0,'subscript':'ids[b]','when':'in the kernel, at each "
-           "access'}],'warnings':[]}\n");
+           "access'}],'orders':[],'orders_at':'','warnings':[]}\n");
 }
 
 int main(void)

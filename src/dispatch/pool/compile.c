@@ -24,6 +24,22 @@ static void set_policy(md_ds_policy *out, const md_ds_compile_options *o)
     out->max_variants = MD_MIN(out->max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
 }
 
+/* Sizes that a numeric policy lets bits depend on: with one, those in the formula only, and no batch's. */
+static md_status split(md_ds_compiled *c, md_numeric numeric)
+{
+    const bool is_fast = numeric < MD_NUMERIC_DETERMINISTIC;
+    int64_t(*size)[MD_FX_MAX_DIMS] = calloc((size_t)MD_MAX(c->space.n_hints, 1), sizeof *size);
+    if (!size)
+        return md_fail_memory();
+    for (int32_t h = 0; h < c->space.n_hints; h++)
+        md_ds_hint_sizes(size[h], &c->space, h);
+    const md_st_sizes sizes = {
+        .n = is_fast ? c->space.n_hints : 0, .size = size, .ignores_batch = numeric == MD_NUMERIC_BATCH_INVARIANT};
+    const md_status s = md_st_split_at(c->formula, &sizes, &c->orders);
+    free(size);
+    return s;
+}
+
 static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compile_options *o)
 {
     const md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
@@ -32,12 +48,12 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     if (c->printed.failed)
         return md_fail_memory();
     c->may_join = md_fx_may_join(c->formula);
-    MD_TRY(md_st_split(c->formula));
+    MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
+    MD_TRY(split(c, o->policy.numeric));
     MD_TRY(md_st_program_create(&c->program, c->formula));
     MD_TRY(md_st_warn(c->formula, c->program));
     MD_TRY(md_ds_numeric_check(c->program, o->policy.numeric));
     MD_TRY(md_fa_customs_create(&c->customs, o->custom, o->n_custom, c->program, c->facts->kind));
-    MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
     set_policy(&c->policy, o);
     return MD_OK;
 }

@@ -23,6 +23,7 @@ typedef struct md_ds_compiled {
     const md_dev_facts *facts; /* of the device; the caller's */
     md_fx_formula *formula; /* with the temporaries that split it into stages */
     md_strbuf printed; /* the formula in canonical form, without temporaries */
+    md_st_orders orders; /* of sums of products of several tensors */
     bool may_join; /* md_fx_may_join of the formula as it was before */
     md_st_program *program;
     md_fa_customs *customs; /* NULL: none */
@@ -30,7 +31,7 @@ typedef struct md_ds_compiled {
     md_ds_policy policy; /* defaults filled in, pin NULL */
 } md_ds_compiled;
 
-/** Formula -> stages -> program -> custom kernels -> space -> policy. `facts` must outlive it; nothing of `options` but
+/** Formula -> space -> stages -> program -> custom kernels -> policy. `facts` must outlive it; nothing of `options` but
  * the policy's wisdom and counters has to. Fails as md_op_create does for a bad formula or option. */
 md_status md_ds_compile(md_ds_compiled **out, const md_dev_facts *facts, const char *formula,
                         const md_ds_compile_options *options);

@@ -388,10 +388,110 @@ static void chain(writer *w)
     put(w, texts[below(w, 10)]);
 }
 
+/* ---- sums of products of 2 to 6 tensors ---- */
+
+enum { MAX_LETTERS = 6, MAX_OPERANDS = 6 };
+
+/* Letters "abcdef" that a tensor runs over: each at most once, some order. */
+static int letters(writer *w, char *out, int n_letters, int most)
+{
+    int n = 0;
+    unsigned used = 0;
+    for (int wanted = 1 + below(w, most < n_letters ? most : n_letters); n < wanted;) {
+        const int l = below(w, n_letters);
+        if (!(used >> l & 1))
+            out[n++] = (char)('a' + l);
+        used |= 1U << l;
+    }
+    out[n] = 0;
+    return n;
+}
+
+static void subscripts(writer *w, const char *letter)
+{
+    put(w, "[");
+    for (int i = 0; letter[i]; i++)
+        PUT(w, "%s%c", i ? "," : "", letter[i]);
+    put(w, "]");
+}
+
+static void factors(writer *w, int n, char operand[MAX_OPERANDS][MAX_LETTERS + 1], const char *type)
+{
+    const bool is_whole = strcmp(type, ":i32") == 0 || strcmp(type, ":i8") == 0;
+    for (int i = 0; i < n; i++) {
+        const int kind = is_whole ? 0 : below(w, 8);
+        put(w, i ? " * " : "");
+        put(w, kind == 1 ? "exp(0.25 * " : kind == 2 ? "-" : kind == 3 ? "0.5 * " : "");
+        PUT(w, "%c%s", 'A' + i, type);
+        subscripts(w, operand[i]);
+        put(w, kind == 1 ? ")" : "");
+        if (kind == 4) {
+            PUT(w, " / (2 + abs(D%d", i);
+            subscripts(w, (char[]){operand[i][0], 0});
+            put(w, "))");
+        }
+    }
+}
+
+static void append(char *text, char letter)
+{
+    const size_t n = strlen(text);
+    text[n] = letter;
+    text[n + 1] = 0;
+}
+
+typedef struct network {
+    int n;
+    char operand[MAX_OPERANDS][MAX_LETTERS + 1], result[MAX_LETTERS + 1], bound[MAX_LETTERS + 1];
+} network;
+
+/* Chains, trees and stars of tensors; letters that one tensor has alone. */
+static void draw_network(writer *w, network *x)
+{
+    const int n_letters = 2 + below(w, MAX_LETTERS - 1);
+    const bool is_chain = chance(w, 3);
+    char seen[MAX_LETTERS + 1] = "";
+    x->n = 2 + below(w, MAX_OPERANDS - 1);
+    for (int i = 0; i < x->n; i++) {
+        if (is_chain)
+            (void)snprintf(x->operand[i], sizeof(x->operand[i]), "%c%c", 'a' + i % n_letters,
+                           'a' + (i + 1) % n_letters);
+        else
+            (void)letters(w, x->operand[i], n_letters, 3);
+        for (const char *l = x->operand[i]; *l; l++)
+            if (!strchr(seen, *l))
+                append(seen, *l);
+    }
+    for (const char *l = seen; *l; l++)
+        append(x->bound[0] && strlen(x->result) < 3 && chance(w, 3) ? x->result : x->bound, *l);
+}
+
+/* Also divisors, and sums inside sums: sum[a](sum[b,c](...)). */
+static void contraction(writer *w)
+{
+    static const char *const types[][2] = {{"", ""},           {"", ""},         {":f32", ":f32"}, {":f64", ":f64"},
+                                           {":bf16", ":bf16"}, {":i32", ":i64"}, {":i8", ":i32"}};
+    const char *const *const type = types[below(w, 7)];
+    network x = {0};
+    draw_network(w, &x);
+    PUT(w, "Y%s", type[1]);
+    subscripts(w, x.result);
+    put(w, " = sum");
+    const bool is_nested = x.bound[1] && chance(w, 3);
+    if (is_nested) {
+        subscripts(w, (char[]){x.bound[0], 0});
+        put(w, "(sum");
+    }
+    subscripts(w, x.bound + is_nested);
+    put(w, "(");
+    factors(w, x.n, x.operand, type[0]);
+    put(w, is_nested ? "))" : ")");
+}
+
 void random_op(md_strbuf *out, uint64_t *state, random_op_kind kind)
 {
     static void (*const write[])(writer * w) = {pointwise, broadcast, row,     softmax, scan,
-                                                gather,    scatter,   product, chain};
+                                                gather,    scatter,   product, chain,   contraction};
     writer w = {.out = out, .state = state};
     write[kind](&w);
 }

@@ -1,5 +1,6 @@
 /* Random operations of the kinds that people write: pointwise chains, broadcasts, rows with several levels of
- * reductions, scans, gathers, scatters, products with prologues and epilogues, chains of them. Tame in value (no
+ * reductions, scans, gathers, scatters, products with prologues and epilogues, chains of them, sums of products of many
+ * tensors. Tame in value (no
  * overflow, no division by nearly 0), so that results can be compared within bounds; random_formula.h has the wild
  * ones. */
 #ifndef MD_TESTS_SUPPORT_RANDOM_RANDOM_OP_H
@@ -19,6 +20,7 @@ typedef enum random_op_kind {
     RANDOM_OP_SCATTER,
     RANDOM_OP_PRODUCT,
     RANDOM_OP_CHAIN,
+    RANDOM_OP_CONTRACTION,
     RANDOM_OP_N_KINDS
 } random_op_kind;
 
