@@ -98,7 +98,7 @@ const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtyp
 bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *writer);
 /** Distinct nodes of a kind in order of appearance, up to max; the whole count. */
 int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, const md_st_item *item);
-/** A reduction like another over another body: the same indices until the caller changes them. NULL: memory is short. */
+/** A reduction like another, of another body; the caller may change its indices. NULL: memory is short. */
 md_fx_node *md_st_reduce_like(md_arena *arena, const md_fx_node *like, const md_fx_node *body);
 /** Notes that memory was short where the node is NULL; returns whether it is there. */
 bool md_st_made(md_st_maker *m, const md_fx_node *node);

@@ -187,15 +187,52 @@ static bool extract(splitter *sp, int32_t *stmt, const md_fx_node *node)
 /* ---- reductions over several indices ---- */
 
 typedef struct densest {
-    const md_fx_node *load; /* the plain load that most indices run over */
+    const md_fx_formula *formula;
+    const md_fx_node *load; /* the load that most indices run over */
+    int32_t n;
 } densest;
+
+/* True if a term's steps are longer than all that terms with smaller steps reach together: g*4 + c, where c < 4. */
+static bool is_apart(const md_fx_formula *f, const md_fx_affine *a, int32_t term)
+{
+    int64_t reach = 1;
+    for (int32_t k = 0; k < a->n; k++) {
+        const int64_t size = f->dim[f->index[a->index[k]].dim].size;
+        if (k == term || a->coef[k] > a->coef[term])
+            continue;
+        if (a->coef[k] <= 0 || a->coef[k] == a->coef[term] || size < 0 ||
+            __builtin_add_overflow(reach, a->coef[k] * MD_MAX(size - 1, 0), &reach))
+            return false;
+    }
+    return a->coef[term] >= reach;
+}
+
+/* How many indices the load runs over where each point of them is another element; 0 where points share elements. */
+static int32_t count_apart(const md_fx_formula *f, const md_fx_node *load)
+{
+    md_st_set seen = {{0}};
+    int32_t n = 0;
+    for (int32_t i = 0; i < load->n_args; i++) {
+        md_fx_affine a;
+        if (!md_fx_affine_of(&a, f, load->arg[i]))
+            return 0;
+        for (int32_t k = 0; k < a.n; k++, n++) {
+            if (md_st_set_has(&seen, a.index[k]) || !is_apart(f, &a, k))
+                return 0;
+            md_st_set_add(&seen, a.index[k]);
+        }
+    }
+    return n;
+}
 
 static bool note_densest(void *user, const md_fx_node *node)
 {
     densest *d = user;
-    if (node->kind == MD_FX_LOAD && md_st_are_plain(node->n_args, node->arg) &&
-        (d->load == NULL || node->n_args > d->load->n_args))
+    const int32_t n = node->kind == MD_FX_LOAD ? count_apart(d->formula, node) : 0;
+    if (n > d->n) {
         d->load = node;
+        d->n = n;
+    }
     return true;
 }
 
@@ -204,15 +241,14 @@ static bool note_densest(void *user, const md_fx_node *node)
 static int32_t inner_of(const md_fx_formula *f, const md_fx_node *node, const md_fx_stmt *s)
 {
     int32_t outside[MD_FX_MAX_INDICES], n = outside_of(outside, node, s);
-    densest d = {NULL};
+    densest d = {.formula = f};
     (void)md_fx_visit(node->arg[0], note_densest, &d);
-    if (d.load == NULL || d.load->n_args < n + node->n_bound || node->op == MD_FX_R_ARGMAX ||
-        node->op == MD_FX_R_ARGMIN)
+    if (d.n == 0 || d.n < n + node->n_bound || node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN)
         return -1;
     for (int32_t i = d.load->n_args - 1; i >= 0; i--)
         for (int32_t k = 0; k < node->n_bound; k++) {
             int64_t size = f->dim[f->index[node->bound[k]].dim].size;
-            if (d.load->arg[i]->id == node->bound[k] && (size < 0 || size >= MIN_INNER))
+            if (md_fx_is_index(d.load->arg[i], node->bound[k]) && (size < 0 || size >= MIN_INNER))
                 return k;
         }
     return -1;
@@ -237,6 +273,42 @@ static bool nest_inner(splitter *sp, int32_t stmt, const md_fx_node *node, int32
 }
 
 /* ---- choosing ---- */
+
+static bool is_loop(const md_fx_formula *f, int32_t index)
+{
+    const int64_t size = f->dim[f->index[index].dim].size;
+    return size < 0 || size > 1;
+}
+
+/* True if a loop around a part of the item runs over an index that the part does not depend on. */
+static bool is_repeated_in(const md_fx_formula *f, const md_st_item *item, const md_fx_node *part)
+{
+    const md_fx_node *around[MAX_SEEN];
+    const int32_t n = MD_MIN(md_st_collect(around, MAX_SEEN, MD_FX_REDUCE, item), MAX_SEEN);
+    for (int32_t i = 0; i < item->n_free; i++)
+        if (!md_fx_uses_index(part, item->free[i]) && is_loop(f, item->free[i]))
+            return true;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < around[i]->n_bound && md_st_contains(around[i]->arg[0], part); k++)
+            if (!md_fx_uses_index(part, around[i]->bound[k]) && is_loop(f, around[i]->bound[k]))
+                return true;
+    return false;
+}
+
+/* A reduction that is a nest even alone leaves where a loop would compute it again and again: two nests whose loops
+ * add up instead of one whose loops multiply. */
+static bool split_repeated(splitter *sp, int32_t *stmt, const md_st_item *item)
+{
+    const md_fx_node *node[MAX_SEEN];
+    const int32_t n = MD_MIN(md_st_collect(node, MAX_SEEN, MD_FX_REDUCE, item), MAX_SEEN);
+    for (int32_t i = 0; i < n && !sp->maker.no_memory; i++) {
+        const md_fx_stmt *s = &sp->formula->stmt[*stmt];
+        if (node[i] != s->value && md_st_contains(s->value, node[i]) && is_innermost(node[i]) &&
+            md_st_is_safe(s->value, node[i]) && is_repeated_in(sp->formula, item, node[i]))
+            return extract(sp, stmt, node[i]);
+    }
+    return false;
+}
 
 /* A nest: the first innermost part that makes a good stage of its own leaves. */
 static bool split_nest(splitter *sp, int32_t *stmt, const md_st_item *item)
@@ -295,7 +367,7 @@ static bool split_once(splitter *sp, int32_t *stmt)
         return false;
     stage = *sp->scratch;
     if (stage.kind == MD_ST_NEST)
-        return split_nest(sp, stmt, &item);
+        return split_nest(sp, stmt, &item) || split_repeated(sp, stmt, &item);
     return stage.kind == MD_ST_ROW && split_row(sp, stmt, &item, &stage);
 }
 

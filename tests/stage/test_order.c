@@ -91,7 +91,7 @@ static void check_path(const md_st_network *w, const md_st_path *path)
     assert_int_equal(made[n - 1], open);
 }
 
-/* Chains of 9 to 16 matrices, where all orders are too many: never more than from left to right and from right to left. */
+/* Chains of 9 to 16 matrices, where all orders are too many: no temporary is larger than a matrix. */
 static void is_greedy_above(void **state)
 {
     (void)state;
@@ -184,6 +184,14 @@ static const struct {
     {"Y[i,j] = sum[a,b,c](G[a,b,c]*U[a,i]*V[b,j]*w[c])", NULL, 30, 9 * 30.0 * 30 * 30, 0},
     {"Y[i,l] = sum[j,k](A:i32[i,j]*B:i32[j,k]*C:i32[k,l])", NULL, 50, 4 * 50.0 * 50 * 50, 0},
     {"Y[i] = max[m](sum[j,k,l](A[i,j]*B[j,k]*C[k,l]*D[l,m]))", NULL, 40, 7 * 40.0 * 40 * 40, 0},
+    /* programs whose nest would be quadratic, or worse */
+    {"Y[b,g] = var[c,y,x](X[b,g*4+c,y,x])", "c=4", 14, 8 * 4 * 14.0 * 14 * 14 * 14, 0},
+    {"Y[b,g] = var[c,y,x](X[b,g*4+c,y,x])", "b=4,g=8,c=4,y=7,x=7", 0, 8 * 4.0 * 32 * 49, 2},
+    {"Y[b,g] = var[c,x](X[b,c*8+g,x])", "g=8,c=3", 30, 10 * 8.0 * 3 * 30 * 30, 0},
+    {"Y[g] = max[c,x](X[g*4+c,x] - sum[d,y](X[g*4+d,y]))", "c=4,d=4", 30, 10 * 4.0 * 30 * 30, 0},
+    {"Y[b] = var[c,y,x](X[b,2*c,y+x])", "c=20,y=20,x=20", 20, 10 * 20.0 * 20 * 20 * 20, 2},
+    {"Y[y,x] = sum[r,s](exp(X[y+r,x+s] - max[p,q](X[y+p,x+q])))", "r=3,s=3,p=3,q=3", 50, 60 * 9.0 * 50 * 50, 2},
+    {"Y[i] = var[j,k](abs(A[i,j] - B[j,k]))", NULL, 30, 10 * 30.0 * 30 * 30, 2},
 };
 
 static int count_nests(const md_st_program *p)
