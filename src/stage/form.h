@@ -128,6 +128,13 @@ const md_fx_node *md_st_times(md_arena *arena, const md_fx_node *acc, const md_s
 /** VAR as sums. */
 const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node);
 
+/* ---- window.c ---- */
+
+/** True if the reduction runs over a few points that are known here, and can be written out. */
+bool md_st_is_window(const md_fx_formula *formula, const md_fx_node *node);
+/** Such a reduction as operations, in the order of its indices. */
+const md_fx_node *md_st_unroll(const md_fx_formula *formula, md_arena *arena, const md_fx_node *node);
+
 /* ---- plan.c ---- */
 md_status md_st_plan(md_st_maker *m);
 /** A statement as it stands. */

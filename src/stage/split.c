@@ -358,6 +358,20 @@ static bool split_row(splitter *sp, int32_t *stmt, const md_st_item *item, const
     return false;
 }
 
+/* A window that no product takes in is written out. */
+static bool split_window(splitter *sp, int32_t *stmt, const md_st_item *item)
+{
+    const md_fx_node *node[MAX_SEEN];
+    const int32_t n = MD_MIN(md_st_collect(node, MAX_SEEN, MD_FX_REDUCE, item), MAX_SEEN);
+    for (int32_t i = 0; i < n && !sp->maker.no_memory; i++) {
+        const md_fx_stmt *s = &sp->formula->stmt[*stmt];
+        if (md_st_contains(s->value, node[i]) && is_innermost(node[i]) && md_st_is_window(sp->formula, node[i]) &&
+            !is_repeated_in(sp->formula, item, node[i]) && kind_alone(sp, s, node[i]) != MD_ST_PRODUCT)
+            return put_instead(sp, *stmt, node[i], md_st_unroll(sp->formula, sp->maker.arena, node[i]));
+    }
+    return false;
+}
+
 /* Splits the statement once; its number moves when a let comes before it. */
 static bool split_once(splitter *sp, int32_t *stmt)
 {
@@ -366,6 +380,8 @@ static bool split_once(splitter *sp, int32_t *stmt)
     if (!md_st_form(&sp->maker, sp->scratch, 1, &item))
         return false;
     stage = *sp->scratch;
+    if ((stage.kind == MD_ST_NEST || stage.kind == MD_ST_ROW) && split_window(sp, stmt, &item))
+        return true;
     if (stage.kind == MD_ST_NEST)
         return split_nest(sp, stmt, &item) || split_repeated(sp, stmt, &item);
     return stage.kind == MD_ST_ROW && split_row(sp, stmt, &item, &stage);
