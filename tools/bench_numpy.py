@@ -70,6 +70,10 @@ ROWS = {
     "2 x 2 sum": (POOL % "sum", [pooled], pool(np.sum), (8, 64, 32, 32)),
     "i8 x i8": ("Y:i32[i,j] = sum[k](A:i8[i,k]*B:i8[k,j])", [bytes_a, bytes_b],
                 lambda a, b: a.astype(np.float32) @ b.astype(np.float32), (256, 256)),
+    "i8 x i8, one row": ("Y:i32[j] = sum[k](a:i8[k]*B:i8[j,k])", [whole(2048), whole(2048, 2048)],
+                         lambda a, b: b.astype(np.float32) @ a.astype(np.float32), (2048,)),
+    "i8 x i8, k <= 1024": ("size k=1..1024; Y:i32[i,j] = sum[k](A:i8[i,k]*B:i8[k,j])", [bytes_a, bytes_b],
+                           lambda a, b: a.astype(np.float32) @ b.astype(np.float32), (256, 256)),
     "f32 x f32": ("Y[i,j] = sum[k](A[i,k]*B[k,j])", [real(256, 512), real(512, 256)], lambda a, b: a @ b, (256, 256)),
 }
 

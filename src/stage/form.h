@@ -128,6 +128,12 @@ const md_fx_node *md_st_times(md_arena *arena, const md_fx_node *acc, const md_s
 /** VAR as sums. */
 const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node);
 
+/* ---- exact.c ---- */
+
+/** The type that a product of integers is exact in: F32 or F64 where no sum can be too large for it, else its own. A sum
+ * whose length has no limit counts as 2^36 terms. */
+md_dtype md_st_exact_type(const md_fx_formula *formula, const md_st_product *product);
+
 /* ---- window.c ---- */
 
 /** True if the reduction runs over a few points that are known here, and can be written out. */

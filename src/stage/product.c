@@ -275,7 +275,7 @@ static bool go_together(const md_st_maker *m, const split *p, const split *q)
 /* REF(p) with the factors that left the sum. */
 static const md_fx_node *result_of(md_st_maker *m, const split *s, int32_t p, md_dtype type)
 {
-    const md_fx_node *result = md_fx_ref(m->arena, p, type);
+    const md_fx_node *result = md_st_convert(m->arena, md_fx_ref(m->arena, p, type), s->list.type);
     for (int32_t i = 0; i < s->list.n; i++)
         if (s->side[i] == -2)
             result = md_st_times(m->arena, result, &s->list.factor[i], s->list.type);
@@ -294,6 +294,19 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
     return node;
 }
 
+/* Integers as reals, where no sum can be too large to be exact. */
+static bool use_exact_type(md_st_maker *m, md_st_product *g)
+{
+    g->type = md_st_exact_type(m->formula, g);
+    for (int32_t p = 0; p < g->n_products; p++) {
+        g->a[p] = g->type != MD_I64 ? md_st_convert(m->arena, g->a[p], g->type) : g->a[p];
+        g->b[p] = g->type != MD_I64 ? md_st_convert(m->arena, g->b[p], g->type) : g->b[p];
+        if (!md_st_made(m, g->a[p]) || !md_st_made(m, g->b[p]))
+            return false;
+    }
+    return true;
+}
+
 static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_st_item *item)
 {
     split first = {.groups = {0}}, second = {.groups = {0}};
@@ -302,21 +315,24 @@ static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_s
     out->product = first.groups;
     out->product.type = e->reduce[0]->type;
     out->product.n_products = e->n;
+    if (e->n == 2) {
+        const md_fx_node *other = with_bounds(m, e->reduce[1], e->reduce[0]);
+        if (other == NULL || !split_sum(m, &second, other, item) || !go_together(m, &first, &second))
+            return false;
+    }
     for (int32_t p = 0; p < e->n; p++) {
-        const split *s = p == 0 ? &first : &second;
-        if (p == 1) {
-            const md_fx_node *other = with_bounds(m, e->reduce[1], e->reduce[0]);
-            if (other == NULL || !split_sum(m, &second, other, item) || !go_together(m, &first, &second))
-                return false;
-        }
-        out->product.a[p] = s->expr[0];
-        out->product.b[p] = s->expr[1];
-        e->result[p] = result_of(m, s, p, out->product.type);
+        out->product.a[p] = (p == 0 ? &first : &second)->expr[0];
+        out->product.b[p] = (p == 0 ? &first : &second)->expr[1];
+    }
+    if (!use_exact_type(m, &out->product))
+        return false;
+    for (int32_t p = 0; p < e->n; p++) {
+        e->result[p] = result_of(m, p == 0 ? &first : &second, p, out->product.type);
         if (e->result[p] == NULL)
             return false;
     }
-    out->product.a_is_load = is_plain_load(first.expr[0]) && (e->n == 1 || is_plain_load(second.expr[0]));
-    out->product.b_is_load = is_plain_load(first.expr[1]) && (e->n == 1 || is_plain_load(second.expr[1]));
+    out->product.a_is_load = is_plain_load(out->product.a[0]) && (e->n == 1 || is_plain_load(out->product.a[1]));
+    out->product.b_is_load = is_plain_load(out->product.b[0]) && (e->n == 1 || is_plain_load(out->product.b[1]));
     return true;
 }
 
