@@ -64,6 +64,8 @@ ROWS = {
     "group variance 28": (GROUPS, [real(4, 32, 28, 28)], group_variance, (4, 8)),
     "last axis of 3": ("Y[y,x,c] = (X[y,x,c]-m[c])/s[c]", [x_image, m3, s3], lambda x, m, s: (x - m) / s,
                        (1000, 1000, 3)),
+    "last axis of 3, static": ("size c=3; Y[y,x,c] = (X[y,x,c]-m[c])/s[c]", [x_image, m3, s3],
+                               lambda x, m, s: (x - m) / s, (1000, 1000, 3)),
     "planar": ("Y[c,y,x] = (X[c,y,x]-m[c])/s[c]", [real(3, 1000, 1000), m3, s3],
                lambda x, m, s: (x - m[:, None, None]) / s[:, None, None], (3, 1000, 1000)),
     "2 x 2 max": (POOL % "max", [pooled], pool(np.max), (8, 64, 32, 32)),

@@ -95,6 +95,7 @@ typedef struct md_cg_options {
     /* scatters: a block writes only where the first checked subscript of a store lies in own .. own + n_own - 1,
      * variables of the text */
     bool is_owned;
+    bool is_cyclic; /* of a merged lane: see md_cg_cyclic */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */
     int32_t flat[MD_MAX_RANK * 2];
 } md_cg_options;
@@ -132,6 +133,10 @@ uint32_t md_cg_unit_tensors(const md_st_program *program, int32_t stage, int32_t
  * its last axes, in order, or none, and none is used as a number; 1 where nothing can be merged. `tensors`: those
  * that must be contiguous then. Into options.flat. */
 int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_program *program, int32_t stage);
+/** The same where loads may also run over the last index alone, as a bias of three channels does: along the merged axis
+ * they repeat. 1 where there is no such load. The text keeps each period, of MD_CYCLE elements at most, in an array of
+ * its prologue, and finds `phase`, the position of the first lane in it, in a variable. */
+int32_t md_cg_cyclic(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_program *program, int32_t stage);
 
 /** Starts a function body: forgets known values. */
 void md_cg_begin(md_cg *cg, md_strbuf *body);

@@ -130,7 +130,7 @@ const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node);
 
 /* ---- exact.c ---- */
 
-/** The type that a product of integers is exact in: F32 or F64 where no sum can be too large for it, else its own. A sum
+/** The type that a product of integers is exact in: F32, F64 where no sum can be too large for it, else its own. A sum
  * whose length has no limit counts as 2^36 terms. */
 md_dtype md_st_exact_type(const md_fx_formula *formula, const md_st_product *product);
 

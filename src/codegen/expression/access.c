@@ -169,6 +169,13 @@ static const char *pointer_text(md_cg *cg, int32_t tensor)
     return md_cg_format(cg, "t%" PRId32, tensor);
 }
 
+/* A merged axis of which the tensor has only the last index. */
+static bool is_cyclic_access(const md_cg *cg, int32_t rank, const md_fx_node *const *subscript)
+{
+    return cg->o.is_cyclic && rank > 0 && md_fx_is_index(subscript[rank - 1], cg->o.lane) &&
+           (rank == 1 || !md_fx_is_index(subscript[rank - 2], cg->o.flat[cg->o.n_flat - 2]));
+}
+
 /* A merged axis: the tensor's last axes are the lane's, one after the other in memory. */
 static bool is_flat_access(const md_cg *cg, int32_t rank, const md_fx_node *const *subscript)
 {
@@ -264,10 +271,39 @@ static const char *scalar_load_text(md_cg *cg, const md_cg_place *at, const char
     return condition ? md_cg_format(cg, "(%s) ? %s : 0", condition, text) : text;
 }
 
+/* The period, once and so much again that a vector may begin anywhere in it: an array in front of the lanes. */
+static md_cg_name load_cycle(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *n = v->node;
+    const md_dtype dtype = cg->formula->tensor[n->id].dtype;
+    const int32_t last = n->n_args - 1, id = cg->n_names++;
+    md_cg_place at = {.motion = MD_CG_FIXED};
+    sum s = {0};
+    char size[32];
+    for (int32_t i = 0; i < last && cg->status == MD_OK; i++)
+        add_axis(&at, &s, cg, n->id, i, n->arg[i]);
+    if (cg->status != MD_OK)
+        return (md_cg_name){NULL, true};
+    md_cg_size(size, cg->program, cg->o.lane);
+    md_strbuf_printf(cg->prologue,
+                     "%s cycle%" PRId32 "[MD_CYCLE + MD_VL];\n"
+                     "for (int64_t i = 0, k = 0; i < %s + MD_VL - 1; i++, k = k + 1 < %s ? k + 1 : 0)\n"
+                     "cycle%" PRId32 "[i] = ((const %s *)p->t%" PRId32 ")[%s + k * p->s%" PRId32 "_%" PRId32 "];\n",
+                     md_dtype_c_type(dtype), id, size, size, id, md_dtype_c_type(dtype), n->id,
+                     s.uniform ? s.uniform : "0", n->id, last);
+    const md_cg_name name =
+        md_cg_declare(cg, md_cg_lane_type(n->type), false, false,
+                      md_cg_format(cg, "md_load_%s_unit(cycle%" PRId32 ", phase, md_n)", md_dtype_name(dtype), id));
+    md_cg_know(cg, v, name, false);
+    return name;
+}
+
 md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node;
     const char *dtype = md_dtype_name(cg->formula->tensor[n->id].dtype);
+    if (is_cyclic_access(cg, n->n_args, n->arg))
+        return load_cycle(cg, v);
     bool is_guarded = md_cg_is_guarded(cg, v);
     md_cg_place at;
     md_cg_locate(&at, cg, n->id, n->n_args, n->arg);

@@ -5,11 +5,13 @@
 #include "family/numeric.h"
 
 enum { FLAT, STRIDED, NONTEMPORAL, TRANSPOSE };
+enum { CYCLIC = 2 }; /* of FLAT: also where loads then repeat along the lanes */
 
 static md_fa_sweep sweep_of(const md_fa_config *config)
 {
     return (md_fa_sweep){.source = "host/pointwise.c",
                          .is_flat = config->value[FLAT],
+                         .is_cyclic = config->value[FLAT] == CYCLIC,
                          .is_strided = config->value[STRIDED],
                          .is_streaming = config->value[NONTEMPORAL]};
 }
@@ -27,7 +29,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         (config->value[FLAT] || config->value[STRIDED] || !md_fa_transpose_find(&transpose, target)))
         return false;
     bool has_axis = md_fa_stage(target)->axis >= 0;
-    if (config->value[FLAT] && (config->value[STRIDED] || !md_fa_sweep_can_flatten(target)))
+    if (config->value[FLAT] &&
+        (config->value[STRIDED] ||
+         !(config->value[FLAT] == CYCLIC ? md_fa_sweep_can_repeat(target, size) : md_fa_sweep_can_flatten(target))))
         return false;
     if (!has_axis && !config->value[STRIDED])
         return false; /* for a scalar one variant is enough */
@@ -75,7 +79,7 @@ const md_fa_family md_fa_host_pointwise = {
     .device = MD_DEV_HOST,
     .takes_packed = true,
     .n_fields = 4,
-    .field = {{"flat", 0, 2, {1, 0}},
+    .field = {{"flat", 0, 3, {1, 0, CYCLIC}},
               {"strided", 1, 2, {0, 1}},
               {"nontemporal", 0, 2, {0, 1}},
               {"transpose", 0, 2, {1, 0}}},

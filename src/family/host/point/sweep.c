@@ -11,12 +11,20 @@ static int32_t merged(const md_fa_target *target, const md_fa_sweep *sweep)
 {
     int32_t flat[MD_MAX_RANK * 2];
     uint32_t tensors = 0;
-    return sweep->is_flat ? md_cg_flat(flat, &tensors, target->program, target->stage) : 1;
+    return sweep->is_cyclic ? md_cg_cyclic(flat, &tensors, target->program, target->stage)
+           : sweep->is_flat ? md_cg_flat(flat, &tensors, target->program, target->stage)
+                            : 1;
 }
 
 bool md_fa_sweep_can_flatten(const md_fa_target *target)
 {
     return merged(target, &(md_fa_sweep){.is_flat = true}) > 1;
+}
+
+bool md_fa_sweep_can_repeat(const md_fa_target *target, const int64_t *size)
+{
+    return merged(target, &(md_fa_sweep){.is_cyclic = true}) > 1 &&
+           md_st_size(target->program, md_fa_stage(target)->axis, size) <= MD_FA_CYCLE;
 }
 
 /* The number of points of the outer loop, and of lanes of each. */
@@ -34,9 +42,13 @@ void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const
 {
     int32_t flat[MD_MAX_RANK * 2];
     *out = (md_kn_envelope){0};
-    if (sweep->is_flat)
+    if (sweep->is_cyclic) {
+        md_cg_cyclic(flat, &out->contiguous, target->program, target->stage);
+        out->hi[target->program->index[md_fa_stage(target)->axis].dim] = MD_FA_CYCLE;
+    } else if (sweep->is_flat) {
         md_cg_flat(flat, &out->contiguous, target->program, target->stage);
-    if (!sweep->is_strided)
+    }
+    if (!sweep->is_strided && !sweep->is_cyclic)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis) & ~out->contiguous;
 }
 

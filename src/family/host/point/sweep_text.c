@@ -45,16 +45,21 @@ static void print_lanes(md_strbuf *out, const writer *w)
         md_strbuf_add(out, body);
         return;
     }
+    char period[32];
+    const bool repeats = w->sweep->is_cyclic;
     md_strbuf_printf(out, "int64_t x%" PRId32 " = lane;\n", x);
+    if (repeats)
+        md_strbuf_printf(out, "const int64_t period = %s, step = MD_VL %% period;\nint64_t phase = lane %% period;\n",
+                         md_cg_size(period, w->target->program, x));
     if (w->sweep->is_streaming)
         md_strbuf_printf(out, "int64_t part = md_min_si(%s, lane_end - lane);\n", md_strbuf_text(&w->lead));
     else
         md_strbuf_printf(out, "int64_t part = lane_end - lane < MD_VL ? lane_end - lane : 0;\n");
-    md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n}\n",
-                     body, x);
-    md_strbuf_printf(out,
-                     "for (; x%" PRId32 " + MD_VL <= lane_end; x%" PRId32 " += MD_VL) {\nenum { md_n = MD_VL };\n%s}\n",
-                     x, x, body);
+    md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n%s}\n",
+                     body, x, repeats ? "phase = (phase + part) % period;\n" : "");
+    md_strbuf_printf(
+        out, "for (; x%" PRId32 " + MD_VL <= lane_end; x%" PRId32 " += MD_VL) {\nenum { md_n = MD_VL };\n%s%s}\n", x, x,
+        body, repeats ? "phase += step;\nphase -= phase >= period ? period : 0;\n" : "");
     md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end) break;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
 }
 
@@ -113,6 +118,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
         md_strbuf_add(&defines, "#define MD_STREAMING 1\n");
     if (w->sweep->is_owned)
         md_strbuf_add(&defines, "#define MD_OWNED 1\n");
+    if (w->sweep->is_cyclic)
+        md_strbuf_printf(&defines, "#define MD_CYCLE %d\n", (int)MD_FA_CYCLE);
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     print_sweep(&expr, w);
@@ -128,9 +135,12 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
                              .lane = w.stage->axis,
                              .access = sweep->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
                              .streaming = sweep->is_streaming,
+                             .is_cyclic = sweep->is_cyclic,
                              .is_owned = sweep->is_owned};
     uint32_t tensors = 0;
-    if (sweep->is_flat)
+    if (sweep->is_cyclic)
+        w.n_flat = options.n_flat = md_cg_cyclic(options.flat, &tensors, target->program, target->stage);
+    else if (sweep->is_flat)
         w.n_flat = options.n_flat = md_cg_flat(options.flat, &tensors, target->program, target->stage);
     w.n_outer = w.stage->n_outer - (w.n_flat - 1);
     w.cg = md_cg_create(&options);
