@@ -1,7 +1,12 @@
-/* Warnings of loop nests that compute one result again and again: the slow part of a formula, and why it is slow. */
+/* Warnings of loop nests that compute one result again and again, or take very many steps: the slow part of a formula,
+ * and why it is slow. */
 #include "stage/form.h"
 
 #include "expr/diag.h"
+
+/* A nest is costly from about a tenth of a second on, if another way to write it could take less. */
+#define COSTLY_OPERATIONS 1e8
+#define COSTLY_RATIO 64.0
 
 typedef struct around {
     const struct around *up;
@@ -58,21 +63,55 @@ static bool find(search *s, const md_fx_node *node)
     return false;
 }
 
-static bool warn_of(md_fx_formula *f, const search *s, const md_fx_stmt *stmt)
+/* Where the formula has the node, or the statement. */
+static bool add_warning(md_fx_formula *f, const md_fx_node *node, const md_fx_stmt *stmt, const char *message)
 {
-    const bool has_place = s->found->line > 0;
-    const char *const index = s->program->index[s->over].name;
-    const char *const text = md_fx_remark(f->arena, f->text, has_place ? s->found->line : stmt->line,
-                                          has_place ? s->found->column : stmt->column,
-                                          "this %s is computed again for every '%s', in a loop nest that is slow at "
-                                          "large sizes; give it a let of its own",
-                                          s->found->kind == MD_FX_SCAN ? "scan" : "reduction", index);
+    const bool has_place = node->line > 0;
+    const char *const text = message == NULL ? NULL
+                                             : md_fx_remark(f->arena, f->text, has_place ? node->line : stmt->line,
+                                                            has_place ? node->column : stmt->column, "%s", message);
     f->warning[f->n_warnings] = text;
     f->n_warnings += text != NULL;
     return text != NULL;
 }
 
-md_status md_st_warn(md_fx_formula *formula, const md_st_program *program)
+static bool warn_of_repeat(md_fx_formula *f, const search *s, const md_fx_stmt *stmt)
+{
+    return add_warning(f, s->found, stmt,
+                       md_arena_printf(f->arena,
+                                       "this %s is computed again for every '%s', in a loop nest that is slow at "
+                                       "large sizes; give it a let of its own",
+                                       s->found->kind == MD_FX_SCAN ? "scan" : "reduction",
+                                       s->program->index[s->over].name));
+}
+
+static bool is_no_reduction(void *user, const md_fx_node *node)
+{
+    if (node->kind == MD_FX_REDUCE)
+        *(const md_fx_node **)user = node;
+    return node->kind != MD_FX_REDUCE;
+}
+
+/* A nest of many loops over few elements: no part of it could leave. */
+static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage, const md_fx_stmt *stmt,
+                         const int64_t *size)
+{
+    const md_fx_node *reduction = NULL;
+    double operations, bytes;
+    md_st_work(&operations, &bytes, p, stage, size);
+    (void)md_fx_visit(p->stage[stage].store[0].value, is_no_reduction, &reduction);
+    if (reduction == NULL || operations < COSTLY_OPERATIONS || operations < COSTLY_RATIO * bytes)
+        return true;
+    return add_warning(f, reduction, stmt,
+                       md_arena_printf(f->arena,
+                                       "this reduction takes %.2g operations at the largest hint, %.2g for each byte "
+                                       "of its tensors, one element after the other; only sums of products are "
+                                       "factored: write it as such sums, or give parts that use fewer indices lets of "
+                                       "their own",
+                                       operations, operations / bytes));
+}
+
+md_status md_st_warn(md_fx_formula *formula, const md_st_program *program, const int64_t *size)
 {
     for (int32_t i = 0; i < program->n_stages; i++) {
         const md_st_stage *stage = &program->stage[i];
@@ -84,8 +123,9 @@ md_status md_st_warn(md_fx_formula *formula, const md_st_program *program)
             loop[k] = (around){.up = s.inside, .index = stage->outer[k]};
             s.inside = &loop[k];
         }
-        const int32_t stmt = formula->tensor[stage->store[0].tensor].stmt;
-        if (find(&s, stage->store[0].value) && !warn_of(formula, &s, &formula->stmt[stmt]))
+        const md_fx_stmt *stmt = &formula->stmt[formula->tensor[stage->store[0].tensor].stmt];
+        const bool repeats = find(&s, stage->store[0].value);
+        if (!(repeats ? warn_of_repeat(formula, &s, stmt) : warn_of_cost(formula, program, i, stmt, size)))
             return md_fail_memory();
     }
     return MD_OK;

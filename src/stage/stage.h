@@ -177,9 +177,9 @@ const void *md_st_look(void *room, const md_st_program *program, int32_t stage, 
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);
 
-/** Adds a warning to the formula for each nest that computes a reduction or scan again and again. The program is the
- * formula's. */
-md_status md_st_warn(md_fx_formula *formula, const md_st_program *program);
+/** Adds a warning to the formula for each nest that computes a reduction or scan again and again, or that takes very
+ * many operations at these sizes (by dim id). The program is the formula's. */
+md_status md_st_warn(md_fx_formula *formula, const md_st_program *program, const int64_t *size);
 
 /** True if output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written
  * subscripts, or is over before the row is written, and no later stage reads it. */

@@ -11,7 +11,8 @@ typedef struct said {
 static void hear(void *user, md_log_level level, const char *message)
 {
     said *s = user;
-    if (!strstr(message, "hides the index") && !strstr(message, "computed again"))
+    if (!strstr(message, "hides the index") && !strstr(message, "computed again") &&
+        !strstr(message, "this reduction takes"))
         return;
     s->n_warnings += level == MD_LOG_WARN;
     snprintf(s->text, sizeof s->text, "%s", message);
@@ -50,8 +51,8 @@ static void hidden_indices(void **state)
     md_context_destroy(&c);
 }
 
-/* A nest that makes a reduction again for every step of a loop says so. */
-static void repeated_reductions(void **state)
+/* A nest that makes a reduction again for every step of a loop says so, and one of very many steps. */
+static void slow_nests(void **state)
 {
     (void)state;
     static const struct {
@@ -62,6 +63,11 @@ static void repeated_reductions(void **state)
         {"Y[i,j] = where(X[i,j] > 0, max[k](where(k > 0, Z[i,k-1] * W[k], 0)), 0)", "i=4, j=4, k=4",
          "1:28: this reduction is computed again for every 'j'"},
         {"Y[i,j,k,l] = X[i,j,k,l] * rsqrt(var[i,j,k,l](X[i,j,k,l]))", "i=4, j=4, k=4, l=4", NULL},
+        {"Y[i,l] = max[j,k](A[i,j] + B[j,k] + C[k,l])", "i=4, j=4, k=4, l=4",
+         "1:10: this reduction takes 8.4e+14 operations at the largest hint, 3.1e+06 for each byte"},
+        {"Y:i64[i] = argmax[j,k](X[i,j,k])", "i=4, j=4, k=4", NULL},
+        {"size i=9, j=9, k=9, l=9; Y[i,l] = max[j,k](A[i,j] + B[j,k] + C[k,l])", "", NULL},
+        {"Y[i,l] = sum[j,k](A[i,j] * B[j,k] * C[k,l])", "i=4, j=4, k=4, l=4", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         said s = {0};
@@ -74,7 +80,7 @@ static void repeated_reductions(void **state)
         assert_int_equal(md_context_create(&c, &o), MD_OK);
         assert_int_equal(md_op_create(&op, c, cases[i].formula, NULL), MD_OK);
         assert_int_equal(md_explain(op, cases[i].sizes, 0, keep_text, explained), MD_OK);
-        assert_true(!strstr(s.text, "computed again") == !cases[i].part);
+        assert_int_equal(s.n_warnings, cases[i].part != NULL);
         assert_true(!cases[i].part || strstr(s.text, cases[i].part));
         assert_true(!cases[i].part || strstr(explained, cases[i].part));
         md_op_destroy(&op);
@@ -84,6 +90,6 @@ static void repeated_reductions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_indices), cmocka_unit_test(repeated_reductions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_indices), cmocka_unit_test(slow_nests)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

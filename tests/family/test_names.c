@@ -201,8 +201,8 @@ static void test_parse_errors(void **state)
     md_fa_config config;
     assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwize/flat1"), MD_NOT_FOUND,
                  "no family named \"pointwize\" (there are pointwise,");
-    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flat2"), MD_NOT_FOUND,
-                 "flat of family pointwise cannot be 2 (but 1, 0)");
+    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flat3"), MD_NOT_FOUND,
+                 "flat of family pointwise cannot be 3 (but 1, 0, 2)");
     assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flt1"), MD_NOT_FOUND,
                  "\"flt1\" is no field of family pointwise (flat,");
     assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flat1x"), MD_NOT_FOUND,

@@ -40,6 +40,14 @@ static md_status split(md_ds_compiled *c, md_numeric numeric)
     return s;
 }
 
+/* Hints go up as a rule: the last one is the largest. */
+static md_status warn(md_ds_compiled *c)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_ds_hint_sizes(size, &c->space, c->space.n_hints - 1);
+    return md_st_warn(c->formula, c->program, size);
+}
+
 static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compile_options *o)
 {
     const md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
@@ -51,7 +59,7 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
     MD_TRY(split(c, o->policy.numeric));
     MD_TRY(md_st_program_create(&c->program, c->formula));
-    MD_TRY(md_st_warn(c->formula, c->program));
+    MD_TRY(warn(c));
     MD_TRY(md_ds_numeric_check(c->program, o->policy.numeric));
     MD_TRY(md_fa_customs_create(&c->customs, o->custom, o->n_custom, c->program, c->facts->kind));
     set_policy(&c->policy, o);
