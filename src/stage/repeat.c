@@ -85,6 +85,26 @@ static bool warn_of_repeat(md_fx_formula *f, const search *s, const md_fx_stmt *
                                        s->program->index[s->over].name));
 }
 
+typedef struct touched {
+    const md_st_program *program;
+    const int64_t *size;
+    double elements; /* at least so many points of indices in the load with the most */
+} touched;
+
+static bool note_touched(void *user, const md_fx_node *node)
+{
+    touched *t = user;
+    double points = 1;
+    if (node->kind != MD_FX_LOAD)
+        return true;
+    const md_st_set used = md_st_indices(node);
+    for (int32_t id = 0; id < t->program->n_indices; id++)
+        if (md_st_set_has(&used, id))
+            points *= (double)md_st_size(t->program, id, t->size);
+    t->elements = points > t->elements ? points : t->elements;
+    return true;
+}
+
 static bool is_no_reduction(void *user, const md_fx_node *node)
 {
     if (node->kind == MD_FX_REDUCE)
@@ -98,17 +118,20 @@ static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage
 {
     const md_fx_node *reduction = NULL;
     double operations, bytes;
+    touched t = {.program = p, .size = size, .elements = 1};
     md_st_work(&operations, &bytes, p, stage, size);
+    (void)md_fx_visit(p->stage[stage].store[0].value, note_touched, &t);
     (void)md_fx_visit(p->stage[stage].store[0].value, is_no_reduction, &reduction);
-    if (reduction == NULL || operations < COSTLY_OPERATIONS || operations < COSTLY_RATIO * bytes)
+    if (reduction == NULL || operations < COSTLY_OPERATIONS || operations < COSTLY_RATIO * t.elements)
         return true;
-    return add_warning(f, reduction, stmt,
-                       md_arena_printf(f->arena,
-                                       "this reduction takes %.2g operations at the largest hint, %.2g for each byte "
-                                       "of its tensors, one element after the other; only sums of products are "
-                                       "factored: write it as such sums, or give parts that use fewer indices lets of "
-                                       "their own",
-                                       operations, operations / bytes));
+    return add_warning(
+        f, reduction, stmt,
+        md_arena_printf(f->arena,
+                        "this reduction takes %.2g operations at the largest hint, %.2g for each element "
+                        "of its largest tensor, one element after the other; only sums of products are "
+                        "factored: write it as such sums, or give parts that use fewer indices lets of "
+                        "their own",
+                        operations, operations / t.elements));
 }
 
 md_status md_st_warn(md_fx_formula *formula, const md_st_program *program, const int64_t *size)

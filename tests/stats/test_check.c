@@ -125,6 +125,21 @@ static const struct {
      "product or scan together, or stand in an arm of a where that guards what they read\n"
      "checked at run time\n"
      "  axis 0 of X at i - 2: once, before each call\n"},
+    {"size i=60, j=60, k=60, l=60; Y[i,l] = sum[j,k](A:i32[i,j] * B:i32[j,k] * C:i32[k,l])",
+     "size i=60, l=60, j=60, k=60; Y:i64[i,l] = sum[j,k](A:i32[i,j] * B:i32[j,k] * C:i32[k,l])\n"
+     "sizes\n"
+     "  i: 60, static\n"
+     "  l: 60, static\n"
+     "  j: 60, static\n"
+     "  k: 60, static\n"
+     "stages on host\n"
+     "  0 product m[i] n[k] k[j]\n"
+     "    families: gemv, gemm, nest\n"
+     "  1 product m[i] n[l] k[k]\n"
+     "    families: gemv, gemm, nest\n"
+     "in memory between stages: Y.1:i64[i,k]\n"
+     "order of the sum in Y: (A[i,j] * B[j,k]) * C[k,l]\n"
+     "  8.64e+05 operations, 3.888e+07 as it is written; largest temporary 3600 elements\n"},
     {"Y[i] = sum[i](X[i])",
      "Y:f32[i] = sum[i](X:f32[i])\n"
      "sizes\n"
