@@ -249,7 +249,9 @@ def check(device="host"):
     _core.check(device)
 
 
-from . import ops  # noqa: E402 (it uses op)
+from . import entry, ops  # noqa: E402 (ops uses op)
+
+entry.register(__version__)
 
 
 def __getattr__(name):
