@@ -51,7 +51,7 @@ typedef struct compiled {
     void *binary;
     size_t n_bytes;
 } compiled;
-static compiled kept[16];
+static compiled kept[128];
 static unsigned n_kept;
 
 static md_status compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *launch)
