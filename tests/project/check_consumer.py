@@ -34,7 +34,7 @@ def run(*command, **options):
 class Consumer:
     def __init__(self, source, build, cc, meson, folder):
         self.source, self.build, self.cc, self.meson, self.folder = source, build, cc, meson, folder
-        self.env = dict(os.environ, MD_DEVICE="host", MD_CACHE_DIR="", HOME=str(folder))
+        self.env = dict(os.environ, MD_DEVICE="host", HOME=str(folder))
 
     def install(self):
         """Installs into folder/md; the packages say so."""
