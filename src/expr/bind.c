@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "expr/eval/eval.h"
+#include "expr/needed.h"
 #include "expr/node.h"
 
 #include <stdio.h>
@@ -225,43 +226,6 @@ static md_status check_reach(const binder *b, const md_fx_reach *r)
     return lo < 0 ? out_of_reach(f, r, extent, &lo) : hi >= extent ? out_of_reach(f, r, extent, &hi) : MD_OK;
 }
 
-/* ---- reductions of nothing ---- */
-
-typedef struct empty_search {
-    const md_fx_formula *formula;
-    const int64_t *size;
-    md_fx_op op; /* of the reduction found */
-    int32_t dim;
-} empty_search;
-
-static bool is_not_empty(void *user, const md_fx_node *node)
-{
-    empty_search *s = user;
-    bool needs_one = node->kind == MD_FX_REDUCE && (node->op == MD_FX_R_MAX || node->op == MD_FX_R_MIN ||
-                                                    node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN);
-    for (int32_t i = 0; needs_one && i < node->n_bound; i++) {
-        s->dim = s->formula->index[node->bound[i]].dim;
-        s->op = node->op;
-        if (s->size[s->dim] == 0)
-            return false;
-    }
-    return true;
-}
-
-static md_status check_reductions(const binder *b)
-{
-    const md_fx_formula *f = b->formula;
-    bool has_empty = false;
-    for (int32_t d = 0; d < f->n_dims; d++)
-        has_empty |= b->binding->size[d] == 0;
-    empty_search s = {.formula = f, .size = b->binding->size};
-    for (int32_t i = 0; has_empty && i < f->n_stmts; i++)
-        if (!md_fx_visit(f->stmt[i].value, is_not_empty, &s))
-            return md_fail(MD_INVALID_ARGUMENT, "dim '%s' has size 0, but the %s of nothing has no value",
-                           f->dim[s.dim].name, md_fx_op_text(s.op));
-    return MD_OK;
-}
-
 md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_arg *args, int32_t n_args)
 {
     binder b = {.formula = formula, .binding = out};
@@ -275,5 +239,5 @@ md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_
     MD_TRY(bind_dims(&b));
     for (int32_t i = 0; i < formula->n_reaches; i++)
         MD_TRY(check_reach(&b, &formula->reach[i]));
-    return check_reductions(&b);
+    return md_fx_check_needed(formula, out->size);
 }

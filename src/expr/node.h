@@ -62,6 +62,8 @@ bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const i
  * scalars only. */
 bool md_fx_range_exact(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size,
                        const md_fx_reach *at);
+/** The value of an expression of sizes and whole numbers. False for all others. */
+bool md_fx_value_of_sizes(int64_t *out, const md_fx_formula *formula, const int64_t *size, const md_fx_node *node);
 /** True if the reach is proved to lie inside its axis whatever the sizes of a call are. */
 bool md_fx_is_inside(const md_fx_formula *formula, const md_fx_reach *at);
 

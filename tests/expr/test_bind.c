@@ -11,6 +11,8 @@ typedef struct bind_case {
     const char *message; /* NULL: accepted */
 } bind_case;
 
+#define SOFTMAX "let e[i,j] = exp(X[i,j] - max[k](X[i,k])); Y[i,j] = e[i,j] / sum[j](e[i,j])"
+#define MAX_OF_NOTHING "dim 'k' has size 0, but the max of nothing has no value"
 #define MATMUL "Y[m,n] = sum[k](X[m,k] * W[n,k])"
 #define BIG "1099511627776"
 
@@ -103,6 +105,18 @@ static const bind_case cases[] = {
     {"Y[i] = 1.5 + argmin[k](X[i,k])", NULL, "[2] [2,0]", "dim 'k' has size 0, but the argmin of nothing has no value"},
     {"Y[i] = sum[k](X[i,k])", NULL, "[2] [2,0]", NULL},
     {"Y[i] = max[k](X[i,k])", NULL, "[0] [0,3]", NULL},
+    /* the max of nothing is an error only where an element needs it */
+    {SOFTMAX, NULL, "[3,0] [3,0]", NULL},
+    {"Y[i] = sum[k](exp(X[i,k] - max[l](X[i,l])))", NULL, "[3] [3,0]", NULL},
+    {"let m[i] = max[k](X[i,k]); Y[i,j] = X[i,j] - m[i]", NULL, "[3,0] [3,0]", NULL},
+    {"let m[i] = max[k](X[i,k]); let n[i] = m[i] + 1; Y[i,j] = X[i,j] - n[i]", NULL, "[3,0] [3,0]", NULL},
+    {"let m[i] = max[k](X[i,k]); Y[i] = 1 + m[i]", NULL, "[3,0] [3]", MAX_OF_NOTHING},
+    {"let m[i] = max[k](X[i,k]); Y[i,j] = X[i,j] - m[i]; Z[i] = m[i]", NULL, "[3,0] [3,0] [3]", MAX_OF_NOTHING},
+    {"Y[i] = log(sum[k](exp(X[i,k] - max[l](X[i,l])))) + max[k](X[i,k])", NULL, "[3] [3,0]", MAX_OF_NOTHING},
+    {"Y[i] = where(size(k) > 0, max[k](X[i,k]), -inf)", NULL, "[3] [3,0]", NULL},
+    {"Y[i] = where(size(k) == 0 and i >= 0, max[k](X[i,k]), -inf)", NULL, "[3] [3,0]", MAX_OF_NOTHING},
+    {"Y[i] = where(size(k) == 0, max[k](X[i,k]), -inf)", NULL, "[3] [3,0]", MAX_OF_NOTHING},
+    {"Y[i] += max[k](X[i,k])", NULL, "[3] [3,0]", MAX_OF_NOTHING},
     {"L[] = sum[k](X[k])", NULL, "[] [3]", NULL},
     {"L[] = sum[k](X[k])", NULL, "[1] [3]", "argument 0 'L' has rank 1, expected 0"},
 };

@@ -38,7 +38,7 @@ FLOORS = {
     "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["cpu", "file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
-             ["join", "range"], ["front"], ["bind", "list"]],
+             ["join", "range"], ["front", "needed"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],
     "codegen": [["codegen"], ["assemble", "narrow", "params", "text"], ["expression"], ["product", "row"]],
     "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],

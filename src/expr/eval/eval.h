@@ -30,8 +30,8 @@ typedef struct md_fx_fault {
 } md_fx_fault;
 
 /** Binds arguments: checks count, kind, NULL, dtype, rank, sizes, strides >= 0 (> 0 on outputs where size > 1), spans
- * that overflow 64 bits, reaches, declared ranges, non-empty max/min/argmax reductions, alignment to elements; fills
- * sizes; f32 scalars are rounded. INVALID_ARGUMENT names argument, axis, dim and both values. */
+ * that overflow 64 bits, reaches, declared ranges, that no element needs the max of nothing, alignment to elements;
+ * fills sizes; f32 scalars are rounded. INVALID_ARGUMENT names argument, axis, dim and both values. */
 md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_arg *args, int32_t n_args);
 /** Evaluates all statements in order into the bound outputs. Temporaries are allocated in f64. OUT_OF_MEMORY,
  * CANCELLED. */

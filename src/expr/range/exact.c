@@ -90,3 +90,20 @@ bool md_fx_range_exact(int64_t *lo, int64_t *hi, const md_fx_formula *formula, c
     } while (next(&p));
     return true;
 }
+
+static bool is_of_sizes(void *user, const md_fx_node *node)
+{
+    (void)user;
+    const bool is_whole = node->type == MD_I64 || node->type == MD_BOOL;
+    return is_whole && (node->kind == MD_FX_CONST || node->kind == MD_FX_SIZE ||
+                        (node->kind == MD_FX_OP && (node->op == MD_FX_WHERE || md_scalar_int(node->op) != NULL)));
+}
+
+bool md_fx_value_of_sizes(int64_t *out, const md_fx_formula *formula, const int64_t *size, const md_fx_node *node)
+{
+    const points p = {.formula = formula, .size = size};
+    if (!md_fx_visit(node, is_of_sizes, NULL))
+        return false;
+    *out = value_of(&p, node);
+    return true;
+}
