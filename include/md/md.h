@@ -2,7 +2,8 @@
  *
  * Rules for all functions:
  *  - Every function that can fail returns md_status. Out-parameters come first and are written only on success.
- *  - md_last_error() gives the calling thread's last message: one line that names the wrong value.
+ *  - md_last_error() gives the calling thread's last message, which names the wrong value: one line, or three where a
+ *    formula's text is wrong ("1:12: what", the line, a caret under the place). It does not end with a newline.
  *  - Options: a zeroed struct, or NULL, means all defaults. They must live only during the call.
  *  - *_destroy takes the address of the handle, accepts NULL and a NULL handle, and sets the handle to NULL.
  *  - Sizes and strides are in elements, *_bytes in bytes, *_us in microseconds, *_ns in nanoseconds.

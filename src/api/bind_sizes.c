@@ -9,33 +9,27 @@
 #include <string.h>
 
 typedef struct reader {
-    const md_ds_op *op;
+    const md_fx_formula *formula;
     md_fx_binding *binding;
+    md_fx_named named;
 } reader;
 
 static md_status set_size(void *user, const char *name, int64_t lo, int64_t hi)
 {
-    const reader *r = user;
-    const md_fx_formula *f = r->op->formula;
+    reader *r = user;
+    int32_t d = -1;
     if (lo != hi)
         return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' needs one size here, not a range", name);
-    const int32_t d = md_fx_find_dim(f, name, strlen(name));
-    if (d >= 0) {
-        if (f->dim[d].size >= 0 && f->dim[d].size != lo)
-            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' is static: %lld, not %lld", name,
-                           (long long)f->dim[d].size, (long long)lo);
-        if (lo < f->dim[d].lo || lo > f->dim[d].hi)
-            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' = %lld lies outside its declared range %lld..%lld",
-                           name, (long long)lo, (long long)f->dim[d].lo, (long long)f->dim[d].hi);
-        r->binding->size[d] = lo;
-        return MD_OK;
-    }
-    md_strbuf known = {0};
-    for (int32_t i = 0; i < f->n_dims; i++)
-        md_strbuf_printf(&known, "%s%s", i ? ", " : "", f->dim[i].name);
-    md_fail(MD_INVALID_ARGUMENT, "sizes: op %s has no dim '%s'; it has %s", r->op->name, name, md_strbuf_text(&known));
-    md_strbuf_finish(&known);
-    return MD_INVALID_ARGUMENT;
+    MD_TRY(md_fx_name_dim(&d, &r->named, r->formula, name, strlen(name)));
+    const md_fx_dim *dim = &r->formula->dim[d];
+    if (dim->size >= 0 && dim->size != lo)
+        return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' is static: %lld, not %lld", name, (long long)dim->size,
+                       (long long)lo);
+    if (lo < dim->lo || lo > dim->hi)
+        return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' = %lld lies outside its declared range %lld..%lld", name,
+                       (long long)lo, (long long)dim->lo, (long long)dim->hi);
+    r->binding->size[d] = lo;
+    return MD_OK;
 }
 
 static md_status fill_sizes(md_fx_binding *b, const md_ds_op *op, const char *sizes)
@@ -43,7 +37,7 @@ static md_status fill_sizes(md_fx_binding *b, const md_ds_op *op, const char *si
     const md_fx_formula *f = op->formula;
     for (int32_t d = 0; d < f->n_dims; d++)
         b->size[d] = f->dim[d].size;
-    MD_TRY(md_fx_sizes_parse(sizes ? sizes : "", set_size, &(reader){op, b}));
+    MD_TRY(md_fx_sizes_parse(sizes ? sizes : "", set_size, &(reader){f, b, {.source = "sizes"}}));
     for (int32_t i = 0; i < op->space.n; i++)
         if (b->size[op->space.dim[i]] < 0)
             return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s': the size of dim '%s' is missing", sizes ? sizes : "",

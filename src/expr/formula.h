@@ -160,6 +160,18 @@ struct md_strbuf;
 void md_fx_print(struct md_strbuf *out, const md_fx_formula *formula);
 void md_fx_print_node(struct md_strbuf *out, const md_fx_formula *formula, const md_fx_node *node);
 
+/* The dims that a text ("b=8, n=64", hints, weights) has named so far: each may be named once. */
+typedef struct md_fx_named {
+    const char *source; /* "sizes": messages begin with it */
+    uint64_t dims; /* a bit for each */
+} md_fx_named;
+_Static_assert(MD_FX_MAX_DIMS <= 64, "a bit for each dim");
+/** The dim of that name. Fails where there is none, and where the text has named it before. */
+md_status md_fx_name_dim(int32_t *dim, md_fx_named *named, const md_fx_formula *formula, const char *name, size_t n);
+/** Writes "the formula has no dim 'x'; it has i, j", with the nearest name. */
+enum { MD_FX_NO_DIM_BYTES = 600 };
+void md_fx_no_dim(char out[MD_FX_NO_DIM_BYTES], const md_fx_formula *formula, const char *name, size_t n);
+
 /** Parses "b=8, n=64..128"; calls back per entry. Used for options, hints by name, and the command line. */
 typedef md_status (*md_fx_size_fn)(void *user, const char *name, int64_t lo, int64_t hi);
 md_status md_fx_sizes_parse(const char *text, md_fx_size_fn fn, void *user);

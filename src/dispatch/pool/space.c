@@ -17,6 +17,7 @@ typedef struct hint_parser {
     const char *at;
     const char *text;
     const char *source;
+    md_fx_named named;
 } hint_parser;
 
 static md_status bad_hint(const hint_parser *p, const char *why)
@@ -87,11 +88,9 @@ static md_status parse_name(hint_parser *p, int32_t *slot)
     size_t n = (size_t)(p->at - start);
     if (n == 0)
         return bad_hint(p, "expected the name of a dim");
-    const int32_t dim = md_fx_find_dim(p->space->formula, start, n);
+    int32_t dim = -1;
+    MD_TRY(md_fx_name_dim(&dim, &p->named, p->space->formula, start, n));
     *slot = md_ds_slot_of(p->space, dim);
-    if (dim < 0)
-        return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': the formula has no dim '%.*s'", p->source, p->text, (int)n,
-                       start);
     skip_blanks(p);
     if (*p->at != '=')
         return bad_hint(p, "expected '='");
@@ -144,6 +143,7 @@ static md_status parse_points(hint_parser *p)
 {
     for (skip_blanks(p); *p->at == '('; skip_blanks(p)) {
         p->at++;
+        p->named.dims = 0;
         int64_t point[MD_DS_MAX_DYNAMIC];
         unnamed_point(point);
         for (;;) {
@@ -221,6 +221,7 @@ static md_status parse_hints(hint_parser *p)
 
 static md_status set_weights(md_ds_space *s, const char *text)
 {
+    md_fx_named named = {.source = "option weights"};
     for (const char *at = text; *at;) {
         while (*at == ' ' || *at == ',' || *at == ';')
             at++;
@@ -234,10 +235,9 @@ static md_status set_weights(md_ds_space *s, const char *text)
         size_t n = (size_t)(eq - at);
         while (n && at[n - 1] == ' ')
             n--;
-        const int32_t dim = md_fx_find_dim(s->formula, at, n), slot = md_ds_slot_of(s, dim);
-        if (dim < 0)
-            return md_fail(MD_INVALID_ARGUMENT, "option weights: '%s': the formula has no dim '%.*s'", text, (int)n,
-                           at);
+        int32_t dim = -1;
+        MD_TRY(md_fx_name_dim(&dim, &named, s->formula, at, n));
+        const int32_t slot = md_ds_slot_of(s, dim);
         if (slot >= 0)
             s->weight[slot] = w;
         at = end;
@@ -276,7 +276,7 @@ md_status md_ds_space_make(md_ds_space *out, const md_fx_formula *formula, const
         out->weight[out->n] = 1.0;
         out->occurrences[out->n++] = count_axes(formula, d);
     }
-    hint_parser p = {out, hints, hints, source};
+    hint_parser p = {out, hints, hints, source, {.source = source}};
     MD_TRY(parse_hints(&p));
     if (out->n == 0)
         out->n_hints = 1;

@@ -49,14 +49,14 @@ typedef struct suggest {
 typedef struct reader {
     const md_fx_formula *formula;
     int64_t *size;
+    md_fx_named named;
 } reader;
 
 static md_status take_size(void *user, const char *name, int64_t lo, int64_t hi)
 {
-    const reader *r = user;
-    const int32_t d = md_fx_find_dim(r->formula, name, strlen(name));
-    if (d < 0)
-        return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'", name);
+    reader *r = user;
+    int32_t d = -1;
+    MD_TRY(md_fx_name_dim(&d, &r->named, r->formula, name, strlen(name)));
     r->size[d] = lo;
     return lo == hi ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' needs one size, not a range", name);
 }
@@ -67,7 +67,7 @@ static md_status read_point(point *out, const suggest *s, const md_met_shape *me
     md_ds_hint_sizes(out->size, &s->space, 0);
     for (int32_t k = 0; k < s->space.n; k++)
         out->size[s->space.dim[k]] = -1;
-    MD_TRY(md_fx_sizes_parse(met->sizes, take_size, &(reader){s->compiled->formula, out->size}));
+    MD_TRY(md_fx_sizes_parse(met->sizes, take_size, &(reader){s->compiled->formula, out->size, {.source = "sizes"}}));
     for (int32_t k = 0; k < s->space.n; k++) {
         int64_t v = out->size[s->space.dim[k]];
         if (v < 0)

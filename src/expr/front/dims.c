@@ -13,6 +13,7 @@ typedef struct dims {
     md_front *front;
     md_fx_formula *f;
     const md_syntax_size *at; /* the size being read from the text; NULL while options are read */
+    md_fx_named named; /* by the options */
     int32_t parent[N_ITEMS]; /* indices, then axes */
     int32_t dim_of[N_ITEMS]; /* of a root; -1 until numbered */
     bool is_loose[N_AXES]; /* some subscript is not a plain index */
@@ -188,33 +189,56 @@ static md_status settle_size(dims *d, const md_size_use *use)
                           MD_FX_NEAREST_ARGS(near));
 }
 
-/* ---- sizes given from outside ---- */
+/* ---- names of dims in texts ---- */
 
-static md_status unknown_dim(const dims *d, const char *name)
+void md_fx_no_dim(char out[MD_FX_NO_DIM_BYTES], const md_fx_formula *formula, const char *name, size_t n)
 {
-    char list[300];
-    size_t n = 0;
-    md_fx_nearest near = {.wanted = name};
-    list[0] = 0;
-    for (int32_t i = 0; i < d->f->n_dims; ++i) {
-        md_fx_nearest_offer(&near, d->f->dim[i].name);
-        if (n < sizeof list - 80)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", d->f->dim[i].name);
+    char list[300] = "none", wanted[MD_LEX_MAX_NAME + 1];
+    size_t used = 0;
+    (void)snprintf(wanted, sizeof wanted, "%.*s", (int)MD_MIN(n, (size_t)MD_LEX_MAX_NAME), name);
+    md_fx_nearest near = {.wanted = wanted};
+    for (int32_t i = 0; i < formula->n_dims; ++i) {
+        md_fx_nearest_offer(&near, formula->dim[i].name);
+        if (used < sizeof list - 80)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", formula->dim[i].name);
     }
-    if (d->at)
-        return MD_FRONT_ERROR(d->front, d->at, "the formula has no dim '%s'; it has %s%s%s%s", name,
-                              *list ? list : "none", MD_FX_NEAREST_ARGS(near));
-    return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'; it has %s%s%s%s", name,
-                   *list ? list : "none", MD_FX_NEAREST_ARGS(near));
+    (void)snprintf(out, MD_FX_NO_DIM_BYTES, "the formula has no dim '%s'; it has %s%s%s%s", wanted, list,
+                   MD_FX_NEAREST_ARGS(near));
 }
+
+md_status md_fx_name_dim(int32_t *dim, md_fx_named *named, const md_fx_formula *formula, const char *name, size_t n)
+{
+    const int32_t i = md_fx_find_dim(formula, name, n);
+    char why[MD_FX_NO_DIM_BYTES];
+    if (i < 0) {
+        md_fx_no_dim(why, formula, name, n);
+        return md_fail(MD_INVALID_ARGUMENT, "%s: %s", named->source, why);
+    }
+    const char *const known = formula->dim[i].name;
+    const bool is_same = strlen(known) == n && memcmp(known, name, n) == 0;
+    if ((named->dims >> i & 1) != 0)
+        return is_same ? md_fail(MD_INVALID_ARGUMENT, "%s: dim '%s' is given twice", named->source, known)
+                       : md_fail(MD_INVALID_ARGUMENT, "%s: '%.*s' is dim '%s', which is given twice", named->source,
+                                 (int)n, name, known);
+    named->dims |= UINT64_C(1) << i;
+    *dim = i;
+    return MD_OK;
+}
+
+/* ---- sizes given from outside ---- */
 
 /* Fails at the place in the text where the size is given; with no place, where it came with the options. */
 static md_status restrict_dim(void *user, const char *name, int64_t lo, int64_t hi)
 {
-    const dims *const d = user;
-    const int32_t i = md_fx_find_dim(d->f, name, strlen(name));
-    if (i < 0)
-        return unknown_dim(d, name);
+    dims *const d = user;
+    int32_t i = md_fx_find_dim(d->f, name, strlen(name));
+    if (!d->at)
+        MD_TRY(md_fx_name_dim(&i, &d->named, d->f, name, strlen(name)));
+    if (i < 0) {
+        char why[MD_FX_NO_DIM_BYTES];
+        md_fx_no_dim(why, d->f, name, strlen(name));
+        return MD_FRONT_ERROR(d->front, d->at, "%s", why);
+    }
     md_fx_dim *const dim = &d->f->dim[i];
     dim->lo = MD_MAX(dim->lo, lo);
     dim->hi = MD_MIN(dim->hi, hi);
@@ -235,6 +259,7 @@ static md_status read_sizes(dims *d)
             MD_TRY(restrict_dim(d, d->at->name, d->at->lo, d->at->hi));
         }
     d->at = NULL;
+    d->named = (md_fx_named){.source = "sizes"};
     return d->front->options.sizes ? md_fx_sizes_parse(d->front->options.sizes, restrict_dim, d) : MD_OK;
 }
 

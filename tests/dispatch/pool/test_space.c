@@ -182,6 +182,9 @@ static void complaints(void **state)
         {"64", "m=-1", "expected name=number"},
         {"64", "m=nan", "expected name=number"},
         {"64", "z=1", "no dim 'z'"},
+        {"m=4 m=8", NULL, "MD_HINTS: dim 'm' is given twice"},
+        {"(m=4,n=8) (m=4,m=8)", NULL, "MD_HINTS: dim 'm' is given twice"},
+        {"64", "m=1 m=0.5", "option weights: dim 'm' is given twice"},
         {"m=1,2,3,4,5,6,7,8,9 n=1,2,3,4,5,6,7,8,9", NULL, "more than 64 hints"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

@@ -93,13 +93,23 @@ int cli_check(const cli_options *o)
     return status;
 }
 
+/* The report has the formula's warnings ("1:12: ..."): the log does not repeat them. */
+static void log_without_formula(void *user, md_log_level level, const char *message)
+{
+    int line, column;
+    if (level != MD_LOG_WARN || sscanf(message, "%d:%d: ", &line, &column) != 2)
+        cli_log(user, level, message);
+}
+
 int cli_explain(const cli_options *o)
 {
+    cli_options quiet = *o;
     md_context *context = NULL;
     md_op *op = NULL;
     if (o->n != 1)
         return cli_usage("explain takes one formula or op, but got %d", o->n);
-    int status = open_op(&context, &op, o);
+    quiet.context.log = log_without_formula;
+    int status = open_op(&context, &op, &quiet);
     if (status != CLI_OK)
         return status;
     if (md_explain(op, o->sizes, o->json, cli_write, stdout) != MD_OK)

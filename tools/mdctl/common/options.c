@@ -53,15 +53,15 @@ typedef struct option_row {
 } option_row;
 
 #define AT(field) offsetof(cli_options, field)
-enum { DAY_MS = 86400000, MANY = 100000 };
+enum { DAY_MS = 86400000, MANY = 100000, MOST_THREADS = 1024 /* as MD_THREADS */ };
 
 static const option_row row[] = {
     {"sizes", "LIST", "sizes at the call: \"b=8, n=64\"",
      CLI_RUN | CLI_EXPLAIN | CLI_CHOICES | CLI_BENCH | CLI_TUNE | CLI_COMBO, TEXT, AT(sizes), 0, 0, NULL},
     {"static", "LIST", "sizes that are fixed when the op is made, and ranges: \"k=4096, b=1..8192\"", FORMULAS, TEXT,
      AT(op.sizes), 0, 0, NULL},
-    {"dtype", "TYPE", "type of data tensors: f32 (default), f64, f16 or bf16", FORMULAS | CLI_DEMO, DTYPE, AT(op.dtype),
-     0, 0, NULL},
+    {"dtype", "TYPE", "type of data tensors: f32 (default), f64, f16, bf16, f8e4m3 or f8e5m2", FORMULAS | CLI_DEMO,
+     DTYPE, AT(op.dtype), 0, 0, NULL},
     {"hints", "LIST", "sizes to generate kernels at: \"64,256\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\"", OPS,
      TEXT, AT(op.hints), 0, 0, NULL},
     {"select", "MODE", "how to pick: distance, model, measure or hybrid", OPS, WORD, AT(op.select), 0, 0, select_words},
@@ -149,7 +149,8 @@ static const option_row row[] = {
      INT64_MAX, NULL},
     {"quick", NULL, "bench, demo: less work, noisier figures", CLI_BENCH | CLI_DEMO, FLAG, AT(quick), 0, 0, NULL},
     {"device", "NAME", "where to run: auto, host, cuda or cuda:N", DEVICES, TEXT, AT(context.device), 0, 0, NULL},
-    {"threads", "N", "threads of the host device", DEVICES, INT32, AT(context.threads), 1, MANY, NULL},
+    {"threads", "N", "threads of the host device, 1 to 1024", DEVICES, INT32, AT(context.threads), 1, MOST_THREADS,
+     NULL},
     {"cc", "PROGRAM", "C compiler of the host device", DEVICES, TEXT, AT(context.cc), 0, 0, NULL},
     {"json", NULL, "print JSON", ALL, FLAG, AT(json), 0, 0, NULL},
     {"help", NULL, "print this text", ALL, FLAG, AT(help), 0, 0, NULL},
@@ -218,7 +219,7 @@ static bool parse_dtype(md_dtype *out, const char *value)
 {
     *out = md_dtype_parse(value);
     if (*out == MD_DTYPE_DEFAULT)
-        cli_usage("--dtype '%s': expected f32, f64, f16 or bf16", value);
+        cli_usage("--dtype '%s': expected f32, f64, f16, bf16, f8e4m3 or f8e5m2", value);
     return *out != MD_DTYPE_DEFAULT;
 }
 
