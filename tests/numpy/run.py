@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs random_formulas.py with the arguments given, by a Python that has NumPy: this one, the system's (tools/bootstrap installs python3-numpy), or
+"""Runs a script of this folder (the first argument) by a Python that has NumPy: this one, the system's (tools/bootstrap installs python3-numpy), or
 the one of the tests of ONNX. Exits with 77 and says so where there is none."""
 import os
 import pathlib
@@ -19,9 +19,9 @@ def main():
     known = [sys.executable, "/usr/bin/python3", *sorted(cache.glob("multidispatch-tools/onnx-*/bin/python"))]
     python = next((p for p in known if has_numpy(p)), None)
     if not python:
-        print("SKIPPED: RANDOM FORMULAS WERE NOT COMPARED WITH NUMPY: no Python here has it; tools/bootstrap installs python3-numpy", file=sys.stderr)
+        print("SKIPPED: NOTHING WAS COMPARED WITH NUMPY: no Python here has it; tools/bootstrap installs python3-numpy", file=sys.stderr)
         return 77
-    return subprocess.run([python, pathlib.Path(__file__).resolve().parent / "random_formulas.py", *sys.argv[1:]]).returncode
+    return subprocess.run([python, pathlib.Path(__file__).resolve().parent / sys.argv[1], *sys.argv[2:]]).returncode
 
 
 if __name__ == "__main__":

@@ -1,0 +1,303 @@
+"""What the named ops mean, in NumPy: written from what NumPy, SciPy and PyTorch compute, not from the catalogue's formulas.
+
+Each op is a row: its inputs (axes by letters as named_ops.py reads them, and what kind of values), the outputs' dtypes where they are not f32, its
+scalars, and a function of the inputs in the real type that they have. `needs` names the axis of which an element is needed: its result of nothing is an
+error of the call. An index into nothing is one, too."""
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SCALARS = {"lr": 0.125, "beta1": 0.875, "beta2": 0.75, "eps": 1e-6, "decay": 0.0625, "correction1": 0.5, "correction2": 0.25, "momentum": 0.875,
+           "alpha": 0.75, "limit": 2.0}
+OPS = {}
+
+
+@dataclass
+class Op:
+    compute: object
+    inputs: dict
+    result: str
+    scalars: list = field(default_factory=list)
+    dtypes: dict = field(default_factory=dict)
+    needs_element: str = None
+    has_rows: bool = False # long rows, and every variant
+    may_lose_infinities: bool = False # man md-formula: an infinity in a recurrence may become NaN
+    cancels: bool = False # sums of products of both signs: whether they overflow depends on the order
+    floor: float = 0.0 # an absolute error: of the tail of gelu
+    spread: float = 0.0 # results that cancel are near in relation to the largest
+
+
+def op(name, inputs, result="Y", needs=None, rows=False, scalars=(), dtypes=None, spread=0.0, recurs=False, cancels=False, floor=0.0):
+    """`inputs`: "X:ij ids:i=v": a real, or with '=' an index into that axis; '=v!' each once."""
+    parsed = {}
+    for text in inputs.split():
+        who, axes = text.split(":")
+        axes, _, kind = axes.partition("=")
+        parsed[who] = (axes, kind or "real")
+
+    def put(f):
+        OPS[name] = Op(f, parsed, result, list(scalars), dtypes or {}, needs, rows, recurs, cancels, floor, spread)
+        return f
+    return put
+
+
+def elementwise(f):
+    """A function of f64 without a NumPy equal; the result in the operand's type."""
+    wide = np.vectorize(f, otypes=[np.float64])
+    return lambda x: (wide(x.astype(np.float64)) if x.size else x).astype(x.dtype)
+
+
+erf_gelu = elementwise(lambda x: 0.5 * x * math.erfc(-x * math.sqrt(0.5)))
+
+
+def silu(x): # torch: x / (1 + exp(-x)), NaN at -inf
+    return x / (1 + np.exp(-x))
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def row_max(x):
+    """Of nothing -inf, for what needs no element."""
+    return np.max(x, axis=-1, keepdims=True, initial=-np.inf) if x.shape[-1] == 0 else np.max(x, axis=-1, keepdims=True)
+
+
+def torch_softmax(x):
+    e = np.exp(x - row_max(x))
+    return e / e.sum(-1, keepdims=True)
+
+
+def scipy_logsumexp(x):
+    m = row_max(x)
+    m = np.where(np.isfinite(m), m, 0)
+    return (np.log(np.exp(x - m).sum(-1, keepdims=True)) + m)[..., 0]
+
+
+op("copy", "X:ij")(lambda X: X)
+op("transpose", "X:ji")(lambda X: X.T)
+op("add", "A:ij B:ij")(lambda A, B: A + B)
+op("mul", "A:ij B:ij")(lambda A, B: A * B)
+op("add_bias", "X:ij B:j")(lambda X, B: X + B)
+op("relu", "X:ij")(relu)
+op("gelu", "X:ij")(erf_gelu)
+op("silu", "X:ij")(silu)
+op("bias_gelu", "X:ij B:j", floor=4e-6, spread=1)(lambda X, B: erf_gelu(X + B))
+op("silu_mul", "G:ij U:ij")(lambda G, U: silu(G) * U)
+op("gelu_mul", "G:ij U:ij", floor=4e-6)(lambda G, U: erf_gelu(G) * U)
+
+ADAM = ("lr", "beta1", "beta2", "eps", "decay", "correction1", "correction2")
+
+
+def moments(M, V, G, beta1, beta2):
+    return beta1 * M + (1 - beta1) * G, beta2 * V + (1 - beta2) * G * G
+
+
+@op("adamw", "M:i G:i V:i=positive P:i", scalars=ADAM, spread=1)
+def adamw(M, G, V, P, lr, beta1, beta2, eps, decay, correction1, correction2):
+    m, v = moments(M, V, G, beta1, beta2)
+    return {"M1": m, "V1": v, "P1": P * (1 - lr * decay) - lr * (m / correction1) / (np.sqrt(v / correction2) + eps)}
+
+
+@op("adamw_amsgrad", "M:i G:i V:i=positive X:i=positive P:i", scalars=ADAM, spread=1)
+def adamw_amsgrad(M, G, V, X, P, lr, beta1, beta2, eps, decay, correction1, correction2):
+    m, v = moments(M, V, G, beta1, beta2)
+    x = np.maximum(X, v)
+    return {"M1": m, "V1": v, "X1": x, "P1": P * (1 - lr * decay) - lr * (m / correction1) / (np.sqrt(x / correction2) + eps)}
+
+
+@op("adamw_captured", "G:i scale: M:i V:i=positive found_inf: P:i lr: t:", scalars=ADAM[1:5], spread=1)
+def adamw_captured(G, scale, M, V, found_inf, P, lr, t, beta1, beta2, eps, decay):
+    m, v = moments(M, V, G / scale, beta1, beta2)
+    p = P * (1 - lr * decay) - lr * (m / (1 - beta1 ** t)) / (np.sqrt(v / (1 - beta2 ** t)) + eps)
+    return {n: np.where(found_inf > 0, old, new) for n, old, new in (("M1", M, m), ("V1", V, v), ("P1", P, p))}
+
+
+@op("adamw_master", "G:i=bf16 M:i V:i=positive W:i", scalars=ADAM, dtypes={"P1": "bf16"}, spread=1)
+def adamw_master(G, M, V, W, **scalars):
+    new = adamw(M, G, V, W, **scalars)
+    return {"M1": new["M1"], "V1": new["V1"], "W1": new["P1"], "P1": new["P1"]}
+
+
+@op("adam", "G:i P:i M:i V:i=positive", scalars=ADAM, spread=1)
+def adam(G, P, M, V, lr, beta1, beta2, eps, decay, correction1, correction2):
+    m, v = moments(M, V, G + decay * P, beta1, beta2)
+    return {"M1": m, "V1": v, "P1": P - lr * (m / correction1) / (np.sqrt(v / correction2) + eps)}
+
+
+@op("sgd_momentum", "V:i G:i P:i", scalars=("lr", "momentum"), spread=1)
+def sgd_momentum(V, G, P, lr, momentum):
+    v = momentum * V + G
+    return {"V1": v, "P1": P - lr * v}
+
+
+@op("sgd_nesterov", "G:i P:i V:i", scalars=("lr", "momentum", "decay"), spread=1)
+def sgd_nesterov(G, P, V, lr, momentum, decay):
+    g = G + decay * P
+    v = momentum * V + g
+    return {"V1": v, "P1": P - lr * (g + momentum * v)}
+
+
+@op("lion", "P:i M:i G:i", scalars=("lr", "beta1", "beta2", "decay"), spread=1)
+def lion(P, M, G, lr, beta1, beta2, decay):
+    return {"P1": P * (1 - lr * decay) - lr * np.sign(beta1 * M + (1 - beta1) * G), "M1": beta2 * M + (1 - beta2) * G}
+
+
+@op("adagrad", "S:i=positive G:i P:i", scalars=("lr", "eps"), spread=1)
+def adagrad(S, G, P, lr, eps):
+    s = S + G * G
+    return {"S1": s, "P1": P - lr * G / (np.sqrt(s) + eps)}
+
+
+@op("rmsprop", "V:i=positive G:i P:i", scalars=("lr", "alpha", "eps"), spread=1)
+def rmsprop(V, G, P, lr, alpha, eps):
+    v = alpha * V + (1 - alpha) * G * G
+    return {"V1": v, "P1": P - lr * G / (np.sqrt(v) + eps)}
+
+
+op("ema_update", "E:i P:i", "E1", scalars=("decay",), spread=1)(lambda E, P, decay: decay * E + (1 - decay) * P)
+op("norm_squared", "G:i", "N", rows=True)(lambda G: np.sum(G * G))
+op("clip_by_norm", "G:i N:=positive", "G1", scalars=("limit",))(
+    lambda G, N, limit: G * np.minimum(1, limit / (np.sqrt(N) + 1e-6)).astype(G.dtype))
+
+op("sum", "X:ij", rows=True, spread=1)(lambda X: X.sum(-1))
+op("mean", "X:ij", rows=True, spread=1)(lambda X: X.mean(-1))
+op("var", "X:ij", rows=True, spread=1)(lambda X: X.var(-1))
+op("max", "X:ij", rows=True, needs="j")(lambda X: row_max(X)[:, 0])
+op("min", "X:ij", rows=True, needs="j")(lambda X: -row_max(-X)[:, 0])
+op("argmax", "X:ij", rows=True, needs="j", dtypes={"Y": np.int64})(lambda X: X.argmax(-1) if X.shape[-1] else X.sum(-1))
+op("argmin", "X:ij", rows=True, needs="j", dtypes={"Y": np.int64})(lambda X: X.argmin(-1) if X.shape[-1] else X.sum(-1))
+op("column_sum", "X:ij", rows=True, spread=1)(lambda X: X.sum(0))
+op("sum_all", "X:ij", rows=True, spread=1)(lambda X: X.sum())
+
+op("softmax", "X:ij", rows=True)(torch_softmax)
+op("log_softmax", "X:ij", rows=True, spread=1)(lambda X: X - row_max(X) - np.log(np.exp(X - row_max(X)).sum(-1, keepdims=True)))
+op("logsumexp", "X:ij", rows=True)(scipy_logsumexp)
+
+
+@op("causal_softmax", "X:bii")
+def causal_softmax(X):
+    seen = np.tril(np.ones(X.shape[-2:], dtype=np.bool_))
+    return torch_softmax(np.where(seen, X, -np.inf)) if X.shape[-1] else X
+
+
+op("masked_softmax", "M:ij=bool X:ij", rows=True)(lambda M, X: torch_softmax(np.where(M, X, -np.inf)))
+
+
+def normalised(x, axis, eps):
+    m = x.mean(axis, keepdims=True)
+    v = ((x - m) ** 2).mean(axis, keepdims=True)
+    return (x - m) / np.sqrt(v + x.dtype.type(eps))
+
+
+op("layer_norm", "X:ij G:j B:j", rows=True, spread=1)(lambda X, G, B: normalised(X, -1, 1e-5) * G + B)
+op("group_norm", "X:bgci G:gc B:gc", spread=1)(lambda X, G, B: normalised(X, (2, 3), 1e-5) * G[None, :, :, None] + B[None, :, :, None])
+
+
+def rms(x, eps):
+    return 1 / np.sqrt((x * x).mean(-1, keepdims=True) + x.dtype.type(eps))
+
+
+op("rms_norm", "X:ij G:j", rows=True)(lambda X, G: X * rms(X, 1e-6) * G)
+op("residual_add_rms_norm", "X:ij D:ij G:j", rows=True)(lambda X, D, G: {"R": X + D, "Y": (X + D) * rms(X + D, 1e-6) * G})
+op("l2_norm", "X:ij", rows=True)(lambda X: X * (1 / np.sqrt((X * X).sum(-1, keepdims=True) + X.dtype.type(1e-12))))
+
+
+@op("cross_entropy", "X:iv t:i=v", "L", needs="v", spread=1)
+def cross_entropy(X, t):
+    """SciPy's logsumexp less x[t], relative to the maximum where that is finite."""
+    m = row_max(X)[:, 0]
+    at = np.take_along_axis(X, t[:, None], 1)[:, 0] if X.shape[1] else m
+    finite = np.isfinite(m)
+    safe = np.where(finite, m, 0)
+    return np.where(finite, np.log(np.exp(X - safe[:, None]).sum(-1)) + (safe - at), scipy_logsumexp(X) - at)
+
+
+op("cumsum", "X:ij", rows=True, spread=1)(lambda X: X.cumsum(-1))
+op("cumprod", "X:ij")(lambda X: X.cumprod(-1))
+
+
+@op("linear_recurrence", "A:btc B:btc", "H", recurs=True, spread=1)
+def linear_recurrence(A, B):
+    H, h = np.zeros_like(B), 0
+    for t in range(B.shape[1]):
+        h = H[:, t] = A[:, t] * h + B[:, t]
+    return H
+
+
+@op("ema", "X:ij", scalars=("alpha",), recurs=True, spread=1)
+def ema(X, alpha):
+    Y = X.copy()
+    for j in range(1, X.shape[1]):
+        Y[:, j] = (1 - alpha) * Y[:, j - 1] + alpha * X[:, j]
+    return Y
+
+
+op("cummax", "X:ij", rows=True)(lambda X: np.maximum.accumulate(X, -1))
+
+
+def einsum(text):
+    return lambda *args: np.einsum(text, *args)
+
+
+def linear(X, W):
+    return np.einsum("bk,nk->bn", X, W)
+
+
+SUMS = {"spread": 1, "cancels": True}
+op("matmul", "A:mk B:kn", "C", **SUMS)(einsum("mk,kn->mn"))
+op("batched_matmul", "A:bmk B:bkn", "C", **SUMS)(einsum("bmk,bkn->bmn"))
+op("linear", "X:bk W:nk", **SUMS)(linear)
+op("linear_bias", "X:bk W:nk bias:n", **SUMS)(lambda X, W, bias: linear(X, W) + bias)
+op("linear_bias_gelu", "X:bk W:nk bias:n", floor=4e-6, **SUMS)(lambda X, W, bias: erf_gelu(linear(X, W) + bias))
+op("linear_bias_relu", "X:bk W:nk bias:n", **SUMS)(lambda X, W, bias: relu(linear(X, W) + bias))
+op("linear_residual", "X:bk W:nk R:bn", **SUMS)(lambda X, W, R: linear(X, W) + R)
+op("swiglu", "X:bk G:nk U:nk", **SUMS)(lambda X, G, U: silu(linear(X, G)) * linear(X, U))
+op("geglu", "X:bk G:nk U:nk", floor=4e-6, **SUMS)(lambda X, G, U: erf_gelu(linear(X, G)) * linear(X, U))
+op("dequant_linear", "X:bk Wq:nk=u8 S:n", **SUMS)(lambda X, Wq, S: linear(X, Wq.astype(X.dtype) - 128) * S)
+op("attention_scores", "Q:bhid K:bhjd", "S", **SUMS)(
+    lambda Q, K: np.einsum("bhid,bhjd->bhij", Q, K) * (1 / np.sqrt(Q.dtype.type(Q.shape[-1]))))
+op("matvec", "W:nk X:k", **SUMS)(einsum("nk,k->n"))
+op("dot", "A:k B:k", **SUMS)(einsum("k,k->"))
+op("outer", "A:i B:j", "C")(np.outer)
+
+op("embedding", "E:vj ids:i=v")(lambda E, ids: E[ids] if len(E) else np.zeros((0, E.shape[1])))
+op("gather_rows", "X:vj rows:i=v")(lambda X, rows: X[rows] if len(X) else np.zeros((0, X.shape[1])))
+
+
+def scattered(f, into, ids, values):
+    into = into.copy() # of no rows: the call is refused
+    ids = ids if len(into) else ids[:0]
+    values = values if np.ndim(values) == 0 else values[:len(ids)]
+    f.at(into, ids, values)
+    return into
+
+
+op("embedding_grad", "G:vj ids:i=v D:ij", "G", spread=1)(lambda G, ids, D: {"G": scattered(np.add, G, ids, D)})
+op("scatter_max", "H:vj ids:i=v X:ij", "H")(lambda H, ids, X: {"H": scattered(np.maximum, H, ids, X)})
+op("histogram", "H:v=i64 bin:i=v", dtypes={"H": np.int64})(lambda H, places: {"H": scattered(np.add, H, places, 1)})
+
+
+@op("kv_cache_write", "KC:vhd slot:t=v! K:thd VC:vhd V:thd")
+def kv_cache_write(KC, slot, K, VC, V):
+    KC, VC = KC.copy(), VC.copy()
+    if len(KC):
+        KC[slot], VC[slot] = K, V
+    return {"KC": KC, "VC": VC}
+
+
+@op("rope", "X:thd C:td S:td", spread=1)
+def rope(X, C, S):
+    half = X.shape[-1] // 2
+    turned = np.concatenate([-X[..., half:], X[..., :half]], axis=-1)
+    return X * C[:, None, :] + turned * S[:, None, :]
+
+
+@op("conv1d", "X:bct+ W:ocr", **SUMS)
+def conv1d(X, W):
+    n = max(X.shape[-1] - W.shape[-1] + 1, 0)
+    return sum(np.einsum("bct,oc->bot", X[:, :, r:r + n], W[:, :, r]) for r in range(W.shape[-1])) if n else np.zeros((X.shape[0], W.shape[0], 0))
+
+
+op("max_pool1d", "X:bct*")(lambda X: np.maximum(X[:, :, 0::2], X[:, :, 1::2]))
