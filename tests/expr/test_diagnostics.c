@@ -131,8 +131,16 @@ static void test_limits(void **state)
     check_repeated("Y[i] = ", "not ", 10000, "X[i]", deep);
     check_repeated("Y[i] = ", "exp(", 10000, "X[i]", deep);
     check_repeated("Y[i] = ", "X[", 10000, "i", deep);
-    check_repeated("Y[i] = X[i]", " + 1", 190, "", NULL);
-    check_repeated("Y[i] = X[i]", " + 1", 10000, "", deep);
+    /* terms of a sum and factors of a product are not nested in each other */
+    const char *const long_row = "more than 1024 operations in a row; use let";
+    check_repeated("Y[i] = X[i]", " + 1", 1000, "", NULL);
+    check_repeated("Y[i] = X[i]", " - X[i] * 2", 1000, "", NULL);
+    check_repeated("Y[i] = X[i]", " * X[i] / 3 // X[i]", 300, "", NULL);
+    check_repeated("Y[i] = X[i] > 0", " or X[i] == @", 1000, "", NULL);
+    check_repeated("Y[i] = X[i]", " + 1", 1022, "", NULL);
+    check_repeated("Y[i] = X[i]", " + 1", 10000, "", long_row);
+    check_repeated("Y[i] = X[i]", " * X[i]", 2000, "", long_row);
+    check_repeated("Y[i] = X[i]", " + (1", 1000, "", deep);
     check_repeated("Y[i] = max(X[i]", ", 1", 1000, ")", "too many operands");
     check_repeated("Y[i] = X[i]; ", "Z@[i] = X[i]; ", 31, "", "more than 32 tensors");
     check_repeated("", "let t@[i] = X[i]; ", 30, "Y[i] = X[i]", NULL);

@@ -56,12 +56,24 @@ static md_status new_node(md_parser *p, md_syntax **out, md_syntax_kind kind, co
     md_syntax *const s = md_arena_alloc(p->arena, sizeof *s);
     if (!s)
         return md_fail_memory();
-    *s = (md_syntax){.kind = kind, .name = at->text, .line = at->line, .column = at->column, .depth = 1};
+    *s = (md_syntax){.kind = kind, .name = at->text, .line = at->line, .column = at->column, .depth = 1, .nesting = 1};
     *out = s;
     return MD_OK;
 }
 
-/* Hands over the operands; a tree too deep for a recursive walk ends here. */
+/* A tree too deep for a recursive walk ends here. */
+static md_status check_depth(const md_parser *p, const md_syntax *s)
+{
+    if (s->nesting > MD_SYNTAX_MAX_DEPTH)
+        return md_fx_complain(p->text, s->line, s->column, "the expression is nested more than %d deep; use let",
+                              MD_SYNTAX_MAX_DEPTH);
+    if (s->depth > MD_SYNTAX_MAX_CHAIN)
+        return md_fx_complain(p->text, s->line, s->column, "more than %d operations in a row; use let",
+                              MD_SYNTAX_MAX_CHAIN);
+    return MD_OK;
+}
+
+/* Hands over the operands. */
 static md_status set_args(md_parser *p, md_syntax *s, int32_t n, md_syntax *const *arg)
 {
     s->n_args = n;
@@ -71,11 +83,22 @@ static md_status set_args(md_parser *p, md_syntax *s, int32_t n, md_syntax *cons
     for (int32_t i = 0; i < n; ++i) {
         s->arg[i] = arg[i];
         s->depth = MD_MAX(s->depth, arg[i]->depth + 1);
+        s->nesting = MD_MAX(s->nesting, arg[i]->nesting + 1);
     }
-    if (s->depth > MD_SYNTAX_MAX_DEPTH)
-        return md_fx_complain(p->text, s->line, s->column, "the expression is nested more than %d deep; use let",
-                              MD_SYNTAX_MAX_DEPTH);
-    return MD_OK;
+    return check_depth(p, s);
+}
+
+/* The same for an operator behind another one of the same row, a + b + c: it is not nested in it. */
+static md_status set_sides(md_parser *p, md_syntax *s, md_syntax *const *side, bool goes_on)
+{
+    if (!goes_on)
+        return set_args(p, s, 2, side);
+    const int32_t nesting = side[0]->nesting;
+    side[0]->nesting = 0;
+    const md_status status = set_args(p, s, 2, side);
+    side[0]->nesting = nesting;
+    s->nesting = MD_MAX(s->nesting, nesting);
+    return status;
 }
 
 /* expression {"," expression} close; the opening sign has been read. */
@@ -372,7 +395,7 @@ static md_status parse_operand(md_parser *p, md_syntax **out, int least)
 static md_status parse_binaries(md_parser *p, md_syntax **out, int least)
 {
     MD_TRY(parse_operand(p, out, least));
-    bool was_compared = false;
+    bool was_compared = false, goes_on = false;
     for (binary b = binary_at(p->at); b.op && b.level >= least; b = binary_at(p->at)) {
         /* `not` binds more loosely than a comparison, which it has taken already. */
         md_syntax *side[2] = {*out, NULL};
@@ -383,7 +406,8 @@ static md_status parse_binaries(md_parser *p, md_syntax **out, int least)
         MD_TRY(new_node(p, out, MD_SYNTAX_OP, p->at++));
         (*out)->op = b.op;
         MD_TRY(md_parse_expression(p, &side[1], b.level + 1));
-        MD_TRY(set_args(p, *out, 2, side));
+        MD_TRY(set_sides(p, *out, side, goes_on));
+        goes_on = true;
     }
     return MD_OK;
 }

@@ -6,7 +6,8 @@
 #include "expr/front/lex.h"
 
 enum {
-    MD_SYNTAX_MAX_DEPTH = 200,
+    MD_SYNTAX_MAX_DEPTH = 200, /* of parentheses, functions, operands: what a reader would call nested */
+    MD_SYNTAX_MAX_CHAIN = 1024, /* terms of a sum or factors of a product, and all else that stands in a row */
     MD_SYNTAX_MAX_NODES = 20000,
     MD_SYNTAX_MAX_OPERANDS = 16,
     MD_SYNTAX_MAX_STATEMENTS = 96,
@@ -37,6 +38,7 @@ struct md_syntax {
     md_syntax **index; /* BINDER: NAMEs */
     bool over_list; /* TENSOR: an item of a list (@t). BINDER: it also runs over the items, and `index` lacks t */
     int32_t depth; /* of the tree: 1 for a leaf */
+    int32_t nesting; /* the same, but the operators of a + b - c + d count once */
     int32_t line, column; /* of the name, or of the operator's sign */
 };
 
