@@ -429,4 +429,43 @@ case("causal_attention", "let s[i,j] = where(j <= i, sum[d](Q[i,d] * K[j,d]) * 0
      "let p[i,j] = exp(s[i,j] - max[k](s[i,k])); Y[i,d] = sum[j](p[i,j] * V[j,d]) / sum[j](p[i,j])",
      {"Q": ATT, "K": ATT, "V": ATT}, {"Y": PR @ ATT / PR.sum(1, keepdims=True)}, types="f32 f64")
 
+# ---- edges: the manual's section EDGES, line by line ---------------------------------------------------------------
+
+LOG_SUM = "where(isinf(max[k](X[i,k])), 0, log(sum[k](exp(X[i,k] - max[l](X[i,l])))))"
+ROWS = f([inf, 0, -inf, -inf, -inf, 0, inf, inf, inf, -inf, nan, inf, nan, -inf, 4, 4], (8, 2))
+case("edge_logsumexp", f"Y[i] = max[k](X[i,k]) + {LOG_SUM}", {"X": ROWS},
+     {"Y": f([inf, -inf, 0, inf, inf, nan, nan, 4 + math.log(2)])}, types="f64 f32 f16 bf16")
+case("edge_logsumexp_of_nothing", f"Y[i] = where(size(k) == 0, -inf, max[k](X[i,k]) + {LOG_SUM})", {"X": f([], (2, 0))},
+     {"Y": f([-inf, -inf])}, types="f64 f32 f16 bf16")
+case("edge_cross_entropy", f"L[i] = max[k](X[i,k]) - X[i,t[i]] + {LOG_SUM}", {"X": ROWS, "t": i([1, 0, 0, 0, 1, 1, 0, 1])},
+     {"L": f([inf, nan, inf, nan, inf, nan, nan, math.log(2)])}, types="f64 f32 f16 bf16")
+case("edge_log_softmax", "Y[i,j] = X[i,j] - max[k](X[i,k]) - log(sum[k](exp(X[i,k] - max[l](X[i,l]))))",
+     {"X": f([inf, 0, -inf, -inf, -inf, 0], (3, 2))}, {"Y": f([nan, nan, nan, nan, -inf, 0], (3, 2))}, types="f64 f32 f16 bf16")
+case("edge_softmax_of_nothing", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))",
+     {"X": f([], (3, 0))}, {"Y": f([], (3, 0))})
+case("edge_unneeded_max", "Y[i] = sum[k](exp(X[i,k] - max[l](X[i,l])))", {"X": f([], (3, 0))}, {"Y": f([0, 0, 0])})
+case("edge_needed_max", "Y[i] = 1 + max[k](X[i,k])", {"X": f([], (3, 0))}, {"Y": f([0, 0, 0])}, fails="the max of nothing has no value")
+case("edge_sign", "Y[i] = sign(X[i]); Z[i] = where(isnan(X[i]), 0, sign(X[i]))", {"X": f([nan, -inf, -0.0, 0, inf])},
+     {"Y": f([nan, -1, 0, 0, 1]), "Z": f([0, -1, 0, 0, 1])}, types="f64 f32 f16 bf16")
+case("edge_integer_zero", "Q:i64[i] = N:i64[i] // D:i64[i]; M:i64[i] = N[i] % D[i]; F:i64[i] = fmod(N[i], D[i])",
+     {"N": i([5, -5, 0, -2 ** 63, 7]), "D": i([0, 0, 0, 0, -2])}, {"Q": i([0, 0, 0, 0, -4]), "M": i([0, 0, 0, 0, -1]), "F": i([0, 0, 0, 0, 1])},
+     types="f32")
+QUOTIENTS = f([5, -5, 0, inf, 1, -1, 1, 5]), f([0, 0, 0, 1, inf, inf, -inf, -2])
+case("edge_real_zero", "Q[i] = X[i] // Z[i]; M[i] = X[i] % Z[i]", {"X": QUOTIENTS[0], "Z": QUOTIENTS[1]},
+     {"Q": np.floor_divide(*QUOTIENTS), "M": np.mod(*QUOTIENTS)}, types="f64 f32 f16 bf16")
+HALF = f([-0.5, -0.0, 0, 0.5])
+case("edge_signed_zero", "A[i] = 1 / ceil(X[i]); B[i] = 1 / (ceil(X[i]) + 0); C[i] = 1 / (ceil(X[i]) + O[i]); D[i] = 1 / (0 - X[i]); E[i] = 1 / -X[i]; "
+     "F[i] = 1 / round(X[i])", {"X": HALF, "O": 0 * f([1, 1, 1, 1])},
+     {"A": f([-inf, -inf, inf, 1]), "B": f([inf, inf, inf, 1]), "C": f([inf, inf, inf, 1]), "D": f([2, inf, inf, -2]), "E": f([2, inf, -inf, -2]),
+      "F": f([-inf, -inf, inf, inf])}, types="f64 f32 f16 bf16")
+case("edge_to_u8", "S:u8[i] = X[i]; W:u8[i] = i64(X[i]); V:u8[i] = u8(i64(X[i]))", {"X": f([-1, -1.5, 300, 255, 2.5])},
+     {"S": i([0, 0, 255, 255, 2], dtype="u8"), "W": i([255, 255, 44, 255, 2], dtype="u8"), "V": i([255, 255, 44, 255, 2], dtype="u8")}, types="f64 f32 f16")
+for narrow, tenth in ("f16", 0.0999755859375), ("bf16", 0.10009765625):
+    case(f"edge_constant_{narrow}", f"A:bool[i] = X:{narrow}[i] == 0.1; B:bool[i] = X[i] == {narrow}(0.1); C:bool[i] = X[i] > 0.1; "
+         f"D:bool[i] = X[i] > {narrow}(0.1)", {"X": f([tenth, 1, nan])},
+         {"A": i([0, 0, 0], dtype="bool"), "B": i([1, 0, 0], dtype="bool"), "C": i([tenth > 0.1, 1, 0], dtype="bool"), "D": i([0, 1, 0], dtype="bool")},
+         types="f32", kinds={"X": narrow})
+case("edge_activations", "A[i] = softplus(X[i]); B[i] = silu(X[i]); C[i] = gelu(X[i]); D[i] = sigmoid(X[i]); E[i] = relu(X[i])", {"X": f([inf, -inf, nan])},
+     {"A": f([inf, 0, nan]), "B": f([inf, nan, nan]), "C": f([inf, nan, nan]), "D": f([1, 0, nan]), "E": f([inf, 0, nan])}, types="f64 f32 f16 bf16")
+
 sys.stdout.write("# Made by conformance.py with NumPy " + np.__version__ + "; see there for the format.\n\n" + "\n".join(CASES))
