@@ -1,4 +1,5 @@
-/* A step of several calls as one object: recorded at two sizes, run at any.
+/* A recording: an ordinary program of two calls runs at two sizes, and becomes one object that runs at any
+ * (sequence.c builds the same by hand).
  * Prints:
  *     32 runs at 32 sizes, 0 values differ */
 #include <md/sequence.h>
