@@ -41,6 +41,7 @@ def main():
         "multidispatch.3": re.findall(r"^MD_API [^(;]*?(md_\w+)\(", header, flags=re.M)
                            + re.findall(r"^static inline md_arg (md_\w+)\(", header, flags=re.M),
     }
+    wanted["md-tutorial.7"] = re.findall(r"^# (.*)", (root / "tools/man/md-tutorial.7.scd").read_text(encoding="utf-8"), flags=re.M)
     n_bad = 0
     terms = {"multidispatch.3": ["family", "stages", "envelope", "pool", "variant", "hints"], "mdctl.1": ["family", "stage", "pool", "variant"],
              "md-environment.7": ["family", "stage", "pool", "variant"], "md-limits.7": ["family", "stage", "envelope", "pool", "variant", "hint"]}

@@ -1,5 +1,5 @@
-/* A bundle: kernels compiled ahead, for machines without a compiler. This program makes one and then uses it in a context
- * whose compiler does not exist, as a program that was shipped would. (mdctl bundle makes one from the command line.)
+/* A bundle: kernels compiled ahead, for machines without a compiler. This program makes one and then uses it in a
+ * context whose compiler does not exist, as a program that was shipped would. (mdctl bundle makes one, too.)
  * Prints:
  *     the bundle is written
  *     5 rows without a compiler: 0.1000 */

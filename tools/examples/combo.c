@@ -1,5 +1,5 @@
-/* A combo (md/combo.h): many calls without order as one launch. Rows of different lengths, a softmax each, and two sums of
- * another op run together.
+/* A combo (md/combo.h): many calls without order as one launch. Rows of different lengths, a softmax each, and two sums
+ * by another op run together.
  * Prints:
  *     softmax of 1, 2, 3 elements: 1.0000, 0.5000, 0.3333
  *     sums: 2, 3 */

@@ -1,5 +1,5 @@
-/* A formula over a list of tensors (md/list.h): gradients of three sizes are clipped by their common norm. One call reads
- * all items, two passes; the items are updated in place.
+/* A formula over a list of tensors (md/list.h): gradients of three sizes are clipped by their common norm. One call
+ * reads all items in two passes, and updates them in place.
  * Prints:
  *     norm 13.00
  *     item 0: 0.9231 1.2308
