@@ -1,6 +1,7 @@
 /* The arguments of a call: checks, items as rows of equal length, where partial results lie. */
 #include "base/dtype.h"
 #include "base/status.h"
+#include "expr/needed.h"
 #include "list/list.h"
 
 enum { VALUE_BYTES = 64, ALIGNMENT = 256 };
@@ -89,8 +90,8 @@ static bool is_empty(const md_tensor *t)
     return false;
 }
 
-/* Of nothing there is a sum, but no largest element. */
-static bool has_no_value(const md_li_call *call, int32_t reduction)
+/* Of no items there is a sum, but no largest element. */
+static bool needs_one(const md_li_call *call, int32_t reduction)
 {
     return call->list->formula->reduction[reduction].op[0] == 'm';
 }
@@ -122,17 +123,51 @@ bool md_li_is_flat(const md_li_call *call, int32_t reduction, int64_t item, int6
     return is;
 }
 
+/* An item without elements has no largest one, and is left out. One whose value is a sum of nothing takes part. */
+static bool has_value(const md_li_call *call, const md_li_op *op, int64_t item)
+{
+    const md_fx_formula *f = op->op->ds->formula;
+    int64_t size[MD_FX_MAX_DIMS];
+    md_tensor room;
+    for (int32_t d = 0; d < f->n_dims; d++)
+        size[d] = f->dim[d].size;
+    for (int32_t i = 0; i < op->n_args; i++) {
+        const md_fx_arg *arg = &f->args[i];
+        if (arg->is_scalar || op->arg[i]->kind != MD_FX_NAME_ARG)
+            continue;
+        (void)md_li_arg(call, op->arg[i], item, &room);
+        const md_tensor *t = is_item(call, op->arg[i]) ? &room : call->args[op->arg[i]->id].tensor;
+        for (int32_t a = 0; a < t->rank && a < f->tensor[arg->id].rank; a++)
+            size[f->tensor[arg->id].dim[a]] = t->size[a];
+    }
+    return md_fx_check_needed(f, size) == MD_OK;
+}
+
 int64_t md_li_count(const md_li_call *call, int32_t reduction, int64_t item)
 {
     int64_t n;
     if (md_li_is_flat(call, reduction, item, &n))
         return (n + MD_FX_LIST_TILE - 1) / MD_FX_LIST_TILE;
     const md_li_op *op = &call->list->whole[reduction];
+    bool has_empty = false;
     for (int32_t i = 0; i < op->n_args; i++)
-        if (is_item(call, op->arg[i]) && is_empty(&call->args[op->arg[i]->id].tensor[item]) &&
-            has_no_value(call, reduction))
-            return 0;
-    return 1;
+        has_empty |= is_item(call, op->arg[i]) && is_empty(&call->args[op->arg[i]->id].tensor[item]);
+    return !has_empty || !needs_one(call, reduction) || has_value(call, op, item);
+}
+
+/* True if the formula has anything to compute: an element of an item, or a number. */
+static bool has_results(const md_li_call *call)
+{
+    const md_fx_list *f = call->list->formula;
+    for (int32_t i = 0; i < f->n_args; i++) {
+        const md_arg *given = &call->args[i];
+        if (f->arg[i].is_written && !f->arg[i].is_list && !is_empty(given->tensor))
+            return true;
+        for (int64_t k = 0; f->arg[i].is_written && f->arg[i].is_list && k < call->n_items; k++)
+            if (!is_empty(&given->tensor[k]))
+                return true;
+    }
+    return false;
 }
 
 md_status md_li_lay_out(md_li_call *call, size_t *n_bytes)
@@ -146,7 +181,8 @@ md_status md_li_lay_out(md_li_call *call, size_t *n_bytes)
                 MD_TRY(md_li_make(call->list, &call->list->whole[r], f->reduction[r].whole, call->list->numeric));
             n += md_li_count(call, r, i);
         }
-        if (n == 0 && has_no_value(call, r))
+        call->is_done |= n == 0 && needs_one(call, r) && !has_results(call);
+        if (n == 0 && needs_one(call, r) && !call->is_done)
             return md_fail(MD_INVALID_ARGUMENT, "all items are empty, but the %s of no elements has no value",
                            f->reduction[r].op);
         at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

@@ -233,6 +233,8 @@ static md_status run(md_li_call *call)
     const md_fx_list *f = call->list->formula;
     size_t n_bytes;
     MD_TRY(md_li_lay_out(call, &n_bytes));
+    if (call->is_done)
+        return MD_OK;
     MD_TRY(find_memory(call, n_bytes));
     for (int32_t i = 0; i < f->n_steps; i++) {
         const md_status s = f->step[i].kind == MD_FX_STEP_SCALARS ? run_scalars(call, i) : run_items(call, i);

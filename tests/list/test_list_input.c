@@ -196,6 +196,50 @@ static void test_bad_questions(void **state)
     assert_null(list);
 }
 
+/* Items without elements: what needs no largest element is computed, and one such item ends nothing. */
+static void test_empty_items(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula;
+        int64_t first; /* size of item 0; item 1 is empty */
+        float number; /* N; NAN: there is none */
+        float item; /* element 0 of Y's item 0 */
+        const char *message;
+    } cases[] = {
+        {"N[] = max[t,i](X@t[i])", 1, -1, 77, NULL},
+        {"N[] = max[t](sum[i](X@t[i]))", 1, 0, 77, NULL}, /* of item 1 the sum is 0 */
+        {"N[] = sum[t,i](exp(X@t[i] - max[k](X@t[k])))", 1, 1, 77, NULL},
+        {"N[] = sum[t](max[i](X@t[i]))", 1, NAN, 77, "the max of nothing has no value (part 0, item 1)"},
+        {"N[] = max[t,i](X@t[i])", 0, NAN, 77, "all items are empty, but the max of no elements has no value"},
+        {"Y@t[i] = exp(X@t[i] - max[k](X@t[k])) / sum[j](exp(X@t[j] - max[k](X@t[k])))", 1, NAN, 1, NULL},
+        {"Y@t[i] = exp(X@t[i] - max[k](X@t[k])) / sum[j](exp(X@t[j] - max[k](X@t[k])))", 0, NAN, 77, NULL},
+        {"let m = max[t,i](X@t[i]); Y@t[i] = X@t[i] - m", 1, NAN, 0, NULL},
+        {"let m = max[t,i](X@t[i]); Y@t[i] = X@t[i] - m", 0, NAN, 77, NULL},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        float x = -1, y = 77, number = 77;
+        const md_tensor in[] = {vector(&x, cases[c].first), vector(NULL, 0)},
+                        out[] = {vector(&y, cases[c].first), vector(NULL, 0)};
+        const md_tensor n = md_tensor_make(&number, MD_F32, 0, NULL);
+        const bool has_number = cases[c].formula[0] == 'N';
+        const bool is_let = cases[c].formula[0] == 'l';
+        const md_arg result = has_number ? md_t(&n) : md_ts(out, 2), given = md_ts(in, 2);
+        const md_arg args[] = {is_let ? given : result, is_let ? result : given};
+        md_list *list = NULL;
+        assert_ok(md_list_create(&list, context, cases[c].formula, NULL));
+        if (cases[c].message)
+            assert_fails(md_list_call(list, NULL, args, 2), MD_INVALID_ARGUMENT, cases[c].message);
+        else
+            assert_ok(md_list_call(list, NULL, args, 2));
+        if (has_number && !isnan(cases[c].number) && number != cases[c].number)
+            fail_msg("%s: N is %g", cases[c].formula, (double)number);
+        if (y != cases[c].item)
+            fail_msg("%s: Y is %g", cases[c].formula, (double)y);
+        md_list_destroy(&list);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_bad_calls),
         cmocka_unit_test(test_bad_others),
         cmocka_unit_test(test_bad_questions),
+        cmocka_unit_test(test_empty_items),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
