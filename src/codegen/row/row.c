@@ -84,6 +84,20 @@ static void print_level(md_cg_row_printer *rp, int32_t level)
     md_strbuf_add(out, "}\n");
 }
 
+/* The sum of nothing is 0, whatever its shift would be. */
+static void print_settle(md_cg_row_printer *rp, const char *type)
+{
+    md_strbuf *out = &rp->text;
+    bool is_rescaled = false;
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++)
+        is_rescaled |= rp->stage->row.reduction[i].merge == MD_ST_MERGE_RESCALED;
+    md_strbuf_printf(out, "}\nMD_INLINE void md_settle(%s *row)\n{\n%s", type,
+                     is_rescaled ? "if (row->count == 0)\nreturn;\n" : "");
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        md_cg_rp_each(rp, out, l, md_cg_red_settle);
+    md_strbuf_add(out, "}\n");
+}
+
 static void print_merge(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
@@ -97,10 +111,7 @@ static void print_merge(md_cg_row_printer *rp)
                      type, type, type);
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         md_cg_rp_each(rp, out, l, md_cg_red_merge);
-    md_strbuf_printf(out, "}\nMD_INLINE void md_settle(%s *row)\n{\n", type);
-    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
-        md_cg_rp_each(rp, out, l, md_cg_red_settle);
-    md_strbuf_add(out, "}\n");
+    print_settle(rp, type);
 }
 
 /* ---- Stores */
