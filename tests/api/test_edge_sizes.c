@@ -2,6 +2,8 @@
  * ends with the program's alarm. */
 #include "support/check.h"
 
+#include <md/combo.h>
+#include <md/sequence.h>
 #include <unistd.h>
 
 static md_context *make_context(const char *hints, const char *cc)
@@ -92,6 +94,72 @@ static void what_is_not_read_is_not_reported(void **state)
     md_context_destroy(&c);
 }
 
+/* Every variant: the sum of exp over nothing is 0, though its shift, the max of nothing, has no value. */
+static void sums_of_nothing(void **state)
+{
+    (void)state;
+    const char *const formula = "Y[i] = sum[k](exp(X[i,k] - max[l](X[i,l])))";
+    md_context *c = make_context("16,300", NULL);
+    md_op *op = NULL;
+    const int64_t size[] = {3, 0};
+    assert_ok(md_op_create(&op, c, formula, NULL));
+    assert_ok(md_op_wait(op));
+    for (int32_t v = 0; v < md_op_n_variants(op, 0); v++) {
+        float y[3] = {7, 7, 7};
+        const md_tensor ty = md_tensor_make(y, MD_F32, 1, size), tx = md_tensor_make(NULL, MD_F32, 2, size);
+        md_op *one = NULL;
+        assert_ok(md_op_create(&one, c, formula, &(md_op_options){.pin = md_op_variant(op, 0, v)}));
+        assert_ok(md_call(one, NULL, (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+        if (y[0] != 0 || y[1] != 0 || y[2] != 0)
+            fail_msg("%s: %g", md_op_variant(op, 0, v), (double)y[0]);
+        md_op_destroy(&one);
+    }
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
+/* A softmax of nothing is empty: in a call, as an item among others, and as a run of a sequence. */
+static void softmax_of_nothing(void **state)
+{
+    (void)state;
+    enum { ITEMS = 3 };
+    float x[ITEMS] = {1, 1, 1}, y[ITEMS][2] = {{0}};
+    const int64_t size[ITEMS][2] = {{1, 2}, {1, 0}, {1, 1}};
+    md_tensor in[ITEMS], out[ITEMS];
+    md_arg args[ITEMS][2];
+    md_context *c = make_context("16", NULL);
+    md_op *op = NULL;
+    md_sequence *s = NULL;
+    int32_t id[2];
+    assert_ok(md_op_create(&op, c, "softmax", NULL));
+    for (int i = 0; i < ITEMS; i++) {
+        in[i] = md_tensor_make(x, MD_F32, 2, size[i]);
+        out[i] = md_tensor_make(y[i], MD_F32, 2, size[i]);
+        args[i][0] = md_t(&out[i]);
+        args[i][1] = md_t(&in[i]);
+    }
+    assert_ok(md_call(op, NULL, args[1], 2));
+    const md_combo_part part = {.op = op, .args = args[0], .n_args = 2, .n_items = ITEMS};
+    assert_ok(md_combo_call(c, NULL, &part, 1));
+    assert_true(y[0][0] == 0.5F && y[0][1] == 0.5F && y[1][0] == 0 && y[2][0] == 1);
+    assert_ok(md_sequence_create(&s, c, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "k", 0, 2));
+    for (int i = 0; i < 2; i++) {
+        const md_sequence_tensor t = {.role = i ? MD_SEQUENCE_INPUT : MD_SEQUENCE_OUTPUT, .size = "1, k"};
+        assert_ok(md_sequence_add_tensor(&id[i], s, &t));
+    }
+    assert_ok(md_sequence_add_call(s, op, (md_sequence_arg[]){{.id = id[0]}, {.id = id[1]}}, 2));
+    assert_ok(md_sequence_finish(s));
+    for (int64_t k = 0; k <= 2; k++) {
+        y[0][0] = 7;
+        assert_ok(md_sequence_run(s, NULL, &k, 1, (void *[]){y[0], x}, 2));
+        assert_true(y[0][0] == (k == 0 ? 7.0F : 1.0F / (float)k));
+    }
+    md_sequence_destroy(&s);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
 int main(void)
 {
     alarm(200);
@@ -99,6 +167,8 @@ int main(void)
         cmocka_unit_test(sizes_to_choose_by),
         cmocka_unit_test(met_sizes),
         cmocka_unit_test(what_is_not_read_is_not_reported),
+        cmocka_unit_test(sums_of_nothing),
+        cmocka_unit_test(softmax_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
