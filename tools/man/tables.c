@@ -68,7 +68,7 @@ static void print_limits(void)
         {"characters of a name", MD_LEX_MAX_NAME},
         {"operations in a row, as the terms of a sum", MD_SYNTAX_MAX_CHAIN},
         {"statements, declarations included", MD_SYNTAX_MAX_STATEMENTS},
-        {"assignments", MD_FX_MAX_STMTS},
+        {"assignments, updates of the same tensor included", MD_FX_MAX_STMTS},
         {"declarations in one scalar or size statement", MD_SYNTAX_MAX_DECLARATIONS},
         {"terms", MD_SYNTAX_MAX_NODES},
         {"expressions nested in each other", MD_SYNTAX_MAX_DEPTH},
