@@ -179,6 +179,19 @@ static bool is_hoisted(const extractor *e, const md_fx_node *factor)
     return md_fx_has_kind(factor, MD_FX_REF) && !md_fx_uses_index(factor, e->frame->axis);
 }
 
+/* Of no elements the sum is 0, whatever the factors are that have left it: 0/0, say. */
+static const md_fx_node *unless_empty(const extractor *e, const md_fx_node *result)
+{
+    md_arena *a = e->maker->arena;
+    const int32_t dim = e->maker->formula->index[e->frame->axis].dim;
+    md_fx_node *size = md_fx_node_new(a, MD_FX_SIZE, MD_I64);
+    if (size == NULL || result == NULL || e->maker->formula->dim[dim].lo > 0)
+        return size == NULL ? NULL : result;
+    size->id = dim;
+    const md_fx_node *is_empty = md_fx_op2(a, MD_FX_EQ, size, md_fx_integer(a, 0));
+    return md_fx_op3(a, MD_FX_WHERE, is_empty, md_fx_real(a, 0.0, result->type), result);
+}
+
 static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, const md_fx_node *body)
 {
     md_arena *a = e->maker->arena;
@@ -201,7 +214,7 @@ static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, c
     for (int32_t i = 0; i < f.n; i++)
         if (is_hoisted(e, f.factor[i].node))
             result = md_st_times(a, result, &f.factor[i], f.type);
-    return result;
+    return unless_empty(e, result);
 }
 
 /* True if a body depends on nothing but the rows' indices and its own. */

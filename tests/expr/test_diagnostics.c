@@ -50,8 +50,8 @@ static void test_options(void **state)
     } cases[] = {
         {{.sizes = "q=3"}, "sizes: the formula has no dim 'q'; it has row, col"},
         {{.sizes = "rwo=3"}, "sizes: the formula has no dim 'rwo'; it has row, col; did you mean 'row'?"},
-        {{.sizes = "row=3, row=4"}, "sizes: dim 'row' is given twice"},
-        {{.sizes = "row=3, col=2, row=3"}, "sizes: dim 'row' is given twice"},
+        {{.sizes = "row=3, row=4"}, "sizes: 'row' is given two sizes that exclude each other"},
+        {{.sizes = "row=3..5, row=6..7"}, "sizes: 'row' is given two sizes that exclude each other"},
         {{.sizes = "row=-3"}, "sizes: 'row' is negative"},
         {{.sizes = "row"}, "sizes \"row\": expected '=' at the end"},
         {{.dtype = (md_dtype)77}, "dtype 77 (?) cannot be computed with"},

@@ -338,7 +338,7 @@ class Formulas(Base):
         for command, *more in ["run"], ["check"], ["explain"], ["source"], ["tune", "--budget", "10"], ["bundle", "--output", str(self.folder / "x.mdb")]:
             for hints, part in ("q=4", "has no dim 'q'"), ("i=4 i=8", "dim 'i' is given twice"), ("(i=4,j=8,k=9)", "'k' is dim 'j', which is given twice"):
                 self.bad(1, command, "softmax", *more, "--hints", hints, part=part)
-        self.bad(1, "run", "softmax", "--static", "j=4, j=8", "--sizes", "i=4", part="dim 'j' is given twice")
+        self.bad(1, "run", "softmax", "--static", "j=4, j=8", "--sizes", "i=4", part="'j' is given two sizes that exclude each other")
         self.bad(2, "run", "softmax", "--threads", "1025", "--sizes", "i=4, j=4", part="1..1024")
         self.bad(1, "run", "softmax", "--dtype", "i32", "--sizes", "i=4, j=4", part="expected f32, f64, f16, bf16")
         self.bad(1, "run", "softmax", "--hints", "64,x", "--sizes", "i=4, j=4", part="64,x")

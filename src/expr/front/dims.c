@@ -13,7 +13,6 @@ typedef struct dims {
     md_front *front;
     md_fx_formula *f;
     const md_syntax_size *at; /* the size being read from the text; NULL while options are read */
-    md_fx_named named; /* by the options */
     int32_t parent[N_ITEMS]; /* indices, then axes */
     int32_t dim_of[N_ITEMS]; /* of a root; -1 until numbered */
     bool is_loose[N_AXES]; /* some subscript is not a plain index */
@@ -230,14 +229,12 @@ md_status md_fx_name_dim(int32_t *dim, md_fx_named *named, const md_fx_formula *
 /* Fails at the place in the text where the size is given; with no place, where it came with the options. */
 static md_status restrict_dim(void *user, const char *name, int64_t lo, int64_t hi)
 {
-    dims *const d = user;
-    int32_t i = md_fx_find_dim(d->f, name, strlen(name));
-    if (!d->at)
-        MD_TRY(md_fx_name_dim(&i, &d->named, d->f, name, strlen(name)));
+    const dims *const d = user;
+    const int32_t i = md_fx_find_dim(d->f, name, strlen(name));
     if (i < 0) {
         char why[MD_FX_NO_DIM_BYTES];
         md_fx_no_dim(why, d->f, name, strlen(name));
-        return MD_FRONT_ERROR(d->front, d->at, "%s", why);
+        return d->at ? MD_FRONT_ERROR(d->front, d->at, "%s", why) : md_fail(MD_INVALID_ARGUMENT, "sizes: %s", why);
     }
     md_fx_dim *const dim = &d->f->dim[i];
     dim->lo = MD_MAX(dim->lo, lo);
@@ -259,7 +256,6 @@ static md_status read_sizes(dims *d)
             MD_TRY(restrict_dim(d, d->at->name, d->at->lo, d->at->hi));
         }
     d->at = NULL;
-    d->named = (md_fx_named){.source = "sizes"};
     return d->front->options.sizes ? md_fx_sizes_parse(d->front->options.sizes, restrict_dim, d) : MD_OK;
 }
 
