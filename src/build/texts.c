@@ -168,6 +168,19 @@ void md_bd_end_job(md_bd *builder)
     pthread_cond_broadcast(&builder->changed);
 }
 
+/* Drops what nobody uses first: the builder may go once no job runs. */
+static void end_job_and_unlock(md_bd *builder)
+{
+    md_bd_text *const unused = md_bd_take_unused(builder);
+    if (unused) {
+        pthread_mutex_unlock(&builder->lock);
+        md_bd_drop_texts(unused);
+        pthread_mutex_lock(&builder->lock);
+    }
+    md_bd_end_job(builder);
+    pthread_mutex_unlock(&builder->lock);
+}
+
 /* Ends a build: stores the result and finishes the variants that waited for it. */
 static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
 {
@@ -191,10 +204,7 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
     }
     pthread_cond_broadcast(&builder->changed);
     md_bd_notify(builder);
-    md_bd_text *const unused = md_bd_take_unused(builder);
-    md_bd_end_job(builder);
-    pthread_mutex_unlock(&builder->lock);
-    md_bd_drop_texts(unused);
+    end_job_and_unlock(builder);
 }
 
 /* False if a thread in a hurry has taken the text. False, and the text is dropped, if all variants that needed it were
@@ -212,9 +222,10 @@ static bool begin(md_bd_text *text)
         text->is_begun = true;
         md_bd_text_sort(text);
     }
-    if (!begins)
-        md_bd_end_job(builder);
-    pthread_mutex_unlock(&builder->lock);
+    if (begins)
+        pthread_mutex_unlock(&builder->lock);
+    else
+        end_job_and_unlock(builder);
     return begins;
 }
 
