@@ -74,7 +74,7 @@ typedef struct heard {
 static void hear(void *user, md_log_level level, const char *message)
 {
     heard *h = user;
-    assert_int_equal(level, MD_LOG_WARN);
+    assert_int_equal(level, MD_LOG_ERROR);
     h->n++;
     snprintf(h->text, sizeof h->text, "%s", message);
 }

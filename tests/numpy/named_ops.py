@@ -197,7 +197,7 @@ class Judge:
         reals = [n for n, (_, kind) in op.inputs.items() if kind in ("real", "positive")]
         dims = sorted({a for axes, _ in op.inputs.values() for a, _ in parse(axes)} - {"r"})
         for edge in EDGES:
-            if edge == "largest" and op.cancels:
+            if edge in op.overflows:
                 continue
             for special in reals if edge != "plain" and len(reals) > 1 else [None]:
                 self.one(name, handles, RUNS, edge, special, "short rows")

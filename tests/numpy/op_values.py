@@ -23,12 +23,12 @@ class Op:
     needs_element: str = None
     has_rows: bool = False # long rows, and every variant
     may_lose_infinities: bool = False # man md-formula: an infinity in a recurrence may become NaN
-    cancels: bool = False # sums of products of both signs: whether they overflow depends on the order
+    overflows: tuple = () # edges at which it depends on the order whether a value leaves the range on the way
     floor: float = 0.0 # an absolute error: of the tail of gelu
     spread: float = 0.0 # results that cancel are near in relation to the largest
 
 
-def op(name, inputs, result="Y", needs=None, rows=False, scalars=(), dtypes=None, spread=0.0, recurs=False, cancels=False, floor=0.0):
+def op(name, inputs, result="Y", needs=None, rows=False, scalars=(), dtypes=None, spread=0.0, recurs=False, overflows=(), floor=0.0):
     """`inputs`: "X:ij ids:i=v": a real, or with '=' an index into that axis; '=v!' each once."""
     parsed = {}
     for text in inputs.split():
@@ -37,7 +37,7 @@ def op(name, inputs, result="Y", needs=None, rows=False, scalars=(), dtypes=None
         parsed[who] = (axes, kind or "real")
 
     def put(f):
-        OPS[name] = Op(f, parsed, result, list(scalars), dtypes or {}, needs, rows, recurs, cancels, floor, spread)
+        OPS[name] = Op(f, parsed, result, list(scalars), dtypes or {}, needs, rows, recurs, overflows, floor, spread)
         return f
     return put
 
@@ -110,7 +110,8 @@ def adamw_amsgrad(M, G, V, X, P, lr, beta1, beta2, eps, decay, correction1, corr
 @op("adamw_captured", "G:i scale: M:i V:i=positive found_inf: P:i lr: t:", scalars=ADAM[1:5], spread=1)
 def adamw_captured(G, scale, M, V, found_inf, P, lr, t, beta1, beta2, eps, decay):
     m, v = moments(M, V, G / scale, beta1, beta2)
-    p = P * (1 - lr * decay) - lr * (m / (1 - beta1 ** t)) / (np.sqrt(v / (1 - beta2 ** t)) + eps)
+    left1, left2 = (-np.expm1(np.log(beta) * t) for beta in (beta1, beta2))  # 1 - beta ** t
+    p = P * (1 - lr * decay) - lr * (m / left1) / (np.sqrt(v / left2) + eps)
     return {n: np.where(found_inf > 0, old, new) for n, old, new in (("M1", M, m), ("V1", V, v), ("P1", P, p))}
 
 
@@ -215,7 +216,7 @@ def cross_entropy(X, t):
 
 
 op("cumsum", "X:ij", rows=True, spread=1)(lambda X: X.cumsum(-1))
-op("cumprod", "X:ij")(lambda X: X.cumprod(-1))
+op("cumprod", "X:ij", overflows=("huge", "largest"))(lambda X: X.cumprod(-1))
 
 
 @op("linear_recurrence", "A:btc B:btc", "H", recurs=True, spread=1)
@@ -245,7 +246,7 @@ def linear(X, W):
     return np.einsum("bk,nk->bn", X, W)
 
 
-SUMS = {"spread": 1, "cancels": True}
+SUMS = {"spread": 1, "overflows": ("largest",)}
 op("matmul", "A:mk B:kn", "C", **SUMS)(einsum("mk,kn->mn"))
 op("batched_matmul", "A:bmk B:bkn", "C", **SUMS)(einsum("bmk,bkn->bmn"))
 op("linear", "X:bk W:nk", **SUMS)(linear)

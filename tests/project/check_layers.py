@@ -37,7 +37,7 @@ RANKS = {
 FLOORS = {
     "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["cpu", "file", "temp"], ["task"], ["trace"]],
-    "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["print"], ["equal", "eval", "walk"],
+    "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["walk"], ["print"], ["equal", "eval"],
              ["join", "range"], ["front", "needed"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "planned"], ["open"]],
     "codegen": [["codegen"], ["assemble", "narrow", "params", "text"], ["expression"], ["product", "row"]],

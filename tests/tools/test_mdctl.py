@@ -284,7 +284,7 @@ class Usage(Base):
     def test_values(self):
         for option, value, part in [
                 ("--select", "magic", "distance, model, measure"), ("--metric", "l2", "log2, inductor"), ("--persistent", "yes", "auto, only, never"),
-                ("--bounds", "x", "report, clamp, zero"), ("--threads", "0", "1..100000"), ("--threads", "two", "'two'"),
+                ("--bounds", "x", "report, clamp, zero"), ("--threads", "0", "1..1024"), ("--threads", "two", "'two'"),
                 ("--repeat", "-1", "1..100000"), ("--repeat", "99999999999999999999", "1..100000"), ("--stage", "x", "'x'"), ("--seed", "", "''"),
                 ("--dtype", "float", "expected f32")]:
             command = {"--repeat": "bench", "--stage": "source"}.get(option, "run")
