@@ -8,6 +8,8 @@
  *   MD_PHASE   of a split that stores along the axis: 1: blocks write their partial results; 2, another launch: each
  *              block reads all of them and stores its share */
 #include "md_config.h"
+/* a part has a vector of columns: no registers for a second one, and a split makes the parts of a thread few */
+#define MD_RUN_MIDDLE 0
 #ifndef MD_PHASE
 #define MD_PHASE 0
 #endif

@@ -120,28 +120,41 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_span n)
     { return md_get_steps<S>(t, o, 1, n); }
 
-/* ---- Long loops along an axis. After MD_RUN_ADDITIONS a thread folds its accumulators and adds them to `total`. So an
- * element goes through these additions, and one for each run of the thread. MD_PAIRWISE 0: nothing in the stage rounds.
+/* ---- Long loops along an axis. After MD_RUN_ADDITIONS a thread folds its accumulators and adds them to `middle`, and
+ * after MD_RUN_RUNS of these runs it adds that to `total`. So an element goes through these additions, and one for each
+ * 4,096 elements of the thread (MD_RUN_MIDDLE 0: one for each run). MD_PAIRWISE 0: nothing in the stage rounds.
  * MD_RUN_END: after loop step number `steps`, counted from 1, of `items` additions each; MD_RUN_TOTAL: when what is
  * left of the last run is in `part`. */
 #ifndef MD_PAIRWISE
 #define MD_PAIRWISE 1
 #endif
-enum { MD_RUN_ADDITIONS = 128, MD_RUN_MERGES = 32 };
+#ifndef MD_RUN_MIDDLE
+#define MD_RUN_MIDDLE 1
+#endif
+enum { MD_RUN_ADDITIONS = 64, MD_RUN_RUNS = 64, MD_RUN_MERGES = 64 };
 #define MD_RUN_START(l)                                                                                                \
-    md_part##l total;                                                                                                  \
-    if (MD_PAIRWISE)                                                                                                   \
-        md_clear_part##l(&total);
+    md_part##l total, middle;                                                                                          \
+    if (MD_PAIRWISE) {                                                                                                 \
+        md_clear_part##l(&total);                                                                                      \
+        md_clear_part##l(&middle);                                                                                     \
+    }
 #define MD_RUN_END(l, steps, items, first)                                                                             \
     if (MD_PAIRWISE && (steps) % (MD_RUN_ADDITIONS / (items)) == 0) {                                                  \
         md_part##l run;                                                                                                \
         md_fold##l(&run, &acc);                                                                                        \
-        md_combine##l(&total, &run);                                                                                   \
+        md_combine##l(MD_RUN_MIDDLE ? &middle : &total, &run);                                                         \
         md_clear##l(&acc, first);                                                                                      \
+        if (MD_RUN_MIDDLE && (steps) % (MD_RUN_ADDITIONS / (items)*MD_RUN_RUNS) == 0) {                                \
+            md_combine##l(&total, &middle);                                                                            \
+            md_clear_part##l(&middle);                                                                                 \
+        }                                                                                                              \
     }
 #define MD_RUN_TOTAL(l)                                                                                                \
-    if (MD_PAIRWISE)                                                                                                   \
-        md_combine##l(&part, &total);
+    if (MD_PAIRWISE) {                                                                                                 \
+        if (MD_RUN_MIDDLE)                                                                                             \
+            md_combine##l(&total, &middle);                                                                            \
+        md_combine##l(&part, &total);                                                                                  \
+    }
 /* The same of states that are merged chunk after chunk: MD_RUN_MERGES go into `run`, which then goes into `total`. */
 #define MD_MERGE_RUN(steps)                                                                                            \
     if (MD_PAIRWISE && (steps) % MD_RUN_MERGES == 0) {                                                                 \
