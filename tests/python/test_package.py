@@ -167,7 +167,7 @@ class Exchange(unittest.TestCase):
     def test_bad_arrays_of_others(self):
         op = md.op("Y[i] = X[i] * 2")
         y = np.empty(4, F32)
-        for array, text in ((random(4).astype(complex), r"argument 'X': DLPack's dtype \(code 5, 128 bits\)"),
+        for array, text in ((random(4).astype(complex), "argument 'X': its elements are complex"),
                             (random(2, 2), "rank 2, expected 1"), (random(5), "size 5|has size")):
             with self.assertRaisesRegex(md.ArgumentError, text):
                 op.call(y, Box(array))

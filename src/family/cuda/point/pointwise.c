@@ -43,6 +43,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return is_transpose_legal(target, config);
     if (config->value[FLAT] && (strided || !md_fa_cuda_point_can_flatten(target)))
         return false;
+    /* a vector of half bytes is 16 elements, which take 32 registers when unpacked: 64 were too few for four of them */
+    if (md_fa_has_packed(target) && config->value[UNROLL] == 4 && config->value[THREADS] == 512)
+        return false;
     return has_axis || (strided && config->value[UNROLL] == 1); /* for a scalar one variant is enough */
 }
 
