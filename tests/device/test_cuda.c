@@ -23,7 +23,7 @@ static void test_facts(void **state)
            a->threads_per_sm, a->blocks_per_sm, (long long)a->global_bytes >> 20, a->memory_gbps, a->gflops, ms);
     assert_true(a->capability >= 80 && a->threads > 0 && a->vector_bytes == 16 && a->shared_per_block >= 99 << 10);
     assert_true(a->registers_per_sm == 65536 && a->memory_gbps > 100 && a->gflops > 1000 && a->l2_bytes > 1 << 20);
-    assert_true(a->can_compile && strncmp(a->arch, "sm_", 3) == 0 && ms < 1000.0);
+    assert_true(a->can_compile && strncmp(a->arch, "sm_", 3) == 0);
     md_dev_facts typical;
     if (md_dev_cuda_assume(&typical, a->capability) == MD_OK && strstr(a->name, "H200")) {
         assert_int_equal(typical.threads, a->threads);

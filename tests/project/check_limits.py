@@ -3,7 +3,7 @@
 
 - A file has at most 500 lines, a function 60 lines and 6 parameters. EXCEPTIONS lists the rest.
 - Each .c and .cu file opens with a comment that says what it is for.
-- README.md has at most 180 lines, each README.md in src 120. Lines of pages have at most 120 columns; rows of tables and
+- README.md has at most 180 lines, each README.md in src 160. Lines of pages have at most 120 columns; rows of tables and
   what stands in code blocks may be longer. Pages of results (data/results) are as they are.
 - Commits since FIRST_COMMIT have a subject "topic: what changed" of at most 72 columns, where there is a repository.
 
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 500, 60, 6
-MAX_README_LINES, MAX_SRC_README_LINES, MAX_COLUMNS, MAX_SUBJECT = 180, 120, 120, 72
+MAX_README_LINES, MAX_SRC_README_LINES, MAX_COLUMNS, MAX_SUBJECT = 180, 160, 120, 72
 FIRST_COMMIT = "4b4deb21"  # of those whose subjects are checked, exclusive
 
 # File, or file:function -> why it may be over a limit.

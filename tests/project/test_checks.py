@@ -167,7 +167,7 @@ def check_the_limits():
            "         int g"))}, "md_f has 7 parameters")
     limits("no opening comment", {"tests/a.c": "int a;\n"}, "does not open with a comment")
     limits("a long README.md", {"README.md": "\n" * 181}, "181 lines, more than 180")
-    limits("a long README.md in src", {"src/base/README.md": "\n" * 121}, "121 lines, more than 120")
+    limits("a long README.md in src", {"src/base/README.md": "\n" * 161}, "161 lines, more than 160")
     limits("a wide line of a page", {"tests/README.md": "a " * 61 + "\n"}, "122 columns, more than 120")
     limits("a wide row of a table, a wide line of code", {"src/base/README.md": "| a " * 61 + "\n```\n" + "a " * 61 + "\n```\n"}, None)
     limits("a good subject", {}, None, "base: a file is read whole")
