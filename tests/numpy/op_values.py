@@ -22,7 +22,7 @@ class Op:
     dtypes: dict = field(default_factory=dict)
     needs_element: str = None
     has_rows: bool = False # long rows, and every variant
-    may_lose_infinities: bool = False # man md-formula: an infinity in a recurrence may become NaN
+    may_lose_infinities: bool = False # to NaN: in a recurrence (man md-formula), or times a tail of gelu that f32 rounds to 0
     overflows: tuple = () # edges at which it depends on the order whether a value leaves the range on the way
     floor: float = 0.0 # an absolute error: of the tail of gelu
     spread: float = 0.0 # results that cancel are near in relation to the largest
@@ -85,7 +85,7 @@ op("gelu", "X:ij")(erf_gelu)
 op("silu", "X:ij")(silu)
 op("bias_gelu", "X:ij B:j", floor=4e-6, spread=1)(lambda X, B: erf_gelu(X + B))
 op("silu_mul", "G:ij U:ij")(lambda G, U: silu(G) * U)
-op("gelu_mul", "G:ij U:ij", floor=4e-6)(lambda G, U: erf_gelu(G) * U)
+op("gelu_mul", "G:ij U:ij", floor=4e-6, recurs=True)(lambda G, U: erf_gelu(G) * U)
 
 ADAM = ("lr", "beta1", "beta2", "eps", "decay", "correction1", "correction2")
 
@@ -255,7 +255,7 @@ op("linear_bias_gelu", "X:bk W:nk bias:n", floor=4e-6, **SUMS)(lambda X, W, bias
 op("linear_bias_relu", "X:bk W:nk bias:n", **SUMS)(lambda X, W, bias: relu(linear(X, W) + bias))
 op("linear_residual", "X:bk W:nk R:bn", **SUMS)(lambda X, W, R: linear(X, W) + R)
 op("swiglu", "X:bk G:nk U:nk", **SUMS)(lambda X, G, U: silu(linear(X, G)) * linear(X, U))
-op("geglu", "X:bk G:nk U:nk", floor=4e-6, **SUMS)(lambda X, G, U: erf_gelu(linear(X, G)) * linear(X, U))
+op("geglu", "X:bk G:nk U:nk", floor=4e-6, recurs=True, **SUMS)(lambda X, G, U: erf_gelu(linear(X, G)) * linear(X, U))
 op("dequant_linear", "X:bk Wq:nk=u8 S:n", **SUMS)(lambda X, Wq, S: linear(X, Wq.astype(X.dtype) - 128) * S)
 op("attention_scores", "Q:bhid K:bhjd", "S", **SUMS)(
     lambda Q, K: np.einsum("bhid,bhjd->bhij", Q, K) * (1 / np.sqrt(Q.dtype.type(Q.shape[-1]))))
