@@ -345,10 +345,17 @@ static void measure_rates(md_dev *dev)
 void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known)
 {
     const md_dev_facts *f = &dev->facts;
-    if (known)
+    const bool is_foreign = ((md_dev_host *)dev)->is_foreign;
+    if (!known)
+        known = md_dev_host_find_measured(f, is_foreign);
+    if (known) {
         use_rates(&dev->facts, known);
-    else
+    } else {
+        md_dev_host_rates now;
         measure_rates(dev);
+        md_dev_host_get_rates(&now, dev);
+        md_dev_host_note_measured(&now, f, is_foreign);
+    }
     md_log_at(dev->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s, spread %.0f%%%s",
               f->name, f->threads, f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops,
               100 * f->rates_spread, known ? " (as measured before)" : "");
@@ -361,31 +368,4 @@ void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev)
                                .spread = f->rates_spread,
                                .at = f->rates_at};
     memcpy(out->library_us, f->library_us, sizeof f->library_us);
-}
-
-static bool are_old(const md_dev_host_rates *rates)
-{
-    enum { DAY = 24 * 3600, MOST_DAYS = 30 };
-    const int64_t age = (int64_t)time(NULL) - rates->at;
-    return age > (int64_t)MOST_DAYS * DAY || age < -DAY;
-}
-
-static const double SURE_SPREAD = 0.1; /* less than half of a rate's step */
-
-bool md_dev_host_are_sure(const md_dev_host_rates *rates)
-{
-    return rates->spread <= SURE_SPREAD && !are_old(rates);
-}
-
-md_dev_host_rates md_dev_host_join_rates(const md_dev_host_rates *old, const md_dev_host_rates *now)
-{
-    enum { LAUNCH_US = MD_DEV_HOST_RATES - 1 };
-    if (are_old(old) && now->spread <= SURE_SPREAD)
-        return *now;
-    md_dev_host_rates r = {.spread = fmin(old->spread, now->spread), .at = are_old(old) ? old->at : now->at};
-    for (int32_t i = 0; i < LAUNCH_US; i++)
-        r.rate[i] = fmax(old->rate[i], now->rate[i]);
-    memcpy(r.library_us, now->library_us[0] > 0 ? now->library_us : old->library_us, sizeof r.library_us);
-    r.rate[LAUNCH_US] = fmin(old->rate[LAUNCH_US], now->rate[LAUNCH_US]);
-    return r;
 }

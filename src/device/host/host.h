@@ -64,6 +64,11 @@ void md_dev_host_measure_library(md_dev_facts *facts);
  * Before any kernel is selected. */
 void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known);
 void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev);
+/** Sure rates that this process measured before for such a device; NULL: there are none. `is_foreign`: kernels are for
+ * another processor. Thread-safe. */
+const md_dev_host_rates *md_dev_host_find_measured(const md_dev_facts *facts, bool is_foreign);
+/** Keeps rates, if they are sure, for md_dev_host_find_measured. Thread-safe. */
+void md_dev_host_note_measured(const md_dev_host_rates *rates, const md_dev_facts *facts, bool is_foreign);
 /** True if these rates were measured without much load and not long ago. */
 bool md_dev_host_are_sure(const md_dev_host_rates *rates);
 /** Rates that were measured again: the better of both, since load only makes them slower; of old ones the new, as soon
