@@ -159,7 +159,7 @@ MD_API md_status md_launch_time_all(double *us, const md_launch *const *launches
 typedef struct md_bench_competitor {
     double *us; /**< the caller's memory for its times: options.samples of them */
     uint32_t groups; /**< bits: it is dropped only if it is slow in each of its groups; 0: all are one group */
-    int32_t is_kept; /**< never dropped for being slow */
+    int32_t never_drops; /**< never dropped for being slow */
     int32_t n; /**< out: times in `us`, of one run in us; fewer than options.samples if it was dropped */
     double look_us; /**< out: one run of a first look; 0: it failed */
     md_status status; /**< out: what `sample` returned when it failed, and the competitor was dropped */
@@ -304,7 +304,7 @@ typedef struct md_store_counters {
     uint64_t healed; /**< entries that could not be read, and were removed or replaced */
     uint64_t written, write_failures;
     uint64_t compiles; /**< texts given to a compiler */
-    uint64_t kernels_kept; /**< kernels that came from the store instead */
+    uint64_t kernels_stored; /**< kernels that came from the store instead */
     uint64_t timed; /**< configs timed by tuning */
 } md_store_counters;
 MD_API md_status md_store_count(md_store_counters *out, const md_context *context);

@@ -354,7 +354,8 @@ typedef struct md_arg_info {
 typedef struct md_choice {
     int32_t n_stages;
     const char *variant[MD_MAX_STAGES]; /**< family and config, for each stage */
-    const char *source[MD_MAX_STAGES]; /**< pinned, measured, kept (from before), imported, model, nearest, default */
+    /** pinned, measured, stored (by an earlier process), imported, model, nearest, default. */
+    const char *source[MD_MAX_STAGES];
     /** In octaves, to the nearest hint that lists the variant; -1 where no distance applies. */
     double distance[MD_MAX_STAGES];
     const char *runner_up[MD_MAX_STAGES]; /**< "" where there is none */

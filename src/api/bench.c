@@ -51,7 +51,7 @@ static md_status start(md_tn_competitor *to, md_bench_competitor *from, int32_t 
         if (!from[i].us)
             return md_fail(MD_INVALID_ARGUMENT, "competitor %d has no place for its times", (int)i);
         to[i] = (md_tn_competitor){.is_in = true,
-                                   .is_kept = from[i].is_kept != 0,
+                                   .never_drops = from[i].never_drops != 0,
                                    .groups = from[i].groups,
                                    .sample = from[i].us,
                                    .room = samples};

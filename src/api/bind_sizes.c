@@ -2,7 +2,7 @@
 #include "api/context.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
@@ -137,13 +137,13 @@ void md_api_unbind_sizes(md_ds_bound *bound, md_op *op)
             dev->ops->free(dev, bound->binding.tensor[t].data);
 }
 
-bool md_api_joined(md_op *out, md_strbuf *joined_sizes, md_op *op, const char *sizes)
+bool md_api_merged(md_op *out, md_strbuf *merged_sizes, md_op *op, const char *sizes)
 {
     md_ds_bound bound;
-    if (!md_ds_joined_of(op->ds) || md_api_bind_sizes(&bound, op, sizes, MD_API_NO_MEMORY) != MD_OK)
+    if (!md_ds_merged_of(op->ds) || md_api_bind_sizes(&bound, op, sizes, MD_API_NO_MEMORY) != MD_OK)
         return false;
     *out = *op;
-    out->ds = md_ds_joined_of(op->ds);
-    md_ds_joined_sizes(joined_sizes, op->ds, bound.binding.size);
-    return !joined_sizes->failed;
+    out->ds = md_ds_merged_of(op->ds);
+    md_ds_merged_sizes(merged_sizes, op->ds, bound.binding.size);
+    return !merged_sizes->failed;
 }

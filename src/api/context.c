@@ -165,7 +165,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     const md_status status = md_dev_open(&c->dev, &dev);
     if (status != MD_OK)
         return !o->device && c->env.device ? md_fail_more(status, " (MD_DEVICE)") : status;
-    MD_TRY(md_api_plan(c, dev.device ? dev.device : "auto"));
+    MD_TRY(md_api_assume(c, dev.device ? dev.device : "auto"));
     if (c->env.trace)
         MD_TRY(md_trace_open(&c->trace, c->env.trace));
     c->dev->trace = c->trace;
@@ -180,7 +180,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     md_bd_listen(c->builder, md_ds_upgrade_all, &c->runtime);
     MD_TRY(md_api_open_wisdom(c));
     c->policy.wisdom = c->wisdom;
-    c->policy.kept = c->kept;
+    c->policy.stored = c->stored;
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
     c->runtime.log = &c->log;
@@ -199,7 +199,7 @@ static void close_context(md_context *c)
     md_ds_runtime_finish(&c->runtime);
     md_bd_destroy(&c->builder);
     md_tn_wisdom_destroy(&c->wisdom);
-    md_tn_kept_close(&c->kept);
+    md_tn_stored_close(&c->stored);
     md_sr_close(&c->store);
     md_api_close_bundles(c);
     md_dev_close(&c->dev);

@@ -5,7 +5,7 @@
 #include "base/env.h"
 #include "dispatch/call/slow_call.h"
 #include "stats/rows.h"
-#include "tune/kept/kept.h"
+#include "tune/stored/stored.h"
 #include "tune/search/search.h"
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@ struct md_context {
     md_dev *dev;
     md_bd *builder;
     md_tn_wisdom *wisdom;
-    md_tn_kept *kept; /* measured picks; NULL: no store */
+    md_tn_stored *stored; /* measured picks; NULL: no store */
     md_bd_bundles bundles; /* that are open */
     md_sr_bundle **bundle; /* [bundles.n] */
     _Atomic(md_sr_bundle_maker *) maker; /* of md_bundle_begin; NULL: none */
@@ -59,7 +59,7 @@ md_status md_api_open_wisdom(md_context *c);
 /** Sets the rates of a host device, if no bundle did: those of the store, else measured now and kept there. */
 void md_api_set_rates(md_context *c);
 /** Takes the facts of the device of this name for which bundles have kernels, and which are next to its own. */
-md_status md_api_plan(md_context *c, const char *device);
+md_status md_api_assume(md_context *c, const char *device);
 #define MD_API_FACTS "facts" /* the kind of facts of devices in bundles and stores */
 /** Puts tuned results into the bundle that is being made. */
 md_status md_api_record_measured(md_context *c);
@@ -95,9 +95,9 @@ typedef enum md_api_memory { MD_API_NO_MEMORY, MD_API_MEMORY_TO_MEASURE } md_api
 md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes, md_api_memory memory);
 void md_api_unbind_sizes(md_ds_bound *bound, md_op *op);
 
-/** True if a joined op (dispatch/joined.h) serves contiguous tensors of these sizes: `out` stands for it, and has no
- * owner of its own; `joined_sizes` gets the sizes of its dims. */
-bool md_api_joined(md_op *out, md_strbuf *joined_sizes, md_op *op, const char *sizes);
+/** True if a merged op (dispatch/merged.h) serves contiguous tensors of these sizes: `out` stands for it, and has no
+ * owner of its own; `merged_sizes` gets the sizes of its dims. */
+bool md_api_merged(md_op *out, md_strbuf *merged_sizes, md_op *op, const char *sizes);
 
 /** Hands a text to the caller's function in one piece. OUT_OF_MEMORY if the text failed, IO if the function stops. */
 md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user);

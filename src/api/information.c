@@ -99,7 +99,7 @@ static void add_counters(json_t *j, md_context *c)
         uint64_t value;
     } row[] = {
         {"compiles", atomic_load(&b->compiles)},
-        {"kept_binaries", atomic_load(&b->kept)},
+        {"stored_binaries", atomic_load(&b->stored)},
         {"bundled_binaries", atomic_load(&b->bundled)},
         {"tuned_points", atomic_load(&t->points)},
         {"tuned_known", atomic_load(&t->found)},

@@ -2,7 +2,7 @@
 #include "api/context.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 #include "dispatch/registry.h"
 #include "dispatch/call/fast_call.h"
 #include "dispatch/run/execute.h"
@@ -16,7 +16,7 @@ struct md_launch {
     md_op own; /* a copy: the user may destroy the op's handle first */
     md_ds_shape_entry *entry; /* held until the launch is destroyed; NULL where no element is computed */
     md_ds_bound bound;
-    bool is_joined; /* `own` is the joined op of the user's, and `arg` are its arguments */
+    bool is_merged; /* `own` is the merged op of the user's, and `arg` are its arguments */
     bool is_plain; /* the launch plan is found by `warm` */
     md_ds_call_args warm;
     int32_t n_args;
@@ -58,16 +58,16 @@ md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_a
     md_launch *l = calloc(1, sizeof *l);
     if (!l)
         return md_fail_memory();
-    md_ds_joined_args joined;
+    md_ds_merged_args merged;
     l->own = *op;
     l->op = &l->own;
-    l->is_joined = md_ds_joined_take(&joined, op->ds, args, n_args);
-    if (l->is_joined)
-        l->own.ds = md_ds_joined_of(op->ds);
+    l->is_merged = md_ds_merged_take(&merged, op->ds, args, n_args);
+    if (l->is_merged)
+        l->own.ds = md_ds_merged_of(op->ds);
     md_ds_enter(l->own.ds);
-    md_status s = l->is_joined ? md_ds_bind(&l->bound, op->ds, args, n_args) : MD_OK; /* what is wrong, as written */
+    md_status s = l->is_merged ? md_ds_bind(&l->bound, op->ds, args, n_args) : MD_OK; /* what is wrong, as written */
     if (s == MD_OK)
-        s = resolve(l, l->is_joined ? joined.arg : args, n_args);
+        s = resolve(l, l->is_merged ? merged.arg : args, n_args);
     if (s != MD_OK) {
         md_launch_destroy(&l);
         return s;
@@ -183,7 +183,7 @@ static bool run_plan(md_status *status, const md_launch *l, md_stream stream, co
 }
 
 /* The resolved shape with the data of `args`: those have the axes of the op that the user made. */
-static void join_args(md_ds_joined_args *out, const md_launch *l, const md_arg *args, int32_t n)
+static void join_args(md_ds_merged_args *out, const md_launch *l, const md_arg *args, int32_t n)
 {
     for (int32_t i = 0; i < MD_MIN(n, MD_FX_MAX_ARGS); i++) {
         out->arg[i] = args[i];
@@ -198,12 +198,12 @@ static void join_args(md_ds_joined_args *out, const md_launch *l, const md_arg *
 md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args)
 {
     md_status s = MD_OK;
-    md_ds_joined_args joined;
+    md_ds_merged_args merged;
     if (!launch)
         return md_fail(MD_INVALID_ARGUMENT, "launch is NULL");
-    if (launch->is_joined && args) {
-        join_args(&joined, launch, args, n_args);
-        args = joined.arg;
+    if (launch->is_merged && args) {
+        join_args(&merged, launch, args, n_args);
+        args = merged.arg;
     }
     if (run_plan(&s, launch, stream, args, n_args))
         return s;
@@ -304,12 +304,12 @@ static md_status choice_of(md_choice *out, md_ds_op *op, const md_arg *args, int
 
 md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args)
 {
-    md_ds_joined_args joined;
+    md_ds_merged_args merged;
     if (!out || !op)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
-    if (!md_ds_joined_take(&joined, op->ds, args, n_args))
+    if (!md_ds_merged_take(&merged, op->ds, args, n_args))
         return choice_of(out, op->ds, args, n_args);
-    md_status s = choice_of(out, md_ds_joined_of(op->ds), joined.arg, n_args);
+    md_status s = choice_of(out, md_ds_merged_of(op->ds), merged.arg, n_args);
     return s == MD_INVALID_ARGUMENT ? choice_of(out, op->ds, args, n_args) : s;
 }
 

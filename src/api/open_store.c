@@ -4,7 +4,7 @@
 #include "base/plain.h"
 #include "base/status.h"
 #include "device/host/host.h"
-#include "device/planned.h"
+#include "device/facts.h"
 #include "md_build_config.h"
 
 #include <inttypes.h>
@@ -63,7 +63,7 @@ md_status md_api_open_wisdom(md_context *c)
         MD_TRY(md_sr_bundle_each(c->bundle[i], WISDOM, use_text, c->wisdom));
     if (c->dev->facts.kind != MD_DEV_CUDA)
         return MD_OK;
-    md_dev_facts_print(&facts, c->dev->is_planned ? &c->dev->planned : &c->dev->facts);
+    md_dev_facts_print(&facts, c->dev->is_assumed ? &c->dev->assumed : &c->dev->facts);
     md_digest_text(hex, md_hash128(md_strbuf_text(&facts), facts.size));
     md_tn_wisdom_use_bundles(c->wisdom, c->bundle, c->bundles.n, &c->maker, hex);
     const bool has_failed = facts.failed;
@@ -108,15 +108,15 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
         .root = root, .system_path = c->env.system_path, .environment = md_strbuf_text(&about), .log = &c->log};
     md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
     md_strbuf_printf(&about, "sources %016" PRIx64 "\n", md_source_identity); /* times are of these kernels */
-    const md_tn_kept_options kept = {.root = root,
-                                     .system_path = c->env.system_path,
-                                     .environment = md_strbuf_text(&about),
-                                     .log = &c->log,
-                                     .bundle = c->bundle,
-                                     .n_bundles = c->bundles.n,
-                                     .maker = &c->maker};
+    const md_tn_stored_options stored = {.root = root,
+                                         .system_path = c->env.system_path,
+                                         .environment = md_strbuf_text(&about),
+                                         .log = &c->log,
+                                         .bundle = c->bundle,
+                                         .n_bundles = c->bundles.n,
+                                         .maker = &c->maker};
     if (status == MD_OK)
-        status = about.failed ? md_fail_memory() : md_tn_kept_open(&c->kept, &kept);
+        status = about.failed ? md_fail_memory() : md_tn_stored_open(&c->stored, &stored);
     md_strbuf_finish(&about);
     return status;
 }
@@ -200,7 +200,7 @@ static md_status consider(void *user, const md_sr_bundle_entry *entry)
     return MD_OK;
 }
 
-md_status md_api_plan(md_context *c, const char *device)
+md_status md_api_assume(md_context *c, const char *device)
 {
     search x = {.dev = c->dev, .distance = -1};
     const bool is_here = !strcmp(device, "auto") || !strncmp(device, "host", 4) || !strncmp(device, "cuda", 4);
@@ -208,7 +208,7 @@ md_status md_api_plan(md_context *c, const char *device)
     for (int32_t i = 0; is_here && i < c->bundles.n && status == MD_OK; i++)
         status = md_sr_bundle_each(c->bundle[i], FACTS, consider, &x);
     if (status == MD_OK && x.distance >= 0)
-        status = md_dev_plan_for(c->dev, &x.best);
+        status = md_dev_assume(c->dev, &x.best);
     else if (status == MD_OK && is_here && c->bundles.n > 0 && !c->bundles.compiles)
         md_log_at(&c->log, MD_LOG_WARN, "no bundle has kernels for %s (%s); they are for: %s", c->dev->facts.name,
                   c->dev->facts.kind == MD_DEV_CUDA ? "a GPU" : c->dev->facts.flags,
@@ -227,7 +227,7 @@ md_status md_api_record_facts(md_context *c)
         snprintf(name, sizeof name, "%s %s", f->arch, f->name);
     else
         snprintf(name, sizeof name, "host %s, %d threads", f->flags, (int)f->threads);
-    md_dev_facts_print(&text, c->dev->is_planned ? &c->dev->planned : f);
+    md_dev_facts_print(&text, c->dev->is_assumed ? &c->dev->assumed : f);
     const md_status status =
         text.failed ? md_fail_memory() : md_sr_bundle_set(c->maker, FACTS, name, md_strbuf_text(&text), text.size);
     md_strbuf_finish(&text);

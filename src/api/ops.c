@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "dispatch/bind/fault.h"
 #include "dispatch/create.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 #include "dispatch/registry.h"
 
 #include <string.h>
@@ -55,21 +55,21 @@ void md_api_leave(md_op *op)
 {
     md_context *c = op->context;
     pthread_mutex_lock(&c->lock_of_ops);
-    md_ds_op *joined = NULL;
+    md_ds_op *merged = NULL;
     bool is_last = md_ds_leave(op->ds);
     if (is_last) {
         md_ss_rows_retire(&c->retired, op->ds);
-        joined = md_ds_unjoin_op(op->ds);
+        merged = md_ds_unmerge_op(op->ds);
     }
-    if (joined && md_ds_leave(joined))
-        md_ss_rows_retire(&c->retired, joined);
+    if (merged && md_ds_leave(merged))
+        md_ss_rows_retire(&c->retired, merged);
     else
-        joined = NULL;
+        merged = NULL;
     pthread_mutex_unlock(&c->lock_of_ops);
     if (is_last)
         md_ds_op_free(&op->ds);
-    if (joined)
-        md_ds_op_free(&joined);
+    if (merged)
+        md_ds_op_free(&merged);
 }
 
 /* Keeps the first error that any op reports. */

@@ -5,7 +5,7 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/registry.h"
 #include "dispatch/create.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +24,15 @@ static md_status prepare_one(md_op *op, const char *sizes)
     return s;
 }
 
-/* Calls are served by the joined op, if there is one, or by the op itself: both get ready. */
+/* Calls are served by the merged op, if there is one, or by the op itself: both get ready. */
 static md_status prepare_both(md_op *op, const char *sizes)
 {
-    md_op joined;
-    md_strbuf joined_sizes = {0};
+    md_op merged;
+    md_strbuf merged_sizes = {0};
     md_status s = prepare_one(op, sizes);
-    if (s == MD_OK && md_api_joined(&joined, &joined_sizes, op, sizes))
-        s = prepare_one(&joined, md_strbuf_text(&joined_sizes));
-    md_strbuf_finish(&joined_sizes);
+    if (s == MD_OK && md_api_merged(&merged, &merged_sizes, op, sizes))
+        s = prepare_one(&merged, md_strbuf_text(&merged_sizes));
+    md_strbuf_finish(&merged_sizes);
     return s;
 }
 
@@ -87,19 +87,19 @@ static md_status keep_one(md_op *op, const char *sizes)
     return s;
 }
 
-/* Both the op's and its joined one's, as md_prepare does. */
+/* Both the op's and its merged one's, as md_prepare does. */
 md_status md_bundle_keep(md_op *op, const char *sizes)
 {
-    md_op joined;
-    md_strbuf joined_sizes = {0};
+    md_op merged;
+    md_strbuf merged_sizes = {0};
     if (!op || !sizes || !op->context->maker)
         return md_fail(MD_INVALID_ARGUMENT, !op     ? "op is NULL"
                                             : sizes ? "call md_bundle_begin first"
                                                     : "sizes is NULL");
     md_status s = keep_one(op, sizes);
-    if (s == MD_OK && md_api_joined(&joined, &joined_sizes, op, sizes))
-        s = keep_one(&joined, md_strbuf_text(&joined_sizes));
-    md_strbuf_finish(&joined_sizes);
+    if (s == MD_OK && md_api_merged(&merged, &merged_sizes, op, sizes))
+        s = keep_one(&merged, md_strbuf_text(&merged_sizes));
+    md_strbuf_finish(&merged_sizes);
     return s;
 }
 
@@ -125,8 +125,8 @@ md_status md_freeze(md_op *op, md_freeze_mode mode)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
     MD_TRY(check_mode(mode));
     freeze(&mode, op->ds); /* before waiting, so that nothing new starts */
-    if (md_ds_joined_of(op->ds))
-        freeze(&mode, md_ds_joined_of(op->ds));
+    if (md_ds_merged_of(op->ds))
+        freeze(&mode, md_ds_merged_of(op->ds));
     if (mode != MD_FREEZE_NONE)
         md_ds_op_wait(op->ds);
     return MD_OK;

@@ -25,17 +25,17 @@ static md_status explain(md_op *op, const char *sizes, int32_t json, md_write_fn
     return s;
 }
 
-/* Contiguous tensors are served by the joined op, if there is one. */
+/* Contiguous tensors are served by the merged op, if there is one. */
 md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user)
 {
-    md_op joined;
-    md_strbuf joined_sizes = {0};
+    md_op merged;
+    md_strbuf merged_sizes = {0};
     if (!op)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
-    const bool is_joined = md_api_joined(&joined, &joined_sizes, op, sizes);
+    const bool is_merged = md_api_merged(&merged, &merged_sizes, op, sizes);
     md_status s =
-        explain(is_joined ? &joined : op, is_joined ? md_strbuf_text(&joined_sizes) : sizes, json, write, user);
-    md_strbuf_finish(&joined_sizes);
+        explain(is_merged ? &merged : op, is_merged ? md_strbuf_text(&merged_sizes) : sizes, json, write, user);
+    md_strbuf_finish(&merged_sizes);
     return s;
 }
 

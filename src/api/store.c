@@ -24,7 +24,7 @@ md_status md_store_count(md_store_counters *out, const md_context *context)
                                .written = s->written,
                                .write_failures = s->write_failures,
                                .compiles = b->compiles,
-                               .kernels_kept = b->kept,
+                               .kernels_stored = b->stored,
                                .timed = context->tune_count.timed};
     return MD_OK;
 }

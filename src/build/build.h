@@ -65,7 +65,7 @@ typedef struct md_bd_bundles {
 typedef struct md_bd_counters {
     _Atomic uint64_t emitted, compiled, shared, failed, compile_ns;
     _Atomic uint64_t compiles; /* runs of a compiler, failed ones included */
-    _Atomic uint64_t kept; /* answered by the store: binaries and failures */
+    _Atomic uint64_t stored; /* answered by the store: binaries and failures */
     _Atomic uint64_t bundled; /* binaries taken from bundles */
 } md_bd_counters;
 
@@ -143,7 +143,7 @@ md_bd_state md_bd_text_state(const md_dev_kernel **kernel, const char **why, con
 
 /** Launches a READY variant: packs parameters, runs the launches in order. call->workspace must hold
  * geometry->workspace_bytes. */
-md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream,
+md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
                             md_kn_call *call);
 
 #endif

@@ -116,7 +116,7 @@ md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant)
     return md_bd_digest_of(out, &variant->target, variant->family, &variant->config);
 }
 
-md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream,
+md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
                             md_kn_call *call)
 {
     assert(atomic_load_explicit(&variant->state, memory_order_relaxed) == MD_BD_READY);

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "build/kept.h"
+#include "build/stored.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,26 +79,26 @@ static void dump_binary(const md_dev *dev, const md_kn_launch_source *source, co
 static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
 {
     md_bd *builder = text->builder;
-    md_bd_kept kept = {0};
+    md_bd_stored stored = {0};
     const uint64_t start = md_clock_ns();
-    MD_TRY(md_bd_kept_find(&kept, builder->store, text->key, text->source->entry));
+    MD_TRY(md_bd_stored_find(&stored, builder->store, text->key, text->source->entry));
     md_status status = MD_OK;
-    if (!kept.binary) {
-        status = md_fail(MD_COMPILE, "%s", kept.failure);
-    } else if (builder->dev->ops->load(out, builder->dev, kept.binary, kept.n_binary, text->source) != MD_OK) {
-        md_bd_kept_discard(builder->store, text->key, text->source->entry);
-        status = md_fail(MD_NOT_FOUND, "a kept binary does not load");
+    if (!stored.binary) {
+        status = md_fail(MD_COMPILE, "%s", stored.failure);
+    } else if (builder->dev->ops->load(out, builder->dev, stored.binary, stored.n_binary, text->source) != MD_OK) {
+        md_bd_stored_discard(builder->store, text->key, text->source->entry);
+        status = md_fail(MD_NOT_FOUND, "a stored binary does not load");
     }
     if (status != MD_NOT_FOUND)
-        atomic_fetch_add_explicit(&builder->count.kept, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&builder->count.stored, 1, memory_order_relaxed);
     if (status == MD_OK) {
-        trace_build(builder->dev, text->source, start, "kept", kept.n_binary);
-        dump_binary(builder->dev, text->source, kept.binary, kept.n_binary);
+        trace_build(builder->dev, text->source, start, "stored", stored.n_binary);
+        dump_binary(builder->dev, text->source, stored.binary, stored.n_binary);
         if (builder->maker)
-            md_bd_bundled_record(builder, text->source, md_bd_bundled_digest(builder->dev, text->source), kept.binary,
-                                 kept.n_binary);
+            md_bd_bundled_record(builder, text->source, md_bd_bundled_digest(builder->dev, text->source), stored.binary,
+                                 stored.n_binary);
     }
-    free(kept.bytes);
+    free(stored.bytes);
     return status;
 }
 
@@ -112,7 +112,7 @@ static md_status compile_and_load(md_dev_kernel **out, const md_bd_text *text)
     uint64_t start = md_clock_ns();
     atomic_fetch_add_explicit(&builder->count.compiles, 1, memory_order_relaxed);
     md_status status = dev->ops->compile(&binary, &n_bytes, dev, source);
-    const bool is_refused = md_bd_kept_is_final(dev, status);
+    const bool is_refused = md_bd_stored_is_final(dev, status);
     if (status == MD_OK)
         dump_binary(dev, source, binary, n_bytes);
     if (status == MD_OK)
@@ -121,13 +121,13 @@ static md_status compile_and_load(md_dev_kernel **out, const md_bd_text *text)
     if (status == MD_OK) {
         atomic_fetch_add_explicit(&builder->count.compiled, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&builder->count.compile_ns, md_clock_ns() - start, memory_order_relaxed);
-        (void)md_bd_kept_put(builder->store, text->key, source->entry, binary, n_bytes, NULL);
+        (void)md_bd_stored_put(builder->store, text->key, source->entry, binary, n_bytes, NULL);
         if (builder->maker)
             md_bd_bundled_record(builder, source, md_bd_bundled_digest(dev, source), binary, n_bytes);
     } else if (is_refused) {
         char why[256];
         snprintf(why, sizeof why, "%.255s", md_last_error());
-        (void)md_bd_kept_put(builder->store, text->key, source->entry, NULL, 0, why);
+        (void)md_bd_stored_put(builder->store, text->key, source->entry, NULL, 0, why);
         status = md_fail(status, "%s", why);
     }
     free(binary);

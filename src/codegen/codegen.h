@@ -7,8 +7,8 @@
  * Suffixes name types:          lanes                          one value
  *   f32                         md_f, suffix f                 float, suffix sf
  *   f64                         md_d, suffix d                 double, suffix sd
- *   i64                         md_i (int64 lanes; int32 with MD_NARROW, which md_cg_print_uses defines where all values
- *                               of the stage fit), suffix i    int64_t, suffix si
+ *   i64                         md_i (int64 lanes; int32 with MD_NARROW, which md_cg_print_uses defines where all
+ *                               values of the stage fit), suffix i    int64_t, suffix si
  *   bool                        md_b (int32 lanes, 0 or -1), b int (0 or 1), suffix sb
  * Below, S stands for any of the eight suffixes; lane and scalar forms of one name give the same bits.
  *   + - * / and unary -         C operators (f d i, and scalars; / on reals only). Integers wrap (-fwrapv)
@@ -187,8 +187,8 @@ md_status md_cg_status(const md_cg *cg);
 /** `#define MD_USE_...` for the operations printed so far and the dtypes of the stage's tensors: into `defines` of
  * md_cg_assemble. */
 void md_cg_print_uses(const md_cg *cg, md_strbuf *out);
-/** True if the stage has integers as lanes, and all of them fit into 32 bits with a sign whatever the data: MD_NARROW of
- * host kernels. */
+/** True if the stage has integers as lanes, and all of them fit into 32 bits with a sign whatever the data:
+ * MD_NARROW of host kernels. */
 bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage);
 /** Scalar C type and lane C type of a value type: "float"/"md_f"; their suffixes: "sf"/"f". */
 const char *md_cg_scalar_type(md_dtype type);

@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "combo/combo.h"
 #include "dispatch/bind/bind.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,11 +158,11 @@ md_status md_cb_bind_item(md_ds_op **op, md_ds_bound *bound, const md_cb_part *p
 {
     md_arg args[MD_FX_MAX_ARGS];
     md_tensor tensor[MD_FX_MAX_ARGS];
-    md_ds_joined_args joined;
+    md_ds_merged_args joined;
     const int32_t n = part->op->formula->n_args;
     md_cb_args_of(args, tensor, part, item);
-    *op = md_ds_joined_of(part->op);
-    if (*op && md_ds_joined_take(&joined, part->op, args, n) && md_ds_bind(bound, *op, joined.arg, n) == MD_OK)
+    *op = md_ds_merged_of(part->op);
+    if (*op && md_ds_merged_take(&joined, part->op, args, n) && md_ds_bind(bound, *op, joined.arg, n) == MD_OK)
         return MD_OK;
     *op = part->op;
     return md_ds_bind(bound, *op, args, n);

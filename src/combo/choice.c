@@ -95,7 +95,7 @@ static const md_bd_variant *make(md_cb *cb, const md_bd_variant *own, const md_f
 }
 
 /* True if the variant can run beside others at a shape, in one launch as `own` does. */
-static bool fits(md_kn_plan_geometry *g, const md_bd_variant *v, const md_ds_op *op, const md_kn_shape *shape)
+static bool fits(md_kn_geometries *g, const md_bd_variant *v, const md_ds_op *op, const md_kn_shape *shape)
 {
     if (v->n_launches != 1 || md_kn_envelope_miss(&v->envelope, shape))
         return false;
@@ -103,11 +103,11 @@ static bool fits(md_kn_plan_geometry *g, const md_bd_variant *v, const md_ds_op 
     return g->workspace_bytes == 0 && g->launch[0].blocks > 0 && !md_cb_why_not(v, 0, &g->launch[0], op);
 }
 
-const md_bd_variant *md_cb_choose(md_kn_plan_geometry *geometry, md_cb *cb, const md_bd_variant *own,
-                                  const md_ds_op *op, const md_kn_shape *shape)
+const md_bd_variant *md_cb_choose(md_kn_geometries *geometry, md_cb *cb, const md_bd_variant *own, const md_ds_op *op,
+                                  const md_kn_shape *shape)
 {
     const md_cb_choice *choice = find_choice(&cb->choices, own, op);
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     if (!choice || own->n_launches != 1 || op->stage[own->target.stage].pinned >= 0 || geometry->workspace_bytes > 0)
         return own;
     const md_fa_config config = clamp(choice, own, shape);

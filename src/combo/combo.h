@@ -59,7 +59,7 @@ typedef struct md_cb_choices {
 
 /* How items run together: launches of one level do not depend on each other. Items that cannot take part run by calls
  * of their own. */
-typedef struct md_cb_plan {
+typedef struct md_cb_schedule {
     int64_t n_units, n_words, n_apart, n_shapes;
     md_cb_unit *unit; /* by level, then as the items */
     md_kn_word *word;
@@ -70,12 +70,12 @@ typedef struct md_cb_plan {
     size_t memory_bytes; /* of all items */
     char *base; /* of that memory, as it stands in the parameters */
     int32_t n_levels;
-    bool is_makeshift; /* a shape has a plan that a better one will replace */
+    bool is_stand_in; /* a shape has a plan that a better one will replace */
     bool may_change; /* the same, or hybrid may find a better one */
     bool awaits_choices; /* the variant of a choice was not built yet */
     uint64_t uncounted; /* runs since the shapes' calls were counted */
     uint64_t untold, untold_each; /* runs since md_cb_tell; of those, on the host, by launches of each item */
-} md_cb_plan;
+} md_cb_schedule;
 
 /* Whether the items of a level run together, or each by a launch of its own. */
 typedef enum md_cb_how { MD_CB_ONE, MD_CB_EACH, MD_CB_HOWS } md_cb_how;
@@ -123,7 +123,7 @@ typedef struct md_cb {
     int64_t n_items; /* of all parts */
     bool has_moved; /* addresses changed since overlaps were looked for */
     bool has_scalars; /* scalars changed since parameters were filled in */
-    md_cb_plan *plan; /* NULL: to be made */
+    md_cb_schedule *plan; /* NULL: to be made */
     struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
     struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
     md_cb_choices choices;
@@ -134,7 +134,7 @@ typedef struct md_cb {
 } md_cb;
 
 /* ---- args.c */
-/** Binds an item to the op that serves a call of it: the part's, or its joined one (dispatch/joined.h). The item was
+/** Binds an item to the op that serves a call of it: the part's, or its joined one (dispatch/merged.h). The item was
  * bound before. */
 md_status md_cb_bind_item(md_ds_op **op, md_ds_bound *bound, const md_cb_part *part, int64_t item);
 /** INVALID_ARGUMENT unless the numbers of items and arguments can be. Comes before all else that reads parts. */
@@ -175,8 +175,8 @@ const char *md_cb_why_not(const md_bd_variant *v, int32_t launch, const md_kn_ge
 bool md_cb_is_alike(const md_bd_variant *own, const md_fa_config *config);
 /** The variant of a choice for an item that would run `own`, with its geometry; `own` where there is none. Begins to
  * build what is missing: `own` serves until then. */
-const md_bd_variant *md_cb_choose(md_kn_plan_geometry *geometry, md_cb *cb, const md_bd_variant *own,
-                                  const md_ds_op *op, const md_kn_shape *shape);
+const md_bd_variant *md_cb_choose(md_kn_geometries *geometry, md_cb *cb, const md_bd_variant *own, const md_ds_op *op,
+                                  const md_kn_shape *shape);
 /** True if the plan was made before the variants of choices were built, which they are now. */
 bool md_cb_choices_are_new(const md_cb *cb);
 /** Waits for builds of choices. */
@@ -185,12 +185,12 @@ void md_cb_choices_finish(md_cb *cb);
 
 /* ---- plan.c */
 /** Chooses for all items as their calls would, and fills in the parameters of their launches. Nothing is launched. */
-md_status md_cb_plan_make(md_cb *cb, md_stream stream);
-void md_cb_plan_free(md_cb *cb);
+md_status md_cb_schedule_make(md_cb *cb, md_stream stream);
+void md_cb_schedule_free(md_cb *cb);
 /** True if some shape has a better plan now. */
-bool md_cb_plan_is_old(const md_cb *cb);
+bool md_cb_schedule_is_old(const md_cb *cb);
 /** Adds the runs so far to the statistics of ops and shapes. */
-void md_cb_plan_count(md_cb *cb);
+void md_cb_schedule_count(md_cb *cb);
 
 /* ---- params.c */
 /** Fills in the parameters of all units anew. */
@@ -227,7 +227,7 @@ void md_cb_destroy(md_cb **cb);
 md_status md_cb_prepare(md_cb *cb);
 md_status md_cb_run(md_cb *cb, md_stream stream);
 /** Runs by the plan as it is, items together, uncounted: neither addresses nor overlaps are looked at. */
-md_status md_cb_run_plan(md_cb *cb, md_stream stream, md_cb_how how);
+md_status md_cb_run_schedule(md_cb *cb, md_stream stream, md_cb_how how);
 /** Runs each item by a call of its own. */
 md_status md_cb_run_apart(const md_cb *cb, md_stream stream);
 

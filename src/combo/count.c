@@ -54,7 +54,7 @@ static void count_unit(kinds *all, const md_cb_unit *u, const char *how, uint64_
 
 static void count_units(kinds *all, const md_cb *cb)
 {
-    const md_cb_plan *plan = cb->plan;
+    const md_cb_schedule *plan = cb->plan;
     struct md_cb_merged *m = cb->merged;
     for (int64_t i = 0; !m && i < plan->n_units; i++)
         count_unit(all, &plan->unit[i], "loop", plan->untold - plan->untold_each);

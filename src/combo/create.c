@@ -8,7 +8,7 @@
 
 static void free_parts(md_cb *cb)
 {
-    md_cb_plan_free(cb);
+    md_cb_schedule_free(cb);
     for (int32_t i = 0; i < cb->n_parts; i++)
         md_cb_part_finish(&cb->part[i]);
     free(cb->part);

@@ -78,7 +78,7 @@ static void print_groups(md_strbuf *out, const groups *g, bool json, const char 
 
 static void count_groups(groups *together, groups *alone, const md_cb *cb)
 {
-    const md_cb_plan *plan = cb->plan;
+    const md_cb_schedule *plan = cb->plan;
     for (int64_t i = 0; plan && i < plan->n_units; i++)
         count(together, plan->unit[i].part, plan->unit[i].level, plan->unit[i].variant->name);
     for (int64_t i = 0, p = 0; plan && i < plan->n_apart; i++) {
@@ -189,7 +189,7 @@ static void print_decision(md_strbuf *out, const md_cb_decision *d, bool json)
 void md_cb_explain(md_strbuf *out, md_cb *cb, bool json)
 {
     groups together = {0}, alone = {0};
-    const md_cb_plan *plan = cb->plan;
+    const md_cb_schedule *plan = cb->plan;
     count_groups(&together, &alone, cb);
     md_strbuf_printf(out, json ? "{\"items\":%lld,\"runs\":%llu,\"parts\":[" : "combo of %lld items, %llu runs\n",
                      (long long)cb->n_items, (unsigned long long)cb->n_runs);

@@ -62,7 +62,7 @@ static int64_t cut_list(int64_t *cut, const md_cb_unit *unit, md_dev_list *list,
 }
 
 /* No list has more pieces than this. */
-static int64_t most_cuts(const md_cb_plan *plan, int32_t lanes)
+static int64_t most_cuts(const md_cb_schedule *plan, int32_t lanes)
 {
     return (int64_t)lanes * PIECES_A_LANE * 2 * plan->n_levels + 2 * plan->n_levels + 2 * plan->n_units;
 }
@@ -96,7 +96,7 @@ void md_cb_loops_free(md_cb *cb)
 
 static md_status make_loops(md_cb *cb)
 {
-    const md_cb_plan *plan = cb->plan;
+    const md_cb_schedule *plan = cb->plan;
     const int32_t lanes = MD_MAX(cb->runtime->dev->facts.threads, 1);
     struct md_cb_loops *l = calloc(1, sizeof *l);
     if (!l)

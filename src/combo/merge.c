@@ -64,7 +64,7 @@ static bool is_of_class(const weighed *a, const weighed *b)
 }
 
 /* True if a warp can compute a unit. Its kernel takes the sizes that it has for less than MD_CB_WARP_SIZES. */
-static bool is_tiny(const md_cb_plan *plan, const md_cb_unit *u)
+static bool is_tiny(const md_cb_schedule *plan, const md_cb_unit *u)
 {
     const md_kn_param *param = u->variant->param[u->launch];
     const md_kn_word *word = plan->word + u->params;
@@ -77,7 +77,7 @@ static bool is_tiny(const md_cb_plan *plan, const md_cb_unit *u)
 }
 
 /* Many tiny items of a level are a class of their own. */
-static void find_tiny(weighed *w, const md_cb_plan *plan)
+static void find_tiny(weighed *w, const md_cb_schedule *plan)
 {
     int64_t *n = calloc((size_t)MD_MAX(plan->n_levels, 1), sizeof *n);
     for (int64_t i = 0; n && i < plan->n_units; i++)
@@ -92,7 +92,7 @@ static void find_tiny(weighed *w, const md_cb_plan *plan)
 
 /* Little work of a level is one launch though blocks differ: another launch would take longer than what idle threads
  * cost. */
-static void widen(weighed *w, const md_cb_plan *plan)
+static void widen(weighed *w, const md_cb_schedule *plan)
 {
     double *bytes = calloc((size_t)MD_MAX(plan->n_levels, 1), sizeof *bytes);
     int32_t *most = calloc((size_t)MD_MAX(plan->n_levels, 1), sizeof *most);
@@ -111,7 +111,7 @@ static void widen(weighed *w, const md_cb_plan *plan)
 /* An item that takes long by itself gains nothing from a launch with other kernels, and shares their registers. */
 static void part_heavy(weighed *w, const md_cb *cb)
 {
-    const md_cb_plan *plan = cb->plan;
+    const md_cb_schedule *plan = cb->plan;
     const double most = HEAVY_US * 1e3 * cb->runtime->dev->facts.memory_gbps;
     for (int64_t i = 0; i < plan->n_units; i++) {
         bool is_unlike = false;
@@ -124,7 +124,7 @@ static void part_heavy(weighed *w, const md_cb *cb)
 
 static weighed *weigh(const md_cb *cb)
 {
-    const md_cb_plan *plan = cb->plan;
+    const md_cb_schedule *plan = cb->plan;
     weighed *w = malloc((size_t)MD_MAX(plan->n_units, 1) * sizeof *w);
     for (int64_t i = 0; w && i < plan->n_units; i++) {
         const md_cb_unit *u = &plan->unit[i];

@@ -7,7 +7,7 @@
 #include "dispatch/bind/fault.h"
 #include "dispatch/call/fast_call.h"
 #include "dispatch/call/thread_cache.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 
 enum { COUNT_EVERY = 256, TIME_EVERY = 16 }; /* runs until statistics are told; of which one is timed */
 
@@ -85,7 +85,7 @@ static md_status check_reports(const md_cb *cb, md_stream stream)
     if (md_ds_is_capturing(cb->runtime, stream))
         return MD_OK;
     for (int32_t p = 0; p < cb->n_parts; p++) {
-        md_ds_op *op = cb->part[p].op, *joined = md_ds_joined_of(op);
+        md_ds_op *op = cb->part[p].op, *joined = md_ds_merged_of(op);
         if (op->report.host)
             MD_TRY(md_ds_check(op));
         if (joined && joined->report.host)
@@ -103,8 +103,8 @@ static bool runs_merged(const md_cb *cb)
 /* The plan with the addresses and scalars of now. */
 static md_status bring_up_to_date(md_cb *cb, md_stream stream)
 {
-    if (!cb->plan || md_cb_plan_is_old(cb) || ((cb->has_moved || cb->has_scalars) && !md_cb_update(cb)))
-        MD_TRY(md_cb_plan_make(cb, stream));
+    if (!cb->plan || md_cb_schedule_is_old(cb) || ((cb->has_moved || cb->has_scalars) && !md_cb_update(cb)))
+        MD_TRY(md_cb_schedule_make(cb, stream));
     if (cb->merged && md_cb_has_refused(cb))
         md_cb_merged_free(cb);
     if (runs_merged(cb) && !cb->merged)
@@ -126,7 +126,7 @@ md_status md_cb_prepare(md_cb *cb)
     return runs_merged(cb) || cb->runtime->dev->ops->launch_list ? bring_up_to_date(cb, NULL) : MD_OK;
 }
 
-md_status md_cb_run_plan(md_cb *cb, md_stream stream, md_cb_how how)
+md_status md_cb_run_schedule(md_cb *cb, md_stream stream, md_cb_how how)
 {
     MD_TRY(runs_merged(cb) ? run_merged(cb, stream, how) : run_loops(cb, how));
     return run_rest(cb, stream);
@@ -153,13 +153,13 @@ md_status md_cb_run(md_cb *cb, md_stream stream)
     cb->stats.runs++;
     cb->plan->untold++;
     const md_cb_how how = md_cb_decide_begin(cb, stream);
-    MD_TRY(md_cb_run_plan(cb, stream, how));
+    MD_TRY(md_cb_run_schedule(cb, stream, how));
     md_cb_decide_end(cb, how, stream);
     if (is_timed) {
         cb->stats.timed_us += (double)(md_clock_ns() - start) / 1e3;
         cb->stats.n_timed++;
     }
     if (++cb->plan->uncounted >= COUNT_EVERY)
-        md_cb_plan_count(cb);
+        md_cb_schedule_count(cb);
     return MD_OK;
 }

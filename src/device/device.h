@@ -250,9 +250,9 @@ struct md_dev {
         mhz; /* clock that was measured at last; 0: not known, < 0: throttled to -mhz (tune/bench/clock.h) */
     _Atomic int32_t least_mhz, most_mhz; /* of all clocks that were measured at */
     /* Kernels come from bundles that were made for these facts: pools are chosen by them, so that the kernels are
-     * there. Everything else goes by `facts`. Set before the first op (planned.h). */
-    md_dev_facts planned;
-    bool is_planned; /* they differ from `facts` in something that choices depend on */
+     * there. Everything else goes by `facts`. Set before the first op (facts.h). */
+    md_dev_facts assumed;
+    bool is_assumed; /* they differ from `facts` in something that choices depend on */
     /* A binary of the device's own kernels, which are texts of the library; NULL: they are compiled */
     md_status (*find_binary)(void **binary, size_t *n_bytes, void *user, const md_kn_launch_source *source);
     void *finder;

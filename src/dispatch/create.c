@@ -9,7 +9,7 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/index_sample.h"
 #include "dispatch/online/online.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 #include "dispatch/pin.h"
 #include "dispatch/pool/fallback.h"
 #include "dispatch/pool/fill.h"
@@ -19,7 +19,7 @@
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/describe.h"
 #include "dispatch/select/fit.h"
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 #include "dispatch/select/verify_custom.h"
 #include "tune/tune.h"
 
@@ -50,8 +50,8 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
 static md_status fill_planned(md_ds_pool *c, const md_dev *dev, bool only_first)
 {
     const md_dev_facts *own = c->target.facts;
-    if (dev->is_planned)
-        c->target.facts = &dev->planned;
+    if (dev->is_assumed)
+        c->target.facts = &dev->assumed;
     const md_status s = md_ds_pool_fill(c, only_first);
     c->target.facts = own;
     for (int32_t i = 0; i < c->n_variants; i++)
@@ -135,7 +135,7 @@ static bool may_fill_later(const md_ds_op *op, const md_ds_op_options *o)
 {
     return o->is_async && !op->runtime->waits && !o->pin && op->policy.numeric < MD_NUMERIC_DETERMINISTIC &&
            op->policy.tune < MD_TUNE_MEASURE && !md_bd_is_bundled(op->runtime->builder) &&
-           !op->runtime->dev->is_planned;
+           !op->runtime->dev->is_assumed;
 }
 
 static void fill_pools(md_ds_op *op)
@@ -144,7 +144,7 @@ static void fill_pools(md_ds_op *op)
         if (md_ds_pool_fill_rest(&op->stage[s]) != MD_OK)
             md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
                       s, md_last_error());
-    md_ds_kept_teach(op);
+    md_ds_stored_teach(op);
 }
 
 /* Compares the results of all ready variants at every hint. */
@@ -198,8 +198,8 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
     MD_TRY(md_ds_custom_verify(op));
     if (md_bd_is_recording(op->runtime->builder))
         cover(op);
-    MD_TRY(md_ds_kept_create(&op->kept, op));
-    md_ds_kept_teach(op);
+    MD_TRY(md_ds_stored_create(&op->stored, op));
+    md_ds_stored_teach(op);
     if (fills_later)
         MD_TRY(md_ds_async_fill_start(op, fill_pools, md_ds_upgrade_ready));
     for (int32_t s = 0; s < op->n_stages; s++) {
@@ -220,13 +220,13 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 
 static void free_op(md_ds_op *o)
 {
-    md_ds_op *joined = md_ds_unjoin_op(o);
-    md_ds_op_destroy(&joined);
+    md_ds_op *merged = md_ds_unmerge_op(o);
+    md_ds_op_destroy(&merged);
     md_ds_async_fill_finish(o);
     md_ds_hybrid_destroy(&o->hybrid);
     md_ds_indices_destroy(&o->indices);
     md_ds_waiting_drop(o);
-    md_ds_kept_destroy(&o->kept);
+    md_ds_stored_destroy(&o->stored);
     for (int32_t s = 0; s < o->n_stages; s++)
         md_ds_pool_finish(&o->stage[s]);
     free(o->stage);
@@ -236,7 +236,7 @@ static void free_op(md_ds_op *o)
     md_ds_compiled_destroy(&o->compiled);
     md_strbuf_finish(&o->identity);
     md_mutex_finish(&o->lock_of_entries);
-    md_mutex_finish(&o->lock_of_promotions);
+    md_mutex_finish(&o->lock_of_upgrades);
     free(o);
 }
 
@@ -249,7 +249,7 @@ static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *form
     op->n_owners = 1;
     op->serial = atomic_fetch_add_explicit(&runtime->n_ops, 1, memory_order_relaxed) + 1;
     md_mutex_init(&op->lock_of_entries);
-    md_mutex_init(&op->lock_of_promotions);
+    md_mutex_init(&op->lock_of_upgrades);
     md_status s = describe_op(op, formula, options);
     if (s == MD_OK)
         s = md_ds_identify(op, options->compile.bounds, options->pin);
@@ -269,40 +269,40 @@ static bool may_have_joined(const md_ds_op *op, const md_ds_op_options *o)
            op->policy.numeric < MD_NUMERIC_DETERMINISTIC;
 }
 
-/* Without a compiler the joined op must have kernels for all its calls, or there is none: the op itself serves. */
-static md_status check_served(const md_ds_op *joined)
+/* Without a compiler the merged op must have kernels for all its calls, or there is none: the op itself serves. */
+static md_status check_served(const md_ds_op *merged)
 {
-    for (int32_t s = 0; s < joined->n_stages && md_bd_is_bundled(joined->runtime->builder); s++)
-        MD_TRY(md_ds_pool_cover(&joined->stage[s]));
+    for (int32_t s = 0; s < merged->n_stages && md_bd_is_bundled(merged->runtime->builder); s++)
+        MD_TRY(md_ds_pool_cover(&merged->stage[s]));
     return MD_OK;
 }
 
-/* Gives the op a joined one, if it would have fewer stages. Without it the op is as correct. */
+/* Gives the op a merged one, if it would have fewer stages. Without it the op is as correct. */
 static void add_joined(md_ds_op *op, const char *formula, const md_ds_op_options *options)
 {
     md_ds_op_options o = *options;
-    md_ds_op *joined = NULL;
-    md_fx_joined how;
+    md_ds_op *merged = NULL;
+    md_fx_merged_dims how;
     md_strbuf text = {0}, hints = {0};
     const md_fx_options fx = {.dtype = o.compile.dtype, .sizes = o.compile.sizes, .bounds = o.compile.bounds};
     if (!may_have_joined(op, options))
         return;
-    md_status s = md_ds_join_text(&text, &how, op->compiled, formula, &fx);
+    md_status s = md_ds_merge_text(&text, &how, op->compiled, formula, &fx);
     if (s == MD_OK && text.size > 0) {
         o.name = op->name;
         o.compile.sizes = NULL;
         if (!op->policy.has_default_hints && op->space.n > 0) {
-            md_ds_join_hints(&hints, &how, &op->space);
+            md_ds_merge_hints(&hints, &how, &op->space);
             o.compile.hints = md_strbuf_text(&hints);
         }
-        s = md_ds_op_create(&joined, op->runtime, md_strbuf_text(&text), &o);
+        s = md_ds_op_create(&merged, op->runtime, md_strbuf_text(&text), &o);
         if (s == MD_OK)
-            s = check_served(joined);
-        if (joined && (s != MD_OK || !md_ds_join_op(op, joined, &how)))
-            md_ds_op_destroy(&joined);
+            s = check_served(merged);
+        if (merged && (s != MD_OK || !md_ds_merge_op(op, merged, &how)))
+            md_ds_op_destroy(&merged);
     }
     if (s != MD_OK)
-        md_log_at(op->runtime->log, MD_LOG_DEBUG, "op %s: its dims are not joined: %s", op->name, md_last_error());
+        md_log_at(op->runtime->log, MD_LOG_DEBUG, "op %s: its dims are not merged: %s", op->name, md_last_error());
     md_strbuf_finish(&text);
     md_strbuf_finish(&hints);
 }
@@ -311,7 +311,7 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
 {
     md_ds_op *op = NULL, *known;
     MD_TRY(new_op(&op, runtime, formula, options));
-    known = md_ds_join(op);
+    known = md_ds_share(op);
     if (known) {
         free_op(op);
         if (!options->is_async)
@@ -325,7 +325,7 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
         add_joined(op, formula, options);
         md_ds_tell_op(op);
     }
-    md_ds_join_done(op, s == MD_OK);
+    md_ds_share_done(op, s == MD_OK);
     if (s != MD_OK) {
         free_op(op);
         return s;
@@ -336,8 +336,8 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
 
 void md_ds_op_wait(md_ds_op *op)
 {
-    if (op->joined)
-        md_ds_op_wait(md_ds_joined_of(op));
+    if (op->merged)
+        md_ds_op_wait(md_ds_merged_of(op));
     md_ds_async_fill_wait(op);
     for (int32_t s = 0; s < op->n_stages; s++)
         md_ds_pool_wait(&op->stage[s]);

@@ -13,8 +13,8 @@
 
 struct md_ds_async_fill; /* select/async_fill.h */
 struct md_ds_hybrid; /* online/internal.h */
-struct md_ds_joined; /* joined.h */
-struct md_ds_kept; /* select/kept.h */
+struct md_ds_merged; /* merged.h */
+struct md_ds_stored; /* select/stored.h */
 struct md_ds_indices; /* call/index_sample.h */
 struct md_ds_plan_cache; /* cache/plan_cache.h */
 struct md_ds_shape_entry; /* cache/shape_entry.h */
@@ -38,15 +38,15 @@ typedef struct md_ds_op {
     md_table *entries; /* shape key -> md_ds_shape_entry */
     struct md_ds_shape_entry **ring; /* the same entries, for eviction */
     int64_t max_entries, n_entries, hand;
-    pthread_mutex_t lock_of_promotions; /* held while waiting entries get better plans; before lock_of_entries */
+    pthread_mutex_t lock_of_upgrades; /* held while waiting entries get better plans; before lock_of_entries */
     struct md_ds_async_fill *async_fill; /* NULL: pools were filled at creation */
     _Atomic bool is_filling;
     _Atomic bool is_orphan; /* in a child after fork whose pools no thread fills */
-    struct md_ds_waiting *waiting; /* entries whose plan is a makeshift */
+    struct md_ds_waiting *waiting; /* entries whose plan is a stand-in */
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */
     struct md_ds_hybrid *hybrid; /* MD_SELECT_HYBRID; else NULL */
-    struct md_ds_kept *kept; /* measured picks, in memory and in the store */
+    struct md_ds_stored *stored; /* measured picks, in memory and in the store */
     struct md_ds_indices *indices; /* NULL unless statistics want them */
     _Atomic int32_t n_trials; /* alive */
     md_ds_counters count;
@@ -58,7 +58,7 @@ typedef struct md_ds_op {
     _Atomic uint64_t generation; /* grows whenever a slot of the plan cache is emptied */
     uint64_t serial; /* unique in the runtime; below 2^48 */
     _Atomic(struct md_ds_plan_cache *) plan_cache; /* made when a shape is met again; NULL until then */
-    struct md_ds_joined *joined; /* serves calls with contiguous tensors; NULL: none */
+    struct md_ds_merged *merged; /* serves calls with contiguous tensors; NULL: none */
     md_dev_report report; /* of asynchronous devices, else NULL pointers */
     md_ds_arg_layout layout;
 } md_ds_op;

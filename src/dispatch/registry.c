@@ -89,7 +89,7 @@ static bool wait_for(md_ds_op *op)
     return false;
 }
 
-md_ds_op *md_ds_join(md_ds_op *op)
+md_ds_op *md_ds_share(md_ds_op *op)
 {
     md_ds_runtime *r = op->runtime;
     md_ds_op *known;
@@ -105,7 +105,7 @@ md_ds_op *md_ds_join(md_ds_op *op)
     return known;
 }
 
-void md_ds_join_done(md_ds_op *op, bool is_good)
+void md_ds_share_done(md_ds_op *op, bool is_good)
 {
     md_ds_runtime *r = op->runtime;
     pthread_mutex_lock(&r->lock_of_ops);

@@ -12,7 +12,7 @@
 typedef enum md_ds_source {
     MD_DS_PINNED,
     MD_DS_MEASURED,
-    MD_DS_KEPT, /* measured by an earlier process */
+    MD_DS_STORED, /* measured by an earlier process */
     MD_DS_GIVEN, /* by md_choices_import */
     MD_DS_MODEL,
     MD_DS_NEAREST,
@@ -33,21 +33,21 @@ typedef struct md_ds_pick {
     double us; /* modelled or measured time; 0: neither is known */
 } md_ds_pick;
 
-typedef struct md_ds_stage_plan {
+typedef struct md_ds_stage_choice {
     md_ds_pick pick;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     size_t workspace_offset;
     int32_t wished; /* a better variant that is still being built; -1: none */
     int32_t unloaded; /* a variant of a library whose kernel is not loaded, if it would save ... */
     double saved_us; /* ... so much of each call; 0: there is none */
-} md_ds_stage_plan;
+} md_ds_stage_choice;
 
 /* How a shape is served: the pick of each stage, and where temporaries and workspace lie in the memory of a call.
  * Never changes once a shape entry has it. */
 typedef struct md_ds_plan {
     struct md_ds_plan *older; /* the plan that this one replaced: calls under way may still read it */
     bool by_reference;
-    bool is_makeshift; /* a better variant is being built, or still has to be chosen */
+    bool is_stand_in; /* a better variant is being built, or still has to be chosen */
     bool is_early; /* chosen while the pool was being filled */
     bool may_load; /* a stage has an `unloaded` variant. Calls are counted until its load pays; no launch plan before */
     _Atomic int32_t has_begun_load;
@@ -56,7 +56,7 @@ typedef struct md_ds_plan {
     size_t workspace_bytes; /* temporaries and workspace, of which those that no stage needs together share memory */
     size_t unshared_bytes; /* the same if temporaries shared none */
     size_t temp_offset[MD_FX_MAX_TENSORS];
-    md_ds_stage_plan stage[]; /* one per stage */
+    md_ds_stage_choice stage[]; /* one per stage */
 } md_ds_plan;
 
 /* What a shape that was not met before may cost. */
@@ -77,10 +77,10 @@ typedef enum md_ds_frozen {
 
 typedef struct md_ds_counters {
     _Atomic uint64_t calls, hits, misses, evictions, measured, adopted, by_reference, captured_misses;
-    _Atomic uint64_t kept; /* shapes served by picks that an earlier process measured */
-    _Atomic uint64_t kept_picks, kept_times; /* read from the store */
-    _Atomic uint64_t nearest; /* calls served by a makeshift plan */
-    _Atomic uint64_t promotions; /* shapes whose plan was replaced by a better one */
+    _Atomic uint64_t stored; /* shapes served by picks that an earlier process measured */
+    _Atomic uint64_t stored_picks, stored_times; /* read from the store */
+    _Atomic uint64_t nearest; /* calls served by a stand-in plan */
+    _Atomic uint64_t upgrades; /* shapes whose plan was replaced by a better one */
     _Atomic uint64_t waits; /* misses that waited for a build, since no ready variant fitted */
     _Atomic uint64_t frozen_misses; /* misses of a frozen op */
     _Atomic uint64_t trials; /* calls that a challenger served, to be timed */

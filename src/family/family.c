@@ -127,7 +127,7 @@ md_status md_fa_emit(md_kn_source *out, const md_fa_family *family, const md_fa_
     return family->kind->emit(out, target, spec.bytes);
 }
 
-void md_fa_geometry_of(md_kn_plan_geometry *out, const md_fa_family *family, const md_fa_target *target,
+void md_fa_geometry_of(md_kn_geometries *out, const md_fa_family *family, const md_fa_target *target,
                        const md_fa_config *config, const md_kn_shape *shape)
 {
     md_fa_spec spec;
@@ -135,7 +135,7 @@ void md_fa_geometry_of(md_kn_plan_geometry *out, const md_fa_family *family, con
         family->geometry(out, target, config, shape);
         return;
     }
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     if (spec_of(&spec, family, target, config))
         family->kind->geometry(out, target, spec.bytes, shape);

@@ -129,7 +129,7 @@ typedef struct md_fa_kind {
     /** `known`: what `fix` made; the spec where there is no `fix`. */
     void (*features)(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size);
     md_status (*emit)(md_kn_source *out, const md_fa_target *target, const void *spec);
-    void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape);
+    void (*geometry)(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape);
 } md_fa_kind;
 
 /* Callers do not ask a family's callbacks but the functions below (md_fa_envelope_of and so on). */
@@ -161,7 +161,7 @@ typedef struct md_fa_family {
     /** Persistent families: true if the config reads its rows again, and so is not persistent. NULL: none does. */
     bool (*reads_again)(const md_fa_target *target, const md_fa_config *config);
     /** Grid, block, memory of each launch. Called for every new shape within the envelope. */
-    void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+    void (*geometry)(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape);
     /** Families of libraries: lists the calls that must be loaded before a run at this shape, so that the run only
      * launches. Returns the number of calls. `out` is zeroed and compared as bytes. NULL: there are none. */
@@ -188,7 +188,7 @@ void md_fa_features_of(md_fa_features *out, const md_fa_family *family, const md
 /** INTERNAL where the family does not take the stage; UNSUPPORTED if it has no kernel of this config. */
 md_status md_fa_emit(md_kn_source *out, const md_fa_family *family, const md_fa_target *target,
                      const md_fa_config *config);
-void md_fa_geometry_of(md_kn_plan_geometry *out, const md_fa_family *family, const md_fa_target *target,
+void md_fa_geometry_of(md_kn_geometries *out, const md_fa_family *family, const md_fa_target *target,
                        const md_fa_config *config, const md_kn_shape *shape);
 /** What `fix` says of the config: as the target has it, else made in `room`. */
 const void *md_fa_fixed_of(md_fa_fixed *room, const md_fa_family *family, const md_fa_target *target,

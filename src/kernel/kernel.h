@@ -146,10 +146,10 @@ typedef struct md_kn_geometry {
     bool overlaps;
 } md_kn_geometry;
 
-typedef struct md_kn_plan_geometry {
+typedef struct md_kn_geometries {
     md_kn_geometry launch[MD_KN_MAX_LAUNCHES];
     int64_t workspace_bytes; /* shared by the launches */
-} md_kn_plan_geometry;
+} md_kn_geometries;
 
 /* ---- Envelope: where a variant is correct */
 typedef struct md_kn_envelope md_kn_envelope;

@@ -161,15 +161,15 @@ static bool are_checked(md_sq *sq, const md_sq_step *step, bool now)
     return all;
 }
 
-/* Binds a step to the op that serves it: its joined one where the tensors are contiguous and nothing is copied. */
+/* Binds a step to the op that serves it: its merged one where the tensors are contiguous and nothing is copied. */
 static md_status bind_step(md_ds_bound *bound, md_ds_op **op, const md_sq *sq, const md_sq_step *step)
 {
     md_arg arg[MD_FX_MAX_ARGS];
-    md_ds_joined_args room;
+    md_ds_merged_args room;
     md_sq_args_of(arg, sq, step);
-    *op = md_ds_joined_of(step->op);
-    const md_arg *joined = *op ? md_sq_args_for(&room, *op, step, arg) : NULL;
-    if (joined && md_ds_bind(bound, *op, joined, step->n_args) == MD_OK && bound->copies.n == 0)
+    *op = md_ds_merged_of(step->op);
+    const md_arg *merged = *op ? md_sq_args_for(&room, *op, step, arg) : NULL;
+    if (merged && md_ds_bind(bound, *op, merged, step->n_args) == MD_OK && bound->copies.n == 0)
         return MD_OK;
     *op = step->op;
     return md_ds_bind(bound, *op, arg, step->n_args);
@@ -239,7 +239,7 @@ static md_status make_bound_step(md_sq_shape *shape, md_sq *sq, int32_t i, const
     const bool is_plain = op == part->op && !part->plan->by_reference && bound->copies.n == 0 && !sq->runtime->verifies;
     if (is_plain)
         MD_TRY(md_sq_make_launches(&is_made, shape, sq, i, bound));
-    part->form = is_made ? MD_SQ_LAUNCHES : is_plain && !part->plan->is_makeshift ? MD_SQ_PLAN : MD_SQ_CALL;
+    part->form = is_made ? MD_SQ_LAUNCHES : is_plain && !part->plan->is_stand_in ? MD_SQ_PLAN : MD_SQ_CALL;
     return is_made ? MD_OK : keep_args(shape, sq, i);
 }
 
@@ -281,7 +281,7 @@ static md_sq_shape *make_shape(const md_sq *sq, const int64_t *size)
     return s;
 }
 
-static md_status make_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, const md_sq_find_how *how)
+static md_status make_all(md_sq_shape *shape, md_sq *sq, md_sq_layout *plan, const md_sq_find_how *how)
 {
     md_ds_bound bound;
     for (int32_t i = 0; i < sq->n_steps; i++)
@@ -296,7 +296,7 @@ static md_status make_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan
 
 /* Runs each step as soon as it is bound: the device works while the next ones are. If the arena moves meanwhile, the
  * shape keeps the older generation, so that it is bound anew at the next run. */
-static md_status start_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, md_sq_find_how *how)
+static md_status start_all(md_sq_shape *shape, md_sq *sq, md_sq_layout *plan, md_sq_find_how *how)
 {
     md_ds_bound bound;
     shape->generation = sq->generation;
@@ -313,10 +313,10 @@ static md_status start_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *pla
     return MD_OK;
 }
 
-static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_memory_plan *plan, md_sq_find_how *how)
+static md_status bind_all(md_sq_shape *shape, md_sq *sq, md_sq_layout *plan, md_sq_find_how *how)
 {
     MD_TRY(size_all(sq, shape->bytes, shape->size));
-    MD_TRY(md_sq_plan_memory(plan, shape, sq));
+    MD_TRY(md_sq_lay_out(plan, shape, sq));
     memcpy(shape->word, sq->word, (size_t)sq->n_externals * sizeof *sq->word);
     address_all(sq, shape);
     MD_TRY(md_sq_check_externals(sq, shape));
@@ -333,8 +333,8 @@ md_status md_sq_bind(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
     md_sq_shape *shape = make_shape(sq, size);
     if (!shape)
         return md_fail_memory();
-    md_sq_memory_plan plan = {calloc((size_t)sq->n_memories + (size_t)sq->n_steps + 1, sizeof *plan.piece),
-                              calloc((size_t)sq->n_memories + 1, sizeof *plan.of), 0, 0};
+    md_sq_layout plan = {calloc((size_t)sq->n_memories + (size_t)sq->n_steps + 1, sizeof *plan.piece),
+                         calloc((size_t)sq->n_memories + 1, sizeof *plan.of), 0, 0};
     md_status s = plan.piece && plan.of && shape->word && shape->graph_word && shape->n_moves && shape->is_moving &&
                           shape->external_bytes && shape->offset && shape->bytes && shape->part && shape->report
                       ? bind_all(shape, sq, &plan, how)

@@ -20,7 +20,7 @@ typedef struct sources {
     md_sq_shape *shape;
     md_sq_part *part;
     const md_sq_step *step;
-    md_ds_plan_args plan_args;
+    md_ds_launch_args launch_args;
 } sources;
 
 static bool grow(void **list, int32_t n, size_t item)
@@ -75,7 +75,7 @@ static md_status patch_word(const sources *s, md_kn_word *to, int32_t source)
 static md_status place_map(const sources *s, md_kn_word *to, const md_ds_param_map *param_map, md_dev_map *map)
 {
     const md_ds_arg_spec *spec = NULL;
-    const uint64_t address = s->plan_args.launch_plan[map->plus] + map->offset;
+    const uint64_t address = s->launch_args.launch_plan[map->plus] + map->offset;
     MD_TRY(md_ds_map_move(map, s->sq->runtime->dev, param_map->kernel, address));
     memcpy(to, map->word, sizeof map->word);
     const md_sq_arg *arg = argument_at(s, map->plus, &spec);
@@ -96,11 +96,12 @@ static md_status place_map(const sources *s, md_kn_word *to, const md_ds_param_m
     return status;
 }
 
-static md_status fill(const sources *s, md_sq_launch *out, md_ds_launch_plan_launch *l)
+static md_status fill(const sources *s, md_sq_launch *out, md_ds_launch_record *l)
 {
     const md_ds_param_map *param_map = l->param_map;
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    md_ds_fill_params(out->params, param_map, s->plan_args.launch_plan, (const md_ds_word *)(maps + param_map->n_maps));
+    md_ds_fill_params(out->params, param_map, s->launch_args.launch_plan,
+                      (const md_ds_word *)(maps + param_map->n_maps));
     for (int32_t i = 0; i < param_map->n_maps; i++)
         MD_TRY(place_map(s, out->params + i * MD_KN_MAP_WORDS, param_map, &maps[i]));
     for (int32_t i = param_map->n_maps * MD_KN_MAP_WORDS; i < param_map->n_params; i++)
@@ -110,7 +111,7 @@ static md_status fill(const sources *s, md_sq_launch *out, md_ds_launch_plan_lau
     return MD_OK;
 }
 
-static md_status add_launch(const sources *s, md_ds_launch_plan_launch *l)
+static md_status add_launch(const sources *s, md_ds_launch_record *l)
 {
     md_sq_shape *shape = s->shape;
     if (!grow((void **)&shape->launch, shape->n_launches, sizeof *shape->launch))
@@ -155,7 +156,7 @@ static md_status keep_extents(md_sq_part *part, const md_ds_bound *bound)
     return MD_OK;
 }
 
-static md_status set_bases(sources *s, const md_ds_launch_plan_head *head, int32_t step, const md_ds_bound *bound)
+static md_status set_bases(sources *s, const md_ds_launch_head *head, int32_t step, const md_ds_bound *bound)
 {
     void *counters = NULL;
     s->part->needs_report = head->needs_report;
@@ -163,18 +164,18 @@ static md_status set_bases(sources *s, const md_ds_launch_plan_head *head, int32
         MD_TRY(keep_extents(s->part, bound));
     if (head->needs_counters)
         MD_TRY(counters_of(&counters, s->sq));
-    s->plan_args.base[MD_DS_NOTHING] = 0;
-    s->plan_args.base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)s->sq->arena + s->part->memory;
-    s->plan_args.base[MD_DS_COUNTERS] = (uint64_t)(uintptr_t)counters;
-    s->plan_args.base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&s->shape->report[step];
+    s->launch_args.base[MD_DS_NOTHING] = 0;
+    s->launch_args.base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)s->sq->arena + s->part->memory;
+    s->launch_args.base[MD_DS_COUNTERS] = (uint64_t)(uintptr_t)counters;
+    s->launch_args.base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&s->shape->report[step];
     return MD_OK;
 }
 
-static md_ds_launch_plan_launch *after(md_ds_launch_plan_launch *l)
+static md_ds_launch_record *after(md_ds_launch_record *l)
 {
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    return (md_ds_launch_plan_launch *)(uintptr_t)((md_ds_word *)(maps + l->param_map->n_maps) +
-                                                   l->param_map->n_relocations);
+    return (md_ds_launch_record *)(uintptr_t)((md_ds_word *)(maps + l->param_map->n_maps) +
+                                              l->param_map->n_relocations);
 }
 
 void md_sq_drop_memos(md_sq_shape *shape)
@@ -184,12 +185,12 @@ void md_sq_drop_memos(md_sq_shape *shape)
     shape->n_memos = 0;
 }
 
-/* The launch plan of a step in s->plan_args. False if there can be none. */
+/* The launch plan of a step in s->launch_args. False if there can be none. */
 static bool plan_launches(sources *s, const md_ds_call_args *call, const md_ds_bound *bound)
 {
     md_sq_shape *shape = s->shape;
     const md_ds_op *op = s->part->op;
-    md_ds_word *words = s->plan_args.launch_plan;
+    md_ds_word *words = s->launch_args.launch_plan;
     for (int32_t i = 0; i < shape->n_memos; i++) {
         const md_sq_memo *m = &shape->memo[i];
         if (m->op == op && m->plan == s->part->plan &&
@@ -214,7 +215,7 @@ md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int3
     _Alignas(64) sources s = {sq, shape, &shape->part[step], &sq->step[step], {{0}}};
     md_ds_op *op = s.part->op;
     md_arg arg[MD_FX_MAX_ARGS];
-    md_ds_joined_args room;
+    md_ds_merged_args room;
     md_ds_call_args call;
     *is_made = false;
     md_sq_args_of(arg, sq, s.step);
@@ -224,12 +225,12 @@ md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int3
         return MD_OK;
     if (!plan_launches(&s, &call, bound))
         return MD_OK;
-    memcpy(s.plan_args.data, call.data, sizeof call.data);
-    memcpy(s.plan_args.scalar, call.scalar, sizeof call.scalar);
-    md_ds_launch_plan_head *head = md_ds_launch_plan_head_of(op, s.plan_args.launch_plan);
+    memcpy(s.launch_args.data, call.data, sizeof call.data);
+    memcpy(s.launch_args.scalar, call.scalar, sizeof call.scalar);
+    md_ds_launch_head *head = md_ds_launch_head_of(op, s.launch_args.launch_plan);
     MD_TRY(set_bases(&s, head, step, bound));
     s.part->first = shape->n_launches;
-    md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
+    md_ds_launch_record *l = (md_ds_launch_record *)(head + 1);
     for (uint32_t i = 0; i < head->n_launches; i++, l = after(l))
         MD_TRY(add_launch(&s, l));
     *is_made = true;

@@ -58,7 +58,7 @@ void md_sq_set_ability(md_sq_shape *shape)
     for (int32_t i = 0; i < shape->n_parts; i++) {
         const md_sq_part *part = &shape->part[i];
         has_calls |= part->form == MD_SQ_CALL || part->form == MD_SQ_CALLBACK;
-        shape->is_final &= !part->plan || !part->plan->is_makeshift;
+        shape->is_final &= !part->plan || !part->plan->is_stand_in;
     }
     shape->is_capturable = shape->is_final && !has_calls;
 }
@@ -120,11 +120,11 @@ void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step)
     }
 }
 
-const md_arg *md_sq_args_for(md_ds_joined_args *room, const md_ds_op *op, const md_sq_step *step, const md_arg *args)
+const md_arg *md_sq_args_for(md_ds_merged_args *room, const md_ds_op *op, const md_sq_step *step, const md_arg *args)
 {
     if (op == step->op)
         return args;
-    return md_ds_joined_take(room, step->op, args, step->n_args) ? room->arg : NULL;
+    return md_ds_merged_take(room, step->op, args, step->n_args) ? room->arg : NULL;
 }
 
 bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t *bytes)

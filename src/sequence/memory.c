@@ -85,7 +85,7 @@ static size_t place_bytes(const md_sq *sq, const size_t *bytes, int32_t place)
     return md_ds_align(most);
 }
 
-md_status md_sq_plan_memory(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq)
+md_status md_sq_lay_out(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq)
 {
     size_t end;
     for (int32_t m = 0; m < sq->n_memories; m++) {
@@ -109,7 +109,7 @@ md_status md_sq_plan_memory(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *
     return sq->arena_bytes < end ? grow_arena(sq, end, false) : MD_OK;
 }
 
-md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq)
+md_status md_sq_plan_workspaces(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq)
 {
     size_t end;
     for (int32_t i = 0; i < sq->n_steps; i++) {
@@ -124,7 +124,7 @@ md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_
     return sq->arena_bytes < end ? grow_arena(sq, end, false) : MD_OK;
 }
 
-md_status md_sq_plan_workspace(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq, int32_t step)
+md_status md_sq_plan_workspace(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq, int32_t step)
 {
     size_t end = 0;
     md_sq_part *part = &shape->part[step];

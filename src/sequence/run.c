@@ -40,11 +40,11 @@ static md_status check_report(const md_sq_shape *shape, int32_t step)
 
 static md_status run_plan(const md_sq *sq, const md_sq_part *part, const md_sq_step *step, md_stream stream)
 {
-    md_ds_joined_args room;
+    md_ds_merged_args room;
     md_ds_bound bound;
     const md_arg *args = md_sq_args_for(&room, part->op, step, part->arg);
     if (!args) /* sizes and strides were those of now when the part was made */
-        return md_fail(MD_INTERNAL, "the arguments of a joined op are not contiguous");
+        return md_fail(MD_INTERNAL, "the arguments of a merged op are not contiguous");
     MD_TRY(md_ds_bind(&bound, part->op, args, step->n_args));
     return md_ds_run_in(part->op, part->plan, stream, &bound, (char *)sq->arena + part->memory);
 }
@@ -153,7 +153,7 @@ static md_status order_streams(md_sq *sq, md_stream stream)
 static md_status check_ops(const md_sq *sq)
 {
     for (int32_t i = 0; i < sq->n_steps; i++)
-        for (md_ds_op *op = sq->step[i].op; op; op = md_ds_joined_of(op))
+        for (md_ds_op *op = sq->step[i].op; op; op = md_ds_merged_of(op))
             if (op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed))
                 MD_TRY(md_ds_check(op));
     return MD_OK;

@@ -4,7 +4,7 @@
 #define MD_SEQUENCE_SHAPE_H
 
 #include "dispatch/args.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 #include "dispatch/select/place.h"
 #include "sequence/sequence.h"
 
@@ -36,7 +36,7 @@ typedef struct md_sq_patch {
 
 typedef struct md_sq_part {
     md_sq_form form;
-    md_ds_op *op; /* that serves: the step's or its joined one (dispatch/joined.h); NULL for CALLBACK */
+    md_ds_op *op; /* that serves: the step's or its merged one (dispatch/merged.h); NULL for CALLBACK */
     int32_t first, n; /* launches */
     md_ds_shape_entry *entry; /* held; NULL for NOTHING and CALLBACK */
     const md_ds_plan *plan;
@@ -100,18 +100,18 @@ typedef struct md_sq_shape {
 
 /* ---- memory.c */
 
-typedef struct md_sq_memory_plan {
+typedef struct md_sq_layout {
     md_ds_piece *piece; /* of memories, then of the steps' workspaces */
     int32_t *of; /* memory -> piece, -1: none */
     int32_t n_memories, n;
-} md_sq_memory_plan;
+} md_sq_layout;
 
 /** Places the temporaries. The arena is never empty, so that all tensors have an address. */
-md_status md_sq_plan_memory(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq);
+md_status md_sq_lay_out(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq);
 /** Places the workspaces beside the temporaries. */
-md_status md_sq_plan_workspaces(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq);
+md_status md_sq_plan_workspaces(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq);
 /** Places that of one step while steps before it run. A larger arena has what was in the old one. */
-md_status md_sq_plan_workspace(md_sq_memory_plan *plan, md_sq_shape *shape, md_sq *sq, int32_t step);
+md_status md_sq_plan_workspace(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq, int32_t step);
 
 /* ---- bind.c */
 
@@ -145,8 +145,8 @@ void md_sq_forget_all(md_sq *sq);
 /** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */
 void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
 /** The arguments of a step for the op that serves it: `args` are those of the step, `room` holds others. NULL: they
- * have no joined form. */
-const md_arg *md_sq_args_for(md_ds_joined_args *room, const md_ds_op *op, const md_sq_step *step, const md_arg *args);
+ * have no merged form. */
+const md_arg *md_sq_args_for(md_ds_merged_args *room, const md_ds_op *op, const md_sq_step *step, const md_arg *args);
 /** The external that an argument is or lies in; -1: none. */
 static inline int32_t md_sq_external_of(const md_sq *sq, const md_sq_arg *arg)
 {

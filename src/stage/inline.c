@@ -1,6 +1,6 @@
 /* Which lets are put into what reads them. They are decided in order, each against all its readers at once: it is
  * inlined where every reader then still is a stage of a good kind, or it is stored. */
-#include "stage/plan.h"
+#include "stage/fusion.h"
 
 #include <stdlib.h>
 

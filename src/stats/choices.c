@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "dispatch/cache/assign.h"
 #include "dispatch/select/describe.h"
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void add_entry(void *user, const md_ds_shape_entry *e)
     if (plan->by_reference)
         return;
     md_ds_shape_text(shape, sizeof shape, v->op->formula, e->size);
-    json_t *line = json_pack("{s:s, s:o, s:s, s:o, s:o}", "shape", shape, "op", md_json_text(md_ds_kept_key(v->op)),
+    json_t *line = json_pack("{s:s, s:o, s:s, s:o, s:o}", "shape", shape, "op", md_json_text(md_ds_stored_key(v->op)),
                              "name", v->op->name, "key", key_json(e), "variants", variants_json(v->op, plan));
     append(v->lines, line ? md_json_dump(line, JSON_COMPACT | JSON_SORT_KEYS) : NULL);
     json_decref(line);
@@ -199,7 +199,7 @@ static md_status read_line(reader *r, const json_t *line)
     if (!key)
         return bad_line(r, "no \"op\"");
     for (int32_t i = 0; i < r->n_ops; i++)
-        if (!strcmp(md_ds_kept_key(r->op[i]), key)) {
+        if (!strcmp(md_ds_stored_key(r->op[i]), key)) {
             MD_TRY(read_gift(r, r->op[i], line));
             is_known = true;
         }

@@ -162,10 +162,10 @@ static void print_stage(md_strbuf *out, const view *v, const md_ds_shape_entry *
                          md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
     print_candidates(out, v, pick->variant, stage);
     md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant),
-                     pick->source == MD_DS_KEPT    ? "measured, kept from an earlier run"
+                     pick->source == MD_DS_STORED  ? "measured, stored by an earlier run"
                      : pick->source == MD_DS_GIVEN ? "imported by md_choices_import"
                                                    : md_ds_source_name(pick->source));
-    if (pick->source == MD_DS_KEPT)
+    if (pick->source == MD_DS_STORED)
         md_strbuf_printf(out, ", %.2f us", pick->us);
     if (pick->runner_up >= 0)
         md_strbuf_printf(out, ", ahead of %s by %.2f%s", md_ds_variant_name(op, stage, pick->runner_up), pick->margin,

@@ -236,7 +236,7 @@ static void a_bundle_of_a_lower_level_serves(void **state)
 }
 
 /* Only what serves one shape, and what serves all: strided rows too, for which nothing else is there. */
-static void kept_kernels_and_one_for_all_shapes_are_enough(void **state)
+static void stored_kernels_and_one_for_all_shapes_are_enough(void **state)
 {
     static float x[64 * 600], y[64 * 600];
     (void)state;
@@ -267,7 +267,7 @@ static void kept_kernels_and_one_for_all_shapes_are_enough(void **state)
     md_context_destroy(&c);
 }
 
-/* The kernels of joined dims are in bundles, too; tensors with gaps have those of the formula. */
+/* The kernels of merged dims are in bundles, too; tensors with gaps have those of the formula. */
 static void joined_dims_are_inside(void **state)
 {
     static float x[40 * 7 * 8], y[40], right[40];
@@ -415,7 +415,7 @@ int main(void)
         cmocka_unit_test(a_bundle_has_formulas_over_lists),
         cmocka_unit_test(what_a_bundle_lacks_is_an_error_or_compiled),
         cmocka_unit_test(a_bundle_of_a_lower_level_serves),
-        cmocka_unit_test(kept_kernels_and_one_for_all_shapes_are_enough),
+        cmocka_unit_test(stored_kernels_and_one_for_all_shapes_are_enough),
         cmocka_unit_test(joined_dims_are_inside),
         cmocka_unit_test(tuned_results_are_inside),
         cmocka_unit_test(a_gpu_needs_none_to_be_bundled_for),

@@ -259,7 +259,7 @@ static void competitors_are_compared(void **state)
     const md_bench_options o = {.samples = 4, .sample_us = 50.0, .warm_up_us = -1.0, .look_factor = 2.0};
     for (int i = 0; i < 5; i++)
         x[i].us = us[i];
-    x[4].is_kept = 1;
+    x[4].never_drops = 1;
     assert_ok(md_bench(x, 5, &o, scripted, n_runs));
     static const int n[] = {4, 4, 0, 0, 4};
     for (int i = 0; i < 5; i++) {

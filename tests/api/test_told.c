@@ -118,7 +118,7 @@ static void dumps_have_formula_source_and_binary(void **state)
     snprintf(store, sizeof store, "%s/store", folder);
     setenv("MD_DUMP", to, 1);
     setenv("MD_CACHE_DIR", store, 1);
-    for (int is_kept = 0; is_kept < 2; is_kept++) { /* compiled, then taken from the store */
+    for (int is_stored = 0; is_stored < 2; is_stored++) { /* compiled, then taken from the store */
         md_context *c = make_context();
         md_op *op = make_softmax(c, &(md_op_options){.hints = "16", .name = "../so/ft"});
         const int n = md_op_n_variants(op, 0);

@@ -78,7 +78,7 @@ static void a_second_context_compiles_nothing(void **state)
     run_softmax(c, cold_y);
     const md_store_counters before = count(c);
     assert_true(before.compiles > N && before.written == before.compiles + 1 /* the host's rates */ &&
-                before.kernels_kept == 0);
+                before.kernels_stored == 0);
     md_context_destroy(&c);
 
     c = open_context(folder);
@@ -87,7 +87,7 @@ static void a_second_context_compiles_nothing(void **state)
     const md_store_counters after = count(c);
     assert_int_equal(after.compiles, 0);
     assert_true(after.written <= 1); /* the host's rates again, where load was seen */
-    assert_true(after.kernels_kept >= before.compiles);
+    assert_true(after.kernels_stored >= before.compiles);
     for (int i = 0; i < 385; i++) /* another variant may have been picked */
         assert_true(cold_y[i] > 0.0f && warm_y[i] - cold_y[i] < 1e-6f && cold_y[i] - warm_y[i] < 1e-6f);
     md_context_destroy(&c);
@@ -172,15 +172,15 @@ static void a_second_context_measures_no_shape(void **state)
         read_text(json, sizeof json, path);
         assert_ok(md_digest(digest[i], c));
         if (i == 0)
-            assert_true(counted(json, "measured") >= 4 && counted(json, "kept") == 0);
+            assert_true(counted(json, "measured") >= 4 && counted(json, "stored") == 0);
         else
-            assert_true(counted(json, "measured") == 0 && counted(json, "kept") == 4 &&
-                        counted(json, "kept_picks") == 4 && counted(json, "kept_times") >= 4);
+            assert_true(counted(json, "measured") == 0 && counted(json, "stored") == 4 &&
+                        counted(json, "stored_picks") == 4 && counted(json, "stored_times") >= 4);
         if (i > 0)
             assert_memory_equal(digest[i], digest[0], sizeof digest[0]);
         json[0] = 0;
         assert_ok(md_explain(op, "i=2000", 0, take_text, json));
-        assert_true(!strstr(json, "(measured, kept from an earlier run)") == (i == 0));
+        assert_true(!strstr(json, "(measured, stored by an earlier run)") == (i == 0));
         md_op_destroy(&op);
         md_context_destroy(&c);
     }

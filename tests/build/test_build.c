@@ -68,7 +68,7 @@ static void run_and_check(fixture *f, md_bd_variant *v, int64_t n, float plus)
     float x[1000], y[1000], workspace[1000];
     md_kn_shape shape;
     md_kn_call call;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     assert_true(n <= 1000);
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)i;
@@ -308,7 +308,7 @@ static void test_failing_launch(void **state)
     float y[1] = {5.0f}, x[1] = {1.0f};
     md_kn_shape shape;
     md_kn_call call;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     toy_call(&call, &shape, &f->toy, y, x, 1);
     call.scalar[0].d = 2.0;
     md_fa_geometry_of(&geometry, &toy_family, &v->target, &v->config, &shape);

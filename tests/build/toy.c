@@ -121,7 +121,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return MD_OK;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     (void)target;

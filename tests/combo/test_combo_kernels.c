@@ -199,7 +199,7 @@ static void explain_two(char text[16384], const char *last, const char *winner)
     assert_ok(md_cb_key(&key, cb));
     md_cb_destroy(&cb);
     if (winner)
-        assert_ok(md_sr_put(context->store, MD_CB_KEPT, md_strbuf_text(&key), winner, strlen(winner)));
+        assert_ok(md_sr_put(context->store, MD_CB_STORE_KIND, md_strbuf_text(&key), winner, strlen(winner)));
     assert_ok(md_combo_bind(&combo, context, &part, 1));
     md_bd_wait_all(context->builder);
     (void)md_combo_run(combo, NULL, NULL, 0); /* the kernels are there: planned anew */

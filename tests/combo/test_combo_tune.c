@@ -128,7 +128,7 @@ static bool is_stored(void)
     void *text = NULL;
     size_t n;
     find_key(&key);
-    const md_status status = md_sr_find(&text, &n, context->store, MD_CB_KEPT, md_strbuf_text(&key));
+    const md_status status = md_sr_find(&text, &n, context->store, MD_CB_STORE_KIND, md_strbuf_text(&key));
     free(text);
     md_strbuf_finish(&key);
     return status == MD_OK;
@@ -138,7 +138,7 @@ static void store(const char *text)
 {
     md_strbuf key = {0};
     find_key(&key);
-    assert_ok(md_sr_put(context->store, MD_CB_KEPT, md_strbuf_text(&key), text, strlen(text)));
+    assert_ok(md_sr_put(context->store, MD_CB_STORE_KIND, md_strbuf_text(&key), text, strlen(text)));
     md_strbuf_finish(&key);
 }
 
@@ -343,7 +343,7 @@ static void test_kept(void **state)
     const char *before = formula;
     (void)state;
     keep(0);
-    formula = "Y[i,j] = X[i,j] - max[a,b](X[a,b])"; /* contiguous items run a joined op of one dim */
+    formula = "Y[i,j] = X[i,j] - max[a,b](X[a,b])"; /* contiguous items run a merged op of one dim */
     keep(1);
     formula = before;
 }

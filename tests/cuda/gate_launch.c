@@ -56,7 +56,7 @@ static md_status check_size(const gate_case *c, int32_t launch, const md_dev_cub
     md_fa_target target = {c->program, c->stage, c->facts};
     md_kn_shape shape;
     md_kn_envelope envelope = {{0}};
-    md_kn_plan_geometry plan = {{{0}}};
+    md_kn_geometries plan = {{{0}}};
     double flops = 0.0, bytes = 0.0;
     md_st_work(&flops, &bytes, c->program, c->stage, size);
     if (bytes > MOST_BYTES)

@@ -138,7 +138,7 @@ static void calls_of_new_shapes(void **state)
 
 /* Without memory for an entry that waits, the shape is chosen for anew; without memory for a better plan, it keeps
  * what it has until the next build. */
-static void promotions(void **state)
+static void upgrades(void **state)
 {
     (void)state;
     script_reset();
@@ -277,7 +277,7 @@ static void *release(void *unused)
     return NULL;
 }
 
-/* An op is made while its kernels are, serves by a stand-in, is promoted and frozen. */
+/* An op is made while its kernels are, serves by a stand-in, is upgraded and frozen. */
 static void made_while_it_serves(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void made_while_it_serves(void **state)
         for (int64_t size = 10; op && size < 4096; size *= 3)
             assert_ok(call_scaled(op, size)); /* and the next call succeeds */
         if (op) {
-            md_ds_op_wait(op); /* also what could not be promoted for want of memory */
+            md_ds_op_wait(op); /* also what could not be upgraded for want of memory */
             assert_int_equal(op->n_waiting, 0);
         }
         md_ds_op_destroy(&op);
@@ -366,7 +366,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(making_an_op, set_up, tear_down),
         cmocka_unit_test_setup_teardown(making_an_op_with_a_policy_and_a_kernel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_of_new_shapes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(promotions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(upgrades, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(made_while_it_serves, set_up_texts, tear_down),
         cmocka_unit_test_setup_teardown(trials, set_up_texts, tear_down),

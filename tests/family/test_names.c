@@ -254,7 +254,7 @@ static void test_families(void **state)
         for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
             md_fa_config config = md_fa_default(*f);
             md_fa_features features = {.ops_rate = 1, .parallel = 1, .launches = 1};
-            md_kn_plan_geometry geometry;
+            md_kn_geometries geometry;
             md_kn_shape empty = {.size = {0}};
             seen all = {0, 0}, first = {0, 1};
             if (!(*f)->applies(&target))

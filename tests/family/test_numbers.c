@@ -55,7 +55,7 @@ static void print_envelope(md_strbuf *t, const md_kn_envelope *e, const md_kn_sh
     md_strbuf_printf(t, " %s\n", miss ? miss : "fits");
 }
 
-static void print_geometry(md_strbuf *t, const md_kn_plan_geometry *g)
+static void print_geometry(md_strbuf *t, const md_kn_geometries *g)
 {
     for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++) {
         const md_kn_geometry *l = &g->launch[i];
@@ -116,7 +116,7 @@ static bool take(void *user, const md_fa_config *config)
     const md_fa_family *f = x->family;
     char name[MD_FA_NAME];
     md_kn_envelope envelope = {0};
-    md_kn_plan_geometry geometry = {0};
+    md_kn_geometries geometry = {0};
     md_fa_features c = {0};
     md_fa_name(name, f, config);
     md_fa_envelope_of(&envelope, f, x->target, config);

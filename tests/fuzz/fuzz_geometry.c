@@ -58,7 +58,7 @@ static void check_features(const subject *s)
 
 static void check_geometry(const subject *s)
 {
-    md_kn_plan_geometry g = {0};
+    md_kn_geometries g = {0};
     const bool has_grid = s->target.facts->kind == MD_DEV_CUDA && !s->family->is_library;
     md_fa_geometry_of(&g, s->family, &s->target, &s->config, &s->shape);
     require(g.workspace_bytes >= 0, "workspace", s);

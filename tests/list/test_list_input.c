@@ -243,11 +243,8 @@ static void test_empty_items(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_bad_others),
-        cmocka_unit_test(test_bad_questions),
-        cmocka_unit_test(test_empty_items),
+        cmocka_unit_test(test_messages),      cmocka_unit_test(test_bad_calls),   cmocka_unit_test(test_bad_others),
+        cmocka_unit_test(test_bad_questions), cmocka_unit_test(test_empty_items),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Breaks small trees on purpose: check_layers.py, check_limits.py and tools/format must refuse each of them, and pass the
-tree that is not broken. Arguments: the source root, the C compiler, nm."""
+"""Breaks small trees on purpose: check_layers.py, check_limits.py, check_words.py and tools/format must refuse each of
+them, and pass the tree that is not broken. Arguments: the source root, the C compiler, nm."""
 
 import json
 import os
@@ -11,6 +11,7 @@ import tempfile
 
 import check_layers
 import check_limits
+import check_words
 
 ROOT, CC, NM = pathlib.Path(sys.argv[1]), sys.argv[2].split(), sys.argv[3]
 
@@ -45,8 +46,8 @@ GOOD = {
     "src/expr/top.h": header("expr/top.h", "int md_top(void);"),
     "src/expr/top.c": source('#include "expr/top.h"', '#include "expr/back/c.h"', "int md_top(void)", "{",
                              "    return md_c();", "}"),
-    "src/stage/plan.h": header("stage/plan.h", "int md_plan(void);"),
-    "src/stage/plan.c": source('#include "expr/top.h"', '#include "stage/plan.h"', "int md_plan(void)", "{",
+    "src/stage/fusion.h": header("stage/fusion.h", "int md_plan(void);"),
+    "src/stage/fusion.c": source('#include "expr/top.h"', '#include "stage/fusion.h"', "int md_plan(void)", "{",
                                "    return md_top();", "}"),
 }
 
@@ -120,11 +121,23 @@ def function(n_lines, parameters):
     return "\n".join([f"int md_f({parameters})", "{", *["    (void)0;"] * (n_lines - 3), "}", ""])
 
 
+def words(text, part):
+    found = [*check_words.gone_words("a.c", text), *check_words.plan_types("a.c", text)]
+    expect(f"words: {text}", found, part)
+
+
+def check_the_words():
+    words("struct md_ds_plan *plan; /* it is kept for the next call; shares joined by commas */", None)
+    words("a makeshift kernel", "'makeshift' is gone; say stand-in")
+    words("stats: picks kept 3", "say stored")
+    words("struct md_sq_plan", "is named plan")
+
+
 def check_the_layers():
     layers("a good tree", {}, None)
     layers("a good tree, built", {}, None, built=True)
     layers("a folder without rank", {"src/attic/a.c": source()}, "in no layer")
-    layers("a higher folder is included", {"src/base/text.c": source('#include "stage/plan.h"')}, "base (rank 0) must not use stage")
+    layers("a higher folder is included", {"src/base/text.c": source('#include "stage/fusion.h"')}, "base (rank 0) must not use stage")
     layers("a folder of the same rank is included", {"src/store/a.h": header("store/a.h"), "src/expr/node.c": source('#include "store/a.h"')},
            "expr (rank 1) must not use store (rank 1)")
     layers("a higher room is included", {"src/expr/node.c": source('#include "expr/front/a.h"')},
@@ -193,6 +206,7 @@ def check_the_format():
 
 if __name__ == "__main__":
     check_the_layers()
+    check_the_words()
     check_the_limits()
     check_the_format()
     print("\n".join(failures))

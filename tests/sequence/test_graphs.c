@@ -116,14 +116,14 @@ static void graphs_outlive_their_sizes(void **state)
     md_sq_destroy(&sq);
 }
 
-static void put_copy(md_ds_shape_entry *entry, bool is_makeshift)
+static void put_copy(md_ds_shape_entry *entry, bool is_stand_in)
 {
     const md_ds_plan *plan = md_ds_plan_of(entry);
     md_ds_plan *copy = md_ds_plan_create(op);
     assert_non_null(copy);
     memcpy(copy, plan, sizeof *plan + (size_t)op->n_stages * sizeof plan->stage[0]);
     copy->older = NULL;
-    copy->is_makeshift = is_makeshift;
+    copy->is_stand_in = is_stand_in;
     pthread_mutex_lock(&op->lock_of_entries);
     md_ds_shape_entry_put_plan(entry, copy, op->n_stages);
     pthread_mutex_unlock(&op->lock_of_entries);

@@ -97,7 +97,7 @@ static md_status run_stage(variant_bench *b, const md_fa_target *target, const m
                            const md_fa_config *config)
 {
     md_kn_source source = {0};
-    md_kn_plan_geometry geometry = {0};
+    md_kn_geometries geometry = {0};
     MD_TRY(md_fa_emit(&source, family, target, config));
     md_fa_geometry_of(&geometry, family, target, config, &b->shape);
     void *workspace = NULL;

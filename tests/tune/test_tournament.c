@@ -297,7 +297,7 @@ static void groups_and_kept_ones_stay(void **state)
     static const uint32_t groups[] = {1, 1, 2, 1, 3};
     for (int32_t i = 0; i < 5; i++)
         s.competitor[i].groups = groups[i];
-    s.competitor[3].is_kept = true;
+    s.competitor[3].never_drops = true;
     md_tn_tournament t = make(MD_TN_FOR_BENCH, &s);
     t.policy.look_factor = 1.5;
     assert_int_equal(md_tn_tournament_run(&t), MD_TN_ENDED);

@@ -38,7 +38,7 @@ TESTS_OF = {
 THEN = {
     "base": ["store", "dispatch", "test_suite_host", "fuzz_store", "fuzz_wisdom"],
     "expr": ["stage", "test_digests", "test_guard_pages", "fuzz_formula", "fuzz_sizes", "test_check", "numpy", "test_numeric"],
-    "store": ["api", "test_kept_picks", "test_kept_verdict", "fuzz_store", "tune_kill"],
+    "store": ["api", "test_stored_picks", "test_stored_verdict", "fuzz_store", "tune_kill"],
     "kernel": ["dispatch", "test_cuda_gemm", "test_suite_host"],
     "stage": ["test_digests", "test_check", "test_guard_pages", "test_gate", "test_codegen", "numpy", "test_numeric"],
     "device": ["dispatch", "test_sequence_device"],

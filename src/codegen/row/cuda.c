@@ -156,7 +156,7 @@ static void bind_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
         md_cg_bind(rp->cg, node, name, false);
     }
     for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_kept *k = &rp->plan.kept[i];
+        const md_cg_on_chip_value *k = &rp->plan.kept[i];
         if (k->first >= pass || k->last < pass)
             continue;
         snprintf(name, sizeof name, "elem->k%" PRId32, i);
@@ -173,7 +173,7 @@ static void bind_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 static void keep_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_kept *k = &rp->plan.kept[i];
+        const md_cg_on_chip_value *k = &rp->plan.kept[i];
         const char *value = k->first == pass ? md_cg_lanes(rp->cg, k->node) : NULL;
         if (value)
             md_strbuf_printf(out, "elem->k%" PRId32 " = %s;\n", i, value);

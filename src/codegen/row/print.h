@@ -11,7 +11,7 @@ typedef struct md_cg_row_printer {
     md_cg *cg;
     bool is_gpu;
     md_fx_node size; /* of the axis, as an expression */
-    md_cg_row_plan plan;
+    md_cg_on_chip plan;
     md_strbuf fields; /* of md_row */
     md_strbuf text; /* functions */
     bool has_shift[MD_ST_MAX_REDUCTIONS];

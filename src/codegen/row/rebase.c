@@ -131,7 +131,7 @@ void md_cg_rp_rescale(md_cg_row_printer *rp)
     md_strbuf_add(out, "MD_INLINE void md_rescale(md_row *row, const md_state *own)\n{\nconst md_state *common = "
                        "row;\n(void)common;\n(void)own;\n");
     for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_kept *k = &rp->plan.kept[i];
+        const md_cg_on_chip_value *k = &rp->plan.kept[i];
         if (k->shift < 0)
             continue;
         md_strbuf_printf(&rp->fields, "%s w%" PRId32 ";\n",

@@ -13,7 +13,7 @@
 /* Position of a kept value in scratch, in bytes. */
 static int64_t keep_offset(const md_cg_row_printer *rp, int32_t i)
 {
-    md_cg_row_plan before = rp->plan;
+    md_cg_on_chip before = rp->plan;
     before.n_kept = i;
     return md_cg_row_keep_bytes(&before, rp->o->keep_points);
 }
@@ -22,7 +22,7 @@ static void read_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     char name[24];
     for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_kept *k = &rp->plan.kept[i];
+        const md_cg_on_chip_value *k = &rp->plan.kept[i];
         if (k->first >= pass || k->last < pass)
             continue;
         snprintf(name, sizeof name, "kept%" PRId32, i);
@@ -36,7 +36,7 @@ static void read_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 static void write_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_kept *k = &rp->plan.kept[i];
+        const md_cg_on_chip_value *k = &rp->plan.kept[i];
         const char *value = k->first == pass ? md_cg_lanes(rp->cg, k->node) : NULL;
         if (value)
             md_strbuf_printf(out, "md_keep_%s(keep + %" PRId64 ", x%" PRId32 ", %s);\n",
@@ -241,7 +241,7 @@ static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf 
         return md_fail(MD_UNSUPPORTED, "too many parameters for one kernel");
     for (int32_t i = 0; i < rp->o->n_extra; i++)
         params[n_params++] = rp->o->extra[i];
-    md_cg_row_plan_make(&rp->plan, rp->o);
+    md_cg_on_chip_make(&rp->plan, rp->o);
     find_shifts(rp);
     print_functions(rp);
     MD_TRY(md_cg_status(rp->cg));

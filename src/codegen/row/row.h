@@ -67,7 +67,7 @@
 
 #include "codegen/codegen.h"
 
-enum { MD_CG_MAX_DERIVED = 48, MD_CG_MAX_KEPT = 6, MD_CG_MAX_ROW_LOADS = 16 };
+enum { MD_CG_MAX_DERIVED = 48, MD_CG_MAX_ON_CHIP = 6, MD_CG_MAX_ROW_LOADS = 16 };
 
 typedef struct md_cg_row_options {
     const md_st_program *program;
@@ -92,12 +92,12 @@ typedef struct md_cg_derived {
 
 /* A value along the axis that pass `first` computes and later passes read back. Pass l is level l; the stores are
  * pass n_levels. */
-typedef struct md_cg_kept {
+typedef struct md_cg_on_chip_value {
     const md_fx_node *node;
     int32_t first, last;
     /* online on a GPU: the reduction that it is relative to (exp(a - shift)); stores scale it to the row's. -1: none */
     int32_t shift;
-} md_cg_kept;
+} md_cg_on_chip_value;
 
 /* A load along the axis that a GPU's threads fetch in front of what uses it. */
 typedef struct md_cg_row_load {
@@ -106,17 +106,17 @@ typedef struct md_cg_row_load {
     bool is_shared; /* by all rows */
 } md_cg_row_load;
 
-typedef struct md_cg_row_plan {
+typedef struct md_cg_on_chip {
     int32_t n_derived, n_kept, n_loads;
     md_cg_row_load load[MD_CG_MAX_ROW_LOADS];
     md_cg_derived derived[MD_CG_MAX_DERIVED];
-    md_cg_kept kept[MD_CG_MAX_KEPT];
-} md_cg_row_plan;
+    md_cg_on_chip_value kept[MD_CG_MAX_ON_CHIP];
+} md_cg_on_chip;
 
 /** Decides which values are derived (computed once a row) and which are kept between passes. */
-void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options);
+void md_cg_on_chip_make(md_cg_on_chip *out, const md_cg_row_options *options);
 /** Bytes of a lane's scratch for what is kept. */
-int64_t md_cg_row_keep_bytes(const md_cg_row_plan *plan, int64_t keep_points);
+int64_t md_cg_row_keep_bytes(const md_cg_on_chip *plan, int64_t keep_points);
 /** Index that runs over the lanes. */
 int32_t md_cg_row_lane(const md_cg_row_options *options);
 /** Prints the text; `defines` gets MD_USE_... and what the options mean for the template. */

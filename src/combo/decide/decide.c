@@ -120,7 +120,7 @@ static bool has_marks(md_cb *cb)
 /* Runs that serve before all kernels are there would be timed for nothing. */
 static bool can_time(const md_cb *cb)
 {
-    bool is_ready = !cb->plan->is_makeshift && !cb->plan->awaits_choices;
+    bool is_ready = !cb->plan->is_stand_in && !cb->plan->awaits_choices;
     for (int64_t i = 0; cb->merged && i < cb->merged->n; i++)
         is_ready &= cb->merged->group[i].ready != NULL || !cb->merged->group[i].text;
     return is_ready;

@@ -68,7 +68,7 @@ md_status md_cb_way_make(md_cb_way *out, md_cb *cb)
 void md_cb_way_free(md_cb_way *way, md_cb *cb)
 {
     put(cb, way);
-    md_cb_plan_free(cb);
+    md_cb_schedule_free(cb);
     memset(way, 0, sizeof *way);
 }
 
@@ -85,7 +85,7 @@ static md_status run(void *user)
     const race *r = user;
     const md_cb_way *way = r->way[r->running];
     for (int32_t i = 0; i < r->repeats; i++)
-        MD_TRY(way->plan ? md_cb_run_plan(r->cb, r->stream, way->how) : md_cb_run_apart(r->cb, r->stream));
+        MD_TRY(way->plan ? md_cb_run_schedule(r->cb, r->stream, way->how) : md_cb_run_apart(r->cb, r->stream));
     return MD_OK;
 }
 
@@ -130,7 +130,7 @@ md_status md_cb_race(md_cb_way *const *way, int32_t n, md_cb *cb, md_stream stre
     race r = {.cb = cb, .stream = stream, .way = way, .deadline_ns = deadline_ns};
     const md_tn_sampler sampler = {sample, proceed, &r};
     for (int32_t i = 0; i < n; i++)
-        competitor[i] = (md_tn_competitor){.is_in = true, .is_kept = true, .sample = samples[i], .room = SAMPLES};
+        competitor[i] = (md_tn_competitor){.is_in = true, .never_drops = true, .sample = samples[i], .room = SAMPLES};
     md_tn_tournament t = md_tn_tournament_make(MD_TN_FOR_BENCH, &sampler, competitor, n);
     t.policy.samples = t.policy.least_samples = SAMPLES;
     t.policy.warm_up_us /= 10; /* a race follows another */

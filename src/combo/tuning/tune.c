@@ -124,7 +124,7 @@ static void describe_kind(md_cb_kind *out, const kind *k)
         out->field[i] = (md_cb_field){f->field[i].name, md_cb_axis_of(f, i)};
 }
 
-static md_status list_dims(tuner *t, const md_cb_plan *plan)
+static md_status list_dims(tuner *t, const md_cb_schedule *plan)
 {
     md_cb_kind of[MD_CB_MAX_GROUPS];
     md_cb_member *member = malloc((size_t)MD_MAX(plan->n_units, 1) * sizeof *member);
@@ -151,7 +151,7 @@ static md_status list_dims(tuner *t, const md_cb_plan *plan)
     return MD_OK;
 }
 
-static md_status order(tuner *t, const md_cb_plan *plan)
+static md_status order(tuner *t, const md_cb_schedule *plan)
 {
     const md_cb_said *by = &t->job->order, *limits = &t->job->limits;
     MD_TRY(list_dims(t, plan));
@@ -193,7 +193,7 @@ static void set_choices(tuner *t)
 }
 
 /* True if some item runs the config: it was built, and some envelope holds. */
-static bool is_used(const md_cb_plan *plan, const kind *k)
+static bool is_used(const md_cb_schedule *plan, const kind *k)
 {
     for (int64_t i = 0; i < plan->n_units; i++) {
         const md_bd_variant *v = plan->unit[i].variant;
@@ -345,7 +345,7 @@ md_status md_cb_tune(md_strbuf *report, md_cb *cb, md_stream stream, const md_cb
         return md_fail_memory();
     *t = (tuner){.cb = cb, .stream = stream, .job = job, .report = report};
     t->deadline_ns = md_clock_ns() + (uint64_t)(MD_MIN(job->budget_s, 1e9) * 1e9);
-    md_cb_plan_free(cb);
+    md_cb_schedule_free(cb);
     md_status status = cb->has_moved ? md_cb_check_overlaps(cb) : MD_OK;
     if (status == MD_OK)
         status = md_cb_copies_make(&copies, cb, stream);

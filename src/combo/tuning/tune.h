@@ -31,7 +31,7 @@ void md_cb_recall(md_cb *cb, md_sr *store);
 md_status md_cb_keep(const md_cb *cb, md_sr *store, const char *remark);
 /** The key of that entry; equal in all processes. */
 md_status md_cb_key(md_strbuf *out, const md_cb *cb);
-#define MD_CB_KEPT "combo" /* its kind */
+#define MD_CB_STORE_KIND "combo" /* its kind */
 
 /* ---- copies.c */
 typedef struct md_cb_copies {
@@ -47,7 +47,7 @@ void md_cb_copies_finish(md_cb_copies *copies, md_cb *cb);
 /* ---- race.c */
 /* A way to run a combo, while another one is in the combo. */
 typedef struct md_cb_way {
-    md_cb_plan *plan; /* NULL: each item by a call of its own */
+    md_cb_schedule *plan; /* NULL: each item by a call of its own */
     struct md_cb_loops *loops;
     struct md_cb_merged *merged;
     md_cb_how how; /* one launch for items that can share it, or a launch each: as the model decides for this plan */

@@ -5,12 +5,12 @@
  *     # heuristic 12.1 us, separate 40.2 us, tuned 10.9 us
  *     OP STAGE FROM TO
  *
- * OP is twice the number of a part, and one more for the joined op that serves its items (dispatch/joined.h).
+ * OP is twice the number of a part, and one more for the merged op that serves its items (dispatch/merged.h).
  * An entry with a line that says nothing of this combo is ignored as a whole. */
 #include "base/log.h"
 #include "base/status.h"
 #include "combo/tuning/tune.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,10 +66,10 @@ static bool take_line(md_cb_choices *to, const md_cb *cb, const char *line)
     if (to->n == MD_CB_MAX_CHOICES || sscanf(line, "%d %d %95s %95s %c", &op, &stage, from_name, to_name, &more) != 4 ||
         op < 0 || op / 2 >= cb->n_parts)
         return false;
-    c->op = op % 2 ? md_ds_joined_of(cb->part[op / 2].op) : cb->part[op / 2].op;
+    c->op = op % 2 ? md_ds_merged_of(cb->part[op / 2].op) : cb->part[op / 2].op;
     c->stage = stage;
     if (!c->op)
-        return true; /* the joined op is not made, so nothing runs it */
+        return true; /* the merged op is not made, so nothing runs it */
     if (stage < 0 || stage >= c->op->n_stages)
         return false;
     const md_ds_pool *pool = &c->op->stage[stage];
@@ -98,12 +98,12 @@ void md_cb_recall(md_cb *cb, md_sr *store)
     for (int32_t place = 0; place < md_sr_n_places(store) && !is_found; place++) {
         void *text = NULL;
         size_t n = 0;
-        is_found = md_sr_find_at(&text, &n, store, place, MD_CB_KEPT, md_strbuf_text(&key)) == MD_OK;
+        is_found = md_sr_find_at(&text, &n, store, place, MD_CB_STORE_KIND, md_strbuf_text(&key)) == MD_OK;
         if (is_found && !take_lines(&cb->choices, cb, text, n)) {
             cb->choices.n = 0;
             md_log_at(cb->runtime->log, MD_LOG_WARN, "store: what was tuned of a combo cannot be used, and is dropped");
             if (place == 0)
-                md_sr_discard(store, MD_CB_KEPT, md_strbuf_text(&key));
+                md_sr_discard(store, MD_CB_STORE_KIND, md_strbuf_text(&key));
         }
         free(text);
     }
@@ -116,7 +116,7 @@ void md_cb_recall(md_cb *cb, md_sr *store)
 static int32_t number_of(const md_cb *cb, const md_ds_op *op)
 {
     for (int32_t p = 0; p < cb->n_parts; p++)
-        if (cb->part[p].op == op || md_ds_joined_of(cb->part[p].op) == op)
+        if (cb->part[p].op == op || md_ds_merged_of(cb->part[p].op) == op)
             return 2 * p + (cb->part[p].op != op);
     return 2 * cb->n_parts;
 }
@@ -136,7 +136,7 @@ md_status md_cb_keep(const md_cb *cb, md_sr *store, const char *remark)
     if (status == MD_OK)
         status = key.failed || text.failed
                      ? md_fail_memory()
-                     : md_sr_put(store, MD_CB_KEPT, md_strbuf_text(&key), md_strbuf_text(&text), text.size);
+                     : md_sr_put(store, MD_CB_STORE_KIND, md_strbuf_text(&key), md_strbuf_text(&text), text.size);
     md_strbuf_finish(&key);
     md_strbuf_finish(&text);
     return status;

@@ -17,7 +17,7 @@ typedef struct __attribute__((may_alias)) tensor_map {
 } tensor_map;
 typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size,
                          const uint64_t *stride, const uint32_t *box, const uint32_t *step, int interleave, int swizzle,
-                         int promotion, int fill);
+                         int upgrade, int fill);
 
 void (*md_dev_cuda_driver_function(const char *name))(void)
 {
@@ -55,7 +55,7 @@ static int type_of(const md_kn_map *m)
 
 /* Bytes that a miss loads into the L2. Tensors larger than the L2 are up to 5% faster with 128 bytes, others with
  * 256. */
-static int promotion_of(const uint64_t size[MD_KN_MAP_RANK], uint64_t item)
+static int upgrade_of(const uint64_t size[MD_KN_MAP_RANK], uint64_t item)
 {
     static const uint64_t LARGE = 40 << 20;
     return size[0] * size[1] * size[2] * item > LARGE ? PROMOTION_128 : PROMOTION_256;
@@ -90,7 +90,7 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
     if (!data)
         data = call->data[m->tensor];
     return f(out, type_of(m), MD_KN_MAP_RANK, data, size, stride + 1, box, step, INTERLEAVE_NONE, swizzle_of(m),
-             promotion_of(size, item), FILL_ZEROS) == 0;
+             upgrade_of(size, item), FILL_ZEROS) == 0;
 }
 
 md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel,

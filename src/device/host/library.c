@@ -1,5 +1,5 @@
-/* How fast the library of products (CBLAS) is on this machine: times of a few products of f32, which calibrate the model
- * of the family that calls it. */
+/* How fast the library of products (CBLAS) is on this machine: times of a few products of f32, which calibrate the
+ * model of the family that calls it. */
 #include "device/host/host.h"
 
 #include "base/clock.h"

@@ -6,7 +6,7 @@
 #include "dispatch/pool/points.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/describe.h"
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 #include "dispatch/select/plan.h"
 #include "tune/tune.h"
 
@@ -53,8 +53,8 @@ static md_status find_variant(int32_t *out, const md_ds_op *op, int32_t stage, c
 static md_status make_plan(md_ds_plan *plan, const md_ds_op *op, const md_kn_shape *shape, const char *const *variant)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
-        md_ds_stage_plan *p = &plan->stage[s];
-        *p = (md_ds_stage_plan){.wished = -1, .unloaded = -1};
+        md_ds_stage_choice *p = &plan->stage[s];
+        *p = (md_ds_stage_choice){.wished = -1, .unloaded = -1};
         p->pick = (md_ds_pick){.source = MD_DS_GIVEN, .hint = -1, .runner_up = -1, .distance = -1.0};
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return md_fail(MD_INVALID_ARGUMENT, "op %s: a shape of more than 10^18 operations and bytes", op->name);
@@ -88,7 +88,7 @@ md_status md_ds_assign(md_ds_op *op, const md_ds_key *key, md_ds_shape_entry *en
     const md_ds_plan *plan = md_ds_plan_of(entry);
     md_ds_log_choice(op, entry->size, plan, "was given");
     for (int32_t s = 0; s < op->n_stages; s++) {
-        const md_status status = md_ds_kept_give(op, s, shape, plan->stage[s].pick.variant);
+        const md_status status = md_ds_stored_give(op, s, shape, plan->stage[s].pick.variant);
         if (status != MD_OK) {
             md_ds_shape_entry_free(entry);
             return status;

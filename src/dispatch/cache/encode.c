@@ -24,10 +24,10 @@ static uint64_t log_of(uint32_t every)
     return every ? (uint64_t)__builtin_ctz(every) : MD_DS_NEVER;
 }
 
-static bool encode_compact(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan)
+static bool encode_compact(md_ds_packed_launch *out, const md_ds_op *op, md_ds_word *launch_plan)
 {
-    const md_ds_launch_plan_head *head = md_ds_launch_plan_head_of(op, launch_plan);
-    const md_ds_launch_plan_launch *l = (const md_ds_launch_plan_launch *)(head + 1);
+    const md_ds_launch_head *head = md_ds_launch_head_of(op, launch_plan);
+    const md_ds_launch_record *l = (const md_ds_launch_record *)(head + 1);
     if (head->n_launches != 1 || head->memory_bytes || !may_be_compact(l->param_map) || !is_half(l->geometry.blocks) ||
         !is_half(l->geometry.grain) || !md_ds_pack_halves(out->word + MD_DS_HALVES, &op->layout, launch_plan))
         return false;
@@ -44,7 +44,7 @@ static bool encode_compact(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_wo
     return true;
 }
 
-void md_ds_encode(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan, int32_t n_words)
+void md_ds_encode(md_ds_packed_launch *out, const md_ds_op *op, md_ds_word *launch_plan, int32_t n_words)
 {
     memset(out->word, 0, sizeof out->word[0] * MD_DS_HALVES);
     if (encode_compact(out, op, launch_plan))

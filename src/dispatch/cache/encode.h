@@ -6,6 +6,6 @@
 #include "dispatch/cache/slot.h"
 
 /** Encodes a launch plan of n words, as a compact one if it can be. */
-void md_ds_encode(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan, int32_t n_words);
+void md_ds_encode(md_ds_packed_launch *out, const md_ds_op *op, md_ds_word *launch_plan, int32_t n_words);
 
 #endif

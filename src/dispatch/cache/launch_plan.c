@@ -26,20 +26,20 @@ static void *room(writer *w, size_t n_bytes)
     return p;
 }
 
-static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_plan_launch *launch,
-                         const md_kn_geometry *g, md_kn_call *call)
+static bool write_launch(writer *w, md_ds_launch_head *head, const md_ds_stage_launch *launch, const md_kn_geometry *g,
+                         md_kn_call *call)
 {
     const md_ds_param_map *param_map;
     if (g->blocks <= 0)
         return true;
     if (md_ds_param_map_of(&param_map, w->op, launch->variant, launch->launch) != MD_OK || !param_map)
         return false;
-    md_ds_launch_plan_launch *l = room(w, sizeof *l);
+    md_ds_launch_record *l = room(w, sizeof *l);
     md_dev_map *maps = l ? room(w, (size_t)param_map->n_maps * sizeof *maps) : NULL;
     md_ds_word *literals = maps ? room(w, (size_t)param_map->n_relocations * sizeof *literals) : NULL;
     if (!literals)
         return false;
-    *l = (md_ds_launch_plan_launch){param_map, *g};
+    *l = (md_ds_launch_record){param_map, *g};
     call->blocks = g->blocks;
     head->n_launches++;
     head->needs_report |= param_map->needs_report;
@@ -47,11 +47,10 @@ static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_pl
     return md_ds_literals(literals, maps, w->op, param_map, launch, call);
 }
 
-static bool write_stage(writer *w, md_ds_launch_plan_head *head, const md_ds_plan *plan, int32_t stage,
-                        md_kn_call *call)
+static bool write_stage(writer *w, md_ds_launch_head *head, const md_ds_plan *plan, int32_t stage, md_kn_call *call)
 {
-    const md_ds_stage_plan *s = &plan->stage[stage];
-    md_ds_plan_launch launch = {plan, s->workspace_offset, w->op->stage[stage].variant[s->pick.variant], 0};
+    const md_ds_stage_choice *s = &plan->stage[stage];
+    md_ds_stage_launch launch = {plan, s->workspace_offset, w->op->stage[stage].variant[s->pick.variant], 0};
     for (; launch.launch < launch.variant->n_launches; launch.launch++)
         if (!write_launch(w, head, &launch, &s->geometry.launch[launch.launch], call))
             return false;
@@ -96,7 +95,7 @@ int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md
     if (plan->by_reference || bound->copies.n > 0)
         return 0;
     memcpy(room(&w, (size_t)op->layout.n_key * 8), args->key, (size_t)op->layout.n_key * 8);
-    md_ds_launch_plan_head *head = write_ranges(&w, &bound->binding) ? room(&w, sizeof *head) : NULL;
+    md_ds_launch_head *head = write_ranges(&w, &bound->binding) ? room(&w, sizeof *head) : NULL;
     if (!head)
         return 0;
     head->memory_bytes = plan->workspace_bytes;
@@ -110,10 +109,10 @@ int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md
 /* ---- Running */
 
 /* Compares outputs with all other tensors, by byte ranges and exact equality. */
-__attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_plan_args *plan_args)
+__attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_launch_args *launch_args)
 {
     const md_ds_arg_layout *layout = &op->layout;
-    const md_ds_word *data = plan_args->data, *span = plan_args->launch_plan + layout->n_key,
+    const md_ds_word *data = launch_args->data, *span = launch_args->launch_plan + layout->n_key,
                      *alias = span + layout->n_tensors;
     const int32_t n = layout->n_tensors;
     for (uint32_t outputs = layout->outputs; outputs; outputs &= outputs - 1, alias++) {
@@ -134,10 +133,10 @@ __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds
 /* Moves the maps whose tensors lie elsewhere than at the last call. The launch plan is the thread's own copy, so the
  * next call finds them moved. */
 __attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_param_map *param_map,
-                                                 md_dev_map *maps, const md_ds_plan_args *plan_args)
+                                                 md_dev_map *maps, const md_ds_launch_args *launch_args)
 {
     for (int32_t i = 0; i < param_map->n_maps; i++) {
-        const uint64_t address = plan_args->launch_plan[maps[i].plus] + maps[i].offset;
+        const uint64_t address = launch_args->launch_plan[maps[i].plus] + maps[i].offset;
         if (address != maps[i].address)
             MD_TRY(md_ds_map_move(&maps[i], dev, param_map->kernel, address));
         memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
@@ -145,55 +144,55 @@ __attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev
     return MD_OK;
 }
 
-__attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_launch_plan_launch *l, md_ds_plan_args *plan_args,
+__attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_launch_record *l, md_ds_launch_args *launch_args,
                                                  md_stream stream)
 {
     const md_ds_param_map *param_map = l->param_map;
     md_kn_word params[MD_KN_MAX_PARAMS];
     md_dev_map *maps = (md_dev_map *)(l + 1);
     if (param_map->n_maps > 0)
-        MD_TRY(place_maps(params, dev, param_map, maps, plan_args));
-    md_ds_fill_params(params, param_map, plan_args->launch_plan, (const md_ds_word *)(maps + param_map->n_maps));
+        MD_TRY(place_maps(params, dev, param_map, maps, launch_args));
+    md_ds_fill_params(params, param_map, launch_args->launch_plan, (const md_ds_word *)(maps + param_map->n_maps));
     return dev->ops->launch(dev, stream, param_map->kernel, &l->geometry, (md_dev_params){params, param_map->n_params},
                             NULL);
 }
 
-static md_ds_launch_plan_launch *after(md_ds_launch_plan_launch *l)
+static md_ds_launch_record *after(md_ds_launch_record *l)
 {
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    return (md_ds_launch_plan_launch *)(uintptr_t)((md_ds_word *)(maps + l->param_map->n_maps) +
-                                                   l->param_map->n_relocations);
+    return (md_ds_launch_record *)(uintptr_t)((md_ds_word *)(maps + l->param_map->n_maps) +
+                                              l->param_map->n_relocations);
 }
 
 /* For profilers: names each launch by its variant, and all by the op. */
-static md_status launch_named(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
+static md_status launch_named(md_ds_op *op, md_ds_launch_head *head, md_ds_launch_args *launch_args, md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
     md_status status = MD_OK;
-    md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
+    md_ds_launch_record *l = (md_ds_launch_record *)(head + 1);
     dev->ops->range_push(dev, op->name);
     for (uint32_t i = 0; i < head->n_launches && status == MD_OK; i++, l = after(l)) {
         dev->ops->range_push(dev, l->param_map->variant);
-        status = launch_one(dev, l, plan_args, stream);
+        status = launch_one(dev, l, launch_args, stream);
         dev->ops->range_pop(dev);
     }
     dev->ops->range_pop(dev);
     return status;
 }
 
-__attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args,
+__attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_launch_head *head, md_ds_launch_args *launch_args,
                                                  md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
     if (dev->ops->range_push)
-        return launch_named(op, head, plan_args, stream);
-    md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
+        return launch_named(op, head, launch_args, stream);
+    md_ds_launch_record *l = (md_ds_launch_record *)(head + 1);
     for (uint32_t left = head->n_launches; left > 1; left--, l = after(l))
-        MD_TRY(launch_one(dev, l, plan_args, stream));
-    return head->n_launches > 0 ? launch_one(dev, l, plan_args, stream) : MD_OK;
+        MD_TRY(launch_one(dev, l, launch_args, stream));
+    return head->n_launches > 0 ? launch_one(dev, l, launch_args, stream) : MD_OK;
 }
 
-static md_status run_with_memory(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args,
+static md_status run_with_memory(md_ds_op *op, md_ds_launch_head *head, md_ds_launch_args *launch_args,
                                  md_stream stream)
 {
     md_ds_runtime *runtime = op->runtime;
@@ -202,8 +201,8 @@ static md_status run_with_memory(md_ds_op *op, md_ds_launch_plan_head *head, md_
     md_status status;
     if (!md_ds_is_async(runtime)) {
         MD_TRY(md_ds_borrow(&block, runtime, head->memory_bytes));
-        plan_args->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)block->p;
-        status = launch_all(op, head, plan_args, stream);
+        launch_args->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)block->p;
+        status = launch_all(op, head, launch_args, stream);
         md_ds_give_back(runtime, block);
         return status;
     }
@@ -211,51 +210,52 @@ static md_status run_with_memory(md_ds_op *op, md_ds_launch_plan_head *head, md_
     pthread_mutex_t *lock = md_ds_stream_lock(runtime, stream);
     pthread_mutex_lock(lock);
     status = dev->ops->workspace(&memory, dev, stream, head->memory_bytes);
-    plan_args->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)memory;
+    launch_args->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)memory;
     if (status == MD_OK)
-        status = launch_all(op, head, plan_args, stream);
+        status = launch_all(op, head, launch_args, stream);
     pthread_mutex_unlock(lock);
     return status;
 }
 
-static int64_t extent_of(const md_ds_op *op, const md_ds_plan_args *plan_args, const md_kn_report *report)
+static int64_t extent_of(const md_ds_op *op, const md_ds_launch_args *launch_args, const md_kn_report *report)
 {
     int32_t at = 0;
     for (int32_t i = 0; i < op->layout.n_args; i++) {
         const md_ds_arg_spec *a = &op->layout.arg[i];
         if (!a->is_scalar && a->slot == op->layout.number[report->tensor])
-            return (int64_t)plan_args->launch_plan[at + report->axis];
+            return (int64_t)launch_args->launch_plan[at + report->axis];
         at += a->is_scalar ? 0 : 2 * a->rank;
     }
     return -1; /* a temporary's */
 }
 
-__attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args,
+__attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_head *head, md_ds_launch_args *launch_args,
                                                md_stream stream)
 {
-    return head->memory_bytes ? run_with_memory(op, head, plan_args, stream) : launch_all(op, head, plan_args, stream);
+    return head->memory_bytes ? run_with_memory(op, head, launch_args, stream)
+                              : launch_all(op, head, launch_args, stream);
 }
 
 /* Synchronous devices report faults into the call's own memory. */
-static md_status run_reported(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
+static md_status run_reported(md_ds_op *op, md_ds_launch_head *head, md_ds_launch_args *launch_args, md_stream stream)
 {
     md_kn_report report = {0};
-    plan_args->base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&report;
-    MD_TRY(run_with(op, head, plan_args, stream));
+    launch_args->base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&report;
+    MD_TRY(run_with(op, head, launch_args, stream));
     if (!atomic_load_explicit(&report.is_set, memory_order_acquire))
         return MD_OK;
-    const md_ds_fault fault = {report.tensor, report.axis, report.value, extent_of(op, plan_args, &report)};
+    const md_ds_fault fault = {report.tensor, report.axis, report.value, extent_of(op, launch_args, &report)};
     return md_ds_fail_fault(op, &fault);
 }
 
-__attribute__((hot)) md_status md_ds_launch_plan_run(md_ds_op *op, md_ds_plan_args *plan_args, md_stream stream)
+__attribute__((hot)) md_status md_ds_launch_plan_run(md_ds_op *op, md_ds_launch_args *launch_args, md_stream stream)
 {
-    md_ds_launch_plan_head *head = (md_ds_launch_plan_head *)(plan_args->launch_plan + op->layout.n_key +
-                                                              op->layout.n_tensors + op->layout.n_outputs);
+    md_ds_launch_head *head = (md_ds_launch_head *)(launch_args->launch_plan + op->layout.n_key + op->layout.n_tensors +
+                                                    op->layout.n_outputs);
     if (head->needs_counters) {
         void *counters = NULL;
         MD_TRY(op->runtime->dev->ops->counters(&counters, op->runtime->dev, stream));
-        plan_args->base[MD_DS_COUNTERS] = (uint64_t)(uintptr_t)counters;
+        launch_args->base[MD_DS_COUNTERS] = (uint64_t)(uintptr_t)counters;
     }
-    return head->needs_report ? run_reported(op, head, plan_args, stream) : run_with(op, head, plan_args, stream);
+    return head->needs_report ? run_reported(op, head, launch_args, stream) : run_with(op, head, launch_args, stream);
 }

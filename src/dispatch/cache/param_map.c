@@ -133,7 +133,8 @@ md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md
 }
 
 /* The part of a parameter that does not come from the call. */
-static uint64_t literal(const md_ds_op *op, const md_ds_plan_launch *from, const md_kn_param *q, const md_kn_call *call)
+static uint64_t literal(const md_ds_op *op, const md_ds_stage_launch *from, const md_kn_param *q,
+                        const md_kn_call *call)
 {
     md_kn_word word;
     switch ((md_kn_param_kind)q->kind) {
@@ -152,7 +153,7 @@ static uint64_t literal(const md_ds_op *op, const md_ds_plan_launch *from, const
 }
 
 bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map,
-                    const md_ds_plan_launch *from, const md_kn_call *call)
+                    const md_ds_stage_launch *from, const md_kn_call *call)
 {
     md_dev *dev = op->runtime->dev;
     for (int32_t i = 0; i < param_map->n_maps; i++) {

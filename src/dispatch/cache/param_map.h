@@ -7,12 +7,12 @@
 
 /* A launch plan, after the data of a call. Param maps number these words: 0 is the launch plan's first, those before it
  * are negative. */
-typedef struct md_ds_plan_args {
+typedef struct md_ds_launch_args {
     md_ds_word base[MD_DS_LAUNCH_PLAN_BASES]; /* md_ds_base */
     md_ds_word scalar[MD_DS_LAUNCH_PLAN_SCALARS];
     md_ds_word data[MD_DS_LAUNCH_PLAN_TENSORS];
     md_ds_word launch_plan[MD_DS_LAUNCH_PLAN_WORDS]; /* an even number of words */
-} md_ds_plan_args;
+} md_ds_launch_args;
 
 enum {
     MD_DS_DATA = -MD_DS_LAUNCH_PLAN_TENSORS, /* of the first tensor */
@@ -27,9 +27,9 @@ typedef struct md_ds_relocation {
     int16_t plus; /* number of the word that is added */
 } md_ds_relocation;
 
-_Static_assert(offsetof(md_ds_call_args, key) == offsetof(md_ds_plan_args, launch_plan) &&
-                   offsetof(md_ds_call_args, data) == offsetof(md_ds_plan_args, data) &&
-                   offsetof(md_ds_call_args, scalar) == offsetof(md_ds_plan_args, scalar),
+_Static_assert(offsetof(md_ds_call_args, key) == offsetof(md_ds_launch_args, launch_plan) &&
+                   offsetof(md_ds_call_args, data) == offsetof(md_ds_launch_args, data) &&
+                   offsetof(md_ds_call_args, scalar) == offsetof(md_ds_launch_args, scalar),
                "param maps number the words of both alike");
 
 typedef struct md_ds_param_map {
@@ -47,19 +47,19 @@ typedef struct md_ds_param_map {
 md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md_bd_variant *variant, int32_t launch);
 
 /* A launch of a plan. */
-typedef struct md_ds_plan_launch {
+typedef struct md_ds_stage_launch {
     const md_ds_plan *plan;
     size_t workspace_offset; /* of its stage */
     md_bd_variant *variant;
     int32_t launch; /* of the variant */
-} md_ds_plan_launch;
+} md_ds_stage_launch;
 
 /** Computes the literals of a launch, and the tensor maps, which the device makes. `call`: as for packing, without
  * memory. False if the device cannot make a map. */
 bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map,
-                    const md_ds_plan_launch *from, const md_kn_call *call);
+                    const md_ds_stage_launch *from, const md_kn_call *call);
 
-/** Computes the parameters of a call but for tensor maps. `from`: launch_plan of md_ds_plan_args, or key of
+/** Computes the parameters of a call but for tensor maps. `from`: launch_plan of md_ds_launch_args, or key of
  * md_ds_call_args; `literals`: from md_ds_literals. */
 static inline void md_ds_fill_params(md_kn_word *params, const md_ds_param_map *param_map, const md_ds_word *from,
                                      const md_ds_word *literals)

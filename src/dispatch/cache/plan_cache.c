@@ -34,7 +34,7 @@ struct md_ds_plan_cache {
     _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
-md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded,
+md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_packed_launch *encoded,
                                           md_ds_plan_cache *older)
 {
     md_ds_plan_cache *s = calloc(1, sizeof *s);
@@ -82,7 +82,7 @@ void md_ds_plan_cache_disown(md_ds_plan_cache *plan_cache)
     md_ds_plan_cache_destroy(plan_cache);
 }
 
-bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_encoded_plan *encoded)
+bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_packed_launch *encoded)
 {
     return encoded->n <= plan_cache->stride;
 }
@@ -167,7 +167,7 @@ static void flush_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t number)
         atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
 }
 
-static void write_slot(_Atomic uint64_t *slot, const md_ds_encoded_plan *encoded)
+static void write_slot(_Atomic uint64_t *slot, const md_ds_packed_launch *encoded)
 {
     const uint64_t sequence = atomic_load_explicit(&slot[MD_DS_SEQUENCE], memory_order_relaxed);
     atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 1, memory_order_relaxed);
@@ -179,7 +179,7 @@ static void write_slot(_Atomic uint64_t *slot, const md_ds_encoded_plan *encoded
 
 static void clear_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t number)
 {
-    static const md_ds_encoded_plan nothing = {.n = MD_DS_DESCRIPTOR + 1};
+    static const md_ds_packed_launch nothing = {.n = MD_DS_DESCRIPTOR + 1};
     owner *o = owner_of(s, number);
     if (!o->entry)
         return;
@@ -198,7 +198,7 @@ static bool has_chunk(md_ds_plan_cache *s, int32_t number)
     if (atomic_load_explicit(at, memory_order_relaxed))
         return true;
     /* A reader may read past the end of a slot that is being written, before it discards what it read. */
-    const size_t n_words = CHUNK * (size_t)s->stride + MD_DS_ENCODED_WORDS;
+    const size_t n_words = CHUNK * (size_t)s->stride + MD_DS_PACKED_WORDS;
     const size_t n_bytes = sizeof(chunk) + n_words * sizeof(uint64_t);
     chunk *c = md_ds_alloc_lines(n_bytes, LINE);
     atomic_store_explicit(at, c, memory_order_release);
@@ -235,7 +235,7 @@ static int32_t choose_place(md_ds_plan_cache *s, uint64_t hash)
 }
 
 void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash,
-                              const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan)
+                              const md_ds_packed_launch *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan)
 {
     pthread_mutex_lock(&plan_cache->lock);
     /* An entry gets its new plan before md_ds_plan_cache_renew takes the lock, so no stale plan is published after

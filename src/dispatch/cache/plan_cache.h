@@ -45,20 +45,20 @@ static inline void md_ds_count_time(md_ds_counter *n, uint64_t ns)
 
 /** Makes a cache whose slots have room for plans like this one. `older`: NULL, or the cache that it replaces because
  * its slots are too short; the new one owns it, since threads may still read it. NULL if memory is short. */
-md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded,
+md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_packed_launch *encoded,
                                           md_ds_plan_cache *older);
 void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache); /* and the older ones; NULL allowed */
 void md_ds_plan_cache_disown(
     md_ds_plan_cache *plan_cache); /* destroys one that was never used, but not the older ones */
 /** True if slots are long enough for the plan. */
-bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_encoded_plan *encoded);
+bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_packed_launch *encoded);
 /** The slot that may have the plan of a call, and the thread's counter of it; NULL if there is none. The caller
  * compares the key. Takes no lock. */
 const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *plan_cache, uint64_t hash,
                                               int32_t thread);
 /** Puts a launch plan, made from `plan`, into a slot. Does nothing if the entry has got another plan meanwhile. */
 void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash,
-                              const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan);
+                              const md_ds_packed_launch *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan);
 /** Adds the counts of all slots to their shape entries, or to the op for entries that are gone. */
 void md_ds_plan_cache_flush(md_ds_plan_cache *plan_cache, md_ds_op *op);
 /** All calls of the op so far; calls that are being made may be missing. Takes no lock. */

@@ -50,7 +50,7 @@ void md_ds_shape_entry_put_plan(md_ds_shape_entry *entry, md_ds_plan *plan, int3
 {
     plan->older = md_ds_plan_of(entry);
     if (!same_picks(plan, plan->older, n_stages))
-        atomic_fetch_add_explicit(&entry->count->promotions, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&entry->count->upgrades, 1, memory_order_relaxed);
     atomic_store_explicit(&entry->plan, plan, memory_order_release);
 }
 

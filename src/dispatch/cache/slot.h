@@ -33,7 +33,7 @@ enum {
     MD_DS_ALIGNMENT_WORD = MD_DS_GRID + 4,
     MD_DS_HALVES
 };
-enum { MD_DS_MOST_LITERALS = 8, MD_DS_MOST_COMPACT_PARAMS = 64, MD_DS_ENCODED_WORDS = 256 };
+enum { MD_DS_MOST_LITERALS = 8, MD_DS_MOST_COMPACT_PARAMS = 64, MD_DS_PACKED_WORDS = 256 };
 #define MD_DS_COMPACT ((uint64_t)1 << 63)
 #define MD_DS_TIMED ((uint64_t)1 << 62) /* sampled calls are timed around the launch */
 enum { MD_DS_EVERY_SHIFT = 56, MD_DS_NEVER = 63, MD_DS_PARAM_MAP_BITS = 56 };
@@ -41,10 +41,10 @@ enum { MD_DS_EVERY_SHIFT = 56, MD_DS_NEVER = 63, MD_DS_PARAM_MAP_BITS = 56 };
 struct md_ds_param_map; /* param_map.h */
 
 /* What is written into a slot. */
-typedef struct md_ds_encoded_plan {
+typedef struct md_ds_packed_launch {
     int32_t n;
-    md_ds_word word[MD_DS_ENCODED_WORDS]; /* word[0], the sequence number's place, is not used */
-} md_ds_encoded_plan;
+    md_ds_word word[MD_DS_PACKED_WORDS]; /* word[0], the sequence number's place, is not used */
+} md_ds_packed_launch;
 
 /** Packs the halves of a launch plan: its key but for the last word, spans, aliases. False if one exceeds 32 bits. */
 bool md_ds_pack_halves(md_ds_word *out, const md_ds_arg_layout *layout, const md_ds_word *launch_plan);

@@ -41,7 +41,7 @@ md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md
 /* False if the plan serves this call only: a later call may measure, or no place in the waiting list was free. */
 static bool is_lasting(const md_ds_op *op, const md_ds_plan *plan, const struct md_ds_waiting *waiting)
 {
-    return !plan->is_makeshift || (op->policy.select != MD_SELECT_MEASURE && waiting);
+    return !plan->is_stand_in || (op->policy.select != MD_SELECT_MEASURE && waiting);
 }
 
 /* Chooses without a lock, so that calls of other shapes go on. If two threads choose for one shape, the first to add
@@ -54,12 +54,12 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
     const md_ds_plan *plan = md_ds_plan_of(e);
     if (request->effort != MD_DS_ONLY_READY)
         md_ds_trace_choice(op, e->size, plan);
-    bool is_kept = false;
+    bool is_stored = false;
     for (int32_t s = 0; s < op->n_stages; s++)
-        is_kept |= plan->stage[s].pick.source == MD_DS_KEPT;
-    if (is_kept)
-        atomic_fetch_add_explicit(&op->count.kept, 1, memory_order_relaxed);
-    struct md_ds_waiting *waiting = plan->is_makeshift ? md_ds_waiting_create(op, request->shape) : NULL;
+        is_stored |= plan->stage[s].pick.source == MD_DS_STORED;
+    if (is_stored)
+        atomic_fetch_add_explicit(&op->count.stored, 1, memory_order_relaxed);
+    struct md_ds_waiting *waiting = plan->is_stand_in ? md_ds_waiting_create(op, request->shape) : NULL;
     e->is_loose = !is_lasting(op, plan, waiting);
     *out = md_ds_table_add(op, key, e, &waiting);
     free(waiting);
@@ -69,12 +69,12 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
 }
 
 /* Gives an entry the plan that is best now. */
-static md_status choose_again(bool *is_makeshift, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request)
+static md_status choose_again(bool *is_stand_in, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request)
 {
     md_ds_plan *plan = NULL;
     MD_TRY(md_ds_choose(&plan, op, request));
-    *is_makeshift = plan->is_makeshift;
-    if (!plan->is_makeshift)
+    *is_stand_in = plan->is_stand_in;
+    if (!plan->is_stand_in)
         md_ds_log_choice(op, entry->size, plan, "now has");
     pthread_mutex_lock(&op->lock_of_entries);
     md_ds_shape_entry_put_plan(entry, plan, op->n_stages);
@@ -85,11 +85,11 @@ static md_status choose_again(bool *is_makeshift, md_ds_op *op, md_ds_shape_entr
 md_status md_ds_shape_entry_improve(md_ds_op *op, md_ds_shape_entry *entry, const md_ds_request *request)
 {
     const md_ds_plan *old = md_ds_plan_of(entry);
-    bool is_makeshift;
-    return old->is_makeshift || old->may_load ? choose_again(&is_makeshift, op, entry, request) : MD_OK;
+    bool is_stand_in;
+    return old->is_stand_in || old->may_load ? choose_again(&is_stand_in, op, entry, request) : MD_OK;
 }
 
-/* An entry whose new plan is a makeshift again, or for which memory was short, goes back to the list. */
+/* An entry whose new plan is a stand-in again, or for which memory was short, goes back to the list. */
 static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
 {
     const md_ds_request request = {.shape = &w->shape,
@@ -97,8 +97,8 @@ static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
                                    .key = w->entry->key,
                                    .key_bytes = w->entry->key_bytes,
                                    .effort = MD_DS_ONLY_READY};
-    bool is_makeshift = true;
-    if (choose_again(&is_makeshift, op, w->entry, &request) == MD_OK && !is_makeshift) {
+    bool is_stand_in = true;
+    if (choose_again(&is_stand_in, op, w->entry, &request) == MD_OK && !is_stand_in) {
         atomic_fetch_sub_explicit(&op->n_waiting, 1, memory_order_relaxed);
         md_ds_shape_entry_release(w->entry);
         free(w);
@@ -115,13 +115,13 @@ void md_ds_upgrade_ready(md_ds_op *op)
     if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) == 0)
         return;
     /* so that md_ds_op_wait returns only after upgrades that other threads have begun */
-    pthread_mutex_lock(&op->lock_of_promotions);
+    pthread_mutex_lock(&op->lock_of_upgrades);
     for (struct md_ds_waiting *due = md_ds_waiting_take_due(op); due;) {
         struct md_ds_waiting *w = due;
         due = w->next;
         upgrade(op, w);
     }
-    pthread_mutex_unlock(&op->lock_of_promotions);
+    pthread_mutex_unlock(&op->lock_of_upgrades);
 }
 
 void md_ds_upgrade_all(void *user)
@@ -139,7 +139,7 @@ void md_ds_upgrade_all(void *user)
 /* As for a skier who does not know how often he will ski, and buys skis once he has paid their price in rent: what
  * waiting loses in all is at most twice what the best decision would have lost (Karlin et al., Competitive snoopy
  * caching, 1988). */
-static bool pays(const md_ds_stage_plan *stage, uint64_t calls)
+static bool pays(const md_ds_stage_choice *stage, uint64_t calls)
 {
     return stage->saved_us > 0.0 && (double)calls * stage->saved_us >= MD_DS_LOAD_US;
 }
@@ -152,7 +152,7 @@ void md_ds_load_if_it_pays(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_s
     for (int32_t s = 0; s < op->n_stages; s++)
         is_due |= pays(&plan->stage[s], calls);
     if (!is_due || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
-        pthread_mutex_trylock(&op->lock_of_promotions)) /* a later call begins it: this one does not wait */
+        pthread_mutex_trylock(&op->lock_of_upgrades)) /* a later call begins it: this one does not wait */
         return;
     struct md_ds_waiting *waiting = NULL;
     if (!atomic_exchange_explicit(&plan->has_begun_load, 1, memory_order_relaxed) &&
@@ -166,7 +166,7 @@ void md_ds_load_if_it_pays(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_s
         pthread_mutex_unlock(&op->lock_of_entries);
         upgrade(op, waiting);
     }
-    pthread_mutex_unlock(&op->lock_of_promotions);
+    pthread_mutex_unlock(&op->lock_of_upgrades);
     if (waiting && md_ds_is_due(op, md_ds_plan_of(entry), shape))
         md_ds_upgrade_ready(op); /* the load may have ended before */
 }

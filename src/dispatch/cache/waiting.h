@@ -1,4 +1,4 @@
-/* Shape entries whose plan is a makeshift: they wait for a build, or for the pool to be filled. */
+/* Shape entries whose plan is a stand-in: they wait for a build, or for the pool to be filled. */
 #ifndef MD_DISPATCH_CACHE_WAITING_H
 #define MD_DISPATCH_CACHE_WAITING_H
 

@@ -89,10 +89,10 @@ md_ds_fast_result md_ds_launch_timed(md_status *status, md_ds_counter *counter, 
 
 /* ---- Other plans: run from the thread's copy */
 
-static bool copy(md_ds_thread_plan *out, const slot_view *v, const md_ds_arg_layout *layout,
+static bool copy(md_ds_thread_launch *out, const slot_view *v, const md_ds_arg_layout *layout,
                  const md_ds_call_args *call)
 {
-    md_ds_word *launch_plan = out->plan_args.launch_plan;
+    md_ds_word *launch_plan = out->launch_args.launch_plan;
     const uint32_t n = (uint32_t)v->descriptor, n_upper = (uint32_t)(v->descriptor >> 32);
     const _Atomic uint64_t *half = v->slot + MD_DS_DESCRIPTOR + 1, *upper = half + (n + 1) / 2;
     if (n < (uint32_t)layout->n_key || n > MD_DS_LAUNCH_PLAN_WORDS || n_upper > n)
@@ -113,44 +113,44 @@ static bool copy(md_ds_thread_plan *out, const slot_view *v, const md_ds_arg_lay
     return is_unchanged(v) && !memcmp(launch_plan, call->key, (size_t)layout->n_key * sizeof *launch_plan);
 }
 
-static md_ds_fast_result run_thread_plan(md_status *status, md_ds_op *op, md_ds_thread_plan *thread_plan,
+static md_ds_fast_result run_thread_plan(md_status *status, md_ds_op *op, md_ds_thread_launch *thread_launch,
                                          const md_ds_thread *thread, md_stream stream)
 {
-    if (!md_ds_launch_plan_fits(op, &thread_plan->plan_args))
+    if (!md_ds_launch_plan_fits(op, &thread_launch->launch_args))
         return MD_DS_FAST_UNFIT;
-    const uint64_t every = md_ds_launch_plan_head_of(op, thread_plan->plan_args.launch_plan)->every;
-    if (md_ds_count_call(thread_plan->counter, thread, every - 1)) { /* every 0: never sampled */
-        *status = md_ds_launch_plan_run(op, &thread_plan->plan_args, stream);
+    const uint64_t every = md_ds_launch_head_of(op, thread_launch->launch_args.launch_plan)->every;
+    if (md_ds_count_call(thread_launch->counter, thread, every - 1)) { /* every 0: never sampled */
+        *status = md_ds_launch_plan_run(op, &thread_launch->launch_args, stream);
         return MD_DS_FAST_DONE;
     }
     if (!md_ds_times_launches(op)) {
-        md_ds_count_elsewhere(thread_plan->counter);
+        md_ds_count_elsewhere(thread_launch->counter);
         return MD_DS_FAST_SAMPLE;
     }
     const uint64_t start = md_clock_ns();
-    *status = md_ds_launch_plan_run(op, &thread_plan->plan_args, stream);
-    md_ds_count_time(thread_plan->counter, md_clock_ns() - start);
+    *status = md_ds_launch_plan_run(op, &thread_launch->launch_args, stream);
+    md_ds_count_time(thread_launch->counter, md_clock_ns() - start);
     return MD_DS_FAST_DONE;
 }
 
-static void set_data(md_ds_plan_args *plan_args, const md_ds_arg_layout *layout, const md_ds_call_args *call)
+static void set_data(md_ds_launch_args *launch_args, const md_ds_arg_layout *layout, const md_ds_call_args *call)
 {
-    memcpy(plan_args->data, call->data, (size_t)layout->n_tensors * sizeof *call->data);
-    memcpy(plan_args->scalar, call->scalar, (size_t)layout->n_scalars * sizeof *call->scalar);
+    memcpy(launch_args->data, call->data, (size_t)layout->n_tensors * sizeof *call->data);
+    memcpy(launch_args->scalar, call->scalar, (size_t)layout->n_scalars * sizeof *call->scalar);
 }
 
 md_ds_fast_result md_ds_run_copy(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream,
-                                 md_ds_thread_plan *thread_plan, const md_arg *args)
+                                 md_ds_thread_launch *thread_launch, const md_arg *args)
 {
     const md_ds_arg_layout *w = &op->layout;
     md_ds_call_args call;
-    if (thread_plan->serial != op->serial ||
-        atomic_load_explicit(thread_plan->sequence_of, memory_order_relaxed) != thread_plan->sequence ||
+    if (thread_launch->serial != op->serial ||
+        atomic_load_explicit(thread_launch->sequence_of, memory_order_relaxed) != thread_launch->sequence ||
         !md_ds_call_args_take(&call, w, args, w->n_args) ||
-        memcmp(call.key, thread_plan->plan_args.launch_plan, (size_t)w->n_key * sizeof *call.key))
+        memcmp(call.key, thread_launch->launch_args.launch_plan, (size_t)w->n_key * sizeof *call.key))
         return MD_DS_FAST_UNKNOWN;
-    set_data(&thread_plan->plan_args, w, &call);
-    return run_thread_plan(status, op, thread_plan, thread, stream);
+    set_data(&thread_launch->launch_args, w, &call);
+    return run_thread_plan(status, op, thread_launch, thread, stream);
 }
 
 /* ---- By the slot */
@@ -190,18 +190,18 @@ static __attribute__((noinline)) md_ds_fast_result run_by_copy(md_status *status
                                                                md_stream stream, const slot_view *v,
                                                                const md_ds_call_args *call)
 {
-    md_ds_thread_plan *l = &thread->thread_plan[thread->next_victim++ % MD_DS_THREAD_PLANS];
+    md_ds_thread_launch *l = &thread->thread_launch[thread->next_victim++ % MD_DS_THREAD_LAUNCHES];
     md_ds_thread_entry_release(l);
     l->serial = 0;
     if (!copy(l, v, &op->layout, call))
         return MD_DS_FAST_UNKNOWN;
     l->serial = op->serial;
-    set_data(&l->plan_args, &op->layout, call);
+    set_data(&l->launch_args, &op->layout, call);
     md_ds_cached *cached = md_ds_thread_entry_place(thread, op, call, true);
     if (cached &&
-        !(md_ds_launch_plan_fits(op, &l->plan_args) && md_ds_thread_entry_set_copy(cached, op, call, v->slot, l))) {
+        !(md_ds_launch_plan_fits(op, &l->launch_args) && md_ds_thread_entry_set_copy(cached, op, call, v->slot, l))) {
         md_ds_thread_entry_clear(cached->entry);
-        cached->entry->thread_plan = l;
+        cached->entry->thread_launch = l;
     }
     return run_thread_plan(status, op, l, thread, stream);
 }

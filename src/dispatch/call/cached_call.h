@@ -24,7 +24,7 @@ md_ds_fast_result md_ds_run_cached(md_status *status, md_ds_op *op, md_ds_thread
                                    const md_ds_call_args *call);
 /** Runs the thread's copy of a plan; UNKNOWN if it is not the copy of a valid plan of this call. */
 md_ds_fast_result md_ds_run_copy(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream,
-                                 md_ds_thread_plan *thread_plan, const md_arg *args);
+                                 md_ds_thread_launch *thread_launch, const md_arg *args);
 
 /** A sampled call, which was counted: times it around the launch, or leaves it to the slow call (SAMPLE). */
 md_ds_fast_result md_ds_launch_timed(md_status *status, md_ds_counter *counter, bool is_timed, const md_ds_op *op,

@@ -3,7 +3,7 @@
 
 #include "dispatch/call/cached_call.h"
 #include "dispatch/call/slow_call.h"
-#include "dispatch/joined.h"
+#include "dispatch/merged.h"
 
 #include <string.h>
 
@@ -110,7 +110,8 @@ __attribute__((always_inline)) static inline md_ds_fast_result run_by_entry(md_s
         __asm__("" : "+r"(e));
     }
     if (__builtin_expect(!e->slot, 0))
-        return e->thread_plan ? md_ds_run_copy(status, op, thread, stream, e->thread_plan, args) : MD_DS_FAST_UNKNOWN;
+        return e->thread_launch ? md_ds_run_copy(status, op, thread, stream, e->thread_launch, args)
+                                : MD_DS_FAST_UNKNOWN;
     if (atomic_load_explicit(&op->generation, memory_order_relaxed) != e->generation &&
         !md_ds_thread_entry_is_current(e, op))
         return MD_DS_FAST_UNKNOWN;
@@ -141,32 +142,32 @@ bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_ar
 
 /* A call that was recorded as it is written. */
 static md_status call_unrecorded(md_ds_op *op, md_ds_recorder *recorder, md_stream stream, const md_arg *args,
-                                 const md_ds_joined_args *joined)
+                                 const md_ds_merged_args *merged)
 {
     const int32_t n_args = op->formula->n_args;
     md_ds_record(NULL);
-    md_status s = md_ds_call(md_ds_joined_of(op), stream, joined->arg, n_args);
+    md_status s = md_ds_call(md_ds_merged_of(op), stream, merged->arg, n_args);
     if (s == MD_INVALID_ARGUMENT) /* what is wrong, as written */
         s = md_ds_slow_call(op, stream, args, n_args, NULL, false);
     md_ds_record(recorder);
     return s;
 }
 
-/* Calls whose tensors lie contiguously in joined dims. False: the op itself serves, or says what is wrong. */
+/* Calls whose tensors lie contiguously in merged dims. False: the op itself serves, or says what is wrong. */
 static __attribute__((noinline)) bool call_joined(md_status *status, md_ds_op *op, md_stream stream, const md_arg *args,
                                                   int32_t n_args)
 {
-    md_ds_joined_args joined;
+    md_ds_merged_args merged;
     md_ds_recorder *recorder = md_ds_recorder_of(op->runtime);
-    if (!md_ds_joined_take(&joined, op, args, n_args))
+    if (!md_ds_merged_take(&merged, op, args, n_args))
         return false;
     if (!recorder) {
-        *status = md_ds_call(md_ds_joined_of(op), stream, joined.arg, n_args);
+        *status = md_ds_call(md_ds_merged_of(op), stream, merged.arg, n_args);
         return *status != MD_INVALID_ARGUMENT;
     }
     *status = recorder->take(recorder, op, args, n_args);
     if (*status == MD_OK)
-        *status = call_unrecorded(op, recorder, stream, args, &joined);
+        *status = call_unrecorded(op, recorder, stream, args, &merged);
     return true;
 }
 
@@ -177,7 +178,7 @@ static __attribute__((noinline)) md_status call_on_miss(md_ds_op *op, md_ds_thre
     md_ds_fast_result result = tried.result;
     md_ds_call_args call;
     md_status s = MD_OK;
-    if (op->joined && call_joined(&s, op, stream, args, n_args))
+    if (op->merged && call_joined(&s, op, stream, args, n_args))
         return s;
     if (thread && result == MD_DS_FAST_UNKNOWN) {
         result = MD_DS_FAST_UNFIT;

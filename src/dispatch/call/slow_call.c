@@ -103,7 +103,7 @@ md_status md_ds_find(md_ds_shape_entry **out, md_ds_op *op, md_stream stream, co
 
 /* The plan cache with room for a plan; NULL if memory is short. A cache whose slots are too short is emptied and
  * replaced. */
-static md_ds_plan_cache *plan_cache_for(md_ds_op *op, const md_ds_encoded_plan *encoded)
+static md_ds_plan_cache *plan_cache_for(md_ds_op *op, const md_ds_packed_launch *encoded)
 {
     md_ds_plan_cache *old = atomic_load_explicit(&op->plan_cache, memory_order_acquire);
     if (old && md_ds_plan_cache_hold(old, encoded))
@@ -125,15 +125,15 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
                            const md_ds_bound *bound)
 {
     md_ds_word launch_plan[MD_DS_LAUNCH_PLAN_WORDS];
-    md_ds_encoded_plan encoded;
+    md_ds_packed_launch encoded;
     md_ds_plan_cache *plan_cache = NULL;
     md_ds_plan *plan = md_ds_plan_of(entry);
-    if (entry->is_loose || plan->is_makeshift || plan->may_load ||
+    if (entry->is_loose || plan->is_stand_in || plan->may_load ||
         atomic_load_explicit(&plan->has_no_launch_plan, memory_order_relaxed))
         return;
     int32_t n = md_ds_launch_plan_make(launch_plan, op, call, plan, bound);
     if (n) {
-        md_ds_launch_plan_head_of(op, launch_plan)->every =
+        md_ds_launch_head_of(op, launch_plan)->every =
             (uint16_t)md_ds_hybrid_every(op, entry, op->takes_times || op->hybrid ? MD_DS_SAMPLE_EVERY : 0);
         md_ds_encode(&encoded, op, launch_plan, n);
         plan_cache = plan_cache_for(op, &encoded);

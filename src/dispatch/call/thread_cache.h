@@ -11,7 +11,7 @@
 enum {
     MD_DS_CACHE_SETS = 512,
     MD_DS_CACHE_WAYS = 4,
-    MD_DS_THREAD_PLANS = 32,
+    MD_DS_THREAD_LAUNCHES = 32,
     MD_DS_THREAD_ENTRY_WORDS = 40,
     MD_DS_THREAD_ENTRY_TENSORS = 8
 };
@@ -19,32 +19,32 @@ enum {
 struct md_ds_thread_entry;
 
 /* A thread's copy of a launch plan that is not compact. */
-typedef struct md_ds_thread_plan {
+typedef struct md_ds_thread_launch {
     const _Atomic uint64_t *sequence_of; /* the slot's sequence number */
     uint64_t sequence; /* the copy is valid while the slot's is this */
     uint64_t serial; /* of the op; 0: no copy */
     md_ds_counter *counter;
     struct md_ds_thread_entry *user; /* the entry that uses the tensor maps in this copy; NULL: none */
-    md_ds_plan_args plan_args;
-} md_ds_thread_plan;
+    md_ds_launch_args launch_args;
+} md_ds_thread_launch;
 
 /* A launch plan of one launch, with the parameters of the last call: the next call only replaces the pointers that
  * changed. It takes few cache lines, since the caller's own work and the driver evict them between calls. */
 typedef struct md_ds_thread_entry {
     /* Warm calls do not read this line: */
     uint64_t sequence; /* of the slot */
-    md_ds_thread_plan *thread_plan; /* the copy of the launch plan; NULL: not needed, or reused for another plan */
+    md_ds_thread_launch *thread_launch; /* the copy of the launch plan; NULL: not needed, or reused for another plan */
     const md_ds_param_map *param_map;
     int32_t room; /* words */
     bool is_timed; /* sampled calls are timed around the launch; else the slow call times them */
     _Alignas(64) uint64_t generation; /* of the op, when the slot last had this sequence number */
-    /* The slot that the plan is from; NULL: the entry is empty, or `thread_plan` is run as a whole. */
+    /* The slot that the plan is from; NULL: the entry is empty, or `thread_launch` is run as a whole. */
     const _Atomic uint64_t *slot;
     md_ds_counter *counter;
     uint64_t mask; /* the sample rate less 1 */
     const md_dev_kernel *kernel;
     uint64_t alignment; /* the last word of the key */
-    md_dev_map *maps; /* in `thread_plan`; the words of the maps are the first parameters */
+    md_dev_map *maps; /* in `thread_launch`; the words of the maps are the first parameters */
     int32_t n_params, n_maps;
     md_kn_geometry geometry;
     int8_t pointer[MD_DS_THREAD_ENTRY_TENSORS]; /* by tensor: the parameter that is its address; -1: none */
@@ -77,7 +77,7 @@ typedef struct md_ds_thread {
     void *memory; /* the allocation that contains this struct */
     _Alignas(64) md_ds_cached cached[MD_DS_CACHE_SETS][MD_DS_CACHE_WAYS];
     _Alignas(512) md_ds_place place[MD_DS_CACHE_SETS][MD_DS_CACHE_WAYS];
-    md_ds_thread_plan thread_plan[MD_DS_THREAD_PLANS];
+    md_ds_thread_launch thread_launch[MD_DS_THREAD_LAUNCHES];
 } md_ds_thread;
 
 /* Takes the calls of a thread for one runtime, instead of the thread cache. */

@@ -83,19 +83,19 @@ md_ds_cached *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op,
 
 void md_ds_thread_entry_clear(md_ds_thread_entry *entry)
 {
-    if (entry->thread_plan && entry->thread_plan->user == entry)
-        entry->thread_plan->user = NULL;
+    if (entry->thread_launch && entry->thread_launch->user == entry)
+        entry->thread_launch->user = NULL;
     entry->slot = NULL;
-    entry->thread_plan = NULL;
+    entry->thread_launch = NULL;
     entry->maps = NULL;
     entry->n_maps = 0;
 }
 
-void md_ds_thread_entry_release(md_ds_thread_plan *thread_plan)
+void md_ds_thread_entry_release(md_ds_thread_launch *thread_launch)
 {
-    if (thread_plan->user)
-        md_ds_thread_entry_clear(thread_plan->user);
-    thread_plan->user = NULL;
+    if (thread_launch->user)
+        md_ds_thread_entry_clear(thread_launch->user);
+    thread_launch->user = NULL;
 }
 
 /* Finds the parameter of each tensor's address and of each scalar. False if one is several parameters: then there
@@ -168,9 +168,9 @@ bool md_ds_thread_entry_set(md_ds_cached *cached, const md_ds_op *op, const md_d
         atomic_load_explicit(&from->slot[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
         return false;
     e->maps = from->maps;
-    e->thread_plan = from->thread_plan;
-    if (e->thread_plan)
-        e->thread_plan->user = e;
+    e->thread_launch = from->thread_launch;
+    if (e->thread_launch)
+        e->thread_launch->user = e;
     e->slot = from->slot;
     return true;
 }
@@ -185,7 +185,7 @@ bool md_ds_thread_entry_is_current(md_ds_thread_entry *e, const md_ds_op *op)
 }
 
 /* True if all parameters of the launch are known but for the call's addresses and scalars. */
-static bool is_plain(const md_ds_launch_plan_head *head, const md_ds_param_map *param_map, const md_dev_map *maps)
+static bool is_plain(const md_ds_launch_head *head, const md_ds_param_map *param_map, const md_dev_map *maps)
 {
     if (head->memory_bytes || head->needs_counters || head->needs_report || param_map->n_params > INT8_MAX)
         return false;
@@ -199,36 +199,36 @@ static bool is_plain(const md_ds_launch_plan_head *head, const md_ds_param_map *
 }
 
 bool md_ds_thread_entry_set_copy(md_ds_cached *cached, const md_ds_op *op, const md_ds_call_args *call,
-                                 const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan)
+                                 const _Atomic uint64_t *slot, md_ds_thread_launch *thread_launch)
 {
     md_kn_word params[MD_KN_MAX_PARAMS];
     md_ds_word halves[(MD_DS_LAUNCH_PLAN_KEY + 2 * MD_DS_LAUNCH_PLAN_TENSORS + 1) / 2] = {0};
-    md_ds_launch_plan_head *head = md_ds_launch_plan_head_of(op, thread_plan->plan_args.launch_plan);
-    md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
+    md_ds_launch_head *head = md_ds_launch_head_of(op, thread_launch->launch_args.launch_plan);
+    md_ds_launch_record *l = (md_ds_launch_record *)(head + 1);
     md_dev_map *maps = (md_dev_map *)(l + 1);
     if (head->n_launches != 1 || !is_plain(head, l->param_map, maps) ||
-        !md_ds_pack_halves(halves, &op->layout, thread_plan->plan_args.launch_plan))
+        !md_ds_pack_halves(halves, &op->layout, thread_launch->launch_args.launch_plan))
         return false;
-    thread_plan->plan_args.base[MD_DS_NOTHING] = 0;
+    thread_launch->launch_args.base[MD_DS_NOTHING] = 0;
     for (int32_t i = 0; i < l->param_map->n_maps; i++) {
-        const uint64_t address = thread_plan->plan_args.launch_plan[maps[i].plus] + maps[i].offset;
+        const uint64_t address = thread_launch->launch_args.launch_plan[maps[i].plus] + maps[i].offset;
         if (address != maps[i].address &&
             md_ds_map_move(&maps[i], op->runtime->dev, l->param_map->kernel, address) != MD_OK)
             return false;
         memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
     }
-    md_ds_fill_params(params, l->param_map, thread_plan->plan_args.launch_plan,
+    md_ds_fill_params(params, l->param_map, thread_launch->launch_args.launch_plan,
                       (const md_ds_word *)(maps + l->param_map->n_maps));
     const md_ds_thread_entry_source from = {.slot = slot,
-                                            .sequence = thread_plan->sequence,
-                                            .counter = thread_plan->counter,
+                                            .sequence = thread_launch->sequence,
+                                            .counter = thread_launch->counter,
                                             .mask = (uint64_t)head->every - 1,
                                             .is_timed = md_ds_times_launches(op),
                                             .param_map = l->param_map,
                                             .geometry = &l->geometry,
                                             .params = params,
                                             .halves = (const md_ds_half *)(const void *)halves,
-                                            .thread_plan = thread_plan,
+                                            .thread_launch = thread_launch,
                                             .maps = maps};
     return md_ds_thread_entry_set(cached, op, call, &from);
 }

@@ -16,7 +16,7 @@ typedef struct md_ds_thread_entry_source {
     const md_kn_geometry *geometry;
     const md_kn_word *params; /* param_map->n_params */
     const md_ds_half *halves;
-    md_ds_thread_plan *thread_plan; /* the copy that contains `maps`; NULL: no tensor maps */
+    md_ds_thread_launch *thread_launch; /* the copy that contains `maps`; NULL: no tensor maps */
     md_dev_map *maps;
 } md_ds_thread_entry_source;
 
@@ -30,12 +30,12 @@ bool md_ds_thread_entry_set(md_ds_cached *cached, const md_ds_op *op, const md_d
                             const md_ds_thread_entry_source *source);
 /** The same from a copied launch plan, if it is one launch without memory. */
 bool md_ds_thread_entry_set_copy(md_ds_cached *cached, const md_ds_op *op, const md_ds_call_args *call,
-                                 const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan);
+                                 const _Atomic uint64_t *slot, md_ds_thread_launch *thread_launch);
 /** True if the slot still holds this plan. To be asked when the op's generation has changed. */
 bool md_ds_thread_entry_is_current(md_ds_thread_entry *entry, const md_ds_op *op);
 void md_ds_thread_entry_clear(md_ds_thread_entry *entry);
 /** Clears the entry that uses a copy, so that the copy can be reused. */
-void md_ds_thread_entry_release(md_ds_thread_plan *thread_plan);
+void md_ds_thread_entry_release(md_ds_thread_launch *thread_launch);
 /** After new addresses were stored in the entry: checks their alignment and overlaps, and sets the parameters.
  * False: the entry does not serve this call. `low`: all addresses, or'ed. */
 bool md_ds_thread_entry_move(md_ds_thread_entry *entry, const md_ds_op *op, uint64_t low);

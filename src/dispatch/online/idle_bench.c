@@ -23,7 +23,7 @@ enum {
 
 typedef struct racer {
     int32_t variant;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     double sample[SAMPLES];
 } racer;
 

@@ -99,7 +99,7 @@ static bool may_try(const md_ds_op *op, const md_ds_shape_entry *entry, md_strea
         atomic_store_explicit(&op->hybrid->captured_ns, md_clock_ns(), memory_order_relaxed);
         return false;
     }
-    return !entry->is_loose && !plan->by_reference && !plan->is_makeshift &&
+    return !entry->is_loose && !plan->by_reference && !plan->is_stand_in &&
            atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN;
 }
 

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "dispatch/cache/plan_cache.h"
 #include "dispatch/pool/correct.h"
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 #include "dispatch/select/plan.h"
 
 md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
@@ -41,12 +41,12 @@ void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
     const md_ds_challenger *x = &t->challenger[0];
-    if (!t->is_over || x->variant == t->kept || !entry->key || !md_ds_trial_is_sound(t))
+    if (!t->is_over || x->variant == t->stored || !entry->key || !md_ds_trial_is_sound(t))
         return;
     const md_ds_pick pick = {.variant = x->variant,
                              .us = x->idle_us > 0.0 ? x->idle_us : md_ds_challenger_summary(x).us};
-    t->kept = x->variant;
-    md_ds_kept_put(op, t->stage, md_hash128(entry->key, entry->key_bytes), &pick);
+    t->stored = x->variant;
+    md_ds_stored_put(op, t->stage, md_hash128(entry->key, entry->key_bytes), &pick);
 }
 
 /* A call's time is that of all stages: it tells something of the model only where there is one stage. */

@@ -43,7 +43,7 @@ typedef struct md_ds_trial {
     int32_t step; /* of A B B A, 0 .. 4 */
     _Atomic bool is_over; /* no challenger is left to be tried, until the correction changes */
     _Atomic bool is_waiting; /* until the budget covers the next challenger */
-    int32_t kept; /* the variant that was kept as this trial's verdict; -1: none yet */
+    int32_t stored; /* the variant that was kept as this trial's verdict; -1: none yet */
     double final_us; /* the incumbent's time when the trial was over */
     int32_t n_watched;
     double watched[MD_DS_WATCHED]; /* times since then */

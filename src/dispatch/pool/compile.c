@@ -2,7 +2,7 @@
 #include "dispatch/pool/compile.h"
 
 #include "base/status.h"
-#include "expr/join.h"
+#include "expr/merge_dims.h"
 
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     md_fx_print(&c->printed, c->formula); /* before the split adds temporaries, which are not the user's */
     if (c->printed.failed)
         return md_fail_memory();
-    c->may_join = md_fx_may_join(c->formula);
+    c->may_join = md_fx_may_merge_dims(c->formula);
     MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
     MD_TRY(split(c, o->policy.numeric));
     MD_TRY(md_st_program_create(&c->program, c->formula));

@@ -37,13 +37,13 @@ void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *m, 
     md_tn_correction_add(c->correction, &o, may_wait);
 }
 
-void md_ds_observe_kept(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *m, int64_t date)
+void md_ds_observe_stored(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *m, int64_t date)
 {
     int64_t size[MD_TN_MAX_AXES] = {0};
     sizes_of(size, c->space, select_sizes);
     md_tn_observation o = observation_of(c, size, m);
     o.date = date;
-    o.is_kept = true;
+    o.is_stored = true;
     md_tn_correction_add(c->correction, &o, true);
 }
 
@@ -114,7 +114,7 @@ static void learn_variant(lesson *l, int32_t v, const md_tn_record *r, const int
         if (t->verdict != MD_TN_TIMED || strcmp(t->name, variant->name) != 0 || !is_unchanged(l, variant->family, r))
             continue;
         const double model_us = md_tn_predict_us(&c->target, variant->family, &variant->config, size);
-        md_ds_observe_kept(c, size, &(md_ds_measured){v, clock, t->us, model_us}, r->date);
+        md_ds_observe_stored(c, size, &(md_ds_measured){v, clock, t->us, model_us}, r->date);
     }
 }
 

@@ -50,9 +50,9 @@ static md_status add_offer(int32_t *slot, md_ds_pool *c, const offer *list, int3
     int32_t made;
     *slot = -1;
     for (int32_t i = 0; i < n && *slot < 0; i++) {
-        const int32_t kept = list[i].family->is_last_resort ? 0 : MD_DS_LAST_RESORTS;
+        const int32_t stored = list[i].family->is_last_resort ? 0 : MD_DS_LAST_RESORTS;
         const md_ds_candidate candidate = {
-            .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS - kept};
+            .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS - stored};
         MD_TRY(md_ds_pool_add_locked(&made, c, &candidate));
         if (made >= 0 && atomic_load_explicit(&c->variant[made]->state, memory_order_acquire) != MD_BD_FAILED &&
             !md_kn_envelope_miss(&c->variant[made]->envelope, shape))
@@ -92,8 +92,8 @@ static md_status list_general(offer out[MAX_OFFERS], int32_t *n, const md_ds_poo
     general g = {.c = c, .target = c->target};
     int64_t size[MD_FX_MAX_DIMS];
     md_kn_shape shape;
-    if (dev->is_planned)
-        g.target.facts = &dev->planned;
+    if (dev->is_assumed)
+        g.target.facts = &dev->assumed;
     md_ds_hint_sizes(size, c->space, c->space->n_hints - 1);
     md_ds_bring_into_reach(size, &c->target);
     md_tn_shape(&shape, c->target.program, size);

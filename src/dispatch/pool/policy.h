@@ -5,7 +5,7 @@
 #include "family/family.h"
 
 struct md_tn_counters;
-struct md_tn_kept;
+struct md_tn_stored;
 struct md_tn_wisdom;
 
 /* Variants of a stage. SPARE of them are kept for shapes that no variant of the hints fits, and of those LAST_RESORTS
@@ -29,7 +29,7 @@ typedef struct md_ds_policy {
     md_tune tune; /* resolved: never *_DEFAULT */
     double tune_budget_ms; /* of the op; 0: the default */
     struct md_tn_wisdom *wisdom; /* of the context; NULL: nothing is measured or remembered */
-    struct md_tn_kept *kept; /* of the context; NULL: measured picks last as long as the op */
+    struct md_tn_stored *stored; /* of the context; NULL: measured picks last as long as the op */
     struct md_tn_counters *tune_count; /* may be NULL */
 } md_ds_policy;
 

@@ -115,7 +115,7 @@ static bool is_empty(const suggest *s, const point *p)
 static md_status make_points(suggest *s)
 {
     const int32_t n_met = s->options->n_shapes;
-    int32_t n = 0, kept = 0;
+    int32_t n = 0, stored = 0;
     s->points = calloc((size_t)MD_MAX(n_met, 1), sizeof *s->points);
     if (!s->points)
         return md_fail_memory();
@@ -127,13 +127,13 @@ static md_status make_points(suggest *s)
         return md_fail(MD_INVALID_ARGUMENT, "no shape was given to suggest hints for");
     qsort(s->points, (size_t)n, sizeof *s->points, by_cell);
     for (int32_t i = 1; i < n; i++) {
-        if (by_cell(&s->points[kept], &s->points[i]) == 0)
-            merge(&s->points[kept], &s->points[i]);
+        if (by_cell(&s->points[stored], &s->points[i]) == 0)
+            merge(&s->points[stored], &s->points[i]);
         else
-            s->points[++kept] = s->points[i];
+            s->points[++stored] = s->points[i];
     }
-    qsort(s->points, (size_t)kept + 1, sizeof *s->points, by_weight);
-    s->n_points = MD_MIN(kept + 1, (int32_t)MAX_POINTS);
+    qsort(s->points, (size_t)stored + 1, sizeof *s->points, by_weight);
+    s->n_points = MD_MIN(stored + 1, (int32_t)MAX_POINTS);
     return MD_OK;
 }
 

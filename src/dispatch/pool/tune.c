@@ -25,19 +25,19 @@ static bool allows(const void *user, const md_fa_family *family, const md_fa_con
 static int32_t list_extra_points(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
                                  const md_ds_space *space)
 {
-    int32_t n = 0, n_kept = 0;
+    int32_t n = 0, n_stored = 0;
     for (int32_t h = 0; h < space->n_hints; h++)
         md_ds_hint_point(&out[n++], target, space, h, true);
     if (policy->has_default_hints)
         n += md_ds_corner_points(out + n, target, space);
     for (int32_t i = 0; i < n; i++) {
         bool is_new = true;
-        for (int32_t k = 0; k < n_kept && is_new; k++)
+        for (int32_t k = 0; k < n_stored && is_new; k++)
             is_new = memcmp(&out[k], &out[i], sizeof *out) != 0;
         if (is_new)
-            out[n_kept++] = out[i];
+            out[n_stored++] = out[i];
     }
-    return n_kept;
+    return n_stored;
 }
 
 static double budget_of(const md_tn_job *job, const md_ds_policy *policy)

@@ -43,7 +43,7 @@ static md_status run_stage(run *r, int32_t stage)
 {
     md_ds_op *op = r->op;
     md_dev *dev = op->runtime->dev;
-    const md_ds_stage_plan *stage_plan = &r->plan->stage[stage];
+    const md_ds_stage_choice *stage_plan = &r->plan->stage[stage];
     const md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
     r->call.stage = &op->program->stage[stage];
     r->call.workspace = r->memory ? r->memory + stage_plan->workspace_offset : NULL;
@@ -175,7 +175,7 @@ md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, const md
     run r = {.op = op, .entry = entry, .plan = plan ? plan : md_ds_plan_of(entry), .stream = stream, .bound = bound};
     double spent = -1.0;
     md_status s;
-    if (r.plan->is_makeshift)
+    if (r.plan->is_stand_in)
         atomic_fetch_add_explicit(&op->count.nearest, 1, memory_order_relaxed);
     if (us && md_ds_is_capturing(op->runtime, stream))
         return md_fail(MD_UNSUPPORTED, "op %s: nothing can be timed while the stream is captured", op->name);

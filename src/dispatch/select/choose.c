@@ -6,7 +6,7 @@
 #include "dispatch/pool/points.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/describe.h"
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 #include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
 #include "dispatch/select/select.h"
@@ -92,8 +92,8 @@ static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_q
  * model is not that exact. Hybrid loads what it tries. */
 static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    static const double LEAST_GAIN = 0.03, LEAST_GAIN_US = 0.5, KEPT_GAIN = 0.1;
-    md_ds_stage_plan *stage_plan = &plan->stage[stage];
+    static const double LEAST_GAIN = 0.03, LEAST_GAIN_US = 0.5, STORED_GAIN = 0.1;
+    md_ds_stage_choice *stage_plan = &plan->stage[stage];
     const double us = stage_plan->pick.us;
     md_ds_query with_load = *query;
     md_ds_pick best;
@@ -106,9 +106,9 @@ static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const m
         md_bd_variant_load(op->stage[stage].variant[best.variant], query->shape, MD_BD_LOAD_LOOK) != MD_BD_DEFERRED)
         return;
     /* what was measured is the best, whatever the model says of the other one */
-    const bool is_kept = best.source == MD_DS_KEPT || best.source == MD_DS_MEASURED;
-    const double saved_us = is_kept ? fmax(us - best.us, KEPT_GAIN * best.us) : us - best.us;
-    if (!is_kept && saved_us < fmax(LEAST_GAIN * us, LEAST_GAIN_US))
+    const bool is_stored = best.source == MD_DS_STORED || best.source == MD_DS_MEASURED;
+    const double saved_us = is_stored ? fmax(us - best.us, STORED_GAIN * best.us) : us - best.us;
+    if (!is_stored && saved_us < fmax(LEAST_GAIN * us, LEAST_GAIN_US))
         return;
     stage_plan->unloaded = best.variant;
     stage_plan->saved_us = saved_us;
@@ -129,7 +129,7 @@ static md_status add_fallback(md_ds_pick *out, md_ds_op *op, int32_t stage, cons
     }
     pthread_mutex_unlock(&c->lock_of_variants);
     if (s == MD_OK)
-        md_ds_kept_teach(op);
+        md_ds_stored_teach(op);
     return s;
 }
 
@@ -159,7 +159,7 @@ static bool widen(md_ds_query *query, md_ds_effort effort)
 static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_ds_query query, md_ds_effort effort)
 {
     md_ds_pool *c = &op->stage[stage];
-    md_ds_stage_plan *stage_plan = &plan->stage[stage];
+    md_ds_stage_choice *stage_plan = &plan->stage[stage];
     stage_plan->wished = -1;
     query.with_unbuilt = true;
     query.may_load = effort == MD_DS_BEST || query.call;
@@ -184,7 +184,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
             continue;
         if (unasked >= 0 && start_to_find(op, c->variant[unasked], query.shape)) {
             stage_plan->wished = unasked;
-            plan->is_makeshift = true;
+            plan->is_stand_in = true;
             return MD_OK;
         }
         if (state == READY) {
@@ -196,7 +196,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
             md_bd_variant_hasten(c->variant[wished]);
             if (state == BUILDS || start_to_find(op, c->variant[wished], query.shape)) {
                 stage_plan->wished = wished;
-                plan->is_makeshift = true;
+                plan->is_stand_in = true;
             }
             return MD_OK;
         }
@@ -215,7 +215,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
     }
 }
 
-/* Measuring compares all variants of the pool. Until all are built the model chooses, and the plan is a makeshift. */
+/* Measuring compares all variants of the pool. Until all are built the model chooses, and the plan is a stand-in. */
 static bool may_measure(md_ds_plan *plan, md_ds_op *op, md_ds_effort effort)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
@@ -225,9 +225,9 @@ static bool may_measure(md_ds_plan *plan, md_ds_op *op, md_ds_effort effort)
             md_ds_pool_wait(c);
         for (int32_t i = 0; i < n; i++)
             if (state_of(c->variant[i]) == MD_BD_QUEUED)
-                plan->is_makeshift = true;
+                plan->is_stand_in = true;
     }
-    return !plan->is_makeshift;
+    return !plan->is_stand_in;
 }
 
 static md_status fail_too_large(const md_ds_op *op, const md_kn_shape *shape)
@@ -237,14 +237,14 @@ static md_status fail_too_large(const md_ds_op *op, const md_kn_shape *shape)
     return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at %s", op->name, sizes);
 }
 
-/* Looks for kept picks where there may be some. True if none is missing. */
-static bool find_kept(md_ds_query *query, md_digest128 *digest, md_ds_op *op, const md_ds_request *request)
+/* Looks for stored picks where there may be some. True if none is missing. */
+static bool find_stored(md_ds_query *query, md_digest128 *digest, md_ds_op *op, const md_ds_request *request)
 {
-    if (!request->key || (op->policy.select != MD_SELECT_MEASURE && !md_ds_kept_has_any(op)))
+    if (!request->key || (op->policy.select != MD_SELECT_MEASURE && !md_ds_stored_has_any(op)))
         return false;
     *digest = md_hash128(request->key, request->key_bytes);
     query->key = digest;
-    return md_ds_has_kept_picks(op, query);
+    return md_ds_has_stored_picks(op, query);
 }
 
 static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_request *request)
@@ -259,10 +259,10 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
         md_ds_async_fill_wait(op);
     else if (effort == MD_DS_SOON)
         md_ds_async_fill_inherit(op);
-    plan->is_early = plan->is_makeshift = md_ds_is_filling(op);
-    const bool is_known = find_kept(&query, &digest, op, request);
+    plan->is_early = plan->is_stand_in = md_ds_is_filling(op);
+    const bool is_known = find_stored(&query, &digest, op, request);
     if (op->policy.select == MD_SELECT_MEASURE && effort == MD_DS_ONLY_READY && !is_known)
-        plan->is_makeshift = true;
+        plan->is_stand_in = true;
     else if (request->call && !is_known && may_measure(plan, op, effort))
         query.call = request->call;
     plan->by_reference = effort == MD_DS_REFERENCE_ONLY;
@@ -276,7 +276,7 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
             return status;
     }
     for (int32_t s = 0; plan->by_reference && s < op->n_stages; s++)
-        plan->stage[s] = (md_ds_stage_plan){
+        plan->stage[s] = (md_ds_stage_choice){
             .wished = -1,
             .pick = {.variant = -1, .source = MD_DS_REFERENCE, .hint = -1, .runner_up = -1, .distance = -1.0}};
     return MD_OK;

@@ -8,7 +8,7 @@
 typedef struct md_ds_request {
     const md_kn_shape *shape;
     const md_ds_as *as; /* sizes to choose by */
-    const void *key; /* bytes of the shape key, to find kept picks by; NULL: none is looked for */
+    const void *key; /* bytes of the shape key, to find stored picks by; NULL: none is looked for */
     size_t key_bytes;
     const md_kn_call *call; /* data for MD_SELECT_MEASURE; NULL: the model chooses */
     md_ds_effort effort;

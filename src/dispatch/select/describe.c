@@ -78,7 +78,7 @@ void md_ds_log_choice(const md_ds_op *op, const int64_t *size, const md_ds_plan 
         md_strbuf_add(&text, ")");
     }
     md_log_at(op->runtime->log, MD_LOG_DEBUG, "op %s, %s: %s %s%s", op->name, shape, what, md_strbuf_text(&text),
-              plan->is_makeshift ? ", until a better one is built" : "");
+              plan->is_stand_in ? ", until a better one is built" : "");
     md_strbuf_finish(&text);
 }
 

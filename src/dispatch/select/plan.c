@@ -11,7 +11,7 @@
 
 static size_t bytes_of_plan(const md_ds_op *op)
 {
-    return sizeof(md_ds_plan) + (size_t)op->n_stages * sizeof(md_ds_stage_plan);
+    return sizeof(md_ds_plan) + (size_t)op->n_stages * sizeof(md_ds_stage_choice);
 }
 
 md_ds_plan *md_ds_plan_create(const md_ds_op *op)
@@ -127,11 +127,11 @@ md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan
     copy->older = NULL;
     atomic_init(&copy->has_no_launch_plan, false);
     atomic_init(&copy->has_begun_load, false);
-    copy->stage[stage] = (md_ds_stage_plan){.pick = *pick, .wished = -1};
-    copy->is_makeshift = copy->is_early;
+    copy->stage[stage] = (md_ds_stage_choice){.pick = *pick, .wished = -1};
+    copy->is_stand_in = copy->is_early;
     copy->may_load = false;
     for (int32_t s = 0; s < op->n_stages; s++) {
-        copy->is_makeshift |= copy->stage[s].wished >= 0;
+        copy->is_stand_in |= copy->stage[s].wished >= 0;
         copy->may_load |= copy->stage[s].saved_us > 0.0;
     }
     md_status s = md_ds_plan_finish(copy, op, shape);

@@ -7,7 +7,7 @@
 #include "dispatch/pool/numeric.h"
 #include "dispatch/pool/points.h"
 #include "dispatch/select/agreement.h"
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 #include "dispatch/select/model.h"
 #include "dispatch/select/nearest.h"
 #include "dispatch/select/racers.h"
@@ -241,14 +241,14 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
         add_runner_up(out, op, c->target.stage, &ready);
     set_distance(out, op, c, query->select_sizes);
     if (query->key)
-        md_ds_kept_put(op, c->target.stage, *query->key, out);
+        md_ds_stored_put(op, c->target.stage, *query->key, out);
     return true;
 }
 
 /* What was measured at this very shape. */
-static bool choose_kept(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
+static bool choose_stored(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    if (!md_ds_kept_find(out, op, stage, query))
+    if (!md_ds_stored_find(out, op, stage, query))
         return false;
     set_distance(out, op, &op->stage[stage], query->select_sizes);
     return true;
@@ -292,7 +292,7 @@ static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, con
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     md_ds_pool *c = &op->stage[stage];
-    if (choose_kept(out, op, stage, query))
+    if (choose_stored(out, op, stage, query))
         return true;
     if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, c, query))
         return true;
@@ -302,7 +302,7 @@ static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const
     return choose_model(out, op, stage, query);
 }
 
-bool md_ds_has_kept_picks(md_ds_op *op, const md_ds_query *query)
+bool md_ds_has_stored_picks(md_ds_op *op, const md_ds_query *query)
 {
     md_ds_query q = *query;
     q.with_unbuilt = q.may_load = true;
@@ -310,7 +310,7 @@ bool md_ds_has_kept_picks(md_ds_op *op, const md_ds_query *query)
         const md_ds_pool *c = &op->stage[s];
         md_ds_pick pick;
         q.numeric_class = c->numeric ? md_ds_numeric_class(c->numeric, query->shape) : 0;
-        if (c->pinned < 0 && !md_ds_kept_find(&pick, op, s, &q))
+        if (c->pinned < 0 && !md_ds_stored_find(&pick, op, s, &q))
             return false;
     }
     return true;

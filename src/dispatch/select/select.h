@@ -9,7 +9,7 @@
  * not. Builds nothing. Thread-safe. */
 md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query);
 
-/** True if nothing is left to be measured at the query's shape: every stage has a kept pick, or is pinned. */
-bool md_ds_has_kept_picks(md_ds_op *op, const md_ds_query *query);
+/** True if nothing is left to be measured at the query's shape: every stage has a stored pick, or is pinned. */
+bool md_ds_has_stored_picks(md_ds_op *op, const md_ds_query *query);
 
 #endif

@@ -226,7 +226,7 @@ static bool compare(char *text, size_t n_text, const trial *t, int32_t i)
 static bool try_on(char *text, size_t n_text, trial *t, const md_bd_variant *v)
 {
     md_dev *dev = t->op->runtime->dev;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     md_fa_geometry_of(&geometry, v->family, &v->target, &v->config, &t->shape);
     md_status s = bring(t, true);
     if (s == MD_OK)

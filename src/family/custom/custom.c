@@ -70,13 +70,13 @@ static int64_t eval_sizes(int32_t out[3], const md_fa_rule *rule, int32_t n, con
     return all;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
     int64_t shared = 0;
     bool is_cuda = target->facts->kind == MD_DEV_CUDA;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *g = &out->launch[0];
     g->grain = 1;
     g->blocks = eval_sizes(g->grid, c->grid, c->n_grid, shape->size, config->value, INT32_MAX);

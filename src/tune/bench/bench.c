@@ -189,7 +189,7 @@ static md_kn_call *next_set(void *user)
 }
 
 md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *variant,
-                           const md_kn_plan_geometry *geometry, int32_t repeats)
+                           const md_kn_geometries *geometry, int32_t repeats)
 {
     md_tn_runs runs = {bench->dev, variant, geometry, next_set, bench, repeats};
     double spent = 0.0;
@@ -201,7 +201,7 @@ md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *
     return MD_OK;
 }
 
-md_status md_tn_bench_run(md_tn_bench *b, const md_bd_variant *variant, const md_kn_plan_geometry *geometry)
+md_status md_tn_bench_run(md_tn_bench *b, const md_bd_variant *variant, const md_kn_geometries *geometry)
 {
     const md_tn_data *d = b->data;
     const md_st_stage *s = &d->program->stage[d->stage];

@@ -31,9 +31,9 @@ void md_tn_bench_finish(md_tn_bench *bench);
 /** Time of one run in us, averaged over `repeats`, > 0. DEVICE for a time that is none (zero, negative, NaN), or what
  * the launch returned. */
 md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *variant,
-                           const md_kn_plan_geometry *geometry, int32_t repeats);
+                           const md_kn_geometries *geometry, int32_t repeats);
 /** One run on set 0, waited for, its outputs poisoned before (every byte 0xff). */
-md_status md_tn_bench_run(md_tn_bench *bench, const md_bd_variant *variant, const md_kn_plan_geometry *geometry);
+md_status md_tn_bench_run(md_tn_bench *bench, const md_bd_variant *variant, const md_kn_geometries *geometry);
 /** True if the guards around the outputs of set 0 are intact. */
 bool md_tn_bench_is_intact(const md_tn_bench *bench);
 /** Bytes that measuring may take: 5% of what is available, at most 256 MiB. */
@@ -43,7 +43,7 @@ int64_t md_tn_bench_limit(md_dev *dev);
 typedef struct md_tn_runs {
     md_dev *dev;
     const md_bd_variant *variant;
-    const md_kn_plan_geometry *geometry;
+    const md_kn_geometries *geometry;
     md_kn_call *(*next)(void *user);
     void *user;
     int32_t n;

@@ -22,7 +22,7 @@ static const double MODEL_ERROR = 2.0;
 
 typedef struct variant_state {
     const md_bd_variant *variant;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
 } variant_state;
 
 typedef struct measurement {

@@ -82,7 +82,7 @@ static void drop_slow(md_tn_tournament *t, double factor)
     for (int32_t i = 0; i < t->n; i++) {
         md_tn_competitor *c = &t->competitor[i];
         const double us = time_of(t, c);
-        if (c->is_in && !c->is_kept && (!(us > 0.0) || is_slow(c, us, best, factor)))
+        if (c->is_in && !c->never_drops && (!(us > 0.0) || is_slow(c, us, best, factor)))
             c->is_in = false;
     }
 }

@@ -42,7 +42,7 @@ typedef struct md_tn_sampler {
 typedef struct md_tn_competitor {
     bool is_in; /* gets samples; set it before the first run, cleared when it is dropped */
     bool has_failed;
-    bool is_kept; /* never dropped for being slow */
+    bool never_drops; /* never dropped for being slow */
     bool looks_twice; /* the first run pays for more than caches (a library loads its kernel) */
     uint32_t groups; /* bits: dropped only where it is slow in each of its groups; 0: one group of all */
     double look_us; /* the last look; 0: none yet. One that is given is not taken */

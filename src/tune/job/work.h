@@ -29,7 +29,7 @@ typedef struct md_tn_entry {
     double us, spread; /* of the samples */
     int32_t repeats, n;
     double sample[MD_TN_MAX_SAMPLES];
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
 } md_tn_entry;
 
 typedef struct md_tn_choice {

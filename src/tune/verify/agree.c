@@ -140,7 +140,7 @@ static md_status fetch(double *out, agree *a)
 
 static md_status run(double *out, agree *a, const md_bd_variant *v)
 {
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     md_fa_geometry_of(&geometry, v->family, &v->target, &v->config, a->shape);
     for (int32_t i = 0; i < a->n_places; i++)
         if (a->place[i].is_stored)
@@ -272,7 +272,7 @@ static md_status prepare(agree *a, md_bd_variant *const *variants, int32_t n, co
             a->call.scalar[i].d = 0.5;
     }
     for (int32_t i = 0; i < n; i++) {
-        md_kn_plan_geometry g;
+        md_kn_geometries g;
         md_fa_geometry_of(&g, variants[i]->family, target, &variants[i]->config, shape);
         a->workspace_bytes = MD_MAX(a->workspace_bytes, (size_t)g.workspace_bytes);
     }

@@ -143,7 +143,7 @@ static bool compare(char *why, size_t n_why, md_tn_work *w, const md_tn_trial *t
 {
     const md_st_stage *stage = &s->data.program->stage[s->data.stage];
     md_tn_bench b;
-    md_kn_plan_geometry geometry = {0};
+    md_kn_geometries geometry = {0};
     md_kn_report *report = w->dev->ops->report_create ? w->report.kernel : NULL;
     if (md_tn_bench_make(&b, w->dev, &s->data, report, md_tn_bench_limit(w->dev)) != MD_OK)
         return true;

@@ -169,9 +169,9 @@ static md_status take(md_tn_merged *out, md_tn_wisdom *w, md_tn_line *line)
         line->record.rigor = MD_TUNE_ESTIMATE;
         line->record.is_complete = true;
     }
-    const uint64_t before = w->count.kept;
+    const uint64_t before = w->count.stored;
     MD_TRY(md_tn_wisdom_put(w, &line->record));
-    if (w->count.kept != before) {
+    if (w->count.stored != before) {
         out->n_taken++;
         out->n_related += !is_ours;
     }

@@ -285,7 +285,7 @@ md_status md_tn_wisdom_put(md_tn_wisdom *w, const md_tn_record *record)
     md_status s = buffer.failed ? md_fail_memory() : remember(&is_new, w, name, record);
     pthread_mutex_unlock(&w->lock);
     if (s == MD_OK && is_new) {
-        count(&w->count.kept);
+        count(&w->count.stored);
         if (md_sr_root(w->store)[0])
             keep(w, name, record);
     }

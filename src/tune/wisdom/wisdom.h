@@ -38,7 +38,7 @@ typedef struct md_tn_wisdom_counters {
     _Atomic uint64_t found, missing; /* finds that gave a record; that did not */
     _Atomic uint64_t unreadable; /* entries of the store that are no records */
     _Atomic uint64_t unread; /* records that could not be read for want of memory */
-    _Atomic uint64_t kept; /* puts of a record that was new or better */
+    _Atomic uint64_t stored; /* puts of a record that was new or better */
 } md_tn_wisdom_counters;
 
 /** The record of a family at a key, of min_rigor or more, complete or not: the caller looks. A copy that the caller

@@ -127,8 +127,8 @@ static void a_plan_is_copied_whole(void **state)
     assert_false(atomic_load(&r.slot[MD_DS_DESCRIPTOR]) & MD_DS_COMPACT);
     assert_int_equal(read_slot(&r), MD_DS_FAST_DONE);
     const int64_t launched = warm_launched;
-    md_ds_thread_plan *next = &r.thread->thread_plan[r.thread->next_victim % MD_DS_THREAD_PLANS];
-    char *words = (char *)next->plan_args.launch_plan; /* written after the look */
+    md_ds_thread_launch *next = &r.thread->thread_launch[r.thread->next_victim % MD_DS_THREAD_LAUNCHES];
+    char *words = (char *)next->launch_args.launch_plan; /* written after the look */
     added = 2;
     set_trap(words - (uintptr_t)words % PAGE);
     assert_int_equal(read_slot(&r), MD_DS_FAST_UNKNOWN);
@@ -143,11 +143,12 @@ static void a_writer_says_so(void **state)
 {
     (void)state;
     _Alignas(64) static reading r;
-    enum { LEAD = offsetof(md_ds_encoded_plan, word) + (MD_DS_DESCRIPTOR + 2) * sizeof(md_ds_word) };
+    enum { LEAD = offsetof(md_ds_packed_launch, word) + (MD_DS_DESCRIPTOR + 2) * sizeof(md_ds_word) };
     reading_make(&r);
     md_ds_shape_entry *entry = r.op->ring[0];
     char *two = pages(2);
-    md_ds_encoded_plan *encoded = (md_ds_encoded_plan *)(void *)(two + PAGE - LEAD); /* its end lies on the next page */
+    md_ds_packed_launch *encoded =
+        (md_ds_packed_launch *)(void *)(two + PAGE - LEAD); /* its end lies on the next page */
     const uint64_t before = atomic_load(watched);
     encoded->n = MD_DS_HALVES;
     for (int i = 0; i < MD_DS_HALVES; i++)

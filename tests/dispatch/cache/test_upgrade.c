@@ -25,7 +25,7 @@ static void an_op_is_made_with_its_first_variant(void **state)
     md_ds_op_wait(op);
     assert_int_equal(marks_call(op, 2000), 10);
     assert_int_equal(marks_call(op, 100), 0);
-    assert_int_equal(op->count.promotions, 1);
+    assert_int_equal(op->count.upgrades, 1);
     assert_int_equal(op->count.misses, 2);
     assert_int_equal(op->count.nearest, 5);
     assert_int_equal(op->n_waiting, 0);
@@ -35,17 +35,17 @@ static void an_op_is_made_with_its_first_variant(void **state)
     md_ds_op_destroy(&op);
 }
 
-/* Nobody asks: the builder's thread promotes. */
-static void promotion_comes_by_itself(void **state)
+/* Nobody asks: the builder's thread upgrades. */
+static void upgrade_comes_by_itself(void **state)
 {
     (void)state;
     marks_hold("COPY 10");
     md_ds_op *op = marks_async_op();
     assert_int_equal(marks_call(op, 2000), 0);
     marks_hold(NULL);
-    while (atomic_load(&op->count.promotions) == 0) /* the program's time limit ends it */
+    while (atomic_load(&op->count.upgrades) == 0) /* the program's time limit ends it */
         sched_yield();
-    assert_int_equal(op->count.promotions, 1);
+    assert_int_equal(op->count.upgrades, 1);
     assert_int_equal(marks_call(op, 2000), 10);
     md_ds_op_destroy(&op);
 }
@@ -61,7 +61,7 @@ static void what_fails_is_not_waited_for(void **state)
     marks_hold(NULL);
     md_ds_op_wait(op);
     assert_int_equal(op->n_waiting, 0);
-    assert_int_equal(op->count.promotions, 0); /* alpha is the best there is */
+    assert_int_equal(op->count.upgrades, 0); /* alpha is the best there is */
     for (int i = 0; i < 3; i++)
         assert_int_equal(marks_call(op, 2000), 0);
     assert_int_equal(op->count.nearest, 1);
@@ -93,7 +93,7 @@ static void a_shape_may_wait_again(void **state)
     assert_int_equal(second, 0);
     assert_int_equal(op->n_waiting, 0);
     assert_int_equal(marks_call(op, 2000), 21);
-    assert_int_equal(op->count.promotions, 1);
+    assert_int_equal(op->count.upgrades, 1);
     assert_int_equal(op->count.misses, 1);
     md_ds_op_destroy(&op);
 }
@@ -260,7 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_op_is_made_with_its_first_variant, marks_set_up, marks_tear_down),
-        cmocka_unit_test_setup_teardown(promotion_comes_by_itself, marks_set_up, marks_tear_down),
+        cmocka_unit_test_setup_teardown(upgrade_comes_by_itself, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(a_shape_may_wait_again, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(what_fails_is_not_waited_for, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(the_first_that_is_ready_counts, marks_set_up, marks_tear_down),

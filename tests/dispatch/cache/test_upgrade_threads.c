@@ -30,7 +30,7 @@ static void a_switch_replaces_plans(void **state)
             assert_int_equal(marks_call(op, 3), pick.variant ? 10 : 0);
         assert_int_equal(r->users, 2);
     }
-    assert_int_equal(op->count.promotions, 20);
+    assert_int_equal(op->count.upgrades, 20);
     assert_int_equal(op->count.misses, 1);
     md_ds_op_destroy(&op);
 }
@@ -82,7 +82,7 @@ static void release(md_ds_op *op)
     marks_hold(NULL);
 }
 
-static void promotion_under_calls(void **state)
+static void upgrade_under_calls(void **state)
 {
     (void)state;
     for (int round = 0; round < 4; round++) {
@@ -161,7 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_switch_replaces_plans, marks_set_up, marks_tear_down),
-        cmocka_unit_test_setup_teardown(promotion_under_calls, marks_set_up, marks_tear_down),
+        cmocka_unit_test_setup_teardown(upgrade_under_calls, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(first_calls_of_many_threads, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(switches_under_calls, marks_set_up, marks_tear_down),
     };

@@ -198,7 +198,7 @@ static void a_capture_takes_what_is_ready(void **state)
                  "not being captured");
     atomic_store(&later_world.device.held, NULL);
     md_ds_op_wait(op);
-    assert_int_equal(op->count.promotions, 1);
+    assert_int_equal(op->count.upgrades, 1);
     for (int i = 0; i < 3; i++)
         assert_ok(md_ds_call(op, later_stream(2), arg, 3));
     assert_string_equal(op->stage[0].variant[md_ds_plan_of(op->ring[0])->stage[0].pick.variant]->name, "beta/v0_w0");

@@ -59,7 +59,7 @@ static void pick_is(md_ds_op *op, int64_t n, const char *name)
     assert_ok(md_ds_bind(&bound, op, (md_arg[]){md_s(1.0), md_t(&ty), md_t(&tx)}, 3));
     assert_ok(md_ds_find(&entry, op, NULL, &bound));
     assert_string_equal(script_name(op, md_ds_plan_of(entry)->stage[0].pick.variant), name);
-    assert_false(md_ds_plan_of(entry)->is_makeshift);
+    assert_false(md_ds_plan_of(entry)->is_stand_in);
     md_ds_shape_entry_release(entry);
 }
 

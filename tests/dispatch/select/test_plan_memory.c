@@ -144,7 +144,7 @@ static md_ds_plan *run(md_ds_op *op, float *y, float *x)
     bound.is_patient = true;
     assert_ok(md_ds_find(&entry, op, NULL, &bound));
     md_ds_plan *plan = md_ds_plan_of(entry);
-    assert_false(plan->is_makeshift || plan->by_reference);
+    assert_false(plan->is_stand_in || plan->by_reference);
     void *memory = aligned_alloc(256, plan->workspace_bytes + 256);
     seen.op = op;
     seen.plan = plan;

@@ -35,21 +35,21 @@ int process_tear_down(void **state)
     return scratch_teardown(&s) || failed;
 }
 
-md_tn_kept *process_store(const char *root, const char *system, const char *environment)
+md_tn_stored *process_store(const char *root, const char *system, const char *environment)
 {
-    md_tn_kept *k = NULL;
-    assert_ok(md_tn_kept_open(
-        &k, &(md_tn_kept_options){
+    md_tn_stored *k = NULL;
+    assert_ok(md_tn_stored_open(
+        &k, &(md_tn_stored_options){
                 .root = root, .system_path = system, .environment = environment, .log = &process_disk->log}));
     return k;
 }
 
-process process_start(md_select select, md_tn_kept *store, int64_t max_shapes)
+process process_start(md_select select, md_tn_stored *store, int64_t max_shapes)
 {
     process p = {.store = store};
     md_ds_op_options o = script_options();
     o.compile.policy.select = select;
-    o.compile.policy.kept = p.store;
+    o.compile.policy.stored = p.store;
     o.compile.policy.quiet_us = -1.0;
     o.max_shapes = max_shapes;
     timed_now.world.runtime.dev->ops = &process_ops;
@@ -66,7 +66,7 @@ process process_start_here(md_select select)
 void process_end(process *p)
 {
     timed_finish(&p->op);
-    md_tn_kept_close(&p->store);
+    md_tn_stored_close(&p->store);
 }
 
 void process_call(process *p, timed_call *c)

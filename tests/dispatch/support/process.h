@@ -5,7 +5,7 @@
 
 #include "dispatch/support/timed.h"
 #include "store/scratch.h"
-#include "tune/kept/kept.h"
+#include "tune/stored/stored.h"
 
 extern scratch *process_disk;
 extern md_dev_ops process_ops; /* of the device; a test may add to them */
@@ -15,14 +15,14 @@ int process_set_up(void **state);
 int process_tear_down(void **state);
 /** One variant of each family, beta the fastest, and the model wrong about it. */
 void process_set_times(void);
-md_tn_kept *process_store(const char *root, const char *system, const char *environment);
+md_tn_stored *process_store(const char *root, const char *system, const char *environment);
 
 typedef struct process {
-    md_tn_kept *store;
+    md_tn_stored *store;
     md_ds_op *op;
 } process;
 
-process process_start(md_select select, md_tn_kept *store, int64_t max_shapes);
+process process_start(md_select select, md_tn_stored *store, int64_t max_shapes);
 /** With the store of the scratch folder. */
 process process_start_here(md_select select);
 void process_end(process *p);

@@ -84,7 +84,7 @@ static md_fa_class numeric_class(int32_t f, const md_fa_config *config)
         .group = group[row->numeric], .is_repeatable = row->numeric > 0, .is_invariant = row->is_invariant};
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     (void)target;

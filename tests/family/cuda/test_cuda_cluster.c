@@ -112,7 +112,7 @@ static bool check_config(void *user, const md_fa_config *config)
     const int64_t blocks = config->value[BLOCKS], cluster = config->value[CLUSTER];
     md_kn_shape shape = {.size = {v->size[0], v->size[1]}};
     md_kn_envelope envelope;
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     int64_t chunks, ring;
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
@@ -200,7 +200,7 @@ static void the_texts_compile(void **state)
         if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||
             md_dev_nvrtc_check(&about, binary, n_bytes, md_strbuf_text(&log), text, NULL) != MD_OK)
             fail_msg("%s: %s\n%.2000s", list[i].variant, md_last_error(), md_strbuf_text(&log));
-        md_kn_plan_geometry g;
+        md_kn_geometries g;
         const md_kn_shape shape = {.size = {2000, 20001}};
         md_fa_geometry_of(&g, family, &f.target, &config, &shape);
         const int64_t shared = about.shared_bytes + g.launch[0].scratch_bytes;

@@ -52,7 +52,7 @@ static bool check_config(void *user, const md_fa_config *config)
 {
     emits *e = user;
     md_kn_source source = {0};
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     char name[MD_FA_NAME];
     if (e->n_seen++ > 0 && check_random(&e->seed) % ONE_OF != 0)
         return true;

@@ -39,7 +39,7 @@ static bool check_config(void *user, const md_fa_config *config)
     visit *v = user;
     md_kn_shape shape = {0};
     md_kn_envelope envelope;
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     for (int32_t d = 0; d < v->f->formula->n_dims; d++)
         shape.size[d] = v->size[d];
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
@@ -91,7 +91,7 @@ static void test_many_rows(void **state)
     open_fixture(&f, formula_list[2], MD_BF16);
     md_fa_config config = md_fa_default(&md_fa_cuda_row_looped);
     md_kn_shape shape = {.size = {INT64_C(5) << 31, 8}};
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     md_fa_geometry_of(&g, &md_fa_cuda_row_looped, &f.target, &config, &shape);
     assert_int_equal(g.launch[0].blocks, INT64_C(5) << 31);
     assert_true((int64_t)g.launch[0].grid[0] * g.launch[0].grid[1] >= g.launch[0].blocks);
@@ -205,7 +205,7 @@ static bool check_shared(void *user, const md_fa_config *config)
     shared_visit *v = user;
     md_kn_shape shape = {.size = {v->size[0], v->size[1]}};
     md_kn_envelope envelope;
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     const int64_t blocks = config->value[2],
                   bytes = v->size[1] * (int64_t)md_dtype_size(v->f->formula->tensor[1].dtype);
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;

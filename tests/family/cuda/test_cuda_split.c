@@ -71,7 +71,7 @@ static void check_split(const visit *v, const md_fa_config *config, const md_kn_
         assert_int_equal(g->grid[1], v->size[0]);
 }
 
-static void check_column(const md_kn_plan_geometry *g)
+static void check_column(const md_kn_geometries *g)
 {
     if (g->launch[0].grid[1] > 1)
         assert_true(g->launch[0].grid[0] <= TICKETS && g->workspace_bytes > 0);
@@ -84,7 +84,7 @@ static bool check_config(void *user, const md_fa_config *config)
     visit *v = user;
     md_kn_shape shape = {0};
     md_kn_envelope envelope;
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     memcpy(shape.size, v->size, 2 * sizeof shape.size[0]);
     shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
@@ -150,7 +150,7 @@ static void other_sizes_of(const md_fa_target *target, const form *f)
         const md_fa_family *family = NULL;
         md_fa_config config;
         md_kn_envelope envelope;
-        md_kn_plan_geometry g, again;
+        md_kn_geometries g, again;
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant[i % 3]));
         md_kn_shape shape = {
             .unit = UINT32_MAX, .aligned = UINT32_MAX, .aligned16 = UINT32_MAX, .contiguous = UINT32_MAX};

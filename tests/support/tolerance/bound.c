@@ -71,7 +71,8 @@ static bool is_no_scan(void *found, const md_fx_node *node)
     return node->kind != MD_FX_SCAN;
 }
 
-/* The statement's free indices, the one that a scan runs along last: a scan's line is kept until another index moves. */
+/* The statement's free indices, the one that a scan runs along last: a scan's line stays until another index
+ * moves. */
 static void order_of(int32_t order[MD_MAX_RANK * 2], const md_fx_stmt *s)
 {
     const md_fx_node *scan = NULL;

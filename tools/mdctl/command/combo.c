@@ -97,7 +97,7 @@ static int by_value(const void *a, const void *b)
 static md_status print_times(list *l, bool json)
 {
     double us[2][15];
-    md_bench_competitor c[2] = {{.us = us[0], .is_kept = 1}, {.us = us[1], .is_kept = 1}};
+    md_bench_competitor c[2] = {{.us = us[0], .never_drops = 1}, {.us = us[1], .never_drops = 1}};
     const md_status status =
         md_bench(c, 2, &(md_bench_options){.samples = 15, .sample_us = 500, .budget_ms = 2000}, sample, l);
     if (status != MD_OK)

@@ -147,7 +147,7 @@ static md_status time_all(builds *b, double until_us)
     for (int k = 0; k < b->n; k++)
         if (b->build[k].launch && b->build[k].same == k) {
             c.build[c.n] = k;
-            c.competitor[c.n].is_kept = b->build[k].total->kind != DEMO_VARIANT;
+            c.competitor[c.n].never_drops = b->build[k].total->kind != DEMO_VARIANT;
             c.competitor[c.n++].us = b->build[k].time.us;
         }
     md_status s = md_bench(c.competitor, c.n, &o, sample, &c);

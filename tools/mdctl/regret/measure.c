@@ -178,8 +178,9 @@ static md_status enter_all(race *r)
         if (!x->fits)
             continue;
         r->rival[r->n] = i;
-        r->competitor[r->n] = (md_bench_competitor){
-            .us = r->us[r->n], .groups = x->pools | UINT32_C(1) << t->n_modes, .is_kept = x->is_pick || x->is_wanted};
+        r->competitor[r->n] = (md_bench_competitor){.us = r->us[r->n],
+                                                    .groups = x->pools | UINT32_C(1) << t->n_modes,
+                                                    .never_drops = x->is_pick || x->is_wanted};
         r->n++;
     }
     return MD_OK;

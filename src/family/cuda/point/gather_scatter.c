@@ -58,13 +58,13 @@ static int64_t owners_of(const md_fa_target *target, const int64_t *size)
     return rows * lanes > 0 ? MD_MAX(target->facts->threads, 1) * 4 : 0;
 }
 
-void md_fa_cuda_gather_scatter_geometry(md_kn_plan_geometry *out, const md_fa_target *target,
+void md_fa_cuda_gather_scatter_geometry(md_kn_geometries *out, const md_fa_target *target,
                                         const md_fa_cuda_gather_scatter *spec, const int64_t *size)
 {
     int64_t per_block = (int64_t)spec->rows * (MD_FA_GATHER_SCATTER_THREADS / spec->lanes),
             items = items_of(target, spec, size);
     int64_t blocks = spec->is_owned ? owners_of(target, size) : (items + per_block - 1) / per_block;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0] = md_fa_cuda_launch(blocks, MD_FA_GATHER_SCATTER_THREADS);
 }
 
@@ -88,7 +88,7 @@ void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target 
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
     double flops = 0, bytes = 0;
     md_fa_host_work work;
-    md_kn_plan_geometry plan;
+    md_kn_geometries plan;
     count_rows_and_lanes(&rows, &lanes, target, size);
     md_fa_host_count(&work, st, target->program);
     md_fa_work(&flops, &bytes, target, size);

@@ -32,7 +32,7 @@ void md_fa_cuda_gather_scatter_envelope(md_kn_envelope *out, const md_fa_target 
 /** True if a config is worth trying at these sizes. */
 bool md_fa_cuda_gather_scatter_legal(const md_fa_target *target, const md_fa_cuda_gather_scatter *spec,
                                      const int64_t *size);
-void md_fa_cuda_gather_scatter_geometry(md_kn_plan_geometry *out, const md_fa_target *target,
+void md_fa_cuda_gather_scatter_geometry(md_kn_geometries *out, const md_fa_target *target,
                                         const md_fa_cuda_gather_scatter *spec, const int64_t *size);
 void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target,
                                         const md_fa_cuda_gather_scatter *spec, const int64_t *size);

@@ -20,13 +20,13 @@ static bool is_in_order(const md_fa_target *target)
 }
 
 /* A stage that writes an element twice runs in one thread, in order. */
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     int64_t points = md_fa_nest_points(target, shape->size), most = INT64_C(64) * MD_MAX(target->facts->threads, 1);
     int64_t blocks = is_in_order(target) ? points > 0 : (points + THREADS - 1) / THREADS;
     (void)config;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->grain = 1;
     launch->blocks = MD_MIN(blocks, most);

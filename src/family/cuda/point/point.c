@@ -53,12 +53,12 @@ bool md_fa_cuda_point_is_busy(const md_fa_target *target)
 
 /* Blocks are placed in rows if they fill them: then no thread has to divide. Busy blocks take two rows, so that indices
  * are computed half as often (bias and gelu of bf16: 2.5%; four rows gain nothing more). */
-void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point,
+void md_fa_cuda_point_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_point *point,
                                const int64_t *size)
 {
     const int64_t block = (int64_t)point->threads * point->unroll, most_rows = 65535;
     int64_t rows = 0, per_row = 0;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     count(&rows, &per_row, target, point, size);
     md_kn_geometry *launch = &out->launch[0];
     int64_t chunks = (per_row + block - 1) / block;

@@ -17,7 +17,7 @@ md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, c
 void md_fa_cuda_point_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_point *point);
 /** True if computing its functions keeps an SM as busy as its memory accesses. */
 bool md_fa_cuda_point_is_busy(const md_fa_target *target);
-void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point,
+void md_fa_cuda_point_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_point *point,
                                const int64_t *size);
 /** True if merging indices changes anything. */
 bool md_fa_cuda_point_can_flatten(const md_fa_target *target);

@@ -58,7 +58,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_point_envelope(out, target, &point);
 }
 
-static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void place(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TRANSPOSE])
@@ -67,7 +67,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
         md_fa_cuda_point_geometry(out, target, &point, size);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     place(out, target, config, shape->size);
@@ -120,7 +120,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_point point = point_of(config);
     const md_st_stage *st = md_fa_stage(target);
     md_fa_host_work work;
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     double flops = 0, bytes = 0;
     md_fa_host_count(&work, st, target->program);
     md_fa_work(&flops, &bytes, target, size);

@@ -61,7 +61,7 @@ static const char *dtype_of(const writer *w, const md_fx_node *load)
     return md_dtype_name(w->program->formula->tensor[load->id].dtype);
 }
 
-void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_unaligned,
+void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, bool is_unaligned,
                                    const int64_t *size)
 {
     writer w = writer_of(target, is_unaligned);
@@ -71,7 +71,7 @@ void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target 
         (is_unaligned && !is_one_by_one(target, is_unaligned) ? md_fa_cuda_width(target->program, target->stage) : 0);
     int64_t lines = md_st_size(target->program, w.transpose.index, size),
             lanes = md_st_size(target->program, w.stage->axis, size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->grain = 1;
     int64_t points = md_st_points(target->program, w.n_other, w.other, size), across = (lanes + tile - 1) / tile,

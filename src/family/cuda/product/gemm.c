@@ -163,8 +163,7 @@ bool md_fa_cuda_product_overlaps(const md_fa_product *w)
     return flops_us < MEMORY_BOUND * bytes_us;
 }
 
-void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
-                            int32_t split)
+void md_fa_cuda_product_sum(md_kn_geometries *out, const md_fa_target *target, const md_fa_product *work, int32_t split)
 {
     if (split <= 1)
         return;
@@ -182,7 +181,7 @@ static int64_t copy_bytes(int64_t lines, int64_t length)
     return (lines * line + 255) / 256 * 256;
 }
 
-void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2])
+void md_fa_cuda_product_copies(md_kn_geometries *out, const md_fa_product *work, const md_kn_map map[2])
 {
     int64_t bytes = 0, units = 0;
     for (int32_t o = 0; o < 2; o++) {
@@ -291,16 +290,16 @@ bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_produc
     return w.rows > t->rows && tiles_of(&w, t) > MD_MAX(target->facts->threads, 1) * t->resident;
 }
 
-const md_fa_product *md_fa_cuda_product_launched(md_kn_plan_geometry *out, md_fa_product *room,
-                                                 const md_fa_target *target, const int64_t *size)
+const md_fa_product *md_fa_cuda_product_launched(md_kn_geometries *out, md_fa_product *room, const md_fa_target *target,
+                                                 const int64_t *size)
 {
     const md_fa_product *w = md_fa_cuda_product_at(room, target, size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     return w && w->batch > 0 && w->rows > 0 && w->columns > 0 ? w : NULL;
 }
 
-void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
+void md_fa_cuda_product_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
                                  const int64_t *size)
 {
     md_fa_product room;

@@ -38,13 +38,13 @@ const md_fa_product *md_fa_cuda_product_work(md_fa_features *out, md_fa_product 
                                              const int64_t *size);
 /** Begins the geometry of a product: sets *out to no launch, and returns the product's work from the memo, else in
  * `room`. NULL if the stage is no product or a size is 0, so that there is no more to do. */
-const md_fa_product *md_fa_cuda_product_launched(md_kn_plan_geometry *out, md_fa_product *room,
-                                                 const md_fa_target *target, const int64_t *size);
+const md_fa_product *md_fa_cuda_product_launched(md_kn_geometries *out, md_fa_product *room, const md_fa_target *target,
+                                                 const int64_t *size);
 /** Adds the geometry of the launch that adds up the slices of K, and the workspace. */
-void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
+void md_fa_cuda_product_sum(md_kn_geometries *out, const md_fa_target *target, const md_fa_product *work,
                             int32_t split);
 /** Inserts the geometry of the launch that copies both operands before launch 0, and the workspace. */
-void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2]);
+void md_fa_cuda_product_copies(md_kn_geometries *out, const md_fa_product *work, const md_kn_map map[2]);
 /** True if the launch gains by starting before the one before has ended: half a microsecond for short ones. Long ones
  * lose up to a sixth (measured): blocks are then placed on SMs in the order in which those become free, and neighbours
  * no longer share lines in the L2. */
@@ -91,7 +91,7 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
                                  const md_fa_cuda_tiles *tiles);
 /** The geometry with one block for each tile and slice of K, and of the launch that adds up the slices. Nothing if a
  * size is 0. */
-void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
+void md_fa_cuda_product_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
                                  const int64_t *size);
 /** True if a config is worth trying: K is split only if there are few blocks and K is long. */
 bool md_fa_cuda_product_is_worth_trying(const md_fa_target *target, const md_cg_product *product,

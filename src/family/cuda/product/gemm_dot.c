@@ -67,7 +67,7 @@ static int64_t blocks_of(const md_fa_product *w, const group *g)
     return (tiles + groups - 1) / groups;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_cg_product p;

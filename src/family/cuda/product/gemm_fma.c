@@ -144,7 +144,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
-static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *p,
+static void stream_geometry(md_kn_geometries *out, const md_fa_target *target, const md_cg_product *p,
                             const md_fa_config *config, const int64_t *size)
 {
     md_fa_product w;
@@ -160,11 +160,11 @@ static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target
     out->launch[1].overlaps = true;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_cg_product p;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     if (!product_of(&p, target))
         return;
     md_fa_cuda_tiles tiles = tiles_of(target, config);

@@ -103,13 +103,13 @@ static int64_t result_bytes(const md_fa_product *w)
     return (bytes + 255) / 256 * 256;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     layout room;
     md_fa_product w;
     (void)config;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].grain = out->launch[1].grain = 1;
     const layout *plan = layout_of(&room, target);
     if (!plan)

@@ -107,11 +107,11 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
            md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_cg_product p;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     if (!md_fa_cuda_product_of(&p, target))
         return;
     tile t = tile_of(&p, config);

@@ -25,7 +25,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
     return md_fa_wgmma_emit(out, target, &s->shape, &s->product);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
     const md_fa_wgmma_spec *s = spec;
     md_fa_product room;

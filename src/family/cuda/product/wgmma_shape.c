@@ -132,7 +132,7 @@ void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const
 }
 
 /* ---- Geometry and cost */
-void md_fa_wgmma_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_wgmma_shape *s,
+void md_fa_wgmma_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_wgmma_shape *s,
                           const md_fa_product *w)
 {
     const int64_t down = s->is_swapped ? w->columns : w->rows, across = s->is_swapped ? w->rows : w->columns,

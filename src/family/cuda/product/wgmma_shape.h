@@ -29,7 +29,7 @@ bool md_fa_wgmma_map_result(md_kn_map *out, const md_cg_product *product);
 bool md_fa_wgmma_shape_fits(const md_fa_wgmma_shape *shape, const md_fa_target *target, const md_cg_product *product);
 void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
                           const md_cg_product *product);
-void md_fa_wgmma_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
+void md_fa_wgmma_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
                           const md_fa_product *work);
 /* What is fixed of a config whatever the sizes (md_fa_fixed). */
 typedef struct md_fa_wgmma_fixed {

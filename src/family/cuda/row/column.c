@@ -89,8 +89,8 @@ static int64_t part_bytes(const md_fa_target *target)
 static int32_t elements_held(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip plan;
+    md_cg_on_chip_make(&plan, &options);
     return config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * MD_MAX(plan.n_loads, 1);
 }
 
@@ -99,8 +99,8 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     md_cg_row_options options = options_of(target, config);
     const md_st_row *row = &md_fa_stage(target)->row;
     int32_t width = md_fa_cuda_width(target->program, target->stage), held = 0;
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip plan;
+    md_cg_on_chip_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++)
         held += MD_MAX(
             width * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype) / 4, 1);
@@ -157,11 +157,11 @@ static grid grid_of(const md_fa_target *target, const md_fa_config *config, cons
     return g;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     grid g = grid_of(target, config, shape->size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = g.tiles * g.rows * g.split;
     launch->grain = 1;

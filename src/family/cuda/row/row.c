@@ -41,8 +41,8 @@ md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa
 bool md_fa_cuda_row_can_keep(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){.keeps = true});
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip plan;
+    md_cg_on_chip_make(&plan, &options);
     return plan.n_kept > 0;
 }
 
@@ -50,9 +50,9 @@ int32_t md_fa_cuda_row_epilogue_loads(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
-    md_cg_row_plan plan;
+    md_cg_on_chip plan;
     int32_t n = 0;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++)
         n += plan.load[i].is_shared && !(plan.load[i].passes & levels);
     return n;
@@ -65,8 +65,8 @@ bool md_fa_cuda_row_has_one_load(const md_fa_target *target)
     const uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
     const int32_t width = md_fa_cuda_width(target->program, target->stage);
     bool found = false;
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip plan;
+    md_cg_on_chip_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         const md_cg_row_load *load = &plan.load[i];
         const md_fx_node *last = load->node->arg[load->node->n_args - 1];
@@ -93,10 +93,10 @@ static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row
 static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
-    md_cg_row_plan plan;
+    md_cg_on_chip plan;
     int32_t loaded = 0, kept = 0, weights = 0, width = md_fa_cuda_row_width(target, row);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         uint32_t passes = plan.load[i].passes;
         bool is_early = !plan.load[i].is_shared || (passes & levels) != 0, is_used_again = (passes & (passes - 1)) != 0;
@@ -283,10 +283,10 @@ int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *
     return rows / row->rows + (rows % row->rows != 0);
 }
 
-void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,
+void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_row *row,
                              const md_kn_shape *shape)
 {
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = md_fa_cuda_row_blocks(target, row, shape->size);
     launch->grain = 1;

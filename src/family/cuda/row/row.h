@@ -55,7 +55,7 @@ int32_t md_fa_cuda_row_epilogue_loads(const md_fa_target *target);
 bool md_fa_cuda_row_has_one_load(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
-void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,
+void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_row *row,
                              const md_kn_shape *shape);
 /** The numeric class, by whether chunks are merged and whether the place of vectors is computed at run time. */
 md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed);

@@ -75,8 +75,8 @@ static weights weights_of(const md_fa_target *target)
     const uint32_t stores = UINT32_C(1) << md_fa_stage(target)->row.n_levels;
     weights w = {.are_kept = true};
     int32_t elem_bytes = 0;
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip plan;
+    md_cg_on_chip_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         const int32_t bytes =
             width_of(target) * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
@@ -190,13 +190,13 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     out->row_dim[0] = target->program->index[md_fa_stage(target)->axis].dim;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     const md_st_stage *st = md_fa_stage(target);
     const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, shape->size);
     const weights w = weights_of(target);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = MD_MIN(rows, resident_clusters(target, config)) * config->value[CLUSTER];
     launch->grain = 1;

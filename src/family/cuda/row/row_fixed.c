@@ -38,10 +38,10 @@ static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row
 {
     const md_st_stage *st = md_fa_stage(target);
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
-    md_cg_row_plan plan;
+    md_cg_on_chip plan;
     double bytes = 0;
     uint32_t levels = (UINT32_C(1) << st->row.n_levels) - 1;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         uint32_t passes = plan.load[i].passes;
         int32_t times = 0;

@@ -26,11 +26,11 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .align = MD_FA_CUDA_ANY};
 }
 
-static md_cg_row_plan plan_of(const md_fa_target *target)
+static md_cg_on_chip plan_of(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip plan;
+    md_cg_on_chip_make(&plan, &options);
     return plan;
 }
 
@@ -63,7 +63,7 @@ static int64_t row_bytes(const md_fa_target *target, int64_t n)
 /* 16-byte pieces of what all rows share, for a vector of the row. */
 static int32_t weight_pieces(const md_fa_target *target)
 {
-    const md_cg_row_plan plan = plan_of(target);
+    const md_cg_on_chip plan = plan_of(target);
     int32_t pieces = 0;
     for (int32_t i = 0; i < plan.n_loads; i++)
         if (plan.load[i].is_shared)
@@ -111,13 +111,13 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     out->row_dim[0] = target->program->index[md_fa_stage(target)->axis].dim;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     const md_st_stage *st = md_fa_stage(target);
     const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, shape->size);
     const int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[BLOCKS];
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = MD_MIN(rows, resident);
     launch->grain = 1;

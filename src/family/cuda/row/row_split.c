@@ -140,10 +140,10 @@ static staged staged_of(const md_fa_target *target, const md_fa_config *config)
     md_cg_row_options options = md_fa_cuda_split_options(target, config);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
-    md_cg_row_plan plan;
+    md_cg_on_chip plan;
     if (!config->value[MD_FA_SPLIT_KEEP] || config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED)
         return (staged){0};
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         const md_cg_row_load *load = &plan.load[i];
         if (!load->is_shared || (load->passes & levels))
@@ -176,11 +176,11 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_fa_cuda_cut c = md_fa_cuda_split_cut_of(target, config, shape->size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     out->workspace_bytes =
         config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? c.rows * c.blocks * MOST_STATE_BYTES : 0;

@@ -35,8 +35,8 @@ void md_fa_cuda_split_count_registers(int32_t *all, int32_t *epilogue, const md_
 {
     md_cg_row_options options = md_fa_cuda_split_options(target, config);
     const md_st_row *row = &md_fa_stage(target)->row;
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip plan;
+    md_cg_on_chip_make(&plan, &options);
     int32_t width = md_fa_cuda_width(target->program, target->stage);
     *all = *epilogue = 0;
     for (int32_t i = 0; i < plan.n_loads; i++) {

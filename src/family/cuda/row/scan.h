@@ -51,7 +51,7 @@ typedef struct md_fa_cuda_column_tile {
 /** Pieces of 16 bytes of an element's operands, if these can wait in shared memory as they were loaded; else 0. */
 int32_t md_fa_cuda_column_pieces(const md_fa_target *target, const md_fa_cuda_column_tile *tile);
 bool md_fa_cuda_column_tile_fits(const md_fa_target *target, const md_fa_cuda_column_tile *tile);
-void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target *target,
+void md_fa_cuda_place_column_tiles(md_kn_geometries *out, const md_fa_target *target,
                                    const md_fa_cuda_column_tile *tile, const int64_t *size);
 void md_fa_cuda_column_tile_features(md_fa_features *out, const md_fa_target *target,
                                      const md_fa_cuda_column_tile *tile, const int64_t *size);

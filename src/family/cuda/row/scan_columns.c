@@ -102,15 +102,15 @@ bool md_fa_cuda_column_tile_fits(const md_fa_target *target, const md_fa_cuda_co
            kept_bytes(target, tile) + totals_bytes(target, tile) + 1024 <= target->facts->shared_per_block;
 }
 
-void md_fa_cuda_place_column_tiles(md_kn_plan_geometry *out, const md_fa_target *target,
+void md_fa_cuda_place_column_tiles(md_kn_geometries *out, const md_fa_target *target,
                                    const md_fa_cuda_column_tile *tile, const int64_t *size)
 {
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
     const tiles t = tiles_of(target, tile, &s);
     int64_t in_workspace = t.n > COUNTED ? t.n + 1 : 0, groups = t.n / t.group + t.chains;
-    *out = (md_kn_plan_geometry){.workspace_bytes = in_workspace * STATE_BYTES +
-                                                    (t.n + groups) * t.width * md_fa_cuda_scan_total(target)};
+    *out = (md_kn_geometries){.workspace_bytes = in_workspace * STATE_BYTES +
+                                                 (t.n + groups) * t.width * md_fa_cuda_scan_total(target)};
     out->launch[0] = md_fa_cuda_launch((in_workspace + tile->threads - 1) / tile->threads, tile->threads);
     out->launch[1] = md_fa_cuda_launch(t.n, tile->threads);
     out->launch[1].scratch_bytes = kept_bytes(target, tile);

@@ -81,11 +81,11 @@ static int64_t blocks_of(const md_fa_target *target, const md_fa_config *config,
     return s.rows / s.lanes * ((s.lanes + width - 1) / width);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     int64_t blocks = blocks_of(target, config, shape->size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0] = md_fa_cuda_launch(blocks, scan_of(config).threads);
 }
 

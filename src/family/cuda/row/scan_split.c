@@ -197,14 +197,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                emit_launch);
 }
 
-static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void place_columns(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                           const int64_t *size)
 {
     md_fa_cuda_scan_size s;
     int64_t across = 0, parts = 0;
     md_fa_cuda_scan_measure(&s, target, size);
     cut_columns(&across, &parts, target, config, &s);
-    *out = (md_kn_plan_geometry){.workspace_bytes = parts * s.rows * md_fa_cuda_scan_total(target)};
+    *out = (md_kn_geometries){.workspace_bytes = parts * s.rows * md_fa_cuda_scan_total(target)};
     for (int32_t i = 0; i < 2; i++) {
         out->launch[i] = md_fa_cuda_launch(across, config->value[THREADS]);
         out->launch[i].grid[1] = (int32_t)parts;
@@ -219,7 +219,7 @@ static int64_t ring_blocks(const md_fa_target *target, int64_t tiles)
     return (tiles + rounds - 1) / rounds;
 }
 
-static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void place_blocks(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                          const int64_t *size)
 {
     md_fa_cuda_scan_size s;
@@ -235,7 +235,7 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
     int64_t width = md_fa_cuda_width(target->program, target->stage), tile = tile_vectors(config) * width;
     int64_t tiles = s.rows * (is_ring(config) ? (s.n + tile - 1) / tile
                                               : md_fa_cuda_scan_tiles(s.n, (int32_t)width, tile_vectors(config)));
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     if (config->value[LOOKBACK]) {
         int64_t threads = config->value[THREADS], in_workspace = tiles > COUNTED ? tiles + 1 : 0;
         out->launch[0] = md_fa_cuda_launch((in_workspace + threads - 1) / threads, config->value[THREADS]);
@@ -252,7 +252,7 @@ static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, c
     }
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     place_blocks(out, target, config, shape->size);
@@ -286,7 +286,7 @@ static void features_of_columns(md_fa_features *out, const md_fa_target *target,
 static void features_of_ring(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
                              const int64_t *size)
 {
-    md_kn_plan_geometry plan;
+    md_kn_geometries plan;
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
     place_blocks(&plan, target, config, size);
@@ -310,7 +310,7 @@ static void features_of_ring(md_fa_features *out, const md_fa_target *target, co
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_kn_plan_geometry plan;
+    md_kn_geometries plan;
     md_fa_cuda_scan_size s;
     const md_fa_cuda_column_tile column_tile = column_tile_of(config);
     bool looks_back = config->value[LOOKBACK];

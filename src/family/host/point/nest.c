@@ -333,11 +333,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->launches = 1;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     (void)config;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].blocks = blocks_of(target, shape->size);
     out->launch[0].grain = 1;
 }

@@ -64,7 +64,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                     : md_fa_sweep_emit(out, target, &sweep);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_fa_sweep sweep = sweep_of(config);

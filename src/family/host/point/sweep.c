@@ -53,12 +53,12 @@ void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const
 }
 
 /* Blocks are cut as in kernels/host/pointwise.c. */
-void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep,
+void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_sweep *sweep,
                           const int64_t *size)
 {
     int64_t points = 0, lanes = 0;
     count_points(&points, &lanes, target, sweep, size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     if (points == 0 || lanes == 0)
         return;
@@ -99,7 +99,7 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     out->ops_rate = 1;
     out->transcendental = n * work.transcendental;
     out->serial_us = sweep->is_streaming ? 0.3 : 0;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     md_fa_sweep_geometry(&geometry, target, sweep, size);
     out->parallel = md_fa_host_parallel((double)geometry.launch[0].blocks, target->facts);
     out->launches = 1;

@@ -97,7 +97,7 @@ static int32_t others_of(int32_t out[MD_MAX_RANK * 2], const md_st_stage *st, in
     return n;
 }
 
-void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size)
+void md_fa_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, const int64_t *size)
 {
     md_fa_transpose transpose;
     int32_t other[MD_MAX_RANK * 2];
@@ -106,7 +106,7 @@ void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *targ
     int32_t n = others_of(other, st, transpose.index);
     int64_t rows = md_st_size(target->program, transpose.index, size),
             lanes = md_st_size(target->program, st->axis, size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     out->launch[0].blocks =
         md_st_points(target->program, n, other, size) * ((rows + SIDE - 1) / SIDE) * ((lanes + SIDE - 1) / SIDE);
@@ -126,7 +126,7 @@ void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, c
     md_fa_transpose transpose;
     if (!md_fa_transpose_find(&transpose, target))
         return;
-    md_kn_plan_geometry geometry;
+    md_kn_geometries geometry;
     md_fa_transpose_geometry(&geometry, target, size);
     for (int32_t i = 0; i < transpose.n; i++) {
         /* replaces the 1.2 cycles that the sweep counted for a strided load */

@@ -18,7 +18,7 @@ typedef struct md_fa_transpose {
 bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target);
 md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming);
 void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target);
-void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size);
+void md_fa_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, const int64_t *size);
 /** Correct the features of a sweep: for the tiles, or for strided loads where tiles are not used. */
 void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, const int64_t *size);
 void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size);

@@ -44,13 +44,13 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->hi[d] = INT32_MAX; /* CBLAS counts in int */
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_cg_product product;
     md_fa_product w;
     (void)config;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].grain = out->launch[1].grain = 1;
     if (!product_of(&product, target))
         return;

@@ -78,12 +78,12 @@ static int64_t runs_of(const md_fa_product *w, const md_fa_config *config)
     return (w->columns + config->value[COLUMNS] - 1) / config->value[COLUMNS];
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_cg_product product;
     md_fa_product w;
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     if (!product_of(&product, target, config))
         return;

@@ -96,18 +96,18 @@ static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *t
     }
 }
 
-void md_fa_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+void md_fa_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
 {
     int64_t blocks = 0, points = 0;
     count_blocks(&blocks, &points, target, row, size);
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = blocks;
     launch->grain = md_fa_host_grain(blocks, points, target->facts);
     if (row->keeps) {
         md_cg_row_options options = options_of(target, row);
-        md_cg_row_plan plan;
-        md_cg_row_plan_make(&plan, &options);
+        md_cg_on_chip plan;
+        md_cg_on_chip_make(&plan, &options);
         launch->scratch_bytes = md_cg_row_keep_bytes(&plan, row->capacity);
     }
 }

@@ -21,7 +21,7 @@ typedef struct pass_work {
 typedef struct counter {
     const md_fa_target *target;
     const md_st_stage *stage;
-    const md_cg_row_plan *plan;
+    const md_cg_on_chip *plan;
     int32_t pass, lane;
     pass_work *work;
 } counter;
@@ -70,7 +70,7 @@ static void count_node(counter *c, const md_fx_node *n)
 static bool is_kept(const counter *c, const md_fx_node *n)
 {
     for (int32_t i = 0; i < c->plan->n_kept; i++) {
-        const md_cg_kept *k = &c->plan->kept[i];
+        const md_cg_on_chip_value *k = &c->plan->kept[i];
         if (k->first < c->pass && k->last >= c->pass && md_fx_equal(c->target->program->formula, k->node, n))
             return true;
     }
@@ -232,13 +232,13 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
                   .out = out,
                   .n_levels = st->row.n_levels,
                   .n_passes = st->row.n_levels + st->row.has_elements};
-    md_cg_row_plan plan;
-    md_kn_plan_geometry geometry;
+    md_cg_on_chip plan;
+    md_kn_geometries geometry;
     double flops = 0, bytes = 0, cycles = 0, stored = md_fa_stored_bytes(target, size);
     e.rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     e.n = (double)md_st_size(target->program, st->axis, size);
     e.is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
-    md_cg_row_plan_make(&plan, &options);
+    md_cg_on_chip_make(&plan, &options);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_row_geometry(&geometry, target, row, size);
     *out = (md_fa_features){.ops_rate = 1, .launches = 1};

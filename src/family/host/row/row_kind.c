@@ -16,7 +16,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
     return md_fa_row_emit(out, target, spec);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
     md_fa_row_geometry(out, target, spec, shape->size);
 }

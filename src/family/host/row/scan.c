@@ -69,13 +69,13 @@ static void set_blocks(md_kn_geometry *out, int64_t blocks, int64_t points, cons
     *out = (md_kn_geometry){.blocks = blocks, .grain = md_fa_host_grain(blocks, points, target->facts)};
 }
 
-static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void place(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     int64_t n = md_st_size(target->program, st->axis, size),
             rows = md_st_points(target->program, st->n_outer, st->outer, size);
     int64_t pieces = (n + PIECE - 1) / PIECE, width = md_cg_width(target->facts) * config->value[COLUMN];
-    *out = (md_kn_plan_geometry){0};
+    *out = (md_kn_geometries){0};
     if (config->value[SPLIT]) {
         set_blocks(&out->launch[0], rows * pieces, PIECE, target);
         set_blocks(&out->launch[1], pieces > 0 ? rows : 0, pieces, target);
@@ -90,7 +90,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
     }
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     place(out, target, config, shape->size);
@@ -103,7 +103,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
            n = (double)md_st_size(target->program, st->axis, size);
     md_fa_host_work work;
-    md_kn_plan_geometry plan;
+    md_kn_geometries plan;
     md_fa_host_count(&work, st, target->program);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     place(&plan, target, config, size);

@@ -1,10 +1,10 @@
 /* Measured picks of an op: reads them, finds them by shape, and teaches the correction what they took. */
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "dispatch/pool/correct.h"
-#include "dispatch/select/kept_state.h"
+#include "dispatch/select/stored_state.h"
 #include "expr/formula.h"
 #include "tune/bench/clock.h"
 #include "tune/tune.h"
@@ -48,41 +48,41 @@ static char *make_key(const md_ds_op *op)
 
 /* ---- Conditions */
 
-static md_tn_conditions conditions_now(const struct md_ds_kept *k)
+static md_tn_conditions conditions_now(const struct md_ds_stored *k)
 {
     const md_dev *dev = k->op->runtime->dev;
-    return (md_tn_conditions){.environment = md_tn_kept_environment(k->store),
+    return (md_tn_conditions){.environment = md_tn_stored_environment(k->store),
                               .mhz = md_tn_clock_mhz(dev),
                               .is_throttled = md_tn_is_throttled(dev),
                               .date = (int64_t)time(NULL)};
 }
 
 /* What was measured under other conditions is an estimate. */
-static bool is_fact(const struct md_ds_kept *k, const md_tn_conditions *at)
+static bool is_fact(const struct md_ds_stored *k, const md_tn_conditions *at)
 {
-    return at->environment == md_tn_kept_environment(k->store) && !at->is_throttled &&
+    return at->environment == md_tn_stored_environment(k->store) && !at->is_throttled &&
            md_tn_is_same_clock(at->mhz, md_tn_clock_mhz(k->op->runtime->dev));
 }
 
 /* ---- Picks in memory */
 
 /* The lock is held. Another one's pick gives way to one's own, and both to one that is given. */
-static bool remember(struct md_ds_kept *k, const md_tn_kept_pick *pick, bool is_own, bool is_given)
+static bool remember(struct md_ds_stored *k, const md_tn_stored_pick *pick, bool is_own, bool is_given)
 {
     pick_key key;
     void *old = NULL;
     memset(&key, 0, sizeof key);
     key.shape = pick->shape;
     key.stage = pick->stage;
-    md_ds_kept_pick *there = md_table_find(k->picks, &key, sizeof key);
+    md_ds_stored_pick *there = md_table_find(k->picks, &key, sizeof key);
     if (there && ((there->is_given && !is_given) || (there->is_own && !is_own)))
         return true;
-    if (!there && md_table_count(k->picks) >= MD_TN_KEPT_PICKS)
+    if (!there && md_table_count(k->picks) >= MD_TN_STORED_PICKS)
         return false;
-    md_ds_kept_pick *p = malloc(sizeof *p);
+    md_ds_stored_pick *p = malloc(sizeof *p);
     if (!p)
         return false;
-    *p = (md_ds_kept_pick){*pick, is_own, is_own && !is_given, is_given};
+    *p = (md_ds_stored_pick){*pick, is_own, is_own && !is_given, is_given};
     if (md_table_put(k->picks, &key, sizeof key, p, &old) != MD_OK) {
         free(p);
         return false;
@@ -93,23 +93,23 @@ static bool remember(struct md_ds_kept *k, const md_tn_kept_pick *pick, bool is_
     return true;
 }
 
-static bool recall(md_ds_kept_pick *out, struct md_ds_kept *k, int32_t stage, md_digest128 shape)
+static bool recall(md_ds_stored_pick *out, struct md_ds_stored *k, int32_t stage, md_digest128 shape)
 {
     pick_key key;
     memset(&key, 0, sizeof key);
     key.shape = shape;
     key.stage = stage;
     pthread_mutex_lock(&k->lock);
-    const md_ds_kept_pick *p = md_table_find(k->picks, &key, sizeof key);
+    const md_ds_stored_pick *p = md_table_find(k->picks, &key, sizeof key);
     if (p)
         *out = *p;
     pthread_mutex_unlock(&k->lock);
     return p != NULL;
 }
 
-bool md_ds_kept_has_any(const md_ds_op *op)
+bool md_ds_stored_has_any(const md_ds_op *op)
 {
-    return op->kept && atomic_load_explicit(&op->kept->n_picks, memory_order_relaxed) > 0;
+    return op->stored && atomic_load_explicit(&op->stored->n_picks, memory_order_relaxed) > 0;
 }
 
 static int32_t find_variant(const md_ds_pool *c, const char *name)
@@ -121,29 +121,29 @@ static int32_t find_variant(const md_ds_pool *c, const char *name)
     return -1;
 }
 
-bool md_ds_kept_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
+bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    md_ds_kept_pick kept;
+    md_ds_stored_pick stored;
     const md_ds_pool *c = &op->stage[stage];
-    if (!query->key || !md_ds_kept_has_any(op) || !recall(&kept, op->kept, stage, *query->key))
+    if (!query->key || !md_ds_stored_has_any(op) || !recall(&stored, op->stored, stage, *query->key))
         return false;
-    if (op->policy.select == MD_SELECT_DISTANCE && !kept.is_given)
+    if (op->policy.select == MD_SELECT_DISTANCE && !stored.is_given)
         return false;
-    const int32_t variant = find_variant(c, kept.pick.variant);
-    if (variant < 0 || !(kept.is_own || is_fact(op->kept, &kept.pick.at)) || !md_ds_fits(c, variant, query))
+    const int32_t variant = find_variant(c, stored.pick.variant);
+    if (variant < 0 || !(stored.is_own || is_fact(op->stored, &stored.pick.at)) || !md_ds_fits(c, variant, query))
         return false;
     out->variant = variant;
     out->runner_up = -1;
-    out->source = kept.is_given ? MD_DS_GIVEN : kept.is_own ? MD_DS_MEASURED : MD_DS_KEPT;
-    out->us = kept.pick.us;
+    out->source = stored.is_given ? MD_DS_GIVEN : stored.is_own ? MD_DS_MEASURED : MD_DS_STORED;
+    out->us = stored.pick.us;
     out->margin = 0.0;
     return true;
 }
 
-void md_ds_kept_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick)
+void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick)
 {
-    struct md_ds_kept *k = op->kept;
-    md_tn_kept_pick p;
+    struct md_ds_stored *k = op->stored;
+    md_tn_stored_pick p;
     if (!k || pick->variant < 0 || !(pick->us > 0.0))
         return;
     memset(&p, 0, sizeof p);
@@ -155,13 +155,13 @@ void md_ds_kept_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds
     pthread_mutex_lock(&k->lock);
     (void)remember(k, &p, true, false);
     pthread_mutex_unlock(&k->lock);
-    md_ds_kept_write_later(k);
+    md_ds_stored_write_later(k);
 }
 
-md_status md_ds_kept_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
+md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
 {
-    struct md_ds_kept *k = op->kept;
-    md_tn_kept_pick p;
+    struct md_ds_stored *k = op->stored;
+    md_tn_stored_pick p;
     memset(&p, 0, sizeof p);
     p.shape = shape;
     p.stage = stage;
@@ -172,14 +172,14 @@ md_status md_ds_kept_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32
     return ok ? MD_OK : md_fail_memory();
 }
 
-const char *md_ds_kept_key(const md_ds_op *op)
+const char *md_ds_stored_key(const md_ds_op *op)
 {
-    return op->kept->key;
+    return op->stored->key;
 }
 
 /* ---- Times */
 
-static void teach_one(md_ds_pool *c, int32_t variant, const struct md_ds_kept *k, const md_tn_kept_time *t)
+static void teach_one(md_ds_pool *c, int32_t variant, const struct md_ds_stored *k, const md_tn_stored_time *t)
 {
     const md_ds_space *space = c->space;
     const md_bd_variant *v = c->variant[variant];
@@ -191,21 +191,21 @@ static void teach_one(md_ds_pool *c, int32_t variant, const struct md_ds_kept *k
                            .clock = is_fact(k, &t->at) ? t->clock : MD_TN_CLOCK_ESTIMATE,
                            .mhz = t->at.is_throttled ? -t->at.mhz : t->at.mhz,
                            .date = t->at.date,
-                           .is_kept = true};
+                           .is_stored = true};
     const double model_us = md_tn_predict_us(&c->target, v->family, &v->config, size);
     o.ratio = model_us > 0.0 ? t->us / model_us : 0.0;
     memcpy(o.size, t->size, sizeof o.size);
     md_tn_correction_add(c->correction, &o, true);
 }
 
-static void teach_stage(struct md_ds_kept *k, int32_t stage)
+static void teach_stage(struct md_ds_stored *k, int32_t stage)
 {
     md_ds_pool *c = &k->op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     if (!c->correction || n == k->n_taught[stage])
         return;
     for (int32_t i = k->times.n_times - 1; i >= 0; i--) { /* the newest last */
-        const md_tn_kept_time *t = &k->times.time[i];
+        const md_tn_stored_time *t = &k->times.time[i];
         for (int32_t v = k->n_taught[stage]; v < n && t->stage == stage; v++)
             if (!strcmp(c->variant[v]->name, t->variant))
                 teach_one(c, v, k, t);
@@ -214,9 +214,9 @@ static void teach_stage(struct md_ds_kept *k, int32_t stage)
     k->version[stage] = md_tn_correction_version(c->correction);
 }
 
-void md_ds_kept_teach(md_ds_op *op)
+void md_ds_stored_teach(md_ds_op *op)
 {
-    struct md_ds_kept *k = op->kept;
+    struct md_ds_stored *k = op->stored;
     if (!k)
         return;
     pthread_mutex_lock(&k->lock);
@@ -230,7 +230,7 @@ void md_ds_kept_teach(md_ds_op *op)
 /* In a child after fork, which has no thread that writes. */
 static void forget_jobs(void *user)
 {
-    struct md_ds_kept *k = user;
+    struct md_ds_stored *k = user;
     atomic_store_explicit(&k->n_jobs, 0, memory_order_relaxed);
 }
 
@@ -242,12 +242,12 @@ static void use_current_name(char variant[MD_FA_NAME])
     snprintf(variant, MD_FA_NAME, "%s", name);
 }
 
-static void load(struct md_ds_kept *k)
+static void load(struct md_ds_stored *k)
 {
-    md_tn_kept_load(&k->times, k->store, k->key);
+    md_tn_stored_load(&k->times, k->store, k->key);
     for (int32_t i = 0; i < k->times.n_picks; i++) {
         use_current_name(k->times.pick[i].variant);
-        if (k->times.pick[i].at.environment == md_tn_kept_environment(k->store))
+        if (k->times.pick[i].at.environment == md_tn_stored_environment(k->store))
             (void)remember(k, &k->times.pick[i], false, false);
     }
     for (int32_t i = 0; i < k->times.n_times; i++)
@@ -255,24 +255,24 @@ static void load(struct md_ds_kept *k)
     free(k->times.pick);
     k->times.pick = NULL;
     k->times.n_picks = k->times.room_of_picks = 0;
-    atomic_store_explicit(&k->op->count.kept_picks, (uint64_t)md_table_count(k->picks), memory_order_relaxed);
-    atomic_store_explicit(&k->op->count.kept_times, (uint64_t)k->times.n_times, memory_order_relaxed);
+    atomic_store_explicit(&k->op->count.stored_picks, (uint64_t)md_table_count(k->picks), memory_order_relaxed);
+    atomic_store_explicit(&k->op->count.stored_times, (uint64_t)k->times.n_times, memory_order_relaxed);
 }
 
-md_status md_ds_kept_create(struct md_ds_kept **out, md_ds_op *op)
+md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op)
 {
-    struct md_ds_kept *k = calloc(1, sizeof *k);
+    struct md_ds_stored *k = calloc(1, sizeof *k);
     if (!k)
         return md_fail_memory();
     k->op = op;
-    k->store = op->policy.kept;
+    k->store = op->policy.stored;
     k->key = make_key(op);
     k->picks = md_table_create();
     md_mutex_init(&k->lock);
     md_mutex_init(&k->lock_of_writes);
     md_fork_watch(k, forget_jobs);
     if (!k->key || !k->picks) {
-        md_ds_kept_destroy(&k);
+        md_ds_stored_destroy(&k);
         return md_fail_memory();
     }
     load(k);
@@ -280,9 +280,9 @@ md_status md_ds_kept_create(struct md_ds_kept **out, md_ds_op *op)
     return MD_OK;
 }
 
-void md_ds_kept_destroy(struct md_ds_kept **kept)
+void md_ds_stored_destroy(struct md_ds_stored **stored)
 {
-    struct md_ds_kept *k = *kept;
+    struct md_ds_stored *k = *stored;
     if (!k)
         return;
     atomic_store_explicit(&k->is_ending, true, memory_order_release);
@@ -291,18 +291,18 @@ void md_ds_kept_destroy(struct md_ds_kept **kept)
     pthread_mutex_lock(&k->lock); /* the job has left it */
     pthread_mutex_unlock(&k->lock);
     if (k->key && k->picks)
-        md_ds_kept_write(k);
+        md_ds_stored_write(k);
     md_fork_leave(k);
     md_table_destroy(&k->picks, free);
-    md_tn_kept_list_finish(&k->times);
+    md_tn_stored_list_finish(&k->times);
     md_mutex_finish(&k->lock);
     md_mutex_finish(&k->lock_of_writes);
     free(k->key);
     free(k);
-    *kept = NULL;
+    *stored = NULL;
 }
 
-void md_ds_kept_flush(struct md_ds_kept *kept)
+void md_ds_stored_flush(struct md_ds_stored *stored)
 {
-    md_ds_kept_write(kept);
+    md_ds_stored_write(stored);
 }

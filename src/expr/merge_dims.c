@@ -1,6 +1,6 @@
 /* Joining dims: finds two dims that stand side by side wherever they stand, and makes one of them, until there are no
  * more. */
-#include "expr/join.h"
+#include "expr/merge_dims.h"
 
 #include "expr/node.h"
 
@@ -8,7 +8,7 @@
 
 typedef struct joiner {
     md_fx_formula *formula;
-    md_fx_joined *joined;
+    md_fx_merged_dims *joined;
     int32_t first, second; /* dims: every axis of `first` is followed by one of `second` */
     int32_t partner[MD_FX_MAX_INDICES]; /* of an index over either dim; -1: none yet */
     bool is_reduced; /* some reduction runs over both */
@@ -270,7 +270,7 @@ static bool has_several(void *user, const md_fx_node *node)
     return node->kind != MD_FX_REDUCE || node->n_bound < 2;
 }
 
-bool md_fx_may_join(const md_fx_formula *f)
+bool md_fx_may_merge_dims(const md_fx_formula *f)
 {
     bool none = true;
     for (int32_t t = 0; t < f->n_tensors; t++)
@@ -295,7 +295,7 @@ static bool find_pair(joiner *j)
     return false;
 }
 
-md_status md_fx_join(md_fx_joined *out, md_fx_formula *formula)
+md_status md_fx_merge_dims(md_fx_merged_dims *out, md_fx_formula *formula)
 {
     joiner j = {.formula = formula, .joined = out};
     memset(out, 0, sizeof *out);
@@ -306,7 +306,7 @@ md_status md_fx_join(md_fx_joined *out, md_fx_formula *formula)
         for (int32_t a = 0; a < out->rank[t]; a++)
             out->count[t][a] = 1;
     }
-    if (!md_fx_may_join(formula))
+    if (!md_fx_may_merge_dims(formula))
         return MD_OK;
     while (find_pair(&j))
         MD_TRY(join_pair(&j));

@@ -1,6 +1,7 @@
-/* Kept picks and times in the store: one entry an op, for all environments; read, merged and written under a lease. */
+/* Stored picks and times in the store: one entry an op, for all environments; read, merged and written under a
+ * lease. */
 #include "base/status.h"
-#include "tune/kept/kept.h"
+#include "tune/stored/stored.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ enum { SAVE_LEASE_MS = 5000, SAVE_WAIT_MS = 2000 };
 /* Of the entries, not of what they say: it holds lines of all environments. */
 static const char ENTRIES[] = "picks and times that were measured while programs ran, of all environments\n";
 
-struct md_tn_kept {
+struct md_tn_stored {
     md_sr *store;
     md_jobs *writer;
     uint64_t environment;
@@ -24,11 +25,11 @@ struct md_tn_kept {
     pid_t owner; /* a child after fork has no thread that writes */
 };
 
-md_status md_tn_kept_open(md_tn_kept **out, const md_tn_kept_options *o)
+md_status md_tn_stored_open(md_tn_stored **out, const md_tn_stored_options *o)
 {
     const md_sr_options options = {
         .root = o->root, .system_path = o->system_path, .environment = ENTRIES, .log = o->log};
-    md_tn_kept *k = calloc(1, sizeof *k);
+    md_tn_stored *k = calloc(1, sizeof *k);
     if (!k)
         return md_fail_memory();
     k->log = o->log;
@@ -41,44 +42,44 @@ md_status md_tn_kept_open(md_tn_kept **out, const md_tn_kept_options *o)
     if (s == MD_OK)
         s = md_jobs_create(&k->writer, 1);
     if (s != MD_OK) {
-        md_tn_kept_close(&k);
+        md_tn_stored_close(&k);
         return s;
     }
     *out = k;
     return MD_OK;
 }
 
-void md_tn_kept_close(md_tn_kept **kept)
+void md_tn_stored_close(md_tn_stored **stored)
 {
-    md_tn_kept *k = *kept;
+    md_tn_stored *k = *stored;
     if (!k)
         return;
     md_jobs_destroy(&k->writer);
     md_sr_close(&k->store);
     free(k);
-    *kept = NULL;
+    *stored = NULL;
 }
 
-uint64_t md_tn_kept_environment(const md_tn_kept *kept)
+uint64_t md_tn_stored_environment(const md_tn_stored *stored)
 {
-    return kept ? kept->environment : 0;
+    return stored ? stored->environment : 0;
 }
 
-bool md_tn_kept_is_writable(const md_tn_kept *kept)
+bool md_tn_stored_is_writable(const md_tn_stored *stored)
 {
-    return kept && md_sr_is_writable(kept->store);
+    return stored && md_sr_is_writable(stored->store);
 }
 
-bool md_tn_kept_submit(md_tn_kept *kept, void (*run)(void *user), void *user)
+bool md_tn_stored_submit(md_tn_stored *stored, void (*run)(void *user), void *user)
 {
-    if (!kept || kept->owner != getpid())
+    if (!stored || stored->owner != getpid())
         return false;
-    md_jobs_submit(kept->writer, run, user);
+    md_jobs_submit(stored->writer, run, user);
     return true;
 }
 
 /* Bad lines are named and left out; the next save writes the entry without them. */
-static md_status load_from(md_tn_kept_list *out, md_tn_kept *k, int32_t place, const char *key)
+static md_status load_from(md_tn_stored_list *out, md_tn_stored *k, int32_t place, const char *key)
 {
     char problem[200];
     void *text = NULL;
@@ -86,7 +87,7 @@ static md_status load_from(md_tn_kept_list *out, md_tn_kept *k, int32_t place, c
     const md_status s = md_sr_find_at(&text, &n, k->store, place, KIND, key);
     if (s != MD_OK)
         return s == MD_NOT_FOUND ? MD_OK : s;
-    const int32_t n_bad = md_tn_kept_read(out, problem, text, n);
+    const int32_t n_bad = md_tn_stored_read(out, problem, text, n);
     free(text);
     if (n_bad == 0)
         return MD_OK;
@@ -98,7 +99,7 @@ static md_status load_from(md_tn_kept_list *out, md_tn_kept *k, int32_t place, c
 }
 
 /* Those of a bundle: older than what the stores have. */
-static void load_bundled(md_tn_kept_list *out, const md_tn_kept *k, const char *key)
+static void load_bundled(md_tn_stored_list *out, const md_tn_stored *k, const char *key)
 {
     for (int32_t i = 0; i < k->n_bundles; i++) {
         char problem[200];
@@ -106,39 +107,39 @@ static void load_bundled(md_tn_kept_list *out, const md_tn_kept *k, const char *
         size_t n = 0;
         if (md_sr_bundle_find(&text, &n, k->bundle[i], KIND, key) != MD_OK)
             continue;
-        if (md_tn_kept_read(out, problem, text, n) != 0)
+        if (md_tn_stored_read(out, problem, text, n) != 0)
             md_log_at(k->log, MD_LOG_WARN, "bundle: measured picks of '%.100s': %s", key, problem);
         free(text);
     }
 }
 
 /* Puts what is known of a key into the bundle that is being made. */
-static void record(const md_tn_kept *k, const char *key, const md_tn_kept_list *list)
+static void record(const md_tn_stored *k, const char *key, const md_tn_stored_list *list)
 {
     md_sr_bundle_maker *maker = k->maker ? atomic_load_explicit(k->maker, memory_order_relaxed) : NULL;
     md_strbuf text = {0};
     if (!maker || list->n_picks + list->n_times == 0)
         return;
-    md_tn_kept_print(&text, list);
+    md_tn_stored_print(&text, list);
     if (text.failed || md_sr_bundle_set(maker, KIND, key, md_strbuf_text(&text), text.size) != MD_OK)
         md_log_at(k->log, MD_LOG_ERROR, "the bundle lacks what was measured of '%.100s'", key);
     md_strbuf_finish(&text);
 }
 
-void md_tn_kept_load(md_tn_kept_list *out, md_tn_kept *kept, const char *key)
+void md_tn_stored_load(md_tn_stored_list *out, md_tn_stored *stored, const char *key)
 {
     memset(out, 0, sizeof *out);
-    if (!kept)
+    if (!stored)
         return;
-    for (int32_t place = md_sr_n_places(kept->store) - 1; place >= 0; place--)
-        (void)load_from(out, kept, place, key);
-    load_bundled(out, kept, key);
-    md_tn_kept_merge(out);
-    record(kept, key, out);
+    for (int32_t place = md_sr_n_places(stored->store) - 1; place >= 0; place--)
+        (void)load_from(out, stored, place, key);
+    load_bundled(out, stored, key);
+    md_tn_stored_merge(out);
+    record(stored, key, out);
 }
 
 /* Without the lease in time a process goes on without it. */
-static md_sr_lease *lease_of(md_tn_kept *k, const char *key)
+static md_sr_lease *lease_of(md_tn_stored *k, const char *key)
 {
     md_sr_lease *lease = NULL;
     md_strbuf name = {0};
@@ -153,24 +154,24 @@ static md_sr_lease *lease_of(md_tn_kept *k, const char *key)
     return lease;
 }
 
-md_status md_tn_kept_save(md_tn_kept *kept, const char *key, const md_tn_kept_list *list)
+md_status md_tn_stored_save(md_tn_stored *stored, const char *key, const md_tn_stored_list *list)
 {
-    md_tn_kept_list all = {0};
+    md_tn_stored_list all = {0};
     md_strbuf text = {0};
-    md_sr_lease *lease = lease_of(kept, key);
-    md_status s = load_from(&all, kept, 0, key); /* what cannot be read for want of memory is not overwritten */
+    md_sr_lease *lease = lease_of(stored, key);
+    md_status s = load_from(&all, stored, 0, key); /* what cannot be read for want of memory is not overwritten */
     for (int32_t i = 0; i < list->n_picks; i++)
-        md_tn_kept_add_pick(&all, &list->pick[i]);
+        md_tn_stored_add_pick(&all, &list->pick[i]);
     for (int32_t i = 0; i < list->n_times; i++)
-        md_tn_kept_add_time(&all, &list->time[i]);
-    md_tn_kept_merge(&all);
-    record(kept, key, &all);
-    md_tn_kept_print(&text, &all);
+        md_tn_stored_add_time(&all, &list->time[i]);
+    md_tn_stored_merge(&all);
+    record(stored, key, &all);
+    md_tn_stored_print(&text, &all);
     if (s == MD_OK)
         s = all.failed || text.failed ? md_fail_memory()
-                                      : md_sr_put(kept->store, KIND, key, md_strbuf_text(&text), text.size);
+                                      : md_sr_put(stored->store, KIND, key, md_strbuf_text(&text), text.size);
     md_sr_lease_release(&lease);
-    md_tn_kept_list_finish(&all);
+    md_tn_stored_list_finish(&all);
     md_strbuf_finish(&text);
     return s;
 }

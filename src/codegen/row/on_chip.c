@@ -10,14 +10,14 @@
 
 enum { KEEP_COST = 8 }; /* a value is worth a store and a load if recomputing it takes this many operations */
 
-typedef struct planner {
-    md_cg_row_plan *plan;
+typedef struct chooser {
+    md_cg_on_chip *plan;
     const md_cg_row_options *options;
     const md_st_stage *stage;
     const md_fx_formula *formula;
     int32_t pass;
     md_memo seen; /* nodes of this walk, with in_arm */
-} planner;
+} chooser;
 
 /* How many plain operations one is worth. */
 static int32_t cost_of_op(md_fx_op op)
@@ -56,7 +56,7 @@ static bool is_leaf(const md_fx_node *node)
     return node->kind != MD_FX_OP && node->kind != MD_FX_LOAD && node->kind != MD_FX_CAST && node->kind != MD_FX_REDUCE;
 }
 
-static bool runs_over_axis(const planner *p, const md_fx_node *node)
+static bool runs_over_axis(const chooser *p, const md_fx_node *node)
 {
     return md_fx_uses_index(node, p->stage->axis);
 }
@@ -81,9 +81,9 @@ static bool is_worth_deriving(const md_fx_node *node)
            (md_fx_has_kind(node, MD_FX_LOAD) || md_fx_has_kind(node, MD_FX_REF) || cost_of(node, -1) >= 4);
 }
 
-static void derive(planner *p, const md_fx_node *node)
+static void derive(chooser *p, const md_fx_node *node)
 {
-    md_cg_row_plan *plan = p->plan;
+    md_cg_on_chip *plan = p->plan;
     bool for_store = p->pass == p->stage->row.n_levels;
     level_search s = {.stage = p->stage, .level = -1};
     (void)md_fx_visit(node, note_level, &s);
@@ -101,9 +101,9 @@ static void derive(planner *p, const md_fx_node *node)
 /* ---- Walking a pass. `in_arm`: below an arm of a where, where loads may be out of range and values may never be
  * wanted. */
 
-typedef bool (*walk_fn)(planner *p, const md_fx_node *node, bool in_arm); /* false: do not go into it */
+typedef bool (*walk_fn)(chooser *p, const md_fx_node *node, bool in_arm); /* false: do not go into it */
 
-static void walk(planner *p, const md_fx_node *node, bool in_arm, walk_fn fn)
+static void walk(chooser *p, const md_fx_node *node, bool in_arm, walk_fn fn)
 {
     if (md_memo_find(&p->seen, node, NULL, in_arm, NULL))
         return;
@@ -115,7 +115,7 @@ static void walk(planner *p, const md_fx_node *node, bool in_arm, walk_fn fn)
         walk(p, node->arg[i], in_arm || (is_where && i > 0), fn);
 }
 
-static void walk_pass(planner *p, int32_t pass, walk_fn fn)
+static void walk_pass(chooser *p, int32_t pass, walk_fn fn)
 {
     const md_st_stage *st = p->stage;
     p->pass = pass;
@@ -133,7 +133,7 @@ static void walk_pass(planner *p, int32_t pass, walk_fn fn)
     md_memo_finish(&p->seen);
 }
 
-static bool derive_maximal(planner *p, const md_fx_node *node, bool in_arm)
+static bool derive_maximal(chooser *p, const md_fx_node *node, bool in_arm)
 {
     if (runs_over_axis(p, node))
         return true;
@@ -146,7 +146,7 @@ static bool derive_maximal(planner *p, const md_fx_node *node, bool in_arm)
 /* ---- Loads that a GPU's threads issue before all arithmetic: they move with the lanes by a fixed step and need no
  * check */
 
-static bool is_plain(const planner *p, const md_fx_node *load)
+static bool is_plain(const chooser *p, const md_fx_node *load)
 {
     md_fx_affine a;
     int64_t coef[MD_MAX_RANK] = {0};
@@ -161,7 +161,7 @@ static bool is_plain(const planner *p, const md_fx_node *load)
     return moves;
 }
 
-static bool is_shared(const planner *p, const md_fx_node *load)
+static bool is_shared(const chooser *p, const md_fx_node *load)
 {
     for (int32_t i = 0; i < p->stage->n_outer; i++)
         if (md_fx_uses_index(load, p->stage->outer[i]))
@@ -169,9 +169,9 @@ static bool is_shared(const planner *p, const md_fx_node *load)
     return true;
 }
 
-static bool collect_load(planner *p, const md_fx_node *node, bool in_arm)
+static bool collect_load(chooser *p, const md_fx_node *node, bool in_arm)
 {
-    md_cg_row_plan *plan = p->plan;
+    md_cg_on_chip *plan = p->plan;
     if (!runs_over_axis(p, node))
         return false;
     if (node->kind != MD_FX_LOAD || in_arm || !is_plain(p, node))
@@ -190,12 +190,12 @@ static bool collect_load(planner *p, const md_fx_node *node, bool in_arm)
 /* ---- Values kept between passes */
 
 typedef struct finder {
-    planner base;
+    chooser base;
     const md_fx_node *wanted;
     bool is_found;
 } finder;
 
-static bool find_equal(planner *p, const md_fx_node *node, bool in_arm)
+static bool find_equal(chooser *p, const md_fx_node *node, bool in_arm)
 {
     finder *f = (finder *)p;
     if (!in_arm && md_fx_equal(p->formula, node, f->wanted))
@@ -204,7 +204,7 @@ static bool find_equal(planner *p, const md_fx_node *node, bool in_arm)
 }
 
 /* The first pass before this one that computes the value anyway; -1. */
-static int32_t first_pass_of(const planner *p, const md_fx_node *node)
+static int32_t first_pass_of(const chooser *p, const md_fx_node *node)
 {
     for (int32_t pass = 0; pass < p->pass; pass++) {
         finder f = {.base = *p, .wanted = node};
@@ -217,7 +217,7 @@ static int32_t first_pass_of(const planner *p, const md_fx_node *node)
 }
 
 /* The reduction that a kept value is relative to, so that it can be scaled to another one: exp(a - max). -1. */
-static int32_t shift_of(const planner *p, const md_fx_node *node)
+static int32_t shift_of(const chooser *p, const md_fx_node *node)
 {
     const md_st_row *row = &p->stage->row;
     const md_fx_node *below = node->kind == MD_FX_OP && node->op == MD_FX_EXP ? node->arg[0] : NULL;
@@ -230,9 +230,9 @@ static int32_t shift_of(const planner *p, const md_fx_node *node)
     return -1;
 }
 
-static bool keep_maximal(planner *p, const md_fx_node *node, bool in_arm)
+static bool keep_maximal(chooser *p, const md_fx_node *node, bool in_arm)
 {
-    md_cg_row_plan *plan = p->plan;
+    md_cg_on_chip *plan = p->plan;
     if (in_arm || is_leaf(node) || cost_of(node, p->stage->axis) < KEEP_COST)
         return false;
     if (node->type != MD_F32 && node->type != MD_F64)
@@ -245,16 +245,16 @@ static bool keep_maximal(planner *p, const md_fx_node *node, bool in_arm)
     int32_t first = first_pass_of(p, node), shift = p->options->is_online ? shift_of(p, node) : -1;
     if (p->options->is_online && shift < 0)
         return true; /* chunks have results of their own, which others cannot use */
-    if (first < 0 || plan->n_kept == MD_CG_MAX_KEPT)
+    if (first < 0 || plan->n_kept == MD_CG_MAX_ON_CHIP)
         return true;
-    plan->kept[plan->n_kept++] = (md_cg_kept){.node = node, .first = first, .last = p->pass, .shift = shift};
+    plan->kept[plan->n_kept++] = (md_cg_on_chip_value){.node = node, .first = first, .last = p->pass, .shift = shift};
     return false;
 }
 
-static void make_plan(md_cg_row_plan *out, const md_cg_row_options *options)
+static void make_plan(md_cg_on_chip *out, const md_cg_row_options *options)
 {
     const md_st_stage *st = &options->program->stage[options->stage];
-    planner p = {.plan = out, .options = options, .stage = st, .formula = options->program->formula};
+    chooser p = {.plan = out, .options = options, .stage = st, .formula = options->program->formula};
     out->n_derived = out->n_kept = out->n_loads = 0;
     for (int32_t pass = 0; pass <= st->row.n_levels; pass++)
         walk_pass(&p, pass, derive_maximal);
@@ -271,7 +271,7 @@ static void make_known(void *out, const md_st_program *program, int32_t stage, c
 }
 
 /* Cost models ask for the few plans that a stage has thousands of times. */
-void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
+void md_cg_on_chip_make(md_cg_on_chip *out, const md_cg_row_options *options)
 {
     const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 |
                            (uint32_t)options->is_online << 2 | (uint32_t)(options->keep_points > 0) << 3;
@@ -280,13 +280,13 @@ void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
                &(md_st_fact){.which = (int32_t)which, .n_bytes = sizeof *out, .make = make_known, .user = options});
 }
 
-static int64_t slot_bytes(const md_cg_kept *kept, int64_t points)
+static int64_t slot_bytes(const md_cg_on_chip_value *kept, int64_t points)
 {
     /* a gap, so that equal positions of two slots are not 4096 bytes apart */
     return points * (kept->node->type == MD_F64 ? 8 : 4) + 256;
 }
 
-int64_t md_cg_row_keep_bytes(const md_cg_row_plan *plan, int64_t keep_points)
+int64_t md_cg_row_keep_bytes(const md_cg_on_chip *plan, int64_t keep_points)
 {
     int64_t bytes = 0;
     for (int32_t i = 0; i < plan->n_kept; i++)

@@ -1,5 +1,5 @@
 /* Facts of devices as text, and which facts fit a device. */
-#include "device/planned.h"
+#include "device/facts.h"
 
 #include "base/json.h"
 #include "base/status.h"
@@ -172,41 +172,41 @@ static double cuda_distance(const md_dev_facts *p, const md_dev_facts *here)
     return apart(p, here) + (is_ptx ? PTX : is_exact ? 0 : OTHER);
 }
 
-double md_dev_facts_distance(const md_dev_facts *planned, const md_dev *dev)
+double md_dev_facts_distance(const md_dev_facts *assumed, const md_dev *dev)
 {
     enum { WIDEST = 64 };
-    if (planned->kind != dev->facts.kind)
+    if (assumed->kind != dev->facts.kind)
         return -1;
-    if (planned->kind == MD_DEV_CUDA)
-        return cuda_distance(planned, &dev->facts);
-    if (!are_words_of(planned->flags, dev->facts.flags))
+    if (assumed->kind == MD_DEV_CUDA)
+        return cuda_distance(assumed, &dev->facts);
+    if (!are_words_of(assumed->flags, dev->facts.flags))
         return -1;
     /* the most instructions first */
-    return 16.0 * (double)(strlen(dev->facts.flags) - strlen(planned->flags)) + apart(planned, &dev->facts);
+    return 16.0 * (double)(strlen(dev->facts.flags) - strlen(assumed->flags)) + apart(assumed, &dev->facts);
 }
 
-md_status md_dev_plan_for(md_dev *dev, const md_dev_facts *planned)
+md_status md_dev_assume(md_dev *dev, const md_dev_facts *assumed)
 {
     md_dev_facts *f = &dev->facts;
     if (f->kind == MD_DEV_HOST) {
-        const md_dev_host_rates rates = {.rate = {planned->memory_gbps, planned->lane_gbps, planned->cache_gbps,
-                                                  planned->gflops, planned->launch_us}};
-        MD_TRY(md_dev_host_set_flags(dev, planned->flags, planned->vector_bytes));
+        const md_dev_host_rates rates = {.rate = {assumed->memory_gbps, assumed->lane_gbps, assumed->cache_gbps,
+                                                  assumed->gflops, assumed->launch_us}};
+        MD_TRY(md_dev_host_set_flags(dev, assumed->flags, assumed->vector_bytes));
         md_dev_host_set_rates(dev, &rates);
     }
     if (!f->can_compile) { /* what the kernels were compiled by: it is a part of what times depend on */
-        memcpy(f->arch, planned->arch, sizeof f->arch);
-        memcpy(f->flags, planned->flags, sizeof f->flags);
-        memcpy(f->compiler, planned->compiler, sizeof f->compiler);
-        f->nvrtc = planned->nvrtc;
-        f->capability = planned->capability;
+        memcpy(f->arch, assumed->arch, sizeof f->arch);
+        memcpy(f->flags, assumed->flags, sizeof f->flags);
+        memcpy(f->compiler, assumed->compiler, sizeof f->compiler);
+        f->nvrtc = assumed->nvrtc;
+        f->capability = assumed->capability;
     }
-    dev->planned = *planned;
-    dev->planned.has_blas = f->has_blas;
-    dev->planned.can_compile = f->can_compile;
-    dev->planned.index = f->index;
-    dev->planned.board = f->board;
-    dev->planned.global_bytes = f->global_bytes;
-    dev->is_planned = !are_equal(f, &dev->planned);
+    dev->assumed = *assumed;
+    dev->assumed.has_blas = f->has_blas;
+    dev->assumed.can_compile = f->can_compile;
+    dev->assumed.index = f->index;
+    dev->assumed.board = f->board;
+    dev->assumed.global_bytes = f->global_bytes;
+    dev->is_assumed = !are_equal(f, &dev->assumed);
     return MD_OK;
 }

@@ -1,5 +1,5 @@
 /* Compiled kernels in the store: a binary, or the reason why a text does not compile. */
-#include "build/kept.h"
+#include "build/stored.h"
 
 #include "base/status.h"
 
@@ -17,7 +17,7 @@ static void key_of(char out[80], md_digest128 digest, const char *entry)
     snprintf(out, 80, "%s %.40s", hex, entry);
 }
 
-md_status md_bd_kept_find(md_bd_kept *out, md_sr *store, md_digest128 digest, const char *entry)
+md_status md_bd_stored_find(md_bd_stored *out, md_sr *store, md_digest128 digest, const char *entry)
 {
     char key[80];
     void *bytes = NULL;
@@ -30,7 +30,7 @@ md_status md_bd_kept_find(md_bd_kept *out, md_sr *store, md_digest128 digest, co
         md_sr_discard(store, KIND, key);
         return md_fail(MD_NOT_FOUND, "what is kept of '%s' is no kernel", entry);
     }
-    *out = (md_bd_kept){.bytes = bytes};
+    *out = (md_bd_stored){.bytes = bytes};
     if (text[0] == FAILURE) {
         out->failure = text + 1;
     } else {
@@ -41,8 +41,8 @@ md_status md_bd_kept_find(md_bd_kept *out, md_sr *store, md_digest128 digest, co
     return MD_OK;
 }
 
-bool md_bd_kept_put(md_sr *store, md_digest128 digest, const char *entry, const void *binary, size_t n_binary,
-                    const char *failure)
+bool md_bd_stored_put(md_sr *store, md_digest128 digest, const char *entry, const void *binary, size_t n_binary,
+                      const char *failure)
 {
     char key[80];
     if (!md_sr_is_writable(store))
@@ -55,19 +55,19 @@ bool md_bd_kept_put(md_sr *store, md_digest128 digest, const char *entry, const 
     bytes[0] = binary ? BINARY : FAILURE;
     memcpy(bytes + 1, what, n);
     key_of(key, digest, entry);
-    const bool is_kept = md_sr_put(store, KIND, key, bytes, n + 1) == MD_OK;
+    const bool is_stored = md_sr_put(store, KIND, key, bytes, n + 1) == MD_OK;
     free(bytes);
-    return is_kept;
+    return is_stored;
 }
 
-void md_bd_kept_discard(md_sr *store, md_digest128 digest, const char *entry)
+void md_bd_stored_discard(md_sr *store, md_digest128 digest, const char *entry)
 {
     char key[80];
     key_of(key, digest, entry);
     md_sr_discard(store, KIND, key);
 }
 
-bool md_bd_kept_is_final(const md_dev *dev, md_status status)
+bool md_bd_stored_is_final(const md_dev *dev, md_status status)
 {
     return status == MD_COMPILE && dev->facts.kind == MD_DEV_CUDA && dev->facts.can_compile;
 }

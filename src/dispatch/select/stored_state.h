@@ -1,25 +1,25 @@
 /* The measured picks of an op, for the files that implement them. */
-#ifndef MD_DISPATCH_SELECT_KEPT_STATE_H
-#define MD_DISPATCH_SELECT_KEPT_STATE_H
+#ifndef MD_DISPATCH_SELECT_STORED_STATE_H
+#define MD_DISPATCH_SELECT_STORED_STATE_H
 
 #include "dispatch/op.h"
-#include "tune/kept/kept.h"
+#include "tune/stored/stored.h"
 
 /* A pick in memory, by shape and stage. */
-typedef struct md_ds_kept_pick {
-    md_tn_kept_pick pick;
+typedef struct md_ds_stored_pick {
+    md_tn_stored_pick pick;
     bool is_own; /* this process measured it */
     bool is_new; /* not written yet */
     bool is_given; /* by md_choices_import: it gives way to nothing else, and is not written */
-} md_ds_kept_pick;
+} md_ds_stored_pick;
 
-struct md_ds_kept {
+struct md_ds_stored {
     md_ds_op *op;
-    md_tn_kept *store; /* NULL: in memory only */
+    md_tn_stored *store; /* NULL: in memory only */
     char *key; /* of the store; owned */
     pthread_mutex_t lock; /* of all below, up to n_taught; taken last */
     md_table *picks;
-    md_tn_kept_list times; /* as they were read */
+    md_tn_stored_list times; /* as they were read */
     int32_t n_taught[MD_ST_MAX_STAGES]; /* variants that have been told their times */
     int32_t version[MD_ST_MAX_STAGES]; /* of the corrections, as they were written */
     bool is_dirty; /* some pick is new */
@@ -30,8 +30,8 @@ struct md_ds_kept {
 };
 
 /** Queues a write, unless one is queued or nothing can be written. */
-void md_ds_kept_write_later(struct md_ds_kept *kept);
+void md_ds_stored_write_later(struct md_ds_stored *stored);
 /** Takes `lock` and the corrections' locks. */
-void md_ds_kept_write(struct md_ds_kept *kept);
+void md_ds_stored_write(struct md_ds_stored *stored);
 
 #endif

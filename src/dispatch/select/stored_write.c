@@ -1,7 +1,7 @@
 /* Writes measured picks and times to the store: in the background, many at a time. */
 #include "base/status.h"
 #include "dispatch/pool/correct.h"
-#include "dispatch/select/kept_state.h"
+#include "dispatch/select/stored_state.h"
 #include "dispatch/select/model.h"
 #include "tune/tune.h"
 
@@ -16,12 +16,12 @@ enum { FIRST_MS = 20, MOST_MS = 1000 };
 
 static void take_pick(void *user, const void *key, size_t n_bytes, void *value)
 {
-    md_tn_kept_list *list = user;
-    md_ds_kept_pick *p = value;
+    md_tn_stored_list *list = user;
+    md_ds_stored_pick *p = value;
     (void)key;
     (void)n_bytes;
     if (p->is_new)
-        md_tn_kept_add_pick(list, &p->pick);
+        md_tn_stored_add_pick(list, &p->pick);
     p->is_new = false;
 }
 
@@ -33,7 +33,7 @@ typedef struct copies {
 static void copy_observation(void *user, const md_tn_observation *o)
 {
     copies *c = user;
-    if (c->n < MD_TN_MOST_OBSERVATIONS && !o->is_kept && o->clock != MD_TN_CLOCK_TUNING)
+    if (c->n < MD_TN_MOST_OBSERVATIONS && !o->is_stored && o->clock != MD_TN_CLOCK_TUNING)
         c->list[c->n++] = *o;
 }
 
@@ -46,12 +46,12 @@ static int32_t find_variant(const md_ds_pool *c, uint64_t digest)
     return -1;
 }
 
-static void take_time(md_tn_kept_list *list, const md_ds_op *op, int32_t stage, const md_tn_observation *o)
+static void take_time(md_tn_stored_list *list, const md_ds_op *op, int32_t stage, const md_tn_observation *o)
 {
     const md_ds_pool *c = &op->stage[stage];
     const int32_t i = find_variant(c, o->subject.variant);
     int64_t size[MD_FX_MAX_DIMS];
-    md_tn_kept_time t;
+    md_tn_stored_time t;
     if (i < 0)
         return;
     const md_bd_variant *v = c->variant[i];
@@ -62,17 +62,17 @@ static void take_time(md_tn_kept_list *list, const md_ds_op *op, int32_t stage, 
     memcpy(t.size, o->size, sizeof t.size);
     md_ds_point_sizes(size, c->space, t.size);
     t.us = o->ratio * md_tn_predict_us(&c->target, v->family, &v->config, size);
-    t.at = (md_tn_conditions){.environment = md_tn_kept_environment(op->kept->store),
+    t.at = (md_tn_conditions){.environment = md_tn_stored_environment(op->stored->store),
                               .mhz = abs(o->mhz),
                               .is_throttled = o->mhz < 0,
                               .date = o->date};
     memcpy(t.variant, v->name, sizeof t.variant);
     if (t.us > 0.0)
-        md_tn_kept_add_time(list, &t);
+        md_tn_stored_add_time(list, &t);
 }
 
 /* Tuned times are in the wisdom already. */
-static void take_times(md_tn_kept_list *list, struct md_ds_kept *k, int32_t stage)
+static void take_times(md_tn_stored_list *list, struct md_ds_stored *k, int32_t stage)
 {
     md_ds_pool *c = &k->op->stage[stage];
     const int32_t version = c->correction ? md_tn_correction_version(c->correction) : 0;
@@ -93,10 +93,10 @@ static void take_times(md_tn_kept_list *list, struct md_ds_kept *k, int32_t stag
 
 /* ---- Writing */
 
-void md_ds_kept_write(struct md_ds_kept *k)
+void md_ds_stored_write(struct md_ds_stored *k)
 {
-    md_tn_kept_list list = {0};
-    if (!md_tn_kept_is_writable(k->store))
+    md_tn_stored_list list = {0};
+    if (!md_tn_stored_is_writable(k->store))
         return;
     pthread_mutex_lock(&k->lock_of_writes);
     pthread_mutex_lock(&k->lock);
@@ -107,24 +107,24 @@ void md_ds_kept_write(struct md_ds_kept *k)
     for (int32_t s = 0; s < k->op->n_stages; s++)
         take_times(&list, k, s);
     if (list.n_picks + list.n_times > 0)
-        (void)md_tn_kept_save(k->store, k->key, &list); /* a disk that cannot be written is a warning once */
+        (void)md_tn_stored_save(k->store, k->key, &list); /* a disk that cannot be written is a warning once */
     pthread_mutex_unlock(&k->lock_of_writes);
-    md_tn_kept_list_finish(&list);
+    md_tn_stored_list_finish(&list);
 }
 
 /* Under the lock, so that who adds a pick then sees that no job will write it. */
-static bool is_done(struct md_ds_kept *k)
+static bool is_done(struct md_ds_stored *k)
 {
     pthread_mutex_lock(&k->lock);
-    const bool is =
-        !k->is_dirty || !md_tn_kept_is_writable(k->store) || atomic_load_explicit(&k->is_ending, memory_order_acquire);
+    const bool is = !k->is_dirty || !md_tn_stored_is_writable(k->store) ||
+                    atomic_load_explicit(&k->is_ending, memory_order_acquire);
     if (is)
         atomic_store_explicit(&k->n_jobs, 0, memory_order_release);
     pthread_mutex_unlock(&k->lock);
     return is;
 }
 
-static void wait_for_more(const struct md_ds_kept *k, int32_t ms)
+static void wait_for_more(const struct md_ds_stored *k, int32_t ms)
 {
     for (int32_t i = 0; i < ms && !atomic_load_explicit(&k->is_ending, memory_order_acquire); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -132,21 +132,21 @@ static void wait_for_more(const struct md_ds_kept *k, int32_t ms)
 
 static void run_write(void *user)
 {
-    struct md_ds_kept *k = user;
+    struct md_ds_stored *k = user;
     int32_t ms = FIRST_MS;
     do {
         wait_for_more(k, ms);
-        md_ds_kept_write(k);
+        md_ds_stored_write(k);
         ms = MD_MIN(2 * ms, MOST_MS);
     } while (!is_done(k));
 }
 
-void md_ds_kept_write_later(struct md_ds_kept *k)
+void md_ds_stored_write_later(struct md_ds_stored *k)
 {
     int32_t none = 0;
-    if (!md_tn_kept_is_writable(k->store) ||
+    if (!md_tn_stored_is_writable(k->store) ||
         !atomic_compare_exchange_strong_explicit(&k->n_jobs, &none, 1, memory_order_acq_rel, memory_order_relaxed))
         return;
-    if (!md_tn_kept_submit(k->store, run_write, k))
+    if (!md_tn_stored_submit(k->store, run_write, k))
         atomic_store_explicit(&k->n_jobs, 0, memory_order_release);
 }

@@ -1,9 +1,9 @@
-/* Kept picks and times as text: a first line that names the format, then
+/* Stored picks and times as text: a first line that names the format, then
  *   pick ENVIRONMENT STAGE SHAPE US MHZ THROTTLED DATE VARIANT
  *   time ENVIRONMENT STAGE CLOCK US MHZ THROTTLED DATE N SIZE... VARIANT */
 #include "base/plain.h"
 #include "base/status.h"
-#include "tune/kept/kept.h"
+#include "tune/stored/stored.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,18 +25,18 @@ static void print_rest(md_strbuf *out, double us, const md_tn_conditions *at)
     md_strbuf_printf(out, " %s %" PRId32 " %" PRId32 " %" PRId64, number, at->mhz, at->is_throttled, at->date);
 }
 
-void md_tn_kept_print(md_strbuf *out, const md_tn_kept_list *list)
+void md_tn_stored_print(md_strbuf *out, const md_tn_stored_list *list)
 {
     md_strbuf_add(out, FORMAT);
     for (int32_t i = 0; i < list->n_picks; i++) {
-        const md_tn_kept_pick *p = &list->pick[i];
+        const md_tn_stored_pick *p = &list->pick[i];
         print_conditions(out, "pick", p->stage, p->at.environment);
         md_strbuf_printf(out, " %016" PRIx64 "%016" PRIx64, p->shape.hi, p->shape.lo);
         print_rest(out, p->us, &p->at);
         md_strbuf_printf(out, " %s\n", p->variant);
     }
     for (int32_t i = 0; i < list->n_times; i++) {
-        const md_tn_kept_time *t = &list->time[i];
+        const md_tn_stored_time *t = &list->time[i];
         print_conditions(out, "time", t->stage, t->at.environment);
         md_strbuf_printf(out, " %" PRId32, t->clock);
         print_rest(out, t->us, &t->at);
@@ -108,10 +108,10 @@ static void read_rest(double *us, md_tn_conditions *at, cursor *c)
     at->date = next_number(c, 0, INT64_MAX);
 }
 
-static bool read_pick(md_tn_kept_list *list, cursor *c)
+static bool read_pick(md_tn_stored_list *list, cursor *c)
 {
     char word[MD_FA_NAME];
-    md_tn_kept_pick p;
+    md_tn_stored_pick p;
     memset(&p, 0, sizeof p);
     next_word(word, c);
     p.at.environment = next_digest(c, 0, word);
@@ -122,14 +122,14 @@ static bool read_pick(md_tn_kept_list *list, cursor *c)
     next_word(p.variant, c);
     if (c->is_bad || c->at != c->end)
         return false;
-    md_tn_kept_add_pick(list, &p);
+    md_tn_stored_add_pick(list, &p);
     return true;
 }
 
-static bool read_time(md_tn_kept_list *list, cursor *c)
+static bool read_time(md_tn_stored_list *list, cursor *c)
 {
     char word[MD_FA_NAME];
-    md_tn_kept_time t;
+    md_tn_stored_time t;
     memset(&t, 0, sizeof t);
     next_word(word, c);
     t.at.environment = next_digest(c, 0, word);
@@ -142,11 +142,11 @@ static bool read_time(md_tn_kept_list *list, cursor *c)
     next_word(t.variant, c);
     if (c->is_bad || c->at != c->end)
         return false;
-    md_tn_kept_add_time(list, &t);
+    md_tn_stored_add_time(list, &t);
     return true;
 }
 
-static bool read_line(md_tn_kept_list *list, const char *line, size_t n)
+static bool read_line(md_tn_stored_list *list, const char *line, size_t n)
 {
     char word[MD_FA_NAME];
     cursor c = {line, line + n, false};
@@ -154,7 +154,7 @@ static bool read_line(md_tn_kept_list *list, const char *line, size_t n)
     return !strcmp(word, "pick") ? read_pick(list, &c) : !strcmp(word, "time") ? read_time(list, &c) : false;
 }
 
-int32_t md_tn_kept_read(md_tn_kept_list *list, char problem[200], const char *text, size_t n)
+int32_t md_tn_stored_read(md_tn_stored_list *list, char problem[200], const char *text, size_t n)
 {
     const size_t head = strlen(FORMAT);
     int32_t n_bad = 0, number = 1;

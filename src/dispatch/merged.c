@@ -1,14 +1,14 @@
-/* Joined ops: when one is worth having, and which calls it may serve. */
-#include "dispatch/joined.h"
+/* Merged ops: when one is worth having, and which calls it may serve. */
+#include "dispatch/merged.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct md_ds_joined {
+struct md_ds_merged {
     md_ds_op *op;
-    md_fx_joined how;
+    md_fx_merged_dims how;
 };
 
 /* ---- Making */
@@ -22,11 +22,11 @@ static int32_t count_nests(const md_st_program *p)
     return n;
 }
 
-static md_status is_better(bool *out, const char *joined, const md_fx_options *options, const md_st_program *old)
+static md_status is_better(bool *out, const char *merged, const md_fx_options *options, const md_st_program *old)
 {
     md_fx_formula *f = NULL;
     md_st_program *p = NULL;
-    md_status s = md_fx_formula_create(&f, joined, options);
+    md_status s = md_fx_formula_create(&f, merged, options);
     if (s == MD_OK)
         s = md_st_split(f);
     if (s == MD_OK)
@@ -40,17 +40,17 @@ static md_status is_better(bool *out, const char *joined, const md_fx_options *o
     return s;
 }
 
-md_status md_ds_join_text(md_strbuf *out, md_fx_joined *how, const md_ds_compiled *compiled, const char *formula,
-                          const md_fx_options *options)
+md_status md_ds_merge_text(md_strbuf *out, md_fx_merged_dims *how, const md_ds_compiled *compiled, const char *formula,
+                           const md_fx_options *options)
 {
     md_fx_formula *f = NULL;
     bool is_good = false;
     MD_TRY(md_fx_formula_create(&f, formula, options));
-    md_status s = md_fx_join(how, f);
+    md_status s = md_fx_merge_dims(how, f);
     if (s == MD_OK && how->n_pairs > 0) {
-        const md_fx_options joined = {.dtype = options->dtype, .bounds = options->bounds};
+        const md_fx_options merged = {.dtype = options->dtype, .bounds = options->bounds};
         md_fx_print(out, f);
-        s = out->failed ? md_fail_memory() : is_better(&is_good, md_strbuf_text(out), &joined, compiled->program);
+        s = out->failed ? md_fail_memory() : is_better(&is_good, md_strbuf_text(out), &merged, compiled->program);
     }
     if (!is_good)
         md_strbuf_finish(out);
@@ -59,7 +59,7 @@ md_status md_ds_join_text(md_strbuf *out, md_fx_joined *how, const md_ds_compile
 }
 
 /* The product of the sizes of all dims that became part of this one. */
-static int64_t size_of(const md_fx_joined *how, const md_fx_formula *f, int32_t dim, const int64_t *size)
+static int64_t size_of(const md_fx_merged_dims *how, const md_fx_formula *f, int32_t dim, const int64_t *size)
 {
     int64_t product = 1;
     for (int32_t d = 0; d < f->n_dims; d++)
@@ -68,8 +68,8 @@ static int64_t size_of(const md_fx_joined *how, const md_fx_formula *f, int32_t 
     return product;
 }
 
-/* True if the dim of the joined formula has no static size. */
-static bool is_dynamic(const md_fx_joined *how, const md_fx_formula *f, int32_t dim)
+/* True if the dim of the merged formula has no static size. */
+static bool is_dynamic(const md_fx_merged_dims *how, const md_fx_formula *f, int32_t dim)
 {
     bool dynamic = false;
     for (int32_t d = 0; d < f->n_dims; d++)
@@ -78,7 +78,7 @@ static bool is_dynamic(const md_fx_joined *how, const md_fx_formula *f, int32_t 
 }
 
 /* A dim that indices run over, or a part of it does. */
-static bool has_index(const md_fx_joined *how, const md_fx_formula *f, int32_t dim)
+static bool has_index(const md_fx_merged_dims *how, const md_fx_formula *f, int32_t dim)
 {
     for (int32_t i = 0; i < f->n_indices; i++)
         if (how->root[f->index[i].dim] == dim)
@@ -86,7 +86,7 @@ static bool has_index(const md_fx_joined *how, const md_fx_formula *f, int32_t d
     return false;
 }
 
-static void print_point(md_strbuf *out, const md_fx_joined *how, const md_fx_formula *f, const int64_t *size)
+static void print_point(md_strbuf *out, const md_fx_merged_dims *how, const md_fx_formula *f, const int64_t *size)
 {
     const char *before = "";
     for (int32_t d = 0; d < f->n_dims; d++)
@@ -97,7 +97,7 @@ static void print_point(md_strbuf *out, const md_fx_joined *how, const md_fx_for
         }
 }
 
-void md_ds_join_hints(md_strbuf *out, const md_fx_joined *how, const md_ds_space *space)
+void md_ds_merge_hints(md_strbuf *out, const md_fx_merged_dims *how, const md_ds_space *space)
 {
     for (int32_t h = 0; h < space->n_hints && space->n > 0; h++) {
         int64_t size[MD_FX_MAX_DIMS];
@@ -108,9 +108,9 @@ void md_ds_join_hints(md_strbuf *out, const md_fx_joined *how, const md_ds_space
     }
 }
 
-static bool has_same_args(const md_ds_op *op, const md_ds_op *joined, const md_fx_joined *how)
+static bool has_same_args(const md_ds_op *op, const md_ds_op *merged, const md_fx_merged_dims *how)
 {
-    const md_fx_formula *a = op->formula, *b = joined->formula;
+    const md_fx_formula *a = op->formula, *b = merged->formula;
     if (a->n_args != b->n_args)
         return false;
     for (int32_t i = 0; i < a->n_args; i++) {
@@ -128,32 +128,32 @@ static bool has_same_args(const md_ds_op *op, const md_ds_op *joined, const md_f
     return true;
 }
 
-bool md_ds_join_op(md_ds_op *op, md_ds_op *joined, const md_fx_joined *how)
+bool md_ds_merge_op(md_ds_op *op, md_ds_op *merged, const md_fx_merged_dims *how)
 {
-    struct md_ds_joined *j = has_same_args(op, joined, how) ? malloc(sizeof *j) : NULL;
+    struct md_ds_merged *j = has_same_args(op, merged, how) ? malloc(sizeof *j) : NULL;
     if (!j)
         return false;
-    *j = (struct md_ds_joined){joined, *how};
-    op->joined = j;
+    *j = (struct md_ds_merged){merged, *how};
+    op->merged = j;
     return true;
 }
 
-md_ds_op *md_ds_unjoin_op(md_ds_op *op)
+md_ds_op *md_ds_unmerge_op(md_ds_op *op)
 {
-    md_ds_op *joined = op->joined ? op->joined->op : NULL;
-    free(op->joined);
-    op->joined = NULL;
-    return joined;
+    md_ds_op *merged = op->merged ? op->merged->op : NULL;
+    free(op->merged);
+    op->merged = NULL;
+    return merged;
 }
 
-md_ds_op *md_ds_joined_of(const md_ds_op *op)
+md_ds_op *md_ds_merged_of(const md_ds_op *op)
 {
-    return op->joined ? op->joined->op : NULL;
+    return op->merged ? op->merged->op : NULL;
 }
 
-void md_ds_joined_sizes(md_strbuf *out, const md_ds_op *op, const int64_t *size)
+void md_ds_merged_sizes(md_strbuf *out, const md_ds_op *op, const int64_t *size)
 {
-    print_point(out, &op->joined->how, op->formula, size);
+    print_point(out, &op->merged->how, op->formula, size);
 }
 
 /* ---- Serving */
@@ -173,7 +173,7 @@ static inline bool join_axes(md_tensor *out, int32_t axis, const md_tensor *x, i
     return true;
 }
 
-/* Every dim that was joined has one size: the joined op sees only products. */
+/* Every dim that was merged has one size: the merged op sees only products. */
 static inline bool check_axes(int64_t *size, const md_fx_tensor *t, const md_tensor *x, int32_t first, int32_t n)
 {
     for (int32_t a = first; n > 1 && a < first + n; a++) {
@@ -185,7 +185,7 @@ static inline bool check_axes(int64_t *size, const md_fx_tensor *t, const md_ten
     return true;
 }
 
-static bool join_tensor(md_tensor *out, const struct md_ds_joined *j, int64_t *size, const md_fx_formula *f, int32_t id,
+static bool join_tensor(md_tensor *out, const struct md_ds_merged *j, int64_t *size, const md_fx_formula *f, int32_t id,
                         const md_tensor *x)
 {
     const md_fx_tensor *t = &f->tensor[id];
@@ -200,9 +200,9 @@ static bool join_tensor(md_tensor *out, const struct md_ds_joined *j, int64_t *s
     return true;
 }
 
-bool md_ds_joined_take(md_ds_joined_args *out, const md_ds_op *op, const md_arg *args, int32_t n_args)
+bool md_ds_merged_take(md_ds_merged_args *out, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
-    const struct md_ds_joined *j = op->joined;
+    const struct md_ds_merged *j = op->merged;
     const md_fx_formula *f = op->formula;
     int64_t size[MD_FX_MAX_DIMS];
     if (!j || !args || n_args != f->n_args)

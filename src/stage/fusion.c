@@ -1,6 +1,6 @@
 /* Planning: lets are inlined, then statements share stages. A reduction that would be made by two stages is stored
  * instead, and the plan begins anew. */
-#include "stage/plan.h"
+#include "stage/fusion.h"
 
 #include <stdlib.h>
 

@@ -24,7 +24,7 @@ static void hybrid_keeps_its_verdict(void **state)
     for (int i = 0; i < 500; i++)
         process_call(&p, &c);
     assert_int_equal(timed_incumbent(p.op, &c), 10);
-    assert_int_equal(process_why(&p, &c), MD_DS_KEPT);
+    assert_int_equal(process_why(&p, &c), MD_DS_STORED);
     assert_int_equal(timed_trial_of(p.op, &c).challengers, 0);
     assert_int_equal(p.op->count.trials, 0);
     process_end(&p);

@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "build/build.h"
-#include "build/kept.h"
+#include "build/stored.h"
 #include "build/toy.h"
 #include "store/scratch.h"
 #include "support/devices/fake_device.h"
@@ -69,7 +69,7 @@ static md_status build(fixture *f, process *p, int32_t kind, int32_t salt)
 }
 
 /* What a process asks of its compiler, and takes from the store, for a few variants. */
-static void expect(fixture *f, uint64_t compiles, uint64_t kept)
+static void expect(fixture *f, uint64_t compiles, uint64_t stored)
 {
     process p = start(f);
     assert_ok(build(f, &p, TOY_PLAIN, 0));
@@ -78,7 +78,7 @@ static void expect(fixture *f, uint64_t compiles, uint64_t kept)
     assert_ok(build(f, &p, TOY_FUNCTION, 0));
     const md_bd_counters *count = md_bd_count(p.builder);
     assert_int_equal(count->compiles, compiles);
-    assert_int_equal(count->kept, kept);
+    assert_int_equal(count->stored, stored);
     end(&p);
 }
 
@@ -91,7 +91,7 @@ static void the_next_process_compiles_nothing(void **state)
     assert_ok(build(f, &first, TOY_TWICE, 2));
     const uint64_t n = md_bd_count(first.builder)->compiles;
     assert_true(n >= 3);
-    assert_int_equal(md_bd_count(first.builder)->kept, 0);
+    assert_int_equal(md_bd_count(first.builder)->stored, 0);
     end(&first);
     expect(f, 0, n);
     assert_int_equal(f->fake.n_compiled, (int32_t)n);
@@ -162,16 +162,16 @@ static void what_is_kept_comes_back(void **state)
     for (int i = 0; i < MD_COUNT(row); i++) {
         const md_digest128 digest = {(uint64_t)i, 7};
         const size_t n = row[i].binary ? strlen(row[i].binary) : 0;
-        md_bd_kept kept;
-        assert_true(md_bd_kept_put(store, digest, "md_kernel", row[i].binary, n, row[i].failure));
-        assert_int_equal(md_bd_kept_find(&kept, store, digest, "another"), MD_NOT_FOUND);
-        assert_ok(md_bd_kept_find(&kept, store, digest, "md_kernel"));
-        assert_int_equal(kept.n_binary, n);
+        md_bd_stored stored;
+        assert_true(md_bd_stored_put(store, digest, "md_kernel", row[i].binary, n, row[i].failure));
+        assert_int_equal(md_bd_stored_find(&stored, store, digest, "another"), MD_NOT_FOUND);
+        assert_ok(md_bd_stored_find(&stored, store, digest, "md_kernel"));
+        assert_int_equal(stored.n_binary, n);
         if (row[i].binary)
-            assert_memory_equal(kept.binary, row[i].binary, n);
+            assert_memory_equal(stored.binary, row[i].binary, n);
         else
-            assert_string_equal(kept.failure, row[i].failure);
-        free(kept.bytes);
+            assert_string_equal(stored.failure, row[i].failure);
+        free(stored.bytes);
     }
     md_sr_close(&store);
 }
@@ -211,7 +211,7 @@ static void final_failures_are_remembered(void **state)
             process p = start(f);
             assert_fails(build(f, &p, TOY_BAD_TEXT, 0), MD_COMPILE, "scripted");
             assert_int_equal(md_bd_count(p.builder)->compiles, is_final && i ? 0 : 1);
-            assert_int_equal(md_bd_count(p.builder)->kept, is_final && i ? 1 : 0);
+            assert_int_equal(md_bd_count(p.builder)->stored, is_final && i ? 1 : 0);
             assert_int_equal(md_bd_count(p.builder)->failed, 1);
             end(&p);
         }

@@ -1,5 +1,5 @@
 /* Picks that were measured last: an evicted shape and a later process measure nothing again. */
-#include "dispatch/select/kept.h"
+#include "dispatch/select/stored.h"
 
 #include "base/status.h"
 #include "dispatch/support/process.h"
@@ -63,7 +63,7 @@ static void a_second_process_measures_nothing(void **state)
     process p = process_start_here(MD_SELECT_MEASURE);
     call_all(&p, c);
     assert_int_equal(p.op->count.measured, 3 * (SHAPES + 2));
-    assert_true(process_why(&p, &c[0]) == MD_DS_MEASURED && p.op->count.kept == 0);
+    assert_true(process_why(&p, &c[0]) == MD_DS_MEASURED && p.op->count.stored == 0);
     const md_digest128 first = digest_of(&p);
     process_end(&p);
     static const md_select modes[] = {MD_SELECT_MEASURE, MD_SELECT_MODEL, MD_SELECT_HYBRID};
@@ -72,13 +72,13 @@ static void a_second_process_measures_nothing(void **state)
         memset(timed_now.served, 0, sizeof timed_now.served);
         call_all(&p, c);
         assert_int_equal(p.op->count.measured, 0);
-        assert_int_equal(p.op->count.kept, SHAPES + 2);
-        assert_int_equal(p.op->count.kept_picks, SHAPES + 2);
+        assert_int_equal(p.op->count.stored, SHAPES + 2);
+        assert_int_equal(p.op->count.stored_picks, SHAPES + 2);
         assert_int_equal(timed_now.served[0] + timed_now.served[20], 0);
         for (int k = 0; k < SHAPES + 2; k++)
-            assert_int_equal(process_why(&p, &c[k]), MD_DS_KEPT);
-        assert_true(explains(&p, &c[2], false, "beta/v0_w0 (measured, kept from an earlier run), 100.00 us"));
-        assert_true(explains(&p, &c[2], true, "\"why\":\"kept\""));
+            assert_int_equal(process_why(&p, &c[k]), MD_DS_STORED);
+        assert_true(explains(&p, &c[2], false, "beta/v0_w0 (measured, stored by an earlier run), 100.00 us"));
+        assert_true(explains(&p, &c[2], true, "\"why\":\"stored\""));
         const md_digest128 again = digest_of(&p);
         assert_memory_equal(&again, &first, sizeof first);
         process_end(&p);
@@ -99,19 +99,19 @@ static void other_ops_have_other_picks(void **state)
     process_call(&p, &c);
     process_end(&p);
     md_ds_op_options o = script_options();
-    md_tn_kept *store = process_store(process_disk->root, NULL, "here");
-    o.compile.policy.kept = store;
+    md_tn_stored *store = process_store(process_disk->root, NULL, "here");
+    o.compile.policy.stored = store;
     o.compile.policy.select = MD_SELECT_MEASURE;
     o.compile.dtype = MD_F64;
     md_ds_op *op = script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);
-    assert_int_equal(op->count.kept_picks, 0);
+    assert_int_equal(op->count.stored_picks, 0);
     md_ds_op_destroy(&op);
     o.compile.dtype = MD_F32;
     o.compile.bounds = MD_BOUNDS_CLAMP;
     op = script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);
-    assert_int_equal(op->count.kept_picks, 0);
+    assert_int_equal(op->count.stored_picks, 0);
     md_ds_op_destroy(&op);
-    md_tn_kept_close(&store);
+    md_tn_stored_close(&store);
 }
 
 /* A record may name a variant that the shape is outside of, or that there is no more: nothing of it is taken. */
@@ -131,11 +131,11 @@ static void picks_outside_their_envelope_are_not_taken(void **state)
         beta->lo = i == 1 ? 301 : 0;
         beta->is_legal = i != 2;
         p = process_start(MD_SELECT_MODEL, process_store(process_disk->root, NULL, "here"), 100);
-        assert_int_equal(p.op->count.kept_picks, 1);
+        assert_int_equal(p.op->count.stored_picks, 1);
         process_call(&p, &c);
         assert_int_not_equal(timed_incumbent(p.op, &c), 10);
         assert_int_equal(process_why(&p, &c), MD_DS_MODEL);
-        assert_int_equal(p.op->count.kept, 0);
+        assert_int_equal(p.op->count.stored, 0);
         process_end(&p);
         beta->hi = beta->lo = 0;
     }
@@ -183,8 +183,8 @@ static void another_environment_measures_again(void **state)
     process_end(&p);
     process_set_times();
     p = process_start(MD_SELECT_MEASURE, process_store(process_disk->root, NULL, "another driver"), 100);
-    assert_int_equal(p.op->count.kept_picks, 0);
-    assert_int_equal(p.op->count.kept_times, 3);
+    assert_int_equal(p.op->count.stored_picks, 0);
+    assert_int_equal(p.op->count.stored_times, 3);
     assert_int_equal(facts_of(&p), 0);
     timed_now.us_of[20] = 50.0; /* the new driver's compiler likes gamma */
     process_call(&p, &c);
@@ -261,7 +261,7 @@ static void the_correction_lasts(void **state)
     process_call(&p, &c);
     process_end(&p);
     p = process_start_here(MD_SELECT_MODEL);
-    assert_int_equal(p.op->count.kept_times, 3);
+    assert_int_equal(p.op->count.stored_times, 3);
     process_call(&p, &near);
     assert_int_equal(timed_incumbent(p.op, &near), 10);
     assert_int_equal(process_why(&p, &near), MD_DS_MODEL);
@@ -276,18 +276,18 @@ static void picks_are_written_in_the_background(void **state)
     timed_make(&c, 300);
     process p = process_start_here(MD_SELECT_MEASURE);
     process_call(&p, &c);
-    md_tn_kept *other = process_store(process_disk->root, NULL, "here");
+    md_tn_stored *other = process_store(process_disk->root, NULL, "here");
     process q = {0};
     for (int i = 0; i < 3000 && !q.op; i++) { /* up to 30 s on a busy machine */
         q = process_start(MD_SELECT_MODEL, other, 100);
-        if (q.op->count.kept_picks == 0) {
+        if (q.op->count.stored_picks == 0) {
             timed_finish(&q.op);
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         }
     }
     assert_non_null(q.op);
     timed_finish(&q.op);
-    md_tn_kept_close(&other);
+    md_tn_stored_close(&other);
     process_end(&p);
 }
 

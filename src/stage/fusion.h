@@ -1,6 +1,6 @@
 /* A program being planned: shared by the steps of planning. */
-#ifndef MD_STAGE_PLAN_H
-#define MD_STAGE_PLAN_H
+#ifndef MD_STAGE_FUSION_H
+#define MD_STAGE_FUSION_H
 
 #include "stage/form.h"
 

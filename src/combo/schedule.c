@@ -12,22 +12,22 @@
 /* Items with more memory of their own than this, all together, run one after the other instead. */
 #define MOST_MEMORY ((size_t)256 << 20)
 
-typedef struct planner {
+typedef struct scheduler {
     md_cb *cb;
-    md_cb_plan *plan;
+    md_cb_schedule *plan;
     md_table *shapes; /* by shape entry */
     md_stream stream;
     int64_t room_of_units, room_of_shapes;
     const md_bd_variant *leader[MD_MAX_STAGES]; /* of this part: by stage, that of the heaviest item; NULL: none */
     const md_ds_op *leader_op; /* that the heaviest item was bound to */
-} planner;
+} scheduler;
 
 /* ---- Shapes */
 
 /* Takes the entry over. */
-static md_status add_shape(md_cb_shape **out, planner *w, md_ds_op *op, md_ds_shape_entry *entry)
+static md_status add_shape(md_cb_shape **out, scheduler *w, md_ds_op *op, md_ds_shape_entry *entry)
 {
-    md_cb_plan *plan = w->plan;
+    md_cb_schedule *plan = w->plan;
     const uintptr_t number = (uintptr_t)md_table_find(w->shapes, &entry, sizeof(md_ds_shape_entry *));
     if (number > 0) {
         md_ds_shape_entry_release(entry);
@@ -47,8 +47,8 @@ static md_status add_shape(md_cb_shape **out, planner *w, md_ds_op *op, md_ds_sh
     }
     plan->shape[plan->n_shapes++] = (md_cb_shape){op, entry, md_ds_plan_of(entry), 1};
     *out = &plan->shape[plan->n_shapes - 1];
-    plan->is_makeshift |= (*out)->plan->is_makeshift;
-    plan->may_change |= (*out)->plan->is_makeshift || op->hybrid;
+    plan->is_stand_in |= (*out)->plan->is_stand_in;
+    plan->may_change |= (*out)->plan->is_stand_in || op->hybrid;
     return md_table_put(w->shapes, &entry, sizeof(md_ds_shape_entry *), (void *)(uintptr_t)plan->n_shapes, NULL);
 }
 
@@ -84,9 +84,9 @@ static double bytes_of(const md_cb_part *part, int64_t item)
     return sum;
 }
 
-static md_status add_unit(planner *w, const md_cb_unit *unit)
+static md_status add_unit(scheduler *w, const md_cb_unit *unit)
 {
-    md_cb_plan *plan = w->plan;
+    md_cb_schedule *plan = w->plan;
     if (plan->n_units == w->room_of_units) {
         const int64_t larger = MD_MAX(2 * w->room_of_units, w->cb->n_items + 16);
         md_cb_unit *grown = realloc(plan->unit, (size_t)larger * sizeof *grown);
@@ -102,11 +102,11 @@ static md_status add_unit(planner *w, const md_cb_unit *unit)
 }
 
 /* On a GPU: the variant of the heaviest item, if it gives the same bits, so that few kernels take many items. */
-static const md_bd_variant *follow(md_kn_plan_geometry *geometry, const planner *w, const md_bd_variant *own,
+static const md_bd_variant *follow(md_kn_geometries *geometry, const scheduler *w, const md_bd_variant *own,
                                    int32_t stage, const md_kn_shape *shape)
 {
     const md_bd_variant *v = w->leader[stage];
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     if (!v || v == own || v->n_launches != 1 || own->n_launches != 1 || v->numeric_class != own->numeric_class ||
         geometry->workspace_bytes > 0 || md_kn_envelope_miss(&v->envelope, shape))
         return own;
@@ -117,7 +117,7 @@ static const md_bd_variant *follow(md_kn_plan_geometry *geometry, const planner 
     return v;
 }
 
-static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shape *of, const md_kn_shape *shape)
+static md_status add_units(scheduler *w, int32_t p, int64_t item, const md_cb_shape *of, const md_kn_shape *shape)
 {
     const md_ds_plan *plan = of->plan;
     const md_cb_part *part = &w->cb->part[p];
@@ -129,7 +129,7 @@ static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shap
                        .item = part->first + item,
                        .bytes = bytes_of(part, item)};
     for (int32_t s = 0; s < op->n_stages; s++) {
-        md_kn_plan_geometry geometry = plan->stage[s].geometry;
+        md_kn_geometries geometry = plan->stage[s].geometry;
         unit.stage = s;
         unit.variant = op->stage[s].variant[plan->stage[s].pick.variant];
         if (op == w->leader_op)
@@ -151,14 +151,14 @@ static md_status add_units(planner *w, int32_t p, int64_t item, const md_cb_shap
 }
 
 /* Binds an item, and finds its shape entry. */
-static md_status find_item(md_ds_shape_entry **out, md_ds_op **op, md_ds_bound *bound, const planner *w, int32_t p,
+static md_status find_item(md_ds_shape_entry **out, md_ds_op **op, md_ds_bound *bound, const scheduler *w, int32_t p,
                            int64_t item)
 {
     MD_TRY(md_cb_bind_item(op, bound, &w->cb->part[p], item));
     return md_ds_find(out, *op, w->stream, bound);
 }
 
-static md_status plan_item(planner *w, int32_t p, int64_t item)
+static md_status plan_item(scheduler *w, int32_t p, int64_t item)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
@@ -182,7 +182,7 @@ static md_status plan_item(planner *w, int32_t p, int64_t item)
 static const md_bd_variant *lighten(const md_bd_variant *v, const md_ds_pool *pool, const md_kn_shape *shape)
 {
     const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
-    md_kn_plan_geometry g;
+    md_kn_geometries g;
     md_fa_geometry_of(&g, v->family, &v->target, &v->config, shape);
     if (v->n_launches != 1 || g.launch[0].blocks != 1 || g.workspace_bytes > 0)
         return v;
@@ -223,7 +223,7 @@ static const md_bd_variant *narrow(const md_bd_variant *v, const md_ds_pool *poo
 }
 
 /* The variants of the heaviest item of a part. */
-static md_status choose_leader(planner *w, int32_t p)
+static md_status choose_leader(scheduler *w, int32_t p)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
@@ -255,7 +255,7 @@ static md_status choose_leader(planner *w, int32_t p)
     return MD_OK;
 }
 
-static md_status plan_items(planner *w)
+static md_status plan_items(scheduler *w)
 {
     for (int32_t p = 0; p < w->cb->n_parts; p++) {
         const md_cb_part *part = &w->cb->part[p];
@@ -280,9 +280,9 @@ static int by_level(const void *a, const void *b)
     return (x->params > y->params) - (x->params < y->params);
 }
 
-static md_status finish(planner *w)
+static md_status finish(scheduler *w)
 {
-    md_cb_plan *plan = w->plan;
+    md_cb_schedule *plan = w->plan;
     plan->word = malloc((size_t)MD_MAX(plan->n_words, 1) * sizeof *plan->word);
     if (!plan->word)
         return md_fail_memory();
@@ -292,11 +292,11 @@ static md_status finish(planner *w)
     return MD_OK;
 }
 
-md_status md_cb_plan_make(md_cb *cb, md_stream stream)
+md_status md_cb_schedule_make(md_cb *cb, md_stream stream)
 {
     const size_t n = (size_t)MD_MAX(cb->n_items, 1);
-    md_cb_plan_free(cb);
-    planner w = {.cb = cb, .plan = calloc(1, sizeof *w.plan), .shapes = md_table_create(), .stream = stream};
+    md_cb_schedule_free(cb);
+    scheduler w = {.cb = cb, .plan = calloc(1, sizeof *w.plan), .shapes = md_table_create(), .stream = stream};
     cb->plan = w.plan;
     md_status status = w.plan && w.shapes ? MD_OK : md_fail_memory();
     if (status == MD_OK) {
@@ -313,23 +313,23 @@ md_status md_cb_plan_make(md_cb *cb, md_stream stream)
     if (w.shapes)
         md_table_destroy(&w.shapes, NULL);
     if (status != MD_OK)
-        md_cb_plan_free(cb);
+        md_cb_schedule_free(cb);
     return status;
 }
 
-bool md_cb_plan_is_old(const md_cb *cb)
+bool md_cb_schedule_is_old(const md_cb *cb)
 {
-    const md_cb_plan *plan = cb->plan;
+    const md_cb_schedule *plan = cb->plan;
     for (int64_t i = 0; plan->may_change && i < plan->n_shapes; i++)
-        if ((plan->shape[i].plan->is_makeshift || plan->shape[i].op->hybrid) &&
+        if ((plan->shape[i].plan->is_stand_in || plan->shape[i].op->hybrid) &&
             md_ds_plan_of(plan->shape[i].entry) != plan->shape[i].plan)
             return true;
     return md_cb_choices_are_new(cb);
 }
 
-void md_cb_plan_count(md_cb *cb)
+void md_cb_schedule_count(md_cb *cb)
 {
-    md_cb_plan *plan = cb->plan;
+    md_cb_schedule *plan = cb->plan;
     if (!plan || plan->uncounted == 0)
         return;
     for (int64_t i = 0; i < plan->n_shapes; i++) {
@@ -340,15 +340,15 @@ void md_cb_plan_count(md_cb *cb)
     plan->uncounted = 0;
 }
 
-void md_cb_plan_free(md_cb *cb)
+void md_cb_schedule_free(md_cb *cb)
 {
-    md_cb_plan *plan = cb->plan;
+    md_cb_schedule *plan = cb->plan;
     md_cb_tell(cb);
     md_cb_loops_free(cb);
     md_cb_merged_free(cb);
     if (!plan)
         return;
-    md_cb_plan_count(cb);
+    md_cb_schedule_count(cb);
     for (int64_t i = 0; i < plan->n_shapes; i++)
         md_ds_shape_entry_release(plan->shape[i].entry);
     free(plan->unit);

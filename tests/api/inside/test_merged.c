@@ -109,7 +109,7 @@ static void contiguous_rows_are_one(void **state)
     (void)state;
     static const struct {
         const char *formula, *sizes;
-        int32_t joined, gap_axis, split; /* stages where all is contiguous, and with a gap behind an axis of X */
+        int32_t merged, gap_axis, split; /* stages where all is contiguous, and with a gap behind an axis of X */
     } row[] = {
         {"Y[i] = sum[j,k](X[i,j,k])", "i=5, j=6, k=7", 1, 2, 2},
         {"Y[i] = sum[j,k](X[i,j,k])", "i=5, j=6, k=7", 1, 1, 1}, /* a gap behind whole rows does no harm */
@@ -124,7 +124,7 @@ static void contiguous_rows_are_one(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_op *op = make(row[i].formula, NULL);
         call *c = make_call(op, row[i].sizes, -1);
-        if (n_stages(op, c) != row[i].joined)
+        if (n_stages(op, c) != row[i].merged)
             fail_msg("%s: %d stages where all is contiguous", row[i].formula, (int)n_stages(op, c));
         check_values(op, c, row[i].formula);
         free(c);
@@ -137,7 +137,7 @@ static void contiguous_rows_are_one(void **state)
     }
 }
 
-/* A joined dim has one size, though only products of sizes reach the joined op. */
+/* A merged dim has one size, though only products of sizes reach the merged op. */
 static void sizes_must_agree(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void sizes_must_agree(void **state)
     md_op_destroy(&op);
 }
 
-/* Formulas that may not be joined stay as they are: an index or a size alone, an order of positions, other tensors. */
+/* Formulas that may not be merged stay as they are: an index or a size alone, an order of positions, other tensors. */
 static void others_stay(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static int32_t keep(void *user, const char *text, size_t n)
     return 0;
 }
 
-/* A resolved launch takes the joined op's way, with its own data and with other data. */
+/* A resolved launch takes the merged op's way, with its own data and with other data. */
 static void launches_are_joined(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void launches_are_joined(void **state)
     free(d);
 }
 
-/* What explains, prepares and freezes an op does so for the joined one; hints are products. */
+/* What explains, prepares and freezes an op does so for the merged one; hints are products. */
 static void reports_follow(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void check_combo(md_op *op, call **c, int32_t n, int32_t n_launches)
     md_combo_destroy(&combo);
 }
 
-/* A combo's items run as calls of them: joined where they are contiguous. */
+/* A combo's items run as calls of them: merged where they are contiguous. */
 static void combos_are_joined(void **state)
 {
     (void)state;
@@ -294,7 +294,7 @@ static void combos_are_joined(void **state)
     md_op_destroy(&op);
 }
 
-/* A sequence's calls are joined at sizes and strides where the tensors are contiguous. The result of the first is an
+/* A sequence's calls are merged at sizes and strides where the tensors are contiguous. The result of the first is an
  * input of the second, and lies in the arena. */
 static void check_sequence(md_op *const op[2], const char *stride, int64_t j_step, int64_t n_launches)
 {
