@@ -847,22 +847,29 @@ class Tune(Base):
             text = self.good("explain", *op, "--sizes", "b=3, n=100, k=308", "--hints", "1,16,256", "--json", env=env)
             return json.loads(text)["stages"][0]
 
-        def install(source=None):
-            """Times made up: the runner-up is fast, all others are slow."""
+        def install(second, source=None):
+            """Times made up: one variant is fast, all others are slow."""
             rows = [{**x, "source": source or x["source"], "candidates": [
                 {"name": v, "verdict": "timed", "us": 1.0 if v == second else 100.0, "spread": 0.01, "count": 4}
                 for v in names if v.split("/")[0] == x["family"]]} for x in lines if x["key"].endswith("aligned")]
             (installed / "w.jsonl").write_text("".join(sorted(json.dumps(x, separators=(",", ":")) + "\n" for x in rows)), encoding="utf-8")
 
-        before = explain("")
-        names = [x["variant"] for x in before["candidates"]]
-        families = {x["family"] for x in lines}  # also what a loaded machine found no time for
-        order = sorted((x for x in before["candidates"] if x["fits"]), key=lambda x: x["model_us"])
-        second = next(x["variant"] for x in order[1:] if x["variant"].split("/")[0] in families)
-        install()
-        self.assertEqual(explain(installed)["pick"], second)
-        install("0123456789abcdef" * 2)  # of kernels that have another text today
-        self.assertEqual(explain(installed)["pick"], before["pick"])
+        def try_once():
+            """The pick before times are there, with them, with those of other kernels; and the one that is expected of them."""
+            before = explain("")
+            names[:] = [x["variant"] for x in before["candidates"]]
+            order = sorted((x for x in before["candidates"] if x["fits"]), key=lambda x: x["model_us"])
+            install(second := next(x["variant"] for x in order[1:] if x["variant"].split("/")[0] in families))
+            timed = explain(installed)["pick"]
+            install(second, "0123456789abcdef" * 2)  # of kernels that have another text today
+            return (before["pick"], timed, explain(installed)["pick"]), (before["pick"], second, before["pick"])
+
+        names, families = [], {x["family"] for x in lines}  # also what a loaded machine found no time for
+        for _ in range(5):  # a loaded machine measures its rates again: another pool
+            picks, expected = try_once()
+            if picks == expected:
+                break
+        self.assertEqual(picks, expected)
 
 
 class Interrupt(Base):
