@@ -8,7 +8,7 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/index_sample.h"
-#include "dispatch/online/online.h"
+#include "dispatch/hybrid/hybrid.h"
 #include "dispatch/merged.h"
 #include "dispatch/pin.h"
 #include "dispatch/pool/fallback.h"

@@ -12,7 +12,7 @@
 #include "expr/eval/eval.h"
 
 struct md_ds_async_fill; /* select/async_fill.h */
-struct md_ds_hybrid; /* online/internal.h */
+struct md_ds_hybrid; /* hybrid/internal.h */
 struct md_ds_merged; /* merged.h */
 struct md_ds_stored; /* select/stored.h */
 struct md_ds_indices; /* call/index_sample.h */

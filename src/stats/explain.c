@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/plain.h"
 #include "base/status.h"
-#include "dispatch/online/online.h"
+#include "dispatch/hybrid/hybrid.h"
 #include "dispatch/pool/grid.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/select/describe.h"

@@ -7,7 +7,7 @@
 #include "dispatch/pool/space.h"
 #include "dispatch/types.h"
 
-struct md_ds_trial; /* online/trial.h */
+struct md_ds_trial; /* hybrid/trial.h */
 
 typedef enum md_ds_trial_stage {
     MD_DS_NO_TRIAL,

@@ -9,8 +9,7 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/index_sample.h"
 #include "dispatch/call/thread_cache.h"
-#include "dispatch/online/online.h"
-#include "dispatch/online/report.h"
+#include "dispatch/hybrid/hybrid.h"
 #include "dispatch/run/execute.h"
 
 /* ---- New shapes */

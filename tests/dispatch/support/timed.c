@@ -4,8 +4,7 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/fast_call.h"
-#include "dispatch/online/prepare.h"
-#include "dispatch/online/state.h"
+#include "dispatch/hybrid/internal.h"
 #include "support/check.h"
 
 #include <stdlib.h>

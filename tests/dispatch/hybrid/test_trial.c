@@ -1,8 +1,7 @@
 /* What times say about challengers: no device, no op. */
 #include "dispatch/support/timed.h"
-#include "dispatch/online/schedule.h"
-#include "dispatch/online/times.h"
-#include "dispatch/online/trial.h"
+#include "dispatch/hybrid/internal.h"
+#include "dispatch/hybrid/trial.h"
 #include "support/check.h"
 #include "tune/model/correction.h"
 

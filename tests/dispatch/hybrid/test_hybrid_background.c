@@ -1,6 +1,6 @@
 /* MD_SELECT_HYBRID in the background: races in quiet moments; and ops that go while trials, races and marks are under
  * way. */
-#include "dispatch/online/online.h"
+#include "dispatch/hybrid/hybrid.h"
 #include "dispatch/support/timed.h"
 #include "dispatch/call/fast_call.h"
 #include "support/check.h"

@@ -1,5 +1,5 @@
 /* Judges the challengers of a shape by their times. */
-#include "dispatch/online/trial.h"
+#include "dispatch/hybrid/trial.h"
 
 #include "base/status.h"
 

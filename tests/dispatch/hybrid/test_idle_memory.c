@@ -1,7 +1,7 @@
 /* The memory that background benchmarks run on: where tensors lie, what is in them, and what is not timed there. */
 #include "dispatch/bind/bind.h"
 #include "dispatch/call/later.h"
-#include "dispatch/online/idle_memory.h"
+#include "dispatch/hybrid/internal.h"
 #include "support/check.h"
 
 /* The shape of a call with n elements. */

@@ -1,5 +1,5 @@
 /* What trials may cost, by numbers that were worked out by hand. */
-#include "dispatch/online/budget.h"
+#include "dispatch/hybrid/budget.h"
 #include "support/check.h"
 
 enum { MS = 1000000 };

@@ -1,7 +1,7 @@
 /* MD_SELECT_HYBRID on scripted devices: which variant serves, which are tried, what that costs, and what happens to
  * wrong and slow variants. */
 #include "dispatch/support/timed.h"
-#include "dispatch/online/trial.h"
+#include "dispatch/hybrid/trial.h"
 #include "dispatch/call/fast_call.h"
 #include "stats/explain.h"
 #include "support/check.h"

@@ -1,5 +1,5 @@
 /* Computes what trials may cost from the load of the GPU and the times of calls. */
-#include "dispatch/online/budget.h"
+#include "dispatch/hybrid/budget.h"
 
 #include "base/status.h"
 

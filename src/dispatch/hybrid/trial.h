@@ -1,6 +1,6 @@
 /* A trial: the variants that compete for one shape, and what their times say. It knows no device and takes no locks. */
-#ifndef MD_DISPATCH_ONLINE_TRIAL_H
-#define MD_DISPATCH_ONLINE_TRIAL_H
+#ifndef MD_DISPATCH_HYBRID_TRIAL_H
+#define MD_DISPATCH_HYBRID_TRIAL_H
 
 #include "dispatch/types.h"
 #include "tune/bench/samples.h"

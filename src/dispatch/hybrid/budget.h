@@ -2,8 +2,8 @@
  * call that takes longer delays the calls after it by p / (1 - p) as much again. Fewer than 1% of all calls may be
  * delayed, so that the 99th percentile of latencies stays. If callers run ahead of the GPU, no caller waits for a
  * call, and a trial costs throughput only. Not thread-safe. */
-#ifndef MD_DISPATCH_ONLINE_BUDGET_H
-#define MD_DISPATCH_ONLINE_BUDGET_H
+#ifndef MD_DISPATCH_HYBRID_BUDGET_H
+#define MD_DISPATCH_HYBRID_BUDGET_H
 
 #include <stdbool.h>
 #include <stdint.h>

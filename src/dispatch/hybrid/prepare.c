@@ -1,10 +1,10 @@
 /* Prepares trials: chooses challengers by the corrected model, checks that they agree, and makes their plans. */
-#include "dispatch/online/prepare.h"
+#include "dispatch/hybrid/internal.h"
 
 #include "base/status.h"
-#include "dispatch/online/idle_bench.h"
-#include "dispatch/online/state.h"
-#include "dispatch/online/times.h"
+#include "dispatch/hybrid/internal.h"
+#include "dispatch/hybrid/internal.h"
+#include "dispatch/hybrid/internal.h"
 #include "dispatch/pool/correct.h"
 #include "dispatch/select/agreement.h"
 #include "dispatch/select/fit.h"

@@ -1,10 +1,9 @@
 /* MD_SELECT_HYBRID under load: requests that arrive evenly at a device that is busy for a part of the time, on a
  * clock of the test's own. What trials take more must not be felt by one call in 100, in any stretch of calls;
  * callers that do not wait lose little of their throughput; and what is learnt at one shape serves its neighbours. */
-#include "dispatch/online/budget.h"
-#include "dispatch/online/online.h"
-#include "dispatch/online/prepare.h"
-#include "dispatch/online/state.h"
+#include "dispatch/hybrid/budget.h"
+#include "dispatch/hybrid/hybrid.h"
+#include "dispatch/hybrid/internal.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/support/timed.h"
 #include "dispatch/call/fast_call.h"
