@@ -4,8 +4,8 @@
 #include "api/operation.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "dispatch/pool/suggest.h"
-#include "dispatch/pool/tune_formula.h"
+#include "dispatch/compile/suggest.h"
+#include "dispatch/pool/fill.h"
 #include "stats/choices.h"
 #include "stats/digest.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/table.h"
 #include "dispatch/args.h"
-#include "dispatch/pool/compile.h"
+#include "dispatch/compile/compile.h"
 #include "dispatch/pool/pool.h"
 #include "dispatch/runtime.h"
 #include "dispatch/types.h"

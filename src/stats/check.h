@@ -2,7 +2,7 @@
 #ifndef MD_STATS_CHECK_H
 #define MD_STATS_CHECK_H
 
-#include "dispatch/pool/compile.h"
+#include "dispatch/compile/compile.h"
 
 /** Prints dims and where their sizes come from, stages with their families, what is slow and why, and what is checked
  * at run time; as text or as one JSON object. */

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "dispatch/pool/compile.h"
+#include "dispatch/compile/compile.h"
 
 /** A list of objects at sizes (by dim id): sum, of which statement; order; operations; written; largest. */
 json_t *md_ss_orders_json(const md_ds_compiled *compiled, const int64_t *size);

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/describe.h"
 #include "dispatch/select/stored.h"

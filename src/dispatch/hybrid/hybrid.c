@@ -1,4 +1,4 @@
-/* MD_SELECT_HYBRID: an op's state; a call that takes the slow path, may be served by a challenger, and timed; what others read of a trial. */
+/* MD_SELECT_HYBRID: the state of an op, calls on the slow path, and what others read of a trial. */
 #include "dispatch/hybrid/hybrid.h"
 
 #include "base/clock.h"

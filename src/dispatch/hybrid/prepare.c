@@ -2,10 +2,7 @@
 #include "dispatch/hybrid/internal.h"
 
 #include "base/status.h"
-#include "dispatch/hybrid/internal.h"
-#include "dispatch/hybrid/internal.h"
-#include "dispatch/hybrid/internal.h"
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/agreement.h"
 #include "dispatch/select/fit.h"
 #include "dispatch/select/model.h"

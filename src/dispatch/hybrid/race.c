@@ -1,4 +1,4 @@
-/* Background races: made-up inputs in memory, a tournament that runs in quiet moments only, and what its times lead to. */
+/* Background races: made-up inputs, a tournament that runs in quiet moments only, and what its times lead to. */
 #include "dispatch/hybrid/internal.h"
 
 #include "base/clock.h"

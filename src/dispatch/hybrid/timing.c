@@ -1,9 +1,9 @@
-/* Times of single calls: which calls are timed, by marks on their stream or by the host's clock, and what times lead to. */
+/* Times of single calls: which calls are timed, how, and what their times lead to. */
 #include "dispatch/hybrid/internal.h"
 
 #include "base/status.h"
 #include "dispatch/cache/plan_cache.h"
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/plan.h"
 #include "dispatch/select/stored.h"
 #include "tune/bench/bench.h"

@@ -1,9 +1,9 @@
 /* Feeds the correction of a stage with measured times of its candidates, and with what installed wisdom knows of them
  * at other points than the hints; applies it. */
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 
 #include "base/status.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
 #include "tune/wisdom/known_text.h"
 

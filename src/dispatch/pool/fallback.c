@@ -1,10 +1,10 @@
 /* Adds a variant for a shape that none of the pool fits. */
-#include "dispatch/pool/fallback.h"
+#include "dispatch/pool/fill.h"
 
 #include "base/status.h"
-#include "dispatch/pool/hints.h"
-#include "dispatch/pool/numeric.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/internal.h"
+#include "dispatch/numeric.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
 
 /* One family's best for a shape. */

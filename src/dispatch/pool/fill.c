@@ -2,12 +2,10 @@
 #include "dispatch/pool/fill.h"
 
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
-#include "dispatch/pool/decide.h"
-#include "dispatch/pool/hints.h"
-#include "dispatch/pool/numeric.h"
-#include "dispatch/pool/points.h"
-#include "dispatch/pool/tune.h"
+#include "dispatch/pool/pool.h"
+#include "dispatch/pool/internal.h"
+#include "dispatch/numeric.h"
+#include "dispatch/space/points.h"
 #include "family/numeric.h"
 #include "tune/tune.h"
 

@@ -1,10 +1,9 @@
 /* Chooses the configs of a hint, by wisdom or model. */
-#include "dispatch/pool/hints.h"
+#include "dispatch/pool/internal.h"
 
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
-#include "dispatch/pool/decide.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/pool.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 #include "dispatch/select/choose.h"
 
 #include "base/status.h"
-#include "dispatch/pool/fallback.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/fill.h"
+#include "dispatch/space/points.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/describe.h"
 #include "dispatch/select/stored.h"

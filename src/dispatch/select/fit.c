@@ -1,7 +1,7 @@
 /* Checks variants against a shape: state, agreement with other variants, envelope, numeric class. */
 #include "dispatch/select/fit.h"
 
-#include "dispatch/pool/numeric.h"
+#include "dispatch/numeric.h"
 #include "tune/verify/agree.h"
 
 const char *md_ds_misfit(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)

@@ -4,7 +4,7 @@
 
 #include "dispatch/op.h"
 
-/** True if the op selects by distance to the grid of default hints (pool/grid.h), not to hints that someone gave. */
+/** True if the op selects by distance to the grid of default hints (space/grid.c), not to hints that someone gave. */
 bool md_ds_has_grid(const md_ds_op *op);
 /** Octaves from sizes (by dim id) to the nearest hint that the op selects by. */
 double md_ds_nearest_octaves(const md_ds_op *op, const int64_t *sizes);

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "base/task/fork.h"
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/stored_state.h"
 #include "expr/formula.h"
 #include "tune/bench/clock.h"

@@ -1,6 +1,6 @@
 /* Writes measured picks and times to the store: in the background, many at a time. */
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/stored_state.h"
 #include "dispatch/select/model.h"
 #include "tune/tune.h"

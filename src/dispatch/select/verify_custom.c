@@ -3,7 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "family/custom/custom.h"
 #include "tune/tune.h"
 

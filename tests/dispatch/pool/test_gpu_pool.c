@@ -2,7 +2,7 @@
  * comes, and wherever contiguous tensors lie, something in the pool serves it, so that no call waits for a compiler. */
 #include "dispatch/support/gpu_ops.h"
 
-#include "dispatch/pool/suggest.h"
+#include "dispatch/compile/suggest.h"
 #include "dispatch/select/model.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* What policies allow: families, and formulas under a numeric policy. */
-#include "dispatch/pool/policy.h"
+#include "dispatch/policy.h"
 
 #include "base/status.h"
 #include "expr/node.h"

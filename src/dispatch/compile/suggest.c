@@ -2,12 +2,12 @@
  * heaviest. The heaviest points and the hints of today are the places where hints may lie. The model says which configs
  * a hint at each place would bring, and what they cost at every point. Then places are added greedily, and exchanged
  * while that lowers the regret (PAM: Kaufman and Rousseeuw, Finding Groups in Data, 1990). */
-#include "dispatch/pool/suggest.h"
+#include "dispatch/compile/suggest.h"
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "dispatch/pool/grid.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/space.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ static md_status read_point(point *out, const suggest *s, const md_met_shape *me
         if (v < 0)
             return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the size of dim '%s' is missing", met->sizes,
                            s->compiled->formula->dim[s->space.dim[k]].name);
-        out->cell[k] = v > 0 ? llround(MD_DS_GRID * log2((double)v)) : -1;
+        out->cell[k] = v > 0 ? llround(MD_DS_GRID_STEPS * log2((double)v)) : -1;
     }
     if (!(met->weight > 0.0) || !isfinite(met->weight))
         return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the weight %g is not above 0", met->sizes, met->weight);

@@ -1,9 +1,9 @@
 /* The points that a pool has variants for: its hints and, on GPUs, extra points off the hints. Those are the hints'
  * ragged twins (rows at no boundary of memory) and, where hints are the defaults, lopsided points (corners). */
-#ifndef MD_DISPATCH_POOL_POINTS_H
-#define MD_DISPATCH_POOL_POINTS_H
+#ifndef MD_DISPATCH_SPACE_POINTS_H
+#define MD_DISPATCH_SPACE_POINTS_H
 
-#include "dispatch/pool/space.h"
+#include "dispatch/space/space.h"
 #include "tune/search/search.h"
 
 /* Of a space of one to three dims. */

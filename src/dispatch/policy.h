@@ -1,6 +1,6 @@
 /* How an op's kernels are chosen: the options of md_op_options and the context, resolved. */
-#ifndef MD_DISPATCH_POOL_POLICY_H
-#define MD_DISPATCH_POOL_POLICY_H
+#ifndef MD_DISPATCH_POLICY_H
+#define MD_DISPATCH_POLICY_H
 
 #include "family/family.h"
 

@@ -2,10 +2,12 @@
  * representative that fits it, of those listed at the nearest probe. Probes are a few fixed points of the sizes.
  * Probes, lists and representatives follow from the formula and the device alone: not from hints, threads, measured
  * rates or the shapes that came before. */
-#ifndef MD_DISPATCH_POOL_NUMERIC_H
-#define MD_DISPATCH_POOL_NUMERIC_H
+#ifndef MD_DISPATCH_NUMERIC_H
+#define MD_DISPATCH_NUMERIC_H
 
-#include "dispatch/pool/pool.h"
+#include "build/build.h"
+#include "dispatch/policy.h"
+#include "dispatch/space/space.h"
 
 enum { MD_DS_MAX_PROBES = 64, MD_DS_MAX_REPRESENTATIVES = 24, MD_DS_PROBE_REPRESENTATIVES = 4 };
 
@@ -39,10 +41,5 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
  * variant has, where there is none; 0 without a numeric policy (NULL). */
 #define MD_DS_NO_CLASS UINT64_C(2)
 uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape);
-
-/** The best legal config of a family for a shape, by the model, among those of the class that serves the shape;
- * without a policy as md_tn_best. NOT_FOUND where there is none. */
-md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family,
-                             const md_kn_shape *shape);
 
 #endif

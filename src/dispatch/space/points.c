@@ -1,5 +1,5 @@
 /* Points that pools have variants for: hints, their ragged twins, and lopsided points. */
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 
 #include "base/status.h"
 #include "tune/tune.h"

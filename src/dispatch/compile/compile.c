@@ -1,5 +1,5 @@
 /* Compiles a formula: parse, split into stages, make the program, read hints, fill in the policy's defaults. */
-#include "dispatch/pool/compile.h"
+#include "dispatch/compile/compile.h"
 
 #include "base/status.h"
 #include "expr/merge_dims.h"

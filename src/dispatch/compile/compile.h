@@ -1,10 +1,10 @@
 /* The one way from the text of a formula to what kernels are chosen for: op creation, tuning and hint suggestion all
  * compile here, so that the stages of one formula with the same options are the same targets, with the same wisdom. */
-#ifndef MD_DISPATCH_POOL_COMPILE_H
-#define MD_DISPATCH_POOL_COMPILE_H
+#ifndef MD_DISPATCH_COMPILE_COMPILE_H
+#define MD_DISPATCH_COMPILE_COMPILE_H
 
-#include "dispatch/pool/policy.h"
-#include "dispatch/pool/space.h"
+#include "dispatch/policy.h"
+#include "dispatch/space/space.h"
 #include "family/custom/custom.h"
 
 typedef struct md_ds_compile_options {

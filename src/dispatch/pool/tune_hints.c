@@ -1,9 +1,9 @@
-/* Runs the measured search at the points of a stage that a pool asks for, and ranks what was timed there. */
-#include "dispatch/pool/tune.h"
+/* The measured search at the hints of an op, and for every stage of a formula without one. */
+#include "dispatch/pool/internal.h"
 
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
-#include "dispatch/pool/decide.h"
+#include "dispatch/pool/fill.h"
+#include "dispatch/pool/pool.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
@@ -47,8 +47,10 @@ static double budget_of(const md_tn_job *job, const md_ds_policy *policy)
                                           : MD_TN_BUDGET_MS;
 }
 
-md_status md_ds_tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
-                           const md_ds_space *space, bool off_hints)
+/* Searches one stage at the hints, and at the extra points where asked for and on a GPU, with half of the time for
+ * each. `job` says all but target, points, wisdom and counters; its budget is of all stages. */
+static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
+                            const md_ds_space *space, bool off_hints)
 {
     const allowed families = {target, policy};
     const bool has_extra = off_hints && target->facts->capability > 0;
@@ -114,7 +116,7 @@ md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *c)
                            .meanwhile_user = prebuilt};
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
         return MD_OK;
-    return md_ds_tune_stage(&job, &c->target, &c->policy, c->space, false); /* creation has no time for more */
+    return tune_stage(&job, &c->target, &c->policy, c->space, false); /* creation has no time for more */
 }
 
 static int32_t slot_of(const md_ds_pool *c, const char *variant)
@@ -170,4 +172,25 @@ md_status md_ds_note_measured(md_ds_pool *c)
             MD_TRY(note_at(c, h));
     }
     return MD_OK;
+}
+
+/* ---- A formula without an op */
+
+md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *formula)
+{
+    const md_dev_facts *facts = &md_bd_device(request->builder)->facts;
+    md_ds_compiled *c = NULL;
+    md_status s = MD_OK;
+    if (!facts->can_compile)
+        return md_fail(MD_UNSUPPORTED, "nothing can be tuned: kernels cannot be compiled here");
+    MD_TRY(md_ds_compile(&c, facts, formula, &request->compile));
+    md_ds_warn(request->log, c);
+    md_tn_job job = request->job;
+    job.builder = request->builder;
+    for (int32_t i = 0; s == MD_OK && i < c->program->n_stages; i++) {
+        const md_fa_target target = md_ds_target_of(c, i);
+        s = tune_stage(&job, &target, &c->policy, &c->space, request->off_hints);
+    }
+    md_ds_compiled_destroy(&c);
+    return s;
 }

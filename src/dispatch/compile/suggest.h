@@ -1,9 +1,9 @@
 /* Which hints suit a service: the set of a given size with the least expected regret on the shapes that it met. By the
  * model alone: nothing is built or measured. */
-#ifndef MD_DISPATCH_POOL_SUGGEST_H
-#define MD_DISPATCH_POOL_SUGGEST_H
+#ifndef MD_DISPATCH_COMPILE_SUGGEST_H
+#define MD_DISPATCH_COMPILE_SUGGEST_H
 
-#include "dispatch/pool/compile.h"
+#include "dispatch/compile/compile.h"
 
 typedef struct md_ds_suggest_options {
     /* policy.select DISTANCE: the nearest hint's best serves, else the best of all hints; `hints` are those of today,

@@ -1,6 +1,6 @@
 /* The shape space of an op: its dynamic dims, the hints in it, and the distance of two points. */
-#ifndef MD_DISPATCH_POOL_SPACE_H
-#define MD_DISPATCH_POOL_SPACE_H
+#ifndef MD_DISPATCH_SPACE_SPACE_H
+#define MD_DISPATCH_SPACE_SPACE_H
 
 #include "base/strbuf.h"
 #include "expr/formula.h"
@@ -60,5 +60,23 @@ void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen
 
 /** True if `source` says that neither options nor environment gave hints. */
 bool md_ds_are_default_hints(const char *source);
+
+/* ---- grid.c: the default hints of selection by distance, and classes of alignment */
+
+/* Hints of the grid in an octave of each dynamic dim. */
+#define MD_DS_GRID_STEPS 4.0
+
+/** The hint of the grid that is nearest to `size` (by dim id), parallel to space->dim. Returns the distance. */
+double md_ds_nearest_on_grid(int64_t hint[MD_DS_MAX_DYNAMIC], const md_ds_space *space, md_metric metric,
+                             const int64_t *size);
+
+/** Sizes by dim id, near `hint`, that have the alignment class of `size`: each dynamic size is divisible by the same
+ * powers of two, up to 64. Kernels for aligned rows do not fit odd ones, and half a vector more takes a step more, so a
+ * hint's best variant is looked for among the sizes of the call's class. Returns true if these are the hint itself. */
+bool md_ds_sizes_at_hint(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *size,
+                         const int64_t *hint);
+
+/** "i=64 j=256": a point parallel to space->dim; "static" where nothing is dynamic. */
+void md_ds_point_label(char out[MD_DS_LABEL], const md_ds_space *space, const int64_t *point);
 
 #endif

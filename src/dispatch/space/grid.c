@@ -1,5 +1,5 @@
 /* Finds the nearest hint of the grid, and sizes near a hint that are aligned as a call's. */
-#include "dispatch/pool/grid.h"
+#include "dispatch/space/space.h"
 
 #include "base/status.h"
 
@@ -17,7 +17,7 @@ double md_ds_nearest_on_grid(int64_t hint[MD_DS_MAX_DYNAMIC], const md_ds_space 
     for (int32_t i = 0; i < space->n; i++) {
         const md_fx_dim *d = &space->formula->dim[space->dim[i]];
         const int64_t v = size[space->dim[i]];
-        const int64_t at = v > 0 ? llround(exp2(round(MD_DS_GRID * log2((double)v)) / MD_DS_GRID)) : v;
+        const int64_t at = v > 0 ? llround(exp2(round(MD_DS_GRID_STEPS * log2((double)v)) / MD_DS_GRID_STEPS)) : v;
         hint[i] = v > 0 ? MD_MAX(d->lo, MD_MIN(d->hi, at)) : v;
     }
     return md_ds_distance(space, metric, size, hint);

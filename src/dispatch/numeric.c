@@ -1,8 +1,8 @@
-/* Lays out the numeric classes of a stage: probes in the space of sizes, and for each the classes that serve there. */
-#include "dispatch/pool/numeric.h"
+/* Numeric policies: lays out probes and representatives, and finds the class that serves a shape. */
+#include "dispatch/numeric.h"
 
 #include "base/status.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "family/numeric.h"
 #include "tune/tune.h"
 
@@ -344,4 +344,50 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
     free(c);
     *out = x;
     return MD_OK;
+}
+
+/* ---- What serves a shape */
+
+/* The nearest probe that was not passed over, ties to the earlier one; -1 at the end. */
+static int32_t next_probe(const md_ds_numeric *x, const double *at, const uint64_t *passed)
+{
+    int32_t best = -1;
+    double least = INFINITY;
+    for (int32_t i = 0; i < x->n_probes; i++) {
+        double d = 0;
+        for (int32_t k = 0; k < x->n_dims; k++)
+            d += fabs(at[k] - x->probe[i].at[k]);
+        if (d < least && !(*passed >> i & 1)) {
+            least = d;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool is_broken(const md_ds_representative *l)
+{
+    return l->variant && atomic_load_explicit(&l->variant->state, memory_order_acquire) == MD_BD_FAILED;
+}
+
+/* A probe none of whose representatives fits is passed over: there was not room for all of them. */
+static uint64_t class_at(const md_ds_numeric *x, const md_kn_shape *shape)
+{
+    double at[MD_DS_MAX_DYNAMIC];
+    uint64_t passed = 0;
+    for (int32_t k = 0; k < x->n_dims; k++)
+        at[k] = log2((double)MD_MAX(shape->size[x->dim[k]], 1));
+    for (int32_t i; (i = next_probe(x, at, &passed)) >= 0; passed |= UINT64_C(1) << i)
+        for (int32_t k = 0; k < x->probe[i].n; k++) {
+            const md_ds_representative *l = &x->representative[x->probe[i].representative[k]];
+            bool is_last = l->family->is_last_resort && __builtin_popcountll(passed) + 1 < x->n_probes;
+            if (!is_last && !is_broken(l) && !md_kn_envelope_miss(&l->envelope, shape))
+                return l->id;
+        }
+    return MD_DS_NO_CLASS;
+}
+
+uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape)
+{
+    return numeric ? class_at(numeric, shape) : 0;
 }

@@ -1,5 +1,5 @@
 /* Parses hints and weights into a space, and measures distances in it. */
-#include "dispatch/pool/space.h"
+#include "dispatch/space/space.h"
 
 #include "base/plain.h"
 #include "base/status.h"
