@@ -2,10 +2,13 @@
 #ifndef MD_STATS_CHECK_H
 #define MD_STATS_CHECK_H
 
+#include "base/json.h"
 #include "dispatch/compile/compile.h"
 
-/** Prints dims and where their sizes come from, stages with their families, what is slow and why, and what is checked
- * at run time; as text or as one JSON object. */
-md_status md_ss_check(md_strbuf *out, const md_ds_compiled *compiled, bool json);
+/** Dims and where their sizes come from, stages with their families, what is slow and why, and what is checked at run
+ * time. NULL: memory is short. */
+json_t *md_ss_check_report(const md_ds_compiled *compiled);
+/** The text of that report. */
+void md_ss_check_print(md_strbuf *out, const json_t *report);
 
 #endif

@@ -41,22 +41,16 @@ static void append(md_ss_lines *l, char *line)
 static json_t *key_json(const md_ds_shape_entry *e)
 {
     json_t *list = json_array();
-    for (size_t i = 0; list && i < e->key_bytes / sizeof(int64_t); i++)
-        if (json_array_append_new(list, json_integer((json_int_t)((const int64_t *)e->key)[i]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t i = 0; i < e->key_bytes / sizeof(int64_t); i++)
+        list = md_json_add(list, json_integer((json_int_t)((const int64_t *)e->key)[i]));
     return list;
 }
 
 static json_t *variants_json(const md_ds_op *op, const md_ds_plan *plan)
 {
     json_t *list = json_array();
-    for (int32_t s = 0; list && s < op->n_stages; s++)
-        if (json_array_append_new(list, json_string(md_ds_variant_name(op, s, plan->stage[s].pick.variant)))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (int32_t s = 0; s < op->n_stages; s++)
+        list = md_json_add(list, json_string(md_ds_variant_name(op, s, plan->stage[s].pick.variant)));
     return list;
 }
 

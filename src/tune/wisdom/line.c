@@ -27,15 +27,11 @@ static void date_text(char out[32], int64_t date)
 static json_t *candidates_json(const md_tn_record *r)
 {
     json_t *list = json_array();
-    for (int32_t i = 0; list && i < r->n_candidates; i++) {
+    for (int32_t i = 0; i < r->n_candidates; i++) {
         const md_tn_candidate *c = &r->candidate[i];
-        json_t *j = json_pack("{s:o, s:s, s:f, s:f, s:i}", "name", md_json_text(c->name), "verdict",
-                              md_tn_verdict_name(c->verdict), "us", isfinite(c->us) ? c->us : 0.0, "spread",
-                              isfinite(c->spread) ? c->spread : 0.0, "count", (int)c->count);
-        if (!j || json_array_append_new(list, j) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        list = md_json_add(list, json_pack("{s:o, s:s, s:f, s:f, s:i}", "name", md_json_text(c->name), "verdict",
+                                           md_tn_verdict_name(c->verdict), "us", isfinite(c->us) ? c->us : 0.0,
+                                           "spread", isfinite(c->spread) ? c->spread : 0.0, "count", (int)c->count));
     }
     return list;
 }
