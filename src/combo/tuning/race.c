@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "combo/tuning/tune.h"
+#include "tune/bench/bench.h"
 #include "tune/bench/tournament.h"
 
 #include <math.h>
@@ -89,18 +90,6 @@ static md_status run(void *user)
     return MD_OK;
 }
 
-static md_status time_runs(double *us, race *r)
-{
-    md_dev *dev = r->cb->runtime->dev;
-    if (dev->ops->time)
-        return dev->ops->time(us, dev, r->stream, run, r);
-    const uint64_t start = md_clock_ns();
-    MD_TRY(run(r));
-    MD_TRY(dev->ops->sync(dev, r->stream));
-    *us = (double)(md_clock_ns() - start) / 1e3;
-    return MD_OK;
-}
-
 static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, md_tn_step step)
 {
     race *r = user;
@@ -109,7 +98,7 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
     r->running = i;
     r->repeats = repeats;
     put(r->cb, r->way[i]);
-    const md_status status = time_runs(&all, r);
+    const md_status status = md_tn_time(&all, r->cb->runtime->dev, r->stream, run, r);
     take(r->way[i], r->cb);
     *us = all / repeats;
     r->status = status == MD_OK ? r->status : status;

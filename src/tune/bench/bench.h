@@ -49,6 +49,9 @@ typedef struct md_tn_runs {
     int32_t n;
 } md_tn_runs;
 
+/** The time of whatever run(user) enqueues on the stream, in us: by the device's clock where it has one, else by the
+ * host's, until the stream has done it. */
+md_status md_tn_time(double *us, md_dev *dev, md_stream stream, md_status (*run)(void *user), void *user);
 md_status md_tn_run_all(void *runs);
 /** Mean time of a run in us, by the device's clock where it has one. */
 md_status md_tn_time_runs(double *us, md_tn_runs *runs);
