@@ -22,12 +22,11 @@ enum { MD_FA_BLOCK_POINTS = 16384 };
 /** The longest period of loads that repeat along the lanes. */
 enum { MD_FA_CYCLE = 64 };
 
-md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep);
-void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_sweep *sweep);
+md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
+void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_sweep *sweep,
                           const int64_t *size);
-void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep,
-                          const int64_t *size);
+void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size);
 /** True if merging indices changes anything. */
 bool md_fa_sweep_can_flatten(const md_fa_target *target);
 /** True if merging them makes some loads repeat, and their period is short enough at these sizes. */
