@@ -41,7 +41,7 @@ FLOORS = {
              ["merge_dims", "range"], ["front", "needed"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "facts"], ["open"]],
     "codegen": [["codegen"], ["assemble", "narrow", "params", "text"], ["expression"], ["product", "row"]],
-    "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["product"], ["host"], ["cuda"], ["families"],
+    "family": [["family"], ["applies", "cost", "custom", "emit", "kernel_name", "numeric"], ["point", "product"], ["host"], ["cuda"], ["families"],
                ["names"]],
     "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "policy", "runtime", "space", "types"], ["compile", "numeric"], ["pool"], ["op"], ["bind", "merged", "registry", "select"], ["cache"], ["run"],

@@ -1,6 +1,6 @@
 /* What the nest families of both devices share. They serve every stage. */
-#ifndef MD_FAMILY_HOST_POINT_NEST_H
-#define MD_FAMILY_HOST_POINT_NEST_H
+#ifndef MD_FAMILY_POINT_NEST_H
+#define MD_FAMILY_POINT_NEST_H
 
 #include "family/family.h"
 
