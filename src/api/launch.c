@@ -4,9 +4,8 @@
 #include "base/status.h"
 #include "dispatch/merged.h"
 #include "dispatch/registry.h"
-#include "dispatch/call/fast_call.h"
-#include "dispatch/run/execute.h"
-#include "dispatch/run/reference.h"
+#include "dispatch/call/call.h"
+#include "dispatch/run/run.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,10 @@
 /* What the library tells about an op, a graph, the catalogue and the environment. */
 #include "api/context.h"
-#include "api/operation.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
 #include "expr/list/list.h"
-#include "stats/capture.h"
-#include "stats/check.h"
-#include "stats/explain.h"
+#include "stats/report.h"
 
 #include <string.h>
 

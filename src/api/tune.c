@@ -1,13 +1,12 @@
 /* Tunes a formula without making an op, suggests hints for the shapes that a service met, and digests, exports and
  * imports choices. */
 #include "api/context.h"
-#include "api/operation.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "dispatch/compile/suggest.h"
 #include "dispatch/pool/fill.h"
 #include "stats/choices.h"
-#include "stats/digest.h"
+#include "stats/report.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* What a combo did, for statistics: how often each kind of item was run, and how. */
 #include "combo/merge.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 
 #include <string.h>
 

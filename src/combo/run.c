@@ -4,8 +4,8 @@
 #include "combo/combo.h"
 #include "combo/decide/decide.h"
 #include "combo/merge.h"
-#include "dispatch/bind/fault.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/call/call.h"
 #include "dispatch/call/thread_cache.h"
 #include "dispatch/merged.h"
 

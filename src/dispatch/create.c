@@ -14,12 +14,9 @@
 #include "dispatch/pool/fill.h"
 #include "dispatch/space/points.h"
 #include "dispatch/registry.h"
-#include "dispatch/select/agreement.h"
+#include "dispatch/select/select.h"
 #include "dispatch/select/async_fill.h"
-#include "dispatch/select/describe.h"
-#include "dispatch/select/fit.h"
 #include "dispatch/select/stored.h"
-#include "dispatch/select/verify_custom.h"
 #include "tune/tune.h"
 
 #include <ctype.h>

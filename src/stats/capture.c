@@ -1,5 +1,5 @@
 /* Lists the kernels of a captured graph with the ops, variants and shapes they belong to. */
-#include "stats/capture.h"
+#include "stats/report.h"
 
 #include "base/json.h"
 #include "base/status.h"

@@ -1,12 +1,11 @@
 /* What a formula becomes: dims, stages, families, what is slow, what is checked at run time. The report is made as
  * JSON, and its text is printed from that. */
-#include "stats/check.h"
+#include "stats/report.h"
 
 #include "base/dtype.h"
 #include "base/json.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 #include "expr/node.h"
-#include "stats/orders.h"
 
 #include <string.h>
 

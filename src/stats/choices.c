@@ -3,8 +3,8 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "dispatch/cache/assign.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/cache/table.h"
+#include "dispatch/select/select.h"
 #include "dispatch/select/stored.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Explains a choice: all candidates at a shape, the pick, and the trials of hybrid selection. The report is made as
  * JSON, and its text is printed from that. */
-#include "stats/explain.h"
+#include "stats/report.h"
 
 #include "base/json.h"
 #include "base/plain.h"
@@ -8,12 +8,8 @@
 #include "dispatch/hybrid/hybrid.h"
 #include "dispatch/space/space.h"
 #include "dispatch/numeric.h"
-#include "dispatch/select/describe.h"
-#include "dispatch/select/fit.h"
-#include "dispatch/select/model.h"
-#include "dispatch/select/nearest.h"
+#include "dispatch/select/select.h"
 #include "family/numeric.h"
-#include "stats/orders.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
 

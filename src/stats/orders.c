@@ -1,5 +1,5 @@
 /* Reports orders as JSON, and prints their lines from that. */
-#include "stats/orders.h"
+#include "stats/report.h"
 
 static json_t *order_json(const md_ds_compiled *c, const struct md_st_order *order, const int64_t *size)
 {

@@ -2,7 +2,7 @@
 #include "stats/rows.h"
 
 #include "dispatch/cache/shape_entry.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 #include "dispatch/cache/table.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "combo/decide/decide.h"
 #include "dispatch/select/stored.h"
-#include "tune/bench/clock.h"
+#include "tune/bench/bench.h"
 #include "tune/stored/stored.h"
 
 #include <stdlib.h>

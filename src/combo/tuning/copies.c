@@ -1,7 +1,7 @@
 /* Private copies of all tensors of a combo: its runs change nothing of the caller's while it is tuned. */
 #include "base/status.h"
 #include "combo/tuning/tune.h"
-#include "dispatch/bind/alias.h"
+#include "dispatch/bind/bind.h"
 #include "tune/bench/copies.h"
 
 #include <stdlib.h>

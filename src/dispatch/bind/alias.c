@@ -1,6 +1,6 @@
 /* Finds overlaps between the tensors of a call: forbidden ones fail, and inputs that an output overwrites are listed as
  * copies. */
-#include "dispatch/bind/alias.h"
+#include "dispatch/bind/bind.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

@@ -2,8 +2,7 @@
 #include "dispatch/cache/upgrade.h"
 
 #include "base/status.h"
-#include "dispatch/select/describe.h"
-#include "dispatch/select/nearest.h"
+#include "dispatch/select/select.h"
 
 #include <stdlib.h>
 #include <string.h>

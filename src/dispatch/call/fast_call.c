@@ -1,8 +1,7 @@
 /* The call of an op. The thread cache serves most calls; then the op's plan cache; then the slow call. */
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 
 #include "dispatch/call/cached_call.h"
-#include "dispatch/call/slow_call.h"
 #include "dispatch/merged.h"
 
 #include <string.h>

@@ -1,16 +1,16 @@
 /* The slow call: binds and checks the arguments, finds the shape entry or chooses for a new shape, publishes a launch
  * plan for the next calls, and runs. */
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 
 #include "base/status.h"
-#include "dispatch/bind/fault.h"
+#include "dispatch/bind/bind.h"
 #include "dispatch/cache/encode.h"
 #include "dispatch/cache/plan_cache.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/index_sample.h"
 #include "dispatch/call/thread_cache.h"
 #include "dispatch/hybrid/hybrid.h"
-#include "dispatch/run/execute.h"
+#include "dispatch/run/run.h"
 
 /* ---- New shapes */
 

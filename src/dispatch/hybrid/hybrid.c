@@ -6,8 +6,8 @@
 #include "base/task/fork.h"
 #include "base/task/pool.h"
 #include "dispatch/hybrid/internal.h"
-#include "dispatch/run/execute.h"
-#include "tune/bench/cold.h"
+#include "dispatch/run/run.h"
+#include "tune/bench/bench.h"
 
 #include <stdlib.h>
 

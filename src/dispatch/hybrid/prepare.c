@@ -3,11 +3,9 @@
 
 #include "base/status.h"
 #include "dispatch/pool/pool.h"
-#include "dispatch/select/agreement.h"
-#include "dispatch/select/fit.h"
-#include "dispatch/select/model.h"
+#include "dispatch/select/select.h"
 #include "dispatch/select/plan.h"
-#include "tune/verify/agree.h"
+#include "tune/verify/verify.h"
 
 #include <stdlib.h>
 #include <string.h>

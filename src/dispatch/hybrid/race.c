@@ -6,10 +6,7 @@
 #include "base/status.h"
 #include "dispatch/cache/plan_cache.h"
 #include "tune/bench/bench.h"
-#include "tune/bench/clock.h"
-#include "tune/bench/cold.h"
 #include "tune/bench/data.h"
-#include "tune/bench/drain.h"
 #include "tune/bench/tournament.h"
 
 #include <stdlib.h>

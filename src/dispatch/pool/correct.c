@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "dispatch/space/points.h"
 #include "tune/tune.h"
-#include "tune/wisdom/known_text.h"
+#include "tune/wisdom/wisdom.h"
 
 #include <stdlib.h>
 #include <string.h>

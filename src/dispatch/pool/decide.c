@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "dispatch/numeric.h"
 #include "family/numeric.h"
-#include "tune/search/estimates.h"
+#include "tune/search/search.h"
 #include "tune/tune.h"
 #include "dispatch/space/points.h"
 

@@ -1,15 +1,12 @@
 /* Chooses the variants of a plan. If the best one is still being built, a ready one stands in for it. */
-#include "dispatch/select/choose.h"
+#include "dispatch/select/select.h"
 
 #include "base/status.h"
 #include "dispatch/pool/fill.h"
 #include "dispatch/space/points.h"
 #include "dispatch/select/async_fill.h"
-#include "dispatch/select/describe.h"
 #include "dispatch/select/stored.h"
-#include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
-#include "dispatch/select/select.h"
 #include "tune/tune.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Checks variants against a shape: state, agreement with other variants, envelope, numeric class. */
-#include "dispatch/select/fit.h"
+#include "dispatch/select/select.h"
 
 #include "dispatch/numeric.h"
-#include "tune/verify/agree.h"
+#include "tune/verify/verify.h"
 
 const char *md_ds_misfit(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
 {

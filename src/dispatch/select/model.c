@@ -1,5 +1,5 @@
 /* The model's times, and their correction by measured times. */
-#include "dispatch/select/model.h"
+#include "dispatch/select/select.h"
 
 #include "dispatch/pool/pool.h"
 #include "dispatch/space/points.h"

@@ -1,5 +1,5 @@
 /* Finds the hints of an op that are nearest to a shape. */
-#include "dispatch/select/nearest.h"
+#include "dispatch/select/select.h"
 
 #include "dispatch/space/space.h"
 

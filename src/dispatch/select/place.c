@@ -1,5 +1,5 @@
 /* First fit in order of size. With n pieces it takes n * n steps, once for each tuple of sizes. */
-#include "dispatch/select/place.h"
+#include "dispatch/select/plan.h"
 
 #include "base/status.h"
 

@@ -6,11 +6,7 @@
 #include "dispatch/space/space.h"
 #include "dispatch/numeric.h"
 #include "dispatch/space/points.h"
-#include "dispatch/select/agreement.h"
 #include "dispatch/select/stored.h"
-#include "dispatch/select/model.h"
-#include "dispatch/select/nearest.h"
-#include "dispatch/select/racers.h"
 #include "tune/bench/bench.h"
 #include "tune/tune.h"
 

@@ -6,7 +6,7 @@
 #include "dispatch/pool/pool.h"
 #include "dispatch/select/stored_state.h"
 #include "expr/formula.h"
-#include "tune/bench/clock.h"
+#include "tune/bench/bench.h"
 #include "tune/tune.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "base/status.h"
 #include "dispatch/pool/pool.h"
 #include "dispatch/select/stored_state.h"
-#include "dispatch/select/model.h"
+#include "dispatch/select/select.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Runs custom kernels on small shapes, and compares outputs, inputs and the bytes around them with the reference. */
-#include "dispatch/select/verify_custom.h"
+#include "dispatch/select/select.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

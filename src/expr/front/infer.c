@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/diag.h"
-#include "expr/front/unsigned.h"
+#include "expr/front/rewrite.h"
 #include "expr/node.h"
 #include "expr/scalar.h"
 

@@ -1,6 +1,6 @@
 /* Unsigned 64-bit numbers. Their bits are computed as i64, so no kernel knows them: where the two differ, an operation
  * becomes others on i64 that give the same bits. Comparisons flip the highest bit of both operands, for one. */
-#include "expr/front/unsigned.h"
+#include "expr/front/rewrite.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

@@ -1,6 +1,6 @@
 /* Plain loops over single elements, for the nest families of both devices. They serve every stage, so that every legal
  * formula runs. */
-#include "family/point/nest.h"
+#include "family/point/point.h"
 
 #include "base/status.h"
 #include "codegen/row/scan.h"

@@ -1,5 +1,5 @@
 /* Finds the loads of a pointwise stage that need transposing. */
-#include "family/point/transpose.h"
+#include "family/point/point.h"
 
 #include "codegen/codegen.h"
 

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "tune/bench/cold.h"
 #include "tune/bench/copies.h"
 
 #include <math.h>

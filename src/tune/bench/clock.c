@@ -1,5 +1,5 @@
 /* Keeps the clock of measured work, and tells of clocks that make times unsure. */
-#include "tune/bench/clock.h"
+#include "tune/bench/bench.h"
 
 #include "base/status.h"
 

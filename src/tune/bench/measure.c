@@ -2,10 +2,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "tune/bench/bench.h"
-#include "tune/bench/clock.h"
-#include "tune/bench/cold.h"
 #include "tune/bench/copies.h"
-#include "tune/bench/drain.h"
 #include "tune/bench/tournament.h"
 #include "tune/tune.h"
 

@@ -1,9 +1,9 @@
 /* Runs variants on the same inputs and compares samples of their results by majority. */
-#include "tune/verify/agree.h"
+#include "tune/verify/verify.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "tune/bench/drain.h"
+#include "tune/bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>

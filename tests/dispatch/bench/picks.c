@@ -3,7 +3,6 @@
 #include "dispatch/bench/new_shapes.h"
 
 #include "dispatch/pool/pool.h"
-#include "dispatch/select/model.h"
 #include "dispatch/select/select.h"
 
 #include <inttypes.h>

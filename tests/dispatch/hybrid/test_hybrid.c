@@ -2,8 +2,8 @@
  * wrong and slow variants. */
 #include "dispatch/support/timed.h"
 #include "dispatch/hybrid/trial.h"
-#include "dispatch/call/fast_call.h"
-#include "stats/explain.h"
+#include "dispatch/call/call.h"
+#include "stats/report.h"
 #include "support/check.h"
 
 static md_ds_op *hybrid_op(void)

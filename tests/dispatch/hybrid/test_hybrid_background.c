@@ -2,7 +2,7 @@
  * way. */
 #include "dispatch/hybrid/hybrid.h"
 #include "dispatch/support/timed.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <time.h>

@@ -1,6 +1,6 @@
 /* MD_SELECT_HYBRID and libraries: preparing a trial loads no kernel, for that holds the driver's lock. What would save
  * more than loading costs is loaded in the background, and then tried. */
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/support/timed.h"
 #include "support/check.h"
 

@@ -6,7 +6,7 @@
 #include "dispatch/hybrid/internal.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/support/timed.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 #include "base/sort.h"
 

@@ -1,6 +1,6 @@
 /* MD_SELECT_MODEL with idle_tune: the model's best few are timed in moments without calls, and no call is used. */
 #include "dispatch/support/timed.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <time.h>

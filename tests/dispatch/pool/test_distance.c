@@ -2,8 +2,6 @@
  * pool, whatever the shape. Without a GPU, on random shapes; kernels are texts that are not compiled, and the model
  * says what they cost. */
 #include "dispatch/space/space.h"
-#include "dispatch/select/model.h"
-#include "dispatch/select/nearest.h"
 #include "dispatch/select/select.h"
 #include "dispatch/support/gpu_world.h"
 

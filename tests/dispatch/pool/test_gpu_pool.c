@@ -3,7 +3,7 @@
 #include "dispatch/support/gpu_ops.h"
 
 #include "dispatch/compile/suggest.h"
-#include "dispatch/select/model.h"
+#include "dispatch/select/select.h"
 
 #include <math.h>
 

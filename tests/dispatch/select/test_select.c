@@ -3,8 +3,7 @@
 #include "dispatch/pool/pool.h"
 #include "dispatch/select/select.h"
 #include "dispatch/support/script.h"
-#include "dispatch/call/fast_call.h"
-#include "dispatch/select/model.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <math.h>

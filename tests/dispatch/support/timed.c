@@ -3,7 +3,7 @@
 
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/hybrid/internal.h"
 #include "support/check.h"
 

@@ -1,8 +1,8 @@
-/* Family nest: plain loops over single elements (family/point/nest.h), in blocks of points. */
+/* Family nest: plain loops over single elements (family/point/nest.c), in blocks of points. */
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/numeric.h"
-#include "family/point/nest.h"
+#include "family/point/point.h"
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {

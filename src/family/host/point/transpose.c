@@ -1,7 +1,7 @@
 /* Transposing sweeps on the host: which loads are transposed, the text of kernels/host/transpose.c, geometry and
  * cost. */
 #include "family/emit.h"
-#include "family/host/point/transpose.h"
+#include "family/host/point/sweep.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

@@ -1,9 +1,23 @@
-/* A call without a launch plan, and its steps. */
-#ifndef MD_DISPATCH_CALL_SLOW_CALL_H
-#define MD_DISPATCH_CALL_SLOW_CALL_H
+/* The call of an op: the path of known shapes, and that of all others. */
+#ifndef MD_DISPATCH_CALL_CALL_H
+#define MD_DISPATCH_CALL_CALL_H
 
 #include "dispatch/bind/bind.h"
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/op.h"
+
+/* ---- fast_call.c */
+
+/* Calls of an op: by a launch plan if there is one, else by the slow call. */
+
+/** Serves a call. On an asynchronous device it returns when the launches are in the stream. Thread-safe. */
+md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args);
+/** Serves a call, whose arguments were read, by its launch plan. False if there is none: nothing was done then. */
+bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_args *call, md_stream stream);
+
+/* ---- slow_call.c */
+
+/* A call without a launch plan, and its steps. */
 
 /** The shape entry of a bound call, held: the caller releases it. Chooses for a shape that was not met before; while
  * the stream is captured, only among ready variants. */
