@@ -186,7 +186,7 @@ static void hold(void *user, md_ds_op *op)
     h->op[h->n++] = op;
 }
 
-/* Holds the ops rather than their lock: builds, which it waits for, take that lock when they end. */
+/* Enters the ops and lets go of their lock: builds that it waits for take that lock when they end. */
 md_status md_choices_import(int64_t *n_unknown, md_context *context, const char *text)
 {
     held_ops held = {0};

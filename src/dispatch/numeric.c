@@ -15,7 +15,7 @@ enum { MAX_CLASSES = 256, MAX_LEVELS = 12 };
 
 /* ---- Probes */
 
-/* Results must not follow from facts that differ from run to run or are settings: those get fixed values. */
+/* Under a numeric policy results must not depend on measured rates or settings: these facts get fixed values. */
 static void fix_facts(md_dev_facts *facts)
 {
     if (facts->kind != MD_DEV_HOST)
@@ -51,8 +51,8 @@ static bool is_outer(const md_fa_target *target, int32_t dim)
     return false;
 }
 
-/* Sizes of a dim at which classes are chosen. Products have more dims, and fewer sizes of each. One size alone stands
- * for all: a large one, as many rows need. */
+/* Sizes of a dim at which classes are chosen. Products have more dims, so they get fewer sizes of each. A dim that
+ * does not tell probes apart gets one large size. */
 typedef struct levels {
     int32_t dim, n;
     int64_t size[MAX_LEVELS];

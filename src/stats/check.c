@@ -149,7 +149,7 @@ static json_t *checks_json(const md_fx_formula *f)
 
 /* ---- the report */
 
-/* Orders at the last hint: the largest sizes, where hints go up. */
+/* Orders at the last hint, which has the largest sizes if hints go up. */
 static json_t *orders_json(const md_ds_compiled *c, char *at, size_t n)
 {
     int64_t size[MD_FX_MAX_DIMS];

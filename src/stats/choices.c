@@ -222,7 +222,8 @@ md_status md_ss_choices_take(int64_t *n_unknown, md_ds_op *const *op, int32_t n_
 {
     reader r = {.op = op, .n_ops = n_ops};
     md_status s = read_lines(&r, text);
-    for (int64_t i = r.n - 1; i >= 0 && s == MD_OK; i--) { /* the first line of a shape is given last, and stays */
+    /* last to first, so that of lines of one shape the first counts */
+    for (int64_t i = r.n - 1; i >= 0 && s == MD_OK; i--) {
         md_ds_shape_entry *entry = r.gift[i].entry;
         r.gift[i].entry = NULL;
         s = md_ds_assign(r.gift[i].op, &r.gift[i].key, entry);

@@ -16,9 +16,9 @@
 typedef struct candidate {
     const char *name, *unfit;
     double us, distance; /* octaves to the nearest of its hints; -1: it has none */
-    char hint[MD_DS_LABEL]; /* that one; or why it is there */
+    char hint[MD_DS_LABEL]; /* label of the nearest hint; or why the variant is in the pool */
     uint64_t hints; /* in whose lists it is */
-    md_fa_answer answer; /* of a library, if it was asked */
+    md_fa_answer answer; /* what the library answered, if it was asked */
 } candidate;
 
 /* What is looked at: sizes to choose by, which are those of the shape unless md_as says others. */

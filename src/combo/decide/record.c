@@ -1,4 +1,4 @@
-/* Verdicts about lists in the store, as picks of variants are kept: one entry for the ops of a combo, a line for each
+/* Verdicts about lists in the store, in the form of stored picks: one entry for the ops of a combo, a line for each
  * list of sizes, strides and alignments. */
 #include "base/status.h"
 #include "combo/decide/decide.h"

@@ -18,7 +18,7 @@ typedef struct race {
     md_cb_way *const *way;
     uint64_t deadline_ns;
     int32_t running, repeats;
-    md_status status; /* of the last run that failed; OK: none did */
+    md_status status; /* of the last run that failed; MD_OK if none did */
 } race;
 
 /* ---- Ways */
@@ -30,7 +30,7 @@ static void put(md_cb *cb, const md_cb_way *way)
     cb->merged = way->merged;
 }
 
-/* The combo has no way any more. */
+/* Moves what the combo runs by into `way`; the combo has nothing to run by then. */
 static void take(md_cb_way *way, md_cb *cb)
 {
     way->plan = cb->plan;
@@ -46,7 +46,7 @@ static md_status make(md_cb *cb)
         return md_fail(MD_UNSUPPORTED, "the items of combos run by calls of their own on this device");
     if (cb->plan->awaits_choices) {
         md_cb_choices_wait(cb);
-        MD_TRY(md_cb_prepare(cb)); /* again, since kernels are there now */
+        MD_TRY(md_cb_prepare(cb)); /* once more, since kernels are built by now */
     }
     md_bd_wait_all(cb->runtime->builder);
     return MD_OK;

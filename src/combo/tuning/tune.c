@@ -284,7 +284,7 @@ static md_status descend(tuner *t)
 
 /* ---- The whole */
 
-/* The best against the heuristic once more: it stays only if it wins again. */
+/* Races the best against the heuristic once more. It stays only if it wins again. */
 static md_status judge(tuner *t)
 {
     md_cb_way *const ways[] = {&t->heuristic, &t->apart, &t->best};

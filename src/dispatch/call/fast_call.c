@@ -139,7 +139,7 @@ bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_ar
     return thread && md_ds_run_cached(status, op, thread, stream, call) == MD_DS_FAST_DONE;
 }
 
-/* A call that was recorded as it is written. */
+/* Runs the merged op for a call that is already recorded: the recorder must not see it again. */
 static md_status call_unrecorded(md_ds_op *op, md_ds_recorder *recorder, md_stream stream, const md_arg *args,
                                  const md_ds_merged_args *merged)
 {

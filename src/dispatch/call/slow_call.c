@@ -139,7 +139,7 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
     }
     if (plan_cache)
         md_ds_plan_cache_publish(plan_cache, op, call->hash, &encoded, entry, plan);
-    else if (bound->copies.n == 0) /* calls of this shape that need no copies may have one */
+    else if (bound->copies.n == 0) /* other calls of the shape may need no copies, and can have a launch plan */
         atomic_store_explicit(&plan->has_no_launch_plan, true, memory_order_relaxed);
 }
 

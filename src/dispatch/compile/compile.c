@@ -24,7 +24,8 @@ static void set_policy(md_ds_policy *out, const md_ds_compile_options *o)
     out->max_variants = MD_MIN(out->max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
 }
 
-/* Sizes that a numeric policy lets bits depend on: with one, those in the formula only, and no batch's. */
+/* Splits into stages in the order of sums that is best at the hints. Under a numeric policy bits may depend only on
+ * sizes that the formula has as numbers, and under batch_invariant not on a batch's. */
 static md_status split(md_ds_compiled *c, md_numeric numeric)
 {
     const bool is_fast = numeric < MD_NUMERIC_DETERMINISTIC;
@@ -40,7 +41,7 @@ static md_status split(md_ds_compiled *c, md_numeric numeric)
     return s;
 }
 
-/* Hints go up as a rule: the last one is the largest. */
+/* Warns for the sizes of the last hint, which is the largest if hints go up. */
 static md_status warn(md_ds_compiled *c)
 {
     int64_t size[MD_FX_MAX_DIMS];

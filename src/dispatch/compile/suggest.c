@@ -22,7 +22,7 @@ enum { MAX_POINTS = 256, MAX_PLACES = MD_DS_MAX_HINTS, MAX_OFFERS = 32, MAX_SWEE
 typedef struct point {
     int64_t size[MD_FX_MAX_DIMS];
     int64_t cell[MD_DS_MAX_DYNAMIC];
-    double weight, heaviest; /* of all its shapes; of the one whose sizes it has */
+    double weight, heaviest; /* of all its shapes; of its heaviest shape, whose sizes the point has */
     double best_us;
 } point;
 

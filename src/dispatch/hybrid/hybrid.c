@@ -24,8 +24,8 @@ static void forget_jobs(void *user)
     atomic_store_explicit(&h->op->runtime->is_racing, false, memory_order_relaxed);
 }
 
-/* What timing takes of the driver at its first use, now: later its lock would hold up calls. Races have the memory that
- * they will ask for; where there is none, they find out. */
+/* Makes what the driver makes at the first use of timing, since its lock would hold up calls later: events, the gate
+ * kernel, and the memory of races. A race that got no memory fails when it begins. */
 static void warm_up(md_ds_op *op)
 {
     enum { SHARE = 20 };

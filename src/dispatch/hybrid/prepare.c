@@ -11,7 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* trials: of an op; each keeps a shape and some plans */
+enum {
+    MOST_FAMILIES = 4,
+    MOST_TRIALS = 2048
+}; /* MOST_TRIALS: of an op; each trial has a shape and some plans in memory */
 /* Variants that the corrected model expects to take this x the incumbent's time are not tried. */
 static const double hopeless = 4.0;
 /* On an idle stream, marks around a kernel time its launch as well, which varies by so much (us). A library's launch
@@ -73,7 +76,7 @@ static const char *reject_reason(const md_ds_pool *c, int32_t i, const md_kn_sha
                : why;
 }
 
-/* With idle_tune: the model's best few, if it does not know them apart. */
+/* With idle_tune: the model's best few, if their times differ by less than its error. */
 static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
 {
     enum { FEW = 6 };
@@ -95,7 +98,7 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     int32_t n_families = 1, n_others = 1, n_challengers = 1;
     const md_ds_source source = md_ds_plan_of(j->entry)->stage[stage].pick.source;
     if (c->pinned >= 0 || source == MD_DS_STORED || source == MD_DS_MEASURED || source == MD_DS_GIVEN)
-        return 0; /* there is nothing to find out */
+        return 0; /* it is pinned, or was measured already */
     md_ds_predict_us(model_us, op, stage, j->select_sizes, n, NULL);
     for (int32_t i = 0; i < n; i++)
         us[i] = i != own && reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
@@ -236,7 +239,7 @@ static void free_trial(md_ds_trial *trial)
 
 static bool make_trial(job *j)
 {
-    int32_t version[MD_ST_MAX_STAGES]; /* read first: what is added later makes the trial stale */
+    int32_t version[MD_ST_MAX_STAGES]; /* read before the times, so that a later correction makes the trial stale */
     for (int32_t s = 0; s < j->op->n_stages; s++)
         version[s] = md_tn_correction_version(j->op->stage[s].correction);
     md_ds_trial *t = calloc(1, sizeof *t);

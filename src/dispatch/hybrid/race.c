@@ -162,8 +162,9 @@ md_kn_call *md_ds_idle_memory_next(void *memory)
 
 /* ---- What a race is */
 
-/* LOOK_NS: between two looks whether it is quiet; BUSY_LOOK_NS: after one that found calls. PATIENCE_NS: a run of the
- * race waits no longer for a quiet moment. MOST_WASTED: samples of one run that calls may disturb. */
+/* LOOK_NS: time between two looks whether it is quiet; BUSY_LOOK_NS: the same after a look that found calls.
+ * PATIENCE_NS: a run of the race waits no longer for a quiet moment. MOST_WASTED: samples of a run that calls may
+ * disturb before it ends. */
 enum {
     LOOK_NS = 50000,
     BUSY_LOOK_NS = 200000,

@@ -122,7 +122,7 @@ bool md_ds_trial_is_sound(const md_ds_trial *t)
     for (int32_t i = 1; i < t->n_challengers; i++) {
         const md_ds_challenger *x = &t->challenger[i];
         if (x->is_unloaded && x->expected >= 1.0)
-            continue; /* nothing is lost by leaving it out */
+            continue; /* a challenger that is expected to be slower need not be loaded */
         if (x->n == 0 && !(x->idle_us > 0.0 && own->idle_us > 0.0) && x->expected <= MD_DS_TOO_RISKY)
             return false;
     }

@@ -33,7 +33,7 @@ typedef struct md_ds_pool {
     md_bd *builder; /* not owned */
     const md_ds_space *space; /* not owned */
     struct md_tn_estimates *estimates; /* while the pool is filled; NULL where nothing is kept */
-    pthread_mutex_t lock_of_variants; /* held to add one; readers load n_variants (acquire): lower slots never change */
+    pthread_mutex_t lock_of_variants; /* held to add one; readers load n_variants (acquire): lower ones never change */
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t envelope_of[MD_DS_MAX_VARIANTS]; /* the first variant with the same envelope */
@@ -64,10 +64,10 @@ typedef struct md_ds_candidate {
 md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
                           const md_ds_policy *policy);
 void md_ds_pool_finish(md_ds_pool *c);
-/** Adds a variant and queues its build, unless one of that name is there. *slot: its place, -1 where it is left out.
- * md_ds_pool_add takes the lock of variants; of md_ds_pool_add_locked the caller holds it. */
-md_status md_ds_pool_add(int32_t *slot, md_ds_pool *c, const md_ds_candidate *candidate);
-md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candidate *candidate);
+/** Adds a variant and queues its build, unless one of that name is there. *number: its place among them, -1 where it is
+ * left out. md_ds_pool_add takes the lock of variants; of md_ds_pool_add_locked the caller holds it. */
+md_status md_ds_pool_add(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate);
+md_status md_ds_pool_add_locked(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate);
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *c);
 

@@ -119,7 +119,7 @@ md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *c)
     return tune_stage(&job, &c->target, &c->policy, c->space, false); /* creation has no time for more */
 }
 
-static int32_t slot_of(const md_ds_pool *c, const char *variant)
+static int32_t number_of(const md_ds_pool *c, const char *variant)
 {
     for (int32_t i = 0; i < c->n_variants; i++)
         if (!strcmp(c->variant[i]->name, variant))
@@ -131,12 +131,12 @@ static void rank_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, cons
 {
     for (int32_t i = 0; i < r->n_candidates; i++) {
         const md_tn_candidate *t = &r->candidate[i];
-        const int32_t slot = t->verdict == MD_TN_TIMED && t->us > 0.0 ? slot_of(c, t->name) : -1;
-        if (slot < 0)
+        const int32_t number = t->verdict == MD_TN_TIMED && t->us > 0.0 ? number_of(c, t->name) : -1;
+        if (number < 0)
             continue;
-        const md_bd_variant *v = c->variant[slot];
+        const md_bd_variant *v = c->variant[number];
         md_ds_rank_observed(c, hint,
-                            (md_ds_ranked){.variant = slot,
+                            (md_ds_ranked){.variant = number,
                                            .us = t->us,
                                            .model_us = md_tn_predict_us(&c->target, v->family, &v->config, size)});
     }

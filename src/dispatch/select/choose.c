@@ -96,7 +96,7 @@ static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const m
     md_ds_pick best;
     if (atomic_load_explicit(&op->stage[stage].n_libraries, memory_order_relaxed) == 0)
         return;
-    with_load.may_load = with_load.only_deferred = true; /* of the others the pick is the best */
+    with_load.may_load = with_load.only_deferred = true; /* the pick is the best of the variants without a library */
     if (query->may_load || op->policy.select == MD_SELECT_HYBRID || !(us > 0.0) ||
         stage_plan->pick.source != MD_DS_MODEL || md_ds_select(&best, op, stage, &with_load) != MD_OK ||
         !(best.us > 0.0) ||

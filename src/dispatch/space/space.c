@@ -316,7 +316,7 @@ md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *a
     const int32_t own = space->formula->n_args;
     out->n = 0;
     if (!args || *n_args <= own || *n_args > own + MD_DS_MAX_DYNAMIC || args[own].kind != MD_ARG_AS)
-        return MD_OK; /* binding says what is wrong, if anything */
+        return MD_OK; /* binding the call names what is wrong with the argument */
     for (; *n_args > own; --*n_args) {
         const md_arg *a = &args[*n_args - 1];
         if (a->kind != MD_ARG_AS)

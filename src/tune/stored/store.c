@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define KIND "measured"
-/* Of the entries, not of what they say: it holds lines of all environments. */
+/* The environment of the entries. Their lines have environments of their own. */
 static const char ENTRIES[] = "picks and times that were measured while programs ran, of all environments\n";
 
 struct md_tn_stored {
@@ -96,7 +96,7 @@ static md_status load_from(md_tn_stored_list *out, md_tn_stored *k, int32_t plac
     return MD_OK;
 }
 
-/* Those of a bundle: older than what the stores have. */
+/* Adds what a bundle has. It is older than what the stores have. */
 static void load_bundled(md_tn_stored_list *out, const md_tn_stored *k, const char *key)
 {
     for (int32_t i = 0; i < k->n_bundles; i++) {
@@ -141,7 +141,8 @@ md_status md_tn_stored_save(md_tn_stored *stored, const char *key, const md_tn_s
     md_tn_stored_list all = {0};
     md_strbuf text = {0};
     md_sr_lease *lease = md_sr_lease_to_write(stored->store, "measured", key);
-    md_status s = load_from(&all, stored, 0, key); /* what cannot be read for want of memory is not overwritten */
+    md_status s =
+        load_from(&all, stored, 0, key); /* an entry that could not be read for want of memory is not overwritten */
     for (int32_t i = 0; i < list->n_picks; i++)
         md_tn_stored_add_pick(&all, &list->pick[i]);
     for (int32_t i = 0; i < list->n_times; i++)

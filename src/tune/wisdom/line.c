@@ -36,7 +36,7 @@ static json_t *candidates_json(const md_tn_record *r)
     return list;
 }
 
-/* What a line says first is what lines are sorted by. */
+/* The members that lines are sorted by come first. */
 static json_t *record_json(const md_tn_record *r)
 {
     char date[32];
@@ -224,7 +224,8 @@ static md_status take_record(reader *r, md_tn_record *out)
     out->is_complete = json_is_true(json_object_get(r->root, "complete"));
     if (!json_is_boolean(json_object_get(r->root, "complete")))
         refuse(r, "neither true nor false", "complete");
-    if (out->count > 0 && out->us <= 0.0) /* no samples: the model's word, where nothing of the family was measured */
+    if (out->count > 0 &&
+        out->us <= 0.0) /* count 0: an estimate of the model, since nothing of the family was measured */
         refuse(r, "measured, but no time in", "us");
     out->date = take_date(r, r->root);
     MD_TRY(take_candidates(r, out));

@@ -243,7 +243,7 @@ static void keep(md_tn_wisdom *w, const char *name, const md_tn_record *record)
     md_sr_lease *lease = md_sr_lease_to_write(w->store, "put", name);
     const uint64_t unread = atomic_load(&w->count.unread);
     const bool is_there = load_record(&there, w, 0, name);
-    /* what could not be read for want of memory may be better */
+    /* a record that could not be read for want of memory may be the better one */
     const bool is_sure = atomic_load(&w->count.unread) == unread;
     if (is_sure && (!is_there || takes_place(record, &there))) {
         md_tn_line_print(&text, &line);
