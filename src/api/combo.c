@@ -248,9 +248,9 @@ md_status md_combo_explain(md_combo *combo, int32_t json, md_write_fn write, voi
     if (!write)
         return md_fail(MD_INVALID_ARGUMENT, "write is NULL");
     MD_TRY(enter(combo));
-    md_cb_explain(&text, combo->cb, json != 0);
-    (void)leave(combo, MD_OK);
-    const md_status status = md_api_write(&text, write, user);
+    md_status status = leave(combo, md_cb_explain(&text, combo->cb, json != 0));
+    if (status == MD_OK)
+        status = md_api_write(&text, write, user);
     md_strbuf_finish(&text);
     return status;
 }

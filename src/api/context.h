@@ -1,14 +1,18 @@
-/* The structs behind the public handles md_context and md_op, and what the files of this folder share. */
+/* Contexts and ops of the public functions. */
 #ifndef MD_API_CONTEXT_H
 #define MD_API_CONTEXT_H
 
 #include "base/env.h"
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 #include "stats/rows.h"
-#include "tune/stored/stored.h"
 #include "tune/search/search.h"
+#include "tune/stored/stored.h"
 
 #include <sys/types.h>
+
+/* ---- context.c */
+
+/* The structs behind the public handles md_context and md_op, and what the files of this folder share. */
 
 struct md_context {
     md_env env;
@@ -31,7 +35,7 @@ struct md_context {
     md_tn_counters tune_count;
     char *hints, *pin; /* own copies; pin may be NULL */
     struct {
-        char *path; /* a pattern (stats/path.h), own copy; NULL: no MD_STATS */
+        char *path; /* a pattern (stats/path.c), own copy; NULL: no MD_STATS */
         int32_t number;
         pid_t owner; /* the process that made the context */
     } stats;
@@ -101,5 +105,17 @@ bool md_api_merged(md_op *out, md_strbuf *merged_sizes, md_op *op, const char *s
 
 /** Hands a text to the caller's function in one piece. OUT_OF_MEMORY if the text failed, IO if the function stops. */
 md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user);
+
+/* ---- operation.c */
+
+/* Checks and defaults of op options, shared by creation, tuning and hint suggestion. */
+
+/** Resolves a text: a catalogue name gives its formula and name; any other text is the formula itself, *name NULL. */
+md_status md_api_find_formula(const char **formula, const char **name, const char *text);
+/** Describes argument i < n_args of a formula. The texts are the formula's. */
+void md_api_describe_arg(md_arg_info *out, const md_fx_formula *f, int32_t i);
+md_status md_api_check_options(const md_op_options *o);
+/** Compile options of an op: formula and kernels, with the context's hints and policy as defaults. */
+md_ds_compile_options md_api_compile_options(const md_context *c, const md_op_options *o);
 
 #endif

@@ -1,5 +1,5 @@
 /* Reads formulas without a device: what an op would take, and the sizes of what it would give. */
-#include "api/operation.h"
+#include "api/context.h"
 #include "base/status.h"
 
 #include <stdlib.h>

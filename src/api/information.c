@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "device/nvrtc/nvrtc.h"
 #include "md_build_config.h"
-#include "tune/bench/cold.h"
+#include "tune/bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>

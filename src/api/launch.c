@@ -4,9 +4,8 @@
 #include "base/status.h"
 #include "dispatch/merged.h"
 #include "dispatch/registry.h"
-#include "dispatch/call/fast_call.h"
-#include "dispatch/run/execute.h"
-#include "dispatch/run/reference.h"
+#include "dispatch/call/call.h"
+#include "dispatch/run/run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@ struct md_launch {
     md_ds_shape_entry *entry; /* held until the launch is destroyed; NULL where no element is computed */
     md_ds_bound bound;
     bool is_merged; /* `own` is the merged op of the user's, and `arg` are its arguments */
-    bool is_plain; /* the launch plan is found by `warm` */
+    bool is_plain; /* calls find the launch plan by `warm` */
     md_ds_call_args warm;
     int32_t n_args;
     md_arg arg[MD_FX_MAX_ARGS + MD_DS_MAX_DYNAMIC]; /* tensors point into `tensor` */

@@ -29,7 +29,7 @@ static void describe(md_strbuf *out, const md_dev_facts *f)
 
 const char *md_api_system_path(const md_context *c)
 {
-    /* of bundles the kernels are those that were chosen by what they say themselves */
+    /* where only kernels of bundles can run, they are chosen by what the bundles say, not by shipped wisdom */
     const bool has_own = c->store && !(c->bundles.n > 0 && !c->bundles.compiles);
     return c->env.system_path ? c->env.system_path : has_own ? MD_WISDOM_FOLDER : "";
 }
@@ -107,7 +107,8 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
     md_sr_options options = {
         .root = root, .system_path = c->env.system_path, .environment = md_strbuf_text(&about), .log = &c->log};
     md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
-    md_strbuf_printf(&about, "sources %016" PRIx64 "\n", md_source_identity); /* times are of these kernels */
+    md_strbuf_printf(&about, "sources %016" PRIx64 "\n",
+                     md_source_identity); /* measured times hold for the sources of these kernels only */
     const md_tn_stored_options stored = {.root = root,
                                          .system_path = c->env.system_path,
                                          .environment = md_strbuf_text(&about),
@@ -244,7 +245,7 @@ static bool read_rates(md_dev_host_rates *out, void *text, size_t n)
     char *at = text, *end = NULL;
     int32_t n_read = 0;
     for (; n_read < N_NUMBERS; n_read++, at = end) {
-        number[n_read] = md_strtod(at, &end); /* what holds no number ends where it begins */
+        number[n_read] = md_strtod(at, &end); /* strtod stops at once where there is no number */
         if (end == at || !isfinite(number[n_read]) || number[n_read] < 0)
             break;
     }

@@ -1,5 +1,5 @@
 /* Makes ops from formulas and options, and answers questions about them. */
-#include "api/operation.h"
+#include "api/context.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

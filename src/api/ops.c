@@ -1,7 +1,7 @@
 /* What the files above share: text for callers, arguments described, ops visited, checked and left. */
-#include "api/operation.h"
+#include "api/context.h"
 #include "base/status.h"
-#include "dispatch/bind/fault.h"
+#include "dispatch/bind/bind.h"
 #include "dispatch/create.h"
 #include "dispatch/merged.h"
 #include "dispatch/registry.h"

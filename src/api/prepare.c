@@ -24,7 +24,7 @@ static md_status prepare_one(md_op *op, const char *sizes)
     return s;
 }
 
-/* Calls are served by the merged op, if there is one, or by the op itself: both get ready. */
+/* The merged op, if there is one, serves some calls and the op itself the others: both get ready. */
 static md_status prepare_both(md_op *op, const char *sizes)
 {
     md_op merged;
@@ -87,7 +87,7 @@ static md_status keep_one(md_op *op, const char *sizes)
     return s;
 }
 
-/* Both the op's and its merged one's, as md_prepare does. */
+/* Keeps the kernels of the op and of its merged op, as md_prepare gets both ready. */
 md_status md_bundle_keep(md_op *op, const char *sizes)
 {
     md_op merged;

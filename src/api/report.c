@@ -1,13 +1,10 @@
 /* What the library tells about an op, a graph, the catalogue and the environment. */
 #include "api/context.h"
-#include "api/operation.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
 #include "expr/list/list.h"
-#include "stats/capture.h"
-#include "stats/check.h"
-#include "stats/explain.h"
+#include "stats/report.h"
 
 #include <string.h>
 
@@ -39,58 +36,80 @@ md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn wri
     return s;
 }
 
-static md_status check_text(md_strbuf *out, const md_context *context, const char *text, const md_op_options *o,
-                            bool json)
+static md_status check_text(json_t **report, const md_context *context, const char *text, const md_op_options *o)
 {
     md_ds_compiled *compiled = NULL;
     const md_ds_compile_options compile = md_api_compile_options(context, o);
     MD_TRY(md_ds_compile(&compiled, &context->dev->facts, text, &compile));
-    const md_status s = md_ss_check(out, compiled, json);
+    *report = md_ss_check_report(compiled);
     md_ds_compiled_destroy(&compiled);
-    return s;
+    return *report ? MD_OK : md_fail_memory();
 }
 
-/* A formula over lists: what each step becomes. */
-static md_status check_list(md_strbuf *out, const md_context *context, const md_fx_list *f, const md_op_options *o,
-                            bool json)
+/* ---- A formula over lists: what each step becomes */
+
+static const struct step_kind {
+    const char *name, *what;
+} step_kinds[] = {
+    [MD_FX_STEP_REDUCE] = {"reduce", "a combo over the list, which reduces each item (tiles of 4096 elements)"},
+    [MD_FX_STEP_SCALARS] = {"scalars", "one small kernel, which ends the reductions"},
+    [MD_FX_STEP_ITEMS] = {"items", "a combo over the list, which computes each item"},
+};
+
+static md_status add_check(json_t **list, const md_context *context, const char *text, const md_op_options *o)
 {
-    static const char *const kind[] = {"reduce", "scalars", "items"};
-    static const char *const what[] = {"a combo over the list, which reduces each item (tiles of 4096 elements)",
-                                       "one small kernel, which ends the reductions",
-                                       "a combo over the list, which computes each item"};
-    md_strbuf_printf(out, json ? "{\"lists\": true, \"steps\": [" : "a formula over lists, in %d steps\n",
-                     (int)f->n_steps);
-    for (int32_t i = 0; i < f->n_steps; i++) {
-        const char *comma = "";
-        if (json)
-            md_strbuf_printf(out, "%s{\"kind\": \"%s\", \"formulas\": [", i ? ", " : "", kind[f->step[i].kind]);
-        else
-            md_strbuf_printf(out, "\nstep %d: %s\n", (int)i + 1, what[f->step[i].kind]);
-        if (f->step[i].text)
-            MD_TRY(check_text(out, context, f->step[i].text, o, json));
-        for (int32_t r = 0; r < f->n_reductions; r++) {
-            if (f->reduction[r].step != i)
-                continue;
-            md_strbuf_add(out, json ? comma : "");
-            MD_TRY(
-                check_text(out, context, f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole, o, json));
-            comma = ", ";
-        }
-        md_strbuf_add(out, json ? "]}" : "");
-    }
-    md_strbuf_add(out, json ? "]}\n" : "");
-    return MD_OK;
+    json_t *report = NULL;
+    const md_status s = text ? check_text(&report, context, text, o) : MD_OK;
+    if (report)
+        *list = md_json_add(*list, report);
+    return s == MD_OK && !*list ? md_fail_memory() : s;
 }
 
-static md_status check_lists(md_strbuf *out, const md_context *context, const char *text, const md_op_options *o,
-                             bool json)
+static md_status check_step(json_t **step, const md_context *context, const md_fx_list *f, int32_t i,
+                            const md_op_options *o)
 {
-    md_fx_list *list = NULL;
+    json_t *list = json_array();
+    md_status s = add_check(&list, context, f->step[i].text, o);
+    for (int32_t r = 0; r < f->n_reductions && s == MD_OK; r++)
+        if (f->reduction[r].step == i)
+            s = add_check(&list, context, f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole, o);
+    *step = json_pack("{s:s, s:o}", "kind", step_kinds[f->step[i].kind].name, "formulas", list);
+    return s == MD_OK && !*step ? md_fail_memory() : s;
+}
+
+static md_status check_lists(json_t **report, const md_context *context, const char *text, const md_op_options *o)
+{
+    md_fx_list *f = NULL;
     const md_fx_options fx = {.dtype = o->dtype, .bounds = o->bounds};
-    MD_TRY(md_fx_list_create(&list, text, &fx));
-    const md_status s = check_list(out, context, list, o, json);
-    md_fx_list_destroy(&list);
+    MD_TRY(md_fx_list_create(&f, text, &fx));
+    json_t *steps = json_array();
+    md_status s = MD_OK;
+    for (int32_t i = 0; i < f->n_steps && s == MD_OK; i++) {
+        json_t *step = NULL;
+        s = check_step(&step, context, f, i, o);
+        steps = md_json_add(steps, step);
+    }
+    md_fx_list_destroy(&f);
+    *report = json_pack("{s:b, s:o}", "lists", true, "steps", steps);
     return s;
+}
+
+static void print_check(md_strbuf *out, const json_t *report)
+{
+    const json_t *steps = json_object_get(report, "steps");
+    if (!steps) {
+        md_ss_check_print(out, report);
+        return;
+    }
+    md_strbuf_printf(out, "a formula over lists, in %zu steps\n", json_array_size(steps));
+    for (size_t i = 0; i < json_array_size(steps); i++) {
+        const json_t *step = json_array_get(steps, i), *formulas = json_object_get(step, "formulas");
+        for (int32_t k = 0; k < MD_COUNT(step_kinds); k++)
+            if (!strcmp(step_kinds[k].name, md_json_text_at(step, "kind")))
+                md_strbuf_printf(out, "\nstep %zu: %s\n", i + 1, step_kinds[k].what);
+        for (size_t k = 0; k < json_array_size(formulas); k++)
+            md_ss_check_print(out, json_array_get(formulas, k));
+    }
 }
 
 md_status md_check_formula(md_context *context, const char *formula, const md_op_options *options, int32_t json,
@@ -104,8 +123,13 @@ md_status md_check_formula(md_context *context, const char *formula, const md_op
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "formula" : "context");
     MD_TRY(md_api_check_options(o));
     MD_TRY(md_api_find_formula(&text, &name, formula));
-    md_status s = md_fx_has_lists(text) ? check_lists(&out, context, text, o, json != 0)
-                                        : check_text(&out, context, text, o, json != 0);
+    json_t *report = NULL;
+    md_status s =
+        md_fx_has_lists(text) ? check_lists(&report, context, text, o) : check_text(&report, context, text, o);
+    if (s == MD_OK)
+        s = md_json_report(&out, report, json != 0, print_check);
+    else
+        json_decref(report);
     if (s == MD_OK)
         s = md_api_write(&out, write, user);
     md_strbuf_finish(&out);

@@ -2,8 +2,8 @@
 #include "api/context.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "base/task/exit.h"
-#include "stats/path.h"
+#include "base/task/process.h"
+#include "stats/report.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,13 +1,12 @@
 /* Tunes a formula without making an op, suggests hints for the shapes that a service met, and digests, exports and
  * imports choices. */
 #include "api/context.h"
-#include "api/operation.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "dispatch/pool/suggest.h"
-#include "dispatch/pool/tune_formula.h"
+#include "dispatch/compile/suggest.h"
+#include "dispatch/pool/fill.h"
 #include "stats/choices.h"
-#include "stats/digest.h"
+#include "stats/report.h"
 
 #include <stdlib.h>
 
@@ -187,7 +186,7 @@ static void hold(void *user, md_ds_op *op)
     h->op[h->n++] = op;
 }
 
-/* Holds the ops rather than their lock: builds, which it waits for, take that lock when they end. */
+/* Enters the ops and lets go of their lock: builds that it waits for take that lock when they end. */
 md_status md_choices_import(int64_t *n_unknown, md_context *context, const char *text)
 {
     held_ops held = {0};

@@ -1,7 +1,7 @@
 /* Facts of element types, loads and stores of elements. */
 #include "base/dtype.h"
 
-#include "base/number/bits.h"
+#include "base/number/number.h"
 #include "base/status.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Facts and conversions of element types. */
 #ifndef MD_BASE_DTYPE_H
 #define MD_BASE_DTYPE_H
-#include "base/number/narrow.h"
+#include "base/number/number.h"
 
 #include <md/md.h>
 #include <stdbool.h>

@@ -1,6 +1,8 @@
 /* JSON values from text and numbers that JSON does not allow. */
 #include "base/json.h"
 
+#include "base/status.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,53 @@ json_t *md_json_real(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+json_t *md_json_text_or_null(const char *text)
+{
+    return text ? md_json_text(text) : json_null();
+}
+
+json_t *md_json_add(json_t *list, json_t *item)
+{
+    if (!list)
+        json_decref(item);
+    else if (json_array_append_new(list, item) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+json_t *md_json_merge(json_t *object, json_t *more)
+{
+    const bool ok = object && more && json_object_update(object, more) == 0;
+    json_decref(more);
+    if (ok)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+const char *md_json_text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+long long md_json_integer_at(const json_t *object, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(object, key));
+}
+
+double md_json_number_at(const json_t *object, const char *key)
+{
+    const json_t *number = json_object_get(object, key);
+    return json_is_null(number) ? INFINITY : json_number_value(number);
+}
+
+bool md_json_is(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
 static int take(const char *bytes, size_t n, void *user)
 {
     md_strbuf *text = user;
@@ -46,7 +95,7 @@ char *md_json_dump(const json_t *root, size_t flags)
     return NULL;
 }
 
-static void print(md_strbuf *out, json_t *root, size_t flags)
+static void print_json(md_strbuf *out, json_t *root, size_t flags)
 {
     char *text = root ? md_json_dump(root, flags | JSON_REAL_PRECISION(9)) : NULL;
     if (text) {
@@ -61,10 +110,23 @@ static void print(md_strbuf *out, json_t *root, size_t flags)
 
 void md_json_print(md_strbuf *out, json_t *root)
 {
-    print(out, root, JSON_COMPACT);
+    print_json(out, root, JSON_COMPACT);
 }
 
 void md_json_print_document(md_strbuf *out, json_t *root)
 {
-    print(out, root, JSON_INDENT(1));
+    print_json(out, root, JSON_INDENT(1));
+}
+
+md_status md_json_report(md_strbuf *out, json_t *report, bool json, md_json_printer print)
+{
+    if (!report)
+        return md_fail_memory();
+    if (json) {
+        md_json_print(out, report);
+    } else {
+        print(out, report);
+        json_decref(report);
+    }
+    return out->failed ? md_fail_memory() : MD_OK;
 }

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "family/kernel_name.h"
-#include "kernel/text.h"
+#include "kernel/kernel.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -235,6 +235,6 @@ md_status md_cb_run_apart(const md_cb *cb, md_stream stream);
 const char *md_cb_form(const md_cb *cb);
 
 /* ---- explain.c */
-void md_cb_explain(md_strbuf *out, md_cb *cb, bool json);
+md_status md_cb_explain(md_strbuf *out, md_cb *cb, bool json);
 
 #endif

@@ -1,6 +1,6 @@
 /* What a combo did, for statistics: how often each kind of item was run, and how. */
 #include "combo/merge.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct kind {
 } kind;
 
 typedef struct kinds {
-    int32_t n, last; /* last: the one that was counted last */
+    int32_t n, last; /* last: place of the kind that was counted last */
     kind kind[MD_SS_COMBO_KINDS];
     uint64_t n_more; /* calls of others */
 } kinds;

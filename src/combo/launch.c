@@ -62,7 +62,8 @@ md_status md_cb_run_merged(md_cb *cb, md_stream stream)
 {
     struct md_cb_merged *m = cb->merged;
     int64_t group = 0, alone = 0;
-    for (int64_t g = 0; g < m->n; g++) /* before any launch: without memory for a table nothing is written */
+    for (int64_t g = 0; g < m->n;
+         g++) /* before any launch, so that a lack of memory for a table leaves all outputs as they were */
         MD_TRY(prepare_group(cb, &m->group[g], stream));
     for (int32_t level = 0; level < cb->plan->n_levels; level++) {
         for (; group < m->n && m->group[group].level == level; group++)

@@ -13,11 +13,11 @@ struct md_cb_loops {
     int32_t n;
     md_dev_list *list;
     md_dev_item *item;
-    int64_t *first; /* of each list one more than its items */
+    int64_t *first; /* one number more than a list has items */
     int64_t *cut; /* [lists] malloc'ed together */
 };
 
-/* True if the items take so short, as the model says, that another thread would come too late. */
+/* True if the items take less time, by the model, than waking another thread. */
 static bool is_short(const md_cb_unit *unit, const md_dev_list *list)
 {
     double us = 0;

@@ -284,7 +284,7 @@ static md_status fit_table(const md_cb *cb, md_cb_group *g)
         return MD_OK;
     }
     if (i < g->n) {
-        g->kernel.table_words = (int32_t)most; /* of the rest, too: one kernel */
+        g->kernel.table_words = (int32_t)most; /* the rest has the same kernel, so its table is as large */
         MD_TRY(cut_off(m, g, i));
     }
     if (g->kernel.table_words > 0)

@@ -2,7 +2,7 @@
  * that only spans which overlap are compared element-wise. */
 #include "base/status.h"
 #include "combo/combo.h"
-#include "dispatch/bind/alias.h"
+#include "dispatch/bind/bind.h"
 
 #include <stdlib.h>
 

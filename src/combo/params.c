@@ -96,8 +96,8 @@ static bool all_fit(const md_cb *cb)
     return true;
 }
 
-/* By tensor of an op's formula: its slot, and by scalar its number; -1: none. The op is the part's or its joined one,
- * which has the same arguments. */
+/* By tensor of an op's formula the slot of its argument, by scalar its number; -1: none. The op is the part's or its
+ * merged one, which has the same arguments. */
 static void number_slots(int8_t slot[MD_FX_MAX_TENSORS], int8_t scalar[MD_FX_MAX_SCALARS], const md_cb_part *p,
                          const md_ds_op *op)
 {

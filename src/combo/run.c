@@ -4,12 +4,13 @@
 #include "combo/combo.h"
 #include "combo/decide/decide.h"
 #include "combo/merge.h"
-#include "dispatch/bind/fault.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/call/call.h"
 #include "dispatch/call/thread_cache.h"
 #include "dispatch/merged.h"
 
-enum { COUNT_EVERY = 256, TIME_EVERY = 16 }; /* runs until statistics are told; of which one is timed */
+/* COUNT_EVERY: runs between two reports to the statistics. TIME_EVERY: of so many runs one is timed. */
+enum { COUNT_EVERY = 256, TIME_EVERY = 16 };
 
 /* ---- Each item by a call of its own */
 
@@ -32,7 +33,7 @@ md_status md_cb_run_apart(const md_cb *cb, md_stream stream)
     return MD_OK;
 }
 
-/* Those that cannot run together with others. */
+/* Runs the items that cannot share a launch with others. */
 static md_status run_rest(const md_cb *cb, md_stream stream)
 {
     int32_t p = 0;
@@ -79,7 +80,7 @@ static md_status run_merged(md_cb *cb, md_stream stream, md_cb_how how)
     return status;
 }
 
-/* Indices out of range that earlier work met. */
+/* Fails if earlier work reported an index out of range. */
 static md_status check_reports(const md_cb *cb, md_stream stream)
 {
     if (md_ds_is_capturing(cb->runtime, stream))
@@ -100,7 +101,7 @@ static bool runs_merged(const md_cb *cb)
     return dev->facts.kind == MD_DEV_CUDA && !dev->ops->is_simulated;
 }
 
-/* The plan with the addresses and scalars of now. */
+/* Puts the current addresses and scalars into the plan. */
 static md_status bring_up_to_date(md_cb *cb, md_stream stream)
 {
     if (!cb->plan || md_cb_schedule_is_old(cb) || ((cb->has_moved || cb->has_scalars) && !md_cb_update(cb)))

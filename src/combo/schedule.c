@@ -4,7 +4,7 @@
 #include "combo/axis.h"
 #include "combo/merge.h"
 #include "dispatch/bind/bind.h"
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -101,7 +101,7 @@ static int32_t shift_of(int64_t blocks)
     return shift;
 }
 
-/* By start the item of its first block, one more than there are, so that each has a next. */
+/* For each start the item of its first block; one more at the end, so that each start has a next one. */
 static void fill_starts(uint32_t *start, int64_t n_starts, int32_t shift, const uint32_t *first, int64_t n)
 {
     int64_t item = 0;

@@ -7,7 +7,6 @@
 #include "base/task/pool.h"
 #include "base/trace.h"
 #include "device/map_address.h"
-#include "kernel/dump.h"
 #include "kernel/kernel.h"
 
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
@@ -247,7 +246,7 @@ struct md_dev {
     int32_t hang_ms; /* measured work that takes longer counts as hung; 0: 10000 */
     _Atomic bool is_stuck; /* hung work is on the tuning stream */
     _Atomic int32_t
-        mhz; /* clock that was measured at last; 0: not known, < 0: throttled to -mhz (tune/bench/clock.h) */
+        mhz; /* clock that was measured at last; 0: not known, < 0: throttled to -mhz (tune/bench/clock.c) */
     _Atomic int32_t least_mhz, most_mhz; /* of all clocks that were measured at */
     /* Kernels come from bundles that were made for these facts: pools are chosen by them, so that the kernels are
      * there. Everything else goes by `facts`. Set before the first op (facts.h). */

@@ -7,7 +7,7 @@
 #include "device/blas/blas.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
-#include "device/nvrtc/ahead.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -67,8 +67,8 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
                        out->n_tensors <= MD_DS_LAUNCH_PLAN_TENSORS && n_scalars <= MD_DS_LAUNCH_PLAN_SCALARS;
 }
 
-/* Sizes to choose by become 39 bits of a hash between the alignment bits, never all 0. They are checked when the
- * shape is new. */
+/* The sizes of md_as are 39 bits of a hash in the key, between the alignment bits and never all 0. They are checked
+ * when the shape is new. */
 static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_arg_layout *layout, const md_arg *args,
                                               int32_t n_args)
 {

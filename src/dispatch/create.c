@@ -1,4 +1,4 @@
-/* Op creation: compiles the formula, joins an equal op if the context has one, and else fills the pools and starts the
+/* Op creation: compiles the formula, and shares an equal op of the context, or fills the pools and starts the
  * builds. */
 #include "dispatch/create.h"
 
@@ -8,19 +8,15 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/index_sample.h"
-#include "dispatch/online/online.h"
+#include "dispatch/hybrid/hybrid.h"
 #include "dispatch/merged.h"
 #include "dispatch/pin.h"
-#include "dispatch/pool/fallback.h"
 #include "dispatch/pool/fill.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "dispatch/registry.h"
-#include "dispatch/select/agreement.h"
+#include "dispatch/select/select.h"
 #include "dispatch/select/async_fill.h"
-#include "dispatch/select/describe.h"
-#include "dispatch/select/fit.h"
 #include "dispatch/select/stored.h"
-#include "dispatch/select/verify_custom.h"
 #include "tune/tune.h"
 
 #include <ctype.h>
@@ -269,7 +265,7 @@ static bool may_have_joined(const md_ds_op *op, const md_ds_op_options *o)
            op->policy.numeric < MD_NUMERIC_DETERMINISTIC;
 }
 
-/* Without a compiler the merged op must have kernels for all its calls, or there is none: the op itself serves. */
+/* Without a compiler a merged op is kept only if it has kernels for all its calls; else the op itself serves them. */
 static md_status check_served(const md_ds_op *merged)
 {
     for (int32_t s = 0; s < merged->n_stages && md_bd_is_bundled(merged->runtime->builder); s++)
@@ -277,7 +273,7 @@ static md_status check_served(const md_ds_op *merged)
     return MD_OK;
 }
 
-/* Gives the op a merged one, if it would have fewer stages. Without it the op is as correct. */
+/* Makes the merged op, if it has fewer stages. A failure is no error: the op serves without it. */
 static void add_joined(md_ds_op *op, const char *formula, const md_ds_op_options *options)
 {
     md_ds_op_options o = *options;

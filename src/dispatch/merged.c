@@ -13,7 +13,7 @@ struct md_ds_merged {
 
 /* ---- Making */
 
-/* The kinds of stages that joining is to avoid. */
+/* Kinds of stages that merged dims are to avoid. */
 static int32_t count_nests(const md_st_program *p)
 {
     int32_t n = 0;
@@ -77,7 +77,7 @@ static bool is_dynamic(const md_fx_merged_dims *how, const md_fx_formula *f, int
     return dynamic;
 }
 
-/* A dim that indices run over, or a part of it does. */
+/* True if indices run over the dim, or over a dim that it was merged from. */
 static bool has_index(const md_fx_merged_dims *how, const md_fx_formula *f, int32_t dim)
 {
     for (int32_t i = 0; i < f->n_indices; i++)

@@ -5,14 +5,14 @@
 
 #include "base/table.h"
 #include "dispatch/args.h"
-#include "dispatch/pool/compile.h"
+#include "dispatch/compile/compile.h"
 #include "dispatch/pool/pool.h"
 #include "dispatch/runtime.h"
 #include "dispatch/types.h"
 #include "expr/eval/eval.h"
 
 struct md_ds_async_fill; /* select/async_fill.h */
-struct md_ds_hybrid; /* online/internal.h */
+struct md_ds_hybrid; /* hybrid/internal.h */
 struct md_ds_merged; /* merged.h */
 struct md_ds_stored; /* select/stored.h */
 struct md_ds_indices; /* call/index_sample.h */

@@ -17,7 +17,7 @@ typedef struct pin_part {
 static size_t trim(const char **text, size_t n)
 {
     for (; n && isspace((unsigned char)**text); n--)
-        ++*text;
+        (*text)++;
     while (n && isspace((unsigned char)(*text)[n - 1]))
         n--;
     return n;

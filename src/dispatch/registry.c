@@ -48,7 +48,8 @@ md_status md_ds_identify(md_ds_op *op, md_bounds bounds, const char *pin)
     add_number(out, bounds);
     add_space(out, &op->space);
     add_text(out, pin);
-    add(out, &op->policy, sizeof op->policy); /* its pin is NULL; if padding differs, the ops are not shared */
+    /* the pin is NULL, so the policy is compared as bytes; other padding only keeps equal ops apart */
+    add(out, &op->policy, sizeof op->policy);
     add_number(out, op->max_entries);
     if (op->customs)
         add(out, &op->customs->digest, sizeof op->customs->digest);
@@ -114,7 +115,7 @@ void md_ds_share_done(md_ds_op *op, bool is_good)
     if (!is_good)
         unlink_op(op);
     pthread_cond_broadcast(&r->op_made);
-    while (!is_good && op->n_owners > 1) /* until no other thread waits for it */
+    while (!is_good && op->n_owners > 1) /* until all threads that waited for it have left */
         pthread_cond_wait(&r->op_made, &r->lock_of_ops);
     pthread_mutex_unlock(&r->lock_of_ops);
 }

@@ -75,7 +75,7 @@ md_status md_ds_borrow(md_ds_block **out, md_ds_runtime *runtime, size_t n_bytes
     *out = NULL;
     if (n_bytes == 0 || (*out = take_idle(runtime, n_bytes)) != NULL)
         return MD_OK;
-    md_ds_free_blocks(runtime); /* all were too small: a larger one replaces them */
+    md_ds_free_blocks(runtime); /* no idle block was large enough: they are freed, and a larger one is made */
     md_ds_block *b = calloc(1, sizeof *b);
     if (!b)
         return md_fail_memory();

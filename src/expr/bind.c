@@ -87,7 +87,7 @@ static md_status check_layout(int32_t i, const md_fx_tensor *t, const md_tensor 
     overflows |= last > INT64_MAX / 8 - 1 || count > INT64_MAX / 8;
     if (overflows && !is_empty)
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': its elements span more than 2^63 bytes", i, t->name);
-    if (x->data == NULL && !is_empty)
+    if (!x->data && !is_empty)
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': data is NULL", i, t->name);
     if ((uintptr_t)x->data % md_dtype_size(t->dtype) != 0)
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': data is not aligned to its %d-byte elements", i, t->name,
@@ -102,7 +102,7 @@ static md_status bind_tensor(binder *b, int32_t i, const md_arg *arg)
     if (arg->kind != MD_ARG_TENSOR)
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' is a tensor, but %s was given", i, t->name,
                        kind_name(arg->kind));
-    if (x == NULL)
+    if (!x)
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': the tensor is NULL", i, t->name);
     if (x->dtype != t->dtype)
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' has dtype %s, expected %s", i, t->name,
@@ -198,7 +198,7 @@ static md_status out_of_reach(const md_fx_formula *f, const md_fx_reach *r, int6
         (void)snprintf(where, sizeof(where), "argument %d '%s'", i, f->tensor[r->tensor].name);
     else
         (void)snprintf(where, sizeof(where), "temporary '%s'", f->tensor[r->tensor].name);
-    if (reached != NULL)
+    if (reached)
         (void)snprintf(what, sizeof(what), "%lld", (long long)*reached);
     md_status status = md_fail(MD_INVALID_ARGUMENT, "%s: axis %d has size %lld, but subscript '%s' reaches %s", where,
                                r->axis, (long long)extent, md_strbuf_text(&text), what);
@@ -232,7 +232,7 @@ md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_
     memset(out, 0, sizeof *out);
     if (n_args != formula->n_args)
         return wrong_count(formula, n_args);
-    if (args == NULL && n_args > 0)
+    if (!args && n_args > 0)
         return md_fail(MD_INVALID_ARGUMENT, "the list of arguments is NULL");
     for (int32_t i = 0; i < n_args; i++)
         MD_TRY(formula->args[i].is_scalar ? bind_scalar(&b, i, &args[i]) : bind_tensor(&b, i, &args[i]));

@@ -18,7 +18,7 @@ static bool is_continuation(char c)
 
 static const char *line_start(const char *text, int32_t line)
 {
-    for (int32_t at = 1; at < line; ++at) {
+    for (int32_t at = 1; at < line; at++) {
         const char *end = strchr(text, '\n');
         if (!end)
             break;
@@ -32,7 +32,7 @@ static void copy_window(char *out, size_t capacity, const char *line, int32_t fi
 {
     int32_t at = -1;
     size_t n = 0;
-    for (; *line && *line != '\n'; ++line) {
+    for (; *line && *line != '\n'; line++) {
         at += !is_continuation(*line);
         if (at < first)
             continue;
@@ -89,13 +89,13 @@ static int edit_cost(const char *a, const char *b)
 {
     int row[3][MAX_NAME + 1];
     const int na = (int)strlen(a), nb = (int)strlen(b);
-    for (int j = 0; j <= nb; ++j)
+    for (int j = 0; j <= nb; j++)
         row[0][j] = 2 * j;
-    for (int i = 1; i <= na; ++i) {
+    for (int i = 1; i <= na; i++) {
         int *const now = row[i % 3];
         const int *const last = row[(i + 2) % 3], *const before = row[(i + 1) % 3];
         now[0] = 2 * i;
-        for (int j = 1; j <= nb; ++j) {
+        for (int j = 1; j <= nb; j++) {
             const char x = a[i - 1], y = b[j - 1];
             const int change = x == y ? 0 : tolower((unsigned char)x) == tolower((unsigned char)y) ? 1 : 2;
             now[j] = MD_MIN(last[j - 1] + change, MD_MIN(last[j], now[j - 1]) + 2);
@@ -157,7 +157,7 @@ const char *md_fx_word_here(const char *word)
         {"std", "sqrt(var[i](x))"},
         {"average", "mean[i](x)"},
     };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i)
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i][0]) == 0)
             return words[i][1];
     return NULL;

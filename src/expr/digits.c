@@ -9,15 +9,15 @@
 void md_fx_print_real(md_strbuf *out, double value, md_dtype type)
 {
     char text[64];
-    for (int digits = 1; digits <= 17; ++digits) {
+    for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         const double back = strtod(text, NULL);
         if (type == MD_F64 ? back == value : (float)back == (float)value)
             break;
     }
     bool was_point = false;
-    for (const char *s = text; *s; ++s) {
-        const bool is_plain = strchr("0123456789+-e", *s) != NULL;
+    for (const char *s = text; *s; s++) {
+        const bool is_plain = strchr("0123456789+-e", *s);
         if (is_plain)
             md_strbuf_bytes(out, s, 1);
         else if (!was_point)

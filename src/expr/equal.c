@@ -19,7 +19,7 @@ typedef struct comparer {
 
 static bool same_index(const scope *in, int32_t a, int32_t b)
 {
-    for (; in != NULL; in = in->outer)
+    for (; in; in = in->outer)
         if (in->a == a || in->b == b)
             return in->a == a && in->b == b;
     return a == b;
@@ -27,7 +27,7 @@ static bool same_index(const scope *in, int32_t a, int32_t b)
 
 static bool is_identity(const scope *in)
 {
-    for (; in != NULL; in = in->outer)
+    for (; in; in = in->outer)
         if (in->a != in->b)
             return false;
     return true;
@@ -55,7 +55,7 @@ static bool equal_reductions(comparer *c, const scope *in, const md_fx_node *a, 
     scope inner[MD_MAX_RANK];
     for (int32_t i = 0; i < a->n_bound; i++) {
         int32_t ia = a->bound[i], ib = b->bound[i];
-        if (ia != ib && (c->formula == NULL || c->formula->index[ia].dim != c->formula->index[ib].dim))
+        if (ia != ib && (!c->formula || c->formula->index[ia].dim != c->formula->index[ib].dim))
             return false;
         inner[i] = (scope){.outer = in, .a = ia, .b = ib, .number = ++c->n_scopes};
         in = &inner[i];
@@ -75,7 +75,7 @@ static bool equal(comparer *c, const scope *in, const md_fx_node *a, const md_fx
         return false;
     if (a->n_args == 0)
         return true;
-    int32_t number = in != NULL ? in->number : 0;
+    int32_t number = in ? in->number : 0;
     if (md_memo_find(&c->equal, a, b, number, NULL))
         return true;
     bool is_equal = a->kind == MD_FX_REDUCE ? equal_reductions(c, in, a, b) : equal_args(c, in, a, b);

@@ -17,7 +17,7 @@ static md_memo_slot *slot_of(const md_memo *m, const void *a, const void *b, int
     size_t i = hash_of(a, b, tag) & (m->capacity - 1);
     for (;; i = (i + 1) & (m->capacity - 1)) {
         md_memo_slot *s = &m->slot[i];
-        if (s->a == NULL || (s->a == a && s->b == b && s->tag == tag))
+        if (!s->a || (s->a == a && s->b == b && s->tag == tag))
             return s;
     }
 }
@@ -36,11 +36,11 @@ static bool grow(md_memo *m)
     md_memo larger = {.n = m->n, .capacity = m->capacity > 0 ? m->capacity * 2 : 64};
     const md_memo_slot *from = m->capacity > 0 ? m->slot : m->few;
     const size_t n_from = m->capacity > 0 ? m->capacity : m->n;
-    larger.slot = calloc(larger.capacity, sizeof(*larger.slot));
-    if (larger.slot == NULL)
+    larger.slot = calloc(larger.capacity, sizeof *larger.slot);
+    if (!larger.slot)
         return false;
     for (const md_memo_slot *s = from; s < from + n_from; s++)
-        if (s->a != NULL)
+        if (s->a)
             *slot_of(&larger, s->a, s->b, s->tag) = *s;
     free(m->slot);
     m->slot = larger.slot;
@@ -59,9 +59,9 @@ void md_memo_finish(md_memo *m)
 bool md_memo_find(const md_memo *m, const void *a, const void *b, intptr_t tag, const void **value)
 {
     const md_memo_slot *s = m->capacity == 0 ? among_few(m, a, b, tag) : slot_of(m, a, b, tag);
-    if (s == NULL || s->a == NULL)
+    if (!s || !s->a)
         return false;
-    if (value != NULL)
+    if (value)
         *value = s->value;
     return true;
 }
@@ -69,12 +69,12 @@ bool md_memo_find(const md_memo *m, const void *a, const void *b, intptr_t tag, 
 bool md_memo_put(md_memo *m, const void *a, const void *b, intptr_t tag, const void *value)
 {
     md_memo_slot *s = m->capacity == 0 ? (md_memo_slot *)(uintptr_t)among_few(m, a, b, tag) : NULL;
-    if (s == NULL && m->capacity == 0 && m->n < MD_MEMO_FEW)
+    if (!s && m->capacity == 0 && m->n < MD_MEMO_FEW)
         *(s = &m->few[m->n]) = (md_memo_slot){0};
-    if (s == NULL && (m->n + 1) * 4 > m->capacity * 3 && !grow(m))
+    if (!s && (m->n + 1) * 4 > m->capacity * 3 && !grow(m))
         return false;
-    s = s != NULL ? s : slot_of(m, a, b, tag);
-    if (s->a == NULL)
+    s = s ? s : slot_of(m, a, b, tag);
+    if (!s->a)
         m->n++;
     *s = (md_memo_slot){.a = a, .b = b, .tag = tag, .value = value};
     return true;

@@ -5,8 +5,8 @@
 
 md_fx_node *md_fx_node_new(md_arena *arena, md_fx_kind kind, md_dtype type)
 {
-    md_fx_node *n = md_arena_alloc(arena, sizeof(*n));
-    if (n != NULL) {
+    md_fx_node *n = md_arena_alloc(arena, sizeof *n);
+    if (n) {
         n->kind = kind;
         n->type = type;
     }
@@ -16,7 +16,7 @@ md_fx_node *md_fx_node_new(md_arena *arena, md_fx_kind kind, md_dtype type)
 const md_fx_node *md_fx_real(md_arena *arena, double value, md_dtype type)
 {
     md_fx_node *n = md_fx_node_new(arena, MD_FX_CONST, type);
-    if (n != NULL)
+    if (n)
         n->num = value;
     return n;
 }
@@ -24,7 +24,7 @@ const md_fx_node *md_fx_real(md_arena *arena, double value, md_dtype type)
 const md_fx_node *md_fx_integer(md_arena *arena, int64_t value)
 {
     md_fx_node *n = md_fx_node_new(arena, MD_FX_CONST, MD_I64);
-    if (n != NULL)
+    if (n)
         n->integer = value;
     return n;
 }
@@ -32,7 +32,7 @@ const md_fx_node *md_fx_integer(md_arena *arena, int64_t value)
 const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index)
 {
     md_fx_node *n = md_fx_node_new(arena, MD_FX_INDEX, MD_I64);
-    if (n != NULL)
+    if (n)
         n->id = index;
     return n;
 }
@@ -40,8 +40,8 @@ const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index)
 const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript)
 {
     md_fx_node *n = subscript ? md_fx_node_new(arena, MD_FX_CHECK, MD_I64) : NULL;
-    const md_fx_node **arg = n ? md_arena_alloc(arena, sizeof(*arg)) : NULL;
-    if (arg == NULL)
+    const md_fx_node **arg = n ? md_arena_alloc(arena, sizeof *arg) : NULL;
+    if (!arg)
         return NULL;
     arg[0] = subscript;
     n->n_args = 1;
@@ -54,7 +54,7 @@ const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript)
 const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type)
 {
     md_fx_node *n = md_fx_node_new(arena, MD_FX_REF, type);
-    if (n != NULL)
+    if (n)
         n->id = id;
     return n;
 }
@@ -109,7 +109,7 @@ static const md_fx_node *adapt(md_arena *arena, const md_fx_node *n, md_dtype ty
     if (n->kind != MD_FX_CONST || !n->weak || n->type == type || !md_dtype_is_real(type))
         return n;
     md_fx_node *copy = md_fx_node_new(arena, MD_FX_CONST, type);
-    if (copy == NULL)
+    if (!copy)
         return NULL;
     *copy = *n;
     copy->type = type;
@@ -121,12 +121,12 @@ static const md_fx_node *adapt(md_arena *arena, const md_fx_node *n, md_dtype ty
 static const md_fx_node *op_new(md_arena *arena, md_fx_op op, int n, const md_fx_node *const *arg)
 {
     for (int i = 0; i < n; i++)
-        if (arg[i] == NULL)
+        if (!arg[i])
             return NULL;
     md_dtype common = common_of(op, n, arg);
     md_fx_node *node = md_fx_node_new(arena, MD_FX_OP, md_fx_op_type(op, common));
-    const md_fx_node **copy = md_arena_alloc(arena, (size_t)n * sizeof(*copy));
-    if (node == NULL || copy == NULL)
+    const md_fx_node **copy = md_arena_alloc(arena, (size_t)n * sizeof *copy);
+    if (!node || !copy)
         return NULL;
     node->op = op;
     node->n_args = n;
@@ -134,7 +134,7 @@ static const md_fx_node *op_new(md_arena *arena, md_fx_op op, int n, const md_fx
     for (int i = 0; i < n; i++) {
         bool is_condition = op == MD_FX_WHERE && i == 0;
         copy[i] = is_condition ? arg[i] : adapt(arena, arg[i], common);
-        if (copy[i] == NULL)
+        if (!copy[i])
             return NULL;
     }
     node->line = arg[0]->line;

@@ -97,7 +97,7 @@ bool md_fx_op_is_scan(md_fx_op op)
 
 bool md_fx_is_word(const char *name)
 {
-    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; ++i)
+    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++)
         if (strcmp(keywords[i], name) == 0)
             return true;
     return find_op(name, md_fx_op_is_logic) || md_fx_function_named(name) || md_fx_binder_named(name) ||

@@ -17,17 +17,17 @@ static void follow(walk *w, const md_fx_node *node)
 {
     if (node->kind == MD_FX_LOAD)
         see(w, node->id);
-    for (int32_t i = 0; i < node->n_args && w->is_right && w->n < MD_FX_MAX_TENSORS; ++i)
+    for (int32_t i = 0; i < node->n_args && w->is_right && w->n < MD_FX_MAX_TENSORS; i++)
         follow(w, node->arg[i]);
 }
 
 bool md_fx_is_in_order(const md_fx_formula *formula)
 {
     walk w = {.is_right = true};
-    for (int32_t i = 0; i < formula->n_stmts && w.is_right && w.n < formula->n_tensors; ++i) {
+    for (int32_t i = 0; i < formula->n_stmts && w.is_right && w.n < formula->n_tensors; i++) {
         const md_fx_stmt *const s = &formula->stmt[i];
         see(&w, s->tensor);
-        for (int32_t k = 0; k < formula->tensor[s->tensor].rank; ++k)
+        for (int32_t k = 0; k < formula->tensor[s->tensor].rank; k++)
             follow(&w, s->subscript[k]);
         follow(&w, s->value);
     }

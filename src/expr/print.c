@@ -85,9 +85,9 @@ static void print_constant(printer *p, const md_fx_node *n, int level, bool is_a
 /* An index name that means this dim wherever it stands, NULL if there is none. */
 static const char *name_of_dim(const md_fx_formula *f, int32_t dim)
 {
-    for (int32_t i = 0; i < f->n_indices; ++i) {
+    for (int32_t i = 0; i < f->n_indices; i++) {
         bool is_clear = f->index[i].dim == dim;
-        for (int32_t k = 0; is_clear && k < f->n_indices; ++k)
+        for (int32_t k = 0; is_clear && k < f->n_indices; k++)
             is_clear = f->index[k].dim == dim || strcmp(f->index[k].name, f->index[i].name) != 0;
         if (is_clear)
             return f->index[i].name;
@@ -103,8 +103,8 @@ static void print_size(printer *p, int32_t dim)
         md_strbuf_printf(p->out, "size(%s)", name);
         return;
     }
-    for (int32_t t = 0; t < f->n_tensors; ++t)
-        for (int32_t a = 0; a < f->tensor[t].rank; ++a)
+    for (int32_t t = 0; t < f->n_tensors; t++)
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
             if (f->tensor[t].dim[a] == dim) {
                 md_strbuf_printf(p->out, "size(%s.%d)", f->tensor[t].name, a);
                 return;
@@ -125,7 +125,7 @@ static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *co
     md_strbuf_add(p->out, p->formula->tensor[id].name);
     print_type(p, id);
     md_strbuf_add(p->out, "[");
-    for (int32_t i = 0; i < n; ++i) {
+    for (int32_t i = 0; i < n; i++) {
         md_strbuf_add(p->out, i ? "," : "");
         print(p, subscript[i], LEVEL_NONE, true);
     }
@@ -161,7 +161,7 @@ static bool is_weak(const md_fx_node *n)
         return n->type != MD_BOOL;
     if (n->kind != MD_FX_OP || n->type == MD_BOOL)
         return false;
-    for (int32_t i = first_typed(n); i < n->n_args; ++i)
+    for (int32_t i = first_typed(n); i < n->n_args; i++)
         if (!is_weak(n->arg[i]))
             return false;
     return true;
@@ -169,7 +169,7 @@ static bool is_weak(const md_fx_node *n)
 
 static bool is_all_constant(const md_fx_node *n)
 {
-    for (int32_t i = 0; i < n->n_args; ++i)
+    for (int32_t i = 0; i < n->n_args; i++)
         if (n->arg[i]->kind != MD_FX_CONST)
             return false;
     return true;
@@ -180,7 +180,7 @@ static bool is_all_constant(const md_fx_node *n)
  * type. */
 static bool anchors_operands(const md_fx_node *n, bool is_anchored)
 {
-    for (int32_t i = first_typed(n); i < n->n_args; ++i)
+    for (int32_t i = first_typed(n); i < n->n_args; i++)
         if (!is_weak(n->arg[i]))
             return true;
     return is_anchored && n->type != MD_BOOL && !is_all_constant(n);
@@ -207,7 +207,7 @@ static void print_op(printer *p, const md_fx_node *n, int level, bool is_anchore
     const int own = level_of(n->op);
     if (own == LEVEL_PRIMARY) {
         md_strbuf_printf(p->out, "%s(", md_fx_op_text(n->op));
-        for (int32_t i = 0; i < n->n_args; ++i) {
+        for (int32_t i = 0; i < n->n_args; i++) {
             md_strbuf_add(p->out, i ? ", " : "");
             print(p, n->arg[i], LEVEL_NONE, anchors && i >= first_typed(n));
         }
@@ -222,12 +222,12 @@ static void print_op(printer *p, const md_fx_node *n, int level, bool is_anchore
 static void print_binder(printer *p, const md_fx_node *n)
 {
     md_strbuf_printf(p->out, "%s[", md_fx_op_text(n->op));
-    for (int32_t i = 0; i < n->n_bound; ++i)
+    for (int32_t i = 0; i < n->n_bound; i++)
         md_strbuf_printf(p->out, "%s%s", i ? "," : "", p->formula->index[n->bound[i]].name);
     md_strbuf_add(p->out, "](");
     const bool is_pair = md_fx_is_recurrence(n->op);
     const md_fx_node *const *const arg = is_pair ? n->arg[0]->arg : n->arg;
-    for (int32_t i = 0; i < (is_pair ? n->arg[0]->n_args : 1); ++i) {
+    for (int32_t i = 0; i < (is_pair ? n->arg[0]->n_args : 1); i++) {
         md_strbuf_add(p->out, i ? ", " : "");
         print(p, arg[i], LEVEL_NONE, false);
     }
@@ -356,7 +356,7 @@ static void print_sizes(printer *p)
 {
     const md_fx_formula *const f = p->formula;
     bool is_begun = false;
-    for (int32_t i = 0; i < f->n_dims; ++i) {
+    for (int32_t i = 0; i < f->n_dims; i++) {
         const md_fx_dim *const d = &f->dim[i];
         if (d->size < 0 && d->lo == 0 && d->hi == INT64_MAX)
             continue;
@@ -390,12 +390,12 @@ static bool print_scalars(printer *p, int32_t *n_done)
 static void print_tensors(printer *p, int32_t *n_scalars)
 {
     bool is_begun = false;
-    for (int32_t id = 0; id < p->formula->n_tensors; ++id) {
+    for (int32_t id = 0; id < p->formula->n_tensors; id++) {
         is_begun &= !print_scalars(p, n_scalars);
         begin_entry(p, "tensor ", &is_begun);
         md_strbuf_add(p->out, p->formula->tensor[id].name);
         print_type(p, id);
-        for (int32_t i = 0; i < p->formula->tensor[id].rank; ++i)
+        for (int32_t i = 0; i < p->formula->tensor[id].rank; i++)
             md_strbuf_add(p->out, i ? ",i" : "[i");
         md_strbuf_add(p->out, p->formula->tensor[id].rank ? "]" : "[]");
     }
@@ -424,7 +424,7 @@ void md_fx_print(md_strbuf *out, const md_fx_formula *formula)
     print_sizes(&p);
     if (!md_fx_is_in_order(formula))
         print_tensors(&p, &n_done);
-    for (int32_t i = 0; i < formula->n_stmts; ++i) {
+    for (int32_t i = 0; i < formula->n_stmts; i++) {
         (void)print_scalars(&p, &n_done);
         print_statement(&p, &formula->stmt[i]);
     }

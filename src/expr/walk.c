@@ -81,13 +81,13 @@ bool md_fx_uses_index(const md_fx_node *node, int32_t index)
 /* The node with other operands: itself where they are the same. */
 static const md_fx_node *with_args(md_arena *arena, const md_fx_node *node, const md_fx_node *const *arg)
 {
-    if (node->n_args == 0 || memcmp(node->arg, arg, (size_t)node->n_args * sizeof(*arg)) == 0)
+    if (node->n_args == 0 || memcmp(node->arg, arg, (size_t)node->n_args * sizeof *arg) == 0)
         return node;
     md_fx_node *copy = md_fx_node_new(arena, node->kind, node->type);
-    const md_fx_node **args = md_arena_alloc(arena, (size_t)node->n_args * sizeof(*args));
-    if (copy == NULL || args == NULL)
+    const md_fx_node **args = md_arena_alloc(arena, (size_t)node->n_args * sizeof *args);
+    if (!copy || !args)
         return NULL;
-    memcpy(args, arg, (size_t)node->n_args * sizeof(*args));
+    memcpy(args, arg, (size_t)node->n_args * sizeof *args);
     *copy = *node;
     copy->arg = args;
     return copy;
@@ -110,19 +110,19 @@ static const md_fx_node *rewrite(rewriter *r, const md_fx_node *node)
     const md_fx_node *arg[MAX_ARGS];
     for (int32_t i = 0; i < node->n_args; i++) {
         arg[i] = rewrite(r, node->arg[i]);
-        if (arg[i] == NULL)
+        if (!arg[i])
             return NULL;
     }
     const md_fx_node *rebuilt = with_args(r->arena, node, arg);
-    const md_fx_node *result = rebuilt != NULL ? r->fn(r->user, rebuilt) : NULL;
-    if (result == NULL || !md_memo_put(&r->done, node, NULL, 0, result))
+    const md_fx_node *result = rebuilt ? r->fn(r->user, rebuilt) : NULL;
+    if (!result || !md_memo_put(&r->done, node, NULL, 0, result))
         return NULL;
     return result;
 }
 
 const md_fx_node *md_fx_rewrite(md_arena *arena, const md_fx_node *node, md_fx_rewrite_fn fn, void *user)
 {
-    if (node == NULL)
+    if (!node)
         return NULL;
     rewriter r = {.arena = arena, .fn = fn, .user = user};
     const md_fx_node *result = rewrite(&r, node);
@@ -157,7 +157,7 @@ static const md_fx_node *rename_scan(substituter *s, const md_fx_node *scan)
     if (s->to[i]->kind != MD_FX_INDEX)
         return NULL;
     md_fx_node *copy = md_fx_node_new(s->arena, MD_FX_SCAN, scan->type);
-    if (copy != NULL) {
+    if (copy) {
         *copy = *scan;
         copy->bound[0] = s->to[i]->id;
     }
@@ -191,11 +191,11 @@ static const md_fx_node *substitute_args(substituter *s, const md_fx_node *node)
     const md_fx_node *arg[MAX_ARGS];
     for (int32_t i = 0; i < node->n_args; i++) {
         arg[i] = substitute(s, node->arg[i]);
-        if (arg[i] == NULL)
+        if (!arg[i])
             return NULL;
     }
     const md_fx_node *result = with_args(s->arena, node, arg);
-    return result != NULL && node->kind == MD_FX_SCAN ? rename_scan(s, result) : result;
+    return result && node->kind == MD_FX_SCAN ? rename_scan(s, result) : result;
 }
 
 static const md_fx_node *substitute(substituter *s, const md_fx_node *node)
@@ -210,7 +210,7 @@ static const md_fx_node *substitute(substituter *s, const md_fx_node *node)
     if (md_memo_find(&s->done, node, NULL, 0, &known))
         return known;
     const md_fx_node *result = shadows(s, node) ? substitute_shadowed(s, node) : substitute_args(s, node);
-    if (result == NULL || !md_memo_put(&s->done, node, NULL, 0, result))
+    if (!result || !md_memo_put(&s->done, node, NULL, 0, result))
         return NULL;
     return result;
 }
@@ -218,7 +218,7 @@ static const md_fx_node *substitute(substituter *s, const md_fx_node *node)
 const md_fx_node *md_fx_substitute(md_arena *arena, const md_fx_node *node, int32_t n, const int32_t *from,
                                    const md_fx_node *const *to)
 {
-    if (node == NULL || n == 0)
+    if (!node || n == 0)
         return node;
     substituter s = {.arena = arena, .n = n, .from = from, .to = to};
     const md_fx_node *result = substitute(&s, node);

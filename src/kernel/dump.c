@@ -1,5 +1,5 @@
 /* Writes the files of MD_DUMP. */
-#include "kernel/dump.h"
+#include "kernel/kernel.h"
 
 #include "base/file.h"
 #include "base/status.h"

@@ -1,13 +1,18 @@
-/* What a kernel is between the family that writes it, the build that compiles it and the device that launches it. */
+/* What a kernel is to the library, its text, and where texts are dumped. */
 #ifndef MD_KERNEL_KERNEL_H
 #define MD_KERNEL_KERNEL_H
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 
 #include <md/md.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+
+/* ---- kernel.c */
+
+/* What a kernel is between the family that writes it, the build that compiles it and the device that launches it. */
 
 enum { MD_KN_MAX_PARAMS = 256, MD_KN_MAX_LAUNCHES = 4, MD_KN_MAX_TENSORS = 32, MD_KN_MAX_DIMS = 48 };
 
@@ -170,5 +175,31 @@ struct md_kn_envelope {
 const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shape *shape);
 /** The same where only the first n dims have sizes and limits. */
 const char *md_kn_envelope_miss_of(const md_kn_envelope *envelope, const md_kn_shape *shape, int32_t n_dims);
+
+/* ---- text.c */
+
+/* The text of a kernel as the compiler sees it. */
+
+/** Appends the tokens of a C, C++ or CUDA text, separated by single spaces; each preprocessor line is a line of its
+ * own. Texts that differ only in comments, white space, or in where a string literal is cut give the same tokens. Raw
+ * string literals are not understood. */
+void md_kn_text_tokens(md_strbuf *out, const char *text);
+
+/** The digest of a text's tokens. OUT_OF_MEMORY. */
+md_status md_kn_text_digest(md_digest128 *out, const char *text);
+
+/* ---- dump.c */
+
+/* The folder of MD_DUMP: files for people who look into what the library makes. NULL writes nothing. Thread-safe. */
+
+typedef struct md_dump md_dump;
+
+/** Makes the folder with mode 0700 where it does not exist. What cannot be written is logged once, as a warning, and is
+ * no failure. `log` must outlive it. OUT_OF_MEMORY. */
+md_status md_dump_open(md_dump **out, const char *folder, const md_log *log);
+void md_dump_close(md_dump **dump);
+/** Writes <folder>/<name><ending>, which replaces an earlier one. In `name` a '/' becomes '.', and what should not be
+ * in a file's name '_'. */
+void md_dump_put(md_dump *dump, const char *name, const char *ending, const void *bytes, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* Reduces the text of a kernel to its tokens, so that its digest does not depend on comments and white space. */
-#include "kernel/text.h"
+#include "kernel/kernel.h"
 
 #include "base/status.h"
 

@@ -1,5 +1,5 @@
 /* The life of a formula over lists. */
-#include "api/operation.h"
+#include "api/context.h"
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "expr/catalogue.h"

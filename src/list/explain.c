@@ -1,43 +1,38 @@
 /* What a formula over lists became. */
+#include "base/json.h"
 #include "base/status.h"
 #include "list/list.h"
 
-static void explain_text(md_strbuf *out, const md_list *list)
+#include <string.h>
+
+static json_t *step_json(const md_fx_list *f, int32_t i)
 {
-    const md_fx_list *f = list->formula;
-    for (int32_t i = 0; i < f->n_steps; i++) {
-        if (f->step[i].kind != MD_FX_STEP_REDUCE)
-            md_strbuf_printf(out, "step %d, %s:\n  %s\n", (int)i + 1,
-                             f->step[i].kind == MD_FX_STEP_ITEMS ? "every item" : "numbers for all items",
-                             f->step[i].text);
-        for (int32_t r = 0; r < f->n_reductions; r++)
-            if (f->reduction[r].step == i)
-                md_strbuf_printf(out, "step %d, %s of every item:\n  %s\n", (int)i + 1,
-                                 f->reduction[r].flat ? "each 4096 elements" : "the whole",
-                                 f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole);
+    static const char *const kind[] = {"reduce", "scalars", "items"};
+    json_t *formulas = json_array(), *of = json_array();
+    if (f->step[i].text) {
+        formulas = md_json_add(formulas, md_json_text(f->step[i].text));
+        of = md_json_add(of, json_string(f->step[i].kind == MD_FX_STEP_ITEMS ? "every item" : "numbers for all items"));
     }
+    for (int32_t r = 0; r < f->n_reductions; r++) {
+        const char *flat = f->reduction[r].flat;
+        if (f->reduction[r].step != i)
+            continue;
+        formulas = md_json_add(formulas, md_json_text(flat ? flat : f->reduction[r].whole));
+        of = md_json_add(of, json_string(flat ? "each 4096 elements of every item" : "the whole of every item"));
+    }
+    return json_pack("{s:s, s:o, s:o}", "kind", kind[f->step[i].kind], "formulas", formulas, "of", of);
 }
 
-static void explain_json(md_strbuf *out, const md_list *list)
+static void print_report(md_strbuf *out, const json_t *report)
 {
-    const md_fx_list *f = list->formula;
-    static const char *const kind[] = {"reduce", "scalars", "items"};
-    md_strbuf_add(out, "{\"steps\": [");
-    for (int32_t i = 0; i < f->n_steps; i++) {
-        md_strbuf_printf(out, "%s{\"kind\": \"%s\", \"formulas\": [", i ? ", " : "", kind[f->step[i].kind]);
-        if (f->step[i].text)
-            md_strbuf_json(out, f->step[i].text);
-        bool is_first = true;
-        for (int32_t r = 0; r < f->n_reductions; r++) {
-            if (f->reduction[r].step != i)
-                continue;
-            md_strbuf_add(out, is_first ? "" : ", ");
-            md_strbuf_json(out, f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole);
-            is_first = false;
-        }
-        md_strbuf_add(out, "]}");
+    const json_t *steps = json_object_get(report, "steps");
+    for (size_t i = 0; i < json_array_size(steps); i++) {
+        const json_t *step = json_array_get(steps, i), *formulas = json_object_get(step, "formulas");
+        for (size_t k = 0; k < json_array_size(formulas); k++)
+            md_strbuf_printf(out, "step %zu, %s:\n  %s\n", i + 1,
+                             json_string_value(json_array_get(json_object_get(step, "of"), k)),
+                             json_string_value(json_array_get(formulas, k)));
     }
-    md_strbuf_add(out, "]}\n");
 }
 
 md_status md_list_explain(md_list *list, int32_t json, md_write_fn write, void *user)
@@ -45,11 +40,12 @@ md_status md_list_explain(md_list *list, int32_t json, md_write_fn write, void *
     md_strbuf text = {0};
     if (!list || !write)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", list ? "write" : "list");
-    if (json)
-        explain_json(&text, list);
-    else
-        explain_text(&text, list);
-    const md_status s = md_api_write(&text, write, user);
+    json_t *steps = json_array();
+    for (int32_t i = 0; i < list->formula->n_steps; i++)
+        steps = md_json_add(steps, step_json(list->formula, i));
+    md_status s = md_json_report(&text, json_pack("{s:o}", "steps", steps), json != 0, print_report);
+    if (s == MD_OK)
+        s = md_api_write(&text, write, user);
     md_strbuf_finish(&text);
     return s;
 }

@@ -174,7 +174,7 @@ static bool is_same(const md_sq_launch *a, const md_sq_launch *b)
 static const md_sq_launch *next_launch(const md_sq_shape *shape, int32_t *i)
 {
     while (*i < shape->n_launches && shape->launch[*i].geometry.blocks <= 0)
-        ++*i;
+        (*i)++;
     return *i < shape->n_launches ? &shape->launch[(*i)++] : NULL;
 }
 

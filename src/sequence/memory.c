@@ -1,7 +1,7 @@
 /* The arena of a sequence: where temporaries and workspaces lie at a tuple of sizes, and its growth. */
 #include "base/status.h"
 #include "device/temporary.h"
-#include "dispatch/select/place.h"
+#include "dispatch/select/plan.h"
 #include "sequence/shape.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Runs a sequence: as one graph where that is possible and pays, else as a chain of launches. */
 #include "base/status.h"
-#include "dispatch/bind/fault.h"
-#include "dispatch/call/fast_call.h"
-#include "dispatch/run/execute.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/call/call.h"
+#include "dispatch/run/run.h"
 #include "sequence/find.h"
 
 #include <string.h>

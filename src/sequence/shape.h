@@ -5,7 +5,7 @@
 
 #include "dispatch/args.h"
 #include "dispatch/merged.h"
-#include "dispatch/select/place.h"
+#include "dispatch/select/plan.h"
 #include "sequence/sequence.h"
 
 /* How a step runs at these sizes. */

@@ -1,5 +1,5 @@
 /* Lists the kernels of a captured graph with the ops, variants and shapes they belong to. */
-#include "stats/capture.h"
+#include "stats/report.h"
 
 #include "base/json.h"
 #include "base/status.h"
@@ -102,36 +102,32 @@ static void take_kernel(void *user, const void *handle, const md_kn_word *params
     l->n_others++;
 }
 
-static void print_table(md_strbuf *out, const listing *l)
+static json_t *report(const listing *l)
 {
-    md_strbuf_printf(out, "%-24s %5s %6s  %-56s %-28s %5s  %s\n", "op", "stage", "launch", "variant", "shape", "times",
-                     "kernel");
+    json_t *kernels = json_array();
     for (int64_t i = 0; i < l->n; i++) {
         const row *r = &l->rows[i];
-        md_strbuf_printf(out, "%-24s %5d %6d  %-56s %-28s %5lld  %s\n", r->op, r->stage, r->launch, r->variant,
-                         r->shape, (long long)r->n, r->kernel);
+        kernels =
+            md_json_add(kernels, json_pack("{s:o, s:i, s:i, s:s, s:o, s:I, s:s}", "op", md_json_text(r->op), "stage",
+                                           (int)r->stage, "launch", (int)r->launch, "variant", r->variant, "shape",
+                                           md_json_text(r->shape), "times", (json_int_t)r->n, "kernel", r->kernel));
     }
-    if (l->n_others)
-        md_strbuf_printf(out, "other kernels: %lld\n", (long long)l->n_others);
+    return json_pack("{s:o, s:I}", "kernels", kernels, "others", (json_int_t)l->n_others);
 }
 
-static void print_json(md_strbuf *out, const listing *l)
+static void print_table(md_strbuf *out, const json_t *report)
 {
-    bool ok = true;
-    json_t *kernels = json_array();
-    for (int64_t i = 0; i < l->n && ok; i++) {
-        const row *r = &l->rows[i];
-        ok = json_array_append_new(kernels, json_pack("{s:o, s:i, s:i, s:s, s:o, s:I, s:s}", "op", md_json_text(r->op),
-                                                      "stage", (int)r->stage, "launch", (int)r->launch, "variant",
-                                                      r->variant, "shape", md_json_text(r->shape), "times",
-                                                      (json_int_t)r->n, "kernel", r->kernel)) == 0;
+    const json_t *kernels = json_object_get(report, "kernels");
+    md_strbuf_printf(out, "%-24s %5s %6s  %-56s %-28s %5s  %s\n", "op", "stage", "launch", "variant", "shape", "times",
+                     "kernel");
+    for (size_t i = 0; i < json_array_size(kernels); i++) {
+        const json_t *r = json_array_get(kernels, i);
+        md_strbuf_printf(out, "%-24s %5lld %6lld  %-56s %-28s %5lld  %s\n", md_json_text_at(r, "op"),
+                         md_json_integer_at(r, "stage"), md_json_integer_at(r, "launch"), md_json_text_at(r, "variant"),
+                         md_json_text_at(r, "shape"), md_json_integer_at(r, "times"), md_json_text_at(r, "kernel"));
     }
-    if (!ok) {
-        json_decref(kernels);
-        out->failed = true;
-        return;
-    }
-    md_json_print(out, json_pack("{s:o, s:I}", "kernels", kernels, "others", (json_int_t)l->n_others));
+    if (md_json_integer_at(report, "others"))
+        md_strbuf_printf(out, "other kernels: %lld\n", md_json_integer_at(report, "others"));
 }
 
 md_status md_ss_capture(md_strbuf *out, md_ds_runtime *runtime, md_stream stream, void *graph, bool json)
@@ -146,7 +142,7 @@ md_status md_ss_capture(md_strbuf *out, md_ds_runtime *runtime, md_stream stream
     if (s == MD_OK && l.failed)
         s = md_fail_memory();
     if (s == MD_OK)
-        (json ? print_json : print_table)(out, &l);
+        s = md_json_report(out, report(&l), json, print_table);
     free(l.rows);
-    return s != MD_OK ? s : out->failed ? md_fail_memory() : MD_OK;
+    return s;
 }

@@ -1,13 +1,11 @@
 /* What a formula becomes: dims, stages, families, what is slow, what is checked at run time. The report is made as
  * JSON, and its text is printed from that. */
-#include "stats/check.h"
+#include "stats/report.h"
 
 #include "base/dtype.h"
 #include "base/json.h"
-#include "base/status.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 #include "expr/node.h"
-#include "stats/orders.h"
 
 #include <string.h>
 
@@ -82,12 +80,12 @@ static json_t *stage_json(const md_ds_compiled *c, int32_t stage)
         if (!md_ds_family_allowed(*f, &target, &c->policy))
             continue;
         has_fast_family |= strcmp((*f)->name, "nest") != 0;
-        (void)json_array_append_new(families, json_string((*f)->name));
+        families = md_json_add(families, json_string((*f)->name));
     }
     md_st_describe(&kind, c->program, stage);
     const char *slow = why_slow(&c->program->stage[stage], has_fast_family);
     return json_pack("{s:o, s:o, s:o}", "kind", take_text(&kind), "families", families, "slow",
-                     slow ? json_string(slow) : json_null());
+                     md_json_text_or_null(slow));
 }
 
 static json_t *temporary_json(const md_fx_formula *f, const md_fx_tensor *t)
@@ -119,10 +117,10 @@ typedef struct checks {
 static const char in_kernel[] = "in the kernel, at each access";
 
 /* A subscript that reads a tensor; the others are among the formula's reaches. */
-static void note_subscript(const checks *c, int32_t tensor, int32_t axis, const md_fx_node *subscript)
+static void note_subscript(checks *c, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
     if (md_fx_has_kind(subscript, MD_FX_LOAD) && !md_fx_has_kind(subscript, MD_FX_CHECK))
-        (void)json_array_append_new(c->list, check_json(c->formula, tensor, axis, subscript, in_kernel));
+        c->list = md_json_add(c->list, check_json(c->formula, tensor, axis, subscript, in_kernel));
 }
 
 static bool note_load(void *user, const md_fx_node *node)
@@ -134,24 +132,24 @@ static bool note_load(void *user, const md_fx_node *node)
 
 static json_t *checks_json(const md_fx_formula *f)
 {
-    const checks c = {.formula = f, .list = json_array()};
+    checks c = {.formula = f, .list = json_array()};
     for (int32_t i = 0; i < f->n_reaches; i++) {
         const md_fx_reach *r = &f->reach[i];
-        (void)json_array_append_new(c.list, check_json(f, r->tensor, r->axis, r->subscript,
-                                                       r->is_checked ? in_kernel : "once, before each call"));
+        c.list = md_json_add(c.list, check_json(f, r->tensor, r->axis, r->subscript,
+                                                r->is_checked ? in_kernel : "once, before each call"));
     }
     for (int32_t i = 0; i < f->n_stmts; i++) {
         const md_fx_stmt *s = &f->stmt[i];
         for (int32_t a = 0; a < f->tensor[s->tensor].rank; a++)
             note_subscript(&c, s->tensor, a, s->subscript[a]);
-        (void)md_fx_visit(s->value, note_load, (void *)(uintptr_t)&c);
+        (void)md_fx_visit(s->value, note_load, &c);
     }
     return c.list;
 }
 
 /* ---- the report */
 
-/* Orders at the last hint: the largest sizes, where hints go up. */
+/* Orders at the last hint, which has the largest sizes if hints go up. */
 static json_t *orders_json(const md_ds_compiled *c, char *at, size_t n)
 {
     int64_t size[MD_FX_MAX_DIMS];
@@ -162,95 +160,74 @@ static json_t *orders_json(const md_ds_compiled *c, char *at, size_t n)
     return md_ss_orders_json(c, size);
 }
 
-static json_t *report(const md_ds_compiled *c)
+json_t *md_ss_check_report(const md_ds_compiled *c)
 {
     char at[160];
     json_t *orders = orders_json(c, at, sizeof at);
     const md_fx_formula *f = c->formula;
     json_t *dims = json_array(), *stages = json_array(), *temporaries = json_array(), *warnings = json_array();
     for (int32_t d = 0; d < f->n_dims; d++)
-        (void)json_array_append_new(dims, dim_json(f, d));
+        dims = md_json_add(dims, dim_json(f, d));
     for (int32_t s = 0; s < c->program->n_stages; s++)
-        (void)json_array_append_new(stages, stage_json(c, s));
+        stages = md_json_add(stages, stage_json(c, s));
     for (int32_t t = 0; t < f->n_tensors; t++)
         if (c->program->is_temp_stored[t])
-            (void)json_array_append_new(temporaries, temporary_json(f, &f->tensor[t]));
+            temporaries = md_json_add(temporaries, temporary_json(f, &f->tensor[t]));
     for (int32_t i = 0; i < f->n_warnings; i++)
-        (void)json_array_append_new(warnings, md_json_text(f->warning[i]));
+        warnings = md_json_add(warnings, md_json_text(f->warning[i]));
     return json_pack(
         "{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "formula", md_json_text(md_strbuf_text(&c->printed)), "device",
         c->facts->kind == MD_DEV_CUDA ? "cuda" : "host", "dims", dims, "temporaries", temporaries, "stages", stages,
         "checked", checks_json(f), "orders", orders, "orders_at", at, "warnings", warnings);
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 static void print_dim(md_strbuf *out, const json_t *dim)
 {
     const json_t *size = json_object_get(dim, "size"), *high = json_object_get(dim, "high");
-    const long long low = (long long)json_integer_value(json_object_get(dim, "low"));
-    md_strbuf_printf(out, "  %s: ", text_of(dim, "name"));
+    const long long low = md_json_integer_at(dim, "low");
+    md_strbuf_printf(out, "  %s: ", md_json_text_at(dim, "name"));
     if (json_is_integer(size))
         md_strbuf_printf(out, "%lld, ", (long long)json_integer_value(size));
     else if (json_is_integer(high))
         md_strbuf_printf(out, "%lld to %lld, ", low, (long long)json_integer_value(high));
     else if (low > 0)
         md_strbuf_printf(out, "%lld or more, ", low);
-    md_strbuf_printf(out, "%s\n", text_of(dim, "from"));
+    md_strbuf_printf(out, "%s\n", md_json_text_at(dim, "from"));
 }
 
 static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
 {
     const json_t *families = json_object_get(stage, "families");
-    md_strbuf_printf(out, "  %zu %s\n    families:", number, text_of(stage, "kind"));
+    md_strbuf_printf(out, "  %zu %s\n    families:", number, md_json_text_at(stage, "kind"));
     for (size_t i = 0; i < json_array_size(families); i++)
         md_strbuf_printf(out, "%s %s", i ? "," : "", json_string_value(json_array_get(families, i)));
     md_strbuf_add(out, "\n");
-    if (*text_of(stage, "slow"))
-        md_strbuf_printf(out, "    slow: %s\n", text_of(stage, "slow"));
+    if (*md_json_text_at(stage, "slow"))
+        md_strbuf_printf(out, "    slow: %s\n", md_json_text_at(stage, "slow"));
 }
 
-static void print_text(md_strbuf *out, const json_t *j)
+void md_ss_check_print(md_strbuf *out, const json_t *j)
 {
     const json_t *dims = json_object_get(j, "dims"), *stages = json_object_get(j, "stages"),
                  *temporaries = json_object_get(j, "temporaries"), *checked = json_object_get(j, "checked"),
                  *warnings = json_object_get(j, "warnings");
-    md_strbuf_printf(out, "%s\nsizes\n", text_of(j, "formula"));
+    md_strbuf_printf(out, "%s\nsizes\n", md_json_text_at(j, "formula"));
     for (size_t i = 0; i < json_array_size(dims); i++)
         print_dim(out, json_array_get(dims, i));
-    md_strbuf_printf(out, "stages on %s\n", text_of(j, "device"));
+    md_strbuf_printf(out, "stages on %s\n", md_json_text_at(j, "device"));
     for (size_t i = 0; i < json_array_size(stages); i++)
         print_stage(out, i, json_array_get(stages, i));
     for (size_t i = 0; i < json_array_size(temporaries); i++)
         md_strbuf_printf(out, "%s%s",
                          i ? ", " : "in memory between stages: ", json_string_value(json_array_get(temporaries, i)));
     md_strbuf_add(out, json_array_size(temporaries) ? "\n" : "");
-    md_ss_orders_print(out, json_object_get(j, "orders"), text_of(j, "orders_at"));
+    md_ss_orders_print(out, json_object_get(j, "orders"), md_json_text_at(j, "orders_at"));
     md_strbuf_add(out, json_array_size(checked) ? "checked at run time\n" : "");
     for (size_t i = 0; i < json_array_size(checked); i++) {
         const json_t *c = json_array_get(checked, i);
-        md_strbuf_printf(out, "  axis %lld of %s at %s: %s\n",
-                         (long long)json_integer_value(json_object_get(c, "axis")), text_of(c, "tensor"),
-                         text_of(c, "subscript"), text_of(c, "when"));
+        md_strbuf_printf(out, "  axis %lld of %s at %s: %s\n", md_json_integer_at(c, "axis"),
+                         md_json_text_at(c, "tensor"), md_json_text_at(c, "subscript"), md_json_text_at(c, "when"));
     }
     for (size_t i = 0; i < json_array_size(warnings); i++)
         md_strbuf_printf(out, "warning: %s\n", json_string_value(json_array_get(warnings, i)));
-}
-
-md_status md_ss_check(md_strbuf *out, const md_ds_compiled *compiled, bool json)
-{
-    json_t *j = report(compiled);
-    if (!j)
-        return md_fail_memory();
-    if (json) {
-        md_json_print(out, j);
-    } else {
-        print_text(out, j);
-        json_decref(j);
-    }
-    return out->failed ? md_fail_memory() : MD_OK;
 }

@@ -3,8 +3,8 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "dispatch/cache/assign.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/cache/table.h"
+#include "dispatch/select/select.h"
 #include "dispatch/select/stored.h"
 
 #include <stdlib.h>
@@ -41,22 +41,16 @@ static void append(md_ss_lines *l, char *line)
 static json_t *key_json(const md_ds_shape_entry *e)
 {
     json_t *list = json_array();
-    for (size_t i = 0; list && i < e->key_bytes / sizeof(int64_t); i++)
-        if (json_array_append_new(list, json_integer((json_int_t)((const int64_t *)e->key)[i]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t i = 0; i < e->key_bytes / sizeof(int64_t); i++)
+        list = md_json_add(list, json_integer((json_int_t)((const int64_t *)e->key)[i]));
     return list;
 }
 
 static json_t *variants_json(const md_ds_op *op, const md_ds_plan *plan)
 {
     json_t *list = json_array();
-    for (int32_t s = 0; list && s < op->n_stages; s++)
-        if (json_array_append_new(list, json_string(md_ds_variant_name(op, s, plan->stage[s].pick.variant)))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (int32_t s = 0; s < op->n_stages; s++)
+        list = md_json_add(list, json_string(md_ds_variant_name(op, s, plan->stage[s].pick.variant)));
     return list;
 }
 
@@ -228,7 +222,8 @@ md_status md_ss_choices_take(int64_t *n_unknown, md_ds_op *const *op, int32_t n_
 {
     reader r = {.op = op, .n_ops = n_ops};
     md_status s = read_lines(&r, text);
-    for (int64_t i = r.n - 1; i >= 0 && s == MD_OK; i--) { /* the first line of a shape is given last, and stays */
+    /* last to first, so that of lines of one shape the first counts */
+    for (int64_t i = r.n - 1; i >= 0 && s == MD_OK; i--) {
         md_ds_shape_entry *entry = r.gift[i].entry;
         r.gift[i].entry = NULL;
         s = md_ds_assign(r.gift[i].op, &r.gift[i].key, entry);

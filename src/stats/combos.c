@@ -99,36 +99,6 @@ void md_ss_combos_append(md_ss_combos *combos, const md_ss_combos *from)
 
 /* ---- Printing */
 
-static double mean_us(const md_ss_combo *c)
-{
-    return c->n_timed ? c->timed_us / (double)c->n_timed : 0;
-}
-
-static void print_kind(md_strbuf *out, const md_ss_combo_kind *k)
-{
-    md_strbuf_printf(out, "  part %d, launch %d: %llu calls, %s: %lld items of %s %s, %s\n", (int)k->part,
-                     (int)k->level, (unsigned long long)k->calls, k->how, (long long)k->items, k->op, k->shape,
-                     k->variant);
-}
-
-void md_ss_combos_print(md_strbuf *out, const md_ss_combos *combos)
-{
-    for (int64_t i = 0; i < combos->n; i++) {
-        const md_ss_combo *c = &combos->combo[i];
-        md_strbuf_printf(out, "combo %s: %lld items, %llu runs", c->ops, (long long)c->n_items,
-                         (unsigned long long)c->runs);
-        if (c->n_timed)
-            md_strbuf_printf(out, ", %.2f us a run (of %llu)", mean_us(c), (unsigned long long)c->n_timed);
-        md_strbuf_add(out, "\n");
-        for (int32_t k = 0; k < c->n_kinds; k++)
-            print_kind(out, &c->kind[k]);
-        if (c->n_more)
-            md_strbuf_printf(out, "  %llu calls of more kinds\n", (unsigned long long)c->n_more);
-    }
-    if (combos->n_busy)
-        md_strbuf_printf(out, "%d combos were running, and are left out\n", (int)combos->n_busy);
-}
-
 static json_t *kind_json(const md_ss_combo_kind *k)
 {
     return json_pack("{s:i, s:i, s:s, s:o, s:s, s:o, s:I, s:I}", "part", k->part, "launch", k->level, "how", k->how,
@@ -139,30 +109,49 @@ static json_t *kind_json(const md_ss_combo_kind *k)
 static json_t *combo_json(const md_ss_combo *c)
 {
     char hash[20];
-    bool ok = true;
     json_t *kinds = json_array();
-    for (int32_t i = 0; i < c->n_kinds && ok; i++)
-        ok = json_array_append_new(kinds, kind_json(&c->kind[i])) == 0;
-    if (!ok) {
-        json_decref(kinds);
-        return NULL;
-    }
+    for (int32_t i = 0; i < c->n_kinds; i++)
+        kinds = md_json_add(kinds, kind_json(&c->kind[i]));
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)c->hash);
     return json_pack("{s:s, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "hash", hash, "ops",
                      md_json_text(c->ops), "parts", c->n_parts, "items", (json_int_t)c->n_items, "empty",
                      (json_int_t)c->n_empty, "runs", (json_int_t)c->runs, "by_calls", (json_int_t)c->runs_by_calls,
-                     "timed", (json_int_t)c->n_timed, "us", c->n_timed ? md_json_real(mean_us(c)) : json_null(), "more",
+                     "timed", (json_int_t)c->n_timed, "us",
+                     c->n_timed ? md_json_real(c->timed_us / (double)c->n_timed) : json_null(), "more",
                      (json_int_t)c->n_more, "kinds", kinds);
 }
 
 json_t *md_ss_combos_json(const md_ss_combos *combos)
 {
-    bool ok = true;
     json_t *list = json_array();
-    for (int64_t i = 0; i < combos->n && ok; i++)
-        ok = json_array_append_new(list, combo_json(&combos->combo[i])) == 0;
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
+    for (int64_t i = 0; i < combos->n; i++)
+        list = md_json_add(list, combo_json(&combos->combo[i]));
+    return list;
+}
+
+static void print_combo(md_strbuf *out, const json_t *c)
+{
+    const json_t *kinds = json_object_get(c, "kinds");
+    const long long n_timed = md_json_integer_at(c, "timed"), n_more = md_json_integer_at(c, "more");
+    md_strbuf_printf(out, "combo %s: %lld items, %lld runs", md_json_text_at(c, "ops"), md_json_integer_at(c, "items"),
+                     md_json_integer_at(c, "runs"));
+    if (n_timed)
+        md_strbuf_printf(out, ", %.2f us a run (of %lld)", md_json_number_at(c, "us"), n_timed);
+    md_strbuf_add(out, "\n");
+    for (size_t i = 0; i < json_array_size(kinds); i++) {
+        const json_t *k = json_array_get(kinds, i);
+        md_strbuf_printf(out, "  part %lld, launch %lld: %lld calls, %s: %lld items of %s %s, %s\n",
+                         md_json_integer_at(k, "part"), md_json_integer_at(k, "launch"), md_json_integer_at(k, "calls"),
+                         md_json_text_at(k, "how"), md_json_integer_at(k, "items"), md_json_text_at(k, "op"),
+                         md_json_text_at(k, "shape"), md_json_text_at(k, "variant"));
+    }
+    if (n_more)
+        md_strbuf_printf(out, "  %lld calls of more kinds\n", n_more);
+}
+
+void md_ss_combos_print(md_strbuf *out, const json_t *combos)
+{
+    out->failed |= !combos;
+    for (size_t i = 0; i < json_array_size(combos); i++)
+        print_combo(out, json_array_get(combos, i));
 }

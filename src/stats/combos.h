@@ -48,9 +48,9 @@ void md_ss_combos_append(md_ss_combos *combos, const md_ss_combos *from);
 /** Adds the items and calls of a kind. False: memory was short. */
 bool md_ss_combo_count(md_ss_combo *combo, const md_ss_combo_kind *kind);
 
-/** Lines for people. */
-void md_ss_combos_print(md_strbuf *out, const md_ss_combos *combos);
 /** An array; NULL: memory was short. */
 json_t *md_ss_combos_json(const md_ss_combos *combos);
+/** Lines of that array. A NULL marks `out` as failed. */
+void md_ss_combos_print(md_strbuf *out, const json_t *combos);
 
 #endif

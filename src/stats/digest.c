@@ -1,9 +1,9 @@
 /* Digests the choices of ops, independent of the order of calls. */
-#include "stats/digest.h"
+#include "stats/report.h"
 
 #include "base/status.h"
 #include "dispatch/cache/shape_entry.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 #include "dispatch/cache/table.h"
 
 #include <stdlib.h>

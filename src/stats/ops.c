@@ -188,7 +188,7 @@ static int by_order(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* The oldest first; before them the row of many. */
+/* Sorts by age, the oldest first; the row that stands for many ops comes before all. */
 static int by_age(const void *a, const void *b)
 {
     const md_ss_op *x = a, *y = b;
@@ -232,7 +232,7 @@ static void drop_indices(md_ss_op *o)
     o->n_indices = 0;
 }
 
-/* Makes an op the row of many. */
+/* Makes an op the row that stands for many. */
 static void become_many(md_ss_ops *ops, md_ss_op *o)
 {
     drop_indices(o);

@@ -1,5 +1,5 @@
 /* Reports orders as JSON, and prints their lines from that. */
-#include "stats/orders.h"
+#include "stats/report.h"
 
 static json_t *order_json(const md_ds_compiled *c, const struct md_st_order *order, const int64_t *size)
 {
@@ -15,27 +15,21 @@ json_t *md_ss_orders_json(const md_ds_compiled *compiled, const int64_t *size)
 {
     json_t *list = json_array();
     for (int32_t i = 0; i < compiled->orders.n; i++)
-        (void)json_array_append_new(list, order_json(compiled, compiled->orders.order[i], size));
+        list = md_json_add(list, order_json(compiled, compiled->orders.order[i], size));
     return list;
-}
-
-static double number(const json_t *order, const char *key)
-{
-    return json_number_value(json_object_get(order, key));
 }
 
 void md_ss_orders_print(md_strbuf *out, const json_t *orders, const char *at)
 {
     for (size_t i = 0; i < json_array_size(orders); i++) {
         const json_t *o = json_array_get(orders, i);
-        const char *const tensor = json_string_value(json_object_get(o, "tensor")), *const text = json_string_value(
-                                                                                        json_object_get(o, "order"));
+        const char *tensor = md_json_text_at(o, "tensor"), *text = md_json_text_at(o, "order");
         md_strbuf_printf(out, "order of the sum in %s: %s\n  %s%s%.4g operations", tensor, text, at, *at ? ": " : "",
-                         number(o, "operations"));
-        if (json_is_true(json_object_get(o, "as_written")))
+                         md_json_number_at(o, "operations"));
+        if (md_json_is(o, "as_written"))
             md_strbuf_add(out, ", as it is written\n");
         else
             md_strbuf_printf(out, ", %.4g as it is written; largest temporary %.4g elements\n",
-                             number(o, "written_operations"), number(o, "largest_temporary"));
+                             md_json_number_at(o, "written_operations"), md_json_number_at(o, "largest_temporary"));
     }
 }

@@ -1,5 +1,5 @@
 /* Names the files of MD_STATS, so that neither processes nor contexts write the same one. */
-#include "stats/path.h"
+#include "stats/report.h"
 
 #include "base/status.h"
 #include "base/strbuf.h"

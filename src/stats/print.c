@@ -86,7 +86,11 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
         }
     }
     print_ops(out, rows);
-    md_ss_combos_print(out, &rows->combos);
+    json_t *combos = md_ss_combos_json(&rows->combos);
+    md_ss_combos_print(out, combos);
+    json_decref(combos);
+    if (rows->combos.n_busy)
+        md_strbuf_printf(out, "%d combos were running, and are left out\n", (int)rows->combos.n_busy);
     if (rows->n == 0)
         md_strbuf_add(out, "no op was called\n");
     if (md_ss_rows_failed(rows))
@@ -145,14 +149,9 @@ static json_t *trial_json(const md_ss_row *r)
 
 static json_t *row_json(const md_ss_row *r)
 {
-    bool ok = true;
     json_t *stages = json_array();
-    for (int32_t s = 0; s < r->n_stages && ok; s++)
-        ok = json_array_append_new(stages, stage_json(&r->stage[s])) == 0;
-    if (!ok) {
-        json_decref(stages);
-        return NULL;
-    }
+    for (int32_t s = 0; s < r->n_stages; s++)
+        stages = md_json_add(stages, stage_json(&r->stage[s]));
     return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(r->op), "shape", r->shape,
                      "calls", (json_int_t)r->calls, "total_us", md_json_real(r->time_us), "us",
                      md_json_real(mean_us(r)), "time", clock_name(r), "nearest",
@@ -163,20 +162,15 @@ static json_t *row_json(const md_ss_row *r)
 static json_t *indices_json(const md_ss_op *o)
 {
     json_t *list = json_array();
-    bool ok = true;
-    for (int32_t i = 0; i < o->n_indices && ok; i++) {
+    for (int32_t i = 0; i < o->n_indices; i++) {
         const md_ss_indices *x = &o->indices[i];
         json_t *values = json_array();
-        for (int64_t k = 0; k < x->n && x->value && ok; k++)
-            ok = json_array_append_new(values, json_integer((json_int_t)x->value[k])) == 0;
-        ok = json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "tensor", x->tensor, "seen", (json_int_t)x->seen,
-                                                   "values", values)) == 0 &&
-             ok;
+        for (int64_t k = 0; k < x->n && x->value; k++)
+            values = md_json_add(values, json_integer((json_int_t)x->value[k]));
+        list = md_json_add(
+            list, json_pack("{s:s, s:I, s:o}", "tensor", x->tensor, "seen", (json_int_t)x->seen, "values", values));
     }
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
+    return list;
 }
 
 static json_t *op_json(const md_ss_op *o)
@@ -196,27 +190,17 @@ static json_t *op_json(const md_ss_op *o)
 
 static json_t *ops_json(const md_ss_rows *rows)
 {
-    bool ok = true;
     json_t *list = json_array();
-    for (int64_t i = 0; i < rows->ops.n && ok; i++)
-        ok = json_array_append_new(list, op_json(&rows->ops.op[i])) == 0;
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
+    for (int64_t i = 0; i < rows->ops.n; i++)
+        list = md_json_add(list, op_json(&rows->ops.op[i]));
+    return list;
 }
 
 static void print_json(md_strbuf *out, const md_ss_rows *rows)
 {
-    bool ok = true;
     json_t *list = json_array();
-    for (int64_t i = 0; i < rows->n && ok; i++)
-        ok = json_array_append_new(list, row_json(&rows->row[i])) == 0;
-    if (!ok) {
-        json_decref(list);
-        out->failed = true;
-        return;
-    }
+    for (int64_t i = 0; i < rows->n; i++)
+        list = md_json_add(list, row_json(&rows->row[i]));
     md_json_print_document(out, json_pack("{s:s, s:b, s:o, s:o, s:o, s:i}", "version", md_version(), "complete",
                                           !md_ss_rows_failed(rows), "ops", ops_json(rows), "shapes", list, "combos",
                                           md_ss_combos_json(&rows->combos), "busy_combos", rows->combos.n_busy));

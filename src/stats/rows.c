@@ -2,7 +2,7 @@
 #include "stats/rows.h"
 
 #include "dispatch/cache/shape_entry.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 #include "dispatch/cache/table.h"
 
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
     }
 }
 
-/* What is known of shapes of which only the sum is. */
+/* A row for shapes of which only the sum of calls and times is known. */
 static void become_other_shapes(md_ss_row *r, const char *why)
 {
     snprintf(r->shape, sizeof r->shape, "other shapes");
@@ -198,7 +198,7 @@ void md_ss_rows_sort(md_ss_rows *rows)
 
 /* ---- Rows of destroyed ops */
 
-/* The oldest first; before them the row of many. */
+/* Sorts by age, the oldest first; the row that stands for many ops comes before all. */
 static int by_age(const void *a, const void *b)
 {
     const md_ss_row *x = a, *y = b;

@@ -2,8 +2,7 @@
 #ifndef MD_STATS_ROWS_H
 #define MD_STATS_ROWS_H
 
-#include "dispatch/online/online.h"
-#include "dispatch/online/report.h"
+#include "dispatch/hybrid/hybrid.h"
 #include "stats/combos.h"
 #include "stats/ops.h"
 

@@ -6,6 +6,7 @@
  * the file server's clock: by the difference of two files' times, in either direction. If that clock is set back, a
  * lease lasts at most twice its length. */
 #include "base/status.h"
+#include "base/strbuf.h"
 #include "store/internal.h"
 
 #include <errno.h>
@@ -211,6 +212,22 @@ md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int
     }
     *out = l;
     return MD_OK;
+}
+
+md_sr_lease *md_sr_lease_to_write(md_sr *store, const char *what, const char *name)
+{
+    enum { LIMIT_MS = 5000, WAIT_MS = 2000, STEP_MS = 2 };
+    md_sr_lease *lease = NULL;
+    md_strbuf key = {0};
+    md_strbuf_printf(&key, "%s %s", what, name);
+    for (int ms = 0; ms < WAIT_MS && !lease; ms += STEP_MS) {
+        if (md_sr_lease_take(&lease, store, md_strbuf_text(&key), LIMIT_MS) != MD_OK)
+            break;
+        if (!lease)
+            nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);
+    }
+    md_strbuf_finish(&key);
+    return lease;
 }
 
 void md_sr_lease_release(md_sr_lease **lease)

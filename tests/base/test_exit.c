@@ -1,7 +1,7 @@
 /* What a process does at its end, where threads hold locks that this needs. Every case is a child process. */
 #include "support/check.h"
 
-#include "base/task/exit.h"
+#include "base/task/process.h"
 
 #include <pthread.h>
 #include <signal.h>

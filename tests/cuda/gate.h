@@ -2,7 +2,7 @@
 #ifndef MD_TESTS_CUDA_GATE_H
 #define MD_TESTS_CUDA_GATE_H
 
-#include "device/nvrtc/cubin.h"
+#include "device/nvrtc/nvrtc.h"
 #include "family/family.h"
 
 enum { GATE_SIZES = 10 };

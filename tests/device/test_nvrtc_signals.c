@@ -6,7 +6,6 @@
 #include "base/task/pool.h"
 #include "base/task/thread.h"
 #include "device/nvrtc/nvrtc.h"
-#include "device/nvrtc/keep_process.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * a right result, and nothing lost (the sanitizers look). */
 #include "base/status.h"
 #include "dispatch/support/script.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 #include "support/fault.h"
 

@@ -5,7 +5,7 @@
  * library's number. A line of the output is the time by the
  * shape in us and, with an answer of cuBLASLt's heuristic, the time by the answer, else 0. */
 #include "base/status.h"
-#include "device/blas/tiles.h"
+#include "device/blas/blas.h"
 #include "expr/catalogue.h"
 #include "expr/formula.h"
 #include "family/cuda/cuda.h"

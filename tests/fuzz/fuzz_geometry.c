@@ -1,6 +1,6 @@
 /* What families say of themselves at sizes as large as a call may have: features are numbers, and geometries count
  * without overflow. Sanitizers see an overflow itself, this program what comes of it. See random.h for arguments. */
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "fuzz/random.h"
 #include "tune/tune.h"
 

@@ -3,7 +3,7 @@
  *
  * An input is three lines: sizes, hints, weights. Built as fuzz_op.c, with -Isrc. */
 #include "base/status.h"
-#include "dispatch/pool/grid.h"
+#include "dispatch/space/space.h"
 #include "fuzz/text.h"
 
 #include <math.h>

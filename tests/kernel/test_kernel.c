@@ -2,7 +2,6 @@
 #include "support/check.h"
 
 #include "base/file.h"
-#include "kernel/dump.h"
 #include "kernel/kernel.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "base/embed.h"
 #include "base/status.h"
-#include "kernel/text.h"
+#include "kernel/kernel.h"
 
 static bool is_same(const char *a, const char *b)
 {

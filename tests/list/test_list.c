@@ -276,11 +276,14 @@ static void test_explain(void **state)
     assert_null(strstr(text, "step 4"));
     text[0] = 0;
     assert_ok(md_list_explain(list, 1, collect, text));
-    assert_non_null(strstr(text, "\"kind\": \"reduce\""));
+    assert_non_null(strstr(text, "\"kind\":\"reduce\""));
     text[0] = 0;
     assert_ok(md_check_formula(context, CLIP, NULL, 0, collect, text));
     assert_non_null(strstr(text, "a formula over lists, in 3 steps"));
     assert_non_null(strstr(text, "step 3: a combo over the list"));
+    text[0] = 0;
+    assert_ok(md_check_formula(context, CLIP, NULL, 1, collect, text));
+    assert_non_null(strstr(text, "{\"lists\":true,\"steps\":[{\"kind\":\"reduce\",\"formulas\":[{\"formula\":"));
     md_list_destroy(&list);
 }
 

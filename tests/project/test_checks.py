@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks small trees on purpose: check_layers.py, check_limits.py, check_words.py and tools/format must refuse each of
+"""Breaks small trees on purpose: check_layers.py, check_limits.py, check_words.py, check_copies.py and tools/format must refuse each of
 them, and pass the tree that is not broken. Arguments: the source root, the C compiler, nm."""
 
 import json
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+import check_copies
 import check_layers
 import check_limits
 import check_words
@@ -133,6 +134,29 @@ def check_the_words():
     words("struct md_sq_plan", "is named plan")
 
 
+def copies(what, first, second, part):
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for name, text in (("a.c", first), ("b.c", second)):
+            path = pathlib.Path(folder, name)
+            path.write_text(text, encoding="utf-8")
+            files[name] = check_copies.statements_of(path)
+        expect(f"copies: {what}", [f"{n} lines of {a} are in {b}" for a, _, _, b, _, _, n in check_copies.find(files)], part)
+
+
+def check_the_copies():
+    body = [f"    {verb}(x, {i});" if i % 2 else f"    if (x > {i}) {verb}(x);" for i, verb in
+            enumerate(["add", "sub", "mul", "div", "add", "sub", "mul", "div", "add", "sub", "mul", "div"])]
+    text = source("int f(int x)", "{", "    int y = 1;", *body, "    return x + y;", "}")
+    renamed = text.replace("add", "plus").replace("x", "number").replace("/* A file. */", "/* Another one. */")
+    copies("the same text", text, text, "lines of a.c are in b.c")
+    copies("the same but for names, comments and line breaks", text, renamed.replace(" > ", "\n        > "), "lines of a.c are in b.c")
+    copies("names that are not renamed one to one", text, text.replace("add(x)", "sub(x)"), None)
+    copies("another operator in the middle", text, text.replace("if (x > 6)", "if (x < 6)"), None)
+    copies("few lines", source(*text.splitlines()[:9]), text, None)
+    copies("a table", source(*["    {1, 2},"] * 40), source(*["    {1, 2},"] * 40), None)
+
+
 def check_the_layers():
     layers("a good tree", {}, None)
     layers("a good tree, built", {}, None, built=True)
@@ -207,6 +231,7 @@ def check_the_format():
 if __name__ == "__main__":
     check_the_layers()
     check_the_words()
+    check_the_copies()
     check_the_limits()
     check_the_format()
     print("\n".join(failures))

@@ -2,7 +2,7 @@
  * sequences come from it, go back once with stream and bytes, and a refusal is an error after which all is well. */
 #include "sequence/device_chain.h"
 
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 
 enum { MOST_BLOCKS = 64, ROOM = 1 << 22 };
 

@@ -3,7 +3,7 @@
 #include "sequence/device_chain.h"
 
 #include "base/status.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 
 enum { BLOCKS = 5, STEPS = 6, RUNS = 12 };
 

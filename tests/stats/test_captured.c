@@ -1,6 +1,6 @@
 /* Lists of captured kernels: ops, variants and a graph that are written by hand, and the list compared field by field
  * with what was visited. */
-#include "stats/capture.h"
+#include "stats/report.h"
 #include "support/check.h"
 
 #include "base/task/fork.h"

@@ -1,6 +1,5 @@
 /* Rows that are written by hand: how they are merged, sorted and printed, to the letter. */
-#include "stats/digest.h"
-#include "stats/path.h"
+#include "stats/report.h"
 #include "stats/rows.h"
 #include "support/check.h"
 

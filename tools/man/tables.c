@@ -1,8 +1,8 @@
 /* Prints the tables of the man pages that only the library knows: a row a line, "table cell cell ...", separated by
  * tabs. Everything else comes from `mdctl help --json`. */
 #include "base/dtype.h"
-#include "dispatch/pool/policy.h"
-#include "dispatch/pool/space.h"
+#include "dispatch/policy.h"
+#include "dispatch/space/space.h"
 #include "expr/formula.h"
 #include "expr/front/lex.h"
 #include "expr/front/syntax.h"

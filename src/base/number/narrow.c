@@ -1,6 +1,5 @@
 /* Conversions of 16-bit and 8-bit reals. */
-#include "base/number/bits.h"
-#include "base/number/narrow.h"
+#include "base/number/number.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Handlers use atomics, a semaphore, poll, getpid and sigaction only. The thread is started with the first watch and
  * ended with the last. A child after fork has no such thread: there exit() does the work itself, and SIGTERM does as
  * by default. */
-#include "base/task/exit.h"
+#include "base/task/process.h"
 
 #include "base/status.h"
 #include "base/task/fork.h"

@@ -1,12 +1,14 @@
 /* Private copies of all tensors of a combo: its runs change nothing of the caller's while it is tuned. */
 #include "base/status.h"
 #include "combo/tuning/tune.h"
-#include "dispatch/bind/alias.h"
+#include "dispatch/bind/bind.h"
 #include "tune/bench/copies.h"
 
 #include <stdlib.h>
 
-enum { OFFSETS = 64 }; /* what kernels know of an address is where it lies between multiples of this */
+enum {
+    OFFSETS = 64
+}; /* a copy has its tensor's offset from multiples of this, which is all that kernels know of an address */
 
 static int64_t count_slots(const md_cb *cb)
 {
@@ -73,7 +75,7 @@ static md_status copy_all(md_cb_copies *c, md_cb *cb, md_stream stream)
     if ((int64_t)n > limit)
         return md_fail(MD_OUT_OF_MEMORY, "tuning needs copies of all tensors: %zu bytes, more than %lld", n,
                        (long long)limit);
-    MD_TRY(dev->ops->sync(dev, stream)); /* what is to be copied may be under way */
+    MD_TRY(dev->ops->sync(dev, stream)); /* earlier work may still write what is to be copied */
     MD_TRY(dev->ops->alloc(&c->memory, dev, n + MD_DS_ALIGNMENT));
     char *start = c->memory;
     start += (MD_DS_ALIGNMENT - (uintptr_t)start % MD_DS_ALIGNMENT) % MD_DS_ALIGNMENT;

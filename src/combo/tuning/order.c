@@ -1,5 +1,5 @@
-/* Which field of which kernel is tuned first, and its limit. A group's first member would be an arbitrary witness: work
- * and limits are those of all members here, a winner goes to all of them, and each is held to its own limits. */
+/* Which field of which kernel is tuned first, and its limit. Work and limits of a kind are the largest of its
+ * members. A winner goes to all of them, and each is held to its own limits. */
 #include "combo/tuning/order.h"
 
 #include "base/status.h"

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "combo/tuning/tune.h"
+#include "tune/bench/bench.h"
 #include "tune/bench/tournament.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ typedef struct race {
     md_cb_way *const *way;
     uint64_t deadline_ns;
     int32_t running, repeats;
-    md_status status; /* of the last run that failed; OK: none did */
+    md_status status; /* of the last run that failed; MD_OK if none did */
 } race;
 
 /* ---- Ways */
@@ -29,7 +30,7 @@ static void put(md_cb *cb, const md_cb_way *way)
     cb->merged = way->merged;
 }
 
-/* The combo has no way any more. */
+/* Moves what the combo runs by into `way`; the combo has nothing to run by then. */
 static void take(md_cb_way *way, md_cb *cb)
 {
     way->plan = cb->plan;
@@ -45,7 +46,7 @@ static md_status make(md_cb *cb)
         return md_fail(MD_UNSUPPORTED, "the items of combos run by calls of their own on this device");
     if (cb->plan->awaits_choices) {
         md_cb_choices_wait(cb);
-        MD_TRY(md_cb_prepare(cb)); /* again, since kernels are there now */
+        MD_TRY(md_cb_prepare(cb)); /* once more, since kernels are built by now */
     }
     md_bd_wait_all(cb->runtime->builder);
     return MD_OK;
@@ -89,18 +90,6 @@ static md_status run(void *user)
     return MD_OK;
 }
 
-static md_status time_runs(double *us, race *r)
-{
-    md_dev *dev = r->cb->runtime->dev;
-    if (dev->ops->time)
-        return dev->ops->time(us, dev, r->stream, run, r);
-    const uint64_t start = md_clock_ns();
-    MD_TRY(run(r));
-    MD_TRY(dev->ops->sync(dev, r->stream));
-    *us = (double)(md_clock_ns() - start) / 1e3;
-    return MD_OK;
-}
-
 static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, md_tn_step step)
 {
     race *r = user;
@@ -109,7 +98,7 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
     r->running = i;
     r->repeats = repeats;
     put(r->cb, r->way[i]);
-    const md_status status = time_runs(&all, r);
+    const md_status status = md_tn_time(&all, r->cb->runtime->dev, r->stream, run, r);
     take(r->way[i], r->cb);
     *us = all / repeats;
     r->status = status == MD_OK ? r->status : status;

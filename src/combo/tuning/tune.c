@@ -3,6 +3,7 @@
 #include "combo/tuning/tune.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "combo/tuning/order.h"
 
@@ -43,44 +44,49 @@ static md_cb_way *best_of(tuner *t)
     return t->best.plan ? &t->best : &t->heuristic;
 }
 
+static void print_event(md_strbuf *out, const json_t *e)
+{
+    if (json_object_get(e, "run"))
+        md_strbuf_printf(out, "%s: %.2f us\n", md_json_text_at(e, "run"), md_json_number_at(e, "us"));
+    else if (json_object_get(e, "kind"))
+        md_strbuf_printf(out, "kernel %lld: %s, %s\n", md_json_integer_at(e, "kind"), md_json_text_at(e, "op"),
+                         md_json_text_at(e, "kernel"));
+    else if (json_object_get(e, "winner"))
+        md_strbuf_printf(out, "%s; %lld builds, %lld steps kept; stored: %s\n", md_json_text_at(e, "winner"),
+                         md_json_integer_at(e, "builds"), md_json_integer_at(e, "kept_steps"),
+                         md_json_is(e, "stored") ? "true" : "false");
+    else if (md_json_number_at(e, "us") > 0)
+        md_strbuf_printf(out, "%s %lld->%lld: %.2f us, %s (the best so far: %.2f us)\n", md_json_text_at(e, "step"),
+                         md_json_integer_at(e, "from"), md_json_integer_at(e, "to"), md_json_number_at(e, "us"),
+                         md_json_text_at(e, "result"), md_json_number_at(e, "best_us"));
+    else
+        md_strbuf_printf(out, "%s %lld->%lld: %s\n", md_json_text_at(e, "step"), md_json_integer_at(e, "from"),
+                         md_json_integer_at(e, "to"), md_json_text_at(e, "result"));
+}
+
+/* Memory that is short marks the report as failed. */
+static void report(const tuner *t, json_t *event)
+{
+    t->report->failed |= md_json_report(t->report, event, t->job->json, print_event) != MD_OK;
+}
+
 static void report_way(const tuner *t, const char *name, const md_cb_way *way)
 {
-    if (t->job->json)
-        md_strbuf_printf(t->report, "{\"run\":\"%s\",\"us\":%.3f}\n", name, way->us);
-    else
-        md_strbuf_printf(t->report, "%s: %.2f us\n", name, way->us);
+    report(t, json_pack("{s:s, s:o}", "run", name, "us", md_json_real(way->us)));
 }
 
 static void report_step(tuner *t, const md_cb_dim *dim, int32_t from, int32_t to, const char *result)
 {
-    const double us = t->trial.us, best_us = best_of(t)->us; /* of one race */
-    if (t->job->json) {
-        md_strbuf_printf(t->report, "{\"step\":\"%s\",\"from\":%d,\"to\":%d,\"kernel\":", dim->name, (int)from,
-                         (int)to);
-        md_strbuf_json(t->report, t->kind[dim->kind].own->name);
-        md_strbuf_printf(t->report, ",\"us\":%.3f,\"best_us\":%.3f,\"result\":\"%s\"}\n", us, best_us, result);
-    } else if (us > 0) {
-        md_strbuf_printf(t->report, "%s %d->%d: %.2f us, %s (the best so far: %.2f us)\n", dim->name, (int)from,
-                         (int)to, us, result, best_us);
-    } else {
-        md_strbuf_printf(t->report, "%s %d->%d: %s\n", dim->name, (int)from, (int)to, result);
-    }
+    report(t, json_pack("{s:s, s:i, s:i, s:s, s:o, s:o, s:s}", "step", dim->name, "from", from, "to", to, "kernel",
+                        t->kind[dim->kind].own->name, "us", md_json_real(t->trial.us), "best_us",
+                        md_json_real(best_of(t)->us), "result", result)); /* both times are of one race */
 }
 
 static void report_kinds(const tuner *t)
 {
-    for (int32_t i = 0; i < t->n_kinds; i++) {
-        const kind *k = &t->kind[i];
-        md_strbuf_printf(t->report, t->job->json ? "{\"kind\":%d,\"op\":" : "kernel %d: ", (int)i);
-        if (t->job->json) {
-            md_strbuf_json(t->report, k->op->name);
-            md_strbuf_add(t->report, ",\"kernel\":");
-            md_strbuf_json(t->report, k->own->name);
-            md_strbuf_add(t->report, "}\n");
-        } else {
-            md_strbuf_printf(t->report, "%s, %s\n", k->op->name, k->own->name);
-        }
-    }
+    for (int32_t i = 0; i < t->n_kinds; i++)
+        report(t, json_pack("{s:i, s:o, s:s}", "kind", i, "op", md_json_text(t->kind[i].op->name), "kernel",
+                            t->kind[i].own->name));
 }
 
 /* ---- Kinds */
@@ -278,7 +284,7 @@ static md_status descend(tuner *t)
 
 /* ---- The whole */
 
-/* The best against the heuristic once more: it stays only if it wins again. */
+/* Races the best against the heuristic once more. It stays only if it wins again. */
 static md_status judge(tuner *t)
 {
     md_cb_way *const ways[] = {&t->heuristic, &t->apart, &t->best};
@@ -329,10 +335,8 @@ static md_status finish(tuner *t, const md_cb_choices *before)
     } else {
         restore(t->cb, before);
     }
-    md_strbuf_printf(t->report,
-                     t->job->json ? "{\"winner\":\"%s\",\"builds\":%d,\"kept_steps\":%d,\"stored\":%s}\n"
-                                  : "%s; %d builds, %d steps kept; stored: %s\n",
-                     is_tuned ? "tuned" : "heuristic", (int)t->n_builds, (int)t->n_kept, is_kept ? "true" : "false");
+    report(t, json_pack("{s:s, s:i, s:i, s:b}", "winner", is_tuned ? "tuned" : "heuristic", "builds", t->n_builds,
+                        "kept_steps", t->n_kept, "stored", is_kept));
     return t->report->failed ? md_fail_memory() : MD_OK;
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "device/blas/tiles.h"
+#include "device/blas/blas.h"
 
 #if MD_HAVE_CUDA
 

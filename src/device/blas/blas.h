@@ -1,9 +1,23 @@
-/* Matrix products by cuBLASLt, which is loaded on first use. Builds without CUDA have the functions, but no
- * products. */
+/* cuBLASLt: its tiles, and calls of it. */
 #ifndef MD_DEVICE_BLAS_BLAS_H
 #define MD_DEVICE_BLAS_BLAS_H
 
 #include "device/device.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- tiles.c */
+
+/* The tiles of cuBLASLt's kernels. */
+
+/** Rows and columns (column-major, as the library counts) of a tile by its number; false for a number that is none. */
+bool md_blas_tile(int32_t *rows, int32_t *columns, uint32_t number);
+
+/* ---- blas.c */
+
+/* Matrix products by cuBLASLt, which is loaded on first use. Builds without CUDA have the functions, but no
+ * products. */
 
 enum { MD_DEV_CUDA_GEMM_RANKS = 8 };
 

@@ -1,6 +1,6 @@
 /* The tiles of cuBLASLt's answers by number (cublasLtMatmulTile_t of cublasLt.h, CUDA 13): in runs of numbers whose
  * tiles grow by a constant step. */
-#include "device/blas/tiles.h"
+#include "device/blas/blas.h"
 
 #include "base/status.h"
 

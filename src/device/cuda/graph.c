@@ -160,7 +160,7 @@ static void list_chain(graph *g)
     g->n = g->n_early = 0;
     if (cudaGraphGetNodes(g->captured, NULL, &n) == cudaSuccess && n > 0 && n < INT32_MAX) {
         g->n = (int32_t)n;
-        g->node = malloc(n * sizeof(*g->node));
+        g->node = malloc(n * sizeof *g->node);
     }
     if (g->node && !follow(g, n)) {
         free(g->node);

@@ -1,9 +1,8 @@
 /* The device that only builds. */
-#include "device/nvrtc/ahead.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include "base/status.h"
 #include "device/host_memory.h"
-#include "device/nvrtc/nvrtc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Reads facts of a kernel from a cubin, which is an ELF file. */
-#include "device/nvrtc/cubin.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include "base/status.h"
 

@@ -1,8 +1,8 @@
 /* Redirects functions that a loaded library imports and that change signals, limits or the end of the process. */
-#include "device/nvrtc/keep_process.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include "base/status.h"
-#include "base/task/exit.h"
+#include "base/task/process.h"
 #include "base/task/jobs.h"
 
 #include <dlfcn.h>

@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/task/thread.h"
-#include "device/nvrtc/keep_process.h"
 
 #include <dlfcn.h>
 #include <glob.h>

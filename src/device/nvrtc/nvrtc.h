@@ -1,9 +1,39 @@
-/* NVRTC, the compiler of GPU kernels, loaded on first use. In every build: it needs neither a GPU nor CUDA to build. */
+/* NVRTC: compiling, binaries, and what must be done before and after the first use in a process. */
 #ifndef MD_DEVICE_NVRTC_NVRTC_H
 #define MD_DEVICE_NVRTC_NVRTC_H
 
 #include "base/strbuf.h"
-#include "device/nvrtc/cubin.h"
+#include "device/device.h"
+
+#include <md/md.h>
+#include <stdbool.h>
+
+/* ---- cubin.c */
+
+/* Facts of a compiled GPU kernel, read from its cubin. Needs neither CUDA nor a GPU. */
+
+typedef struct md_dev_cubin {
+    char kernel[160]; /* name of the entry point */
+    int32_t capability; /* that it was compiled for: 90 for sm_90 and sm_90a */
+    int32_t registers; /* of a thread, at launch */
+    int32_t frame_bytes; /* stack of a thread; 0 in kernels of the library */
+    int32_t max_threads; /* of a block, from __launch_bounds__; 0 if not given */
+    int32_t param_bytes;
+    /* static shared memory of a block, without the part reserved by the system (1 KB from sm_90 on) */
+    int64_t shared_bytes;
+    int64_t code_bytes;
+    int32_t cluster; /* blocks of a cluster, if fixed in the source (__cluster_dims__); 0: chosen at launch */
+} md_dev_cubin;
+
+/** Reads the facts of an entry point; `kernel` NULL: the first. CORRUPT if the bytes are no complete cubin, NOT_FOUND
+ * if it has no such kernel. */
+md_status md_dev_cubin_read(md_dev_cubin *out, const void *bytes, size_t n_bytes, const char *kernel);
+/** The same of PTX, with the 0 that ends it among its bytes; without what only machine code has. */
+md_status md_dev_ptx_read(md_dev_cubin *out, const void *bytes, size_t n_bytes, const char *kernel);
+
+/* ---- nvrtc.c */
+
+/* NVRTC, the compiler of GPU kernels, loaded on first use. In every build: it needs neither a GPU nor CUDA to build. */
 
 typedef struct md_dev_nvrtc_program md_dev_nvrtc_program; /* a type of NVRTC */
 
@@ -48,5 +78,30 @@ md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, c
  * and the numbers. */
 md_status md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_bytes, const char *log, const char *text,
                              const char *entry);
+
+/* ---- ahead.c */
+
+/* A device that builds GPU kernels for elsewhere: it has the facts of a typical board, and NVRTC, and no GPU. */
+
+/** `name`: "sm_80", "sm_90a", "sm_100a" or "ptx", perhaps with ":N", the number of the board. Its memory is the
+ * host's, and launches are UNSUPPORTED. NOT_FOUND beyond the last board, UNSUPPORTED without NVRTC. In every build. */
+md_status md_dev_ahead_open(md_dev **out, const md_dev_options *options, const char *name);
+
+/* ---- keep_process.c */
+
+/* Keeps a loaded library from changing signals, limits and the end of the process. */
+
+/** From now on the library (a handle of dlopen) cannot change signal handlers and resource limits: its imports of
+ * `signal`, `sigaction`, `setrlimit`, `setrlimit64` and `__cxa_atexit` are replaced by functions that report success
+ * and change nothing. This affects all users of the library in the process and cannot be undone; the caller's object
+ * stays loaded, too. exit() waits for jobs before it takes the library down (md_jobs_rest_at_exit). False if the object
+ * has an unexpected format: then nothing is changed. Thread-safe; cheap if repeated.
+ *
+ * Why: while it compiles, NVRTC 13.0 handles SIGINT and SIGTERM of the whole process and calls exit() in the handler.
+ * Threads that compile at the same time, and its second copy, each restore the handler that they found, so that NVRTC's
+ * handler can stay for ever. Then the handler of a server is never called, and the process ends with "double free or
+ * corruption". It also removes the limit of the stack, which threads and children that are made later inherit. And
+ * exit() destroyed what NVRTC makes while it compiles, in front of all that was registered before. */
+bool md_dev_keep_process(void *library);
 
 #endif

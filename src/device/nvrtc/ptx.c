@@ -1,5 +1,5 @@
 /* Reads facts of a kernel from PTX, as cubin.c does from machine code. */
-#include "device/nvrtc/cubin.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include "base/status.h"
 

@@ -1,6 +1,6 @@
 /* Finds overlaps between the tensors of a call: forbidden ones fail, and inputs that an output overwrites are listed as
  * copies. */
-#include "dispatch/bind/alias.h"
+#include "dispatch/bind/bind.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -33,7 +33,8 @@ static extent_of extent_make(const md_tensor *t)
     }
     e.big_stride = big;
     e.inner = span - big * (big_size - 1);
-    if (md_dtype_is_packed(t->dtype)) { /* so far in elements; of odd rows no more is known than where they end */
+    /* span and inner are in elements; a row of an odd number of 4-bit elements shares a byte with the next one */
+    if (md_dtype_is_packed(t->dtype)) {
         span = md_dtype_span(t->dtype, span);
         e.inner = big % 2 ? span : md_dtype_span(t->dtype, e.inner);
         e.big_stride = big % 2 ? 0 : big / 2;

@@ -1,5 +1,5 @@
 /* Errors for indices that kernels found outside their axis. */
-#include "dispatch/bind/fault.h"
+#include "dispatch/bind/bind.h"
 
 #include "base/status.h"
 

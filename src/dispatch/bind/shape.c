@@ -1,5 +1,5 @@
 /* Computes the shape of a call, its classes and its key. */
-#include "dispatch/bind/shape.h"
+#include "dispatch/bind/bind.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

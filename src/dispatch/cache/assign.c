@@ -1,11 +1,11 @@
 /* Makes shape entries from the names of variants, and puts them in the place of what the op chose by itself. */
-#include "dispatch/cache/assign.h"
+#include "dispatch/cache/table.h"
 
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "dispatch/select/async_fill.h"
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 #include "dispatch/select/stored.h"
 #include "dispatch/select/plan.h"
 #include "tune/tune.h"

@@ -2,7 +2,7 @@
 #include "dispatch/cache/launch_plan.h"
 
 #include "base/status.h"
-#include "dispatch/bind/fault.h"
+#include "dispatch/bind/bind.h"
 
 #include <string.h>
 

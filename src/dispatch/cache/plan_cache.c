@@ -119,7 +119,7 @@ __attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, 
     return known ? &known->n[number % CHUNK] : NULL;
 }
 
-/* Among the places of a hash at most one has its upper half. */
+/* At most one of the places of a hash holds its upper half. */
 __attribute__((hot)) const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *s,
                                                                    uint64_t hash, int32_t thread)
 {

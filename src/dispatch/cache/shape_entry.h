@@ -4,10 +4,10 @@
 #ifndef MD_DISPATCH_CACHE_SHAPE_ENTRY_H
 #define MD_DISPATCH_CACHE_SHAPE_ENTRY_H
 
-#include "dispatch/pool/space.h"
+#include "dispatch/space/space.h"
 #include "dispatch/types.h"
 
-struct md_ds_trial; /* online/trial.h */
+struct md_ds_trial; /* hybrid/trial.h */
 
 typedef enum md_ds_trial_stage {
     MD_DS_NO_TRIAL,

@@ -2,8 +2,7 @@
 #include "dispatch/cache/upgrade.h"
 
 #include "base/status.h"
-#include "dispatch/select/describe.h"
-#include "dispatch/select/nearest.h"
+#include "dispatch/select/select.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -136,9 +135,8 @@ void md_ds_upgrade_all(void *user)
 
 /* ---- Kernels of libraries */
 
-/* As for a skier who does not know how often he will ski, and buys skis once he has paid their price in rent: what
- * waiting loses in all is at most twice what the best decision would have lost (Karlin et al., Competitive snoopy
- * caching, 1988). */
+/* Loading begins once the calls of the shape have lost as much as it costs (the ski rental problem). So at most
+ * twice as much is lost as by the best decision (Karlin et al., Competitive snoopy caching, 1988). */
 static bool pays(const md_ds_stage_choice *stage, uint64_t calls)
 {
     return stage->saved_us > 0.0 && (double)calls * stage->saved_us >= MD_DS_LOAD_US;

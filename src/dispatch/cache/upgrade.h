@@ -3,7 +3,7 @@
 #define MD_DISPATCH_CACHE_UPGRADE_H
 
 #include "dispatch/cache/table.h"
-#include "dispatch/select/choose.h"
+#include "dispatch/select/select.h"
 
 /** Chooses a plan for a shape and makes an entry for it, which is in no table and which nobody holds: the caller
  * frees it with md_ds_shape_entry_free. */

@@ -1,8 +1,7 @@
 /* The call of an op. The thread cache serves most calls; then the op's plan cache; then the slow call. */
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 
 #include "dispatch/call/cached_call.h"
-#include "dispatch/call/slow_call.h"
 #include "dispatch/merged.h"
 
 #include <string.h>
@@ -140,7 +139,7 @@ bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_ar
     return thread && md_ds_run_cached(status, op, thread, stream, call) == MD_DS_FAST_DONE;
 }
 
-/* A call that was recorded as it is written. */
+/* Runs the merged op for a call that is already recorded: the recorder must not see it again. */
 static md_status call_unrecorded(md_ds_op *op, md_ds_recorder *recorder, md_stream stream, const md_arg *args,
                                  const md_ds_merged_args *merged)
 {

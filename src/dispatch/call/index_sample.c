@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 8 * MD_DS_INDEX_RUN * 8 }; /* that a run with a stride may span */
+enum { MOST_BYTES = 8 * MD_DS_INDEX_RUN * 8 }; /* bytes from the first to the last value of a run */
 
 struct md_ds_indices {
     pthread_mutex_t lock;

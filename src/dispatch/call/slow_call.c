@@ -1,17 +1,16 @@
 /* The slow call: binds and checks the arguments, finds the shape entry or chooses for a new shape, publishes a launch
  * plan for the next calls, and runs. */
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 
 #include "base/status.h"
-#include "dispatch/bind/fault.h"
+#include "dispatch/bind/bind.h"
 #include "dispatch/cache/encode.h"
 #include "dispatch/cache/plan_cache.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/index_sample.h"
 #include "dispatch/call/thread_cache.h"
-#include "dispatch/online/online.h"
-#include "dispatch/online/report.h"
-#include "dispatch/run/execute.h"
+#include "dispatch/hybrid/hybrid.h"
+#include "dispatch/run/run.h"
 
 /* ---- New shapes */
 
@@ -140,7 +139,7 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
     }
     if (plan_cache)
         md_ds_plan_cache_publish(plan_cache, op, call->hash, &encoded, entry, plan);
-    else if (bound->copies.n == 0) /* calls of this shape that need no copies may have one */
+    else if (bound->copies.n == 0) /* other calls of the shape may need no copies, and can have a launch plan */
         atomic_store_explicit(&plan->has_no_launch_plan, true, memory_order_relaxed);
 }
 

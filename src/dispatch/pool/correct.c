@@ -1,11 +1,11 @@
 /* Feeds the correction of a stage with measured times of its candidates, and with what installed wisdom knows of them
  * at other points than the hints; applies it. */
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 
 #include "base/status.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
-#include "tune/wisdom/known_text.h"
+#include "tune/wisdom/wisdom.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,8 @@ typedef struct lesson {
     bool is_same[MOST_FAMILIES]; /* its kernels have the text that was measured */
 } lesson;
 
-/* One record of a family says it for all. */
+/* True if the family's kernels have the text that the record was measured with. Asked once a family: all its records
+ * have one text. */
 static bool is_unchanged(lesson *l, const md_fa_family *family, const md_tn_record *r)
 {
     int32_t i = 0;

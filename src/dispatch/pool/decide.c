@@ -1,9 +1,39 @@
 /* Decides by numeric policy, wisdom and model which config serves a point. */
-#include "dispatch/pool/decide.h"
+#include "dispatch/pool/internal.h"
 
 #include "base/status.h"
-#include "dispatch/pool/numeric.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/numeric.h"
+#include "family/numeric.h"
+#include "tune/search/search.h"
+#include "tune/tune.h"
+#include "dispatch/space/points.h"
+
+typedef struct wanted {
+    const md_ds_pool *c;
+    const md_fa_family *family;
+    uint64_t id;
+} wanted;
+
+static bool is_of_class(void *user, const md_fa_config *config)
+{
+    const wanted *w = user;
+    md_fa_numeric numeric;
+    md_fa_numeric_of(&numeric, &w->c->target, w->family, config);
+    return numeric.id == w->id && md_ds_config_allowed(w->family, config, &w->c->target, &w->c->policy);
+}
+
+md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family,
+                             const md_kn_shape *shape)
+{
+    if (!c->numeric) {
+        MD_TRY(md_tn_estimate(out, us, c->estimates, &c->target, family, shape));
+        return md_ds_config_allowed(family, out, &c->target, &c->policy)
+                   ? MD_OK
+                   : md_ds_best_allowed(out, us, family, &c->target, &c->policy, shape);
+    }
+    wanted w = {c, family, md_ds_numeric_class(c->numeric, shape)};
+    return md_tn_best_of(out, us, &c->target, family, shape, &(md_tn_filter){is_of_class, &w});
+}
 
 md_status md_ds_decide(md_tn_decision *out, const md_ds_pool *c, const md_fa_family *family, const md_tn_point *point,
                        const md_kn_shape *shape, md_tune rigor)

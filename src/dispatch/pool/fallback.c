@@ -1,10 +1,10 @@
 /* Adds a variant for a shape that none of the pool fits. */
-#include "dispatch/pool/fallback.h"
+#include "dispatch/pool/fill.h"
 
 #include "base/status.h"
-#include "dispatch/pool/hints.h"
-#include "dispatch/pool/numeric.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/internal.h"
+#include "dispatch/numeric.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
 
 /* One family's best for a shape. */
@@ -44,19 +44,19 @@ static md_status list_offers(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool
     return MD_OK;
 }
 
-/* Adds the first offer that has not failed before; *slot is -1 where there is none. */
-static md_status add_offer(int32_t *slot, md_ds_pool *c, const offer *list, int32_t n, const md_kn_shape *shape)
+/* Adds the first offer that has not failed before; *number is -1 where there is none. */
+static md_status add_offer(int32_t *number, md_ds_pool *c, const offer *list, int32_t n, const md_kn_shape *shape)
 {
     int32_t made;
-    *slot = -1;
-    for (int32_t i = 0; i < n && *slot < 0; i++) {
+    *number = -1;
+    for (int32_t i = 0; i < n && *number < 0; i++) {
         const int32_t stored = list[i].family->is_last_resort ? 0 : MD_DS_LAST_RESORTS;
         const md_ds_candidate candidate = {
             .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS - stored};
         MD_TRY(md_ds_pool_add_locked(&made, c, &candidate));
         if (made >= 0 && atomic_load_explicit(&c->variant[made]->state, memory_order_acquire) != MD_BD_FAILED &&
             !md_kn_envelope_miss(&c->variant[made]->envelope, shape))
-            *slot = made;
+            *number = made;
     }
     return MD_OK;
 }
@@ -85,7 +85,8 @@ static bool accepts_general(void *user, const md_fa_config *config)
     return is_general(&envelope) && md_ds_config_allowed(g->family, config, &g->target, &g->c->policy);
 }
 
-/* Each family's best at the last hint, by the facts for which kernels were made: wherever the bundle is, the same. */
+/* Each family's best at the last hint, by the facts of the device that the bundle was made for, so that every
+ * machine chooses the same. */
 static md_status list_general(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool *c, bool last_resorts)
 {
     const md_dev *dev = md_bd_device(c->builder);
@@ -113,26 +114,26 @@ static md_status list_general(offer out[MAX_OFFERS], int32_t *n, const md_ds_poo
     return MD_OK;
 }
 
-/* The first that can be built; *slot is -1 where none can. */
-static md_status add_general(int32_t *slot, md_ds_pool *c)
+/* The first that can be built; *number is -1 where none can. */
+static md_status add_general(int32_t *number, md_ds_pool *c)
 {
     offer list[MAX_OFFERS];
     int32_t n = 0, made;
-    *slot = -1;
-    for (int32_t pass = 0; pass < 2 && *slot < 0; pass++) {
+    *number = -1;
+    for (int32_t pass = 0; pass < 2 && *number < 0; pass++) {
         MD_TRY(list_general(list, &n, c, pass == 1));
-        for (int32_t i = 0; i < n && *slot < 0; i++) {
+        for (int32_t i = 0; i < n && *number < 0; i++) {
             const md_ds_candidate one = {
                 .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS};
             MD_TRY(md_ds_pool_add_locked(&made, c, &one));
             if (made >= 0 && md_bd_variant_wait(c->variant[made]) == MD_OK)
-                *slot = made;
+                *number = made;
         }
     }
     return MD_OK;
 }
 
-/* Of the variants that are there: under a numeric policy all shapes are served by its representatives. */
+/* Finds a variant of the pool that serves everything. Under a numeric policy the representatives serve all shapes. */
 static int32_t find_general(const md_ds_pool *c)
 {
     for (int32_t i = 0; i < c->n_variants; i++)
@@ -143,31 +144,31 @@ static int32_t find_general(const md_ds_pool *c)
 
 md_status md_ds_pool_cover(md_ds_pool *c)
 {
-    int32_t slot = -1;
+    int32_t number = -1;
     if (c->pinned >= 0)
         return MD_OK;
     pthread_mutex_lock(&c->lock_of_variants);
-    const md_status s = c->numeric ? MD_OK : add_general(&slot, c);
+    const md_status s = c->numeric ? MD_OK : add_general(&number, c);
     pthread_mutex_unlock(&c->lock_of_variants);
     MD_TRY(s);
     if (c->numeric)
-        slot = find_general(c);
-    return slot >= 0 ? md_bd_bundled_keep(c->variant[slot])
-                     : md_fail(MD_NOT_FOUND, "no variant serves all sizes, strides and places of data");
+        number = find_general(c);
+    return number >= 0 ? md_bd_bundled_keep(c->variant[number])
+                       : md_fail(MD_NOT_FOUND, "no variant serves all sizes, strides and places of data");
 }
 
 md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, const md_kn_shape *shape)
 {
-    int32_t slot = -1, n = 0;
+    int32_t number = -1, n = 0;
     offer list[MAX_OFFERS];
     if (md_bd_is_bundled(c->builder) && !c->numeric)
-        MD_TRY(add_general(&slot, c));
-    for (int32_t pass = 0; pass < 2 && slot < 0; pass++) {
+        MD_TRY(add_general(&number, c));
+    for (int32_t pass = 0; pass < 2 && number < 0; pass++) {
         MD_TRY(list_offers(list, &n, c, shape, pass == 1));
-        MD_TRY(add_offer(&slot, c, list, n, shape));
+        MD_TRY(add_offer(&number, c, list, n, shape));
     }
-    if (slot < 0)
+    if (number < 0)
         return md_fail(MD_NOT_FOUND, "no variant fits the shape");
-    *variant = slot;
+    *variant = number;
     return MD_OK;
 }

@@ -2,12 +2,10 @@
 #include "dispatch/pool/fill.h"
 
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
-#include "dispatch/pool/decide.h"
-#include "dispatch/pool/hints.h"
-#include "dispatch/pool/numeric.h"
-#include "dispatch/pool/points.h"
-#include "dispatch/pool/tune.h"
+#include "dispatch/pool/pool.h"
+#include "dispatch/pool/internal.h"
+#include "dispatch/numeric.h"
+#include "dispatch/space/points.h"
 #include "family/numeric.h"
 #include "tune/tune.h"
 
@@ -21,9 +19,9 @@ enum { CUSTOM_CONFIGS = 8 };
 static md_status add_best(md_ds_pool *c, const md_tn_point *point)
 {
     md_ds_candidate best = {.limit = c->policy.max_variants + MD_DS_MAX_EXTRA};
-    int32_t slot;
+    int32_t number;
     MD_TRY(md_ds_best_at(&best.family, &best.config, c, point));
-    return best.family ? md_ds_pool_add(&slot, c, &best) : MD_OK;
+    return best.family ? md_ds_pool_add(&number, c, &best) : MD_OK;
 }
 
 /* Starts libraries and begins to load their kernels for a point, so that first calls near it do not wait. */
@@ -43,7 +41,8 @@ static md_status add_extra_points(md_ds_pool *c)
     md_tn_point point[MD_DS_MAX_CORNERS];
     for (int32_t h = 0; h < c->space->n_hints; h++) {
         md_ds_hint_point(&point[0], &c->target, c->space, h, true);
-        if (c->policy.has_default_hints && h + 1 < c->space->n_hints) /* the last one has each family's */
+        if (c->policy.has_default_hints &&
+            h + 1 < c->space->n_hints) /* at the last hint the best of each family is added */
             MD_TRY(add_best(c, &point[0]));
         else
             MD_TRY(md_ds_add_hint(c, h, false, true));
@@ -114,10 +113,10 @@ typedef struct spread {
 static bool add_spread(void *user, const md_fa_config *config)
 {
     spread *s = user;
-    int32_t slot;
+    int32_t number;
     if (s->step && s->n % s->step == 0) {
         const md_ds_candidate one = {.family = s->family, .config = *config, .limit = s->limit};
-        s->status = md_ds_pool_add(&slot, s->c, &one);
+        s->status = md_ds_pool_add(&number, s->c, &one);
     }
     s->n++;
     return s->status == MD_OK;
@@ -133,12 +132,12 @@ static md_status add_customs(md_ds_pool *c)
     for (int32_t i = 0; (s.family = md_fa_of(&c->target, i)) != NULL && s.family->custom; i++) {
         const md_ds_candidate first = {
             .family = s.family, .config = md_fa_default(s.family), .limit = MD_DS_MAX_VARIANTS};
-        int32_t slot;
+        int32_t number;
         s.n = s.step = 0;
         md_fa_each(&c->target, s.family, size, add_spread, &s);
         s.step = (s.n + CUSTOM_CONFIGS - 1) / CUSTOM_CONFIGS;
         s.n = 0;
-        MD_TRY(md_ds_pool_add(&slot, c, &first));
+        MD_TRY(md_ds_pool_add(&number, c, &first));
         md_fa_each(&c->target, s.family, size, add_spread, &s);
         MD_TRY(s.status);
     }
@@ -167,9 +166,9 @@ static md_status add_representatives(md_ds_pool *c)
     for (int32_t i = 0; i < c->numeric->n_representatives; i++) {
         md_ds_representative *l = &c->numeric->representative[i];
         const md_ds_candidate one = {.family = l->family, .config = l->config, .limit = MD_DS_MAX_VARIANTS};
-        int32_t slot;
-        MD_TRY(md_ds_pool_add(&slot, c, &one));
-        l->variant = c->variant[slot];
+        int32_t number;
+        MD_TRY(md_ds_pool_add(&number, c, &one));
+        l->variant = c->variant[number];
     }
     for (int32_t i = 0; i < c->numeric->n_representatives; i++)
         (void)md_bd_variant_wait(c->numeric->representative[i].variant);
@@ -204,7 +203,7 @@ static int32_t count_hints(const md_ds_pool *c, const md_ds_candidate *candidate
 static md_status add_single(md_ds_pool *c)
 {
     md_ds_candidate best = {.family = NULL};
-    int32_t most = 0, slot = -1;
+    int32_t most = 0, number = -1;
     for (int32_t i = 2 * c->space->n_hints - 1; i >= 0; i--) {
         md_ds_candidate one = {.limit = 1};
         md_tn_point point;
@@ -216,13 +215,13 @@ static md_status add_single(md_ds_pool *c)
         most = MD_MAX(most, n);
     }
     if (best.family)
-        MD_TRY(md_ds_pool_add(&slot, c, &best));
-    for (int32_t h = 0; h < c->space->n_hints && slot >= 0; h++) {
+        MD_TRY(md_ds_pool_add(&number, c, &best));
+    for (int32_t h = 0; h < c->space->n_hints && number >= 0; h++) {
         int64_t size[MD_FX_MAX_DIMS];
         md_ds_hint_sizes(size, c->space, h);
         md_ds_bring_into_reach(size, &c->target);
         const double us = md_tn_predict_us(&c->target, best.family, &best.config, size);
-        md_ds_rank(c, h, (md_ds_ranked){.variant = slot, .us = us});
+        md_ds_rank(c, h, (md_ds_ranked){.variant = number, .us = us});
     }
     return MD_OK;
 }

@@ -1,15 +1,41 @@
 /* What a pool holds: for every hint the best config of every family that applies (of reductions always a persistent and
- * another variant, however slow the model finds them), on GPUs variants for extra points off
- * the hints, a user's own kernels, a library's, the representatives of numeric classes; or the pinned variant alone. */
+ * another variant, however slow the model finds them), on GPUs variants for extra points off the hints, a user's own
+ * kernels, a library's, the representatives of numeric classes; or the pinned variant alone. */
 #ifndef MD_DISPATCH_POOL_FILL_H
 #define MD_DISPATCH_POOL_FILL_H
 
+#include "build/build.h"
+#include "dispatch/compile/compile.h"
 #include "dispatch/pool/pool.h"
+#include "tune/search/search.h"
 
 /** Chooses configs and starts building them, in a pool that was initialized. only_first: those for the first hint, if
  * there are any; md_ds_pool_fill_rest adds the others. */
 md_status md_ds_pool_fill(md_ds_pool *c, bool only_first);
 /** Adds what only_first left out, while others read the pool. One thread. */
 md_status md_ds_pool_fill_rest(md_ds_pool *c);
+
+/* ---- fallback.c: a variant for a shape that none of the pool fits */
+
+/** Starts building the best config for the shape, of the best family that has not failed. NOT_FOUND if none fits. The
+ * caller holds the lock of variants. */
+md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, const md_kn_shape *shape);
+/** Adds variants until one that is built serves all sizes, strides and places of data. Waits for builds. NOT_FOUND if
+ * none does. */
+md_status md_ds_pool_cover(md_ds_pool *c);
+
+/* ---- tune_hints.c: tuning a formula without an op, as `mdctl tune` and md_tune_formula do */
+
+typedef struct md_ds_tune_request {
+    md_ds_compile_options compile; /* as of the ops that are to use the result */
+    bool off_hints; /* GPUs: half of the time is for the extra points that pools look at (points.h) */
+    md_bd *builder;
+    const md_log *log; /* of warnings about the formula; may be NULL */
+    /* rigor, budget_ms (of all stages), max_builds, all_directions, indices, exclude, seed, write, user */
+    md_tn_job job;
+} md_ds_tune_request;
+
+/** Fills the wisdom for all stages at all hints. UNSUPPORTED where kernels cannot be compiled. */
+md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *formula);
 
 #endif

@@ -1,10 +1,9 @@
 /* Chooses the configs of a hint, by wisdom or model. */
-#include "dispatch/pool/hints.h"
+#include "dispatch/pool/internal.h"
 
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
-#include "dispatch/pool/decide.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/pool.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -33,12 +32,12 @@ static md_status add_decision(md_ds_pool *c, const md_fa_family *f, const md_tn_
     const md_ds_candidate candidate = {
         .family = f, .config = d->config, .limit = c->policy.max_variants + (point->is_ragged ? MD_DS_MAX_EXTRA : 0)};
     const bool is_measured = d->is_measured && !point->is_ragged; /* at the hint itself */
-    int32_t slot;
-    MD_TRY(md_ds_pool_add(&slot, c, &candidate));
-    if (slot < 0)
+    int32_t number;
+    MD_TRY(md_ds_pool_add(&number, c, &candidate));
+    if (number < 0)
         return MD_OK;
     const double model_us = is_measured ? md_tn_predict_us(&c->target, f, &d->config, shape->size) : 0.0;
-    md_ds_rank_observed(c, hint, (md_ds_ranked){.variant = slot, .us = d->us, .model_us = model_us});
+    md_ds_rank_observed(c, hint, (md_ds_ranked){.variant = number, .us = d->us, .model_us = model_us});
     return MD_OK;
 }
 
@@ -270,13 +269,13 @@ static md_status add_by_menus(md_ds_pool *c, menu *of)
 static md_status add_where_slow(md_ds_pool *c, const md_tn_point *point)
 {
     menu m = {.point = *point};
-    int32_t slot;
+    int32_t number;
     MD_TRY(list_families(&m, c, false));
     if (m.best < 0 || fastest(c, &m, OF_ANY_KIND).us <= FAR_BEHIND * m.decision[m.best].us)
         return MD_OK;
     const md_ds_candidate best = {
         .family = m.family[m.best], .config = m.decision[m.best].config, .limit = c->policy.max_variants};
-    return md_ds_pool_add(&slot, c, &best);
+    return md_ds_pool_add(&number, c, &best);
 }
 
 md_status md_ds_add_frugally(md_ds_pool *c)
@@ -296,7 +295,7 @@ md_status md_ds_add_frugally(md_ds_pool *c)
 md_status md_ds_add_first(md_ds_pool *c)
 {
     menu m;
-    const int32_t middle = c->space->n_hints / 2; /* at the smallest sizes the best is one for those alone */
+    const int32_t middle = c->space->n_hints / 2; /* the best at the smallest sizes is good at no others */
     md_ds_hint_point(&m.point, &c->target, c->space, middle, false);
     MD_TRY(list_families(&m, c, false));
     for (int32_t i = 0; i < m.n; i++)

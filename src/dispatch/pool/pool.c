@@ -64,17 +64,17 @@ static int32_t same_envelope(const md_ds_pool *c, int32_t variant)
     return i;
 }
 
-md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candidate *candidate)
+md_status md_ds_pool_add_locked(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate)
 {
     char name[MD_FA_NAME];
     md_fa_name(name, candidate->family, &candidate->config);
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_relaxed);
     for (int32_t i = 0; i < n; i++)
         if (!strcmp(c->variant[i]->name, name)) {
-            *slot = i;
+            *number = i;
             return MD_OK;
         }
-    *slot = -1;
+    *number = -1;
     if (n >= candidate->limit)
         return MD_OK;
     MD_TRY(md_bd_variant_create(&c->variant[n], c->builder, &c->target, candidate->family, &candidate->config));
@@ -82,14 +82,14 @@ md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candid
     if (candidate->family->library_calls)
         atomic_fetch_add_explicit(&c->n_libraries, 1, memory_order_relaxed);
     atomic_store_explicit(&c->n_variants, n + 1, memory_order_release);
-    *slot = n;
+    *number = n;
     return MD_OK;
 }
 
-md_status md_ds_pool_add(int32_t *slot, md_ds_pool *c, const md_ds_candidate *candidate)
+md_status md_ds_pool_add(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate)
 {
     pthread_mutex_lock(&c->lock_of_variants);
-    const md_status s = md_ds_pool_add_locked(slot, c, candidate);
+    const md_status s = md_ds_pool_add_locked(number, c, candidate);
     pthread_mutex_unlock(&c->lock_of_variants);
     return s;
 }

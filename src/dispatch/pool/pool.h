@@ -4,8 +4,9 @@
 #define MD_DISPATCH_POOL_POOL_H
 
 #include "build/build.h"
-#include "dispatch/pool/policy.h"
-#include "dispatch/pool/space.h"
+#include "dispatch/policy.h"
+#include "dispatch/space/space.h"
+#include "tune/model/correction.h"
 #include "tune/search/search.h"
 
 #include <pthread.h>
@@ -32,14 +33,14 @@ typedef struct md_ds_pool {
     md_bd *builder; /* not owned */
     const md_ds_space *space; /* not owned */
     struct md_tn_estimates *estimates; /* while the pool is filled; NULL where nothing is kept */
-    pthread_mutex_t lock_of_variants; /* held to add one; readers load n_variants (acquire): lower slots never change */
+    pthread_mutex_t lock_of_variants; /* held to add one; readers load n_variants (acquire): lower ones never change */
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t envelope_of[MD_DS_MAX_VARIANTS]; /* the first variant with the same envelope */
     _Atomic int32_t n_libraries; /* variants whose libraries load something */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
     _Atomic uint32_t likely; /* the last pick by the model and its runner-up (16 bits each, + 1): where to begin */
-    struct md_tn_correction *correction; /* of the model, by measured times (correct.h) */
+    struct md_tn_correction *correction; /* of the model, by measured times (correct.c) */
     int32_t pinned; /* variant, or -1 */
     struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */
     _Atomic(md_ds_ranks *) ranks; /* what readers see */
@@ -63,10 +64,10 @@ typedef struct md_ds_candidate {
 md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
                           const md_ds_policy *policy);
 void md_ds_pool_finish(md_ds_pool *c);
-/** Adds a variant and queues its build, unless one of that name is there. *slot: its place, -1 where it is left out.
- * md_ds_pool_add takes the lock of variants; of md_ds_pool_add_locked the caller holds it. */
-md_status md_ds_pool_add(int32_t *slot, md_ds_pool *c, const md_ds_candidate *candidate);
-md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candidate *candidate);
+/** Adds a variant and queues its build, unless one of that name is there. *number: its place among them, -1 where it is
+ * left out. md_ds_pool_add takes the lock of variants; of md_ds_pool_add_locked the caller holds it. */
+md_status md_ds_pool_add(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate);
+md_status md_ds_pool_add_locked(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate);
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *c);
 
@@ -74,5 +75,32 @@ void md_ds_pool_wait(md_ds_pool *c);
 void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
 /** The hints whose rankings have the variant, a bit for each. */
 uint64_t md_ds_hints_of(const md_ds_pool *c, int32_t variant);
+
+/* ---- correct.c: the correction of the model for the stage, by tune/model/correction.h. Thread-safe */
+
+/* A measured time of one variant. */
+typedef struct md_ds_measured {
+    int32_t variant;
+    md_tn_clock clock;
+    double us, model_us; /* measured; by the model, uncorrected */
+} md_ds_measured;
+
+/** Tells the correction; `size` parallel to space->dim. Times that are not positive and finite are ignored. may_wait:
+ * false on the path of a call, where the time is lost if another thread uses the correction now. */
+void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *measured, bool may_wait);
+/** At sizes by dim id, what an earlier process measured at `date`: it is not written to the store again. */
+void md_ds_observe_stored(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *measured, int64_t date);
+/** As md_ds_observe, at sizes by dim id. */
+void md_ds_observe_at(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *measured, bool may_wait);
+/** Puts a variant into a hint's ranking (md_ds_rank), and tells the correction its time if that is measured. */
+void md_ds_rank_observed(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
+/** Corrects the model's times of n candidates (NULL: the first n) at sizes by dim id; those that are not positive
+ * stay. */
+void md_ds_correct(double *us, md_ds_pool *c, const int64_t *select_sizes, const int32_t *variant, int32_t n);
+/** True if the candidate was measured at any point. */
+bool md_ds_is_measured(md_ds_pool *c, int32_t variant);
+/** Tells the correction the times of the pool's variants in installed wisdom, at any sizes. Families whose kernels have
+ * another text since are left out. Failures are ignored: the model knows less then. */
+void md_ds_note_elsewhere(md_ds_pool *c);
 
 #endif

@@ -1,9 +1,9 @@
 /* Runs the reference evaluator on the memory of a call. Device memory that the CPU cannot read is copied to the host
  * and back. */
-#include "dispatch/run/evaluate.h"
+#include "dispatch/run/run.h"
 
 #include "base/status.h"
-#include "dispatch/bind/fault.h"
+#include "dispatch/bind/bind.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,9 @@
 /* Runs a bound call by its plan, stage by stage: memory, launches, time, reports. */
-#include "dispatch/run/execute.h"
+#include "dispatch/run/run.h"
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "dispatch/bind/fault.h"
-#include "dispatch/run/evaluate.h"
+#include "dispatch/bind/bind.h"
 #include "tune/bench/bench.h"
 
 enum { SAMPLE_FIRST = 3, SAMPLE_EVERY = 1024 };

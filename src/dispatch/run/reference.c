@@ -1,9 +1,8 @@
 /* A whole call by the reference evaluator: what md_reference does. */
-#include "dispatch/run/reference.h"
+#include "dispatch/run/run.h"
 
 #include "base/status.h"
 #include "dispatch/bind/bind.h"
-#include "dispatch/run/evaluate.h"
 
 md_status md_ds_reference(md_ds_op *op, const md_arg *args, int32_t n_args)
 {

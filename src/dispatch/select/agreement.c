@@ -1,5 +1,5 @@
 /* Runs variants on a small shape and compares their results. */
-#include "dispatch/select/agreement.h"
+#include "dispatch/select/select.h"
 
 #include "base/status.h"
 #include "tune/tune.h"

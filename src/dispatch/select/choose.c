@@ -1,15 +1,12 @@
 /* Chooses the variants of a plan. If the best one is still being built, a ready one stands in for it. */
-#include "dispatch/select/choose.h"
+#include "dispatch/select/select.h"
 
 #include "base/status.h"
-#include "dispatch/pool/fallback.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/fill.h"
+#include "dispatch/space/points.h"
 #include "dispatch/select/async_fill.h"
-#include "dispatch/select/describe.h"
 #include "dispatch/select/stored.h"
-#include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
-#include "dispatch/select/select.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -99,7 +96,7 @@ static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const m
     md_ds_pick best;
     if (atomic_load_explicit(&op->stage[stage].n_libraries, memory_order_relaxed) == 0)
         return;
-    with_load.may_load = with_load.only_deferred = true; /* of the others the pick is the best */
+    with_load.may_load = with_load.only_deferred = true; /* the pick is the best of the variants without a library */
     if (query->may_load || op->policy.select == MD_SELECT_HYBRID || !(us > 0.0) ||
         stage_plan->pick.source != MD_DS_MODEL || md_ds_select(&best, op, stage, &with_load) != MD_OK ||
         !(best.us > 0.0) ||

@@ -1,5 +1,5 @@
 /* Describes shapes and choices in words, for traces and reports. */
-#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 
 #include "base/status.h"
 

@@ -1,8 +1,8 @@
 /* Checks variants against a shape: state, agreement with other variants, envelope, numeric class. */
-#include "dispatch/select/fit.h"
+#include "dispatch/select/select.h"
 
-#include "dispatch/pool/numeric.h"
-#include "tune/verify/agree.h"
+#include "dispatch/numeric.h"
+#include "tune/verify/verify.h"
 
 const char *md_ds_misfit(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
 {
@@ -30,7 +30,7 @@ const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shap
     return misfit;
 }
 
-/* What the state, the numeric class and other variants' results say of a variant. */
+/* True if the variant's state, its numeric class and other variants' results let it serve, whatever the shape. */
 static bool may_serve(const md_ds_pool *c, int32_t i, int32_t state, const md_ds_query *query)
 {
     const md_bd_variant *v = c->variant[i];

@@ -1,8 +1,8 @@
 /* The model's times, and their correction by measured times. */
-#include "dispatch/select/model.h"
+#include "dispatch/select/select.h"
 
-#include "dispatch/pool/correct.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/pool.h"
+#include "dispatch/space/points.h"
 #include "tune/tune.h"
 
 #include <math.h>

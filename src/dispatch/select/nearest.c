@@ -1,7 +1,7 @@
 /* Finds the hints of an op that are nearest to a shape. */
-#include "dispatch/select/nearest.h"
+#include "dispatch/select/select.h"
 
-#include "dispatch/pool/grid.h"
+#include "dispatch/space/space.h"
 
 bool md_ds_has_grid(const md_ds_op *op)
 {

@@ -1,5 +1,5 @@
 /* First fit in order of size. With n pieces it takes n * n steps, once for each tuple of sizes. */
-#include "dispatch/select/place.h"
+#include "dispatch/select/plan.h"
 
 #include "base/status.h"
 
@@ -51,7 +51,7 @@ static void find_place(md_ds_piece *piece, md_ds_piece *const *placed, int32_t n
 md_status md_ds_place_pieces(size_t *end, md_ds_piece *piece, int32_t n_placed, int32_t n)
 {
     ordered *order = malloc(((size_t)n + 1) * sizeof *order);
-    md_ds_piece **placed = malloc(((size_t)n + 1) * sizeof(*placed));
+    md_ds_piece **placed = malloc(((size_t)n + 1) * sizeof *placed);
     int32_t n_done = 0;
     bool fits = true;
     *end = 0;

@@ -3,7 +3,6 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/select/place.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>

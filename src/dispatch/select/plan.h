@@ -1,8 +1,28 @@
-/* Builds plans from picks: geometry of each stage, and where temporaries and workspace lie. */
+/* Plans from picks, and where their memory lies. */
 #ifndef MD_DISPATCH_SELECT_PLAN_H
 #define MD_DISPATCH_SELECT_PLAN_H
 
 #include "dispatch/op.h"
+
+#include <md/md.h>
+
+/* ---- place.c */
+
+/* Where pieces of memory with lives lie in one arena: first fit, the largest first. */
+
+typedef struct md_ds_piece {
+    int32_t first, last; /* steps of its life, inclusive */
+    size_t n_bytes; /* a multiple of the alignment */
+    size_t offset; /* out */
+} md_ds_piece;
+
+/** Places pieces [n_placed, n) so that no two of [0, n) that live at the same time overlap; [0, n_placed) stay. *end:
+ * bytes of the arena; SIZE_MAX if they exceed 63 bits. OUT_OF_MEMORY if the host's memory is short. */
+md_status md_ds_place_pieces(size_t *end, md_ds_piece *piece, int32_t n_placed, int32_t n);
+
+/* ---- plan.c */
+
+/* Builds plans from picks: geometry of each stage, and where temporaries and workspace lie. */
 
 /** A zeroed plan; free() frees it. NULL if memory is short. */
 md_ds_plan *md_ds_plan_create(const md_ds_op *op);

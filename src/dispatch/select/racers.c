@@ -1,5 +1,5 @@
 /* Picks the variants to time: the fastest by the model, and the best of each family, where the model errs most. */
-#include "dispatch/select/racers.h"
+#include "dispatch/select/select.h"
 
 #include "base/status.h"
 #include "tune/bench/bench.h"

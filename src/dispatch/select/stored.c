@@ -3,10 +3,10 @@
 
 #include "base/status.h"
 #include "base/task/fork.h"
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/stored_state.h"
 #include "expr/formula.h"
-#include "tune/bench/clock.h"
+#include "tune/bench/bench.h"
 #include "tune/tune.h"
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ static bool is_fact(const struct md_ds_stored *k, const md_tn_conditions *at)
 
 /* ---- Picks in memory */
 
-/* The lock is held. Another one's pick gives way to one's own, and both to one that is given. */
+/* The lock is held. A pick that this process measured replaces one from the store; an imported one replaces both. */
 static bool remember(struct md_ds_stored *k, const md_tn_stored_pick *pick, bool is_own, bool is_given)
 {
     pick_key key;

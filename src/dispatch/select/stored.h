@@ -4,7 +4,7 @@
 #define MD_DISPATCH_SELECT_STORED_H
 
 #include "dispatch/op.h"
-#include "dispatch/select/fit.h"
+#include "dispatch/select/select.h"
 
 /** Reads what the store has of the op (policy.kept; NULL: none). OUT_OF_MEMORY. */
 md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op);

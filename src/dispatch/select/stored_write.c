@@ -1,15 +1,15 @@
 /* Writes measured picks and times to the store: in the background, many at a time. */
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/stored_state.h"
-#include "dispatch/select/model.h"
+#include "dispatch/select/select.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* A write waits for others to come along: at first FIRST_MS, twice as long each time while more come. */
+/* Picks are written together: a write waits FIRST_MS, and twice as long each time that more picks came meanwhile. */
 enum { FIRST_MS = 20, MOST_MS = 1000 };
 
 /* ---- What is to be written */
@@ -107,12 +107,12 @@ void md_ds_stored_write(struct md_ds_stored *k)
     for (int32_t s = 0; s < k->op->n_stages; s++)
         take_times(&list, k, s);
     if (list.n_picks + list.n_times > 0)
-        (void)md_tn_stored_save(k->store, k->key, &list); /* a disk that cannot be written is a warning once */
+        (void)md_tn_stored_save(k->store, k->key, &list); /* a store that cannot be written is warned of once */
     pthread_mutex_unlock(&k->lock_of_writes);
     md_tn_stored_list_finish(&list);
 }
 
-/* Under the lock, so that who adds a pick then sees that no job will write it. */
+/* Under the lock: a thread that adds a pick afterwards sees that no job is left to write it, and starts one. */
 static bool is_done(struct md_ds_stored *k)
 {
     pthread_mutex_lock(&k->lock);

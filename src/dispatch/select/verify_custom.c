@@ -1,9 +1,9 @@
 /* Runs custom kernels on small shapes, and compares outputs, inputs and the bytes around them with the reference. */
-#include "dispatch/select/verify_custom.h"
+#include "dispatch/select/select.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/space/points.h"
 #include "family/custom/custom.h"
 #include "tune/tune.h"
 

@@ -28,7 +28,7 @@ static int64_t run_index(md_eval_machine *m, const md_eval_code *c)
 const md_eval_code *md_eval_real_const(md_eval_machine *m, double value)
 {
     md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
+    if (c) {
         c->real = run_real_const;
         c->num = value;
     }
@@ -38,7 +38,7 @@ const md_eval_code *md_eval_real_const(md_eval_machine *m, double value)
 const md_eval_code *md_eval_int_const(md_eval_machine *m, int64_t value)
 {
     md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
+    if (c) {
         c->integer = run_int_const;
         c->whole = value;
     }
@@ -48,7 +48,7 @@ const md_eval_code *md_eval_int_const(md_eval_machine *m, int64_t value)
 const md_eval_code *md_eval_index(md_eval_machine *m, int32_t index)
 {
     md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
+    if (c) {
         c->integer = run_index;
         c->id = index;
         md_eval_set_add(&c->uses, index);
@@ -62,7 +62,7 @@ const md_eval_code *md_eval_wrap(md_eval_machine *m, const md_eval_code *a, md_e
                                  md_eval_int_fn integer)
 {
     md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
+    if (c) {
         c->real = real;
         c->integer = integer;
         c->arg[0] = a;
@@ -88,7 +88,7 @@ static int64_t run_int_to_bool(md_eval_machine *m, const md_eval_code *c)
 
 const md_eval_code *md_eval_to_real(md_eval_machine *m, const md_eval_code *c)
 {
-    if (c == NULL || c->real != NULL)
+    if (!c || c->real)
         return c;
     return c->integer == run_int_const ? md_eval_real_const(m, (double)c->whole)
                                        : md_eval_wrap(m, c, run_int_to_real, NULL);
@@ -96,7 +96,7 @@ const md_eval_code *md_eval_to_real(md_eval_machine *m, const md_eval_code *c)
 
 const md_eval_code *md_eval_to_bool(md_eval_machine *m, const md_eval_code *c)
 {
-    return c == NULL ? NULL : md_eval_wrap(m, c, NULL, c->real != NULL ? run_real_to_bool : run_int_to_bool);
+    return !c ? NULL : md_eval_wrap(m, c, NULL, c->real ? run_real_to_bool : run_int_to_bool);
 }
 
 static double run_round(md_eval_machine *m, const md_eval_code *c)
@@ -126,11 +126,11 @@ const md_eval_code *md_eval_cast(md_eval_machine *m, const md_fx_node *node, con
     bool to_real = md_dtype_is_real(node->to);
     if (to_real)
         a = md_eval_to_real(m, a);
-    if (a == NULL)
+    if (!a)
         return NULL;
-    md_eval_int_fn to_int = a->real != NULL ? run_real_to_int : run_int_to_int;
+    md_eval_int_fn to_int = a->real ? run_real_to_int : run_int_to_int;
     md_eval_code *c = (md_eval_code *)md_eval_wrap(m, a, to_real ? run_round : NULL, to_real ? NULL : to_int);
-    if (c != NULL)
+    if (c)
         c->id = (int32_t)node->to;
     return c;
 }
@@ -184,13 +184,13 @@ static int64_t run_int_remembered(md_eval_machine *m, const md_eval_code *c)
 /* The same value, remembered until an index that it uses moves. */
 const md_eval_code *md_eval_remember(md_eval_machine *m, const md_eval_code *a)
 {
-    if (a == NULL)
+    if (!a)
         return NULL;
-    bool is_real = a->real != NULL;
-    remembered *r = md_arena_alloc(m->arena, sizeof(*r));
+    bool is_real = a->real;
+    remembered *r = md_arena_alloc(m->arena, sizeof *r);
     md_eval_code *c =
         (md_eval_code *)md_eval_wrap(m, a, is_real ? run_real_remembered : NULL, is_real ? NULL : run_int_remembered);
-    if (r == NULL || c == NULL)
+    if (!r || !c)
         return NULL;
     c->more = r;
     for (int32_t id = 0; id < m->formula->n_indices; id++)

@@ -64,7 +64,7 @@ static const md_eval_code *compile_node(md_eval_machine *m, const md_fx_node *no
     const md_eval_code *arg[MD_MAX_RANK] = {NULL}, *value = NULL;
     for (int32_t i = 0; i < node->n_args; i++) {
         arg[i] = md_eval_compile(m, node->arg[i]);
-        if (arg[i] == NULL)
+        if (!arg[i])
             return NULL;
     }
     if (node->kind == MD_FX_LOAD && m->is_lazy[node->id] &&
@@ -84,20 +84,20 @@ const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node)
     if (node->kind == MD_FX_OP && node->op != MD_FX_STEP && md_memo_find(&m->seen, node, NULL, 0, &mark) &&
         mark == &shared)
         c = md_eval_remember(m, c);
-    if (c == NULL || !md_memo_put(&m->compiled, node, NULL, 0, c))
+    if (!c || !md_memo_put(&m->compiled, node, NULL, 0, c))
         return NULL;
     return c;
 }
 
 md_status md_eval_statement(const md_eval_code **out, md_eval_machine *m, int32_t stmt)
 {
-    if (m->value[stmt] == NULL) {
+    if (!m->value[stmt]) {
         const md_fx_node *node = m->formula->stmt[stmt].value;
         if (note_shared(m, node))
             m->value[stmt] = md_eval_compile(m, node);
     }
     *out = m->value[stmt];
-    if (*out == NULL && m->status == MD_OK)
+    if (!*out && m->status == MD_OK)
         m->status = md_fail_memory();
     return m->status;
 }

@@ -25,7 +25,7 @@ static md_status evaluate_element(double *real, int64_t *whole, md_eval_machine 
     MD_TRY(md_eval_statement(&value, m, f->tensor[tensor].stmt));
     for (int32_t i = 0; i < f->tensor[tensor].rank; i++)
         m->at[s->subscript[i]->id] = at[i];
-    if (value->real != NULL) {
+    if (value->real) {
         double x = md_eval_real(m, value);
         md_dtype_store(int_type, &cell, 0, x);
         *real = x;

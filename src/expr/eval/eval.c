@@ -72,7 +72,7 @@ static md_status stage(evaluation *e, int32_t tensor, bool is_output)
     s->is_output = is_output;
     s->values = malloc((size_t)MD_MAX(s->n, 1) * sizeof(double));
     s->touched = is_output ? calloc((size_t)MD_MAX(s->n, 1), 1) : NULL;
-    if (s->values == NULL || (is_output && s->touched == NULL))
+    if (!s->values || (is_output && !s->touched))
         return md_fail_memory();
     a->base = s->values;
     a->dtype = md_dtype_is_real(original.dtype) ? MD_F64 : MD_I64;
@@ -217,13 +217,13 @@ static void run_element(md_eval_machine *m, const statement *s)
     int64_t at[MD_MAX_RANK];
     for (int32_t i = 0; i < s->tensor->rank; i++) {
         const md_eval_code *c = s->subscript[i];
-        at[i] = c != NULL ? md_eval_int(m, c) : m->at[s->stmt->subscript[i]->id];
+        at[i] = c ? md_eval_int(m, c) : m->at[s->stmt->subscript[i]->id];
     }
     if (!md_eval_locate(m, s->stmt->tensor, at))
         return;
     int64_t offset = md_eval_offset(s->access, at);
     bool to_real = md_dtype_is_real(s->tensor->dtype);
-    if (s->value->real != NULL) {
+    if (s->value->real) {
         double x = md_eval_real(m, s->value);
         if (to_real)
             write_real(s, offset, x);
@@ -236,7 +236,7 @@ static void run_element(md_eval_machine *m, const statement *s)
         else
             write_int(s, offset, x);
     }
-    if (s->array->touched != NULL)
+    if (s->array->touched)
         s->array->touched[offset] = 1;
 }
 
@@ -295,14 +295,14 @@ static md_status run_statement(evaluation *e, int32_t index)
         if (stmt->subscript[i]->kind == MD_FX_INDEX)
             continue;
         s.subscript[i] = md_eval_compile(m, stmt->subscript[i]);
-        if (s.subscript[i] == NULL)
+        if (!s.subscript[i])
             return m->status != MD_OK ? m->status : md_fail_memory();
     }
     int64_t n = 0;
     if (count_elements(&n, s.access) && n == 0)
         return m->status; /* an empty output runs nothing: no index into it is outside */
     run_loop(m, &s);
-    if (stmt->assign != MD_FX_SET && s.array->touched != NULL)
+    if (stmt->assign != MD_FX_SET && s.array->touched)
         round_sums(&s);
     return m->status;
 }
@@ -321,10 +321,10 @@ static md_status run_all(evaluation *e)
 md_status md_fx_evaluate(const md_fx_formula *formula, md_fx_binding *binding, md_fx_fault *fault)
 {
     md_fx_fault ignored = {0};
-    evaluation *e = calloc(1, sizeof(*e));
-    if (e == NULL)
+    evaluation *e = calloc(1, sizeof *e);
+    if (!e)
         return md_fail_memory();
-    md_status status = md_eval_machine_init(&e->m, formula, binding, fault != NULL ? fault : &ignored);
+    md_status status = md_eval_machine_init(&e->m, formula, binding, fault ? fault : &ignored);
     if (status == MD_OK)
         status = run_all(e);
     for (int32_t t = 0; t < formula->n_tensors; t++) {

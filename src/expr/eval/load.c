@@ -98,7 +98,7 @@ static void compute(md_eval_machine *m, int32_t tensor, const int64_t *at, md_ev
         m->at[s->subscript[i]->id] = at[i];
     bool is_rounded = t->role != MD_FX_TEMP || t->is_declared;
     int64_t cell = 0;
-    if (value->real != NULL) {
+    if (value->real) {
         slot->real = md_eval_real(m, value);
         if (is_rounded && md_dtype_is_real(t->dtype))
             slot->real = md_dtype_round(t->dtype, slot->real);
@@ -120,9 +120,9 @@ static const md_eval_cached *demand(md_eval_machine *m, const load *l)
     int64_t at[MD_MAX_RANK] = {0};
     if (!find(m, l, at))
         return &nothing;
-    if (m->cached[l->tensor] == NULL)
+    if (!m->cached[l->tensor])
         m->cached[l->tensor] = md_arena_alloc(m->arena, MD_EVAL_CACHED * sizeof(md_eval_cached));
-    if (m->cached[l->tensor] == NULL) {
+    if (!m->cached[l->tensor]) {
         m->status = md_fail_memory();
         return &nothing;
     }
@@ -182,8 +182,8 @@ static void choose(const md_eval_machine *m, md_eval_code *c, const md_fx_node *
 const md_eval_code *md_eval_load(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg)
 {
     md_eval_code *c = md_eval_code_new(m);
-    load *l = md_arena_alloc(m->arena, sizeof(*l));
-    if (c == NULL || l == NULL)
+    load *l = md_arena_alloc(m->arena, sizeof *l);
+    if (!c || !l)
         return NULL;
     c->more = l;
     l->tensor = node->id;

@@ -6,7 +6,7 @@ md_status md_eval_machine_init(md_eval_machine *m, const md_fx_formula *formula,
 {
     *m = (md_eval_machine){.formula = formula, .binding = binding, .fault = fault};
     m->arena = md_arena_create();
-    if (m->arena == NULL)
+    if (!m->arena)
         return md_fail_memory();
     for (int32_t t = 0; t < formula->n_tensors; t++) {
         const md_fx_tensor *tensor = &formula->tensor[t];

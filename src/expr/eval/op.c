@@ -112,15 +112,15 @@ const md_eval_code *md_eval_op(md_eval_machine *m, const md_fx_node *node, const
 {
     bool real_args = has_real_args(node);
     md_eval_code *c = md_eval_code_new(m);
-    if (c == NULL)
+    if (!c)
         return NULL;
     for (int32_t i = 0; i < node->n_args; i++) {
         const md_eval_code *a = arg[i];
         if (md_fx_op_is_logic(node->op) || (node->op == MD_FX_WHERE && i == 0))
-            a = a->real != NULL ? md_eval_to_bool(m, a) : a;
+            a = a->real ? md_eval_to_bool(m, a) : a;
         else if (real_args)
             a = md_eval_to_real(m, a);
-        if (a == NULL)
+        if (!a)
             return NULL;
         c->arg[i] = a;
         md_eval_set_join(&c->uses, &a->uses);

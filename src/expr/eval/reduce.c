@@ -223,16 +223,16 @@ const md_eval_code *md_eval_reduce(md_eval_machine *m, const md_fx_node *node, c
 {
     const forms *f = &form_of[node->op];
     md_eval_code *c = md_eval_code_new(m);
-    reduction *r = md_arena_alloc(m->arena, sizeof(*r));
+    reduction *r = md_arena_alloc(m->arena, sizeof *r);
     if (f->real_body)
         body = md_eval_to_real(m, body);
     else if (f->bool_body)
         body = md_eval_to_bool(m, body);
-    if (c == NULL || r == NULL || body == NULL)
+    if (!c || !r || !body)
         return NULL;
-    if (body->real != NULL && f->from_real != NULL)
+    if (body->real && f->from_real)
         c->integer = f->from_real;
-    else if (body->real != NULL)
+    else if (body->real)
         c->real = f->real;
     else
         c->integer = f->integer;

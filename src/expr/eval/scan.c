@@ -58,16 +58,16 @@ static void fill_recurrence(md_eval_machine *m, scan *s)
 {
     const md_eval_code *const a = s->body->arg[0], *const b = s->body->arg[1], *const restart = s->body->arg[2];
     cell y = {.whole = 0};
-    if (s->body->real != NULL)
+    if (s->body->real)
         y.real = s->op == MD_FX_S_MAX_PLUS ? -INFINITY : s->op == MD_FX_S_MIN_PLUS ? INFINITY : 0.0;
     for (int64_t i = 0; i < s->size; i++) {
         int64_t position = s->reverse ? s->size - 1 - i : i;
         m->at[s->index] = position;
         const cell before = y;
-        const bool is_new = restart != NULL && md_eval_int(m, restart) != 0;
-        if (s->body->real != NULL && s->op != MD_FX_S_LINEAR)
+        const bool is_new = restart && md_eval_int(m, restart) != 0;
+        if (s->body->real && s->op != MD_FX_S_LINEAR)
             y.real = extreme_step(s->op, md_eval_real(m, a), y.real, md_eval_real(m, b));
-        else if (s->body->real != NULL)
+        else if (s->body->real)
             y.real = is_new ? md_eval_real(m, b) : md_eval_real(m, a) * y.real + md_eval_real(m, b);
         else if (is_new)
             y.whole = md_eval_int(m, b);
@@ -134,7 +134,7 @@ static const cell *value_at(md_eval_machine *m, scan *s)
         s->value = l->value;
         if (md_fx_is_recurrence(s->op))
             fill_recurrence(m, s);
-        else if (s->body->real != NULL)
+        else if (s->body->real)
             fill_real(m, s);
         else
             fill_int(m, s);
@@ -166,9 +166,9 @@ static bool make_lines(md_eval_machine *m, scan *s)
         s->n_lines = s->outer_size[i] > most / s->n_lines ? most : s->n_lines * MD_MAX(s->outer_size[i], 1);
     s->lines = md_arena_alloc(m->arena, (size_t)s->n_lines * sizeof *s->lines);
     cell *value = md_arena_alloc(m->arena, (size_t)s->n_lines * line_cells * sizeof *value);
-    for (int64_t i = 0; s->lines != NULL && value != NULL && i < s->n_lines; i++)
+    for (int64_t i = 0; s->lines && value && i < s->n_lines; i++)
         s->lines[i].value = value + i * (int64_t)line_cells;
-    return s->lines != NULL && value != NULL;
+    return s->lines && value;
 }
 
 /* Where an index stands among those that the statement's loop walks, the innermost last; n_free if it is not there. */
@@ -183,9 +183,9 @@ static int32_t depth_of(const md_fx_stmt *walked, int32_t index)
 const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body)
 {
     md_eval_code *c = md_eval_code_new(m);
-    scan *s = md_arena_alloc(m->arena, sizeof(*s));
+    scan *s = md_arena_alloc(m->arena, sizeof *s);
     int64_t size = m->binding->size[m->formula->index[node->bound[0]].dim];
-    if (c == NULL || s == NULL || body == NULL || (uint64_t)size > SIZE_MAX / sizeof(cell))
+    if (!c || !s || !body || (uint64_t)size > SIZE_MAX / sizeof(cell))
         return NULL;
     s->body = body;
     s->op = node->op;
@@ -202,8 +202,8 @@ const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, con
         }
     if (!make_lines(m, s))
         return NULL;
-    c->real = body->real != NULL ? run_real : NULL;
-    c->integer = body->real != NULL ? NULL : run_int;
+    c->real = body->real ? run_real : NULL;
+    c->integer = body->real ? NULL : run_int;
     c->more = s;
     c->uses = body->uses;
     md_eval_set_add(&c->uses, s->index);
@@ -224,10 +224,10 @@ static int64_t no_int(md_eval_machine *m, const md_eval_code *c)
 const md_eval_code *md_eval_step(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg)
 {
     md_eval_code *c = md_eval_code_new(m);
-    if (c == NULL)
+    if (!c)
         return NULL;
-    c->real = arg[1]->real != NULL ? no_real : NULL;
-    c->integer = arg[1]->real != NULL ? NULL : no_int;
+    c->real = arg[1]->real ? no_real : NULL;
+    c->integer = arg[1]->real ? NULL : no_int;
     for (int32_t i = 0; i < node->n_args; i++) {
         c->arg[i] = arg[i];
         md_eval_set_join(&c->uses, &arg[i]->uses);

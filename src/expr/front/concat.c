@@ -16,7 +16,7 @@ static int32_t compared_index(const md_fx_node *condition, int32_t *low)
     const bool is_less = op == MD_FX_LT || op == MD_FX_LE;
     if (!is_less && op != MD_FX_GT && op != MD_FX_GE)
         return -1;
-    for (int side = 0; side < 2; ++side)
+    for (int side = 0; side < 2; side++)
         if (condition->arg[side]->kind == MD_FX_INDEX && md_fx_visit(condition->arg[1 - side], is_no_index, NULL)) {
             *low = is_less == (side == 0) ? 1 : 2;
             return condition->arg[side]->id;
@@ -27,7 +27,7 @@ static int32_t compared_index(const md_fx_node *condition, int32_t *low)
 static bool shifts_not(void *user, const md_fx_node *n)
 {
     const int32_t index = *(const int32_t *)user;
-    for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; ++i)
+    for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; i++)
         if (n->arg[i]->kind != MD_FX_INDEX && md_fx_uses_index(n->arg[i], index))
             return false;
     return true;
@@ -41,7 +41,7 @@ typedef struct part {
 static bool note_part(void *user, const md_fx_node *n)
 {
     const part *const p = user;
-    for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; ++i)
+    for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; i++)
         for (md_access *a = md_fx_is_index(n->arg[i], p->index) ? p->front->accesses : NULL; a; a = a->next)
             a->is_part |= a->subscript == n->arg[i];
     return true;

@@ -43,7 +43,7 @@ static void join(dims *d, int32_t a, int32_t b)
 /* An index name is one dim wherever it is used, except where a binder shadows an outer index. */
 static int32_t first_of_name(const dims *d, const char *name)
 {
-    for (int32_t i = 0; i < d->f->n_indices; ++i)
+    for (int32_t i = 0; i < d->f->n_indices; i++)
         if (d->front->outer[i] < 0 && strcmp(d->f->index[i].name, name) == 0)
             return i;
     return -1;
@@ -51,7 +51,7 @@ static int32_t first_of_name(const dims *d, const char *name)
 
 static void join_names(dims *d)
 {
-    for (int32_t i = 0; i < d->f->n_indices; ++i)
+    for (int32_t i = 0; i < d->f->n_indices; i++)
         if (d->front->outer[i] < 0)
             join(d, i, first_of_name(d, d->f->index[i].name));
 }
@@ -75,8 +75,8 @@ static void join_axes(dims *d)
 /* True if some argument's axis has exactly this size. */
 static bool is_determined(dims *d, int32_t root)
 {
-    for (int32_t t = 0; t < d->f->n_tensors; ++t)
-        for (int32_t a = 0; a < d->f->tensor[t].rank && d->f->tensor[t].role != MD_FX_TEMP; ++a)
+    for (int32_t t = 0; t < d->f->n_tensors; t++)
+        for (int32_t a = 0; a < d->f->tensor[t].rank && d->f->tensor[t].role != MD_FX_TEMP; a++)
             if (root_of(d, axis_item(t, a)) == root)
                 return true;
     return false;
@@ -85,7 +85,7 @@ static bool is_determined(dims *d, int32_t root)
 /* A shadowing binder that no axis ties to anything runs over what it shadows. */
 static void join_shadows(dims *d)
 {
-    for (int32_t i = 0; i < d->f->n_indices; ++i)
+    for (int32_t i = 0; i < d->f->n_indices; i++)
         if (d->front->outer[i] >= 0 && !is_determined(d, root_of(d, i)))
             join(d, i, d->front->outer[i]);
 }
@@ -109,7 +109,7 @@ static void join_loose(dims *d)
 
 static int32_t dim_named(const md_fx_formula *f, const char *name, size_t n)
 {
-    for (int32_t i = 0; i < f->n_dims; ++i)
+    for (int32_t i = 0; i < f->n_dims; i++)
         if (strlen(f->dim[i].name) == n && memcmp(f->dim[i].name, name, n) == 0)
             return i;
     return -1;
@@ -118,7 +118,7 @@ static int32_t dim_named(const md_fx_formula *f, const char *name, size_t n)
 int32_t md_fx_find_dim(const md_fx_formula *formula, const char *name, size_t n)
 {
     int32_t dim = dim_named(formula, name, n);
-    for (int32_t i = 0; i < formula->n_indices && dim < 0; ++i) /* an outer index comes before those that shadow it */
+    for (int32_t i = 0; i < formula->n_indices && dim < 0; i++) /* an outer index comes before those that shadow it */
         if (strlen(formula->index[i].name) == n && memcmp(formula->index[i].name, name, n) == 0)
             dim = formula->index[i].dim;
     return dim;
@@ -129,7 +129,7 @@ static md_status new_dim(dims *d, int32_t root, const char *name)
     if (d->f->n_dims == MD_FX_MAX_DIMS)
         return md_fail(MD_INVALID_ARGUMENT, "the formula has more than %d dims", MD_FX_MAX_DIMS);
     const char *const base = name;
-    for (int suffix = 2; name && dim_named(d->f, name, strlen(name)) >= 0; ++suffix)
+    for (int suffix = 2; name && dim_named(d->f, name, strlen(name)) >= 0; suffix++)
         name = md_arena_printf(d->front->arena, "%s_%d", base, suffix);
     if (!name)
         return md_fail_memory();
@@ -142,14 +142,14 @@ static md_status number_dims(dims *d)
 {
     md_fx_formula *const f = d->f;
     /* Names that mean one dim everywhere come first, so that a shadowing binder gets the suffix. */
-    for (int pass = 0; pass < 2; ++pass)
-        for (int32_t i = 0; i < f->n_indices; ++i)
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < f->n_indices; i++)
             if ((d->front->outer[i] >= 0) == (pass == 1) && d->dim_of[root_of(d, i)] < 0)
                 MD_TRY(new_dim(d, root_of(d, i), f->index[i].name));
-    for (int32_t i = 0; i < f->n_indices; ++i)
+    for (int32_t i = 0; i < f->n_indices; i++)
         f->index[i].dim = d->dim_of[root_of(d, i)];
-    for (int32_t t = 0; t < f->n_tensors; ++t)
-        for (int32_t a = 0; a < f->tensor[t].rank; ++a) {
+    for (int32_t t = 0; t < f->n_tensors; t++)
+        for (int32_t a = 0; a < f->tensor[t].rank; a++) {
             const int32_t root = root_of(d, axis_item(t, a));
             if (d->dim_of[root] < 0)
                 MD_TRY(new_dim(d, root, md_arena_printf(d->front->arena, "%s.%d", f->tensor[t].name, a)));
@@ -182,7 +182,7 @@ static md_status settle_size(dims *d, const md_size_use *use)
         return MD_OK;
     }
     md_fx_nearest near = {.wanted = at->name};
-    for (int32_t i = 0; i < f->n_indices; ++i)
+    for (int32_t i = 0; i < f->n_indices; i++)
         md_fx_nearest_offer(&near, f->index[i].name);
     return MD_FRONT_ERROR(d->front, at, "size of '%s', which is no index of the formula%s%s%s", at->name,
                           MD_FX_NEAREST_ARGS(near));
@@ -196,7 +196,7 @@ void md_fx_no_dim(char out[MD_FX_NO_DIM_BYTES], const md_fx_formula *formula, co
     size_t used = 0;
     (void)snprintf(wanted, sizeof wanted, "%.*s", (int)MD_MIN(n, (size_t)MD_LEX_MAX_NAME), name);
     md_fx_nearest near = {.wanted = wanted};
-    for (int32_t i = 0; i < formula->n_dims; ++i) {
+    for (int32_t i = 0; i < formula->n_dims; i++) {
         md_fx_nearest_offer(&near, formula->dim[i].name);
         if (used < sizeof list - 80)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", formula->dim[i].name);
@@ -250,8 +250,8 @@ static md_status restrict_dim(void *user, const char *name, int64_t lo, int64_t 
 static md_status read_sizes(dims *d)
 {
     const md_syntax_tree *const tree = &d->front->tree;
-    for (int32_t i = 0; i < tree->n_items; ++i)
-        for (int32_t k = 0; tree->item[i].kind == MD_SYNTAX_SIZES && k < tree->item[i].n; ++k) {
+    for (int32_t i = 0; i < tree->n_items; i++)
+        for (int32_t k = 0; tree->item[i].kind == MD_SYNTAX_SIZES && k < tree->item[i].n; k++) {
             d->at = &tree->item[i].size[k];
             MD_TRY(restrict_dim(d, d->at->name, d->at->lo, d->at->hi));
         }
@@ -261,7 +261,7 @@ static md_status read_sizes(dims *d)
 
 static md_status check_determined(dims *d)
 {
-    for (int32_t i = 0; i < d->f->n_indices; ++i) {
+    for (int32_t i = 0; i < d->f->n_indices; i++) {
         const int32_t root = root_of(d, i);
         const char *const name = d->f->dim[d->dim_of[root]].name;
         if (d->f->dim[d->dim_of[root]].size < 0 && !is_determined(d, root))
@@ -281,7 +281,7 @@ md_status md_front_dims(md_front *front)
         return md_fail_memory();
     d->front = front;
     d->f = front->formula;
-    for (int32_t i = 0; i < N_ITEMS; ++i) {
+    for (int32_t i = 0; i < N_ITEMS; i++) {
         d->parent[i] = i;
         d->dim_of[i] = -1;
     }

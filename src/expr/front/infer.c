@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/diag.h"
-#include "expr/front/unsigned.h"
+#include "expr/front/rewrite.h"
 #include "expr/node.h"
 #include "expr/scalar.h"
 
@@ -26,10 +26,10 @@ static md_status new_node(md_front *fr, md_fx_node **out, md_fx_kind kind, md_dt
 
 static md_status set_args(md_front *fr, md_fx_node *node, int32_t n, md_fx_node *const *arg)
 {
-    const md_fx_node **const copy = md_arena_alloc(fr->arena, (size_t)n * sizeof(*copy));
+    const md_fx_node **const copy = md_arena_alloc(fr->arena, (size_t)n * sizeof *copy);
     if (!copy)
         return md_fail_memory();
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         copy[i] = arg[i];
     node->arg = copy;
     node->n_args = n;
@@ -96,7 +96,7 @@ static md_status convert_weak_op(md_front *fr, md_fx_node **out, md_fx_node *nod
     md_fx_node *arg[3];
     const md_syntax at = place_of(node);
     const bool is_where = node->op == MD_FX_WHERE;
-    for (int32_t i = 0; i < node->n_args; ++i) {
+    for (int32_t i = 0; i < node->n_args; i++) {
         md_fx_node *const a = (md_fx_node *)node->arg[i]; /* made here, not yet used elsewhere */
         arg[i] = a;
         if (!is_where || i > 0)
@@ -153,7 +153,7 @@ static bool is_condition(md_fx_op op, int32_t operand)
 static md_dtype common_type(md_fx_op op, int32_t n, md_fx_node *const *arg, bool *is_weak)
 {
     md_dtype strong = MD_DTYPE_DEFAULT, weak = MD_DTYPE_DEFAULT;
-    for (int32_t i = 0; i < n; ++i) {
+    for (int32_t i = 0; i < n; i++) {
         if (is_condition(op, i))
             continue;
         md_dtype *const t = arg[i]->weak ? &weak : &strong;
@@ -198,7 +198,7 @@ static md_status fold_literals(md_front *fr, md_fx_node **out, const operation *
     const md_dtype type = md_fx_op_type(op, o->common);
     double x[3] = {0};
     int64_t k[3] = {0};
-    for (int32_t i = 0; i < o->n; ++i) {
+    for (int32_t i = 0; i < o->n; i++) {
         x[i] = number_of(arg[i]);
         k[i] = arg[i]->integer;
     }
@@ -218,7 +218,7 @@ static md_status fold_literals(md_front *fr, md_fx_node **out, const operation *
 /* True if an operation on literals is computed at once: all but conditions. */
 static bool is_foldable(md_fx_op op, int32_t n, md_fx_node *const *arg)
 {
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         if (is_condition(op, i) || arg[i]->kind != MD_FX_CONST || !arg[i]->weak)
             return false;
     return true;
@@ -228,7 +228,7 @@ static bool is_foldable(md_fx_op op, int32_t n, md_fx_node *const *arg)
 static md_status weak_op(md_front *fr, md_fx_node **out, const operation *o, const md_syntax *at)
 {
     md_fx_node *copy[3];
-    for (int32_t i = 0; i < o->n; ++i) {
+    for (int32_t i = 0; i < o->n; i++) {
         copy[i] = o->arg[i];
         if (is_condition(o->op, i))
             MD_TRY(md_infer_convert(fr, &copy[i], o->arg[i], MD_BOOL));
@@ -251,7 +251,7 @@ static md_status check_bitwise(md_front *fr, md_fx_op op, md_dtype common, const
 static bool counts_as_unsigned(md_fx_op op, int32_t n, md_fx_node *const *arg)
 {
     bool is = false;
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         is |= arg[i]->is_unsigned && !is_condition(op, i) && (i == 0 || (op != MD_FX_SHL && op != MD_FX_SHR));
     return is;
 }
@@ -275,7 +275,7 @@ md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n,
     const bool is_real_test = n == 1 && md_fx_op_is_test(op); /* isnan, isinf */
     const md_dtype operand = is_real_test && common != MD_F64 ? MD_F32 : type == MD_BOOL ? common : type;
     md_fx_node *converted[3];
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         MD_TRY(md_infer_convert(front, &converted[i], arg[i], is_condition(op, i) ? MD_BOOL : operand));
     if (is_unsigned && operand == MD_I64) {
         MD_TRY(md_unsigned_op(front, out, op, converted));
@@ -357,7 +357,7 @@ md_status md_infer_recurrence(md_front *front, md_fx_node **out, int32_t n, md_f
         return MD_FRONT_ERROR(front, at,
                               "this recurrence is not associative in integers, whose sums wrap: convert an "
                               "operand, as in f64(..)");
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         MD_TRY(md_infer_convert(front, &converted[i], arg[i], i == 2 ? MD_BOOL : type));
     MD_TRY(new_node(front, &step, MD_FX_OP, type, at));
     step->op = MD_FX_STEP;

@@ -51,10 +51,10 @@ static void step(lexer *lx)
 {
     const char c = *lx->at++;
     if (c == '\n') {
-        ++lx->line;
+        lx->line++;
         lx->column = 1;
     } else if (((unsigned char)*lx->at & 0xC0) != 0x80) {
-        ++lx->column; /* characters, not bytes */
+        lx->column++; /* characters, not bytes */
     }
 }
 
@@ -78,7 +78,7 @@ static md_status take(lexer *lx, md_token_kind kind, size_t n)
         return md_fail_memory();
     memcpy(text, lx->at, n);
     *t = (md_token){.kind = kind, .line = lx->line, .column = lx->column, .text = text};
-    for (size_t i = 0; i < n; ++i)
+    for (size_t i = 0; i < n; i++)
         step(lx);
     return MD_OK;
 }
@@ -87,7 +87,7 @@ static md_status take_name(lexer *lx)
 {
     size_t n = 1;
     while (is_name_part(lx->at[n]))
-        ++n;
+        n++;
     if (n > MD_LEX_MAX_NAME)
         return md_fx_complain(lx->text, lx->line, lx->column, "a name of %zu characters; the longest allowed is %d", n,
                               MD_LEX_MAX_NAME);
@@ -100,17 +100,17 @@ static size_t number_length(const char *s, bool *is_real)
     size_t n = 0;
     *is_real = false;
     while (is_digit(s[n]))
-        ++n;
+        n++;
     if (s[n] == '.' && s[n + 1] != '.') {
         *is_real = true;
-        for (++n; is_digit(s[n]); ++n)
+        for (++n; is_digit(s[n]); n++)
             ;
     }
     if (s[n] == 'e' || s[n] == 'E') {
         const size_t sign = s[n + 1] == '+' || s[n + 1] == '-';
         if (is_digit(s[n + 1 + sign])) {
             *is_real = true;
-            for (n += 1 + sign; is_digit(s[n]); ++n)
+            for (n += 1 + sign; is_digit(s[n]); n++)
                 ;
         }
     }
@@ -120,7 +120,7 @@ static size_t number_length(const char *s, bool *is_real)
 static md_status read_integer(lexer *lx, md_token *t)
 {
     uint64_t value = 0;
-    for (const char *s = t->text; *s; ++s)
+    for (const char *s = t->text; *s; s++)
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *s - '0', &value))
             return md_fx_complain(lx->text, t->line, t->column, "the number is larger than 18446744073709551615");
     t->kind = value > INT64_MAX ? MD_TOKEN_UNSIGNED : MD_TOKEN_INTEGER;
@@ -138,7 +138,7 @@ static md_status read_real(lexer *lx, md_token *t)
     size_t n = 0;
     long exponent = 0, shift = 0;
     bool after_point = false;
-    for (const char *s = t->text; *s; ++s) {
+    for (const char *s = t->text; *s; s++) {
         if (*s == 'e' || *s == 'E') {
             exponent = strtol(s + 1, NULL, 10); /* saturates */
             exponent = MD_MAX(-1000000, MD_MIN(exponent, 1000000));
@@ -195,7 +195,7 @@ static md_status take_sign(lexer *lx)
                               is_and ? "and" : "or");
     if (strncmp(lx->at, "**", 2) == 0)
         return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '**'; a power is written pow(a, b)");
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; ++i)
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
         if (strncmp(lx->at, signs[i].text, strlen(signs[i].text)) == 0)
             return take(lx, signs[i].kind, strlen(signs[i].text));
     const unsigned char c = (unsigned char)*lx->at;

@@ -36,7 +36,7 @@ static md_status parse_assignment(md_parser *p, md_syntax_item *item)
     const md_token_kind next = p->at[1].kind;
     const bool is_bare = p->list && next == MD_TOKEN_ASSIGN;
     if (next != MD_TOKEN_LEFT && next != MD_TOKEN_COLON && next != MD_TOKEN_AT && !is_bare) {
-        ++p->at;
+        p->at++;
         return md_parse_expected(p, "'[' (a scalar result is written L[])");
     }
     const char *const name = p->at->text;
@@ -58,7 +58,7 @@ static md_status parse_scalar(md_parser *p, md_syntax_scalar *out)
         return md_fx_complain(p->text, p->at->line, p->at->column,
                               "'%s' is a word of the language and cannot name a scalar", p->at->text);
     *out = (md_syntax_scalar){.name = p->at->text, .line = p->at->line, .column = p->at->column};
-    ++p->at;
+    p->at++;
     if (!md_parse_accept(p, MD_TOKEN_COLON))
         return MD_OK;
     const md_token *const at = p->at;
@@ -101,7 +101,7 @@ static md_status parse_dim_size(md_parser *p, md_syntax_size *out)
 static md_status parse_declarations(md_parser *p, md_syntax_item *item)
 {
     const bool is_scalar = item->kind == MD_SYNTAX_SCALARS;
-    ++p->at;
+    p->at++;
     void *const entries =
         md_arena_alloc(p->arena, MD_SYNTAX_MAX_DECLARATIONS * (is_scalar ? sizeof *item->scalar : sizeof *item->size));
     if (!entries)
@@ -113,7 +113,7 @@ static md_status parse_declarations(md_parser *p, md_syntax_item *item)
             return md_fx_complain(p->text, p->at->line, p->at->column, "more than %d declarations in one statement",
                                   MD_SYNTAX_MAX_DECLARATIONS);
         MD_TRY(is_scalar ? parse_scalar(p, &item->scalar[item->n]) : parse_dim_size(p, &item->size[item->n]));
-        ++item->n;
+        item->n++;
     } while (md_parse_accept(p, MD_TOKEN_COMMA));
     if (p->at->kind != MD_TOKEN_SEMICOLON && p->at->kind != MD_TOKEN_END)
         return md_parse_expected(p, "',' or ';'");
@@ -123,7 +123,7 @@ static md_status parse_declarations(md_parser *p, md_syntax_item *item)
 /* Tensors in the order in which a call passes them; what stands between the brackets only counts their axes. */
 static md_status parse_tensors(md_parser *p, md_syntax_item *item)
 {
-    ++p->at;
+    p->at++;
     item->tensor = md_arena_alloc(p->arena, MD_SYNTAX_MAX_DECLARATIONS * sizeof *item->tensor);
     if (!item->tensor)
         return md_fail_memory();
@@ -185,6 +185,6 @@ md_status md_syntax_parse(md_syntax_tree *out, md_arena *arena, const char *text
         if (out->n_items == MD_SYNTAX_MAX_STATEMENTS)
             return md_fx_complain(text, p.at->line, p.at->column, "more than %d statements", MD_SYNTAX_MAX_STATEMENTS);
         MD_TRY(parse_statement(&p, &out->item[out->n_items]));
-        ++out->n_items;
+        out->n_items++;
     }
 }

@@ -36,7 +36,7 @@ bool md_parse_accept(md_parser *p, md_token_kind kind)
 {
     if (p->at->kind != kind)
         return false;
-    ++p->at;
+    p->at++;
     return true;
 }
 
@@ -80,7 +80,7 @@ static md_status set_args(md_parser *p, md_syntax *s, int32_t n, md_syntax *cons
     s->arg = md_arena_alloc(p->arena, (size_t)MD_MAX(n, 1) * sizeof(md_syntax *));
     if (!s->arg)
         return md_fail_memory();
-    for (int32_t i = 0; i < n; ++i) {
+    for (int32_t i = 0; i < n; i++) {
         s->arg[i] = arg[i];
         s->depth = MD_MAX(s->depth, arg[i]->depth + 1);
         s->nesting = MD_MAX(s->nesting, arg[i]->nesting + 1);
@@ -111,7 +111,7 @@ static md_status parse_operands(md_parser *p, md_syntax *s, md_token_kind close,
             if (n == most)
                 return md_fx_complain(p->text, p->at->line, p->at->column, "%s", too_many);
             MD_TRY(md_parse_expression(p, &arg[n], 0));
-            ++n;
+            n++;
         } while (md_parse_accept(p, MD_TOKEN_COMMA));
         if (!md_parse_accept(p, close))
             return md_parse_expected(p, close == MD_TOKEN_CLOSE ? "',' or ')'" : "',' or ']'");
@@ -126,12 +126,12 @@ md_status md_parse_dtype(md_parser *p, md_dtype *out)
     const md_dtype t = md_dtype_parse(p->at->text);
     if (t == MD_DTYPE_DEFAULT) {
         md_fx_nearest near = {.wanted = p->at->text};
-        for (int32_t k = 0; md_dtype_nth(k) != MD_DTYPE_DEFAULT; ++k)
+        for (int32_t k = 0; md_dtype_nth(k) != MD_DTYPE_DEFAULT; k++)
             md_fx_nearest_offer(&near, md_dtype_name(md_dtype_nth(k)));
         return md_fx_complain(p->text, p->at->line, p->at->column, "'%s' is no dtype%s%s%s", p->at->text,
                               MD_FX_NEAREST_ARGS(near));
     }
-    ++p->at;
+    p->at++;
     *out = t;
     return MD_OK;
 }
@@ -213,7 +213,7 @@ static md_status parse_binder(md_parser *p, md_syntax **out, md_fx_op op)
     MD_TRY(new_node(p, out, MD_SYNTAX_BINDER, p->at++));
     md_syntax *const s = *out;
     s->op = op;
-    ++p->at; /* '[' */
+    p->at++; /* '[' */
     do {
         if (p->list && !s->over_list && md_parse_is(p->at, p->list)) {
             MD_TRY(parse_list_index(p, s));
@@ -223,7 +223,7 @@ static md_status parse_binder(md_parser *p, md_syntax **out, md_fx_op op)
             return md_fx_complain(p->text, p->at->line, p->at->column, "at most %d indices can be bound at once",
                                   MD_MAX_RANK);
         MD_TRY(parse_index_name(p, &index[s->n_indices]));
-        ++s->n_indices;
+        s->n_indices++;
     } while (md_parse_accept(p, MD_TOKEN_COMMA));
     if (!md_parse_accept(p, MD_TOKEN_RIGHT))
         return md_parse_expected(p, "',' or ']'");
@@ -249,7 +249,7 @@ static md_status parse_size(md_parser *p, md_syntax **out)
     (*out)->line = p->at->line;
     (*out)->column = p->at->column;
     (*out)->integer = -1;
-    ++p->at;
+    p->at++;
     if (md_parse_accept(p, MD_TOKEN_DOT)) {
         if (p->at->kind != MD_TOKEN_INTEGER)
             return md_parse_expected(p, "an axis number");
@@ -267,7 +267,7 @@ static md_status complain_of_binder(const md_parser *p, const md_token *name)
                               "written here",
                               name->text);
     md_fx_nearest near = {.wanted = name->text};
-    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; ++op)
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++)
         if (md_fx_op_is_binder(op))
             md_fx_nearest_offer(&near, md_fx_op_text(op));
     return md_fx_complain(p->text, name->line, name->column, "there is no reduction '%s'%s%s%s", name->text,
@@ -287,7 +287,7 @@ static md_status parse_word(md_parser *p, md_syntax **out)
         return p->at->kind == MD_TOKEN_OPEN ? complain_of_binder(p, name) : MD_OK;
     }
     MD_TRY(refuse_list_index(p, name));
-    ++p->at;
+    p->at++;
     for (int32_t i = 0; i < p->n_bare && next->kind != MD_TOKEN_OPEN; i++)
         if (strcmp(p->bare[i], name->text) == 0)
             return new_node(p, out, MD_SYNTAX_TENSOR, name);
@@ -417,7 +417,7 @@ md_status md_parse_expression(md_parser *p, md_syntax **out, int least)
     if (p->depth == MD_SYNTAX_MAX_DEPTH)
         return md_fx_complain(p->text, p->at->line, p->at->column,
                               "the expression is nested more than %d deep; use let", MD_SYNTAX_MAX_DEPTH);
-    ++p->depth;
+    p->depth++;
     MD_TRY(parse_binaries(p, out, least));
     --p->depth;
     return MD_OK;

@@ -82,7 +82,7 @@ static bool is_regular(const md_fx_node *n, bool with_choices)
                (!is_division && is_constant(n->arg[0]) && is_regular(n->arg[1], with_choices));
     if (is_where && !is_comparison(n->arg[0]))
         return false;
-    for (int32_t i = is_where; i < n->n_args; ++i)
+    for (int32_t i = is_where; i < n->n_args; i++)
         if (!is_regular(n->arg[i], with_choices))
             return false;
     const bool is_choice =
@@ -100,7 +100,7 @@ static bool is_comparison(const md_fx_node *n)
 static bool is_decided(const md_fx_formula *f, const md_fx_reach *r)
 {
     bool is = is_regular(r->subscript, true);
-    for (int32_t i = 0; i < r->n_guards; ++i)
+    for (int32_t i = 0; i < r->n_guards; i++)
         is &= is_comparison(r->guard[i]);
     return is || md_fx_is_inside(f, r);
 }
@@ -112,10 +112,10 @@ static md_status add_reach(walk *w, const md_fx_node **out, int32_t tensor, int3
 {
     const md_fx_node *const subscript = *out;
     reach_list *const r = md_arena_alloc(w->front->scratch, sizeof *r);
-    const md_fx_node **const guard = md_arena_alloc(w->front->arena, (size_t)MD_MAX(w->held.n, 1) * sizeof(*guard));
+    const md_fx_node **const guard = md_arena_alloc(w->front->arena, (size_t)MD_MAX(w->held.n, 1) * sizeof *guard);
     if (!r || !guard)
         return md_fail_memory();
-    for (int32_t i = 0; i < w->held.n; ++i)
+    for (int32_t i = 0; i < w->held.n; i++)
         guard[i] = w->held.node[i];
     r->reach = (md_fx_reach){.tensor = tensor,
                              .axis = axis,
@@ -129,7 +129,7 @@ static md_status add_reach(walk *w, const md_fx_node **out, int32_t tensor, int3
         *out = md_fx_check_node(w->front->arena, subscript);
     *w->last = r;
     w->last = &r->next;
-    ++w->n;
+    w->n++;
     return *out ? MD_OK : md_fail_memory();
 }
 
@@ -182,10 +182,10 @@ static md_status replace_arg(walk *w, const md_fx_node **out, const md_fx_node *
     if (arg == (*out)->arg[i])
         return MD_OK;
     md_fx_node *const copy = md_fx_node_new(w->front->arena, n->kind, n->type);
-    const md_fx_node **const args = md_arena_alloc(w->front->arena, (size_t)n->n_args * sizeof(*args));
+    const md_fx_node **const args = md_arena_alloc(w->front->arena, (size_t)n->n_args * sizeof *args);
     if (!copy || !args)
         return md_fail_memory();
-    memcpy(args, (*out)->arg, (size_t)n->n_args * sizeof(*args));
+    memcpy(args, (*out)->arg, (size_t)n->n_args * sizeof *args);
     args[i] = arg;
     *copy = *n;
     copy->arg = args;
@@ -201,7 +201,7 @@ static md_status visit_where(walk *w, const md_fx_node **node)
     const int32_t n_held = w->held.n;
     MD_TRY(visit(w, &arg));
     MD_TRY(replace_arg(w, node, n, 0, arg));
-    for (int arm = 0; arm < 2; ++arm) {
+    for (int arm = 0; arm < 2; arm++) {
         MD_TRY(hold_condition(w, n->arg[0], arm == 0));
         arg = n->arg[1 + arm];
         MD_TRY(visit(w, &arg));
@@ -217,7 +217,7 @@ static md_status visit(walk *w, const md_fx_node **node)
     const md_fx_node *const n = *node;
     if (n->kind == MD_FX_OP && n->op == MD_FX_WHERE)
         return visit_where(w, node);
-    for (int32_t i = 0; i < n->n_args; ++i) {
+    for (int32_t i = 0; i < n->n_args; i++) {
         const md_fx_node *arg = n->arg[i];
         MD_TRY(visit(w, &arg));
         if (n->kind == MD_FX_LOAD)
@@ -229,7 +229,7 @@ static md_status visit(walk *w, const md_fx_node **node)
 
 static md_status visit_statement(walk *w, md_fx_stmt *s)
 {
-    for (int32_t i = 0; i < w->front->formula->tensor[s->tensor].rank; ++i)
+    for (int32_t i = 0; i < w->front->formula->tensor[s->tensor].rank; i++)
         MD_TRY(visit(w, &s->subscript[i])); /* the loads within an indirect subscript; it itself is plain or indirect */
     return visit(w, &s->value);
 }
@@ -240,7 +240,7 @@ static bool is_same(const md_fx_formula *f, const md_fx_reach *a, const md_fx_re
 {
     bool same = a->tensor == b->tensor && a->axis == b->axis && a->n_guards == b->n_guards &&
                 md_fx_equal(f, a->subscript, b->subscript);
-    for (int32_t i = 0; same && i < a->n_guards; ++i)
+    for (int32_t i = 0; same && i < a->n_guards; i++)
         same = md_fx_equal(f, a->guard[i], b->guard[i]);
     return same;
 }
@@ -250,15 +250,15 @@ md_status md_front_reaches(md_front *front)
     md_fx_formula *const f = front->formula;
     walk w = {.front = front};
     w.last = &w.first;
-    for (int32_t i = 0; i < f->n_stmts; ++i)
+    for (int32_t i = 0; i < f->n_stmts; i++)
         MD_TRY(visit_statement(&w, &f->stmt[i]));
-    md_fx_reach *const list = md_arena_alloc(front->arena, (size_t)MD_MAX(w.n, 1) * sizeof(*list));
+    md_fx_reach *const list = md_arena_alloc(front->arena, (size_t)MD_MAX(w.n, 1) * sizeof *list);
     if (!list)
         return md_fail_memory();
     f->reach = list;
     for (const reach_list *r = w.first; r; r = r->next) {
         bool is_new = true;
-        for (int32_t i = MD_MAX(0, f->n_reaches - 64); is_new && i < f->n_reaches; ++i)
+        for (int32_t i = MD_MAX(0, f->n_reaches - 64); is_new && i < f->n_reaches; i++)
             is_new = !is_same(f, &list[i], &r->reach);
         if (is_new)
             list[f->n_reaches++] = r->reach;

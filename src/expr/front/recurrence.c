@@ -39,7 +39,7 @@ static bool is_own(const finder *f, const md_syntax *at)
 static bool reads_own(const finder *f, const md_syntax *at)
 {
     bool does = is_own(f, at);
-    for (int32_t i = 0; i < at->n_args && !does; ++i)
+    for (int32_t i = 0; i < at->n_args && !does; i++)
         does = reads_own(f, at->arg[i]);
     return does;
 }
@@ -73,7 +73,7 @@ static md_status meet(finder *f, const md_syntax *at)
     int32_t axis = -1;
     int step = 0;
     bool is_right = true;
-    for (int32_t i = 0; i < at->n_args; ++i) {
+    for (int32_t i = 0; i < at->n_args; i++) {
         const md_syntax *const left = f->target->arg[i];
         const int s = left->kind == MD_SYNTAX_NAME ? step_of(at->arg[i], left->name) : 2;
         is_right &= s != 2 && (s == 0 || axis < 0);
@@ -237,7 +237,7 @@ static md_status either(finder *f, const md_syntax **out, const md_syntax *at, c
                         const md_syntax *const arm[2])
 {
     const md_syntax *arg[3] = {c, arm[0], arm[1]};
-    for (int32_t i = 0; i < 2 && (arm[0] || arm[1]); ++i)
+    for (int32_t i = 0; i < 2 && (arm[0] || arm[1]); i++)
         if (!arm[i])
             MD_TRY(md_rewrite_number(f->front, &arg[1 + i], at, missing));
     return arg[1] ? md_rewrite_choose(f->front, out, at, arg) : MD_OK;
@@ -371,7 +371,7 @@ static md_status make_scan(finder *f, const md_syntax **out, const md_syntax *at
         if (p->restart)
             arg[n++] = p->restart;
     }
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         if (!arg[i])
             MD_TRY(md_rewrite_number(f->front, &arg[i], at, 0));
     const md_syntax option = {.kind = MD_SYNTAX_NAME, .name = "reverse", .line = at->line, .column = at->column};

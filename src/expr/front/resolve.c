@@ -36,10 +36,10 @@ md_status md_resolve_new_index(md_front *fr, int32_t *out, const md_syntax *at, 
 
 static bool is_index_somewhere(const md_syntax *at, const char *name)
 {
-    for (int32_t i = 0; i < at->n_indices; ++i)
+    for (int32_t i = 0; i < at->n_indices; i++)
         if (strcmp(at->index[i]->name, name) == 0)
             return true;
-    for (int32_t i = 0; i < at->n_args; ++i) {
+    for (int32_t i = 0; i < at->n_args; i++) {
         const bool is_subscript = at->kind == MD_SYNTAX_TENSOR && at->arg[i]->kind == MD_SYNTAX_NAME;
         if ((is_subscript && strcmp(at->arg[i]->name, name) == 0) || is_index_somewhere(at->arg[i], name))
             return true;
@@ -50,7 +50,7 @@ static bool is_index_somewhere(const md_syntax *at, const char *name)
 /* True if any statement uses the name as an index: then that is what the user means by it. */
 static bool is_index_name(const md_front *fr, const char *name)
 {
-    for (int32_t i = 0; i < fr->tree.n_items; ++i) {
+    for (int32_t i = 0; i < fr->tree.n_items; i++) {
         const md_syntax_item *const item = &fr->tree.item[i];
         if (item->kind == MD_SYNTAX_ASSIGN &&
             (is_index_somewhere(item->target, name) || is_index_somewhere(item->value, name)))
@@ -73,9 +73,9 @@ static md_status unknown_name(const md_resolver *c, const md_syntax *at)
     const int32_t tensor = md_front_tensor(fr, at->name);
     if (tensor >= 0)
         return MD_FRONT_ERROR(fr, at, "'%s' is a tensor: its indices are missing, %s[..]", at->name, at->name);
-    for (int32_t i = 0; i < fr->formula->n_scalars; ++i)
+    for (int32_t i = 0; i < fr->formula->n_scalars; i++)
         md_fx_nearest_offer(&near, fr->formula->scalar[i].name);
-    for (int32_t i = 0; i < fr->formula->n_tensors; ++i)
+    for (int32_t i = 0; i < fr->formula->n_tensors; i++)
         md_fx_nearest_offer(&near, fr->formula->tensor[i].name);
     return MD_FRONT_ERROR(fr, at, "unknown name '%s'; a tensor needs its indices, a parameter 'scalar %s;'%s%s%s",
                           at->name, at->name, MD_FX_NEAREST_ARGS(near));
@@ -100,7 +100,7 @@ static md_status build_constant(const md_resolver *c, md_fx_node **out, const md
         const char *name;
         double value;
     } reals[] = {{"inf", INFINITY}, {"nan", NAN}, {"pi", 3.14159265358979323846}};
-    for (int32_t i = 0; i < MD_COUNT(reals); ++i)
+    for (int32_t i = 0; i < MD_COUNT(reals); i++)
         if (strcmp(reals[i].name, at->name) == 0)
             return md_infer_real(c->front, out, reals[i].value, at);
     *is_known = strcmp(at->name, "true") == 0 || strcmp(at->name, "false") == 0;
@@ -202,10 +202,10 @@ static md_status build_tensor(const md_resolver *c, md_fx_node **out, const md_s
     const int32_t id = md_front_tensor(fr, at->name);
     MD_TRY(check_read(c, id, at));
     MD_TRY(place(fr, out, MD_FX_LOAD, md_dtype_compute(fr->formula->tensor[id].dtype), id, at));
-    const md_fx_node **const arg = md_arena_alloc(fr->arena, MD_MAX_RANK * sizeof(*arg));
+    const md_fx_node **const arg = md_arena_alloc(fr->arena, MD_MAX_RANK * sizeof *arg);
     if (!arg)
         return md_fail_memory();
-    for (int32_t i = 0; i < at->n_args; ++i) {
+    for (int32_t i = 0; i < at->n_args; i++) {
         md_fx_node *subscript;
         MD_TRY(md_resolve_subscript(c, &subscript, at->arg[i], fr->formula->tensor[id].name));
         MD_TRY(md_resolve_note_access(fr, id, i, subscript, false));
@@ -230,7 +230,7 @@ static md_status unknown_function(const md_resolver *c, const md_syntax *at)
     if (here)
         return MD_FRONT_ERROR(fr, at, "unknown function '%s'; here it is written %s", at->name, here);
     md_fx_nearest near = {.wanted = at->name};
-    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; ++op)
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++)
         if (md_fx_op_is_function(op) || md_fx_op_is_binder(op))
             md_fx_nearest_offer(&near, md_fx_op_text(op));
     if (md_catalogue_find(at->name))
@@ -251,7 +251,7 @@ static md_status check_count(const md_resolver *c, const md_syntax *at, int32_t 
 static md_status build_op(const md_resolver *c, md_fx_node **out, md_fx_op op, const md_syntax *at)
 {
     md_fx_node *arg[3];
-    for (int32_t i = 0; i < at->n_args; ++i)
+    for (int32_t i = 0; i < at->n_args; i++)
         MD_TRY(md_resolve_node(c, &arg[i], at->arg[i]));
     if (op == MD_FX_WHERE)
         md_front_note_concatenation(c->front, arg);
@@ -288,10 +288,10 @@ static md_status read_options(const md_resolver *c, md_fx_node *node, const md_s
     } options[] = {{"unbiased", node->op == MD_FX_R_VAR, &node->unbiased},
                    {"exclusive", is_scan, &node->exclusive},
                    {"reverse", is_scan, &node->reverse}};
-    for (int32_t i = first; i < at->n_args; ++i) {
+    for (int32_t i = first; i < at->n_args; i++) {
         const md_syntax *const a = at->arg[i];
         bool is_known = false;
-        for (int32_t k = 0; k < MD_COUNT(options) && a->kind == MD_SYNTAX_NAME; ++k) {
+        for (int32_t k = 0; k < MD_COUNT(options) && a->kind == MD_SYNTAX_NAME; k++) {
             if (!options[k].applies || strcmp(options[k].name, a->name) != 0)
                 continue;
             *options[k].flag = is_known = true;
@@ -313,12 +313,12 @@ static md_status finish_binder(const md_resolver *c, md_fx_node **out, const md_
     if (at->n_args == 0)
         return MD_FRONT_ERROR(c->front, at, "'%s' has no operand", at->name);
     MD_TRY(md_recurrence_operands(c->front, at, &n));
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         MD_TRY(md_resolve_node(c, &arg[i], at->arg[i]));
     MD_TRY(md_fx_is_recurrence(at->op) ? md_infer_recurrence(c->front, out, n, arg, at)
                                        : md_infer_binder(c->front, out, at->op, arg[0], at));
     (*out)->n_bound = at->n_indices;
-    memcpy((*out)->bound, bound, (size_t)at->n_indices * sizeof(*bound));
+    memcpy((*out)->bound, bound, (size_t)at->n_indices * sizeof *bound);
     MD_TRY(read_options(c, *out, at, n));
     return md_infer_finish_binder(c->front, out);
 }
@@ -328,7 +328,7 @@ static md_status build_reduction(const md_resolver *c, md_fx_node **out, const m
     md_resolver inner = *c;
     md_scope frame[MD_MAX_RANK];
     int32_t bound[MD_MAX_RANK];
-    for (int32_t i = 0; i < at->n_indices; ++i) {
+    for (int32_t i = 0; i < at->n_indices; i++) {
         const md_syntax *const name = at->index[i];
         const md_scope *const seen = md_scope_find(inner.scope, name->name);
         if (seen && seen->is_bound)

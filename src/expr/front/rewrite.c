@@ -10,7 +10,7 @@ md_status md_rewrite_make(md_front *fr, const md_syntax **out, md_syntax s, int3
     if (!made || !args)
         return md_fail_memory();
     *made = s;
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; i++)
         args[i] = (md_syntax *)(uintptr_t)arg[i];
     made->n_args = n;
     made->arg = args;

@@ -49,7 +49,7 @@ static md_status binary(simplifier *s, const md_fx_node **out, const md_fx_node 
                         const md_fx_node *b)
 {
     md_fx_node *const n = md_fx_node_new(s->front->arena, MD_FX_OP, at->type);
-    const md_fx_node **const arg = md_arena_alloc(s->front->arena, 2 * sizeof(*arg));
+    const md_fx_node **const arg = md_arena_alloc(s->front->arena, 2 * sizeof *arg);
     if (!n || !arg)
         return md_fail_memory();
     arg[0] = a;
@@ -66,7 +66,7 @@ static md_status binary(simplifier *s, const md_fx_node **out, const md_fx_node 
 static md_status cast(simplifier *s, const md_fx_node **out, md_dtype to, const md_fx_node *a)
 {
     md_fx_node *const n = md_fx_node_new(s->front->arena, MD_FX_CAST, md_dtype_compute(to));
-    const md_fx_node **const arg = md_arena_alloc(s->front->arena, sizeof(*arg));
+    const md_fx_node **const arg = md_arena_alloc(s->front->arena, sizeof *arg);
     if (!n || !arg)
         return md_fail_memory();
     arg[0] = a;
@@ -123,7 +123,7 @@ static bool may_go(const md_fx_node *n)
 static int count(const md_fx_node *n, int most)
 {
     int sum = 1;
-    for (int32_t i = 0; i < n->n_args && sum <= most; ++i)
+    for (int32_t i = 0; i < n->n_args && sum <= most; i++)
         sum += count(n->arg[i], most - sum);
     return sum;
 }
@@ -137,7 +137,7 @@ static md_status fold_real(simplifier *s, const md_fx_node **out, const md_fx_no
     double x[3] = {0};
     if (md_fx_op_info(n->op)->rounding == MD_FX_APPROXIMATE)
         return MD_OK;
-    for (int32_t i = 0; i < n->n_args; ++i)
+    for (int32_t i = 0; i < n->n_args; i++)
         x[i] = n->arg[i]->num;
     const double value = md_scalar_real(n->op)(x[0], x[1], x[2]);
     if (n->type == MD_F32 && value == value && (double)(float)value != value)
@@ -149,7 +149,7 @@ static md_status fold_constants(simplifier *s, const md_fx_node **out, const md_
 {
     int64_t k[3] = {0};
     bool is_all_integer = true;
-    for (int32_t i = 0; i < n->n_args; ++i) {
+    for (int32_t i = 0; i < n->n_args; i++) {
         if (!is_const(n->arg[i]))
             return MD_OK;
         is_all_integer &= !md_dtype_is_real(n->arg[i]->type);
@@ -211,7 +211,7 @@ static md_status simplify_cast(simplifier *s, const md_fx_node **out, const md_f
 
 static md_status simplify_where(const md_fx_node **out, const md_fx_node *n)
 {
-    for (int arm = 1; arm <= 2; ++arm)
+    for (int arm = 1; arm <= 2; arm++)
         if (is_truth(n->arg[0], arm == 1) && may_go(n->arg[3 - arm]))
             *out = n->arg[arm];
     return MD_OK;
@@ -220,7 +220,7 @@ static md_status simplify_where(const md_fx_node **out, const md_fx_node *n)
 static md_status simplify_logic(const md_fx_node **out, const md_fx_node *n)
 {
     const bool neutral = n->op == MD_FX_AND;
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2; i++) {
         const md_fx_node *const a = n->arg[i], *const other = n->arg[1 - i];
         if (is_truth(a, neutral))
             *out = other;
@@ -295,7 +295,7 @@ static md_status lower_mean(simplifier *s, const md_fx_node **out, const md_fx_n
     sum->op = MD_FX_R_SUM;
     sum->type = n->arg[0]->type;
     total = sum;
-    for (int32_t i = 0; i < n->n_bound; ++i) {
+    for (int32_t i = 0; i < n->n_bound; i++) {
         md_fx_node *const one = md_fx_node_new(s->front->arena, MD_FX_SIZE, MD_I64);
         if (!one)
             return md_fail_memory();
@@ -322,17 +322,17 @@ static md_status simplify_args(simplifier *s, const md_fx_node **out, const md_f
     const bool was_in_subscript = s->in_subscript;
     const md_fx_node **arg = NULL;
     s->in_subscript |= n->kind == MD_FX_LOAD;
-    for (int32_t i = 0; i < n->n_args; ++i) {
+    for (int32_t i = 0; i < n->n_args; i++) {
         const md_fx_node *a;
         MD_TRY(simplify(s, &a, n->arg[i]));
         if (a == n->arg[i])
             continue;
         if (!arg) {
             md_fx_node *const copy = copy_of(s, n);
-            arg = md_arena_alloc(s->front->arena, (size_t)n->n_args * sizeof(*arg));
+            arg = md_arena_alloc(s->front->arena, (size_t)n->n_args * sizeof *arg);
             if (!copy || !arg)
                 return md_fail_memory();
-            memcpy(arg, n->arg, (size_t)n->n_args * sizeof(*arg));
+            memcpy(arg, n->arg, (size_t)n->n_args * sizeof *arg);
             copy->arg = arg;
             *out = copy;
         }
@@ -359,11 +359,11 @@ static md_status simplify(simplifier *s, const md_fx_node **out, const md_fx_nod
 md_status md_front_simplify(md_front *front)
 {
     md_fx_formula *const f = front->formula;
-    for (int32_t i = 0; i < f->n_stmts; ++i) {
+    for (int32_t i = 0; i < f->n_stmts; i++) {
         simplifier s = {.front = front};
         MD_TRY(simplify(&s, &f->stmt[i].value, f->stmt[i].value));
         s.in_subscript = true;
-        for (int32_t a = 0; a < f->tensor[f->stmt[i].tensor].rank; ++a)
+        for (int32_t a = 0; a < f->tensor[f->stmt[i].tensor].rank; a++)
             MD_TRY(simplify(&s, &f->stmt[i].subscript[a], f->stmt[i].subscript[a]));
     }
     return MD_OK;

@@ -23,7 +23,7 @@ static bool is_name_part(char c)
 static void skip_blanks(reader *r)
 {
     while (is_blank(*r->at))
-        ++r->at;
+        r->at++;
 }
 
 static md_status wrong(const reader *r, const char *what)
@@ -58,7 +58,7 @@ static md_status read_number(reader *r, const char *name, int64_t *out)
         return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' is negative", name);
     if (*r->at < '0' || *r->at > '9')
         return wrong(r, "a number");
-    for (; *r->at >= '0' && *r->at <= '9'; ++r->at)
+    for (; *r->at >= '0' && *r->at <= '9'; r->at++)
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *r->at - '0', &value))
             return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' is larger than 9223372036854775807", name);
     *out = value;
@@ -73,7 +73,7 @@ static md_status read_entry(reader *r, md_fx_size_fn fn, void *user)
     skip_blanks(r);
     if (*r->at != '=')
         return wrong(r, "'='");
-    ++r->at;
+    r->at++;
     skip_blanks(r);
     MD_TRY(read_number(r, name, &lo));
     hi = lo;

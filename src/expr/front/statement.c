@@ -35,7 +35,7 @@ static md_status add_free(left_side *l, const md_syntax *at)
         return MD_FRONT_ERROR(fr, at, "more than %d indices on the left side", MD_COUNT(l->frame));
     MD_TRY(md_resolve_new_index(fr, &l->stmt->free[n], at, false));
     l->frame[n] = (md_scope){.up = seen, .name = at->name, .index = l->stmt->free[n]};
-    ++l->stmt->n_free;
+    l->stmt->n_free++;
     return MD_OK;
 }
 
@@ -44,7 +44,7 @@ static md_status collect_free(left_side *l, const md_syntax *at)
 {
     if (at->kind == MD_SYNTAX_NAME)
         return md_fx_is_word(at->name) ? MD_OK : add_free(l, at);
-    for (int32_t i = 0; i < at->n_args; ++i)
+    for (int32_t i = 0; i < at->n_args; i++)
         MD_TRY(collect_free(l, at->arg[i]));
     return MD_OK;
 }
@@ -52,7 +52,7 @@ static md_status collect_free(left_side *l, const md_syntax *at)
 static md_status check_plain_left(left_side *l, int32_t axis)
 {
     const md_syntax *const at = l->target->arg[axis];
-    for (int32_t i = 0; i < axis; ++i)
+    for (int32_t i = 0; i < axis; i++)
         if (l->target->arg[i]->kind == MD_SYNTAX_NAME && strcmp(l->target->arg[i]->name, at->name) == 0)
             return MD_FRONT_ERROR(l->front, at, "index '%s' stands twice on the left side", at->name);
     return MD_OK;
@@ -62,7 +62,7 @@ static md_status build_left(left_side *l)
 {
     const md_resolver c = {
         .front = l->front, .scope = left_scope(l), .stmt = (int32_t)(l->stmt - l->front->formula->stmt)};
-    for (int32_t i = 0; i < l->target->n_args; ++i) {
+    for (int32_t i = 0; i < l->target->n_args; i++) {
         const md_syntax *const at = l->target->arg[i];
         md_fx_node *subscript;
         MD_TRY(md_resolve_subscript(&c, &subscript, at, l->target->name));
@@ -131,10 +131,10 @@ static md_status settle_type(md_front *fr, md_fx_stmt *stmt, md_fx_node *value)
 static md_status warn_of_shadows(md_front *fr, const md_fx_stmt *stmt, const char *output)
 {
     md_fx_formula *const f = fr->formula;
-    for (int32_t k = 0; k < stmt->n_free; ++k) {
+    for (int32_t k = 0; k < stmt->n_free; k++) {
         int32_t shadow = stmt->free[k] + 1; /* the statement's bound indices come after it */
         while (shadow < f->n_indices && fr->outer[shadow] != stmt->free[k])
-            ++shadow;
+            shadow++;
         if (shadow == f->n_indices || f->n_warnings == MD_FX_MAX_WARNINGS ||
             md_fx_uses_index(stmt->value, stmt->free[k]))
             continue;
@@ -161,7 +161,7 @@ static bool reads_what_it_writes(void *user, const md_fx_node *node)
     const own_read *const r = user;
     if (node->kind != MD_FX_LOAD || node->id != r->stmt->tensor)
         return true;
-    for (int32_t i = 0; i < node->n_args; ++i)
+    for (int32_t i = 0; i < node->n_args; i++)
         if (!r->is_plain || node->arg[i]->kind != MD_FX_INDEX || node->arg[i]->id != r->stmt->subscript[i]->id)
             return false;
     return true;
@@ -172,10 +172,10 @@ static bool reads_what_it_writes(void *user, const md_fx_node *node)
 static md_status check_own_reads(const md_front *fr, const md_fx_stmt *stmt, const md_syntax *target)
 {
     own_read r = {.stmt = stmt, .is_plain = true};
-    for (int32_t i = 0; i < target->n_args; ++i)
+    for (int32_t i = 0; i < target->n_args; i++)
         r.is_plain &= stmt->subscript[i]->kind == MD_FX_INDEX;
     bool is_right = md_fx_visit(stmt->value, reads_what_it_writes, &r);
-    for (int32_t i = 0; i < target->n_args; ++i)
+    for (int32_t i = 0; i < target->n_args; i++)
         is_right &= md_fx_visit(stmt->subscript[i], reads_what_it_writes, &r);
     if (!is_right)
         return MD_FRONT_ERROR(fr, target,
@@ -193,7 +193,7 @@ static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax
         return MD_FRONT_ERROR(fr, item->target, "a let is assigned with '='");
     if (item->assign != MD_FX_SET)
         fr->formula->tensor[stmt->tensor].is_updated = true;
-    for (int32_t i = 0; i < item->target->n_args; ++i)
+    for (int32_t i = 0; i < item->target->n_args; i++)
         MD_TRY(collect_free(&left, item->target->arg[i]));
     MD_TRY(build_left(&left));
     const md_resolver c = {.front = fr, .scope = left_scope(&left), .stmt = i_stmt};
@@ -213,7 +213,7 @@ static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax
 md_status md_front_resolve(md_front *front)
 {
     int32_t i_stmt = 0;
-    for (int32_t i = 0; i < front->tree.n_items; ++i)
+    for (int32_t i = 0; i < front->tree.n_items; i++)
         if (front->tree.item[i].kind == MD_SYNTAX_ASSIGN)
             MD_TRY(resolve_statement(front, i_stmt++, &front->tree.item[i]));
     return MD_OK;

@@ -15,7 +15,7 @@ typedef struct symbols {
 
 int32_t md_front_tensor(const md_front *front, const char *name)
 {
-    for (int32_t i = 0; i < front->formula->n_tensors; ++i)
+    for (int32_t i = 0; i < front->formula->n_tensors; i++)
         if (strcmp(front->formula->tensor[i].name, name) == 0)
             return i;
     return -1;
@@ -23,7 +23,7 @@ int32_t md_front_tensor(const md_front *front, const char *name)
 
 int32_t md_front_scalar(const md_front *front, const char *name)
 {
-    for (int32_t i = 0; i < front->formula->n_scalars; ++i)
+    for (int32_t i = 0; i < front->formula->n_scalars; i++)
         if (strcmp(front->formula->scalar[i].name, name) == 0)
             return i;
     return -1;
@@ -32,7 +32,7 @@ int32_t md_front_scalar(const md_front *front, const char *name)
 const md_syntax *md_front_target(const md_front *fr, int32_t stmt)
 {
     const md_syntax_item *item = fr->tree.item;
-    for (; item->kind != MD_SYNTAX_ASSIGN || stmt > 0; ++item)
+    for (; item->kind != MD_SYNTAX_ASSIGN || stmt > 0; item++)
         stmt -= item->kind == MD_SYNTAX_ASSIGN;
     return item->target;
 }
@@ -40,7 +40,7 @@ const md_syntax *md_front_target(const md_front *fr, int32_t stmt)
 bool md_syntax_is_same_element(const md_syntax *a, const md_syntax *b)
 {
     bool is = a->n_args == b->n_args;
-    for (int32_t i = 0; is && i < a->n_args; ++i)
+    for (int32_t i = 0; is && i < a->n_args; i++)
         is = a->arg[i]->kind == MD_SYNTAX_NAME && b->arg[i]->kind == MD_SYNTAX_NAME &&
              strcmp(a->arg[i]->name, b->arg[i]->name) == 0;
     return is;
@@ -62,7 +62,7 @@ static md_status add_tensor(symbols *s, const md_syntax *at)
         return md_fail_memory();
     fr->tensor[id] = (md_tensor_notes){.line = at->line, .column = at->column};
     s->seen[s->n_seen++] = (md_fx_arg){.id = id};
-    ++f->n_tensors;
+    f->n_tensors++;
     return MD_OK;
 }
 
@@ -102,7 +102,7 @@ static md_status note_expression(symbols *s, const md_syntax *at, bool in_subscr
     }
     if (at->kind == MD_SYNTAX_CALL && md_dtype_parse(at->name) != MD_DTYPE_DEFAULT)
         below = false; /* what is converted to an integer need not be one */
-    for (int32_t i = 0; i < at->n_args; ++i)
+    for (int32_t i = 0; i < at->n_args; i++)
         MD_TRY(note_expression(s, at->arg[i], below));
     return MD_OK;
 }
@@ -110,7 +110,7 @@ static md_status note_expression(symbols *s, const md_syntax *at, bool in_subscr
 static bool reads(const md_syntax *at, const char *name)
 {
     bool does = at->kind == MD_SYNTAX_TENSOR && strcmp(at->name, name) == 0;
-    for (int32_t i = 0; i < at->n_args && !does; ++i)
+    for (int32_t i = 0; i < at->n_args && !does; i++)
         does = reads(at->arg[i], name);
     return does;
 }
@@ -119,7 +119,7 @@ static bool reads(const md_syntax *at, const char *name)
 static bool overwrites_all(const md_syntax_item *item)
 {
     bool is_plain = item->assign == MD_FX_SET && !reads(item->value, item->target->name);
-    for (int32_t i = 0; i < item->target->n_args && is_plain; ++i)
+    for (int32_t i = 0; i < item->target->n_args && is_plain; i++)
         is_plain = item->target->arg[i]->kind == MD_SYNTAX_NAME;
     return is_plain;
 }
@@ -159,7 +159,7 @@ static md_status note_assignment(symbols *s, const md_syntax_item *item)
     if (fr->formula->n_stmts == MD_FX_MAX_STMTS)
         return MD_FRONT_ERROR(fr, item, "more than %d assignments", MD_FX_MAX_STMTS);
     MD_TRY(note_target(s, item));
-    for (int32_t i = 0; i < item->target->n_args; ++i)
+    for (int32_t i = 0; i < item->target->n_args; i++)
         MD_TRY(note_expression(s, item->target->arg[i], true));
     MD_TRY(note_expression(s, item->value, false));
     fr->formula->stmt[fr->formula->n_stmts++] = (md_fx_stmt){.tensor = md_front_tensor(fr, item->target->name),
@@ -173,7 +173,7 @@ static md_status note_scalars(symbols *s, const md_syntax_item *item)
 {
     md_front *const fr = s->front;
     md_fx_formula *const f = fr->formula;
-    for (int32_t i = 0; i < item->n; ++i) {
+    for (int32_t i = 0; i < item->n; i++) {
         const md_syntax_scalar *const at = &item->scalar[i];
         if (md_front_scalar(fr, at->name) >= 0)
             return MD_FRONT_ERROR(fr, at, "scalar '%s' is declared twice", at->name);
@@ -193,7 +193,7 @@ static md_status note_scalars(symbols *s, const md_syntax_item *item)
 /* They take their places among the arguments. */
 static md_status note_tensors(symbols *s, const md_syntax_item *item)
 {
-    for (int32_t i = 0; i < item->n; ++i) {
+    for (int32_t i = 0; i < item->n; i++) {
         int32_t id;
         const bool is_new = md_front_tensor(s->front, item->tensor[i]->name) < 0;
         MD_TRY(note_tensor(s, item->tensor[i], &id));
@@ -204,7 +204,7 @@ static md_status note_tensors(symbols *s, const md_syntax_item *item)
 
 static md_status check_used(const md_front *fr)
 {
-    for (int32_t i = 0; i < fr->formula->n_tensors; ++i)
+    for (int32_t i = 0; i < fr->formula->n_tensors; i++)
         if (fr->tensor[i].is_only_declared)
             return MD_FRONT_ERROR(fr, &fr->tensor[i], "'%s' is declared, but no statement reads or writes it",
                                   fr->formula->tensor[i].name);
@@ -216,14 +216,14 @@ static md_status settle_inputs(symbols *s)
 {
     md_front *const fr = s->front;
     md_fx_formula *const f = fr->formula;
-    for (int32_t i = 0; i < f->n_tensors; ++i) {
+    for (int32_t i = 0; i < f->n_tensors; i++) {
         md_fx_tensor *const t = &f->tensor[i];
         if (t->role != MD_FX_INPUT || t->is_declared)
             continue;
         t->dtype = fr->tensor[i].is_subscript ? MD_I64 : fr->options.dtype;
         t->is_declared = true;
     }
-    for (int32_t i = 0; i < s->n_seen; ++i) {
+    for (int32_t i = 0; i < s->n_seen; i++) {
         if (!s->seen[i].is_scalar && f->tensor[s->seen[i].id].role == MD_FX_TEMP)
             continue;
         if (f->n_args == MD_FX_MAX_ARGS)
@@ -236,7 +236,7 @@ static md_status settle_inputs(symbols *s)
 md_status md_front_symbols(md_front *front)
 {
     symbols s = {.front = front};
-    for (int32_t i = 0; i < front->tree.n_items; ++i) {
+    for (int32_t i = 0; i < front->tree.n_items; i++) {
         const md_syntax_item *const item = &front->tree.item[i];
         if (item->kind == MD_SYNTAX_ASSIGN)
             MD_TRY(note_assignment(&s, item));
@@ -247,7 +247,7 @@ md_status md_front_symbols(md_front *front)
     }
     MD_TRY(check_used(front));
     bool has_output = false;
-    for (int32_t i = 0; i < front->formula->n_tensors; ++i)
+    for (int32_t i = 0; i < front->formula->n_tensors; i++)
         has_output |= front->formula->tensor[i].role == MD_FX_OUTPUT;
     if (!has_output)
         return md_fail(MD_INVALID_ARGUMENT, front->formula->n_stmts

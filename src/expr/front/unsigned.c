@@ -1,6 +1,6 @@
 /* Unsigned 64-bit numbers. Their bits are computed as i64, so no kernel knows them: where the two differ, an operation
  * becomes others on i64 that give the same bits. Comparisons flip the highest bit of both operands, for one. */
-#include "expr/front/unsigned.h"
+#include "expr/front/rewrite.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -185,7 +185,7 @@ md_status md_unsigned_flip(md_front *front, md_fx_node **out, const md_fx_node *
 static node cast(md_front *fr, node a, md_dtype to)
 {
     md_fx_node *const n = a ? md_fx_node_new(fr->arena, MD_FX_CAST, md_dtype_compute(to)) : NULL;
-    const md_fx_node **const arg = n ? md_arena_alloc(fr->arena, sizeof(*arg)) : NULL;
+    const md_fx_node **const arg = n ? md_arena_alloc(fr->arena, sizeof *arg) : NULL;
     if (!arg)
         return NULL;
     *arg = a;

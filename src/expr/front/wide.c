@@ -31,7 +31,7 @@ static const md_fx_node *typed_copy(md_front *fr, const md_fx_node *n, md_dtype 
 static md_status with_args(md_front *fr, const md_fx_node **out, const md_fx_node *n, md_dtype type,
                            const md_fx_node *const *arg)
 {
-    const size_t n_bytes = (size_t)n->n_args * sizeof(*arg);
+    const size_t n_bytes = (size_t)n->n_args * sizeof *arg;
     if (type == n->type && !memcmp(n->arg, arg, n_bytes)) {
         *out = n;
         return MD_OK;
@@ -49,7 +49,7 @@ static md_status with_args(md_front *fr, const md_fx_node **out, const md_fx_nod
 static md_status cast(md_front *fr, const md_fx_node **out, const md_fx_node *a, md_dtype to)
 {
     md_fx_node *const n = md_fx_node_new(fr->arena, MD_FX_CAST, to);
-    const md_fx_node **const arg = md_arena_alloc(fr->arena, sizeof(*arg));
+    const md_fx_node **const arg = md_arena_alloc(fr->arena, sizeof *arg);
     if (!n || !arg)
         return md_fail_memory();
     arg[0] = a;
@@ -78,7 +78,7 @@ static md_status widen_op(md_front *fr, widened *out, const md_fx_node *n, const
 {
     const md_fx_node *wide[3];
     bool has_wide = false;
-    for (int32_t i = 0; i < n->n_args; ++i) {
+    for (int32_t i = 0; i < n->n_args; i++) {
         const bool is_real = md_dtype_is_real(n->arg[i]->type);
         if (is_real && !arg[i].wide)
             return MD_OK;
@@ -117,7 +117,7 @@ static md_status widen(md_front *fr, widened *out, const md_fx_node *n)
     widened arg[MD_MAX_RANK];
     const md_fx_node *node[MD_MAX_RANK];
     out->is_plain = (n->kind == MD_FX_OP && n->op != MD_FX_STEP) || n->kind == MD_FX_CAST;
-    for (int32_t i = 0; i < n->n_args; ++i) {
+    for (int32_t i = 0; i < n->n_args; i++) {
         MD_TRY(widen(fr, &arg[i], n->arg[i]));
         node[i] = arg[i].node;
         out->is_plain &= arg[i].is_plain;
@@ -132,7 +132,7 @@ static md_status widen(md_front *fr, widened *out, const md_fx_node *n)
 md_status md_front_widen(md_front *front)
 {
     md_fx_formula *const f = front->formula;
-    for (int32_t i = 0; i < f->n_stmts; ++i) {
+    for (int32_t i = 0; i < f->n_stmts; i++) {
         md_fx_stmt *const s = &f->stmt[i];
         widened w;
         MD_TRY(widen(front, &w, s->value));

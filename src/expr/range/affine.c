@@ -24,8 +24,8 @@ static bool add_term(int32_t *n, int32_t max, int32_t *id, int64_t *coef, int32_
             return false;
         if (coef[i] == 0) {
             (*n)--;
-            memmove(&id[i], &id[i + 1], (size_t)(*n - i) * sizeof(*id));
-            memmove(&coef[i], &coef[i + 1], (size_t)(*n - i) * sizeof(*coef));
+            memmove(&id[i], &id[i + 1], (size_t)(*n - i) * sizeof *id);
+            memmove(&coef[i], &coef[i + 1], (size_t)(*n - i) * sizeof *coef);
         }
         return true;
     }

@@ -18,7 +18,7 @@ static bool note_index(void *user, const md_fx_node *node)
     points *p = user;
     if (node->kind != MD_FX_INDEX)
         return node->kind == MD_FX_CONST || node->kind == MD_FX_SIZE || node->kind == MD_FX_CHECK ||
-               (node->kind == MD_FX_OP && (node->op == MD_FX_WHERE || md_scalar_int(node->op) != NULL));
+               (node->kind == MD_FX_OP && (node->op == MD_FX_WHERE || md_scalar_int(node->op)));
     if (node->id >= p->formula->n_indices)
         return false;
     for (int32_t i = 0; i < p->n; i++)
@@ -96,7 +96,7 @@ static bool is_of_sizes(void *user, const md_fx_node *node)
     (void)user;
     const bool is_whole = node->type == MD_I64 || node->type == MD_BOOL;
     return is_whole && (node->kind == MD_FX_CONST || node->kind == MD_FX_SIZE ||
-                        (node->kind == MD_FX_OP && (node->op == MD_FX_WHERE || md_scalar_int(node->op) != NULL)));
+                        (node->kind == MD_FX_OP && (node->op == MD_FX_WHERE || md_scalar_int(node->op))));
 }
 
 bool md_fx_value_of_sizes(int64_t *out, const md_fx_formula *formula, const int64_t *size, const md_fx_node *node)

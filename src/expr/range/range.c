@@ -109,7 +109,7 @@ static bool linear_size(md_range *r, md_range_linear *out, int32_t dim)
         return true;
     out->constant = 0;
     for (int32_t i = 0; i < r->n_atoms; i++)
-        if (r->atom[i].node == NULL && r->atom[i].index == -1 - dim) {
+        if (!r->atom[i].node && r->atom[i].index == -1 - dim) {
             out->coef[i] = 1;
             return true;
         }
@@ -121,7 +121,7 @@ static bool linear_index(md_range *r, md_range_linear *out, int32_t index)
 {
     *out = (md_range_linear){0};
     for (int32_t i = 0; i < r->n_atoms; i++)
-        if (r->atom[i].node == NULL && r->atom[i].index == index) {
+        if (!r->atom[i].node && r->atom[i].index == index) {
             out->coef[i] = 1;
             return true;
         }
@@ -151,7 +151,7 @@ static bool is_same_linear(md_range *r, const md_fx_node *a, const md_fx_node *b
 static bool is_atom_of(md_range *r, const md_range_atom *atom, md_fx_op op, const md_fx_node *node)
 {
     const md_fx_node *const other = atom->node;
-    if (other == NULL || atom->op != op)
+    if (!other || atom->op != op)
         return false;
     if (op == MD_FX_NO_OP || other->n_args != node->n_args)
         return other->kind == node->kind && md_fx_equal(r->formula, other, node);
@@ -299,7 +299,7 @@ static bool linear_of(md_range *r, md_range_linear *out, const md_fx_node *node)
 
 static bool is_division(const md_range_atom *a, md_fx_op op)
 {
-    return a->node != NULL && a->op == op && a->node->arg[1]->kind == MD_FX_CONST;
+    return a->node && a->op == op && a->node->arg[1]->kind == MD_FX_CONST;
 }
 
 /* c*d * (x // d) + c * (x % d) is c*x. */

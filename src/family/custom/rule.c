@@ -201,7 +201,7 @@ static md_status parse_list(parser *p, md_fa_rule *out, int32_t most, int32_t *n
         p->rule = &out[*n];
         *p->rule = (md_fa_rule){0};
         MD_TRY(parse_level(p, 0));
-        ++*n;
+        (*n)++;
         if (p->at->kind == MD_TOKEN_END)
             return MD_OK;
         if (p->at->kind != MD_TOKEN_COMMA)

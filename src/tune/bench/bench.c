@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "tune/bench/cold.h"
 #include "tune/bench/copies.h"
 
 #include <math.h>
@@ -165,18 +164,21 @@ md_status md_tn_run_all(void *user)
     return MD_OK;
 }
 
+md_status md_tn_time(double *us, md_dev *dev, md_stream stream, md_status (*run)(void *user), void *user)
+{
+    if (dev->ops->time)
+        return dev->ops->time(us, dev, stream, run, user);
+    const uint64_t start = md_tn_now_ns(dev);
+    MD_TRY(run(user));
+    MD_TRY(dev->ops->sync(dev, stream));
+    *us = (double)(md_tn_now_ns(dev) - start) * 1e-3;
+    return MD_OK;
+}
+
 md_status md_tn_time_runs(double *us, md_tn_runs *runs)
 {
-    md_dev *dev = runs->dev;
-    double spent = 0.0;
-    if (dev->ops->time) {
-        MD_TRY(dev->ops->time(&spent, dev, dev->tuning, md_tn_run_all, runs));
-    } else {
-        uint64_t start = md_tn_now_ns(dev);
-        MD_TRY(md_tn_run_all(runs));
-        spent = (double)(md_tn_now_ns(dev) - start) * 1e-3;
-    }
-    *us = spent / runs->n;
+    MD_TRY(md_tn_time(us, runs->dev, runs->dev->tuning, md_tn_run_all, runs));
+    *us /= runs->n;
     return MD_OK;
 }
 

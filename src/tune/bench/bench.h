@@ -1,10 +1,64 @@
-/* Memory to time variants on at one point: tensors with synthetic inputs, several sets of them where runs must find
- * cold caches, and one workspace. Not thread-safe. */
+/* What the benchmark engine times by: the clock, cold caches, queues that are empty, and memory to run variants on. */
 #ifndef MD_TUNE_BENCH_BENCH_H
 #define MD_TUNE_BENCH_BENCH_H
 
 #include "build/build.h"
+#include "device/device.h"
 #include "tune/bench/data.h"
+
+/* ---- clock.c */
+
+/* The clock that measured work ran at. */
+
+/* Clocks that differ by more than this part give other times. */
+#define MD_TN_SAME_CLOCK 0.1
+
+/** Right after work was measured: keeps its clock in dev->mhz. Says once in the log that the device was throttled, or
+ * that its clock moves. Nothing on devices that do not tell. Thread-safe; some 10 us. */
+void md_tn_take_clock(md_dev *dev);
+/** The clock that was measured at last in MHz; 0: not known. */
+int32_t md_tn_clock_mhz(const md_dev *dev);
+bool md_tn_is_throttled(const md_dev *dev);
+/** False if both clocks are known and differ by too much. */
+bool md_tn_is_same_clock(int32_t mhz, int32_t other_mhz);
+
+/* ---- cold.c */
+
+/* Runs that find nothing in the GPU's cache, as where other work runs between two calls: sets of memory that runs take
+ * in turn, and a sweep of other memory through the cache before a sample. Neither on the host. */
+
+/** Memory that takes all else out of the cache, bytes; 0: runs need no cold cache. */
+int64_t md_tn_cold_bytes(const md_dev *dev);
+/** How many sets of `set_bytes` (> 0) bytes runs shall take in turn: at least 1, at most `most`. */
+int32_t md_tn_cold_sets(const md_dev *dev, double set_bytes, int32_t most);
+
+typedef struct md_tn_sweep {
+    md_dev *dev;
+    void *memory; /* NULL: nothing is swept */
+    int64_t n; /* floats that are copied */
+} md_tn_sweep;
+
+/** Memory that a sweep takes, a multiple of 256; 0: the device sweeps nothing. */
+int64_t md_tn_sweep_bytes(const md_dev *dev);
+/** `memory`: md_tn_sweep_bytes, which the caller keeps; NULL: nothing is swept. */
+void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, void *memory);
+/** Enqueues the sweep on the tuning stream. */
+md_status md_tn_sweep_run(const md_tn_sweep *sweep);
+
+/* ---- drain.c */
+
+/* Waiting for measured kernels that may never end. */
+
+/** Waits until all work of the tuning stream is done. TIMEOUT if it is not within md_dev.hang_ms: from then on
+ * md_tn_is_stuck, and what that work uses must not be freed. Synchronous devices need no waiting. */
+md_status md_tn_drain(md_dev *dev);
+/** True if the tuning stream has work that does not end: nothing more may be measured or checked on it. */
+bool md_tn_is_stuck(const md_dev *dev);
+
+/* ---- bench.c */
+
+/* Memory to time variants on at one point: tensors with synthetic inputs, several sets of them where runs must find
+ * cold caches, and one workspace. Not thread-safe. */
 
 enum { MD_TN_MAX_SETS = 32 };
 
@@ -49,6 +103,9 @@ typedef struct md_tn_runs {
     int32_t n;
 } md_tn_runs;
 
+/** The time of whatever run(user) enqueues on the stream, in us: by the device's clock where it has one, else by the
+ * host's, until the stream has done it. */
+md_status md_tn_time(double *us, md_dev *dev, md_stream stream, md_status (*run)(void *user), void *user);
 md_status md_tn_run_all(void *runs);
 /** Mean time of a run in us, by the device's clock where it has one. */
 md_status md_tn_time_runs(double *us, md_tn_runs *runs);

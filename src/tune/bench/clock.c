@@ -1,5 +1,5 @@
 /* Keeps the clock of measured work, and tells of clocks that make times unsure. */
-#include "tune/bench/clock.h"
+#include "tune/bench/bench.h"
 
 #include "base/status.h"
 
@@ -8,7 +8,7 @@
 /* A clock that is locked moves by less than this part. */
 static const double LOCKED = 0.03;
 
-/* False if it was not lower, or higher. */
+/* False if the clock was the same, or higher. */
 static bool extend(_Atomic int32_t *limit, int32_t mhz, int32_t sign)
 {
     int32_t old = atomic_load_explicit(limit, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* Cold caches: how many sets of memory, and the sweep. */
-#include "tune/bench/cold.h"
+#include "tune/bench/bench.h"
 
 #include "base/status.h"
 #include "tune/bench/policy.h"

@@ -135,7 +135,7 @@ int64_t md_tn_copies_bytes(const md_fa_target *target, const md_kn_call *call, i
     return n;
 }
 
-/* Copies to *memory, which moves on. */
+/* Copies to *memory, and moves *memory behind the copy. */
 static md_status copy_tensor(md_tn_copies *c, char **memory, const md_fx_tensor *tensor, int32_t t, bool is_read)
 {
     const layout l = layout_of(tensor, c->call.shape, t);
@@ -161,7 +161,7 @@ md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_fa_target *
     memset(out, 0, sizeof *out);
     out->dev = dev;
     out->call = *call;
-    if (!dev->ops->report_create) /* else kernels cannot write there: they report what the real call will report */
+    if (!dev->ops->report_create) /* else kernels cannot write to it; the real call reports the same */
         out->call.report = &out->report;
     out->call.stream = dev->tuning;
     out->call.counters = NULL; /* of that stream */
@@ -193,7 +193,7 @@ int64_t md_tn_copies_limit(md_dev *dev)
             sscanf(line, "MemAvailable: %lld", &kib);
         free(text);
     }
-    if (kib <= 0) /* an older kernel: free pages only */
+    if (kib <= 0) /* Linux before 3.14 does not say what is available: only free pages are counted */
         kib = (long long)sysconf(_SC_AVPHYS_PAGES) * (sysconf(_SC_PAGESIZE) / 1024);
     return MD_MIN((int64_t)MOST, MD_MAX((int64_t)kib, 0) * 1024 / SHARE);
 }

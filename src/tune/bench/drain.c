@@ -1,5 +1,5 @@
 /* Waiting for the tuning stream, with a limit. */
-#include "tune/bench/drain.h"
+#include "tune/bench/bench.h"
 
 #include "base/clock.h"
 #include "base/status.h"

@@ -2,10 +2,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "tune/bench/bench.h"
-#include "tune/bench/clock.h"
-#include "tune/bench/cold.h"
 #include "tune/bench/copies.h"
-#include "tune/bench/drain.h"
 #include "tune/bench/tournament.h"
 #include "tune/tune.h"
 
@@ -122,7 +119,7 @@ static md_status make_sets(measurement *m, const md_fa_target *target, const md_
         sweep_bytes = 0;
     const int32_t wanted = md_tn_cold_sets(m->dev, (double)MD_MAX(set_bytes, 1), most_sets(m, call, sweep_bytes > 0));
     m->n_sets = (int32_t)MD_MAX(MD_MIN(wanted, (limit - sweep_bytes) / MD_MAX(set_bytes, 1)), 1);
-    MD_TRY(m->dev->ops->sync(m->dev, call->stream)); /* what is to be copied may be under way */
+    MD_TRY(m->dev->ops->sync(m->dev, call->stream)); /* earlier work may still write what is to be copied */
     MD_TRY(get_memory(m, set_bytes, &sweep_bytes));
     char *at = (char *)(((uintptr_t)m->memory + (uintptr_t)align - 1) / (uintptr_t)align * (uintptr_t)align);
     for (int32_t i = 0; i < m->n_sets; i++, at += set_bytes)
@@ -156,7 +153,7 @@ static md_status run(double *us, measurement *m)
     return ending == MD_TN_HANGS ? MD_TIMEOUT : MD_OK;
 }
 
-/* What hangs still uses its memory. */
+/* Memory that a hung kernel still uses is not freed. */
 static void finish(measurement *m)
 {
     if (m->memory && m->hung < 0)

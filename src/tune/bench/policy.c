@@ -34,7 +34,7 @@ static const md_tn_policy policies[] = {
                            .tie = 0.01,
                            .compare_by = MD_TN_BY_MEDIAN,
                            .judge_by = MD_TN_BY_MEDIAN},
-    /* A short sample hardly holds up a call that comes meanwhile. */
+    /* Samples are short, since a call that comes meanwhile waits for one. */
     [MD_TN_FOR_BACKGROUND] = {.sample_us = 50.0,
                               .most_repeats = 64,
                               .second_look = INFINITY,

@@ -53,7 +53,7 @@ static uint32_t groups_of(const md_tn_competitor *c)
     return c->groups ? c->groups : 1;
 }
 
-/* The least time in each group, of those that were dropped, too; 0: none. */
+/* The least time in each group, dropped competitors included; 0: there is none. */
 static void find_best(double best[32], const md_tn_tournament *t)
 {
     for (int32_t g = 0; g < 32; g++)

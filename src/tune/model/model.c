@@ -76,7 +76,8 @@ static double host_us(const md_dev_facts *facts, const md_fa_features *f)
 /* ---- GPUs: what a launch costs apart from its work, then the higher of two roofs (DESIGN.md section 6, KERNELS.md
  * section 1.10). The family says which part of the memory rate its loads in flight and its waves can reach. */
 
-/* What a kernel of a sequence takes on H200 besides its blocks' way, and what each further launch of an op adds. */
+/* H200, us: what a kernel of a sequence takes besides the work of its blocks, and what each further launch of an op
+ * adds. */
 static const double GPU_LAUNCH_US = 1.5, GPU_NEXT_LAUNCH_US = 1.2;
 /* The L2's rate as a multiple of the memory's. */
 static const double GPU_L2_GAIN = 1.6;

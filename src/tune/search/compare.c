@@ -61,7 +61,7 @@ static void put_out(md_tn_work *w, md_tn_trial *t, md_tn_verdict verdict)
         atomic_fetch_add(verdict == MD_TN_UNBUILT ? &c->unbuilt : verdict == MD_TN_WRONG ? &c->wrong : &c->failed, 1);
 }
 
-/* Builds go on beside; those that would end too late are given up. */
+/* Waits for builds while others go on. Builds that would end too late are given up. */
 void md_tn_await(md_tn_work *w, md_tn_tuning_point *tuning_point)
 {
     for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++) {
@@ -96,7 +96,7 @@ static bool get_ready(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_tri
     } else if (md_tn_wisdom_is_quarantined(w->job->wisdom, t->variant->name, t->source)) {
         put_out(w, t, MD_TN_WRONG);
     } else if (t->family->custom) {
-        (void)md_tn_verify_small(w, tuning_point, t); /* somebody else's: it may write anywhere */
+        (void)md_tn_verify_small(w, tuning_point, t); /* a user's own kernel may write anywhere */
     }
     return !t->is_out;
 }

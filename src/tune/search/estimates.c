@@ -1,5 +1,5 @@
 /* Keeps answers of the model in the store, one entry per stage. */
-#include "tune/search/estimates.h"
+#include "tune/search/search.h"
 
 #include "base/embed.h"
 #include "base/status.h"

@@ -15,7 +15,7 @@ static const double share_of_round[] = {0.5, 0.25, 0.25};
 enum { N_ROUNDS = sizeof share_of_round / sizeof *share_of_round };
 /* Coordinate descent: a round looks at one field, so it makes some sweeps over all of them. */
 enum { DESCENT_ROUNDS = 1 + 4 * MD_FA_MAX_FIELDS };
-/* Most end long before: time is shared among at most so many rounds. */
+/* Time is shared among at most so many rounds. Most searches end after fewer. */
 enum { LIKELY_ROUNDS = 6 };
 /* Expected time of a build, before any was seen. */
 static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
@@ -107,7 +107,7 @@ static md_status search(md_tn_work *w)
 {
     /* with MD_TUNE_EXHAUSTIVE, too: builds that did not seem to fit into the budget may fit later */
     const int32_t n_rounds = descends(w) ? DESCENT_ROUNDS : N_ROUNDS;
-    int32_t idle = 0; /* rounds of a descent that proposed nothing */
+    int32_t idle = 0; /* rounds of a descent, one after the other, that proposed nothing */
     for (w->round = 0; w->round < n_rounds; w->round++) {
         int32_t n_all = 0;
         if (idle == MD_FA_MAX_FIELDS)
@@ -117,7 +117,7 @@ static md_status search(md_tn_work *w)
             int32_t n_new;
             if (!tuning_point->is_open)
                 continue;
-            tuning_point->is_cut = false; /* what was left undone is proposed again */
+            tuning_point->is_cut = false; /* a round that was cut short proposes the rest again */
             MD_TRY(md_tn_propose(&n_new, w, tuning_point, builds_of_round(w, tuning_point, w->round)));
             n_all += n_new;
         }

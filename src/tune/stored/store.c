@@ -6,12 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { SAVE_LEASE_MS = 5000, SAVE_WAIT_MS = 2000 };
 #define KIND "measured"
-/* Of the entries, not of what they say: it holds lines of all environments. */
+/* The environment of the entries. Their lines have environments of their own. */
 static const char ENTRIES[] = "picks and times that were measured while programs ran, of all environments\n";
 
 struct md_tn_stored {
@@ -98,7 +96,7 @@ static md_status load_from(md_tn_stored_list *out, md_tn_stored *k, int32_t plac
     return MD_OK;
 }
 
-/* Those of a bundle: older than what the stores have. */
+/* Adds what a bundle has. It is older than what the stores have. */
 static void load_bundled(md_tn_stored_list *out, const md_tn_stored *k, const char *key)
 {
     for (int32_t i = 0; i < k->n_bundles; i++) {
@@ -138,28 +136,13 @@ void md_tn_stored_load(md_tn_stored_list *out, md_tn_stored *stored, const char 
     record(stored, key, out);
 }
 
-/* Without the lease in time a process goes on without it. */
-static md_sr_lease *lease_of(md_tn_stored *k, const char *key)
-{
-    md_sr_lease *lease = NULL;
-    md_strbuf name = {0};
-    md_strbuf_printf(&name, "measured %s", key);
-    for (int ms = 0; ms < SAVE_WAIT_MS && !lease; ms += 2) {
-        if (md_sr_lease_take(&lease, k->store, md_strbuf_text(&name), SAVE_LEASE_MS) != MD_OK)
-            break;
-        if (!lease)
-            nanosleep(&(struct timespec){0, 2000000}, NULL);
-    }
-    md_strbuf_finish(&name);
-    return lease;
-}
-
 md_status md_tn_stored_save(md_tn_stored *stored, const char *key, const md_tn_stored_list *list)
 {
     md_tn_stored_list all = {0};
     md_strbuf text = {0};
-    md_sr_lease *lease = lease_of(stored, key);
-    md_status s = load_from(&all, stored, 0, key); /* what cannot be read for want of memory is not overwritten */
+    md_sr_lease *lease = md_sr_lease_to_write(stored->store, "measured", key);
+    md_status s =
+        load_from(&all, stored, 0, key); /* an entry that could not be read for want of memory is not overwritten */
     for (int32_t i = 0; i < list->n_picks; i++)
         md_tn_stored_add_pick(&all, &list->pick[i]);
     for (int32_t i = 0; i < list->n_times; i++)

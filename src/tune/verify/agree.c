@@ -1,9 +1,9 @@
 /* Runs variants on the same inputs and compares samples of their results by majority. */
-#include "tune/verify/agree.h"
+#include "tune/verify/verify.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "tune/bench/drain.h"
+#include "tune/bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -243,7 +243,7 @@ static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *v
     if (n_run == 0 && !md_tn_is_stuck(a->dev))
         return md_fail(MD_DEVICE, "none of %d variants runs", n); /* the device is to blame */
     if (md_tn_is_stuck(a->dev))
-        return MD_OK; /* the one that hangs fails; the others were not all run */
+        return MD_OK; /* a variant that hangs fails; some of the others were not run */
     vote(out, a, n);
     return MD_OK;
 }

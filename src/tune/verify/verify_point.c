@@ -86,7 +86,7 @@ static int32_t samples_of(const md_tn_data *d, int32_t n_stored)
         if (d->program->stage[d->stage].is_stored[i])
             outputs = fmax(outputs, (double)elements(d, d->program->stage[d->stage].tensor[i]));
     double each = fmax(1.0, (flops + 0.1 * bytes) / outputs);
-    if (d->program->stage[d->stage].kind == MD_ST_ROW) /* an element of a row needs the row */
+    if (d->program->stage[d->stage].kind == MD_ST_ROW) /* the evaluator computes the whole row for one element */
         each *= (double)d->shape.size[d->program->index[d->program->stage[d->stage].axis].dim];
     return (int32_t)fmin(SAMPLES, MOST_WORK / each) / MD_MAX(n_stored, 1);
 }

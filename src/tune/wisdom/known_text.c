@@ -1,6 +1,6 @@
 /* Tells whether a kernel's text is the one that was measured. Printing a text takes milliseconds, so its digest is kept
  * in the store, by the library's sources. */
-#include "tune/wisdom/known_text.h"
+#include "tune/wisdom/wisdom.h"
 
 #include "base/embed.h"
 #include "base/status.h"

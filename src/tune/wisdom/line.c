@@ -27,20 +27,16 @@ static void date_text(char out[32], int64_t date)
 static json_t *candidates_json(const md_tn_record *r)
 {
     json_t *list = json_array();
-    for (int32_t i = 0; list && i < r->n_candidates; i++) {
+    for (int32_t i = 0; i < r->n_candidates; i++) {
         const md_tn_candidate *c = &r->candidate[i];
-        json_t *j = json_pack("{s:o, s:s, s:f, s:f, s:i}", "name", md_json_text(c->name), "verdict",
-                              md_tn_verdict_name(c->verdict), "us", isfinite(c->us) ? c->us : 0.0, "spread",
-                              isfinite(c->spread) ? c->spread : 0.0, "count", (int)c->count);
-        if (!j || json_array_append_new(list, j) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        list = md_json_add(list, json_pack("{s:o, s:s, s:f, s:f, s:i}", "name", md_json_text(c->name), "verdict",
+                                           md_tn_verdict_name(c->verdict), "us", isfinite(c->us) ? c->us : 0.0,
+                                           "spread", isfinite(c->spread) ? c->spread : 0.0, "count", (int)c->count));
     }
     return list;
 }
 
-/* What a line says first is what lines are sorted by. */
+/* The members that lines are sorted by come first. */
 static json_t *record_json(const md_tn_record *r)
 {
     char date[32];
@@ -228,7 +224,8 @@ static md_status take_record(reader *r, md_tn_record *out)
     out->is_complete = json_is_true(json_object_get(r->root, "complete"));
     if (!json_is_boolean(json_object_get(r->root, "complete")))
         refuse(r, "neither true nor false", "complete");
-    if (out->count > 0 && out->us <= 0.0) /* no samples: the model's word, where nothing of the family was measured */
+    if (out->count > 0 &&
+        out->us <= 0.0) /* count 0: an estimate of the model, since nothing of the family was measured */
         refuse(r, "measured, but no time in", "us");
     out->date = take_date(r, r->root);
     MD_TRY(take_candidates(r, out));

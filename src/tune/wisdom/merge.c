@@ -90,7 +90,7 @@ static md_status print_quarantine(void *user, const char *key, const void *paylo
         add_line(user, &line);
         md_tn_line_finish(&line);
     }
-    return s == MD_OUT_OF_MEMORY ? s : MD_OK; /* what says nothing is left out */
+    return s == MD_OUT_OF_MEMORY ? s : MD_OK; /* records that say nothing are left out */
 }
 
 static int by_text(const void *a, const void *b)
@@ -159,7 +159,8 @@ static md_status take(md_tn_merged *out, md_tn_wisdom *w, md_tn_line *line)
 {
     const md_digest128 *theirs = &line->origin.environment, *ours = &w->origin.environment;
     const bool is_ours = theirs->lo == ours->lo && theirs->hi == ours->hi;
-    if (strcmp(line->origin.device, w->origin.device) != 0) { /* whatever the environment, which says it too */
+    /* a line of another device, whatever its environment */
+    if (strcmp(line->origin.device, w->origin.device) != 0) {
         out->n_foreign++;
         return MD_OK;
     }

@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { LEASE_MS = 600000, PUT_LEASE_MS = 5000, PUT_WAIT_MS = 2000 };
+enum { LEASE_MS = 600000 };
 
 static void drop_record(void *value)
 {
@@ -235,32 +234,16 @@ void md_tn_wisdom_each_text(md_tn_wisdom *w, const char *beginning,
         count(&w->count.unread);
 }
 
-/* One process at a time reads, compares and replaces a record of the user's store. Without the lease in time a process
- * goes on without it. */
-static md_sr_lease *lease_of_put(md_tn_wisdom *w, const char *name)
-{
-    md_sr_lease *lease = NULL;
-    md_strbuf key = {0};
-    md_strbuf_printf(&key, "put %s", name);
-    for (int ms = 0; ms < PUT_WAIT_MS && !lease; ms += 2) {
-        if (md_sr_lease_take(&lease, w->store, md_strbuf_text(&key), PUT_LEASE_MS) != MD_OK)
-            break;
-        if (!lease)
-            nanosleep(&(struct timespec){0, 2000000}, NULL);
-    }
-    md_strbuf_finish(&key);
-    return lease;
-}
-
 static void keep(md_tn_wisdom *w, const char *name, const md_tn_record *record)
 {
     md_tn_record there = {0};
     md_strbuf text = {0};
     md_tn_line line = {.origin = w->origin, .record = *record};
-    md_sr_lease *lease = lease_of_put(w, name);
+    /* one process at a time reads, compares and replaces a record of the user's store */
+    md_sr_lease *lease = md_sr_lease_to_write(w->store, "put", name);
     const uint64_t unread = atomic_load(&w->count.unread);
     const bool is_there = load_record(&there, w, 0, name);
-    /* what could not be read for want of memory may be better */
+    /* a record that could not be read for want of memory may be the better one */
     const bool is_sure = atomic_load(&w->count.unread) == unread;
     if (is_sure && (!is_there || takes_place(record, &there))) {
         md_tn_line_print(&text, &line);

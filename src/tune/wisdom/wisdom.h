@@ -1,11 +1,16 @@
-/* The results of tuning: in memory for the context, and in the store where there is one. Thread-safe. Records of
- * another environment (device, driver, compiler, library version) are never found: the store keeps them apart. */
+/* Wisdom: tuned results by key, and the texts of kernels that they were measured with. */
 #ifndef MD_TUNE_WISDOM_WISDOM_H
 #define MD_TUNE_WISDOM_WISDOM_H
 
+#include "build/build.h"
 #include "store/bundle.h"
 #include "store/store.h"
 #include "tune/wisdom/record.h"
+
+/* ---- wisdom.c */
+
+/* The results of tuning: in memory for the context, and in the store where there is one. Thread-safe. Records of
+ * another environment (device, driver, compiler, library version) are never found: the store keeps them apart. */
 
 /* Part of the environment. Raise it when a time comes to mean something else: old results are then not found. */
 #define MD_TN_MEASURING "1"
@@ -79,5 +84,12 @@ typedef struct md_tn_merged {
 /** Takes what a text says. CORRUPT where a line is bad: nothing is taken, and `problems` (may be NULL) has a line for
  * each. */
 md_status md_tn_wisdom_merge(md_tn_merged *out, md_strbuf *problems, md_tn_wisdom *wisdom, const char *text, size_t n);
+
+/* ---- known_text.c */
+
+/* Whether kernels are as they were when they were measured. */
+
+/** True if the record's variant has the text today that was measured (md_bd_variant_digest). */
+bool md_tn_has_text_of(md_tn_wisdom *wisdom, const md_fa_target *target, const md_tn_record *record);
 
 #endif

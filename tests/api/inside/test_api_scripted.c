@@ -1,5 +1,5 @@
 /* Public functions over scripted families and a scripted device: which way a launch takes, what memory is asked for. */
-#include "api/operation.h"
+#include "api/context.h"
 #include "base/dtype.h"
 #include "device/open.h"
 #include "dispatch/cache/table.h"

@@ -1,5 +1,5 @@
 /* Where settings go: of contexts and ops, from options, else from the environment, else the default. */
-#include "api/operation.h"
+#include "api/context.h"
 #include "base/cpu.h"
 #include "device/open.h"
 #include "dispatch/support/script.h"

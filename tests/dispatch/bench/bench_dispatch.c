@@ -6,7 +6,7 @@
 #include "api/context.h"
 #include "base/sort.h"
 #include "base/clock.h"
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/support/stub.h"
 #include "support/or_exit.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/task/pool.h"
 #include "dispatch/cache/shape_entry.h"
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/create.h"
 #include "dispatch/open.h"
 #include "dispatch/support/bind.h"

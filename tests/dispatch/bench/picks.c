@@ -2,8 +2,7 @@
  * is to make choosing faster without changing a pick compares the output of before and after. */
 #include "dispatch/bench/new_shapes.h"
 
-#include "dispatch/pool/correct.h"
-#include "dispatch/select/model.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/select.h"
 
 #include <inttypes.h>

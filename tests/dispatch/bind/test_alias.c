@@ -1,5 +1,4 @@
 /* Which arguments may share memory: views that interleave, touch or overlap; outputs that overlap themselves. */
-#include "dispatch/bind/alias.h"
 #include "dispatch/bind/bind.h"
 #include "dispatch/support/script.h"
 #include "support/check.h"

@@ -1,5 +1,5 @@
 /* No argument past the given ones is read: behind them is a page that traps. */
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/call/warm.h"
 #include "support/check.h"
 

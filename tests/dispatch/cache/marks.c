@@ -1,7 +1,7 @@
 /* Calls whose results tell which variant served them. */
 #include "dispatch/cache/marks.h"
 
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/select/async_fill.h"
 #include "support/check.h"
 

@@ -2,7 +2,7 @@
 #include "base/status.h"
 #include "dispatch/support/script.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <pthread.h>

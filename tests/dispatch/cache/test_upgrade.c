@@ -2,7 +2,7 @@
  * frozen ops. */
 #include "dispatch/cache/marks.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <sys/wait.h>

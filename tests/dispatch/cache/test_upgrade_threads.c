@@ -1,6 +1,6 @@
 /* Plans that are replaced while threads call: switches, upgrades, and first calls of many threads. */
 #include "dispatch/cache/marks.h"
-#include "dispatch/online/times.h"
+#include "dispatch/hybrid/internal.h"
 #include "support/check.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* Calls on an asynchronous device: memory in the order of streams, reports, pointers, measuring. */
 #include "dispatch/call/later.h"
-#include "dispatch/bind/fault.h"
-#include "dispatch/call/fast_call.h"
-#include "dispatch/run/reference.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/call/call.h"
+#include "dispatch/run/run.h"
 #include "support/check.h"
 
 static void work_waits_for_the_stream(void **state)

@@ -2,8 +2,8 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/later.h"
 #include "dispatch/select/async_fill.h"
-#include "dispatch/call/fast_call.h"
-#include "stats/capture.h"
+#include "dispatch/call/call.h"
+#include "stats/report.h"
 #include "support/check.h"
 
 #include <pthread.h>

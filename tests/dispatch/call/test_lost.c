@@ -2,8 +2,8 @@
  * and calls run: everything after that fails and says so, nothing waits for ever, and all can be destroyed. */
 #include "base/status.h"
 #include "dispatch/support/script.h"
-#include "dispatch/bind/fault.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/call/call.h"
 #include "support/devices/async_device.h"
 #include "support/check.h"
 

@@ -2,7 +2,7 @@
  * never seen: nothing is made or measured for them. */
 #include "base/status.h"
 #include "dispatch/support/script.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <malloc.h>

@@ -1,7 +1,7 @@
 /* Warm calls: what launch plans do with new pointers, scalars, views and mistakes, and which memory they use. */
 #include "dispatch/call/warm.h"
 #include "dispatch/cache/table.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 static void a_known_shape_has_a_plan(void **state)

@@ -2,7 +2,7 @@
 #include "dispatch/call/warm.h"
 
 #include "dispatch/cache/table.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 script_world warm_world;

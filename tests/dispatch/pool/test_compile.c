@@ -1,13 +1,13 @@
 /* Op creation, tuning and hint suggestion compile a formula alike. tf32 is told apart where kernels may use it, and
  * only there: in what is tuned, in what is read as measured, and in what is suggested. On a simulated GPU. */
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/support/sim_world.h"
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "dispatch/pool/points.h"
-#include "dispatch/pool/suggest.h"
-#include "dispatch/pool/tune_formula.h"
+#include "dispatch/space/points.h"
+#include "dispatch/compile/suggest.h"
+#include "dispatch/pool/fill.h"
 #include "dispatch/create.h"
 #include "expr/catalogue.h"
 

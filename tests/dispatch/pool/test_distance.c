@@ -1,9 +1,7 @@
 /* Selection by distance with the default hints: the nearest of them must name a variant that is nearly the best of the
  * pool, whatever the shape. Without a GPU, on random shapes; kernels are texts that are not compiled, and the model
  * says what they cost. */
-#include "dispatch/pool/grid.h"
-#include "dispatch/select/model.h"
-#include "dispatch/select/nearest.h"
+#include "dispatch/space/space.h"
 #include "dispatch/select/select.h"
 #include "dispatch/support/gpu_world.h"
 
@@ -203,7 +201,7 @@ static void the_nearest_hint_of_the_grid_is_reported(void **state)
         assert_int_equal(pick.source, MD_DS_NEAREST_ON_GRID);
         assert_float_equal(pick.distance, octaves, 1e-12);
         assert_float_equal(md_ds_nearest_octaves(op, size), octaves, 1e-12);
-        assert_true(octaves <= 2 * 0.5 / MD_DS_GRID + 0.1); /* and small sizes are whole numbers */
+        assert_true(octaves <= 2 * 0.5 / MD_DS_GRID_STEPS + 0.1); /* and small sizes are whole numbers */
     }
     md_ds_op_destroy(&op);
 }

@@ -2,8 +2,8 @@
  * comes, and wherever contiguous tensors lie, something in the pool serves it, so that no call waits for a compiler. */
 #include "dispatch/support/gpu_ops.h"
 
-#include "dispatch/pool/suggest.h"
-#include "dispatch/select/model.h"
+#include "dispatch/compile/suggest.h"
+#include "dispatch/select/select.h"
 
 #include <math.h>
 

@@ -4,8 +4,8 @@
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "dispatch/pool/points.h"
-#include "dispatch/pool/tune_formula.h"
+#include "dispatch/space/points.h"
+#include "dispatch/pool/fill.h"
 #include "dispatch/create.h"
 
 #include <string.h>

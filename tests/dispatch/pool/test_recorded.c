@@ -5,8 +5,6 @@
 #include "base/status.h"
 #include "dispatch/select/select.h"
 #include "dispatch/create.h"
-#include "dispatch/select/model.h"
-#include "dispatch/select/racers.h"
 #include "support/board.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Hints and distances: golden values, ties both ways, every form of the text, every complaint. */
 #include "base/status.h"
-#include "dispatch/pool/grid.h"
+#include "dispatch/space/space.h"
 
 #include <math.h>
 #include <setjmp.h>

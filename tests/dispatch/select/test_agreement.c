@@ -2,7 +2,7 @@
 #include "dispatch/bind/bind.h"
 #include "dispatch/call/warm.h"
 #include "support/check.h"
-#include "tune/verify/agree.h"
+#include "tune/verify/verify.h"
 
 typedef enum behaviour { RIGHT, SILENT, OFF, OTHERWISE_OFF } behaviour; /* SILENT: writes nothing */
 static behaviour of_mark[40];

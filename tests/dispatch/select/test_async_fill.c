@@ -1,11 +1,11 @@
 /* Ops that are made asynchronously: creation picks configs for the first hint, the pool's threads for all others,
  * while calls are served. */
 #include "dispatch/select/async_fill.h"
-#include "dispatch/cache/assign.h"
+#include "dispatch/cache/table.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/support/script.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Libraries load a kernel before it serves: until then own kernels do, and calls wait for nothing. */
 #include "dispatch/support/script.h"
 
-#include "dispatch/select/fit.h"
-#include "dispatch/call/slow_call.h"
+#include "dispatch/select/select.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 #include "tune/tune.h"
 

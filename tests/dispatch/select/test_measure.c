@@ -1,7 +1,7 @@
 /* MD_SELECT_MEASURE with variants that are wrong, give no time, or do not end. */
 #include "base/status.h"
 #include "dispatch/support/timed.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <math.h>

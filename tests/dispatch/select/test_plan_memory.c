@@ -2,11 +2,11 @@
  * does not live is poisoned, so that a wrong life gives a wrong result. */
 #include "base/dtype.h"
 #include "device/open.h"
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/create.h"
 #include "dispatch/open.h"
-#include "dispatch/run/execute.h"
-#include "dispatch/select/place.h"
+#include "dispatch/run/run.h"
+#include "dispatch/select/plan.h"
 #include "support/check.h"
 
 #include <math.h>

@@ -1,10 +1,9 @@
 /* What else a choice goes by: times measured at hints, sizes to choose by; and what it says: how far the hints are. */
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
+#include "dispatch/pool/pool.h"
 #include "dispatch/select/select.h"
 #include "dispatch/support/script.h"
-#include "dispatch/call/fast_call.h"
-#include "dispatch/select/model.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <math.h>

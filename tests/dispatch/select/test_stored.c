@@ -3,8 +3,7 @@
 
 #include "base/status.h"
 #include "dispatch/support/process.h"
-#include "stats/digest.h"
-#include "stats/explain.h"
+#include "stats/report.h"
 #include "support/check.h"
 
 static bool explains(process *p, const timed_call *c, bool json, const char *text)

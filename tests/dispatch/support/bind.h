@@ -3,7 +3,6 @@
 #define MD_TESTS_DISPATCH_BIND_H
 
 #include "dispatch/bind/bind.h"
-#include "dispatch/bind/shape.h"
 
 #include <string.h>
 

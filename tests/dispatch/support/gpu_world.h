@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "base/task/pool.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/create.h"
 #include "dispatch/open.h"
 #include "support/check.h"

@@ -1,7 +1,7 @@
 /* Processes that keep measured picks in one store. */
 #include "dispatch/support/process.h"
 
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "support/check.h"
 
 scratch *process_disk;

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/call/fast_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/open.h"
 #include "family/numeric.h"
 #include "support/check.h"

@@ -7,7 +7,7 @@
 #ifndef MD_TESTS_DISPATCH_SCRIPT_H
 #define MD_TESTS_DISPATCH_SCRIPT_H
 
-#include "dispatch/call/slow_call.h"
+#include "dispatch/call/call.h"
 #include "dispatch/create.h"
 #include "support/devices/fake_device.h"
 

@@ -3,9 +3,8 @@
 
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/cache/upgrade.h"
-#include "dispatch/call/fast_call.h"
-#include "dispatch/online/prepare.h"
-#include "dispatch/online/state.h"
+#include "dispatch/call/call.h"
+#include "dispatch/hybrid/internal.h"
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -3,9 +3,8 @@
 #ifndef MD_TESTS_DISPATCH_TIMED_H
 #define MD_TESTS_DISPATCH_TIMED_H
 
-#include "dispatch/online/online.h"
+#include "dispatch/hybrid/hybrid.h"
 #include "dispatch/support/script.h"
-#include "dispatch/online/report.h"
 #include "support/devices/async_device.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "device/blas/tiles.h"
+#include "device/blas/blas.h"
 #include "support/check.h"
 
 #include <math.h>

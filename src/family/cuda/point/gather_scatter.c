@@ -16,9 +16,9 @@ static void count_rows_and_lanes(int64_t *rows, int64_t *lanes, const md_fa_targ
     *lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
 }
 
-void md_fa_cuda_gather_scatter_envelope(md_kn_envelope *out, const md_fa_target *target,
-                                        const md_fa_cuda_gather_scatter *spec)
+void md_fa_cuda_gather_scatter_envelope(md_kn_envelope *out, const md_fa_target *target, const void *known)
 {
+    const md_fa_cuda_gather_scatter *spec = known;
     *out = (md_kn_envelope){0};
     if (!spec->is_strided)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis);
@@ -81,9 +81,10 @@ static double touched_bytes(const md_fa_target *target, double points)
     return points * item;
 }
 
-void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target,
-                                        const md_fa_cuda_gather_scatter *spec, const int64_t *size)
+void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target, const void *known,
+                                        const int64_t *size)
 {
+    const md_fa_cuda_gather_scatter *spec = known;
     const md_st_stage *st = md_fa_stage(target);
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
     double flops = 0, bytes = 0;

@@ -25,17 +25,15 @@ enum { MD_FA_GATHER_SCATTER_THREADS = 256 };
  *       what is stored: computed by md_row_get, stored by md_row_put
  *   md_owned(p, outer, index), with MD_OWNED
  *       true if the row goes to the block's part, own .. own + n_own - 1 of MD_OWN(p) */
-md_status md_fa_cuda_gather_scatter_emit(md_kn_source *out, const md_fa_target *target,
-                                         const md_fa_cuda_gather_scatter *spec);
-void md_fa_cuda_gather_scatter_envelope(md_kn_envelope *out, const md_fa_target *target,
-                                        const md_fa_cuda_gather_scatter *spec);
+md_status md_fa_cuda_gather_scatter_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
+void md_fa_cuda_gather_scatter_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 /** True if a config is worth trying at these sizes. */
 bool md_fa_cuda_gather_scatter_legal(const md_fa_target *target, const md_fa_cuda_gather_scatter *spec,
                                      const int64_t *size);
 void md_fa_cuda_gather_scatter_geometry(md_kn_geometries *out, const md_fa_target *target,
                                         const md_fa_cuda_gather_scatter *spec, const int64_t *size);
-void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target,
-                                        const md_fa_cuda_gather_scatter *spec, const int64_t *size);
+void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target, const void *spec,
+                                        const int64_t *size);
 /** The kind of both; its spec is md_fa_cuda_gather_scatter. */
 extern const md_fa_kind md_fa_cuda_gather_scatter_kind;
 

@@ -271,9 +271,9 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     return md_fa_end_launch(MD_OK, launch, MD_DEV_CUDA, spec->source, &defines, &expr);
 }
 
-md_status md_fa_cuda_gather_scatter_emit(md_kn_source *out, const md_fa_target *target,
-                                         const md_fa_cuda_gather_scatter *spec)
+md_status md_fa_cuda_gather_scatter_emit(md_kn_source *out, const md_fa_target *target, const void *known)
 {
+    const md_fa_cuda_gather_scatter *spec = known;
     writer w = {.target = target, .spec = spec, .stage = md_fa_stage(target)};
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
@@ -300,3 +300,13 @@ md_status md_fa_cuda_gather_scatter_emit(md_kn_source *out, const md_fa_target *
         md_kn_source_finish(out);
     return status;
 }
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+{
+    md_fa_cuda_gather_scatter_geometry(out, target, spec, shape->size);
+}
+
+const md_fa_kind md_fa_cuda_gather_scatter_kind = {.envelope = md_fa_cuda_gather_scatter_envelope,
+                                                   .features = md_fa_cuda_gather_scatter_features,
+                                                   .emit = md_fa_cuda_gather_scatter_emit,
+                                                   .geometry = geometry};

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "family/cost.h"
-#include "family/host/point/nest.h"
+#include "family/point/point.h"
 #include "family/numeric.h"
 
 enum { THREADS = 128 };

@@ -1,9 +1,14 @@
-/* Elementwise stages on a GPU: text, envelope and geometry. */
+/* Pointwise kernels on GPUs, and those that transpose tiles in shared memory. */
 #ifndef MD_FAMILY_CUDA_POINT_POINT_H
 #define MD_FAMILY_CUDA_POINT_POINT_H
 
 #include "codegen/codegen.h"
 #include "family/family.h"
+#include "family/point/point.h"
+
+/* ---- point.c */
+
+/* Elementwise stages on a GPU: text, envelope and geometry. */
 
 typedef struct md_fa_cuda_point {
     const char *source; /* the template: "cuda/pointwise.cu" */
@@ -31,5 +36,13 @@ void md_fa_cuda_print_count(md_strbuf *out, const char *name, const md_st_progra
  * overwritten. */
 void md_fa_cuda_print_decode(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index,
                              const char *point);
+
+/* ---- transpose.c */
+
+/* Transposing sweeps on a GPU: tiles in shared memory. */
+
+md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_unaligned);
+void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, bool is_unaligned,
+                                   const int64_t *size);
 
 #endif

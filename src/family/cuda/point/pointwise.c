@@ -1,7 +1,6 @@
 /* Family pointwise: elementwise stages without index tensors. All subscripts are affine. */
 #include "family/cuda/cuda.h"
 #include "family/cuda/point/point.h"
-#include "family/cuda/point/transpose.h"
 
 #include "family/cost.h"
 #include "family/numeric.h"

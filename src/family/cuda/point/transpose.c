@@ -1,11 +1,10 @@
 /* Transposing sweeps on a GPU: the text of kernels/cuda/transpose.cu, and its geometry. */
 #include "family/emit.h"
-#include "family/cuda/point/transpose.h"
+#include "family/cuda/point/point.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
-#include "family/cuda/point/point.h"
 
 #include <inttypes.h>
 #include <string.h>

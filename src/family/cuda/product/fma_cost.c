@@ -3,18 +3,10 @@
 #include "family/cuda/product/fma_cost.h"
 
 #include "family/cost.h"
+#include "family/cuda/product/fma_fit.h"
 
 #include <math.h>
 
-/* CLOCK: cycles a us. START, SUM_RUNS: us of a launch, of adding parts of tiles. GBPS: writing and reading parts. PART:
- * us of adding one part to its tile, which one block does part after part. */
-static const double CLOCK = 2163, NORM = 1.36, START = 2.32, SUM_RUNS = 1.52, GBPS = 2893, PART = 0.214;
-/* Adding up slices: us for each, and GB/s of writing and reading them in a workspace that no cache holds. From 120
- * kernels timed as calls; in a graph of calls, which share a workspace, it is 0.7 us and half of the traffic less. */
-static const double SUM_SLICE = 0.06, SUM_GBPS = 1600;
-/* us in which an SM stores an element of a tile: other blocks work on meanwhile if tiles are small, so that a thread
- * has few sums. From 67 kernels; without it products of few steps and many results took up to 2.2 times as long. */
-static const double STORE = 1.1e-4, STORE_LARGE = 2e-4;
 enum { MANY_SUMS = 64 };
 
 /* The time of `steps` steps of K with so many blocks on an SM: the p-norm of issuing the instructions of the busiest

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/wgmma_cost.h"
+#include "family/cuda/product/gemm_dot_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -95,14 +96,6 @@ static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config
         f->g = group_of(&p, config);
 }
 
-/* Fitted to 929 kernels near the best in graphs and 1,387 in calls, at random shapes on an H100 and an H200: 8% root
- * mean square. us: of a launch (1.07 to 1.24 in calls, 0.3 less in graphs), of a batch of loads, of a further wave of
- * blocks, of functions, of adding up a result between two lanes. Cycles of an SM: of a load of 2 or 4 bytes, of a
- * sector beyond those of neighbouring elements, of a step of K for a result, of adding up a result between two lanes
- * and between warps, of a warp. */
-static const double START = 1.15, ROUND = 0.5, WAVE = 0.01, FUNCTION = 0.261, ADD = 0.0022, LOAD[] = {1.97, 1.36},
-                    SECTOR = 0.143, STEP = 0.79, ADD_LANES = 0.549, ADD_WARPS = 1.14, WARP = 72.6, CLOCK = 1755,
-                    MEMORY = 0.585;
 enum { RESIDENT = 1923 /* threads of an SM */, SECTOR_BYTES = 32 };
 
 /* Cycles of a load of one element a lane, for all rows of the operand. */

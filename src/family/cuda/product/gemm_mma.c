@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/wgmma_cost.h"
+#include "family/cuda/product/gemm_mma_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -53,15 +54,6 @@ static bool applies(const md_fa_target *target)
     md_cg_product product;
     return product_of(&product, target);
 }
-
-/* Fitted on an H200: parts of the tensor cores' rate with large, medium and small tiles; us; the part of the memory
- * rate if rows are unaligned. */
-static const double LARGE = 0.103, MIDDLING = 0.124, SMALL = 0.0739, STEP = 0.142, START = 0.95, RAGGED_MEMORY = 0.25,
-                    EPILOGUE = 0.931;
-/* us in which a thread reads eight elements of an unaligned row one after the other, of odd and of even rows. */
-static const double PIECE_ODD = 0.7, PIECE_EVEN = 0.3;
-/* us in which an SM stores an element of a tile: where columns are a multiple of 4, of 2, odd. */
-static const double STORE[] = {3e-5, 4e-5, 3.5e-4};
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
 {

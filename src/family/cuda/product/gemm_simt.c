@@ -5,6 +5,7 @@
 #include "family/cuda/product/fma_cost.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/wgmma_cost.h"
+#include "family/cuda/product/gemm_simt_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -41,10 +42,6 @@ static bool applies(const md_fa_target *target)
     md_cg_product product;
     return md_fa_cuda_product_of(&product, target);
 }
-
-/* Fitted on an H200: parts of the peak, us. */
-static const double RATE_F32 = 0.759, RATE_F64 = 0.35, RATE_INTEGER = 0.05, REUSE_3 = 0.852, REUSE_2 = 0.903, STEP = 2,
-                    START = 0.0272, SLICE = 0.00137, SINGLE_STEP = 3.04, SINGLE_RATE = 0.861;
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product *p, const tile *t)
 {

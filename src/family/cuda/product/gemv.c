@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/product/gemm.h"
+#include "family/cuda/product/gemv_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -103,15 +104,6 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->launch[0] = md_fa_cuda_launch(blocks_of(w, config), 32 * warps_of(config));
     out->launch[0].overlaps = true;
 }
-
-/* Fitted on an H200: us, or parts of a rate. */
-static const double START = 9.63e-05, BATCH = 0.156, SHARES = 1.4e-05, MANY_VECTORS = 0.191, LONE_RATE = 3.28,
-                    RATE = 6.34, WIDEN = 3.26, WIDEN_ONE = 8.93, WIDEN_F32 = 2.36, RESULT_OPS = 4320 + 03,
-                    OPS_RATE = 0.39, FUNCTION = 0.199, LONE_F32 = 1.2, PAIR_F32 = 1.08, ROW_F32 = 1.48e-05,
-                    SHARE_F32 = 0.00329;
-/* us of f32 (16-bit rows convert meanwhile): a first batch of loads, and how long each further one is under way,
- * whatever else runs; more for each vector. From 12 kernels of few blocks and long rows. */
-static const double FIRST_BATCH = 0.4, NEXT_BATCH = 0.29, NEXT_VECTOR = 0.175;
 
 typedef struct fixed {
     bool takes;

@@ -5,21 +5,12 @@
 #include "family/cost.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/wgmma_cost.h"
+#include "family/cuda/product/lib_fit.h"
 
 #include <math.h>
 
-/* Kernels of f32 and f64 on CUDA cores: us of a launch and of 64 steps of K, flops of an SM in a us, part of the memory
- * rate, us of adding slices, the factor on few rows. */
-static const double START = 3.14, STEP = 0.0486, RATE = 0.381e6, MEMORY = 0.479, SUM = 5.4, SUM_GBPS = 54400,
-                    F64_RATE = 0.5, PLAIN_ROWS = 0.885, RESULTS_GBPS = 1700;
 enum { FEW_ROWS = 16 };
-/* One row, one column and a few rows without tiles (algorithms 13 and 11): us of a launch, part of the memory rate (one
- * row: by the bytes of an element, 2 or 4), us of 1000 steps of K. Blocks of few rows go through all of K, wave after
- * wave: up to 2 rows, 10, and more. FEW_START: in calls (17 kernels on an H100; 2.75 in graphs). */
-static const double ROW_START = 3.7, ROW_MEMORY[2] = {0.495, 0.8}, ROW_STEP = 0.43;
 enum { ROW_CLASSES = 3 };
-static const double FEW_EPILOGUE = 1.3; /* a launch of its own: from 5 products with bias and gelu */
-static const double FEW_START = 3.4, FEW_STEP[ROW_CLASSES] = {6.1, 8.5, 22};
 /* Columns that an SM has at a time. */
 enum { FEW_COLUMNS = 48, FEW_ROWS_PLAIN = 10 };
 
@@ -46,16 +37,11 @@ static double few_rows_us(const md_dev_facts *facts, double bytes, double depth,
 /* One step of K, by the second answer: us of a launch, results in a us, part of the memory rate. From 8 products on an
  * H100. The first answer has tiles; so have some of the later ones. */
 enum { OUTER_RANK = 1 };
-static const double OUTER_START = 2.45, OUTER_RESULTS = 7.7e5, OUTER_MEMORY = 0.92;
 
 static double outer_us(const md_dev_facts *facts, double results, int32_t item)
 {
     return OUTER_START + fmax(results / OUTER_RESULTS, results * item / (facts->memory_gbps * OUTER_MEMORY) * 1e-3);
 }
-
-/* Answers come in the order in which the library expects them to be fast, and that order knows what this model does
- * not: a later one is taken only if it is modelled to take less than 1 / LATER of the first (data/results/model.md). */
-static const double LATER = 1.2;
 
 static double later_factor(int32_t rank)
 {
@@ -88,8 +74,6 @@ static const kernel_kind tile_kinds[] = {
 };
 /* Algorithms for few rows and for one row, without tiles. */
 enum { FEW_ROWS_ALGORITHM = 11, ONE_ROW_ALGORITHM = 13 };
-/* As scale of tile_kinds. */
-static const double SCALE = 1.05;
 
 static double operand_bytes(const md_dev_cuda_gemm *w, int32_t item)
 {
@@ -132,9 +116,6 @@ static double tile_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w, cons
     const double sum = (double)w->batch * (double)w->rows * (double)w->columns * 8 * a->split / kind->sum_gbps * 1e-3;
     return kind->scale * (kind->start + all + (a->split > 1 ? kind->sum + kind->slice * a->split + sum : 0));
 }
-
-/* The library's epilogue (aligned rows only): us, and results in a us. */
-static const double LIBRARY_EPILOGUE = 0.303, LIBRARY_RESULTS = 2350000;
 
 double md_fa_cuda_library_epilogue_us(const md_fa_product *work)
 {

@@ -8,52 +8,11 @@
 #include "family/cost.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/product/gemm.h"
+#include "family/cuda/product/wgmma_fit.h"
 
 #include <math.h>
 
-/* Fitted on an H200 and an H100: us, or factors on the device's facts. EPILOGUE_* is the epilogue, CLUSTER_BLOCK the
- * reduction in a cluster, REDUCED_WAVE a further wave of tiles that are. */
-static const double START = 2.75, MATH = 2, SHARED = 0.968, FILL = 0.198, STEP = 0.0401, MEMORY = 1.28, NORM = 1.86,
-                    EPILOGUE = 0.417, EPILOGUE_ELEMENT = 0.00174, EPILOGUE_SHARED = 32.6, EPILOGUE_WORDS = 21.9,
-                    EPILOGUE_CLUSTER = 48.8, EPILOGUE_PANEL = 0.134, CLUSTER = 0.455, CLUSTER_BLOCK = 0.164, SUM = 1.2,
-                    SUM_SLICE = 0.106, SUM_GBPS = 4080 + 03, COPIES = 3.2, COPIES_GBPS = 2160 + 03, THROTTLED = 0.118,
-                    THROTTLED_US = 424, OVERLAP = 1.34, REDUCED_WAVE = 1.23;
-/* Bytes in flight that keep memory busy. */
-static const double IN_FLIGHT = 3950000;
-/* An operation and a function of the epilogue, in units of EPILOGUE_ELEMENT. */
-static const double MATH_OPERATION = 3.91, MATH_FUNCTION = 14.4;
-/* The clock under load, as a part of the clock for which the peak is given. */
-static const double CLOCK = 0.886;
-/* SUM of a library. */
-static const double LIBRARY_SUM = 1.15;
-/* With many rows and columns, a library's first tile takes this much less for a step of K, us. Later tiles take as long
- * as ours, whose copies run during the epilogue of the tile before. */
-static const double LIBRARY_STEP = 0.00168;
 enum { MANY = 257 };
-/* By how much copies slow down if all SMs copy. */
-static const double BUSY = 4.9;
-/* The factor on copies if rows are only aligned to 16, 32 or 64 bytes instead of 128. */
-static const double PITCH_16 = 2.22, PITCH_32 = 1.33, PITCH_64 = 1.35;
-/* The cost of a copy that the blocks of a cluster share, for each of them: between its share (0) and the whole copy
- * (1). Tiles of 64 rows lose, because blocks wait for each other. */
-static const double SHARED_COPY = 0.5, SHARED_COPY_64 = 1.15;
-/* How much slower unaligned rows of results are stored, relative to the factor on copies. */
-static const double STORE_PITCH = 0.401;
-/* The factor on storing by words, for columns that are a multiple of 1, 2, 4 and 8: from 158 times of unaligned
- * products. Each fit to three quarters of the shapes found it. */
-static const double WORDS_OF[] = {1.5, 1.33, 1.2, 1};
-/* A copy that reaches beyond the last row takes longer by BEYOND_ROWS; one that reaches beyond the end of K costs
- * BEYOND_K more copies. */
-static const double BEYOND_ROWS = 0.278, BEYOND_K = 1.16;
-/* Panels of 56 columns cross 128-byte lines: us for each panel of a warpgroup. */
-static const double ODD_PANEL = 0.446;
-/* Factors on the waves of two products, and of swapped tiles: from 1,814 times of two products of 28 to 777 rows. */
-static const double PAIR = 0.85, SWAPPED = 1.13;
-/* The factor on transposed copies whose columns are no multiple of 64: they begin inside lines, too. */
-static const double PART_PANEL = 1.56;
-/* The part of the SMs for which clusters of three, and of more blocks, find room: 39 clusters of 3, 30 of 4, 15 of 8
- * and 7 of 16 on 132 SMs. */
-static const double CLUSTERED_3 = 0.89, CLUSTERED = 0.91;
 
 typedef struct tiles {
     /* units: tiles or clusters, which are placed at once; slots: places for them; last: the part of the last wave that
@@ -278,10 +237,6 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, cons
 
 /* The time of cuBLASLt relative to the best tile's, by rows: up to 16, 64, 256, 1024, more. */
 enum { ROW_CLASSES = 5 };
-static const double LIBRARY[ROW_CLASSES] = {1.01, 0.97, 0.924, 0.943, 0.945};
-
-/* Where the best is sought, times that are surely longer need not be exact; more than rounding. */
-static const double MARGIN = 1 + 1e-9;
 
 /* The best time of tiles whose columns (a multiple of 8) fill 1 to MAX_WAVES waves, with so many rows. */
 enum { MAX_WAVES = 3 };

@@ -217,8 +217,9 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
 }
 
-md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row)
+md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
+    const md_fa_cuda_row *row = spec;
     const md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_strbuf defines = {0};
     *out = (md_kn_source){.n_launches = 1};
@@ -253,8 +254,9 @@ bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, 
     return registers <= 200 && (registers - 8) * row->lanes * row->rows <= 65536; /* the estimate is high by about 8 */
 }
 
-void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row)
+void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
+    const md_fa_cuda_row *row = spec;
     const md_st_stage *st = md_fa_stage(target);
     int32_t dim = target->program->index[st->axis].dim;
     *out = (md_kn_envelope){0};
@@ -283,9 +285,10 @@ int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *
     return rows / row->rows + (rows % row->rows != 0);
 }
 
-void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_row *row,
+void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,
                              const md_kn_shape *shape)
 {
+    const md_fa_cuda_row *row = spec;
     *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = md_fa_cuda_row_blocks(target, row, shape->size);

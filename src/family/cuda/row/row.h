@@ -53,9 +53,9 @@ int32_t md_fa_cuda_row_epilogue_loads(const md_fa_target *target);
 /** True if the stage reads one tensor along the row, from the first level on, in vectors of 16 bytes on its boundaries,
  * and besides it only what all rows share. */
 bool md_fa_cuda_row_has_one_load(const md_fa_target *target);
-md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);
-void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
-void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_row *row,
+md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
+void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
+void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,
                              const md_kn_shape *shape);
 /** The numeric class, by whether chunks are merged and whether the place of vectors is computed at run time. */
 md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed);
@@ -89,7 +89,7 @@ typedef struct md_fa_cuda_row_work {
 /** The stage at these sizes, from the memo, else in `room`. */
 const md_fa_cuda_row_work *md_fa_cuda_row_work_of(md_fa_cuda_row_work *room, const md_fa_target *target,
                                                   const int64_t *size);
-void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_cuda_row *row);
+void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const void *spec);
 /** Features of a config by what is fixed of it. */
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *fixed,
                              const int64_t *size);

@@ -7,49 +7,9 @@
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/cuda/cuda.h"
+#include "family/cuda/row/row_fit.h"
 
 #include <math.h>
-
-/* Latency of a block, us: for each vector of a thread, its load and each pass over it; for each slot of a thread; for
- * each vector beyond the row's end; for each warp of a block of several rows. */
-static const double LOAD_VECTOR_US = 0.02188, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.00017, IDLE_VECTOR_US = 0.04,
-                    ROWS_US = 0.009196;
-/* Latency of each vector of a thread: of weights, and of an argmax or argmin, which depend on the vector before. */
-static const double EPILOGUE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
-/* Argmax and argmin of rows in registers: each vector of a thread beyond ARG_HELD adds this part to the whole time. */
-static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
-/* Stages that only reduce, in one pass: the latency of a vector of 4-byte elements. */
-static const double READ_VECTOR_US = 0.06927;
-/* Latency of weights that the stores use; if they must be shifted, also for each vector, up to a limit. */
-static const double EPILOGUE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
-/* Latency of a loop: a chunk of a row, each of its vectors, merging it, the pass of the stores; the part of it that a
- * later pass takes; each vector of a chunk whose weights must be shifted. */
-static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327,
-                    LATER_PASS = 0.1024, LOOP_SHIFTED_US = 0.28;
-/* The time in which an SM starts a block. */
-static const double START_US = 0.1069;
-/* One weight takes this part of what two take that are shifted (rms_norm, 160 kernels of two boards). */
-static const double ONE_SHIFTED = 0.6;
-/* Memory rates against that of copies: rows in registers; loops; the second pass of a loop if it finds its row in the
- * L2; the part of the L2 that serves it; and the most that an SM reaches, in shares. */
-static const double ROW_RATE = 0.9921, LOOP_RATE = 0.7263, L2_RATE = 0.7621, L2_PART = 1.096, SM_BURST = 315.7;
-/* The least time, as a part of the time in which a copy moves as many bytes. */
-static const double LEAST_PART = 0.7024, LEAST_READ_PART = 0.7208;
-/* The exponents of the p-norm (1: the times add up; large: the longest counts), and how much lower they are if an SM
- * has one block; the weights of later waves and of a lone block; uneven SMs and a last wave that is not full; and
- * threads that hold more than 32 elements, for each 32. */
-static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.6089,
-                    ALONE_PART = 0.07212, BALANCE_PART = 0.458, TAIL_PART = 1.226, MANY_PART = 0.02274;
-/* Two weights that are shifted in groups of few lanes, 16-bit elements: 45 kernels took 1.2 times as long as
- * modelled. */
-static const double WEIGHTS_SLOTS = 1.15;
-/* By md_fa_cuda_align: memory, and instructions. */
-static const double ACCESS_COST[] = {0.5272, 0.6686, 1.117}, ACCESS_SLOTS[] = {0.5516, 0.9211, 2.549};
-/* Issue slots of a vector beyond the row's end; the part of all slots that costs issue time; and the part that adds to
- * a block's latency. */
-static const double IDLE_SLOTS = 114, ISSUED_PART = 0.42, LATENCY_PART = 0.03893;
-/* Issue slots an SM has, against the device's rate of fma. */
-static const double SLOT_PART = 1.14;
 
 /* The stage at some sizes. */
 const md_fa_cuda_row_work *md_fa_cuda_row_work_of(md_fa_cuda_row_work *room, const md_fa_target *target,

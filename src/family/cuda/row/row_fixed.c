@@ -149,8 +149,9 @@ static double exchanges_us(const md_fa_target *target, const md_fa_cuda_row *row
     return one * (is_online(target, row) ? 1 : md_fa_stage(target)->row.n_levels);
 }
 
-void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_cuda_row *row)
+void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const void *spec)
 {
+    const md_fa_cuda_row *row = spec;
     const md_st_row *program = &md_fa_stage(target)->row;
     /* threads that have a row each read neighbours together */
     const double sectors = row->lanes > 1 ? md_fa_cuda_row_traffic(target) : 1,

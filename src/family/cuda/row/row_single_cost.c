@@ -2,18 +2,10 @@
 #include "family/cost.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
+#include "family/cuda/row/row_single_fit.h"
 
 #include <math.h>
 
-/* Fitted to 1,341 kernels of layer_norm, rms_norm, softmax and var in f32 and bf16 on an H200: 12% root mean square of
- * those near the best. us: of a launch, of a wave of blocks, of a level in it, of an element of a thread in it; the
- * part of a level that each warp adds. */
-static const double START = 1.85, BLOCK = 0.05, LEVEL = 0.0135, EACH_WARP = 0.5, ELEMENT = 0.0111;
-/* Issue slots: of a thread, of a step of an exchange, of an element, of a weight, of an exponential, of an element
- * beyond the row's end. CLOCK: slots that an SM issues in a us. */
-static const double PLACE_SLOTS = 10, STEP_SLOTS = 0.616, ELEMENT_SLOTS = 7.89, WEIGHT_SLOTS = 5.19, EXP_SLOTS = 3.8,
-                    IDLE_SLOTS = 5.9, CLOCK = 4 * 1755;
-static const double MEMORY = 0.682; /* part of what is read and written stays in the L2 */
 enum { FEW_BLOCKS = 4 /* on an SM: the busiest counts */ };
 
 /* Issue slots of a thread. */

@@ -4,37 +4,12 @@
 
 #include "family/cost.h"
 #include "family/numeric.h"
+#include "family/cuda/row/row_split_fit.h"
 
 #include <math.h>
 
 /* The constants were fitted on an H200, together with those of row_cost.c and to the same shapes; some of them again
  * with times of an H100. */
-
-/* Latency, us: the loads; each further chunk of a slice, and each of its vectors; weights; weights that must be
- * shifted, and each of their vectors; the stores; each warp of a block, and of an SM; more than 32 blocks; strides; a
- * slot of a thread; a vector beyond the slice's end. */
-static const double LOAD_US = 0.8124, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, EPILOGUE_US = 0.1115,
-                    SHIFTED_US = 0.4876, SHIFTED_VECTOR_US = 0.0265;
-static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, MANY_BLOCKS_US = 1.088e-05,
-                    STRIDED_US = 0.2536;
-static const double THREAD_SLOT_US = 0.002224, IDLE_VECTOR_US = 0.03064;
-/* Latency of an exchange, by field `exchange`: its constant part, and what each doubling of blocks adds; with a single
- * block. */
-static const double EXCHANGE_US[] = {1.069, 0.8789, 0.8228, 0.3006},
-                    EXCHANGE_DOUBLED_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975}, ONE_BLOCK_US = 0.138;
-/* The most that an SM reaches of the memory rate, in shares, and the cost of reading a slice again. */
-static const double SM_BURST = 315.1, REREAD_PART = 0.9807;
-/* Blocks that go from row to row without splitting; the exponent of the p-norm; the part of a row's latency for which
- * the next row of the same blocks waits; the part of the counted slots that is issued; slots of an SM against its rate
- * of fma; and slots of an exponential. */
-static const double WHOLE_ROWS = 0.8584, NORM = 1.62, WAIT_PART = 0.854, ISSUED_PART = 2.2, SLOT_PART = 2.077,
-                    EXP_SLOTS = 5.292;
-/* Groups end together: the weight of a last wave that is not full. */
-static const double TAIL_PART = 1.5;
-/* The factor on memory if weights must be shifted. */
-static const double SHIFTED_PART = 1.1;
-/* By md_fa_cuda_align: memory against a copy of as many bytes, and instructions. */
-static const double ACCESS_COST[] = {0.9337, 0.9337, 1.173}, ACCESS_SLOTS[] = {1, 1, 1.33};
 
 /* What is fixed of a config whatever the sizes. */
 typedef struct fixed {
@@ -175,9 +150,6 @@ static double rows_us(const launch *l, double latency)
         return least;
     return md_fa_norm(md_fa_norm(memory, instructions, NORM), waiting, NORM) * part;
 }
-
-/* us, where neighbours along the row lie apart: 50 kernels that add up columns, on an H200 and an H100. */
-static const double SCATTERED_US = 0.5;
 
 void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
                                const int64_t *size)

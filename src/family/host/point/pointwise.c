@@ -1,7 +1,6 @@
 /* Family pointwise: elementwise stages without index tensors. All subscripts are affine. */
 #include "family/cost.h"
 #include "family/host/point/sweep.h"
-#include "family/host/point/transpose.h"
 #include "family/numeric.h"
 
 enum { FLAT, STRIDED, NONTEMPORAL, TRANSPOSE };

@@ -38,8 +38,9 @@ static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *ta
     *points = md_st_points(target->program, st->n_outer - n, st->outer, size);
 }
 
-void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_sweep *sweep)
+void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
+    const md_fa_sweep *sweep = spec;
     int32_t flat[MD_MAX_RANK * 2];
     *out = (md_kn_envelope){0};
     if (sweep->is_cyclic) {
@@ -70,9 +71,9 @@ void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, con
     }
 }
 
-void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep,
-                          const int64_t *size)
+void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
 {
+    const md_fa_sweep *sweep = spec;
     int64_t points = 0, lanes = 0;
     double flops = 0, bytes = 0;
     const md_st_stage *st = md_fa_stage(target);

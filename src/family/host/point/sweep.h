@@ -1,10 +1,15 @@
-/* What pointwise, gather and scatter of the host share: a loop over outer points around a loop over lanes; its text,
- * geometry and cost. */
+/* Sweeps of the host: over elements, and in tiles that are transposed. */
 #ifndef MD_FAMILY_HOST_POINT_SWEEP_H
 #define MD_FAMILY_HOST_POINT_SWEEP_H
 
 #include "codegen/codegen.h"
 #include "family/family.h"
+#include "family/point/point.h"
+
+/* ---- sweep.c */
+
+/* What pointwise, gather and scatter of the host share: a loop over outer points around a loop over lanes; its text,
+ * geometry and cost. */
 
 typedef struct md_fa_sweep {
     const char *source; /* the template: "host/pointwise.c" */
@@ -22,17 +27,26 @@ enum { MD_FA_BLOCK_POINTS = 16384 };
 /** The longest period of loads that repeat along the lanes. */
 enum { MD_FA_CYCLE = 64 };
 
-md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep);
-void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_sweep *sweep);
+md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
+void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_sweep *sweep,
                           const int64_t *size);
-void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep,
-                          const int64_t *size);
+void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size);
 /** True if merging indices changes anything. */
 bool md_fa_sweep_can_flatten(const md_fa_target *target);
 /** True if merging them makes some loads repeat, and their period is short enough at these sizes. */
 bool md_fa_sweep_can_repeat(const md_fa_target *target, const int64_t *size);
 /** The kind of these families; its spec is md_fa_sweep. */
 extern const md_fa_kind md_fa_host_sweep_kind;
+
+/* ---- transpose.c */
+
+/* Transposing sweeps on the host: tiles of MD_VL x MD_VL values are transposed in registers. */
+
+md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming);
+void md_fa_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, const int64_t *size);
+/** Correct the features of a sweep: for the tiles, or for strided loads where tiles are not used. */
+void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, const int64_t *size);
+void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size);
 
 #endif

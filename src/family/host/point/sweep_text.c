@@ -126,8 +126,9 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     return md_fa_end_launch(MD_OK, launch, MD_DEV_HOST, w->sweep->source, &defines, &expr);
 }
 
-md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep)
+md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
+    const md_fa_sweep *sweep = spec;
     writer w = {.target = target, .sweep = sweep, .stage = md_fa_stage(target), .n_flat = 1};
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
@@ -165,3 +166,11 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
         md_kn_source_finish(out);
     return status;
 }
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+{
+    md_fa_sweep_geometry(out, target, spec, shape->size);
+}
+
+const md_fa_kind md_fa_host_sweep_kind = {
+    .envelope = md_fa_sweep_envelope, .features = md_fa_sweep_features, .emit = md_fa_sweep_emit, .geometry = geometry};

@@ -4,19 +4,14 @@
 
 enum { TILE, STRIDED, NONTEMPORAL };
 
-static md_fa_row row_of(const md_fa_config *config)
-{
-    return (md_fa_row){.source = "host/column.c",
-                       .is_column = true,
-                       .tile = config->value[TILE],
-                       .is_strided = config->value[STRIDED],
-                       .is_streaming = config->value[NONTEMPORAL]};
-}
-
 static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
-    *(md_fa_row *)spec = row_of(config);
+    *(md_fa_row *)spec = (md_fa_row){.source = "host/column.c",
+                                     .is_column = true,
+                                     .tile = config->value[TILE],
+                                     .is_strided = config->value[STRIDED],
+                                     .is_streaming = config->value[NONTEMPORAL]};
     return true;
 }
 
@@ -27,7 +22,7 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
+    return md_fa_row_stores_pay(target, size, config->value[NONTEMPORAL], config->value[STRIDED]);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)

@@ -50,8 +50,9 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
             md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
 
-md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_row *row)
+md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
+    const md_fa_row *row = spec;
     const md_cg_row_options options = options_of(target, row);
     md_strbuf defines = {0};
     *out = (md_kn_source){.n_launches = 1};
@@ -62,8 +63,9 @@ md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md
     return status;
 }
 
-void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_row *row)
+void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
+    const md_fa_row *row = spec;
     md_cg_row_options options = options_of(target, row);
     *out = (md_kn_envelope){0};
     if (!row->is_strided)

@@ -18,10 +18,12 @@ typedef struct md_fa_row {
 
 /** True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size);
-md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_row *row);
-void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_row *row);
+/** False for nontemporal stores that cannot pay, or that strided loops would not use. */
+bool md_fa_row_stores_pay(const md_fa_target *target, const int64_t *size, int32_t is_nontemporal, int32_t is_strided);
+md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
+void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 void md_fa_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size);
-void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size);
+void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size);
 /** The kind of these families; its spec is md_fa_row. */
 extern const md_fa_kind md_fa_host_row_kind;
 

@@ -126,6 +126,11 @@ bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size)
     return md_fa_stage(target)->row.has_elements && md_fa_host_can_stream(target, size);
 }
 
+bool md_fa_row_stores_pay(const md_fa_target *target, const int64_t *size, int32_t is_nontemporal, int32_t is_strided)
+{
+    return !is_nontemporal || (!is_strided && md_fa_row_can_stream(target, size));
+}
+
 /* Cycles of a pass over all rows, without elementary functions. */
 static double cycles_of(const pass_work *w, double rows, double n, const md_fa_row *row, const md_dev_facts *facts)
 {
@@ -220,8 +225,9 @@ static double column_factor(const estimate *e)
     return e->row->is_column ? 1 + 1.2 / (piece * piece) : 1;
 }
 
-void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
 {
+    const md_fa_row *row = spec;
     const md_st_stage *st = md_fa_stage(target);
     md_cg_row_options options = {.program = target->program,
                                  .stage = target->stage,
@@ -268,3 +274,11 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
     add_rereads(&e);
     add_memory_idle_time(&e, bytes);
 }
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+{
+    md_fa_row_geometry(out, target, spec, shape->size);
+}
+
+const md_fa_kind md_fa_host_row_kind = {
+    .envelope = md_fa_row_envelope, .features = md_fa_row_features, .emit = md_fa_row_emit, .geometry = geometry};

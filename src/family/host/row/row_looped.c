@@ -6,20 +6,15 @@
 enum { CHUNK, PREFETCH, STRIDED, NONTEMPORAL };
 enum { ANY_CHUNK = 2048 };
 
-static md_fa_row row_of(const md_fa_config *config)
-{
-    return (md_fa_row){.source = "host/row_looped.c",
-                       .merges = true,
-                       .chunk = config->value[CHUNK],
-                       .prefetch = config->value[PREFETCH],
-                       .is_strided = config->value[STRIDED],
-                       .is_streaming = config->value[NONTEMPORAL]};
-}
-
 static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
-    *(md_fa_row *)spec = row_of(config);
+    *(md_fa_row *)spec = (md_fa_row){.source = "host/row_looped.c",
+                                     .merges = true,
+                                     .chunk = config->value[CHUNK],
+                                     .prefetch = config->value[PREFETCH],
+                                     .is_strided = config->value[STRIDED],
+                                     .is_streaming = config->value[NONTEMPORAL]};
     return true;
 }
 
@@ -31,7 +26,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!row->is_online && config->value[CHUNK] != ANY_CHUNK)
         return false;
-    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
+    return md_fa_row_stores_pay(target, size, config->value[NONTEMPORAL], config->value[STRIDED]);
 }
 
 /* The same as row_persistent, but for merged chunks. */

@@ -4,20 +4,15 @@
 
 enum { CAP, PREFETCH, STRIDED, NONTEMPORAL };
 
-static md_fa_row row_of(const md_fa_config *config)
-{
-    return (md_fa_row){.source = "host/row_persistent.c",
-                       .keeps = true,
-                       .capacity = config->value[CAP],
-                       .prefetch = config->value[PREFETCH],
-                       .is_strided = config->value[STRIDED],
-                       .is_streaming = config->value[NONTEMPORAL]};
-}
-
 static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
-    *(md_fa_row *)spec = row_of(config);
+    *(md_fa_row *)spec = (md_fa_row){.source = "host/row_persistent.c",
+                                     .keeps = true,
+                                     .capacity = config->value[CAP],
+                                     .prefetch = config->value[PREFETCH],
+                                     .is_strided = config->value[STRIDED],
+                                     .is_streaming = config->value[NONTEMPORAL]};
     return true;
 }
 
@@ -26,7 +21,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const md_st_stage *st = md_fa_stage(target);
     if (md_st_size(target->program, st->axis, size) > config->value[CAP])
         return false;
-    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
+    return md_fa_row_stores_pay(target, size, config->value[NONTEMPORAL], config->value[STRIDED]);
 }
 
 /* Lane and accumulator of an element depend only on its distance from the row's first element. */

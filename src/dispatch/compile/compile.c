@@ -1,0 +1,112 @@
+/* Compiles a formula: parse, split into stages, make the program, read hints, fill in the policy's defaults. */
+#include "dispatch/compile/compile.h"
+
+#include "base/status.h"
+#include "expr/merge_dims.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_MAX_VARIANTS = 32 };
+
+static void set_policy(md_ds_policy *out, const md_ds_compile_options *o)
+{
+    *out = o->policy;
+    out->pin = NULL;
+    out->has_default_hints = md_ds_are_default_hints(o->hints_source);
+    if (!(out->uncovered > 0.0))
+        out->uncovered = MD_DS_UNCOVERED;
+    if (!(out->hybrid_share > 0.0))
+        out->hybrid_share = MD_DS_HYBRID_SHARE;
+    if (!(out->hybrid_cap_ms > 0.0))
+        out->hybrid_cap_ms = MD_DS_HYBRID_CAP_MS;
+    if (out->max_variants <= 0)
+        out->max_variants = DEFAULT_MAX_VARIANTS;
+    out->max_variants = MD_MIN(out->max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
+}
+
+/* Splits into stages in the order of sums that is best at the hints. Under a numeric policy bits may depend only on
+ * sizes that the formula has as numbers, and under batch_invariant not on a batch's. */
+static md_status split(md_ds_compiled *c, md_numeric numeric)
+{
+    const bool is_fast = numeric < MD_NUMERIC_DETERMINISTIC;
+    int64_t(*size)[MD_FX_MAX_DIMS] = calloc((size_t)MD_MAX(c->space.n_hints, 1), sizeof *size);
+    if (!size)
+        return md_fail_memory();
+    for (int32_t h = 0; h < c->space.n_hints; h++)
+        md_ds_hint_sizes(size[h], &c->space, h);
+    const md_st_sizes sizes = {
+        .n = is_fast ? c->space.n_hints : 0, .size = size, .ignores_batch = numeric == MD_NUMERIC_BATCH_INVARIANT};
+    const md_status s = md_st_split_at(c->formula, &sizes, &c->orders);
+    free(size);
+    return s;
+}
+
+/* Warns for the sizes of the last hint, which is the largest if hints go up. */
+static md_status warn(md_ds_compiled *c)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_ds_hint_sizes(size, &c->space, c->space.n_hints - 1);
+    return md_st_warn(c->formula, c->program, size);
+}
+
+static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compile_options *o)
+{
+    const md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
+    MD_TRY(md_fx_formula_create(&c->formula, text, &fx));
+    md_fx_print(&c->printed, c->formula); /* before the split adds temporaries, which are not the user's */
+    if (c->printed.failed)
+        return md_fail_memory();
+    c->may_join = md_fx_may_merge_dims(c->formula);
+    MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
+    MD_TRY(split(c, o->policy.numeric));
+    MD_TRY(md_st_program_create(&c->program, c->formula));
+    MD_TRY(warn(c));
+    MD_TRY(md_ds_numeric_check(c->program, o->policy.numeric));
+    MD_TRY(md_fa_customs_create(&c->customs, o->custom, o->n_custom, c->program, c->facts->kind));
+    set_policy(&c->policy, o);
+    return MD_OK;
+}
+
+md_status md_ds_compile(md_ds_compiled **out, const md_dev_facts *facts, const char *formula,
+                        const md_ds_compile_options *options)
+{
+    md_ds_compiled *c = calloc(1, sizeof *c);
+    if (!c)
+        return md_fail_memory();
+    c->facts = facts;
+    const md_status s = compile(c, formula, options);
+    if (s != MD_OK) {
+        md_ds_compiled_destroy(&c);
+        return s;
+    }
+    *out = c;
+    return MD_OK;
+}
+
+void md_ds_warn(const md_log *log, const md_ds_compiled *compiled)
+{
+    for (int32_t i = 0; i < compiled->formula->n_warnings; i++)
+        md_log_text_once(log, MD_LOG_WARN, compiled->formula->warning[i]);
+}
+
+void md_ds_compiled_destroy(md_ds_compiled **compiled)
+{
+    md_ds_compiled *c = *compiled;
+    if (!c)
+        return;
+    md_fa_customs_destroy(&c->customs);
+    md_st_program_destroy(&c->program);
+    md_fx_formula_destroy(&c->formula);
+    md_strbuf_finish(&c->printed);
+    free(c);
+    *compiled = NULL;
+}
+
+md_fa_target md_ds_target_of(const md_ds_compiled *compiled, int32_t stage)
+{
+    return (md_fa_target){.program = compiled->program,
+                          .stage = stage,
+                          .facts = compiled->facts,
+                          .allows_tf32 = compiled->policy.allows_tf32,
+                          .customs = compiled->customs};
+}

@@ -1,0 +1,217 @@
+/* MD_SELECT_HYBRID: the state of an op, calls on the slow path, and what others read of a trial. */
+#include "dispatch/hybrid/hybrid.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/task/fork.h"
+#include "base/task/pool.h"
+#include "dispatch/hybrid/internal.h"
+#include "dispatch/run/run.h"
+#include "tune/bench/bench.h"
+
+#include <stdlib.h>
+
+/* A shape without a launch plan gets a trial after FIRST_CALLS calls, others when one is sampled first: a shape that is
+ * seldom called does not earn back what its trial takes. MOST_JOBS trials are prepared at a time. */
+enum { FIRST_CALLS = 8, MOST_JOBS = 4 };
+
+/* In a child after fork: its pool has no thread that would finish the parent's jobs. */
+static void forget_jobs(void *user)
+{
+    struct md_ds_hybrid *h = user;
+    atomic_store_explicit(&h->n_jobs, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->n_races, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->op->runtime->is_racing, false, memory_order_relaxed);
+}
+
+/* Makes what the driver makes at the first use of timing, since its lock would hold up calls later: events, the gate
+ * kernel, and the memory of races. A race that got no memory fails when it begins. */
+static void warm_up(md_ds_op *op)
+{
+    enum { SHARE = 20 };
+    md_dev *dev = op->runtime->dev;
+    double us = 0.0;
+    void *memory = NULL;
+    const double n_bytes = (double)md_tn_cold_bytes(dev) + MD_DS_IDLE_BENCH_BYTES,
+                 n_free = dev->ops->free_bytes ? (double)dev->ops->free_bytes(dev) : 0.0;
+    if (!dev->ops->time || !dev->ops->workspace || dev->ops->is_simulated || n_bytes * SHARE > n_free)
+        return;
+    pthread_mutex_lock(&op->runtime->lock_of_tuning);
+    (void)dev->ops->time(&us, dev, dev->tuning, NULL, NULL);
+    (void)dev->ops->workspace(&memory, dev, dev->tuning, (size_t)n_bytes);
+    pthread_mutex_unlock(&op->runtime->lock_of_tuning);
+}
+
+md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
+{
+    md_dev *dev = op->runtime->dev;
+    struct md_ds_hybrid *h = calloc(1, sizeof *h);
+    if (!h)
+        return md_fail_memory();
+    h->op = op;
+    for (int32_t i = 0; dev->ops->mark_create && i < MD_DS_HYBRID_TIMES; i++)
+        (void)md_ds_timing_has_marks(&h->timing[i], dev); /* what fails is tried again when a call needs it */
+    if (dev->ops->mark_create && dev->ops->mark_create(&h->tail, dev) != MD_OK)
+        h->tail = NULL; /* no background races then */
+    h->is_idle_only = op->policy.select != MD_SELECT_HYBRID;
+    md_mutex_init(&h->lock);
+    md_fork_watch(h, forget_jobs);
+    warm_up(op);
+    md_jobs_expect_later(md_pool_jobs(dev->pool));
+    *out = h;
+    return MD_OK;
+}
+
+void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
+{
+    struct md_ds_hybrid *h = *hybrid;
+    if (!h)
+        return;
+    md_dev *dev = h->op->runtime->dev;
+    atomic_store_explicit(&h->is_ending, true, memory_order_release);
+    md_ds_prepare_wait(&h->n_jobs);
+    md_ds_prepare_wait(&h->n_races);
+    md_fork_leave(h);
+    if (h->tail)
+        dev->ops->mark_destroy(dev, h->tail);
+    for (int32_t i = 0; i < MD_DS_HYBRID_TIMES; i++) {
+        if (h->timing[i].entry)
+            md_ds_shape_entry_release(h->timing[i].entry);
+        if (h->timing[i].from)
+            dev->ops->mark_destroy(dev, h->timing[i].from);
+        if (h->timing[i].to)
+            dev->ops->mark_destroy(dev, h->timing[i].to);
+    }
+    md_mutex_finish(&h->lock);
+    free(h);
+    *hybrid = NULL;
+}
+
+static bool may_try(const md_ds_op *op, const md_ds_shape_entry *entry, md_stream stream)
+{
+    const md_ds_plan *plan = md_ds_plan_of(entry);
+    if (md_ds_is_capturing(op->runtime, stream)) {
+        atomic_store_explicit(&op->hybrid->captured_ns, md_clock_ns(), memory_order_relaxed);
+        return false;
+    }
+    return !entry->is_loose && !plan->by_reference && !plan->is_stand_in &&
+           atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN;
+}
+
+static bool wants_trial(const struct md_ds_hybrid *h, const md_ds_shape_entry *entry, bool is_sample)
+{
+    return !md_ds_trial_in(entry) &&
+           atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
+           (is_sample || atomic_load_explicit(&entry->calls, memory_order_relaxed) >= FIRST_CALLS) &&
+           atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS;
+}
+
+/* With idle_tune: a shape that is called often, whose pick the model is not sure of. */
+static bool is_doubtful(const md_ds_op *op, const md_ds_shape_entry *entry, const md_ds_bound *bound)
+{
+    const md_ds_plan *plan = md_ds_plan_of(entry);
+    for (int32_t s = 0; s < op->n_stages && bound->is_sample; s++) {
+        const md_ds_pick *p = &plan->stage[s].pick;
+        if (p->source == MD_DS_MODEL && p->runner_up >= 0 && p->margin < MD_DS_MODEL_ERROR)
+            return true;
+    }
+    return false;
+}
+
+/* Before the launch. Times nothing if another thread has the lock. */
+static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream,
+                  const md_ds_bound *bound)
+{
+    if (pthread_mutex_trylock(&h->lock) != 0)
+        return;
+    if (wants_trial(h, entry, bound->is_sample) && (!h->is_idle_only || is_doubtful(h->op, entry, bound)))
+        md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
+    if (!h->is_idle_only && md_ds_trial_in(entry))
+        md_ds_load_challengers(h->op, md_ds_trial_in(entry));
+    if (!h->is_idle_only)
+        md_ds_begin_timing(out, h, entry, stream, bound->is_sample);
+    if (md_ds_trial_in(entry) && !h->is_idle_only) {
+        md_ds_set_rate(h, md_ds_trial_in(entry));
+        md_ds_keep_verdict(h->op, entry);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* After the launch, which is not delayed by it. */
+static void digest_times(struct md_ds_hybrid *h, md_ds_shape_entry *entry, bool is_stale)
+{
+    if ((!is_stale && atomic_load_explicit(&h->n_marked, memory_order_relaxed) == 0) ||
+        pthread_mutex_trylock(&h->lock) != 0)
+        return;
+    if (is_stale)
+        md_ds_refresh_trial(h, md_ds_trial_in(entry));
+    md_ds_poll_timings(h);
+    pthread_mutex_unlock(&h->lock);
+}
+
+md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream stream, md_ds_bound *bound)
+{
+    struct md_ds_hybrid *h = op->hybrid;
+    md_ds_timed_call call = {0};
+    double us = -1.0;
+    const bool is_sync = !md_ds_is_async(op->runtime), may = may_try(op, entry, stream);
+    if (may)
+        begin(&call, h, entry, stream, bound);
+    md_status s = md_ds_run(call.trial && is_sync ? &us : NULL, op, entry, call.plan, stream, bound);
+    if (call.trial)
+        md_ds_end_timing(&call, h, entry, stream, us, s);
+    if (may) {
+        digest_times(h, entry, call.is_stale);
+        md_ds_request_race(h, entry, stream);
+    }
+    /* Where there is but one stage a challenger that did not launch has done nothing: the incumbent serves. */
+    return s != MD_OK && s != MD_INVALID_ARGUMENT && call.plan && op->n_stages == 1
+               ? md_ds_run(NULL, op, entry, NULL, stream, bound)
+               : s;
+}
+
+/* ---- What calls, launch plans and statistics read of a trial */
+
+uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise)
+{
+    md_ds_trial *t = op->hybrid ? md_ds_trial_in(entry) : NULL;
+    if (op->hybrid && op->hybrid->is_idle_only)
+        return otherwise;
+    if (!t)
+        return !op->hybrid || atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_TRIAL_VAIN
+                   ? otherwise
+                   : MD_DS_TRIAL_EVERY;
+    const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
+    atomic_store_explicit(&t->published_every, every, memory_order_relaxed);
+    return (uint32_t)every;
+}
+
+bool md_ds_hybrid_wants_launch_plan(const md_ds_shape_entry *entry)
+{
+    md_ds_trial *t = md_ds_trial_in(entry);
+    return t && atomic_load_explicit(&t->wants_launch_plan, memory_order_relaxed) &&
+           atomic_exchange_explicit(&t->wants_launch_plan, false, memory_order_relaxed);
+}
+
+bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
+{
+    const md_ds_trial *t = md_ds_trial_in(entry);
+    if (!t)
+        return false;
+    pthread_mutex_lock(&op->hybrid->lock);
+    *out = (md_ds_trial_state){.stage = t->stage,
+                               .challengers = t->n_challengers - 1,
+                               .timed = t->timed,
+                               .switches = t->switches,
+                               .demotions = t->demotions,
+                               .is_over = t->is_over,
+                               .is_raced = t->is_raced,
+                               .load = op->hybrid->budget.load};
+    for (int32_t i = 0; i < t->n_challengers; i++) {
+        const md_ds_challenger *r = &t->challenger[i];
+        out->of[i] =
+            (md_ds_tried){r->variant, r->n, r->expected, md_ds_challenger_summary(r).us, r->idle_us, r->is_out};
+    }
+    pthread_mutex_unlock(&op->hybrid->lock);
+    return true;
+}

@@ -1,0 +1,145 @@
+/* What the files of hybrid share: the state of an op with MD_SELECT_HYBRID, its timed calls, trials and races. */
+#ifndef MD_DISPATCH_HYBRID_INTERNAL_H
+#define MD_DISPATCH_HYBRID_INTERNAL_H
+
+#include "dispatch/bind/bind.h"
+#include "dispatch/cache/plan_cache.h"
+#include "dispatch/cache/shape_entry.h"
+#include "dispatch/hybrid/budget.h"
+#include "dispatch/hybrid/trial.h"
+#include "dispatch/op.h"
+
+#include <pthread.h>
+
+/* One call in so many takes the slow path, which costs some us of the host, or fewer (md_ds_budget_every): while
+ * callers run ahead of the GPU, which hides that; at first; while a shape is on trial; while the trial is over or waits
+ * for the budget. Powers of two. */
+enum { MD_DS_TRIAL_AHEAD = 8, MD_DS_TRIAL_EVERY = 32, MD_DS_TRIAL_CALMLY = 64, MD_DS_TRIAL_WAITS = 256 };
+
+enum { MD_DS_HYBRID_TIMES = 16 }; /* timed calls under way at a time */
+
+/* Two marks around the launches of one call. */
+typedef struct md_ds_timing {
+    md_dev_mark *from, *to;
+    md_ds_shape_entry *entry; /* held; NULL: the marks are free */
+    bool is_marked; /* both marks are on the stream */
+    int32_t challenger;
+    int32_t generation; /* of the trial, at the call */
+} md_ds_timing;
+
+struct md_ds_hybrid {
+    md_ds_op *op;
+    pthread_mutex_t lock; /* of all trials of the op */
+    bool is_idle_only; /* MD_SELECT_MODEL with idle_tune: no call is served by a challenger, nor timed */
+    md_ds_budget budget;
+    _Atomic int32_t n_jobs; /* trials being prepared */
+    int32_t n_tried; /* calls that challengers serve and that have no time yet */
+    _Atomic int32_t n_marked; /* timings whose times can be asked for */
+    md_ds_timing timing[MD_DS_HYBRID_TIMES];
+    /* Background races: */
+    _Atomic int32_t n_races; /* one at a time */
+    _Atomic bool is_ending;
+    md_dev_mark *tail; /* behind a recent call; once it is passed the GPU has done that call */
+    bool has_tail;
+    uint64_t tail_calls; /* calls of the op before the tail was put */
+    _Atomic uint64_t captured_ns; /* when a call was captured last */
+};
+
+static inline md_ds_trial *md_ds_trial_in(const md_ds_shape_entry *entry)
+{
+    return atomic_load_explicit(&entry->trial, memory_order_acquire);
+}
+
+/* ---- timing.c */
+
+typedef struct md_ds_timed_call {
+    md_ds_trial *trial; /* NULL: the call is not timed */
+    bool is_stale; /* the trial is to be refreshed after the launch */
+    md_ds_plan *plan; /* the challenger's; NULL: the incumbent's */
+    md_ds_timing *marks; /* NULL: the host's clock */
+    md_ds_timing time; /* whose time it is, where there are no marks */
+} md_ds_timed_call;
+
+/** Decides whether and whom this call times, and marks its begin. The lock is held. */
+void md_ds_begin_timing(md_ds_timed_call *out, struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry, md_stream stream,
+                        bool is_sample);
+/** Marks the end, or takes `us` where there are no marks. `status`: of the launch; one that failed has no time. Takes
+ * the lock. */
+void md_ds_end_timing(const md_ds_timed_call *call, struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry,
+                      md_stream stream, double us, md_status status);
+/** Takes the times that are there by now. The lock is held. */
+void md_ds_poll_timings(struct md_ds_hybrid *hybrid);
+/** Creates marks where they are missing; false where the device has none left. */
+bool md_ds_timing_has_marks(md_ds_timing *timing, md_dev *dev);
+
+enum {
+    MD_DS_NOT_TIMED = -1,
+    MD_DS_STALE_TRIAL = -2, /* the trial must be refreshed first */
+    MD_DS_ROUND_OVER = -3 /* the challenger must be judged first */
+};
+/** The challenger that serves the next timed call (0: the incumbent), or one of the above. */
+int32_t md_ds_next_challenger(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry);
+/** Sets how many calls take the fast path for each slow one; launch plans made from now on have it. */
+void md_ds_set_rate(const struct md_ds_hybrid *hybrid, md_ds_trial *trial);
+
+/** From now on the entry's shape is served with this pick in one stage, whose variant is ready and fits the shape.
+ * Calls under way finish as they began. OUT_OF_MEMORY leaves all as it was. */
+md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
+                       const md_ds_pick *pick);
+/** The challenger serves from now on. */
+void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger);
+/** Keeps what the trial decided, once. */
+void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry);
+/** Tells the correction of the model what was measured of a challenger. */
+void md_ds_teach_model(struct md_ds_hybrid *hybrid, const md_ds_trial *trial, const md_ds_challenger *challenger);
+/** Takes the expected times of a trial from the model again, as corrected by now. */
+void md_ds_refresh_trial(struct md_ds_hybrid *hybrid, md_ds_trial *trial);
+/** Takes the time of a call in us; not positive: the call has none. Times of older generations are dropped. */
+void md_ds_record_time(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry, const md_ds_timing *timing, double us);
+
+/* ---- prepare.c */
+
+/** Queues a job, counted in *n_jobs, that makes the entry's trial. At most one job per entry. */
+void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_bound *bound);
+/** Takes challengers in whose library's kernels are loaded by now, and begins to load what would save more than loading
+ * costs. The lock of hybrid is held. */
+void md_ds_load_challengers(md_ds_op *op, md_ds_trial *trial);
+/** Waits until *n_jobs is 0. */
+void md_ds_prepare_wait(const _Atomic int32_t *n_jobs);
+
+/* ---- race.c */
+
+typedef struct md_ds_idle_memory {
+    md_ds_op *op;
+    int32_t stage;
+    md_kn_shape shape;
+    md_kn_call call; /* of the next run; points into this struct, which must not move */
+    int64_t at[MD_KN_MAX_TENSORS]; /* offset of each tensor in a set, bytes */
+    int64_t set_bytes, workspace_bytes;
+    int32_t n_sets, next; /* set of the next run */
+    char *memory; /* the sets, then the workspace; filled when the stream's workspace was here */
+} md_ds_idle_memory;
+
+/** Lays out the sets for one stage. UNSUPPORTED where the stage has index tensors (made-up values could be wrong ones)
+ * or is larger than MD_DS_IDLE_BENCH_BYTES; OUT_OF_MEMORY where it needs more than 5% of what is free. */
+md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape,
+                                 int64_t workspace_bytes);
+/** Gets the memory, which others may have moved since, and fills it. The runtime's lock of tuning is held, until the
+ * runs are done. */
+md_status md_ds_idle_memory_get(md_ds_idle_memory *m);
+/** The call on the next set. For md_tn_runs. */
+md_kn_call *md_ds_idle_memory_next(void *memory);
+
+/** Stages whose tensors have more bytes are not timed in the background: long kernels would hold up the next call, and
+ * calls tell them apart well enough. */
+#define MD_DS_IDLE_BENCH_BYTES 64e6
+
+/* A race that may be interrupted by calls and goes on in the next quiet moment. One thread at a time. */
+typedef struct md_ds_idle_bench md_ds_idle_bench;
+
+void md_ds_idle_bench_destroy(md_ds_idle_bench **idle); /* NULL allowed */
+
+/** After a launch, without the lock: starts a background race of the trial where one is due. */
+void md_ds_request_race(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry, md_stream stream);
+
+#endif

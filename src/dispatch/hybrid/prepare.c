@@ -1,0 +1,313 @@
+/* Prepares trials: chooses challengers by the corrected model, checks that they agree, and makes their plans. */
+#include "dispatch/hybrid/internal.h"
+
+#include "base/status.h"
+#include "dispatch/pool/pool.h"
+#include "dispatch/select/select.h"
+#include "dispatch/select/plan.h"
+#include "tune/verify/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    MOST_FAMILIES = 4,
+    MOST_TRIALS = 2048
+}; /* MOST_TRIALS: of an op; each trial has a shape and some plans in memory */
+/* Variants that the corrected model expects to take this x the incumbent's time are not tried. */
+static const double hopeless = 4.0;
+/* On an idle stream, marks around a kernel time its launch as well, which varies by so much (us). A library's launch
+ * varies more. */
+static const double resolution_us = 1.0, library_us = 8.0;
+
+typedef struct job {
+    _Atomic int32_t *n_jobs;
+    md_ds_op *op;
+    md_ds_shape_entry *entry; /* held */
+    md_kn_shape shape;
+    int64_t select_sizes[MD_FX_MAX_DIMS];
+} job;
+
+static bool is_settled(const md_ds_pool *c)
+{
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n; i++)
+        if (atomic_load_explicit(&c->variant[i]->state, memory_order_acquire) == MD_BD_QUEUED)
+            return false;
+    return true;
+}
+
+/* Inserts by expected time; if the list is full, the last one is dropped. list[0] stays. */
+static void insert(md_ds_challenger *list, int32_t *n, const md_ds_challenger *challenger)
+{
+    int32_t at = *n < MD_DS_CHALLENGERS ? (*n)++ : MD_DS_CHALLENGERS;
+    for (; at > 1 && list[at - 1].expected > challenger->expected; at--)
+        if (at < MD_DS_CHALLENGERS)
+            list[at] = list[at - 1];
+    if (at < MD_DS_CHALLENGERS)
+        list[at] = *challenger;
+}
+
+static bool is_listed(const md_ds_challenger *list, int32_t n, int32_t variant)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (list[i].variant == variant)
+            return true;
+    return false;
+}
+
+/* True if no other variant of its family is faster by the model. us < 0: the variant does not fit. */
+static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, int32_t variant)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (us[i] >= 0.0 && c->variant[i]->family == c->variant[variant]->family &&
+            (us[i] < us[variant] || (us[i] == us[variant] && i < variant)))
+            return false;
+    return true;
+}
+
+/* Challengers may be of libraries that did not load their kernel yet; finding out loads nothing. */
+static const char *reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
+{
+    const char *why = md_ds_reject_reason(c, i, shape);
+    return why && md_bd_variant_load(c->variant[i], shape, MD_BD_LOAD_LOOK) == MD_BD_DEFERRED
+               ? md_ds_misfit(c, i, shape)
+               : why;
+}
+
+/* With idle_tune: the model's best few, if their times differ by less than its error. */
+static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
+{
+    enum { FEW = 6 };
+    n = MD_MIN(n, FEW);
+    while (n > 1 && list[n - 1].expected > 1.0 + MD_DS_MODEL_ERROR)
+        n--;
+    return n;
+}
+
+/* Lists the incumbent, and challengers by expected time: first the best of other families, where the model errs
+ * most, then the fastest others. Returns how many, or 0 if there is no challenger. */
+static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
+{
+    md_ds_pool *c = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire),
+                  own = md_ds_plan_of(j->entry)->stage[stage].pick.variant;
+    double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
+    md_ds_challenger family[MD_DS_CHALLENGERS], other[MD_DS_CHALLENGERS];
+    int32_t n_families = 1, n_others = 1, n_challengers = 1;
+    const md_ds_source source = md_ds_plan_of(j->entry)->stage[stage].pick.source;
+    if (c->pinned >= 0 || source == MD_DS_STORED || source == MD_DS_MEASURED || source == MD_DS_GIVEN)
+        return 0; /* it is pinned, or was measured already */
+    md_ds_predict_us(model_us, op, stage, j->select_sizes, n, NULL);
+    for (int32_t i = 0; i < n; i++)
+        us[i] = i != own && reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
+    md_ds_correct(us, c, j->select_sizes, NULL, n);
+    md_ds_take_answers(us, op, stage, &j->shape, j->select_sizes, n);
+    *own_us = us[own];
+    out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
+    for (int32_t i = 0; i < n; i++) {
+        const md_ds_challenger r = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
+        if (i == own || us[i] < 0.0)
+            continue;
+        if (r.expected <= MD_DS_TOO_SLOW && c->variant[i]->family != c->variant[own]->family &&
+            is_best_of_family(c, us, n, i))
+            insert(family, &n_families, &r);
+        if (r.expected <= hopeless)
+            insert(other, &n_others, &r);
+    }
+    for (int32_t i = 1; i < n_families && i <= MOST_FAMILIES; i++)
+        insert(out, &n_challengers, &family[i]);
+    for (int32_t i = 1; i < n_others && n_challengers < MD_DS_CHALLENGERS; i++)
+        if (!is_listed(out, n_challengers, other[i].variant))
+            insert(out, &n_challengers, &other[i]);
+    if (op->hybrid->is_idle_only)
+        n_challengers = keep_doubtful(out, n_challengers);
+    return n_challengers > 1 ? n_challengers : 0;
+}
+
+/* Of the stages that have challengers, the one that takes the most time. */
+static int32_t choose_stage(md_ds_trial *t, const job *j)
+{
+    double most = 0.0;
+    for (int32_t s = 0; s < j->op->n_stages; s++) {
+        md_ds_challenger challenger[MD_DS_CHALLENGERS] = {{0}};
+        double us = 0.0;
+        int32_t n = list_challengers(challenger, &us, j->op, s, j);
+        if (n == 0 || us <= most)
+            continue;
+        most = us;
+        t->stage = s;
+        t->n_challengers = n;
+        memcpy(t->challenger, challenger, sizeof challenger);
+    }
+    return t->n_challengers;
+}
+
+/* Keeps the challengers that agree with most variants. Only they are checked: the GPU is at work. */
+static void check(md_ds_trial *t, job *j)
+{
+    md_ds_pool *c = &j->op->stage[t->stage];
+    const int32_t n_variants = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    int32_t variant[MD_DS_MAX_VARIANTS], n_fit = 0, n = 1;
+    for (int32_t i = 0; i < n_variants; i++) {
+        const bool is_unsure = atomic_load_explicit(&c->agreement[i], memory_order_relaxed) == MD_TN_UNSURE;
+        if ((!is_unsure || is_listed(t->challenger, t->n_challengers, i)) && !md_ds_reject_reason(c, i, &j->shape))
+            variant[n_fit++] = i;
+    }
+    md_ds_agree(j->op, t->stage, variant, n_fit, &j->shape);
+    for (int32_t i = 1; i < t->n_challengers; i++)
+        if (atomic_load_explicit(&c->agreement[t->challenger[i].variant], memory_order_relaxed) == MD_TN_AGREES)
+            t->challenger[n++] = t->challenger[i];
+    t->n_challengers = n;
+}
+
+static md_status make_plans(md_ds_trial *t, const job *j)
+{
+    const md_ds_plan *plan = md_ds_plan_of(j->entry);
+    for (int32_t i = 0; i < t->n_challengers; i++) {
+        const bool is_library = j->op->stage[t->stage].variant[t->challenger[i].variant]->family->is_library;
+        t->challenger[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0
+                                         : is_library                    ? library_us
+                                                                         : resolution_us;
+        md_ds_pick pick = plan->stage[t->stage].pick;
+        pick.variant = t->challenger[i].variant;
+        MD_TRY(md_ds_plan_with(&t->challenger[i].plan, j->op, plan, &j->shape, t->stage, &pick));
+    }
+    return MD_OK;
+}
+
+/* Loading holds the driver's lock for milliseconds, so that calls of all threads wait. So challengers of libraries
+ * whose kernels are not loaded are out at first. */
+static void find_unloaded(md_ds_trial *t, const job *j)
+{
+    md_ds_pool *c = &j->op->stage[t->stage];
+    for (int32_t i = 1; i < t->n_challengers; i++) {
+        md_ds_challenger *x = &t->challenger[i];
+        const md_bd_load_state state = md_bd_variant_load(c->variant[x->variant], &j->shape, MD_BD_LOAD_FIND);
+        x->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
+        x->is_out = state != MD_BD_LOADED;
+    }
+}
+
+void md_ds_load_challengers(md_ds_op *op, md_ds_trial *t)
+{
+    const double own_us = t->challenger[0].n ? md_ds_challenger_summary(&t->challenger[0]).us : 0.0;
+    bool has_new = false;
+    for (int32_t i = 1; i < t->n_challengers; i++) {
+        md_ds_challenger *x = &t->challenger[i];
+        const md_bd_variant *v = op->stage[t->stage].variant[x->variant];
+        if (!x->is_unloaded)
+            continue;
+        const md_bd_load_state state = md_bd_variant_load(v, &t->shape, MD_BD_LOAD_LOOK);
+        x->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
+        x->is_out = state != MD_BD_LOADED;
+        has_new |= state == MD_BD_LOADED;
+        if (state == MD_BD_DEFERRED && (1.0 - x->expected) * own_us * (double)t->n_calls >= MD_DS_LOAD_US)
+            (void)md_bd_variant_load(v, &t->shape, MD_BD_LOAD_START);
+    }
+    if (has_new && t->step == 0)
+        md_ds_trial_next(t);
+}
+
+/* Replaces an incumbent whose results differ from most variants'. */
+static void replace_incumbent(md_ds_trial *t, const job *j)
+{
+    md_ds_pool *c = &j->op->stage[t->stage];
+    if (atomic_load_explicit(&c->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS ||
+        t->n_challengers < 2)
+        return;
+    md_ds_pick pick = t->challenger[1].plan->stage[t->stage].pick;
+    if (md_ds_switch(j->op, j->entry, &j->shape, t->stage, &pick) != MD_OK)
+        return;
+    md_ds_trial_switch(t, 1);
+    const int32_t last = --t->n_challengers;
+    free(t->challenger[1].plan); /* of the former incumbent */
+    t->challenger[1] = last > 1 ? t->challenger[last] : (md_ds_challenger){.is_out = true};
+    if (last > 1)
+        t->challenger[last].plan = NULL;
+}
+
+static void free_trial(md_ds_trial *trial)
+{
+    for (int32_t i = 0; i < MD_DS_CHALLENGERS; i++)
+        free(trial->challenger[i].plan);
+    md_ds_idle_bench_destroy(&trial->idle);
+    atomic_fetch_sub_explicit(trial->count, 1, memory_order_relaxed);
+    free(trial);
+}
+
+static bool make_trial(job *j)
+{
+    int32_t version[MD_ST_MAX_STAGES]; /* read before the times, so that a later correction makes the trial stale */
+    for (int32_t s = 0; s < j->op->n_stages; s++)
+        version[s] = md_tn_correction_version(j->op->stage[s].correction);
+    md_ds_trial *t = calloc(1, sizeof *t);
+    if (!t || choose_stage(t, j) == 0) {
+        free(t);
+        return false;
+    }
+    t->count = &j->op->n_trials;
+    atomic_fetch_add_explicit(t->count, 1, memory_order_relaxed);
+    t->shape = j->shape;
+    memcpy(t->select_sizes, j->select_sizes, sizeof t->select_sizes);
+    t->version = version[t->stage];
+    t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
+    t->every = t->published_every = t->previous_every = MD_DS_TRIAL_EVERY;
+    t->is_careful = md_ds_is_async(j->op->runtime);
+    for (int32_t i = 1; i < t->n_challengers; i++)
+        t->challenger[i].is_known = md_ds_is_measured(&j->op->stage[t->stage], t->challenger[i].variant);
+    t->is_raced = !md_ds_is_async(j->op->runtime);
+    t->stored = -1;
+    check(t, j);
+    if (t->n_challengers < 2 || make_plans(t, j) != MD_OK) {
+        free_trial(t);
+        return false;
+    }
+    replace_incumbent(t, j);
+    find_unloaded(t, j);
+    atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
+    md_ds_trial_next(t);
+    j->entry->free_trial = free_trial;
+    atomic_store_explicit(&j->entry->trial, t, memory_order_release);
+    return true;
+}
+
+static void run_job(void *user)
+{
+    job *j = user;
+    bool is_early = false;
+    for (int32_t s = 0; s < j->op->n_stages; s++)
+        is_early |= !is_settled(&j->op->stage[s]);
+    if (is_early)
+        /* a later call asks again, when all is built */
+        atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
+    else if (!make_trial(j))
+        atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
+    md_ds_shape_entry_release(j->entry);
+    _Atomic int32_t *n_jobs = j->n_jobs;
+    free(j);
+    atomic_fetch_sub_explicit(n_jobs, 1, memory_order_release);
+}
+
+void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_bound *bound)
+{
+    if (atomic_load_explicit(&op->n_trials, memory_order_relaxed) >= MOST_TRIALS ||
+        atomic_exchange_explicit(&entry->trial_state, MD_DS_TRIAL_ASKED, memory_order_relaxed) != MD_DS_NO_TRIAL)
+        return;
+    job *j = calloc(1, sizeof *j);
+    if (!j)
+        return;
+    *j = (job){.n_jobs = n_jobs, .op = op, .entry = entry, .shape = bound->shape};
+    md_ds_select_sizes(j->select_sizes, op, bound->shape.size, &bound->as);
+    md_ds_shape_entry_hold(entry);
+    atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
+    md_jobs_submit_later(md_pool_jobs(op->runtime->dev->pool), run_job, j);
+}
+
+/* Jobs take milliseconds. */
+void md_ds_prepare_wait(const _Atomic int32_t *n_jobs)
+{
+    while (atomic_load_explicit(n_jobs, memory_order_acquire) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}

@@ -1,0 +1,478 @@
+/* Background races: made-up inputs, a tournament that runs in quiet moments only, and what its times lead to. */
+#include "dispatch/hybrid/internal.h"
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "dispatch/cache/plan_cache.h"
+#include "tune/bench/bench.h"
+#include "tune/bench/data.h"
+#include "tune/bench/tournament.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* SHARE: one part in so many of the free memory may be taken. */
+enum {
+    ALIGNMENT = 256,
+    PIECE = 1 << 16 /* copied from the host, which holds the driver's lock */,
+    SHARE = 20,
+    MOST_SETS = 1 << 20
+};
+
+/* ---- Where made-up inputs lie */
+
+/* Bytes from the first to the last element; 0: empty; -1: it cannot be told. */
+static int64_t bytes_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_t t)
+{
+    int64_t last = 0;
+    for (int32_t a = 0; a < x->rank; a++) {
+        if (shape->extent[t][a] == 0)
+            return 0;
+        if (shape->stride[t][a] < 0)
+            return -1;
+        last += (shape->extent[t][a] - 1) * shape->stride[t][a];
+    }
+    return md_dtype_span(x->dtype, last + 1);
+}
+
+/* Offset from a boundary of 64 bytes that gives the tensor the alignment bits of the shape. A tensor may lack them
+ * because of its strides; then any address will do, else the address is at fault. */
+static int64_t offset_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_t t)
+{
+    const int64_t item = (int64_t)md_dtype_size(x->dtype);
+    bool at64 = true, at16 = true;
+    for (int32_t a = 0; a + 1 < x->rank; a++) {
+        at64 &= shape->extent[t][a] <= 1 || shape->stride[t][a] * item % 64 == 0;
+        at16 &= shape->extent[t][a] <= 1 || shape->stride[t][a] * item % 16 == 0;
+    }
+    at16 &= x->rank == 0 || shape->extent[t][x->rank - 1] * item % 16 == 0;
+    if (!at64 || shape->aligned >> t & 1)
+        return !at16 || at64 || shape->aligned16 >> t & 1 ? 0 : item;
+    return shape->aligned16 >> t & 1 ? 16 : item;
+}
+
+static md_status lay_out(md_ds_idle_memory *m)
+{
+    const md_st_program *p = m->op->program;
+    const md_st_stage *s = &p->stage[m->stage];
+    for (int32_t i = 0; i < s->n_tensors; i++) {
+        const int32_t t = s->tensor[i];
+        const md_fx_tensor *x = &p->formula->tensor[t];
+        const int64_t n_bytes = bytes_of(x, &m->shape, t);
+        if (!md_dtype_is_real(x->dtype) || n_bytes < 0)
+            return md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones");
+        m->at[t] = m->set_bytes + offset_of(x, &m->shape, t);
+        m->set_bytes += (n_bytes + 16 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if ((double)m->set_bytes > MD_DS_IDLE_BENCH_BYTES)
+            return md_fail(MD_UNSUPPORTED, "too large to be timed in the background");
+    }
+    return s->has_scatter || s->has_gather || m->set_bytes == 0
+               ? md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones")
+               : MD_OK;
+}
+
+static void make_call(md_ds_idle_memory *m)
+{
+    const md_ds_op *op = m->op;
+    m->call.shape = &m->shape;
+    m->call.report = op->report.kernel;
+    m->call.program = op->program;
+    m->call.stage = &op->program->stage[m->stage];
+    m->call.device = op->runtime->dev;
+    m->call.stream = op->runtime->dev->tuning;
+    m->call.threads = op->runtime->dev->facts.threads;
+    md_tn_data_scalars(m->call.scalar, op->formula);
+}
+
+md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape,
+                                 int64_t workspace_bytes)
+{
+    md_dev *dev = op->runtime->dev;
+    *out = (md_ds_idle_memory){.op = op, .stage = stage, .shape = *shape, .workspace_bytes = workspace_bytes};
+    MD_TRY(lay_out(out));
+    out->n_sets = md_tn_cold_sets(dev, (double)out->set_bytes, MOST_SETS);
+    const int64_t limit = (dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes) / SHARE;
+    if (out->n_sets * out->set_bytes + workspace_bytes > limit && limit > 0)
+        return md_fail(MD_OUT_OF_MEMORY, "too little memory is free to time in the background");
+    make_call(out);
+    return MD_OK;
+}
+
+/* ---- Contents */
+
+/* Reals in [-1, 1) of the narrowest dtype of the stage: wider ones read from the same bytes are finite, too. */
+static void write_piece(const md_ds_idle_memory *m, void *piece)
+{
+    const md_st_stage *s = &m->op->program->stage[m->stage];
+    md_dtype narrow = m->op->formula->tensor[s->tensor[0]].dtype;
+    for (int32_t i = 1; i < s->n_tensors; i++) {
+        const md_dtype other = m->op->formula->tensor[s->tensor[i]].dtype;
+        if (md_dtype_bits(other) < md_dtype_bits(narrow))
+            narrow = other;
+    }
+    for (int64_t i = 0; i < md_dtype_capacity(narrow, PIECE); i++)
+        md_dtype_store(narrow, piece, i, (double)((uint64_t)i * 2654435761u % 1021) / 510.5 - 1.0);
+}
+
+/* Copies one piece from the host; then the device doubles what it has. */
+static md_status fill(md_ds_idle_memory *m, int64_t n_bytes)
+{
+    md_dev *dev = m->op->runtime->dev;
+    int64_t done = MD_MIN(n_bytes, (int64_t)PIECE);
+    void *piece = malloc(PIECE);
+    if (!piece)
+        return md_fail_memory();
+    write_piece(m, piece);
+    md_status s = dev->ops->copy_background(dev, dev->tuning, m->memory, piece, (size_t)done);
+    for (int64_t n; s == MD_OK && done < n_bytes; done += n) {
+        n = MD_MIN(done, n_bytes - done);
+        s = dev->ops->copy_background(dev, dev->tuning, m->memory + done, m->memory, (size_t)n);
+    }
+    free(piece);
+    return s;
+}
+
+md_status md_ds_idle_memory_get(md_ds_idle_memory *m)
+{
+    md_dev *dev = m->op->runtime->dev;
+    void *p = NULL;
+    const int64_t n_bytes = m->n_sets * m->set_bytes;
+    MD_TRY(dev->ops->workspace(&p, dev, dev->tuning, (size_t)(n_bytes + m->workspace_bytes + ALIGNMENT)));
+    char *memory = (char *)(((uintptr_t)p + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    if (memory == m->memory)
+        return MD_OK;
+    m->memory = memory;
+    return fill(m, n_bytes);
+}
+
+md_kn_call *md_ds_idle_memory_next(void *memory)
+{
+    md_ds_idle_memory *m = memory;
+    const md_st_stage *s = &m->op->program->stage[m->stage];
+    char *set = m->memory + m->next * m->set_bytes;
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        m->call.data[s->tensor[i]] = set + m->at[s->tensor[i]];
+    m->call.workspace = m->memory + m->n_sets * m->set_bytes;
+    m->call.counters = NULL;
+    m->next = (m->next + 1) % m->n_sets;
+    return &m->call;
+}
+
+/* ---- What a race is */
+
+/* LOOK_NS: time between two looks whether it is quiet; BUSY_LOOK_NS: the same after a look that found calls.
+ * PATIENCE_NS: a run of the race waits no longer for a quiet moment. MOST_WASTED: samples of a run that calls may
+ * disturb before it ends. */
+enum {
+    LOOK_NS = 50000,
+    BUSY_LOOK_NS = 200000,
+    PATIENCE_NS = 100000000,
+    MOST_WASTED = 64,
+    SAMPLES = MD_DS_CHALLENGER_TIMES
+};
+
+typedef struct racer {
+    int32_t variant;
+    md_kn_geometries geometry;
+    double sample[SAMPLES];
+} racer;
+
+struct md_ds_idle_bench {
+    md_ds_op *op;
+    md_ds_idle_memory memory;
+    md_tn_tournament tournament;
+    struct md_ds_hybrid *hybrid; /* whose race it is */
+    uint64_t quiet_ns; /* time without calls that counts as quiet */
+    uint64_t deadline_ns, seen_ns, n_calls; /* end of patience; when calls were seen last, and how many by then */
+    int32_t n_wasted;
+    double spent_us; /* GPU time that the whole race took */
+    md_tn_competitor competitor[MD_DS_CHALLENGERS];
+    racer racer[MD_DS_CHALLENGERS];
+};
+
+/* ---- Quiet moments */
+
+/* False where another thread holds the list of ops. */
+static bool count_calls(uint64_t *out, md_ds_runtime *runtime)
+{
+    if (pthread_mutex_trylock(&runtime->lock_of_ops) != 0)
+        return false;
+    *out = 0;
+    for (md_ds_op *op = runtime->ops; op; op = op->next)
+        if (op->is_made)
+            *out += md_ds_calls_of(op);
+    pthread_mutex_unlock(&runtime->lock_of_ops);
+    return true;
+}
+
+/* True if an op of the context was called since this was asked last. */
+static bool has_been_called(md_ds_idle_bench *r)
+{
+    uint64_t n = 0;
+    if (count_calls(&n, r->op->runtime) && n == r->n_calls)
+        return false;
+    r->n_calls = n;
+    r->seen_ns = md_clock_ns();
+    return true;
+}
+
+/* The GPU is busy if it has not passed the tail, or if the calls made since then may not be done after quiet_ns
+ * without calls. If a stream was captured a short time ago, one may be under capture now. */
+static bool is_busy(struct md_ds_hybrid *h, uint64_t quiet_ns)
+{
+    static const uint64_t after_capture_ns = 50000000;
+    enum { FEW = 8 };
+    md_dev *dev = h->op->runtime->dev;
+    double us = 0.0;
+    pthread_mutex_lock(&h->lock);
+    /* If the last call found the GPU idle, the host is the slower one: at most FEW calls can be unfinished. */
+    const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->budget.was_busy ? behind : FEW;
+    const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
+                         (double)quiet_ns < (double)MD_MIN(behind, most) * h->budget.call_us * 1e3;
+    pthread_mutex_unlock(&h->lock);
+    const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
+    return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
+}
+
+static bool is_quiet(md_ds_idle_bench *r)
+{
+    if (has_been_called(r))
+        return false;
+    const uint64_t quiet_ns = md_clock_ns() - r->seen_ns;
+    return quiet_ns >= r->quiet_ns && !is_busy(r->hybrid, quiet_ns);
+}
+
+static bool is_ending(const md_ds_idle_bench *r)
+{
+    return atomic_load_explicit(&r->hybrid->is_ending, memory_order_acquire);
+}
+
+/* False when patience ends, or the op does. */
+static bool wait_until_quiet(md_ds_idle_bench *r)
+{
+    while (!is_quiet(r)) {
+        if (md_clock_ns() >= r->deadline_ns || is_ending(r))
+            return false;
+        const bool is_called = md_clock_ns() - r->seen_ns < LOOK_NS;
+        nanosleep(&(struct timespec){.tv_nsec = is_called ? BUSY_LOOK_NS : LOOK_NS}, NULL);
+    }
+    r->deadline_ns = md_clock_ns() + PATIENCE_NS;
+    return !is_ending(r) && !md_tn_is_stuck(r->op->runtime->dev);
+}
+
+/* ---- The tournament's callbacks */
+
+static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
+{
+    md_ds_idle_bench *r = user;
+    (void)i;
+    if (moment == MD_TN_BEFORE_ROUND || moment == MD_TN_BEFORE_SECOND_LOOK)
+        return MD_TN_GO_ON;
+    return r->n_wasted < MOST_WASTED && wait_until_quiet(r) ? MD_TN_GO_ON : MD_TN_PAUSE;
+}
+
+/* A sample may have been delayed by a call that came meanwhile. */
+static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, md_tn_step step)
+{
+    md_ds_idle_bench *r = user;
+    md_ds_runtime *runtime = r->op->runtime;
+    const racer *x = &r->racer[i];
+    md_tn_runs runs = {.dev = runtime->dev,
+                       .variant = r->op->stage[r->memory.stage].variant[x->variant],
+                       .geometry = &x->geometry,
+                       .next = md_ds_idle_memory_next,
+                       .user = &r->memory,
+                       .n = repeats};
+    /* in this quiet moment a library may load its kernel */
+    if (step == MD_TN_FIRST_LOOK && md_bd_variant_load(runs.variant, &r->memory.shape, MD_BD_LOAD_WAIT) != MD_BD_LOADED)
+        return MD_TN_RUN_FAILED;
+    pthread_mutex_lock(&runtime->lock_of_tuning);
+    md_status s = md_ds_idle_memory_get(&r->memory);
+    if (s == MD_OK)
+        s = md_tn_time_runs(us, &runs);
+    pthread_mutex_unlock(&runtime->lock_of_tuning);
+    if (s != MD_OK)
+        return MD_TN_RUN_FAILED;
+    r->spent_us += *us * repeats;
+    if (step != MD_TN_SAMPLE || !has_been_called(r))
+        return MD_TN_SAMPLED;
+    r->n_wasted++;
+    return MD_TN_DISTURBED;
+}
+
+/* ---- The race */
+
+static int64_t plan_racers(md_ds_idle_bench *r, const md_ds_trial *trial)
+{
+    int64_t workspace_bytes = 0;
+    for (int32_t i = 0; i < trial->n_challengers; i++) {
+        racer *x = &r->racer[i];
+        x->variant = trial->challenger[i].variant;
+        x->geometry = trial->challenger[i].plan->stage[trial->stage].geometry;
+        workspace_bytes = MD_MAX(workspace_bytes, x->geometry.workspace_bytes);
+        r->competitor[i] = (md_tn_competitor){.is_in = true, .sample = x->sample, .room = SAMPLES};
+    }
+    return workspace_bytes;
+}
+
+/* Among the trial's challengers, which are ready and agree. Errors as md_ds_idle_memory_plan. */
+static md_status idle_bench_create(md_ds_idle_bench **out, struct md_ds_hybrid *h, const md_ds_trial *trial)
+{
+    static const double usual_us = 200.0;
+    const double wanted_us = h->op->policy.quiet_us;
+    md_ds_op *op = h->op;
+    md_ds_idle_bench *r = calloc(1, sizeof *r);
+    if (!r)
+        return md_fail_memory();
+    const md_tn_sampler sampler = {sample, proceed, r};
+    r->hybrid = h;
+    r->op = op;
+    r->quiet_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
+    r->tournament = md_tn_tournament_make(MD_TN_FOR_BACKGROUND, &sampler, r->competitor, trial->n_challengers);
+    md_status s = md_ds_idle_memory_plan(&r->memory, op, trial->stage, &trial->shape, plan_racers(r, trial));
+    if (s != MD_OK) {
+        free(r);
+        return s;
+    }
+    *out = r;
+    return MD_OK;
+}
+
+void md_ds_idle_bench_destroy(md_ds_idle_bench **idle)
+{
+    free(*idle);
+    *idle = NULL;
+}
+
+/* Runs while it is quiet. True when the race is over; false where calls kept it waiting for too long: ask again later.
+ * A device has one race at a time: false at once for a second one. */
+static bool idle_bench_run(md_ds_idle_bench *r)
+{
+    md_ds_runtime *runtime = r->op->runtime;
+    if (atomic_exchange_explicit(&runtime->is_racing, true, memory_order_acquire))
+        return false;
+    r->deadline_ns = md_clock_ns() + PATIENCE_NS;
+    r->n_calls = 0;
+    r->n_wasted = 0;
+    r->seen_ns = md_clock_ns();
+    const bool is_over = md_tn_tournament_run(&r->tournament) == MD_TN_ENDED;
+    atomic_store_explicit(&runtime->is_racing, false, memory_order_release);
+    return is_over;
+}
+
+/* The variant's time: the median of the lower half of its samples, since other work on the GPU only adds to them.
+ * us = 0: none. Variants that were dropped early have one or two samples. */
+static md_tn_summary idle_bench_result(const md_ds_idle_bench *r, int32_t variant)
+{
+    for (int32_t i = 0; i < r->tournament.n; i++)
+        if (r->racer[i].variant == variant && r->competitor[i].n > 0)
+            return md_tn_tournament_result(&r->tournament, i);
+    return (md_tn_summary){0};
+}
+
+/* ---- When a race starts, and what follows from it */
+
+typedef struct race {
+    struct md_ds_hybrid *h;
+    md_ds_shape_entry *entry; /* held */
+} race;
+
+/* The fastest becomes the incumbent, and the trial is over. The lock is held. */
+static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+{
+    static const double gain = 0.01;
+    md_ds_trial *t = md_ds_trial_in(entry);
+    md_tn_take_clock(h->op->runtime->dev);
+    const md_tn_summary own = idle_bench_result(t->idle, t->challenger[0].variant);
+    int32_t best = 0;
+    h->budget.spent_us += t->idle->spent_us;
+    for (int32_t i = 0; i < t->n_challengers && own.us > 0.0; i++) {
+        md_ds_challenger *x = &t->challenger[i];
+        const md_tn_summary s = idle_bench_result(t->idle, x->variant);
+        x->idle_us = s.us;
+        x->is_out = i > 0;
+        x->is_unloaded = false;
+        md_ds_teach_model(h, t, x);
+        if (s.us > 0.0 && own.us - s.us > 2.0 * MD_MAX(s.error, own.error) &&
+            s.us < (best > 0 ? t->challenger[best].idle_us : (1.0 - gain) * own.us))
+            best = i;
+    }
+    if (best > 0)
+        md_ds_make_incumbent(h->op, entry, &t->shape, best);
+    for (int32_t i = 1; i < t->n_challengers && t->challenger[0].idle_us > 0.0; i++)
+        if (t->challenger[i].idle_us > 0.0)
+            t->challenger[i].expected = t->challenger[i].idle_us / t->challenger[0].idle_us;
+    if (!t->is_over && own.us > 0.0)
+        md_ds_trial_next(t);
+    md_ds_keep_verdict(h->op, entry);
+}
+
+static md_status run_while_quiet(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
+{
+    md_status s = MD_OK;
+    pthread_mutex_lock(&h->lock);
+    if (!t->idle)
+        s = idle_bench_create(&t->idle, h, t);
+    pthread_mutex_unlock(&h->lock);
+    *is_done = s == MD_OK && idle_bench_run(t->idle);
+    return s;
+}
+
+static void run_race(void *user)
+{
+    enum { FIRST_WAIT_NS = 5000000, DOUBLINGS = 8 };
+    race *j = user;
+    struct md_ds_hybrid *h = j->h;
+    md_ds_trial *t = md_ds_trial_in(j->entry);
+    bool is_done = false;
+    md_status s = run_while_quiet(&is_done, h, t);
+    pthread_mutex_lock(&h->lock);
+    if (is_done)
+        finish_race(h, j->entry);
+    t->is_raced = is_done || s != MD_OK;
+    t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
+    t->n_races++;
+    pthread_mutex_unlock(&h->lock);
+    md_ds_shape_entry_release(j->entry);
+    free(j);
+    atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
+}
+
+/* A race may wait long for a quiet moment, so it has a thread of its own. */
+static void start_race(void *user)
+{
+    const race *j = user;
+    md_jobs_submit(md_pool_jobs(j->h->op->runtime->dev->pool), run_race, user);
+}
+
+void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream)
+{
+    md_ds_trial *t = md_ds_trial_in(entry);
+    md_dev *dev = h->op->runtime->dev;
+    if (!t || !h->tail || h->op->policy.quiet_us < 0.0 || pthread_mutex_trylock(&h->lock) != 0)
+        return;
+    const bool is_wanted = !t->is_raced && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) &&
+        dev->ops->mark_put(dev, h->tail, stream) == MD_OK) {
+        if (h->is_idle_only) { /* no call is timed: the model says how long those behind the tail may take */
+            h->budget.call_us = MD_MAX(h->budget.call_us, md_ds_plan_of(entry)->model_us);
+            h->budget.was_busy = true;
+        }
+        h->has_tail = true;
+        h->tail_calls = md_ds_calls_of(h->op);
+    }
+    race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 &&
+                      md_clock_ns() >= t->race_ns
+                  ? malloc(sizeof *j)
+                  : NULL;
+    if (j) {
+        *j = (race){h, entry};
+        md_ds_shape_entry_hold(entry);
+        atomic_fetch_add_explicit(&h->n_races, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (j)
+        md_jobs_submit_later(md_pool_jobs(dev->pool), start_race, j);
+}

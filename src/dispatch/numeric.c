@@ -1,0 +1,393 @@
+/* Numeric policies: lays out probes and representatives, and finds the class that serves a shape. */
+#include "dispatch/numeric.h"
+
+#include "base/status.h"
+#include "dispatch/space/points.h"
+#include "family/numeric.h"
+#include "tune/tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Classes that are compared at a probe. */
+enum { MAX_CLASSES = 256, MAX_LEVELS = 12 };
+
+/* ---- Probes */
+
+/* Under a numeric policy results must not depend on measured rates or settings: these facts get fixed values. */
+static void fix_facts(md_dev_facts *facts)
+{
+    if (facts->kind != MD_DEV_HOST)
+        return;
+    facts->threads = 8;
+    facts->memory_gbps = 64;
+    facts->lane_gbps = 16;
+    facts->cache_gbps = 64;
+    facts->gflops = 60.0 * facts->vector_bytes / 4;
+    facts->launch_us = 1;
+}
+
+/* True if a reduction of the stage runs over the dim. */
+static bool is_reduced(const md_fa_target *target, int32_t dim)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    if (st->kind == MD_ST_ROW || st->kind == MD_ST_SCAN)
+        return target->program->index[st->axis].dim == dim;
+    for (int32_t i = 0; st->kind == MD_ST_PRODUCT && i < st->product.n_k; i++)
+        if (target->program->index[st->product.k[i]].dim == dim)
+            return true;
+    return false;
+}
+
+static bool is_outer(const md_fa_target *target, int32_t dim)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    if (st->axis >= 0 && target->program->index[st->axis].dim == dim)
+        return true;
+    for (int32_t i = 0; i < st->n_outer; i++)
+        if (target->program->index[st->outer[i]].dim == dim)
+            return true;
+    return false;
+}
+
+/* Sizes of a dim at which classes are chosen. Products have more dims, so they get fewer sizes of each. A dim that
+ * does not tell probes apart gets one large size. */
+typedef struct levels {
+    int32_t dim, n;
+    int64_t size[MAX_LEVELS];
+} levels;
+
+static void levels_of(levels *out, const md_fa_target *target, const md_fx_dim *dim, bool is_batch, bool is_fixed)
+{
+    static const levels rows = {.n = 10, .size = {16, 64, 256, 1024, 4096, 16384, 65536, 1 << 18, 1 << 20, 1 << 23}},
+                        few = {.n = 2, .size = {2, 2048}}, depth = {.n = 4, .size = {64, 512, 4096, 32768}},
+                        sides = {.n = 3, .size = {4, 128, 2048}}, one = {.n = 1, .size = {2048}};
+    bool is_product = target->program->stage[target->stage].kind == MD_ST_PRODUCT;
+    const levels *from = is_fixed ? &one : is_batch ? (is_product ? &sides : &few) : is_product ? &depth : &rows;
+    int32_t number = out->dim;
+    *out = (levels){.dim = number};
+    for (int32_t i = 0; i < from->n; i++) {
+        int64_t v = MD_MIN(MD_MAX(from->size[i], dim->lo), dim->hi);
+        if (out->n == 0 || v != out->size[out->n - 1])
+            out->size[out->n++] = v;
+    }
+}
+
+/* The levels of every dynamic dim; returns how many probes they make. Dims whose levels would make too many probes get
+ * one level. */
+static int32_t lay_out(levels out[MD_DS_MAX_DYNAMIC], const md_fa_target *target, const md_ds_space *space,
+                       md_numeric policy)
+{
+    int64_t n_probes = 1;
+    for (int32_t k = 0; k < space->n; k++) {
+        bool is_batch = !is_reduced(target, space->dim[k]);
+        bool is_fixed = is_batch && (policy == MD_NUMERIC_BATCH_INVARIANT || !is_outer(target, space->dim[k]));
+        out[k].dim = space->dim[k];
+        levels_of(&out[k], target, &space->formula->dim[space->dim[k]], is_batch, is_fixed);
+        if (n_probes * out[k].n > MD_DS_MAX_PROBES)
+            levels_of(&out[k], target, &space->formula->dim[space->dim[k]], is_batch, true);
+        n_probes *= out[k].n;
+    }
+    return (int32_t)n_probes;
+}
+
+/* ---- The best config of every class at a probe */
+
+/* A class that competes at a probe. Side 0 is of aligned tensors, side 1 of others. */
+typedef struct entry {
+    uint64_t id;
+    const md_fa_family *family[2]; /* NULL: none fits */
+    md_fa_config config[2];
+    double us[2];
+    bool is_last_resort;
+} entry;
+
+typedef struct tournament {
+    const md_fa_target *target;
+    const md_fa_family *family;
+    md_kn_shape shape[2];
+    const md_ds_policy *policy;
+    int32_t side, n;
+    entry entry[MAX_CLASSES];
+} tournament;
+
+static entry *entry_of(tournament *c, uint64_t id)
+{
+    for (int32_t i = 0; i < c->n; i++)
+        if (c->entry[i].id == id)
+            return &c->entry[i];
+    if (c->n == MAX_CLASSES)
+        return NULL;
+    c->entry[c->n] = (entry){.id = id, .us = {INFINITY, INFINITY}, .is_last_resort = c->family->is_last_resort};
+    return &c->entry[c->n++];
+}
+
+static bool compete(void *user, const md_fa_config *config)
+{
+    tournament *c = user;
+    md_kn_envelope envelope = {0};
+    md_fa_numeric numeric;
+    md_fa_envelope_of(&envelope, c->family, c->target, config);
+    if (md_kn_envelope_miss(&envelope, &c->shape[c->side]) ||
+        !md_ds_config_allowed(c->family, config, c->target, c->policy))
+        return true;
+    md_fa_numeric_of(&numeric, c->target, c->family, config);
+    entry *e = md_fa_numeric_allows(c->policy->numeric, &numeric) ? entry_of(c, numeric.id) : NULL;
+    if (!e)
+        return true;
+    double us = md_tn_predict_us(c->target, c->family, config, c->shape[c->side].size);
+    if (us < e->us[c->side]) {
+        e->us[c->side] = us;
+        e->family[c->side] = c->family;
+        e->config[c->side] = *config;
+    }
+    return true;
+}
+
+static void hold_tournament(tournament *c, const int64_t *size, const md_ds_policy *policy)
+{
+    int64_t ragged[MD_FX_MAX_DIMS];
+    memcpy(ragged, size, sizeof ragged);
+    for (c->side = 0; c->side < 2; c->side++) {
+        md_kn_shape *shape = &c->shape[c->side];
+        for (int32_t d = 0; c->side == 1 && d < c->target->program->formula->n_dims; d++)
+            if (c->target->program->formula->dim[d].size < 0 && ragged[d] > 1 &&
+                (ragged[d] | 1) <= c->target->program->formula->dim[d].hi)
+                ragged[d] |= 1;
+        md_tn_shape(shape, c->target->program, ragged);
+        if (c->side == 1)
+            shape->aligned = shape->aligned16 = 0;
+        for (int32_t i = 0; (c->family = md_fa_of(c->target, i)) != NULL; i++)
+            if (md_ds_family_allowed(c->family, c->target, policy))
+                md_fa_each(c->target, c->family, shape->size, compete, c);
+    }
+}
+
+/* ---- Representatives */
+
+/* The representative of a class (0: any class) that fits the shape and is fastest there by the model; -1. */
+static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *target, uint64_t id,
+                        const md_kn_shape *shape)
+{
+    int32_t best = -1;
+    *us = INFINITY;
+    for (int32_t i = 0; i < x->n_representatives; i++) {
+        const md_ds_representative *l = &x->representative[i];
+        if ((id && l->id != id) || md_kn_envelope_miss(&l->envelope, shape))
+            continue;
+        double t = md_tn_predict_us(target, l->family, &l->config, shape->size);
+        if (t < *us) {
+            *us = t;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* A new one; -1 where there are `most`. */
+static int32_t add_representative(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family,
+                                  const md_fa_config *config, int32_t most)
+{
+    if (x->n_representatives >= most)
+        return -1;
+    md_ds_representative *l = &x->representative[x->n_representatives];
+    *l = (md_ds_representative){.id = id, .family = family, .config = *config};
+    md_fa_envelope_of(&l->envelope, family, target, config);
+    return x->n_representatives++;
+}
+
+/* The representative of an entry's class for one side: an existing one if it is about as fast, else a new one. */
+static int32_t representative_of(md_ds_numeric *x, const tournament *c, const entry *e, int32_t side)
+{
+    double us;
+    int32_t there = cheapest(&us, x, c->target, e->id, &c->shape[side]);
+    if (there >= 0 && us <= 1.15 * e->us[side])
+        return there;
+    int32_t made =
+        add_representative(x, c->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_REPRESENTATIVES - 1);
+    return made >= 0 ? made : there;
+}
+
+static void append(md_ds_probe *p, int32_t representative)
+{
+    for (int32_t i = 0; i < p->n; i++)
+        if (p->representative[i] == representative)
+            return;
+    if (representative >= 0 && p->n < MD_DS_PROBE_REPRESENTATIVES)
+        p->representative[p->n++] = representative;
+}
+
+/* The entry that is best at one side. `both`: of those that serve both sides, so that shapes of any alignment have one
+ * class. Last resorts only where there is nothing else. */
+static const entry *winner(const md_ds_numeric *x, const tournament *c, int32_t side, bool both)
+{
+    const entry *best = NULL;
+    double least = INFINITY;
+    for (int32_t pass = 0; pass < 2 && !best; pass++)
+        for (int32_t i = 0; i < c->n; i++) {
+            const entry *e = &c->entry[i];
+            double us = both ? 0.8 * e->us[0] + 0.2 * e->us[1] : e->us[side];
+            bool is_known = false; /* preferred: few classes shall serve many shapes */
+            for (int32_t k = 0; k < x->n_representatives; k++)
+                is_known |= x->representative[k].id == e->id;
+            us *= is_known ? 0.9 : 1;
+            if (e->is_last_resort == (pass == 1) && us < least) {
+                least = us;
+                best = e;
+            }
+        }
+    return best;
+}
+
+/* Lists a probe's representatives: that of aligned tensors first. Where one class serves both sides, that of the other
+ * side comes first, since it fits all. */
+static void list_representatives(md_ds_numeric *x, md_ds_probe *p, const tournament *c)
+{
+    bool both = c->policy->numeric == MD_NUMERIC_BATCH_INVARIANT;
+    for (int32_t k = 0; k < 2; k++) {
+        double us;
+        int32_t side = both ? 1 - k : k;
+        const entry *e = winner(x, c, side, both);
+        int32_t representative = e && e->family[side] ? representative_of(x, c, e, side) : -1;
+        if (representative < 0 && e && !(both && k == 1))
+            representative = cheapest(&us, x, c->target, 0, &c->shape[side]);
+        if (both && k == 1 && p->n > 0 && representative >= 0 &&
+            x->representative[representative].id != x->representative[p->representative[0]].id)
+            return; /* there was no room for its class: the one listed serves all */
+        append(p, representative);
+    }
+}
+
+/* The family that fits everything ends every list, and is the last of all representatives. */
+static void add_last(md_ds_numeric *x, const md_fa_target *target, const md_ds_policy *policy)
+{
+    for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f; f++) {
+        md_fa_config config = md_fa_default(*f);
+        md_fa_numeric numeric;
+        if (!(*f)->is_last_resort || !md_ds_family_allowed(*f, target, policy))
+            continue;
+        md_fa_numeric_of(&numeric, target, *f, &config);
+        if (!md_fa_numeric_allows(policy->numeric, &numeric))
+            continue;
+        int32_t last = add_representative(x, target, numeric.id, *f, &config, MD_DS_MAX_REPRESENTATIVES);
+        for (int32_t i = 0; i < x->n_probes; i++) {
+            md_ds_probe *p = &x->probe[i];
+            p->n = MD_MIN(p->n, MD_DS_PROBE_REPRESENTATIVES - 1);
+            append(p, last);
+        }
+        return;
+    }
+}
+
+/* The order in which probes choose representatives while there is room: those in the middle first. */
+static int32_t probe_in_order(int32_t i, int32_t n)
+{
+    int32_t middle = n / 2, step = (i + 1) / 2;
+    return i % 2 ? middle - step : middle + step;
+}
+
+static void probe_at(md_ds_numeric *x, int32_t i, const levels *level, int32_t n_levels, int64_t size[MD_FX_MAX_DIMS],
+                     const md_ds_space *space)
+{
+    md_ds_hint_sizes(size, space, 0);
+    for (int32_t k = 0, rest = i; k < n_levels; k++) {
+        size[level[k].dim] = level[k].size[rest % level[k].n];
+        rest /= level[k].n;
+    }
+    for (int32_t k = 0; k < x->n_dims; k++)
+        x->probe[i].at[k] = log2((double)MD_MAX(size[x->dim[k]], 1));
+}
+
+/* Halves sizes of a probe until a kernel might be launched for them: the dims in which probes do not differ first. */
+static void shrink_sizes(int64_t size[MD_FX_MAX_DIMS], const levels *level, int32_t n_levels,
+                         const md_fa_target *target)
+{
+    const double most = target->program->stage[target->stage].kind == MD_ST_PRODUCT ? 1e13 : 2e9;
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t k = 0; k < n_levels; k++)
+            while ((pass == 1 || level[k].n == 1) && size[level[k].dim] > 16 && md_ds_work(target, size) > most)
+                size[level[k].dim] /= 2;
+}
+
+md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, const md_ds_space *space,
+                               const md_ds_policy *policy)
+{
+    levels level[MD_DS_MAX_DYNAMIC];
+    md_dev_facts facts = *target->facts;
+    fix_facts(&facts);
+    md_fa_target fixed = *target;
+    fixed.facts = &facts;
+    md_ds_numeric *x = calloc(1, sizeof *x);
+    tournament *c = malloc(sizeof *c);
+    if (!x || !c) {
+        free(x);
+        free(c);
+        return md_fail_memory();
+    }
+    x->n_probes = lay_out(level, target, space, policy->numeric);
+    for (int32_t k = 0; k < space->n; k++)
+        if (level[k].n > 1)
+            x->dim[x->n_dims++] = level[k].dim;
+    for (int32_t k = 0; k < 2 * x->n_probes + 2; k++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        int32_t i = probe_in_order(k, x->n_probes);
+        if (i < 0 || i >= x->n_probes)
+            continue;
+        probe_at(x, i, level, space->n, size, space);
+        shrink_sizes(size, level, space->n, target);
+        *c = (tournament){.target = &fixed, .policy = policy};
+        hold_tournament(c, size, policy);
+        list_representatives(x, &x->probe[i], c);
+    }
+    add_last(x, target, policy);
+    free(c);
+    *out = x;
+    return MD_OK;
+}
+
+/* ---- What serves a shape */
+
+/* The nearest probe that was not passed over, ties to the earlier one; -1 at the end. */
+static int32_t next_probe(const md_ds_numeric *x, const double *at, const uint64_t *passed)
+{
+    int32_t best = -1;
+    double least = INFINITY;
+    for (int32_t i = 0; i < x->n_probes; i++) {
+        double d = 0;
+        for (int32_t k = 0; k < x->n_dims; k++)
+            d += fabs(at[k] - x->probe[i].at[k]);
+        if (d < least && !(*passed >> i & 1)) {
+            least = d;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool is_broken(const md_ds_representative *l)
+{
+    return l->variant && atomic_load_explicit(&l->variant->state, memory_order_acquire) == MD_BD_FAILED;
+}
+
+/* A probe none of whose representatives fits is passed over: there was not room for all of them. */
+static uint64_t class_at(const md_ds_numeric *x, const md_kn_shape *shape)
+{
+    double at[MD_DS_MAX_DYNAMIC];
+    uint64_t passed = 0;
+    for (int32_t k = 0; k < x->n_dims; k++)
+        at[k] = log2((double)MD_MAX(shape->size[x->dim[k]], 1));
+    for (int32_t i; (i = next_probe(x, at, &passed)) >= 0; passed |= UINT64_C(1) << i)
+        for (int32_t k = 0; k < x->probe[i].n; k++) {
+            const md_ds_representative *l = &x->representative[x->probe[i].representative[k]];
+            bool is_last = l->family->is_last_resort && __builtin_popcountll(passed) + 1 < x->n_probes;
+            if (!is_last && !is_broken(l) && !md_kn_envelope_miss(&l->envelope, shape))
+                return l->id;
+        }
+    return MD_DS_NO_CLASS;
+}
+
+uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape)
+{
+    return numeric ? class_at(numeric, shape) : 0;
+}

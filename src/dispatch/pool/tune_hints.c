@@ -1,0 +1,196 @@
+/* The measured search at the hints of an op, and for every stage of a formula without one. */
+#include "dispatch/pool/internal.h"
+
+#include "base/status.h"
+#include "dispatch/pool/fill.h"
+#include "dispatch/pool/pool.h"
+#include "tune/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct allowed {
+    const md_fa_target *target;
+    const md_ds_policy *policy;
+} allowed;
+
+static bool allows(const void *user, const md_fa_family *family, const md_fa_config *config)
+{
+    const allowed *a = user;
+    return md_ds_family_allowed(family, a->target, a->policy) &&
+           (!config || md_ds_config_allowed(family, config, a->target, a->policy));
+}
+
+/* Ragged twins of all hints, and lopsided points where hints are the defaults; each once. */
+static int32_t list_extra_points(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
+                                 const md_ds_space *space)
+{
+    int32_t n = 0, n_stored = 0;
+    for (int32_t h = 0; h < space->n_hints; h++)
+        md_ds_hint_point(&out[n++], target, space, h, true);
+    if (policy->has_default_hints)
+        n += md_ds_corner_points(out + n, target, space);
+    for (int32_t i = 0; i < n; i++) {
+        bool is_new = true;
+        for (int32_t k = 0; k < n_stored && is_new; k++)
+            is_new = memcmp(&out[k], &out[i], sizeof *out) != 0;
+        if (is_new)
+            out[n_stored++] = out[i];
+    }
+    return n_stored;
+}
+
+static double budget_of(const md_tn_job *job, const md_ds_policy *policy)
+{
+    return job->budget_ms > 0.0           ? job->budget_ms
+           : policy->tune_budget_ms > 0.0 ? policy->tune_budget_ms
+                                          : MD_TN_BUDGET_MS;
+}
+
+/* Searches one stage at the hints, and at the extra points where asked for and on a GPU, with half of the time for
+ * each. `job` says all but target, points, wisdom and counters; its budget is of all stages. */
+static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
+                            const md_ds_space *space, bool off_hints)
+{
+    const allowed families = {target, policy};
+    const bool has_extra = off_hints && target->facts->capability > 0;
+    md_tn_point *point = calloc((size_t)(space->n_hints + MD_DS_MAX_CORNERS), sizeof *point);
+    if (!point)
+        return md_fail_memory();
+    for (int32_t h = 0; h < space->n_hints; h++)
+        md_ds_hint_point(&point[h], target, space, h, false);
+    md_tn_job all = *job;
+    all.target = *target;
+    all.wisdom = policy->wisdom;
+    all.count = policy->tune_count;
+    all.n_points = space->n_hints;
+    all.point = point;
+    all.allows = allows;
+    all.allows_user = &families;
+    all.budget_ms = budget_of(job, policy) / target->program->n_stages / (has_extra ? 2 : 1);
+    md_status s = md_tn_tune(&all);
+    if (s == MD_OK && has_extra) {
+        all.n_points = list_extra_points(point, target, policy, space);
+        s = md_tn_tune(&all);
+    }
+    free(point);
+    return s;
+}
+
+/* ---- For a pool */
+
+/* Failures are ignored: the pool tries again. */
+static void prebuild(void *user)
+{
+    md_ds_prebuilt *p = user;
+    const md_ds_pool *c = p->c;
+    md_tn_point point[MD_DS_MAX_HINTS + MD_DS_MAX_CORNERS];
+    int32_t n = 0;
+    for (int32_t h = 0; h + 1 < c->space->n_hints; h++)
+        md_ds_hint_point(&point[n++], &c->target, c->space, h, true);
+    n += md_ds_corner_points(point + n, &c->target, c->space);
+    for (int32_t i = 0; i < n; i++) {
+        const md_fa_family *best = NULL;
+        md_fa_config config;
+        if (md_ds_best_at(&best, &config, c, &point[i]) == MD_OK && best &&
+            md_bd_variant_create(&p->variant[p->n], c->builder, &c->target, best, &config) == MD_OK)
+            p->n++;
+    }
+}
+
+void md_ds_prebuilt_finish(md_ds_prebuilt *prebuilt)
+{
+    for (int32_t i = 0; i < prebuilt->n; i++)
+        md_bd_variant_destroy(&prebuilt->variant[i]);
+    prebuilt->n = 0;
+}
+
+md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *c)
+{
+    const bool has_extra = c->policy.has_default_hints && c->target.facts->capability > 0;
+    *prebuilt = (md_ds_prebuilt){.c = c};
+    const md_tn_job job = {.builder = c->builder,
+                           .rigor = c->policy.tune,
+                           .seed = 1,
+                           .meanwhile = has_extra ? prebuild : NULL,
+                           .meanwhile_user = prebuilt};
+    if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
+        return MD_OK;
+    return tune_stage(&job, &c->target, &c->policy, c->space, false); /* creation has no time for more */
+}
+
+static int32_t number_of(const md_ds_pool *c, const char *variant)
+{
+    for (int32_t i = 0; i < c->n_variants; i++)
+        if (!strcmp(c->variant[i]->name, variant))
+            return i;
+    return -1;
+}
+
+static void rank_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, const int64_t *size)
+{
+    for (int32_t i = 0; i < r->n_candidates; i++) {
+        const md_tn_candidate *t = &r->candidate[i];
+        const int32_t number = t->verdict == MD_TN_TIMED && t->us > 0.0 ? number_of(c, t->name) : -1;
+        if (number < 0)
+            continue;
+        const md_bd_variant *v = c->variant[number];
+        md_ds_rank_observed(c, hint,
+                            (md_ds_ranked){.variant = number,
+                                           .us = t->us,
+                                           .model_us = md_tn_predict_us(&c->target, v->family, &v->config, size)});
+    }
+}
+
+static md_status note_at(md_ds_pool *c, int32_t hint)
+{
+    const md_fa_family *f;
+    int64_t size[MD_FX_MAX_DIMS];
+    char *key = NULL;
+    md_ds_hint_sizes(size, c->space, hint);
+    md_ds_bring_into_reach(size, &c->target);
+    MD_TRY(md_tn_key(&key, &c->target, size, false));
+    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
+        md_tn_record r;
+        if (f->is_last_resort || !md_fa_applies(f, &c->target) ||
+            md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
+            continue;
+        rank_record(c, hint, &r, size);
+        md_tn_record_finish(&r);
+    }
+    free(key);
+    return MD_OK;
+}
+
+md_status md_ds_note_measured(md_ds_pool *c)
+{
+    for (int32_t h = 0; h < c->space->n_hints; h++) {
+        bool is_measured = false;
+        for (int32_t k = 0; k < c->draft->n[h]; k++)
+            is_measured = is_measured || c->draft->of[h][k].model_us > 0.0;
+        if (is_measured)
+            MD_TRY(note_at(c, h));
+    }
+    return MD_OK;
+}
+
+/* ---- A formula without an op */
+
+md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *formula)
+{
+    const md_dev_facts *facts = &md_bd_device(request->builder)->facts;
+    md_ds_compiled *c = NULL;
+    md_status s = MD_OK;
+    if (!facts->can_compile)
+        return md_fail(MD_UNSUPPORTED, "nothing can be tuned: kernels cannot be compiled here");
+    MD_TRY(md_ds_compile(&c, facts, formula, &request->compile));
+    md_ds_warn(request->log, c);
+    md_tn_job job = request->job;
+    job.builder = request->builder;
+    for (int32_t i = 0; s == MD_OK && i < c->program->n_stages; i++) {
+        const md_fa_target target = md_ds_target_of(c, i);
+        s = tune_stage(&job, &target, &c->policy, &c->space, request->off_hints);
+    }
+    md_ds_compiled_destroy(&c);
+    return s;
+}

@@ -1,0 +1,30 @@
+/* The points that a pool has variants for: its hints and, on GPUs, extra points off the hints. Those are the hints'
+ * ragged twins (rows at no boundary of memory) and, where hints are the defaults, lopsided points (corners). */
+#ifndef MD_DISPATCH_SPACE_POINTS_H
+#define MD_DISPATCH_SPACE_POINTS_H
+
+#include "dispatch/space/space.h"
+#include "tune/search/search.h"
+
+/* Of a space of one to three dims. */
+enum { MD_DS_MAX_CORNERS = 64 };
+enum { MD_DS_MAX_BETWEEN = 32 };
+
+/** The point of a hint, made smaller where 64 bits could not count its work; ragged: with odd sizes. */
+void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint,
+                      bool is_ragged);
+/** Lopsided points of a space of one to three dims into out[MD_DS_MAX_CORNERS]; returns how many. */
+int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space);
+/** Points of default hints on the host: between neighbours, and of one long or one short dim. Returns how many. */
+int32_t md_ds_points_between(md_tn_point out[MD_DS_MAX_BETWEEN], const md_fa_target *target, const md_ds_space *space);
+/** The shape of contiguous tensors at a point; at a ragged one no tensor counts as aligned. */
+void md_ds_point_shape(md_kn_shape *out, const md_fa_target *target, const md_tn_point *point);
+
+/** Halves sizes (by dim id), largest first, until the work is not more than a machine could do. */
+void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target);
+/** Operations plus bytes of the stage at these sizes, or its points if they are more. Calls of more than
+ * MD_DS_MOST_WORK are refused: 64 bits must be able to count them. */
+double md_ds_work(const md_fa_target *target, const int64_t *size);
+#define MD_DS_MOST_WORK 1e18
+
+#endif

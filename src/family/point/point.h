@@ -1,0 +1,39 @@
+/* What pointwise families of both devices use. */
+#ifndef MD_FAMILY_POINT_POINT_H
+#define MD_FAMILY_POINT_POINT_H
+
+#include "family/family.h"
+
+/* ---- nest.c */
+
+/* What the nest families of both devices share. They serve every stage. */
+
+md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_kind dialect);
+/** Points of the outer loop: all indices except the axis of a row or a scan. */
+int64_t md_fa_nest_points(const md_fa_target *target, const int64_t *size);
+/** Steps of the inner loop for each point. */
+double md_fa_nest_steps(const md_fa_target *target, const int64_t *size);
+
+/* Callbacks of a family that takes every stage in any layout and has no fields. */
+bool md_fa_nest_applies(const md_fa_target *target);
+bool md_fa_nest_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
+
+/* ---- transpose.c */
+
+/* Loads that need transposing: of tensors whose last axis runs with another index than the lanes. They are read in
+ * vectors along that axis, and tiles are transposed in registers or in shared memory. */
+
+enum { MD_FA_MAX_TRANSPOSED = 3 };
+
+typedef struct md_fa_transpose {
+    int32_t index; /* the outer index along which the transposed loads are contiguous */
+    int32_t n;
+    const md_fx_node *load[MD_FA_MAX_TRANSPOSED];
+} md_fa_transpose;
+
+/** Finds the loads that need transposing: the lanes run along one index, but the tensor's last axis along another.
+ * False if there is none. */
+bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target);
+void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target);
+
+#endif

@@ -1,0 +1,163 @@
+/* MD_SELECT_MODEL with idle_tune: the model's best few are timed in moments without calls, and no call is used. */
+#include "dispatch/support/timed.h"
+#include "dispatch/call/call.h"
+#include "support/check.h"
+
+#include <time.h>
+
+/* Alpha is the model's pick, beta comes close to it, gamma is far behind by the model. */
+static md_ds_op *idle_op(timed_call *c, double beta_by_model)
+{
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, beta_by_model);
+    script_allow(SCRIPT_GAMMA, 0, 1.6);
+    timed_now.us_of[0] = 4.0;
+    timed_now.us_of[10] = 3.0;
+    timed_now.us_of[20] = 1.0;
+    timed_now.quiet_us = 500.0;
+    md_ds_op *op = timed_op(MD_SELECT_MODEL, 0.0);
+    timed_make(c, TIMED_N);
+    return op;
+}
+
+static void call_often(md_ds_op *op, timed_call *c, int n)
+{
+    for (int i = 0; i < n; i++) {
+        assert_ok(md_ds_call(op, NULL, c->arg, 3));
+        if (i % 16 == 0)
+            assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
+    }
+    assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
+}
+
+/* Calls and quiet moments until the race is over; false if there is none after some. */
+static bool race(md_ds_op *op, timed_call *c, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        call_often(op, c, 300);
+        nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+        if (op->hybrid && timed_trial_of(op, c).is_raced)
+            return true;
+    }
+    return false;
+}
+
+static void doubtful_picks_are_raced(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_now.idle_tune = true;
+    md_ds_op *op = idle_op(&c, 1.1);
+    assert_true(race(op, &c, 100000)); /* a busy machine has few quiet moments; the program's time limit ends it */
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    assert_int_equal(op->count.trials, 0); /* no call was served by a challenger */
+    assert_int_equal(op->count.switches, 1);
+    const md_ds_trial_state t = timed_trial_of(op, &c);
+    assert_int_equal(t.challengers, 1); /* gamma is farther behind than the model errs */
+    assert_int_equal(t.timed, 0);
+    const uint64_t before = op->count.calls;
+    call_often(op, &c, 1000); /* nearly all are warm */
+    assert_true(op->count.calls - before < 20);
+    timed_finish(&op);
+}
+
+/* The runner-up by the model is timed, but is no faster: the pick stays, and is not raced again. */
+static void picks_that_win_their_race_stay(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_now.idle_tune = true;
+    md_ds_op *op = idle_op(&c, 1.1);
+    timed_now.us_of[10] = 4.5;
+    const int32_t first = timed_incumbent(op, &c);
+    assert_true(race(op, &c, 100000));
+    assert_int_equal(timed_incumbent(op, &c), first);
+    assert_int_equal(op->count.switches, 0);
+    assert_int_equal(timed_trial_of(op, &c).challengers, 1);
+    call_often(op, &c, 600);
+    assert_int_equal(timed_incumbent(op, &c), first);
+    timed_finish(&op);
+}
+
+static void sure_picks_and_rare_shapes_are_not(void **state)
+{
+    (void)state;
+    timed_call c, rare;
+    timed_now.idle_tune = true;
+    md_ds_op *op = idle_op(&c, 1.5);
+    assert_false(race(op, &c, 5));
+    assert_int_equal(op->n_trials, 0);
+    timed_finish(&op);
+    op = idle_op(&c, 1.1);
+    timed_make(&rare, TIMED_N - 1);
+    call_often(op, &rare, 100);
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    assert_int_equal(op->n_trials, 0);
+    timed_finish(&op);
+}
+
+static void nothing_is_raced_unless_it_is_asked_for(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_ds_op *op = idle_op(&c, 1.1);
+    assert_null(op->hybrid);
+    timed_finish(&op);
+    md_ds_op_options o = script_options();
+    o.compile.policy.idle_tune = true;
+    o.compile.policy.select = MD_SELECT_DISTANCE; /* means the distance and nothing else */
+    op = script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);
+    assert_null(op->hybrid);
+    timed_finish(&op);
+}
+
+/* Variants of another numeric class would give other bits. */
+static void numeric_policies_hold(void **state)
+{
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        timed_call c;
+        timed_make(&c, TIMED_N);
+        script_allow(SCRIPT_ALPHA, 0, 1.0)->numeric = 1;
+        script_allow(SCRIPT_BETA, 0, 1.1)->numeric = same ? 1 : 2;
+        timed_now.us_of[0] = 4.0;
+        timed_now.us_of[10] = 3.0;
+        md_ds_op_options o = script_options();
+        o.compile.policy.idle_tune = true;
+        o.compile.policy.quiet_us = 500.0;
+        o.compile.policy.numeric = MD_NUMERIC_DETERMINISTIC;
+        md_ds_op *op = script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);
+        const int32_t first = timed_incumbent(op, &c);
+        assert_true(race(op, &c, same ? 100000 : 5) == (same == 1));
+        if (!same)
+            assert_int_equal(timed_incumbent(op, &c), first);
+        timed_finish(&op);
+    }
+}
+
+static void frozen_ops_race_nothing(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_now.idle_tune = true;
+    md_ds_op *op = idle_op(&c, 1.1);
+    call_often(op, &c, 3);
+    atomic_store(&op->frozen, MD_DS_FROZEN_READY);
+    assert_false(race(op, &c, 5));
+    assert_int_equal(op->n_trials, 0);
+    timed_finish(&op);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, timed_set_up_async, timed_tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(doubtful_picks_are_raced),
+        TEST(picks_that_win_their_race_stay),
+        TEST(sure_picks_and_rare_shapes_are_not),
+        TEST(nothing_is_raced_unless_it_is_asked_for),
+        TEST(numeric_policies_hold),
+        TEST(frozen_ops_race_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

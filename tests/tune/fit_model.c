@@ -1,0 +1,231 @@
+/* The error of a cost model on recorded times, for any values of its constants: what tools/fit asks. Usage:
+ * `md_fit_model [--list] RECORDS`. RECORDS has a line for each time, of words between tabs: capability of the device,
+ * formula or catalogue op, dtype, sizes ("n=4, k=8"), variant, us. Each line of stdin lists constants to set,
+ * "FILE:NAME=value ...", where an array has NAME0, NAME1 and so on. For each line it prints the root mean square of
+ * log(model / recorded), in which kernels near the best of their shape weigh most; the mean regret of the model's pick
+ * among what was recorded; and how many times were used. --list prints the constants. */
+#include "base/table.h"
+#include "expr/catalogue.h"
+#include "family/family.h"
+#include "tune/tune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CONSTANTS = 1024, MAX_FORMULAS = 64, LINE = 65536 };
+static const double MOST_REGRET = 1;
+
+typedef struct constant {
+    char name[96]; /* "wgmma_fit.h:START" */
+    double *value;
+} constant;
+
+static constant constants[MAX_CONSTANTS];
+static int n_constants;
+
+void md_fit_add(const char *file, const char *name, double *value, int n);
+
+/* Called by constructors (family/fit.h). */
+void md_fit_add(const char *file, const char *name, double *value, int n)
+{
+    const char *slash = strrchr(file, '/');
+    for (int i = 0; i < n && n_constants < MAX_CONSTANTS; i++) {
+        constant *c = &constants[n_constants++];
+        char number[12] = "";
+        if (n > 1)
+            snprintf(number, sizeof number, "%d", i);
+        snprintf(c->name, sizeof c->name, "%.40s:%.40s%s", slash ? slash + 1 : file, name, number);
+        c->value = value + i;
+    }
+}
+
+typedef struct formula {
+    char key[1200]; /* capability, formula, dtype */
+    md_dev_facts facts;
+    md_fx_formula *parsed;
+    md_st_program *program;
+} formula;
+
+/* Equal ones of a formula follow each other: of one shape. */
+typedef struct record {
+    const formula *formula;
+    int64_t size[MD_FX_MAX_DIMS];
+    const md_fa_family *family;
+    md_fa_config config;
+    double us;
+    bool is_first; /* of its shape */
+} record;
+
+typedef struct records {
+    formula formula[MAX_FORMULAS];
+    int32_t n_formulas;
+    record *record;
+    int64_t n, capacity;
+} records;
+
+static formula *formula_of(records *r, const char *capability, const char *text, const char *dtype)
+{
+    char key[1200];
+    snprintf(key, sizeof key, "%.8s %.1100s %.16s", capability, text, dtype);
+    for (int32_t i = 0; i < r->n_formulas; i++)
+        if (!strcmp(r->formula[i].key, key))
+            return r->formula[i].program ? &r->formula[i] : NULL;
+    if (r->n_formulas == MAX_FORMULAS)
+        return NULL;
+    formula *f = &r->formula[r->n_formulas++];
+    const md_catalogue_entry *entry = md_catalogue_find(text);
+    const md_fx_options o = {.dtype = md_dtype_parse(dtype)};
+    memcpy(f->key, key, sizeof key);
+    if (md_dev_cuda_assume(&f->facts, atoi(capability)) != MD_OK ||
+        md_fx_formula_create(&f->parsed, entry ? entry->formula : text, &o) != MD_OK ||
+        md_st_split(f->parsed) != MD_OK || md_st_program_create(&f->program, f->parsed) != MD_OK ||
+        f->program->n_stages != 1) {
+        fprintf(stderr, "left out: %s: %s\n", text, md_last_error());
+        f->program = NULL;
+        return NULL;
+    }
+    return f;
+}
+
+static bool read_sizes(int64_t *size, const md_fx_formula *f, char *text)
+{
+    char *rest = text;
+    for (int32_t d = 0; d < f->n_dims; d++)
+        size[d] = f->dim[d].size >= 0 ? f->dim[d].size : -1;
+    for (char *word = strsep(&rest, ", "); word; word = strsep(&rest, ", ")) {
+        char *equals = strchr(word, '=');
+        for (int32_t d = 0; equals && d < f->n_dims; d++)
+            if (!strncmp(f->dim[d].name, word, (size_t)(equals - word)) && !f->dim[d].name[equals - word])
+                size[d] = strtoll(equals + 1, NULL, 10);
+    }
+    for (int32_t d = 0; d < f->n_dims; d++)
+        if (size[d] < 0)
+            return false;
+    return true;
+}
+
+/* False for a line that is left out: of a formula of several stages, or of a variant that is no more. */
+static bool read_record(records *r, char *line)
+{
+    char *word[6], name[MD_FA_NAME], *rest = line;
+    for (int i = 0; i < 6; i++)
+        if (!(word[i] = strsep(&rest, "\t\n")))
+            return false;
+    const formula *f = formula_of(r, word[0], word[1], word[2]);
+    record x = {.formula = f, .us = strtod(word[5], NULL)};
+    if (!f || !(x.us > 0) || !read_sizes(x.size, f->parsed, word[3]))
+        return false;
+    const md_fa_target target = {f->program, 0, &f->facts};
+    md_fa_current_name(name, word[4]); /* records may be older than names of fields */
+    if (md_fa_parse_for(&x.family, &x.config, &target, name) != MD_OK || !md_fa_applies(x.family, &target) ||
+        !x.family->legal(&target, &x.config, x.size))
+        return false;
+    if (r->n == r->capacity) {
+        r->capacity = r->capacity ? 2 * r->capacity : 1024;
+        r->record = realloc(r->record, (size_t)r->capacity * sizeof x);
+        if (!r->record)
+            exit(1);
+    }
+    const record *before = r->n ? &r->record[r->n - 1] : NULL;
+    x.is_first = !before || before->formula != f || memcmp(before->size, x.size, sizeof x.size) != 0;
+    r->record[r->n++] = x;
+    return true;
+}
+
+static bool read_all(records *r, const char *path)
+{
+    static char line[LINE];
+    FILE *file = fopen(path, "r");
+    int64_t n_left_out = 0;
+    if (!file)
+        return false;
+    while (fgets(line, sizeof line, file))
+        n_left_out += !read_record(r, line);
+    fclose(file);
+    if (n_left_out)
+        fprintf(stderr, "%lld lines left out: several stages, or variants that are no more\n", (long long)n_left_out);
+    return r->n > 0;
+}
+
+/* The times of one shape: adds to the sums, and returns the regret of the model's pick, of which a disturbed time must
+ * not make more than MOST_REGRET. */
+static double judge_shape(double *sum, double *weights, const record *first, int64_t n)
+{
+    double best = INFINITY, least = INFINITY, picked = INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        best = fmin(best, first[i].us);
+    for (int64_t i = 0; i < n; i++) {
+        const record *x = &first[i];
+        const md_fa_target target = {x->formula->program, 0, &x->formula->facts};
+        const double us = md_tn_predict_us(&target, x->family, &x->config, x->size), off = log(us / x->us),
+                     weight = best * best / (x->us * x->us);
+        *sum += weight * off * off;
+        *weights += weight;
+        if (us < least) {
+            least = us;
+            picked = x->us;
+        }
+    }
+    return fmin(picked / best - 1, MOST_REGRET);
+}
+
+static void judge(const records *r)
+{
+    double sum = 0, weights = 0, regret = 0;
+    int64_t n_shapes = 0;
+    for (int64_t i = 0, n; i < r->n; i += n) {
+        for (n = 1; i + n < r->n && !r->record[i + n].is_first; n++)
+            ;
+        regret += judge_shape(&sum, &weights, &r->record[i], n);
+        n_shapes++;
+    }
+    printf("%.6f %.6f %lld\n", sqrt(sum / weights), regret / (double)n_shapes, (long long)r->n);
+    fflush(stdout);
+}
+
+/* False after naming what is no constant. */
+static bool set_constants(char *line)
+{
+    char *rest = line;
+    for (char *word = strsep(&rest, " \n"); word; word = strsep(&rest, " \n")) {
+        char *equals = strchr(word, '=');
+        bool is_known = !*word;
+        for (int i = 0; equals && i < n_constants && !is_known; i++)
+            if (!strncmp(constants[i].name, word, (size_t)(equals - word)) && !constants[i].name[equals - word]) {
+                *constants[i].value = strtod(equals + 1, NULL);
+                is_known = true;
+            }
+        if (!is_known) {
+            fprintf(stderr, "no constant is called so: %s\n", word);
+            return false;
+        }
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static records r;
+    static char line[LINE];
+    const bool lists = argc == 3 && !strcmp(argv[1], "--list");
+    if (argc != 2 && !lists) {
+        fprintf(stderr, "usage: %s [--list] RECORDS\n", argv[0]);
+        return 2;
+    }
+    for (int i = 0; lists && i < n_constants; i++)
+        printf("%s=%.17g\n", constants[i].name, *constants[i].value);
+    if (lists)
+        return 0;
+    if (!read_all(&r, argv[argc - 1])) {
+        fprintf(stderr, "%s: no times in it\n", argv[argc - 1]);
+        return 1;
+    }
+    while (fgets(line, sizeof line, stdin)) {
+        if (!set_constants(line))
+            return 1;
+        judge(&r);
+    }
+    return 0;
+}
