@@ -5,10 +5,12 @@
 - Inside a folder, a room (a folder in it) or a top file (NAME.c and NAME.h together) may use rooms and top files of
   lower floors (FLOORS), never others of its own floor. A folder without rooms has no floors.
 - "Uses" means: includes a header of it, or has an object file that refers to a symbol which it defines.
+- So do the rooms and modules of the Python package that compiles graphs, by their imports (PACKAGE_FLOORS).
 - No circle of files: headers that include each other, or .c files that use each other's symbols, directly or through
   others. CIRCLES lists the exceptions.
 - RESERVED: some calls have one home."""
 
+import ast
 import collections
 import json
 import pathlib
@@ -52,6 +54,10 @@ FLOORS = {
               ["create", "run"], ["explain", "tuning"]],
 }
 MAX_FLOORS = 9
+
+# The floors of a package of Python: its rooms and modules. A module imports lower floors only, and no circle arises.
+PACKAGE = "python/multidispatch/compile"
+PACKAGE_FLOORS = [["general", "report", "sizes"], ["rewriting", "lowering"], ["running"], ["backend"], ["capture"], ["__init__"]]
 
 # Circles that stay: exactly these files, each with its reason.
 CIRCLES = [
@@ -308,6 +314,32 @@ def check_embedded(src):
         complain(src / "kernels" / name, 0, "is not embedded: src/kernels/meson.build does not list it")
 
 
+def imports_of(package, path):
+    """The modules of the package that a module imports, as parts of their names, with the lines."""
+    here = path.relative_to(package).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or not 0 < node.level <= len(here):
+            continue
+        base = here[:len(here) - node.level] + tuple(node.module.split(".") if node.module else ())
+        for one in node.names:
+            module = base + (one.name,)
+            yield module if package.joinpath(*module).with_suffix(".py").exists() else base, node.lineno
+
+
+def check_package(src):
+    package, edges, floors = src / PACKAGE, collections.defaultdict(set), {e: i for i, f in enumerate(PACKAGE_FLOORS) for e in f}
+    for path in sorted(package.rglob("*.py")):
+        here = path.relative_to(package).with_suffix("").parts
+        if here[0] not in floors:
+            complain(path, 0, f"{here[0]} is on no floor of {PACKAGE} in check_layers.py")
+            continue
+        for module, line in imports_of(package, path):
+            edges["/".join(here)].add("/".join(module))
+            if module[0] != here[0] and floors.get(module[0], 0) >= floors[here[0]]:
+                complain(path, line, f"{here[0]} (floor {floors[here[0]]}) must not import {module[0]} (floor {floors[module[0]]})")
+    check_circles(package, edges, lambda a, b: "imports it")
+
+
 def check(root, build=None, nm="nm"):
     """The number of files looked at; what is wrong is in `problems`."""
     src = root / "src"
@@ -328,6 +360,7 @@ def check(root, build=None, nm="nm"):
         for _, listed in CIRCLES:
             if listed not in found:
                 complain(src, 0, f"check_layers.py allows a circle that does not exist: {', '.join(sorted(listed))}")
+    check_package(src)
     check_tools(root)
     check_embedded(src)
     return n_files

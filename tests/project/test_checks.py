@@ -165,6 +165,14 @@ def check_the_layers():
     layers("a global", {"src/expr/node.c": source("static int md_count;")}, "no mutable globals")
     layers("a wrong guard", {"src/expr/node.h": header("expr/nude.h")}, "the include guard is not MD_EXPR_NODE_H")
     layers("a tool looks inside", {"tools/a.c": source('#include "expr/node.h"')}, "public headers only")
+    package = "src/python/multidispatch/compile/"
+    layers("modules of a package", {package + "running/plan.py": "from ..lowering.tree import a\nfrom ..sizes import b\n",
+           package + "lowering/tree.py": "from ..sizes import b\n", package + "sizes.py": "a = b = 1\n"}, None)
+    layers("a higher room is imported", {package + "lowering/tree.py": "from ..running import plan\n"},
+           "lowering (floor 1) must not import running (floor 2)")
+    layers("modules that import each other", {package + "running/plan.py": "from . import groups\n",
+           package + "running/groups.py": "def f():\n    from .plan import g\n"}, "a circle of 2 files")
+    layers("a module on no floor", {package + "attic/a.py": ""}, "attic is on no floor")
     check_layers.FLOORS["expr"][1].append("node")
     layers("an entry on two floors", {}, "on two floors")
     check_layers.FLOORS["expr"][1].remove("node")

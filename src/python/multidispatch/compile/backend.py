@@ -14,13 +14,13 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import ArgumentError, MdError
-from .attention import no_plan_for_each_shape
-from .causal import name_causal_of_training
-from .decompositions import table as decompositions
 from .general import one_graph_for_all_sizes
-from .plan import Builder
+from .lowering.decompositions import table as decompositions
 from .report import Report, fault, new_report
-from .rewrite import copy_of, rewrite
+from .rewriting.attention import no_plan_for_each_shape
+from .rewriting.causal import name_causal_of_training
+from .rewriting.rewrite import copy_of, rewrite
+from .running.plan import Builder
 from .sizes import Unsupported
 
 _log = logging.getLogger("multidispatch")

@@ -14,9 +14,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from .. import ArgumentError, Unsupported
-from .attention import no_plan_for_each_shape
 from .backend import plan_of
-from .decompositions import table
+from .lowering.decompositions import table
+from .rewriting.attention import no_plan_for_each_shape
 
 _numbers = itertools.count()
 

@@ -7,8 +7,8 @@ from typing import Any, Sequence
 
 import torch
 
+from ..sizes import Unsupported, expression, is_dense, one_or_none, product, same
 from . import tree as T
-from .sizes import Unsupported, expression, is_dense, one_or_none, product, same
 from .tree import Buf, Leaf, Value
 
 _MEMORY = ("point", "reduce", "product", "eager", "cat")

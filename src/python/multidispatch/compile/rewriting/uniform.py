@@ -9,7 +9,7 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .sizes import Unsupported, expression, same
+from ..sizes import Unsupported, expression, same
 
 aten = torch.ops.aten
 _MOST = 4096  # elements of a constant tensor that is looked through

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import torch
 
-from .sizes import Unsupported, expression, same, tidy
+from ..sizes import Unsupported, expression, same, tidy
 from .uniform import Values
 
 aten, prims = torch.ops.aten, torch.ops.prims

@@ -6,9 +6,9 @@ from typing import Any, Callable
 
 import torch
 
+from ..report import fault
 from .attention import name_attention
 from .causal import name_causal
-from .report import fault
 from .stacks import order_stacks
 from .uniform import fold
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Sequence
 
-from .sizes import Unsupported, contiguous, magnitude, product, same, tidy
+from ..sizes import Unsupported, contiguous, magnitude, product, same, tidy
 
 Size = Any  # int or sympy.Expr
 

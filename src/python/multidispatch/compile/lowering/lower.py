@@ -9,11 +9,11 @@ from typing import Any, Sequence
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from ..report import fault
+from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, same
 from . import reductions as _reductions  # noqa: F401 (fills the table)
 from . import tree as T
 from .results import Output, Results
-from .report import fault
-from .sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, same
 from .table import TABLE
 from .tree import Apply, Buf, Const, Iota, Leaf, Value, cost
 

@@ -8,9 +8,9 @@ from typing import Any, Callable
 
 import torch
 
+from ..sizes import Unsupported, expression, same
 from .attention import new_node
 from .lines import Line, Mask, Reader, Where
-from .sizes import Unsupported, expression, same
 
 aten = torch.ops.aten
 _SEEN = Where(Line(0, ((-2, -1), (-1, 1))))  # column - row <= 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .sizes import expression, same
+from ..sizes import expression, same
 
 aten = torch.ops.aten
 _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ..lowering.tree import Buf, Gather, leaves
 from .formula import Formula
 from .groups import Group, Grouping
-from .tree import Buf, Gather, leaves
 
 _MOST_LATE = 8  # kernels that wait for each other: what they read takes memory until they run
 _MOST_TENSORS = 240  # of a step; the extension takes 256

@@ -11,7 +11,7 @@ from typing import Any, Iterator
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from .sizes import Unsupported, expression, same
+from ..sizes import Unsupported, expression, same
 
 aten = torch.ops.aten
 _SAME_ELEMENTS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default,

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..lowering.tree import Apply, Buf, Const, Gather, Iota, Leaf, Tree, leaves
+from ..sizes import Dims, Unsupported, magnitude, same, tidy
 from .groups import Group, Index, access
-from .sizes import Dims, Unsupported, magnitude, same, tidy
-from .tree import Apply, Buf, Const, Gather, Iota, Leaf, Tree, leaves
 
 
 # Reductions of one element that do not give it back.

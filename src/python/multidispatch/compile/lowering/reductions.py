@@ -7,8 +7,8 @@ from typing import Any, Sequence
 
 import torch
 
+from ..sizes import Unsupported, contiguous, product, same, tidy
 from . import tree as T
-from .sizes import Unsupported, contiguous, product, same, tidy
 from .table import apply, cast, entry, kind, operand
 from .tree import Apply, Buf, Gather, Leaf, Value
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Sequence
 
-from .sizes import Unsupported, contiguous, magnitude, product, same, tidy
-from .tree import Buf, Gather, Iota, Leaf, Tree, Value, cost, leaves, n_large, reshaped
+from ..lowering.tree import Buf, Gather, Iota, Leaf, Tree, Value, cost, leaves, n_large, reshaped
+from ..sizes import Unsupported, contiguous, magnitude, product, same, tidy
 
 LAZY = ("point", "reduce", "product")
 _CHEAP = 3  # operations that are rather computed twice than stored

@@ -7,8 +7,8 @@ from typing import Any, Callable
 
 import torch
 
+from ..sizes import Unsupported, expression, same
 from . import tree as T
-from .sizes import Unsupported, expression, same
 from .tree import Apply, Const, Iota, Value
 
 TABLE: dict[str, Callable[..., Any]] = {}

@@ -8,14 +8,14 @@ from typing import Any, Callable
 
 import torch
 
-from .. import _core
+from ... import _core
+from ..lowering.lower import DTYPES, Eager, Held, Lowered, Lowering, Number
+from ..lowering.tree import Buf, Leaf
+from ..report import Report
+from ..sizes import Dims, Unsupported, same
 from .formula import Formula, write
 from .groups import Grouping
-from .lower import Eager, Held, Lowered, Lowering, Number
-from .report import Report
-from .sizes import Dims, Unsupported, same
 from .together import Together, gather
-from .tree import Buf, Leaf
 
 _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
@@ -122,7 +122,7 @@ class Builder:
                 out.append((5, 0, None, None, (), ()))
             else:
                 assert o.buf is not None
-                dtype = next(t for t, name in _torch_dtypes().items() if name == o.buf.dtype)
+                dtype = next(t for t, name in DTYPES.items() if name == o.buf.dtype)
                 out.append((0, 0, dtype, o.buf, self.dims.values(o.shape), self.dims.values(o.stride)))
         return out
 
@@ -243,11 +243,6 @@ def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.T
 
 
 _view_of = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view_of)
-
-
-def _torch_dtypes() -> dict[Any, str]:
-    from .lower import DTYPES
-    return DTYPES
 
 
 def _numbers(x: Any, dims: Dims) -> None:

@@ -1,0 +1,1 @@
+"""Running: trees become kernels (`groups`), kernels become texts (`formula`), and `plan` puts them into one sequence that C calls."""
