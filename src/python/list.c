@@ -1,6 +1,6 @@
 /* Formulas over lists: reading them, making them for dtypes and a device, and calling them. The class around these
  * functions is Python's (lists.py). */
-#include "python/op.h"
+#include "python/op/op.h"
 #include "expr/list/list.h"
 
 #include <md/list.h>

@@ -52,6 +52,7 @@ FLOORS = {
                  ["create", "launches"], ["bind", "finish", "report"], ["find"], ["run"]],
     "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["schedule"], ["decide"],
               ["create", "run"], ["explain", "tuning"]],
+    "python": [["arrays"], ["state"], ["op"], ["list", "plan"], ["module"]],
 }
 MAX_FLOORS = 9
 
@@ -76,11 +77,13 @@ RESERVED = [
     (r"\bpthread_(mutex|cond)_(init|destroy)\s*\(", "a fork must know all locks but those of GPUs",
      {"base/task/fork.c", "device/cuda/open.c", "device/blas/answer.c", "device/blas/library.c", "dispatch/runtime.c"}),
     (r"\bstatic\s+(?!const\b|inline\b|_Thread_local\b|_Noreturn\b|__attribute__)[^;(=]*\s\w+(\[[^\]]*\])?\s*(=[^=]|;)",
-     "no mutable globals", {"base/task/fork.c", "base/task/exit.c", "base/task/jobs.c", "device/host/measured.c", "python/module.c", "python/op.c",
-      "python/plan.c"}),  # fork, exit(), signals and the processor are of the process; CPython wants its tables writable
+     "no mutable globals", {"base/task/fork.c", "base/task/exit.c", "base/task/jobs.c", "device/host/measured.c", "python/module.c",
+      "python/op/op.c", "python/plan/plan.c"}),  # fork, exit(), signals and the processor are of the process; CPython wants its tables writable
 ]
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
+
+OBJECTS = re.compile(r"/(libmd_|_core\.abi3\.so\.p/)")
 
 problems = []
 
@@ -173,7 +176,7 @@ def check_include(src, path, name, line):
 
 
 def objects_of(src, build):
-    """Object file -> source file, of the library's static parts."""
+    """Object file -> source file, of the library's static parts and the Python extension."""
     database = build / "compile_commands.json"
     if not database.exists():
         complain(database, 0, "does not exist: is this a build folder?")
@@ -181,7 +184,7 @@ def objects_of(src, build):
     found = {}
     for entry in json.loads(database.read_text(encoding="utf-8")):
         path = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
-        if not path.is_relative_to(src) or "/libmd_" not in entry["output"]:
+        if not path.is_relative_to(src) or not OBJECTS.search(entry["output"]):
             continue
         output = build / entry["output"]
         if not output.exists() or output.stat().st_mtime < path.stat().st_mtime:

@@ -1,9 +1,9 @@
 /* Arrays of Python as md_tensors, without copying: PyTorch's exchange API, the buffer protocol (NumPy), and __dlpack__
  * (CuPy, JAX and others). The structs are declared from DLPack's specification 1.2. */
-#ifndef MD_PYTHON_EXCHANGE_H
-#define MD_PYTHON_EXCHANGE_H
+#ifndef MD_PYTHON_ARRAYS_EXCHANGE_H
+#define MD_PYTHON_ARRAYS_EXCHANGE_H
 
-#include "python/torch.h"
+#include "python/arrays/torch.h"
 
 #include <md/md.h>
 

@@ -1,8 +1,8 @@
 /* multidispatch._core.Op: a formula with options, and one md_op for each set of dtypes and each device that it met. */
-#ifndef MD_PYTHON_OP_H
-#define MD_PYTHON_OP_H
+#ifndef MD_PYTHON_OP_OP_H
+#define MD_PYTHON_OP_OP_H
 
-#include "python/module.h"
+#include "python/state.h"
 
 enum { MD_PY_ARGS = 32, MD_PY_SIZES = 16, MD_PY_TEXTS = 5 };
 
@@ -37,6 +37,9 @@ typedef struct md_py_call {
     md_py_dl_device device;
     const md_py_view *first; /* the first tensor that was given */
 } md_py_call;
+
+/** The type multidispatch._core.Op, bound to the module. */
+PyObject *md_py_op_type(PyObject *module);
 
 /** Reads the arguments. -1 with an error; md_py_call_end in any case. */
 int md_py_call_begin(md_py_call *call, md_py_op *self);

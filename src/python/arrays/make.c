@@ -1,5 +1,5 @@
 /* New arrays for outputs, of the kind of the inputs; and the stream that PyTorch uses now. */
-#include "python/exchange.h"
+#include "python/arrays/exchange.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* The state of the extension module: exceptions, contexts, and what reading arrays needs. */
-#ifndef MD_PYTHON_MODULE_H
-#define MD_PYTHON_MODULE_H
+#ifndef MD_PYTHON_STATE_H
+#define MD_PYTHON_STATE_H
 
-#include "python/exchange.h"
+#include "python/arrays/exchange.h"
 
 enum { MD_PY_CONTEXTS = 17 }; /* the host and 16 GPUs */
 
@@ -26,9 +26,6 @@ PyObject *md_py_raise(const md_py_state *state, md_status status);
 md_context *md_py_context_of(md_py_state *state, md_py_dl_device device);
 /** The device of "host", "cpu", "cuda" or "cuda:N". -1 with an error. */
 int md_py_device_parse(md_py_dl_device *out, const md_py_state *state, const char *name);
-
-/** The type multidispatch._core.Op, bound to the module. */
-PyObject *md_py_op_type(PyObject *module);
 
 /* Collects text of the library: the md_write_fn and its user. */
 typedef struct md_py_text {

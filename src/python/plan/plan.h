@@ -1,8 +1,8 @@
 /* multidispatch._core.Plan: a graph of PyTorch as an md_sequence, called with the graph's arguments in a list. */
-#ifndef MD_PYTHON_PLAN_H
-#define MD_PYTHON_PLAN_H
+#ifndef MD_PYTHON_PLAN_PLAN_H
+#define MD_PYTHON_PLAN_PLAN_H
 
-#include "python/module.h"
+#include "python/state.h"
 
 #include <md/sequence.h>
 

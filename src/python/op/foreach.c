@@ -1,5 +1,5 @@
 /* Op._foreach: a call of the op for each item of lists, all of them as one combo. */
-#include "python/op.h"
+#include "python/op/op.h"
 
 #include <md/combo.h>
 

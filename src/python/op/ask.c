@@ -1,6 +1,6 @@
 /* Methods of an Op that ask about choices, or prepare them, and its arguments. The methods take a device's name and a
  * tuple of dtype names. */
-#include "python/op.h"
+#include "python/op/op.h"
 
 #include <string.h>
 

@@ -1,11 +1,20 @@
 /* The steps of a multidispatch._core.Plan: kernels, kernels without order, and operations that PyTorch runs. */
-#include "python/op.h"
-#include "python/plan.h"
+#include "python/op/op.h"
+#include "python/plan/plan.h"
 
 #include <md/combo.h>
 
 #include <stdlib.h>
 #include <string.h>
+
+md_py_plan *md_py_plan_open(PyObject *object)
+{
+    md_py_plan *self = (md_py_plan *)object;
+    if (!self->is_finished)
+        return self;
+    PyErr_SetString(self->state->argument_error, "the plan is finished");
+    return NULL;
+}
 
 /* ---- Kernels */
 

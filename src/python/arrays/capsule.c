@@ -1,5 +1,5 @@
 /* Arrays by __dlpack__, in capsules of both forms: with a version and flags, and without. */
-#include "python/exchange.h"
+#include "python/arrays/exchange.h"
 
 #include <md/dlpack.h>
 

@@ -1,5 +1,5 @@
 /* The arguments of a call: arrays become views, numbers scalars; dtypes and device say which md_op serves. */
-#include "python/op.h"
+#include "python/op/op.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +102,50 @@ void md_py_call_end(md_py_call *call, const md_py_op *self)
     for (int32_t i = 0; i < self->n_args; i++)
         if (call->is_open[i])
             md_py_view_end(&call->view[i]);
+}
+
+/* ---- Outputs and the stream */
+
+int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v, PyObject **made)
+{
+    md_tensor shape[MD_PY_ARGS];
+    for (int32_t i = 0; i < self->n_args; i++)
+        shape[i] = call->given[i] ? call->view[i].tensor : (md_tensor){0};
+    const md_status status = md_formula_infer(shape, self->n_args, v->formula);
+    if (status != MD_OK) {
+        md_py_raise(self->state, status);
+        return -1;
+    }
+    for (int32_t i = 0; i < self->n_args; i++) {
+        if (call->given[i])
+            continue;
+        made[i] = md_py_empty(&shape[i], &self->state->exchange, call->first);
+        if (!made[i])
+            return -1;
+        call->is_open[i] = true;
+        if (shape[i].data)
+            md_py_view_made(&call->view[i], &shape[i], call->first);
+        else if (md_py_view_begin(&call->view[i], &self->state->exchange, made[i], self->arg[i].name, true) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int md_py_stream_of(md_stream *out, const md_py_view *first, PyObject *given)
+{
+    *out = NULL;
+    if (!given || given == Py_None)
+        return first ? md_py_current_stream(out, first) : 0;
+    PyObject *number = PyLong_Check(given) ? NULL : PyObject_GetAttrString(given, "cuda_stream");
+    if (!number && !PyLong_Check(given)) {
+        PyErr_Clear();
+        number = PyObject_GetAttrString(given, "ptr");
+    }
+    if (!number && !PyLong_Check(given))
+        return -1;
+    *out = PyLong_AsVoidPtr(number ? number : given);
+    Py_XDECREF(number);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* ---- The op for dtypes and device */

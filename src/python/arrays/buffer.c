@@ -1,6 +1,6 @@
 /* Arrays by Python's buffer protocol. All that a buffer may leave out is looked at: it may have no format (bytes), no
  * shape (one axis) and no strides (no gaps). */
-#include "python/exchange.h"
+#include "python/arrays/exchange.h"
 
 #include <md/dlpack.h>
 

@@ -1,5 +1,5 @@
 /* Calling a plan: sizes from the arguments, checks, new results, one run of the sequence. */
-#include "python/plan.h"
+#include "python/plan/plan.h"
 
 #include <md/dlpack.h>
 

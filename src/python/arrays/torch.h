@@ -1,8 +1,8 @@
 /* PyTorch's own functions, found in the loaded libraries: what its exchange API does not say (the negative bit, whether
  * a tensor requires a gradient), and new tensors. Each is tried once against PyTorch's Python side, and used only if it
  * agrees. Nothing of PyTorch is linked or needed. */
-#ifndef MD_PYTHON_TORCH_H
-#define MD_PYTHON_TORCH_H
+#ifndef MD_PYTHON_ARRAYS_TORCH_H
+#define MD_PYTHON_ARRAYS_TORCH_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

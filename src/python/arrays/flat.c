@@ -1,5 +1,5 @@
 /* Tensors of any shape as one axis each, for formulas that look at single elements. */
-#include "python/exchange.h"
+#include "python/arrays/exchange.h"
 
 static bool is_same_layout(const md_tensor *a, const md_tensor *b)
 {

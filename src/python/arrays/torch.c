@@ -1,5 +1,5 @@
 /* Looks up functions of the loaded PyTorch by name, and tries them on tensors of which the answers are known. */
-#include "python/torch.h"
+#include "python/arrays/torch.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -1,17 +1,8 @@
-/* The type multidispatch._core.Plan: building it. plan_run.c calls it. */
-#include "python/plan.h"
+/* The type multidispatch._core.Plan: building it. run.c calls it. */
+#include "python/plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-md_py_plan *md_py_plan_open(PyObject *object)
-{
-    md_py_plan *self = (md_py_plan *)object;
-    if (!self->is_finished)
-        return self;
-    PyErr_SetString(self->state->argument_error, "the plan is finished");
-    return NULL;
-}
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
