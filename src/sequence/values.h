@@ -1,8 +1,8 @@
-/* Whole-number expressions over the dims of a sequence, as flat programs. Equal texts are one expression. */
+/* Expressions over the dims of a sequence (expr/whole.h). Equal ones are one value. */
 #ifndef MD_SEQUENCE_VALUES_H
 #define MD_SEQUENCE_VALUES_H
 
-#include "expr/formula.h"
+#include <md/md.h>
 
 typedef struct md_sq_values md_sq_values;
 

@@ -1,6 +1,7 @@
 /* The type multidispatch._core.Plan: building it. run.c calls it. */
 #include "python/plan/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,9 @@ static void plan_free(PyObject *object)
     free(self->dim);
     free(self->input);
     free(self->result);
-    free(self->code);
+    for (int32_t i = 0; i < self->n_values; i++)
+        free(self->whole[i]);
+    free(self->whole);
     free(self->size);
     free(self->value);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
@@ -159,34 +162,61 @@ static int read_dims(md_py_plan *self, PyObject *list)
     return self->dim && self->size ? 0 : -1;
 }
 
-static int read_values(md_py_plan *self, PyObject *list, int n_values)
+/* An expression over d0, d1, .. -1 with an error. */
+static int read_value(md_py_plan *self, const md_fx_names *dims, PyObject *given)
 {
+    PyObject *text = PyUnicode_AsUTF8String(given);
+    int32_t n = 0;
+    if (!text)
+        return -1;
+    const md_status status =
+        md_fx_whole_parse(&self->whole[self->n_values], 1, &n, PyBytes_AsString(text), "a size", dims);
+    Py_DECREF(text);
+    self->n_values += n;
+    if (status == MD_OK && n == 1)
+        return 0;
+    if (status != MD_OK)
+        md_py_raise(self->state, status);
+    return -1;
+}
+
+static int read_values(md_py_plan *self, PyObject *list)
+{
+    char text[MD_PY_PLAN_DIMS][8];
+    const char *name[MD_PY_PLAN_DIMS];
+    const md_fx_names dims = {self->n_dims, name, "no dim"};
     const Py_ssize_t n = PyList_Size(list);
-    self->code = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *self->code);
-    self->value = calloc((size_t)n_values + 1, sizeof *self->value);
-    for (Py_ssize_t i = 0; self->code && i < n; i++)
-        self->code[i] = PyLong_AsLongLong(PyList_GetItem(list, i));
-    self->n_values = n_values;
-    return self->code && self->value && !PyErr_Occurred() ? 0 : -1;
+    self->whole = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *self->whole);
+    self->value = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *self->value);
+    if (!self->whole || !self->value)
+        return -1;
+    for (int32_t d = 0; d < self->n_dims; d++) {
+        snprintf(text[d], sizeof text[d], "d%d", (int)d);
+        name[d] = text[d];
+    }
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (read_value(self, &dims, PyList_GetItem(list, i)) < 0)
+            return -1;
+    return 0;
 }
 
 static PyObject *plan_finish(PyObject *object, PyObject *args)
 {
     md_py_plan *self = md_py_plan_open(object);
-    PyObject *dims, *inputs, *results, *code, *like, *fallback, *empty_strided, *view, *kept;
-    int n_args, n_slots, n_values, n_hidden, checks;
-    if (!self || !PyArg_ParseTuple(args, "iiipOOOiOO(OOO)O", &n_args, &n_slots, &n_values, &checks, &dims, &inputs,
-                                   &results, &n_hidden, &code, &like, &fallback, &empty_strided, &view, &kept))
+    PyObject *dims, *inputs, *results, *values, *like, *fallback, *empty_strided, *view, *kept;
+    int n_args, n_slots, n_hidden, checks;
+    if (!self || !PyArg_ParseTuple(args, "iipOOOiOO(OOO)O", &n_args, &n_slots, &checks, &dims, &inputs, &results,
+                                   &n_hidden, &values, &like, &fallback, &empty_strided, &view, &kept))
         return NULL;
+    if (PyList_Size(dims) > MD_PY_PLAN_DIMS)
+        return PyErr_Format(self->state->unsupported, "a graph with more than %d sizes", MD_PY_PLAN_DIMS);
     const md_py_type *type = md_py_type_of(&self->state->exchange, like);
     if (!type || read_dims(self, dims) < 0 || read_inputs(self, inputs) < 0 || read_results(self, results) < 0 ||
-        read_values(self, code, n_values) < 0) {
+        read_values(self, values) < 0) {
         if (!PyErr_Occurred())
             PyErr_SetString(self->state->argument_error, "bad lists of dims, arguments, results or values");
         return NULL;
     }
-    if (self->n_dims > MD_PY_PLAN_DIMS)
-        return PyErr_Format(self->state->unsupported, "a graph with more than %d sizes", MD_PY_PLAN_DIMS);
     self->like = *type;
     self->n_args = n_args;
     self->n_slots = n_slots;

@@ -2,6 +2,7 @@
 #ifndef MD_PYTHON_PLAN_PLAN_H
 #define MD_PYTHON_PLAN_PLAN_H
 
+#include "expr/whole.h"
 #include "python/state.h"
 
 #include <md/sequence.h>
@@ -72,7 +73,7 @@ typedef struct md_py_plan {
     md_py_dim *dim;
     md_py_port *input;
     md_py_result *result;
-    int64_t *code; /* of all values: number of words, then pairs of operation and operand */
+    md_fx_whole **whole; /* expressions over the dims: sizes, strides and offsets of arguments and results */
     int64_t *size; /* of the last call */
     int64_t *value; /* of the expressions at these sizes */
     bool has_values;
@@ -95,9 +96,4 @@ void md_py_plan_free_steps(md_py_plan *self);
 extern _Thread_local PyObject *md_py_plan_results;
 /** The arguments of its call. */
 extern _Thread_local PyObject *md_py_plan_arguments;
-/** Computes the values at `size`. False if one overflows, is negative or divides by 0. */
-bool md_py_plan_eval(int64_t *value, const int64_t *code, int32_t n_values, const int64_t *size);
-
-enum { MD_PY_PUSH, MD_PY_DIM, MD_PY_ADD, MD_PY_SUB, MD_PY_MUL, MD_PY_DIV, MD_PY_MOD, MD_PY_MIN, MD_PY_MAX };
-
 #endif

@@ -7,61 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Values */
-
-static bool apply(int64_t *a, int64_t op, int64_t b)
-{
-    const int64_t x = *a;
-    switch (op) {
-    case MD_PY_ADD:
-        return !__builtin_add_overflow(x, b, a);
-    case MD_PY_SUB:
-        return !__builtin_sub_overflow(x, b, a);
-    case MD_PY_MUL:
-        return !__builtin_mul_overflow(x, b, a);
-    case MD_PY_DIV: /* rounded down, as Python does */
-        if (b <= 0)
-            return false;
-        *a = x / b - (x % b < 0);
-        return true;
-    case MD_PY_MOD:
-        if (b <= 0)
-            return false;
-        *a = x % b < 0 ? x % b + b : x % b;
-        return true;
-    case MD_PY_MIN:
-        *a = x < b ? x : b;
-        return true;
-    default:
-        *a = x > b ? x : b;
-        return true;
-    }
-}
-
-bool md_py_plan_eval(int64_t *value, const int64_t *code, int32_t n_values, const int64_t *size)
-{
-    int64_t stack[64];
-    for (int32_t i = 0; i < n_values; i++) {
-        const int64_t n = *code++;
-        int top = 0;
-        for (int64_t k = 0; k < n; k++, code += 2) {
-            if (code[0] == MD_PY_PUSH || code[0] == MD_PY_DIM) {
-                if (top == 64)
-                    return false;
-                stack[top++] = code[0] == MD_PY_PUSH ? code[1] : size[code[1]];
-            } else if (top < 2 || !apply(&stack[top - 2], code[0], stack[top - 1])) {
-                return false;
-            } else {
-                top--;
-            }
-        }
-        if (top != 1)
-            return false;
-        value[i] = stack[0];
-    }
-    return true;
-}
-
 /* ---- Arguments */
 
 typedef struct run {
@@ -109,7 +54,19 @@ static int read_input(md_tensor *out, md_py_plan *self, PyObject *object)
            md_tensor_from_dlpack(out, &t) == MD_OK;
 }
 
-static int read_sizes(run *r, const md_py_plan *self)
+/* Says why an argument does not fit. Returns 0. */
+static int refuse(run *r, int32_t input, const char *what)
+{
+    static const char none[] = "arguments are not as the graph was made for";
+    if (input < 0)
+        snprintf(r->why, sizeof r->why, "%s: %s", none, what);
+    else
+        snprintf(r->why, sizeof r->why, "%s: argument %d has other %s", none, (int)r->plan->input[input].at, what);
+    return 0;
+}
+
+/* 1: the sizes of the call and what follows from them; 0: there are none; -1: an error. */
+static int read_sizes(run *r, md_py_plan *self)
 {
     int64_t size[MD_PY_PLAN_DIMS];
     for (int32_t d = 0; d < self->n_dims; d++) {
@@ -126,9 +83,15 @@ static int read_sizes(run *r, const md_py_plan *self)
     const size_t n = (size_t)self->n_dims * sizeof *size;
     if (self->has_values && !memcmp(size, self->size, n))
         return 1;
-    r->plan->has_values = md_py_plan_eval(self->value, self->code, self->n_values, size);
     memcpy(self->size, size, n);
-    return self->has_values;
+    self->has_values = false;
+    for (int32_t i = 0; i < self->n_values; i++)
+        if (!md_fx_whole_eval(&self->value[i], self->whole[i], size)) {
+            (void)md_fx_whole_fail(self->whole[i]);
+            return refuse(r, -1, md_last_error());
+        }
+    self->has_values = true;
+    return 1;
 }
 
 /* What a tensor has that the plan was not made for; NULL: nothing. A stride of an axis of size 1 says nothing, nor do
@@ -149,17 +112,6 @@ static const char *misfit(const md_tensor *t, const md_py_port *port, const int6
     return is_empty || is_strided ? NULL : "strides";
 }
 
-/* Says why an argument does not fit. Returns 0. */
-static int refuse(run *r, int32_t input, const char *what)
-{
-    static const char none[] = "arguments are not as the graph was made for";
-    if (input < 0)
-        snprintf(r->why, sizeof r->why, "%s: %s", none, what);
-    else
-        snprintf(r->why, sizeof r->why, "%s: argument %d has other %s", none, (int)r->plan->input[input].at, what);
-    return 0;
-}
-
 /* 1: all arguments are the plan's; 0: the graph has to run op by op; -1: an error. */
 static int read_arguments(run *r)
 {
@@ -173,7 +125,7 @@ static int read_arguments(run *r)
     }
     const int sizes = read_sizes(r, self);
     if (sizes != 1)
-        return sizes < 0 ? sizes : refuse(r, -1, "no sizes follow from them");
+        return sizes;
     for (int32_t i = 0; i < self->n_inputs; i++) {
         const char *what = misfit(&r->tensor[i], &self->input[i], self->value);
         if (what)

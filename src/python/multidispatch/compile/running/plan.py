@@ -71,8 +71,8 @@ class Builder:
         for step in steps:
             self._emit(step)
         n_args = self.lowered.n_args - len(self.bound)
-        self.core.finish(n_args, slots, self.dims.n_values, checks, dims, ports, rows, self.lowered.n_hidden,
-                         self.dims.code, torch.empty(0, device=self.device), functions, self.kept)
+        self.core.finish(n_args, slots, checks, dims, ports, rows, self.lowered.n_hidden,
+                         self.dims.value_texts, torch.empty(0, device=self.device), functions, self.kept)
         return self.core
 
     def _empty_strided(self) -> Callable[..., Any]:
