@@ -43,7 +43,7 @@ static md_status size_tensor(md_tensor *out, const md_sq *sq, int32_t number)
     return MD_OK;
 }
 
-/* The memory has a name even where the view, which a recording made, has none. `end` -1: not known. */
+/* Names the view and its memory, since the view may have no name of its own. `end` -1: not known. */
 static md_status fail_view(const md_sq *sq, int32_t number, int64_t at, int64_t end, size_t n_bytes)
 {
     char view[32], memory[32];

@@ -1,6 +1,6 @@
 /* Ends building: the life of each temporary, and outputs that take the place of an input which ends there. */
 #include "base/status.h"
-#include "sequence/recording/record.h"
+#include "sequence/sequence.h"
 #include "sequence/values.h"
 
 #include <stdlib.h>
@@ -113,10 +113,6 @@ md_status md_sq_finish(md_sq *sq)
     md_status s = MD_OK;
     if (sq->is_finished)
         return md_fail(MD_INVALID_ARGUMENT, "sequence %s is finished already", sq->name);
-    if (sq->records && sq->n_tensors)
-        return md_fail(MD_INVALID_ARGUMENT, "sequence %s could not be made of its recordings", sq->name);
-    if (sq->records)
-        MD_TRY(md_sq_lift(sq, sq->records));
     bool *written = calloc((size_t)sq->n_memories + 1, sizeof *written);
     sq->value = calloc((size_t)md_sq_values_count(sq->values) + 1, sizeof *sq->value);
     sq->now = calloc((size_t)sq->n_tensors + 1, sizeof *sq->now);

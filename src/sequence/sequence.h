@@ -12,7 +12,6 @@
 
 enum { MD_SQ_MAX_DIMS = 16, MD_SQ_MAX_EXTERNALS = 4096 };
 
-struct md_sq_records; /* record.h */
 struct md_sq_values; /* values.h */
 struct md_sq_shape; /* shape.h */
 struct md_sq_graph; /* shape.h */
@@ -67,7 +66,6 @@ typedef struct md_sq {
     char name[64];
     md_sequence_options options; /* with defaults filled in; name NULL */
     bool is_finished;
-    struct md_sq_records *records; /* NULL: built by functions */
     md_status (*hold)(void *user, md_ds_op *op); /* keeps an op alive; called when calls are recorded */
     void *hold_user;
     int32_t n_dims, n_tensors, n_memories, n_steps, n_externals;

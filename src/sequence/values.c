@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,14 +104,6 @@ md_status md_sq_values_parse(int32_t *out, int32_t *n, int32_t most, md_sq_value
             free(made[i]);
     }
     return s;
-}
-
-md_status md_sq_values_constant(int32_t *out, md_sq_values *v, int64_t number)
-{
-    char text[32];
-    int32_t n;
-    snprintf(text, sizeof text, "%lld", (long long)number);
-    return md_sq_values_parse(out, &n, 1, v, text, "a number");
 }
 
 int32_t md_sq_values_count(const md_sq_values *v)

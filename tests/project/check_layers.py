@@ -48,7 +48,7 @@ FLOORS = {
     "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "merged", "registry", "select"], ["cache"], ["run"],
                  ["online"], ["call"], ["create", "open"]],
-    "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory", "recording"], ["lifetime", "segments"],
+    "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory"], ["lifetime", "segments"],
                  ["create", "launches"], ["bind", "finish", "report"], ["find"], ["run"]],
     "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["schedule"], ["decide"],
               ["create", "run"], ["explain", "tuning"]],

@@ -56,8 +56,11 @@ static void equal_ones(void **state)
     assert_ok(md_sq_values_parse(b, &n, 3, v, "(m) + 1, n + 0, n", "sizes"));
     assert_true(a[0] == a[2] && a[0] == b[0] && a[1] == b[2] && a[1] != b[1]);
     assert_int_equal(md_sq_values_count(v), 3);
-    for (int i = 0; i < 100; i++)
-        assert_ok(md_sq_values_constant(&b[0], v, i));
+    for (int i = 0; i < 100; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", i);
+        assert_ok(md_sq_values_parse(&b[0], &n, 1, v, text, "a number"));
+    }
     assert_int_equal(md_sq_values_count(v), 103);
     md_sq_values_destroy(&v);
 }
