@@ -94,12 +94,12 @@ typedef struct call {
     md_py_state *state;
     const md_fx_list *read;
     PyObject *list[MD_PY_ARGS]; /* owned: the arrays of an argument, one where it is no list */
-    Py_ssize_t n[MD_PY_ARGS]; /* their number */
+    Py_ssize_t n[MD_PY_ARGS]; /* how many arrays the argument has */
     md_py_view *view[MD_PY_ARGS];
     Py_ssize_t n_open[MD_PY_ARGS];
     md_tensor *tensor[MD_PY_ARGS];
     md_arg arg[MD_PY_ARGS];
-    PyObject *made; /* new numbers for all items */
+    PyObject *made; /* a list of the outputs made here that are one number for all items */
     const md_py_view *first;
     md_py_dl_device device;
 } call;

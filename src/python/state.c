@@ -96,7 +96,8 @@ md_context *md_py_context_of(md_py_state *state, md_py_dl_device device)
         md_py_raise(state, status);
         return NULL;
     }
-    md_context *const other = find_context(state, device); /* of a thread that was quicker */
+    /* another thread may have made it while the GIL was released */
+    md_context *const other = find_context(state, device);
     if (other || state->n_contexts == MD_PY_CONTEXTS) {
         md_context_destroy(&made);
         if (!other)

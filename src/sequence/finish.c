@@ -36,7 +36,7 @@ static md_status check_read(const md_sq *sq, int32_t step, const md_sq_arg *arg,
                    sq->step[step].op->name, md_sq_tensor_name(name, sq, arg->tensor));
 }
 
-/* Reads come before writes of the same call. */
+/* Notes that a step reads or writes its tensors. Reads are noted first, since a call reads before it writes. */
 static md_status live_step(md_sq *sq, int32_t at, bool *written)
 {
     const md_sq_step *step = &sq->step[at];

@@ -107,7 +107,7 @@ static void print_memory(md_strbuf *out, const md_sq *sq, const md_sq_shape *sha
     md_strbuf_add(out, json ? "}" : "\n");
 }
 
-/* How the calls are divided where addresses move. */
+/* The segments of the last shape: which calls are in a graph and which are launched one by one. */
 static void print_segments(md_strbuf *out, const md_sq_shape *shape, bool json)
 {
     int32_t n_graphs = 0, n_calls = 0;
@@ -148,7 +148,7 @@ static void print_head(md_strbuf *out, const md_sq *sq, const md_sq_shape *shape
     md_strbuf_add(out, json ? "" : "\n");
 }
 
-/* What is kept, and its bounds. */
+/* How many sizes and graphs are in memory, and how many may be. */
 static void print_kept(md_strbuf *out, const md_sq *sq, bool json)
 {
     md_strbuf_printf(out,

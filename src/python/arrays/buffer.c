@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The dtype of a format of one letter, which says the kind; the size of an item says the rest. */
+/* The dtype of a buffer's format: its one letter says integer, unsigned or real, and the item's size says the width. */
 static md_dtype dtype_of_format(const char *format, Py_ssize_t size)
 {
     if (!format)
@@ -24,7 +24,7 @@ static md_dtype dtype_of_format(const char *format, Py_ssize_t size)
     return strchr("BHILQN", *format) ? md_dtype_from_dlpack(1, (int)size * 8, 1) : MD_DTYPE_DEFAULT;
 }
 
-/* What a format is that no dtype has. */
+/* Why a format has no dtype here, with what to do; NULL where there is nothing to add. */
 static const char *why_not(const char *format)
 {
     const char first = *format ? *format : ' ', letter = strchr("@=<>!", first) ? format[1] : first;
@@ -55,7 +55,7 @@ static int refuse_format(const md_py_exchange *x, const Py_buffer *b, const char
     return -1;
 }
 
-/* Axes, where the buffer says them; else one axis of bytes or elements. */
+/* Takes sizes and strides from the buffer; a buffer without a shape is one axis of bytes or elements. */
 static int take_axes(md_tensor *t, const md_py_exchange *x, const Py_buffer *b, const char *name)
 {
     t->rank = b->shape || b->ndim == 0 ? b->ndim : 1;
@@ -75,7 +75,7 @@ static int take_axes(md_tensor *t, const md_py_exchange *x, const Py_buffer *b, 
     return 0;
 }
 
-/* `dtype`: what the elements are, if the buffer cannot say it; else MD_DTYPE_DEFAULT. */
+/* Fills in the view from its open buffer. `dtype` replaces the buffer's format, unless it is MD_DTYPE_DEFAULT. */
 static int take_elements(md_py_view *view, const md_py_exchange *x, const char *name, md_dtype dtype)
 {
     const Py_buffer *const b = &view->buffer;
@@ -93,7 +93,7 @@ static int take_elements(md_py_view *view, const md_py_exchange *x, const char *
     return take_axes(&view->tensor, x, b, name);
 }
 
-/* True if there is a buffer now. An error of the array's own is kept. */
+/* Asks the array for its buffer. Where it refuses, its exception stays set. */
 static bool open_buffer(md_py_view *view, PyObject *object, bool is_output)
 {
     const int flags = PyBUF_STRIDED_RO | PyBUF_FORMAT | (is_output ? PyBUF_WRITABLE : 0);
@@ -130,7 +130,8 @@ static int refuse_read_only(const md_py_exchange *x, const char *name)
     return md_py_refuse(x, name, "is an output, and this array is read-only");
 }
 
-/* The ways below: 1: the array is read; 0: not this way, without an error; -1: an error. */
+/* The functions named take_.. below return 1 if the array is read, 0 if this function cannot read it (no exception is
+ * set) and -1 with an exception. */
 
 static int take_as_integers(md_py_view *view, const md_py_exchange *x, PyObject *object, const char *name,
                             bool is_output)
@@ -174,7 +175,7 @@ int md_py_take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, con
     PyErr_Fetch(&type, &value, &trace);
     const int taken = take_otherwise(view, x, object, name, is_output);
     if (taken == 0) {
-        PyErr_Restore(type, value, trace); /* why it has no buffer */
+        PyErr_Restore(type, value, trace); /* the array's reason for having no buffer is the error to show */
         return md_py_wrap_error(x, name);
     }
     Py_XDECREF(type);

@@ -3,8 +3,8 @@
 
 #include <md/dlpack.h>
 
-enum { READ_ONLY = 1, IS_COPIED = 2 }; /* flags of DLPack */
-enum { COMPLEX = 5 }; /* a code of its dtypes */
+enum { READ_ONLY = 1, IS_COPIED = 2 }; /* bits of DLPack's flags */
+enum { COMPLEX = 5 }; /* DLPack's code of complex numbers */
 
 int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_tensor *t, const char *name)
 {
@@ -37,7 +37,7 @@ static PyObject *capsule_for(md_py_exchange *x, PyObject *object, bool is_cuda)
     PyObject *method = PyObject_GetAttr(object, x->text_dlpack), *none = PyTuple_New(0);
     PyObject *named = Py_BuildValue("{s:(ii)}", "max_version", 1, 2), *stream = PyLong_FromLong(1);
     PyObject *capsule = NULL;
-    /* stream 1: work on the default stream sees the data */
+    /* stream 1 is CUDA's legacy default stream: what is launched there sees the data */
     if (method && none && named && stream && (!is_cuda || PyDict_SetItemString(named, "stream", stream) == 0))
         capsule = PyObject_Call(method, none, named);
     if (!capsule && method && none && named && PyErr_ExceptionMatches(PyExc_TypeError)) {

@@ -1,4 +1,4 @@
-/* What the type of an array can do, found out once a type; and errors that name the argument. */
+/* Which ways of reading arrays a Python type offers, looked up once a type; and errors that name the argument. */
 #include "python/arrays/exchange.h"
 
 /* ---- What the type of an object can do */
@@ -55,7 +55,7 @@ static int has_own_api(PyTypeObject *type)
     return is_own;
 }
 
-/* 1: the type is PyTorch's, and has the API or is a subclass; 0: it is not; -1: an error. */
+/* 1: the type is PyTorch's tensor or a subclass; 0: it has no exchange API; -1: an error. */
 static int find_api(md_py_type *out, md_py_exchange *x, PyTypeObject *type)
 {
     PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");

@@ -43,7 +43,7 @@ typedef struct md_py_dl_versioned {
     md_py_dl_version version;
     void *manager;
     void (*deleter)(struct md_py_dl_versioned *self);
-    uint64_t flags; /* bit 0: read only */
+    uint64_t flags; /* bit 0: the tensor is read-only */
     md_py_dl_tensor tensor;
 } md_py_dl_versioned;
 
@@ -64,28 +64,28 @@ typedef struct md_py_dl_api {
 typedef enum md_py_way {
     MD_PY_UNKNOWN,
     MD_PY_EXCHANGE,
-    MD_PY_SUBCLASS, /* inherits the exchange API, but may not be what it looks like: FakeTensor, wrappers */
+    MD_PY_SUBCLASS, /* inherits the exchange API, but may have no memory of its own: FakeTensor, wrappers */
     MD_PY_BUFFER,
     MD_PY_DLPACK,
     MD_PY_NO_ARRAY
 } md_py_way;
 
 typedef struct md_py_type {
-    PyTypeObject *type; /* held */
+    PyTypeObject *type; /* a reference is held */
     md_py_way way;
     const md_py_dl_api *api;
 } md_py_type;
 
 enum { MD_PY_TYPES = 16, MD_PY_DTYPES = 18 };
 
-/* What the functions here need of the module's state. Zeroed: empty. Guarded by the GIL. */
+/* The part of the module's state that reading arrays needs. Zeroed: empty. Guarded by the GIL. */
 typedef struct md_py_exchange {
     PyObject *argument_error; /* the exception; borrowed */
     md_py_type type[MD_PY_TYPES];
     int n_types, next;
     PyObject *numpy_empty, *numpy_dtype[MD_PY_DTYPES];
     md_py_torch torch;
-    PyObject *is_grad_enabled; /* of torch; asked where md_py_torch has no function */
+    PyObject *is_grad_enabled; /* torch.is_grad_enabled, called where PyTorch's C++ function was not found */
     PyObject *text_is_neg, *text_requires_grad, *text_dlpack, *text_dlpack_device;
 } md_py_exchange;
 
@@ -93,7 +93,7 @@ typedef struct md_py_exchange {
 typedef struct md_py_view {
     md_tensor tensor;
     md_py_dl_device device;
-    md_py_type type; /* a copy: the table may forget it during the call */
+    md_py_type type; /* a copy, since the table of types may evict it during the call */
     bool has_buffer;
     Py_buffer buffer;
     PyObject *capsule; /* owned, or NULL */
@@ -109,15 +109,16 @@ const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object);
 /** Borrows an array: `object` must live until md_py_view_end. `name` is for messages. -1 with an error, and then there
  * is nothing to end. */
 int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
-/* The ways of md_py_view_begin. They fill in `view`, which is empty but for its type. -1 with an error. */
+/* What md_py_view_begin calls for each kind of array. They fill in `view`, of which only the type is set. -1 with an
+ * error. */
 int md_py_take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
 int md_py_take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
 int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_tensor *t, const char *name);
-/** Raises ArgumentError: -1. */
+/** Raises ArgumentError "argument '<name>': <why>", and returns -1. */
 int md_py_refuse(const md_py_exchange *x, const char *name, const char *why);
-/** Raises an array's own error as ArgumentError, with its text: -1. */
+/** Turns the exception that an array raised into an ArgumentError with its text, and returns -1. */
 int md_py_wrap_error(const md_py_exchange *x, const char *name);
-/** The view of an array that md_py_empty made like `like`, and of which it knows the memory. */
+/** Makes the view of a new array from what md_py_empty reported of it. */
 void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *like);
 void md_py_view_end(md_py_view *view);
 /** Tells PyTorch that `object`, of which this is the view, was written. -1 with an error. */
@@ -131,7 +132,7 @@ PyObject *md_py_empty(md_tensor *shape, md_py_exchange *x, const md_py_view *lik
 /** Gives the tensors of item number `item`, of one shape, whose elements lie in the same order without gaps, one axis
  * each. -1 with an `error` if they do not: then nothing is changed. */
 int md_py_flatten(md_tensor *const *tensor, int32_t n, Py_ssize_t item, PyObject *error);
-/** DLPack's name of a dtype. */
+/** The dtype as DLPack's code, bits and lanes. */
 md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype);
 /** PyTorch's current stream of the device; NULL, the default stream, for other arrays. -1 with an error. */
 int md_py_current_stream(void **stream, const md_py_view *view);

@@ -24,7 +24,7 @@ static PyObject *empty_exchange(md_tensor *shape, const md_py_exchange *x, const
     if (like->device.type == MD_PY_CPU || like->device.type == MD_PY_CUDA) {
         PyObject *made = md_py_torch_empty(shape, &x->torch, like->device.type == MD_PY_CUDA, like->device.id);
         if (made)
-            return made; /* else the way below says why not */
+            return made; /* where it fails, the exchange API below fails too and sets the exception */
         shape->data = NULL;
     }
     md_py_dl_tensor prototype = {.device = like->device, .ndim = shape->rank, .dtype = md_py_dl_dtype_of(shape->dtype)};

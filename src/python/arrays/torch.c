@@ -260,7 +260,7 @@ bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py
     if (is_output ? torch->data(handle, &out->data) : torch->const_data(handle, &data))
         return false;
     if (!is_output)
-        memcpy(&out->data, &data, sizeof data); /* md_tensor has one pointer for both */
+        memcpy(&out->data, &data, sizeof data); /* md_tensor has one pointer for inputs and outputs */
     out->dtype = torch->md_dtype_of[dtype];
     out->rank = (int32_t)rank;
     for (int64_t a = 0; a < rank; a++) {
@@ -269,11 +269,11 @@ bool md_py_torch_read(md_tensor *out, bool *is_cuda, int32_t *index, const md_py
     }
     *is_cuda = device == torch->cuda;
     if (!*is_cuda)
-        *index = 0; /* PyTorch's is -1 */
+        *index = 0; /* PyTorch numbers the CPU -1 */
     return true;
 }
 
-/* The Python object of a new tensor, whose handle is given up. NULL, without an error, if there is none. */
+/* Turns the handle of a new tensor into a Python object and frees the handle. NULL, without an error, if it fails. */
 static PyObject *object_of(const md_py_torch *torch, void *handle)
 {
     void *object = NULL;
@@ -323,7 +323,7 @@ static void free_cached(void *user, int32_t device, md_stream stream, void *p, s
 {
     const md_py_torch *torch = user;
     (void)device;
-    (void)stream; /* PyTorch knows whose memory it is */
+    (void)stream; /* PyTorch's allocator remembers the stream of each block */
     (void)n_bytes;
     (void)torch->raw_delete(p);
 }
@@ -335,7 +335,8 @@ bool md_py_torch_share_memory(md_py_torch *torch)
     FIND(stream_begin, "libtorch_cuda.so", "aoti_torch_create_cuda_stream_guard");
     FIND(stream_end, "libtorch_cuda.so", "aoti_torch_delete_cuda_stream_guard");
     PyObject *module = PyImport_ImportModule("torch.cuda");
-    PyObject *done = module ? PyObject_CallMethod(module, "init", NULL) : NULL; /* the allocator serves no one before */
+    /* before that the allocator cannot be used */
+    PyObject *done = module ? PyObject_CallMethod(module, "init", NULL) : NULL;
     torch->shares_memory = done && torch->raw_alloc && torch->raw_delete && torch->stream_begin && torch->stream_end;
     Py_XDECREF(done);
     Py_XDECREF(module);

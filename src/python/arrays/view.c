@@ -17,7 +17,7 @@ static int grad_is_enabled(md_py_exchange *x)
     return is_on;
 }
 
-/* The same flags by PyTorch's Python side. -1: an error. */
+/* The flags of md_py_torch_flags, asked of PyTorch's Python attributes. -1: an error. */
 static int ask_flags(md_py_exchange *x, PyObject *object)
 {
     int flags = 0;
@@ -162,7 +162,7 @@ void md_py_view_end(md_py_view *view)
 {
     if (view->has_buffer)
         PyBuffer_Release(&view->buffer);
-    Py_CLEAR(view->capsule); /* nobody took what it holds, so its destructor gives that back */
+    Py_CLEAR(view->capsule); /* the capsule was not consumed, so its destructor frees the tensor */
     Py_CLEAR(view->keeps);
     view->has_buffer = false;
 }

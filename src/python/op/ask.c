@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* The op for names of dtypes; "" for scalars and for outputs as the formula gives them. NULL with an error. */
+/* The op for these names of dtypes. "" stands for scalars, and for outputs of the dtype that the formula gives. NULL
+ * with an error. */
 static const md_py_variant *named_variant(md_py_op *self, const char *device, PyObject *dtypes)
 {
     md_dtype dtype[MD_PY_ARGS] = {0};
@@ -96,7 +97,7 @@ PyObject *md_py_op_source(PyObject *object, PyObject *args)
     return md_py_text_take(&text, self->state, md_op_source(v->op, stage, variant, md_py_text_add, &text));
 }
 
-/* A list for each stage. */
+/* The names of the variants: a list for each stage. */
 PyObject *md_py_op_variants(PyObject *object, PyObject *args)
 {
     md_py_op *self = (md_py_op *)object;

@@ -24,7 +24,7 @@ static int take_scalar(md_arg *out, md_py_state *state, PyObject *given, const c
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Memory that the CPU reads is the host's. */
+/* The device that computes: pinned memory of CUDA is the host's, managed memory a GPU's. */
 static md_py_dl_device kernel_device(md_py_dl_device device)
 {
     if (device.type == MD_PY_CUDA_HOST || device.type == MD_PY_CPU)
@@ -47,7 +47,7 @@ static int take_device(md_py_call *call, const md_py_state *state, const md_py_v
     return -1;
 }
 
-/* Bytes as i4 or u4, two to each, if rows are without gaps. */
+/* An argument declared i4 or u4 may be given as bytes, two elements in each, if its rows have no gaps. */
 static void take_halves(md_tensor *t, md_dtype dtype)
 {
     if ((dtype != MD_I4 && dtype != MD_U4) || t->dtype != MD_U8 || t->rank < 1 ||
@@ -224,7 +224,7 @@ const md_py_variant *md_py_variant_of(md_py_op *self, const md_dtype *dtype, md_
     if (make_variant(made, self, text, base) < 0)
         goto fail;
     Py_DECREF(typed);
-    found = find_variant(self, dtype, device); /* of a thread that was quicker */
+    found = find_variant(self, dtype, device); /* another thread may have made it while the GIL was released */
     if (found)
         free_variant(made);
     return found ? found : add_variant(self, made);

@@ -9,11 +9,11 @@
 typedef struct lists {
     md_py_op *self;
     PyObject *list[MD_PY_ARGS]; /* owned copies as lists; NULL: outputs to be made, or one scalar for all items */
-    PyObject *scalar[MD_PY_ARGS]; /* borrowed; of all items */
+    PyObject *scalar[MD_PY_ARGS]; /* borrowed; one number for all items */
     PyObject *made[MD_PY_ARGS]; /* lists of new outputs */
-    Py_ssize_t n, n_open; /* items; those whose views are open */
-    md_py_view *view; /* [n][n_args] */
-    md_arg *arg; /* the same */
+    Py_ssize_t n, n_open; /* number of items; how many of them have open views */
+    md_py_view *view; /* [n][n_args]: of each item's arguments */
+    md_arg *arg; /* [n][n_args] */
     md_dtype dtype[MD_PY_ARGS]; /* of the first item */
     md_py_dl_device device;
     const md_py_variant *variant;

@@ -97,7 +97,7 @@ static void op_free(PyObject *object)
 
 /* ---- Calling */
 
-/* Sizes to choose by: {"b": 37}. */
+/* Adds the sizes by which kernels are chosen in place of the arguments' own: {"b": 37}. */
 static int take_sizes(md_py_call *call, const md_py_op *self, const md_py_variant *v, PyObject *sizes)
 {
     PyObject *key, *value;
@@ -185,7 +185,7 @@ static int give_outputs(md_py_call *call, const md_py_op *self, PyObject *out)
 }
 
 typedef struct keywords {
-    PyObject *stream, *sizes; /* borrowed */
+    PyObject *stream, *sizes; /* borrowed values of these keywords; NULL: not given */
 } keywords;
 
 static int give_keyword(md_py_call *call, const md_py_op *self, keywords *k, PyObject *key, PyObject *value)

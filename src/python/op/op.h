@@ -29,11 +29,11 @@ typedef struct md_py_op {
 /* The arguments of one call, in the order of the formula. */
 typedef struct md_py_call {
     PyObject *given[MD_PY_ARGS]; /* borrowed; NULL: an output to be made */
-    bool is_open[MD_PY_ARGS]; /* its view is */
+    bool is_open[MD_PY_ARGS]; /* view[i] must be ended */
     md_py_view view[MD_PY_ARGS];
     md_arg arg[MD_PY_ARGS + MD_PY_SIZES];
     md_dtype dtype[MD_PY_ARGS];
-    int32_t n; /* of arg, sizes to choose by included */
+    int32_t n; /* length of arg, with the sizes to choose by */
     md_py_dl_device device;
     const md_py_view *first; /* the first tensor that was given */
 } md_py_call;
@@ -55,7 +55,7 @@ int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v,
 int md_py_stream_of(md_stream *out, const md_py_view *first, PyObject *given);
 
 PyObject *md_py_op_foreach(PyObject *self, PyObject *args); /* foreach.c */
-/* Methods about choices, and the arguments, of ask.c. */
+/* Methods and properties of Op that ask.c has. */
 PyObject *md_py_op_arguments(PyObject *self, void *user);
 PyObject *md_py_op_explain(PyObject *self, PyObject *args);
 PyObject *md_py_op_choice(PyObject *self, PyObject *args);

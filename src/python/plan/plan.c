@@ -16,7 +16,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!self)
         return NULL;
     self->state = state;
-    /* with operations of PyTorch between kernels each size has some 20 graphs */
+    /* operations of PyTorch between kernels cut a size's launches into some 20 graphs, so the bounds are wide */
     const md_sequence_options options = {.name = name, .max_graphs = 8192, .max_graph_bytes = (int64_t)512 << 20};
     if (md_py_device_parse(&self->device, state, device) < 0)
         goto fail;

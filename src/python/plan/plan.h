@@ -9,11 +9,11 @@
 
 enum {
     MD_PY_PLAN_DIMS = 64,
-    MD_PY_TOGETHER = 256, /* tensors of kernels without order */
-    MD_PY_ADOPTED_MOST = 16, /* results of one operation of PyTorch */
+    MD_PY_TOGETHER = 256, /* the most tensors of a step of kernels without order */
+    MD_PY_ADOPTED_MOST = 16, /* the most results of the plan that one operation of PyTorch makes */
 };
 
-/* A tensor among the arguments or results. Sizes and strides are numbers of values. */
+/* A tensor among the arguments or results. Sizes and strides are indices into md_py_plan.value. */
 typedef struct md_py_port {
     int32_t at; /* input: its place among the arguments */
     int32_t slot; /* its place in the sequence's data; -1: no kernel reads it */
@@ -33,9 +33,9 @@ typedef enum md_py_result_kind {
 
 typedef struct md_py_result {
     md_py_result_kind kind;
-    int32_t number; /* of the argument, of the value, or of the result whose memory it is (argument i: -1 - i) */
-    /* Owned. MD_PY_OBJECT: the result; MD_PY_NEW: PyTorch's dtype; MD_PY_VIEW: the number of the value that is its
-     * offset. */
+    /* ARGUMENT: its place; VALUE: its index; VIEW: the result whose memory it has, or -1 - i for argument i */
+    int32_t number;
+    /* Owned. OBJECT: the result; NEW: PyTorch's dtype; VIEW: the index of the value that is its offset. */
     PyObject *object;
     md_py_port port;
 } md_py_result;
@@ -52,10 +52,10 @@ typedef struct md_py_eager {
     PyObject *fn; /* owned: fn(tensors, sizes) gives a tuple of the results that are adopted */
     struct md_py_eager *next;
     int32_t n_adopted;
-    int32_t adopted[MD_PY_ADOPTED_MOST]; /* their places among the plan's results */
+    int32_t adopted[MD_PY_ADOPTED_MOST]; /* where each adopted result stands among the plan's results */
 } md_py_eager;
 
-/* After finish() it only changes under the GIL, and so do `size`, `value` and `fits`. */
+/* After finish() only `size`, `value`, `has_values` and the counters change, under the GIL. */
 typedef struct md_py_plan {
     PyObject_HEAD md_py_state *state;
     md_py_dl_device device;
@@ -65,17 +65,18 @@ typedef struct md_py_plan {
     int32_t n_ops;
     md_py_eager *eager;
     struct md_py_together *together;
-    bool is_finished, checks; /* checks: arguments may be anything; else PyTorch's guards have looked at them */
+    bool is_finished, checks; /* checks: arguments are checked in full, since no guards of PyTorch have seen them */
     md_py_type like; /* how PyTorch's tensors are read */
     PyObject *fallback, *empty_strided, *view, *kept; /* owned */
     int32_t n_args, n_dims, n_inputs, n_results, n_slots, n_values;
-    int32_t n_hidden; /* the last results, which only have memory of others */
+    /* how many results at the end the caller does not get: they only own memory that other results view */
+    int32_t n_hidden;
     md_py_dim *dim;
     md_py_port *input;
     md_py_result *result;
     md_fx_whole **whole; /* expressions over the dims: sizes, strides and offsets of arguments and results */
     int64_t *size; /* of the last call */
-    int64_t *value; /* of the expressions at these sizes */
+    int64_t *value; /* of each expression at `size` */
     bool has_values;
     int64_t n_calls, n_fallbacks;
 } md_py_plan;
@@ -92,8 +93,8 @@ PyObject *md_py_plan_add_call(PyObject *self, PyObject *args);
 PyObject *md_py_plan_add_eager(PyObject *self, PyObject *args);
 PyObject *md_py_plan_add_together(PyObject *self, PyObject *args);
 void md_py_plan_free_steps(md_py_plan *self);
-/** Where the results of the plan that this thread runs are put; NULL: it runs none. */
+/** The tuple of results of the plan that this thread is running; NULL: none. */
 extern _Thread_local PyObject *md_py_plan_results;
-/** The arguments of its call. */
+/** The list of arguments of the plan that this thread is running. */
 extern _Thread_local PyObject *md_py_plan_arguments;
 #endif

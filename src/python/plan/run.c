@@ -12,9 +12,9 @@
 typedef struct run {
     md_py_plan *plan;
     PyObject *list; /* borrowed: the arguments */
-    void **data; /* of the sequence's slots */
+    void **data; /* the address of each input, output and scalar of the sequence */
     md_stream stream;
-    char why[160]; /* the arguments do not fit */
+    char why[160]; /* the reason, where the arguments do not fit the plan */
     md_tensor tensor[]; /* of the inputs */
 } run;
 
@@ -198,7 +198,7 @@ static PyObject *make_result(run *r, const md_py_result *result)
     case MD_PY_ARGUMENT:
         return Py_NewRef(PyList_GetItem(r->list, result->number));
     case MD_PY_ADOPTED:
-        return Py_NewRef(Py_None); /* until then */
+        return Py_NewRef(Py_None); /* replaced when the operation has run (adopt in steps.c) */
     case MD_PY_VALUE:
         return PyLong_FromLongLong(r->plan->value[result->number]);
     default:
@@ -222,7 +222,7 @@ static PyObject *view_of(const run *plan, const md_py_result *r, PyObject *resul
     return out;
 }
 
-/* First what has memory, then what lies in it. */
+/* Makes the results that own memory first, then the views into them. */
 static PyObject *make_results(run *r)
 {
     const md_py_plan *self = r->plan;
@@ -239,7 +239,7 @@ static PyObject *make_results(run *r)
     return out;
 }
 
-/* What the caller gets: views keep the memory of the results that are hidden. */
+/* The results without the hidden ones at the end, whose memory the views keep alive. */
 static PyObject *without_hidden(PyObject *results, const md_py_plan *self)
 {
     if (self->n_hidden == 0)

@@ -29,7 +29,8 @@ static int add_op(md_op **out, md_py_plan *self, const char *formula, const char
         md_py_raise(self->state, status);
         return -1;
     }
-    md_op **grown = realloc(self->op, (size_t)(self->n_ops + 1) * sizeof *grown); /* after other threads ran */
+    /* read here, since other threads may have added ops while the GIL was released */
+    md_op **grown = realloc(self->op, (size_t)(self->n_ops + 1) * sizeof *grown);
     if (!grown) {
         md_op_destroy(out);
         PyErr_NoMemory();
@@ -51,7 +52,7 @@ PyObject *md_py_plan_make(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* A tensor's id, or the text of a whole number. */
+/* Reads an argument of a call: the id of a tensor, or the text of a whole number. */
 static int read_arg(md_sequence_arg *out, PyObject **text, PyObject *given)
 {
     if (PyLong_Check(given)) {
@@ -224,7 +225,7 @@ static md_status run_together(void *user, md_stream stream, const md_tensor *ten
     md_py_together *t = user;
     (void)size;
     for (int32_t i = 0; i < n; i++)
-        t->arg[i] = md_t(&tensor[i]); /* under the sequence's lock */
+        t->arg[i] = md_t(&tensor[i]); /* one run at a time writes these: the sequence's lock is held */
     return md_combo_call(t->plan->context, stream, t->part, t->n_parts);
 }
 
