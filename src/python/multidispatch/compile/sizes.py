@@ -27,7 +27,7 @@ def expression(size: Any) -> Any:
 
 
 def tidy(value: Any) -> Any:
-    """An int where the expression is one."""
+    """The expression expanded; an int where it is a number."""
     if isinstance(value, sympy.Expr):
         value = sympy.expand(value)
         return int(value) if value.is_Integer else value
@@ -79,7 +79,7 @@ def one_or_none(size: Any) -> Any:
 
 
 def magnitude(size: Any) -> float:
-    """The size where each symbol is a large prime: tells which of two products is longer."""
+    """The size with a large prime for each symbol, so that sizes can be ordered by magnitude."""
     if isinstance(size, int):
         return size
     symbols = sorted(size.free_symbols, key=str)
@@ -167,4 +167,5 @@ class Dims:
         return f"({out})"
 
 
-_ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}  # of a quotient: up?
+# functions that make a quotient whole: does it round up?
+_ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}

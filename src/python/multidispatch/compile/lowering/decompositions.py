@@ -9,7 +9,7 @@ import torch
 
 from . import embedding
 
-# Rows of the table that are better as they are.
+# Operations that the table has a row for, and that must not be taken apart.
 _KEPT = ("gelu", "silu", "_softmax", "_log_softmax", "native_layer_norm", "embedding", "relu", "sigmoid", "addmm",
          "baddbmm", "var_mean", "split_with_sizes", "index_select", "hardtanh", "rsub", "masked_fill",
          # taken apart it is an index_put that adds, ten times slower on a CPU; on a GPU see embedding.py

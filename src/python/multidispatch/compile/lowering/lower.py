@@ -22,7 +22,7 @@ DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
           torch.int16: "i16", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64"}
 _UNCOMPUTED = ("u16", "u32", "u64")  # memory for operations of PyTorch, such as the state of a generator of random numbers
 _MOVING = ("view", "_unsafe_view", "reshape", "permute", "transpose.int", "t", "expand", "alias", "detach", "clone")
-_SHARED = 2  # a value of higher cost that is used twice is computed once
+_SHARED = 2  # a value that is used twice is computed by both readers up to this cost
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Eager:
     node: Any
     args: Any
     kwargs: Any
-    reads: list[tuple[Leaf, list[Any]]]  # with their shapes
+    reads: list[tuple[Leaf, list[Any]]]  # tensors that it reads, each with its shape
     outputs: list[Buf | None]
     number: int
     reason: str
@@ -45,20 +45,20 @@ class Lowered:
     inputs: list[tuple[int, Buf]] = field(default_factory=list)  # place among the arguments
     symbols: list[tuple[int, Any]] = field(default_factory=list)  # sizes among the arguments
     outputs: list[Output] = field(default_factory=list)
-    n_hidden: int = 0  # outputs at the end that are no results: memory of which several are parts
+    n_hidden: int = 0  # outputs at the end that the caller does not get: memory of which several results are views
     n_args: int = 0
 
 
 @dataclass(frozen=True)
 class Held:
-    """A tensor among the arguments of an eager operation: number of `reads`."""
+    """Stands for a tensor among the arguments of an eager operation: its place in `reads`."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Number:
-    """A size among them."""
+    """Stands for a size among the arguments of an eager operation."""
 
     size: Any
 
@@ -125,7 +125,8 @@ class Lowering:
         return v if is_cheap else self.point(v, T.memory_order(v))
 
     def whole(self, v: Value) -> Value:
-        """Before it is cut into parts or read twice: what follows a product is the end of its kernel, once."""
+        """The value for readers that cut it into parts or read it twice: the end of a product's kernel becomes a
+        result, so that the product is computed once."""
         return self.point(v, T.memory_order(v)) if T.ends_product(v.tree) else v
 
     def point(self, v: Value, order: Sequence[int]) -> Value:
@@ -139,7 +140,8 @@ class Lowering:
 
     def leaf(self, v: Value) -> Leaf:
         """The value as memory."""
-        if not isinstance(v.tree, Leaf) or v.tree.buf.dtype != v.dtype:  # (a wider one, not yet rounded)
+        # memory of a wider dtype is not yet rounded to the value's
+        if not isinstance(v.tree, Leaf) or v.tree.buf.dtype != v.dtype:
             v = self.point(v, T.memory_order(v))
         assert isinstance(v.tree, Leaf)
         v.tree.buf.is_memory = True
@@ -246,8 +248,8 @@ class Lowering:
             self._settle(node)
 
     def _settle(self, node: Any) -> None:
-        """What is a result of the graph is memory, which all that comes later reads; so is what is rounded for several
-        readers, if one of them has to read memory."""
+        """Gives a node's value a buf of its own where it is a result of the graph (all later readers then read that
+        memory), and where several readers share it."""
         v = self.env[node]
         if not isinstance(v, Value) or isinstance(v.tree, Leaf) and v.tree.buf.dtype == v.dtype:
             return

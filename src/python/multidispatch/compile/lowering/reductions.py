@@ -18,7 +18,7 @@ def reduce(g: Any, name: str, v: Value, dims: Sequence[int] | None, keepdim: boo
     rank = len(v.shape)
     where = sorted({d % rank for d in dims} if dims else range(rank)) if rank else []
     shape = [s for a, s in enumerate(v.shape) if a not in where]
-    if not where:  # of one element
+    if not where:  # the tensor has one element
         if name.startswith("var"):
             raise Unsupported("the variance of a scalar")
         return Value([], dtype, T.Const(0)) if name.startswith("arg") else v
@@ -179,7 +179,8 @@ def _attention(g: Any, q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: 
     if not all(map(same, q.shape[:2], k.shape[:2])):
         raise Unsupported("attention with other heads for keys than for queries")
     by = Value([], "f32", Apply("rsqrt(f32({0}))", (T.Const(q.shape[-1]),), 3)) if scale is None else g.value(scale)
-    wide = "f64" if q.dtype == "f64" else "f32"  # of scores: rounded ones would change weights by whole factors
+    # dtype of the scores: rounding them to 16 bits would change weights by whole factors
+    wide = "f64" if q.dtype == "f64" else "f32"
     s = apply(g, "({0} * {1})", [_product(g, q, T.permuted(k, (0, 1, 3, 2)), 2, wide), by], wide)
     if is_causal:
         below = Apply("({0} <= {1})", (T.Iota((0, 0, 0, 1)), T.Iota((0, 0, 1, 0))))
@@ -284,7 +285,7 @@ def _gather(g: Any, a: Any, dim: int, index: Any, *_: Any, **__: Any) -> Value:
 # ---- Parts of one memory
 
 
-_MOST_PARTS = 4  # of a rotation
+_MOST_PARTS = 4  # the most parts of a cat that is computed where it is read
 
 
 def _placed(tree: T.Tree, axis: int, start: int, size: int) -> T.Tree:

@@ -18,7 +18,8 @@ _MEMORY = ("point", "reduce", "product", "eager", "cat")
 class Output:
     kind: str  # new, view, argument, size, object
     buf: Buf | None = None  # new
-    value: Any = None  # view: the buf whose memory it is of, then the place of its output; of argument i: -1 - i
+    # view: first the buf whose memory it has, then the place of that buf's output; -1 - i for argument i
+    value: Any = None
     stride: Sequence[Any] = ()
     shape: Sequence[Any] = ()
     offset: Any = 0
@@ -32,7 +33,7 @@ class Results:
 
     def __init__(self, lowering: Any) -> None:
         self.g = lowering
-        self.place: dict[Buf, int] = {}  # of the output that has the memory
+        self.place: dict[Buf, int] = {}  # place of the output that owns the memory
 
     def add(self, results: Sequence[Any]) -> None:
         out = self.g.out

@@ -30,7 +30,7 @@ def kind(dtype: str) -> str:
 
 
 def cast(v: Value, dtype: str) -> Value:
-    """Rounded or truncated to a dtype, as .to() does."""
+    """The value converted to a dtype, as .to() does."""
     if v.dtype == dtype:
         return v
     if kind(dtype) == "bool":
@@ -48,7 +48,8 @@ def cast(v: Value, dtype: str) -> Value:
 
 
 def operand(v: Value, dtype: str) -> Value:
-    """As an operand of arithmetic whose result has this dtype: of its kind, not rounded."""
+    """The value as an operand of arithmetic with results of this dtype: converted to its kind (real, integer), not
+    rounded."""
     if kind(v.dtype) == kind(dtype) and not (dtype == "f64" and v.dtype != "f64"):
         return v
     if kind(v.dtype) == "real":
@@ -104,7 +105,7 @@ def _as_stored(v: Value, number: Any) -> Value:
 
 
 def _number_as(number: Any, other: Value) -> Any:
-    """A number beside a tensor of 16-bit reals is one, too: bf16(0.1) == 0.1."""
+    """A number that is compared with a tensor of 16-bit reals is rounded to their dtype: bf16(0.1) == 0.1."""
     if other.dtype not in ("f16", "bf16") or not isinstance(number, (int, float)) or isinstance(number, bool):
         return number
     return torch.tensor(number, dtype=torch.float16 if other.dtype == "f16" else torch.bfloat16).item()
@@ -171,7 +172,8 @@ def _div(g: Any, a: Any, b: Any, rounding_mode: str | None = "floor") -> Value:
         return apply(g, "({0} // {1})", [x, y], g.dtype, 8)
     if rounding_mode == "floor" or kind(g.dtype) != "real":
         raise Unsupported(f"division of {g.dtype} rounded by {rounding_mode}")
-    quotient = "({0} / {1})" if g.dtype in ("f32", "f64") else g.dtype + "({0} / {1})"  # rounded before it is cut
+    # the quotient is rounded to the dtype before its fraction is dropped
+    quotient = "({0} / {1})" if g.dtype in ("f32", "f64") else g.dtype + "({0} / {1})"
     text = "({0} / {1})" if rounding_mode is None else f"trunc({quotient})"
     return apply(g, text, [operand(x, g.dtype), operand(y, g.dtype)], g.dtype, 3)
 

@@ -30,7 +30,7 @@ class Buf:
     into: "tuple[Buf, Size] | None" = None  # a part of a cat: the whole, and the offset in it
     data: Any = None  # constant: the tensor
     node: Any = None
-    id: int = 0  # in the sequence
+    id: int = 0  # the tensor's id in the sequence; 0: not added yet
 
     def __post_init__(self) -> None:
         if not self.stride:
@@ -127,7 +127,7 @@ def replaced(tree: Tree, how: "Callable[[Leaf], Tree]") -> Tree:
 
 
 def leaves(tree: Tree) -> list[Leaf | Gather | Iota]:
-    """All that is read, each object once."""
+    """All leaves of the tree that read memory, each object once."""
     seen: dict[int, Tree] = {}
     stack: list[Tree] = [tree]
     while stack:
@@ -143,7 +143,7 @@ def leaves(tree: Tree) -> list[Leaf | Gather | Iota]:
 
 
 def cost(tree: Tree) -> int:
-    """Of an element: 1 for cheap operations, more for others."""
+    """The cost of computing an element: 1 for a cheap operation, more for others."""
     if isinstance(tree, Apply):
         return tree.cost + sum(cost(a) for a in tree.args)
     return 2 if isinstance(tree, Gather) else 0

@@ -32,7 +32,7 @@ def no_plan_for_each_shape() -> Iterator[None]:
 
 @dataclass
 class _Scores:
-    """What a softmax is taken of."""
+    """The operands of the scores that a softmax is taken of: softmax(q k^T * scale + mask)."""
 
     q: Any
     k: Any  # with its axes as the product has them: [.., size of a head, keys]

@@ -19,9 +19,9 @@ _MOST_FLASH = 256  # elements of a head that flash attention takes
 _OF_CPU, _ANY = aten._scaled_dot_product_flash_attention_for_cpu.default, aten.scaled_dot_product_attention.default
 _EFFICIENT, _CUDNN = (aten._scaled_dot_product_efficient_attention.default,
                       aten._scaled_dot_product_cudnn_attention.default)
-# Places among the arguments; is_causal is the next one.
+# The place of attn_mask among the arguments of each attention; is_causal is the argument after it.
 _DROPOUT = {_OF_CPU: 3, _ANY: 4, _EFFICIENT: 5, _CUDNN: 5}
-# The backward of each, and there the places of the mask (None: by its name) and of is_causal.
+# The backward of each, with the places of the mask (None: it is given by name) and of is_causal among its arguments.
 _BACKWARD = {_OF_CPU: (aten._scaled_dot_product_flash_attention_for_cpu_backward.default, None, 7),
              _EFFICIENT: (aten._scaled_dot_product_efficient_attention_backward.default, 4, 11),
              _CUDNN: (aten._scaled_dot_product_cudnn_attention_backward.default, 8, 14)}
@@ -49,7 +49,7 @@ def _has_flash(q: torch.Tensor, v: torch.Tensor) -> bool:
 
 
 def _causal(graph: Any, node: Any) -> Any:
-    """The same attention that is causal by itself."""
+    """Replaces an attention with a causal mask by one with is_causal=True and no mask."""
     q, k, v = node.args[:3]
     scale = {"scale": node.kwargs["scale"]} if "scale" in node.kwargs else {}
     if node.target is _OF_CPU:

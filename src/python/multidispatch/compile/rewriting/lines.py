@@ -60,7 +60,7 @@ def _scaled(a: Line, factor: Any) -> Line:
 
 
 def _on_line(x: Known, f: Callable[[Line], Line | None]) -> Known | None:
-    """Another order or part of the elements, whatever is made of the line."""
+    """Applies f, which reorders or selects elements, to the line inside of a Line, Where or Mask."""
     if x is None or isinstance(x, bool):
         return x
     if isinstance(x, Line):
@@ -69,7 +69,7 @@ def _on_line(x: Known, f: Callable[[Line], Line | None]) -> Known | None:
     return None if inner is None else replace(x, line=inner) if isinstance(x, Where) else replace(x, where=inner)
 
 
-# Each gives what is known of a node, or None: (the reader, the node).
+# Rules: rule(reader, node) gives what is known of the node, or None.
 
 def _range(r: Reader, node: Any) -> Known | None:
     if node.target is prims.iota.default:
@@ -104,7 +104,7 @@ def _expand(r: Reader, node: Any) -> list[int | None]:
 
 
 def _view(r: Reader, node: Any) -> list[int | None]:
-    """Axes of one element come and go."""
+    """For a view that only adds or drops axes of one element: the new place of each old axis."""
     before, after = r.shape(node.args[0]), r.shape(node)
     real = [a for a, n in enumerate(after) if not same(n, 1)]
     if not _equal([n for n in before if not same(n, 1)], [after[a] for a in real]):
@@ -119,14 +119,14 @@ def _slice(r: Reader, node: Any) -> Known | None:
     axis, start = axis - r.rank(x) if axis >= 0 else axis, _size(start or 0)
     if x.target is aten.constant_pad_nd.default and axis == -1 and same(start, 0) and len(x.args[1]) == 2 \
             and same(_size(x.args[1][0]), 0) and same(_size(end), r.shape(x.args[0])[-1]):
-        return r.of(x.args[0])  # padded for the kernel's sake, and cut again
+        return r.of(x.args[0])  # PyTorch pads a mask for alignment and cuts it back: the result is the mask
     if step != 1 or not (start >= 0 if isinstance(start, int) else start.is_nonnegative):
         return None
     return _on_line(r.of(x), lambda line: _line(line.start + line.steps().get(axis, 0) * start, line.steps()))
 
 
 def _cat(r: Reader, node: Any) -> Known | None:
-    """Pieces that go on where the one before ended."""
+    """A cat of lines that continue each other is one line."""
     axis = (node.args[1] if len(node.args) > 1 else 0) % r.rank(node) - r.rank(node)
     place: list[Any] = [0]
     for x in node.args[0]:
@@ -197,7 +197,7 @@ def _index(r: Reader, node: Any) -> Known | None:
     for axis, step in x.step:
         place = r.of(places[axis])
         if not isinstance(place, Line) or not _is_never_negative(place):
-            return None  # a place may count from the end
+            return None  # a negative place would count from the end
         out = _sum(out, _scaled(place, step))
     return out
 
@@ -300,7 +300,7 @@ class Reader:
 
     @staticmethod
     def _fitting(known: Known | None, value: torch.Tensor) -> Known | None:
-        """What the dtype can hold without rounding."""
+        """The line, if the dtype holds all its numbers without rounding."""
         kinds: dict[torch.dtype, Any] = {torch.int64: Line, torch.bool: (bool, Where)}
         return known if isinstance(known, kinds.get(value.dtype, Mask if value.is_floating_point() else ())) else None
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..sizes import Unsupported, expression, same
 
 aten = torch.ops.aten
-_MOST = 4096  # elements of a constant tensor that is looked through
+_MOST = 4096  # the most elements of a constant tensor that are compared
 
 # Operations that give the elements of their first operand.
 _MOVES = {aten.expand.default, aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.permute.default,
@@ -84,7 +84,7 @@ class Values:
             return torch.tensor(value).to(dtype).item()
 
     def _of_pointwise(self, node: Any) -> Any:
-        """What the operation gives for operands of one element."""
+        """The operation's result, computed on operands of one element."""
         is_copy = node.target is aten._to_copy.default
         if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
             return None
@@ -93,7 +93,7 @@ class Values:
             return None
         if any(n not in self.known for n in node.all_input_nodes):
             return None
-        if is_copy:  # of a tensor, or of a number, as vmap writes it
+        if is_copy:  # copy_ takes a tensor, or a number where vmap wrote it
             value = self.number(node.args[0])
             return None if value is None else self._rounded(value, node)
 
@@ -110,7 +110,7 @@ class Values:
 
 
 def _other(values: Values, node: Any, neutral: Any) -> Any:
-    """The operand beside one that changes nothing."""
+    """The other operand, where one is the number that changes nothing: x in x + 0."""
     a, b = node.args[:2]
     return a if values.is_all(b, neutral) else b if values.is_all(a, neutral) else None
 
@@ -166,7 +166,8 @@ def fold(module: Any) -> int:
     for node in list(module.graph.nodes):
         if node.target is aten._scaled_dot_product_flash_attention_for_cpu.default:
             done += _drop_mask(values, node)
-        # what is a result must not become another result or an argument
+        # a result of the graph must not be replaced by another result or by an argument: the caller would get one
+        # tensor twice
         if node.target not in _TRIVIAL or any(user.op == "output" for user in node.users):
             continue
         is_bitwise = node.target in (aten.bitwise_and.Tensor, aten.bitwise_or.Tensor)

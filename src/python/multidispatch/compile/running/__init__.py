@@ -1,1 +1,2 @@
-"""Running: trees become kernels (`groups`), kernels become texts (`formula`), and `plan` puts them into one sequence that C calls."""
+"""Running: trees become kernels (`groups`), kernels become texts (`formula`), and `plan` puts them into one sequence,
+which C calls."""

@@ -12,7 +12,7 @@ from ..sizes import Dims, Unsupported, magnitude, same, tidy
 from .groups import Group, Index, access
 
 
-# Reductions of one element that do not give it back.
+# What a reduction over one element is, where it is not that element.
 _OF_ONE = {"argmax": "0", "argmin": "0", "var": "(body - body)", "var unbiased": "nan"}
 
 
@@ -135,7 +135,7 @@ class Writer:
     # ---- Text
 
     def _subscript(self, by: dict[Index, Any]) -> list[Index]:
-        """In the order of the memory: the text then says how a tensor lies, by which the library picks kernels."""
+        """The loops in the order of the tensor's memory, so that the library sees from the text how the tensor lies."""
         return sorted(by, key=lambda i: (-magnitude(by[i]), int(self.names[i][1:])))
 
     def _argument(self, key: Any, argument: Argument) -> str:
@@ -150,10 +150,11 @@ class Writer:
         gathered = t.axes if isinstance(t, Gather) else ()
         axes = [(s, n, self._tree(b, index)) for s, n, index in gathered]
         axes += [(by[i], i.size, self.names[i]) for i in self._subscript(by)]
-        if any(isinstance(index, Iota) for _, _, index in gathered):  # shifted, not looked up: in the order of memory
+        # the index is a shifted loop and no tensor, so the axes can be in the order of memory
+        if any(isinstance(index, Iota) for _, _, index in gathered):
             axes.sort(key=lambda axis: -magnitude(axis[0]))
         stride, size, parts = map(list, zip(*axes)) if axes else ([], [], [])
-        # what is looked up may differ and share the argument
+        # two reads by different indices share one argument if all else is equal
         key = (t.buf.number, len(gathered), tuple(map(str, size)), tuple(map(str, stride)), str(t.offset),
                tuple(self.names[i] for i in self._subscript(by)))
         name = self._argument(key, Argument(t.buf, size, stride, t.offset))
@@ -211,7 +212,7 @@ class Writer:
         if b.kind == "scan":
             return f"{b.reduction}[{self.names[self.axes[b][-1]]}]({body})" if self.axes[b][-1] else body
         over = ", ".join(self.names[i] for i in self.axes[b] if i in self.reduced[b])
-        if not over:  # of one element
+        if not over:  # the reduction is over one element
             return _OF_ONE.get(b.reduction, body).replace("body", body)
         name, _, options = b.reduction.partition(" ")
         return f"{name}[{over}]({body}{', ' + options if options else ''})"

@@ -10,21 +10,21 @@ from ..lowering.tree import Buf, Gather, Iota, Leaf, Tree, Value, cost, leaves, 
 from ..sizes import Unsupported, contiguous, magnitude, product, same, tidy
 
 LAZY = ("point", "reduce", "product")
-_CHEAP = 3  # operations that are rather computed twice than stored
-_MOST_READ_TWICE = 2  # tensors as large as a result that are rather read twice than the result stored
-_MOST_INLINE = 12  # results inside one kernel
-_MOST_READ = 20  # tensors that one kernel reads
-_MOST_STORED = 4  # results that a kernel stores beside its own
+_CHEAP = 3  # a value of at most this cost is computed by each reader instead of stored
+_MOST_READ_TWICE = 2  # and only if it reads at most this many tensors of its own size
+_MOST_INLINE = 12  # the most results that one kernel computes on its way
+_MOST_READ = 20  # the most tensors that one kernel reads
+_MOST_STORED = 4  # the most results that a kernel stores beside its root
 
 
 @dataclass(eq=False)
 class Index:
-    """A loop of a kernel."""
+    """A loop of a kernel: an index of its formula."""
 
     size: Any
 
 
-Axes = "list[Index | None]"  # of a tree; None: the axis has size 1
+Axes = "list[Index | None]"  # the loop of each axis of a tree; None: the axis has size 1
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ def full_shape(buf: Buf) -> list[Any]:
 
 
 def access(stride: Any, axes: list[Index | None]) -> dict[Index, Any]:
-    """Strides by loop."""
+    """The stride of a tensor along each loop."""
     out: dict[Index, Any] = {}
     for s, index in zip(stride, axes):
         if index is not None and not same(s, 0):
@@ -102,14 +102,14 @@ def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index
 
 
 class Grouping:
-    """`reads`: what operations of PyTorch read, with their places in the order of the graph."""
+    """`reads`: the bufs that operations of PyTorch read, each with the place in the graph of its first such reader."""
 
     def __init__(self, bufs: list[Buf], reads: Sequence[tuple[Buf, float]] = ()) -> None:
         self.reads: dict[Buf, float] = {}
         for b, place in reads:
             self.reads[b] = min(place, self.reads.get(b, place))
         self.groups: dict[Buf, Group] = {}
-        self.places: dict[Buf, list[Group]] = {}  # where a result is computed
+        self.places: dict[Buf, list[Group]] = {}  # the kernels that compute a result
         self.readers: dict[Buf, dict[Buf, None]] = {}
         for b in bufs:
             for t in leaves(b.tree) if b.tree is not None else ():
@@ -132,7 +132,8 @@ class Grouping:
         join_siblings(self)
 
     def _live(self, b: Buf) -> list[tuple[Buf, Tree]]:
-        """What reads a result, with its leaves as they are now: a result that got another shape has others."""
+        """The bufs that read a result, each with the leaf by which it does so now: a change of shape replaces
+        leaves."""
         return [(c, t) for c in self.readers.get(b, ()) if c in self.places
                 for t in leaves(c.tree) if not isinstance(t, Iota) and t.buf is b]  # type: ignore[arg-type]
 
@@ -165,7 +166,8 @@ class Grouping:
     def _inline(self, b: Buf, live: list[tuple[Buf, Tree]]) -> bool:
         shape = b.shape
         found = self._found(b, live)
-        if found is not None and b.shape is not shape:  # the last reader changed it: what the others were told is void
+        # looking at a reader gave `b` another shape, so the others are asked again
+        if found is not None and b.shape is not shape:
             shape = b.shape
             found = self._found(b, live)
         if found is None or b.shape is not shape:
@@ -174,7 +176,8 @@ class Grouping:
         if len(found) > 1 and not self._is_computed_twice(b):
             return False
         if self._ends_own_product(b) and any(x.kind == "reduce" for group, _ in found.values() for x in group.members):
-            return False  # a product's kernel has no other sums, so it ends with `b`
+            # the kernel of a product holds no other reduction, so a reduction that reads `b` is a kernel of its own
+            return False
         if not all(self._suits(b, group, axes) for group, axes in found.values()):
             return False
         for group, axes in found.values():
@@ -184,14 +187,14 @@ class Grouping:
         return True
 
     def _is_computed_twice(self, b: Buf) -> bool:
-        """True for what several kernels rather compute each than read from memory. What ends a product is stored with it:
-        a residual sum that each reader computed would read all sums before it again."""
+        """True if each of several readers computes `b` instead of reading it from memory. The end of a product is
+        stored: if each reader computed a residual sum, it would read all residual sums before that again."""
         assert b.tree is not None
         return b.kind == "point" and cost(b.tree) <= _CHEAP and not self._ends_own_product(b) \
             and n_large(b.tree) <= _MOST_READ_TWICE
 
     def first_reader(self, b: Buf) -> float:
-        """The place of the first that reads a result which is memory, from another kernel."""
+        """The place in the graph of the first kernel or operation of PyTorch that reads `b` from memory."""
         own = self.places.get(b, ())
         groups = [g.root.number for c in self.readers.get(b, ()) for g in self.places.get(c, ()) if g not in own]
         return min([*groups, self.reads.get(b, math.inf)], default=math.inf)
@@ -214,7 +217,7 @@ class Grouping:
         if outside and not is_row:
             return False
         if not outside and (reduced or group.root.kind == "reduce"):
-            return False  # a kernel that stores what it sums is one by rows, which reads columns slowly
+            return False  # such a kernel would be one over rows, and those read columns slowly
         group.axes[b] = _tree_axes(b, axes, group)
         group.also.append(b)
         self.places[b] = [group]
@@ -230,7 +233,7 @@ class Grouping:
     def _axes_in(group: Group, b: Buf, live: list[tuple[Buf, Tree]]) -> list[Index | None] | None:
         """The loops for the axes of `b` in a group, if all that reads it there reads it in one way."""
         found: list[list[Index | None] | None] = []
-        for _ in range(2):  # the first look may give it another shape
+        for _ in range(2):  # the first look may give `b` another shape, which the second one uses
             found = [_result_axes(b, t, group.axes[c]) if isinstance(t, Leaf) else None
                      for c, t in live if c in group.axes]
         return found[0] if found and all(f is not None and f == found[0] for f in found) else None

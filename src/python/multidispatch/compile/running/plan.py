@@ -21,7 +21,7 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
 _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
               "embedding_bag", "native_dropout")
-_MOST_THREADS = 64  # that wait for compilers, which are as many as the library has threads
+_MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
 
 
 class Builder:
@@ -38,14 +38,15 @@ class Builder:
         self.adopted = self._adopted()
         self.kept: list[Any] = []
         given = [at for at in range(self.lowered.n_args) if at not in self.bound]
-        self.place = {at: i for i, at in enumerate(given)}  # among the arguments of a call
+        # place in the graph's inputs -> place in the list of arguments of a call
+        self.place = {at: i for i, at in enumerate(given)}
         self.carried = self._carried()
         self.device = device
         self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name)
 
     def build(self, fallback: Callable[..., Any], checks: bool) -> Any:
         inputs, results, steps = self._inputs(), self._results(), self._steps()
-        dims = self._dims()  # of all sizes that these read
+        dims = self._dims()  # of all sizes that steps and results read, so after both
         for name in [f"d{i}" for i in range(len(self.dims.names))]:
             self.core.dim(name, 0, 0)
         slots = 0
@@ -149,7 +150,7 @@ class Builder:
     def _steps(self) -> list[Any]:
         steps: list[tuple[float, Any]] = [(b.number, b) for b in self.formulas]
         steps += [(e.number - 0.5, e) for e in self.lowered.eager]
-        # what depends on sizes is asked before the plan's dims are declared
+        # every size is asked for once here, since the plan's dims must be declared before its steps are added
         for f in self.formulas.values():
             for a in f.arguments:
                 self.dims.texts([*a.size, *a.stride, a.offset])
@@ -161,7 +162,9 @@ class Builder:
                 self.dims.texts([*shape, *leaf.stride, leaf.offset])
             _numbers((e.args, e.kwargs), self.dims)
         ordered = [s for _, s in sorted(steps, key=lambda s: s[0])]
-        # (a step of the caller's own makes a plan a chain of launches on a GPU, which PyTorch's operations do, too)
+        # A step of kernels without order is a callback, so on a GPU the plan is no single graph. Operations of
+        # PyTorch are
+        # callbacks, too: where there are some nothing is lost.
         return gather(ordered, self.grouping, self.formulas) if self.lowered.eager else ordered
 
     def _tensor(self, b: Buf, role: int = 0) -> int:

@@ -11,13 +11,13 @@ from ..lowering.tree import Buf, Gather, leaves
 from .formula import Formula
 from .groups import Group, Grouping
 
-_MOST_LATE = 8  # kernels that wait for each other: what they read takes memory until they run
-_MOST_TENSORS = 240  # of a step; the extension takes 256
+_MOST_LATE = 8  # the most kernels that are put off to run together: their inputs stay in memory until then
+_MOST_TENSORS = 240  # the most tensors of a step; the extension takes 256
 
 
 @dataclass(eq=False)
 class Together:
-    """A step: kernels, by their roots."""
+    """A step that runs several kernels without order, given by their roots."""
 
     roots: list[Buf]
 
@@ -34,7 +34,7 @@ def _waits_for_nothing(formula: Formula, stored: set[Buf]) -> bool:
 
 
 def gather(steps: list[Any], grouping: Grouping, formulas: dict[Buf, Formula]) -> list[Any]:
-    """The steps, some of them joined."""
+    """The steps in order, with those that may run together replaced by one Together."""
     early: list[Buf] = []
     late: list[Buf] = []
     out: list[Any] = []
@@ -57,7 +57,7 @@ def gather(steps: list[Any], grouping: Grouping, formulas: dict[Buf, Formula]) -
 
 
 def _parts(roots: list[Buf], formulas: dict[Buf, Formula]) -> list[list[Buf]]:
-    """As few lists as the number of tensors allows."""
+    """Divides kernels into as few lists as _MOST_TENSORS allows."""
     out: list[list[Buf]] = []
     left = 0
     for root in roots:
