@@ -6,8 +6,8 @@
  * addresses is one graph launch. Where addresses move, nodes of the graph are changed, or a run is a few graphs with
  * launched calls between them.
  *
- * Build a sequence by functions, or record it from ordinary calls (md_sequence_record_begin). Then md_sequence_finish,
- * and md_sequence_run as often as needed. The rules of md/md.h hold. In addition:
+ * Add dims, tensors and calls, then md_sequence_finish, and md_sequence_run as often as needed. The rules of md/md.h
+ * hold. In addition:
  *  - Expressions: numbers, dims, + - * // % (rounded towards minus infinity), min(..), max(..), comparisons, and, or,
  *    not. Lists have commas: "t, 4096".
  *  - A sequence may be destroyed before or after its ops and its context. After the context only md_sequence_destroy
@@ -76,7 +76,7 @@ typedef md_status (*md_sequence_fn)(void *user, md_stream stream, const md_tenso
 MD_API md_status md_sequence_create(md_sequence **out, md_context *context, const md_sequence_options *options);
 MD_API void md_sequence_destroy(md_sequence **sequence);
 
-/** Adds a dim with its bounds, both inclusive; `high` 0 means no bound. Dims come before tensors, calls and recordings,
+/** Adds a dim with its bounds, both inclusive; `high` 0 means no bound. Dims come before tensors and calls,
  * else it is refused. *number (may be NULL): its place in `size` of md_sequence_run. */
 MD_API md_status md_sequence_add_dim(int32_t *number, md_sequence *sequence, const char *name, int64_t low,
                                      int64_t high);
@@ -93,30 +93,9 @@ MD_API md_status md_sequence_add_call(md_sequence *sequence, md_op *op, const md
  * graphs. */
 MD_API md_status md_sequence_add_callback(md_sequence *sequence, md_sequence_fn fn, void *user, const int32_t *ids,
                                           int32_t n_ids);
-/* ---- Recording: instead of adding tensors and calls, record ordinary md_calls at two sizes or more.
- *
- * Add the dims. Then, for each recording: begin, name the memory of inputs and outputs in the same order, make the
- * calls, end. The calls run as always. Recordings must make the same calls; numbers that differ between them (sizes,
- * strides, offsets, whole-number scalars) become expressions of the dims: a product of dims times and plus a constant,
- * a sum of two dims, or a multiple of a rounded quotient by a power of two (from three recordings on). Memory that is
- * not named becomes a constant if it is read before it is written, else a temporary: what the program reads there
- * itself is lost. Finish builds the sequence. */
-
-/** Begins a recording at these sizes on the calling thread: md_calls of the sequence's context are recorded, until
- * md_sequence_record_end on the same thread. Each dim differs between the first two recordings.
- * @return MD_INVALID_ARGUMENT if the thread records already, or the sequence has tensors of its own. */
-MD_API md_status md_sequence_record_begin(md_sequence *sequence, const int64_t *size, int32_t n_sizes);
-/** Names [data, data + n_bytes) of this recording: an input, an output, or (it never moves) a constant. */
-MD_API md_status md_sequence_record_memory(md_sequence *sequence, const char *name, md_sequence_role role, void *data,
-                                           size_t n_bytes);
-/** @return what made the recording fail, which is then dropped: other calls than in the first recording, sizes
- * to choose by (md_as). */
-MD_API md_status md_sequence_record_end(md_sequence *sequence);
-
 /** Ends building: lives of tensors, and which outputs take the memory of an input that ends there. From then on the
  * sequence runs, and nothing can be added.
- * @return MD_INVALID_ARGUMENT if a temporary is read before it is written; if recordings have numbers that no
- * expression gives, or constants that moved. */
+ * @return MD_INVALID_ARGUMENT if a temporary is read before it is written. */
 MD_API md_status md_sequence_finish(md_sequence *sequence);
 
 /** Runs the sequence: `size[i]` of dim i, `data[k]` of input, output or scalar k. On the host device the work is done

@@ -3,7 +3,7 @@
 #include "api/context.h"
 #include "base/status.h"
 #include "dispatch/registry.h"
-#include "sequence/recording/record.h"
+#include "sequence/sequence.h"
 
 #include <md/sequence.h>
 #include <stdlib.h>
@@ -176,28 +176,6 @@ md_status md_sequence_add_callback(md_sequence *sequence, md_sequence_fn fn, voi
         return md_fail(MD_INVALID_ARGUMENT, !fn ? "fn is NULL" : n_ids < 0 ? "n_ids is negative" : "ids is NULL");
     MD_TRY(enter(sequence));
     return leave(sequence, md_sq_add_callback(sequence->sq, fn, user, ids, n_ids));
-}
-
-md_status md_sequence_record_begin(md_sequence *sequence, const int64_t *size, int32_t n_sizes)
-{
-    MD_TRY(enter(sequence));
-    if (n_sizes != sequence->sq->n_dims || (n_sizes && !size))
-        return leave(sequence, md_fail(MD_INVALID_ARGUMENT, "sequence %s takes %d sizes, not %d", sequence->sq->name,
-                                       (int)sequence->sq->n_dims, (int)n_sizes));
-    return leave(sequence, md_sq_record_begin(sequence->sq, size));
-}
-
-md_status md_sequence_record_memory(md_sequence *sequence, const char *name, md_sequence_role role, void *data,
-                                    size_t n_bytes)
-{
-    MD_TRY(enter(sequence));
-    return leave(sequence, md_sq_record_memory(sequence->sq, name, role, data, n_bytes));
-}
-
-md_status md_sequence_record_end(md_sequence *sequence)
-{
-    MD_TRY(enter(sequence));
-    return leave(sequence, md_sq_record_end(sequence->sq));
 }
 
 md_status md_sequence_finish(md_sequence *sequence)

@@ -138,7 +138,7 @@ md_status md_cb_run(md_cb *cb, md_stream stream)
     const bool is_merged = runs_merged(cb);
     if (cb->has_moved)
         MD_TRY(md_cb_check_overlaps(cb));
-    if ((!is_merged && !cb->runtime->dev->ops->launch_list) || md_ds_recorder_of(cb->runtime)) {
+    if (!is_merged && !cb->runtime->dev->ops->launch_list) {
         cb->n_runs++;
         cb->stats.runs++;
         cb->stats.runs_by_calls++;

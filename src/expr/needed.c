@@ -57,8 +57,7 @@ static bool has_value(search *s, const md_fx_node *node)
     if (node->n_args == 0 || md_memo_find(&s->seen, node, NULL, 0, NULL))
         return true;
     (void)md_memo_put(&s->seen, node, NULL, 0, NULL); /* short of memory it is only slower */
-    if (node->kind == MD_FX_OP && node->op == MD_FX_WHERE &&
-        md_fx_value_of_sizes(&condition, s->formula, s->size, node->arg[0]))
+    if (node->kind == MD_FX_OP && node->op == MD_FX_WHERE && md_fx_value_of_sizes(&condition, s->size, node->arg[0]))
         return has_value(s, node->arg[condition != 0 ? 1 : 2]);
     return have_values(s, node->n_args, node->arg);
 }

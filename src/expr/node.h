@@ -58,12 +58,12 @@ bool md_fx_affine_of(md_fx_affine *out, const md_fx_formula *formula, const md_f
  * id) and at's guards hold. Never too narrow; exact for affine expressions without guards. lo > hi where it is never
  * evaluated (an empty dim, guards that never hold). False where it cannot be bounded or overflows. */
 bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size, const md_fx_reach *at);
-/** The same exactly, by trying all points. False where they are more than a million. For reaches without tensors and
- * scalars only. */
+/** The same exactly, by trying all points. False where they are more than a million, for reaches with tensors or
+ * scalars, and where the subscript divides by 0 or exceeds 64 bits at one. */
 bool md_fx_range_exact(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size,
                        const md_fx_reach *at);
-/** The value of an expression of sizes and whole numbers. False for all others. */
-bool md_fx_value_of_sizes(int64_t *out, const md_fx_formula *formula, const int64_t *size, const md_fx_node *node);
+/** The value of an expression of sizes and whole numbers. False for all others, and where it has none. */
+bool md_fx_value_of_sizes(int64_t *out, const int64_t *size, const md_fx_node *node);
 /** True if the reach is proved to lie inside its axis whatever the sizes of a call are. */
 bool md_fx_is_inside(const md_fx_formula *formula, const md_fx_reach *at);
 

@@ -205,16 +205,14 @@ const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i);
 /** "row_persistent/lanes16_cap4096"; the family's name alone where it has no fields. */
 void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config);
 /** The inverse of md_fa_name. NOT_FOUND says what is wrong and what exists. A field that the name leaves out has its
- * default. Names that fields had in earlier versions are understood; values outside the table are refused. */
+ * default; values outside the table are refused. */
 md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name);
 /** The same for a target, whose own kernels are found too. */
 md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target,
                           const char *name);
-/** Replaces the fields' former names in a stored variant name by the current ones. A name that no family understands is
- * copied. */
-void md_fa_current_name(char out[MD_FA_NAME], const char *name);
-/** The inverse: the name as earlier versions printed it, by which older stores have it as a key. */
-void md_fa_former_name(char out[MD_FA_NAME], const char *name);
+/** False for the stored name of a variant of another version: its family has no such fields. Names of families that no
+ * device has, and of a user's own kernels, are not judged. */
+bool md_fa_is_current(const char *name);
 /** True if the config keeps rows on chip, or reads them only once. */
 bool md_fa_is_persistent(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config);
 /** The default config. */

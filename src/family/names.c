@@ -1,5 +1,4 @@
-/* Finds families by number and name, reads names of configs, and knows the names that fields had in earlier
- * versions. */
+/* Finds families by number and name, and reads names of configs. */
 #include "family/family.h"
 
 #include "base/status.h"
@@ -25,45 +24,6 @@ const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i)
 bool md_fa_is_persistent(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     return family->is_persistent && !(family->reads_again && family->reads_again(target, config));
-}
-
-/* Former names of fields. Wisdom, pins and recorded times may have them. They are read and never printed. */
-static const struct {
-    const char *family; /* NULL: every family with the field */
-    const char *former, *field;
-} aliases[] = {
-    {NULL, "access", "align"},
-    {NULL, "stream", "nontemporal"},
-    {NULL, "room", "occupancy"},
-    {NULL, "band", "raster"},
-    {NULL, "turn", "transpose"},
-    {NULL, "own", "owner"},
-    {"row_persistent", "ahead", "prefetch"},
-    {"row_looped", "ahead", "prefetch"},
-    {"row_split", "via", "exchange"},
-    {"row_split", "persm", "blocks_per_sm"},
-    {"column", "xt", "threads_x"},
-    {"column", "yt", "threads_y"},
-    {"gemv", "few", "max_rows"}, /* on GPUs */
-    {"gemv", "few", "swap_ab"}, /* on the host */
-    {"gemv", "ahead", "unroll"},
-    {"gemv", "share", "slice_k"},
-    {"gemm_wgmma", "turns", "pingpong"},
-    {"gemm_wgmma", "store", "epilogue"},
-    {"gemm_mma", "warp", "warp_columns"},
-    {"gemm_fma", "down", "thread_rows"},
-    {"gemm_fma", "piece", "copy_width"},
-    {"gemm_simt", "down", "thread_rows"},
-    {"gemm_simt", "across", "thread_columns"},
-};
-
-/* The field's former name; NULL if it has none. Tunables of custom kernels belong to the user. */
-static const char *former_name(const md_fa_family *family, const md_fa_field *field)
-{
-    for (int32_t i = 0; !family->custom && i < MD_COUNT(aliases); i++)
-        if (!strcmp(aliases[i].field, field->name) && (!aliases[i].family || !strcmp(aliases[i].family, family->name)))
-            return aliases[i].former;
-    return NULL;
 }
 
 /* ---- Errors */
@@ -133,7 +93,7 @@ static size_t piece_length(const char *text)
 /* Takes this field if the text begins with its name. Of several such fields the one with the longest name is taken. */
 static void match(piece *p, const char *text, const char *name, int32_t field)
 {
-    const size_t length = name ? strlen(name) : 0;
+    const size_t length = strlen(name);
     if (length > p->name_length && length < p->length && !memcmp(name, text, length)) {
         p->name_length = length;
         p->field = field;
@@ -145,8 +105,6 @@ static piece piece_of(const md_fa_family *family, const char *text)
     piece p = {.length = piece_length(text), .field = -1};
     for (int32_t i = 0; i < family->n_fields; i++)
         match(&p, text, family->field[i].name, i);
-    for (int32_t i = 0; p.field < 0 && i < family->n_fields; i++)
-        match(&p, text, former_name(family, &family->field[i]), i);
     if (p.field >= 0) {
         const md_fa_field *field = &family->field[p.field];
         char *end = NULL;
@@ -212,45 +170,22 @@ md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, con
 
 /* ---- Names of other versions */
 
-/* The family of either device that understands the name, or NULL. Families of one name differ by fields and values. */
-static const md_fa_family *family_of(const char *name)
+static bool has_fields(const md_fa_family *family, const char *name)
 {
-    static const md_dev_kind devices[] = {MD_DEV_CUDA, MD_DEV_HOST};
-    for (int32_t i = 0; i < MD_COUNT(devices); i++) {
-        const md_fa_family *f = find(devices[i], name);
-        const char *text = f ? fields_text(name, f) : "";
-        piece p = {.is_listed = f != NULL};
-        for (; *text && p.is_listed; text = next_piece(text, &p))
-            p = piece_of(f, text);
-        if (p.is_listed)
-            return f;
+    piece p = {.is_number = true};
+    for (const char *text = fields_text(name, family); *text && p.is_number; text = next_piece(text, &p))
+        p = piece_of(family, text);
+    return p.is_number;
+}
+
+bool md_fa_is_current(const char *name)
+{
+    bool is_family = false;
+    for (md_dev_kind device = MD_DEV_HOST; device <= MD_DEV_SIM; device++) {
+        const md_fa_family *f = find(device, name);
+        if (f && has_fields(f, name))
+            return true;
+        is_family |= f != NULL;
     }
-    return NULL;
-}
-
-/* Copies a name with its fields' former or current names. Values and order do not change. */
-static void rename_fields(char out[MD_FA_NAME], const char *name, bool is_former)
-{
-    const md_fa_family *f = family_of(name);
-    size_t used = (size_t)snprintf(out, MD_FA_NAME, "%s", f ? f->name : name);
-    char mark = '/';
-    for (const char *text = f ? fields_text(name, f) : ""; *text && used < MD_FA_NAME;) {
-        const piece p = piece_of(f, text);
-        const md_fa_field *field = &f->field[p.field];
-        const char *former = is_former ? former_name(f, field) : NULL;
-        used += (size_t)snprintf(out + used, MD_FA_NAME - used, "%c%s%.*s", mark, former ? former : field->name,
-                                 (int)(p.length - p.name_length), text + p.name_length);
-        mark = '_';
-        text = next_piece(text, &p);
-    }
-}
-
-void md_fa_current_name(char out[MD_FA_NAME], const char *name)
-{
-    rename_fields(out, name, false);
-}
-
-void md_fa_former_name(char out[MD_FA_NAME], const char *name)
-{
-    rename_fields(out, name, true);
+    return !is_family;
 }

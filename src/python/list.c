@@ -1,6 +1,6 @@
 /* Formulas over lists: reading them, making them for dtypes and a device, and calling them. The class around these
  * functions is Python's (lists.py). */
-#include "python/op.h"
+#include "python/op/op.h"
 #include "expr/list/list.h"
 
 #include <md/list.h>
@@ -94,12 +94,12 @@ typedef struct call {
     md_py_state *state;
     const md_fx_list *read;
     PyObject *list[MD_PY_ARGS]; /* owned: the arrays of an argument, one where it is no list */
-    Py_ssize_t n[MD_PY_ARGS]; /* their number */
+    Py_ssize_t n[MD_PY_ARGS]; /* how many arrays the argument has */
     md_py_view *view[MD_PY_ARGS];
     Py_ssize_t n_open[MD_PY_ARGS];
     md_tensor *tensor[MD_PY_ARGS];
     md_arg arg[MD_PY_ARGS];
-    PyObject *made; /* new numbers for all items */
+    PyObject *made; /* a list of the outputs made here that are one number for all items */
     const md_py_view *first;
     md_py_dl_device device;
 } call;

@@ -17,7 +17,7 @@ static void set_strides(md_tensor *t)
     for (int32_t a = t->rank - 1; a >= 0; a--) {
         t->stride[a] = stride;
         if (__builtin_mul_overflow(stride, MD_MAX(t->size[a], 1), &stride))
-            stride = INT64_MAX; /* found by the check of its bytes */
+            stride = INT64_MAX; /* the check of its extent refuses it */
     }
 }
 
@@ -43,7 +43,7 @@ static md_status size_tensor(md_tensor *out, const md_sq *sq, int32_t number)
     return MD_OK;
 }
 
-/* The memory has a name even where the view, which a recording made, has none. `end` -1: not known. */
+/* Names the view and its memory, since the view may have no name of its own. `end` -1: not known. */
 static md_status fail_view(const md_sq *sq, int32_t number, int64_t at, int64_t end, size_t n_bytes)
 {
     char view[32], memory[32];
@@ -142,8 +142,8 @@ static md_status name_step(md_status status, const md_sq *sq, int32_t step)
                                           op ? op->name : "a callback");
 }
 
-/* True if the memory of a step's tensors is known to be the device's: asking costs more than all else that is checked.
- * `now`: it was just found out. */
+/* True if all addresses of a step are known to lie in the device's memory, so that binding need not ask the driver
+ * again, which costs more than all other checks. `now`: binding has just asked, and the addresses are noted. */
 static bool are_checked(md_sq *sq, const md_sq_step *step, bool now)
 {
     bool all = true;
@@ -175,7 +175,7 @@ static md_status bind_step(md_ds_bound *bound, md_ds_op **op, const md_sq *sq, c
     return md_ds_bind(bound, *op, arg, step->n_args);
 }
 
-/* The kernels of a step. *bound: its call, unless it is a callback. */
+/* Chooses the kernels of a step. *bound becomes its bound call, unless it is a callback. */
 static md_status choose(md_ds_bound *bound, md_sq_shape *shape, md_sq *sq, int32_t i, bool is_patient)
 {
     md_sq_part *part = &shape->part[i];
@@ -202,7 +202,7 @@ static md_status choose(md_ds_bound *bound, md_sq_shape *shape, md_sq *sq, int32
     return MD_OK;
 }
 
-/* Copies of the arguments, whose addresses follow the run's. */
+/* Keeps copies of the arguments, in which each run changes the addresses. */
 static md_status keep_args(md_sq_shape *shape, md_sq *sq, int32_t step)
 {
     const md_sq_step *x = &sq->step[step];

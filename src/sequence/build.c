@@ -28,9 +28,9 @@ static bool grow(void **list, int32_t n, size_t item)
 md_status md_sq_add_dim(int32_t *number, md_sq *sq, const char *name, int64_t low, int64_t high)
 {
     MD_TRY(refuse_finished(sq));
-    if (sq->n_tensors > 0 || sq->n_steps > 0 || sq->records)
-        return md_fail(MD_INVALID_ARGUMENT, "sequence %s: dim '%s': dims come before tensors, calls and recordings",
-                       sq->name, name ? name : "NULL");
+    if (sq->n_tensors > 0 || sq->n_steps > 0)
+        return md_fail(MD_INVALID_ARGUMENT, "sequence %s: dim '%s': dims come before tensors and calls", sq->name,
+                       name ? name : "NULL");
     if (sq->n_dims == MD_SQ_MAX_DIMS)
         return md_fail(MD_UNSUPPORTED, "a sequence has at most %d dims", MD_SQ_MAX_DIMS);
     if (low < 0 || high < 0 || (high && high < low))

@@ -2,7 +2,7 @@
 #include "base/status.h"
 #include "device/temporary.h"
 #include "base/task/fork.h"
-#include "sequence/recording/record.h"
+#include "sequence/sequence.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
@@ -56,8 +56,6 @@ void md_sq_close(md_sq *sq)
     if (!sq->runtime)
         return;
     md_dev *dev = sq->runtime->dev;
-    md_sq_records_free(sq->records);
-    sq->records = NULL;
     md_sq_forget_all(sq);
     if (dev->memory.alloc && (sq->arena || sq->retired)) /* the caller's memory may serve others at once */
         (void)dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL);

@@ -1,6 +1,6 @@
 /* Ends building: the life of each temporary, and outputs that take the place of an input which ends there. */
 #include "base/status.h"
-#include "sequence/recording/record.h"
+#include "sequence/sequence.h"
 #include "sequence/values.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static md_status check_read(const md_sq *sq, int32_t step, const md_sq_arg *arg,
                    sq->step[step].op->name, md_sq_tensor_name(name, sq, arg->tensor));
 }
 
-/* Reads come before writes of the same call. */
+/* Notes that a step reads or writes its tensors. Reads are noted first, since a call reads before it writes. */
 static md_status live_step(md_sq *sq, int32_t at, bool *written)
 {
     const md_sq_step *step = &sq->step[at];
@@ -113,10 +113,6 @@ md_status md_sq_finish(md_sq *sq)
     md_status s = MD_OK;
     if (sq->is_finished)
         return md_fail(MD_INVALID_ARGUMENT, "sequence %s is finished already", sq->name);
-    if (sq->records && sq->n_tensors)
-        return md_fail(MD_INVALID_ARGUMENT, "sequence %s could not be made of its recordings", sq->name);
-    if (sq->records)
-        MD_TRY(md_sq_lift(sq, sq->records));
     bool *written = calloc((size_t)sq->n_memories + 1, sizeof *written);
     sq->value = calloc((size_t)md_sq_values_count(sq->values) + 1, sizeof *sq->value);
     sq->now = calloc((size_t)sq->n_tensors + 1, sizeof *sq->now);

@@ -15,7 +15,7 @@ int64_t md_sq_graph_bytes(const md_sq_shape *shape, int32_t first, int32_t n)
     enum { KERNEL_BYTES = 7168 };
     int64_t n_kernels = 0;
     for (const md_sq_part *p = &shape->part[first]; p < &shape->part[first + n]; p++)
-        n_kernels += p->form == MD_SQ_PLAN ? 2 : p->n; /* 2: of a library */
+        n_kernels += p->form == MD_SQ_PLAN ? 2 : p->n; /* a library launches about two */
     return n_kernels * KERNEL_BYTES;
 }
 
@@ -105,7 +105,7 @@ void md_sq_drop_spares(md_sq *sq)
     }
 }
 
-/* A graph of the shape's kernels that no shape has. */
+/* Takes a spare graph (one that no shape has) of the same kernels as the shape's; NULL: there is none. */
 static md_sq_graph *take_spare(md_sq *sq, uint64_t key)
 {
     for (md_sq_graph **at = &sq->spare; *at && key; at = &(*at)->next) {
@@ -118,7 +118,7 @@ static md_sq_graph *take_spare(md_sq *sq, uint64_t key)
     return NULL;
 }
 
-/* The graph of the shape of these kernels that was not used for longest, if it is in the older half of all. */
+/* Takes the graph of the least recently used shape with the same kernels, unless that shape is in the newer half. */
 static md_sq_graph *take_old(md_sq *sq, const md_sq_shape *shape)
 {
     int64_t n_seen = 0;
@@ -170,7 +170,7 @@ static bool is_same(const md_sq_launch *a, const md_sq_launch *b)
            !memcmp(a->params, b->params, (size_t)a->n_params * sizeof *a->params);
 }
 
-/* The next launch of the shape that is in its graph, from *i on; NULL: there is none. */
+/* The next of the shape's launches, from number *i on, that is a node of its graph; NULL: there is none. */
 static const md_sq_launch *next_launch(const md_sq_shape *shape, int32_t *i)
 {
     while (*i < shape->n_launches && shape->launch[*i].geometry.blocks <= 0)
@@ -194,7 +194,7 @@ static void keep(md_sq_launch *to, const md_sq_launch *from)
     memcpy(to->params, from->params, (size_t)from->n_params * sizeof *from->params);
 }
 
-/* Changes the nodes that differ from the shape's launches. */
+/* Gives the nodes of the graph that differ from the shape's launches the launches' parameters. */
 static md_status change(md_sq *sq, md_sq_graph *g, const md_sq_shape *shape, bool uploads)
 {
     md_dev *dev = sq->runtime->dev;
@@ -221,7 +221,8 @@ static md_status change(md_sq *sq, md_sq_graph *g, const md_sq_shape *shape, boo
 
 /* ---- Making */
 
-/* Copies of the launches, to find out later which have changed. Without memory the graph cannot be changed. */
+/* Keeps copies of the launches as they stand in the graph, to find the changed ones later. Where memory is short the
+ * graph cannot be changed, only made anew. */
 static void remember(md_sq_graph *g, const md_sq_shape *shape)
 {
     const md_sq_launch *l;
@@ -255,7 +256,7 @@ static md_status run_body(void *user, md_stream stream)
     return b->run(b->sq, b->shape, b->first, b->n, stream);
 }
 
-/* Captures calls as a graph, which is new or has others until now. If it fails, the graph is gone. */
+/* Captures calls as a graph, or updates a graph that has other calls. If it fails, the graph is destroyed. */
 static md_status capture(md_sq_graph **graph, body *calls)
 {
     md_sq *sq = calls->sq;

@@ -14,7 +14,7 @@ typedef struct md_sq_memo {
     md_ds_word launch_plan[MD_DS_LAUNCH_PLAN_WORDS];
 } md_sq_memo;
 
-/* What the words of a call come from: the step's arguments, by tensor and by scalar number of the op. */
+/* Where the words of a call come from: the step's argument for each tensor and each scalar of the op. */
 typedef struct sources {
     md_sq *sq;
     md_sq_shape *shape;
@@ -41,7 +41,7 @@ md_status md_sq_add_patch(md_sq_shape *shape, const md_sq_patch *patch)
     return MD_OK;
 }
 
-/* The argument that word `source` of a call comes from; NULL: none, or one that never changes. */
+/* The argument from which word `source` of a call comes; NULL if the word never changes. */
 static const md_sq_arg *argument_at(const sources *s, int32_t source, const md_ds_arg_spec **spec)
 {
     const md_ds_arg_layout *layout = &s->part->op->layout;
@@ -57,7 +57,7 @@ static const md_sq_arg *argument_at(const sources *s, int32_t source, const md_d
     return NULL;
 }
 
-/* Word `to` has the value of word `source` of the call plus something. */
+/* Notes that the parameter `to` is word `source` of the call plus a constant. */
 static md_status patch_word(const sources *s, md_kn_word *to, int32_t source)
 {
     const md_ds_arg_spec *spec = NULL;
@@ -146,7 +146,7 @@ static md_status counters_of(void **out, md_sq *sq)
     return MD_OK;
 }
 
-/* Extents of all tensors, which messages about faults name. */
+/* Copies the extents of all tensors, since the message about an index out of range names them. */
 static md_status keep_extents(md_sq_part *part, const md_ds_bound *bound)
 {
     part->extent = malloc(sizeof bound->shape.extent);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* What the old arena held is in the new one, too. The device is done with the old one. */
+/* Waits until the device is done with the old arena, and copies its contents into the new one. */
 static md_status move_arena(md_sq *sq, void *to)
 {
     md_dev *dev = sq->runtime->dev;
@@ -14,7 +14,8 @@ static md_status move_arena(md_sq *sq, void *to)
     return dev->ops->copy(dev, to, sq->arena, sq->arena_bytes);
 }
 
-/* Takes the arena away. It stays if a graph of the caller uses it; else the device is done with it first. */
+/* Frees the arena once the device is done with it. If a graph that the caller captured uses it, it is retired
+ * instead. */
 static md_status drop_arena(md_sq *sq)
 {
     md_dev *dev = sq->runtime->dev;
@@ -35,7 +36,8 @@ static md_status drop_arena(md_sq *sq)
     return MD_OK;
 }
 
-/* Memory for work on any stream. The caller's is his default stream's, which may still use what was freed before. */
+/* Allocates memory for work on any stream. An allocator of the caller's gives memory of its default stream, which may
+ * still run work on what was freed before. */
 static md_status take_arena(void **out, md_dev *dev, size_t n_bytes)
 {
     MD_TRY(md_dev_take_temporary(out, dev, NULL, n_bytes));
@@ -45,12 +47,12 @@ static md_status take_arena(void **out, md_dev *dev, size_t n_bytes)
     return status;
 }
 
-/* A larger arena. `moves`: with what is in the old one, since calls of this run have begun. */
+/* Replaces the arena by a larger one. `moves`: its contents are copied, since calls of this run have written them. */
 static md_status grow_arena(md_sq *sq, size_t n_bytes, bool moves)
 {
     md_dev *dev = sq->runtime->dev;
     const size_t most = sq->options.max_arena_bytes ? (size_t)sq->options.max_arena_bytes : SIZE_MAX;
-    /* all shapes are bound anew after it, so it happens seldom */
+    /* grows by more than is needed: each growth makes all shapes bind anew */
     size_t larger = sq->arena && n_bytes < most / 2 ? n_bytes + n_bytes / 4 : n_bytes;
     void *p = NULL;
     if (n_bytes == SIZE_MAX)

@@ -89,7 +89,7 @@ static json_t *tensor_json(const md_sq *sq, const md_sq_shape *shape, int32_t m)
                                       x->first, "last", x->last, "in_place", x->place != m));
 }
 
-/* How the calls are divided where addresses move. */
+/* The segments of the last shape: which calls are in a graph and which are launched one by one. */
 static json_t *segments_json(const md_sq_shape *shape)
 {
     int32_t n_graphs = 0, n_calls = 0;
@@ -120,7 +120,7 @@ static json_t *head_json(const md_sq *sq, const md_sq_shape *shape)
     return NULL;
 }
 
-/* What is kept, and its bounds. */
+/* How many sizes and graphs are in memory, and how many may be. */
 static json_t *kept_json(const md_sq *sq)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "sizes", (json_int_t)sq->count.n_sizes, "max_sizes",

@@ -26,7 +26,7 @@ static md_status run_launches(const md_sq_shape *shape, md_dev *dev, const md_sq
     return MD_OK;
 }
 
-/* A synchronous device has left a fault in the part's report. */
+/* Fails with the fault that a kernel left in the part's report, on a device that runs launches at once. */
 static md_status check_report(const md_sq_shape *shape, int32_t step)
 {
     md_kn_report *r = &shape->report[step];
@@ -43,7 +43,7 @@ static md_status run_plan(const md_sq *sq, const md_sq_part *part, const md_sq_s
     md_ds_merged_args room;
     md_ds_bound bound;
     const md_arg *args = md_sq_args_for(&room, part->op, step, part->arg);
-    if (!args) /* sizes and strides were those of now when the part was made */
+    if (!args) /* the part's arguments have the right sizes and strides; only addresses change */
         return md_fail(MD_INTERNAL, "the arguments of a merged op are not contiguous");
     MD_TRY(md_ds_bind(&bound, part->op, args, step->n_args));
     return md_ds_run_in(part->op, part->plan, stream, &bound, (char *)sq->arena + part->memory);
@@ -137,7 +137,7 @@ static md_status run_segments(md_sq *sq, const md_sq_shape *shape, md_stream str
 
 /* ---- Runs */
 
-/* A run on another stream begins, on the device, after the last run's end. */
+/* Makes a run on another stream wait, on the device, for the end of the last run. */
 static md_status order_streams(md_sq *sq, md_stream stream)
 {
     md_dev *dev = sq->runtime->dev;
@@ -149,7 +149,7 @@ static md_status order_streams(md_sq *sq, md_stream stream)
     return dev->ops->mark_wait(dev, sq->mark, stream);
 }
 
-/* Faults that kernels of an asynchronous device have reported since. */
+/* Fails if kernels of earlier runs have reported a fault, on a device that works behind the host. */
 static md_status check_ops(const md_sq *sq)
 {
     for (int32_t i = 0; i < sq->n_steps; i++)
@@ -159,7 +159,7 @@ static md_status check_ops(const md_sq *sq)
     return MD_OK;
 }
 
-/* What comes before the launches of a run on an asynchronous device. */
+/* Checks and waits that come before the launches of a run, on a device that works behind the host. */
 static md_status begin_run(md_sq *sq, md_stream stream, bool is_captured)
 {
     if (!is_captured) {

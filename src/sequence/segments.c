@@ -9,7 +9,7 @@
 
 enum { MOVES_BEFORE_SEGMENTS = 2 };
 
-/* What the host takes to launch, in us. */
+/* The host's time for a launch, in us. */
 enum { GRAPH_US = 5, LIBRARY_US = 10, KERNEL_US = 3 };
 
 /* ---- What moves */
@@ -77,7 +77,7 @@ bool md_sq_few_nodes_move(const md_sq *sq, const md_sq_shape *shape)
 
 /* ---- Making */
 
-/* True if no graph can have a call: it is a callback or an ordinary call, or uses what moves. */
+/* True if a call cannot be in a graph: a callback, an ordinary call, or one that uses an address that moves. */
 static bool is_launched(const md_sq *sq, const md_sq_shape *shape, int32_t step)
 {
     const md_sq_form form = shape->part[step].form;
@@ -167,10 +167,10 @@ static bool make(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)
 bool md_sq_segments_serve(md_sq *sq, md_sq_shape *shape)
 {
     if (shape->is_capturable && shape->n_same >= MD_SQ_RUNS_TO_SETTLE)
-        md_sq_drop_segments(shape, sq); /* one graph of all can serve */
+        md_sq_drop_segments(shape, sq); /* one graph of all calls serves from now on */
     for (int32_t k = 0; k < sq->n_externals && shape->n_segments; k++)
         if (!shape->is_moving[k] && shape->graph_word[k] != shape->word[k])
-            md_sq_drop_segments(shape, sq); /* one more moves */
+            md_sq_drop_segments(shape, sq); /* an address moves that the segments' graphs contain */
     return shape->n_segments > 0;
 }
 

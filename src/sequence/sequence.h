@@ -12,7 +12,6 @@
 
 enum { MD_SQ_MAX_DIMS = 16, MD_SQ_MAX_EXTERNALS = 4096 };
 
-struct md_sq_records; /* record.h */
 struct md_sq_values; /* values.h */
 struct md_sq_shape; /* shape.h */
 struct md_sq_graph; /* shape.h */
@@ -21,11 +20,12 @@ struct md_sq_graph; /* shape.h */
 typedef struct md_sq_memory {
     md_sequence_role role;
     void *data; /* CONSTANT */
-    int32_t tensor; /* that it was made for */
-    int32_t external; /* INPUT, OUTPUT: its number; else -1 */
-    uint64_t checked; /* CONSTANT, INPUT, OUTPUT: the address that was found to be the device's */
-    int32_t first, last; /* TEMPORARY: steps of its life; -1: never used */
-    /* TEMPORARY: the memory whose place it takes, in place; itself if it has its own. That one's life covers all. */
+    int32_t tensor; /* the tensor that it was made for */
+    int32_t external; /* INPUT, OUTPUT: its number among the externals; else -1 */
+    uint64_t checked; /* CONSTANT, INPUT, OUTPUT: the last address that was found to lie in the device's memory */
+    int32_t first, last; /* TEMPORARY: the steps that use it first and last; -1: none does */
+    /* TEMPORARY: the memory whose bytes it takes over (an output in place of an input); itself if it has its own. The
+     * first of such memories lives until the last one ends. */
     int32_t place;
 } md_sq_memory;
 
@@ -34,17 +34,17 @@ typedef struct md_sq_tensor {
     bool is_scalar; /* an external scalar, of type F64 or I64 */
     md_dtype dtype;
     int32_t rank, memory, base; /* base: the tensor that it is a view of, -1: none */
-    int32_t external; /* of a scalar */
-    int32_t offset; /* number of its value, -1: 0 */
-    int32_t size[MD_MAX_RANK], stride[MD_MAX_RANK]; /* numbers of values; stride[0] -1: contiguous */
+    int32_t external; /* a scalar's number among the externals */
+    int32_t offset; /* index of its value in md_sq.values; -1: 0 */
+    int32_t size[MD_MAX_RANK], stride[MD_MAX_RANK]; /* indices of values; stride[0] -1: contiguous */
 } md_sq_tensor;
 
 typedef enum md_sq_arg_kind { MD_SQ_TENSOR, MD_SQ_REAL, MD_SQ_INTEGER, MD_SQ_EXTERNAL } md_sq_arg_kind;
 
 typedef struct md_sq_arg {
     md_sq_arg_kind kind;
-    int32_t tensor; /* TENSOR, EXTERNAL */
-    int32_t value; /* INTEGER: number of the value */
+    int32_t tensor; /* TENSOR, EXTERNAL: its number */
+    int32_t value; /* INTEGER: index of the value */
     double real;
 } md_sq_arg;
 
@@ -67,8 +67,7 @@ typedef struct md_sq {
     char name[64];
     md_sequence_options options; /* with defaults filled in; name NULL */
     bool is_finished;
-    struct md_sq_records *records; /* NULL: built by functions */
-    md_status (*hold)(void *user, md_ds_op *op); /* keeps an op alive; called when calls are recorded */
+    md_status (*hold)(void *user, md_ds_op *op); /* keeps an op alive; called where a call is added */
     void *hold_user;
     int32_t n_dims, n_tensors, n_memories, n_steps, n_externals;
     struct {
@@ -85,18 +84,18 @@ typedef struct md_sq {
     md_tensor *now; /* all tensors at those sizes */
     int64_t *at; /* their offsets in bytes from the start of their memory */
     uint64_t *word; /* [n_externals] of the run under way: addresses, and the bits of scalars */
-    uint64_t *last_word; /* of the run before */
+    uint64_t *last_word; /* the words of the run before */
     uint32_t *n_moves; /* [n_externals] runs whose word was another one than the run before had, whatever the sizes */
     int32_t n_still; /* runs in a row with equal words; -1: there was no run */
     void *arena, *counters;
     size_t arena_bytes;
-    uint64_t generation; /* of the arena's address: shapes of another one are bound anew */
+    uint64_t generation; /* counts the arena's addresses: shapes bound at an earlier one are bound anew */
     struct md_sq_retired {
         struct md_sq_retired *next;
         void *p;
         size_t n_bytes;
     } * retired; /* arenas that captured graphs of the caller use */
-    bool is_captured; /* the arena's address is in such a graph */
+    bool is_captured; /* a graph that the caller captured contains the arena's address */
     bool has_run;
     md_stream last_stream;
     md_dev_mark *mark;
@@ -104,7 +103,7 @@ typedef struct md_sq {
     struct md_sq_shape *newest, *oldest, *last; /* least recently used order; `last` ran last */
     struct md_sq_graph *spare; /* graphs that no shape has, for new shapes of the same kernels */
     int64_t n_graphs, graph_bytes; /* with spare ones */
-    uint64_t n_divisions; /* times that segments were made */
+    uint64_t n_divisions; /* how often a shape's calls were divided into segments */
     md_sequence_counters count;
 } md_sq;
 

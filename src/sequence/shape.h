@@ -10,7 +10,7 @@
 
 /* How a step runs at these sizes. */
 typedef enum md_sq_form {
-    MD_SQ_NOTHING, /* no element to compute */
+    MD_SQ_NOTHING, /* not at all: there is no element to compute */
     MD_SQ_LAUNCHES, /* by its launches */
     MD_SQ_PLAN, /* by its plan: library calls */
     MD_SQ_CALL, /* by an ordinary call: a better kernel is being built, inputs are copied, the reference serves */
@@ -24,7 +24,7 @@ typedef struct md_sq_launch {
     int32_t n_params;
 } md_sq_launch;
 
-/* A word that follows from a word of the run. */
+/* A parameter that is an address or a scalar of the run, plus a constant. */
 typedef struct md_sq_patch {
     int32_t external;
     uint64_t plus;
@@ -37,31 +37,31 @@ typedef struct md_sq_patch {
 typedef struct md_sq_part {
     md_sq_form form;
     md_ds_op *op; /* that serves: the step's or its merged one (dispatch/merged.h); NULL for CALLBACK */
-    int32_t first, n; /* launches */
+    int32_t first, n; /* its launches: n from number `first` on */
     md_ds_shape_entry *entry; /* held; NULL for NOTHING and CALLBACK */
     const md_ds_plan *plan;
     size_t memory; /* where its workspace lies in the arena */
-    bool needs_report; /* of a synchronous device */
-    int64_t *extent; /* for that: [tensor of the formula][axis] */
+    bool needs_report; /* on a device that runs launches at once: faults are looked for after each */
+    int64_t *extent; /* for the message about a fault: [tensor of the formula][axis] */
     md_tensor *tensor; /* PLAN, CALL, CALLBACK: its arguments, owned */
     md_arg *arg; /* PLAN, CALL; owned; of the step's op */
 } md_sq_part;
 
 /* A graph, and the launches as they stand in it. */
 typedef struct md_sq_graph {
-    struct md_sq_graph *next; /* of spare ones */
+    struct md_sq_graph *next; /* in the list of spare graphs */
     md_dev_graph *made;
     md_dev_graph_facts facts;
-    uint64_t key; /* of its kernels; 0: its nodes cannot be changed one by one */
-    int64_t bytes; /* estimated */
+    uint64_t key; /* digest of its kernels; 0: its nodes cannot be changed one by one */
+    int64_t bytes; /* device memory, estimated */
     int32_t n;
     md_sq_launch *launch; /* params owned */
 } md_sq_graph;
 
 /* Calls in a row that run in one way. */
 typedef struct md_sq_segment {
-    int32_t first, n; /* calls */
-    bool is_graph; /* else they are launched one by one */
+    int32_t first, n; /* n calls from number `first` on */
+    bool is_graph; /* they are one graph; else they are launched one by one */
     md_sq_graph *graph;
 } md_sq_segment;
 
@@ -70,29 +70,29 @@ typedef struct md_sq_shape {
     void *key;
     size_t key_bytes;
     int64_t size[MD_SQ_MAX_DIMS];
-    uint64_t generation; /* of the arena */
-    uint64_t *word; /* of the externals, as they stand in the parameters */
+    uint64_t generation; /* md_sq.generation when it was bound */
+    uint64_t *word; /* addresses and scalars of the externals, as they stand in the parameters */
     size_t *external_bytes; /* that each external spans */
     bool is_overlapping; /* externals overlapped: other addresses are bound anew */
     bool is_final; /* no kernel is replaced soon */
     bool is_capturable; /* one graph can have all calls: besides, there are no callbacks and no ordinary calls */
-    uint64_t choice; /* digest of the picks */
-    uint64_t n_runs; /* not yet counted by the entries */
+    uint64_t choice; /* digest of the variants that were picked */
+    uint64_t n_runs; /* runs that the shape entries have not counted yet */
     size_t sum_bytes;
     int32_t n_parts, n_launches, n_patches;
     md_sq_part *part;
-    md_kn_report *report; /* one a part */
+    md_kn_report *report; /* for each part */
     md_sq_launch *launch;
     md_sq_patch *patch;
-    size_t *offset, *bytes; /* by memory */
+    size_t *offset, *bytes; /* of each memory in the arena */
     uint64_t n_same; /* runs in a row with the same words */
     uint64_t graph_key; /* digest of the kernels and how they are launched; 0: with calls of libraries */
     md_sq_graph *graph; /* NULL: none */
-    uint64_t *graph_word; /* the words that it, or the segments, were made for */
-    bool has_no_graph; /* it was tried, and failed */
+    uint64_t *graph_word; /* the addresses and scalars that the graph, or the segments' graphs, contain */
+    bool has_no_graph; /* making a graph failed, and is not tried again */
     uint32_t *n_moves; /* by external: runs whose word was another one than before; 0 again when all have settled */
     bool *is_moving; /* by external: calls with it are in no graph of the segments */
-    md_sq_segment *segment; /* all calls in their order, where no graph of all serves or is possible */
+    md_sq_segment *segment; /* all calls in their order, where one graph of all calls does not serve */
     int32_t n_segments; /* 0: there are none */
     struct md_sq_memo *memo; /* only while it is bound */
     int32_t n_memos;
@@ -101,7 +101,7 @@ typedef struct md_sq_shape {
 /* ---- memory.c */
 
 typedef struct md_sq_layout {
-    md_ds_piece *piece; /* of memories, then of the steps' workspaces */
+    md_ds_piece *piece; /* pieces of the arena: the memories', then the steps' workspaces */
     int32_t *of; /* memory -> piece, -1: none */
     int32_t n_memories, n;
 } md_sq_layout;
@@ -110,7 +110,7 @@ typedef struct md_sq_layout {
 md_status md_sq_lay_out(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq);
 /** Places the workspaces beside the temporaries. */
 md_status md_sq_plan_workspaces(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq);
-/** Places that of one step while steps before it run. A larger arena has what was in the old one. */
+/** Places the workspace of one step while the steps before it run. If the arena grows, its contents are copied. */
 md_status md_sq_plan_workspace(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq, int32_t step);
 
 /* ---- bind.c */
@@ -118,10 +118,10 @@ md_status md_sq_plan_workspace(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq
 /* How the shape of a run is found or bound. */
 typedef struct md_sq_find_how {
     md_stream stream; /* that will run: while it is captured, nothing is bound */
-    bool is_patient; /* waits for the best kernels */
+    bool is_patient; /* true: waits until the best kernels are built */
     /* runs a call on the stream: a new shape's are enqueued one by one, as soon as they are bound; NULL: none are */
     md_status (*start)(md_sq *sq, const md_sq_shape *shape, int32_t step, md_stream stream);
-    bool has_run; /* out: all of them are */
+    bool has_run; /* out: all calls were enqueued while they were bound */
 } md_sq_find_how;
 
 /** Binds the sequence at sizes; sq->word has the addresses. */
@@ -131,7 +131,7 @@ md_status md_sq_check_externals(const md_sq *sq, const md_sq_shape *shape);
 
 /* ---- lifetime.c */
 
-/** Frees a shape that no list has. Its runs are counted by its entries. */
+/** Frees a shape that is in no list. The shape entries of its calls count its runs first. */
 void md_sq_shape_free(md_sq_shape *shape, md_sq *sq);
 /** Adds the runs to the entries' counts. */
 void md_sq_shape_flush(md_sq_shape *shape);
@@ -142,7 +142,7 @@ bool md_sq_shape_is_stale(md_sq_shape *shape);
 void md_sq_set_ability(md_sq_shape *shape);
 /** Frees all shapes. */
 void md_sq_forget_all(md_sq *sq);
-/** The arguments of a step: tensors at this run's sizes. `arg` [n_args]. */
+/** Fills in arg[n_args], the arguments of a step with the tensors at this run's sizes. */
 void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
 /** The arguments of a step for the op that serves it: `args` are those of the step, `room` holds others. NULL: they
  * have no merged form. */
@@ -160,7 +160,7 @@ bool md_sq_externals_overlap(const md_sq *sq, const uint64_t *word, const size_t
 
 /* ---- graph.c */
 
-/* So many changed nodes, of all, cost less than a chain of launches. */
+/* Up to one node in three may change: beyond that a chain of launches is cheaper (sequence/README.md). */
 enum { MD_SQ_CHEAP_SHARE = 3 };
 
 /* Runs `n` calls from `first` on. */
@@ -177,7 +177,8 @@ bool md_sq_graph_serves(md_sq *sq, md_sq_shape *shape);
 void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run);
 /** True if `n` more graphs of `bytes` together fit. */
 bool md_sq_has_room(const md_sq *sq, int64_t n, int64_t bytes);
-/** Gives up old graphs of other shapes until `n` graphs of `bytes` fit. False: they never do. */
+/** Destroys the graphs of shapes that were not used for longest, until `n` graphs of `bytes` fit. False: they never
+ * do. */
 bool md_sq_make_room(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes);
 /** Makes the graph of a segment. */
 md_status md_sq_make_segment(md_sq *sq, const md_sq_shape *shape, md_sq_segment *segment, md_sq_run_fn run);
@@ -210,11 +211,11 @@ bool md_sq_few_nodes_move(const md_sq *sq, const md_sq_shape *shape);
 /** Makes the launches of a step, whose arguments are in sq->now, or copies those of an equal step. False if it has to
  * run in another way. */
 md_status md_sq_make_launches(bool *is_made, md_sq_shape *shape, md_sq *sq, int32_t step, const md_ds_bound *bound);
-/** Drops what binding keeps to make equal steps from. */
+/** Frees the memo of launches, from which binding makes those of equal steps. */
 void md_sq_drop_memos(md_sq_shape *shape);
 /** Stores the words of a run in all places that depend on them. */
 md_status md_sq_apply(md_sq_shape *shape, const md_sq *sq);
-/** Adds a patch. */
+/** Notes a parameter that each run sets anew. */
 md_status md_sq_add_patch(md_sq_shape *shape, const md_sq_patch *patch);
 
 #endif

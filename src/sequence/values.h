@@ -1,8 +1,8 @@
-/* Whole-number expressions over the dims of a sequence, as flat programs. Equal texts are one expression. */
+/* Expressions over the dims of a sequence (expr/whole.h). Equal ones are one value. */
 #ifndef MD_SEQUENCE_VALUES_H
 #define MD_SEQUENCE_VALUES_H
 
-#include "expr/formula.h"
+#include <md/md.h>
 
 typedef struct md_sq_values md_sq_values;
 
@@ -13,8 +13,6 @@ md_status md_sq_values_add_dim(md_sq_values *values, const char *name);
 /** Parses "a, b, c" into at most `most` expressions; out[i] is the number of a value. INVALID_ARGUMENT says `what`. */
 md_status md_sq_values_parse(int32_t *out, int32_t *n, int32_t most, md_sq_values *values, const char *text,
                              const char *what);
-/** The expression that is one number. */
-md_status md_sq_values_constant(int32_t *out, md_sq_values *values, int64_t number);
 int32_t md_sq_values_count(const md_sq_values *values);
 /** Evaluates all. INVALID_ARGUMENT names one that divides by 0 or exceeds 64 bits. */
 md_status md_sq_values_eval(int64_t *out, const md_sq_values *values, const int64_t *size);

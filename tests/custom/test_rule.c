@@ -1,133 +1,99 @@
-/* Rules of custom kernels. */
-#include "family/custom/rule.h"
+/* Rules of custom kernels: the table of expressions, tunables among their inputs, and what is wrong with a rule. */
+#include "base/status.h"
+#include "family/custom/custom.h"
 #include "support/check.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static md_fx_formula *formula;
-static const char *const tunable_name[] = {"threads", "items"};
-static const int32_t tunable[] = {128, 4};
+static md_st_program *program;
 
 static int set_up(void **state)
 {
     (void)state;
-    assert_ok(md_fx_formula_create(&formula, "Y[b] = sum[n](X[b,n]) + E[i[b]]", &(md_fx_options){0}));
+    assert_ok(md_fx_formula_create(&formula, "Y[m] = sum[n](X[m,n]) + E[i[m]] * sum[z](Z[z])", &(md_fx_options){0}));
+    assert_ok(md_st_program_create(&program, formula));
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
+    md_st_program_destroy(&program);
     md_fx_formula_destroy(&formula);
     return 0;
 }
 
-static md_status parse(md_fa_rule *out, int32_t *n, const char *text)
+/* Whether a kernel with this rule is legal at m = 3, n = 1000, z = 0, 50 elements of E, threads = 128, items = 4. */
+static bool holds(const char *rule)
 {
-    const md_fa_rule_names names = {formula, 2, tunable_name};
-    return md_fa_rule_parse(out, 3, n, text, "grid", &names);
+    const md_tunable tunable[] = {{"threads", 1, {128}}, {"items", 1, {4}}};
+    const md_custom custom = {.name = "k",
+                              .device = "host",
+                              .source = "x",
+                              .entry = "f",
+                              .grid = "m",
+                              .legal = rule,
+                              .tunable = tunable,
+                              .n_tunables = 2};
+    md_fa_customs *all;
+    assert_ok(md_fa_customs_create(&all, &custom, 1, program, MD_DEV_HOST));
+    const md_fa_target target = {.customs = all};
+    const md_fa_config config = {.custom = 1, .value = {128, 4}};
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    for (int32_t d = 0; d < formula->n_dims; d++) {
+        const char *name = formula->dim[d].name;
+        size[d] = !strcmp(name, "m") ? 3 : !strcmp(name, "n") ? 1000 : !strcmp(name, "z") ? 0 : 50;
+    }
+    const bool is_legal = all->custom[0].family.legal(&target, &config, size);
+    md_fa_customs_destroy(&all);
+    return is_legal;
+}
+
+static void check_value(const char *text, bool has_value, int64_t value)
+{
+    char rule[256];
+    snprintf(rule, sizeof rule, "(%s) == %lld", text, (long long)value);
+    if (holds(rule) != has_value)
+        fail_msg("%s", rule);
+    snprintf(rule, sizeof rule, "(%s) != %lld", text, (long long)value);
+    if (holds(rule))
+        fail_msg("%s", rule);
 }
 
 static void values(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        int64_t value;
-        bool uses_sizes;
-    } row[] = {{"1 + 2 * 3", 7, false},
-               {"(1 + 2) * 3", 9, false},
-               {"10 - 4 - 3", 3, false},
-               {"100 // 7 // 2", 7, false},
-               {"-7 // 2", -4, false},
-               {"-7 % 4", 1, false},
-               {"7 % -4", -1, false},
-               {"- - 3", 3, false},
-               {"threads * items", 512, false},
-               {"(n + threads - 1) // threads", 8, true},
-               {"min(n, 7, b)", 3, true},
-               {"max(n, 7 * 200, b)", 1400, true},
-               {"min(4)", 4, false},
-               {"2 + min(n, 7)", 9, true},
-               {"100 - max(3, 2 * min(b, 5))", 94, true},
-               {"(7 - min(4)) * 2 - max(1, 2, 3)", 3, false},
-               {"n % 8 == 0", 1, true},
-               {"n < 1000 or b == 3", 1, true},
-               {"n < 1000 and b == 3", 0, true},
-               {"not n < 1000", 1, true},
-               {"not (b == 3 and n == 1000)", 0, true},
-               {"1 < 2", 1, false},
-               {"E.0 + 1", 51, true},
-               {"b != 3 or items >= 4 and threads <= 128", 1, true}};
-    int64_t size[MD_FX_MAX_DIMS] = {0};
-    for (int32_t d = 0; d < formula->n_dims; d++)
-        size[d] = !strcmp(formula->dim[d].name, "b") ? 3 : !strcmp(formula->dim[d].name, "n") ? 1000 : 50;
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        md_fa_rule r[3];
-        int32_t n = 0;
-        int64_t v = 0;
-        assert_ok(parse(r, &n, row[i].text));
-        assert_int_equal(n, 1);
-        if (!md_fa_rule_eval(&v, r, size, tunable) || v != row[i].value || r->uses_sizes != row[i].uses_sizes)
-            fail_msg("%s: %lld, not %lld", row[i].text, (long long)v, (long long)row[i].value);
-    }
+#define VALUE(text, value) check_value(text, true, value);
+#define NONE(text) check_value(text, false, 0);
+#include "../expr/whole.inc"
+#undef VALUE
+#undef NONE
+    check_value("threads * items", true, 512);
+    check_value("(n + threads - 1) // threads", true, 8);
+    check_value("m != 3 or items >= 4 and threads <= 128", true, 1);
+    check_value("E.0 + 1", true, 51);
 }
 
-static void what_has_no_value(void **state)
-{
-    (void)state;
-    static const char *const text[] = {"1 // 0", "1 % 0", "9223372036854775807 + 1", "9223372036854775807 * items",
-                                       "-9223372036854775807 - 2"};
-    const int64_t size[MD_FX_MAX_DIMS] = {0};
-    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
-        md_fa_rule r[3];
-        int32_t n = 0;
-        int64_t v;
-        assert_ok(parse(r, &n, text[i]));
-        assert_false(md_fa_rule_eval(&v, r, size, tunable));
-    }
-}
-
-static void lists(void **state)
-{
-    (void)state;
-    md_fa_rule r[3];
-    int32_t n = 7;
-    assert_ok(parse(r, &n, NULL));
-    assert_int_equal(n, 0);
-    assert_ok(parse(r, &n, "1, max(2, 3), 4"));
-    assert_int_equal(n, 3);
-    assert_fails(parse(r, &n, "1, 2, 3, 4"), MD_INVALID_ARGUMENT, "too many");
-}
-
-static void bad_texts(void **state)
+static void mistakes(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *part;
-    } row[] = {{"1 +", "it ends here"},
-               {"* 2", "expected a number"},
-               {"1 2", "expected an operator"},
-               {"(1", "expected ')'"},
-               {"min(1", "expected ',' or ')'"},
-               {"thread", "did you mean 'threads'?"},
-               {"1 < 2 < 3", "not chained"},
-               {"1.5", "expected a number"},
-               {"n / 2", "expected an operator"},
-               {"1, , 2", "expected a number"},
-               {"max", "'max' is neither"},
-               {"(((((((((((((((((((((((((((1)))))))))))))))))))))))))))", "parentheses"},
-               {"1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1",
-                "longer than"}};
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        md_fa_rule r[3];
-        int32_t n = 0;
-        assert_fails(parse(r, &n, row[i].text), MD_INVALID_ARGUMENT, row[i].part);
-        assert_int_equal(strncmp(md_last_error(), "grid: ", 6), 0);
+        const char *rule, *part;
+    } bad[] = {{"thread", "custom kernel 'k', legal: 1:1: 'thread' is neither a dim of the formula nor a tunable"},
+               {"m <", "custom kernel 'k', legal: 1:"},
+               {"1, 2, 3, 4, 5, 6, 7, 8, 9", "too many expressions"}};
+    for (size_t i = 0; i < MD_COUNT(bad); i++) {
+        const md_custom custom = {
+            .name = "k", .device = "host", .source = "x", .entry = "f", .grid = "m", .legal = bad[i].rule};
+        md_fa_customs *all;
+        assert_fails(md_fa_customs_create(&all, &custom, 1, program, MD_DEV_HOST), MD_INVALID_ARGUMENT, bad[i].part);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(what_has_no_value),
-                                       cmocka_unit_test(lists), cmocka_unit_test(bad_texts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

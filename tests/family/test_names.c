@@ -35,18 +35,13 @@ static void check_means(const md_fa_family *f, const md_fa_config *config, md_de
     assert_memory_equal(config, &again, sizeof again);
 }
 
-/* A config's name, and its former name, name that config alone. */
+/* A config's name names that config alone. */
 static void check_config(const md_fa_family *f, const md_fa_config *config, md_dev_kind device)
 {
-    char name[MD_FA_NAME], former[MD_FA_NAME], current[MD_FA_NAME];
+    char name[MD_FA_NAME];
     md_fa_name(name, f, config);
     check_means(f, config, device, name);
-    md_fa_former_name(former, name);
-    check_means(f, config, device, former);
-    md_fa_current_name(current, former);
-    assert_string_equal(current, name);
-    md_fa_current_name(current, name);
-    assert_string_equal(current, name);
+    assert_true(md_fa_is_current(name));
 }
 
 static void test_round_trip(void **state)
@@ -70,60 +65,30 @@ static void test_round_trip(void **state)
 
 /* ---- Names of earlier versions */
 
-static void test_former_names(void **state)
+static void test_other_versions(void **state)
 {
     (void)state;
     static const struct {
-        md_dev_kind device;
-        const char *former, *current;
-    } names[] = {
-        {MD_DEV_CUDA, "row_split/via1_threads256_vecs4_persm2_blocks4_keep1_access0",
-         "row_split/exchange1_threads256_vecs4_blocks_per_sm2_blocks4_keep1_align0"},
-        {MD_DEV_CUDA, "row_persistent/lanes32_vecs4_rows8_keep1_access0_room1",
-         "row_persistent/lanes32_vecs4_rows8_keep1_align0_occupancy1"},
-        {MD_DEV_CUDA, "row_looped/lanes256_vecs4_rows1_access1", "row_looped/lanes256_vecs4_rows1_align1"},
-        {MD_DEV_CUDA, "column/xt8_yt32_items4_keep1_split0_access2",
-         "column/threads_x8_threads_y32_items4_keep1_split0_align2"},
-        {MD_DEV_CUDA, "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad1",
-         "gemm_wgmma/rows64_columns64_pingpong0_cluster2_split2_epilogue0_pad1"},
-        {MD_DEV_CUDA, "gemm_mma/rows64_columns64_stages3_split1_band4_warp16",
-         "gemm_mma/rows64_columns64_stages3_split1_raster4_warp_columns16"},
-        {MD_DEV_CUDA, "gemm_fma/rows64_columns128_split3_down8_piece1_depth16",
-         "gemm_fma/rows64_columns128_split3_thread_rows8_copy_width1_depth16"},
-        {MD_DEV_CUDA, "gemm_simt/rows64_columns64_split1_band16_down8_across4",
-         "gemm_simt/rows64_columns64_split1_raster16_thread_rows8_thread_columns4"},
-        {MD_DEV_CUDA, "gemv/few8_columns2_ahead2_share2", "gemv/max_rows8_columns2_unroll2_slice_k2"},
-        {MD_DEV_CUDA, "pointwise/flat0_strided0_turn2_unroll1_threads256",
-         "pointwise/flat0_strided0_transpose2_unroll1_threads256"},
-        {MD_DEV_CUDA, "scatter/lanes8_rows2_items2_own1_aligned0_strided0",
-         "scatter/lanes8_rows2_items2_owner1_aligned0_strided0"},
-        {MD_DEV_HOST, "gemv/few1_columns128", "gemv/swap_ab1_columns128"},
-        {MD_DEV_HOST, "scatter/strided0_own1", "scatter/strided0_owner1"},
-        {MD_DEV_HOST, "pointwise/flat1_strided0_stream1_turn0", "pointwise/flat1_strided0_nontemporal1_transpose0"},
-        {MD_DEV_HOST, "row_persistent/cap4096_ahead0_strided0_stream1",
-         "row_persistent/cap4096_prefetch0_strided0_nontemporal1"},
-    };
-    for (int i = 0; i < MD_COUNT(names); i++) {
-        const md_fa_family *family = NULL, *same = NULL;
-        md_fa_config config, again;
-        char out[MD_FA_NAME];
-        md_fa_current_name(out, names[i].former);
-        assert_string_equal(out, names[i].current);
-        md_fa_former_name(out, names[i].current);
-        assert_string_equal(out, names[i].former);
-        assert_ok(md_fa_parse(&family, &config, names[i].device, names[i].former));
-        assert_ok(md_fa_parse(&same, &again, names[i].device, names[i].current));
-        assert_ptr_equal(family, same);
-        assert_memory_equal(&config, &again, sizeof config);
-        md_fa_name(out, family, &config);
-        assert_string_equal(out, names[i].current);
-    }
-    static const char *const others[] = {"", "nest", "custom/mine/band4_own2", "row_split/via9", "no_such/band2"};
-    for (int i = 0; i < MD_COUNT(others); i++) {
-        char out[MD_FA_NAME];
-        md_fa_current_name(out, others[i]);
-        assert_string_equal(out, others[i]);
-    }
+        const char *name;
+        bool is_current;
+    } row[] = {{"row_split/via1_threads256_vecs4", false},
+               {"row_split/exchange1_threads256_vecs4", true},
+               {"row_split/exchange9", true},
+               {"gemv/few8_columns2", false},
+               {"gemv/max_rows8_columns2", true},
+               {"gemv/swap_ab1", true},
+               {"gemv/max_rows8_swap_ab1", false},
+               {"", true},
+               {"nest", true},
+               {"custom/mine/band4_own2", true},
+               {"no_such/band2", true}};
+    for (int i = 0; i < MD_COUNT(row); i++)
+        if (md_fa_is_current(row[i].name) != row[i].is_current)
+            fail_msg("%s", row[i].name);
+    const md_fa_family *family;
+    md_fa_config config;
+    assert_fails(md_fa_parse(&family, &config, MD_DEV_CUDA, "row_split/via1_threads256"), MD_NOT_FOUND,
+                 "\"via1\" is no field of family row_split (exchange, threads,");
 }
 
 /* The numbers of a name stand for the fields in order; fields that only a search varies may be left out. */
@@ -317,7 +282,7 @@ int main(int argc, char **argv)
 {
     char *path = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
-                                       cmocka_unit_test(test_former_names),
+                                       cmocka_unit_test(test_other_versions),
                                        cmocka_unit_test_prestate(test_shipped_wisdom, path),
                                        cmocka_unit_test(test_tables),
                                        cmocka_unit_test(test_parse_errors),

@@ -5,10 +5,12 @@
 - Inside a folder, a room (a folder in it) or a top file (NAME.c and NAME.h together) may use rooms and top files of
   lower floors (FLOORS), never others of its own floor. A folder without rooms has no floors.
 - "Uses" means: includes a header of it, or has an object file that refers to a symbol which it defines.
+- So do the rooms and modules of the Python package that compiles graphs, by their imports (PACKAGE_FLOORS).
 - No circle of files: headers that include each other, or .c files that use each other's symbols, directly or through
   others. CIRCLES lists the exceptions.
 - RESERVED: some calls have one home."""
 
+import ast
 import collections
 import json
 import pathlib
@@ -37,7 +39,7 @@ RANKS = {
 FLOORS = {
     "base": [["plain"], ["clock", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["cpu", "file", "temp"], ["task"], ["trace"]],
-    "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order"], ["walk"], ["print"], ["equal", "eval"],
+    "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order", "whole"], ["walk"], ["print"], ["equal", "eval"],
              ["merge_dims", "range"], ["front", "needed"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "facts"], ["open"]],
     "codegen": [["codegen"], ["assemble", "narrow", "params", "text"], ["expression"], ["product", "row"]],
@@ -46,12 +48,17 @@ FLOORS = {
     "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "policy", "runtime", "space", "types"], ["compile", "numeric"], ["pool"], ["op"], ["bind", "merged", "registry", "select"], ["cache"], ["run"],
                  ["hybrid"], ["call"], ["create", "open"]],
-    "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory", "recording"], ["lifetime", "segments"],
+    "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory"], ["lifetime", "segments"],
                  ["create", "launches"], ["bind", "finish", "report"], ["find"], ["run"]],
     "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["schedule"], ["decide"],
               ["create", "run"], ["explain", "tuning"]],
+    "python": [["arrays"], ["state"], ["op"], ["list", "plan"], ["module"]],
 }
 MAX_FLOORS = 10
+
+# The floors of a package of Python: its rooms and modules. A module imports lower floors only, and no circle arises.
+PACKAGE = "python/multidispatch/compile"
+PACKAGE_FLOORS = [["general", "report", "sizes"], ["rewriting", "lowering"], ["running"], ["backend"], ["capture"], ["__init__"]]
 
 # Circles that stay: exactly these files, each with its reason.
 CIRCLES = [
@@ -70,11 +77,13 @@ RESERVED = [
     (r"\bpthread_(mutex|cond)_(init|destroy)\s*\(", "a fork must know all locks but those of GPUs",
      {"base/task/fork.c", "device/cuda/open.c", "device/blas/answer.c", "device/blas/library.c", "dispatch/runtime.c"}),
     (r"\bstatic\s+(?!const\b|inline\b|_Thread_local\b|_Noreturn\b|__attribute__)[^;(=]*\s\w+(\[[^\]]*\])?\s*(=[^=]|;)",
-     "no mutable globals", {"base/task/fork.c", "base/task/exit.c", "base/task/jobs.c", "device/host/measured.c", "family/fit.h", "python/module.c", "python/op.c",
-      "python/plan.c"}),  # fork, exit(), signals and the processor are of the process; what fits constants sets them; CPython wants writable tables
+     "no mutable globals", {"base/task/fork.c", "base/task/exit.c", "base/task/jobs.c", "device/host/measured.c", "family/fit.h", "python/module.c",
+      "python/op/op.c", "python/plan/plan.c"}),  # fork, exit(), signals and the processor are of the process; what fits constants sets them; CPython wants writable tables
 ]
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
+
+OBJECTS = re.compile(r"/(libmd_|_core\.abi3\.so\.p/)")
 
 problems = []
 
@@ -167,7 +176,7 @@ def check_include(src, path, name, line):
 
 
 def objects_of(src, build):
-    """Object file -> source file, of the library's static parts."""
+    """Object file -> source file, of the library's static parts and the Python extension."""
     database = build / "compile_commands.json"
     if not database.exists():
         complain(database, 0, "does not exist: is this a build folder?")
@@ -175,7 +184,7 @@ def objects_of(src, build):
     found = {}
     for entry in json.loads(database.read_text(encoding="utf-8")):
         path = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
-        if not path.is_relative_to(src) or "/libmd_" not in entry["output"]:
+        if not path.is_relative_to(src) or not OBJECTS.search(entry["output"]):
             continue
         output = build / entry["output"]
         if not output.exists() or output.stat().st_mtime < path.stat().st_mtime:
@@ -308,6 +317,32 @@ def check_embedded(src):
         complain(src / "kernels" / name, 0, "is not embedded: src/kernels/meson.build does not list it")
 
 
+def imports_of(package, path):
+    """The modules of the package that a module imports, as parts of their names, with the lines."""
+    here = path.relative_to(package).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or not 0 < node.level <= len(here):
+            continue
+        base = here[:len(here) - node.level] + tuple(node.module.split(".") if node.module else ())
+        for one in node.names:
+            module = base + (one.name,)
+            yield module if package.joinpath(*module).with_suffix(".py").exists() else base, node.lineno
+
+
+def check_package(src):
+    package, edges, floors = src / PACKAGE, collections.defaultdict(set), {e: i for i, f in enumerate(PACKAGE_FLOORS) for e in f}
+    for path in sorted(package.rglob("*.py")):
+        here = path.relative_to(package).with_suffix("").parts
+        if here[0] not in floors:
+            complain(path, 0, f"{here[0]} is on no floor of {PACKAGE} in check_layers.py")
+            continue
+        for module, line in imports_of(package, path):
+            edges["/".join(here)].add("/".join(module))
+            if module[0] != here[0] and floors.get(module[0], 0) >= floors[here[0]]:
+                complain(path, line, f"{here[0]} (floor {floors[here[0]]}) must not import {module[0]} (floor {floors[module[0]]})")
+    check_circles(package, edges, lambda a, b: "imports it")
+
+
 def check(root, build=None, nm="nm"):
     """The number of files looked at; what is wrong is in `problems`."""
     src = root / "src"
@@ -328,6 +363,7 @@ def check(root, build=None, nm="nm"):
         for _, listed in CIRCLES:
             if listed not in found:
                 complain(src, 0, f"check_layers.py allows a circle that does not exist: {', '.join(sorted(listed))}")
+    check_package(src)
     check_tools(root)
     check_embedded(src)
     return n_files

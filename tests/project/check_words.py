@@ -28,7 +28,7 @@ EXCEPTIONS = {
     "tests/project/test_checks.py": "tests this check",
     "src/device/cuda/map.c": "PROMOTION is CUDA's word: what a tensor map loads into L2",
     "src/python/README.md": "dtypes are promoted in NumPy and PyTorch",
-    "src/python/multidispatch/compile/uniform.py": "operands promote in PyTorch",
+    "src/python/multidispatch/compile/rewriting/uniform.py": "operands promote in PyTorch",
 }
 
 

@@ -61,9 +61,10 @@ def calls(name, other):
 def build(root):
     """Compiles what is there, as the folder of a Meson build would hold it."""
     folder, database = root / "build", []
-    (folder / "lib").mkdir(parents=True)
+    (folder / "lib/_core.abi3.so.p").mkdir(parents=True)
     for path in sorted((root / "src").rglob("*.c")):
-        output = "lib/libmd_" + str(path.relative_to(root / "src")).replace("/", "_") + ".o"
+        name = str(path.relative_to(root / "src")).replace("/", "_") + ".o"
+        output = ("lib/_core.abi3.so.p/" if name.startswith("python_") else "lib/libmd_") + name
         subprocess.run([*CC, "-I", str(root / "src"), "-c", str(path), "-o", str(folder / output)], check=True)
         database.append({"directory": str(folder), "file": str(path), "output": output})
     (folder / "compile_commands.json").write_text(json.dumps(database), encoding="utf-8")
@@ -178,6 +179,8 @@ def check_the_layers():
     layers("a higher folder is called", {"src/base/text.c": calls("md_text", "md_plan")}, "base (rank 0) must not use stage", built=True)
     layers("files that call each other", {"src/stage/a.c": calls("md_one", "md_two"), "src/stage/b.c": calls("md_two", "md_one")},
            "a circle of 2 files", built=True)
+    layers("files of the extension that call each other", {"src/python/a.c": calls("md_one", "md_two"),
+           "src/python/b.c": calls("md_two", "md_one")}, "a circle of 2 files", built=True)
     layers("files that call each other round about", {"src/stage/a.c": calls("md_one", "md_two"),
            "src/stage/b.c": calls("md_two", "md_three"), "src/stage/c.c": calls("md_three", "md_one")}, "a circle of 3 files", built=True)
     check_layers.CIRCLES.append(("allowed here", {"expr/front/a.c", "expr/front/b.c"}))
@@ -189,6 +192,14 @@ def check_the_layers():
     layers("a global", {"src/expr/node.c": source("static int md_count;")}, "no mutable globals")
     layers("a wrong guard", {"src/expr/node.h": header("expr/nude.h")}, "the include guard is not MD_EXPR_NODE_H")
     layers("a tool looks inside", {"tools/a.c": source('#include "expr/node.h"')}, "public headers only")
+    package = "src/python/multidispatch/compile/"
+    layers("modules of a package", {package + "running/plan.py": "from ..lowering.tree import a\nfrom ..sizes import b\n",
+           package + "lowering/tree.py": "from ..sizes import b\n", package + "sizes.py": "a = b = 1\n"}, None)
+    layers("a higher room is imported", {package + "lowering/tree.py": "from ..running import plan\n"},
+           "lowering (floor 1) must not import running (floor 2)")
+    layers("modules that import each other", {package + "running/plan.py": "from . import groups\n",
+           package + "running/groups.py": "def f():\n    from .plan import g\n"}, "a circle of 2 files")
+    layers("a module on no floor", {package + "attic/a.py": ""}, "attic is on no floor")
     check_layers.FLOORS["expr"][1].append("node")
     layers("an entry on two floors", {}, "on two floors")
     check_layers.FLOORS["expr"][1].remove("node")

@@ -3,7 +3,8 @@ it."""
 
 import sys
 
-from multidispatch.compile import backend as _, lower, rewrite
+from multidispatch.compile.lowering import lower
+from multidispatch.compile.rewriting import rewrite
 
 backend = sys.modules["multidispatch.compile.backend"]  # the package has a function of that name
 

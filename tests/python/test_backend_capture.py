@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import multidispatch as md
-from multidispatch.compile import decompositions
+from multidispatch.compile.lowering import decompositions
 from multidispatch.compile.capture import _taken_apart
 import strict  # noqa: F401 (faults are errors)
 

@@ -10,7 +10,9 @@ from unittest import mock
 import torch
 
 import multidispatch as md
-from multidispatch.compile import backend, lower, rewrite
+from multidispatch.compile import backend
+from multidispatch.compile.lowering import lower
+from multidispatch.compile.rewriting import rewrite
 
 whole = sys.modules["multidispatch.compile.backend"]
 

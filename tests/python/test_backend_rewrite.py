@@ -17,8 +17,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import multidispatch as md
 from multidispatch.compile import backend
-from multidispatch.compile.causal import name_causal_of_training
-from multidispatch.compile.rewrite import rewrite
+from multidispatch.compile.rewriting.causal import name_causal_of_training
+from multidispatch.compile.rewriting.rewrite import rewrite
 import strict  # noqa: F401 (faults are errors)
 
 FOLDED, NAMED = "operations on constants folded", "attentions named"

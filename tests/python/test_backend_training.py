@@ -14,7 +14,8 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 import multidispatch as md
-from multidispatch.compile import backend, embedding
+from multidispatch.compile import backend
+from multidispatch.compile.lowering import embedding
 import strict  # noqa: F401 (faults are errors)
 
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))

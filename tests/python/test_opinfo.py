@@ -25,8 +25,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from multidispatch.compile import backend
-from multidispatch.compile.decompositions import table
-from multidispatch.compile.table import TABLE
+from multidispatch.compile.lowering.decompositions import table
+from multidispatch.compile.lowering.table import TABLE
 import strict  # noqa: F401 (faults are errors)
 
 plan_of = sys.modules[backend.__module__].plan_of

@@ -54,7 +54,7 @@ static void take_candidate(board *b, const json_t *line)
     const char *variant = json_string_value(json_object_get(line, "variant")),
                *verdict = json_string_value(json_object_get(line, "verdict"));
     const double us = json_number_value(json_object_get(line, "us"));
-    char key[MD_FA_NAME + 16], name[MD_FA_NAME];
+    char key[MD_FA_NAME + 16];
     md_tn_point p;
     if (!variant || !verdict || !(us > 0.0) || (strcmp(verdict, "timed") && strcmp(verdict, "slow")))
         return;
@@ -64,8 +64,7 @@ static void take_candidate(board *b, const json_t *line)
     if (!own)
         return;
     *own = us;
-    md_fa_current_name(name, variant); /* boards may be older than names of fields */
-    key_of(key, i, name);
+    key_of(key, i, variant);
     void *old = NULL;
     if (md_table_put(b->times, key, strlen(key), own, &old) != MD_OK)
         free(own);
@@ -73,7 +72,7 @@ static void take_candidate(board *b, const json_t *line)
     b->n_configs[i] += old == NULL;
     if (us < b->best_us[i]) {
         b->best_us[i] = us;
-        memcpy(b->best[i], name, sizeof b->best[i]);
+        snprintf(b->best[i], sizeof b->best[i], "%s", variant);
     }
 }
 

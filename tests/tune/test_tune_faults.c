@@ -172,7 +172,7 @@ static void keeping_and_finding(void **state)
         fault_after(n);
         const md_status put = md_tn_wisdom_put(w, &r),
                         find = md_tn_wisdom_find(&found, w, "a", "row_looped", MD_TUNE_MEASURE);
-        const md_status out = md_tn_wisdom_quarantine(w, "row_looped/bad", source, "wrong");
+        const md_status out = md_tn_wisdom_quarantine(w, "row_looped/lanes66", source, "wrong");
         happened = fault_happened();
         fault_after(0);
         check_status(put);
@@ -181,7 +181,7 @@ static void keeping_and_finding(void **state)
         assert_true((find == MD_OK) == (found.key != NULL));
         if (put == MD_OK)
             expect(w, "b", 3);
-        assert_true(out != MD_OK || md_tn_wisdom_is_quarantined(w, "row_looped/bad", source));
+        assert_true(out != MD_OK || md_tn_wisdom_is_quarantined(w, "row_looped/lanes66", source));
         expect(w, "a", 2);
         assert_ok(md_tn_wisdom_put(w, &r));
         expect(w, "b", 3);

@@ -152,44 +152,13 @@ static void quarantine_is_kept(void **state)
     md_sr *store = scratch_open(s, "here");
     md_tn_wisdom *w = wisdom_open(store);
     const md_digest128 text = {1, 2}, other = {1, 3};
-    assert_false(md_tn_wisdom_is_quarantined(w, "row_looped/bad", text));
-    assert_ok(md_tn_wisdom_quarantine(w, "row_looped/bad", text, "wrong"));
+    assert_false(md_tn_wisdom_is_quarantined(w, "row_looped/lanes66", text));
+    assert_ok(md_tn_wisdom_quarantine(w, "row_looped/lanes66", text, "wrong"));
     md_tn_wisdom_destroy(&w);
     w = wisdom_open(store);
-    assert_true(md_tn_wisdom_is_quarantined(w, "row_looped/bad", text));
-    assert_false(md_tn_wisdom_is_quarantined(w, "row_looped/bad", other)); /* corrected since */
-    assert_false(md_tn_wisdom_is_quarantined(w, "row_looped/good", text));
-    md_tn_wisdom_destroy(&w);
-    md_sr_close(&store);
-}
-
-/* An older version stored the quarantine under the name that the variant had then. It is found under today's name. */
-static void former_names_are_quarantined(void **state)
-{
-    static const struct {
-        const char *former, *current, *other;
-    } names[] = {
-        {"row_split/via1_threads256_vecs4_persm2_blocks4_keep1_access0",
-         "row_split/exchange1_threads256_vecs4_blocks_per_sm2_blocks4_keep1_align0",
-         "row_split/exchange0_threads256_vecs4_blocks_per_sm2_blocks4_keep1_align0"},
-        {"gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad1",
-         "gemm_wgmma/rows64_columns64_pingpong0_cluster2_split2_epilogue0_pad1",
-         "gemm_wgmma/rows64_columns64_pingpong1_cluster2_split2_epilogue0_pad1"},
-        {"scatter/strided0_own1", "scatter/strided0_owner1", "scatter/strided0_owner0"},
-    };
-    scratch *s = *state;
-    const md_digest128 text = {1, 2}, other_text = {1, 3};
-    md_sr *store = scratch_open(s, "here");
-    md_tn_wisdom *w = wisdom_open(store);
-    for (int i = 0; i < MD_COUNT(names); i++)
-        assert_ok(md_tn_wisdom_quarantine(w, names[i].former, text, "wrong"));
-    md_tn_wisdom_destroy(&w);
-    w = wisdom_open(store);
-    for (int i = 0; i < MD_COUNT(names); i++) {
-        assert_true(md_tn_wisdom_is_quarantined(w, names[i].current, text));
-        assert_false(md_tn_wisdom_is_quarantined(w, names[i].current, other_text));
-        assert_false(md_tn_wisdom_is_quarantined(w, names[i].other, text));
-    }
+    assert_true(md_tn_wisdom_is_quarantined(w, "row_looped/lanes66", text));
+    assert_false(md_tn_wisdom_is_quarantined(w, "row_looped/lanes66", other)); /* corrected since */
+    assert_false(md_tn_wisdom_is_quarantined(w, "row_looped/lanes67", text));
     md_tn_wisdom_destroy(&w);
     md_sr_close(&store);
 }
@@ -284,7 +253,6 @@ int main(void)
         TEST(processes_do_not_put_back_less),
         TEST(user_and_system_agree_by_rigor),
         TEST(quarantine_is_kept),
-        TEST(former_names_are_quarantined),
         TEST(one_tunes),
         TEST(unreadable_records_are_counted),
         TEST(killed_writers_hold_nobody_up),

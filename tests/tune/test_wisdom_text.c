@@ -25,7 +25,7 @@ static void text_goes_round(void **state)
     wisdom_put(w, "b", MD_TUNE_MEASURE, true, 9, 1);
     wisdom_put(w, "a", MD_TUNE_EXHAUSTIVE, false, 9, 2);
     wisdom_put(w, "c", MD_TUNE_ESTIMATE, true, 0, 3);
-    assert_ok(md_tn_wisdom_quarantine(w, "row_looped/bad", (md_digest128){1, 2}, "wrong"));
+    assert_ok(md_tn_wisdom_quarantine(w, "row_looped/lanes66", (md_digest128){1, 2}, "wrong"));
     assert_ok(md_tn_wisdom_print(&text, w));
     md_tn_wisdom_destroy(&w);
     md_sr_close(&store);
@@ -44,7 +44,7 @@ static void text_goes_round(void **state)
     assert_int_equal(m.n_lines, 4);
     assert_int_equal(m.n_taken, 3);
     assert_int_equal(m.n_related + m.n_foreign + m.n_bad, 0);
-    assert_true(md_tn_wisdom_is_quarantined(w, "row_looped/bad", (md_digest128){1, 2}));
+    assert_true(md_tn_wisdom_is_quarantined(w, "row_looped/lanes66", (md_digest128){1, 2}));
     assert_ok(md_tn_wisdom_print(&again, w));
     assert_string_equal(md_strbuf_text(&again), text.text);
     assert_ok(md_tn_wisdom_merge(&m, NULL, w, text.text, text.size)); /* nothing new */
@@ -122,7 +122,7 @@ static void shipped_files_are_found(void **state)
         snprintf(key, sizeof key, "\"k\" %d", i);
         wisdom_put(w, key, i % 2 ? MD_TUNE_MEASURE : MD_TUNE_EXHAUSTIVE, true, 9, 1 + i);
     }
-    assert_ok(md_tn_wisdom_quarantine(w, "row_looped/bad", (md_digest128){1, 2}, "wrong"));
+    assert_ok(md_tn_wisdom_quarantine(w, "row_looped/lanes66", (md_digest128){1, 2}, "wrong"));
     assert_ok(md_tn_wisdom_print(&text, w));
     md_tn_wisdom_destroy(&w);
     scratch_shell("mkdir -m 700 '%s/shipped' '%s/more'", s->folder, s->folder);
@@ -218,6 +218,28 @@ static void half_a_file_is_none(void **state)
     md_strbuf_finish(&good);
 }
 
+/* A line of another version, whose family had other fields, is named as what it is. */
+static void lines_of_other_versions(void **state)
+{
+    (void)state;
+    md_strbuf text = {0}, changed = {0}, problems = {0};
+    md_tn_merged m;
+    md_tn_wisdom *w = wisdom_open(NULL);
+    wisdom_put(w, "a", MD_TUNE_MEASURE, true, 9, 1);
+    assert_ok(md_tn_wisdom_print(&text, w));
+    const char *at = strstr(text.text, "row_looped/lanes");
+    assert_non_null(at);
+    md_strbuf_bytes(&changed, text.text, (size_t)(at - text.text));
+    md_strbuf_printf(&changed, "row_looped/access1_lanes%s", at + strlen("row_looped/lanes"));
+    assert_fails(md_tn_wisdom_merge(&m, &problems, w, changed.text, changed.size), MD_CORRUPT, "nothing is taken");
+    assert_non_null(strstr(problems.text, "line 1: of another version of this library: it has no variant "
+                                          "'row_looped/access1_lanes"));
+    md_tn_wisdom_destroy(&w);
+    md_strbuf_finish(&text);
+    md_strbuf_finish(&changed);
+    md_strbuf_finish(&problems);
+}
+
 static const char *came_along; /* data/wisdom */
 
 /* Every line of a file is a record that is found by its key, or a quarantine. Returns how many there are. */
@@ -277,8 +299,9 @@ int main(int argc, char **argv)
     came_along = argc > 1 ? argv[1] : NULL;
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(text_goes_round),     TEST(other_devices_and_drivers), TEST(edited_devices),
-        TEST(half_a_file_is_none), TEST(shipped_files_are_found),   TEST(what_comes_along_is_read),
+        TEST(text_goes_round),          TEST(other_devices_and_drivers), TEST(edited_devices),
+        TEST(half_a_file_is_none),      TEST(lines_of_other_versions),   TEST(shipped_files_are_found),
+        TEST(what_comes_along_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

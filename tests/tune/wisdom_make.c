@@ -16,7 +16,7 @@ md_tn_record wisdom_make(const char *key, md_tune rigor, bool is_complete, int32
     snprintf(r.variant, sizeof r.variant, "row_looped/lanes%d", which);
     for (int i = 0; i <= MD_TN_ENDLESS; i++) {
         md_tn_candidate c = {.verdict = (md_tn_verdict)i, .us = 10.0 + i, .spread = 0.5, .count = i};
-        snprintf(c.name, sizeof c.name, "row_looped/vec%d", i);
+        snprintf(c.name, sizeof c.name, "row_looped/vecs%d", i);
         assert_ok(md_tn_record_add(&r, &c));
     }
     return r;

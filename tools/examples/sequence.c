@@ -1,5 +1,5 @@
 /* A step of several calls as one object (md/sequence.h), built by hand: tensors with sizes in dims, calls in order. The
- * sequence plans the memory between the calls. recording.c makes the same from a program that is there already.
+ * sequence plans the memory between the calls.
  * Prints:
  *     rows 1: 0.4256 0.5744
  *     rows 4: 0.4256 0.5744

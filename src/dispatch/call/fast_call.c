@@ -139,35 +139,15 @@ bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_ar
     return thread && md_ds_run_cached(status, op, thread, stream, call) == MD_DS_FAST_DONE;
 }
 
-/* Runs the merged op for a call that is already recorded: the recorder must not see it again. */
-static md_status call_unrecorded(md_ds_op *op, md_ds_recorder *recorder, md_stream stream, const md_arg *args,
-                                 const md_ds_merged_args *merged)
-{
-    const int32_t n_args = op->formula->n_args;
-    md_ds_record(NULL);
-    md_status s = md_ds_call(md_ds_merged_of(op), stream, merged->arg, n_args);
-    if (s == MD_INVALID_ARGUMENT) /* what is wrong, as written */
-        s = md_ds_slow_call(op, stream, args, n_args, NULL, false);
-    md_ds_record(recorder);
-    return s;
-}
-
 /* Calls whose tensors lie contiguously in merged dims. False: the op itself serves, or says what is wrong. */
 static __attribute__((noinline)) bool call_joined(md_status *status, md_ds_op *op, md_stream stream, const md_arg *args,
                                                   int32_t n_args)
 {
     md_ds_merged_args merged;
-    md_ds_recorder *recorder = md_ds_recorder_of(op->runtime);
     if (!md_ds_merged_take(&merged, op, args, n_args))
         return false;
-    if (!recorder) {
-        *status = md_ds_call(md_ds_merged_of(op), stream, merged.arg, n_args);
-        return *status != MD_INVALID_ARGUMENT;
-    }
-    *status = recorder->take(recorder, op, args, n_args);
-    if (*status == MD_OK)
-        *status = call_unrecorded(op, recorder, stream, args, &merged);
-    return true;
+    *status = md_ds_call(md_ds_merged_of(op), stream, merged.arg, n_args);
+    return *status != MD_INVALID_ARGUMENT;
 }
 
 /* Not inlined, since it takes kilobytes of the stack. */

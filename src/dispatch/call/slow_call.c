@@ -162,9 +162,6 @@ md_status md_ds_slow_call(md_ds_op *op, md_stream stream, const md_arg *args, in
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
-    md_ds_recorder *recorder = md_ds_recorder_of(op->runtime);
-    if (recorder)
-        MD_TRY(recorder->take(recorder, op, args, n_args));
     atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
     MD_TRY(md_ds_bind(&bound, op, args, n_args));
     if (bound.is_empty) {

@@ -70,8 +70,6 @@ static md_ds_thread *thread_of(md_ds_runtime *runtime)
 
 md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime)
 {
-    if (md_ds_recorder_of(runtime))
-        return NULL;
     if (md_ds_current_thread.runtime != runtime->id) {
         md_ds_thread *t = thread_of(runtime);
         if (!t)
@@ -80,11 +78,4 @@ md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime)
         md_ds_current_thread.thread = t;
     }
     return md_ds_current_thread.thread;
-}
-
-void md_ds_record(md_ds_recorder *recorder)
-{
-    md_ds_current_thread.recorder = recorder;
-    md_ds_current_thread.runtime = 0;
-    md_ds_current_thread.thread = NULL;
 }

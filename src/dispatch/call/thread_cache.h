@@ -80,17 +80,10 @@ typedef struct md_ds_thread {
     md_ds_thread_launch thread_launch[MD_DS_THREAD_LAUNCHES];
 } md_ds_thread;
 
-/* Takes the calls of a thread for one runtime, instead of the thread cache. */
-typedef struct md_ds_recorder {
-    const md_ds_runtime *runtime;
-    md_status (*take)(struct md_ds_recorder *recorder, md_ds_op *op, const md_arg *args, int32_t n_args);
-} md_ds_recorder;
-
 /* The thread cache of the context that this thread called last: saves pthread_getspecific. */
 typedef struct md_ds_current {
-    uint64_t runtime; /* id; 0 while a recorder is set */
+    uint64_t runtime; /* id; 0: none */
     md_ds_thread *thread;
-    md_ds_recorder *recorder; /* NULL: none */
 } md_ds_current;
 /* CUDA's static runtime takes 8 KB of static thread-local memory. A program that opens the library late (Python) may
  * not have that much left, so a CUDA build uses the dynamic model, which costs some ns. */
@@ -106,20 +99,11 @@ static inline md_ds_thread_entry *md_ds_thread_entry_in(md_ds_place *place)
     return (md_ds_thread_entry *)(void *)place;
 }
 
-/** The calling thread's cache; NULL if memory is short, and while calls are recorded. */
+/** The calling thread's cache; NULL if memory is short. */
 md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime);
 static inline md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime, uint64_t id)
 {
     return md_ds_current_thread.runtime == id ? md_ds_current_thread.thread : md_ds_thread_find(runtime);
-}
-
-/** Sets or (NULL) ends what takes this thread's calls. */
-void md_ds_record(md_ds_recorder *recorder);
-/** What takes this thread's calls of a runtime; NULL: nothing. */
-static inline md_ds_recorder *md_ds_recorder_of(const md_ds_runtime *runtime)
-{
-    md_ds_recorder *r = md_ds_current_thread.recorder;
-    return r && r->runtime == runtime ? r : NULL;
 }
 
 /** The destructor of the runtime's thread key: the cache of an ended thread is free for the next one. */

@@ -234,24 +234,28 @@ static void forget_jobs(void *user)
     atomic_store_explicit(&k->n_jobs, 0, memory_order_relaxed);
 }
 
-/* Families' fields may have got other names since. */
-static void use_current_name(char variant[MD_FA_NAME])
+/* A pick of another version is left out, and the log says so once an op: its shape is chosen anew. */
+static bool is_current(const struct md_ds_stored *k, const char *variant, bool *was_said)
 {
-    char name[MD_FA_NAME];
-    md_fa_current_name(name, variant);
-    snprintf(variant, MD_FA_NAME, "%s", name);
+    if (md_fa_is_current(variant))
+        return true;
+    if (!*was_said)
+        md_log_at(k->op->runtime->log, MD_LOG_WARN,
+                  "op %s: stored picks are of another version of this library, and left out: it has no variant '%s'",
+                  k->op->name, variant);
+    *was_said = true;
+    return false;
 }
 
 static void load(struct md_ds_stored *k)
 {
+    bool was_said = false;
     md_tn_stored_load(&k->times, k->store, k->key);
     for (int32_t i = 0; i < k->times.n_picks; i++) {
-        use_current_name(k->times.pick[i].variant);
-        if (k->times.pick[i].at.environment == md_tn_stored_environment(k->store))
+        if (k->times.pick[i].at.environment == md_tn_stored_environment(k->store) &&
+            is_current(k, k->times.pick[i].variant, &was_said))
             (void)remember(k, &k->times.pick[i], false, false);
     }
-    for (int32_t i = 0; i < k->times.n_times; i++)
-        use_current_name(k->times.time[i].variant);
     free(k->times.pick);
     k->times.pick = NULL;
     k->times.n_picks = k->times.room_of_picks = 0;

@@ -77,7 +77,7 @@ static md_status take(lexer *lx, md_token_kind kind, size_t n)
     if (!text)
         return md_fail_memory();
     memcpy(text, lx->at, n);
-    *t = (md_token){.kind = kind, .line = lx->line, .column = lx->column, .text = text};
+    *t = (md_token){.kind = kind, .line = lx->line, .column = lx->column, .text = text, .start = lx->at};
     for (size_t i = 0; i < n; i++)
         step(lx);
     return MD_OK;
@@ -220,9 +220,6 @@ static md_status take_one(lexer *lx)
 md_status md_lex(const md_token **out, md_arena *arena, const char *text)
 {
     const size_t length = strlen(text);
-    if (length > MD_LEX_MAX_TEXT)
-        return md_fail(MD_INVALID_ARGUMENT, "a formula of %zu bytes; the longest allowed is %d", length,
-                       MD_LEX_MAX_TEXT);
     lexer lx = {.arena = arena, .text = text, .at = text, .line = 1, .column = 1};
     lx.token = md_arena_alloc(arena, (length + 1) * sizeof *lx.token); /* no token is empty */
     if (!lx.token)

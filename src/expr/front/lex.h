@@ -6,7 +6,7 @@
 
 #include <md/md.h>
 
-enum { MD_LEX_MAX_TEXT = 65536, MD_LEX_MAX_NAME = 63 };
+enum { MD_LEX_MAX_TEXT = 65536 /* of a formula */, MD_LEX_MAX_NAME = 63 };
 
 /* X(enumerator, spelling); longer spellings first. */
 #define MD_LEX_SIGNS(X)                                                                                                \
@@ -50,11 +50,12 @@ typedef struct md_token {
     md_token_kind kind;
     int32_t line, column;
     const char *text; /* as written, of names, numbers and signs; NULL at the end */
+    const char *start; /* where it stands in the text */
     int64_t integer; /* INTEGER; UNSIGNED: its bits */
     double real; /* REAL */
 } md_token;
 
-/** All tokens of the text, an END last. They and their texts live in the arena. */
+/** All tokens of the text, of whatever length, an END last. They and their texts live in the arena. */
 md_status md_lex(const md_token **out, md_arena *arena, const char *text);
 
 #endif

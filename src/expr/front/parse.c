@@ -10,6 +10,8 @@
 #include "expr/front/parser.h"
 #include "expr/ops.h"
 
+#include <string.h>
+
 static md_status parse_assign(md_parser *p, md_fx_assign *out)
 {
     if (md_parse_accept(p, MD_TOKEN_ASSIGN)) {
@@ -168,6 +170,9 @@ static void find_list_index(md_syntax_tree *out, const md_token *t)
 md_status md_syntax_parse(md_syntax_tree *out, md_arena *arena, const char *text)
 {
     md_parser p = {.arena = arena, .text = text};
+    if (strlen(text) > MD_LEX_MAX_TEXT)
+        return md_fail(MD_INVALID_ARGUMENT, "a formula of %zu bytes; the longest allowed is %d", strlen(text),
+                       MD_LEX_MAX_TEXT);
     MD_TRY(md_lex(&p.at, arena, text));
     p.bare = md_arena_alloc(arena, MD_SYNTAX_MAX_STATEMENTS * sizeof *p.bare);
     if (!p.bare)

@@ -17,11 +17,13 @@ static bool applies(const md_fa_target *target)
     return target->customs != NULL;
 }
 
-static bool all_hold(const md_fa_rule *rule, int32_t n, const int64_t *size, const int32_t *tunable)
+static bool all_hold(const md_fa_custom *c, md_fx_whole *const *rule, int32_t n, const int64_t *size,
+                     const int32_t *tunable)
 {
-    int64_t v = 0;
+    int64_t v = 0, input[MD_FX_MAX_DIMS + MD_FA_MAX_FIELDS];
+    md_fa_custom_inputs(input, c, size, tunable);
     for (int32_t i = 0; i < n; i++)
-        if (!md_fa_rule_eval(&v, &rule[i], size, tunable) || v == 0)
+        if (!md_fx_whole_eval(&v, rule[i], input) || v == 0)
             return false;
     return true;
 }
@@ -29,13 +31,13 @@ static bool all_hold(const md_fa_rule *rule, int32_t n, const int64_t *size, con
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
-    return all_hold(c->legal, c->n_legal, size, config->value);
+    return all_hold(c, c->legal, c->n_legal, size, config->value);
 }
 
 static const char *rule_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
     const md_fa_custom *c = envelope->rule;
-    return all_hold(c->envelope, c->n_envelope, shape->size, envelope->rule_value)
+    return all_hold(c, c->envelope, c->n_envelope, shape->size, envelope->rule_value)
                ? NULL
                : "outside the custom kernel's envelope";
 }
@@ -56,13 +58,12 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 /* Evaluates at most three sizes; missing ones are 1. Returns their product, or -1 if a launch of that size is
  * impossible. */
-static int64_t eval_sizes(int32_t out[3], const md_fa_rule *rule, int32_t n, const int64_t *size,
-                          const int32_t *tunable, int64_t most)
+static int64_t eval_sizes(int32_t out[3], md_fx_whole *const *rule, int32_t n, const int64_t *input, int64_t most)
 {
     int64_t all = 1;
     for (int32_t i = 0; i < 3; i++) {
         int64_t v = 1;
-        if (i < n && (!md_fa_rule_eval(&v, &rule[i], size, tunable) || v < 0 || v > (i == 0 ? most : 65535)))
+        if (i < n && (!md_fx_whole_eval(&v, rule[i], input) || v < 0 || v > (i == 0 ? most : 65535)))
             return -1;
         out[i] = (int32_t)v;
         all *= v;
@@ -74,14 +75,15 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
                      const md_kn_shape *shape)
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
-    int64_t shared = 0;
+    int64_t shared = 0, input[MD_FX_MAX_DIMS + MD_FA_MAX_FIELDS];
     bool is_cuda = target->facts->kind == MD_DEV_CUDA;
+    md_fa_custom_inputs(input, c, shape->size, config->value);
     *out = (md_kn_geometries){0};
     md_kn_geometry *g = &out->launch[0];
     g->grain = 1;
-    g->blocks = eval_sizes(g->grid, c->grid, c->n_grid, shape->size, config->value, INT32_MAX);
-    int64_t threads = is_cuda ? eval_sizes(g->block, c->block, c->n_block, shape->size, config->value, 1024) : 1;
-    if (c->shared.n && !md_fa_rule_eval(&shared, &c->shared, shape->size, config->value))
+    g->blocks = eval_sizes(g->grid, c->grid, c->n_grid, input, INT32_MAX);
+    int64_t threads = is_cuda ? eval_sizes(g->block, c->block, c->n_block, input, 1024) : 1;
+    if (c->n_shared && !md_fx_whole_eval(&shared, c->shared[0], input))
         shared = -1;
     /* a grid that the device refuses, so that the call fails with an error */
     if (g->blocks < 0 || threads < 1 || shared < 0) {
@@ -156,21 +158,26 @@ static md_status add_tunable(md_fa_custom *c, const md_tunable *t)
 
 static md_status add_rules(md_fa_custom *c, const md_custom *d, const md_fx_formula *formula)
 {
-    int32_t n = 0;
-    const md_fa_rule_names names = {formula, c->family.n_fields, (const char *const *)c->field_name};
+    const char *name[MD_FX_MAX_DIMS + MD_FA_MAX_FIELDS];
+    c->n_dims = formula->n_dims;
+    for (int32_t i = 0; i < c->n_dims; i++)
+        name[i] = formula->dim[i].name;
+    for (int32_t i = 0; i < c->family.n_fields; i++)
+        name[c->n_dims + i] = c->field_name[i];
+    const md_fx_names names = {c->n_dims + c->family.n_fields, name, "neither a dim of the formula nor a tunable"};
     const struct {
-        md_fa_rule *rule;
+        md_fx_whole **rule;
         int32_t most, *n;
         const char *text, *what;
     } part[] = {{c->grid, 3, &c->n_grid, d->grid, "grid"},
                 {c->block, 3, &c->n_block, d->block, "block"},
-                {&c->shared, 1, &n, d->shared_bytes, "shared_bytes"},
+                {c->shared, 1, &c->n_shared, d->shared_bytes, "shared_bytes"},
                 {c->envelope, MD_FA_CUSTOM_RULES, &c->n_envelope, d->envelope, "envelope"},
                 {c->legal, MD_FA_CUSTOM_RULES, &c->n_legal, d->legal, "legal"}};
     for (int32_t i = 0; i < MD_COUNT(part); i++) {
         char what[96];
         snprintf(what, sizeof what, "custom kernel '%s', %s", c->name, part[i].what);
-        MD_TRY(md_fa_rule_parse(part[i].rule, part[i].most, part[i].n, part[i].text, what, &names));
+        MD_TRY(md_fx_whole_parse(part[i].rule, part[i].most, part[i].n, part[i].text, what, &names));
     }
     if (c->n_grid == 0 || (c->family.device == MD_DEV_CUDA && c->n_block == 0))
         return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s' has no %s", c->name, c->n_grid == 0 ? "grid" : "block");
@@ -297,6 +304,12 @@ md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32
     return MD_OK;
 }
 
+static void free_all(md_fx_whole **rule, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        free(rule[i]);
+}
+
 void md_fa_customs_destroy(md_fa_customs **customs)
 {
     if (!customs || !*customs)
@@ -307,6 +320,11 @@ void md_fa_customs_destroy(md_fa_customs **customs)
         free((char *)(uintptr_t)c->family.name);
         for (int32_t k = 0; k < MD_FA_MAX_FIELDS; k++)
             free(c->field_name[k]);
+        free_all(c->grid, c->n_grid);
+        free_all(c->block, c->n_block);
+        free_all(c->shared, c->n_shared);
+        free_all(c->envelope, c->n_envelope);
+        free_all(c->legal, c->n_legal);
     }
     free(*customs);
     *customs = NULL;

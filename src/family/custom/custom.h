@@ -1,10 +1,10 @@
 /* A user's own kernels as families of one op. custom.c has the callbacks and checks, custom_text.c prints the text,
- * rule.c evaluates grids and envelopes. */
+ * expr/whole evaluates grids and envelopes. */
 #ifndef MD_FAMILY_CUSTOM_CUSTOM_H
 #define MD_FAMILY_CUSTOM_CUSTOM_H
 
+#include "expr/whole.h"
 #include "family/family.h"
-#include "family/custom/rule.h"
 
 enum { MD_FA_MAX_CUSTOMS = 16, MD_FA_CUSTOM_RULES = 8 };
 
@@ -17,8 +17,9 @@ typedef struct md_fa_custom {
     double rate;
     bool is_strided;
     int32_t align; /* 0 or 16 */
-    int32_t n_grid, n_block, n_envelope, n_legal;
-    md_fa_rule grid[3], block[3], envelope[MD_FA_CUSTOM_RULES], legal[MD_FA_CUSTOM_RULES], shared;
+    /* Rules: their inputs are the formula's n_dims sizes, then the tunables. */
+    int32_t n_dims, n_grid, n_block, n_shared, n_envelope, n_legal;
+    md_fx_whole *grid[3], *block[3], *shared[1], *envelope[MD_FA_CUSTOM_RULES], *legal[MD_FA_CUSTOM_RULES];
 } md_fa_custom;
 
 typedef struct md_fa_customs {
@@ -39,6 +40,16 @@ void md_fa_customs_destroy(md_fa_customs **customs);
 static inline const md_fa_custom *md_fa_custom_of(const md_fa_target *target, const md_fa_config *config)
 {
     return &target->customs->custom[config->custom - 1];
+}
+
+/** The inputs of rules: sizes by dim id (NULL: only rules that read none are evaluated), then values of tunables. */
+static inline void md_fa_custom_inputs(int64_t out[MD_FX_MAX_DIMS + MD_FA_MAX_FIELDS], const md_fa_custom *custom,
+                                       const int64_t *size, const int32_t *tunable)
+{
+    for (int32_t d = 0; size && d < custom->n_dims; d++)
+        out[d] = size[d];
+    for (int32_t i = 0; i < custom->family.n_fields; i++)
+        out[custom->n_dims + i] = tunable[i];
 }
 
 /** Checks that tunables, sizes, tensors and scalars have different names as parameters: otherwise INVALID_ARGUMENT. */

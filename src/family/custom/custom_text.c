@@ -108,10 +108,11 @@ static md_status print_params(md_strbuf *out, md_kn_launch_source *launch, const
 /* The number of threads of a block if it depends on tunables alone, for __launch_bounds__; otherwise 0. */
 static int64_t fixed_threads(const md_fa_custom *c, const md_fa_config *config)
 {
-    int64_t all = 1;
+    int64_t all = 1, input[MD_FX_MAX_DIMS + MD_FA_MAX_FIELDS];
+    md_fa_custom_inputs(input, c, NULL, config->value);
     for (int32_t i = 0; i < c->n_block; i++) {
         int64_t v = 0;
-        if (c->block[i].uses_sizes || !md_fa_rule_eval(&v, &c->block[i], NULL, config->value))
+        if (md_fx_whole_reads(c->block[i], c->n_dims) || !md_fx_whole_eval(&v, c->block[i], input))
             return 0;
         all *= v;
     }

@@ -21,7 +21,7 @@ class _Package(importlib.metadata.Distribution):
 
 
 class _Finder:
-    """The last on sys.meta_path: an installed package's metadata come first."""
+    """A finder of metadata, appended to sys.meta_path so that an installed package's metadata are found first."""
 
     def __init__(self, version):
         self._package = _Package(version)

@@ -198,7 +198,7 @@ class _List:
 
 
 _LATER_OPTIONS = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
-                  "fused": None}  # of groups; PyTorch had not all of them from the start
+                  "fused": None}  # options of a group that states of older versions of PyTorch may lack
 
 
 class AdamW(torch.optim.Optimizer):

@@ -15,7 +15,7 @@ _DTYPE = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf1
           "u64": torch.uint64}
 _NAME = {dtype: name for name, dtype in _DTYPE.items()}
 _eager = _core.Op.__call__
-_eager_inputs = _core.Op._run  # the same without keywords, which Python calls faster
+_eager_inputs = _core.Op._run  # Op.__call__ without keywords: Python calls it faster
 
 
 class TorchOp(Op):
@@ -43,7 +43,7 @@ class TorchOp(Op):
         pass
 
     def __call__(self, *inputs, **named):
-        if is_dynamo_compiling():  # the exporter's fake tensors come to the end
+        if is_dynamo_compiling():  # torch.export's fake tensors are handled at the end of this function
             return _called(self, inputs, named)
         if forward_ad._current_level >= 0:
             _refuse_transforms(self, (*inputs, *named.values()))
@@ -57,7 +57,7 @@ class TorchOp(Op):
 
 
 class _GradOp(TorchOp):
-    """One with gradients."""
+    """A traced Op with gradients."""
 
     def __call__(self, *inputs, **named):
         return _called(self, inputs, named)
@@ -145,7 +145,7 @@ def _named(op, inputs, named):
             raise ArgumentError(f"argument '{name}' is missing")
         given.append(named.pop(name))
     out, stream = named.pop("out", None), named.pop("stream", None)
-    named.pop("sizes", None)  # only a hint
+    named.pop("sizes", None)  # `sizes` only guides the choice of a kernel
     if named or len(given) != len(op._inputs) or stream is not None:
         raise ArgumentError(f"{len(given)} inputs and {sorted(named)} given, but the op has {len(op._inputs)} inputs"
                             if stream is None else "stream= cannot be given in compiled code or with gradients")

@@ -170,15 +170,14 @@ static bool belongs(const char *variant, const char *family)
     return !strncmp(variant, family, n) && (variant[n] == '/' || variant[n] == 0);
 }
 
-/* A variant's name. Older versions wrote other names of fields. */
+/* A variant's name. */
 static void take_name(reader *r, const json_t *from, const char *field, char out[MD_FA_NAME])
 {
-    char name[MD_FA_NAME];
-    take_text(r, from, field, name, sizeof name);
+    take_text(r, from, field, out, MD_FA_NAME);
+    if (!r->why[0] && !md_fa_is_current(out))
+        refuse(r, "of another version of this library: it has no variant", out);
     if (r->why[0])
         out[0] = 0;
-    else
-        md_fa_current_name(out, name);
 }
 
 static void take_candidate(reader *r, const json_t *from, md_tn_candidate *c)

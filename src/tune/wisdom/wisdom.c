@@ -301,15 +301,12 @@ static bool is_stored(md_tn_wisdom *w, const char *variant, md_digest128 source)
 
 bool md_tn_wisdom_is_quarantined(md_tn_wisdom *w, const char *variant, md_digest128 source)
 {
-    char name[MD_FA_NAME + 40], former[MD_FA_NAME];
+    char name[MD_FA_NAME + 40];
     quarantine_name(name, variant, source);
     pthread_mutex_lock(&w->lock);
     bool is_there = md_table_find(w->quarantine, name, strlen(name)) != NULL;
     pthread_mutex_unlock(&w->lock);
-    if (is_there || is_stored(w, variant, source))
-        return true;
-    md_fa_former_name(former, variant);
-    return strcmp(former, variant) != 0 && is_stored(w, former, source);
+    return is_there || is_stored(w, variant, source);
 }
 
 md_status md_tn_wisdom_quarantine(md_tn_wisdom *w, const char *variant, md_digest128 source, const char *why)

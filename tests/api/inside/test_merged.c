@@ -345,45 +345,6 @@ static void sequences_are_joined(void **state)
     md_op_destroy(&op[1]);
 }
 
-/* Calls that are recorded run as others do, and are recorded once. */
-static void recordings_are_joined(void **state)
-{
-    (void)state;
-    md_op *op = make("Y[i] = sum[j,k](X[i,j,k])", NULL);
-    md_sequence *sequence = NULL;
-    md_sequence_counters count;
-    float right[8], got[8];
-    assert_ok(md_sequence_create(&sequence, context, NULL));
-    assert_ok(md_sequence_add_dim(NULL, sequence, "n", 1, 8));
-    for (int64_t n = 5; n <= 6; n++) {
-        char sizes[32];
-        (void)snprintf(sizes, sizeof sizes, "i=%d, j=6, k=7", (int)n);
-        call *c = make_call(op, sizes, -1);
-        for (int32_t k = 0; k < MOST; k++)
-            c->data[1][k] = (float)(k * 37 % 101) * 0.1f;
-        assert_ok(md_call(op, NULL, c->arg, c->n));
-        memcpy(right, c->data[0], sizeof right);
-        memset(c->data[0], 0, sizeof right);
-        assert_ok(md_sequence_record_begin(sequence, &n, 1));
-        assert_ok(md_sequence_record_memory(sequence, "x", MD_SEQUENCE_INPUT, c->data[1], (size_t)n * 42 * 4));
-        assert_ok(md_sequence_record_memory(sequence, "y", MD_SEQUENCE_OUTPUT, c->data[0], (size_t)n * 4));
-        assert_ok(md_call(op, NULL, c->arg, c->n));
-        assert_ok(md_sequence_record_end(sequence));
-        assert_memory_equal(right, c->data[0], (size_t)n * 4);
-        if (n == 6) {
-            assert_ok(md_sequence_finish(sequence));
-            assert_ok(md_sequence_run(sequence, NULL, &n, 1, (void *[]){c->data[1], got}, 2));
-            assert_memory_equal(right, got, (size_t)n * 4);
-            assert_ok(md_sequence_count(&count, sequence));
-            assert_int_equal(count.n_calls, 1);
-            assert_int_equal(count.n_launches, 1);
-        }
-        free(c);
-    }
-    md_sequence_destroy(&sequence);
-    md_op_destroy(&op);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,7 +355,6 @@ int main(void)
         cmocka_unit_test(reports_follow),
         cmocka_unit_test(combos_are_joined),
         cmocka_unit_test(sequences_are_joined),
-        cmocka_unit_test(recordings_are_joined),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

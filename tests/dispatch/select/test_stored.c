@@ -140,6 +140,34 @@ static void picks_outside_their_envelope_are_not_taken(void **state)
     }
 }
 
+/* A pick that an earlier version of the library stored, under names that its family's fields have no more, is left out;
+ * the log says so. */
+static void picks_of_other_versions_are_named(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_tn_stored_list list = {0};
+    timed_make(&c, 300);
+    process p = process_start_here(MD_SELECT_MEASURE);
+    process_call(&p, &c);
+    char *key = strdup(md_ds_stored_key(p.op));
+    process_end(&p);
+    md_tn_stored *store = process_store(process_disk->root, NULL, "here");
+    md_tn_stored_load(&list, store, key);
+    assert_int_equal(list.n_picks, 1);
+    snprintf(list.pick[0].variant, sizeof list.pick[0].variant, "beta/via1");
+    list.pick[0].at.date += 10; /* the newest stays */
+    assert_ok(md_tn_stored_save(store, key, &list));
+    md_tn_stored_list_finish(&list);
+    md_tn_stored_close(&store);
+    free(key);
+    p = process_start_here(MD_SELECT_MODEL);
+    assert_int_equal(p.op->count.stored_picks, 0);
+    assert_non_null(strstr(timed_now.world.warning, "are of another version of this library, and left out: it has no "
+                                                    "variant 'beta/via1'"));
+    process_end(&p);
+}
+
 static void eviction_loses_nothing(void **state)
 {
     (void)state;
@@ -338,6 +366,7 @@ int main(void)
         TEST(other_ops_have_other_picks),
         TEST(eviction_loses_nothing),
         TEST(picks_outside_their_envelope_are_not_taken),
+        TEST(picks_of_other_versions_are_named),
         TEST(another_environment_measures_again),
         TEST(what_was_throttled_is_an_estimate),
         TEST(the_correction_lasts),

@@ -14,13 +14,13 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import ArgumentError, MdError
-from .attention import no_plan_for_each_shape
-from .causal import name_causal_of_training
-from .decompositions import table as decompositions
 from .general import one_graph_for_all_sizes
-from .plan import Builder
+from .lowering.decompositions import table as decompositions
 from .report import Report, fault, new_report
-from .rewrite import copy_of, rewrite
+from .rewriting.attention import no_plan_for_each_shape
+from .rewriting.causal import name_causal_of_training
+from .rewriting.rewrite import copy_of, rewrite
+from .running.plan import Builder
 from .sizes import Unsupported
 
 _log = logging.getLogger("multidispatch")
@@ -46,7 +46,9 @@ def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
         if report.fallbacks[why] == 1:
             _log.warning("%s: PyTorch computes the graph: %s", report.name, why)
         given = iter(arguments)
-        # What the functions of a subclass do was traced already; modes of AOTAutograd do not know such tensors.
+        # The graph has what __torch_function__ of a subclass did, so it must not do it again; AOTAutograd's modes
+        # refuse
+        # such tensors.
         is_strange = any(isinstance(a, torch.Tensor) and type(a) not in (torch.Tensor, torch.nn.Parameter)
                          for a in arguments)
         hidden = _disable_current_modes() if is_strange else contextlib.nullcontext()
@@ -113,7 +115,7 @@ def _divide(joint: Any, inputs: Any, **options: Any) -> Any:
     kept = copy_of(joint.graph)
     try:
         name_causal_of_training(joint)
-    except Exception:  # it may be half changed
+    except Exception:  # the graph may be half changed
         fault("masks of this training stay as they are")
         joint.graph = kept
         joint.recompile()

@@ -14,9 +14,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from .. import ArgumentError, Unsupported
-from .attention import no_plan_for_each_shape
 from .backend import plan_of
-from .decompositions import table
+from .lowering.decompositions import table
+from .rewriting.attention import no_plan_for_each_shape
 
 _numbers = itertools.count()
 
@@ -46,7 +46,7 @@ class Captured:
         if not kwargs and len(args) == self._n:
             leaves = list(args)
         else:
-            names = self._spec.in_spec.children()[1].context  # of the example, in its order
+            names = self._spec.in_spec.children()[1].context  # names of the example's keyword arguments, in its order
             kwargs = {n: kwargs[n] for n in names} if kwargs.keys() == set(names) else kwargs
             leaves, spec = pytree.tree_flatten((args, kwargs))
             if spec != self._spec.in_spec:
@@ -101,7 +101,7 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
 
 
 def _is_pure(node: Any) -> bool:
-    """True for an operation that changes nothing, and for what is none."""
+    """True for a node that changes no tensor and runs no other graph."""
     if node.op != "call_function":
         return node.op in ("placeholder", "output")
     if isinstance(node.target, torch._ops.OpOverload):

@@ -38,7 +38,8 @@ def _is_one(condition: Any) -> bool:
 
 
 def _ignore_conditions(op: Any, is_ignored: Callable[[Any], bool]) -> None:
-    """While PyTorch takes the operation apart, some of the conditions that it asks for are none of the graph."""
+    """Conditions on sizes that PyTorch asks for while it takes the operation apart become no guards of the graph where
+    `is_ignored` holds."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
 
     def taken_apart(*args: Any, **options: Any) -> Any:
@@ -62,10 +63,11 @@ def _conditions_of_composites() -> None:
             return evaluate(self, condition, *args, **options)
 
     ShapeEnv.evaluate_expr = evaluate_expr  # type: ignore[method-assign]
-    # PyTorch asks whether a mask's batch is 1 before it asks whether it is that of the queries. Where the second holds
-    # the answer to the first changes nothing.
+    # PyTorch asks whether a mask's batch is 1, and then whether it equals the queries'. If it does, the first answer
+    # does
+    # not matter.
     _ignore_conditions(aten.scaled_dot_product_attention.default, _is_one)
-    # It asks for the order of the memory of a result whose last axes have size 1.
+    # These conditions only choose the order in memory of a result whose last axes have size 1.
     _ignore_conditions(aten.adaptive_avg_pool2d.default, lambda condition: True)
 
 

@@ -1,14 +1,13 @@
-"""Sizes as PyTorch writes them (SymPy) for the C side: as text of md_sequence, and as postfix code of a plan."""
+"""Sizes as PyTorch writes them (SymPy), and as texts for the C side and for Python."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 import sympy
 from torch.utils._sympy.functions import FloorDiv
 
-PUSH, DIM, ADD, SUB, MUL, DIV, MOD, MIN, MAX = range(9)
 _PRIMES = (10007, 10037, 10067, 10091, 10111, 10133, 10151, 10169, 10193, 10223, 10247, 10259, 10267, 10271)
 
 
@@ -28,7 +27,7 @@ def expression(size: Any) -> Any:
 
 
 def tidy(value: Any) -> Any:
-    """An int where the expression is one."""
+    """The expression expanded; an int where it is a number."""
     if isinstance(value, sympy.Expr):
         value = sympy.expand(value)
         return int(value) if value.is_Integer else value
@@ -80,7 +79,7 @@ def one_or_none(size: Any) -> Any:
 
 
 def magnitude(size: Any) -> float:
-    """The size where each symbol is a large prime: tells which of two products is longer."""
+    """The size with a large prime for each symbol, so that sizes can be ordered by magnitude."""
     if isinstance(size, int):
         return size
     symbols = sorted(size.free_symbols, key=str)
@@ -88,31 +87,22 @@ def magnitude(size: Any) -> float:
 
 
 class Dims:
-    """The symbols of a graph, as dims of a plan, and the values that a plan computes from them."""
+    """The symbols of a graph, as dims d0, d1, .. of a plan, and the texts of the values that a plan computes from them."""
 
     def __init__(self) -> None:
         self.names: dict[sympy.Symbol, int] = {}
-        self.code: list[int] = []
-        self._values: dict[tuple[int, ...], int] = {}
+        self._values: dict[str, int] = {}
 
-    def number(self, symbol: sympy.Symbol) -> int:
+    def name(self, symbol: sympy.Symbol) -> str:
         if symbol.name.startswith("u"):
             raise Unsupported(f"size {symbol} depends on data")
-        return self.names.setdefault(symbol, len(self.names))
+        return f"d{self.names.setdefault(symbol, len(self.names))}"
 
     def text(self, size: Any) -> str:
-        """As md_sequence (and Python) reads it, over d0, d1, .."""
+        """As C and Python read it, over d0, d1, .."""
         if isinstance(size, sympy.logic.boolalg.Boolean) and not isinstance(size, sympy.Expr):
             return self.condition(size)
-        if isinstance(size, int):
-            return str(size) if size >= 0 else f"(0 - {-size})"
-        return self._fold(size, lambda s: f"d{self.number(s)}", self._join_text)
-
-    @staticmethod
-    def _join_text(op: int, a: str, b: str) -> str:
-        if op in (MIN, MAX):
-            return f"{'min' if op == MIN else 'max'}({a}, {b})"
-        return f"({a} {('+', '-', '*', '//', '%')[op - ADD]} {b})"
+        return self._text(sympy.sympify(size))
 
     def condition(self, c: Any) -> str:
         """A relation of sizes, as Python reads it."""
@@ -133,68 +123,49 @@ class Dims:
 
     def value(self, size: Any) -> int:
         """The number of the value that a plan computes for this size."""
-        code = self._fold(size, lambda s: ((DIM, self.number(s)),), lambda op, a, b: a + b + ((op, 0),))
-        flat = (len(code), *(word for pair in code for word in pair))
-        if flat not in self._values:
-            self._values[flat] = len(self._values)
-            self.code.extend(flat)
-        return self._values[flat]
+        return self._values.setdefault(self.text(size), len(self._values))
 
     def values(self, sizes: Sequence[Any]) -> tuple[int, ...]:
         return tuple(self.value(s) for s in sizes)
 
     @property
-    def n_values(self) -> int:
-        return len(self._values)
+    def value_texts(self) -> list[str]:
+        return list(self._values)
 
-    def _fold(self, size: Any, leaf: Callable[[Any], Any], join: Callable[[int, Any, Any], Any]) -> Any:
-        """The expression from its leaves up. `join` is given an operation and two operands."""
-        is_text = join is self._join_text or join == self._join_text
+    def _text(self, e: Any) -> str:
+        if e.is_Integer:
+            return str(e) if e >= 0 else f"(0 - {-e})"
+        if e.is_Symbol:
+            return self.name(e)
+        kind = type(e).__name__
+        if kind == "Add":
+            return self._sum(e)
+        if kind == "Mul" and all(a.is_Integer or not a.is_Rational for a in e.args):
+            return "(" + " * ".join(map(self._text, e.args)) + ")"
+        if kind == "Pow" and e.exp.is_Integer and 0 < e.exp < 9:
+            return "(" + " * ".join([self._text(e.base)] * int(e.exp)) + ")"
+        if kind in ("FloorDiv", "CleanDiv"):
+            return "({} // {})".format(*map(self._text, e.args))
+        if kind in _ROUNDED and type(e.args[0]).__name__ == "IntTrueDiv":  # sizes are not negative
+            above, below = map(self._text, e.args[0].args)
+            return f"(({above} + {below} - 1) // {below})" if _ROUNDED[kind] else f"({above} // {below})"
+        if kind in ("Mod", "PythonMod"):
+            return "({} % {})".format(*map(self._text, e.args))
+        if kind == "ModularIndexing":
+            return "({} // {} % {})".format(*map(self._text, e.args))
+        if kind in ("Max", "Min"):
+            return f"{kind.lower()}({', '.join(map(self._text, e.args))})"
+        raise Unsupported(f"size {e} has no expression of whole numbers")
 
-        def number(n: int) -> Any:
-            return (str(n) if n >= 0 else f"(0 - {-n})") if is_text else ((PUSH, n),)
-
-        def chain(op: int, parts: list[Any]) -> Any:
-            return functools.reduce(lambda a, b: join(op, a, b), parts)
-
-        def fold(e: Any) -> Any:
-            if isinstance(e, int) or e.is_Integer:
-                return number(int(e))
-            if e.is_Symbol:
-                return leaf(e)
-            kind = type(e).__name__
-            if kind == "Add":
-                return _fold_sum(e, fold, join)
-            if kind == "Mul" and all(a.is_Integer or not a.is_Rational for a in e.args):
-                return chain(MUL, [fold(a) for a in e.args])
-            if kind == "Pow" and e.exp.is_Integer and 0 < e.exp < 9:
-                return chain(MUL, [fold(e.base)] * int(e.exp))
-            if kind in ("FloorDiv", "CleanDiv"):
-                return join(DIV, fold(e.args[0]), fold(e.args[1]))
-            if kind in _ROUNDED and type(e.args[0]).__name__ == "IntTrueDiv":  # sizes are not negative
-                above, below = (fold(a) for a in e.args[0].args)
-                return join(DIV, join(ADD, above, join(SUB, below, number(1))) if _ROUNDED[kind] else above, below)
-            if kind in ("Mod", "PythonMod"):
-                return join(MOD, fold(e.args[0]), fold(e.args[1]))
-            if kind == "ModularIndexing":
-                return join(MOD, join(DIV, fold(e.args[0]), fold(e.args[1])), fold(e.args[2]))
-            if kind in ("Max", "Min"):
-                return chain(MAX if kind == "Max" else MIN, [fold(a) for a in e.args])
-            raise Unsupported(f"size {e} has no expression of whole numbers")
-
-        return fold(sympy.sympify(size))
+    def _sum(self, e: sympy.Expr) -> str:
+        """With negative terms subtracted at the end, so that no part of it is negative where the sum is not."""
+        terms = sorted(e.args, key=lambda t: (bool(t.could_extract_minus_sign()), str(t)))
+        out = self._text(terms[0])
+        for term in terms[1:]:
+            is_less = term.could_extract_minus_sign()
+            out += f" - {self._text(-term)}" if is_less else f" + {self._text(term)}"
+        return f"({out})"
 
 
-_ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}  # of a quotient: up?
-
-
-def _fold_sum(e: sympy.Expr, fold: Callable[[Any], Any], join: Callable[[int, Any, Any], Any]) -> Any:
-    """A sum, with negative terms subtracted, so that no part of it is negative where the sum is not."""
-    terms = sorted(e.args, key=lambda t: (bool(t.could_extract_minus_sign()), str(t)))
-    out = fold(terms[0])
-    for term in terms[1:]:
-        if term.could_extract_minus_sign():
-            out = join(SUB, out, fold(-term))
-        else:
-            out = join(ADD, out, fold(term))
-    return out
+# functions that make a quotient whole: does it round up?
+_ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}

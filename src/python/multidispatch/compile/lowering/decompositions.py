@@ -1,0 +1,45 @@
+"""Which operations PyTorch takes apart before the table sees them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from . import embedding
+
+# Operations that the table has a row for, and that must not be taken apart.
+_KEPT = ("gelu", "silu", "_softmax", "_log_softmax", "native_layer_norm", "embedding", "relu", "sigmoid", "addmm",
+         "baddbmm", "var_mean", "split_with_sizes", "index_select", "hardtanh", "rsub", "masked_fill",
+         # taken apart it is an index_put that adds, ten times slower on a CPU; on a GPU see embedding.py
+         "embedding_dense_backward",
+         # its decomposition gives no logsumexp, which the backward reads
+         "_scaled_dot_product_flash_attention_for_cpu")
+
+
+def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: Any = None) -> Any:
+    """On GPUs PyTorch makes one operation of rms_norm, which torch.export never takes apart."""
+    from torch._decomp import decomposition_table
+
+    return decomposition_table[torch.ops.aten._fused_rms_norm.default](x, shape, weight, eps)[0]
+
+
+@functools.cache
+def table() -> dict[Any, Any]:
+    from torch._decomp import core_aten_decompositions, get_decompositions
+
+    aten = torch.ops.aten
+    out = dict(core_aten_decompositions())
+    out |= get_decompositions([aten.native_layer_norm_backward, aten.gelu_backward,
+                               aten.tanh_backward, aten.sigmoid_backward, aten.silu_backward,
+                               aten._softmax_backward_data, aten._log_softmax_backward_data, aten.nll_loss_forward,
+                               aten.nll_loss_backward, aten.threshold_backward, aten.select_backward,
+                               aten.slice_backward, aten.t, aten.transpose.int])
+    for op in list(out):
+        if str(op).split(".")[1] in _KEPT:
+            del out[op]
+    out[aten.embedding_dense_backward.default] = embedding.decompose
+    if hasattr(aten, "_fused_rms_norm"):
+        out[aten.rms_norm.default] = _rms_norm
+    return out

@@ -1,0 +1,364 @@
+"""From a graph of ATen (torch.fx) to Bufs: the table where it has a row, PyTorch's own kernels elsewhere."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from typing import Any, Sequence
+
+import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from ..report import fault
+from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, same
+from . import reductions as _reductions  # noqa: F401 (fills the table)
+from . import tree as T
+from .results import Output, Results
+from .table import TABLE
+from .tree import Apply, Buf, Const, Iota, Leaf, Value, cost
+
+DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
+          torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool", torch.int8: "i8",
+          torch.int16: "i16", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64"}
+_UNCOMPUTED = ("u16", "u32", "u64")  # memory for operations of PyTorch, such as the state of a generator of random numbers
+_MOVING = ("view", "_unsafe_view", "reshape", "permute", "transpose.int", "t", "expand", "alias", "detach", "clone")
+_SHARED = 2  # a value that is used twice is computed by both readers up to this cost
+
+
+@dataclass
+class Eager:
+    """An operation that PyTorch computes: its arguments are Leafs, sizes and constants; it writes `outputs`."""
+
+    node: Any
+    args: Any
+    kwargs: Any
+    reads: list[tuple[Leaf, list[Any]]]  # tensors that it reads, each with its shape
+    outputs: list[Buf | None]
+    number: int
+    reason: str
+
+
+@dataclass
+class Lowered:
+    bufs: list[Buf] = field(default_factory=list)
+    eager: list[Eager] = field(default_factory=list)
+    inputs: list[tuple[int, Buf]] = field(default_factory=list)  # place among the arguments
+    symbols: list[tuple[int, Any]] = field(default_factory=list)  # sizes among the arguments
+    outputs: list[Output] = field(default_factory=list)
+    n_hidden: int = 0  # outputs at the end that the caller does not get: memory of which several results are views
+    n_args: int = 0
+
+
+@dataclass(frozen=True)
+class Held:
+    """Stands for a tensor among the arguments of an eager operation: its place in `reads`."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Number:
+    """Stands for a size among the arguments of an eager operation."""
+
+    size: Any
+
+
+def dtype_of(value: Any) -> str:
+    if value.dtype not in DTYPES:
+        raise Unsupported(f"tensors of {value.dtype}")
+    return DTYPES[value.dtype]
+
+
+def check_tensor(value: Any, device: Any) -> None:
+    """Refuses what a plan cannot hold."""
+    if value.device != device:
+        raise Unsupported(f"tensors on {value.device} and {device}")
+    if value.layout != torch.strided or value.is_quantized or value.is_sparse:
+        raise Unsupported("a tensor that is sparse or quantised")
+    if value.is_neg() or value.is_conj():
+        raise Unsupported("a tensor with PyTorch's negative or conjugate bit")
+    if value.dim() > 8:
+        raise Unsupported("more than 8 axes")
+    dtype_of(value)
+
+
+class Lowering:
+    """Walks a graph. Handlers of the table are given it: `name`, `shape` and `dtype` are those of the node's result."""
+
+    def __init__(self, module: Any, dims: Dims, device: Any, n_visible: int | None = None) -> None:
+        self.module, self.dims, self.device = module, dims, device
+        self.n_visible = n_visible  # results that the user sees, the first; None: all
+        self.out = Lowered()
+        self.env: dict[Any, Any] = {}
+        self.name = ""
+        self.node: Any = None
+        self.shapes: list[list[Any]] = []
+        self.dtypes: list[str] = []
+
+    @property
+    def shape(self) -> list[Any]:
+        return self.shapes[0]
+
+    @property
+    def dtype(self) -> str:
+        return self.dtypes[0]
+
+    # ---- What handlers use
+
+    def buf(self, kind: str, shape: Sequence[Any], dtype: str, **more: Any) -> Buf:
+        b = Buf(kind, list(shape), dtype, len(self.out.bufs), **more)
+        self.out.bufs.append(b)
+        return b
+
+    def value(self, x: Any) -> Value:
+        if isinstance(x, Value):
+            return x
+        if isinstance(x, (bool, int, float)):
+            return Value([], "bool" if isinstance(x, bool) else "i64" if isinstance(x, int) else "f32", Const(x))
+        if isinstance(x, (torch.SymFloat, torch.SymBool)) or x is None or isinstance(x, (list, tuple, str)):
+            raise Unsupported(f"an operand of type {type(x).__name__}")
+        return Value([], "i64", Const(expression(x)))
+
+    def shared(self, v: Value) -> Value:
+        """The same value, computed once although it is used several times."""
+        is_cheap = cost(v.tree) <= _SHARED and T.n_large(v.tree) < 2
+        return v if is_cheap else self.point(v, T.memory_order(v))
+
+    def whole(self, v: Value) -> Value:
+        """The value for readers that cut it into parts or read it twice: the end of a product's kernel becomes a
+        result, so that the product is computed once."""
+        return self.point(v, T.memory_order(v)) if T.ends_product(v.tree) else v
+
+    def point(self, v: Value, order: Sequence[int]) -> Value:
+        """The value as a result of its own, whose memory has its axes in this order, the outermost first."""
+        moved = T.permuted(v, order)
+        b = self.buf("point", moved.shape, v.dtype, tree=moved.tree)
+        stride: list[Any] = [0] * len(order)
+        for axis, s in zip(order, b.stride):
+            stride[axis] = s
+        return Value(list(v.shape), v.dtype, Leaf(b, tuple(stride)))
+
+    def leaf(self, v: Value) -> Leaf:
+        """The value as memory."""
+        # memory of a wider dtype is not yet rounded to the value's
+        if not isinstance(v.tree, Leaf) or v.tree.buf.dtype != v.dtype:
+            v = self.point(v, T.memory_order(v))
+        assert isinstance(v.tree, Leaf)
+        v.tree.buf.is_memory = True
+        return v.tree
+
+    def stored(self, v: Value) -> Value:
+        """The value as a result of its own, row-major."""
+        return self.point(v, range(len(v.shape)))
+
+    def broadcast(self, shapes: Sequence[Sequence[Any]]) -> list[Any]:
+        rank = max((len(s) for s in shapes), default=0)
+        out: list[Any] = [1] * rank
+        for s in shapes:
+            for a, size in enumerate(s, rank - len(s)):
+                if same(out[a], 1):
+                    out[a] = size
+                elif not same(size, 1) and not same(size, out[a]):
+                    raise Unsupported(f"shapes {[list(s) for s in shapes]} are not known to broadcast")
+        return out
+
+    def is_used(self, i: int) -> bool:
+        """True if somebody reads result i of the node."""
+        return not self._is_unused(self.node, i, 2)
+
+    def same_device(self, device: Any) -> None:
+        if device is not None and torch.device(device).type != self.device.type:
+            raise Unsupported(f"a tensor on {device}")
+
+    def check_tensor(self, value: Any) -> None:
+        check_tensor(value, self.device)
+
+    # ---- The walk
+
+    def run(self) -> Lowered:
+        for node in self.module.graph.nodes:
+            getattr(self, "_" + node.op)(node)
+        return self.out
+
+    def _placeholder(self, node: Any) -> None:
+        at = self.out.n_args
+        self.out.n_args += 1
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            self.env[node] = value
+            if isinstance(value, torch.SymInt):
+                self.out.symbols.append((at, expression(value)))
+            return
+        if not isinstance(value, torch.Tensor):
+            if node.users:
+                raise Unsupported(f"argument {node.name} of type {type(value).__name__}")
+            self.env[node] = None
+            return
+        check_tensor(value, self.device)
+        shape = [expression(s) for s in value.shape]
+        b = self.buf("input", shape, dtype_of(value), stride=[expression(s) for s in value.stride()] or [],
+                     node=node, is_memory=True)
+        self.out.inputs.append((at, b))
+        self.env[node] = Value(shape, b.dtype, Leaf(b, tuple(b.stride)))
+
+    def _get_attr(self, node: Any) -> None:
+        value: Any = self.module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            self.env[node] = value
+            return
+        if value.dim() == 0 and value.device.type == "cpu" and not isinstance(value, torch.nn.Parameter):
+            dtype = dtype_of(value)
+            self.env[node] = Value([], dtype, Const(value.item()))
+            return
+        check_tensor(value, self.device)
+        b = self.buf("constant", list(value.shape), dtype_of(value), stride=list(value.stride()), data=value,
+                     is_memory=True)
+        self.env[node] = Value(b.shape, b.dtype, Leaf(b, tuple(b.stride)))
+
+    def _call_module(self, node: Any) -> None:
+        raise Unsupported(f"a call of the module {node.target}")
+
+    _call_method = _call_module
+
+    def _call_function(self, node: Any) -> None:
+        value = node.meta.get("val")
+        if node.target is operator.getitem:
+            self.env[node] = self.env[node.args[0]][node.args[1]]
+            self._settle(node)
+            return
+        if isinstance(value, (torch.SymInt, int, float, torch.SymFloat, torch.SymBool)):
+            self.env[node] = value
+            return
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise Unsupported(f"a call of {node.target}")
+        if node.target is torch.ops.aten._assert_scalar.default and self._is_known(node.args[0]):
+            return
+        if node.target._schema.is_mutable:
+            raise Unsupported(f"{node.target} changes its arguments")
+        values = list(value) if isinstance(value, (list, tuple)) else [value]
+        try:
+            self.env[node] = self._tabled(node, values)
+        except Unsupported as why:
+            self.env[node] = self._eager(node, values, str(why))
+        except Exception:  # the user's program is not to blame
+            self.env[node] = self._eager(node, values, fault(f"PyTorch computes {node.target}"))
+        if not isinstance(value, (list, tuple)):
+            self._settle(node)
+
+    def _settle(self, node: Any) -> None:
+        """Gives a node's value a buf of its own where it is a result of the graph (all later readers then read that
+        memory), and where several readers share it."""
+        v = self.env[node]
+        if not isinstance(v, Value) or isinstance(v.tree, Leaf) and v.tree.buf.dtype == v.dtype:
+            return
+        if any(u.op == "output" for u in node.users) and not isinstance(v.tree, (Const, Iota)):
+            stride = [expression(s) for s in node.meta["val"].stride()]
+            axes = [a for a, n in enumerate(v.shape) if not same(n, 1)]
+            ordered = iter(sorted(axes, key=lambda a: -magnitude(stride[a])))
+            if not any(same(stride[a], 0) for a in axes):
+                self.env[node] = self.point(v, [next(ordered) if a in axes else a for a in range(len(v.shape))])
+        elif len(node.users) > 1:
+            is_rounded = isinstance(v.tree, Apply) and v.tree.text == v.dtype + "({0})"
+            self.env[node] = self.point(v, T.memory_order(v)) if is_rounded else self.shared(self.whole(v))
+
+    def _is_known(self, condition: Any) -> bool:
+        value = self.env[condition] if isinstance(condition, torch.fx.Node) else condition
+        return value is True or isinstance(value, torch.SymBool) and statically_known_true(value)
+
+    def _tabled(self, node: Any, values: list[Any]) -> Any:
+        packet, _, overload = str(node.target).removeprefix("aten.").partition(".")
+        self.name = packet if overload == "default" else f"{packet}.{overload}"
+        handler = TABLE.get(self.name) if node.target.namespace in ("aten", "prims") else None
+        if handler is None and node.target.namespace == "prims":
+            handler = TABLE.get(str(node.target).split(".")[1])
+            self.name = str(node.target).split(".")[1]
+        if handler is None:
+            raise Unsupported("no row in the table")
+        tensors = [v for v in values if isinstance(v, torch.Tensor)]
+        for v in tensors:
+            check_tensor(v, self.device)
+        self.shapes = [[expression(s) for s in v.shape] for v in tensors]
+        self.dtypes = [dtype_of(v) for v in tensors]
+        self.node = node
+        given = [n.meta.get("val") for n in node.all_input_nodes]
+        types = [*self.dtypes, *(DTYPES.get(v.dtype) for v in given if isinstance(v, torch.Tensor))]
+        if any(t in _UNCOMPUTED for t in types) and self.name not in _MOVING:
+            raise Unsupported("whole numbers without a sign")
+        n_bufs = len(self.out.bufs)
+        try:
+            out = handler(self, *self._mapped(node.args), **self._mapped(node.kwargs))
+            for v, shape, dtype in zip(out if isinstance(out, list) else [out], self.shapes, self.dtypes):
+                if v is None:
+                    continue
+                if len(v.shape) != len(shape) or not all(map(same, v.shape, shape)):
+                    raise Unsupported(f"the table gives shape {v.shape}, PyTorch {shape}")
+                v.dtype = dtype
+        except Exception:
+            del self.out.bufs[n_bufs:]
+            raise
+        return out
+
+    def _mapped(self, x: Any) -> Any:
+        return torch.fx.node.map_arg(x, lambda n: self.env[n])
+
+    # ---- PyTorch's own
+
+    def _eager(self, node: Any, values: list[Any], reason: str) -> Any:
+        reads: list[tuple[Leaf, list[Any]]] = []
+
+        def convert(x: Any) -> Any:
+            if isinstance(x, (list, tuple)):
+                return type(x)(convert(y) for y in x) if not isinstance(x, torch.Size) else tuple(map(convert, x))
+            if isinstance(x, Value):
+                reads.append((self.leaf(x), x.shape))
+                return Held(len(reads) - 1)
+            if isinstance(x, torch.SymFloat):
+                raise Unsupported(f"{node.target} takes a dynamic real")
+            if isinstance(x, torch.SymBool):
+                return Number(x.node.expr)
+            if isinstance(x, torch.SymInt):
+                return Number(expression(x))
+            return x
+
+        args = convert(torch.fx.node.map_aggregate(self._plain(node.args), lambda x: x))
+        kwargs = {k: convert(v) for k, v in self._plain(node.kwargs).items()}
+        outputs: list[Buf | None] = []
+        for i, v in enumerate(values):
+            if not isinstance(v, torch.Tensor) or self._is_unused(node, i, len(values)):
+                outputs.append(None)
+                continue
+            check_tensor(v, self.device)
+            shape = [expression(s) for s in v.shape]
+            outputs.append(self.buf("eager", shape, dtype_of(v), stride=dense_strides(v), node=node, is_memory=True))
+        number = outputs[0].number if outputs and outputs[0] else len(self.out.bufs)
+        self.out.eager.append(Eager(node, args, kwargs, reads, outputs, number, reason))
+        results = [b and Value(b.shape, b.dtype, Leaf(b, tuple(b.stride))) for b in outputs]
+        results = [v if isinstance(v, (int, torch.SymInt)) else r for r, v in zip(results, values)]
+        return results if isinstance(node.meta.get("val"), (list, tuple)) else results[0]
+
+    def _plain(self, x: Any) -> Any:
+        """The arguments with Values, as plain tuples, lists and dicts."""
+        if isinstance(x, torch.fx.Node):
+            return self.env[x]
+        if isinstance(x, (list, tuple)):
+            return [self._plain(y) for y in x] if isinstance(x, list) else tuple(self._plain(y) for y in x)
+        return {k: self._plain(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+    @staticmethod
+    def _is_unused(node: Any, i: int, n: int) -> bool:
+        if not isinstance(node.meta.get("val"), (list, tuple)):
+            return False
+        return all(u.target is operator.getitem and u.args[1] != i for u in node.users)
+
+    def _output(self, node: Any) -> None:
+        results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        Results(self).add(results)
+
+
+def dense_strides(value: Any) -> list[Any]:
+    """The tensor's strides if its elements lie without gaps, else row-major ones."""
+    shape = [expression(s) for s in value.shape]
+    stride = [expression(s) for s in value.stride()]
+    return stride if is_dense(shape, stride) else contiguous(shape)

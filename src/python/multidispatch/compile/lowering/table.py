@@ -1,0 +1,350 @@
+"""The table: what an operation of ATen is as a tree. What is not here, PyTorch computes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import torch
+
+from ..sizes import Unsupported, expression, same
+from . import tree as T
+from .tree import Apply, Const, Iota, Value
+
+TABLE: dict[str, Callable[..., Any]] = {}
+REAL = ("f16", "bf16", "f32", "f64")
+NARROW = ("i8", "i16", "i32", "u8")
+
+
+def entry(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def add(f: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            TABLE[name] = f
+        return f
+
+    return add
+
+
+def kind(dtype: str) -> str:
+    return "real" if dtype in REAL else "bool" if dtype == "bool" else "whole"
+
+
+def cast(v: Value, dtype: str) -> Value:
+    """The value converted to a dtype, as .to() does."""
+    if v.dtype == dtype:
+        return v
+    if kind(dtype) == "bool":
+        text = "({0} != 0)"
+    elif dtype not in (*REAL, *NARROW, "i64"):
+        raise Unsupported(f"a conversion to {dtype}")
+    elif dtype in ("f32",) and v.dtype in ("f16", "bf16"):
+        return Value(v.shape, dtype, v.tree)
+    else:
+        text = dtype + "({0})"
+    if isinstance(v.tree, Const) and isinstance(v.tree.value, (bool, int, float)) and dtype in ("f32", "f64", "i64"):
+        if dtype != "i64" or math.isfinite(v.tree.value):
+            return Value(v.shape, dtype, Const(int(v.tree.value) if dtype == "i64" else float(v.tree.value)))
+    return Value(v.shape, dtype, Apply(text, (v.tree,), 0))
+
+
+def operand(v: Value, dtype: str) -> Value:
+    """The value as an operand of arithmetic with results of this dtype: converted to its kind (real, integer), not
+    rounded."""
+    if kind(v.dtype) == kind(dtype) and not (dtype == "f64" and v.dtype != "f64"):
+        return v
+    if kind(v.dtype) == "real":
+        raise Unsupported("a real operand of a whole result")
+    return cast(v, "f32" if dtype in ("f16", "bf16") else dtype)
+
+
+def apply(g: Any, text: str, args: list[Value], dtype: str, cost: int = 1) -> Value:
+    """A pointwise operation on operands that are broadcast."""
+    shape = g.broadcast([a.shape for a in args])
+    tree = Apply(text, tuple(T.expanded(a, shape).tree for a in args), cost)
+    if dtype in NARROW and kind(dtype) == "whole":
+        tree = Apply(dtype + "({0})", (tree,), 0)
+    return Value(shape, dtype, tree)
+
+
+OF_TRUTHS = {"maximum": "({0} or {1})", "minimum": "({0} and {1})", "mul.Tensor": "({0} and {1})"}
+
+
+def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> None:
+    def f(g: Any, *args: Any) -> Value:
+        if g.dtype == "bool" and name in OF_TRUTHS:
+            return apply(g, OF_TRUTHS[name], [g.value(a) for a in args], "bool")
+        if g.dtype == "bool" or reals and g.dtype not in REAL:
+            raise Unsupported(f"{name} of {g.dtype}")
+        return apply(g, text, [operand(g.value(a), g.dtype) for a in args], g.dtype, cost)
+
+    entry(name)(f)
+
+
+for _name in ("neg:(-{0})", "abs:abs({0})", "sign:sign({0})", "sgn:sign({0})", "relu:relu({0})",
+              "maximum:max({0}, {1})", "minimum:min({0}, {1})", "mul.Tensor:({0} * {1})", "mul.Scalar:({0} * {1})",
+              "remainder.Tensor:({0} % {1})", "remainder.Scalar:({0} % {1})", "fmod.Tensor:fmod({0}, {1})",
+              "fmod.Scalar:fmod({0}, {1})"):
+    _arithmetic(*_name.split(":"))  # type: ignore[arg-type]
+for _name in ("floor", "ceil", "trunc", "round"):
+    _arithmetic(_name, _name + "({0})")
+for _name in ("exp exp2 expm1 log log1p log2 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
+              "sigmoid silu sqrt rsqrt cbrt").split():
+    _arithmetic(_name, _name + "({0})", 3 if "sqrt" in _name else 8, True)
+_arithmetic("reciprocal", "(1.0 / {0})", 3, True)
+_arithmetic("div.Tensor", "({0} / {1})", 3, True)
+_arithmetic("div.Scalar", "({0} / {1})", 3, True)
+_arithmetic("true_divide.Tensor", "({0} / {1})", 3, True)
+_arithmetic("atan2", "atan2({0}, {1})", 8, True)
+
+
+def _as_stored(v: Value, number: Any) -> Value:
+    """Before a test, which shows the rounding that other operations leave to a store: 16-bit reals as memory has them.
+    Rounding does not take a value across 0."""
+    is_exact = not isinstance(v.tree, Apply) or v.tree.text == v.dtype + "({0})"
+    return v if v.dtype not in ("f16", "bf16") or is_exact or number == 0 else cast(Value(v.shape, "f32", v.tree), v.dtype)
+
+
+def _number_as(number: Any, other: Value) -> Any:
+    """A number that is compared with a tensor of 16-bit reals is rounded to their dtype: bf16(0.1) == 0.1."""
+    if other.dtype not in ("f16", "bf16") or not isinstance(number, (int, float)) or isinstance(number, bool):
+        return number
+    return torch.tensor(number, dtype=torch.float16 if other.dtype == "f16" else torch.bfloat16).item()
+
+
+def _comparison(name: str, sign: str) -> None:
+    def f(g: Any, a: Any, b: Any) -> Value:
+        x = g.value(a)
+        y = _as_stored(g.value(_number_as(b, x)), None)
+        x = _as_stored(x, b if isinstance(b, (int, float)) else None)
+        kinds = {kind(x.dtype), kind(y.dtype)}
+        common = "f64" if "f64" in (x.dtype, y.dtype) and not isinstance(y.tree, Const) else "f32"
+        to = common if "real" in kinds else "i64" if "whole" in kinds else "bool"
+        return apply(g, f"({{0}} {sign} {{1}})", [operand(x, to), operand(y, to)], "bool")
+
+    entry(f"{name}.Tensor", f"{name}.Scalar")(f)
+
+
+for _name, _sign in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+    _comparison(_name, _sign)
+
+
+def _logic(name: str, text: str, whole: str | None) -> None:
+    def f(g: Any, *args: Any) -> Value:
+        values = [g.value(a) for a in args]
+        if not name.startswith("bitwise") or g.dtype == "bool":
+            return apply(g, text, [cast(v, "bool") for v in values], "bool")
+        if whole is None or g.dtype not in (*NARROW, "i64"):
+            raise Unsupported(f"{name} of {g.dtype}")
+        return apply(g, whole, values, g.dtype)
+
+    entry(name, f"{name}.Tensor", f"{name}.Scalar")(f)
+
+
+_logic("logical_not", "(not {0})", None)
+_logic("logical_and", "({0} and {1})", None)
+_logic("logical_or", "({0} or {1})", None)
+_logic("logical_xor", "({0} != {1})", None)
+_logic("bitwise_not", "(not {0})", "(~{0})")
+_logic("bitwise_and", "({0} and {1})", "({0} & {1})")
+_logic("bitwise_or", "({0} or {1})", "({0} | {1})")
+_logic("bitwise_xor", "({0} != {1})", "({0} ^ {1})")
+
+
+@entry("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
+def _add(g: Any, a: Any, b: Any, alpha: Any = 1) -> Value:
+    if g.dtype == "bool":
+        raise Unsupported("a sum of truth values")
+    x, y = operand(g.value(a), g.dtype), operand(g.value(b), g.dtype)
+    if "rsub" in g.name:
+        x, y = y, x
+    sign = "+" if "add" in g.name else "-"
+    if isinstance(alpha, (int, float)) and alpha == 1:
+        return apply(g, f"({{0}} {sign} {{1}})", [x, y], g.dtype)
+    if "rsub" in g.name:
+        raise Unsupported("rsub with alpha")
+    return apply(g, f"({{0}} {sign} {{2}} * {{1}})", [x, y, operand(g.value(alpha), g.dtype)], g.dtype, 2)
+
+
+@entry("div.Tensor_mode", "div.Scalar_mode", "floor_divide")
+def _div(g: Any, a: Any, b: Any, rounding_mode: str | None = "floor") -> Value:
+    x, y = g.value(a), g.value(b)
+    if rounding_mode == "floor" and kind(g.dtype) == "whole":
+        return apply(g, "({0} // {1})", [x, y], g.dtype, 8)
+    if rounding_mode == "floor" or kind(g.dtype) != "real":
+        raise Unsupported(f"division of {g.dtype} rounded by {rounding_mode}")
+    # the quotient is rounded to the dtype before its fraction is dropped
+    quotient = "({0} / {1})" if g.dtype in ("f32", "f64") else g.dtype + "({0} / {1})"
+    text = "({0} / {1})" if rounding_mode is None else f"trunc({quotient})"
+    return apply(g, text, [operand(x, g.dtype), operand(y, g.dtype)], g.dtype, 3)
+
+
+@entry("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def _pow(g: Any, a: Any, b: Any) -> Value:
+    if g.dtype not in REAL:
+        raise Unsupported(f"a power of {g.dtype}")
+    x = operand(g.value(a), g.dtype)
+    power = float(b) if isinstance(b, (int, float)) else None
+    if power in (2.0, 3.0):
+        x = g.shared(x)
+        return apply(g, "({0} * {0})" if power == 2.0 else "({0} * {0} * {0})", [x], g.dtype)
+    known = {1.0: "{0}", 0.5: "sqrt({0})", -0.5: "rsqrt({0})", -1.0: "(1.0 / {0})"}.get(power or 0.0)
+    if known:
+        return apply(g, known, [x], g.dtype, 3)
+    return apply(g, "pow({0}, {1})", [x, operand(g.value(b), g.dtype)], g.dtype, 12)
+
+
+@entry("where.self", "where.ScalarOther", "where.Scalar", "where.ScalarSelf")
+def _where(g: Any, condition: Any, a: Any, b: Any) -> Value:
+    arms = [g.value(a), g.value(b)]
+    if g.dtype != "bool":
+        arms = [operand(v, g.dtype) for v in arms]
+    return apply(g, "where({0}, {1}, {2})", [cast(g.value(condition), "bool"), *arms], g.dtype)
+
+
+@entry("masked_fill.Scalar", "masked_fill.Tensor")
+def _masked_fill(g: Any, a: Any, mask: Any, value: Any) -> Value:
+    return _where(g, mask, value, a)
+
+
+@entry("clamp", "clamp_min", "clamp_max", "clamp.Tensor", "hardtanh")
+def _clamp(g: Any, a: Any, low: Any = None, high: Any = None) -> Value:
+    if "clamp_max" in g.name:
+        low, high = None, low
+    if "hardtanh" in g.name:
+        low, high = -1.0 if low is None else low, 1.0 if high is None else high
+    out = operand(g.value(a), g.dtype)
+    for bound, text in ((low, "max({0}, {1})"), (high, "min({0}, {1})")):
+        if bound is not None:
+            out = apply(g, text, [out, operand(g.value(bound), g.dtype)], g.dtype)
+    return out
+
+
+@entry("gelu")
+def _gelu(g: Any, a: Any, approximate: str = "none") -> Value:
+    return apply(g, "gelu({0})" if approximate == "none" else "gelu_tanh({0})", [g.value(a)], g.dtype, 10)
+
+
+@entry("_to_copy", "convert_element_type", "to.dtype")
+def _to_copy(g: Any, a: Any, *_: Any, **options: Any) -> Value:
+    g.same_device(options.get("device"))
+    if options.get("layout") is not None and "strided" not in str(options["layout"]):
+        raise Unsupported("another layout")
+    return cast(g.value(a), g.dtype)
+
+
+@entry("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "lift")
+def _clone(g: Any, a: Any, **_: Any) -> Value:
+    return g.value(a)
+
+
+@entry("isnan", "isinf")
+def _is(g: Any, a: Any) -> Value:
+    v = g.value(a)
+    if kind(v.dtype) != "real":
+        return Value(v.shape, "bool", Const(False))
+    return apply(g, g.name + "({0})", [v], "bool")
+
+
+# ---- New values
+
+
+@entry("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor", "empty.memory_format",
+       "new_zeros", "new_ones", "new_full", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
+def _full(g: Any, *args: Any, **options: Any) -> Value:
+    g.same_device(options.get("device"))
+    value = {"f": lambda: args[-1], "s": lambda: args[0], "z": lambda: 0, "o": lambda: 1, "e": lambda: 0}[
+        g.name.replace("new_", "")[0]]()
+    value = options.get("fill_value", value)
+    if isinstance(value, Value):
+        return T.expanded(cast(value, g.dtype), g.shape)
+    if not isinstance(value, (bool, int, float)):
+        value = expression(value)
+    if kind(g.dtype) == "bool":
+        value = bool(value)
+    elif isinstance(value, (bool, int, float)):
+        value = float(value) if kind(g.dtype) == "real" else int(value)
+    elif kind(g.dtype) == "real":
+        return Value(list(g.shape), g.dtype, Apply("f32({0})", (Const(value),), 0))
+    return Value(list(g.shape), g.dtype, Const(value))
+
+
+@entry("arange.start_step", "arange.start", "arange.default", "arange", "iota")
+def _arange(g: Any, *args: Any, **options: Any) -> Value:
+    g.same_device(options.get("device"))
+    start = 0 if len(args) == 1 else args[0]
+    step = args[2] if len(args) > 2 else 1
+    if g.name == "iota":
+        start, step = options["start"], options["step"]
+    if any(isinstance(x, float) for x in (start, step)):
+        raise Unsupported("arange of reals")
+    v = Value(list(g.shape), "i64", Iota((expression(step),), expression(start)))
+    return cast(v, g.dtype)
+
+
+# ---- Views
+
+
+@entry("permute")
+def _permute(g: Any, a: Any, dims: list[int]) -> Value:
+    v = g.value(a)
+    return T.permuted(v, [d % len(v.shape) for d in dims])
+
+
+@entry("transpose.int", "t")
+def _transpose(g: Any, a: Any, i: int = 0, j: int = 1) -> Value:
+    v = g.value(a)
+    dims = list(range(len(v.shape)))
+    if len(dims) > 1:
+        dims[i], dims[j] = dims[j], dims[i]
+    return T.permuted(v, dims)
+
+
+@entry("expand")
+def _expand(g: Any, a: Any, shape: Any, implicit: bool = False) -> Value:
+    return T.expanded(g.value(a), g.shape)
+
+
+@entry("view", "_unsafe_view", "reshape", "squeeze.dim", "squeeze.dims", "squeeze", "unsqueeze", "flatten.using_ints")
+def _view(g: Any, a: Any, *_: Any) -> Value:
+    v = g.value(a)
+    return T.reshaped(v, g.shape) or T.reshaped(g.stored(v), g.shape)  # type: ignore[return-value]
+
+
+@entry("select.int")
+def _select(g: Any, a: Any, dim: int, index: Any) -> Value:
+    v = g.value(a)
+    dim %= len(v.shape)
+    index = expression(index)
+    if not isinstance(index, int) and index.could_extract_minus_sign():
+        raise Unsupported("select from the end by a dynamic index")
+    return T.selected(v, dim, index if not isinstance(index, int) or index >= 0 else v.shape[dim] + index)
+
+
+@entry("slice.Tensor")
+def _slice(g: Any, a: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    v = g.value(a)
+    dim %= len(v.shape)
+    first = 0 if start is None else expression(start)
+    if same(v.shape[dim], g.shape[dim]) and step == 1:
+        return v
+    if isinstance(first, int) and first < 0:
+        first = v.shape[dim] + first
+    elif not isinstance(first, int) and not (first.is_Symbol or first.is_nonnegative):
+        raise Unsupported("a slice that may begin before its axis")
+    return T.sliced(v, dim, first, g.shape[dim], step)
+
+
+@entry("split_with_sizes", "split.Tensor", "chunk", "unbind.int")
+def _split(g: Any, a: Any, sizes: Any, dim: int = 0) -> list[Value]:
+    v = g.whole(g.value(a))
+    if "unbind" in g.name:
+        axis = sizes % len(v.shape)
+        return [T.selected(v, axis, i) for i in range(len(g.shapes))]
+    dim %= len(v.shape)
+    out, start = [], 0
+    for shape in g.shapes:
+        out.append(T.sliced(v, dim, start, shape[dim]))
+        start = start + shape[dim]
+    return out
+
+

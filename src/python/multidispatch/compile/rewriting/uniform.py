@@ -1,0 +1,182 @@
+"""Constant folding: tensors whose elements are all one number known now, and operations that such operands make trivial.
+
+So masks of zeros are dropped, and masks of truths, scales of 1 and branches that are never taken."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ..sizes import Unsupported, expression, same
+
+aten = torch.ops.aten
+_MOST = 4096  # the most elements of a constant tensor that are compared
+
+# Operations that give the elements of their first operand.
+_MOVES = {aten.expand.default, aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.permute.default,
+          aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.slice.Tensor, aten.select.int,
+          aten.clone.default, aten.alias.default, aten.detach.default, aten.transpose.int, aten.t.default,
+          aten.lift_fresh_copy.default}
+_FULL: dict[Any, Callable[..., Any]] = {
+    aten.full.default: lambda size, value, **_: value, aten.full_like.default: lambda x, value, **_: value,
+    aten.scalar_tensor.default: lambda value, **_: value, aten.zeros.default: lambda size, **_: 0,
+    aten.ones.default: lambda size, **_: 1, aten.zeros_like.default: lambda x, **_: 0,
+    aten.ones_like.default: lambda x, **_: 1, aten.new_zeros.default: lambda x, size, **_: 0,
+    aten.new_ones.default: lambda x, size, **_: 1, aten.new_full.default: lambda x, size, value, **_: value}
+
+
+def _tensor(node: Any) -> Any:
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return value if isinstance(value, torch.Tensor) else None
+
+
+class Values:
+    """The numbers that are known: `node in values`, `values[node]`."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.known = module, dict[Any, Any]()
+        for node in module.graph.nodes:
+            value = self._of(node)
+            if isinstance(value, (bool, int, float)):
+                self.known[node] = value
+
+    def number(self, x: Any) -> bool | int | float | None:
+        """The number that an operand is everywhere, if it is known."""
+        known = self.known.get(x) if isinstance(x, torch.fx.Node) else x
+        return known if isinstance(known, (bool, int, float)) else None
+
+    def is_all(self, x: Any, value: Any) -> bool:
+        """True if an operand is this number everywhere."""
+        return self.number(x) == value
+
+    def _of(self, node: Any) -> Any:
+        if node.op == "get_attr":
+            return self._of_constant(node)
+        if node.op != "call_function" or _tensor(node) is None:
+            return None
+        if node.target in _FULL:
+            value = _FULL[node.target](*node.args, **node.kwargs)
+            return self._rounded(value, node) if isinstance(value, (bool, int, float)) else None
+        if node.target in _MOVES:
+            return self.known.get(node.args[0])
+        return self._of_pointwise(node)
+
+    def _of_constant(self, node: Any) -> Any:
+        value: Any = self.module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter) or _tensor(node) is None:
+            return None
+        if value.device.type != "cpu" or not 0 < value.numel() <= _MOST or value.is_complex():
+            return None
+        with _disable_current_modes():
+            first = value.reshape(-1)[0]
+            return first.item() if bool((value == first).all()) else None
+
+    @staticmethod
+    def _rounded(value: Any, node: Any) -> Any:
+        dtype = _tensor(node).dtype
+        if dtype.is_complex:
+            return None
+        with _disable_current_modes():
+            return torch.tensor(value).to(dtype).item()
+
+    def _of_pointwise(self, node: Any) -> Any:
+        """The operation's result, computed on operands of one element."""
+        is_copy = node.target is aten._to_copy.default
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+            return None
+        if not is_copy and (torch.Tag.pointwise not in node.target.tags
+                            or torch.Tag.nondeterministic_seeded in node.target.tags):
+            return None
+        if any(n not in self.known for n in node.all_input_nodes):
+            return None
+        if is_copy:  # copy_ takes a tensor, or a number where vmap wrote it
+            value = self.number(node.args[0])
+            return None if value is None else self._rounded(value, node)
+
+        def small(n: Any) -> Any:
+            value = _tensor(n)  # operands without axes promote in another way than those with axes
+            return torch.full([1] * value.dim(), self.known[n], dtype=value.dtype)
+
+        with _disable_current_modes():
+            args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), small)
+            try:
+                return node.target(*args, **kwargs).item()
+            except (RuntimeError, TypeError):
+                return None
+
+
+def _other(values: Values, node: Any, neutral: Any) -> Any:
+    """The other operand, where one is the number that changes nothing: x in x + 0."""
+    a, b = node.args[:2]
+    return a if values.is_all(b, neutral) else b if values.is_all(a, neutral) else None
+
+
+def _first(values: Values, node: Any, neutral: Any) -> Any:
+    return node.args[0] if values.is_all(node.args[1], neutral) else None
+
+
+def _where(values: Values, node: Any, _: Any) -> Any:
+    condition, a, b = node.args
+    return a if values.is_all(condition, True) else b if values.is_all(condition, False) else None
+
+
+def _masked_fill(values: Values, node: Any, _: Any) -> Any:
+    return node.args[0] if values.is_all(node.args[1], False) else None
+
+
+# An operation, what finds the operand that it gives back, and the number that changes nothing.
+_TRIVIAL: dict[Any, tuple[Callable[[Values, Any, Any], Any], Any]] = {
+    aten.add.Tensor: (_other, 0), aten.sub.Tensor: (_first, 0), aten.mul.Tensor: (_other, 1),
+    aten.div.Tensor: (_first, 1), aten.add.Scalar: (_first, 0), aten.sub.Scalar: (_first, 0),
+    aten.mul.Scalar: (_first, 1), aten.div.Scalar: (_first, 1), aten.pow.Tensor_Scalar: (_first, 1),
+    aten.where.self: (_where, None), aten.masked_fill.Scalar: (_masked_fill, None),
+    aten.masked_fill.Tensor: (_masked_fill, None), aten.logical_and.default: (_other, True),
+    aten.bitwise_and.Tensor: (_other, True), aten.logical_or.default: (_other, False),
+    aten.bitwise_or.Tensor: (_other, False)}
+
+
+def _is_alike(node: Any, other: Any) -> bool:
+    """True if the nodes have equal shapes, strides and dtypes, whatever the sizes are."""
+    a, b = _tensor(node), _tensor(other)
+    if a is None or b is None or a.dtype != b.dtype or a.dim() != b.dim() or a.device != b.device:
+        return False
+    try:
+        return all(same(expression(x), expression(y))
+                   for x, y in ((*zip(a.shape, b.shape), *zip(a.stride(), b.stride()))))
+    except Unsupported:
+        return False
+
+
+def _drop_mask(values: Values, node: Any) -> bool:
+    """A mask of attention that masks nothing."""
+    mask = node.kwargs.get("attn_mask")
+    if mask not in values.known or not values.is_all(mask, _tensor(mask).dtype == torch.bool):
+        return False
+    node.kwargs = {k: v for k, v in node.kwargs.items() if k != "attn_mask"}
+    return True
+
+
+def fold(module: Any) -> int:
+    """Folds what is constant. Gives the number of operations that went."""
+    values, done = Values(module), 0
+    for node in list(module.graph.nodes):
+        if node.target is aten._scaled_dot_product_flash_attention_for_cpu.default:
+            done += _drop_mask(values, node)
+        # a result of the graph must not be replaced by another result or by an argument: the caller would get one
+        # tensor twice
+        if node.target not in _TRIVIAL or any(user.op == "output" for user in node.users):
+            continue
+        is_bitwise = node.target in (aten.bitwise_and.Tensor, aten.bitwise_or.Tensor)
+        if is_bitwise and _tensor(node).dtype != torch.bool or "alpha" in node.kwargs:
+            continue
+        find, neutral = _TRIVIAL[node.target]
+        other = find(values, node, neutral)
+        if isinstance(other, torch.fx.Node) and _is_alike(node, other):
+            node.replace_all_uses_with(other)
+            module.graph.erase_node(node)
+            done += 1
+    return done

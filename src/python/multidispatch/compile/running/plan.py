@@ -1,0 +1,307 @@
+"""Makes the plan of a graph: an md_sequence of kernels and of PyTorch's own operations, called from C."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable
+
+import torch
+
+from ... import _core
+from ..lowering.lower import DTYPES, Eager, Held, Lowered, Lowering, Number
+from ..lowering.tree import Buf, Leaf
+from ..report import Report
+from ..sizes import Dims, Unsupported, same
+from .formula import Formula, write
+from .groups import Grouping
+from .together import Together, gather
+
+_INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
+# Operations whose results are never memory of their operands.
+_MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
+              "embedding_bag", "native_dropout")
+_MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
+
+
+class Builder:
+    """Lowers a graph and adds its steps, in order, to a _core.Plan."""
+
+    def __init__(self, module: Any, device: torch.device, report: Report,
+                 bound: "dict[int, torch.Tensor] | None" = None, n_visible: int | None = None) -> None:
+        self.module, self.report, self.bound = module, report, bound or {}
+        self.dims = Dims()
+        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible).run()
+        self.grouping = Grouping(self.lowered.bufs, [(leaf.buf, e.number - 0.5) for e in self.lowered.eager
+                                                     for leaf, _ in e.reads])
+        self.formulas: dict[Buf, Formula] = {b: write(g, self.dims) for b, g in self.grouping.groups.items()}
+        self.adopted = self._adopted()
+        self.kept: list[Any] = []
+        given = [at for at in range(self.lowered.n_args) if at not in self.bound]
+        # place in the graph's inputs -> place in the list of arguments of a call
+        self.place = {at: i for i, at in enumerate(given)}
+        self.carried = self._carried()
+        self.device = device
+        self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name)
+
+    def build(self, fallback: Callable[..., Any], checks: bool) -> Any:
+        inputs, results, steps = self._inputs(), self._results(), self._steps()
+        dims = self._dims()  # of all sizes that steps and results read, so after both
+        for name in [f"d{i}" for i in range(len(self.dims.names))]:
+            self.core.dim(name, 0, 0)
+        slots = 0
+        ports = []
+        for at, b in self.lowered.inputs:
+            if at in self.bound:
+                b.data = self.bound[at]
+                self._tensor(b, _CONSTANT)
+                continue
+            if b in self.carried:
+                continue
+            self._tensor(b, _INPUT)
+            ports.append((self.place[at], slots, b.dtype, *inputs[at]))
+            slots += 1
+        rows = []
+        for kind, number, thing, b, size, stride in results:
+            if b is not None:
+                self._tensor(b, _OUTPUT)
+                slots += 1
+            rows.append((kind, number, thing, slots - 1 if b else -1, b.dtype if b else "f32", size, stride))
+        functions = (fallback, self._empty_strided(), _view_of)
+        self._make_ops()
+        for step in steps:
+            self._emit(step)
+        n_args = self.lowered.n_args - len(self.bound)
+        self.core.finish(n_args, slots, checks, dims, ports, rows, self.lowered.n_hidden,
+                         self.dims.value_texts, torch.empty(0, device=self.device), functions, self.kept)
+        return self.core
+
+    def _empty_strided(self) -> Callable[..., Any]:
+        device = self.device
+        return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+    # ---- Arguments and results
+
+    def _adopted(self) -> dict[Buf, int]:
+        """Results that an operation of PyTorch makes and nothing else reads, with their places: they are not copied."""
+        read = {leaf.buf for e in self.lowered.eager for leaf, _ in e.reads} | set(self.grouping.readers)
+        outputs = self.lowered.outputs
+        bases = {o.value for o in outputs if o.kind == "view"}
+        made = {b for e in self.lowered.eager if any(name in str(e.node.target) for name in _MAKES_NEW)
+                for b in e.outputs if b is not None}
+        return {o.buf: i for i, o in enumerate(outputs[:len(outputs) - self.lowered.n_hidden])
+                if o.kind == "new" and o.buf in made and o.buf not in read and i not in bases
+                and len(o.shape) == len(o.buf.shape) and all(map(same, o.shape, o.buf.shape))}
+
+    def _carried(self) -> dict[Buf, int]:
+        """Integers that only operations of PyTorch read, with their places among the arguments: these get them as the caller gave
+        them. The state of random numbers of attention lies on the CPU where PyTorch's description says GPU, unless a
+        CUDA graph is captured."""
+        read = {leaf.buf for e in self.lowered.eager for leaf, _ in e.reads}
+        others = set(self.grouping.readers) | {o.buf for o in self.lowered.outputs}
+        return {b: self.place[at] for at, b in self.lowered.inputs
+                if at not in self.bound and not b.shape and b.dtype in ("i64", "u64") and b in read - others}
+
+    def _inputs(self) -> dict[int, Any]:
+        return {at: (self.dims.values(b.shape), self.dims.values(b.stride)) for at, b in self.lowered.inputs
+                if at not in self.bound}
+
+    def _results(self) -> list[Any]:
+        out: list[Any] = []
+        for o in self.lowered.outputs:
+            if o.kind == "argument":
+                out.append((1, self.place[o.value], None, None, (), ()))
+            elif o.kind == "size":
+                out.append((2, self.dims.value(o.value), None, None, (), ()))
+            elif o.kind == "object":
+                out.append((3, 0, o.value, None, (), ()))
+            elif o.kind == "view":
+                base = o.value if o.value >= 0 else -1 - self.place[-1 - o.value]
+                out.append((4, base, self.dims.value(o.offset), None, self.dims.values(o.shape),
+                            self.dims.values(o.stride)))
+            elif o.buf in self.adopted:
+                out.append((5, 0, None, None, (), ()))
+            else:
+                assert o.buf is not None
+                dtype = next(t for t, name in DTYPES.items() if name == o.buf.dtype)
+                out.append((0, 0, dtype, o.buf, self.dims.values(o.shape), self.dims.values(o.stride)))
+        return out
+
+    def _dims(self) -> list[tuple[int, int]]:
+        """Where each dim is read: an argument that is a size, or an axis of a tensor."""
+        for b in self.lowered.bufs:
+            self.dims.texts([*b.shape, *b.stride])
+        known: dict[Any, tuple[int, int]] = {}
+        tensors = [(at, b) for at, b in self.lowered.inputs if at not in self.bound and b not in self.carried]
+        for i, (_, b) in enumerate(tensors):
+            for axis, size in enumerate(b.shape):
+                if not isinstance(size, int) and size.is_Symbol:
+                    known.setdefault(size, (i, axis))
+        for at, size in self.lowered.symbols:
+            if not isinstance(size, int) and size.is_Symbol:
+                known[size] = (self.place[at], -1)
+        for symbol in self.dims.names:
+            if symbol not in known:
+                raise Unsupported(f"size {symbol} is no argument's")
+        return [known[symbol] for symbol in self.dims.names]
+
+    # ---- Steps
+
+    def _steps(self) -> list[Any]:
+        steps: list[tuple[float, Any]] = [(b.number, b) for b in self.formulas]
+        steps += [(e.number - 0.5, e) for e in self.lowered.eager]
+        # every size is asked for once here, since the plan's dims must be declared before its steps are added
+        for f in self.formulas.values():
+            for a in f.arguments:
+                self.dims.texts([*a.size, *a.stride, a.offset])
+        for e in self.lowered.eager:
+            for b in e.outputs:
+                if b is not None:
+                    self.dims.texts([*b.shape, *b.stride, *(b.into or ())[1:]])
+            for leaf, shape in e.reads:
+                self.dims.texts([*shape, *leaf.stride, leaf.offset])
+            _numbers((e.args, e.kwargs), self.dims)
+        ordered = [s for _, s in sorted(steps, key=lambda s: s[0])]
+        # A step of kernels without order is a callback, so on a GPU the plan is no single graph. Operations of
+        # PyTorch are
+        # callbacks, too: where there are some nothing is lost.
+        return gather(ordered, self.grouping, self.formulas) if self.lowered.eager else ordered
+
+    def _tensor(self, b: Buf, role: int = 0) -> int:
+        """The memory of a buf; a part of a cat is a view of the whole."""
+        if b.id:
+            return b.id
+        if b.into:
+            b.id = self._view(Leaf(b.into[0], tuple(b.stride), b.into[1]), b.shape, b.dtype)
+            return b.id
+        data = 0
+        if b.data is not None:
+            self.kept.append(b.data)
+            role, data = _CONSTANT, b.data.data_ptr()
+        b.id = self.core.tensor(f"b{b.number}", role, b.dtype, self.dims.texts(b.shape),
+                                self.dims.texts(b.stride) or None, 0, None, 0, data)
+        return b.id
+
+    def _view(self, leaf: Leaf, shape: list[Any], dtype: str) -> int:
+        base = self._tensor(leaf.buf)
+        return self.core.tensor(f"v{leaf.buf.number}", 0, dtype, self.dims.texts(shape),
+                                self.dims.texts(leaf.stride) or None, base, self.dims.text(leaf.offset), 0, 0)
+
+    def _make_ops(self) -> None:
+        """Makes the ops of all kernels side by side: each waits for its first kernel, which others compile behind it."""
+        ops = {(f.text, f.sizes, f"b_{b.kind}") for b, f in self.formulas.items()}
+        with ThreadPoolExecutor(max(1, min(len(ops), _MOST_THREADS))) as threads:
+            list(threads.map(lambda op: self.core.make(*op), sorted(ops)))
+
+    def _emit(self, step: Any) -> None:
+        if isinstance(step, Eager):
+            self._emit_eager(step)
+            return
+        if isinstance(step, Together):
+            self._emit_together(step)
+            return
+        f = self.formulas[step]
+        self.report.kernels.append({"formula": f.text, "sizes": f.sizes})
+        self.core.call(f.text, f.sizes, f"b_{step.kind}", self._arguments(step))
+
+    def _arguments(self, step: Buf) -> list[Any]:
+        f = self.formulas[step]
+        arguments: list[Any] = []
+        for a in f.arguments:
+            if a.buf is None:
+                arguments.append(self.dims.text(a.offset))
+                continue
+            offset = a.offset
+            if a.buf is step and step.into:
+                self._tensor(step.into[0])
+                leaf = Leaf(step.into[0], tuple(a.stride), step.into[1])
+                arguments.append(self._view(leaf, a.size, step.dtype))
+                continue
+            arguments.append(self._view(Leaf(a.buf, tuple(a.stride), offset), a.size, a.buf.dtype))
+        return arguments
+
+    def _emit_together(self, step: Together) -> None:
+        parts: dict[tuple[str, str, str], list[int]] = {}
+        for root in step.roots:
+            f = self.formulas[root]
+            parts.setdefault((f.text, f.sizes, f"b_{root.kind}"), []).extend(self._arguments(root))
+            self.report.kernels.append({"formula": f.text, "sizes": f.sizes, "together": self.report.n_together})
+        self.report.n_together += 1
+        self.core.together([(*op, ids) for op, ids in parts.items()])
+
+    def _emit_eager(self, e: Eager) -> None:
+        ids = [self._view(leaf, shape, leaf.buf.dtype) for leaf, shape in e.reads if leaf.buf not in self.carried]
+        written = [b for b in e.outputs if b is not None and b not in self.adopted]
+        whole = [b.into or (b, 0) for b in written]
+        outputs = [self._view(Leaf(base, tuple(b.stride), offset), b.shape, b.dtype)
+                   for b, (base, offset) in zip(written, whole)]
+        self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason})
+        places = [self.adopted[b] for b in e.outputs if b in self.adopted]
+        self.core.eager(_eager_function(e, self.dims, self.adopted, self.carried), [*ids, *outputs], places)
+
+
+def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
+    """A tensor over part of another one's memory, without the ties that PyTorch's views have."""
+    return base.new_empty(0).set_(base.untyped_storage(), base.storage_offset() + offset, size, stride)
+
+
+_view_of = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view_of)
+
+
+def _numbers(x: Any, dims: Dims) -> None:
+    if isinstance(x, Number):
+        dims.text(x.size)
+    elif isinstance(x, (list, tuple)):
+        for y in x:
+            _numbers(y, dims)
+    elif isinstance(x, dict):
+        _numbers(list(x.values()), dims)
+
+
+def _with_strides(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    """The tensor with its memory in the order that the graph says."""
+    return x if x.stride() == stride else torch.empty_strided(x.shape, stride, dtype=x.dtype, device=x.device).copy_(x)
+
+
+def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict[Buf, int]) -> Callable[..., Any]:
+    """fn(tensors, sizes, arguments): runs the operation on views of the plan's memory and on arguments of the call that are
+    carried, and copies its results there. It gives those that are adopted."""
+    constants: list[Any] = []
+    held = [f"a[{carried[leaf.buf]}]" if leaf.buf in carried else None for leaf, _ in e.reads]
+    numbers = itertools.count()
+    held = [h or f"t[{next(numbers)}]" for h in held]
+
+    def source(x: Any) -> str:
+        if isinstance(x, Held):
+            return held[x.number]
+        if isinstance(x, Number):
+            return dims.text(x.size)
+        if isinstance(x, list):
+            return "[" + ", ".join(map(source, x)) + "]"
+        if isinstance(x, tuple):
+            return "(" + "".join(source(y) + ", " for y in x) + ")"
+        constants.append(x)
+        return f"c[{len(constants) - 1}]"
+
+    args = ", ".join([*map(source, e.args), *(f"{k}={source(v)}" for k, v in e.kwargs.items())])
+    names = ", ".join(f"d{i}" for i in range(len(dims.names)))
+    lines = ["def run(t, s, a):"]
+    if names:
+        lines.append(f"    {names}{',' if len(dims.names) == 1 else ''} = s")
+    lines.append(f"    out = op({args})")
+    at = next(numbers)
+    many = isinstance(e.node.meta.get("val"), (list, tuple))
+    given = []
+    for i, b in enumerate(e.outputs):
+        result = f"out[{i}]" if many else "out"
+        if b in adopted:
+            given.append(f"fit({result}, ({''.join(dims.text(s) + ', ' for s in b.stride)})), ")
+        elif b is not None:
+            lines.append(f"    t[{at}].copy_({result})")
+            at += 1
+    lines.append(f"    return ({''.join(given)})")
+    space: dict[str, Any] = {"op": e.node.target, "c": constants, "fit": _with_strides}
+    exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
+    return space["run"]
+
+
