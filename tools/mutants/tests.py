@@ -275,4 +275,4 @@ class Times:
             yield from sorted(usable, key=lambda n: (self.of[n] > QUICK, n not in first, not build.is_kin(n, path), self.of[n]))
 
     def limit(self, name):
-        return max(60.0, 10.0 * self.of[name])
+        return max(20.0, 20.0 * self.of[name])
