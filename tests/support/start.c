@@ -1,5 +1,4 @@
-/* Part of every test program that uses CMocka (tests/meson.build): settings before its main, and locks that are checked.
- */
+/* Part of every test program that uses CMocka (tests/meson.build): settings before its main; locks are checked. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

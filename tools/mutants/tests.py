@@ -69,9 +69,10 @@ class Broken(Exception):
     """The tree does not build, or there is no such thing: nothing that is judged would mean anything."""
 
 
-def limit_memory():
+def limit_memory(is_sanitized):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (16 * GIB, 16 * GIB))  # not of addresses: the asynchronous device reserves many
+    if not is_sanitized:  # sanitizers reserve more
+        resource.setrlimit(resource.RLIMIT_DATA, (16 * GIB, 16 * GIB))  # not of addresses: the asynchronous device reserves many
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * GIB, 1024 * GIB))  # its memory is a sparse file, too
 
 
@@ -82,10 +83,10 @@ def end_group(child):
         pass
 
 
-def run_limited(command, env, cwd, seconds):
+def run_limited(command, env, cwd, seconds, is_sanitized):
     """Runs a command and whatever it starts, until its first case fails; its exit status, None where it took longer."""
     with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=limit_memory) as child:
+                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=lambda: limit_memory(is_sanitized)) as child:
         late = threading.Event()
         clock = threading.Timer(seconds, lambda: (late.set(), end_group(child)))
         clock.start()
@@ -103,12 +104,13 @@ def run_limited(command, env, cwd, seconds):
 class Build:
     """A copy of the tree with a build of its own: nothing outside `folder` is written."""
 
-    def __init__(self, root, folder):
-        self.root, self.folder = root, folder
+    def __init__(self, root, folder, is_sanitized=False):
+        self.root, self.folder, self.is_sanitized = root, folder, is_sanitized
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
         home = pathlib.Path.home()
         python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
         self.env = {**({"TEST_PYTHON": str(python)} if python.exists() else {}), **os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
+                    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1", "UBSAN_OPTIONS": "halt_on_error=1",
                     "HOME": str(self.scratch), "TMPDIR": str(self.scratch), "XDG_RUNTIME_DIR": str(self.scratch),
                     "XDG_CACHE_HOME": str(self.scratch)}
         self.build_env = {**self.env, "HOME": str(home), "CCACHE_DIR": os.environ.get("CCACHE_DIR", ""),
@@ -141,6 +143,8 @@ class Build:
         if not (self.build / "build.ninja").exists():
             shutil.rmtree(self.build, ignore_errors=True)
             options = ["-Ddebug=false", "-Doptimization=2", "-Dwerror=false"]  # objects are compared: no lines in them
+            if self.is_sanitized:
+                options += ["-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false"]
             done = self.command("meson", "setup", *options, str(self.build), str(self.tree))
             if done.returncode != 0:
                 raise Broken(done.stdout + done.stderr)
@@ -223,7 +227,8 @@ class Build:
         if files:
             self.make(files)
         started = time.monotonic()
-        status = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds)
+        status = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds,
+                             self.is_sanitized)
         spent = time.monotonic() - started
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
