@@ -272,6 +272,15 @@ static void test_empty_items(void **state)
             fail_msg("%s: N is %g", cases[c].formula, (double)number);
         if (y != cases[c].item)
             fail_msg("%s: Y is %g", cases[c].formula, (double)y);
+        /* lists of nothing have no memory */
+        const md_arg none[] = {args[0].kind == MD_ARG_LIST ? md_ts(NULL, 0) : args[0],
+                               args[1].kind == MD_ARG_LIST ? md_ts(NULL, 0) : args[1]};
+        if (!strncmp(cases[c].formula, "N[] = max", 9))
+            assert_fails(md_list_call(list, NULL, none, 2), MD_INVALID_ARGUMENT, "the max of no elements has no value");
+        else
+            assert_ok(md_list_call(list, NULL, none, 2));
+        if (!strncmp(cases[c].formula, "N[] = sum", 9))
+            assert_true(number == 0.0F);
         md_list_destroy(&list);
     }
 }
