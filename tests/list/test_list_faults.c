@@ -3,7 +3,9 @@
 #include "support/check.h"
 #include "support/fault.h"
 
+#include "base/status.h"
 #include "expr/list/list.h"
+#include "list/list.h"
 
 #include <md/list.h>
 #include <stdbool.h>
@@ -95,8 +97,49 @@ static void test_call(void **state)
     md_context_destroy(&context);
 }
 
+static int32_t n_retired(const md_list *list)
+{
+    int32_t n = 0;
+    for (const md_li_memory *m = list->retired; m; m = m->next)
+        n++;
+    return n;
+}
+
+/* Calls that need no more memory than those before take theirs; a block that is too small stays until the end. */
+static void test_memory(void **state)
+{
+    (void)state;
+    static const int64_t length[] = {1, 1, 300000, 300000, 1, 5000, 300000, 600000, 300000};
+    static float many[600000];
+    md_context *context = NULL;
+    md_list *list = NULL;
+    float number = 0;
+    const md_tensor n = md_tensor_make(&number, MD_F32, 0, NULL);
+    int64_t most = length[0];
+    int32_t n_larger = 0;
+    for (int i = 0; i < MD_COUNT(many); i++)
+        many[i] = 1.0F;
+    assert_ok(md_context_create(&context, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    assert_ok(md_list_create(&list, context, "N = max[t,i](X@t[i])",
+                             &(md_op_options){.tune = MD_TUNE_OFF, .max_variants = 1}));
+    for (int i = 0; i < MD_COUNT(length); i++) {
+        const md_tensor item = md_tensor_make(many, MD_F32, 1, &length[i]);
+        const md_li_memory *before = list->memory;
+        assert_ok(md_list_call(list, NULL, (md_arg[]){md_t(&n), md_ts(&item, 1)}, 2));
+        assert_true(number == 1.0F);
+        n_larger += length[i] > most;
+        most = length[i] > most ? length[i] : most;
+        assert_true(i == 0 || list->memory == before);
+        assert_null(list->memory->next);
+        assert_int_equal(n_retired(list), n_larger);
+    }
+    md_list_destroy(&list);
+    md_context_destroy(&context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read), cmocka_unit_test(test_call)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read), cmocka_unit_test(test_call),
+                                       cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
