@@ -22,9 +22,9 @@ TESTS_OF = {
     "device": ["device", "test_kept", "test_warm_start", "test_life"],
     "codegen": ["codegen", "family", "test_cuda_scan", "test_custom", "test_large"],
     "kernels": ["family", "test_codegen", "test_numeric", "test_kept"],
-    "family": ["family", "test_names", "test_gpu_pool", "test_gpu_row_pool", "test_policy", "test_select", "test_gate", "spaces", "test_numeric",
+    "family": ["family", "custom", "test_names", "test_gpu_pool", "test_gpu_row_pool", "test_policy", "test_select", "test_gate", "spaces", "test_numeric",
                "test_cuda_scan", "test_cuda_gather", "test_cuda_scatter", "test_cuda_gemm", "test_cuda_column"],
-    "build": ["build", "test_async_fill", "test_warm_start", "test_fallback"],
+    "build": ["build", "test_library", "test_async_fill", "test_warm_start", "test_fallback"],
     "tune": ["tune", "test_measure", "test_tuning", "test_hybrid", "test_gpu_pool", "test_gpu_row_pool", "test_recorded"],
     "dispatch": ["dispatch", "stats", "api", "custom"],
     "sequence": ["sequence", "test_api_faults"],
@@ -104,8 +104,8 @@ def run_limited(command, env, cwd, seconds, is_sanitized):
 class Build:
     """A copy of the tree with a build of its own: nothing outside `folder` is written."""
 
-    def __init__(self, root, folder, is_sanitized=False):
-        self.root, self.folder, self.is_sanitized = root, folder, is_sanitized
+    def __init__(self, root, folder, is_sanitized=False, takes_full=False):
+        self.root, self.folder, self.is_sanitized, self.takes_full = root, folder, is_sanitized, takes_full
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
         home = pathlib.Path.home()
         python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
@@ -205,7 +205,8 @@ class Build:
 
     def matching(self, wanted):
         wanted = set(wanted)
-        return [n for n, t in self.tests.items() if "full" not in self.suites(t) and ({n, t["name"]} | self.suites(t)) & wanted]
+        return [n for n, t in self.tests.items() if (self.takes_full or "full" not in self.suites(t)) and
+                ({n, t["name"]} | self.suites(t)) & wanted]
 
     @staticmethod
     def suites(test):
