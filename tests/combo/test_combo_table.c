@@ -156,6 +156,10 @@ static void blocks_find_their_items(void **state)
             assert_ok(md_cb_point(cb, 0, a, moved));
     assert_true(md_cb_update(cb));
     check_group(cb, g, 0.25, moved[0]);
+    assert_false(g->is_stale || g->has_old_scalars);
+    md_cb_fill(cb); /* all words anew, as where memory of its own has moved */
+    assert_true(g->is_stale && g->has_old_scalars);
+    check_group(cb, g, 0.25, moved[0]);
     for (int32_t i = 0; i < ITEMS; i++) /* grids of two dims, too, and such that leave the second out */
         cb->plan->unit[g->unit[i]].geometry.grid[1] = i % 4;
     g->is_stale = true;

@@ -271,7 +271,11 @@ static void scalars_and_arguments(void **state)
     assert_fails(md_combo_run(combo, NULL, (md_arg[]){md_s(1), md_s(2)}, 2), MD_INVALID_ARGUMENT, "2 scalars");
     assert_fails(md_combo_run(combo, NULL, (md_arg[]){md_t(&tensor[0][0])}, 1), MD_INVALID_ARGUMENT, "'lr'");
     assert_fails(md_combo_run(combo, NULL, NULL, 1), MD_INVALID_ARGUMENT, "NULL");
-    assert_fails(md_combo_point(combo, 1, 0, data), MD_INVALID_ARGUMENT, "part 1");
+    for (int32_t beyond = -1; beyond <= 1; beyond += 2)
+        assert_fails(md_combo_point(combo, beyond, 0, data), MD_INVALID_ARGUMENT, "the combo has 1 parts");
+    for (int32_t a = -2; a < 9; a++)
+        if (a < 0 || a >= 4)
+            assert_fails(md_combo_point(combo, 0, a, data), MD_INVALID_ARGUMENT, "is no tensor");
     assert_fails(md_combo_point(combo, 0, place_of("lr"), data), MD_INVALID_ARGUMENT, "no tensor");
     assert_fails(md_combo_point(combo, 0, place_of("P"), data), MD_INVALID_ARGUMENT, "not aligned");
     assert_fails(md_combo_point(combo, 0, place_of("P"), NULL), MD_INVALID_ARGUMENT, "data is NULL");
