@@ -31,7 +31,7 @@ TESTS_OF = {
     "combo": ["combo", "test_list", "test_list_input"],
     "list": ["list"],
     "python": ["python"],
-    "stats": ["stats", "api:test_life", "test_options", "test_hybrid", "reports"],
+    "stats": ["stats", "test_api_scripted", "api:test_life", "test_options", "test_hybrid", "reports"],
     "api": ["api", "stats", "sequence", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
 }
 # What a fault is shown to that all of those let through: suites and tests of the folders that use this one.
