@@ -99,8 +99,6 @@ void md_sq_forget_all(md_sq *sq)
         md_sq_shape_free(s, sq);
     }
     md_sq_drop_spares(sq);
-    sq->oldest = sq->last = NULL;
-    sq->count.n_sizes = 0;
 }
 
 void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step)

@@ -144,15 +144,6 @@ static bool clear_if_over(int fd, const char *path, const char *mine_name, const
     return is_clear;
 }
 
-static bool link_name(int fd, const char *name, const char *path)
-{
-    if (linkat(fd, name, fd, path, 0) == 0)
-        return true;
-    if (errno != ENOENT || (mkdirat(fd, MD_SR_LEASES, 0700) != 0 && errno != EEXIST))
-        return false;
-    return linkat(fd, name, fd, path, 0) == 0;
-}
-
 /* One process at a time takes leases: else a third could take the name while a file that was moved aside by mistake is
  * given back. -1 where the file system has no locks. */
 static int lock_leases(int fd)
@@ -182,10 +173,10 @@ static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
     char name[MD_SR_PATH];
     MD_TRY(md_sr_fresh_write(name, l->fd, l->text, strlen(l->text), false));
     const int lock = lock_leases(l->fd);
-    *is_ours = link_name(l->fd, name, l->path);
+    *is_ours = linkat(l->fd, name, l->fd, l->path, 0) == 0;
     md_status status = *is_ours || errno == EEXIST ? MD_OK : md_fail(MD_IO, "cannot make a lease: %s", strerror(errno));
     if (status == MD_OK && !*is_ours && clear_if_over(l->fd, l->path, name, mine))
-        *is_ours = link_name(l->fd, name, l->path);
+        *is_ours = linkat(l->fd, name, l->fd, l->path, 0) == 0;
     unlock_leases(lock);
     unlinkat(l->fd, name, 0);
     return status;

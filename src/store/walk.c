@@ -85,11 +85,13 @@ static md_status walk_one(void *user, int fd, const char *kind, const char *path
         return status == MD_NOT_FOUND ? MD_OK : status;
     f.problem = status == MD_OK ? problem_of(&e, bytes, n, &w->digest, path) : md_last_error();
     const size_t n_kind = strlen(kind) + 1;
-    if (!f.problem && e.n_key >= n_kind && (key = strndup(e.key + n_kind, e.n_key - n_kind)))
-        f.key = key;
+    const bool has_key = !f.problem && e.n_key >= n_kind;
+    if (has_key)
+        key = strndup(e.key + n_kind, e.n_key - n_kind);
+    f.key = key ? key : "";
     if (f.problem && w->removes)
         md_sr_take_away(fd, path, NULL);
-    status = w->visit(w->user, &f);
+    status = has_key && !key ? md_fail_memory() : w->visit(w->user, &f);
     free(key);
     free(bytes);
     return status;
@@ -103,13 +105,15 @@ static md_status walk_environment(void *user, int root, const char *name)
     int fd = -1;
     if (!md_sr_parse_digest(&w->digest, name) || md_sr_folder_open(&fd, root, name, MD_SR_USERS) != MD_OK)
         return MD_OK;
-    if (md_sr_file_read(&about, &n, fd, MD_SR_ABOUT, MD_SR_USERS, false) == MD_OK)
+    md_status status = md_sr_file_read(&about, &n, fd, MD_SR_ABOUT, MD_SR_USERS, false);
+    if (status == MD_OK)
         about[strcspn(about, "\n")] = 0;
     w->environment = name;
     w->about = about ? about : "";
     if (w->removes)
         md_sr_clear_fresh(fd);
-    const md_status status = md_sr_each_entry(fd, walk_one, w);
+    if (status != MD_OUT_OF_MEMORY) /* else nobody could say whose entries they are */
+        status = md_sr_each_entry(fd, walk_one, w);
     free(about);
     close(fd);
     return status;

@@ -184,6 +184,42 @@ static void reals_become_integers_by_truncation(void **state)
     }
 }
 
+/* At the ends of every type's range and one step (of a double) beside them, at powers of two around them. */
+static void reals_at_the_ends_of_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        md_dtype type;
+        long double low, high;
+    } row[] = {{MD_I4, -8, 7},
+               {MD_U4, 0, 15},
+               {MD_I8, INT8_MIN, INT8_MAX},
+               {MD_U8, 0, UINT8_MAX},
+               {MD_I16, INT16_MIN, INT16_MAX},
+               {MD_U16, 0, UINT16_MAX},
+               {MD_I32, INT32_MIN, INT32_MAX},
+               {MD_U32, 0, UINT32_MAX},
+               {MD_I64, INT64_MIN, INT64_MAX},
+               {MD_U64, 0, UINT64_MAX}};
+    for (int i = 0; i < MD_COUNT(row); i++)
+        for (int k = -1; k < 66; k++)
+            for (int sign = -1; sign <= 1; sign += 2)
+                for (int step = -2; step <= 2; step++) {
+                    const double power = k < 0 ? 0.0 : sign * ldexp(1.0, k), whole = power + step;
+                    const double value[] = {whole, nextafter(power, -INFINITY), nextafter(power, INFINITY)};
+                    for (int v = 0; v < 3; v++) {
+                        const long double cut = truncl((long double)value[v]);
+                        const long double want = cut < row[i].low ? row[i].low : cut > row[i].high ? row[i].high : cut;
+                        uint64_t element = 0;
+                        md_dtype_store(row[i].type, &element, 0, value[v]);
+                        const int64_t got = md_dtype_load_int(row[i].type, &element, 0);
+                        const long double is = row[i].type == MD_U64 ? (long double)(uint64_t)got : (long double)got;
+                        if (is != want)
+                            fail_msg("type %d: %a gives %Lg, not %Lg", row[i].type, value[v], is, want);
+                    }
+                }
+}
+
 static void integers_are_exact(void **state)
 {
     (void)state;
@@ -333,6 +369,7 @@ int main(void)
         cmocka_unit_test(every_midpoint_rounds_to_even),
         cmocka_unit_test(every_f8_widens_and_rounds),
         cmocka_unit_test(reals_become_integers_by_truncation),
+        cmocka_unit_test(reals_at_the_ends_of_integers),
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(large_integers_round_once),
         cmocka_unit_test(facts_hold_together),

@@ -19,14 +19,31 @@ static const md_dev_facts facts = {.kind = MD_DEV_HOST,
                                    .gflops = 100,
                                    .launch_us = 2};
 
-static void emit_failing(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+/* What is emitted although an allocation failed is what is emitted without that. */
+static void expect_same(const md_kn_source *source, const md_fa_target *target, const md_fa_family *family,
+                        const md_fa_config *config)
+{
+    md_kn_source whole = {0};
+    assert_ok(md_fa_emit(&whole, family, target, config));
+    assert_int_equal(source->n_launches, whole.n_launches);
+    for (int32_t i = 0; i < whole.n_launches; i++) {
+        assert_string_equal(md_strbuf_text(&source->launch[i].text), md_strbuf_text(&whole.launch[i].text));
+        assert_int_equal(source->launch[i].n_params, whole.launch[i].n_params);
+    }
+    md_kn_source_finish(&whole);
+}
+
+static void emit_failing(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                         int is_once)
 {
     for (int64_t n = 1;; n += 1 + n / 16) {
         md_kn_source source = {0};
-        fault_after(n);
+        fault_at(n, is_once);
         md_status status = md_fa_emit(&source, family, target, config);
         int happened = fault_happened();
         fault_after(0);
+        if (status == MD_OK)
+            expect_same(&source, target, family, config);
         if (status == MD_OK && !happened) {
             assert_true(source.launch[0].code == MD_KN_FUNCTION || source.launch[0].text.size > 1000);
             md_kn_source_finish(&source);
@@ -61,7 +78,8 @@ static void test_emit(void **state)
             for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
                 md_fa_config config = md_fa_default(*f);
                 if ((*f)->applies(&target) && (*f)->legal(&target, &config, size))
-                    emit_failing(&target, *f, &config);
+                    for (int is_once = 0; is_once < 2; is_once++)
+                        emit_failing(&target, *f, &config, is_once);
             }
         }
         md_st_program_destroy(&program);

@@ -247,43 +247,72 @@ static void digests(void **state)
 }
 
 /* Integers are lanes of 32 bits only where no value can need more. */
+static const struct {
+    const char *formula;
+    bool is_narrow; /* of the last stage */
+} narrow[] = {{"Y:i8[i] = relu(X:i8[i])", true},
+              {"Y[i] = X:i4[i] * 0.5", true},
+              {"Y:u8[i] = X:f32[i]", true}, /* of the store */
+              {"Y:bool[i] = X[i] > 0", false}, /* no integers */
+              {"Y:i32[i] = X:i16[i] * W:i16[i]", true}, /* 2^30 */
+              {"Y:i32[i] = X:u16[i] * W:u16[i]", false}, /* 2^32 */
+              {"Y:i32[i] = X:i16[i] * W:i16[i] + X[i] * W[i]", false}, /* 2^31 */
+              {"Y:i32[i] = X:i32[i] + 1", false},
+              {"Y:i32[i] = -X:i32[i]", false},
+              {"Y:i32[i] = max(X:i32[i], 3)", true},
+              {"Y:i32[i] = clamp(X:i32[i], -5, 5) * 100", true},
+              {"Y:i32[i] = where(X:bool[i], 7, W:i8[i])", true},
+              {"Y:i32[i] = where(X:bool[i], 3000000000, W:i8[i])", false},
+              {"Y:i8[i] = i8(X:f32[i]) + W:i8[i]", true},
+              {"Y:i64[i] = X:i8[i]", false}, /* tensors of 64 bits */
+              {"Y:i32[i] = X:i8[i] + W:u32[i]", false},
+              {"Y:i32[i] = X:i8[i] + i", false}, /* positions */
+              {"scalar k:i64; Y:i32[i] = X:i8[i] + k", false},
+              {"Y:i32[i] = X:i8[i] << 3", false},
+              {"Y[i,d] = E:i8[ids[i],d] * 0.5", false}, /* offsets */
+              {"Y[j] = sum[k](A[k] * W:i8[j,k])", true},
+              {"Y:i32[j] = sum[k](A:i8[k] * W:i8[j,k])", false}, /* the sum */
+              {"Y[] = sum[i](X:i8[i])", false},
+              {"Y[i] = max[j](f32(X:i8[i,j]))", true},
+              /* one step within the range of 32 bits, and beyond */
+              {"Y:i32[i] = X:i4[i] * 268435456", true},
+              {"Y:i32[i] = X:i4[i] * 268435457", false},
+              {"Y:i32[i] = X:u4[i] * 143165576", true},
+              {"Y:i32[i] = X:u4[i] * 143165577", false},
+              {"Y:i32[i] = X:i8[i] * 16777216", true},
+              {"Y:i32[i] = X:i8[i] * 16777217", false},
+              {"Y:i32[i] = X:u8[i] * 8421504", true},
+              {"Y:i32[i] = X:u8[i] * 8421505", false},
+              {"Y:i32[i] = X:i16[i] * 65536", true},
+              {"Y:i32[i] = X:i16[i] * 65537", false},
+              {"Y:i32[i] = X:u16[i] * 32768", true},
+              {"Y:i32[i] = X:u16[i] * 32769", false},
+              {"Y:i32[i] = X:i16[i] * 65536 - 1", false},
+              {"Y:i32[i] = 1 - X:i16[i] * 65536", false},
+              {"Y:i32[i] = -(X:i16[i] * 65536)", false},
+              {"Y:i32[i] = -(X:i16[i] * 65535)", true},
+              {"Y:i32[i] = X:i16[i] * 65535 + 98302", true},
+              {"Y:i32[i] = X:i16[i] * 65535 + 98303", false},
+              {"Y:i32[i] = X:i16[i] * 65536 + 65536", false},
+              {"Y:i32[i] = max(X:i32[i], 3) - 3", true},
+              {"Y:i32[i] = min(X:i32[i], 3) - 3", false},
+              {"Y:i32[i] = where(X:bool[i], 40000, W:i8[i]) * 50000", true},
+              {"Y:i32[i] = where(X:bool[i], 40000, W:i8[i]) * 60000", false},
+              {"Y:i32[i] = where(X:bool[i], W:i8[i], 40000) * 50000", true},
+              {"Y:i32[i] = where(X:bool[i], W:i8[i], 40000) * 60000", false},
+              {"Y:i32[i] = where(X:bool[i], -40000, W:i8[i]) * 60000", false},
+              {"Y:i32[i] = where(X:bool[i], W:i8[i], -40000) * 60000", false}};
+
 static void narrow_integers(void **state)
 {
     (void)state;
-    static const struct {
-        const char *formula;
-        bool is_narrow; /* of the last stage */
-    } rows[] = {{"Y:i8[i] = relu(X:i8[i])", true},
-                {"Y[i] = X:i4[i] * 0.5", true},
-                {"Y:u8[i] = X:f32[i]", true}, /* of the store */
-                {"Y:bool[i] = X[i] > 0", false}, /* no integers */
-                {"Y:i32[i] = X:i16[i] * W:i16[i]", true}, /* 2^30 */
-                {"Y:i32[i] = X:u16[i] * W:u16[i]", false}, /* 2^32 */
-                {"Y:i32[i] = X:i16[i] * W:i16[i] + X[i] * W[i]", false}, /* 2^31 */
-                {"Y:i32[i] = X:i32[i] + 1", false},
-                {"Y:i32[i] = -X:i32[i]", false},
-                {"Y:i32[i] = max(X:i32[i], 3)", true},
-                {"Y:i32[i] = clamp(X:i32[i], -5, 5) * 100", true},
-                {"Y:i32[i] = where(X:bool[i], 7, W:i8[i])", true},
-                {"Y:i32[i] = where(X:bool[i], 3000000000, W:i8[i])", false},
-                {"Y:i8[i] = i8(X:f32[i]) + W:i8[i]", true},
-                {"Y:i64[i] = X:i8[i]", false}, /* tensors of 64 bits */
-                {"Y:i32[i] = X:i8[i] + W:u32[i]", false},
-                {"Y:i32[i] = X:i8[i] + i", false}, /* positions */
-                {"scalar k:i64; Y:i32[i] = X:i8[i] + k", false},
-                {"Y:i32[i] = X:i8[i] << 3", false},
-                {"Y[i,d] = E:i8[ids[i],d] * 0.5", false}, /* offsets */
-                {"Y[j] = sum[k](A[k] * W:i8[j,k])", true},
-                {"Y:i32[j] = sum[k](A:i8[k] * W:i8[j,k])", false}, /* the sum */
-                {"Y[] = sum[i](X:i8[i])", false},
-                {"Y[i] = max[j](f32(X:i8[i,j]))", true}};
-    for (int i = 0; i < MD_COUNT(rows); i++) {
+    for (int i = 0; i < MD_COUNT(narrow); i++) {
         md_fx_formula *f = NULL;
         md_st_program *p = NULL;
-        assert_ok(md_fx_formula_create(&f, rows[i].formula, NULL));
+        assert_ok(md_fx_formula_create(&f, narrow[i].formula, NULL));
         assert_ok(md_st_program_create(&p, f));
-        if (md_cg_has_narrow_integers(p, p->n_stages - 1) != rows[i].is_narrow)
-            fail_msg("%s", rows[i].formula);
+        if (md_cg_has_narrow_integers(p, p->n_stages - 1) != narrow[i].is_narrow)
+            fail_msg("%s", narrow[i].formula);
         md_st_program_destroy(&p);
         md_fx_formula_destroy(&f);
     }

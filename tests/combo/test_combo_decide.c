@@ -5,6 +5,7 @@
 #include "api/context.h"
 #include "combo/decide/decide.h"
 #include "combo/merge.h"
+#include "combo/tuning/tune.h"
 
 #include <dirent.h>
 #include <md/combo.h>
@@ -251,6 +252,25 @@ static int remove_folder(void **state)
     return 0;
 }
 
+/* A way is taken for another if it gains 2%, and twice the larger spread; a way without a time never is. */
+static void ways_are_faster_beyond_noise(void **state)
+{
+    (void)state;
+    static const struct {
+        double us, spread_us, than_us, than_spread_us;
+        bool is_faster;
+    } row[] = {{97, 0, 100, 0, true},  {98.5, 0, 100, 0, false}, {100, 0, 100, 0, false}, {103, 0, 100, 0, false},
+               {90, 4, 100, 0, true},  {90, 6, 100, 0, false},   {90, 0, 100, 4, true},   {90, 0, 100, 6, false},
+               {90, 4, 100, 4, true},  {90, 6, 100, 6, false},   {0, 0, 100, 0, false},   {-1, 0, 100, 0, false},
+               {50, 24, 100, 1, true}, {50, 26, 100, 1, false},  {50, 1, 100, 24, true},  {50, 1, 100, 26, false}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const md_cb_way trial = {.us = row[i].us, .spread_us = row[i].spread_us},
+                        than = {.us = row[i].than_us, .spread_us = row[i].than_spread_us};
+        if (md_cb_is_faster(&trial, &than) != row[i].is_faster)
+            fail_msg("row %d", (int)i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +282,7 @@ int main(void)
         cmocka_unit_test(hybrid_asks_the_model_first),
         cmocka_unit_test(a_second_context_measures_nothing),
         cmocka_unit_test(damaged_records_are_ignored),
+        cmocka_unit_test(ways_are_faster_beyond_noise),
     };
     return cmocka_run_group_tests_name("combo_decide", tests, make_folder, remove_folder);
 }

@@ -156,6 +156,10 @@ static void blocks_find_their_items(void **state)
             assert_ok(md_cb_point(cb, 0, a, moved));
     assert_true(md_cb_update(cb));
     check_group(cb, g, 0.25, moved[0]);
+    assert_false(g->is_stale || g->has_old_scalars);
+    md_cb_fill(cb); /* all words anew, as where memory of its own has moved */
+    assert_true(g->is_stale && g->has_old_scalars);
+    check_group(cb, g, 0.25, moved[0]);
     for (int32_t i = 0; i < ITEMS; i++) /* grids of two dims, too, and such that leave the second out */
         cb->plan->unit[g->unit[i]].geometry.grid[1] = i % 4;
     g->is_stale = true;
@@ -180,6 +184,41 @@ static md_cb *make(int64_t n)
     assert_ok(md_cb_prepare(cb));
     assert_int_equal(cb->merged->n, 1);
     return cb;
+}
+
+/* Scalars that all items of a body have are words of the head; others are words of each item. */
+static void scalars_are_shared_where_they_are_equal(void **state)
+{
+    (void)state;
+    for (int n_others = 0; n_others < 3; n_others++) {
+        int64_t seen[MOST] = {0};
+        lay_out(false);
+        for (int i = 0; i < n_others; i++)
+            for (int32_t a = 0; a < 4; a++)
+                if (args[i][a].kind == MD_ARG_REAL)
+                    args[i][a] = md_s(0.25);
+        md_cb *cb = make(ITEMS);
+        md_cb_group *g = &cb->merged->group[0];
+        int32_t n_sharing = 0;
+        for (int32_t b = 0; b < g->kernel.n; b++) {
+            bool is_equal = true;
+            const int64_t *first = NULL;
+            for (int64_t i = 0; i < g->n; i++) {
+                const int64_t *item = &cb->plan->unit[g->unit[i]].item;
+                if (g->body[i] != b)
+                    continue;
+                first = first ? first : item;
+                is_equal &= (*item < n_others) == (*first < n_others);
+            }
+            assert_true(g->kernel.body[b].shares_scalars == is_equal);
+            n_sharing += is_equal;
+        }
+        assert_true(n_others > 0 ? n_sharing < g->kernel.n : n_sharing == g->kernel.n);
+        assert_ok(md_cb_table_update(cb, g));
+        for (int64_t b = 0; b < g->blocks; b++)
+            check_block(cb, g, (uint32_t)b, seen);
+        md_cb_destroy(&cb);
+    }
 }
 
 /* Also with so many blocks that several share a start. */
@@ -330,9 +369,11 @@ static void nothing_runs_without_a_table(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_runs_without_a_table), cmocka_unit_test(blocks_find_their_items),
-        cmocka_unit_test(blocks_find_far_items), cmocka_unit_test(warps_find_their_items),
-        cmocka_unit_test(old_cudas_take_few_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_runs_without_a_table),
+                                       cmocka_unit_test(blocks_find_their_items),
+                                       cmocka_unit_test(scalars_are_shared_where_they_are_equal),
+                                       cmocka_unit_test(blocks_find_far_items),
+                                       cmocka_unit_test(warps_find_their_items),
+                                       cmocka_unit_test(old_cudas_take_few_words)};
     return cmocka_run_group_tests_name("combo_table", tests, set_up, tear_down);
 }

@@ -136,6 +136,39 @@ static void overlaps_after_moving(void **state)
     md_combo_destroy(&combo);
 }
 
+/* Each item is checked and moved, the first and the last too. */
+static void all_items_are_moved(void **state)
+{
+    md_combo *combo = NULL;
+    const md_combo_part part = part_of(4);
+    void *data[4];
+    (void)state;
+    assert_ok(md_combo_bind(&combo, context, &part, 1));
+    for (int wrong = 0; wrong < 8; wrong++) {
+        char item[32];
+        for (int i = 0; i < 4; i++)
+            data[i] = memory + 8 * (3 - i);
+        data[wrong % 4] = wrong < 4 ? NULL : (char *)data[wrong % 4] + 1;
+        snprintf(item, sizeof item, "(part 0, item %d)", wrong % 4);
+        assert_fails(md_combo_point(combo, 0, place_of("P"), data), MD_INVALID_ARGUMENT, item);
+        assert_non_null(strstr(md_last_error(), wrong < 4 ? "NULL" : "not aligned"));
+    }
+    for (int i = 0; i < 4; i++)
+        data[i] = memory + 8 * (3 - i);
+    assert_ok(md_combo_point(combo, 0, place_of("P"), data));
+    assert_ok(md_combo_point(combo, 0, place_of("O"), data));
+    float before[64];
+    memcpy(before, memory, sizeof before);
+    assert_ok(md_combo_run(combo, NULL, NULL, 0));
+    const md_tensor *g = &tensor[0][1];
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < (int)g->size[0]; k++) {
+            const float *from = tensor[i][1].data, *to = data[i];
+            assert_true(to[k] == before[(to - memory) + k] - from[k]);
+        }
+    md_combo_destroy(&combo);
+}
+
 /* Columns of one matrix interleave; they do not overlap. An input may be shared. */
 static void views_may_interleave(void **state)
 {
@@ -238,7 +271,11 @@ static void scalars_and_arguments(void **state)
     assert_fails(md_combo_run(combo, NULL, (md_arg[]){md_s(1), md_s(2)}, 2), MD_INVALID_ARGUMENT, "2 scalars");
     assert_fails(md_combo_run(combo, NULL, (md_arg[]){md_t(&tensor[0][0])}, 1), MD_INVALID_ARGUMENT, "'lr'");
     assert_fails(md_combo_run(combo, NULL, NULL, 1), MD_INVALID_ARGUMENT, "NULL");
-    assert_fails(md_combo_point(combo, 1, 0, data), MD_INVALID_ARGUMENT, "part 1");
+    for (int32_t beyond = -1; beyond <= 1; beyond += 2)
+        assert_fails(md_combo_point(combo, beyond, 0, data), MD_INVALID_ARGUMENT, "the combo has 1 parts");
+    for (int32_t a = -2; a < 9; a++)
+        if (a < 0 || a >= 4)
+            assert_fails(md_combo_point(combo, 0, a, data), MD_INVALID_ARGUMENT, "is no tensor");
     assert_fails(md_combo_point(combo, 0, place_of("lr"), data), MD_INVALID_ARGUMENT, "no tensor");
     assert_fails(md_combo_point(combo, 0, place_of("P"), data), MD_INVALID_ARGUMENT, "not aligned");
     assert_fails(md_combo_point(combo, 0, place_of("P"), NULL), MD_INVALID_ARGUMENT, "data is NULL");
@@ -246,6 +283,34 @@ static void scalars_and_arguments(void **state)
     for (int i = 0; i < 64; i++)
         assert_true(memory[i] == (float)i);
     md_combo_destroy(&combo);
+}
+
+/* Elements of half a byte have no addresses of their own to be packed by. */
+static void packed_tensors_are_refused(void **state)
+{
+    static const struct {
+        const char *formula, *type;
+    } row[] = {{"Y[i] = X:i4[i] * 2", "i4"}, {"Y[i] = X:u4[i] * 2", "u4"}, {"Y:u4[i] = X:u8[i] + 1", "u4"}};
+    const int64_t four = 4;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        md_op *packed = NULL;
+        md_arg_info info;
+        md_tensor t[2];
+        md_arg own[2];
+        assert_ok(md_op_create(&packed, context, row[i].formula, NULL));
+        for (int32_t a = 0; a < 2; a++) {
+            assert_ok(md_op_arg(&info, packed, a));
+            t[a] = md_tensor_make(memory + 8 * a, info.dtype, 1, &four);
+            own[a] = md_t(&t[a]);
+        }
+        const md_combo_part part[2] = {part_of(1), {packed, own, 2, 1}};
+        assert_fails(md_combo_call(context, NULL, part, 2), MD_UNSUPPORTED, row[i].type);
+        assert_non_null(strstr(md_last_error(), "(part 1)"));
+        md_op_destroy(&packed);
+    }
+    for (int i = 0; i < 64; i++)
+        assert_true(memory[i] == (float)i);
 }
 
 /* A combo outlives its context, but only to be destroyed. */
@@ -402,9 +467,13 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup(name, reset)
     const struct CMUnitTest tests[] = {
-        CASE(overlaps_name_both), CASE(overlaps_after_moving), CASE(views_may_interleave),  CASE(wrong_items_are_named),
-        CASE(other_contexts),     CASE(empty_lists_and_items), CASE(scalars_and_arguments), CASE(context_goes_first),
-        CASE(forgets_old_lists),  CASE(overlaps_of_one_byte),  CASE(lists_in_use_stay),     CASE(indices_out_of_range),
+        CASE(overlaps_name_both),    CASE(overlaps_after_moving),
+        CASE(all_items_are_moved),   CASE(packed_tensors_are_refused),
+        CASE(views_may_interleave),  CASE(wrong_items_are_named),
+        CASE(other_contexts),        CASE(empty_lists_and_items),
+        CASE(scalars_and_arguments), CASE(context_goes_first),
+        CASE(forgets_old_lists),     CASE(overlaps_of_one_byte),
+        CASE(lists_in_use_stay),     CASE(indices_out_of_range),
     };
     return cmocka_run_group_tests_name("combo_input", tests, set_up, tear_down);
 }

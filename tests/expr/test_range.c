@@ -2,6 +2,9 @@
  * must come out tight. */
 #include "node_random.h"
 
+#include "base/status.h"
+#include "expr/range/range.h"
+
 static void test_affine(void **state)
 {
     (void)state;
@@ -181,13 +184,144 @@ static void test_range_tight(void **state)
     }
 }
 
+/* ---- Intervals under one operation, against all values in them */
+
+static int64_t integer_op(md_fx_op op, int64_t a, int64_t b, int64_t c)
+{
+    switch ((int)op) {
+    case MD_FX_MUL:
+        return a * b;
+    case MD_FX_FLOORDIV:
+        return floor_div(a, b);
+    case MD_FX_MOD:
+        return a - floor_div(a, b) * b;
+    case MD_FX_BIT_AND:
+        return a & b;
+    case MD_FX_BIT_OR:
+        return a | b;
+    case MD_FX_BIT_XOR:
+        return a ^ b;
+    case MD_FX_SHL:
+        return a * (INT64_C(1) << b);
+    case MD_FX_SHR:
+        return a >> b;
+    case MD_FX_MIN:
+        return MD_MIN(a, b);
+    case MD_FX_MAX:
+        return MD_MAX(a, b);
+    case MD_FX_CLAMP:
+        return MD_MIN(MD_MAX(a, b), c);
+    case MD_FX_ABS:
+        return a < 0 ? -a : a;
+    case MD_FX_RELU:
+        return MD_MAX(a, 0);
+    default:
+        return (a > 0) - (a < 0); /* sign */
+    }
+}
+
+/* Where an operation has no range, and how much wider than its values it may be. */
+static const struct {
+    md_fx_op op;
+    int32_t n_args;
+    int64_t least_b, most_b; /* for which there must be a range */
+    bool is_exact;
+} operation[] = {
+    {MD_FX_MUL, 2, -5, 5, true},     {MD_FX_FLOORDIV, 2, 1, 5, true}, {MD_FX_FLOORDIV, 2, -5, -1, true},
+    {MD_FX_MOD, 2, 1, 5, false},     {MD_FX_BIT_AND, 2, 0, 5, false}, {MD_FX_BIT_OR, 2, 0, 5, false},
+    {MD_FX_BIT_XOR, 2, 0, 5, false}, {MD_FX_MIN, 2, -5, 5, true},     {MD_FX_MAX, 2, -5, 5, true},
+    {MD_FX_CLAMP, 3, -5, 5, true},   {MD_FX_ABS, 1, 0, 0, true},      {MD_FX_RELU, 1, 0, 0, true},
+    {MD_FX_SIGN, 1, 0, 0, true},
+};
+
+static md_range_interval values_of(md_fx_op op, md_range_interval a, md_range_interval b, md_range_interval c)
+{
+    md_range_interval out = {INT64_MAX, INT64_MIN};
+    for (int64_t i = a.lo; i <= a.hi; i++)
+        for (int64_t j = b.lo; j <= b.hi; j++)
+            for (int64_t k = c.lo; k <= c.hi; k++) {
+                const int64_t v = integer_op(op, i, j, k);
+                out = (md_range_interval){MD_MIN(out.lo, v), MD_MAX(out.hi, v)};
+            }
+    return out;
+}
+
+/* A remainder is below its divisor, and of one block of it exact; bits are no more than those of the larger operand. */
+static int64_t highest_allowed(md_fx_op op, md_range_interval a, md_range_interval b)
+{
+    int64_t bits = 0;
+    while (bits < MD_MAX(a.hi, b.hi))
+        bits = 2 * bits + 1;
+    return op == MD_FX_MOD       ? (a.lo >= 0 ? MD_MIN(a.hi, b.hi - 1) : b.hi - 1)
+           : op == MD_FX_BIT_AND ? MD_MAX(a.hi, b.hi)
+                                 : bits;
+}
+
+static void check_interval(int32_t row, md_range_interval a, md_range_interval b, md_range_interval c)
+{
+    const md_fx_op op = operation[row].op;
+    const md_range_interval want = values_of(op, a, b, c);
+    md_range_interval is = {0, 0};
+    const bool has_range = md_interval_op(&is, op, a, b, c), is_bits = op >= MD_FX_BIT_AND && op <= MD_FX_BIT_XOR;
+    if (!has_range && is_bits && a.lo < 0)
+        return;
+    if (!has_range || is.lo > want.lo || is.hi < want.hi ||
+        (operation[row].is_exact && (is.lo != want.lo || is.hi != want.hi)) ||
+        (!operation[row].is_exact && (is.lo < 0 || is.hi > highest_allowed(op, a, b))))
+        fail_msg("%s of %d..%d, %d..%d, %d..%d: %s %lld..%lld, not %lld..%lld", md_fx_op_info(op)->name, (int)a.lo,
+                 (int)a.hi, (int)b.lo, (int)b.hi, (int)c.lo, (int)c.hi, has_range ? "range" : "no range",
+                 (long long)is.lo, (long long)is.hi, (long long)want.lo, (long long)want.hi);
+}
+
+static void test_intervals(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed();
+    for (int32_t row = 0; row < MD_COUNT(operation); row++)
+        for (int64_t lo = -6; lo <= 6; lo++)
+            for (int64_t hi = lo; hi <= 6; hi++)
+                for (int64_t b = operation[row].least_b; b <= operation[row].most_b; b++)
+                    for (int64_t top = b; top <= operation[row].most_b; top++) {
+                        const int64_t c = (int64_t)(check_random(&seed) % 9) - 4;
+                        check_interval(row, (md_range_interval){lo, hi}, (md_range_interval){b, top},
+                                       (md_range_interval){c, c + (int64_t)(check_random(&seed) % 3)});
+                    }
+    for (int64_t n = 0; n <= 62; n++) { /* shifts by one number */
+        md_range_interval out, a = {-3, 5}, by = {n, n};
+        assert_true(md_interval_op(&out, MD_FX_SHR, a, by, by));
+        assert_true(out.lo == INT64_C(-3) >> n && out.hi == INT64_C(5) >> n);
+        assert_int_equal(md_interval_op(&out, MD_FX_SHL, a, by, by), n < 61);
+        assert_true(n >= 61 || (out.lo == -3 * (INT64_C(1) << n) && out.hi == 5 * (INT64_C(1) << n)));
+    }
+}
+
+/* There is no range where a value overflows, divides by zero, or a count is none. */
+static void test_no_intervals(void **state)
+{
+    (void)state;
+    static const struct {
+        md_fx_op op;
+        md_range_interval a, b;
+    } row[] = {{MD_FX_MUL, {INT64_MIN, 0}, {-1, 1}}, {MD_FX_MUL, {0, INT64_MAX}, {0, 2}},
+               {MD_FX_FLOORDIV, {0, 9}, {0, 3}},     {MD_FX_FLOORDIV, {0, 9}, {-3, 0}},
+               {MD_FX_FLOORDIV, {0, 9}, {-1, 1}},    {MD_FX_FLOORDIV, {INT64_MIN, 9}, {-2, -1}},
+               {MD_FX_MOD, {0, 9}, {0, 3}},          {MD_FX_MOD, {0, 9}, {-3, 3}},
+               {MD_FX_ABS, {INT64_MIN, 9}, {0, 0}},  {MD_FX_SHL, {0, 1}, {1, 2}},
+               {MD_FX_SHR, {0, 1}, {-1, -1}},        {MD_FX_SHR, {0, 1}, {63, 63}},
+               {MD_FX_BIT_AND, {-1, 1}, {-1, 1}},    {MD_FX_BIT_OR, {-1, 1}, {0, 1}},
+               {MD_FX_BIT_XOR, {0, 1}, {-1, 1}}};
+    for (int32_t i = 0; i < MD_COUNT(row); i++) {
+        md_range_interval out;
+        if (md_interval_op(&out, row[i].op, row[i].a, row[i].b, row[i].b))
+            fail_msg("row %d: %lld..%lld", i, (long long)out.lo, (long long)out.hi);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_affine),
-        cmocka_unit_test(test_affine_divides),
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_range_tight),
+        cmocka_unit_test(test_affine),      cmocka_unit_test(test_affine_divides), cmocka_unit_test(test_range),
+        cmocka_unit_test(test_range_tight), cmocka_unit_test(test_intervals),      cmocka_unit_test(test_no_intervals),
     };
     return cmocka_run_group_tests_name("range", tests, NULL, NULL);
 }

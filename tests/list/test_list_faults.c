@@ -3,7 +3,9 @@
 #include "support/check.h"
 #include "support/fault.h"
 
+#include "base/status.h"
 #include "expr/list/list.h"
+#include "list/list.h"
 
 #include <md/list.h>
 #include <stdbool.h>
@@ -24,58 +26,120 @@ static bool got(md_status s, int64_t failing)
 static void test_read(void **state)
 {
     (void)state;
-    bool done = false;
-    int64_t failing = 1;
-    for (; !done; failing++) {
-        md_fx_list *list = NULL;
-        assert_true(failing < MOST_POINTS);
-        fault_after(failing);
-        const md_status s = md_fx_list_create(&list, FORMULA, NULL);
-        done = !fault_happened();
-        fault_after(0);
-        assert_true(got(s, failing) == (list != NULL));
-        assert_true(list || !done);
-        md_fx_list_destroy(&list);
+    for (int is_once = 0; is_once < 2; is_once++) {
+        bool done = false;
+        int64_t failing = 1;
+        for (; !done; failing++) {
+            md_fx_list *list = NULL;
+            assert_true(failing < MOST_POINTS);
+            fault_at(failing, is_once);
+            const md_status s = md_fx_list_create(&list, FORMULA, NULL);
+            done = !fault_happened();
+            fault_after(0);
+            assert_true(got(s, failing) == (list != NULL));
+            assert_true(list || !done);
+            md_fx_list_destroy(&list);
+        }
+        assert_true(failing > 20);
     }
-    assert_true(failing > 20);
 }
 
+static float x[ITEMS][5000], y[ITEMS][5000], sum[ITEMS];
+
+static int64_t length_of(int64_t i)
+{
+    return i == 3 ? 100 : i % 2 ? 5000 : i + 1;
+}
+
+static void expect_right(int64_t failing)
+{
+    for (int i = 0; i < ITEMS; i++)
+        if (y[i][0] != 1.0F || y[i][length_of(i) - 1] != 1.0F || sum[i] != (float)length_of(i))
+            fail_msg("allocation %lld: item %d: %g .. %g, sum %g", (long long)failing, i, (double)y[i][0],
+                     (double)y[i][length_of(i) - 1], (double)sum[i]);
+}
+
+/* Items that are rows of numbers, and one with gaps. */
 static void test_call(void **state)
 {
     (void)state;
     md_context *context = NULL;
     md_list *list = NULL;
-    static float x[ITEMS][5000], y[ITEMS][5000], sum[ITEMS];
     md_tensor tx[ITEMS], ty[ITEMS], ts[ITEMS];
-    int64_t failing = 1;
-    bool done = false;
     assert_ok(md_context_create(&context, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
     for (int64_t i = 0; i < ITEMS; i++) {
-        const int64_t n = i % 2 ? 5000 : i + 1;
+        const int64_t n = length_of(i);
         tx[i] = md_tensor_make(x[i], MD_F32, 1, &n);
         ty[i] = md_tensor_make(y[i], MD_F32, 1, &n);
         ts[i] = md_tensor_make(&sum[i], MD_F32, 0, NULL);
         for (int64_t k = 0; k < n; k++)
-            x[i][k] = 1.0F;
+            x[i][i == 3 ? 2 * k : k] = 1.0F;
     }
+    tx[3].stride[0] = 2;
     assert_ok(md_list_create(&list, context, FORMULA, &(md_op_options){.tune = MD_TUNE_OFF, .max_variants = 1}));
-    for (; !done; failing++) {
-        const md_arg args[] = {md_ts(tx, ITEMS), md_ts(ty, ITEMS), md_ts(ts, ITEMS)};
-        assert_true(failing < MOST_POINTS);
-        fault_after(failing);
-        const md_status s = md_list_call(list, NULL, args, 3);
-        done = !fault_happened();
-        fault_after(0);
-        assert_true(got(s, failing) || !done);
+    for (int is_once = 0; is_once < 2; is_once++) {
+        bool done = false;
+        for (int64_t failing = 1; !done; failing++) {
+            const md_arg args[] = {md_ts(tx, ITEMS), md_ts(ty, ITEMS), md_ts(ts, ITEMS)};
+            assert_true(failing < MOST_POINTS);
+            memset(y, 0, sizeof y);
+            memset(sum, 0, sizeof sum);
+            fault_at(failing, is_once);
+            const md_status s = md_list_call(list, NULL, args, 3);
+            done = !fault_happened();
+            fault_after(0);
+            assert_true(got(s, failing) || !done);
+            if (s == MD_OK)
+                expect_right(failing);
+        }
     }
-    for (int i = 0; i < ITEMS; i++)
-        assert_true(y[i][0] == 1.0F && sum[i] == (i % 2 ? 5000.0F : (float)(i + 1)));
+    md_list_destroy(&list);
+    md_context_destroy(&context);
+}
+
+static int32_t n_retired(const md_list *list)
+{
+    int32_t n = 0;
+    for (const md_li_memory *m = list->retired; m; m = m->next)
+        n++;
+    return n;
+}
+
+/* Calls that need no more memory than those before take theirs; a block that is too small stays until the end. */
+static void test_memory(void **state)
+{
+    (void)state;
+    static const int64_t length[] = {1, 1, 300000, 300000, 1, 5000, 300000, 600000, 300000};
+    static float many[600000];
+    md_context *context = NULL;
+    md_list *list = NULL;
+    float number = 0;
+    const md_tensor n = md_tensor_make(&number, MD_F32, 0, NULL);
+    int64_t most = length[0];
+    int32_t n_larger = 0;
+    for (int i = 0; i < MD_COUNT(many); i++)
+        many[i] = 1.0F;
+    assert_ok(md_context_create(&context, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    assert_ok(md_list_create(&list, context, "N = max[t,i](X@t[i])",
+                             &(md_op_options){.tune = MD_TUNE_OFF, .max_variants = 1}));
+    for (int i = 0; i < MD_COUNT(length); i++) {
+        const md_tensor item = md_tensor_make(many, MD_F32, 1, &length[i]);
+        const md_li_memory *before = list->memory;
+        assert_ok(md_list_call(list, NULL, (md_arg[]){md_t(&n), md_ts(&item, 1)}, 2));
+        assert_true(number == 1.0F);
+        n_larger += length[i] > most;
+        most = length[i] > most ? length[i] : most;
+        assert_true(i == 0 || list->memory == before);
+        assert_null(list->memory->next);
+        assert_int_equal(n_retired(list), n_larger);
+    }
     md_list_destroy(&list);
     md_context_destroy(&context);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read), cmocka_unit_test(test_call)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read), cmocka_unit_test(test_call),
+                                       cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,42 @@ static void test_messages(void **state)
                  "1:2: '@t' makes this a formula over lists");
 }
 
+/* What an argument is: read, written or both; a list, one tensor, a scalar or a number for all items. */
+static void test_arguments(void **state)
+{
+    (void)state;
+    static const md_list_info want[] = {
+        {"a", .is_scalar = 1, .is_input = 1, .dtype = MD_F32},
+        {"k", .is_scalar = 1, .is_input = 1, .dtype = MD_I64},
+        {"P", .is_list = 1, .is_input = 1, .is_output = 1, .dtype = MD_F32, .rank = 2},
+        {"Q", .is_list = 1, .is_output = 1, .dtype = MD_BF16, .rank = 1},
+        {"N", .is_output = 1, .dtype = MD_F32},
+        {"G", .is_list = 1, .is_input = 1, .dtype = MD_F16, .rank = 2},
+        {"W", .is_input = 1, .dtype = MD_F32, .rank = 1},
+    };
+    md_list *list =
+        make("scalar a, k: i64; N = sum[t,i,j](f32(G@t:f16[i,j])); P@t[i,j] = P@t[i,j] - a * f32(G@t[i,j]); "
+             "Q@t:bf16[i] = bf16(W[i] * k + f32(G@t[i,0]))");
+    int32_t n_found = 0;
+    assert_int_equal(md_list_n_args(list), (int32_t)(sizeof want / sizeof *want));
+    for (int32_t i = 0; i < (int32_t)(sizeof want / sizeof *want); i++) {
+        md_list_info is;
+        assert_ok(md_list_arg(&is, list, i));
+        for (int32_t k = 0; k < (int32_t)(sizeof want / sizeof *want); k++) {
+            const md_list_info *w = &want[k];
+            if (strcmp(is.name, w->name) != 0)
+                continue;
+            n_found++;
+            if (is.is_scalar != w->is_scalar || is.is_list != w->is_list || is.is_input != w->is_input ||
+                is.is_output != w->is_output || is.dtype != w->dtype || is.rank != w->rank)
+                fail_msg("%s: scalar %d, list %d, input %d, output %d, dtype %d, rank %d", is.name, is.is_scalar,
+                         is.is_list, is.is_input, is.is_output, (int)is.dtype, is.rank);
+        }
+    }
+    assert_int_equal(n_found, (int32_t)(sizeof want / sizeof *want));
+    md_list_destroy(&list);
+}
+
 static void test_bad_calls(void **state)
 {
     (void)state;
@@ -236,6 +272,15 @@ static void test_empty_items(void **state)
             fail_msg("%s: N is %g", cases[c].formula, (double)number);
         if (y != cases[c].item)
             fail_msg("%s: Y is %g", cases[c].formula, (double)y);
+        /* lists of nothing have no memory */
+        const md_arg none[] = {args[0].kind == MD_ARG_LIST ? md_ts(NULL, 0) : args[0],
+                               args[1].kind == MD_ARG_LIST ? md_ts(NULL, 0) : args[1]};
+        if (!strncmp(cases[c].formula, "N[] = max", 9))
+            assert_fails(md_list_call(list, NULL, none, 2), MD_INVALID_ARGUMENT, "the max of no elements has no value");
+        else
+            assert_ok(md_list_call(list, NULL, none, 2));
+        if (!strncmp(cases[c].formula, "N[] = sum", 9))
+            assert_true(number == 0.0F);
         md_list_destroy(&list);
     }
 }
@@ -243,8 +288,8 @@ static void test_empty_items(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),      cmocka_unit_test(test_bad_calls),   cmocka_unit_test(test_bad_others),
-        cmocka_unit_test(test_bad_questions), cmocka_unit_test(test_empty_items),
+        cmocka_unit_test(test_messages),   cmocka_unit_test(test_arguments),     cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_bad_others), cmocka_unit_test(test_bad_questions), cmocka_unit_test(test_empty_items),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -198,6 +198,21 @@ static void test_growth(void **state)
     test_chain("i+1", 8);
 }
 
+static void expect_same_stages(const md_st_program *p, const char *text)
+{
+    md_strbuf is = {0}, want = {0};
+    made whole = make(text, NULL);
+    assert_int_equal(p->n_stages, whole.program->n_stages);
+    for (int32_t s = 0; s < p->n_stages; s++) {
+        md_st_describe(&is, p, s);
+        md_st_describe(&want, whole.program, s);
+    }
+    assert_string_equal(md_strbuf_text(&is), md_strbuf_text(&want));
+    md_strbuf_finish(&is);
+    md_strbuf_finish(&want);
+    drop(&whole);
+}
+
 static void test_faults(void **state)
 {
     (void)state;
@@ -208,21 +223,25 @@ static void test_faults(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         md_fx_formula *f = NULL;
         assert_ok(md_fx_formula_create(&f, texts[i], NULL));
+        int is_once = 0;
         for (int64_t n = 1;; n++) {
             md_st_program *p = NULL;
-            fault_after(n);
+            fault_at(n, is_once);
             md_status status = md_st_program_create(&p, f);
             bool happened = fault_happened();
             fault_after(0);
             if (status == MD_OK) { /* a memo that could not grow is only slower */
                 assert_non_null(p);
+                expect_same_stages(p, texts[i]);
                 md_st_program_destroy(&p);
             } else {
                 assert_int_equal(status, MD_OUT_OF_MEMORY);
                 assert_null(p);
             }
-            if (!happened)
+            if (!happened && is_once++)
                 break;
+            if (!happened)
+                n = 0; /* from the first on again, each alone */
         }
         md_fx_formula_destroy(&f);
     }
@@ -263,12 +282,16 @@ static void test_split_faults(void **state)
     const char *text =
         "Y[b,n] = exp(sum[k](X[b,k] * W[n,k]) - max[l](sum[k](X[b,k] * W[l,k]))); S[] = var[i,j](Z[i,j])";
     bool happened = true;
-    for (int64_t n = 1; happened; n++) {
+    for (int64_t n = 1, is_once = 0; happened || !is_once; n++) {
         md_fx_formula *f = NULL;
+        if (!happened) {
+            is_once = 1;
+            n = 1;
+        }
         md_strbuf before = {0}, after = {0};
         assert_ok(md_fx_formula_create(&f, text, NULL));
         md_fx_print(&before, f);
-        fault_after(n);
+        fault_at(n, (int)is_once);
         md_status status = md_st_split(f);
         happened = fault_happened();
         fault_after(0);

@@ -29,8 +29,44 @@ static void write_at(int fd, const char *path, const char *bytes, size_t n)
     close(file);
 }
 
+/* What is done to the disk, in order, and what fails with an error. */
+static struct {
+    char order[16]; /* F: a file is synced, D: a folder is; R: a file gets its name */
+    char fails;
+    int error;
+} disk;
+
+static int do_to_disk(char what)
+{
+    const size_t n = strlen(disk.order);
+    if (n + 1 < sizeof disk.order)
+        disk.order[n] = what;
+    errno = disk.error;
+    return disk.fails == what ? -1 : 0;
+}
+
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    struct stat facts;
+    assert_int_equal(fstat(fd, &facts), 0);
+    return do_to_disk(S_ISDIR(facts.st_mode) ? 'D' : 'F');
+}
+
+int __real_unlinkat(int fd, const char *path, int how);
+int __wrap_unlinkat(int fd, const char *path, int how);
+int __wrap_unlinkat(int fd, const char *path, int how)
+{
+    const int status = __real_unlinkat(fd, path, how);
+    if (status == 0)
+        errno = ECHILD; /* as it may be after a call that succeeds */
+    return status;
+}
+
 int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to)
 {
+    if (do_to_disk('R') != 0)
+        return -1;
     if (other.part && strstr(to, other.part)) {
         other.part = NULL;
         other.n_times++;
@@ -226,6 +262,45 @@ static void a_file_that_is_healed_meanwhile(void **state)
     md_sr_close(&store);
 }
 
+/* An entry is on the disk before it has its name, and its name is when the writer goes on. */
+static void entries_survive_power_cuts(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "first");
+    for (int i = 0; i < 2; i++) {
+        memset(&disk, 0, sizeof disk);
+        scratch_put(store, "k", i ? "second" : "third");
+        assert_string_equal(disk.order, "FRD");
+    }
+    md_sr_close(&store);
+}
+
+/* A write that fails says why, leaves nothing behind, and leaves what was there. */
+static void writes_that_fail(void **state)
+{
+    scratch *s = *state;
+    static const struct {
+        char fails;
+        int error;
+    } row[] = {{'F', ENOSPC}, {'F', EIO}, {'R', EACCES}, {'R', EXDEV}, {'R', ENOSPC}};
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "first");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        memset(&disk, 0, sizeof disk);
+        disk.fails = row[i].fails;
+        disk.error = row[i].error;
+        assert_fails(md_sr_put(store, "note", "k", "second", 6), MD_IO, strerror(row[i].error));
+        assert_int_equal(md_sr_count(store)->write_failures, i + 1);
+        memset(&disk, 0, sizeof disk);
+        scratch_expect(store, "k", "first");
+        scratch_shell("test -z \"$(ls -A '%s'/*/.fresh)\"", s->root);
+    }
+    scratch_put(store, "k", "second");
+    scratch_expect(store, "k", "second");
+    md_sr_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +308,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_changes_meanwhile_is_given_back, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_healed_meanwhile, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(locks_that_fail, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(entries_survive_power_cuts, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(writes_that_fail, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(reads_that_fail, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,14 @@
 void fault_after(int64_t n);
 /** Only the n-th allocation from now fails: what goes on after it may look whole. */
 void fault_once(int64_t n);
+/** Both ways by turns, for loops over all allocations: the n-th and all after it (is_once 0), or it alone (1). */
+static inline void fault_at(int64_t n, int is_once)
+{
+    if (is_once)
+        fault_once(n);
+    else
+        fault_after(n);
+}
 /** Whether an allocation was refused since the last fault_after or fault_once. */
 int fault_happened(void);
 /** Bytes asked for since the last fault_after, those of strndup at most. */

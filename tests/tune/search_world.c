@@ -50,23 +50,30 @@ static double price(void *user, const char *variant, const md_kn_call *call)
 void search_world_open(search_world *w, const char *formula, md_dtype dtype, uint64_t seed, double noise,
                        double compile_ms)
 {
+    md_dev_facts facts;
+    assert_ok(md_dev_cuda_assume(&facts, 90));
+    search_world_open_on(
+        w, &facts, formula, dtype,
+        &(sim_device_options){.seed = seed, .noise = noise, .compile_ms = compile_ms, .timing_us = 20.0});
+}
+
+void search_world_open_on(search_world *w, const md_dev_facts *facts, const char *formula, md_dtype dtype,
+                          const sim_device_options *settings)
+{
     memset(w, 0, sizeof *w);
     const md_fx_options o = {.dtype = dtype};
-    assert_ok(md_dev_cuda_assume(&w->facts, 90));
+    w->facts = *facts;
     assert_ok(md_fx_formula_create(&w->formula, formula, &o));
     assert_ok(md_st_program_create(&w->program, w->formula));
     w->target = (md_fa_target){w->program, 0, &w->facts};
-    w->seed = seed;
+    w->seed = settings->seed;
     w->step = 0.06;
     assert_ok(md_pool_create(&w->pool, 2));
-    const sim_device_options sim = {.facts = &w->facts,
-                                    .price = price,
-                                    .user = w,
-                                    .noise = noise,
-                                    .seed = seed,
-                                    .compile_ms = compile_ms,
-                                    .timing_us = 20.0,
-                                    .pool = w->pool};
+    sim_device_options sim = *settings;
+    sim.facts = &w->facts;
+    sim.price = price;
+    sim.user = w;
+    sim.pool = w->pool;
     assert_ok(sim_device_open(&w->dev, &sim));
     assert_ok(md_bd_create(&w->builder, w->dev));
     assert_ok(md_tn_wisdom_create(&w->wisdom));

@@ -34,6 +34,9 @@ typedef struct search_world {
 /** `noise` of each timing; every build takes compile_ms. */
 void search_world_open(search_world *w, const char *formula, md_dtype dtype, uint64_t seed, double noise,
                        double compile_ms);
+/** The same on a device of these facts; `settings`: all but its facts, prices and pool. */
+void search_world_open_on(search_world *w, const md_dev_facts *facts, const char *formula, md_dtype dtype,
+                          const sim_device_options *settings);
 void search_world_close(search_world *w);
 /** What a variant takes at these sizes, without noise. */
 double search_price_of(const search_world *w, const char *variant, const int64_t *size);

@@ -2,6 +2,7 @@
 #include "tune/search_world.h"
 
 #include "base/status.h"
+#include "store/scratch.h"
 #include "support/find_family.h"
 #include "tune/search/internal.h"
 #include "tune/wisdom/internal.h"
@@ -359,9 +360,92 @@ static void keys_tell_points_apart(void **state)
     search_world_close(&w);
 }
 
+/* ---- Answers of the model that are kept */
+
+typedef struct answer {
+    md_status status;
+    md_fa_config config;
+    double us;
+} answer;
+
+enum { MOST_FAMILIES = 40 };
+
+/* What the model says of each family at a shape: by `estimates`, or (NULL) anew. */
+static int32_t ask(answer *out, md_tn_estimates *estimates, const search_world *w, const md_kn_shape *shape)
+{
+    int32_t n = 0;
+    for (const md_fa_family *const *f = md_fa_families(w->facts.kind); *f; f++) {
+        if ((*f)->is_last_resort || !(*f)->applies(&w->target))
+            continue;
+        assert_true(n < MOST_FAMILIES);
+        answer *a = &out[n++];
+        memset(a, 0, sizeof *a);
+        a->status = estimates ? md_tn_estimate(&a->config, &a->us, estimates, &w->target, *f, shape)
+                              : md_tn_best(&a->config, &a->us, &w->target, *f, shape->size, shape);
+        if (a->status != MD_OK) {
+            assert_int_equal(a->status, MD_NOT_FOUND);
+            assert_non_null(strstr(md_last_error(), (*f)->name));
+            memset(a, 0, sizeof *a); /* what it says then means nothing */
+            a->status = MD_NOT_FOUND;
+        } else if (estimates) {
+            md_fa_config config;
+            assert_ok(md_tn_estimate(&config, NULL, estimates, &w->target, *f, shape)); /* the time is optional */
+            assert_memory_equal(&config, &a->config, sizeof config);
+        }
+    }
+    return n;
+}
+
+/* Also that no config is legal. A later process takes them over: it has other facts here, so that new answers would
+ * differ. */
+static void answers_of_the_model_are_kept(void **state)
+{
+    scratch *s = *state;
+    static const int64_t size[][2] = {{1024, 512}, {3, 100000}};
+    answer right[MOST_FAMILIES], got[MOST_FAMILIES], later[MOST_FAMILIES];
+    int32_t n_missing = 0, n_later = 0;
+    search_world w;
+    search_world_open(&w, SEARCH_SOFTMAX, MD_F32, 1, 0.0, 1.0);
+    const double rate = w.facts.memory_gbps;
+    for (int process = 0; process < 2; process++) {
+        md_sr *store = scratch_open(s, "here");
+        md_tn_wisdom *wisdom = NULL;
+        md_tn_estimates *estimates = NULL;
+        assert_ok(md_tn_wisdom_create(&wisdom));
+        assert_ok(md_tn_estimates_open(&estimates, wisdom, &w.target));
+        assert_null(estimates); /* there is nowhere to keep them */
+        md_tn_wisdom_use_store(wisdom, store, "a device");
+        assert_ok(md_tn_estimates_open(&estimates, wisdom, &w.target));
+        assert_non_null(estimates);
+        for (int i = 0; i < 2; i++) {
+            md_kn_shape shape;
+            md_tn_shape(&shape, w.program, size[i]);
+            w.facts.memory_gbps = rate;
+            const int32_t n = ask(right, NULL, &w, &shape);
+            w.facts.memory_gbps = process == 0 ? rate : 3 * rate;
+            for (int again = 0; again < 2; again++) {
+                assert_int_equal(ask(got, estimates, &w, &shape), n);
+                assert_memory_equal(got, right, (size_t)n * sizeof *got);
+            }
+            (void)ask(later, NULL, &w, &shape);
+            n_later += process && memcmp(later, right, (size_t)n * sizeof *later) != 0;
+            for (int32_t k = 0; k < n; k++)
+                n_missing += got[k].status == MD_NOT_FOUND;
+        }
+        md_tn_estimates_close(&estimates);
+        assert_null(estimates);
+        assert_int_equal(md_sr_count(store)->written, process == 0); /* nothing new the second time */
+        md_tn_wisdom_destroy(&wisdom);
+        md_sr_close(&store);
+    }
+    assert_true(n_missing > 0 && n_later > 0);
+    search_world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(answers_of_the_model_are_kept, scratch_setup, scratch_teardown),
         cmocka_unit_test(finds_what_is_nearly_best_with_few_builds),
         cmocka_unit_test(a_descent_ends_where_no_step_helps),
         cmocka_unit_test(measures_everything_when_asked),

@@ -4,6 +4,7 @@ A site is a Fault: the range of the text that it replaces, by what, and the oper
 preprocessor lines are no sites, and neither are functions that call kill(): a fault there could end other processes."""
 
 import collections
+import platform
 import re
 
 Fault = collections.namedtuple("Fault", "operator start end text")
@@ -13,6 +14,9 @@ SHIFTED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 COMPARISON = re.compile(r"(?<![<>=!\-])(==|!=|<=|>=|<|>)(?![<>=])")
 STEP = re.compile(r"(?<=[\w)\]]) [+-] 1\b(?![.\w])")
 EXTREME = re.compile(r"\bMD_(MIN|MAX)\b(?=\()")
+# On x86 loads acquire, stores release, and read-modify-write operations are barriers, whatever is asked for: the faulty
+# program has the same order but for what the compiler moves. No test can see that; ThreadSanitizer's build does.
+KEEPS_ORDER = platform.machine() in ("x86_64", "AMD64", "i686")
 ORDER = re.compile(r"\bmemory_order_(acquire|release|acq_rel|seq_cst)\b")
 IF = re.compile(r"\bif (?=\()")
 LEAVES = re.compile(r"\s*(return|continue|break|goto)\b")
@@ -124,7 +128,8 @@ def faults_of(text):
         found += [Fault("bound", m.start(), m.end(), "") for m in STEP.finditer(mask, start, end)]
         found += [Fault("extreme", m.start(1), m.end(1), "MAX" if m.group(1) == "MIN" else "MIN")
                   for m in EXTREME.finditer(mask, start, end)]
-        found += [Fault("order", m.start(1), m.end(1), "relaxed") for m in ORDER.finditer(mask, start, end)]
+        if not KEEPS_ORDER:
+            found += [Fault("order", m.start(1), m.end(1), "relaxed") for m in ORDER.finditer(mask, start, end)]
         found += [Fault("constant", m.start(1), m.end(1), OTHER_CONSTANT[m.group(1)])
                   for m in CONSTANT.finditer(mask, start, end)]
         found += [*conditions(mask, start, end), *checks(text, mask, start, end), *statements(mask, start, end)]

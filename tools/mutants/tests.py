@@ -22,16 +22,16 @@ TESTS_OF = {
     "device": ["device", "test_kept", "test_warm_start", "test_life"],
     "codegen": ["codegen", "family", "test_cuda_scan", "test_custom", "test_large"],
     "kernels": ["family", "test_codegen", "test_numeric", "test_kept"],
-    "family": ["family", "test_names", "test_gpu_pool", "test_gpu_row_pool", "test_policy", "test_select", "test_gate", "spaces", "test_numeric",
+    "family": ["family", "custom", "test_names", "test_gpu_pool", "test_gpu_row_pool", "test_policy", "test_select", "test_gate", "spaces", "test_numeric",
                "test_cuda_scan", "test_cuda_gather", "test_cuda_scatter", "test_cuda_gemm", "test_cuda_column"],
-    "build": ["build", "test_async_fill", "test_warm_start", "test_fallback"],
+    "build": ["build", "test_library", "test_async_fill", "test_warm_start", "test_fallback"],
     "tune": ["tune", "test_measure", "test_tuning", "test_hybrid", "test_gpu_pool", "test_gpu_row_pool", "test_recorded"],
     "dispatch": ["dispatch", "stats", "api", "custom"],
     "sequence": ["sequence", "test_api_faults"],
     "combo": ["combo", "test_list", "test_list_input"],
     "list": ["list"],
     "python": ["python"],
-    "stats": ["stats", "api:test_life", "test_options", "test_hybrid", "reports"],
+    "stats": ["stats", "test_api_scripted", "api:test_life", "test_options", "test_hybrid", "reports"],
     "api": ["api", "stats", "sequence", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
 }
 # What a fault is shown to that all of those let through: suites and tests of the folders that use this one.
@@ -69,9 +69,10 @@ class Broken(Exception):
     """The tree does not build, or there is no such thing: nothing that is judged would mean anything."""
 
 
-def limit_memory():
+def limit_memory(is_sanitized):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (16 * GIB, 16 * GIB))  # not of addresses: the asynchronous device reserves many
+    if not is_sanitized:  # sanitizers reserve more
+        resource.setrlimit(resource.RLIMIT_DATA, (16 * GIB, 16 * GIB))  # not of addresses: the asynchronous device reserves many
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * GIB, 1024 * GIB))  # its memory is a sparse file, too
 
 
@@ -82,10 +83,10 @@ def end_group(child):
         pass
 
 
-def run_limited(command, env, cwd, seconds):
+def run_limited(command, env, cwd, seconds, is_sanitized):
     """Runs a command and whatever it starts, until its first case fails; its exit status, None where it took longer."""
     with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=limit_memory) as child:
+                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=lambda: limit_memory(is_sanitized)) as child:
         late = threading.Event()
         clock = threading.Timer(seconds, lambda: (late.set(), end_group(child)))
         clock.start()
@@ -103,12 +104,13 @@ def run_limited(command, env, cwd, seconds):
 class Build:
     """A copy of the tree with a build of its own: nothing outside `folder` is written."""
 
-    def __init__(self, root, folder):
-        self.root, self.folder = root, folder
+    def __init__(self, root, folder, is_sanitized=False, takes_full=False):
+        self.root, self.folder, self.is_sanitized, self.takes_full = root, folder, is_sanitized, takes_full
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
         home = pathlib.Path.home()
         python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
         self.env = {**({"TEST_PYTHON": str(python)} if python.exists() else {}), **os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
+                    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1", "UBSAN_OPTIONS": "halt_on_error=1",
                     "HOME": str(self.scratch), "TMPDIR": str(self.scratch), "XDG_RUNTIME_DIR": str(self.scratch),
                     "XDG_CACHE_HOME": str(self.scratch)}
         self.build_env = {**self.env, "HOME": str(home), "CCACHE_DIR": os.environ.get("CCACHE_DIR", ""),
@@ -141,6 +143,8 @@ class Build:
         if not (self.build / "build.ninja").exists():
             shutil.rmtree(self.build, ignore_errors=True)
             options = ["-Ddebug=false", "-Doptimization=2", "-Dwerror=false"]  # objects are compared: no lines in them
+            if self.is_sanitized:
+                options += ["-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false"]
             done = self.command("meson", "setup", *options, str(self.build), str(self.tree))
             if done.returncode != 0:
                 raise Broken(done.stdout + done.stderr)
@@ -201,7 +205,8 @@ class Build:
 
     def matching(self, wanted):
         wanted = set(wanted)
-        return [n for n, t in self.tests.items() if "full" not in self.suites(t) and ({n, t["name"]} | self.suites(t)) & wanted]
+        return [n for n, t in self.tests.items() if (self.takes_full or "full" not in self.suites(t)) and
+                ({n, t["name"]} | self.suites(t)) & wanted]
 
     @staticmethod
     def suites(test):
@@ -223,7 +228,8 @@ class Build:
         if files:
             self.make(files)
         started = time.monotonic()
-        status = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds)
+        status = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds,
+                             self.is_sanitized)
         spent = time.monotonic() - started
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
@@ -275,4 +281,4 @@ class Times:
             yield from sorted(usable, key=lambda n: (self.of[n] > QUICK, n not in first, not build.is_kin(n, path), self.of[n]))
 
     def limit(self, name):
-        return max(60.0, 10.0 * self.of[name])
+        return max(20.0, 20.0 * self.of[name])

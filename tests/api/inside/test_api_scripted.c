@@ -214,6 +214,39 @@ static void blank_parts_are_skipped(void **state)
     md_op_destroy(&op);
 }
 
+/* Rows of ops that are gone are merged now and then: neither many shapes of few ops nor many ops need ever more
+ * memory, and no call is forgotten. */
+static void ops_that_are_gone_need_little_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_ops, n_shapes;
+    } row[] = {{120, 60}, {4600, 0}};
+    for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
+        uint64_t n_calls = 0, n_ops = 0;
+        float y[64], x[64] = {0};
+        open_context(MD_SELECT_MODEL);
+        for (int i = 0; i < row[r].n_ops; i++) {
+            md_op *op = NULL;
+            assert_ok(md_op_create(&op, context, "Y[n] = X[n]", NULL));
+            for (int64_t n = 1; n <= row[r].n_shapes; n++) {
+                const md_tensor ty = md_tensor_make(y, MD_F32, 1, &n), tx = md_tensor_make(x, MD_F32, 1, &n);
+                assert_ok(md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+            }
+            md_op_destroy(&op);
+        }
+        const md_ss_rows *gone = &context->retired;
+        for (int64_t i = 0; i < gone->n; i++)
+            n_calls += gone->row[i].calls;
+        for (int64_t i = 0; i < gone->ops.n; i++)
+            n_ops += gone->ops.op[i].count[0];
+        assert_int_equal(n_calls, row[r].n_ops * row[r].n_shapes);
+        assert_int_equal(n_ops, n_calls);
+        assert_true(gone->n < 2500 && gone->ops.n < 2500);
+        md_context_destroy(&context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +256,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(memory_to_measure_on_is_filled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(prepared_shapes_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_to_measure_on_is_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ops_that_are_gone_need_little_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
