@@ -95,6 +95,8 @@ typedef struct md_cg_options {
     /* scatters: a block writes only where the first checked subscript of a store lies in own .. own + n_own - 1,
      * variables of the text */
     bool is_owned;
+    /* scatters: sums go to md_bin_<how> (kernels/host/scatter_bins.c); loads ask at run time whether strides are 1 */
+    bool is_binned;
     bool is_cyclic; /* of a merged lane: see md_cg_cyclic */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */
     int32_t flat[MD_MAX_RANK * 2];
@@ -167,6 +169,8 @@ void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is
 /** Condition under which the store printed last writes anything, as far as it is known before the lanes: an
  * expression over variables of the prologue; NULL: always, or it differs by lane. */
 const char *md_cg_store_condition(const md_cg *cg);
+/** The number of elements of a tensor as C text. */
+void md_cg_print_elements(md_strbuf *out, const md_st_program *program, int32_t tensor);
 /** The length of the first axis of a store whose subscript is checked, as C text; NULL where there is none. */
 const char *md_cg_own_extent(md_cg *cg, const md_st_store *store);
 /** Prints an expression: how many lanes from x<lane> on until the store's vectors are aligned; 0 where it has none.

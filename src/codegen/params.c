@@ -147,3 +147,19 @@ void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n)
     }
     md_strbuf_add(out, n == 0 ? "    int64_t none;\n} md_params;\n" : "} md_params;\n");
 }
+
+void md_cg_print_elements(md_strbuf *out, const md_st_program *program, int32_t tensor)
+{
+    const md_fx_tensor *t = &program->formula->tensor[tensor];
+    md_strbuf_add(out, "(INT64_C(1)");
+    for (int32_t i = 0; i < t->rank; i++) {
+        const int64_t size = program->formula->dim[t->dim[i]].size;
+        if (t->at_least[i])
+            md_strbuf_printf(out, " * p->e%" PRId32 "_%" PRId32, tensor, i);
+        else if (size >= 0)
+            md_strbuf_printf(out, " * INT64_C(%" PRId64 ")", size);
+        else
+            md_strbuf_printf(out, " * p->n%" PRId32, t->dim[i]);
+    }
+    md_strbuf_add(out, ")");
+}

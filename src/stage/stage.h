@@ -113,7 +113,8 @@ enum {
     MD_ST_KNOWN_TRANSPOSE, /* loads along another index than the lanes */
     MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
     MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
-    MD_ST_KNOWN_PRODUCTS, /* by which indices are columns */
+    MD_ST_KNOWN_RANGES, /* of rows, then of columns: elements that a condition leaves */
+    MD_ST_KNOWN_PRODUCTS = MD_ST_KNOWN_RANGES + 2, /* by which indices are columns */
     MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 3
 };
 typedef struct md_st_program {

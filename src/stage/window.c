@@ -28,12 +28,29 @@ static bool is_plain_load(void *user, const md_fx_node *node)
     return node->kind != MD_FX_LOAD || md_st_are_plain(node->n_args, node->arg);
 }
 
+static bool runs_over(void *user, const md_fx_node *node)
+{
+    const md_fx_node *reduce = user;
+    for (int32_t i = 0; node->kind == MD_FX_LOAD && i < reduce->n_bound; i++)
+        if (md_fx_uses_index(node, reduce->bound[i]))
+            return false;
+    return true;
+}
+
+/* True if memory says how far the reduction runs, as in where(j < N[i], a, 0): few of the points may count. */
+static bool has_loaded_end(const md_fx_node *reduce)
+{
+    const md_fx_node *body = reduce->arg[0];
+    return body->kind == MD_FX_OP && body->op == MD_FX_WHERE && md_fx_has_kind(body->arg[0], MD_FX_LOAD) &&
+           md_fx_visit(body->arg[0], runs_over, (void *)(uintptr_t)reduce);
+}
+
 /* Without subscripts like 2*y + r it is a short row, which row stages are for. */
 bool md_st_is_window(const md_fx_formula *f, const md_fx_node *node)
 {
     int64_t points = 1;
     if (node->kind != MD_FX_REDUCE || combining(node->op) == MD_FX_NO_OP || node->arg[0]->type != node->type ||
-        md_fx_visit(node->arg[0], is_plain_load, NULL))
+        has_loaded_end(node) || md_fx_visit(node->arg[0], is_plain_load, NULL))
         return false;
     for (int32_t i = 0; i < node->n_bound; i++) {
         const int64_t size = size_of(f, node->bound[i]);

@@ -369,6 +369,40 @@ static void test_scatters(void **state)
         }
 }
 
+/* Sums in bins of their own, of every type: one element for all lanes, rows of lanes, lanes apart; one bin for each
+ * element or four; indices outside. */
+static void test_bins(void **state)
+{
+    static const char *const formulas[] = {
+        "G[ids[i]] += D[i]",
+        "G:f64[ids[i]] += D:f64[i]",
+        "G:i64[ids[i]] += 1",
+        "G:u8[ids[i]] += D:i32[i]",
+        "G:bf16[ids[i]] += D:bf16[i]",
+        "G[ids[i],d] += D[i,d]",
+        "G[d,ids[i]] += D[i,d] * w[i]",
+        "G[ids[i],idx[d]] += D[i,d]",
+        "G[0*ids[i]] += D[i]",
+        "size j=700; G[ids[i],j] += D[i]",
+    };
+    fixture *f = *state;
+    for (int32_t i = 0; i < MD_COUNT(formulas); i++)
+        for (int k = 0; k < 4; k++) {
+            if (!is_taken(f, i + k))
+                continue;
+            variant_case c = {.formula = formulas[i],
+                              .dims = strchr(formulas[i], ',') ? "i=170,d=37"
+                                      : k % 2                  ? "i=1003"
+                                                               : "i=70000",
+                              .bounds = (md_bounds)(k % 3),
+                              .low = k % 3 ? -2 : 0,
+                              .high = 13,
+                              .seed = f->seed,
+                              .tolerance = strstr(formulas[i], "bf16") ? 0.01 : 1e-4};
+            run_all(f, &c, "scatter_bins");
+        }
+}
+
 static void test_golden(void **state)
 {
     static const struct {
@@ -407,12 +441,19 @@ int main(int argc, char **argv)
 {
     is_full = argc > 1 && strcmp(argv[1], "--full") == 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),          cmocka_unit_test(test_conversions),
-        cmocka_unit_test(test_real_operations), cmocka_unit_test(test_integer_operations),
-        cmocka_unit_test(test_bool_operations), cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_guards),          cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_nests),           cmocka_unit_test(test_gathers),
-        cmocka_unit_test(test_checked),         cmocka_unit_test(test_scatters),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_real_operations),
+        cmocka_unit_test(test_integer_operations),
+        cmocka_unit_test(test_bool_operations),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_nests),
+        cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_checked),
+        cmocka_unit_test(test_scatters),
+        cmocka_unit_test(test_bins),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -27,6 +27,7 @@ static const row rows[] = {
     {MD_DEV_HOST, "pointwise", add, "add_f32"},
     {MD_DEV_HOST, "gather", gather, "gather_f32"},
     {MD_DEV_HOST, "scatter", scatter, "scatter_add_f32"},
+    {MD_DEV_HOST, "scatter_bins", scatter, "scatter_add_f32"},
     {MD_DEV_HOST, "row_persistent", softmax, "max_exp_sum_f32"},
     {MD_DEV_HOST, "row_looped", norm, "sum_var_rsqrt_f32"},
     {MD_DEV_HOST, "column", column_sum, "sum_f32"},

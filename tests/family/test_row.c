@@ -225,13 +225,91 @@ static void test_streaming(void **state)
         (variant_case){.formula = "Y[i,j] = X[i,j] / sum[k](abs(X[k,j]))", .dims = "i=300, j=4099"});
 }
 
+/* Rows of which a condition leaves a part: bounds of every kind, on either side, exchanged, with a shift; several
+ * reductions under one condition; conditions of which only a part is a bound. Pointers lie outside the row too, and
+ * cross each other. The second column says what the text keeps to the range: rows, columns (whose lanes are d). */
+static const struct {
+    const char *formula;
+    bool is_ranged, is_column_ranged;
+} ranges[] = {
+    {"Y[a] = sum[n](where(P:i64[a] <= n and n < P[a+1], X[n], 0))", true, false},
+    {"Y[a] = sum[n](where(n > P:i64[a] and P[a+1] >= n, X[n], 0))", true, false},
+    {"Y[a] = sum[n](where(n + P:i64[a] < Q:i64[a], X[n], 0))", true, false},
+    {"Y[a] = sum[n](where(P:i64[a] < n - Q:i64[a], X[n], 0))", true, false},
+    {"Y[a] = prod[n](where(n < P:i64[a], X[n], 1)); Z[a] = max[n](where(n < P[a], W[a,n], -inf))", true, false},
+    {"Y[a] = min[n](where(n >= P:i64[a], X[n], inf)); Z:i64[a] = sum[n](where(n >= P[a], 1, 0))", true, false},
+    {"Y:bool[a] = any[n](P:i64[a] <= n and n < P[a+1] and X[n] > 0)", true, false},
+    {"Y[a] = sum[n](where(P:i64[a] <= n and n < P[a+1] and X[n] > 0, X[n], 0))", true, false},
+    {"Y[a] = mean[n](where(n < P:i64[a], W[a,n], 0)); V[a] = var[n](where(n < P[a], W[a,n], 0))", false, false},
+    {"Y[a] = sum[n](where(P:i64[a] <= n and n < P[a+1], V[n] * X[C:i64[n]], 0))", true, false},
+    {"Y[a,d] = sum[n](where(P:i64[a] <= n and n < P[a+1], B[n,d], 0))", true, true},
+    {"Y[a,d] = sum[n](where(P:i64[a] <= n and n < P[a+1], V[n] * B[C:i64[n],d], 0))", true, true},
+    {"Y[a,d] = max[n](where(n < P:i64[d], B[n,d], -inf))", true, false},
+    {"Y[a] = sum[n](where(n < P:i64[a], X[n], 1))", false, false},
+    {"Y[a] = sum[n](where(n < P:i64[a] or n > 7, X[n], 0))", false, false},
+    {"Y[a] = sum[n](where(n < P:i64[a], X[n], 0)); Z[a] = sum[n](where(n <= P[a], X[n], 0))", false, false},
+    {"Y[a,n] = W[a,n] / sum[k](where(k < P:i64[a], W[a,k], 0))", false, false},
+    {"Y:i64[a] = argmax[n](where(n < P:i64[a], X[n], -inf))", false, false},
+};
+
+static bool has_range(const char *formula, const char *variant)
+{
+    md_strbuf text = {0};
+    const variant_case c = {.formula = formula};
+    assert_ok(variant_text(&text, device, &c, variant));
+    const bool has = strstr(md_strbuf_text(&text), "#define MD_RANGED 1") != NULL;
+    md_strbuf_finish(&text);
+    return has;
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MD_COUNT(ranges); i++) {
+        variant_case c = {
+            .formula = ranges[i].formula, .dims = "a=7, n=150, d=21", .low = -20, .high = 170, .tolerance = 1e-4};
+        run(PERSISTENT, c);
+        run(COLUMN, c);
+        run(LOOPED, c);
+        c.dims = "a=300, n=2000, d=3", c.low = 0, c.high = 40;
+        run(PERSISTENT, c);
+        c.dims = "a=3, n=9000, d=40", c.low = -100, c.high = 9100;
+        run("row_looped/chunk2048_prefetch1_strided0_nontemporal0", c);
+        c.dims = "a=2, n=0, d=3";
+        if (!strstr(c.formula, "max") && !strstr(c.formula, "min"))
+            run(PERSISTENT, c);
+        assert_int_equal(has_range(c.formula, PERSISTENT), ranges[i].is_ranged);
+        assert_int_equal(has_range(c.formula, COLUMN), ranges[i].is_column_ranged);
+    }
+}
+
+/* P[a] + j moves by one with j: vectors from a place that memory says, also beyond an axis' end, from any stride. */
+static void test_places_in_memory(void **state)
+{
+    (void)state;
+    static const char *const formulas[] = {
+        "size j=40; Y[a] = sum[j](where(j < P:i64[a+1] - P[a], V[P[a] + j] * X[C:i64[P[a] + j]], 0))",
+        "size j=40; Y[a] = sum[j](where(P:i64[a] + j < P[a+1], V[P[a] + j], 0))",
+        "scalar s:i64; Y[a] = max[j](W[a, j + s]); Z[a] = sum[j](B[a,j])",
+        "size j=20; Y[a] = sum[j](where(j < N:i64[a], B[a, 2, P:i64[a] + j] * M:f64[P[a] + j, 1], 0))",
+    };
+    for (int i = 0; i < MD_COUNT(formulas); i++)
+        for (int32_t layout = VARIANT_PACKED; layout <= VARIANT_TURNED; layout++) {
+            variant_case c = {.formula = formulas[i], .dims = "a=29, j=40", .low = 0, .high = 60, .layout = layout};
+            c.bounds = i % 2 ? MD_BOUNDS_CLAMP : MD_BOUNDS_REPORT;
+            run(layout == VARIANT_PACKED ? PERSISTENT : "row_persistent/cap4096_prefetch0_strided1_nontemporal0", c);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),        cmocka_unit_test(test_norms),        cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_special_values), cmocka_unit_test(test_masked_rows),  cmocka_unit_test(test_row_values),
-        cmocka_unit_test(test_dtypes),         cmocka_unit_test(test_few_elements), cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_softmax),     cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_reductions),  cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_masked_rows), cmocka_unit_test(test_row_values),
+        cmocka_unit_test(test_dtypes),      cmocka_unit_test(test_few_elements),
+        cmocka_unit_test(test_columns),     cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_ranges),      cmocka_unit_test(test_places_in_memory),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

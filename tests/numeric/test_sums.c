@@ -267,6 +267,70 @@ static void long_products(void **state)
     }
 }
 
+/* ---- Scatters: many updates of few elements, one rounding of f64 sums */
+
+typedef struct scatter_case {
+    float x; /* what is added, n times, to each of the bins in turn */
+    int64_t n, bins;
+    md_dtype dtype;
+    double most; /* relative */
+} scatter_case;
+
+/* Indices and values of stride 0 where there is one bin. */
+static void check_scatter(const scatter_case *c, md_numeric numeric)
+{
+    const int64_t held = c->bins == 1 ? 1 : c->n, bytes = md_dtype_size(c->dtype);
+    int64_t *at = malloc((size_t)held * sizeof *at);
+    char text[96], *bins = calloc((size_t)c->bins, 8);
+    md_op *op = NULL;
+    float x = c->x;
+    assert_true(at && bins);
+    for (int64_t i = 0; i < held; i++)
+        at[i] = i % c->bins;
+    snprintf(text, sizeof text, "Y:%s[I:i64[i]] += X:f32[i]", md_dtype_name(c->dtype));
+    assert_ok(md_op_create(&op, context, text, &(md_op_options){.numeric = numeric}));
+    md_tensor ty = md_tensor_make(bins, c->dtype, 1, &c->bins), ti = md_tensor_make(at, MD_I64, 1, &c->n),
+              tx = md_tensor_make(&x, MD_F32, 1, &c->n);
+    tx.stride[0] = 0;
+    if (c->bins == 1)
+        ti.stride[0] = 0;
+    const md_arg arg[] = {md_t(&ty), md_t(&ti), md_t(&tx)};
+    assert_ok(md_call(op, NULL, arg, 3));
+    for (int64_t i = 0; i < c->bins; i++) {
+        uint16_t half = 0;
+        memcpy(&half, bins + i * bytes, 2);
+        const uint32_t bits = (uint32_t)half << 16;
+        float wide = 0;
+        memcpy(&wide, &bits, sizeof wide);
+        const double got = c->dtype == MD_BF16 ? (double)wide : value_at(bins, c->dtype, i),
+                     right = (double)c->x * (double)((c->n + c->bins - 1 - i) / c->bins);
+        if (!(fabs(got - right) <= c->most * right))
+            fail_msg("%s, n = %lld, bins %lld, policy %d: bin %lld is %.9g, not %.9g", text, (long long)c->n,
+                     (long long)c->bins, numeric, (long long)i, got, right);
+    }
+    md_op_destroy(&op);
+    free(at);
+    free(bins);
+}
+
+/* One rounding of the target's type, u, and up to n of f64; a sum that direct updates would leave at 2^24 or 2^8. */
+static void scatters(void **state)
+{
+    static const scatter_case cases[] = {
+        {1, 100000000, 1, MD_F32, 0},           {0.1f, 10000000, 1, MD_F32, 0x1p-24 + 1e7 * 0x1p-53},
+        {0.1f, 3000001, 7, MD_F32, 0x1.01p-24}, {0.1f, 1000000, 100003, MD_F32, 0x1.01p-24},
+        {1, 100000, 3, MD_BF16, 0x1.01p-9},     {0.1f, 3000001, 7, MD_F64, 3e6 * 0x1p-53},
+    };
+    (void)state;
+    if (!is_host())
+        skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_scatter(&cases[i], MD_NUMERIC_FAST);
+        check_scatter(&cases[i], MD_NUMERIC_DETERMINISTIC);
+        check_scatter(&cases[i], MD_NUMERIC_BATCH_INVARIANT);
+    }
+}
+
 /* ---- A row's bits do not depend on the rows beside it */
 
 static void rows_of_a_batch(void **state)
@@ -295,6 +359,7 @@ static void rows_of_a_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_elements), cmocka_unit_test(every_policy),
-                                       cmocka_unit_test(long_products), cmocka_unit_test(rows_of_a_batch)};
+                                       cmocka_unit_test(long_products), cmocka_unit_test(rows_of_a_batch),
+                                       cmocka_unit_test(scatters)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -90,6 +90,7 @@ typedef struct sum {
     const char *uniform, *lanes, *stride;
     bool is_guarded; /* the uniform part depends on something that a guard protects */
     bool is_unit;
+    bool is_line; /* moves by one along an axis from a place that memory or a scalar says */
     /* unit, with more than the lane index in the last subscript: alignment of the tensor says nothing of the
      * vector's */
     bool is_shifted;
@@ -136,6 +137,29 @@ static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *str
     add_term(cg, &s->stride, times(cg, step, stride));
 }
 
+/* What the lane index is added to in a checked subscript: P[i] of P[i] + j. NULL where it does not move so. */
+static const md_fx_node *place_of_line(const md_cg *cg, const md_fx_node *subscript)
+{
+    const md_fx_node *n = subscript->kind == MD_FX_CHECK ? subscript->arg[0] : subscript;
+    if (md_cg_is_cuda(cg) || cg->is_storing || cg->formula->bounds == MD_BOUNDS_CLAMP || n->kind != MD_FX_OP ||
+        n->op != MD_FX_ADD)
+        return NULL;
+    const md_fx_node *place = n->arg[md_fx_is_index(n->arg[0], cg->o.lane)];
+    const bool moves = md_fx_is_index(n->arg[0], cg->o.lane) != md_fx_is_index(n->arg[1], cg->o.lane);
+    return moves && !md_fx_uses_index(place, cg->o.lane) ? place : NULL;
+}
+
+/* The place where the first lane reads; the others follow by one each. */
+static void add_line(sum *s, md_cg *cg, const md_fx_node *place, const char *stride)
+{
+    const md_cg_name start = md_cg_eval(cg, place);
+    if (!start.text)
+        return;
+    s->is_guarded = s->is_line = true;
+    add_term(cg, &s->uniform, md_cg_format(cg, "%s * %s", start.text, stride));
+    add_term(cg, &s->stride, stride);
+}
+
 /* One axis. */
 static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
@@ -148,9 +172,12 @@ static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_
         return;
     }
     md_cg_name index = md_cg_check(out, cg, tensor, axis, subscript);
+    const md_fx_node *place = place_of_line(cg, subscript);
     if (!index.text)
         return;
-    if (index.is_uniform) {
+    if (place && !s->stride && axis == cg->formula->tensor[tensor].rank - 1)
+        add_line(s, cg, place, stride);
+    else if (index.is_uniform) {
         s->is_guarded = true;
         add_term(cg, &s->uniform, md_cg_format(cg, "%s * %s", index.text, stride));
     } else {
@@ -201,6 +228,7 @@ static void place_sum(md_cg_place *out, md_cg *cg, const sum *s)
         out->offset = s->uniform ? md_cg_format(cg, "%s + %s", base, first) : first;
     } else if (s->stride) {
         out->motion = MD_CG_STEPS;
+        out->is_line = s->is_line;
         out->stride = md_cg_share(cg, "int64_t", s->stride, md_cg_can_hoist(cg, true, false));
         out->offset = md_cg_format(cg, "%s + %s * %s", base, first, out->stride);
     } else {
@@ -251,6 +279,9 @@ static const char *lane_load_text(md_cg *cg, const md_cg_place *at, const char *
         return md_cg_format(cg, "md_load_%s_unit%s(%s, %s, %s%s%s)", dtype, *m ? m : md_cg_unit_suffix(cg, at),
                             at->pointer, at->offset, n, comma, mask);
     case MD_CG_STEPS:
+        if (at->is_line || cg->o.is_binned)
+            return md_cg_format(cg, "md_load_%s_line_m(%s, %s, %s, %s, %s)", dtype, at->pointer, at->offset, at->stride,
+                                n, at->mask ? at->mask : "~(md_b){0}");
         return md_cg_format(cg, "md_load_%s_strided%s(%s, %s, %s, %s%s%s)", dtype, m, at->pointer, at->offset,
                             at->stride, n, comma, mask);
     case MD_CG_SCATTERED:
@@ -357,20 +388,21 @@ static void print_store(md_cg *cg, const md_st_store *store, const md_cg_place *
     md_strbuf *out = md_cg_sink(cg, false);
     if (at->condition)
         md_strbuf_printf(out, "if (%s) ", at->condition);
+    const char *name = cg->o.is_binned ? "bin" : md_cg_format(cg, "%s_%s", v, dtype);
     switch (at->motion) {
     case MD_CG_FIXED:
-        md_strbuf_printf(out, "md_%s_%s_s(%s, %s, %s);\n", v, dtype, at->pointer, at->offset, value);
+        md_strbuf_printf(out, "md_%s_s(%s, %s, %s);\n", name, at->pointer, at->offset, value);
         break;
     case MD_CG_CONSECUTIVE:
-        md_strbuf_printf(out, "md_%s_%s_unit%s(%s, %s, %s, md_n);\n", v, dtype, unit_store_suffix(cg, store, at),
-                         at->pointer, at->offset, value);
+        md_strbuf_printf(out, "md_%s_unit%s(%s, %s, %s, md_n);\n", name, unit_store_suffix(cg, store, at), at->pointer,
+                         at->offset, value);
         break;
     case MD_CG_STEPS:
-        md_strbuf_printf(out, "md_%s_%s_strided(%s, %s, %s, %s, md_n);\n", v, dtype, at->pointer, at->offset,
-                         at->stride, value);
+        md_strbuf_printf(out, "md_%s_strided(%s, %s, %s, %s, md_n);\n", name, at->pointer, at->offset, at->stride,
+                         value);
         break;
     case MD_CG_SCATTERED:
-        md_strbuf_printf(out, "md_%s_%s_scatter(%s, %s, %s, md_n, %s);\n", v, dtype, at->pointer, at->offset, value,
+        md_strbuf_printf(out, "md_%s_scatter(%s, %s, %s, md_n, %s);\n", name, at->pointer, at->offset, value,
                          at->mask            ? at->mask
                          : md_cg_is_cuda(cg) ? "md_splat_b(1)"
                                              : "~(md_b){0}");
@@ -384,8 +416,9 @@ void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is
     if (cg->status != MD_OK || !value)
         return;
     cg->wants_owner = cg->o.is_owned;
+    cg->is_storing = true;
     md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
-    cg->wants_owner = false;
+    cg->wants_owner = cg->is_storing = false;
     cg->store_condition = at.condition;
     if (cg->status != MD_OK)
         return;

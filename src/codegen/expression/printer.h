@@ -63,6 +63,7 @@ struct md_cg {
     md_cg_scope scope[MD_CG_MAX_SCOPES];
     md_cg_text *texts;
     const char *mask; /* lanes that are wanted (a md_b variable), NULL: all; guarded reads keep to it */
+    bool is_storing; /* what is located is written */
     bool wants_owner; /* the next checked subscript decides which block writes */
     const char *store_condition;
     uint32_t pointers; /* tensors whose pointer is a local of this body */
@@ -83,6 +84,7 @@ typedef struct md_cg_place {
     /* CONSECUTIVE: the last subscript is more than the lane index, so that vectors of an aligned tensor need not be
      * aligned */
     bool is_shifted;
+    bool is_line; /* steps of one along an axis: vectors where its stride turns out to be 1 */
 } md_cg_place;
 
 /* values.c */

@@ -2,6 +2,7 @@
 #ifndef MD_CODEGEN_ROW_PRINT_H
 #define MD_CODEGEN_ROW_PRINT_H
 
+#include "codegen/row/range.h"
 #include "codegen/row/reduce.h"
 
 typedef struct md_cg_row_printer {
@@ -12,6 +13,8 @@ typedef struct md_cg_row_printer {
     bool is_gpu;
     md_fx_node size; /* of the axis, as an expression */
     md_cg_on_chip plan;
+    md_cg_range range; /* host: what reductions run over */
+    md_st_stage narrowed; /* the stage where the range is a part: bodies without the condition */
     md_strbuf fields; /* of md_row */
     md_strbuf text; /* functions */
     bool has_shift[MD_ST_MAX_REDUCTIONS];

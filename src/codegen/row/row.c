@@ -114,6 +114,50 @@ static void print_merge(md_cg_row_printer *rp)
     print_settle(rp, type);
 }
 
+/* ---- Ranges */
+
+/* Reductions of the host run over the range alone. */
+static void narrow(md_cg_row_printer *rp)
+{
+    if (rp->is_gpu)
+        return;
+    md_cg_range_of(&rp->range, rp->program, rp->o->stage, rp->o->is_column);
+    if (rp->range.n == 0)
+        return;
+    rp->narrowed = *rp->stage;
+    for (int32_t i = 0; i < rp->narrowed.row.n_reductions; i++)
+        rp->narrowed.row.reduction[i].body = md_cg_range_body(&rp->range, &rp->stage->row.reduction[i]);
+    rp->stage = &rp->narrowed;
+}
+
+static void print_bound(md_cg_row_printer *rp, const md_cg_bound *b)
+{
+    const char *limit = md_cg_value(rp->cg, b->limit, NULL);
+    const char *shift = b->shift ? md_cg_value(rp->cg, b->shift, NULL) : NULL;
+    if (!limit || (b->shift && !shift))
+        return;
+    md_strbuf_printf(&rp->text, "md_narrow_%s(from, to, ", md_fx_op_info(b->op)->name);
+    if (shift)
+        md_strbuf_printf(&rp->text, "md_%s(%s, %s)", b->is_minus ? "beyond" : "before", limit, shift);
+    else
+        md_strbuf_add(&rp->text, limit);
+    md_strbuf_add(&rp->text, ");\n");
+}
+
+/* md_range: the elements that count, as far as bounds say. The row is not empty. */
+static void print_range(md_cg_row_printer *rp)
+{
+    if (rp->range.n == 0)
+        return;
+    md_strbuf_add(
+        &rp->text,
+        "MD_INLINE void md_range(MD_X_DECL const md_params *p, const md_row *row, int64_t *from, int64_t *to)\n{\n");
+    md_cg_rp_begin(rp, &rp->text, MD_CG_SCOPE_START);
+    for (int32_t i = 0; i < rp->range.n; i++)
+        print_bound(rp, &rp->range.bound[i]);
+    md_strbuf_add(&rp->text, "}\n");
+}
+
 /* ---- Stores */
 
 static void print_lead(md_cg_row_printer *rp)
@@ -191,6 +235,7 @@ static void print_functions(md_cg_row_printer *rp)
     if (rp->is_gpu)
         md_cg_rp_cuda_elements(rp);
     md_cg_rp_start(rp);
+    print_range(rp);
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         (rp->is_gpu ? md_cg_rp_cuda_level : print_level)(rp, l);
     print_merge(rp);
@@ -224,6 +269,8 @@ static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
         "#define MD_N_LEVELS %" PRId32 "\n",
         rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rounds(&rp->stage->row),
         rp->stage->row.n_levels);
+    if (rp->range.n > 0)
+        md_strbuf_add(out, "#define MD_RANGED 1\n");
 }
 
 static void find_shifts(md_cg_row_printer *rp)
@@ -242,6 +289,7 @@ static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf 
     for (int32_t i = 0; i < rp->o->n_extra; i++)
         params[n_params++] = rp->o->extra[i];
     md_cg_on_chip_make(&rp->plan, rp->o);
+    narrow(rp);
     find_shifts(rp);
     print_functions(rp);
     MD_TRY(md_cg_status(rp->cg));

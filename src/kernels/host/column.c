@@ -58,12 +58,12 @@
         }                                                                                                              \
     }                                                                                                                  \
     MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last,   \
-                                     int64_t n)                                                                        \
+                                     int64_t first, int64_t n)                                                         \
     {                                                                                                                  \
         md_acc##l acc[MD_TILE], wait[MD_PAIRWISE ? MD_PAIRS : 1][MD_TILE];                                             \
         const int whole = tiles - (last != MD_VL);                                                                     \
         int n_wait = 0;                                                                                                \
-        for (int64_t from = 0, runs = 1;; from += MD_RUN_COLUMN, runs++) {                                             \
+        for (int64_t from = first, runs = 1;; from += MD_RUN_COLUMN, runs++) {                                         \
             const int64_t end = md_run_end(from, n, MD_RUN_COLUMN);                                                    \
             md_column_run##l(MD_OUTER p, row, acc, at, tiles, last, from, end);                                        \
             if (!MD_PAIRWISE || (end == n && n_wait == 0))                                                             \
@@ -83,17 +83,22 @@
     }
 MD_LEVELS(MD_COLUMN_PASS)
 
-#define MD_RUN_COLUMNS(l) md_column_pass##l(MD_OUTER p, row, at, tiles, last, n);
+#define MD_RUN_COLUMNS(l) md_column_pass##l(MD_OUTER p, row, at, tiles, last, from, n);
 
 MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *scratch)
 {
-    const int64_t n = MD_COUNT(p), lanes = md_min_si(MD_LANES(p) - at, MD_TILE * MD_VL);
+    int64_t from = 0, n = MD_COUNT(p);
+    const int64_t lanes = md_min_si(MD_LANES(p) - at, MD_TILE * MD_VL);
     const int tiles = (int)((lanes + MD_VL - 1) / MD_VL), last = (int)(lanes - (tiles - 1) * MD_VL),
               whole = tiles - (last != MD_VL);
     md_row row[MD_TILE];
     (void)scratch;
     for (int t = 0; t < tiles; t++)
         md_start(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t]);
+#if MD_RANGED
+    if (n > 0)
+        md_range(MD_X_AT(at, MD_VL) p, &row[0], &from, &n);
+#endif
     MD_LEVELS(MD_RUN_COLUMNS)
     for (int t = 0; t < tiles; t++)
         md_derive(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t]);

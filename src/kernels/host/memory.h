@@ -164,23 +164,23 @@ MD_INLINE void md_stream_end(void)
 }
 
 /* ---- The first n elements of a vector. The rest is masked, or a loop leaves it out: it must not be touched. */
-#if defined(__AVX512BW__) && MD_VL == 16
+#if defined(__AVX512BW__) && defined(__BMI2__) && MD_VL == 16
 typedef char md_bytes MD_VECTOR(64);
 MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ? ~0ull : (1ull << n_bytes) - 1; }
-/* Integers as wide as E, a lane each. */
-#define MD_LANES_LIKE(E)                                                                                               \
-    __typeof__(__builtin_choose_expr(sizeof(E) == 8, (md_m){0}, __builtin_choose_expr(sizeof(E) == 4, (md_b){0},       \
-        __builtin_choose_expr(sizeof(E) == 2, (short MD_VECTOR(32)){0}, (signed char MD_VECTOR(16)){0}))))
+/* The lanes of m, from the first of `bits` on, as bytes: each stands for as many as an element has. */
+MD_INLINE unsigned long long md_lane_bytes(unsigned long long bits, int size)
+{
+    const unsigned long long one = (1ull << size) - 1; /* the bytes of an element */
+    return __builtin_ia32_pdep_di(bits, ~0ull / one) * one;
+}
 /* The lanes of m from consecutive elements: what is masked is not touched. */
 #define MD_MASKED_UNIT(T, E, W)                                                                                        \
     MD_INLINE W md_part_##T##_mu(const void *t, int64_t o, md_b m)                                                     \
     {                                                                                                                  \
         union { W w; md_bytes b[(sizeof(W) + 63) / 64]; } u;                                                           \
-        union { MD_LANES_LIKE(E) lanes; md_bytes b[(sizeof(W) + 63) / 64]; } k = {.b = {{0}}};                         \
-        k.lanes = __builtin_convertvector(m, MD_LANES_LIKE(E));                                                        \
         for (int i = 0; i < (int)(sizeof u / 64); i++)                                                                 \
             u.b[i] = __builtin_ia32_loaddquqi512_mask((const void *)((const char *)((const E *)t + o) + 64 * i),       \
-                (md_bytes){0}, (unsigned long long)__builtin_ia32_cvtb2mask512(k.b[i]));                               \
+                (md_bytes){0}, md_lane_bytes(md_bits_b(m) >> (i * (64 / (int)sizeof(E))), (int)sizeof(E)));            \
         return u.w;                                                                                                    \
     }
 #define MD_HEAD(T, E, W)                                                                                               \
@@ -245,6 +245,21 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
                 md_update_##name##_##T##_s(t, o[l], (C)MD_ONE_##T(v[l]));                                              \
     }
 
+/* Where lanes of a gather are not wanted, they read a zero: its offset from the tensor. 32 bits need not hold that. */
+#ifdef MD_NARROW
+#define MD_SAFE_OFFSETS(T, E)                                                                                          \
+    MD_INLINE int md_safe_##T(md_i *o, const E *e, md_b m) { (void)o, (void)e; return md_all_b(m); }
+#else
+#define MD_SAFE_OFFSETS(T, E)                                                                                          \
+    static const E md_zeros_##T[3] __attribute__((unused)) = {0};                                                      \
+    MD_INLINE int md_safe_##T(md_i *o, const E *e, md_b m)                                                             \
+    {                                                                                                                  \
+        const int64_t zero = ((int64_t)(uintptr_t)(md_zeros_##T + 1) - (int64_t)(uintptr_t)e) / (int64_t)sizeof(E);    \
+        *o = md_where_i(m, *o, md_splat_i(zero));                                                                      \
+        return 1;                                                                                                      \
+    }
+#endif
+
 /* All of a storage type: T its name, E the C type of an element, W its vector, V and C the compute types, UP, DOWN
  * and UP1, DOWN1 the conversions between them, S, SS the suffixes of V and C, ADD the sum. MD_ONE_T turns a lane of
  * V into C. */
@@ -285,8 +300,10 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
     MD_INLINE V md_load_##T##_unit_m(const void *t, int64_t o, int n, md_b m)                                          \
     {                                                                                                                  \
         if (n != MD_VL)                                                                                                \
-            return UP(md_part_##T##_m(t, o, 1, n, m));                                                                 \
-        return md_all_b(m) ? md_load_##T##_unit(t, o, MD_VL) : UP(md_part_##T##_mu(t, o, m));                          \
+            m = m & md_head_b(n);                                                                                      \
+        else if (md_all_b(m))                                                                                          \
+            return md_load_##T##_unit(t, o, MD_VL);                                                                    \
+        return UP(md_part_##T##_mu(t, o, m));                                                                          \
     }                                                                                                                  \
     MD_INLINE V md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                      \
     {                                                                                                                  \
@@ -299,16 +316,23 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
     {                                                                                                                  \
         return UP(md_part_##T##_m(t, o, s, n, m));                                                                     \
     }                                                                                                                  \
-    MD_INLINE V md_load_##T##_gather(const void *t, md_i o, int n)                                                     \
+    MD_INLINE V md_load_##T##_line_m(const void *t, int64_t o, int64_t s, int n, md_b m)                               \
     {                                                                                                                  \
-        if (n != MD_VL)                                                                                                \
-            return UP(md_part_##T##_g(t, o, n, ~(md_b){0}));                                                           \
-        const E *e = (const E *)t;                                                                                     \
-        return UP(((W)MD_EACH(MD_GATHERED)));                                                                          \
+        return s == 1 ? md_load_##T##_unit_m(t, o, n, m) : md_load_##T##_strided_m(t, o, s, n, m);                     \
     }                                                                                                                  \
+    MD_SAFE_OFFSETS(T, E)                                                                                              \
     MD_INLINE V md_load_##T##_gather_m(const void *t, md_i o, int n, md_b m)                                           \
     {                                                                                                                  \
-        return n == MD_VL && md_all_b(m) ? md_load_##T##_gather(t, o, MD_VL) : UP(md_part_##T##_g(t, o, n, m));        \
+        const E *e = (const E *)t;                                                                                     \
+        if (n != MD_VL)                                                                                                \
+            m = m & md_head_b(n);                                                                                      \
+        if (!md_safe_##T(&o, e, m))                                                                                    \
+            return UP(md_part_##T##_g(t, o, MD_VL, m));                                                                \
+        return UP(((W)MD_EACH(MD_GATHERED)));                                                                          \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_gather(const void *t, md_i o, int n)                                                     \
+    {                                                                                                                  \
+        return md_load_##T##_gather_m(t, o, n, ~(md_b){0});                                                            \
     }                                                                                                                  \
     MD_INLINE C md_load_##T##_s(const void *t, int64_t o) { return UP1(((const E *)t)[o]); }                           \
     MD_OUTLINE void md_put_##T(void *t, int64_t o, int64_t s, W w, int n)                                              \

@@ -76,10 +76,15 @@ MD_INLINE md_m md_join_i(md_ih a, md_ih b) { md_m2 r; r.h[0] = a; r.h[1] = b; re
 #include "widths.h"
 /* clang-format off */
 
-/* ---- The same value in all lanes; positions */
+/* ---- The same value in all lanes; positions. GCC fills what is wider than a register by elements, in memory. */
 MD_INLINE md_f md_splat_f(float a) { return a - (md_f){0}; } /* minus zero: keeps the sign of a zero */
-MD_INLINE md_d md_splat_d(double a) { return a - (md_d){0}; }
+MD_INLINE md_d md_splat_d(double a) { const md_dh h = a - (md_dh){0}; return md_join_d(h, h); }
+MD_INLINE md_m md_splat_m(int64_t a) { const md_ih h = a + (md_ih){0}; return md_join_i(h, h); }
+#ifdef MD_NARROW
 MD_INLINE md_i md_splat_i(int64_t a) { return (md_one_i)a + (md_i){0}; }
+#else
+MD_INLINE md_i md_splat_i(int64_t a) { return md_splat_m(a); }
+#endif
 MD_INLINE md_b md_splat_b(int a) { return -(int32_t)(a != 0) + (md_b){0}; }
 MD_INLINE md_u md_splat_u(uint32_t a) { return a + (md_u){0}; }
 
@@ -92,7 +97,7 @@ MD_INLINE md_u md_splat_u(uint32_t a) { return a + (md_u){0}; }
 #else
 #define MD_IOTA {0, 1}
 #endif
-MD_INLINE md_i md_iota_i(int64_t first) { return (md_one_i)first + (md_i)MD_IOTA; }
+MD_INLINE md_i md_iota_i(int64_t first) { return md_splat_i(first) + (md_i)MD_IOTA; }
 MD_INLINE md_b md_head_b(int n) { return (md_b)((md_b)MD_IOTA < n + (md_b){0}); }
 
 /* ---- Comparisons. Wide ones give 64-bit masks first. */

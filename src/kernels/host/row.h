@@ -158,6 +158,30 @@ MD_INLINE md_f md_recall_f(const char *slot, int64_t j)
 MD_INLINE md_d md_recall_d(const char *slot, int64_t j)
     { md_d v; __builtin_memcpy(&v, (const double *)slot + j, sizeof v); return v; }
 
+/* ---- With MD_RANGED a condition leaves elements [from, to) of a row: md_range narrows them bound by bound.
+ * The limit less a shift, or more by it, stays inside 64 bits. */
+#ifndef MD_RANGED
+#define MD_RANGED 0
+#endif
+MD_INLINE int64_t md_before(int64_t limit, int64_t shift)
+{
+    int64_t at;
+    return !__builtin_sub_overflow(limit, shift, &at) ? at : shift > 0 ? INT64_MIN : INT64_MAX;
+}
+MD_INLINE int64_t md_beyond(int64_t limit, int64_t shift)
+{
+    int64_t at;
+    return !__builtin_add_overflow(limit, shift, &at) ? at : shift < 0 ? INT64_MIN : INT64_MAX;
+}
+MD_INLINE void md_narrow_lt(int64_t *from, int64_t *to, int64_t limit)
+    { *to = md_max_si(*from, md_min_si(*to, limit)); }
+MD_INLINE void md_narrow_ge(int64_t *from, int64_t *to, int64_t limit)
+    { *from = md_min_si(*to, md_max_si(*from, limit)); }
+MD_INLINE void md_narrow_le(int64_t *from, int64_t *to, int64_t limit)
+    { if (limit < *to) md_narrow_lt(from, to, limit + 1); }
+MD_INLINE void md_narrow_gt(int64_t *from, int64_t *to, int64_t limit)
+    { md_narrow_ge(from, to, limit < *to ? limit + 1 : *to); }
+
 /* Prefetches elements MD_DISTANCE further on while the second and later levels compute. */
 #ifndef MD_PREFETCH
 #define MD_PREFETCH 0
@@ -238,6 +262,13 @@ MD_INLINE int md_pairs(int64_t runs, int n)
         const int64_t end = md_run_end(from, to, MD_RUN_LENGTH);                                                       \
         md_acc##l a0, a1, a2, a3;                                                                                      \
         int64_t j = from;                                                                                              \
+        if (MD_RANGED && to - from <= MD_VL) { /* the same bits: the other accumulators are of nothing */              \
+            md_clear##l(&a0, from);                                                                                    \
+            if (from < to)                                                                                             \
+                md_add##l(MD_X p, row, &a0, keep, from, (int)(to - from));                                             \
+            md_finish##l(MD_X p, row, &a0);                                                                            \
+            return;                                                                                                    \
+        }                                                                                                              \
         MD_CLEAR_SUMS(l)                                                                                               \
         MD_ADD_SUMS(l)                                                                                                 \
         for (; j + MD_VL <= end; j += MD_VL) {                                                                         \

@@ -45,12 +45,12 @@ MD_INLINE void md_reduce_group(MD_X_DECL const md_params *p, md_row *row, md_row
     }
 }
 
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n)
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t start, int64_t n)
 {
     const md_row part = *row;
     md_row wait[MD_PAIRS];
     int n_wait = 0;
-    for (int64_t from = 0, groups = 1;; from += MD_GROUP * MD_CHUNK, groups++) {
+    for (int64_t from = start, groups = 1;; from += MD_GROUP * MD_CHUNK, groups++) {
         const int is_last = n - from <= MD_GROUP * MD_CHUNK;
         md_reduce_group(MD_X p, row, part, keep, from, is_last ? n : from + MD_GROUP * MD_CHUNK);
         if (is_last)
@@ -66,18 +66,23 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, 
     md_settle(row);
 }
 #else
-#define MD_RUN_LEVEL(l) md_pass##l(MD_X p, row, keep, 0, n);
+#define MD_RUN_LEVEL(l) md_pass##l(MD_X p, row, keep, from, n);
 
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n){MD_LEVELS(MD_RUN_LEVEL)}
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t from,
+                         int64_t n){MD_LEVELS(MD_RUN_LEVEL)}
 #endif
 
 MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t at, char *keep)
 {
     (void)at;
-    const int64_t n = MD_COUNT(p);
+    int64_t from = 0, n = MD_COUNT(p);
     md_row row;
     md_start(MD_X p, &row);
-    md_reduce(MD_X p, &row, keep, n);
+#if MD_RANGED
+    if (n > 0)
+        md_range(MD_X p, &row, &from, &n);
+#endif
+    md_reduce(MD_X p, &row, keep, from, n);
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS)
         md_write(MD_X p, &row, keep, n);

@@ -11,14 +11,18 @@ MD_LEVELS(MD_PASS)
 #define MD_PREFETCH_WRITES (MD_PREFETCH && MD_N_LEVELS == 1) /* no second level has done so */
 MD_WRITE
 
-#define MD_RUN(l) md_pass##l(MD_X p, &row, keep, 0, n);
+#define MD_RUN(l) md_pass##l(MD_X p, &row, keep, from, n);
 
 MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t at, char *keep)
 {
     (void)at;
-    const int64_t n = MD_COUNT(p);
+    int64_t from = 0, n = MD_COUNT(p);
     md_row row;
     md_start(MD_X p, &row);
+#if MD_RANGED
+    if (n > 0)
+        md_range(MD_X p, &row, &from, &n);
+#endif
     MD_LEVELS(MD_RUN)
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS)

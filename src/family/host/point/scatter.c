@@ -2,6 +2,8 @@
  * is stored. Accumulation is done in the formula's order, so that the bits repeat: by one block, or with owner1 by
  * blocks that each own a part of the target, visit all points and write those that fall into their part. */
 #include "family/applies.h"
+#include "family/cost.h"
+#include "family/host/point/bins.h"
 #include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
@@ -51,6 +53,24 @@ static int64_t owners_of(const md_fa_target *target, const md_fa_config *config,
     return MD_MIN(MD_MAX(most, points > 0), target->facts->threads);
 }
 
+/* Sums of reals that would round too often here are for scatter_bins. */
+static const char *rule_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    const md_st_program *program = envelope->rule;
+    return md_fa_bins_wanted(program, envelope->rule_value[0], shape) ? "sums of many updates" : NULL;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_sweep sweep = sweep_of(target, config);
+    md_fa_sweep_envelope(out, target, &sweep);
+    if (!md_fa_bins_apply(target) || !md_fa_bins_round_less(target))
+        return;
+    out->rule_miss = rule_miss;
+    out->rule = target->program;
+    out->rule_value[0] = target->stage;
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -59,6 +79,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!st->has_duplicates)
         return;
     int64_t blocks = owners_of(target, config, size);
+    /* Each update asks its lane's mask, which bins do once for a vector. */
+    if (md_fa_bins_apply(target))
+        out->ops += 1.5 * (double)points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     out->parallel = (double)MD_MAX(blocks, 1);
     /* Every block reads all indices. */
     out->serial_us = blocks > 1 ? (double)md_st_points(target->program, st->n_outer, st->outer, size) * 2e-3 : 0;
@@ -90,6 +113,7 @@ const md_fa_family md_fa_host_scatter = {
     .spec_of = spec_of,
     .applies = md_fa_scatter_applies,
     .legal = legal,
+    .envelope = envelope,
     .features = features,
     .geometry = geometry,
     .numeric = numeric,

@@ -18,6 +18,8 @@ typedef struct md_fa_sweep {
     bool is_strided; /* any strides; otherwise those along the lanes must be 1 */
     bool is_streaming;
     bool is_owned; /* scatter: each block visits all points and writes only its own part of the target */
+    bool is_binned, is_split; /* of scatter_bins, which adds macros and functions to the text of each launch */
+    void (*print)(md_strbuf *defines, md_strbuf *expr, const md_fa_target *target, bool is_split, int32_t phase);
     int32_t n_extra; /* parameters after the stage's */
     md_kn_param extra[2];
 } md_fa_sweep;

@@ -122,6 +122,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
         md_strbuf_printf(&defines, "#define MD_CYCLE %d\n", (int)MD_FA_CYCLE);
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
+    if (w->sweep->is_binned)
+        w->sweep->print(&defines, &expr, w->target, w->sweep->is_split, 1);
     print_sweep(&expr, w);
     return md_fa_end_launch(MD_OK, launch, MD_DEV_HOST, w->sweep->source, &defines, &expr);
 }
@@ -137,7 +139,8 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
                              .access = sweep->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
                              .streaming = sweep->is_streaming,
                              .is_cyclic = sweep->is_cyclic,
-                             .is_owned = sweep->is_owned};
+                             .is_owned = sweep->is_owned,
+                             .is_binned = sweep->is_binned};
     uint32_t tensors = 0;
     if (sweep->is_cyclic)
         w.n_flat = options.n_flat = md_cg_cyclic(options.flat, &tensors, target->program, target->stage);

@@ -3,6 +3,7 @@
 #include "family/host/row/row.h"
 
 #include "base/status.h"
+#include "codegen/row/range.h"
 #include "codegen/row/reduce.h"
 #include "family/cost.h"
 
@@ -14,6 +15,8 @@ enum { MANY_POINTS = 16384 }; /* more do not matter for the grain */
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row *row)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
+    md_cg_range range;
+    md_cg_range_of(&range, target->program, target->stage, row->is_column);
     return (md_cg_row_options){
         .program = target->program,
         .stage = target->stage,
@@ -22,7 +25,7 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row 
         .streaming = row->is_streaming,
         .is_column = row->is_column,
         .is_online = row->merges && program->is_online && program->n_levels > 1,
-        .keep_points = row->keeps ? row->capacity : 0,
+        .keep_points = row->keeps && range.n == 0 ? row->capacity : 0,
     };
 }
 
@@ -82,6 +85,13 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const v
     }
 }
 
+double md_fa_row_length(const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+{
+    md_cg_range range;
+    md_cg_range_of(&range, target->program, target->stage, row->is_column);
+    return md_cg_range_length(&range, target->program, target->stage, size);
+}
+
 /* The number of blocks, and of points of each (no more than matter for the grain). */
 static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *target, const md_fa_row *row,
                          const int64_t *size)
@@ -89,7 +99,7 @@ static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *t
     const md_st_stage *st = md_fa_stage(target);
     int32_t n_outer = st->n_outer - row->is_column;
     *blocks = md_st_points(target->program, n_outer, st->outer, size);
-    *points = md_st_size(target->program, st->axis, size);
+    *points = (int64_t)md_fa_row_length(target, row, size);
     if (row->is_column) {
         int64_t width = (row->tile > 0 ? row->tile : 16) * md_cg_width(target->facts);
         int64_t lanes = md_st_size(target->program, st->outer[n_outer], size);

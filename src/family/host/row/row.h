@@ -23,6 +23,8 @@ bool md_fa_row_stores_pay(const md_fa_target *target, const int64_t *size, int32
 md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
 void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 void md_fa_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size);
+/** Elements of a row that count: all, or what a condition is expected to leave. */
+double md_fa_row_length(const md_fa_target *target, const md_fa_row *row, const int64_t *size);
 void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size);
 /** The kind of these families; its spec is md_fa_row. */
 extern const md_fa_kind md_fa_host_row_kind;

@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "codegen/row/range.h"
 #include "codegen/row/reduce.h"
 #include "family/cost.h"
 
@@ -149,6 +150,7 @@ typedef struct estimate {
     const md_fa_row *row;
     md_fa_features *out;
     double rows, n; /* rows; elements of a row */
+    double idle; /* columns: lanes that run over those that are wanted */
     bool is_online;
     pass_work pass[MD_ST_MAX_REDUCTIONS + 1];
     int32_t n_levels, n_passes;
@@ -209,7 +211,7 @@ static void add_memory_idle_time(estimate *e, double bytes)
 {
     double cycles = 0, units = 0;
     for (int32_t i = 1; i < e->n_levels; i++) {
-        cycles += cycles_of(&e->pass[i], e->rows, e->n, e->row, e->target->facts);
+        cycles += cycles_of(&e->pass[i], e->rows * e->idle, e->n, e->row, e->target->facts);
         units += e->rows * e->n * e->pass[i].transcendental;
     }
     double computing = us_of_cycles(e, cycles, units), memory = beyond_private_us(e, bytes);
@@ -225,14 +227,27 @@ static double column_factor(const estimate *e)
     return e->row->is_column ? 1 + 1.2 / (piece * piece) : 1;
 }
 
+/* Few columns leave lanes of their vectors idle. */
+static double idle_of(const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    const double lanes = md_cg_width(target->facts);
+    if (!row->is_column)
+        return 1;
+    const double columns = fmax(1, (double)md_st_size(target->program, st->outer[st->n_outer - 1], size));
+    return ceil(columns / lanes) * lanes / columns;
+}
+
 void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
 {
     const md_fa_row *row = spec;
     const md_st_stage *st = md_fa_stage(target);
+    md_cg_range range;
+    md_cg_range_of(&range, target->program, target->stage, row->is_column);
     md_cg_row_options options = {.program = target->program,
                                  .stage = target->stage,
                                  .is_column = row->is_column,
-                                 .keep_points = row->keeps ? row->capacity : 0};
+                                 .keep_points = row->keeps && range.n == 0 ? row->capacity : 0};
     estimate e = {.target = target,
                   .row = row,
                   .out = out,
@@ -242,7 +257,8 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
     md_kn_geometries geometry;
     double flops = 0, bytes = 0, cycles = 0, stored = md_fa_stored_bytes(target, size);
     e.rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
-    e.n = (double)md_st_size(target->program, st->axis, size);
+    e.n = md_fa_row_length(target, row, size);
+    e.idle = idle_of(target, row, size);
     e.is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
     md_cg_on_chip_make(&plan, &options);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
@@ -262,7 +278,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
                      .lane = md_cg_row_lane(&options),
                      .work = &e.pass[i]};
         count_pass(&c);
-        cycles += cycles_of(&e.pass[i], e.rows, e.n, row, target->facts);
+        cycles += cycles_of(&e.pass[i], e.rows * e.idle, e.n, row, target->facts);
         out->transcendental += e.rows * e.n * e.pass[i].transcendental;
     }
     if (e.is_online)
