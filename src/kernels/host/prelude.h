@@ -244,6 +244,15 @@ __attribute__((cold)) MD_OUTLINE void md_report_lanes(void *report, int tensor, 
 }
 
 #include "memory.h"
+#if defined(MD_BYTES) || !defined(MD_CONFIGURED)
+#include "bytes.h"
+#endif
+/* Lanes of a vector of the text. */
+#ifdef MD_BYTES
+#define MD_VECTOR_LANES MD_YL
+#else
+#define MD_VECTOR_LANES MD_VL
+#endif
 #include "math.h"
 #include "math_hyperbolic.h"
 #include "math_inverse.h"

@@ -18,6 +18,8 @@ typedef struct md_fa_row {
 
 /** True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size);
+/** Whether its lanes are bytes. */
+md_cg_bytes md_fa_row_bytes(const md_fa_target *target, const md_fa_row *row);
 md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_row *row);
 void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_row *row);
 void md_fa_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size);
