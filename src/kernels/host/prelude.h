@@ -180,8 +180,8 @@ MD_INLINE int md_where_sb(int c, int a, int b) { return c ? a : b; }
 MD_EXTREME(max, >)
 MD_EXTREME(min, <)
 #ifdef MD_NARROW
-MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_where_b((md_b)(a > b), a, b); }
-MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_where_b((md_b)(a < b), a, b); }
+MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_most_b(a, b); }
+MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_least_b(a, b); }
 #else
 MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_wide_where_i(md_wide_gt_i(a, b), a, b); }
 MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_wide_where_i(md_wide_lt_i(a, b), a, b); }
