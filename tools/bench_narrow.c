@@ -34,7 +34,7 @@ static const struct {
              {"mean", "Y[] = mean[i](X:%s[i])", "Y[] = mean[i](X[i])", 4, NUMBERS, 0, 0},
              {"softmax", "let e[i,j] = exp(f32(X:%s[i,j]) - max[k](f32(X[i,k]))); Y[i,j] = e[i,j] / sum[j](e[i,j])",
               "let e[i,j] = exp(X[i,j] - max[k](X[i,k])); Y[i,j] = e[i,j] / sum[j](e[i,j])", 8, NUMBERS, 0, -1},
-             {"product", "Y[j] = sum[k](A[k] * W:%s[j,k])", "Y[j] = sum[k](A[k] * W[j,k])", 4, NUMBERS, 0, 1},
+             {"1 row", "Y[b,j] = sum[k](A[b,k] * W:%s[j,k])", "Y[b,j] = sum[k](A[b,k] * W[j,k])", 4, NUMBERS, 0, 1},
              {"16 rows", "Y[b,j] = sum[k](A[b,k] * W:%s[j,k])", "Y[b,j] = sum[k](A[b,k] * W[j,k])", 4, NUMBERS, 0, 16}};
 static const struct {
     const char *name;
@@ -87,10 +87,10 @@ static void finish(timed *t)
 static const char *sizes_of(char out[64], int n_rows, double megabytes, double item)
 {
     const long n = (long)(megabytes * 1e6 / item);
-    if (n_rows > 1)
+    if (n_rows > 0)
         snprintf(out, 64, "b=%d, j=%ld, k=1024", n_rows, n / 1024 + 1);
-    else if (n_rows != 0)
-        snprintf(out, 64, n_rows < 0 ? "i=%ld, j=1024" : "j=%ld, k=1024", n / 1024 + 1);
+    else if (n_rows < 0)
+        snprintf(out, 64, "i=%ld, j=1024", n / 1024 + 1);
     else
         snprintf(out, 64, "i=%ld", n);
     return out;

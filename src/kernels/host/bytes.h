@@ -242,9 +242,9 @@ MD_OUTLINE md_wy md_get_part_halves(const void *t, int64_t o, int n)
 MD_INLINE md_wy md_get_halves_bytes(const void *t, int64_t o, int n)
 {
     md_half_y both;
-    if (n != MD_YL || o % 2 != 0)
+    if (n != MD_YL || (o & 1))
         return md_get_part_halves(t, o, n);
-    __builtin_memcpy(&both, (const char *)t + o / 2, sizeof both);
+    __builtin_memcpy(&both, (const char *)t + (o >> 1), sizeof both);
     const md_words w = md_words_of(both);
     return (md_wy)((w | w << 4) & 0x0f0f);
 }
@@ -263,13 +263,13 @@ MD_OUTLINE void md_put_some_halves(void *t, int64_t o, md_wy v, int n)
 }
 MD_INLINE void md_put_halves_bytes(void *t, int64_t o, md_wy v, int n)
 {
-    if (n != MD_YL || o % 2 != 0) {
+    if (n != MD_YL || (o & 1)) {
         md_put_some_halves(t, o, v, n);
         return;
     }
     const md_words w = (md_words)v;
     const md_half_y both = md_bytes_of((w & 15) | (w >> 4 & 0xf0));
-    __builtin_memcpy((char *)t + o / 2, &both, sizeof both);
+    __builtin_memcpy((char *)t + (o >> 1), &both, sizeof both);
 }
 #endif
 
