@@ -3,6 +3,7 @@
  *   md_widen_T(lanes of T)   to 32 bits: s8, w8 (unsigned), s16, w16; to 64 bits: b, u
  *   md_thin_T(lanes)         the low bits: w8, w16 of 32 bits, b of 64
  *   md_widen_w8_w16, md_widen_s8_s16, md_thin_w16_w8
+ *   md_under_f(a, high), md_over_f(a, low): a, or the bound where a is beyond it; a NaN stays
  *   md_least_b, md_most_b: the smaller and the greater of two, in which GCC sees no single instruction */
 #ifndef MD_HOST_WIDTHS_H
 #define MD_HOST_WIDTHS_H
@@ -220,6 +221,33 @@ MD_INLINE md_b md_most_b(md_b a, md_b b) { return __builtin_elementwise_max(a, b
 MD_INLINE md_b md_least_b(md_b a, md_b b) { const md_b c = (md_b)(a < b); return (a & c) | (b & ~c); }
 MD_INLINE md_b md_most_b(md_b a, md_b b) { const md_b c = (md_b)(a > b); return (a & c) | (b & ~c); }
 #endif
+#endif
+
+#if MD_VL == 16 && defined(__AVX512F__) && defined(__clang__)
+MD_INLINE md_f md_under_f(md_f a, float high) { return __builtin_ia32_minps512(high - (md_f){0}, a, 4); }
+MD_INLINE md_f md_over_f(md_f a, float low) { return __builtin_ia32_maxps512(low - (md_f){0}, a, 4); }
+#elif MD_VL == 16 && defined(__AVX512F__)
+MD_INLINE md_f md_under_f(md_f a, float high)
+    { return __builtin_ia32_minps512_mask(high - (md_f){0}, a, (md_f){0}, (unsigned short)-1, 4); }
+MD_INLINE md_f md_over_f(md_f a, float low)
+    { return __builtin_ia32_maxps512_mask(low - (md_f){0}, a, (md_f){0}, (unsigned short)-1, 4); }
+#elif MD_VL == 8 && defined(__AVX__)
+MD_INLINE md_f md_under_f(md_f a, float high) { return __builtin_ia32_minps256(high - (md_f){0}, a); }
+MD_INLINE md_f md_over_f(md_f a, float low) { return __builtin_ia32_maxps256(low - (md_f){0}, a); }
+#elif MD_VL == 4 && defined(__SSE__)
+MD_INLINE md_f md_under_f(md_f a, float high) { return __builtin_ia32_minps(high - (md_f){0}, a); }
+MD_INLINE md_f md_over_f(md_f a, float low) { return __builtin_ia32_maxps(low - (md_f){0}, a); }
+#else
+MD_INLINE md_f md_under_f(md_f a, float high)
+{
+    const md_b c = (md_b)(a > high);
+    return (md_f)(((md_b)(high - (md_f){0}) & c) | ((md_b)a & ~c));
+}
+MD_INLINE md_f md_over_f(md_f a, float low)
+{
+    const md_b c = (md_b)(a < low);
+    return (md_f)(((md_b)(low - (md_f){0}) & c) | ((md_b)a & ~c));
+}
 #endif
 
 /* Integers of the stage from and to 32 bits. */
