@@ -63,14 +63,15 @@ static const char *lane_suffix(const md_cg_reduction *d, md_dtype type)
     return d->is_bytes ? md_cg_byte_suffix(type) : md_cg_suffix(type, false);
 }
 
+/* Sums of integers along the lanes: wider than bytes, and apart from md_i, which is two registers. */
 static bool is_total(const md_cg_reduction *d)
 {
-    return d->is_bytes && d->r->op == MD_FX_R_SUM;
+    return !d->is_gpu && !d->is_column && d->r->op == MD_FX_R_SUM && md_cg_acc_type(d->r) == MD_I64;
 }
 
 static const char *acc_suffix(const md_cg_reduction *d)
 {
-    return is_total(d) ? "total" : lane_suffix(d, md_cg_acc_type(d->r));
+    return is_total(d) ? (d->is_bytes ? "total" : "pair") : lane_suffix(d, md_cg_acc_type(d->r));
 }
 
 static const char *identity_of(const md_cg_reduction *d)
@@ -129,7 +130,7 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d)
         md_strbuf_printf(out, "md_best<%s> b%" PRId32 ";\n", md_cg_scalar_type(md_cg_acc_type(d->r)), d->id);
         return;
     }
-    if (d->is_bytes)
+    if (d->is_bytes || is_total(d))
         md_strbuf_printf(out, "md_%s a%" PRId32 ";\n", acc_suffix(d), d->id);
     else
         md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(d->r)), d->id);
@@ -182,7 +183,7 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
         md_strbuf_printf(out, "md_only_%s(%s, %s, md_n);\n", s, value, identity_of(d));
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", d->id);
     if (is_total(d))
-        md_strbuf_printf(out, "md_gain_total(acc->a%" PRId32 ", y%" PRId32 ")", d->id, d->id);
+        md_strbuf_printf(out, "md_gain_%s(acc->a%" PRId32 ", y%" PRId32 ")", acc_suffix(d), d->id, d->id);
     else
         print_combined(out, row, s, "acc->a", "y", d->id);
     md_strbuf_add(out, ";\n");
@@ -205,7 +206,10 @@ void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d)
         return;
     }
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", d->id);
-    print_combined(out, row, s, "acc->a", "from->a", d->id);
+    if (is_total(d))
+        md_strbuf_printf(out, "md_join_%s(acc->a%" PRId32 ", from->a%" PRId32 ")", s, d->id, d->id);
+    else
+        print_combined(out, row, s, "acc->a", "from->a", d->id);
     md_strbuf_add(out, ";\n");
 }
 

@@ -153,6 +153,7 @@ MD_INLINE md_total md_eights(md_wy v)
     return r;
 #endif
 }
+MD_INLINE md_total md_join_total(md_total a, md_total b) { return a + b; }
 MD_INLINE md_total md_gain_total(md_total a, md_y v)
 {
 #ifdef MD_BYTES_UNSIGNED

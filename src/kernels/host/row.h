@@ -54,6 +54,24 @@ MD_FOLD_ARRAY(prod, md_i, int64_t, i, a *b)
 MD_FOLD_ARRAY(max, md_i, int64_t, i, md_max_si(a, b))
 MD_FOLD_ARRAY(min, md_i, int64_t, i, md_min_si(a, b))
 
+/* Sums of integers: GCC keeps a vector of two registers in memory, but two vectors in registers. */
+typedef struct md_pair {
+    md_ih low, high;
+} md_pair;
+MD_INLINE md_pair md_splat_pair(int64_t a) { return (md_pair){a + (md_ih){0}, a + (md_ih){0}}; }
+MD_INLINE md_pair md_join_pair(md_pair a, md_pair b) { return (md_pair){a.low + b.low, a.high + b.high}; }
+#ifndef MD_NARROW
+MD_INLINE md_pair md_gain_pair(md_pair a, md_i v) { return (md_pair){a.low + md_low_i(v), a.high + md_high_i(v)}; }
+#endif
+MD_INLINE int64_t md_fold_sum_pair(md_pair a)
+{
+    const md_ih both = a.low + a.high;
+    int64_t sum = both[0];
+    for (int l = 1; l < MD_VL / 2; l++)
+        sum += both[l];
+    return sum;
+}
+
 /* ---- Sets lanes n and above to the identity. */
 #define MD_ONLY(vec, one, s)                                                                                           \
     MD_INLINE vec md_only_##s(vec v, one identity, int n)                                                              \
