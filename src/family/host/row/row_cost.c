@@ -57,8 +57,10 @@ static void count_node(counter *c, const md_fx_node *n)
     pass_work *w = c->work;
     double slots = 0, units = 0;
     if (n->kind == MD_FX_LOAD) {
+        const md_dtype dtype = c->target->program->formula->tensor[n->id].dtype;
         w->loads += 1;
-        w->loaded_bytes += md_dtype_bytes(c->target->program->formula->tensor[n->id].dtype);
+        w->slots += md_fa_host_conversion(dtype, false); /* beside the addition */
+        w->loaded_bytes += md_dtype_bytes(dtype);
         w->scattered += !is_vector(c, n->id, n->n_args, n->arg);
     }
     if (n->kind == MD_FX_OP)
@@ -116,6 +118,7 @@ static void count_pass(counter *c)
         if (s->per_row)
             continue;
         count_value(c, s->value);
+        c->work->slots += 2 * md_fa_host_conversion(c->target->program->formula->tensor[s->tensor].dtype, true);
         c->work->stores += 1;
         c->work->scattered += !is_vector(c, s->tensor, s->n_subscripts, s->subscript);
     }
