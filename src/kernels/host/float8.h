@@ -29,7 +29,7 @@
         return (md_f)(r | (md_b)((md_u)(u & 0x80) << 24));                                                             \
     }
 #endif
-#define MD_FLOAT8(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL, LARGEST_BITS)                                                 \
+#define MD_FLOAT8(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL, LARGEST_BITS)                                            \
     MD_FLOAT8_UP(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL)                                                           \
     MD_INLINE md_w8 md_down_##T(md_f v)                                                                                \
     {                                                                                                                  \

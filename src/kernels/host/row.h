@@ -211,16 +211,16 @@ MD_INLINE int md_pairs(int64_t runs, int n)
     md_clear##l(&a2, from);                                                                                            \
     md_clear##l(&a3, from);
 #define MD_ADD_SUMS(l)                                                                                                 \
-    for (; MD_SUMS > 1 && j + MD_SUMS * MD_VECTOR_LANES <= end; j += MD_SUMS * MD_VECTOR_LANES) {                                          \
+    for (; MD_SUMS > 1 && j + MD_SUMS * MD_VECTOR_LANES <= end; j += MD_SUMS * MD_VECTOR_LANES) {                      \
         MD_FETCH(l, j);                                                                                                \
-        md_add##l(MD_X p, row, &a0, keep, j, MD_VECTOR_LANES);                                                                   \
-        MD_FETCH(l, j + MD_VECTOR_LANES);                                                                                        \
-        md_add##l(MD_X p, row, &a1, keep, j + MD_VECTOR_LANES, MD_VECTOR_LANES);                                                           \
+        md_add##l(MD_X p, row, &a0, keep, j, MD_VECTOR_LANES);                                                         \
+        MD_FETCH(l, j + MD_VECTOR_LANES);                                                                              \
+        md_add##l(MD_X p, row, &a1, keep, j + MD_VECTOR_LANES, MD_VECTOR_LANES);                                       \
         if (MD_SUMS > 2) {                                                                                             \
-            MD_FETCH(l, j + 2 * MD_VECTOR_LANES);                                                                                \
-            md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VECTOR_LANES, MD_VECTOR_LANES);                                                   \
-            MD_FETCH(l, j + 3 * MD_VECTOR_LANES);                                                                                \
-            md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VECTOR_LANES, MD_VECTOR_LANES);                                                   \
+            MD_FETCH(l, j + 2 * MD_VECTOR_LANES);                                                                      \
+            md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VECTOR_LANES, MD_VECTOR_LANES);                               \
+            MD_FETCH(l, j + 3 * MD_VECTOR_LANES);                                                                      \
+            md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VECTOR_LANES, MD_VECTOR_LANES);                               \
         }                                                                                                              \
     }
 #define MD_JOIN_SUMS(l)                                                                                                \
@@ -239,8 +239,8 @@ MD_INLINE int md_pairs(int64_t runs, int n)
             md_acc##l a0, a1, a2, a3;                                                                                  \
             MD_CLEAR_SUMS(l)                                                                                           \
             MD_ADD_SUMS(l)                                                                                             \
-            for (; j < end; j += MD_VECTOR_LANES)                                                                                \
-                md_add##l(MD_X p, row, &a1, keep, j, (int)md_min_si(end - j, MD_VECTOR_LANES));                                  \
+            for (; j < end; j += MD_VECTOR_LANES)                                                                      \
+                md_add##l(MD_X p, row, &a1, keep, j, (int)md_min_si(end - j, MD_VECTOR_LANES));                        \
             MD_JOIN_SUMS(l)                                                                                            \
             wait[n++] = a0;                                                                                            \
             for (int pairs = end < to ? md_pairs(runs, n) : n - 1; pairs > 0; pairs--, n--)                            \
@@ -258,9 +258,9 @@ MD_INLINE int md_pairs(int64_t runs, int n)
         int64_t j = from;                                                                                              \
         MD_CLEAR_SUMS(l)                                                                                               \
         MD_ADD_SUMS(l)                                                                                                 \
-        for (; j + MD_VECTOR_LANES <= end; j += MD_VECTOR_LANES) {                                                                         \
+        for (; j + MD_VECTOR_LANES <= end; j += MD_VECTOR_LANES) {                                                     \
             MD_FETCH(l, j);                                                                                            \
-            md_add##l(MD_X p, row, &a0, keep, j, MD_VECTOR_LANES);                                                               \
+            md_add##l(MD_X p, row, &a0, keep, j, MD_VECTOR_LANES);                                                     \
         }                                                                                                              \
         if (j < end)                                                                                                   \
             md_add##l(MD_X p, row, &a1, keep, j, (int)(end - j));                                                      \
@@ -280,10 +280,10 @@ MD_INLINE int md_pairs(int64_t runs, int n)
         int64_t j = MD_NONTEMPORAL ? md_min_si(n, md_lead(MD_X p, 0)) : 0; \
         if (j > 0)                                                                                                     \
             md_out(MD_X p, row, keep, 0, (int)j);                                                                      \
-        for (; j + MD_VECTOR_LANES <= n; j += MD_VECTOR_LANES) {                                                                           \
+        for (; j + MD_VECTOR_LANES <= n; j += MD_VECTOR_LANES) {                                                       \
             if (MD_PREFETCH_WRITES)                                                                                    \
                 md_prefetch(MD_X p, j + MD_DISTANCE);                                                                  \
-            md_out(MD_X p, row, keep, j, MD_VECTOR_LANES);                                                                       \
+            md_out(MD_X p, row, keep, j, MD_VECTOR_LANES);                                                             \
         }                                                                                                              \
         if (j < n)                                                                                                     \
             md_out(MD_X p, row, keep, j, (int)(n - j));                                                                \

@@ -35,8 +35,8 @@ static md_status print_body(writer *w)
     return md_cg_status(w->cg);
 }
 
-/* The loop over the lanes of one outer point. A first or last part of fewer than MD_VECTOR_LANES lanes runs the same text with a
- * variable count. */
+/* The loop over the lanes of one outer point. A first or last part of fewer than MD_VECTOR_LANES lanes runs the same
+ * text with a variable count. */
 static void print_lanes(md_strbuf *out, const writer *w)
 {
     const char *body = md_strbuf_text(&w->body);
