@@ -2,7 +2,7 @@
  * op's bytes over that of the same op of f32 with as many bytes, in turns, the best of a few. MD_CPU, MD_CC and
  * MD_THREADS say how.
  *
- *   bench_narrow [MEGABYTES]      of each input; default 4 */
+ *   bench_narrow [MEGABYTES [OP]]      of each input, default 4; one op, default all */
 #include "bench_program.h"
 
 #include <string.h>
@@ -20,13 +20,22 @@ typedef struct timed {
 enum { NUMBERS, BOOLS, BOTH };
 static const struct {
     const char *name, *formula, *f32; /* %s: the type */
-    int takes, is_elementwise, is_from_f32, is_product;
-} kinds[] = {{"relu", "Y:%s[i] = relu(X:%s[i])", "Y[i] = relu(X[i])", NUMBERS, 1, 0, 0},
-             {"to f32", "Y[i] = X:%s[i] * 0.5", "Y[i] = X[i] * 0.5", BOTH, 1, 0, 0},
-             {"from f32", "Y:%s[i] = X:f32[i]", "Y[i] = X[i] * 0.5", BOTH, 1, 1, 0},
-             {"sum", "Y[] = sum[i](X:%s[i])", "Y[] = sum[i](X[i])", NUMBERS, 0, 0, 0},
-             {"any", "Y[] = any[i](X:%s[i])", "Y[] = sum[i](X[i])", BOOLS, 0, 0, 0},
-             {"product", "Y[j] = sum[k](A[k] * W:%s[j,k])", "Y[j] = sum[k](A[k] * W[j,k])", NUMBERS, 0, 0, 1}};
+    double f32_bytes; /* of f32, for an element that the sizes count */
+    int takes, is_from_f32, n_rows; /* n_rows: of a product or of row programs; 0: one axis */
+} kinds[] = {{"relu", "Y:%s[i] = relu(X:%s[i])", "Y[i] = relu(X[i])", 8, NUMBERS, 0, 0},
+             {"add", "Y:%s[i] = X:%s[i] + Z:%s[i]", "Y[i] = X[i] + Z[i]", 12, NUMBERS, 0, 0},
+             {"or", "Y:%s[i] = X:%s[i] or Z:%s[i]", "Y[i] = X[i] + Z[i]", 12, BOOLS, 0, 0},
+             {"scale", "Y:%s[i] = X:%s[i] * 0.37", "Y[i] = X[i] * 0.37", 8, NUMBERS, 0, 0},
+             {"to f32", "Y[i] = X:%s[i] * 0.5", "Y[i] = X[i] * 0.5", 8, BOTH, 0, 0},
+             {"from f32", "Y:%s[i] = X:f32[i]", "Y[i] = X[i] * 0.5", 8, BOTH, 1, 0},
+             {"sum", "Y[] = sum[i](X:%s[i])", "Y[] = sum[i](X[i])", 4, NUMBERS, 0, 0},
+             {"any", "Y[] = any[i](X:%s[i])", "Y[] = sum[i](X[i])", 4, BOOLS, 0, 0},
+             {"max", "Y[] = max[i](X:%s[i])", "Y[] = max[i](X[i])", 4, NUMBERS, 0, 0},
+             {"mean", "Y[] = mean[i](X:%s[i])", "Y[] = mean[i](X[i])", 4, NUMBERS, 0, 0},
+             {"softmax", "let e[i,j] = exp(f32(X:%s[i,j]) - max[k](f32(X[i,k]))); Y[i,j] = e[i,j] / sum[j](e[i,j])",
+              "let e[i,j] = exp(X[i,j] - max[k](X[i,k])); Y[i,j] = e[i,j] / sum[j](e[i,j])", 8, NUMBERS, 0, -1},
+             {"1 row", "Y[b,j] = sum[k](A[b,k] * W:%s[j,k])", "Y[b,j] = sum[k](A[b,k] * W[j,k])", 4, NUMBERS, 0, 1},
+             {"16 rows", "Y[b,j] = sum[k](A[b,k] * W:%s[j,k])", "Y[b,j] = sum[k](A[b,k] * W[j,k])", 4, NUMBERS, 0, 16}};
 static const struct {
     const char *name;
     double bytes;
@@ -75,11 +84,13 @@ static void finish(timed *t)
 }
 
 /* Sizes with so many bytes of an input. */
-static const char *sizes_of(char out[64], int is_product, double megabytes, double item)
+static const char *sizes_of(char out[64], int n_rows, double megabytes, double item)
 {
     const long n = (long)(megabytes * 1e6 / item);
-    if (is_product)
-        snprintf(out, 64, "j=%ld, k=1024", n / 1024);
+    if (n_rows > 0)
+        snprintf(out, 64, "b=%d, j=%ld, k=1024", n_rows, n / 1024 + 1);
+    else if (n_rows < 0)
+        snprintf(out, 64, "i=%ld, j=1024", n / 1024 + 1);
     else
         snprintf(out, 64, "i=%ld", n);
     return out;
@@ -87,22 +98,22 @@ static const char *sizes_of(char out[64], int is_product, double megabytes, doub
 
 static void compare(md_context *context, int kind, int type, double megabytes)
 {
-    char formula[96], sizes[64];
+    char formula[160], sizes[64];
+    const char *name = types[type].name;
     const double item = kinds[kind].is_from_f32 ? 4 : types[type].bytes;
     timed narrow, wide;
-    snprintf(formula, sizeof formula, kinds[kind].formula, types[type].name, types[type].name);
-    prepare(&narrow, context, formula, sizes_of(sizes, kinds[kind].is_product, megabytes, item));
-    /* as many bytes in all: elementwise ops of f32 read and write 8 an element, others read 4 */
-    const double per_element = kinds[kind].is_elementwise ? 8 : 4;
-    prepare(&wide, context, kinds[kind].f32, sizes_of(sizes, kinds[kind].is_product, narrow.bytes * 1e-6, per_element));
+    snprintf(formula, sizeof formula, kinds[kind].formula, name, name, name);
+    prepare(&narrow, context, formula, sizes_of(sizes, kinds[kind].n_rows, megabytes, item));
+    sizes_of(sizes, kinds[kind].n_rows, narrow.bytes * 1e-6, kinds[kind].f32_bytes); /* as many bytes in all */
+    prepare(&wide, context, kinds[kind].f32, sizes);
     for (int i = 0; i < ROUNDS; i++) {
         repeat(&narrow);
         repeat(&wide);
     }
     printf("{\"op\": \"%s\", \"type\": \"%s\", \"us\": %.1f, \"gbps\": %.1f, \"f32_us\": %.1f, \"f32_gbps\": %.1f, "
            "\"of_f32\": %.2f}\n",
-           kinds[kind].name, types[type].name, narrow.us, narrow.bytes / narrow.us * 1e-3, wide.us,
-           wide.bytes / wide.us * 1e-3, narrow.bytes / narrow.us / (wide.bytes / wide.us));
+           kinds[kind].name, name, narrow.us, narrow.bytes / narrow.us * 1e-3, wide.us, wide.bytes / wide.us * 1e-3,
+           narrow.bytes / narrow.us / (wide.bytes / wide.us));
     fflush(stdout);
     finish(&narrow);
     finish(&wide);
@@ -111,11 +122,13 @@ static void compare(md_context *context, int kind, int type, double megabytes)
 int main(int argc, char **argv)
 {
     const double megabytes = argc > 1 ? atof(argv[1]) : 4;
+    const char *only = argc > 2 ? argv[2] : NULL;
     md_context *context;
     bench_ok(md_context_create(&context, NULL));
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof kinds[0]); kind++)
         for (int type = 0; type < (int)(sizeof types / sizeof types[0]); type++)
-            if (kinds[kind].takes == BOTH || (kinds[kind].takes == BOOLS) == !strcmp(types[type].name, "bool"))
+            if ((!only || !strcmp(only, kinds[kind].name)) &&
+                (kinds[kind].takes == BOTH || (kinds[kind].takes == BOOLS) == !strcmp(types[type].name, "bool")))
                 compare(context, kind, type, megabytes);
     md_context_destroy(&context);
     return 0;

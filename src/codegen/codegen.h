@@ -45,6 +45,8 @@
  *                                           md_i, md_b bad)
  *   md_lead_T(t, o)                         elements from t + o to the next vector boundary (_unit_nt stores streams
  *                                           only at one); md_stream_end()
+ * Lanes of one byte (options.bytes; kernels/host/bytes.h): md_y, suffix y, for i64, and md_z, suffix z, for bool;
+ * md_load_T_bytes and md_store_T_bytes for _unit. The text steps by MD_VECTOR_LANES, which is MD_VL elsewhere.
  * Where n is the constant MD_VL a unit load or store is one vector move. Flags that the text expects: -O2 -fwrapv
  * -fno-math-errno -fno-trapping-math -ffp-contract=off, never -ffast-math. Text that defines MD_CONTRACT lets a * b
  * + c become an fma (products do).
@@ -85,6 +87,9 @@ enum { MD_CG_MAX_FETCHED = 16 };
 
 typedef enum md_cg_access { MD_CG_UNIT, MD_CG_STRIDED } md_cg_access; /* lane loads: stride 1 known, or any stride */
 
+/* Lanes of one byte (kernels/host/bytes.h) hold all values of the stage: with a sign or without. */
+typedef enum md_cg_bytes { MD_CG_NO_BYTES, MD_CG_SIGNED_BYTES, MD_CG_UNSIGNED_BYTES } md_cg_bytes;
+
 typedef struct md_cg_options {
     const md_st_program *program;
     int32_t stage;
@@ -97,6 +102,7 @@ typedef struct md_cg_options {
     bool is_owned;
     /* scatters: sums go to md_bin_<how> (kernels/host/scatter_bins.c); loads ask at run time whether strides are 1 */
     bool is_binned;
+    md_cg_bytes bytes; /* of md_cg_byte_lanes */
     bool is_cyclic; /* of a merged lane: see md_cg_cyclic */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */
     int32_t flat[MD_MAX_RANK * 2];
@@ -194,10 +200,16 @@ void md_cg_print_uses(const md_cg *cg, md_strbuf *out);
 /** True if the stage has integers as lanes, and all of them fit into 32 bits with a sign whatever the data:
  * MD_NARROW of host kernels. */
 bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage);
+/** Whether lanes of one byte do for a pointwise stage, or a row program over its rows, on the host: every value that
+ * lanes hold fits into one, or only its low bits matter. Loads and stores along the lanes must be unit ones. */
+md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage);
 /** Scalar C type and lane C type of a value type: "float"/"md_f"; their suffixes: "sf"/"f". */
 const char *md_cg_scalar_type(md_dtype type);
 const char *md_cg_lane_type(md_dtype type);
 const char *md_cg_suffix(md_dtype type, bool is_uniform);
+/** The lane forms where lanes are bytes: "md_y", "y". */
+const char *md_cg_byte_type(md_dtype type);
+const char *md_cg_byte_suffix(md_dtype type);
 
 /** Joins prelude, config, expressions and an embedded template into one text: `defines` is a text of #define lines.
  * The template (an embedded file such as "host/row_persistent.c") includes "md_config.h", "prelude.h" and

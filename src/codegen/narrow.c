@@ -1,5 +1,5 @@
 /* Whether the integers of a stage fit into 32 bits: then host kernels compute them in lanes of 32 bits, one register
- * instead of two. */
+ * instead of two. Whether all values fit into one byte: then lanes are bytes. */
 #include "codegen/codegen.h"
 #include "expr/range/range.h"
 
@@ -8,6 +8,9 @@ enum { MOST_NODES = 512 }; /* operands that are shared are met several times */
 typedef struct search {
     const md_st_program *program;
     int32_t n_nodes;
+    md_range_interval limit; /* of what a lane holds */
+    int32_t lane; /* bytes: the index along the lanes */
+    bool is_bytes; /* lanes hold no reals, and read and write vectors */
     bool has_integers; /* else the answer matters to nobody */
 } search;
 
@@ -41,6 +44,24 @@ static bool has_plain_subscripts(const search *s, const md_fx_node *load)
     return true;
 }
 
+/* The same for all lanes, or consecutive elements. */
+static bool is_vector(const search *s, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
+{
+    int64_t coef[MD_MAX_RANK] = {0};
+    if (!md_st_step(coef, s->program, tensor, subscript, s->lane))
+        return false;
+    for (int32_t i = 0; i < rank; i++)
+        if (coef[i] != 0 && (i != rank - 1 || coef[i] != 1))
+            return false;
+    return true;
+}
+
+static bool is_narrow_load(const search *s, const md_fx_node *n, md_range_interval *out)
+{
+    return has_plain_subscripts(s, n) && (!s->is_bytes || is_vector(s, n->id, n->n_args, n->arg)) &&
+           (n->type != MD_I64 || range_of_dtype(out, s->program->formula->tensor[n->id].dtype));
+}
+
 static bool add(md_range_interval *out, md_range_interval a, int64_t sign, md_range_interval b)
 {
     *out = sign > 0 ? (md_range_interval){a.lo + b.lo, a.hi + b.hi} : (md_range_interval){a.lo - b.hi, a.hi - b.lo};
@@ -68,10 +89,28 @@ static bool range_of_op(md_range_interval *out, const md_fx_node *n, const md_ra
     }
 }
 
+/* What kernels/host/bytes.h has. */
+static bool has_byte_form(md_fx_op op)
+{
+    static const bool table[MD_FX_N_OPS] = {
+        [MD_FX_NEG] = true,     [MD_FX_ADD] = true,     [MD_FX_SUB] = true,     [MD_FX_MUL] = true,
+        [MD_FX_LT] = true,      [MD_FX_LE] = true,      [MD_FX_GT] = true,      [MD_FX_GE] = true,
+        [MD_FX_EQ] = true,      [MD_FX_NE] = true,      [MD_FX_BIT_AND] = true, [MD_FX_BIT_OR] = true,
+        [MD_FX_BIT_XOR] = true, [MD_FX_BIT_NOT] = true, [MD_FX_AND] = true,     [MD_FX_OR] = true,
+        [MD_FX_NOT] = true,     [MD_FX_WHERE] = true,   [MD_FX_MIN] = true,     [MD_FX_MAX] = true,
+        [MD_FX_CLAMP] = true,   [MD_FX_ABS] = true,     [MD_FX_SIGN] = true,    [MD_FX_RELU] = true,
+        [MD_FX_FLOOR] = true,   [MD_FX_CEIL] = true,    [MD_FX_ROUND] = true,   [MD_FX_TRUNC] = true,
+        [MD_FX_FMA] = true,
+    };
+    return table[op];
+}
+
 /* Operands are integers or truth values where the result is an integer; those of other operations may be anything. */
 static bool is_narrow_op(search *s, const md_fx_node *n, md_range_interval *out)
 {
     md_range_interval arg[3] = {{0, 0}};
+    if (s->is_bytes && !has_byte_form(n->op))
+        return false;
     for (int32_t i = 0; i < n->n_args; i++)
         if (!is_narrow(s, n->arg[i], &arg[i < 3 ? i : 2]))
             return false;
@@ -89,8 +128,7 @@ static bool is_narrow(search *s, const md_fx_node *n, md_range_interval *out)
             *out = (md_range_interval){n->integer, n->integer};
         break;
     case MD_FX_LOAD:
-        fits = has_plain_subscripts(s, n) &&
-               (n->type != MD_I64 || range_of_dtype(out, s->program->formula->tensor[n->id].dtype));
+        fits = is_narrow_load(s, n, out);
         break;
     case MD_FX_OP:
         fits = is_narrow_op(s, n, out);
@@ -106,7 +144,7 @@ static bool is_narrow(search *s, const md_fx_node *n, md_range_interval *out)
         fits = false;
         break;
     }
-    return fits && out->lo >= INT32_MIN && out->hi <= INT32_MAX;
+    return fits && out->lo >= s->limit.lo && out->hi <= s->limit.hi && (!s->is_bytes || !md_dtype_is_real(n->type));
 }
 
 static bool stores_are_narrow(search *s, const md_st_stage *stage)
@@ -155,10 +193,110 @@ static bool tensors_are_narrow(search *s, const md_st_stage *stage)
 bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage)
 {
     const md_st_stage *st = &program->stage[stage];
-    search s = {.program = program};
+    search s = {.program = program, .limit = {INT32_MIN, INT32_MAX}};
     if (st->has_gather || st->has_scatter || !tensors_are_narrow(&s, st) || !stores_are_narrow(&s, st))
         return false;
     const bool fits = st->kind == MD_ST_POINTWISE || (st->kind == MD_ST_ROW && rows_are_narrow(&s, &st->row)) ||
                       (st->kind == MD_ST_PRODUCT && products_are_narrow(&s, &st->product));
     return fits && s.has_integers;
+}
+
+/* ---- Bytes */
+
+/* Operations whose low bits need no more than the low bits of their operands. */
+static bool is_modular(md_fx_op op)
+{
+    return op == MD_FX_NEG || op == MD_FX_ADD || op == MD_FX_SUB || op == MD_FX_MUL || op == MD_FX_FMA ||
+           op == MD_FX_BIT_AND || op == MD_FX_BIT_OR || op == MD_FX_BIT_XOR || op == MD_FX_BIT_NOT;
+}
+
+static bool is_byte(md_dtype dtype)
+{
+    return dtype == MD_BOOL || dtype == MD_I8 || dtype == MD_U8 || dtype == MD_I4 || dtype == MD_U4;
+}
+
+/* True if lanes of a byte give the low eight bits of an integer. */
+static bool wraps(search *s, const md_fx_node *n)
+{
+    md_range_interval range;
+    search whole = *s;
+    int32_t from = 0;
+    if (is_narrow(&whole, n, &range)) /* the range is of the result: every operand is in it, too */
+        return true;
+    if (++s->n_nodes > MOST_NODES || n->type != MD_I64)
+        return false;
+    if (n->kind == MD_FX_CONST)
+        return true;
+    if (n->kind == MD_FX_LOAD)
+        return is_byte(s->program->formula->tensor[n->id].dtype) && is_narrow_load(s, n, &range);
+    if (n->kind == MD_FX_CAST && (n->to == MD_I8 || n->to == MD_U8 || n->to == MD_I64))
+        return n->arg[0]->type == MD_I64 && wraps(s, n->arg[0]);
+    if (n->kind != MD_FX_OP || (n->op != MD_FX_WHERE && !is_modular(n->op)))
+        return false;
+    if (n->op == MD_FX_WHERE && !is_narrow(s, n->arg[from++], &range))
+        return false;
+    for (; from < n->n_args; from++)
+        if (!wraps(s, n->arg[from]))
+            return false;
+    return true;
+}
+
+static bool stores_are_bytes(search *s, const md_st_stage *stage)
+{
+    md_range_interval range;
+    for (int32_t i = 0; i < stage->n_stores; i++) {
+        const md_st_store *store = &stage->store[i];
+        const md_dtype to = s->program->formula->tensor[store->tensor].dtype;
+        if (store->per_row)
+            continue;
+        if (!is_byte(to) || store->assign != MD_FX_SET || store->n_subscripts == 0 ||
+            !is_vector(s, store->tensor, store->n_subscripts, store->subscript) ||
+            !md_fx_uses_index(store->subscript[store->n_subscripts - 1], s->lane))
+            return false;
+        if (to == MD_BOOL ? !is_narrow(s, store->value, &range) : !wraps(s, store->value))
+            return false;
+    }
+    return true;
+}
+
+static bool rows_are_bytes(search *s, const md_st_row *row)
+{
+    md_range_interval range;
+    for (int32_t i = 0; i < row->n_reductions; i++) {
+        const md_st_reduction *r = &row->reduction[i];
+        const bool has_form = r->op == MD_FX_R_SUM || r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN ||
+                              r->op == MD_FX_R_ANY || r->op == MD_FX_R_ALL;
+        if (!has_form || md_dtype_is_real(r->type) || !is_narrow(s, r->body, &range))
+            return false;
+    }
+    return true;
+}
+
+static bool fits_bytes(const md_st_program *program, int32_t stage, md_range_interval limit)
+{
+    const md_st_stage *st = &program->stage[stage];
+    search s = {.program = program, .limit = limit, .lane = st->axis, .is_bytes = true};
+    return stores_are_bytes(&s, st) && (st->kind != MD_ST_ROW || rows_are_bytes(&s, &st->row));
+}
+
+static void find_bytes(void *out, const md_st_program *program, int32_t stage, const void *user)
+{
+    const md_st_stage *st = &program->stage[stage];
+    md_cg_bytes *bytes = out;
+    (void)user;
+    *bytes = MD_CG_NO_BYTES;
+    if (st->has_gather || st->has_scatter || st->axis < 0 || (st->kind != MD_ST_POINTWISE && st->kind != MD_ST_ROW))
+        return;
+    if (fits_bytes(program, stage, (md_range_interval){INT8_MIN, INT8_MAX}))
+        *bytes = MD_CG_SIGNED_BYTES;
+    else if (fits_bytes(program, stage, (md_range_interval){0, UINT8_MAX}))
+        *bytes = MD_CG_UNSIGNED_BYTES;
+}
+
+md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage)
+{
+    md_cg_bytes bytes = MD_CG_NO_BYTES;
+    md_st_know(&bytes, program, stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_BYTES, .n_bytes = sizeof bytes, .make = find_bytes});
+    return bytes;
 }

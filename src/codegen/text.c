@@ -35,6 +35,16 @@ const char *md_cg_suffix(md_dtype type, bool is_uniform)
     return is_uniform ? text_of(type)->scalar_suffix : text_of(type)->lane_suffix;
 }
 
+const char *md_cg_byte_type(md_dtype type)
+{
+    return type == MD_BOOL ? "md_z" : "md_y";
+}
+
+const char *md_cg_byte_suffix(md_dtype type)
+{
+    return type == MD_BOOL ? "z" : "y";
+}
+
 int32_t md_cg_width(const md_dev_facts *facts)
 {
     int32_t lanes = facts->vector_bytes / 4;

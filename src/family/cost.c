@@ -30,9 +30,17 @@ static bool is_scattered(const counter *c, int32_t tensor, int32_t rank, const m
     return false;
 }
 
+double md_fa_host_conversion(md_dtype dtype, bool is_store)
+{
+    const bool is_f8 = dtype == MD_F8E4M3 || dtype == MD_F8E5M2;
+    return !is_f8 ? 0 : is_store ? 5 : 3;
+}
+
 static bool count(void *user, const md_fx_node *n)
 {
     counter *c = user;
+    if (n->kind == MD_FX_LOAD)
+        c->out->operations += md_fa_host_conversion(c->program->formula->tensor[n->id].dtype, false);
     c->out->transcendental += is_transcendental(n);
     c->out->operations += (n->kind == MD_FX_OP && !is_transcendental(n)) || n->kind == MD_FX_CAST;
     c->out->loads += n->kind == MD_FX_LOAD;
@@ -49,6 +57,7 @@ static void make_count(md_fa_host_work *out, const md_st_stage *stage, const md_
     md_cg_visit(stage, count, &c);
     for (int32_t i = 0; i < stage->n_stores; i++) {
         const md_st_store *s = &stage->store[i];
+        out->operations += md_fa_host_conversion(program->formula->tensor[s->tensor].dtype, true);
         out->scattered += is_scattered(&c, s->tensor, s->n_subscripts, s->subscript);
     }
 }

@@ -12,6 +12,9 @@ typedef struct md_fa_host_work {
 } md_fa_host_work;
 
 void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program);
+/** Operations of a host that turn a vector of elements of memory into values, or back, beyond those of wide types: f8
+ * takes many. */
+double md_fa_host_conversion(md_dtype dtype, bool is_store);
 /** md_st_work of the target's stage, computed once for each memo. */
 void md_fa_work(double *flops, double *bytes, const md_fa_target *target, const int64_t *size);
 /** Bytes that the stage stores. */

@@ -105,6 +105,7 @@ enum {
     MD_ST_KNOWN_UNIT,
     MD_ST_KNOWN_UNIT_OUTER,
     MD_ST_KNOWN_TRAFFIC,
+    MD_ST_KNOWN_BYTES, /* whether lanes of one byte do */
     MD_ST_KNOWN_WIDTH, /* of vectors on a GPU */
     MD_ST_KNOWN_EPILOGUE,
     MD_ST_KNOWN_ALIASES, /* of the program: which outputs may lie on which inputs (stage 0) */

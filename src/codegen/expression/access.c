@@ -260,6 +260,12 @@ const char *md_cg_unit_suffix(const md_cg *cg, const md_cg_place *at)
 
 /* ---- Loads */
 
+/* What consecutive elements are called: those of bytes have functions of their own. */
+static const char *unit_word(const md_cg *cg)
+{
+    return cg->o.bytes ? "bytes" : "unit";
+}
+
 /* n, or 0 where a uniform subscript is outside. */
 static const char *count_text(md_cg *cg, const md_cg_place *at)
 {
@@ -276,8 +282,8 @@ static const char *lane_load_text(md_cg *cg, const md_cg_place *at, const char *
     case MD_CG_FIXED:
         break;
     case MD_CG_CONSECUTIVE:
-        return md_cg_format(cg, "md_load_%s_unit%s(%s, %s, %s%s%s)", dtype, *m ? m : md_cg_unit_suffix(cg, at),
-                            at->pointer, at->offset, n, comma, mask);
+        return md_cg_format(cg, "md_load_%s_%s%s(%s, %s, %s%s%s)", dtype, unit_word(cg),
+                            *m ? m : md_cg_unit_suffix(cg, at), at->pointer, at->offset, n, comma, mask);
     case MD_CG_STEPS:
         if (at->is_line || cg->o.is_binned)
             return md_cg_format(cg, "md_load_%s_line_m(%s, %s, %s, %s, %s)", dtype, at->pointer, at->offset, at->stride,
@@ -344,7 +350,7 @@ md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
         at.mask = at.mask ? md_cg_format(cg, "%s & %s", at.mask, cg->mask) : cg->mask;
     bool is_uniform = at.motion == MD_CG_FIXED, at_root = md_cg_can_hoist(cg, is_uniform, is_guarded);
     const char *text = is_uniform ? scalar_load_text(cg, &at, dtype) : lane_load_text(cg, &at, dtype);
-    const char *c_type = is_uniform ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type);
+    const char *c_type = md_cg_type_in(cg, n->type, is_uniform);
     md_cg_name name = md_cg_declare(cg, c_type, is_uniform, at_root, text);
     md_cg_know(cg, v, name, at_root);
     return name;
@@ -355,7 +361,7 @@ md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
 /* The value as the store wants it: of the dtype's compute type, with a single rounding ahead. */
 static const char *stored_text(md_cg *cg, md_dtype to, md_dtype from, const char *value, bool is_uniform)
 {
-    const char *s = md_cg_suffix(from, is_uniform);
+    const char *s = md_cg_suffix_in(cg, from, is_uniform);
     bool is_real = md_dtype_is_real(to), is_narrow = md_dtype_is_narrow(to) || to == MD_U64;
     if (is_narrow && is_real && (from == MD_F64 || from == MD_I64))
         return md_cg_format(cg, "md_odd_%s_%s(%s)", s, md_cg_suffix(MD_F32, is_uniform), value);
@@ -394,8 +400,8 @@ static void print_store(md_cg *cg, const md_st_store *store, const md_cg_place *
         md_strbuf_printf(out, "md_%s_s(%s, %s, %s);\n", name, at->pointer, at->offset, value);
         break;
     case MD_CG_CONSECUTIVE:
-        md_strbuf_printf(out, "md_%s_unit%s(%s, %s, %s, md_n);\n", name, unit_store_suffix(cg, store, at), at->pointer,
-                         at->offset, value);
+        md_strbuf_printf(out, "md_%s_%s%s(%s, %s, %s, md_n);\n", name, unit_word(cg), unit_store_suffix(cg, store, at),
+                         at->pointer, at->offset, value);
         break;
     case MD_CG_STEPS:
         md_strbuf_printf(out, "md_%s_strided(%s, %s, %s, %s, md_n);\n", name, at->pointer, at->offset, at->stride,
@@ -440,8 +446,8 @@ void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out)
     md_cg_place at;
     md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
     if (cg->status == MD_OK && at.motion == MD_CG_CONSECUTIVE)
-        md_strbuf_printf(out, "md_lead_%s(%s, %s)", md_dtype_name(cg->formula->tensor[store->tensor].dtype), at.pointer,
-                         at.offset);
+        md_strbuf_printf(out, "md_lead_%s%s(%s, %s)", md_dtype_name(cg->formula->tensor[store->tensor].dtype),
+                         cg->o.bytes ? "_bytes" : "", at.pointer, at.offset);
     else
         md_strbuf_add(out, "INT64_C(0)");
 }

@@ -66,7 +66,7 @@ static const char *by_power_of_two(md_cg *cg, const md_fx_node *n, md_dtype type
         number = md_cg_splat(cg, number, MD_I64);
     if (is_mod)
         return md_cg_format(cg, "%s & %s", a, number);
-    return md_cg_format(cg, "md_shr_%s(%s, %s)", md_cg_suffix(type, is_uniform), a, number);
+    return md_cg_format(cg, "md_shr_%s(%s, %s)", md_cg_suffix_in(cg, type, is_uniform), a, number);
 }
 
 static const char *apply(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform, const char *const a[3])
@@ -81,7 +81,7 @@ static const char *apply(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_
         return apply_sign(cg, op->sign, n->n_args, is_uniform && type == MD_I64 && md_cg_is_cuda(cg), a);
     if (op->is_math && md_dtype_is_real(type))
         cg->used[n->op] = true;
-    const char *name = op->name, *suffix = md_cg_suffix(type, is_uniform);
+    const char *name = op->name, *suffix = md_cg_suffix_in(cg, type, is_uniform);
     if (n->n_args == 1)
         return md_cg_format(cg, "md_%s_%s(%s)", name, suffix, a[0]);
     if (n->n_args == 2)
@@ -94,7 +94,7 @@ static md_cg_name declare_value(md_cg *cg, md_cg_value_number *v, bool is_unifor
 {
     md_dtype type = v->node->type;
     bool at_root = md_cg_can_hoist(cg, is_uniform, md_cg_is_guarded(cg, v));
-    const char *c_type = is_uniform ? md_cg_scalar_type(type) : md_cg_lane_type(type);
+    const char *c_type = md_cg_type_in(cg, type, is_uniform);
     md_cg_name name = md_cg_declare(cg, c_type, is_uniform, at_root, text);
     md_cg_know(cg, v, name, at_root);
     return name;
@@ -136,8 +136,9 @@ static md_cg_name print_select(md_cg *cg, md_cg_value_number *v, bool is_uniform
     const char *b = md_cg_operand(cg, n->arg[2], n->type, !is_uniform);
     if (!c || !a || !b)
         return (md_cg_name){NULL, true};
-    return declare_value(cg, v, is_uniform,
-                         md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, is_uniform), c, a, b));
+    return declare_value(
+        cg, v, is_uniform,
+        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, is_uniform), c, a, b));
 }
 
 /* A condition that lanes share: only the arm taken is run. */
@@ -149,8 +150,7 @@ static md_cg_name print_branch(md_cg *cg, md_cg_value_number *v, const char *con
     md_cg_name name = {md_cg_format(cg, "%c%" PRId32, is_uniform ? 'u' : 'v', cg->n_names++), is_uniform};
     if (!name.text)
         return name;
-    md_strbuf_printf(sink, "%s %s;\nif (%s) {\n", is_uniform ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type),
-                     name.text, condition);
+    md_strbuf_printf(sink, "%s %s;\nif (%s) {\n", md_cg_type_in(cg, n->type, is_uniform), name.text, condition);
     for (int32_t i = 1; i < 3; i++) {
         md_cg_open(cg, sink, -1);
         const char *arm = md_cg_operand(cg, n->arg[i], n->type, !is_uniform);
@@ -180,7 +180,7 @@ static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *con
     }
     return declare_value(
         cg, v, false,
-        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, false), arm[0], arm[1], arm[2]));
+        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, false), arm[0], arm[1], arm[2]));
 }
 
 static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
@@ -208,7 +208,8 @@ static md_cg_name print_cast(md_cg *cg, md_cg_value_number *v)
     md_dtype from = a->type == MD_BOOL ? n->type : a->type;
     const char *text = md_cg_operand(cg, a, rounds ? from : n->type, false);
     if (text && rounds && a->type != MD_BOOL)
-        text = md_cg_format(cg, "md_round_%s_%s(%s)", md_dtype_name(n->to), md_cg_suffix(from, is_uniform), text);
+        text =
+            md_cg_format(cg, "md_round_%s_%s(%s)", md_dtype_name(n->to), md_cg_suffix_in(cg, from, is_uniform), text);
     return declare_value(cg, v, is_uniform, text);
 }
 
@@ -284,6 +285,7 @@ const char *md_cg_lanes(md_cg *cg, const md_fx_node *node)
 {
     md_cg_name name = md_cg_eval(cg, node);
     if (cg->status == MD_OK && name.is_uniform)
-        name = md_cg_declare(cg, md_cg_lane_type(node->type), false, false, md_cg_splat(cg, name.text, node->type));
+        name = md_cg_declare(cg, md_cg_type_in(cg, node->type, false), false, false,
+                             md_cg_splat(cg, name.text, node->type));
     return cg->status == MD_OK ? name.text : NULL;
 }

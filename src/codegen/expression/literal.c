@@ -6,7 +6,7 @@
 
 const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type)
 {
-    return name ? md_cg_format(cg, "md_splat_%s(%s)", md_cg_suffix(type, false), name) : NULL;
+    return name ? md_cg_format(cg, "md_splat_%s(%s)", md_cg_suffix_in(cg, type, false), name) : NULL;
 }
 
 static const char *real_text(md_cg *cg, double value, md_dtype type)
@@ -53,5 +53,6 @@ const char *md_cg_convert(md_cg *cg, const char *name, md_dtype from, md_dtype t
 {
     if (from == to || !name)
         return name;
-    return md_cg_format(cg, "md_cast_%s_%s(%s)", md_cg_suffix(from, is_uniform), md_cg_suffix(to, is_uniform), name);
+    return md_cg_format(cg, "md_cast_%s_%s(%s)", md_cg_suffix_in(cg, from, is_uniform),
+                        md_cg_suffix_in(cg, to, is_uniform), name);
 }

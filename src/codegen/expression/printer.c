@@ -121,6 +121,16 @@ void md_cg_close(md_cg *cg)
         cg->sink = NULL;
 }
 
+const char *md_cg_suffix_in(const md_cg *cg, md_dtype type, bool is_uniform)
+{
+    return cg->o.bytes && !is_uniform ? md_cg_byte_suffix(type) : md_cg_suffix(type, is_uniform);
+}
+
+const char *md_cg_type_in(const md_cg *cg, md_dtype type, bool is_uniform)
+{
+    return is_uniform ? md_cg_scalar_type(type) : cg->o.bytes ? md_cg_byte_type(type) : md_cg_lane_type(type);
+}
+
 /* ---- For families */
 
 const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node)
@@ -144,7 +154,11 @@ void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
         if (cg->used[op])
             md_strbuf_printf(out, "#define MD_USE_%s 1\n", md_fx_op_info((md_fx_op)op)->uses);
     }
-    if (!md_cg_is_cuda(cg) && md_cg_has_narrow_integers(cg->program, cg->o.stage))
+    if (cg->o.bytes)
+        md_strbuf_add(out, "#define MD_BYTES 1\n");
+    if (cg->o.bytes == MD_CG_UNSIGNED_BYTES)
+        md_strbuf_add(out, "#define MD_BYTES_UNSIGNED 1\n");
+    if (!md_cg_is_cuda(cg) && !cg->o.bytes && md_cg_has_narrow_integers(cg->program, cg->o.stage))
         md_strbuf_add(out, "#define MD_NARROW 1\n");
     bool seen[32] = {false};
     for (int32_t i = 0; i < cg->stage->n_tensors; i++) {

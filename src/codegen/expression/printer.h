@@ -109,6 +109,9 @@ const char *md_cg_integer(md_cg *cg, int64_t value);
 /** One value in all lanes. */
 const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type);
 /* printer.c */
+/** md_cg_suffix, and the C type, in this text: lanes may be bytes. */
+const char *md_cg_suffix_in(const md_cg *cg, md_dtype type, bool is_uniform);
+const char *md_cg_type_in(const md_cg *cg, md_dtype type, bool is_uniform);
 /** True if the text is C++ for a GPU. */
 bool md_cg_is_cuda(const md_cg *cg);
 /** The text in the arena. NULL when memory is short, and the status says so. */

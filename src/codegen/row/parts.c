@@ -16,6 +16,7 @@ md_cg_reduction md_cg_rp_reduction(const md_cg_row_printer *rp, int32_t id)
                              .id = id,
                              .is_column = rp->o->is_column,
                              .is_gpu = rp->is_gpu,
+                             .is_bytes = rp->o->bytes != MD_CG_NO_BYTES,
                              .has_shift = rp->has_shift[id]};
 }
 

@@ -11,20 +11,20 @@ typedef struct op_row {
     const char *fold; /* md_fold_<fold>_<type> */
     const char *sign; /* a C operator; NULL: md_<name>_<type>(a, b) */
     const char *name;
-    const char *identity[4]; /* f32, f64, i64, bool */
+    const char *identity[5]; /* f32, f64, i64, bool, bytes */
 } op_row;
 
 #define FINITE(x)                                                                                                      \
     {                                                                                                                  \
-        x, x, x, x                                                                                                     \
+        x, x, x, x, x                                                                                                  \
     }
 #define LOWEST                                                                                                         \
     {                                                                                                                  \
-        "-__builtin_inff()", "-__builtin_inf()", "INT64_MIN", "0"                                                      \
+        "-__builtin_inff()", "-__builtin_inf()", "INT64_MIN", "0", "MD_LOWEST_Y"                                       \
     }
 #define HIGHEST                                                                                                        \
     {                                                                                                                  \
-        "__builtin_inff()", "__builtin_inf()", "INT64_MAX", "1"                                                        \
+        "__builtin_inff()", "__builtin_inf()", "INT64_MAX", "1", "MD_HIGHEST_Y"                                        \
     }
 
 static const op_row *row_of(md_fx_op op)
@@ -50,10 +50,28 @@ md_dtype md_cg_acc_type(const md_st_reduction *r)
     return r->body_type == MD_BOOL ? MD_I64 : r->body_type;
 }
 
-static const char *host_identity_of(const md_st_reduction *r)
+static const char *host_identity_of(const md_cg_reduction *d)
 {
-    md_dtype type = md_cg_acc_type(r);
-    return row_of(r->op)->identity[type == MD_F32 ? 0 : type == MD_F64 ? 1 : type == MD_I64 ? 2 : 3];
+    const md_dtype type = md_cg_acc_type(d->r);
+    const int32_t whole = d->is_bytes ? 4 : 2;
+    return row_of(d->r->op)->identity[type == MD_F32 ? 0 : type == MD_F64 ? 1 : type == MD_I64 ? whole : 3];
+}
+
+/* Suffix and C type of lanes, and of accumulators: bytes are added up in wider ones. */
+static const char *lane_suffix(const md_cg_reduction *d, md_dtype type)
+{
+    return d->is_bytes ? md_cg_byte_suffix(type) : md_cg_suffix(type, false);
+}
+
+/* Sums of integers along the lanes: wider than bytes, and apart from md_i, which is two registers. */
+static bool is_total(const md_cg_reduction *d)
+{
+    return !d->is_gpu && !d->is_column && d->r->op == MD_FX_R_SUM && md_cg_acc_type(d->r) == MD_I64;
+}
+
+static const char *acc_suffix(const md_cg_reduction *d)
+{
+    return is_total(d) ? (d->is_bytes ? "total" : "pair") : lane_suffix(d, md_cg_acc_type(d->r));
 }
 
 static const char *identity_of(const md_cg_reduction *d)
@@ -64,7 +82,7 @@ static const char *identity_of(const md_cg_reduction *d)
                 {"-__builtin_inf()", "-MD_INF_D"},
                 {"__builtin_inff()", "MD_INF_F"},
                 {"__builtin_inf()", "MD_INF_D"}};
-    const char *text = host_identity_of(d->r);
+    const char *text = host_identity_of(d);
     for (int32_t i = 0; d->is_gpu && i < MD_COUNT(same); i++)
         if (strcmp(text, same[i].host) == 0)
             return same[i].gpu;
@@ -112,7 +130,10 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d)
         md_strbuf_printf(out, "md_best<%s> b%" PRId32 ";\n", md_cg_scalar_type(md_cg_acc_type(d->r)), d->id);
         return;
     }
-    md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(d->r)), d->id);
+    if (d->is_bytes || is_total(d))
+        md_strbuf_printf(out, "md_%s a%" PRId32 ";\n", acc_suffix(d), d->id);
+    else
+        md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(d->r)), d->id);
     if (md_cg_is_arg(d->r->op))
         /* positions, less the lane where lanes run over the axis */
         md_strbuf_printf(out, "md_b i%" PRId32 ";\n", d->id);
@@ -125,8 +146,7 @@ void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
                          md_cg_scalar_type(md_cg_acc_type(d->r)), d->id, identity_of(d));
         return;
     }
-    md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false),
-                     identity_of(d));
+    md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, acc_suffix(d), identity_of(d));
     /* Where nothing beats the identity, the first element is as good as any. */
     if (md_cg_is_arg(d->r->op))
         md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id,
@@ -136,7 +156,7 @@ void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
 void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, int32_t axis)
 {
     const op_row *row = row_of(d->r->op);
-    const char *s = md_cg_suffix(md_cg_acc_type(d->r), false);
+    const char *s = lane_suffix(d, md_cg_acc_type(d->r));
     if (is_by_vectors(d)) {
         md_strbuf_printf(out, "md_take_%s_%s(&acc->b%" PRId32 ", %s, x%" PRId32 ", md_n);\n", row->fold, s, d->id,
                          value, axis);
@@ -155,13 +175,17 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
                          identity_of(d));
         return;
     }
-    md_strbuf_printf(out, "const %s y%" PRId32 " = ", md_cg_lane_type(d->r->type), d->id);
+    md_strbuf_printf(out, "const %s y%" PRId32 " = ",
+                     d->is_bytes ? md_cg_byte_type(d->r->type) : md_cg_lane_type(d->r->type), d->id);
     if (d->is_column)
         md_strbuf_printf(out, "%s;\n", value);
     else
         md_strbuf_printf(out, "md_only_%s(%s, %s, md_n);\n", s, value, identity_of(d));
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", d->id);
-    print_combined(out, row, s, "acc->a", "y", d->id);
+    if (is_total(d))
+        md_strbuf_printf(out, "md_gain_%s(acc->a%" PRId32 ", y%" PRId32 ")", acc_suffix(d), d->id, d->id);
+    else
+        print_combined(out, row, s, "acc->a", "y", d->id);
     md_strbuf_add(out, ";\n");
 }
 
@@ -174,7 +198,7 @@ void md_cg_red_add_product(md_strbuf *out, const md_cg_reduction *d, const char 
 void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d)
 {
     const op_row *row = row_of(d->r->op);
-    const char *s = md_cg_suffix(md_cg_acc_type(d->r), false);
+    const char *s = acc_suffix(d);
     if (md_cg_is_arg(d->r->op)) {
         md_strbuf_printf(
             out, "md_join_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", from->a%" PRId32 ", from->i%" PRId32 ");\n",
@@ -182,14 +206,17 @@ void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d)
         return;
     }
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", d->id);
-    print_combined(out, row, s, "acc->a", "from->a", d->id);
+    if (is_total(d))
+        md_strbuf_printf(out, "md_join_%s(acc->a%" PRId32 ", from->a%" PRId32 ")", s, d->id, d->id);
+    else
+        print_combined(out, row, s, "acc->a", "from->a", d->id);
     md_strbuf_add(out, ";\n");
 }
 
 void md_cg_red_finish(md_strbuf *out, const md_cg_reduction *d)
 {
     int32_t id = d->id;
-    const char *s = md_cg_suffix(md_cg_acc_type(d->r), false), *fold = row_of(d->r->op)->fold;
+    const char *s = acc_suffix(d), *fold = row_of(d->r->op)->fold;
     if (md_cg_is_arg(d->r->op) && d->is_column)
         md_strbuf_printf(
             out, "row->v%" PRId32 " = acc->a%" PRId32 ";\nrow->r%" PRId32 " = md_wide_index(acc->i%" PRId32 ");\n", id,

@@ -316,7 +316,8 @@ md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_o
                        .dialect = options->dialect,
                        .lane = md_cg_row_lane(options),
                        .access = options->access,
-                       .streaming = options->streaming};
+                       .streaming = options->streaming,
+                       .bytes = options->bytes};
     md_cg_row_printer *rp = calloc(1, sizeof *rp);
     if (!rp)
         return md_fail_memory();

@@ -75,6 +75,7 @@ typedef struct md_cg_row_options {
     md_dev_kind dialect;
     md_cg_access access;
     bool streaming;
+    md_cg_bytes bytes; /* of md_cg_byte_lanes */
     bool is_column; /* lanes over the last outer index; else over the axis */
     bool is_online; /* chunks are merged: bodies see shifts that are never infinite */
     /* capacity of kept values in elements, a multiple of MD_VL; 0: nothing is kept between passes */

@@ -97,7 +97,7 @@ MD_INLINE md_i md_round_i32_f(md_f a) { return md_round_i32_d(md_cast_f_d(a)); }
 MD_INLINE md_i md_round_i32_i(md_i a) { return MD_LOW_BITS(a, 32); }
 MD_INLINE md_i md_round_u8_f(md_f a)
 {
-    a = md_where_f(md_gt_f(a, md_splat_f(255.0f)), md_splat_f(255.0f), a);
+    a = md_under_f(a, 255.0f);
     a = md_where_f(md_gt_f(a, (md_f){0}), a, (md_f){0});
     return md_from_b(__builtin_convertvector(a, md_b));
 }
@@ -125,8 +125,7 @@ MD_INLINE md_i md_round_u8_i(md_i a) { return a & 255; }
 #define MD_ROUND_FLOAT(T, LOW, HIGH)                                                                                   \
     MD_INLINE md_i md_round_##T##_f(md_f a)                                                                            \
     {                                                                                                                  \
-        a = md_where_f(md_gt_f(a, md_splat_f(HIGH##f)), md_splat_f(HIGH##f), a);                                       \
-        a = md_where_f(md_lt_f(a, md_splat_f(LOW##f)), md_splat_f(LOW##f), a);                                         \
+        a = md_over_f(md_under_f(a, HIGH##f), LOW##f);                                                                 \
         return md_from_b(__builtin_convertvector((md_f)((md_b)a & md_eq_f(a, a)), md_b));          \
     }
 #define MD_ROUND_DOUBLE(T, LOW, HIGH) \
@@ -179,15 +178,22 @@ MD_INLINE md_b md_isinf_d(md_d a) { return md_eq_d(md_abs_d(a), md_splat_d(__bui
 MD_INLINE int md_isinf_sf(float a) { return __builtin_fabsf(a) == __builtin_inff(); }
 MD_INLINE int md_isinf_sd(double a) { return __builtin_fabs(a) == __builtin_inf(); }
 
-#define MD_RELU_CLAMP(vec, s, zero)                                                                                    \
-    MD_INLINE vec md_relu_##s(vec a) { return md_max_##s(a, zero); }                                                   \
+/* What is above zero or NaN stays; the rest, -0 with it, becomes 0. */
+MD_INLINE md_f md_relu_f(md_f a) { return (md_f)((md_b)a & ~(md_b)(a <= 0.0f)); }
+#define MD_RELU(vec, s, zero) MD_INLINE vec md_relu_##s(vec a) { return md_max_##s(a, zero); }
+MD_RELU(md_d, d, (md_d){0})
+MD_RELU(md_i, i, (md_i){0})
+MD_RELU(float, sf, 0.0f)
+MD_RELU(double, sd, 0.0)
+MD_RELU(int64_t, si, 0)
+#define MD_CLAMP(vec, s) \
     MD_INLINE vec md_clamp_##s(vec a, vec low, vec high) { return md_min_##s(md_max_##s(a, low), high); }
-MD_RELU_CLAMP(md_f, f, (md_f){0})
-MD_RELU_CLAMP(md_d, d, (md_d){0})
-MD_RELU_CLAMP(md_i, i, (md_i){0})
-MD_RELU_CLAMP(float, sf, 0.0f)
-MD_RELU_CLAMP(double, sd, 0.0)
-MD_RELU_CLAMP(int64_t, si, 0)
+MD_CLAMP(md_f, f)
+MD_CLAMP(md_d, d)
+MD_CLAMP(md_i, i)
+MD_CLAMP(float, sf)
+MD_CLAMP(double, sd)
+MD_CLAMP(int64_t, si)
 
 /* ---- Rounding to whole numbers: adding 2^23 (2^52) to a magnitude leaves no bits for a fraction. Signs of zeros
  * are kept. */

@@ -27,7 +27,7 @@ MD_INLINE md_w8 md_get_halves(const void *t, int64_t o)
     uint32_t from[MD_HALVES] = {0};
     uint64_t to[MD_HALVES];
     md_w8 w;
-    __builtin_memcpy(from, (const uint8_t *)t + o / 2, MD_VL / 2);
+    __builtin_memcpy(from, (const uint8_t *)t + (o >> 1), MD_VL / 2);
     for (int i = 0; i < MD_HALVES; i++)
         to[i] = md_spread(from[i]);
     __builtin_memcpy(&w, to, MD_VL);
@@ -40,7 +40,7 @@ MD_INLINE void md_put_halves(void *t, int64_t o, md_w8 w)
     __builtin_memcpy(from, &w, MD_VL);
     for (int i = 0; i < MD_HALVES; i++)
         to[i] = md_squeeze(from[i]);
-    __builtin_memcpy((uint8_t *)t + o / 2, to, MD_VL / 2);
+    __builtin_memcpy((uint8_t *)t + (o >> 1), to, MD_VL / 2);
 }
 MD_INLINE uint8_t md_get_half(const void *t, int64_t o)
     { return (uint8_t)(((const uint8_t *)t)[o >> 1] >> (o & 1) * 4 & 15); }
@@ -103,13 +103,13 @@ MD_INLINE md_b md_top_halves(const void *t, int64_t o)
 {
 #if MD_VL == 16 && defined(__AVX512F__)
     int64_t both;
-    __builtin_memcpy(&both, (const uint8_t *)t + o / 2, 8);
+    __builtin_memcpy(&both, (const uint8_t *)t + (o >> 1), 8);
     const md_b w = (md_b)(both + (md_ih){0});
     return __builtin_shufflevector(w, w, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
         << (md_b){28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0};
 #elif MD_VL == 8 && defined(__AVX2__)
     int32_t w;
-    __builtin_memcpy(&w, (const uint8_t *)t + o / 2, 4);
+    __builtin_memcpy(&w, (const uint8_t *)t + (o >> 1), 4);
     return (w + (md_b){0}) << (md_b){28, 24, 20, 16, 12, 8, 4, 0};
 #else
     return md_widen_w8(md_get_halves(t, o)) << 28;
@@ -120,7 +120,7 @@ MD_INLINE md_i md_load_i4_whole(const void *t, int64_t o) { return md_from_b(md_
 
 #define MD_PACKED(T, UP1)                                                                                              \
     MD_INLINE md_i md_load_##T##_unit(const void *t, int64_t o, int n)                                                 \
-        { return n == MD_VL && o % 2 == 0 ? md_load_##T##_whole(t, o) : md_up_##T(md_part_halves(t, o, 1, n)); }       \
+        { return n == MD_VL && !(o & 1) ? md_load_##T##_whole(t, o) : md_up_##T(md_part_halves(t, o, 1, n)); }       \
     MD_INLINE md_i md_load_##T##_unit_m(const void *t, int64_t o, int n, md_b m)                                       \
         { return md_up_##T(md_part_halves_m(t, o, 1, n, m)); }                                                         \
     MD_INLINE md_i md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                   \
@@ -134,7 +134,7 @@ MD_INLINE md_i md_load_i4_whole(const void *t, int64_t o) { return md_from_b(md_
     MD_INLINE int64_t md_load_##T##_s(const void *t, int64_t o) { const int w = md_get_half(t, o); return UP1; }       \
     MD_INLINE void md_store_##T##_unit(void *t, int64_t o, md_i v, int n)                                              \
     {                                                                                                                  \
-        if (n == MD_VL && o % 2 == 0)                                                                                  \
+        if (n == MD_VL && !(o & 1))                                                                                  \
             md_put_halves(t, o, MD_DOWN_U8(v));                                                                        \
         else                                                                                                           \
             md_put_part_halves(t, o, MD_DOWN_U8(v), n);                                                                \

@@ -185,8 +185,8 @@ MD_INLINE int md_where_sb(int c, int a, int b) { return c ? a : b; }
 MD_EXTREME(max, >)
 MD_EXTREME(min, <)
 #ifdef MD_NARROW
-MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_where_b((md_b)(a > b), a, b); }
-MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_where_b((md_b)(a < b), a, b); }
+MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_most_b(a, b); }
+MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_least_b(a, b); }
 #else
 MD_INLINE md_i md_max_i(md_i a, md_i b) { return md_wide_where_i(md_wide_gt_i(a, b), a, b); }
 MD_INLINE md_i md_min_i(md_i a, md_i b) { return md_wide_where_i(md_wide_lt_i(a, b), a, b); }
@@ -249,6 +249,15 @@ __attribute__((cold)) MD_OUTLINE void md_report_lanes(void *report, int tensor, 
 }
 
 #include "memory.h"
+#if defined(MD_BYTES) || !defined(MD_CONFIGURED)
+#include "bytes.h"
+#endif
+/* Lanes of a vector of the text. */
+#ifdef MD_BYTES
+#define MD_VECTOR_LANES MD_YL
+#else
+#define MD_VECTOR_LANES MD_VL
+#endif
 #include "math.h"
 #include "math_hyperbolic.h"
 #include "math_inverse.h"

@@ -54,6 +54,24 @@ MD_FOLD_ARRAY(prod, md_i, int64_t, i, a *b)
 MD_FOLD_ARRAY(max, md_i, int64_t, i, md_max_si(a, b))
 MD_FOLD_ARRAY(min, md_i, int64_t, i, md_min_si(a, b))
 
+/* Sums of integers: GCC keeps a vector of two registers in memory, but two vectors in registers. */
+typedef struct md_pair {
+    md_ih low, high;
+} md_pair;
+MD_INLINE md_pair md_splat_pair(int64_t a) { return (md_pair){a + (md_ih){0}, a + (md_ih){0}}; }
+MD_INLINE md_pair md_join_pair(md_pair a, md_pair b) { return (md_pair){a.low + b.low, a.high + b.high}; }
+#ifndef MD_NARROW
+MD_INLINE md_pair md_gain_pair(md_pair a, md_i v) { return (md_pair){a.low + md_low_i(v), a.high + md_high_i(v)}; }
+#endif
+MD_INLINE int64_t md_fold_sum_pair(md_pair a)
+{
+    const md_ih both = a.low + a.high;
+    int64_t sum = both[0];
+    for (int l = 1; l < MD_VL / 2; l++)
+        sum += both[l];
+    return sum;
+}
+
 /* ---- Sets lanes n and above to the identity. */
 #define MD_ONLY(vec, one, s)                                                                                           \
     MD_INLINE vec md_only_##s(vec v, one identity, int n)                                                              \
@@ -194,7 +212,7 @@ MD_INLINE void md_narrow_gt(int64_t *from, int64_t *to, int64_t limit)
 #ifndef MD_PAIRWISE
 #define MD_PAIRWISE 1
 #endif
-#define MD_RUN_LENGTH (256 * MD_VL)
+#define MD_RUN_LENGTH (256 * MD_VECTOR_LANES)
 #ifndef MD_PAIRS
 #define MD_PAIRS 20 /* results that wait to be joined; where no place is left all are joined */
 #endif
@@ -217,16 +235,16 @@ MD_INLINE int md_pairs(int64_t runs, int n)
     md_clear##l(&a2, from);                                                                                            \
     md_clear##l(&a3, from);
 #define MD_ADD_SUMS(l)                                                                                                 \
-    for (; MD_SUMS > 1 && j + MD_SUMS * MD_VL <= end; j += MD_SUMS * MD_VL) {                                          \
+    for (; MD_SUMS > 1 && j + MD_SUMS * MD_VECTOR_LANES <= end; j += MD_SUMS * MD_VECTOR_LANES) {                      \
         MD_FETCH(l, j);                                                                                                \
-        md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                                   \
-        MD_FETCH(l, j + MD_VL);                                                                                        \
-        md_add##l(MD_X p, row, &a1, keep, j + MD_VL, MD_VL);                                                           \
+        md_add##l(MD_X p, row, &a0, keep, j, MD_VECTOR_LANES);                                                         \
+        MD_FETCH(l, j + MD_VECTOR_LANES);                                                                              \
+        md_add##l(MD_X p, row, &a1, keep, j + MD_VECTOR_LANES, MD_VECTOR_LANES);                                       \
         if (MD_SUMS > 2) {                                                                                             \
-            MD_FETCH(l, j + 2 * MD_VL);                                                                                \
-            md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VL, MD_VL);                                                   \
-            MD_FETCH(l, j + 3 * MD_VL);                                                                                \
-            md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VL, MD_VL);                                                   \
+            MD_FETCH(l, j + 2 * MD_VECTOR_LANES);                                                                      \
+            md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VECTOR_LANES, MD_VECTOR_LANES);                               \
+            MD_FETCH(l, j + 3 * MD_VECTOR_LANES);                                                                      \
+            md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VECTOR_LANES, MD_VECTOR_LANES);                               \
         }                                                                                                              \
     }
 #define MD_JOIN_SUMS(l)                                                                                                \
@@ -245,8 +263,8 @@ MD_INLINE int md_pairs(int64_t runs, int n)
             md_acc##l a0, a1, a2, a3;                                                                                  \
             MD_CLEAR_SUMS(l)                                                                                           \
             MD_ADD_SUMS(l)                                                                                             \
-            for (; j < end; j += MD_VL)                                                                                \
-                md_add##l(MD_X p, row, &a1, keep, j, (int)md_min_si(end - j, MD_VL));                                  \
+            for (; j < end; j += MD_VECTOR_LANES)                                                                      \
+                md_add##l(MD_X p, row, &a1, keep, j, (int)md_min_si(end - j, MD_VECTOR_LANES));                        \
             MD_JOIN_SUMS(l)                                                                                            \
             wait[n++] = a0;                                                                                            \
             for (int pairs = end < to ? md_pairs(runs, n) : n - 1; pairs > 0; pairs--, n--)                            \
@@ -271,9 +289,9 @@ MD_INLINE int md_pairs(int64_t runs, int n)
         }                                                                                                              \
         MD_CLEAR_SUMS(l)                                                                                               \
         MD_ADD_SUMS(l)                                                                                                 \
-        for (; j + MD_VL <= end; j += MD_VL) {                                                                         \
+        for (; j + MD_VECTOR_LANES <= end; j += MD_VECTOR_LANES) {                                                     \
             MD_FETCH(l, j);                                                                                            \
-            md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
+            md_add##l(MD_X p, row, &a0, keep, j, MD_VECTOR_LANES);                                                     \
         }                                                                                                              \
         if (j < end)                                                                                                   \
             md_add##l(MD_X p, row, &a1, keep, j, (int)(end - j));                                                      \
@@ -293,10 +311,10 @@ MD_INLINE int md_pairs(int64_t runs, int n)
         int64_t j = MD_NONTEMPORAL ? md_min_si(n, md_lead(MD_X p, 0)) : 0; \
         if (j > 0)                                                                                                     \
             md_out(MD_X p, row, keep, 0, (int)j);                                                                      \
-        for (; j + MD_VL <= n; j += MD_VL) {                                                                           \
+        for (; j + MD_VECTOR_LANES <= n; j += MD_VECTOR_LANES) {                                                       \
             if (MD_PREFETCH_WRITES)                                                                                    \
                 md_prefetch(MD_X p, j + MD_DISTANCE);                                                                  \
-            md_out(MD_X p, row, keep, j, MD_VL);                                                                       \
+            md_out(MD_X p, row, keep, j, MD_VECTOR_LANES);                                                             \
         }                                                                                                              \
         if (j < n)                                                                                                     \
             md_out(MD_X p, row, keep, j, (int)(n - j));                                                                \

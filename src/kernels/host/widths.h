@@ -2,7 +2,9 @@
  * smaller than a register (8 bytes and less) or larger, so its builtins are named here. A part of prelude.h.
  *   md_widen_T(lanes of T)   to 32 bits: s8, w8 (unsigned), s16, w16; to 64 bits: b, u
  *   md_thin_T(lanes)         the low bits: w8, w16 of 32 bits, b of 64
- *   md_widen_w8_w16, md_thin_w16_w8 */
+ *   md_widen_w8_w16, md_widen_s8_s16, md_thin_w16_w8
+ *   md_under_f(a, high), md_over_f(a, low): a, or the bound where a is beyond it; a NaN stays
+ *   md_least_b, md_most_b: the smaller and the greater of two, in which GCC sees no single instruction */
 #ifndef MD_HOST_WIDTHS_H
 #define MD_HOST_WIDTHS_H
 
@@ -67,6 +69,11 @@ MD_INLINE md_w8 md_thin_w8(md_b v)
 MD_INLINE md_w16 md_thin_w16(md_b v)
     { return (md_w16)__builtin_ia32_pmovdw512_mask((md_v16si)v, (md_v16hi){0}, MD_ALL16); }
 MD_INLINE md_w16 md_widen_w8_w16(md_w8 w) { return (md_w16)__builtin_ia32_pmovzxbw256((md_v16qi)w); }
+MD_INLINE md_s16 md_widen_s8_s16(md_s8 w) { return (md_s16)__builtin_ia32_pmovsxbw256((md_v16qi)w); }
+MD_INLINE md_b md_least_b(md_b a, md_b b)
+    { return (md_b)__builtin_ia32_pminsd512_mask((md_v16si)a, (md_v16si)b, (md_v16si){0}, MD_ALL16); }
+MD_INLINE md_b md_most_b(md_b a, md_b b)
+    { return (md_b)__builtin_ia32_pmaxsd512_mask((md_v16si)a, (md_v16si)b, (md_v16si){0}, MD_ALL16); }
 MD_INLINE md_w8 md_thin_w16_w8(md_w16 w)
     { return (md_w8)__builtin_ia32_pmovwb256_mask((md_v16hi)w, (md_v16qi){0}, MD_ALL16); }
 #define MD_LOW8(v) ((md_v8si)__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7))
@@ -95,6 +102,9 @@ MD_INLINE md_b md_widen_w8(md_w8 w) { return (md_b)__builtin_ia32_pmovzxbd256((m
 MD_INLINE md_b md_widen_s16(md_s16 w) { return (md_b)__builtin_ia32_pmovsxwd256((md_v8hi)w); }
 MD_INLINE md_b md_widen_w16(md_w16 w) { return (md_b)__builtin_ia32_pmovzxwd256((md_v8hi)w); }
 MD_INLINE md_w16 md_widen_w8_w16(md_w8 w) { return (md_w16)__builtin_ia32_pmovzxbw128((md_v16qi)MD_FILL(w)); }
+MD_INLINE md_s16 md_widen_s8_s16(md_s8 w) { return (md_s16)__builtin_ia32_pmovsxbw128((md_v16qi)MD_FILL(w)); }
+MD_INLINE md_b md_least_b(md_b a, md_b b) { return (md_b)__builtin_ia32_pminsd256((md_v8si)a, (md_v8si)b); }
+MD_INLINE md_b md_most_b(md_b a, md_b b) { return (md_b)__builtin_ia32_pmaxsd256((md_v8si)a, (md_v8si)b); }
 /* The first 8 bytes of a register. */
 MD_INLINE md_w8 md_first_w8(md_v16qi v)
 {
@@ -135,6 +145,8 @@ MD_INLINE md_b md_thin_b(md_m v)
     return (md_b)__builtin_ia32_permdi256(even, 0xd8);
 }
 #elif defined(MD_WIDTHS_128)
+MD_INLINE md_b md_least_b(md_b a, md_b b) { const md_b c = (md_b)(a < b); return (a & c) | (b & ~c); }
+MD_INLINE md_b md_most_b(md_b a, md_b b) { const md_b c = (md_b)(a > b); return (a & c) | (b & ~c); }
 MD_INLINE md_b md_widen_w16(md_w16 w)
     { return (md_b)__builtin_ia32_punpcklwd128((md_v8hi)MD_FILL(w), (md_v8hi){0}); }
 MD_INLINE md_b md_widen_s16(md_s16 w)
@@ -194,6 +206,7 @@ MD_CONVERT(md_widen_w8, md_w8, md_b)
 MD_CONVERT(md_widen_s16, md_s16, md_b)
 MD_CONVERT(md_widen_w16, md_w16, md_b)
 MD_CONVERT(md_widen_w8_w16, md_w8, md_w16)
+MD_CONVERT(md_widen_s8_s16, md_s8, md_s16)
 MD_CONVERT(md_thin_w16_w8, md_w16, md_w8)
 MD_CONVERT(md_thin_w8, md_b, md_w8)
 MD_CONVERT(md_thin_w16, md_b, md_w16)
@@ -201,6 +214,40 @@ MD_CONVERT(md_widen_b, md_b, md_m)
 MD_CONVERT(md_widen_u, md_u, md_w)
 MD_CONVERT(md_thin_b, md_m, md_b)
 #undef MD_CONVERT
+#ifdef __clang__
+MD_INLINE md_b md_least_b(md_b a, md_b b) { return __builtin_elementwise_min(a, b); }
+MD_INLINE md_b md_most_b(md_b a, md_b b) { return __builtin_elementwise_max(a, b); }
+#else
+MD_INLINE md_b md_least_b(md_b a, md_b b) { const md_b c = (md_b)(a < b); return (a & c) | (b & ~c); }
+MD_INLINE md_b md_most_b(md_b a, md_b b) { const md_b c = (md_b)(a > b); return (a & c) | (b & ~c); }
+#endif
+#endif
+
+#if MD_VL == 16 && defined(__AVX512F__) && defined(__clang__)
+MD_INLINE md_f md_under_f(md_f a, float high) { return __builtin_ia32_minps512(high - (md_f){0}, a, 4); }
+MD_INLINE md_f md_over_f(md_f a, float low) { return __builtin_ia32_maxps512(low - (md_f){0}, a, 4); }
+#elif MD_VL == 16 && defined(__AVX512F__)
+MD_INLINE md_f md_under_f(md_f a, float high)
+    { return __builtin_ia32_minps512_mask(high - (md_f){0}, a, (md_f){0}, (unsigned short)-1, 4); }
+MD_INLINE md_f md_over_f(md_f a, float low)
+    { return __builtin_ia32_maxps512_mask(low - (md_f){0}, a, (md_f){0}, (unsigned short)-1, 4); }
+#elif MD_VL == 8 && defined(__AVX__)
+MD_INLINE md_f md_under_f(md_f a, float high) { return __builtin_ia32_minps256(high - (md_f){0}, a); }
+MD_INLINE md_f md_over_f(md_f a, float low) { return __builtin_ia32_maxps256(low - (md_f){0}, a); }
+#elif MD_VL == 4 && defined(__SSE__)
+MD_INLINE md_f md_under_f(md_f a, float high) { return __builtin_ia32_minps(high - (md_f){0}, a); }
+MD_INLINE md_f md_over_f(md_f a, float low) { return __builtin_ia32_maxps(low - (md_f){0}, a); }
+#else
+MD_INLINE md_f md_under_f(md_f a, float high)
+{
+    const md_b c = (md_b)(a > high);
+    return (md_f)(((md_b)(high - (md_f){0}) & c) | ((md_b)a & ~c));
+}
+MD_INLINE md_f md_over_f(md_f a, float low)
+{
+    const md_b c = (md_b)(a < low);
+    return (md_f)(((md_b)(low - (md_f){0}) & c) | ((md_b)a & ~c));
+}
 #endif
 
 /* Integers of the stage from and to 32 bits. */

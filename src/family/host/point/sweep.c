@@ -27,6 +27,11 @@ bool md_fa_sweep_can_repeat(const md_fa_target *target, const int64_t *size)
            md_st_size(target->program, md_fa_stage(target)->axis, size) <= MD_FA_CYCLE;
 }
 
+md_cg_bytes md_fa_sweep_bytes(const md_fa_target *target, const md_fa_sweep *sweep)
+{
+    return sweep->is_strided || sweep->is_cyclic ? MD_CG_NO_BYTES : md_cg_byte_lanes(target->program, target->stage);
+}
+
 /* The number of points of the outer loop, and of lanes of each. */
 static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep,
                          const int64_t *size)
@@ -81,8 +86,9 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     md_fa_host_count(&work, st, target->program);
     count_points(&points, &lanes, target, sweep, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    double vectors = ceil((double)lanes / md_cg_width(target->facts)), n = (double)points * (double)lanes;
-    bool has_tail = lanes % md_cg_width(target->facts) != 0;
+    const int64_t width = md_cg_width(target->facts) * (md_fa_sweep_bytes(target, sweep) ? 4 : 1);
+    double vectors = ceil((double)lanes / (double)width), n = (double)points * (double)lanes;
+    bool has_tail = lanes % width != 0;
     double accesses = work.loads + work.stores;
     /* Cycles of rows (start and end), of vectors, and of accesses that are no vectors. */
     double cycles = (double)points * (12 + 2 * accesses + (has_tail ? 12 * accesses : 0));

@@ -29,6 +29,8 @@ enum { MD_FA_BLOCK_POINTS = 16384 };
 /** The longest period of loads that repeat along the lanes. */
 enum { MD_FA_CYCLE = 64 };
 
+/** Whether its lanes are bytes. */
+md_cg_bytes md_fa_sweep_bytes(const md_fa_target *target, const md_fa_sweep *sweep);
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
 void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_sweep *sweep,

@@ -35,8 +35,8 @@ static md_status print_body(writer *w)
     return md_cg_status(w->cg);
 }
 
-/* The loop over the lanes of one outer point. A first or last part of fewer than MD_VL lanes runs the same text with a
- * variable count. */
+/* The loop over the lanes of one outer point. A first or last part of fewer than MD_VECTOR_LANES lanes runs the same
+ * text with a variable count. */
 static void print_lanes(md_strbuf *out, const writer *w)
 {
     const char *body = md_strbuf_text(&w->body);
@@ -54,12 +54,13 @@ static void print_lanes(md_strbuf *out, const writer *w)
     if (w->sweep->is_streaming)
         md_strbuf_printf(out, "int64_t part = md_min_si(%s, lane_end - lane);\n", md_strbuf_text(&w->lead));
     else
-        md_strbuf_printf(out, "int64_t part = lane_end - lane < MD_VL ? lane_end - lane : 0;\n");
+        md_strbuf_printf(out, "int64_t part = lane_end - lane < MD_VECTOR_LANES ? lane_end - lane : 0;\n");
     md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n%s}\n",
                      body, x, repeats ? "phase = (phase + part) % period;\n" : "");
-    md_strbuf_printf(
-        out, "for (; x%" PRId32 " + MD_VL <= lane_end; x%" PRId32 " += MD_VL) {\nenum { md_n = MD_VL };\n%s%s}\n", x, x,
-        body, repeats ? "phase += step;\nphase -= phase >= period ? period : 0;\n" : "");
+    md_strbuf_printf(out,
+                     "for (; x%" PRId32 " + MD_VECTOR_LANES <= lane_end; x%" PRId32
+                     " += MD_VECTOR_LANES) {\nenum { md_n = MD_VECTOR_LANES };\n%s%s}\n",
+                     x, x, body, repeats ? "phase += step;\nphase -= phase >= period ? period : 0;\n" : "");
     md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end) break;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
 }
 
@@ -140,7 +141,8 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
                              .streaming = sweep->is_streaming,
                              .is_cyclic = sweep->is_cyclic,
                              .is_owned = sweep->is_owned,
-                             .is_binned = sweep->is_binned};
+                             .is_binned = sweep->is_binned,
+                             .bytes = md_fa_sweep_bytes(target, sweep)};
     uint32_t tensors = 0;
     if (sweep->is_cyclic)
         w.n_flat = options.n_flat = md_cg_cyclic(options.flat, &tensors, target->program, target->stage);

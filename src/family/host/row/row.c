@@ -12,6 +12,11 @@
 
 enum { MANY_POINTS = 16384 }; /* more do not matter for the grain */
 
+md_cg_bytes md_fa_row_bytes(const md_fa_target *target, const md_fa_row *row)
+{
+    return row->is_column || row->is_strided ? MD_CG_NO_BYTES : md_cg_byte_lanes(target->program, target->stage);
+}
+
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row *row)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
@@ -23,6 +28,7 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row 
         .dialect = MD_DEV_HOST,
         .access = row->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
         .streaming = row->is_streaming,
+        .bytes = md_fa_row_bytes(target, row),
         .is_column = row->is_column,
         .is_online = row->merges && program->is_online && program->n_levels > 1,
         .keep_points = row->keeps && range.n == 0 ? row->capacity : 0,

@@ -18,6 +18,8 @@ typedef struct md_fa_row {
 
 /** True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size);
+/** Whether its lanes are bytes. */
+md_cg_bytes md_fa_row_bytes(const md_fa_target *target, const md_fa_row *row);
 /** False for nontemporal stores that cannot pay, or that strided loops would not use. */
 bool md_fa_row_stores_pay(const md_fa_target *target, const int64_t *size, int32_t is_nontemporal, int32_t is_strided);
 md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec);

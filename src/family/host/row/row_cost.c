@@ -24,6 +24,7 @@ typedef struct counter {
     const md_st_stage *stage;
     const md_cg_on_chip *plan;
     int32_t pass, lane;
+    bool is_bytes; /* lanes are */
     pass_work *work;
 } counter;
 
@@ -33,10 +34,10 @@ static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY 
                     UNHIDDEN_COLUMN_STORES = 1.0;
 
 /* The cost of a node in two parts: issue slots of half a cycle, and the model's unit of elementary functions. */
-static void cost_of(double *slots, double *units, const md_fx_node *n)
+static void cost_of(double *slots, double *units, const counter *c, const md_fx_node *n)
 {
     const md_fx_op_row *op = md_fx_op_info(n->op);
-    bool is_wide = n->type == MD_F64 || n->type == MD_I64;
+    bool is_wide = n->type == MD_F64 || (n->type == MD_I64 && !c->is_bytes);
     *units = op->units * (is_wide ? 8 : 1); /* f64 calls libm */
     *slots = op->slots * (is_wide ? 2 : 1);
 }
@@ -57,12 +58,14 @@ static void count_node(counter *c, const md_fx_node *n)
     pass_work *w = c->work;
     double slots = 0, units = 0;
     if (n->kind == MD_FX_LOAD) {
+        const md_dtype dtype = c->target->program->formula->tensor[n->id].dtype;
         w->loads += 1;
-        w->loaded_bytes += md_dtype_bytes(c->target->program->formula->tensor[n->id].dtype);
+        w->slots += md_fa_host_conversion(dtype, false); /* beside the addition */
+        w->loaded_bytes += md_dtype_bytes(dtype);
         w->scattered += !is_vector(c, n->id, n->n_args, n->arg);
     }
     if (n->kind == MD_FX_OP)
-        cost_of(&slots, &units, n);
+        cost_of(&slots, &units, c, n);
     w->slots += n->kind == MD_FX_CAST ? 4 : slots;
     w->transcendental += units;
 }
@@ -92,9 +95,11 @@ static void count_value(counter *c, const md_fx_node *n)
         count_value(c, n->arg[i]);
 }
 
-static double reduction_slots(const md_st_reduction *r)
+static double reduction_slots(const counter *c, const md_st_reduction *r)
 {
     bool is_wide = r->type == MD_F64 || r->type == MD_I64, is_arg = md_cg_is_arg(r->op);
+    if (c->is_bytes)
+        return r->op == MD_FX_R_SUM ? 3 : 1;
     return is_arg ? 10 * (r->body_type == MD_F32 ? 1 : 2)
                   : (r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN ? 5 : 1) * (is_wide ? 2 : 1);
 }
@@ -107,13 +112,14 @@ static void count_pass(counter *c)
         if (st->row.reduction[i].level != c->pass)
             continue;
         count_value(c, st->row.reduction[i].body);
-        c->work->slots += reduction_slots(&st->row.reduction[i]);
+        c->work->slots += reduction_slots(c, &st->row.reduction[i]);
     }
     for (int32_t i = 0; c->pass == st->row.n_levels && i < st->n_stores; i++) {
         const md_st_store *s = &st->store[i];
         if (s->per_row)
             continue;
         count_value(c, s->value);
+        c->work->slots += 2 * md_fa_host_conversion(c->target->program->formula->tensor[s->tensor].dtype, true);
         c->work->stores += 1;
         c->work->scattered += !is_vector(c, s->tensor, s->n_subscripts, s->subscript);
     }
@@ -133,9 +139,9 @@ bool md_fa_row_stores_pay(const md_fa_target *target, const int64_t *size, int32
 }
 
 /* Cycles of a pass over all rows, without elementary functions. */
-static double cycles_of(const pass_work *w, double rows, double n, const md_fa_row *row, const md_dev_facts *facts)
+static double cycles_of(const pass_work *w, double rows, double n, const md_fa_row *row, double lanes)
 {
-    double lanes = md_cg_width(facts), accesses = w->loads + w->stores + (w->kept_bytes > 0);
+    double accesses = w->loads + w->stores + (w->kept_bytes > 0);
     double vectors = row->is_column ? n / lanes : ceil(n / lanes);
     bool has_tail = !row->is_column && n > floor(n / lanes) * lanes;
     double cycles = rows * vectors * (1 + 0.5 * accesses + 0.5 * w->slots);
@@ -154,6 +160,7 @@ typedef struct estimate {
     bool is_online;
     pass_work pass[MD_ST_MAX_REDUCTIONS + 1];
     int32_t n_levels, n_passes;
+    double lanes; /* of a vector */
 } estimate;
 
 /* Bytes that a pass reads again from the L1 cache if they fit: a row with its kept values and the next row, a chunk, or
@@ -211,7 +218,7 @@ static void add_memory_idle_time(estimate *e, double bytes)
 {
     double cycles = 0, units = 0;
     for (int32_t i = 1; i < e->n_levels; i++) {
-        cycles += cycles_of(&e->pass[i], e->rows * e->idle, e->n, e->row, e->target->facts);
+        cycles += cycles_of(&e->pass[i], e->rows * e->idle, e->n, e->row, e->lanes);
         units += e->rows * e->n * e->pass[i].transcendental;
     }
     double computing = us_of_cycles(e, cycles, units), memory = beyond_private_us(e, bytes);
@@ -244,6 +251,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
     const md_st_stage *st = md_fa_stage(target);
     md_cg_range range;
     md_cg_range_of(&range, target->program, target->stage, row->is_column);
+    const bool is_bytes = md_fa_row_bytes(target, row) != MD_CG_NO_BYTES;
     md_cg_row_options options = {.program = target->program,
                                  .stage = target->stage,
                                  .is_column = row->is_column,
@@ -252,7 +260,8 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
                   .row = row,
                   .out = out,
                   .n_levels = st->row.n_levels,
-                  .n_passes = st->row.n_levels + st->row.has_elements};
+                  .n_passes = st->row.n_levels + st->row.has_elements,
+                  .lanes = md_cg_width(target->facts) * (is_bytes ? 4 : 1)};
     md_cg_on_chip plan;
     md_kn_geometries geometry;
     double flops = 0, bytes = 0, cycles = 0, stored = md_fa_stored_bytes(target, size);
@@ -276,9 +285,10 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
                      .plan = &plan,
                      .pass = i,
                      .lane = md_cg_row_lane(&options),
+                     .is_bytes = is_bytes,
                      .work = &e.pass[i]};
         count_pass(&c);
-        cycles += cycles_of(&e.pass[i], e.rows * e.idle, e.n, row, target->facts);
+        cycles += cycles_of(&e.pass[i], e.rows * e.idle, e.n, row, e.lanes);
         out->transcendental += e.rows * e.n * e.pass[i].transcendental;
     }
     if (e.is_online)
