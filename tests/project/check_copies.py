@@ -24,7 +24,7 @@ EXCEPTIONS = {
         "the same function in CUDA C++ and in C: no text is valid in both, and each is compiled without the other",
     ("kernels/cuda/row_looped.cu", "kernels/cuda/row_persistent.cu"):
         "entry points of two templates: a kernel's text names all that runs, and a common one would change every kernel",
-    ("python/op.c", "python/plan.c"): "tables of CPython: the slots of a type",
+    ("python/op/op.c", "python/plan/plan.c"): "tables of CPython: the slots of a type",
 }
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\w\s]|\n')

@@ -61,7 +61,7 @@ static const struct {
      "  X.0: axis 0 of argument 3, X, which must only be long enough\n"
      "stages on host\n"
      "  0 pointwise: 1 store, scatter that accumulates\n"
-     "    families: scatter, nest\n"
+     "    families: scatter, scatter_bins, nest\n"
      "    slow: several points may update one element, so they do it one after the other\n"
      "checked at run time\n"
      "  axis 0 of X at i: once, before each call\n"
@@ -188,23 +188,24 @@ static void texts(void **state)
 static void json(void **state)
 {
     (void)state;
-    expect("size n=3, b=1..64; Y[ids[b], n] += sum[k](X[b,k,0])", true,
-           "{'formula':'size b=1..64, n=3; Y:f32[ids:i64[b],n] += "
-           "sum[k](X:f32[b,k,0])','device':'host','dims':[{'name':'b','size':null,'low':1,'high':64,'from':"
-           "'axis 0 of argument 1, "
-           "ids'},{'name':'n','size':3,'low':3,'high':3,'from':'static'},{'name':'k','size':null,'low':0,'h"
-           "igh':null,'from':'axis 1 of argument 2, "
-           "X'},{'name':'Y.0','size':null,'low':0,'high':null,'from':'axis 0 of argument 0, Y, which must "
-           "only be long enough'},{'name':'X.2','size':null,'low':0,'high':null,'from':'axis 2 of "
-           "argument 2, X, which must only be long "
-           "enough'}],'temporaries':['Y.1:f32[b]'],'stages':[{'kind':'row over k: 1 reduction, 1 level, "
-           "online, no element is "
-           "stored','families':['row_persistent','row_looped','column','nest'],'slow':null},{'kind':'pointw"
-           "ise: 1 store, scatter that accumulates','families':['scatter','nest'],'slow':'several points "
-           "may update one element, so they do it one after the "
-           "other'}],'checked':[{'tensor':'X','axis':2,'subscript':'0','when':'once, before each "
-           "call'},{'tensor':'Y','axis':0,'subscript':'ids[b]','when':'in the kernel, at each "
-           "access'}],'orders':[],'orders_at':'','warnings':[]}\n");
+    expect(
+        "size n=3, b=1..64; Y[ids[b], n] += sum[k](X[b,k,0])", true,
+        "{'formula':'size b=1..64, n=3; Y:f32[ids:i64[b],n] += "
+        "sum[k](X:f32[b,k,0])','device':'host','dims':[{'name':'b','size':null,'low':1,'high':64,'from':"
+        "'axis 0 of argument 1, "
+        "ids'},{'name':'n','size':3,'low':3,'high':3,'from':'static'},{'name':'k','size':null,'low':0,'h"
+        "igh':null,'from':'axis 1 of argument 2, "
+        "X'},{'name':'Y.0','size':null,'low':0,'high':null,'from':'axis 0 of argument 0, Y, which must "
+        "only be long enough'},{'name':'X.2','size':null,'low':0,'high':null,'from':'axis 2 of "
+        "argument 2, X, which must only be long "
+        "enough'}],'temporaries':['Y.1:f32[b]'],'stages':[{'kind':'row over k: 1 reduction, 1 level, "
+        "online, no element is "
+        "stored','families':['row_persistent','row_looped','column','nest'],'slow':null},{'kind':'pointw"
+        "ise: 1 store, scatter that accumulates','families':['scatter','scatter_bins','nest'],'slow':'several points "
+        "may update one element, so they do it one after the "
+        "other'}],'checked':[{'tensor':'X','axis':2,'subscript':'0','when':'once, before each "
+        "call'},{'tensor':'Y','axis':0,'subscript':'ids[b]','when':'in the kernel, at each "
+        "access'}],'orders':[],'orders_at':'','warnings':[]}\n");
 }
 
 int main(void)

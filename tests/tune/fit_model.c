@@ -109,7 +109,7 @@ static bool read_sizes(int64_t *size, const md_fx_formula *f, char *text)
 /* False for a line that is left out: of a formula of several stages, or of a variant that is no more. */
 static bool read_record(records *r, char *line)
 {
-    char *word[6], name[MD_FA_NAME], *rest = line;
+    char *word[6], *rest = line;
     for (int i = 0; i < 6; i++)
         if (!(word[i] = strsep(&rest, "\t\n")))
             return false;
@@ -118,8 +118,7 @@ static bool read_record(records *r, char *line)
     if (!f || !(x.us > 0) || !read_sizes(x.size, f->parsed, word[3]))
         return false;
     const md_fa_target target = {f->program, 0, &f->facts};
-    md_fa_current_name(name, word[4]); /* records may be older than names of fields */
-    if (md_fa_parse_for(&x.family, &x.config, &target, name) != MD_OK || !md_fa_applies(x.family, &target) ||
+    if (md_fa_parse_for(&x.family, &x.config, &target, word[4]) != MD_OK || !md_fa_applies(x.family, &target) ||
         !x.family->legal(&target, &x.config, x.size))
         return false;
     if (r->n == r->capacity) {

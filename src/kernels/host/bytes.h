@@ -140,7 +140,7 @@ MD_INLINE md_total md_splat_total(int64_t a) { return a + (md_total){0}; }
 /* The sums of every eight bytes without a sign. */
 MD_INLINE md_total md_eights(md_wy v)
 {
-#if MD_VL == 16 && defined(__AVX512BW__)
+#ifdef MD_MASKED_BYTES
     return (md_total)__builtin_ia32_psadbw512((char MD_VECTOR(64))v, (char MD_VECTOR(64)){0});
 #elif MD_VL == 8 && defined(__AVX2__)
     return (md_total)__builtin_ia32_psadbw256((char MD_VECTOR(32))v, (char MD_VECTOR(32)){0});
@@ -170,7 +170,7 @@ MD_INLINE md_wy md_get_bytes(const void *t, int64_t o, int n)
     if (n == MD_YL)
         __builtin_memcpy(&w, (const char *)t + o, sizeof w);
     else
-#if MD_VL == 16 && defined(__AVX512BW__)
+#ifdef MD_MASKED_BYTES
         w = (md_wy)__builtin_ia32_loaddquqi512_mask((const void *)((const char *)t + o), (md_bytes){0},
             md_head_bytes(n));
 #else
@@ -183,7 +183,7 @@ MD_INLINE void md_put_bytes(void *t, int64_t o, md_wy w, int n)
     if (n == MD_YL)
         __builtin_memcpy((char *)t + o, &w, sizeof w);
     else
-#if MD_VL == 16 && defined(__AVX512BW__)
+#ifdef MD_MASKED_BYTES
         __builtin_ia32_storedquqi512_mask((void *)((char *)t + o), (md_bytes)w, md_head_bytes(n));
 #else
         __builtin_memcpy((char *)t + o, &w, (unsigned long)n);

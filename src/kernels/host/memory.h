@@ -165,6 +165,7 @@ MD_INLINE void md_stream_end(void)
 
 /* ---- The first n elements of a vector. The rest is masked, or a loop leaves it out: it must not be touched. */
 #if defined(__AVX512BW__) && defined(__BMI2__) && MD_VL == 16
+#define MD_MASKED_BYTES /* loads and stores of some bytes of a vector */
 typedef char md_bytes MD_VECTOR(64);
 MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ? ~0ull : (1ull << n_bytes) - 1; }
 /* The lanes of m, from the first of `bits` on, as bytes: each stands for as many as an element has. */

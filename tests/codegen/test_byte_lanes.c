@@ -1,0 +1,97 @@
+/* Lanes of one byte: which programs have them, and every variant against the evaluator. */
+#include "support/check.h"
+#include "support/variant.h"
+
+#include "codegen/codegen.h"
+#include "device/open.h"
+
+typedef struct fixture {
+    md_pool *pool;
+    md_dev *dev;
+} fixture;
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    if (!f || md_pool_create(&f->pool, 2) != MD_OK)
+        return -1;
+    if (md_dev_open(&f->dev, &(md_dev_options){.device = "host", .cc = getenv("MD_CC"), .pool = f->pool}) != MD_OK)
+        return -1;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    md_dev_close(&f->dev);
+    md_pool_destroy(&f->pool);
+    free(f);
+    return 0;
+}
+
+static bool is_full;
+
+static md_cg_bytes bytes_of(const variant_case *c)
+{
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    assert_ok(md_fx_formula_create(&formula, c->formula, NULL));
+    assert_ok(md_st_program_create(&program, formula));
+    const md_cg_bytes bytes = md_cg_byte_lanes(program, 0);
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+    return bytes;
+}
+
+/* Lanes of one byte, or not where a value may not fit: every variant, all bytes, at the ends of what they hold. */
+static void test_bytes(void **state)
+{
+    static const struct {
+        const char *formula;
+        int64_t low, high;
+        md_cg_bytes bytes; /* what is expected of the first stage */
+    } rows[] = {{"Y:i8[i,j] = relu(X:i8[i,j])", -128, 127, MD_CG_SIGNED_BYTES},
+                {"Y:u8[i,j] = max(X:u8[i,j], Z:u8[i,j])", 0, 255, MD_CG_UNSIGNED_BYTES},
+                {"Y:u8[i,j] = max(X:u8[i,j], Z:i8[i,j])", -128, 127, MD_CG_NO_BYTES},
+                {"Y:u8[i,j] = X:u8[i,j] * Z:i8[i,j] + 300", -128, 255, MD_CG_SIGNED_BYTES},
+                {"Y:i8[i,j] = X:i8[i,j] - Z:i8[i,j] * b:i8[j]", -128, 127, MD_CG_SIGNED_BYTES},
+                {"Y:i8[i,j] = relu(X:i8[i,j] + Z:i8[i,j])", -128, 127, MD_CG_NO_BYTES},
+                {"Y:i8[i,j] = abs(X:i8[i,j]) - i", -128, 127, MD_CG_NO_BYTES},
+                {"Y:i16[i,j] = X:i8[i,j] + Z:i8[i,j]", -128, 127, MD_CG_NO_BYTES},
+                {"Y:i4[i,j] = X:i4[i,j] * Z:u4[i,j]", -8, 15, MD_CG_SIGNED_BYTES},
+                {"Y:bool[i,j] = X:i8[i,j] > Z:i8[i,j] and not M:bool[i,j]", -128, 127, MD_CG_SIGNED_BYTES},
+                {"Y:i8[i,j] = where(X:i8[i,j] == Z:i8[i,j], clamp(X[i,j], -5, 100), 7)", -3, 3, MD_CG_SIGNED_BYTES},
+                {"Y:i8[i,j] = X:i8[j,i]", -128, 127, MD_CG_NO_BYTES},
+                {"Y[i] = sum[j](X:i8[i,j])", -128, 127, MD_CG_SIGNED_BYTES},
+                {"Y[i] = sum[j](X:u8[i,j])", 0, 255, MD_CG_UNSIGNED_BYTES},
+                {"Y[i] = mean[j](X:i4[i,j])", -8, 7, MD_CG_SIGNED_BYTES},
+                {"Y[i] = sum[j](X:i8[i,j] * Z:i8[i,j])", -128, 127, MD_CG_NO_BYTES},
+                {"Y:i8[i] = min[j](X:i8[i,j]); Z:i8[i] = max[j](X[i,j])", -128, 127, MD_CG_SIGNED_BYTES},
+                {"Y:u8[i] = min[j](X:u8[i,j]); Z:f16[i] = max[j](X[i,j]) * 0.5", 0, 255, MD_CG_UNSIGNED_BYTES},
+                {"Y:bool[i] = any[j](X:u8[i,j] == 7); Z:bool[i] = all[j](X[i,j] > 0)", 0, 9, MD_CG_UNSIGNED_BYTES},
+                {"Y:i8[i,j] = X:i8[i,j] - max[k](X[i,k])", -128, 127, MD_CG_NO_BYTES}};
+    fixture *f = *state;
+    const int32_t widest = f->dev->facts.vector_bytes;
+    const int32_t widths = is_full ? 3 : 1; /* of vectors, for each formula */
+    for (int32_t i = 0; i < MD_COUNT(rows) * widths; i++) {
+        char text[512];
+        variant_case c = {.formula = rows[i / widths].formula,
+                          .dims = "i=5, j=301",
+                          .low = rows[i / widths].low,
+                          .high = rows[i / widths].high,
+                          .layout = i % 2 ? VARIANT_PADDED : VARIANT_PACKED};
+        assert_int_equal(bytes_of(&c), rows[i / widths].bytes);
+        f->dev->facts.vector_bytes = MD_MIN(16 << i % 3, widest);
+        if (variant_check_all(text, sizeof text, f->dev, &c, NULL) < 0)
+            fail_msg("%s, vectors of %d bytes: %s", c.formula, (int)f->dev->facts.vector_bytes, text);
+    }
+    f->dev->facts.vector_bytes = widest;
+}
+
+int main(int argc, char **argv)
+{
+    is_full = argc > 1 && strcmp(argv[1], "--full") == 0;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bytes)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
