@@ -60,6 +60,22 @@ static void describe_nest(md_strbuf *out, const md_st_program *p, const md_st_st
     md_strbuf_printf(out, "nest over %d ind%s", s->n_outer, s->n_outer == 1 ? "ex" : "ices");
 }
 
+static void describe_chain(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
+{
+    const md_st_chain *c = s->chain;
+    md_strbuf_add(out, "chain of");
+    for (int32_t i = 0; i < c->n_parts; i++)
+        md_strbuf_printf(out, "%s %d", i > 0 ? "," : "", (int)c->part[i]);
+    if (c->n_batch > 0)
+        add_group(out, p, " batch", c->n_batch, c->batch);
+    add_group(out, p, " rows", c->n_rows, c->rows);
+    add_group(out, p, " keys", 1, &s->axis);
+    add_group(out, p, " depth", c->n_depth, c->depth);
+    add_group(out, p, " columns", c->n_columns, c->columns);
+    if (c->share > 1)
+        md_strbuf_printf(out, ", %d of %s share keys", (int)c->share, p->index[c->share_index].name);
+}
+
 void md_st_describe(md_strbuf *out, const md_st_program *program, int32_t stage)
 {
     static void (*const fn[])(md_strbuf *, const md_st_program *,
@@ -67,7 +83,8 @@ void md_st_describe(md_strbuf *out, const md_st_program *program, int32_t stage)
                                                       [MD_ST_ROW] = describe_row,
                                                       [MD_ST_PRODUCT] = describe_product,
                                                       [MD_ST_SCAN] = describe_scan,
-                                                      [MD_ST_NEST] = describe_nest};
+                                                      [MD_ST_NEST] = describe_nest,
+                                                      [MD_ST_CHAIN] = describe_chain};
     const md_st_stage *s = &program->stage[stage];
     fn[s->kind](out, program, s);
     if (s->kind == MD_ST_ROW && s->n_stores > 1)

@@ -98,3 +98,15 @@ int64_t md_st_points(const md_st_program *program, int32_t n, const int32_t *ind
     }
     return is_empty ? 0 : overflows ? INT64_MAX : points;
 }
+
+void md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
+{
+    for (int32_t i = 0; i < MD_ST_SIDES; i++)
+        (void)md_fx_visit(c->side[i].value, fn, user);
+    (void)md_fx_visit(c->score, fn, user);
+    for (int32_t i = 0; i < c->n_terms; i++)
+        (void)md_fx_visit(c->term[i], fn, user);
+    (void)md_fx_visit(c->weight, fn, user);
+    if (c->reference != NULL)
+        (void)md_fx_visit(c->reference, fn, user);
+}

@@ -9,6 +9,7 @@
 
 #include "expr/formula.h"
 #include "expr/node.h"
+#include "stage/chain.h"
 
 /* A stage has at least one statement, so no formula that the front end accepts meets this limit. */
 enum { MD_ST_MAX_STAGES = MD_FX_MAX_STMTS, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
@@ -18,7 +19,8 @@ typedef enum md_st_kind {
     MD_ST_ROW, /* reductions over one axis; results per row (outer) and per element (outer, axis) */
     MD_ST_PRODUCT, /* sum over k of A(batch,m,k) * B(batch,n,k), with any pointwise epilogue */
     MD_ST_SCAN, /* one scan along the axis of a pointwise body, pointwise epilogue */
-    MD_ST_NEST /* anything else: a loop nest, reductions as inner loops */
+    MD_ST_NEST, /* anything else: a loop nest, reductions as inner loops */
+    MD_ST_CHAIN /* several stages before it as one (chain.h): a plan takes either it or them */
 } md_st_kind;
 
 typedef struct md_st_store {
@@ -95,6 +97,7 @@ typedef struct md_st_stage {
     md_st_row row;
     md_st_product product;
     md_st_scan scan;
+    const md_st_chain *chain; /* CHAIN; in the program's arena */
 } md_st_stage;
 
 /* Places of the facts that md_st_know keeps about each stage: plans of rows by their options, then others. */
@@ -189,6 +192,9 @@ bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in);
  * subscript is not affine in the index. */
 bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
                 const md_fx_node *const *subscript, int32_t index);
+
+/** Calls fn on every node of a chain but those of its stores. Nodes may be met more than once. */
+void md_st_visit_chain(const md_st_chain *chain, md_fx_visit_fn fn, void *user);
 
 /** A one-line text for reports: "row: 2 reductions, 2 levels, online". */
 struct md_strbuf;
