@@ -234,8 +234,7 @@ static bool is_shifted(void *user, const md_fx_node *a, const md_fx_node *refere
 /* Splits a body, in which the exponential then is REF(E). */
 static bool split_body(builder *b, md_st_cascade *c, const md_fx_node *body)
 {
-    md_st_cascade_rules rules = {
-        .axis = b->frame.axis, .user = b, .is_result = is_result, .is_shifted = is_shifted};
+    md_st_cascade_rules rules = {.axis = b->frame.axis, .user = b, .is_result = is_result, .is_shifted = is_shifted};
     return md_st_cascade_of(c, b->maker, body, &rules);
 }
 
@@ -335,8 +334,9 @@ static const md_fx_node *value_of(builder *b, const md_fx_node *node, const md_f
     if (weight == NULL || value == NULL || md_fx_has_kind(value, MD_FX_REF) || !split_body(b, &c, weight))
         return fail(b, node);
     weight = over_e(b, &c);
-    bool is_same = b->chain->weight == NULL || (weight != NULL && md_fx_equal(b->maker->formula, b->chain->weight, weight) &&
-                   md_fx_equal(b->maker->formula, b->chain->side[MD_ST_V].value, value));
+    bool is_same =
+        b->chain->weight == NULL || (weight != NULL && md_fx_equal(b->maker->formula, b->chain->weight, weight) &&
+                                     md_fx_equal(b->maker->formula, b->chain->side[MD_ST_V].value, value));
     if (weight == NULL || !is_same)
         return fail(b, node);
     b->chain->weight = weight;

@@ -78,13 +78,9 @@ static void describe_chain(md_strbuf *out, const md_st_program *p, const md_st_s
 
 void md_st_describe(md_strbuf *out, const md_st_program *program, int32_t stage)
 {
-    static void (*const fn[])(md_strbuf *, const md_st_program *,
-                              const md_st_stage *) = {[MD_ST_POINTWISE] = describe_pointwise,
-                                                      [MD_ST_ROW] = describe_row,
-                                                      [MD_ST_PRODUCT] = describe_product,
-                                                      [MD_ST_SCAN] = describe_scan,
-                                                      [MD_ST_NEST] = describe_nest,
-                                                      [MD_ST_CHAIN] = describe_chain};
+    static void (*const fn[])(md_strbuf *, const md_st_program *, const md_st_stage *) = {
+        [MD_ST_POINTWISE] = describe_pointwise, [MD_ST_ROW] = describe_row,   [MD_ST_PRODUCT] = describe_product,
+        [MD_ST_SCAN] = describe_scan,           [MD_ST_NEST] = describe_nest, [MD_ST_CHAIN] = describe_chain};
     const md_st_stage *s = &program->stage[stage];
     fn[s->kind](out, program, s);
     if (s->kind == MD_ST_ROW && s->n_stores > 1)

@@ -63,7 +63,10 @@ static void print_chain(md_strbuf *out, const md_st_program *p, const md_st_chai
     for (int32_t i = 0; i < MD_ST_SIDES; i++) {
         const md_st_operand *o = &c->side[i];
         print_named(out, p, side[i], o->value,
-                    o->is_plain ? " (load)" : o->is_linear ? " (even load)" : o->load != NULL ? " (other load)" : "");
+                    o->is_plain       ? " (load)"
+                    : o->is_linear    ? " (even load)"
+                    : o->load != NULL ? " (other load)"
+                                      : "");
     }
     print_named(out, p, "score", c->open, "");
     for (int32_t i = 0; i < c->n_guards; i++)
