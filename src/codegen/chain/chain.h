@@ -1,7 +1,7 @@
 /* A CHAIN stage (stage/chain.h) as the functions that templates call. All are MD_INLINE; p is the md_params. Batches and
  * rows are linear numbers: rows that share keys are one after the other, also where a formula writes K[b, h // 4, ..].
  *
- *   md_chain_batches(p), _rows, _keys, _depth, _columns
+ *   md_chain_batches(p), _rows, _keys, _depth, _columns; md_chain_run(p): rows until a slower row index changes
  *   md_chain_batch, md_chain_batch_of(p, batch)      the indices of a batch
  *   md_chain_row, md_chain_row_of(p, &batch, row)    those of a row, and what no key changes there
  *   For each operand, here K (Q takes a row, K and V a batch and a key; V has columns for depth):
@@ -15,14 +15,15 @@
  *     md_chain_k_at(p, &batch, key, depth)             one value of any operand, as f32
  *   md_chain_score(p, &row, key, x)    s; -inf where a guard does not hold. md_chain_open: where all of them hold
  *   MD_CHAIN_MAXIMUM     0: there is none, and e is x; score and open return x
- *   MD_CHAIN_SCALE       1: open is x * md_chain_scale(p)
+ *   MD_CHAIN_SCALE       1, 2: open is x * md_chain_scale(p), but for roundings; 2: which is not negative
  *   md_chain_weight(p, &row, key, e), md_chain_term(t, p, &row, key, e)
  *   MD_CHAIN_P_T         the dtype that the formula rounds weights to (f32: none)
  *   MD_CHAIN_WEIGHT      0: the weight is e, rounded to it. 1: anything
  *   MD_CHAIN_TERMS       sums; MD_CHAIN_TERM 0: all are e. 1: all are e rounded to MD_CHAIN_P_T. 2: anything
  *   md_chain_span(p, &batch, row, end)     keys of rows row .. end-1: outside begin .. end all are masked in all rows,
  *                        inside open_begin .. open_end none is in any
- *   MD_CHAIN_GUARDS      0: no key is masked
+ *   MD_CHAIN_GUARDS      0: no key is masked. MD_CHAIN_BOUNDED 1: in row i exactly the keys of md_chain_span(p, &batch,
+ *                        i, i + 1) are not. MD_CHAIN_RAGGED 1: a bound is read from memory
  *   md_chain_state { float maximum, sum[] }          starts as md_chain_start()
  *   md_chain_close(p, &row, &state)        after the last key: brings the sums up, returns the factor of all o
  *   md_chain_store_row(p, &row, &state)    what is stored once a row; MD_CHAIN_ROW_STORES 0: nothing
@@ -55,8 +56,8 @@ bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stag
 bool md_cg_chain_is_load(const md_cg_chain *chain, md_st_side side);
 /** True if it is one whose place moves evenly with the keys, too. */
 bool md_cg_chain_is_linear(const md_cg_chain *chain, md_st_side side);
-/** The scores without a mask are x times something that is the same everywhere. */
-bool md_cg_chain_is_scaled(const md_cg_chain *chain);
+/** 1: the scores without a mask are x times something that is the same everywhere; 2: and surely not negative. */
+int md_cg_chain_is_scaled(const md_cg_chain *chain);
 /** The dtype that weights are rounded to; F32: none. *is_plain: the weight is e but for that. */
 md_dtype md_cg_chain_weight(const md_cg_chain *chain, bool *is_plain);
 
@@ -66,8 +67,14 @@ md_status md_cg_chain_print(md_strbuf *defines, md_strbuf *expr, const md_cg_cha
 
 /* ---- for the printers */
 
-/** The factor of x, over nothing that an index changes; NULL where scores are no such product. */
-const md_fx_node *md_cg_chain_scale(const md_cg_chain *chain);
+/* A factor of x that no index changes. */
+enum { MD_CG_MAX_SCALES = 6 };
+typedef struct md_cg_scale {
+    const md_fx_node *factor;
+    bool is_divisor;
+} md_cg_scale;
+/** The factors that x has in scores without a mask, last applied first; 0 where scores are no such product. */
+int32_t md_cg_chain_scales(md_cg_scale out[MD_CG_MAX_SCALES], const md_cg_chain *chain);
 md_cg *md_cg_chain_printer(const md_cg_chain *chain, int32_t lane, md_cg_access access);
 /** Ends a body that returns a value: its uses go to defines. */
 md_status md_cg_chain_end(md_strbuf *defines, md_cg **cg);

@@ -81,21 +81,48 @@ static bool is_no_index(void *user, const md_fx_node *n)
     return n->kind != MD_FX_INDEX && n->kind != MD_FX_LOAD && n->kind != MD_FX_REF;
 }
 
-const md_fx_node *md_cg_chain_scale(const md_cg_chain *c)
+int32_t md_cg_chain_scales(md_cg_scale out[MD_CG_MAX_SCALES], const md_cg_chain *c)
 {
     const md_fx_node *s = c->c->open;
-    if (!c->c->has_maximum || s->kind != MD_FX_OP || s->op != MD_FX_MUL)
-        return NULL;
-    for (int32_t i = 0; i < 2; i++)
-        if (s->arg[i]->kind == MD_FX_REF && s->arg[1 - i]->type == MD_F32 &&
-            md_fx_visit(s->arg[1 - i], is_no_index, NULL))
-            return s->arg[1 - i];
-    return NULL;
+    int32_t n = 0;
+    while (c->c->has_maximum && n < MD_CG_MAX_SCALES && s->kind == MD_FX_OP &&
+           (s->op == MD_FX_MUL || s->op == MD_FX_DIV)) {
+        int x = s->op == MD_FX_MUL && !md_fx_has_kind(s->arg[0], MD_FX_REF);
+        if (s->arg[1 - x]->type != MD_F32 || !md_fx_visit(s->arg[1 - x], is_no_index, NULL))
+            return 0;
+        out[n++] = (md_cg_scale){s->arg[1 - x], s->op == MD_FX_DIV};
+        s = s->arg[x];
+    }
+    return s->kind == MD_FX_REF ? n : 0;
 }
 
-bool md_cg_chain_is_scaled(const md_cg_chain *c)
+int md_cg_chain_is_scaled(const md_cg_chain *c)
 {
-    return md_cg_chain_scale(c) != NULL;
+    md_cg_scale scale[MD_CG_MAX_SCALES];
+    int32_t n = md_cg_chain_scales(scale, c);
+    int positive = n > 0 ? 2 : 0;
+    for (int32_t i = 0; i < n; i++) {
+        const md_fx_node *f = scale[i].factor;
+        bool is_positive = (f->kind == MD_FX_CONST && f->num > 0) ||
+                           (f->kind == MD_FX_OP && (f->op == MD_FX_RSQRT || f->op == MD_FX_SQRT || f->op == MD_FX_EXP));
+        positive = is_positive ? positive : 1;
+    }
+    return positive;
+}
+
+static bool is_no_load(void *user, const md_fx_node *n)
+{
+    (void)user;
+    return n->kind != MD_FX_LOAD;
+}
+
+static bool is_ragged(const md_st_chain *c)
+{
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        for (int32_t k = 0; k < c->bound[i].n; k++)
+            if (c->bound[i].term[k].term && !md_fx_visit(c->bound[i].term[k].term, is_no_load, NULL))
+                return true;
+    return false;
 }
 
 md_dtype md_cg_chain_weight(const md_cg_chain *c, bool *is_plain)
@@ -169,11 +196,12 @@ static void print_head(md_strbuf *defines, md_strbuf *out, const md_cg_chain *ch
     md_cg_print_params(out, param, n);
     md_strbuf_add(out, "typedef float md_acc;\ntypedef md_f md_v;\n");
     md_strbuf_printf(defines,
+                     "#define MD_CHAIN_BOUNDED %d\n#define MD_CHAIN_RAGGED %d\n"
                      "#define MD_ACC_F32 1\n#define MD_USE_F32 1\n#define MD_CHAIN_MAXIMUM %d\n#define MD_CHAIN_SCALE "
                      "%d\n#define MD_CHAIN_P_T %s\n#define MD_CHAIN_WEIGHT %d\n#define MD_CHAIN_TERMS %d\n#define "
                      "MD_CHAIN_TERM %d\n#define MD_CHAIN_GUARDS %d\n",
-                     c->has_maximum, md_cg_chain_is_scaled(chain), md_dtype_name(weight), !is_plain, (int)c->n_terms,
-                     term, c->n_guards > 0);
+                     c->is_bounded, is_ragged(c), c->has_maximum, md_cg_chain_is_scaled(chain), md_dtype_name(weight),
+                     !is_plain, (int)c->n_terms, term, c->n_guards > 0);
 }
 
 md_status md_cg_chain_print(md_strbuf *defines, md_strbuf *expr, const md_cg_chain *chain, const md_kn_param *param,

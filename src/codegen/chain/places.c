@@ -27,6 +27,8 @@ static void print_sizes(md_strbuf *out, const md_cg_chain *c)
     }
     print_points(out, c, "batches", s->n_batch, s->batch);
     print_points(out, c, "rows", s->n_rows, s->rows);
+    md_strbuf_printf(out, "MD_INLINE int64_t md_chain_run(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n",
+                     s->n_rows > 0 ? md_cg_size(size, c->program, s->rows[s->n_rows - 1]) : "1");
     print_points(out, c, "keys", 1, &c->axis);
     print_points(out, c, "depth", s->n_depth, s->depth);
     print_points(out, c, "columns", s->n_columns, s->columns);

@@ -71,14 +71,19 @@ static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_
 
 static md_status print_scale(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c)
 {
+    md_cg_scale scale[MD_CG_MAX_SCALES];
+    int32_t n = md_cg_chain_scales(scale, c);
     md_cg *cg = md_cg_chain_printer(c, -1, MD_CG_STRIDED);
     if (!cg)
         return md_fail_memory();
-    md_strbuf_add(out, "MD_INLINE float md_chain_scale(const md_params *p)\n{\n(void)p;\n");
+    md_strbuf_add(out, "MD_INLINE float md_chain_scale(const md_params *p)\n{\n(void)p;\nfloat scale = 1;\n");
     md_cg_begin(cg, out);
-    const char *value = md_cg_value(cg, md_cg_chain_scale(c), NULL);
-    if (value)
-        md_strbuf_printf(out, "return %s;\n}\n", value);
+    for (int32_t i = n - 1; i >= 0; i--) {
+        const char *value = md_cg_value(cg, scale[i].factor, NULL);
+        if (value)
+            md_strbuf_printf(out, "scale %s= %s;\n", scale[i].is_divisor ? "/" : "*", value);
+    }
+    md_strbuf_add(out, "return scale;\n}\n");
     return md_cg_chain_end(defines, &cg);
 }
 
