@@ -2,6 +2,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
+#include "dispatch/select/fused.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
@@ -62,8 +63,7 @@ static void print_call(md_strbuf *out, const md_sq *sq, const md_sq_shape *shape
         md_strbuf_printf(out, "  %-4d %-16s %-18s", (int)i, op ? op->name : "", form_name(part->form));
     }
     for (int32_t s = 0; part->plan && s < op->n_stages; s++) {
-        const int32_t v = part->plan->stage[s].pick.variant;
-        const char *name = v >= 0 ? op->stage[s].variant[v]->name : "reference";
+        const char *name = md_ds_pick_name(op, part->plan, s);
         if (json && s)
             md_strbuf_add(out, ",");
         if (json)

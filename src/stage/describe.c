@@ -167,9 +167,23 @@ static void make_known_ops(void *result, const md_st_program *p, int32_t stage, 
         out->sum = ops_of_stage(p, s, size);
 }
 
+static double chain_flops(const md_st_program *p, int32_t stage, const int64_t *size)
+{
+    const md_st_chain *c = p->stage[stage].chain;
+    md_st_chain_sizes n;
+    double ops = ops_of(p, c->score, size) + ops_of(p, c->weight, size) + 2;
+    for (int32_t i = 0; i < c->n_terms; i++)
+        ops += 1 + ops_of(p, c->term[i], size);
+    md_st_chain_measure(&n, p, stage, size);
+    return (double)n.batches * (double)n.rows * (double)n.keys * md_st_chain_part(p, stage, size) *
+           (2 * (double)n.depth + 2 * (double)n.columns + ops);
+}
+
 static double flops_of(const md_st_program *p, int32_t stage, const int64_t *size)
 {
     const md_st_stage *s = &p->stage[stage];
+    if (s->kind == MD_ST_CHAIN)
+        return chain_flops(p, stage, size);
     double rows = size_of(p, s->n_outer, s->outer, size);
     double elements = s->axis >= 0 ? rows * (double)md_st_size(p, s->axis, size) : rows;
     const md_st_product *g = &s->product;

@@ -41,6 +41,23 @@ void md_st_program_destroy(md_st_program **program)
     *program = NULL;
 }
 
+void md_st_program_drop(md_st_program *p, int32_t chain)
+{
+    for (int32_t k = 0; k < MD_ST_KNOWN; k++)
+        free(atomic_load_explicit(&p->known[chain][k], memory_order_relaxed));
+    for (int32_t s = chain + 1; s < p->n_stages; s++) {
+        p->stage[s - 1] = p->stage[s];
+        memcpy(&p->known[s - 1], &p->known[s], sizeof p->known[s]);
+    }
+    p->n_stages--;
+    memset(&p->known[p->n_stages], 0, sizeof p->known[p->n_stages]);
+    for (int32_t s = chain; s < p->n_stages; s++) {
+        md_st_chain *c = (md_st_chain *)(uintptr_t)p->stage[s].chain; /* the program's own */
+        for (int32_t i = 0; c != NULL && i < c->n_parts; i++)
+            c->part[i] -= c->part[i] > chain;
+    }
+}
+
 const void *md_st_look(void *room, const md_st_program *program, int32_t stage, const md_st_fact *fact)
 {
     /* Readers see a const program; the op that owns it does not have it in read-only memory. */
@@ -97,16 +114,4 @@ int64_t md_st_points(const md_st_program *program, int32_t n, const int32_t *ind
         overflows |= __builtin_mul_overflow(points, md_st_size(program, index[i], size), &points);
     }
     return is_empty ? 0 : overflows ? INT64_MAX : points;
-}
-
-void md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
-{
-    for (int32_t i = 0; i < MD_ST_SIDES; i++)
-        (void)md_fx_visit(c->side[i].value, fn, user);
-    (void)md_fx_visit(c->score, fn, user);
-    for (int32_t i = 0; i < c->n_terms; i++)
-        (void)md_fx_visit(c->term[i], fn, user);
-    (void)md_fx_visit(c->weight, fn, user);
-    if (c->reference != NULL)
-        (void)md_fx_visit(c->reference, fn, user);
 }

@@ -179,6 +179,8 @@ const void *md_st_look(void *room, const md_st_program *program, int32_t stage, 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);
+/** Takes a chain out of a program that nobody else uses yet: its parts remain. */
+void md_st_program_drop(md_st_program *program, int32_t chain);
 
 /** Adds a warning to the formula for each nest that computes a reduction or scan again and again, or that takes very
  * many operations at these sizes (by dim id). The program is the formula's. */
@@ -192,6 +194,14 @@ bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in);
  * subscript is not affine in the index. */
 bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
                 const md_fx_node *const *subscript, int32_t index);
+
+/** How large a chain is: rows that share keys count as rows of one batch where kernels take them together. */
+typedef struct md_st_chain_sizes {
+    int64_t batches, rows, keys, depth, columns;
+} md_st_chain_sizes;
+void md_st_chain_measure(md_st_chain_sizes *out, const md_st_program *program, int32_t stage, const int64_t *size);
+/** The part of all pairs of rows and keys that the bounds leave, as far as sizes tell: 1 where there are none. */
+double md_st_chain_part(const md_st_program *program, int32_t stage, const int64_t *size);
 
 /** Calls fn on every node of a chain but those of its stores. Nodes may be met more than once. */
 void md_st_visit_chain(const md_st_chain *chain, md_fx_visit_fn fn, void *user);

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "dispatch/cache/assign.h"
 #include "dispatch/select/describe.h"
+#include "dispatch/select/fused.h"
 #include "dispatch/select/stored.h"
 
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static json_t *variants_json(const md_ds_op *op, const md_ds_plan *plan)
 {
     json_t *list = json_array();
     for (int32_t s = 0; list && s < op->n_stages; s++)
-        if (json_array_append_new(list, json_string(md_ds_variant_name(op, s, plan->stage[s].pick.variant)))) {
+        if (json_array_append_new(list, json_string(md_ds_pick_name(op, plan, s)))) {
             json_decref(list);
             return NULL;
         }

@@ -9,6 +9,7 @@
 #include "dispatch/pool/numeric.h"
 #include "dispatch/select/describe.h"
 #include "dispatch/select/fit.h"
+#include "dispatch/select/fused.h"
 #include "dispatch/select/model.h"
 #include "dispatch/select/nearest.h"
 #include "family/numeric.h"
@@ -161,6 +162,11 @@ static void print_stage(md_strbuf *out, const view *v, const md_ds_shape_entry *
         md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n",
                          md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
     print_candidates(out, v, pick->variant, stage);
+    if (md_ds_plan_of(entry)->stage[stage].is_idle) {
+        md_strbuf_add(out, op->program->stage[stage].kind == MD_ST_CHAIN ? "  idle: its parts serve\n"
+                                                                         : "  idle: a chain serves\n");
+        return;
+    }
     md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant),
                      pick->source == MD_DS_STORED  ? "measured, stored by an earlier run"
                      : pick->source == MD_DS_GIVEN ? "imported by md_choices_import"
@@ -256,7 +262,7 @@ static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t
     json_t *j =
         json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o}", "kind", md_strbuf_text(&text),
                   "flops", md_json_real(flops), "bytes", md_json_real(bytes), "candidates", candidates_json(v, stage),
-                  "pick", md_ds_variant_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow",
+                  "pick", md_ds_pick_name(op, md_ds_plan_of(entry), stage), "why", md_ds_source_name(pick->source), "slow",
                   is_slow(op, stage, pick), "distance", distance_json(pick->distance), "runner_up",
                   text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL), "margin",
                   md_json_real(pick->margin), "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",

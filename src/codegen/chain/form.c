@@ -36,11 +36,11 @@ static void keep(md_cg_chain *c, const md_fx_node *n)
         c->kept[c->n_kept++] = n;
 }
 
-bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stage, md_dev_kind dialect)
+static void make_known(void *result, const md_st_program *program, int32_t stage, const void *user)
 {
     const md_st_stage *s = &program->stage[stage];
-    if (s->kind != MD_ST_CHAIN)
-        return false;
+    const md_dev_kind dialect = *(const md_dev_kind *)user;
+    md_cg_chain *out = result;
     *out = (md_cg_chain){.program = program, .stage = stage, .dialect = dialect, .c = s->chain, .axis = s->axis};
     keep(out, s->chain->open);
     for (int32_t i = 0; i < s->chain->n_guards; i++)
@@ -48,6 +48,17 @@ bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stag
     keep(out, s->chain->weight);
     for (int32_t i = 0; i < s->chain->n_terms; i++)
         keep(out, s->chain->term[i]);
+}
+
+bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stage, md_dev_kind dialect)
+{
+    if (program->stage[stage].kind != MD_ST_CHAIN)
+        return false;
+    md_st_know(out, program, stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_PRODUCTS + (dialect == MD_DEV_CUDA),
+                             .n_bytes = sizeof *out,
+                             .make = make_known,
+                             .user = &dialect});
     return true;
 }
 

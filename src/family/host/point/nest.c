@@ -222,6 +222,7 @@ static void print_point(writer *w)
         break;
     case MD_ST_POINTWISE:
     case MD_ST_NEST:
+    case MD_ST_CHAIN: /* no nest serves it */
         print_stores(w, &w->body, false);
         break;
     }
@@ -281,10 +282,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_nest_emit(out, target, MD_DEV_HOST);
 }
 
+/* A chain's parts are served one by one. */
 bool md_fa_nest_applies(const md_fa_target *target)
 {
-    (void)target;
-    return true;
+    return md_fa_stage(target)->kind != MD_ST_CHAIN;
 }
 
 bool md_fa_nest_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
