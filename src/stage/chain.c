@@ -473,6 +473,12 @@ static bool is_readable(const builder *b)
     return true;
 }
 
+/* Two products with nothing but factors between them are better off one after the other. */
+static bool is_worth_it(const md_st_chain *c)
+{
+    return c->has_maximum || c->n_terms > 0 || md_st_is_heavy(c->weight);
+}
+
 static bool make(builder *b, md_st_stage *out, int32_t n, md_st_item *item)
 {
     if (!find_frame(b, &item[0]))
@@ -490,7 +496,7 @@ static bool make(builder *b, md_st_stage *out, int32_t n, md_st_item *item)
     set_score(b);
     for (int32_t side = 0; side < MD_ST_SIDES; side++)
         set_side(b, (md_st_side)side, b->chain->side[side].value);
-    return !b->maker->no_memory && b->chain->score != NULL && is_readable(b);
+    return !b->maker->no_memory && b->chain->score != NULL && is_worth_it(b->chain) && is_readable(b);
 }
 
 bool md_st_form_chain(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item)

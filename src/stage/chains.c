@@ -95,13 +95,24 @@ static int32_t keep_stored(const md_st_draft *d, const parts *p, int32_t n, md_s
     return 0;
 }
 
+/* Scans cannot move to other indices; and what is pointwise is in its reader already, or has a reason to be stored. */
+static bool may_be_part(const md_st_draft *d, const md_st_group *g)
+{
+    if (g->stage.kind != MD_ST_PRODUCT && g->stage.kind != MD_ST_ROW && g->stage.kind != MD_ST_NEST)
+        return false;
+    for (int32_t i = 0; i < g->n; i++)
+        if (md_st_item_has(&d->item[g->stmt[i]], MD_FX_SCAN))
+            return false;
+    return true;
+}
+
 static bool try_parts(md_st_draft *d, const parts *p, md_st_item *item, md_st_stage *stage)
 {
     int32_t n = 0;
     if (!may_move(d, p))
         return false;
     for (int32_t i = 0; i < p->n; i++)
-        if (d->group[p->group[i]].stage.kind == MD_ST_CHAIN)
+        if (!may_be_part(d, &d->group[p->group[i]]))
             return false;
     n = list_items(d, p, item);
     n = n > 0 ? keep_stored(d, p, n, item) : 0;
