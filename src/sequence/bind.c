@@ -198,8 +198,8 @@ static md_status choose(md_ds_bound *bound, md_sq_shape *shape, md_sq *sq, int32
     for (int32_t s = 0; s < op->n_stages; s++)
         if (!part->plan->stage[s].is_idle)
             shape->choice =
-            (shape->choice ^ (uint64_t)(op->serial << 16 | (uint64_t)(part->plan->stage[s].pick.variant + 1))) *
-            0x9e3779b97f4a7c15u;
+                (shape->choice ^ (uint64_t)(op->serial << 16 | (uint64_t)(part->plan->stage[s].pick.variant + 1))) *
+                0x9e3779b97f4a7c15u;
     return MD_OK;
 }
 

@@ -109,7 +109,6 @@ static bool is_plain_load(const md_fx_node *node)
     return md_st_are_plain(node->n_args, node->arg);
 }
 
-/* A conversion to f32 is what loading does anyway. */
 static const md_fx_node *load_of(const md_fx_node *node)
 {
     if (node->kind == MD_FX_CAST && node->to == MD_F32)
@@ -126,7 +125,6 @@ static bool is_even(const builder *b, const md_fx_node *load, int32_t n, const i
     return true;
 }
 
-/* Indices along which the operand's place must move evenly. */
 static bool is_linear(const builder *b, md_st_side side, const md_fx_node *load)
 {
     const md_st_chain *c = b->chain;
@@ -380,24 +378,6 @@ static bool extract_all(builder *b, int32_t n, md_st_item *item)
 
 /* ---- groups ---- */
 
-/* What a load's subscripts do with an index: a quotient h // 4 is remembered, anything else counts as the index. */
-typedef struct sharing {
-    int32_t index;
-    int64_t share; /* 0: not used; 1: used as it is */
-} sharing;
-
-static void note_use(sharing *s, const md_fx_node *node)
-{
-    bool is_quotient = node->kind == MD_FX_OP && node->op == MD_FX_FLOORDIV && md_fx_is_index(node->arg[0], s->index) &&
-                       node->arg[1]->kind == MD_FX_CONST && node->arg[1]->type == MD_I64 && node->arg[1]->integer > 1;
-    if (is_quotient)
-        s->share = s->share == 0 || s->share == node->arg[1]->integer ? node->arg[1]->integer : 1;
-    else if (md_fx_is_index(node, s->index))
-        s->share = 1;
-    for (int32_t i = 0; i < node->n_args && !is_quotient; i++)
-        note_use(s, node->arg[i]);
-}
-
 /* Rows that K and V share are rows; what tells K or V apart is the batch. */
 static void group(builder *b)
 {
@@ -407,17 +387,15 @@ static void group(builder *b)
     f->share = 1;
     f->share_index = -1;
     for (int32_t i = 0; i < n; i++) {
-        sharing s = {.index = f->rows[i]};
-        note_use(&s, b->chain->side[MD_ST_K].value);
-        note_use(&s, b->chain->side[MD_ST_V].value);
-        if (s.share == 0) {
+        const int64_t share = md_st_share_of(b->chain, f->rows[i]);
+        if (share == 0) {
             f->rows[f->n_rows++] = f->rows[i];
             continue;
         }
         f->batch[f->n_batch++] = f->rows[i];
-        if (s.share > 1 && f->share == 1) {
-            f->share = s.share;
-            f->share_index = s.index;
+        if (share > 1 && f->share == 1) {
+            f->share = share;
+            f->share_index = f->rows[i];
         }
     }
 }

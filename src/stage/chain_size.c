@@ -1,21 +1,7 @@
-/* How large chains are, and what is in them. */
+/* How large chains are. */
 #include "stage/stage.h"
 
-#include "base/dtype.h"
-
 #include <math.h>
-
-void md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
-{
-    for (int32_t i = 0; i < MD_ST_SIDES; i++)
-        (void)md_fx_visit(c->side[i].value, fn, user);
-    (void)md_fx_visit(c->score, fn, user);
-    for (int32_t i = 0; i < c->n_terms; i++)
-        (void)md_fx_visit(c->term[i], fn, user);
-    (void)md_fx_visit(c->weight, fn, user);
-    if (c->reference != NULL)
-        (void)md_fx_visit(c->reference, fn, user);
-}
 
 static bool shares(const md_st_program *p, const md_st_chain *c, const int64_t *size)
 {

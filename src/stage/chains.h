@@ -29,6 +29,11 @@ const md_fx_node *md_st_drop_guards(md_st_maker *m, const md_st_guards *g, const
 /** The guard as a limit of the keys. False where it is none, or not the same limit whatever the kernel's rows are. */
 bool md_st_bound_of(md_st_bound *out, const md_st_frame *frame, const md_fx_node *guard);
 
+/* ---- share.c */
+
+/** How the keys and values of a chain use an index: 0 not, 1 as it is, else only as index // that number. */
+int64_t md_st_share_of(const md_st_chain *chain, int32_t index);
+
 /* ---- chain.c */
 
 /** Makes a chain of what is stored, whose values have all temporaries between in them. False where it is none. */

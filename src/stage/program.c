@@ -83,23 +83,6 @@ void md_st_know(void *out, const md_st_program *program, int32_t stage, const md
         memcpy(out, known, fact->n_bytes);
 }
 
-bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
-                const md_fx_node *const *subscript, int32_t index)
-{
-    for (int32_t i = 0; i < program->formula->tensor[tensor].rank; i++) {
-        md_fx_affine affine;
-        coef[i] = 0;
-        if (!md_fx_uses_index(subscript[i], index))
-            continue;
-        if (!md_fx_affine_of(&affine, program->formula, subscript[i]))
-            return false;
-        for (int32_t k = 0; k < affine.n; k++)
-            if (affine.index[k] == index)
-                coef[i] = affine.coef[k];
-    }
-    return true;
-}
-
 int64_t md_st_size(const md_st_program *program, int32_t index, const int64_t *size)
 {
     return size[program->index[index].dim];

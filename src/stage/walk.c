@@ -255,3 +255,32 @@ bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *write
     item->inlined |= writer->inlined | (uint32_t)1 << writer->tensor;
     return !m->no_memory;
 }
+
+void md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
+{
+    for (int32_t i = 0; i < MD_ST_SIDES; i++)
+        (void)md_fx_visit(c->side[i].value, fn, user);
+    (void)md_fx_visit(c->score, fn, user);
+    for (int32_t i = 0; i < c->n_terms; i++)
+        (void)md_fx_visit(c->term[i], fn, user);
+    (void)md_fx_visit(c->weight, fn, user);
+    if (c->reference != NULL)
+        (void)md_fx_visit(c->reference, fn, user);
+}
+
+bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
+                const md_fx_node *const *subscript, int32_t index)
+{
+    for (int32_t i = 0; i < program->formula->tensor[tensor].rank; i++) {
+        md_fx_affine affine;
+        coef[i] = 0;
+        if (!md_fx_uses_index(subscript[i], index))
+            continue;
+        if (!md_fx_affine_of(&affine, program->formula, subscript[i]))
+            return false;
+        for (int32_t k = 0; k < affine.n; k++)
+            if (affine.index[k] == index)
+                coef[i] = affine.coef[k];
+    }
+    return true;
+}

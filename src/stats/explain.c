@@ -262,8 +262,8 @@ static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t
     json_t *j =
         json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o}", "kind", md_strbuf_text(&text),
                   "flops", md_json_real(flops), "bytes", md_json_real(bytes), "candidates", candidates_json(v, stage),
-                  "pick", md_ds_pick_name(op, md_ds_plan_of(entry), stage), "why", md_ds_source_name(pick->source), "slow",
-                  is_slow(op, stage, pick), "distance", distance_json(pick->distance), "runner_up",
+                  "pick", md_ds_pick_name(op, md_ds_plan_of(entry), stage), "why", md_ds_source_name(pick->source),
+                  "slow", is_slow(op, stage, pick), "distance", distance_json(pick->distance), "runner_up",
                   text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL), "margin",
                   md_json_real(pick->margin), "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
                   text_or_null(numeric[0] ? numeric : NULL));

@@ -215,8 +215,9 @@ static value chain_x(machine *m, const md_st_chain *c)
 {
     value sum = identity(MD_FX_R_SUM, MD_F32, MD_F32);
     for (bool more = first(m, c->n_depth, c->depth); more; more = next(m, c->n_depth, c->depth))
-        sum = combine(MD_FX_R_SUM, sum,
-                      real(to_real(evaluate(m, c->side[MD_ST_Q].value)) * to_real(evaluate(m, c->side[MD_ST_K].value))));
+        sum =
+            combine(MD_FX_R_SUM, sum,
+                    real(to_real(evaluate(m, c->side[MD_ST_Q].value)) * to_real(evaluate(m, c->side[MD_ST_K].value))));
     return sum;
 }
 
@@ -291,12 +292,9 @@ static void run_chain(machine *m, const md_st_stage *s)
 
 static void run_stage(machine *m, const md_st_stage *s)
 {
-    static void (*const fn[])(machine *, const md_st_stage *) = {[MD_ST_POINTWISE] = run_along_axis,
-                                                                 [MD_ST_ROW] = run_row,
-                                                                 [MD_ST_PRODUCT] = run_product,
-                                                                 [MD_ST_SCAN] = run_along_axis,
-                                                                 [MD_ST_NEST] = run_along_axis,
-                                                                 [MD_ST_CHAIN] = run_chain};
+    static void (*const fn[])(machine *, const md_st_stage *) = {
+        [MD_ST_POINTWISE] = run_along_axis, [MD_ST_ROW] = run_row,         [MD_ST_PRODUCT] = run_product,
+        [MD_ST_SCAN] = run_along_axis,      [MD_ST_NEST] = run_along_axis, [MD_ST_CHAIN] = run_chain};
     if (s->kind == MD_ST_PRODUCT)
         check_product(m, s);
     for (int32_t i = 0; i < MD_COUNT(m->at); i++)
@@ -328,7 +326,7 @@ void interpret(const md_st_program *program, const md_fx_binding *binding, const
             if (program->is_temp_stored[t])
                 make_temp(&m, t);
         }
-    /* chains write over what their parts have written, so both are run; the parts' temporaries are no chain's business */
+    /* chains write over what their parts have written */
     for (int32_t i = 0; i < program->n_stages; i++)
         if (program->stage[i].kind != MD_ST_CHAIN || options->online)
             run_stage(&m, &program->stage[i]);

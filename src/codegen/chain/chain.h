@@ -1,5 +1,5 @@
-/* A CHAIN stage (stage/chain.h) as the functions that templates call. All are MD_INLINE; p is the md_params. Batches and
- * rows are linear numbers: rows that share keys are one after the other, also where a formula writes K[b, h // 4, ..].
+/* A CHAIN stage (stage/chain.h) as the functions that templates call. All are MD_INLINE; p is the md_params. Batches
+ * and rows are linear numbers: rows that share keys follow each other, also where a formula writes K[b, h // 4, ..].
  *
  *   md_chain_batches(p), _rows, _keys, _depth, _columns; md_chain_run(p): rows until a slower row index changes
  *   md_chain_batch, md_chain_batch_of(p, batch)      the indices of a batch
@@ -7,7 +7,7 @@
  *   For each operand, here K (Q takes a row, K and V a batch and a key; V has columns for depth):
  *     MD_CHAIN_K_LOAD    1: a load that moves evenly along depth. Only then there are:
  *     MD_CHAIN_K_T       its dtype (f32, bf16, ..)
- *     md_chain_k_data(p), md_chain_k(p, &batch, key)   its data; the offset of the first element, in elements; -1 where a
+ *     md_chain_k_data(p), md_chain_k(p, &batch, key)   its data; the offset of the first element, in elements; -1 if a
  *                        subscript is out of range, which is reported then: there the elements count as 0
  *     md_chain_k_step(p) how far the next element is
  *     MD_CHAIN_K_LINEAR, md_chain_k_stride(p)          1: how far the next key is (Q has none)
@@ -27,7 +27,7 @@
  *   md_chain_state { float maximum, sum[] }          starts as md_chain_start()
  *   md_chain_close(p, &row, &state)        after the last key: brings the sums up, returns the factor of all o
  *   md_chain_store_row(p, &row, &state)    what is stored once a row; MD_CHAIN_ROW_STORES 0: nothing
- *   md_chain_store(p, &row, &state, column, o, n)    n <= MD_VL columns; md_chain_room(p, column): before an index wraps
+ *   md_chain_store(p, &row, &state, column, o, n)    n <= MD_VL columns; md_chain_room(p, column): until an index wraps
  *   MD_CHAIN_RESULT      GPU, 1: one 16-bit result: md_chain_result(p, &row, &state, column, o0, o1) is a pair of it,
  *                        md_chain_result_at(p, &row, column) its place
  * On the host x, e and scores are MD_VL lanes along the keys, and the last argument is md_n; on a GPU they are single

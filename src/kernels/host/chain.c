@@ -1,7 +1,7 @@
-/* Chains of many rows. A block of the launch computes MD_ROWS rows of one batch. It goes through blocks of MD_KEYS keys:
- * it packs the keys and their values, and then for each panel of rows computes scores, weights, and what they add to the
- * results. Blocks of keys begin at multiples of MD_KEYS, and a panel passes over those of which it needs nothing, so the
- * bits of a row depend on nothing but its own keys.
+/* Chains of many rows. A block of the launch computes MD_ROWS rows of one batch. It goes through blocks of MD_KEYS
+ * keys: it packs the keys and their values, and then for each panel of rows computes scores, weights, and what they add
+ * to the results. Blocks of keys begin at multiples of MD_KEYS, and a panel passes over those of which it needs
+ * nothing, so the bits of a row depend on nothing but its own keys.
  *
  * md_config.h: MD_VL, MD_ROWS, MD_KEYS, MD_HEIGHT (rows of a panel) */
 #include "md_config.h"
@@ -72,7 +72,8 @@ typedef struct md_region {
     int64_t row, n, depth, columns, pitch; /* pitch: columns, padded to whole strips */
     md_chain_keys_of span; /* of all rows */
     md_rows rows;
-    float *q, *k, *v, *s, *o; /* q[row][depth], k[strip][depth][MD_STRIP], v[key][pitch], s[MD_HEIGHT][MD_KEYS], o[row][pitch] */
+    float *q, *k, *v, *s,
+        *o; /* q[row][depth], k[strip][depth][MD_STRIP], v[key][pitch], s[MD_HEIGHT][MD_KEYS], o[row][pitch] */
 } md_region;
 
 /* ---- Packing */
@@ -142,9 +143,9 @@ MD_INLINE void md_pack_lanes_of_keys(const md_params *p, const md_region *g, flo
             MD_FOR (i, MD_VL)
                 v[i] = md_k_lanes(p, g, key + i, offset[i], step, d, MD_VL);
         } else {
-            MD_ROLLED for (int i = 0; i < MD_VL; i++) rolled[i] =
-                key + i >= g->span.begin && key + i < g->span.end ? md_k_lanes(p, g, key + i, offset[i], step, d, n)
-                                                                  : (md_f){0};
+            MD_ROLLED for (int i = 0; i < MD_VL; i++) rolled[i] = key + i >= g->span.begin && key + i < g->span.end
+                                                                      ? md_k_lanes(p, g, key + i, offset[i], step, d, n)
+                                                                      : (md_f){0};
             MD_FOR (i, MD_VL)
                 v[i] = rolled[i];
         }
@@ -187,7 +188,7 @@ MD_OUTLINE void md_pack_rows(const md_params *p, const md_region *g, int64_t pad
         const int64_t offset = md_chain_q(p, &g->rows.row[i]), step = md_chain_q_step(p);
         for (int64_t d = 0; d < g->depth; d += MD_VL) {
             int n = (int)md_least(MD_VL, g->depth - d);
-            md_f x = offset < 0   ? (md_f){0}
+            md_f x = offset < 0  ? (md_f){0}
                      : step == 1 ? md_chain_q_lanes(p, offset + d, n)
                                  : md_chain_q_steps(p, offset + d * step, step, n);
             md_store_f32_unit(out, d, x, n);
@@ -214,8 +215,8 @@ MD_INLINE void md_panel(const md_params *p, const md_region *g, int64_t first, i
                         MD_KEYS, 0);
     md_weigh(p, &g->rows, first, n, g->s, MD_KEYS, k0, keys, &span);
     for (int64_t c = 0; c < g->pitch; c += MD_STRIP)
-        md_multiply_any(height, md_least(keys, span.end - k0), g->s, MD_KEYS, g->v + c, g->pitch, g->o + first * g->pitch + c, g->pitch,
-                        g->rows.scale + first);
+        md_multiply_any(height, md_least(keys, span.end - k0), g->s, MD_KEYS, g->v + c, g->pitch,
+                        g->o + first * g->pitch + c, g->pitch, g->rows.scale + first);
 }
 
 static void md_run(const md_params *p, md_region *g)

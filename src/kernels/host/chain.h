@@ -1,6 +1,6 @@
 /* Parts that both forms of a chain's kernel share: the weights of a block of keys, and the end of a row.
  *
- * md_config.h: MD_VL, MD_ROWS rows of a block, MD_KEYS keys of a block of keys. md_expr.h: see src/codegen/chain/chain.h */
+ * md_config.h: MD_VL, MD_ROWS rows of a block, MD_KEYS keys of a block of keys. md_expr.h: codegen/chain/chain.h */
 #ifndef MD_HOST_CHAIN_H
 #define MD_HOST_CHAIN_H
 

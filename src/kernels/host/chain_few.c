@@ -1,6 +1,7 @@
-/* Chains of few rows, as in decoding: keys and values are read once, from memory as they lie there, by dot products along
- * the depth and multiples of values. A block of the launch computes up to MD_ROWS rows of one batch, over MD_SPLIT keys
- * from a multiple of that on (0: all keys); then md_combine puts the parts of each row together in the order of the keys.
+/* Chains of few rows, as in decoding: keys and values are read once, from memory as they lie there, by dot products
+ * along the depth and multiples of values. A block of the launch computes up to MD_ROWS rows of one batch, over
+ * MD_SPLIT keys from a multiple of that on (0: all keys); then md_combine puts the parts of each row together in the
+ * order of the keys.
  *
  * md_config.h: MD_VL, MD_ROWS, MD_KEYS, MD_SPLIT, MD_PHASE (1: the rows; 2: md_combine). All operands are loads. */
 #include "md_config.h"
@@ -46,7 +47,8 @@ MD_INLINE md_f md_k_at(const md_params *p, int64_t offset, int64_t step, int64_t
 }
 
 /* The dot products of MD_VL keys with one row. */
-MD_INLINE md_f md_dots(const md_params *p, const md_region *g, const int64_t offset[MD_VL], int64_t step, const float *q)
+MD_INLINE md_f md_dots(const md_params *p, const md_region *g, const int64_t offset[MD_VL], int64_t step,
+                       const float *q)
 {
     md_f acc[MD_VL];
     int64_t d = 0;
@@ -144,7 +146,7 @@ static void md_copy_rows(const md_params *p, const md_region *g)
         const int64_t offset = md_chain_q(p, &g->rows.row[i]), step = md_chain_q_step(p);
         for (int64_t d = 0; d < g->padded; d += MD_VL) {
             int n = (int)md_least(MD_VL, g->depth - d);
-            md_put(g->q + i * g->padded + d, offset < 0   ? (md_f){0}
+            md_put(g->q + i * g->padded + d, offset < 0  ? (md_f){0}
                                              : step == 1 ? md_chain_q_lanes(p, offset + d, n)
                                                          : md_chain_q_steps(p, offset + d * step, step, n));
         }
@@ -177,8 +179,7 @@ static void md_leave(const md_params *p, md_region *g, int64_t batch, int64_t sp
 {
     for (int64_t i = 0; i < g->n; i++) {
 #if MD_SPLIT
-        float *part = (float *)p->work0 +
-                      ((batch * md_chain_rows(p) + g->row + i) * md_splits(p) + split) * md_part(p);
+        float *part = (float *)p->work0 + ((batch * md_chain_rows(p) + g->row + i) * md_splits(p) + split) * md_part(p);
         part[0] = g->rows.maximum[i];
         for (int t = 0; t < MD_CHAIN_TERMS; t++)
             part[1 + t] = g->rows.sum[t * g->rows.pitch + i];

@@ -117,8 +117,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 
 /* ---- cost */
 
-/* Cycles of a pair of a row and a key beside the products, in lanes. Fitted to attention with 64 to 128 columns on a Xeon
- * with 512-bit registers (data/results/chains.md). */
+/* Cycles of a pair of a row and a key beside the products, in lanes. Estimates for a Xeon with 512-bit registers. */
 static double weigh_cycles(const md_fa_chain *w)
 {
     return 4 + 0.6 * w->ops + 9 * w->transcendental;
@@ -185,7 +184,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                          "\n#define MD_USE_EXP 1\n",
                          md_cg_width(target->facts), config->value[ROWS], config->value[KEYS], config->value[SPLIT],
                          i + 1, height_of(target));
-        status = md_fa_chain_emit(&out->launch[i], target, extra, 2, few ? "host/chain_few.c" : "host/chain.c", &defines);
+        status =
+            md_fa_chain_emit(&out->launch[i], target, extra, 2, few ? "host/chain_few.c" : "host/chain.c", &defines);
     }
     if (status != MD_OK)
         md_kn_source_finish(out);
