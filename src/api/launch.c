@@ -6,6 +6,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/call/call.h"
 #include "dispatch/run/run.h"
+#include "dispatch/select/select.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -270,7 +271,7 @@ static void fill_choice(md_choice *out, const md_ds_op *op, const md_ds_shape_en
     out->n_stages = entry ? op->n_stages : 0;
     for (int32_t s = 0; s < out->n_stages; s++) {
         const md_ds_pick *p = &md_ds_plan_of(entry)->stage[s].pick;
-        out->variant[s] = p->variant >= 0 ? op->stage[s].variant[p->variant]->name : "reference";
+        out->variant[s] = md_ds_pick_name(op, md_ds_plan_of(entry), s);
         out->runner_up[s] = p->runner_up >= 0 ? op->stage[s].variant[p->runner_up]->name : "";
         out->source[s] = md_ds_source_name(p->source);
         out->distance[s] = p->distance;

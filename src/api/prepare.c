@@ -65,7 +65,7 @@ static md_status keep_plan(const md_ds_op *op, const md_ds_plan *plan)
 {
     for (int32_t s = 0; s < op->n_stages && plan; s++) {
         const int32_t i = plan->stage[s].pick.variant;
-        if (!plan->by_reference && i >= 0)
+        if (!plan->by_reference && !plan->stage[s].is_idle && i >= 0)
             MD_TRY(md_bd_bundled_keep(op->stage[s].variant[i]));
     }
     return MD_OK;

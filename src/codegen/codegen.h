@@ -169,6 +169,9 @@ const char *md_cg_lanes(md_cg *cg, const md_fx_node *node);
 /** The same, converted to another value type (F32 F64 I64 BOOL) as operands of operations are. `name` holds a value
  * of type `from`. */
 const char *md_cg_convert(md_cg *cg, const char *name, md_dtype from, md_dtype to, bool is_uniform);
+/** Where a load that lanes share lies: its offset in elements, and in *condition what must hold that its checked
+ * subscripts are inside (NULL: they are). */
+const char *md_cg_offset(md_cg *cg, const md_fx_node *load, const char **condition);
 /** Prints a store of `value` (a C variable of type store->value->type) per store's subscripts, dtype conversion,
  * assign and bounds. */
 void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is_uniform);

@@ -20,6 +20,8 @@ void md_cg_visit(const md_st_stage *stage, md_fx_visit_fn fn, void *user)
     }
     if (stage->kind == MD_ST_SCAN)
         (void)md_fx_visit(stage->scan.body, fn, user);
+    if (stage->kind == MD_ST_CHAIN)
+        md_st_visit_chain(stage->chain, fn, user);
 }
 
 /* What the stage's expressions mention. */
@@ -66,6 +68,13 @@ static void note_stage(mentions *m, const md_st_stage *st)
         note_indices(m, st->product.n_m, st->product.m);
         note_indices(m, st->product.n_n, st->product.n);
         note_indices(m, st->product.n_k, st->product.k);
+    }
+    if (st->kind == MD_ST_CHAIN) {
+        note_indices(m, st->chain->n_depth, st->chain->depth);
+        for (int32_t i = 0; i < st->chain->n_bounds; i++)
+            for (int32_t k = 0; k < st->chain->bound[i].n; k++)
+                if (st->chain->bound[i].term[k].term)
+                    (void)md_fx_visit(st->chain->bound[i].term[k].term, note_node, m);
     }
     md_cg_visit(st, note_node, m);
     for (int32_t i = 0; i < st->n_stores; i++)

@@ -61,6 +61,8 @@ static const char *why_apart(const md_ds_op *op, const md_ds_plan *plan, const m
     if (bound->copies.n > 0)
         return "an input is copied first";
     for (int32_t s = 0; s < op->n_stages; s++) {
+        if (plan->stage[s].is_idle)
+            continue;
         const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
         for (int32_t l = 0; l < v->n_launches; l++) {
             const char *why = md_cb_why_not(v, l, &plan->stage[s].geometry.launch[l], op);
@@ -130,6 +132,8 @@ static md_status add_units(scheduler *w, int32_t p, int64_t item, const md_cb_sh
                        .bytes = bytes_of(part, item)};
     for (int32_t s = 0; s < op->n_stages; s++) {
         md_kn_geometries geometry = plan->stage[s].geometry;
+        if (plan->stage[s].is_idle)
+            continue;
         unit.stage = s;
         unit.variant = op->stage[s].variant[plan->stage[s].pick.variant];
         if (op == w->leader_op)
@@ -246,6 +250,8 @@ static md_status choose_leader(scheduler *w, int32_t p)
     const md_ds_plan *plan = md_ds_plan_of(entry);
     w->leader_op = why_apart(op, plan, &bound) ? NULL : op;
     for (int32_t s = 0; w->leader_op && s < op->n_stages; s++) {
+        if (plan->stage[s].is_idle)
+            continue;
         const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
         w->leader[s] = plan->stage[s].pick.source == MD_DS_PINNED
                            ? v

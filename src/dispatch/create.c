@@ -167,6 +167,8 @@ static md_status check_bundled(const md_ds_op *op, int32_t stage)
 {
     const md_ds_pool *c = &op->stage[stage];
     const char *failure = NULL;
+    if (op->program->stage[stage].kind == MD_ST_CHAIN) /* its parts serve */
+        return MD_OK;
     for (int32_t i = 0; i < c->n_variants; i++) {
         if (atomic_load_explicit(&c->variant[i]->state, memory_order_acquire) != MD_BD_FAILED)
             return MD_OK;
@@ -179,7 +181,7 @@ static md_status check_bundled(const md_ds_op *op, int32_t stage)
 static void cover(md_ds_op *op)
 {
     for (int32_t s = 0; s < op->n_stages; s++)
-        if (md_ds_pool_cover(&op->stage[s]) != MD_OK)
+        if (op->program->stage[s].kind != MD_ST_CHAIN && md_ds_pool_cover(&op->stage[s]) != MD_OK)
             md_bd_record_gap(op->runtime->builder, op->name, s, md_last_error());
 }
 
@@ -269,7 +271,8 @@ static bool may_have_joined(const md_ds_op *op, const md_ds_op_options *o)
 static md_status check_served(const md_ds_op *merged)
 {
     for (int32_t s = 0; s < merged->n_stages && md_bd_is_bundled(merged->runtime->builder); s++)
-        MD_TRY(md_ds_pool_cover(&merged->stage[s]));
+        if (merged->program->stage[s].kind != MD_ST_CHAIN)
+            MD_TRY(md_ds_pool_cover(&merged->stage[s]));
     return MD_OK;
 }
 

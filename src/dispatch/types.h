@@ -40,6 +40,8 @@ typedef struct md_ds_stage_choice {
     int32_t wished; /* a better variant that is still being built; -1: none */
     int32_t unloaded; /* a variant of a library whose kernel is not loaded, if it would save ... */
     double saved_us; /* ... so much of each call; 0: there is none */
+    /* a chain gives the stage's results, or the chain's parts do: there is no launch, and `pick` may have no variant */
+    bool is_idle;
 } md_ds_stage_choice;
 
 /* How a shape is served: the pick of each stage, and where temporaries and workspace lie in the memory of a call.

@@ -196,9 +196,10 @@ static md_status choose(md_ds_bound *bound, md_sq_shape *shape, md_sq *sq, int32
     part->plan = md_ds_plan_of(part->entry);
     part->form = MD_SQ_CALL;
     for (int32_t s = 0; s < op->n_stages; s++)
-        shape->choice =
-            (shape->choice ^ (uint64_t)(op->serial << 16 | (uint64_t)(part->plan->stage[s].pick.variant + 1))) *
-            0x9e3779b97f4a7c15u;
+        if (!part->plan->stage[s].is_idle)
+            shape->choice =
+                (shape->choice ^ (uint64_t)(op->serial << 16 | (uint64_t)(part->plan->stage[s].pick.variant + 1))) *
+                0x9e3779b97f4a7c15u;
     return MD_OK;
 }
 

@@ -67,7 +67,8 @@ static bool has_same_kernels(const md_ds_plan *a, const md_ds_plan *b, int32_t n
 {
     bool is_same = !a->by_reference && !b->by_reference && a->workspace_bytes == b->workspace_bytes;
     for (int32_t s = 0; s < n_stages; s++)
-        is_same = is_same && a->stage[s].pick.variant == b->stage[s].pick.variant &&
+        is_same = is_same && a->stage[s].is_idle == b->stage[s].is_idle &&
+                  a->stage[s].pick.variant == b->stage[s].pick.variant &&
                   a->stage[s].workspace_offset == b->stage[s].workspace_offset;
     return is_same;
 }

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/strbuf.h"
+#include "dispatch/select/select.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
@@ -57,8 +58,7 @@ static json_t *call_json(const md_sq *sq, const md_sq_shape *shape, int32_t i)
     const md_ds_op *op = part->op ? part->op : sq->step[i].op;
     json_t *variants = json_array();
     for (int32_t s = 0; part->plan && s < op->n_stages; s++) {
-        const int32_t v = part->plan->stage[s].pick.variant;
-        variants = md_json_add(variants, json_string(v >= 0 ? op->stage[s].variant[v]->name : "reference"));
+        variants = md_json_add(variants, json_string(md_ds_pick_name(op, part->plan, s)));
     }
     return json_pack("{s:i, s:o, s:s, s:i, s:o}", "call", i, "op", md_json_text(op ? op->name : ""), "form",
                      form_name(part->form), "launches", part->n, "variants", variants);

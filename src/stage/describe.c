@@ -60,14 +60,27 @@ static void describe_nest(md_strbuf *out, const md_st_program *p, const md_st_st
     md_strbuf_printf(out, "nest over %d ind%s", s->n_outer, s->n_outer == 1 ? "ex" : "ices");
 }
 
+static void describe_chain(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
+{
+    const md_st_chain *c = s->chain;
+    md_strbuf_add(out, "chain of");
+    for (int32_t i = 0; i < c->n_parts; i++)
+        md_strbuf_printf(out, "%s %d", i > 0 ? "," : "", (int)c->part[i]);
+    if (c->n_batch > 0)
+        add_group(out, p, " batch", c->n_batch, c->batch);
+    add_group(out, p, " rows", c->n_rows, c->rows);
+    add_group(out, p, " keys", 1, &s->axis);
+    add_group(out, p, " depth", c->n_depth, c->depth);
+    add_group(out, p, " columns", c->n_columns, c->columns);
+    if (c->share > 1)
+        md_strbuf_printf(out, ", %d of %s share keys", (int)c->share, p->index[c->share_index].name);
+}
+
 void md_st_describe(md_strbuf *out, const md_st_program *program, int32_t stage)
 {
-    static void (*const fn[])(md_strbuf *, const md_st_program *,
-                              const md_st_stage *) = {[MD_ST_POINTWISE] = describe_pointwise,
-                                                      [MD_ST_ROW] = describe_row,
-                                                      [MD_ST_PRODUCT] = describe_product,
-                                                      [MD_ST_SCAN] = describe_scan,
-                                                      [MD_ST_NEST] = describe_nest};
+    static void (*const fn[])(md_strbuf *, const md_st_program *, const md_st_stage *) = {
+        [MD_ST_POINTWISE] = describe_pointwise, [MD_ST_ROW] = describe_row,   [MD_ST_PRODUCT] = describe_product,
+        [MD_ST_SCAN] = describe_scan,           [MD_ST_NEST] = describe_nest, [MD_ST_CHAIN] = describe_chain};
     const md_st_stage *s = &program->stage[stage];
     fn[s->kind](out, program, s);
     if (s->kind == MD_ST_ROW && s->n_stores > 1)
@@ -154,9 +167,23 @@ static void make_known_ops(void *result, const md_st_program *p, int32_t stage, 
         out->sum = ops_of_stage(p, s, size);
 }
 
+static double chain_flops(const md_st_program *p, int32_t stage, const int64_t *size)
+{
+    const md_st_chain *c = p->stage[stage].chain;
+    md_st_chain_sizes n;
+    double ops = ops_of(p, c->score, size) + ops_of(p, c->weight, size) + 2;
+    for (int32_t i = 0; i < c->n_terms; i++)
+        ops += 1 + ops_of(p, c->term[i], size);
+    md_st_chain_measure(&n, p, stage, size);
+    return (double)n.batches * (double)n.rows * (double)n.keys * md_st_chain_part(p, stage, size) *
+           (2 * (double)n.depth + 2 * (double)n.columns + ops);
+}
+
 static double flops_of(const md_st_program *p, int32_t stage, const int64_t *size)
 {
     const md_st_stage *s = &p->stage[stage];
+    if (s->kind == MD_ST_CHAIN)
+        return chain_flops(p, stage, size);
     double rows = size_of(p, s->n_outer, s->outer, size);
     double elements = s->axis >= 0 ? rows * (double)md_st_size(p, s->axis, size) : rows;
     const md_st_product *g = &s->product;

@@ -87,6 +87,7 @@ bool md_st_contains(const md_fx_node *node, const md_fx_node *part); /* that ver
 /** True if a part of a value may be computed although the value does not need it. An arm of a where may read what
  * lies outside where the condition does not hold: unless all its loads are plain, it stays in its arm. */
 bool md_st_is_safe(const md_fx_node *value, const md_fx_node *part);
+bool md_st_is_conditional(const md_fx_node *value, const md_fx_node *part); /* it stands in an arm of a where */
 /** True if the left side is plain distinct indices. */
 bool md_st_is_plain(const md_st_item *item);
 /** True if subscripts are plain distinct indices. */
@@ -95,6 +96,8 @@ bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript);
 bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user);
 /** The value in another type: the node itself, or a CAST of it. Operands of an operation have its type. */
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type);
+/** The value rounded to a dtype: a CAST. NULL: memory is short. */
+const md_fx_node *md_st_round(md_arena *arena, const md_fx_node *node, md_dtype to);
 bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *writer);
 /** Distinct nodes of a kind in order of appearance, up to max; the whole count. */
 int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, const md_st_item *item);

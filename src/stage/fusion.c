@@ -1,6 +1,6 @@
 /* Planning: lets are inlined, then statements share stages. A reduction that would be made by two stages is stored
  * instead, and the plan begins anew. */
-#include "stage/fusion.h"
+#include "stage/chains.h"
 
 #include <stdlib.h>
 
@@ -234,6 +234,8 @@ md_status md_st_plan(md_st_maker *m)
     }
     if (!m->no_memory)
         drop_stores(p);
+    if (!m->no_memory)
+        md_st_add_chains(p);
     md_status status = m->no_memory ? md_fail_memory() : finish(p);
     free(p);
     return status;

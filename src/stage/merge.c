@@ -1,13 +1,8 @@
 /* Merge rules: how the results of two chunks of a row become that of both, so that one pass over memory makes all
  * reductions. */
-#include "stage/form.h"
+#include "stage/cascade.h"
 
 #include "base/dtype.h"
-
-static bool has_no_ref(const md_fx_node *node)
-{
-    return !md_fx_has_kind(node, MD_FX_REF);
-}
 
 static bool is_op(const md_fx_node *node, md_fx_op op)
 {
@@ -83,38 +78,35 @@ static bool set_chan(md_st_maker *m, md_st_row *row, md_st_reduction *r, int32_t
 
 /* ---- sum(c(x) * exp(a(x) - max(a(x)))) ---- */
 
-/* The maximum that exp(a - max) is relative to; -1 where the factor is no such thing. That a is what the maximum is
- * of makes every term at most 1: then no chunk can overflow where the whole does not. */
-static int32_t shift_of(const md_st_maker *m, const md_st_row *row, const md_fx_node *factor)
+typedef struct row_sight {
+    const md_st_maker *maker;
+    const md_st_row *row;
+} row_sight;
+
+static bool is_result(void *user, const md_fx_node *ref)
 {
-    if (!is_op(factor, MD_FX_EXP) || !is_op(factor->arg[0], MD_FX_SUB))
-        return -1;
-    const md_fx_node *a = factor->arg[0]->arg[0], *shift = factor->arg[0]->arg[1];
-    if (!is_ref_to(row, shift, MD_FX_R_MAX) || !md_fx_equal(m->formula, row->reduction[shift->id].body, a))
-        return -1;
-    return shift->id;
+    (void)user, (void)ref;
+    return true;
 }
 
-static bool set_rescaled(const md_st_maker *m, md_st_row *row, md_st_reduction *r)
+/* That a is what the maximum is of makes every term at most 1: then no chunk can overflow where the whole does not. */
+static bool is_shifted(void *user, const md_fx_node *a, const md_fx_node *reference)
 {
-    md_st_factors f;
-    int32_t shift = -1;
-    if (r->op != MD_FX_R_SUM || !md_dtype_is_real(r->type))
-        return false;
-    md_st_factors_of(&f, r->body);
-    for (int32_t i = 0; i < f.n; i++) {
-        if (has_no_ref(f.factor[i].node))
-            continue;
-        if (shift >= 0 || f.factor[i].is_divisor)
-            return false;
-        shift = shift_of(m, row, f.factor[i].node);
-        if (shift < 0)
-            return false;
-    }
-    if (shift < 0)
+    const row_sight *s = user;
+    return is_ref_to(s->row, reference, MD_FX_R_MAX) &&
+           md_fx_equal(s->maker->formula, s->row->reduction[reference->id].body, a);
+}
+
+static bool set_rescaled(md_st_maker *m, const md_st_row *row, md_st_reduction *r, int32_t axis)
+{
+    md_st_cascade c;
+    row_sight sight = {m, row};
+    md_st_cascade_rules rules = {.axis = axis, .user = &sight, .is_result = is_result, .is_shifted = is_shifted};
+    if (r->op != MD_FX_R_SUM || !md_dtype_is_real(r->type) || !md_st_cascade_of(&c, m, r->body, &rules) ||
+        c.exponential == NULL || c.outer.n > 0 || c.is_rounded)
         return false;
     r->merge = MD_ST_MERGE_RESCALED;
-    r->shift = shift;
+    r->shift = c.reference->id;
     return true;
 }
 
@@ -126,7 +118,7 @@ void md_st_set_merge_rules(md_st_maker *m, md_st_row *row, int32_t axis)
         if (r->level == 0)
             r->merge = MD_ST_MERGE_PLAIN;
         else if (!set_chan(m, row, r, axis))
-            (void)set_rescaled(m, row, r);
+            (void)set_rescaled(m, row, r, axis);
         row->is_online &= r->merge != MD_ST_MERGE_NONE;
     }
 }

@@ -41,6 +41,23 @@ void md_st_program_destroy(md_st_program **program)
     *program = NULL;
 }
 
+void md_st_program_drop(md_st_program *p, int32_t chain)
+{
+    for (int32_t k = 0; k < MD_ST_KNOWN; k++)
+        free(atomic_load_explicit(&p->known[chain][k], memory_order_relaxed));
+    for (int32_t s = chain + 1; s < p->n_stages; s++) {
+        p->stage[s - 1] = p->stage[s];
+        memcpy(&p->known[s - 1], &p->known[s], sizeof p->known[s]);
+    }
+    p->n_stages--;
+    memset(&p->known[p->n_stages], 0, sizeof p->known[p->n_stages]);
+    for (int32_t s = chain; s < p->n_stages; s++) {
+        md_st_chain *c = (md_st_chain *)(uintptr_t)p->stage[s].chain; /* the program's own */
+        for (int32_t i = 0; c != NULL && i < c->n_parts; i++)
+            c->part[i] -= c->part[i] > chain;
+    }
+}
+
 const void *md_st_look(void *room, const md_st_program *program, int32_t stage, const md_st_fact *fact)
 {
     /* Readers see a const program; the op that owns it does not have it in read-only memory. */
@@ -64,23 +81,6 @@ void md_st_know(void *out, const md_st_program *program, int32_t stage, const md
     const void *known = md_st_look(out, program, stage, fact);
     if (known != out)
         memcpy(out, known, fact->n_bytes);
-}
-
-bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
-                const md_fx_node *const *subscript, int32_t index)
-{
-    for (int32_t i = 0; i < program->formula->tensor[tensor].rank; i++) {
-        md_fx_affine affine;
-        coef[i] = 0;
-        if (!md_fx_uses_index(subscript[i], index))
-            continue;
-        if (!md_fx_affine_of(&affine, program->formula, subscript[i]))
-            return false;
-        for (int32_t k = 0; k < affine.n; k++)
-            if (affine.index[k] == index)
-                coef[i] = affine.coef[k];
-    }
-    return true;
 }
 
 int64_t md_st_size(const md_st_program *program, int32_t index, const int64_t *size)

@@ -9,6 +9,7 @@
 
 #include "expr/formula.h"
 #include "expr/node.h"
+#include "stage/chain.h"
 
 /* A stage has at least one statement, so no formula that the front end accepts meets this limit. */
 enum { MD_ST_MAX_STAGES = MD_FX_MAX_STMTS, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
@@ -18,7 +19,8 @@ typedef enum md_st_kind {
     MD_ST_ROW, /* reductions over one axis; results per row (outer) and per element (outer, axis) */
     MD_ST_PRODUCT, /* sum over k of A(batch,m,k) * B(batch,n,k), with any pointwise epilogue */
     MD_ST_SCAN, /* one scan along the axis of a pointwise body, pointwise epilogue */
-    MD_ST_NEST /* anything else: a loop nest, reductions as inner loops */
+    MD_ST_NEST, /* anything else: a loop nest, reductions as inner loops */
+    MD_ST_CHAIN /* several stages before it as one (chain.h): a plan takes either it or them */
 } md_st_kind;
 
 typedef struct md_st_store {
@@ -95,6 +97,7 @@ typedef struct md_st_stage {
     md_st_row row;
     md_st_product product;
     md_st_scan scan;
+    const md_st_chain *chain; /* CHAIN; in the program's arena */
 } md_st_stage;
 
 /* Places of the facts that md_st_know keeps about each stage: plans of rows by their options, then others. */
@@ -178,6 +181,8 @@ const void *md_st_look(void *room, const md_st_program *program, int32_t stage, 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);
+/** Takes a chain out of a program that nobody else uses yet: its parts remain. */
+void md_st_program_drop(md_st_program *program, int32_t chain);
 
 /** Adds a warning to the formula for each nest that computes a reduction or scan again and again, or that takes very
  * many operations at these sizes (by dim id). The program is the formula's. */
@@ -191,6 +196,17 @@ bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in);
  * subscript is not affine in the index. */
 bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
                 const md_fx_node *const *subscript, int32_t index);
+
+/** How large a chain is: rows that share keys count as rows of one batch where kernels take them together. */
+typedef struct md_st_chain_sizes {
+    int64_t batches, rows, keys, depth, columns;
+} md_st_chain_sizes;
+void md_st_chain_measure(md_st_chain_sizes *out, const md_st_program *program, int32_t stage, const int64_t *size);
+/** The part of all pairs of rows and keys that the bounds leave, as far as sizes tell: 1 where there are none. */
+double md_st_chain_part(const md_st_program *program, int32_t stage, const int64_t *size);
+
+/** Calls fn on every node of a chain but those of its stores. Nodes may be met more than once. */
+void md_st_visit_chain(const md_st_chain *chain, md_fx_visit_fn fn, void *user);
 
 /** A one-line text for reports: "row: 2 reductions, 2 levels, online". */
 struct md_strbuf;

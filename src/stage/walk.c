@@ -179,11 +179,16 @@ static bool is_not_conditional_on(void *user, const md_fx_node *node)
     return !s->found;
 }
 
+bool md_st_is_conditional(const md_fx_node *value, const md_fx_node *part)
+{
+    search s = {.part = part};
+    (void)md_fx_visit(value, is_not_conditional_on, &s);
+    return s.found;
+}
+
 bool md_st_is_safe(const md_fx_node *value, const md_fx_node *node)
 {
-    search s = {.part = node};
-    (void)md_fx_visit(value, is_not_conditional_on, &s);
-    return !s.found || md_fx_visit(node, is_made_of_plain_loads, NULL);
+    return !md_st_is_conditional(value, node) || md_fx_visit(node, is_made_of_plain_loads, NULL);
 }
 
 /* ---- inlining ---- */
@@ -193,7 +198,7 @@ typedef struct inliner {
     const md_st_item *writer;
 } inliner;
 
-static const md_fx_node *cast_to(md_arena *arena, const md_fx_node *node, md_dtype to)
+const md_fx_node *md_st_round(md_arena *arena, const md_fx_node *node, md_dtype to)
 {
     md_fx_node *cast = md_fx_node_new(arena, MD_FX_CAST, md_dtype_compute(to));
     const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
@@ -209,7 +214,7 @@ static const md_fx_node *cast_to(md_arena *arena, const md_fx_node *node, md_dty
 /* Operands of an operation have its type: conversions are nodes. */
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type)
 {
-    return node == NULL || node->type == type ? node : cast_to(arena, node, type);
+    return node == NULL || node->type == type ? node : md_st_round(arena, node, type);
 }
 
 /* The value as a load after the store would give it. */
@@ -217,7 +222,7 @@ static const md_fx_node *rounded(md_st_maker *m, const md_st_item *writer)
 {
     const md_fx_tensor *t = &m->formula->tensor[writer->tensor];
     bool is_same = (t->role == MD_FX_TEMP && !t->is_declared) || t->dtype == writer->value->type;
-    return is_same ? writer->value : cast_to(m->arena, writer->value, t->dtype);
+    return is_same ? writer->value : md_st_round(m->arena, writer->value, t->dtype);
 }
 
 static const md_fx_node *inline_load(void *user, const md_fx_node *node)
@@ -249,4 +254,33 @@ bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *write
         item->subscript[i] = inline_writer(m, item->subscript[i], writer);
     item->inlined |= writer->inlined | (uint32_t)1 << writer->tensor;
     return !m->no_memory;
+}
+
+void md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
+{
+    for (int32_t i = 0; i < MD_ST_SIDES; i++)
+        (void)md_fx_visit(c->side[i].value, fn, user);
+    (void)md_fx_visit(c->score, fn, user);
+    for (int32_t i = 0; i < c->n_terms; i++)
+        (void)md_fx_visit(c->term[i], fn, user);
+    (void)md_fx_visit(c->weight, fn, user);
+    if (c->reference != NULL)
+        (void)md_fx_visit(c->reference, fn, user);
+}
+
+bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
+                const md_fx_node *const *subscript, int32_t index)
+{
+    for (int32_t i = 0; i < program->formula->tensor[tensor].rank; i++) {
+        md_fx_affine affine;
+        coef[i] = 0;
+        if (!md_fx_uses_index(subscript[i], index))
+            continue;
+        if (!md_fx_affine_of(&affine, program->formula, subscript[i]))
+            return false;
+        for (int32_t k = 0; k < affine.n; k++)
+            if (affine.index[k] == index)
+                coef[i] = affine.coef[k];
+    }
+    return true;
 }

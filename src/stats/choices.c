@@ -50,7 +50,7 @@ static json_t *variants_json(const md_ds_op *op, const md_ds_plan *plan)
 {
     json_t *list = json_array();
     for (int32_t s = 0; s < op->n_stages; s++)
-        list = md_json_add(list, json_string(md_ds_variant_name(op, s, plan->stage[s].pick.variant)));
+        list = md_json_add(list, json_string(md_ds_pick_name(op, plan, s)));
     return list;
 }
 

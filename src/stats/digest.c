@@ -38,7 +38,7 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
     md_strbuf_printf(&text, "%s\n%s%s\n", md_strbuf_text(&op->compiled->printed), shape,
                      entry->is_strided ? " strided" : "");
     for (int32_t s = 0; s < op->n_stages; s++)
-        md_strbuf_printf(&text, "%s\n", md_ds_variant_name(op, s, md_ds_plan_of(entry)->stage[s].pick.variant));
+        md_strbuf_printf(&text, "%s\n", md_ds_pick_name(op, md_ds_plan_of(entry), s));
     v->choices->failed |= text.failed;
     append(v->choices, md_hash128(md_strbuf_text(&text), text.size));
     md_strbuf_finish(&text);

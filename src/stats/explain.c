@@ -143,10 +143,11 @@ static json_t *candidates_json(const view *v, int32_t stage)
     return list;
 }
 
-static json_t *pick_json(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
+static json_t *pick_json(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
 {
+    const md_ds_pick *pick = &plan->stage[stage].pick;
     return json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s}", "pick", md_ds_variant_name(op, stage, pick->variant), "why",
+        "{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s}", "pick", md_ds_pick_name(op, plan, stage), "why",
         md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick), "us",
         pick->source == MD_DS_STORED ? md_json_real(pick->us) : json_null(), "distance", distance_json(pick->distance),
         "runner_up", md_json_text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL),
@@ -168,7 +169,7 @@ static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t
                                    "bytes", md_json_real(bytes), "candidates", candidates_json(v, stage), "lopsided",
                                    is_lopsided(op, v->shape), "numeric", md_ds_numeric_name(op->policy.numeric),
                                    "numeric_class", md_json_text_or_null(numeric[0] ? numeric : NULL)),
-                         pick_json(op, stage, &md_ds_plan_of(entry)->stage[stage].pick));
+                         pick_json(op, md_ds_plan_of(entry), stage));
 }
 
 static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_tried *x)
@@ -299,6 +300,11 @@ static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
         md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n", numeric,
                          *class ? class : "of what is pinned");
     print_candidates(out, stage);
+    if (!strcmp(md_json_text_at(stage, "pick"), "idle")) {
+        const bool is_chain = !strncmp(md_json_text_at(stage, "kind"), "chain", 5);
+        md_strbuf_printf(out, "  idle: %s\n", is_chain ? "its parts serve" : "a chain serves");
+        return;
+    }
     print_pick(out, stage);
     if (!strcmp(md_json_text_at(stage, "pick"), "reference"))
         md_strbuf_add(

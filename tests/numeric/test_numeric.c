@@ -37,6 +37,9 @@ static const numeric_case cases[] = {
     {"Y[b,n] = E[ids[b],n] * 2", NULL, MD_F32, "b", "n=100, E.0=50"},
     {"Y[b,n] = gelu(X[b,n]) + C[n]", NULL, MD_F32, "b", "n=77"},
     {"Y[b,n] = X[b,n] / sum[k](X[b,k] * W[n,k])", NULL, MD_F32, "b", "n=64"},
+    {"let S[b,j] = sum[d](Q[b,d] * K[j,d]); let p[b,j] = exp(S[b,j] - max[k](S[b,k]));"
+     "Y[b,e] = sum[j](p[b,j] * V[j,e]) / sum[j](p[b,j])",
+     NULL, MD_F32, "b", "j=301, d=24, e=40"},
 };
 
 static md_context *open_context(md_context_options o)

@@ -209,13 +209,92 @@ static void check_product(const machine *m, const md_st_stage *s)
     (void)m;
 }
 
+/* ---- chains: key by key ---- */
+
+static value chain_x(machine *m, const md_st_chain *c)
+{
+    value sum = identity(MD_FX_R_SUM, MD_F32, MD_F32);
+    for (bool more = first(m, c->n_depth, c->depth); more; more = next(m, c->n_depth, c->depth))
+        sum =
+            combine(MD_FX_R_SUM, sum,
+                    real(to_real(evaluate(m, c->side[MD_ST_Q].value)) * to_real(evaluate(m, c->side[MD_ST_K].value))));
+    return sum;
+}
+
+static int64_t bound_value(machine *m, const md_st_bound *b)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < b->n; i++)
+        sum += b->term[i].coef * (b->term[i].term != NULL ? evaluate(m, b->term[i].term).whole : 1);
+    return sum;
+}
+
+/* True if all guards hold. A guard that is a bound must say the same as the bound. */
+static bool is_open(machine *m, const md_st_chain *c, int64_t key)
+{
+    bool holds = true, is_inside = true;
+    for (int32_t i = 0; i < c->n_guards; i++)
+        holds &= evaluate(m, c->guard[i]).whole != 0;
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        is_inside &= (key < bound_value(m, &c->bound[i])) == c->bound[i].is_end;
+    assert_true(is_inside || !holds);
+    assert_true(!c->is_bounded || is_inside == holds);
+    return holds;
+}
+
+/* One key: where the maximum grows, what is summed so far is scaled. */
+static void add_key(machine *m, const md_st_stage *s, results *r, int64_t key)
+{
+    const md_st_chain *c = s->chain;
+    m->at[s->axis] = key;
+    m->row = r;
+    if (!is_open(m, c, key))
+        return;
+    r->ref[MD_ST_REF_X] = r->ref[MD_ST_REF_E] = chain_x(m, c);
+    if (c->has_maximum) {
+        double x = to_real(evaluate(m, c->open)), old = r->ref[MD_ST_REF_MAXIMUM].real, new = x > old ? x : old;
+        double scale = new == old ? 1 : exp(old - new);
+        r->ref[MD_ST_REF_MAXIMUM] = real(new);
+        r->ref[MD_ST_REF_VALUE].real *= scale;
+        for (int32_t t = 0; t < c->n_terms; t++)
+            r->ref[MD_ST_REF_TERM + t].real *= scale;
+        r->ref[MD_ST_REF_E] = real(exp(x - (new == -INFINITY ? 0 : new)));
+    }
+    for (int32_t t = 0; t < c->n_terms; t++)
+        r->ref[MD_ST_REF_TERM + t].real += to_real(evaluate(m, c->term[t]));
+    r->ref[MD_ST_REF_VALUE].real += to_real(evaluate(m, c->weight)) * to_real(evaluate(m, c->side[MD_ST_V].value));
+}
+
+/* All columns of a row at once is what kernels do; here each column does it again. */
+static void run_chain(machine *m, const md_st_stage *s)
+{
+    const md_st_chain *c = s->chain;
+    const int64_t n = size_of(m, s->axis);
+    results r;
+    memset(&r, 0, sizeof(r));
+    r.ref[MD_ST_REF_MAXIMUM] = real(-INFINITY);
+    r.ref[MD_ST_REF_VALUE] = real(0);
+    for (int32_t t = 0; t < c->n_terms; t++)
+        r.ref[MD_ST_REF_TERM + t] = real(0);
+    for (int64_t key = 0; key < n; key++)
+        add_key(m, s, &r, key);
+    m->row = &r;
+    m->at[s->axis] = INT64_MIN / 2;
+    if (c->has_maximum && n > 0) {
+        double factor = exp(r.ref[MD_ST_REF_MAXIMUM].real - to_real(evaluate(m, c->reference)));
+        r.ref[MD_ST_REF_VALUE].real *= factor;
+        for (int32_t t = 0; t < c->n_terms; t++)
+            r.ref[MD_ST_REF_TERM + t].real *= factor;
+    }
+    store_all(m, s);
+    m->row = NULL;
+}
+
 static void run_stage(machine *m, const md_st_stage *s)
 {
-    static void (*const fn[])(machine *, const md_st_stage *) = {[MD_ST_POINTWISE] = run_along_axis,
-                                                                 [MD_ST_ROW] = run_row,
-                                                                 [MD_ST_PRODUCT] = run_product,
-                                                                 [MD_ST_SCAN] = run_along_axis,
-                                                                 [MD_ST_NEST] = run_along_axis};
+    static void (*const fn[])(machine *, const md_st_stage *) = {
+        [MD_ST_POINTWISE] = run_along_axis, [MD_ST_ROW] = run_row,         [MD_ST_PRODUCT] = run_product,
+        [MD_ST_SCAN] = run_along_axis,      [MD_ST_NEST] = run_along_axis, [MD_ST_CHAIN] = run_chain};
     if (s->kind == MD_ST_PRODUCT)
         check_product(m, s);
     for (int32_t i = 0; i < MD_COUNT(m->at); i++)
@@ -247,8 +326,10 @@ void interpret(const md_st_program *program, const md_fx_binding *binding, const
             if (program->is_temp_stored[t])
                 make_temp(&m, t);
         }
+    /* chains write over what their parts have written */
     for (int32_t i = 0; i < program->n_stages; i++)
-        run_stage(&m, &program->stage[i]);
+        if (program->stage[i].kind != MD_ST_CHAIN || options->online)
+            run_stage(&m, &program->stage[i]);
     for (int32_t t = 0; t < m.formula->n_tensors; t++)
         if (program->is_temp_stored[t])
             free(m.tensor[t].data);

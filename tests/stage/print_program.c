@@ -35,6 +35,51 @@ static void print_product(md_strbuf *out, const md_st_program *p, const md_st_pr
     }
 }
 
+static void print_named(md_strbuf *out, const md_st_program *p, const char *title, const md_fx_node *node,
+                        const char *end)
+{
+    md_strbuf_printf(out, "  %s ", title);
+    md_fx_print_node(out, p->formula, node);
+    md_strbuf_printf(out, "%s\n", end);
+}
+
+static void print_bound(md_strbuf *out, const md_st_program *p, const md_st_bound *b)
+{
+    md_strbuf_add(out, b->is_end ? "  keys <" : "  keys >=");
+    for (int32_t i = 0; i < b->n; i++) {
+        md_strbuf_printf(out, " %+lld", (long long)b->term[i].coef);
+        if (b->term[i].term != NULL) {
+            md_strbuf_add(out, "*");
+            md_fx_print_node(out, p->formula, b->term[i].term);
+        }
+    }
+    md_strbuf_add(out, "\n");
+}
+
+/* $0.. are sums, $4 the maximum, $5 x, $6 e, $7 the sum of values. */
+static void print_chain(md_strbuf *out, const md_st_program *p, const md_st_chain *c)
+{
+    static const char *const side[] = {"q", "k", "v"};
+    for (int32_t i = 0; i < MD_ST_SIDES; i++) {
+        const md_st_operand *o = &c->side[i];
+        print_named(out, p, side[i], o->value,
+                    o->is_plain       ? " (load)"
+                    : o->is_linear    ? " (even load)"
+                    : o->load != NULL ? " (other load)"
+                                      : "");
+    }
+    print_named(out, p, "score", c->open, "");
+    for (int32_t i = 0; i < c->n_guards; i++)
+        print_named(out, p, "if", c->guard[i], "");
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        print_bound(out, p, &c->bound[i]);
+    for (int32_t i = 0; i < c->n_terms; i++)
+        print_named(out, p, "sum", c->term[i], "");
+    print_named(out, p, "weight", c->weight, "");
+    if (c->reference != NULL && c->reference->kind != MD_FX_REF)
+        print_named(out, p, "reference", c->reference, "");
+}
+
 static void print_store(md_strbuf *out, const md_st_program *p, const md_st_store *s)
 {
     static const char *const assign[] = {"=", "+=", "*=", "max=", "min="};
@@ -66,6 +111,8 @@ void print_program(md_strbuf *out, const md_st_program *program)
             md_fx_print_node(out, program->formula, s->scan.body);
             md_strbuf_add(out, "\n");
         }
+        if (s->kind == MD_ST_CHAIN)
+            print_chain(out, program, s->chain);
         for (int32_t k = 0; k < s->n_stores; k++)
             print_store(out, program, &s->store[k]);
     }

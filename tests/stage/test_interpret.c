@@ -11,7 +11,7 @@
 
 static uint64_t seed;
 
-static int n_kind[MD_ST_NEST + 1];
+static int n_kind[MD_ST_CHAIN + 1];
 static int n_tipped; /* differences that a step in the formula explains */
 
 /* True if a rounding error can tip over: a comparison, a step, a position; or is all that is left, of the variance

@@ -222,12 +222,32 @@ static void finish(variant_bench *b)
     md_fx_formula_destroy(&b->formula);
 }
 
+/* Stages that do not run, a bit each: the parts of a chain that the variant serves, else the chain. */
+static uint64_t idle_stages(const variant_bench *b, const md_fa_family *family, const md_fa_config *config)
+{
+    uint64_t idle = 0;
+    for (int32_t i = 0; i < b->program->n_stages; i++) {
+        md_fa_target target = {b->program, i, &b->dev->facts};
+        const md_st_stage *s = &b->program->stage[i];
+        if (s->kind != MD_ST_CHAIN)
+            continue;
+        if (!serves(b, &target, family, config))
+            idle |= UINT64_C(1) << i;
+        for (int32_t k = 0; k < s->chain->n_parts && !(idle >> i & 1); k++)
+            idle |= UINT64_C(1) << s->chain->part[k];
+    }
+    return idle;
+}
+
 /* All stages; false at the first failure. *n_served: stages that the variant was used for. */
 static bool run_all(variant_bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text,
                     size_t n_text)
 {
     const md_fa_family *nest = find_family(b->dev->facts.kind, "nest");
+    const uint64_t idle = idle_stages(b, family, config);
     for (int32_t i = 0; i < b->program->n_stages; i++) {
+        if (idle >> i & 1)
+            continue;
         md_fa_target target = {b->program, i, &b->dev->facts};
         bool serving = serves(b, &target, family, config);
         md_fa_config plain = nest ? md_fa_default(nest) : (md_fa_config){{0}};

@@ -356,6 +356,14 @@ md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
     return name;
 }
 
+const char *md_cg_offset(md_cg *cg, const md_fx_node *load, const char **condition)
+{
+    md_cg_place at;
+    md_cg_locate(&at, cg, load->id, load->n_args, load->arg);
+    *condition = at.condition;
+    return cg->status == MD_OK && at.motion == MD_CG_FIXED ? at.offset : NULL;
+}
+
 /* ---- Stores */
 
 /* The value as the store wants it: of the dtype's compute type, with a single rounding ahead. */

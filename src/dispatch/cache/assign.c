@@ -58,8 +58,13 @@ static md_status make_plan(md_ds_plan *plan, const md_ds_op *op, const md_kn_sha
         p->pick = (md_ds_pick){.source = MD_DS_GIVEN, .hint = -1, .runner_up = -1, .distance = -1.0};
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return md_fail(MD_INVALID_ARGUMENT, "op %s: a shape of more than 10^18 operations and bytes", op->name);
-        MD_TRY(find_variant(&p->pick.variant, op, s, shape, variant[s]));
+        p->is_idle = strcmp(variant[s], "idle") == 0;
+        p->pick.variant = -1;
+        if (!p->is_idle)
+            MD_TRY(find_variant(&p->pick.variant, op, s, shape, variant[s]));
     }
+    if (!md_ds_runs_all_once(plan, op))
+        return md_fail(MD_INVALID_ARGUMENT, "op %s: either a chain or all of its parts must be idle", op->name);
     return md_ds_plan_finish(plan, op, shape);
 }
 
@@ -88,6 +93,8 @@ md_status md_ds_assign(md_ds_op *op, const md_ds_key *key, md_ds_shape_entry *en
     const md_ds_plan *plan = md_ds_plan_of(entry);
     md_ds_log_choice(op, entry->size, plan, "was given");
     for (int32_t s = 0; s < op->n_stages; s++) {
+        if (plan->stage[s].is_idle)
+            continue;
         const md_status status = md_ds_stored_give(op, s, shape, plan->stage[s].pick.variant);
         if (status != MD_OK) {
             md_ds_shape_entry_free(entry);

@@ -50,6 +50,8 @@ static bool write_launch(writer *w, md_ds_launch_head *head, const md_ds_stage_l
 static bool write_stage(writer *w, md_ds_launch_head *head, const md_ds_plan *plan, int32_t stage, md_kn_call *call)
 {
     const md_ds_stage_choice *s = &plan->stage[stage];
+    if (s->is_idle)
+        return true;
     md_ds_stage_launch launch = {plan, s->workspace_offset, w->op->stage[stage].variant[s->pick.variant], 0};
     for (; launch.launch < launch.variant->n_launches; launch.launch++)
         if (!write_launch(w, head, &launch, &s->geometry.launch[launch.launch], call))

@@ -41,7 +41,7 @@ void md_ds_shape_entry_count(md_ds_shape_entry *entry, double us)
 static bool same_picks(const md_ds_plan *a, const md_ds_plan *b, int32_t n_stages)
 {
     for (int32_t s = 0; s < n_stages; s++)
-        if (a->stage[s].pick.variant != b->stage[s].pick.variant)
+        if (a->stage[s].is_idle != b->stage[s].is_idle || a->stage[s].pick.variant != b->stage[s].pick.variant)
             return false;
     return true;
 }

@@ -49,6 +49,20 @@ static md_status warn(md_ds_compiled *c)
     return md_st_warn(c->formula, c->program, size);
 }
 
+/* Chains that the device has no family for are left to their parts. */
+static void drop_chains(md_ds_compiled *c)
+{
+    for (int32_t s = c->program->n_stages - 1; s >= 0; s--) {
+        const md_fa_target target = {.program = c->program, .stage = s, .facts = c->facts};
+        const md_fa_family *f = NULL;
+        for (int32_t i = 0; c->program->stage[s].kind == MD_ST_CHAIN && (f = md_fa_of(&target, i)) != NULL; i++)
+            if (md_fa_applies(f, &target))
+                break;
+        if (c->program->stage[s].kind == MD_ST_CHAIN && !f)
+            md_st_program_drop(c->program, s);
+    }
+}
+
 static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compile_options *o)
 {
     const md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
@@ -60,6 +74,7 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
     MD_TRY(split(c, o->policy.numeric));
     MD_TRY(md_st_program_create(&c->program, c->formula));
+    drop_chains(c);
     MD_TRY(warn(c));
     MD_TRY(md_ds_numeric_check(c->program, o->policy.numeric));
     MD_TRY(md_fa_customs_create(&c->customs, o->custom, o->n_custom, c->program, c->facts->kind));

@@ -97,8 +97,9 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     md_ds_challenger family[MD_DS_CHALLENGERS], other[MD_DS_CHALLENGERS];
     int32_t n_families = 1, n_others = 1, n_challengers = 1;
     const md_ds_source source = md_ds_plan_of(j->entry)->stage[stage].pick.source;
-    if (c->pinned >= 0 || source == MD_DS_STORED || source == MD_DS_MEASURED || source == MD_DS_GIVEN)
-        return 0; /* it is pinned, or was measured already */
+    if (c->pinned >= 0 || md_ds_plan_of(j->entry)->stage[stage].is_idle || source == MD_DS_STORED ||
+        source == MD_DS_MEASURED || source == MD_DS_GIVEN)
+        return 0; /* there is nothing to find out */
     md_ds_predict_us(model_us, op, stage, j->select_sizes, n, NULL);
     for (int32_t i = 0; i < n; i++)
         us[i] = i != own && reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];

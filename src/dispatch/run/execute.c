@@ -43,6 +43,8 @@ static md_status run_stage(run *r, int32_t stage)
     md_ds_op *op = r->op;
     md_dev *dev = op->runtime->dev;
     const md_ds_stage_choice *stage_plan = &r->plan->stage[stage];
+    if (stage_plan->is_idle)
+        return MD_OK;
     const md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
     r->call.stage = &op->program->stage[stage];
     r->call.workspace = r->memory ? r->memory + stage_plan->workspace_offset : NULL;

@@ -263,15 +263,19 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
     else if (request->call && !is_known && may_measure(plan, op, effort))
         query.call = request->call;
     plan->by_reference = effort == MD_DS_REFERENCE_ONLY;
+    uint64_t missing = 0;
     for (int32_t s = 0; s < op->n_stages && !plan->by_reference; s++) {
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return fail_too_large(op, shape);
         md_status status = choose_stage(plan, op, s, query, effort);
         if (status == MD_NOT_FOUND)
-            plan->by_reference = true;
+            missing |= UINT64_C(1) << s;
         else if (status != MD_OK)
             return status;
     }
+    if (!plan->by_reference)
+        md_ds_choose_chains(plan, op, &query, &missing);
+    plan->by_reference |= missing != 0;
     for (int32_t s = 0; plan->by_reference && s < op->n_stages; s++)
         plan->stage[s] = (md_ds_stage_choice){
             .wished = -1,

@@ -40,13 +40,13 @@ static md_status too_large(const md_ds_op *op)
 }
 
 /* The stages that touch a temporary, from the first to the last, as the life of its piece. */
-static void find_life(md_ds_piece *piece, const md_ds_op *op, int32_t t)
+static void find_life(md_ds_piece *piece, const md_ds_plan *plan, const md_ds_op *op, int32_t t)
 {
     piece->first = op->n_stages;
     piece->last = -1;
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_st_stage *stage = &op->program->stage[s];
-        for (int32_t i = 0; i < stage->n_tensors; i++)
+        for (int32_t i = 0; i < stage->n_tensors && !plan->stage[s].is_idle; i++)
             if (stage->tensor[i] == t) {
                 piece->first = MD_MIN(piece->first, s);
                 piece->last = s;
@@ -67,7 +67,9 @@ static md_status list_pieces(md_ds_piece *piece, int32_t *n_temps, size_t *sum, 
         md_ds_piece *p = &piece[(*n_temps)++];
         *p = (md_ds_piece){0};
         MD_TRY(temp_bytes(&p->n_bytes, op, t, size));
-        find_life(p, op, t);
+        find_life(p, plan, op, t);
+        if (p->last < 0) /* what a chain keeps to itself */
+            *p = (md_ds_piece){0};
         if (__builtin_add_overflow(*sum, p->n_bytes, sum))
             return too_large(op);
     }
@@ -105,6 +107,10 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
 {
     plan->model_us = 0.0;
     for (int32_t s = 0; s < op->n_stages; s++) {
+        if (plan->stage[s].is_idle) {
+            plan->stage[s].geometry = (md_kn_geometries){0};
+            continue;
+        }
         const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
         md_fa_memo memo;
         md_fa_target target = md_bd_variant_target(v, &op->stage[s].target);

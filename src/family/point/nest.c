@@ -223,6 +223,7 @@ static void print_point(writer *w)
         break;
     case MD_ST_POINTWISE:
     case MD_ST_NEST:
+    case MD_ST_CHAIN: /* no nest serves it */
         print_stores(w, &w->body, false);
         break;
     }
@@ -276,10 +277,10 @@ md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_
     return status;
 }
 
+/* A chain's parts are served one by one. */
 bool md_fa_nest_applies(const md_fa_target *target)
 {
-    (void)target;
-    return true;
+    return md_fa_stage(target)->kind != MD_ST_CHAIN;
 }
 
 bool md_fa_nest_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)

@@ -1,0 +1,103 @@
+/* The text of md_chain_span: which keys a few rows need, and which of them need no mask. */
+#include "codegen/chain/chain.h"
+
+#include "expr/node.h"
+
+static bool is_row_index(const md_st_chain *c, const md_fx_node *term)
+{
+    if (term == NULL || term->kind != MD_FX_INDEX)
+        return false;
+    for (int32_t i = 0; i < c->n_rows; i++)
+        if (c->rows[i] == term->id)
+            return true;
+    return c->share > 1 && c->share_index == term->id;
+}
+
+/* The lowest and highest value of each row index in rows row .. end-1: all of them where a slower index changes. */
+static void print_row_ranges(md_strbuf *out, const md_cg_chain *chain)
+{
+    const md_st_chain *c = chain->c;
+    char size[32];
+    md_strbuf_add(out, "int64_t first = row, last = end - 1;\n");
+    for (int32_t i = c->n_rows - 1; i >= 0; i--) {
+        int id = (int)c->rows[i];
+        md_cg_size(size, chain->program, id);
+        if (i == 0 && c->share == 1) {
+            md_strbuf_printf(out, "const int64_t lo%d = first, hi%d = last;\n(void)lo%d, (void)hi%d;\n", id, id, id,
+                             id);
+            continue;
+        }
+        md_strbuf_printf(
+            out,
+            "const int is_one%d = first / %s == last / %s;\nconst int64_t lo%d = is_one%d ? first %% %s : 0, "
+            "hi%d = is_one%d ? last %% %s : %s - 1;\nfirst /= %s;\nlast /= %s;\n(void)lo%d, (void)hi%d;\n",
+            id, size, size, id, id, size, id, id, size, size, size, size, id, id);
+    }
+    if (c->share > 1)
+        md_strbuf_printf(out, "const int64_t lo%d = x%d + first, hi%d = x%d + last;\n(void)lo%d, (void)hi%d;\n",
+                         (int)c->share_index, (int)c->share_index, (int)c->share_index, (int)c->share_index,
+                         (int)c->share_index, (int)c->share_index);
+}
+
+/* Bound i where it is highest (lowest) among the rows: most3, least3. */
+static void print_bound(md_strbuf *out, md_cg *cg, const md_st_chain *c, int32_t which, bool highest)
+{
+    const md_st_bound *b = &c->bound[which];
+    const char *value[MD_ST_MAX_BOUND_TERMS] = {NULL};
+    for (int32_t i = 0; i < b->n; i++)
+        if (b->term[i].term && !is_row_index(c, b->term[i].term)) {
+            value[i] = md_cg_value(cg, b->term[i].term, NULL);
+            if (!value[i])
+                return;
+        }
+    md_strbuf_printf(out, "const int64_t %s%d = 0", highest ? "most" : "least", (int)which);
+    for (int32_t i = 0; i < b->n; i++) {
+        const md_st_bound_term *t = &b->term[i];
+        md_strbuf_printf(out, " + INT64_C(%lld)", (long long)t->coef);
+        if (value[i])
+            md_strbuf_printf(out, " * (int64_t)%s", value[i]);
+        else if (t->term)
+            md_strbuf_printf(out, " * %s%d", (t->coef > 0) == highest ? "hi" : "lo", (int)t->term->id);
+    }
+    md_strbuf_add(out, ";\n");
+}
+
+static void print_bounds(md_strbuf *out, md_cg *cg, const md_st_chain *c)
+{
+    for (int32_t i = 0; i < c->n_bounds; i++) {
+        const char *outer = c->bound[i].is_end ? "end" : "begin", *wide = c->bound[i].is_end ? "most" : "least",
+                   *tight = c->bound[i].is_end ? "least" : "most", *sign = c->bound[i].is_end ? "<" : ">";
+        print_bound(out, cg, c, i, true);
+        print_bound(out, cg, c, i, false);
+        md_strbuf_printf(out, "s.%s = %s%d %s s.%s ? %s%d : s.%s;\ns.open_%s = %s%d %s s.open_%s ? %s%d : s.open_%s;\n",
+                         outer, wide, (int)i, sign, outer, wide, (int)i, outer, outer, tight, (int)i, sign, outer,
+                         tight, (int)i, outer);
+    }
+}
+
+md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain)
+{
+    const md_st_chain *c = chain->c;
+    md_cg *cg = md_cg_chain_printer(chain, -1, MD_CG_STRIDED);
+    if (!cg)
+        return md_fail_memory();
+    md_strbuf_add(out,
+                  "typedef struct md_chain_keys_of {\nint64_t begin, end, open_begin, open_end;\n} md_chain_keys_of;\n"
+                  "MD_INLINE md_chain_keys_of md_chain_span(const md_params *p, const md_chain_batch *b, int64_t "
+                  "row, int64_t end)\n{\nconst int64_t keys = md_chain_keys(p);\n"
+                  "md_chain_keys_of s = {0, keys, 0, keys};\n(void)b, (void)row, (void)end;\n");
+    if (c->n_bounds > 0) {
+        md_cg_chain_print_batch(out, chain, "b");
+        print_row_ranges(out, chain);
+        md_cg_begin(cg, out);
+        print_bounds(out, cg, c);
+    }
+    if (!c->is_bounded)
+        md_strbuf_add(out, "s.open_end = s.open_begin;\n");
+    md_strbuf_add(out,
+                  "s.end = s.end < s.begin ? s.begin : s.end;\n"
+                  "s.open_begin = s.open_begin < s.begin ? s.begin : s.open_begin > s.end ? s.end : s.open_begin;\n"
+                  "s.open_end = s.open_end < s.open_begin ? s.open_begin : s.open_end > s.end ? s.end : s.open_end;\n"
+                  "return s;\n}\n");
+    return md_cg_chain_end(defines, &cg);
+}

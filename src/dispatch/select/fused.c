@@ -1,0 +1,95 @@
+/* Chooses between chains and their parts. */
+#include "dispatch/select/select.h"
+
+#include "tune/tune.h"
+
+static bool is_missing(uint64_t missing, int32_t stage)
+{
+    return missing >> stage & 1;
+}
+
+/* Microseconds of a stage's pick: as it was chosen, else by the model. */
+static double time_of(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const int64_t *sizes)
+{
+    const md_ds_pick *pick = &plan->stage[stage].pick;
+    const md_bd_variant *v = op->stage[stage].variant[pick->variant];
+    const md_fa_target target = md_bd_variant_target(v, &op->stage[stage].target);
+    return pick->us > 0.0 ? pick->us : md_tn_predict_us(&target, v->family, &v->config, sizes);
+}
+
+static bool is_pinned(const md_ds_op *op, int32_t stage)
+{
+    return op->stage[stage].pinned >= 0;
+}
+
+/* Under a numeric policy the choice must not follow the shape: the chain serves wherever it can. So does what is
+ * pinned. */
+static bool runs_chain(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const md_ds_query *query,
+                       uint64_t missing)
+{
+    const md_st_chain *c = op->program->stage[stage].chain;
+    double parts = 0.0;
+    bool has_pin = false, lacks_part = false;
+    for (int32_t i = 0; i < c->n_parts; i++) {
+        lacks_part |= is_missing(missing, c->part[i]);
+        has_pin |= is_pinned(op, c->part[i]);
+    }
+    if (is_missing(missing, stage))
+        return false;
+    if (lacks_part || is_pinned(op, stage) || has_pin || op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
+        return lacks_part || is_pinned(op, stage) || !has_pin;
+    for (int32_t i = 0; i < c->n_parts; i++)
+        parts += time_of(plan, op, c->part[i], query->select_sizes);
+    return time_of(plan, op, stage, query->select_sizes) <= parts;
+}
+
+/* An idle stage keeps a pick that may be named: it waits for no build and loads no library. */
+static void set_idle(md_ds_plan *plan, int32_t stage, uint64_t *missing)
+{
+    md_ds_stage_choice *s = &plan->stage[stage];
+    s->is_idle = true;
+    if (is_missing(*missing, stage))
+        s->pick = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
+    s->wished = s->unloaded = -1;
+    s->saved_us = 0.0;
+    *missing &= ~(UINT64_C(1) << stage);
+}
+
+void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *query, uint64_t *missing)
+{
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        if (op->program->stage[s].kind != MD_ST_CHAIN)
+            continue;
+        const md_st_chain *c = op->program->stage[s].chain;
+        if (!runs_chain(plan, op, s, query, *missing)) {
+            set_idle(plan, s, missing);
+            continue;
+        }
+        for (int32_t i = 0; i < c->n_parts; i++)
+            set_idle(plan, c->part[i], missing);
+    }
+    bool waits = false, loads = false;
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        waits |= plan->stage[s].wished >= 0;
+        loads |= plan->stage[s].saved_us > 0.0;
+    }
+    plan->may_load &= loads;
+    if (plan->is_stand_in && !plan->is_early && !waits && query->call == NULL && op->policy.select != MD_SELECT_MEASURE)
+        plan->is_stand_in = false;
+}
+
+bool md_ds_runs_all_once(const md_ds_plan *plan, const md_ds_op *op)
+{
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        const md_st_chain *c = op->program->stage[s].kind == MD_ST_CHAIN ? op->program->stage[s].chain : NULL;
+        for (int32_t i = 0; c && i < c->n_parts; i++)
+            if (plan->stage[c->part[i]].is_idle == plan->stage[s].is_idle)
+                return false;
+    }
+    return true;
+}
+
+const char *md_ds_pick_name(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
+{
+    return plan->stage[stage].is_idle ? "idle" : md_ds_variant_name(op, stage, plan->stage[stage].pick.variant);
+}

@@ -1,0 +1,217 @@
+/* Family chain: a product, the weights made of its results, and their product with values, in one pass over the keys.
+ * Without few1 many rows share packed keys (kernels/host/chain.c); with it few rows read keys where they lie, over
+ * splits of the keys where there are fewer rows than threads (kernels/host/chain_few.c). */
+#include "base/status.h"
+#include "family/chain.h"
+#include "family/cost.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_host_chain; /* at the end of this file */
+
+enum { FEW, ROWS, KEYS, SPLIT };
+
+static bool applies(const md_fa_target *target)
+{
+    return md_fa_stage(target)->kind == MD_ST_CHAIN;
+}
+
+static bool is_load(const md_cg_chain *c)
+{
+    return md_cg_chain_is_load(c, MD_ST_Q) && md_cg_chain_is_load(c, MD_ST_K) && md_cg_chain_is_load(c, MD_ST_V);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_chain w;
+    bool few = config->value[FEW] == 1;
+    if (!md_fa_chain_measure(&w, target, size) || few != (config->value[ROWS] <= 8) || (few && !is_load(&w.c)))
+        return false;
+    if (!few)
+        return config->value[SPLIT] == 0;
+    return w.rows <= 2 * config->value[ROWS] && (config->value[SPLIT] == 0 || config->value[SPLIT] < w.keys) &&
+           (config->value[SPLIT] == 0 || config->value[KEYS] <= config->value[SPLIT]);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    *out = (md_kn_envelope){0};
+}
+
+/* ---- sizes that the kernels compute, too */
+
+static int64_t up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static int64_t height_of(const md_fa_target *target)
+{
+    int64_t lanes = md_cg_width(target->facts);
+    return lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
+}
+
+static int64_t bytes_of_row(const md_st_chain *c)
+{
+    return 8 * (1 + c->n_batch + c->n_rows + MD_CG_MAX_KEPT);
+}
+
+/* Registers of columns at a time with few rows: MD_RUN. */
+static int64_t run_of(const md_fa_config *config)
+{
+    int64_t run = 16 / config->value[ROWS];
+    return run < 2 ? 2 : run > 8 ? 8 : run;
+}
+
+static int64_t splits_of(const md_fa_chain *w, const md_fa_config *config)
+{
+    int64_t split = config->value[SPLIT];
+    return split > 0 && w->keys > split ? (w->keys + split - 1) / split : 1;
+}
+
+static int64_t scratch_of(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
+{
+    int64_t lanes = md_cg_width(target->facts), rows = config->value[ROWS], keys = config->value[KEYS];
+    int64_t sums = w->c.c->n_terms > 0 ? w->c.c->n_terms : 1, floats;
+    if (config->value[FEW] == 1) {
+        int64_t pitch = up(w->columns, run_of(config) * lanes);
+        floats = (2 + sums) * up(rows, 16) + sums * 16 + up(rows * keys, 16) + up(rows * up(w->depth, lanes), 16) +
+                 up(rows * pitch, 16);
+    } else {
+        int64_t height = height_of(target), most = rows + height, pitch = up(w->columns, 2 * lanes);
+        floats = up(height * keys, 16) + (2 + sums) * up(most, 16) + sums * 16 + up(most * w->depth, 16) +
+                 up(keys * w->depth, 16) + up(keys * pitch, 16) + up(most * pitch, 16);
+        rows = most;
+    }
+    return 4 * floats + rows * bytes_of_row(w->c.c);
+}
+
+static int64_t tiles_of(const md_fa_chain *w, const md_fa_config *config)
+{
+    return (w->rows + config->value[ROWS] - 1) / config->value[ROWS];
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    md_fa_chain w;
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!md_fa_chain_measure(&w, target, shape->size))
+        return;
+    const int64_t rows = w.batches * w.rows, lanes = md_cg_width(target->facts);
+    out->launch[0].blocks = w.batches * tiles_of(&w, config) * splits_of(&w, config);
+    out->launch[0].scratch_bytes = scratch_of(target, &w, config);
+    if (md_fa_chain_pairs(&w) * (double)(w.depth + w.columns) < 100e3)
+        out->launch[0].grain = out->launch[0].blocks > 0 ? out->launch[0].blocks : 1;
+    if (config->value[SPLIT] == 0)
+        return;
+    const int64_t pitch = up(w.columns, run_of(config) * lanes);
+    out->workspace_bytes = rows * splits_of(&w, config) * (pitch + 16) * 4;
+    out->launch[1].blocks = rows;
+    out->launch[1].grain = md_fa_host_grain(rows, splits_of(&w, config) * pitch, target->facts);
+    out->launch[1].scratch_bytes = pitch * 4;
+}
+
+/* ---- cost */
+
+/* Cycles of a pair of a row and a key beside the products, in lanes. Estimates for a Xeon with 512-bit registers. */
+static double weigh_cycles(const md_fa_chain *w)
+{
+    return 4 + 0.6 * w->ops + 9 * w->transcendental;
+}
+
+static double many_cycles(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
+{
+    double lanes = md_cg_width(target->facts), height = (double)height_of(target), rows = config->value[ROWS],
+           keys = (double)w->keys * w->part, n = fmin((double)w->rows, rows);
+    double panels = ceil(n / (height / 3)) / 3 * height, depth = (double)w->depth,
+           columns = (double)up(w->columns, 2 * md_cg_width(target->facts)), tiles = (double)tiles_of(w, config);
+    /* a tile computes whole blocks of keys: half of one too many where bounds cut it */
+    keys = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? height / 2 : 0));
+    double packed = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? 0.25 * rows : 0));
+    double products = panels * keys * (depth + columns) / lanes * 0.56;
+    double packing = packed * (depth * 9 + columns * 4) / lanes + n * depth * 4 / lanes;
+    double blocks = ceil(keys / config->value[KEYS]) * ceil(panels / height);
+    return (double)w->batches * tiles *
+           (products + packing + n * keys / lanes * weigh_cycles(w) + blocks * (30 * height + 100) +
+            n * (columns * 8 / lanes + 60));
+}
+
+static double few_cycles(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
+{
+    double lanes = md_cg_width(target->facts), rows = config->value[ROWS], n = fmin((double)w->rows, rows),
+           keys = (double)w->keys * w->part, depth = (double)up(w->depth, md_cg_width(target->facts));
+    double run = (double)run_of(config) * lanes, columns = ceil((double)w->columns / run) * run;
+    double scores = n * keys * (depth / lanes * 0.9 + 5.5);
+    double values = keys * (columns / lanes * (0.7 + 0.55 * rows) + 3 * ceil((double)w->columns / run));
+    double splits = (double)splits_of(w, config), tiles = (double)tiles_of(w, config);
+    double cycles = tiles * (scores + values + n * keys / lanes * weigh_cycles(w) + splits * (300 + n * columns / 4));
+    if (config->value[SPLIT] > 0)
+        cycles += (double)w->rows * splits * columns / lanes * 4;
+    return (double)w->batches * cycles;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_chain w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = config->value[SPLIT] > 0 ? 2 : 1};
+    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+        return;
+    bool few = config->value[FEW] == 1;
+    double cycles = few ? few_cycles(target, &w, config) : many_cycles(target, &w, config);
+    double tiles = (double)tiles_of(&w, config);
+    out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
+    out->memory_bytes = w.bytes;
+    out->cache_bytes = (tiles - 1) * 4 * (double)w.batches * (double)w.keys * w.part * (double)(w.depth + w.columns);
+    out->parallel = md_fa_host_parallel((double)w.batches * tiles * (double)splits_of(&w, config), target->facts);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    static const md_kn_param extra[] = {{.kind = MD_KN_BLOCKS}, {.kind = MD_KN_WORKSPACE}};
+    bool few = config->value[FEW] == 1;
+    int32_t n = config->value[SPLIT] > 0 ? 2 : 1;
+    md_status status = MD_OK;
+    *out = (md_kn_source){.n_launches = n};
+    for (int32_t i = 0; i < n && status == MD_OK; i++) {
+        md_strbuf defines = {0};
+        md_strbuf_printf(&defines,
+                         "#define MD_VL %" PRId32 "\n#define MD_ROWS %" PRId32 "\n#define MD_KEYS %" PRId32
+                         "\n#define MD_SPLIT %" PRId32 "\n#define MD_PHASE %" PRId32 "\n#define MD_HEIGHT %" PRId64
+                         "\n#define MD_USE_EXP 1\n",
+                         md_cg_width(target->facts), config->value[ROWS], config->value[KEYS], config->value[SPLIT],
+                         i + 1, height_of(target));
+        status =
+            md_fa_chain_emit(&out->launch[i], target, extra, 2, few ? "host/chain_few.c" : "host/chain.c", &defines);
+    }
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){
+        .group = "chain", .field = {"few", "keys", "split"}, .is_repeatable = true, .is_invariant = true};
+}
+
+const md_fa_family md_fa_host_chain = {
+    .name = "chain",
+    .device = MD_DEV_HOST,
+    .n_fields = 4,
+    .field = {{"few", 0, 2, {0, 1}},
+              {"rows", 128, 6, {128, 256, 64, 32, 8, 4}},
+              {"keys", 128, 3, {128, 64, 256}},
+              {"split", 0, 5, {0, 512, 1024, 2048, 4096}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};

@@ -1,0 +1,166 @@
+/* Finding chains among the stages of a program. */
+#include "stage/chains.h"
+
+#include <stdlib.h>
+
+typedef struct parts {
+    int32_t n, group[MD_ST_MAX_PARTS]; /* in order */
+} parts;
+
+static bool has_part(const parts *p, int32_t group)
+{
+    for (int32_t i = 0; i < p->n; i++)
+        if (p->group[i] == group)
+            return true;
+    return false;
+}
+
+static bool touches(const md_st_group *g, int32_t tensor, bool writes)
+{
+    for (int32_t i = 0; i < g->stage.n_tensors; i++)
+        if (g->stage.tensor[i] == tensor)
+            return !writes || g->stage.is_stored[i];
+    return false;
+}
+
+/* True if a later group reads what a group writes to memory. */
+static bool feeds(const md_st_draft *d, int32_t writer, int32_t reader)
+{
+    const md_st_stage *s = &d->group[writer].stage;
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        if (s->is_stored[i] && touches(&d->group[reader], s->tensor[i], false) &&
+            !touches(&d->group[reader], s->tensor[i], true))
+            return true;
+    return false;
+}
+
+static bool is_read_elsewhere(const md_st_draft *d, const parts *p, int32_t tensor)
+{
+    for (int32_t g = 0; g < d->n_groups; g++)
+        if (!has_part(p, g) && touches(&d->group[g], tensor, false))
+            return true;
+    return false;
+}
+
+/* A chain runs where the last part stands: what stands between parts must not need them, nor change what they read. */
+static bool may_move(const md_st_draft *d, const parts *p)
+{
+    for (int32_t i = 0; i + 1 < p->n; i++)
+        for (int32_t g = p->group[i] + 1; g < p->group[p->n - 1]; g++) {
+            const md_st_stage *s = &d->group[p->group[i]].stage;
+            for (int32_t k = 0; k < s->n_tensors && !has_part(p, g); k++)
+                if (touches(&d->group[g], s->tensor[k], !s->is_stored[k]))
+                    return false;
+        }
+    return true;
+}
+
+/* The parts' statements in order, each with those before it in it. */
+static int32_t list_items(md_st_draft *d, const parts *p, md_st_item *item)
+{
+    int32_t n = 0;
+    for (int32_t stmt = 0; stmt < d->formula->n_stmts; stmt++)
+        for (int32_t i = 0; i < p->n; i++)
+            for (int32_t k = 0; k < d->group[p->group[i]].n; k++) {
+                if (d->group[p->group[i]].stmt[k] != stmt)
+                    continue;
+                md_st_item *new = &item[n];
+                *new = d->item[stmt];
+                if (!md_st_is_plain(new) || new->assign != MD_FX_SET)
+                    return 0;
+                for (int32_t w = n - 1; w >= 0; w--)
+                    if (md_st_item_reads(new, item[w].tensor) && !md_st_inline_item(d->maker, new, &item[w]))
+                        return 0;
+                if (md_st_count_nodes(new->value, MD_ST_MAX_NODES) >= MD_ST_MAX_NODES)
+                    return 0;
+                n++;
+            }
+    return n;
+}
+
+/* Keeps the statements whose results are needed, that of the last part first. */
+static int32_t keep_stored(const md_st_draft *d, const parts *p, int32_t n, md_st_item *item)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (d->formula->tensor[item[i].tensor].role == MD_FX_OUTPUT || is_read_elsewhere(d, p, item[i].tensor))
+            item[kept++] = item[i];
+    for (int32_t i = 0; i < kept; i++)
+        if (touches(&d->group[p->group[p->n - 1]], item[i].tensor, true)) {
+            md_st_item last = item[i];
+            item[i] = item[0];
+            item[0] = last;
+            return kept <= MD_ST_MAX_STORES ? kept : 0;
+        }
+    return 0;
+}
+
+/* Scans cannot move to other indices; and what is pointwise is in its reader already, or has a reason to be stored. */
+static bool may_be_part(const md_st_draft *d, const md_st_group *g)
+{
+    if (g->stage.kind != MD_ST_PRODUCT && g->stage.kind != MD_ST_ROW && g->stage.kind != MD_ST_NEST)
+        return false;
+    for (int32_t i = 0; i < g->n; i++)
+        if (md_st_item_has(&d->item[g->stmt[i]], MD_FX_SCAN))
+            return false;
+    return true;
+}
+
+static bool try_parts(md_st_draft *d, const parts *p, md_st_item *item, md_st_stage *stage)
+{
+    int32_t n = 0;
+    if (!may_move(d, p))
+        return false;
+    for (int32_t i = 0; i < p->n; i++)
+        if (!may_be_part(d, &d->group[p->group[i]]))
+            return false;
+    n = list_items(d, p, item);
+    n = n > 0 ? keep_stored(d, p, n, item) : 0;
+    return n > 0 && md_st_form_chain(d->maker, stage, n, item);
+}
+
+static void insert(md_st_draft *d, const parts *p, const md_st_stage *stage)
+{
+    int32_t at = p->group[p->n - 1] + 1;
+    md_st_chain *chain = (md_st_chain *)(uintptr_t)stage->chain;
+    for (int32_t g = d->n_groups++; g > at; g--)
+        d->group[g] = d->group[g - 1];
+    chain->n_parts = p->n;
+    for (int32_t i = 0; i < p->n; i++)
+        chain->part[i] = p->group[i];
+    d->group[at] = (md_st_group){.stage = *stage};
+}
+
+/* Looks for the parts before the group: what it reads, and what that reads. */
+static bool find_parts(md_st_draft *d, int32_t last, parts *p, md_st_item *item, md_st_stage *stage)
+{
+    for (int32_t middle = last - 1; middle >= 0; middle--) {
+        if (!feeds(d, middle, last))
+            continue;
+        for (int32_t first = middle - 1; first >= 0; first--) {
+            *p = (parts){3, {first, middle, last}};
+            if (feeds(d, first, middle) && try_parts(d, p, item, stage))
+                return true;
+        }
+        *p = (parts){2, {middle, last}};
+        if (try_parts(d, p, item, stage))
+            return true;
+    }
+    return false;
+}
+
+void md_st_add_chains(md_st_draft *d)
+{
+    md_st_item *item = calloc(MD_FX_MAX_STMTS, sizeof(*item));
+    md_st_stage *stage = calloc(1, sizeof(*stage));
+    d->maker->no_memory |= item == NULL || stage == NULL;
+    for (int32_t g = 1; g < d->n_groups && d->n_groups < MD_ST_MAX_STAGES && !d->maker->no_memory; g++) {
+        parts p;
+        if (!find_parts(d, g, &p, item, stage))
+            continue;
+        insert(d, &p, stage);
+        g++;
+    }
+    free(item);
+    free(stage);
+}

@@ -1,0 +1,47 @@
+/* Inside the stage layer: finding and forming chains (chain.h). */
+#ifndef MD_STAGE_CHAINS_H
+#define MD_STAGE_CHAINS_H
+
+#include "stage/chain.h"
+#include "stage/fusion.h"
+
+/* The indices of a chain. */
+typedef struct md_st_frame {
+    int32_t axis, axis_dim;
+    int32_t n_rows, rows[MD_MAX_RANK * 2]; /* of a chain that is formed: without those of the batch */
+    int32_t n_batch, batch[MD_MAX_RANK * 2];
+    int32_t n_columns, columns[MD_MAX_RANK];
+    int32_t share_index;
+    int64_t share;
+} md_st_frame;
+
+typedef struct md_st_guards {
+    int32_t n;
+    const md_fx_node *guard[MD_ST_MAX_GUARDS];
+} md_st_guards;
+
+/* ---- guards.c */
+
+/** The score without where(guard, score, -inf) around it; the guards are added to g. */
+const md_fx_node *md_st_take_guards(md_st_maker *m, md_st_guards *g, const md_fx_node *score);
+/** A value as it is where all guards hold. */
+const md_fx_node *md_st_drop_guards(md_st_maker *m, const md_st_guards *g, const md_fx_node *node);
+/** The guard as a limit of the keys. False where it is none, or not the same limit whatever the kernel's rows are. */
+bool md_st_bound_of(md_st_bound *out, const md_st_frame *frame, const md_fx_node *guard);
+
+/* ---- share.c */
+
+/** How the keys and values of a chain use an index: 0 not, 1 as it is, else only as index // that number. */
+int64_t md_st_share_of(const md_st_chain *chain, int32_t index);
+
+/* ---- chain.c */
+
+/** Makes a chain of what is stored, whose values have all temporaries between in them. False where it is none. */
+bool md_st_form_chain(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item);
+
+/* ---- chains.c */
+
+/** Adds the chains that groups make up: each behind the last of its parts. */
+void md_st_add_chains(md_st_draft *draft);
+
+#endif
