@@ -66,38 +66,51 @@ MD_INLINE md_places md_places_of(unsigned base)
 #include "chain_wgmma_step.h"
 #include "chain_wgmma_end.h"
 
+/* Tiles one after the other. With two slots the next tile's first scores are under way while one tile ends. */
 MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work &work)
 {
     md_blocks_ring ring;
-    md_mine m;
-    m.group = threadIdx.x / 128 - 1;
-    m.scale = md_chain_power_scale(&p);
+    md_ring<MD_SLOTS> slot;
+    md_mine m, next;
+    md_rows r, next_rows;
+    md_block_scores scores;
+    m.group = next.group = threadIdx.x / 128 - 1;
+    m.scale = next.scale = md_chain_power_scale(&p);
     if (m.group == MD_GROUPS - 1)
         md_pass_turn(m.group);
-    MD_ROLLED for (md_ring<MD_SLOTS> slot;; slot.next())
+    m.q = next.q = md_matrix_low(s.q, 8192);
+    bool is_tile = md_begin(scores, next, next_rows, ring, p, work, s, slot);
+    MD_ROLLED while (is_tile)
     {
         md_sums o;
-        md_rows r;
-        md_bar_wait(s.full_q + slot.at * 8, slot.phase);
-        if (!md_load_word(s.note + slot.at * NOTE_BYTES + IS_TILE * 4))
-            return;
-        md_take(m, r, p, work, s, slot.at);
+        m = next;
+        r = next_rows;
         MD_FOR (i, MD_WIDTH / 2)
             o[i] = 0;
-        if (m.end > m.begin)
-            md_attend(o, r, ring, s, m, p);
-        else
-            md_leave_queries(s, m);
+        md_attend(o, scores, r, ring, s, m, p);
+        const unsigned values = s.empty_v + ring.at * 8;
+        ring.next();
+        slot.next();
+#if MD_SLOTS > 1
+        is_tile = md_begin(scores, next, next_rows, ring, p, work, s, slot);
+        md_wgmma_wait<1>();
+#else
+        md_wgmma_wait<0>();
+#endif
+        md_release(values);
         MD_FOR (h, 2) {
             r.sum[h] += __shfl_xor_sync(MD_ALL_LANES, r.sum[h], 1);
             r.sum[h] += __shfl_xor_sync(MD_ALL_LANES, r.sum[h], 2);
         }
 #if MD_SPLIT > 1
-        if (!md_meet_parts(o, r, m, p, s))
-            continue;
+        if (md_meet_parts(o, r, m, p, s))
 #endif
-        md_finish(o, r, m, p, work);
+            md_finish(o, r, m, p, work);
+#if MD_SLOTS == 1
+        is_tile = md_begin(scores, next, next_rows, ring, p, work, s, slot);
+#endif
     }
+    md_wgmma_wait<0>();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)

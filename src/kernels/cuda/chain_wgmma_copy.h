@@ -68,8 +68,13 @@ MD_INLINE void md_note_tile(const md_params &p, const md_work &work, const md_ti
         md_store_word(note + (CLEAN + 2 * lane + 1) * 4, t.open_end / MD_BN);
     } else if (lane == 31) {
         md_tile_keys(t, p, b, t.row, min(t.row + ROWS, work.rows));
-        const int split = number % MD_SPLIT, each = (t.blocks_end - t.blocks_begin + MD_SPLIT - 1) / MD_SPLIT,
-                  begin = min(t.blocks_begin + split * each, t.blocks_end), end = min(begin + each, t.blocks_end);
+        const int split = number % MD_SPLIT, each = (t.blocks_end - t.blocks_begin + MD_SPLIT - 1) / MD_SPLIT;
+        int begin = t.blocks_begin + split * each, end = min(begin + each, t.blocks_end);
+        /* every tile has a block: one without keys has the block behind all keys, which the copies fill with zeros */
+        if (begin >= end) {
+            begin = ((int)md_chain_keys(&p) + MD_BN - 1) / MD_BN;
+            end = begin + 1;
+        }
         const int words[CLEAN] = {1, t.batch, t.row, t.batch * work.tiles + t.row / ROWS, begin, end, t.end, split};
         MD_FOR (i, CLEAN)
             md_store_word(note + i * 4, words[i]);

@@ -225,7 +225,7 @@ MD_INLINE void md_step(md_sums &o, md_block_scores &s, md_block_powers &w, md_ro
 MD_INLINE void md_clear_values(const md_mine &m, const md_places &at, const md_blocks_ring &ring)
 {
     const int rest = m.last_key - (m.end - 1) * MD_BN;
-    if (rest >= MD_BN)
+    if (rest >= MD_BN || rest <= 0)
         return;
     md_bar_wait(at.full_v + ring.at * 8, ring.phase);
     for (int i = rest * CHUNKS_V * 8 + (threadIdx.x & 127); i < MD_BN * CHUNKS_V * 8; i += 128) {
@@ -238,20 +238,33 @@ MD_INLINE void md_clear_values(const md_mine &m, const md_places &at, const md_b
 }
 #endif
 
-/* The sums of a tile over all its blocks of keys, from the last to the first. */
-MD_INLINE void md_attend(md_sums &o, md_rows &r, md_blocks_ring &ring, const md_places &at, const md_mine &m,
-                         const md_params &p)
+/* Reads the next note and issues the scores of its tile's last block. `ring`: that block's. False if there is no tile:
+ * then the scores mean nothing, but ptxas wants the product on all ways. */
+MD_INLINE bool md_begin(md_block_scores &s, md_mine &m, md_rows &r, const md_blocks_ring &ring, const md_params &p,
+                        const md_work &work, const md_places &at, const md_ring<MD_SLOTS> &slot)
 {
-    md_block_scores s;
+    md_bar_wait(at.full_q + slot.at * 8, slot.phase);
+    const bool is_tile = md_load_word(at.note + slot.at * NOTE_BYTES + IS_TILE * 4);
+    if (is_tile) {
+        md_take(m, r, p, work, at, slot.at);
+        md_bar_wait(at.full_k + ring.at * 8, ring.phase);
+    }
+    md_wgmma_fence();
+    md_multiply_keys(s, m.q, md_matrix_low(at.k, 8192) + ring.at * (K_BYTES / 16));
+    md_wgmma_commit();
+    return is_tile;
+}
+
+/* The sums of a tile over all its blocks of keys, from the last to the first. The scores of the last block have been
+ * issued; afterwards the product with the first block's values is. */
+MD_INLINE void md_attend(md_sums &o, md_block_scores &s, md_rows &r, md_blocks_ring &ring, const md_places &at,
+                         const md_mine &m, const md_params &p)
+{
+    md_block_powers w;
     int block = m.end - 1;
 #if MD_CHAIN_RAGGED
     md_clear_values(m, at, ring);
 #endif
-    md_block_powers w;
-    md_bar_wait(at.full_k + ring.at * 8, ring.phase);
-    md_wgmma_fence();
-    md_multiply_keys(s, m.q, md_matrix_low(at.k, 8192) + ring.at * (K_BYTES / 16));
-    md_wgmma_commit();
     md_wgmma_wait<0>();
     md_release(at.empty_k + ring.at * 8);
     md_softmax<true>(s, r, m, p, block--);
@@ -264,9 +277,6 @@ MD_INLINE void md_attend(md_sums &o, md_rows &r, md_blocks_ring &ring, const md_
     md_wgmma_fence();
     md_multiply_values(o, w, md_matrix_low(at.v, MD_BN * 128) + ring.at * (V_BYTES / 16));
     md_wgmma_commit();
-    md_wgmma_wait<0>();
-    md_release(at.empty_v + ring.at * 8);
-    ring.next();
 }
 
 #endif
