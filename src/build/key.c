@@ -19,7 +19,8 @@ static md_digest128 digest_of_maps(const md_kn_launch_source *source)
             for (int32_t d = 0; d < m->n_dims[i]; d++)
                 word[n++] = m->dim[i][d];
         }
-        word[n++] = m->n_axes;
+        if (m->n_axes > 0)
+            word[n++] = m->n_axes;
         for (int32_t i = 0; i < m->n_axes; i++) {
             word[n++] = m->axes[i];
             word[n++] = m->axes_box[i];

@@ -79,12 +79,15 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
     if (m.group == MD_GROUPS - 1)
         md_pass_turn(m.group);
     m.q = next.q = md_matrix_low(s.q, 8192);
-    bool is_tile = md_begin(scores, next, next_rows, ring, p, work, s, slot);
+    bool is_tile = md_begin(scores, next, next_rows, ring, s, slot);
     MD_ROLLED while (is_tile)
     {
         md_sums o;
         m = next;
         r = next_rows;
+#if !MD_FOLDS
+        md_take_rows(m, p, work);
+#endif
         MD_FOR (i, MD_WIDTH / 2)
             o[i] = 0;
         md_attend(o, scores, r, ring, s, m, p);
@@ -92,7 +95,7 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
         ring.next();
         slot.next();
 #if MD_SLOTS > 1
-        is_tile = md_begin(scores, next, next_rows, ring, p, work, s, slot);
+        is_tile = md_begin(scores, next, next_rows, ring, s, slot);
         md_wgmma_wait<1>();
 #else
         md_wgmma_wait<0>();
@@ -107,7 +110,7 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
 #endif
             md_finish(o, r, m, p, work);
 #if MD_SLOTS == 1
-        is_tile = md_begin(scores, next, next_rows, ring, p, work, s, slot);
+        is_tile = md_begin(scores, next, next_rows, ring, s, slot);
 #endif
     }
     md_wgmma_wait<0>();

@@ -88,6 +88,7 @@ MD_INLINE void md_copy_queries(const md_params &p, unsigned to, unsigned note, c
     const md_chain_batch b = md_chain_batch_of(&p, t.batch);
     const int lane = threadIdx.x & 31;
     MD_TEST_POISON(to, ROWS * 128);
+    __syncwarp();
     MD_ROLLED for (int first = 0; first < ROWS; first += 32)
     {
         const int own = t.row + first + lane;

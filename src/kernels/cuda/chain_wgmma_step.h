@@ -150,7 +150,7 @@ MD_INLINE int md_row_of(const md_mine &m, int half)
 }
 
 /* Reads a note. */
-MD_INLINE void md_take(md_mine &m, md_rows &r, const md_params &p, const md_work &work, const md_places &s, int slot)
+MD_INLINE void md_take(md_mine &m, md_rows &r, const md_places &s, int slot)
 {
     const unsigned note = s.note + slot * NOTE_BYTES;
     m.batch = md_load_word(note + BATCH * 4);
@@ -172,10 +172,6 @@ MD_INLINE void md_take(md_mine &m, md_rows &r, const md_params &p, const md_work
         r.top[h] = -MD_INF_F;
         r.sum[h] = 0;
         r.factor[h] = 1;
-#if !MD_FOLDS
-        const md_chain_batch b = md_chain_batch_of(&p, m.batch);
-        m.at[h] = md_chain_row_of(&p, &b, min(row, work.rows - 1));
-#endif
     }
 }
 
@@ -240,13 +236,13 @@ MD_INLINE void md_clear_values(const md_mine &m, const md_places &at, const md_b
 
 /* Reads the next note and issues the scores of its tile's last block. `ring`: that block's. False if there is no tile:
  * then the scores mean nothing, but ptxas wants the product on all ways. */
-MD_INLINE bool md_begin(md_block_scores &s, md_mine &m, md_rows &r, const md_blocks_ring &ring, const md_params &p,
-                        const md_work &work, const md_places &at, const md_ring<MD_SLOTS> &slot)
+MD_INLINE bool md_begin(md_block_scores &s, md_mine &m, md_rows &r, const md_blocks_ring &ring, const md_places &at,
+                        const md_ring<MD_SLOTS> &slot)
 {
     md_bar_wait(at.full_q + slot.at * 8, slot.phase);
     const bool is_tile = md_load_word(at.note + slot.at * NOTE_BYTES + IS_TILE * 4);
     if (is_tile) {
-        md_take(m, r, p, work, at, slot.at);
+        md_take(m, r, at, slot.at);
         md_bar_wait(at.full_k + ring.at * 8, ring.phase);
     }
     md_wgmma_fence();
@@ -254,6 +250,16 @@ MD_INLINE bool md_begin(md_block_scores &s, md_mine &m, md_rows &r, const md_blo
     md_wgmma_commit();
     return is_tile;
 }
+
+#if !MD_FOLDS
+/* What the formula wants to know of the thread's rows. */
+MD_INLINE void md_take_rows(md_mine &m, const md_params &p, const md_work &work)
+{
+    const md_chain_batch b = md_chain_batch_of(&p, m.batch);
+    MD_FOR (h, 2)
+        m.at[h] = md_chain_row_of(&p, &b, min(md_row_of(m, h), work.rows - 1));
+}
+#endif
 
 /* The sums of a tile over all its blocks of keys, from the last to the first. The scores of the last block have been
  * issued; afterwards the product with the first block's values is. */

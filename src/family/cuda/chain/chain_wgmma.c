@@ -47,7 +47,7 @@ static shape shape_of(const md_fa_config *config)
 static bool fits(const shape *s)
 {
     const int32_t registers = s->keys / 2 + s->keys / 4 + s->width / 2;
-    return s->shared <= SHARED && registers <= (s->groups == 3 ? 112 : 196) && (s->groups == 2 || s->depth <= 64);
+    return s->shared <= SHARED && registers <= (s->groups == 3 ? 112 : 192) && (s->groups == 2 || s->depth <= 64);
 }
 
 static bool maps_of(md_kn_map map[2], md_strbuf coordinates[2], const md_cg_chain *c)
@@ -261,7 +261,7 @@ const md_fa_family md_fa_cuda_chain_wgmma = {
     .n_fields = 6,
     .field = {{"depth", 128, MD_FA_CHAIN_LENGTHS},
               {"width", 128, MD_FA_CHAIN_LENGTHS},
-              {"keys", 128, 6, {128, 80, 64, 112, 96, 176}},
+              {"keys", 128, 5, {128, 80, 64, 112, 96}},
               {"groups", 2, 2, {2, 3}},
               {"stages", 2, 2, {2, 3}},
               {"split", 1, 4, {1, 2, 3, 4}}},
