@@ -148,7 +148,6 @@ static void check_formula(gate *g, const char *text, const char *only)
     md_st_program *program = NULL;
     md_fx_options options = {.dtype = MD_F32};
     const int before = g->n;
-    setvbuf(stdout, NULL, _IOLBF, 0);
     assert_ok(md_fx_formula_create(&formula, text, &options));
     assert_ok(md_st_split(formula));
     assert_ok(md_st_program_create(&program, formula));
@@ -175,6 +174,7 @@ static void check_formula(gate *g, const char *text, const char *only)
 int main(int argc, char **argv)
 {
     md_dev_nvrtc nvrtc;
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     gate g = {.seed = check_seed()};
     const char *only = NULL;
     for (int i = 1; i < argc; i++)

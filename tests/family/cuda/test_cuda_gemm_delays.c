@@ -2,8 +2,8 @@
  * before a copy fills them; likewise rows by clusters, and attention. What is right only because some side is always
  * faster gives other results than the reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of src/kernels/cuda/
  * (tma.h, gemm_wgmma.cu, gemm_mma.cu, row_cluster.cu, chain_wgmma_copy.h); this program stands before the compiler and
- * defines them in front of each text. The device is said to hold one block (or cluster), which so has all tiles or rows, and fills its ring many
- * times over.
+ * defines them in front of each text. The device is said to hold one block (or cluster), which so has all tiles or
+ * rows, and fills its ring many times over.
  *
  * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2);
  * MD_TEST_FORMULA: one of the list by number; MD_TEST_PLAIN=1: the same calls without delays, to see what a failure
