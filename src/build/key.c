@@ -6,7 +6,7 @@
 /* Digests tensor maps member by member: padding between members is undefined. */
 static md_digest128 digest_of_maps(const md_kn_launch_source *source)
 {
-    uint16_t word[MD_KN_MAX_MAPS * (5 + MD_KN_MAP_RANK * (3 + MD_KN_MAP_DIMS))];
+    uint16_t word[MD_KN_MAX_MAPS * (6 + MD_KN_MAP_RANK * (3 + MD_KN_MAP_DIMS) + 2 * MD_KN_MAP_AXES)];
     int32_t n = 0;
     for (const md_kn_map *m = source->map; m < source->map + source->n_maps; m++) {
         const uint8_t head[] = {m->tensor, m->dtype, m->swizzle, m->shrinks, m->is_copy};
@@ -18,6 +18,12 @@ static md_digest128 digest_of_maps(const md_kn_launch_source *source)
             word[n++] = m->box[i];
             for (int32_t d = 0; d < m->n_dims[i]; d++)
                 word[n++] = m->dim[i][d];
+        }
+        if (m->n_axes > 0)
+            word[n++] = m->n_axes;
+        for (int32_t i = 0; i < m->n_axes; i++) {
+            word[n++] = m->axes[i];
+            word[n++] = m->axes_box[i];
         }
     }
     return md_hash128(word, (size_t)n * sizeof *word);

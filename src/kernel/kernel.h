@@ -20,7 +20,7 @@ enum { MD_KN_MAX_PARAMS = 256, MD_KN_MAX_LAUNCHES = 4, MD_KN_MAX_TENSORS = 32, M
  * ever change: what one launch leaves, the next one on that stream finds. A protocol owns some units of it and keeps
  * its own sense there (an epoch, or counts that end at zero), because a memset in front of a launch would cost more
  * than the launch. A captured graph has counters of its own; two instances of it must not run at once. */
-enum { MD_KN_COUNTER_UNIT = 65536, MD_KN_COUNTER_BYTES = 32 * MD_KN_COUNTER_UNIT };
+enum { MD_KN_COUNTER_UNIT = 65536, MD_KN_COUNTER_BYTES = 36 * MD_KN_COUNTER_UNIT };
 
 /* ---- Parameters: every kernel of a stage gets one struct of 8-byte words, packed per call from this list. */
 typedef enum md_kn_param_kind {
@@ -47,7 +47,7 @@ typedef struct md_kn_param {
 
 /* How Hopper's copy engine sees a tensor: dims, fastest first, each the product of some dims of the formula that lie
  * in one run of memory. */
-enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 3 };
+enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 3, MD_KN_MAP_AXES = 5 };
 /* The copy engine asks for lines at multiples of 16 bytes, and reads at a third of its speed where they are not at
  * multiples of 64 (seen). */
 enum { MD_KN_COPY_LINE = 128 };
@@ -61,6 +61,9 @@ typedef struct md_kn_map {
     uint8_t dim[MD_KN_MAP_RANK][MD_KN_MAP_DIMS];
     uint8_t axis[MD_KN_MAP_RANK]; /* of the tensor: its stride; that of the last of the dims */
     uint16_t box[MD_KN_MAP_RANK];
+    /* above 0: the dims are instead so many axes of the tensor, fastest first, which may be any */
+    uint8_t n_axes, axes[MD_KN_MAP_AXES];
+    uint16_t axes_box[MD_KN_MAP_AXES];
 } md_kn_map;
 
 typedef union md_kn_word {

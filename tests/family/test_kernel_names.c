@@ -17,6 +17,10 @@ static const char gather[] = "Y[i,j] = T[I:i64[i],j]";
 static const char scatter[] = "Y[I:i64[i],j] += X[i,j]";
 static const char add[] = "Y[i,j] = A[i,j] + B[i,j]";
 static const char conv[] = "Y[i] = sum[k](X[i + k] * W[k])";
+static const char attention[] =
+    "let S[b,h,i,j] = sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d]); let m[b,h,i] = max[j](S[b,h,i,j]); let "
+    "e:bf16[b,h,i,j] "
+    "= exp(S[b,h,i,j] - m[b,h,i]); Y:bf16[b,h,i,d] = sum[j](e[b,h,i,j] * V:bf16[b,h,j,d]) / sum[j](e[b,h,i,j])";
 
 typedef struct row {
     md_dev_kind device;
@@ -34,6 +38,7 @@ static const row rows[] = {
     {MD_DEV_HOST, "scan", scan, "cumsum_f32"},
     {MD_DEV_HOST, "gemm", linear, "matmul_gelu_bf16"},
     {MD_DEV_HOST, "gemv", matmul, "matmul_f32"},
+    {MD_DEV_HOST, "chain", attention, "chain_bf16"},
     {MD_DEV_HOST, "nest", conv, "sum_f32"},
     {MD_DEV_CUDA, "pointwise", add, "add_f32"},
     {MD_DEV_CUDA, "gather", gather, "gather_f32"},
@@ -54,6 +59,8 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemm_dot", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_fma", matmul, "matmul_f32"},
     {MD_DEV_CUDA, "gemv", linear, "matmul_gelu_bf16"},
+    {MD_DEV_CUDA, "chain_wgmma", attention, "chain_bf16"},
+    {MD_DEV_CUDA, "chain_split", attention, "chain_bf16"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},
 };
 
@@ -80,6 +87,9 @@ static void make(made *m, md_dev_kind device, const char *formula)
     assert_ok(md_st_split(m->formula));
     assert_ok(md_st_program_create(&m->program, m->formula));
     m->target = (md_fa_target){.program = m->program, .facts = &facts[device]};
+    for (int32_t i = 0; i < m->program->n_stages; i++)
+        if (m->program->stage[i].kind == MD_ST_CHAIN)
+            m->target.stage = i;
 }
 
 static void finish(made *m)
@@ -95,12 +105,12 @@ static bool take_first(void *user, const md_fa_config *config)
 }
 
 /* The first config that is legal for 1024 of everything, or for 4 (gemv takes few rows), or for 9001 (row_shared and
- * row_cluster take long rows at no boundary). */
+ * row_cluster take long rows at no boundary), or for 64 (chains of GPUs take some depths). */
 static md_fa_config config_of(const md_fa_target *target, const md_fa_family *family)
 {
     md_fa_config config = {{-1}};
     int64_t size[MD_KN_MAX_DIMS];
-    static const int64_t sizes[] = {1024, 4, 9001};
+    static const int64_t sizes[] = {1024, 4, 9001, 64};
     for (int32_t i = 0; i < (int32_t)MD_COUNT(sizes) && config.value[0] == -1; i++) {
         for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++)
             size[d] = sizes[i];

@@ -12,6 +12,13 @@ static void print_points(md_strbuf *out, const md_cg_chain *c, const char *name,
     md_strbuf_add(out, ";\n}\n");
 }
 
+/* The type that numbers of batches and rows are divided in: on a GPU 64 bits take five times as long, and registers
+ * that copying threads do not have; its families take no more than 2^31 of either. */
+static void print_type(md_strbuf *out, const md_cg_chain *c)
+{
+    md_strbuf_printf(out, "typedef %s md_chain_int;\n", c->dialect == MD_DEV_CUDA ? "uint32_t" : "int64_t");
+}
+
 /* How many rows share keys: where the size is no multiple, none do. */
 static void print_sizes(md_strbuf *out, const md_cg_chain *c)
 {
@@ -19,11 +26,11 @@ static void print_sizes(md_strbuf *out, const md_cg_chain *c)
     char size[32];
     if (s->share > 1) {
         md_cg_size(size, c->program, s->share_index);
-        md_strbuf_printf(
-            out,
-            "MD_INLINE int64_t md_chain_share(const md_params *p)\n{\n(void)p;\nreturn %s %% %d == 0 ? %d : "
-            "1;\n}\n",
-            size, (int)s->share, (int)s->share);
+        md_strbuf_printf(out,
+                         "MD_INLINE md_chain_int md_chain_share(const md_params *p)\n{\n(void)p;\nreturn "
+                         "(md_chain_int)%s %% %d == 0 ? "
+                         "%d : 1;\n}\n",
+                         size, (int)s->share, (int)s->share);
     }
     print_points(out, c, "batches", s->n_batch, s->batch);
     print_points(out, c, "rows", s->n_rows, s->rows);
@@ -55,15 +62,15 @@ static void print_batch(md_strbuf *out, const md_cg_chain *c)
     const md_st_chain *s = c->c;
     char size[32];
     md_strbuf_add(out, "MD_INLINE md_chain_batch md_chain_batch_of(const md_params *p, int64_t batch)\n{\n"
-                       "md_chain_batch b = {0};\n(void)p, (void)batch;\n");
+                       "md_chain_batch b = {0};\nmd_chain_int n = (md_chain_int)batch;\n(void)p, (void)n;\n");
     for (int32_t i = s->n_batch - 1; i >= 0; i--) {
         const char *share = s->share > 1 && s->batch[i] == s->share_index ? "md_chain_share(p)" : "1";
         md_cg_size(size, c->program, s->batch[i]);
         if (i > 0)
-            md_strbuf_printf(out, "b.x%d = batch %% (%s / %s) * %s;\nbatch /= %s / %s;\n", (int)s->batch[i], size,
-                             share, share, size, share);
+            md_strbuf_printf(out, "b.x%d = n %% ((md_chain_int)%s / %s) * %s;\nn /= (md_chain_int)%s / %s;\n",
+                             (int)s->batch[i], size, share, share, size, share);
         else
-            md_strbuf_printf(out, "b.x%d = batch * %s;\n", (int)s->batch[i], share);
+            md_strbuf_printf(out, "b.x%d = n * %s;\n", (int)s->batch[i], share);
     }
     md_strbuf_add(out, "return b;\n}\n");
 }
@@ -77,12 +84,13 @@ static void print_row_indices(md_strbuf *out, const md_cg_chain *c)
     for (int32_t i = s->n_rows - 1; i >= 0; i--) {
         md_cg_size(size, c->program, s->rows[i]);
         if (i > 0 || s->share > 1)
-            md_strbuf_printf(out, "r.x%d = row %% %s;\nrow /= %s;\n", (int)s->rows[i], size, size);
+            md_strbuf_printf(out, "r.x%d = n %% (md_chain_int)%s;\nn /= (md_chain_int)%s;\n", (int)s->rows[i], size,
+                             size);
         else
-            md_strbuf_printf(out, "r.x%d = row;\n", (int)s->rows[i]);
+            md_strbuf_printf(out, "r.x%d = n;\n", (int)s->rows[i]);
     }
     if (s->share > 1)
-        md_strbuf_printf(out, "r.x%d += row;\n", (int)s->share_index);
+        md_strbuf_printf(out, "r.x%d += n;\n", (int)s->share_index);
 }
 
 static md_status print_kept(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c)
@@ -101,11 +109,13 @@ static md_status print_kept(md_strbuf *defines, md_strbuf *out, const md_cg_chai
 
 md_status md_cg_chain_print_places(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c)
 {
+    print_type(out, c);
     print_sizes(out, c);
     print_structs(out, c);
     print_batch(out, c);
-    md_strbuf_add(out, "MD_INLINE md_chain_row md_chain_row_of(const md_params *p, const md_chain_batch *b, int64_t "
-                       "row)\n{\nmd_chain_row r = {0};\n(void)p, (void)b, (void)row;\n");
+    md_strbuf_add(out,
+                  "MD_INLINE md_chain_row md_chain_row_of(const md_params *p, const md_chain_batch *b, int64_t "
+                  "row)\n{\nmd_chain_row r = {0};\nmd_chain_int n = (md_chain_int)row;\n(void)p, (void)b, (void)n;\n");
     print_row_indices(out, c);
     md_strbuf_add(out, "const md_chain_row *from = &r;\n(void)from;\n");
     md_cg_chain_print_row(out, c, "from");

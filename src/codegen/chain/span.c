@@ -18,7 +18,7 @@ static void print_row_ranges(md_strbuf *out, const md_cg_chain *chain)
 {
     const md_st_chain *c = chain->c;
     char size[32];
-    md_strbuf_add(out, "int64_t first = row, last = end - 1;\n");
+    md_strbuf_add(out, "md_chain_int first = (md_chain_int)row, last = (md_chain_int)(end - 1);\n");
     for (int32_t i = c->n_rows - 1; i >= 0; i--) {
         int id = (int)c->rows[i];
         md_cg_size(size, chain->program, id);
@@ -27,11 +27,11 @@ static void print_row_ranges(md_strbuf *out, const md_cg_chain *chain)
                              id);
             continue;
         }
-        md_strbuf_printf(
-            out,
-            "const int is_one%d = first / %s == last / %s;\nconst int64_t lo%d = is_one%d ? first %% %s : 0, "
-            "hi%d = is_one%d ? last %% %s : %s - 1;\nfirst /= %s;\nlast /= %s;\n(void)lo%d, (void)hi%d;\n",
-            id, size, size, id, id, size, id, id, size, size, size, size, id, id);
+        md_strbuf_printf(out,
+                         "const md_chain_int n%d = (md_chain_int)%s, from%d = first / n%d, to%d = last / n%d;\n"
+                         "const int64_t lo%d = from%d == to%d ? first - from%d * n%d : 0, hi%d = from%d == to%d ? last "
+                         "- to%d * n%d : n%d - 1;\nfirst = from%d;\nlast = to%d;\n(void)lo%d, (void)hi%d;\n",
+                         id, size, id, id, id, id, id, id, id, id, id, id, id, id, id, id, id, id, id, id, id);
     }
     if (c->share > 1)
         md_strbuf_printf(out, "const int64_t lo%d = x%d + first, hi%d = x%d + last;\n(void)lo%d, (void)hi%d;\n",

@@ -55,10 +55,30 @@ static int type_of(const md_kn_map *m)
 
 /* Bytes that a miss loads into the L2. Tensors larger than the L2 are up to 5% faster with 128 bytes, others with
  * 256. */
-static int upgrade_of(const uint64_t size[MD_KN_MAP_RANK], uint64_t item)
+static int upgrade_of(const uint64_t *size, uint32_t rank, uint64_t item)
 {
     static const uint64_t LARGE = 40 << 20;
-    return size[0] * size[1] * size[2] * item > LARGE ? PROMOTION_128 : PROMOTION_256;
+    uint64_t bytes = item;
+    for (uint32_t i = 0; i < rank; i++)
+        bytes *= size[i];
+    return bytes > LARGE ? PROMOTION_128 : PROMOTION_256;
+}
+
+/* The same for a map whose dims are axes of the tensor. */
+static bool encode_axes(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, void *data)
+{
+    const md_kn_shape *shape = call->shape;
+    const uint64_t item = md_dtype_size((md_dtype)m->dtype);
+    uint64_t size[MD_KN_MAP_AXES], stride[MD_KN_MAP_AXES];
+    uint32_t box[MD_KN_MAP_AXES], step[MD_KN_MAP_AXES];
+    for (int32_t i = 0; i < m->n_axes; i++) {
+        size[i] = (uint64_t)shape->extent[m->tensor][m->axes[i]];
+        stride[i] = size[i] == 1 ? 16 : (uint64_t)shape->stride[m->tensor][m->axes[i]] * item;
+        box[i] = m->axes_box[i];
+        step[i] = 1;
+    }
+    return f(out, type_of(m), m->n_axes, data ? data : call->data[m->tensor], size, stride + 1, box, step,
+             INTERLEAVE_NONE, swizzle_of(m), upgrade_of(size, m->n_axes, item), FILL_ZEROS) == 0;
 }
 
 /* Encodes one map. `data` NULL: the tensor's address. `copies`: offset of the next copy in the workspace. */
@@ -66,6 +86,8 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
                    uint64_t *copies)
 {
     const md_kn_shape *shape = call->shape;
+    if (m->n_axes > 0)
+        return encode_axes(out, f, m, call, data);
     uint64_t size[MD_KN_MAP_RANK], stride[MD_KN_MAP_RANK], item = md_dtype_size((md_dtype)m->dtype);
     uint32_t box[MD_KN_MAP_RANK], step[MD_KN_MAP_RANK];
     for (int32_t i = 0; i < MD_KN_MAP_RANK; i++) {
@@ -90,7 +112,7 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
     if (!data)
         data = call->data[m->tensor];
     return f(out, type_of(m), MD_KN_MAP_RANK, data, size, stride + 1, box, step, INTERLEAVE_NONE, swizzle_of(m),
-             upgrade_of(size, item), FILL_ZEROS) == 0;
+             upgrade_of(size, MD_KN_MAP_RANK, item), FILL_ZEROS) == 0;
 }
 
 md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel,

@@ -112,6 +112,35 @@ MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, 
         : "memory");
 }
 
+/* The same of tensors with two, four and five dims. */
+MD_INLINE void md_tma_load2(unsigned to, const md_tensor_map *map, int x, int y, unsigned bar)
+{
+    MD_TEST_PAUSE(to);
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+            to),
+        "l"(map), "r"(x), "r"(y), "r"(bar)
+        : "memory");
+}
+
+MD_INLINE void md_tma_load4(unsigned to, const md_tensor_map *map, int x, int y, int z, int w, unsigned bar)
+{
+    MD_TEST_PAUSE(to);
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
+                 "%5}], [%6];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(bar)
+                 : "memory");
+}
+
+MD_INLINE void md_tma_load5(unsigned to, const md_tensor_map *map, int x, int y, int z, int w, int u, unsigned bar)
+{
+    MD_TEST_PAUSE(to);
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
+                 "%5, %6}], [%7];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(u), "r"(bar)
+                 : "memory");
+}
+
 /* Asks for a box to be brought into the L2. Nothing is read yet, so a launch may ask before it waits for earlier ones,
  * even for what they write: all reads and writes of the device meet in the L2. */
 MD_INLINE void md_tma_ask(const md_tensor_map *map, int x, int y, int z)

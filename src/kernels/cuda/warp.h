@@ -23,11 +23,12 @@ extern __shared__ __align__(1024) unsigned char md_shared[];
 
 /* ---- Asynchronous copies of 16 bytes to shared memory; both sides aligned. n: bytes that are read; the rest becomes
  * zeros. */
-MD_INLINE void md_copy16(void *to, const void *from, int n)
+MD_INLINE void md_copy_or_clear(uint32_t to, const void *from, int n)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(md_shared_address(to)),
-        "l"(__cvta_generic_to_global(from)), "r"(n) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(__cvta_generic_to_global(from)),
+        "r"(n) : "memory");
 }
+MD_INLINE void md_copy16(void *to, const void *from, int n) { md_copy_or_clear(md_shared_address(to), from, n); }
 MD_INLINE void md_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int n> MD_INLINE void md_copy_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory"); }
 

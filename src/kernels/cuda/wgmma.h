@@ -17,6 +17,17 @@ MD_INLINE unsigned long long md_wgmma_matrix(unsigned address, unsigned leading)
            (unsigned long long)(1024 >> 4) << 32 | 1ull << 62;
 }
 
+/* The same in two steps: the low word, and a matrix some bytes behind the one of a low word. */
+MD_INLINE unsigned md_matrix_low(unsigned address, unsigned leading)
+{
+    return (address & 0x3ffff) >> 4 | leading >> 4 << 16;
+}
+
+MD_INLINE unsigned long long md_matrix_at(unsigned low, unsigned bytes)
+{
+    return (unsigned long long)(low + bytes / 16) | (unsigned long long)(1024 >> 4) << 32 | 1ull << 62;
+}
+
 template <int n> MD_INLINE void md_registers_up(void) { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n)); }
 
 template <int n> MD_INLINE void md_registers_down(void)
@@ -41,4 +52,21 @@ MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b)
 MD_INLINE void md_store_word(unsigned to, unsigned a)
 {
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(a) : "memory");
+}
+
+MD_INLINE int md_load_word(unsigned from)
+{
+    int v;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+    return v;
+}
+
+MD_INLINE uint4 md_load_words(unsigned from)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
 }

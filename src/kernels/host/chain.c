@@ -78,40 +78,37 @@ typedef struct md_region {
 
 /* ---- Packing */
 
-/* n elements of a row of an operand, n <= MD_VL. */
-MD_INLINE md_f md_k_lanes(const md_params *p, const md_region *g, int64_t key, int64_t offset, int64_t step, int64_t d,
-                          int n)
-{
+/* n elements of a row of an operand, n <= MD_VL: loaded from `offset` on, or computed one by one. */
+#define MD_LOADED_LANES(name, x)                                                                                       \
+    MD_INLINE md_f name(const md_params *p, const md_region *g, int64_t key, int64_t offset, int64_t step, int64_t at, \
+                        int n)                                                                                         \
+    {                                                                                                                  \
+        (void)g, (void)key;                                                                                            \
+        if (offset < 0)                                                                                                \
+            return (md_f){0};                                                                                          \
+        return step == 1 ? md_chain_##x##_lanes(p, offset + at, n)                                                     \
+                         : md_chain_##x##_steps(p, offset + at * step, step, n);                                       \
+    }
+#define MD_COMPUTED_LANES(name, x)                                                                                     \
+    MD_INLINE md_f name(const md_params *p, const md_region *g, int64_t key, int64_t offset, int64_t step, int64_t at, \
+                        int n)                                                                                         \
+    {                                                                                                                  \
+        float value[MD_VL] = {0};                                                                                      \
+        (void)offset, (void)step;                                                                                      \
+        for (int i = 0; i < n; i++)                                                                                    \
+            value[i] = md_chain_##x##_at(p, &g->batch, key, at + i);                                                   \
+        return md_load_f32_unit(value, 0, MD_VL);                                                                      \
+    }
 #if MD_CHAIN_K_LOAD
-    (void)g, (void)key;
-    if (offset < 0)
-        return (md_f){0};
-    return step == 1 ? md_chain_k_lanes(p, offset + d, n) : md_chain_k_steps(p, offset + d * step, step, n);
+MD_LOADED_LANES(md_k_lanes, k)
 #else
-    float x[MD_VL] = {0};
-    (void)offset, (void)step;
-    for (int i = 0; i < n; i++)
-        x[i] = md_chain_k_at(p, &g->batch, key, d + i);
-    return md_load_f32_unit(x, 0, MD_VL);
+MD_COMPUTED_LANES(md_k_lanes, k)
 #endif
-}
-
-MD_INLINE md_f md_v_lanes(const md_params *p, const md_region *g, int64_t key, int64_t offset, int64_t step, int64_t c,
-                          int n)
-{
 #if MD_CHAIN_V_LOAD
-    (void)g, (void)key;
-    if (offset < 0)
-        return (md_f){0};
-    return step == 1 ? md_chain_v_lanes(p, offset + c, n) : md_chain_v_steps(p, offset + c * step, step, n);
+MD_LOADED_LANES(md_v_lanes, v)
 #else
-    float x[MD_VL] = {0};
-    (void)offset, (void)step;
-    for (int i = 0; i < n; i++)
-        x[i] = md_chain_v_at(p, &g->batch, key, c + i);
-    return md_load_f32_unit(x, 0, MD_VL);
+MD_COMPUTED_LANES(md_v_lanes, v)
 #endif
-}
 
 #if MD_CHAIN_K_LOAD
 #define MD_K_STEP md_chain_k_step(p)

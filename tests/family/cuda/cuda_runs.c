@@ -165,7 +165,7 @@ static void test_shapes(void **state)
 
 int cuda_runs(const cuda_run *list, int n, const char *family)
 {
-    suite_options options = {.device = "cuda"};
+    suite_options options = {.device = "cuda", .bounds.moves_rounding = strcmp(family, "chain") == 0};
     runs all = {.suite = {.options = &options}, .list = list, .n = n, .family = family};
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_runs, &all)};
     if (md_context_create(&all.suite.context, &(md_context_options){.device = options.device}) != MD_OK) {

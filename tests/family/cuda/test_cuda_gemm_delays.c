@@ -1,9 +1,9 @@
 /* Products on tensor cores whose copiers and multipliers sleep at random at every barrier, and whose stages hold NaN
- * before a copy fills them; likewise rows by clusters. What is right only because some side is always faster gives
- * other results than the reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of src/kernels/cuda/ (tma.h,
- * gemm_wgmma.cu, gemm_mma.cu, row_cluster.cu); this program stands before the compiler and defines them in front of
- * each text. The device is said to hold one block (or cluster), which so has all tiles or rows, and fills its ring many
- * times over.
+ * before a copy fills them; likewise rows by clusters, and attention. What is right only because some side is always
+ * faster gives other results than the reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of src/kernels/cuda/
+ * (tma.h, gemm_wgmma.cu, gemm_mma.cu, row_cluster.cu, chain_wgmma_copy.h); this program stands before the compiler and
+ * defines them in front of each text. The device is said to hold one block (or cluster), which so has all tiles or
+ * rows, and fills its ring many times over.
  *
  * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2);
  * MD_TEST_FORMULA: one of the list by number; MD_TEST_PLAIN=1: the same calls without delays, to see what a failure
@@ -120,6 +120,7 @@ typedef struct delayed {
     md_dtype dtype;
     int64_t size[3][MD_MAX_RANK]; /* by dim */
     const char *variant[MOST_VARIANTS];
+    int32_t stage;
 } delayed;
 
 /* First regular shapes, then ragged ones; those that a variant's copies cannot read are skipped, and one at least is
@@ -184,7 +185,21 @@ static const delayed list[] = {
      MD_BF16,
      {{40, 9001}, {23, 4097}, {9, 20011}},
      {"row_cluster/lanes128_vecs2_blocks4_cluster8", "row_cluster/lanes256_vecs1_blocks3_cluster2"}},
+    {"let S[b,i,j] = where(j <= i, sum[d](Q:bf16[b,i,d] * K:bf16[b,j,d]), -inf); let P:bf16[b,i,j] = exp(S[b,i,j] - "
+     "max[k](S[b,i,k])) / sum[k](exp(S[b,i,k] - max[l](S[b,i,l]))); Y:bf16[b,i,e] = sum[j](P[b,i,j] * V:bf16[b,j,e])",
+     MD_F32,
+     {{1, 300, 300, 64, 64}, {2, 201, 201, 64, 64}, {1, 129, 401, 64, 64}},
+     {"chain_wgmma/depth64_width64_keys64_groups2_stages2_split1",
+      "chain_wgmma/depth64_width64_keys128_groups2_stages3_split1",
+      "chain_wgmma/depth64_width64_keys64_groups3_stages3_split1",
+      "chain_wgmma/depth64_width64_keys64_groups2_stages2_split2"},
+     .stage = 3},
 };
+
+static bool takes_tf32(const delayed *d)
+{
+    return d->dtype == MD_F32 && d->stage == 0;
+}
 
 /* `size`: room for the sizes of shape k. */
 static data_options shape_of(int64_t size[MD_FX_MAX_DIMS], const delayed *d, int k)
@@ -238,6 +253,7 @@ static void test_shapes(void **state)
     for (int i = 0; i < (int)MD_COUNT(list); i++) {
         md_fx_formula *formula = NULL;
         assert_ok(md_fx_formula_create(&formula, list[i].text, &(md_fx_options){.dtype = list[i].dtype}));
+        assert_ok(md_st_split(formula));
         for (int k = 0; k < 3; k++) {
             int64_t size[MD_FX_MAX_DIMS];
             const data_options o = shape_of(size, &list[i], k);
@@ -275,7 +291,7 @@ static void test_compiles(void **state)
         assert_ok(md_st_split(formula));
         assert_ok(md_st_program_create(&program, formula));
         const md_fa_target target = {
-            .program = program, .stage = 0, .facts = &facts, .allows_tf32 = list[i].dtype == MD_F32};
+            .program = program, .stage = list[i].stage, .facts = &facts, .allows_tf32 = takes_tf32(&list[i])};
         now.is_wrong = i == 0; /* both kinds of texts */
         for (int v = 0; is_compiled(i) && v < MOST_VARIANTS && list[i].variant[v]; v++, n++)
             n_failed += compile_variant(&target, list[i].variant[v]);
@@ -301,7 +317,7 @@ static void add_sets(suite *s, suite_formula *f, const delayed *d, uint64_t *see
         suite_complain(s, f, -1, NULL, "a shape is too large for the reference");
     /* tf32 keeps 11 bits of an operand where f32 keeps 24: far more than that is lost where a stage is stale, or
      * NaN. */
-    for (int k = 0; d->dtype == MD_F32 && k < f->n_sets; k++)
+    for (int k = 0; takes_tf32(d) && k < f->n_sets; k++)
         for (int32_t t = 0; t < f->formula->n_tensors; t++)
             for (int64_t i = 0; f->formula->tensor[t].role == MD_FX_OUTPUT && i < f->result[k][t].n; i++)
                 f->result[k][t].error[i] *= 1024;
@@ -310,18 +326,18 @@ static void add_sets(suite *s, suite_formula *f, const delayed *d, uint64_t *see
 static bool begin(suite *s, suite_formula *f, const delayed *d, uint64_t *seed)
 {
     if (!suite_begin(s, f, d->text,
-                     &(md_op_options){.dtype = d->dtype, .hints = "16", .max_variants = 1, .tf32 = d->dtype == MD_F32}))
+                     &(md_op_options){.dtype = d->dtype, .hints = "16", .max_variants = 1, .tf32 = takes_tf32(d)}))
         return false;
     add_sets(s, f, d, seed);
     return true;
 }
 
-static void run_variant(suite *s, suite_formula *f, const char *name, int effort)
+static void run_variant(suite *s, suite_formula *f, int32_t stage, const char *name, int effort)
 {
     const int n_texts = now.n_texts;
     for (int n = 0; n < effort; n++) {
         const int64_t n_calls = s->n_calls - s->n_skipped;
-        suite_check_variant(s, f, 0, name);
+        suite_check_variant(s, f, stage, name);
         if (s->n_calls - s->n_skipped == n_calls)
             suite_complain(s, f, -1, name, "it was not run");
     }
@@ -340,7 +356,7 @@ static void test_delays(void **state)
             continue;
         if (begin(s, &f, &list[i], &seed))
             for (int v = 0; v < MOST_VARIANTS && list[i].variant[v]; v++)
-                run_variant(s, &f, list[i].variant[v], text ? MD_MAX(atoi(text), 1) : 2);
+                run_variant(s, &f, list[i].stage, list[i].variant[v], text ? MD_MAX(atoi(text), 1) : 2);
         suite_end(&f);
     }
     print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n",
@@ -379,7 +395,7 @@ int main(int argc, char **argv)
 {
     is_full = argc > 1 && strcmp(argv[1], "--full") == 0;
     md_dev_nvrtc nvrtc;
-    suite_options options = {.device = "cuda"};
+    suite_options options = {.device = "cuda", .bounds.moves_rounding = true}; /* of attention */
     suite s = {.options = &options};
     const struct CMUnitTest compiling[] = {cmocka_unit_test(test_compiles), cmocka_unit_test(test_shapes)};
     const struct CMUnitTest running[] = {cmocka_unit_test_prestate(test_delays, &s),

@@ -177,7 +177,7 @@ static void run_statement(bound_walker *x, const md_fx_stmt *stmt, bound_result 
                 result->value[i] = t.array[i].v;
                 result->error[i] = t.array[i].e;
             }
-            t.array[i] = bound_cast(t.tensor->dtype, t.is_real, t.array[i]);
+            t.array[i] = bound_convert(x, t.tensor->dtype, t.is_real, t.array[i]);
             if (t.tensor->role == MD_FX_OUTPUT)
                 result->whole[i] = t.array[i].i;
         }

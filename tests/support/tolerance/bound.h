@@ -22,6 +22,9 @@
 
 typedef struct bound_options {
     double function_ulps; /* 0: 4 */
+    /* Conversions to 16 bits may round another multiple of the value, as chains do, which round powers before they are
+     * divided by their sum: two roundings of that type more */
+    bool moves_rounding;
 } bound_options;
 
 typedef struct bound_result {

@@ -353,6 +353,14 @@ static bound_value operation(bound_walker *x, const md_fx_node *node)
     return bound_op(node, a, &x->options);
 }
 
+bound_value bound_convert(const bound_walker *x, md_dtype to, bool from_real, bound_value a)
+{
+    bound_value r = bound_cast(to, from_real, a);
+    if (x->options.moves_rounding && (to == MD_BF16 || to == MD_F16))
+        r.e += 2 * md_dtype_roundoff(to) * fabs(r.v);
+    return r;
+}
+
 bound_value bound_value_of(bound_walker *x, const md_fx_node *node)
 {
     switch (node->kind) {
@@ -361,7 +369,7 @@ bound_value bound_value_of(bound_walker *x, const md_fx_node *node)
     case MD_FX_OP:
         return operation(x, node);
     case MD_FX_CAST:
-        return bound_cast(node->to, md_dtype_is_real(node->arg[0]->type), bound_value_of(x, node->arg[0]));
+        return bound_convert(x, node->to, md_dtype_is_real(node->arg[0]->type), bound_value_of(x, node->arg[0]));
     case MD_FX_REDUCE:
     case MD_FX_SCAN:
         return reduction_or_scan(x, node);

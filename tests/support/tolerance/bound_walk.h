@@ -24,6 +24,8 @@ int64_t bound_size_of(const bound_walker *x, int32_t index);
 bound_axes bound_axes_of(const bound_walker *x, int32_t tensor);
 /** Position in row-major order, perhaps clamped; -1 where an index lies outside. */
 int64_t bound_position_of(const bound_walker *x, const bound_axes *a, int64_t *at);
+/** bound_cast, and what the options say of it. */
+bound_value bound_convert(const bound_walker *x, md_dtype to, bool from_real, bound_value a);
 bound_value bound_read_memory(const md_tensor *t, const int64_t *at);
 /** Frees what reductions and scans left behind. */
 void bound_walk_finish(bound_walker *x);

@@ -1,0 +1,193 @@
+/* Family chain_split: attention for few rows that share keys (kernels/cuda/chain_split.cu). `row_tiles`: 8 rows each.
+ * `meet`: the blocks of a split combine their parts through memory (0), or as a cluster of `meet` blocks. `length`:
+ * keys of a split, so that bits depend on nothing else; 0: as many splits as fill the device. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/chain/cuda_chain.h"
+#include "family/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_cuda_chain_split; /* at the end of this file */
+
+enum { DEPTH, WIDTH, ROW_TILES, WARPS, STAGES, MEET, LENGTH };
+enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64 };
+
+typedef struct shape {
+    int32_t depth, width, row_tiles, warps, stages, meet, length, rows;
+    int64_t part; /* floats of a part */
+    int64_t shared;
+} shape;
+
+static shape shape_of(const md_fa_config *config)
+{
+    shape s = {.depth = config->value[DEPTH],
+               .width = config->value[WIDTH],
+               .row_tiles = config->value[ROW_TILES],
+               .warps = config->value[WARPS],
+               .stages = config->value[STAGES],
+               .meet = config->value[MEET],
+               .length = config->value[LENGTH]};
+    const int64_t stage = ((s.depth + 63) / 64 + (s.width + 63) / 64) * STEP * 128;
+    s.rows = 8 * s.row_tiles;
+    s.part = (int64_t)s.rows * (s.width + 4) + 2 * s.rows;
+    s.shared = MD_MAX(s.warps * s.stages * stage, s.warps * s.part * 4);
+    return s;
+}
+
+/* Queries and sums in registers. */
+static bool fits(const shape *s)
+{
+    const int32_t sums = s->row_tiles * (s->width / 4 + s->depth / 8);
+    return s->shared <= MOST_SHARED && sums <= (s->warps == 8 ? 150 : 160);
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_chain c;
+    return target->facts->capability >= 80 && md_fa_cuda_chain_of(&c, target);
+}
+
+static int64_t items_of(const md_fa_chain *w, const shape *s)
+{
+    return w->batches * ((w->rows + s->rows - 1) / s->rows);
+}
+
+static int64_t resident_of(const md_fa_target *target, const shape *s)
+{
+    const int64_t shared = MD_MAX(target->facts->shared_per_sm, 1) / (s->shared + 1024);
+    return MD_MAX(MD_MIN(shared, s->warps >= 8 ? 1 : 2), 1);
+}
+
+/* Splits of the keys of each item. */
+static int64_t splits_of(const md_fa_target *target, const md_fa_chain *w, const shape *s)
+{
+    const int64_t items = items_of(w, s), blocks = MD_MAX(target->facts->threads, 1) * resident_of(target, s);
+    if (s->meet > 0)
+        return MD_MAX(MD_MIN(s->meet, (w->keys + STEP - 1) / STEP), 1);
+    if (s->length > 0)
+        return MD_MAX((w->keys + s->length - 1) / s->length, 1);
+    if (items > MD_FA_CHAIN_TICKETS || 2 * items > blocks)
+        return 1;
+    return MD_MAX(MD_MIN(blocks / items, (w->keys + LEAST_KEYS - 1) / LEAST_KEYS), 1);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_chain w;
+    md_cg_chain c;
+    const shape s = shape_of(config);
+    if (!md_fa_cuda_chain_of(&c, target) || !fits(&s) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size) ||
+        (s.meet > 0 && (s.length > 0 || target->facts->capability < 90)))
+        return false;
+    if (!size)
+        return true;
+    /* more rows are for chain_wgmma, where it is */
+    return md_fa_chain_measure(&w, target, size) && (w.rows <= 4 * s.rows || target->facts->capability != 90) &&
+           (s.row_tiles == 1 || w.rows > s.rows / 2) &&
+           (s.meet == 0 || (items_of(&w, &s) * s.meet <= target->facts->threads && w.keys <= 4096));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_chain c;
+    const shape s = shape_of(config);
+    if (!md_fa_cuda_chain_of(&c, target))
+        return;
+    md_fa_cuda_chain_envelope(out, target, &c, s.depth, s.width);
+    if (s.length > 0)
+        md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS);
+}
+
+/* ---- Cost. Fitted to an H200 (data/results/chains.md). */
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    static const double START_US = 1.5, MEMORY_MEET_US = 1.4, CLUSTER_MEET_US = 0.7, PART_US = 0.04, TENSOR = 3;
+    md_fa_chain w;
+    const shape s = shape_of(config);
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+        return;
+    const double sms = MD_MAX(target->facts->threads, 1), resident = (double)resident_of(target, &s);
+    const double items = (double)items_of(&w, &s), splits = (double)splits_of(target, &w, &s), blocks = items * splits;
+    const double keys = (double)w.keys * w.part, rows = ceil((double)w.rows / s.rows);
+    const double waves = ceil(blocks / (sms * resident)), used = blocks / (waves * sms * resident);
+    const double loaded = (double)w.batches * rows * keys * (s.depth + s.width) * 2;
+    out->memory_bytes = fmax(w.bytes * w.part, 1);
+    out->cache_bytes = fmax(loaded - out->memory_bytes, 0);
+    /* Bytes in flight: a block holds its ring. */
+    const double flight = fmin(blocks, sms * resident) / sms * (double)s.shared / 1024;
+    out->memory_rate = fmax(0.05, fmin(1, flight / 96) * (0.25 + 0.75 * used));
+    out->ops = 2 * items * s.rows * keys * (s.depth + s.width) / TENSOR;
+    out->parallel = fmax(1, fmin(blocks, sms));
+    out->serial_us = START_US;
+    if (splits > 1)
+        out->serial_us += s.meet > 0 ? CLUSTER_MEET_US : MEMORY_MEET_US + PART_US * splits;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_strbuf defines = {0};
+    md_cg_chain c;
+    const shape s = shape_of(config);
+    *out = (md_kn_source){0};
+    if (!md_fa_cuda_chain_of(&c, target) || !legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "chain_split has no kernel of these parameters");
+    md_strbuf_printf(&defines,
+                     "#define MD_DEPTH %" PRId32 "\n#define MD_WIDTH %" PRId32 "\n#define MD_ROW_TILES %" PRId32
+                     "\n#define MD_WARPS %" PRId32 "\n#define MD_STAGES %" PRId32
+                     "\n#define MD_CLUSTERED %d\n#define MD_LENGTH %" PRId32 "\n#define MD_MMA_TYPE %s\n",
+                     s.depth, s.width, s.row_tiles, s.warps, s.stages, s.meet > 0, s.length,
+                     md_dtype_name(md_fa_cuda_chain_type(&c)));
+    return md_fa_cuda_chain_emit(out, target, &(md_fa_cuda_chain_text){.source = "cuda/chain_split.cu"}, &defines);
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *size)
+{
+    md_fa_chain w;
+    const shape s = shape_of(config);
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = 1;
+    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
+        return;
+    const int64_t tiles = (w.rows + s.rows - 1) / s.rows, splits = splits_of(target, &w, &s);
+    md_kn_geometry *g = &out->launch[0];
+    *g = md_fa_cuda_launch(splits * tiles * w.batches, 32 * s.warps);
+    g->scratch_bytes = s.shared;
+    g->overlaps = true;
+    g->cluster = s.meet > 0 ? (int32_t)splits : 1;
+    if (splits > 1 && s.meet == 0)
+        out->workspace_bytes = tiles * w.batches * splits * s.part * 4;
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    const bool is_fixed = config->value[LENGTH] > 0;
+    return (md_fa_class){.group = is_fixed ? "chain_split_length" : "chain_split",
+                         .field = {"warps", "meet", "length", "row_tiles"},
+                         .is_repeatable = true,
+                         .is_invariant = is_fixed};
+}
+
+const md_fa_family md_fa_cuda_chain_split = {
+    .name = "chain_split",
+    .device = MD_DEV_CUDA,
+    .n_fields = 7,
+    .field = {{"depth", 128, MD_FA_CHAIN_LENGTHS},
+              {"width", 128, MD_FA_CHAIN_LENGTHS},
+              {"row_tiles", 1, 3, {1, 2, 4}},
+              {"warps", 4, 2, {4, 8}},
+              {"stages", 3, 2, {3, 4}},
+              {"meet", 0, 3, {0, 8, 4}},
+              {"length", 0, 3, {0, 512, 2048}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};

@@ -1,0 +1,275 @@
+/* Family chain_wgmma: attention on Hopper's tensor cores (kernels/cuda/chain_wgmma.cu). `split`: parts of the keys of a
+ * tile, for few tiles; the last part to end combines them. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/chain/cuda_chain.h"
+#include "family/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_cuda_chain_wgmma; /* at the end of this file */
+
+enum { DEPTH, WIDTH, KEYS, GROUPS, STAGES, SPLIT };
+enum { SHARED = 232448, ROWS_OF_GROUP = 64 };
+
+/* What follows from a config. */
+typedef struct shape {
+    int32_t depth, width, keys, groups, stages, slots, split, rows, low, high;
+    int64_t shared;
+} shape;
+
+static int64_t shared_bytes(const shape *s)
+{
+    const int64_t k = (s->depth + 63) / 64 * 128, v = (s->width + 63) / 64 * 128;
+    return 1024 + s->slots * (k * s->rows + 64 + 8 * s->rows + 24) + s->stages * ((k + v) * s->keys + 32) +
+           16 * (s->groups + 1);
+}
+
+static shape shape_of(const md_fa_config *config)
+{
+    shape s = {.depth = config->value[DEPTH],
+               .width = config->value[WIDTH],
+               .keys = config->value[KEYS],
+               .groups = config->value[GROUPS],
+               .stages = config->value[STAGES],
+               .split = config->value[SPLIT]};
+    s.rows = ROWS_OF_GROUP * s.groups;
+    s.low = s.groups == 3 ? 32 : 40;
+    s.high = s.groups == 3 ? 160 : 232;
+    for (s.slots = 2; s.slots > 1 && shared_bytes(&s) > SHARED; s.slots--)
+        ;
+    s.shared = shared_bytes(&s);
+    return s;
+}
+
+/* Scores, their powers and sums in registers; ptxas adds some 50. */
+static bool fits(const shape *s)
+{
+    const int32_t registers = s->keys / 2 + s->keys / 4 + s->width / 2;
+    return s->shared <= SHARED && registers <= (s->groups == 3 ? 112 : 192) && (s->groups == 2 || s->depth <= 64);
+}
+
+static bool maps_of(md_kn_map map[2], md_strbuf coordinates[2], const md_cg_chain *c)
+{
+    bool has_maps = md_fa_cuda_chain_map(&map[0], &coordinates[0], c, MD_ST_K) &&
+                    md_fa_cuda_chain_map(&map[1], &coordinates[1], c, MD_ST_V);
+    return has_maps && !coordinates[0].failed && !coordinates[1].failed;
+}
+
+static bool has_maps(const md_cg_chain *c)
+{
+    md_kn_map map[2];
+    md_strbuf coordinates[2] = {{0}, {0}};
+    bool r = maps_of(map, coordinates, c);
+    md_strbuf_finish(&coordinates[0]);
+    md_strbuf_finish(&coordinates[1]);
+    return r;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_chain c;
+    return target->facts->capability == 90 && md_fa_cuda_chain_of(&c, target) && has_maps(&c);
+}
+
+static int64_t tiles_of(const md_fa_chain *w, const shape *s)
+{
+    return w->batches * ((w->rows + s->rows - 1) / s->rows);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_chain w;
+    const shape s = shape_of(config);
+    md_cg_chain c;
+    if (!md_fa_cuda_chain_of(&c, target) || !fits(&s) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size))
+        return false;
+    if (!size)
+        return true;
+    if (!md_fa_chain_measure(&w, target, size))
+        return false;
+    const double tiles = (double)tiles_of(&w, &s);
+    return s.split == 1 || (tiles < target->facts->threads && (double)w.keys >= 2.0 * s.split * s.keys);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_chain c;
+    const shape s = shape_of(config);
+    if (!md_fa_cuda_chain_of(&c, target))
+        return;
+    md_fa_cuda_chain_envelope(out, target, &c, s.depth, s.width);
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++)
+        out->lo[d] = MD_MAX(out->lo[d], 1); /* a tensor map has no empty dims */
+    if (s.split > 1)
+        md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS / s.groups);
+}
+
+/* ---- Cost. Fitted to an H200 (data/results/chains.md). */
+
+/* The part of the tensor cores' rate that a long tile reaches. */
+static double rate_of(const shape *s)
+{
+    const double length = (double)(s->depth + s->width) / 2, per_block = (double)s->keys / (s->keys + 24);
+    const double best = length >= 192  ? 0.86
+                        : length >= 96 ? 0.79
+                        : length >= 64 ? (s->groups == 3 ? 0.71 : 0.53)
+                                       : 0.4;
+    return best * per_block * (s->slots == 1 && length < 192 ? 0.94 : 1);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    static const double TENSOR = 16, TILE_US = 2.2, TILE_3_US = 9, START_US = 2, MEET_US = 3, PART_US = 1.5;
+    md_fa_chain w;
+    const shape s = shape_of(config);
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+        return;
+    const double sms = MD_MAX(target->facts->threads, 1), gflops = fmax(target->facts->gflops, 1);
+    const double tiles = (double)tiles_of(&w, &s) * s.split, keys = ceil((double)w.keys / s.keys) * s.keys;
+    const double flops = 2.0 * s.rows * keys * (s.depth + s.width) / s.split; /* of a tile that has all keys */
+    const double full_us = flops / (gflops * 1e3 * TENSOR / sms * rate_of(&s)) + w.ops * s.rows * keys / s.split * 2e-6;
+    const double part = fmin(1, w.part + (w.part < 1 ? 0.5 * s.keys / keys : 0));
+    /* Tiles of different lengths, the longest first, end at nearly the same time. */
+    const double most = part < 1 ? fmax(1, tiles * part / sms + 0.5) : ceil(tiles / sms);
+    out->serial_us = START_US + most * full_us + fmax(1, tiles / sms) * (s.groups == 3 ? TILE_3_US : TILE_US);
+    if (s.split > 1)
+        out->serial_us += MEET_US + s.split * PART_US;
+    out->parallel = fmin(tiles, sms);
+    out->memory_bytes = w.bytes;
+    out->memory_rate = fmin(1, tiles / sms + 0.05);
+}
+
+/* ---- Text */
+
+static void print_copy(md_strbuf *out, const char *name, int32_t map, int32_t n_axes, const md_strbuf *coordinates)
+{
+    static const char *const load[] = {
+        [2] = "md_tma_load2", [3] = "md_tma_load", [4] = "md_tma_load4", [5] = "md_tma_load5"};
+    md_strbuf_printf(out,
+                     "MD_INLINE void md_copy_%s(unsigned to, const md_params &p, const md_chain_batch &b, int element, "
+                     "int key, unsigned bar)\n{\n(void)b;\n%s(to, &p.map%" PRId32 ", element, key%s, bar);\n}\n",
+                     name, load[n_axes], map, coordinates->size ? md_strbuf_text(coordinates) : "");
+}
+
+/* The instruction for a block's scores, both operands from shared memory; or with the left one in registers. */
+static void print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, bool is_scores)
+{
+    const int32_t n = columns / 2;
+    md_strbuf_printf(out, "static __device__ __forceinline__ void %s(float (&d)[%" PRId32 "], ", name, n);
+    md_strbuf_add(out, is_scores ? "unsigned long long a, unsigned long long b, int keep)\n{\nasm volatile(\"{\\n.reg "
+                                   ".pred p;\\nsetp.ne.b32 p, "
+                                 : "const unsigned *a, unsigned long long b)\n{\nasm volatile(\"");
+    if (is_scores)
+        md_strbuf_printf(out, "%%%" PRId32 ", 0;\\n", n + 2);
+    md_strbuf_printf(out, "wgmma.mma_async.sync.aligned.m64n%" PRId32 "k16.f32.%s.%s {", columns, type, type);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
+    if (is_scores)
+        md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", p, 1, 1, 0, 0;\\n}\"\n: ", n, n + 1);
+    else
+        md_strbuf_printf(
+            out, "}, {%%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 "}, %%%" PRId32 ", 1, 1, 1, 1;\"\n: ", n,
+            n + 1, n + 2, n + 3, n + 4);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
+    md_strbuf_add(out, is_scores ? "\n: \"l\"(a), \"l\"(b), \"r\"(keep));\n}\n"
+                                 : "\n: \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
+}
+
+/* True if some row lacks the first keys. */
+static bool has_first(const md_st_chain *c)
+{
+    bool r = !c->is_bounded && c->n_guards > 0;
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        r = r || !c->bound[i].is_end;
+    return r;
+}
+
+static void print_defines(md_strbuf *out, const shape *s, const md_cg_chain *c)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } list[] = {{"DEPTH", s->depth},   {"WIDTH", s->width},       {"BN", s->keys},     {"GROUPS", s->groups},
+                {"STAGES", s->stages}, {"SLOTS", s->slots},       {"SPLIT", s->split}, {"LOW", s->low},
+                {"HIGH", s->high},     {"FIRST", has_first(c->c)}};
+    for (int32_t i = 0; i < MD_COUNT(list); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_chain c;
+    md_kn_map map[2];
+    md_strbuf coordinates[2] = {{0}, {0}}, defines = {0}, text = {0};
+    const shape s = shape_of(config);
+    *out = (md_kn_source){0};
+    if (!md_fa_cuda_chain_of(&c, target) || !legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "chain_wgmma has no kernel of these parameters");
+    if (!maps_of(map, coordinates, &c))
+        return md_fail(MD_INTERNAL, "the copy engine does not take the operands");
+    const char *type = md_dtype_name(md_fa_cuda_chain_type(&c));
+    for (int32_t i = 0; i < 2; i++) {
+        map[i].axes_box[0] = 64;
+        map[i].axes_box[1] = (uint16_t)s.keys;
+        print_copy(&text, i ? "values" : "keys", i, map[i].n_axes, &coordinates[i]);
+        md_strbuf_finish(&coordinates[i]);
+    }
+    print_wgmma(&text, "md_scores", type, s.keys, true);
+    print_wgmma(&text, "md_values", type, s.width, false);
+    print_defines(&defines, &s, &c);
+    md_status status = md_fa_cuda_chain_emit(
+        out, target,
+        &(md_fa_cuda_chain_text){.source = "cuda/chain_wgmma.cu", .n_maps = 2, .map = map, .functions = &text},
+        &defines);
+    md_strbuf_finish(&text);
+    return status;
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *size)
+{
+    md_fa_chain w;
+    const shape s = shape_of(config);
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = 1;
+    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
+        return;
+    const int64_t tiles = tiles_of(&w, &s), threads = 128 * (s.groups + 1);
+    out->launch[0] = md_fa_cuda_launch(MD_MIN(tiles * s.split, MD_MAX(target->facts->threads, 1)), (int32_t)threads);
+    out->launch[0].scratch_bytes = s.shared;
+    out->launch[0].overlaps = true;
+    if (s.split > 1)
+        out->workspace_bytes = tiles * s.groups * s.split * 128 * (s.width / 2 + 4) * 4;
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    return (md_fa_class){.group = "chain_wgmma",
+                         .field = {"keys", "split"},
+                         .is_repeatable = true,
+                         .is_invariant = config->value[SPLIT] == 1};
+}
+
+const md_fa_family md_fa_cuda_chain_wgmma = {
+    .name = "chain_wgmma",
+    .device = MD_DEV_CUDA,
+    .n_fields = 6,
+    .field = {{"depth", 128, MD_FA_CHAIN_LENGTHS},
+              {"width", 128, MD_FA_CHAIN_LENGTHS},
+              {"keys", 128, 5, {128, 80, 64, 112, 96}},
+              {"groups", 2, 2, {2, 3}},
+              {"stages", 2, 2, {2, 3}},
+              {"split", 1, 4, {1, 2, 3, 4}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};

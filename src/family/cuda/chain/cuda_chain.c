@@ -1,0 +1,212 @@
+/* What the GPU families of chains share. */
+#include "family/cuda/chain/cuda_chain.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/emit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static md_dtype type_of(const md_cg_chain *c, md_st_side side)
+{
+    return c->program->formula->tensor[c->c->side[side].load->id].dtype;
+}
+
+md_dtype md_fa_cuda_chain_type(const md_cg_chain *c)
+{
+    return type_of(c, MD_ST_Q);
+}
+
+/* Printers know more kinds of results than one 16-bit tensor along the columns. */
+static bool has_short_result(const md_cg_chain *c)
+{
+    const md_st_stage *stage = &c->program->stage[c->stage];
+    int32_t n = 0;
+    for (int32_t i = 0; i < stage->n_stores; i++) {
+        const md_st_store *s = &stage->store[i];
+        const md_dtype dtype = c->program->formula->tensor[s->tensor].dtype;
+        if (s->per_row)
+            continue;
+        n++;
+        if ((dtype != MD_BF16 && dtype != MD_F16) || s->value->type != MD_F32 || s->n_subscripts == 0 ||
+            !md_fx_is_index(s->subscript[s->n_subscripts - 1], c->c->columns[0]))
+            return false;
+        for (int32_t a = 0; a < s->n_subscripts; a++)
+            if (s->subscript[a]->kind != MD_FX_INDEX)
+                return false;
+    }
+    return n == 1;
+}
+
+bool md_fa_cuda_chain_of(md_cg_chain *out, const md_fa_target *target)
+{
+    bool is_plain;
+    if (!md_cg_chain_of(out, target->program, target->stage, MD_DEV_CUDA))
+        return false;
+    const md_st_chain *c = out->c;
+    if (!c->has_maximum || c->n_terms != 1 || c->n_columns != 1 || c->n_depth != 1 ||
+        c->n_batch + c->n_rows > MD_MAX_RANK || !has_short_result(out))
+        return false;
+    for (int32_t s = 0; s < MD_ST_SIDES; s++)
+        if (!md_cg_chain_is_load(out, (md_st_side)s) || type_of(out, (md_st_side)s) != type_of(out, MD_ST_Q))
+            return false;
+    const md_dtype type = md_fa_cuda_chain_type(out), weight = md_cg_chain_weight(out, &is_plain);
+    const md_fx_node *term = c->term[0];
+    const bool is_rounded = term->kind == MD_FX_CAST && term->to == weight && term->arg[0]->kind == MD_FX_REF;
+    return (type == MD_BF16 || type == MD_F16) && is_plain && weight == type && (term->kind == MD_FX_REF || is_rounded);
+}
+
+static int32_t dim_of(const md_cg_chain *c, int32_t index)
+{
+    return c->program->index[index].dim;
+}
+
+bool md_fa_cuda_chain_has(const md_fa_target *target, const md_cg_chain *c, int32_t depth, int32_t width,
+                          const int64_t *size)
+{
+    const md_fx_formula *f = target->program->formula;
+    const int32_t dims[] = {dim_of(c, c->c->depth[0]), dim_of(c, c->c->columns[0])}, want[] = {depth, width};
+    for (int32_t i = 0; i < 2; i++) {
+        const int64_t known = size ? size[dims[i]] : f->dim[dims[i]].size;
+        if ((size || known > 0) && known != want[i])
+            return false;
+    }
+    return true;
+}
+
+void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *c, int64_t most)
+{
+    out->row_points_max = most;
+    out->n_row_dims = 0;
+    for (int32_t i = 0; i < c->c->n_batch; i++)
+        out->row_dim[out->n_row_dims++] = dim_of(c, c->c->batch[i]);
+    for (int32_t i = 0; i < c->c->n_rows; i++)
+        out->row_dim[out->n_row_dims++] = dim_of(c, c->c->rows[i]);
+}
+
+void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_chain *c, int32_t depth,
+                               int32_t width)
+{
+    const int32_t along_depth = dim_of(c, c->c->depth[0]), along_width = dim_of(c, c->c->columns[0]);
+    const md_st_stage *stage = &c->program->stage[c->stage];
+    *out = (md_kn_envelope){0};
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++)
+        out->hi[d] = INT32_MAX - 1024;
+    out->lo[along_depth] = out->hi[along_depth] = depth;
+    out->lo[along_width] = out->hi[along_width] = width;
+    for (int32_t s = 0; s < MD_ST_SIDES; s++)
+        out->aligned16 |= UINT32_C(1) << c->c->side[s].load->id;
+    for (int32_t i = 0; i < stage->n_stores; i++)
+        if (!stage->store[i].per_row)
+            out->aligned16 |= UINT32_C(1) << stage->store[i].tensor;
+    out->unit = out->aligned16;
+    md_fa_cuda_chain_limit_rows(out, c, INT32_MAX - 1024);
+}
+
+/* ---- Maps */
+
+static bool is_batch(const md_cg_chain *c, int32_t index)
+{
+    for (int32_t i = 0; i < c->c->n_batch; i++)
+        if (c->c->batch[i] == index)
+            return true;
+    return false;
+}
+
+/* Prints what selects along an axis: a batch index, also divided, or a number. */
+static bool print_coordinate(md_strbuf *out, const md_cg_chain *c, const md_fx_node *n)
+{
+    if (n->kind == MD_FX_INDEX && is_batch(c, n->id)) {
+        md_strbuf_printf(out, ", (int)b.x%" PRId32, n->id);
+        return true;
+    }
+    if (n->kind == MD_FX_OP && n->op == MD_FX_FLOORDIV && n->arg[0]->kind == MD_FX_INDEX &&
+        is_batch(c, n->arg[0]->id) && n->arg[1]->kind == MD_FX_CONST && n->arg[1]->integer >= 1) {
+        md_strbuf_printf(out, ", (int)(b.x%" PRId32 " / %" PRId64 ")", n->arg[0]->id, n->arg[1]->integer);
+        return true;
+    }
+    return false;
+}
+
+bool md_fa_cuda_chain_map(md_kn_map *m, md_strbuf *coordinates, const md_cg_chain *c, md_st_side side)
+{
+    const md_fx_node *load = c->c->side[side].load;
+    const int32_t inner = side == MD_ST_V ? c->c->columns[0] : c->c->depth[0];
+    int32_t key = -1;
+    *m = (md_kn_map){.tensor = (uint8_t)load->id, .dtype = (uint8_t)type_of(c, side), .swizzle = 128};
+    if (load->n_args < 2 || load->n_args > MD_KN_MAP_AXES || !md_fx_is_index(load->arg[load->n_args - 1], inner))
+        return false;
+    m->axes[0] = (uint8_t)(load->n_args - 1);
+    m->n_axes = 2;
+    for (int32_t a = load->n_args - 2; a >= 0; a--) {
+        if (key < 0 && md_fx_is_index(load->arg[a], c->axis)) {
+            key = a;
+            continue;
+        }
+        if (!print_coordinate(coordinates, c, load->arg[a]))
+            return false;
+        m->axes[m->n_axes++] = (uint8_t)a;
+    }
+    m->axes[1] = (uint8_t)key;
+    for (int32_t i = 0; i < m->n_axes; i++)
+        m->axes_box[i] = 1;
+    return key >= 0;
+}
+
+/* ---- Text */
+
+/* Tensor maps first, which must be aligned to 64 bytes; padding to a multiple of 64 bytes last. */
+static md_status list_params(md_kn_launch_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text)
+{
+    const int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
+    md_kn_param list[MD_KN_MAX_PARAMS];
+    int32_t n = md_cg_params(list, target->program, target->stage);
+    if (n < 0 || maps + n + 10 > MD_KN_MAX_PARAMS)
+        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
+    for (int32_t i = 0; i < maps; i++)
+        out->param[i] =
+            (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
+    memcpy(out->param + maps, list, (size_t)n * sizeof *list);
+    n += maps;
+    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+    out->param[n++] = (md_kn_param){.kind = MD_KN_COUNTERS, .b = MD_FA_CHAIN_COUNTERS};
+    for (int32_t i = 0; maps > 0 && n % 8 != 0; i++)
+        out->param[n++] = (md_kn_param){.kind = MD_KN_PAD, .a = (uint8_t)i};
+    out->n_params = n;
+    out->n_maps = text->n_maps;
+    for (int32_t i = 0; i < text->n_maps; i++)
+        out->map[i] = text->map[i];
+    return MD_OK;
+}
+
+md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text,
+                                md_strbuf *defines)
+{
+    md_cg_chain chain;
+    md_strbuf expr = {0};
+    md_kn_launch_source *launch = &out->launch[0];
+    out->n_launches = 1;
+    md_status status = md_fa_cuda_chain_of(&chain, target) ? MD_OK : md_fail(MD_INTERNAL, "not such a chain");
+    if (status == MD_OK) {
+        const char *type = md_dtype_name(md_fa_cuda_chain_type(&chain));
+        launch->code = MD_KN_TEXT;
+        snprintf(launch->entry, sizeof launch->entry, "md_kernel");
+        md_strbuf_printf(defines,
+                         "#define MD_VL 2\n#define MD_USE_%s 1\n#define md_chain_pack md_pack_%s\n"
+                         "#define md_chain_rounded md_round_%s_sf\n"
+                         "#define md_chain_counter(p) ((unsigned *)(p)->counters0)\n"
+                         "#define md_chain_parts(p) ((float *)(p)->work0)\n",
+                         type[0] == 'b' ? "BF16" : "F16", type, type);
+        status = list_params(launch, target, text);
+    }
+    if (status == MD_OK)
+        status = md_cg_chain_print(defines, &expr, &chain, launch->param, launch->n_params);
+    if (text->functions)
+        md_strbuf_add(&expr, md_strbuf_text(text->functions));
+    status = md_fa_end_launch(status, launch, MD_DEV_CUDA, text->source, defines, &expr);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}

@@ -1,0 +1,50 @@
+/* What the GPU families of chains share: which chains they take, envelopes, tensor maps of keys and values, the text of
+ * a launch. */
+#ifndef MD_FAMILY_CUDA_CHAIN_CUDA_CHAIN_H
+#define MD_FAMILY_CUDA_CHAIN_CUDA_CHAIN_H
+
+#include "family/chain.h"
+
+/* Where chains have their counters: units of MD_KN_COUNTER_UNIT; and tickets of split tiles there, behind the first
+ * few words. */
+enum { MD_FA_CHAIN_COUNTERS = 32, MD_FA_CHAIN_TICKETS = 65520 };
+
+/* Depths and widths that texts exist for. */
+#define MD_FA_CHAIN_LENGTHS                                                                                            \
+    16,                                                                                                                \
+    {                                                                                                                  \
+        128, 64, 256, 96, 80, 192, 32, 48, 112, 16, 144, 160, 176, 208, 224, 240                                       \
+    }
+
+/** True for chains whose queries, keys and values have one 16-bit type, to which the formula rounds the weights, with
+ * one sum of them, and one 16-bit result. */
+bool md_fa_cuda_chain_of(md_cg_chain *out, const md_fa_target *target);
+/** The type of queries, keys, values and weights. */
+md_dtype md_fa_cuda_chain_type(const md_cg_chain *chain);
+/** Operands and result have vectors of 16 bytes along depth and columns, which have these lengths. */
+void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_chain *chain, int32_t depth,
+                               int32_t width);
+/** No more rows than that, of all batches. */
+void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *chain, int64_t most);
+/** True if depth and columns have these lengths; `size` NULL: they may have. */
+bool md_fa_cuda_chain_has(const md_fa_target *target, const md_cg_chain *chain, int32_t depth, int32_t width,
+                          const int64_t *size);
+
+/** The map of keys or values, whose axes are elements, keys, and what batch indices select; and how these are printed
+ * as coordinates: one subscript an axis from the third on. False where the copy engine cannot read it like that. */
+bool md_fa_cuda_chain_map(md_kn_map *map, md_strbuf *coordinates, const md_cg_chain *chain, md_st_side side);
+
+/* What a launch of a chain is printed from. */
+typedef struct md_fa_cuda_chain_text {
+    const char *source; /* the template */
+    int32_t n_maps;
+    const md_kn_map *map;
+    const md_strbuf *functions; /* which the template wants besides; NULL: none */
+} md_fa_cuda_chain_text;
+
+/** Prints a launch. Its parameters are the maps, the stage's, the workspace and the stream's counters. `defines` is
+ * freed here. */
+md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text,
+                                md_strbuf *defines);
+
+#endif

@@ -1,0 +1,159 @@
+/* The first warpgroup: one warp draws tiles, writes them down and brings their queries; one thread brings keys and
+ * values. A part of chain_wgmma.cu. */
+#ifndef MD_CUDA_CHAIN_WGMMA_COPY_H
+#define MD_CUDA_CHAIN_WGMMA_COPY_H
+
+template <int n> struct md_ring {
+    int at;
+    unsigned phase;
+    __device__ __forceinline__ md_ring() : at(0), phase(0) {}
+    __device__ __forceinline__ void next()
+    {
+        if (++at == n) {
+            at = 0;
+            phase ^= 1;
+        }
+    }
+};
+
+typedef md_ring<MD_STAGES> md_blocks_ring;
+
+/* What the leading warp writes down of a tile: words of a note. Then, for each warpgroup, the blocks of which all its
+ * rows have all keys; and from byte 64 on, for each row, its first key and the one behind its last. */
+enum { IS_TILE, BATCH, ROW, ITEM, BEGIN, END, LAST_KEY, SPLIT, CLEAN };
+
+/* Copies a block of keys or values. */
+#define MD_COPY_BLOCK(copy, to, full, empty, bytes, chunks)                                                            \
+    md_bar_wait(empty + ring.at * 8, ring.phase ^ 1);                                                                  \
+    md_bar_expect(full + ring.at * 8, bytes);                                                                          \
+    MD_FOR (c, chunks) {                                                                                               \
+        const unsigned at = to + ring.at * bytes + c * MD_BN * 128;                                                    \
+        MD_TEST_POISON(at, MD_BN * 128);                                                                               \
+        copy(at, p, b, c * 64, block * MD_BN, full + ring.at * 8);                                                     \
+    }
+
+/* Brings keys and values of all tiles. One thread. */
+MD_INLINE void md_produce(const md_params &p, const md_places &s)
+{
+    md_blocks_ring ring;
+    for (md_ring<MD_SLOTS> slot;; slot.next()) {
+        md_bar_wait(s.full_note + slot.at * 8, slot.phase);
+        const unsigned note = s.note + slot.at * NOTE_BYTES;
+        const int end = md_load_word(note + END * 4), begin = md_load_word(note + BEGIN * 4);
+        if (!md_load_word(note + IS_TILE * 4))
+            return;
+        const md_chain_batch b = md_chain_batch_of(&p, md_load_word(note + BATCH * 4));
+        md_bar_arrive(s.empty_q + slot.at * 8);
+        MD_ROLLED for (int block = end - 1; block >= begin; block--)
+        {
+            MD_COPY_BLOCK(md_copy_keys, s.k, s.full_k, s.empty_k, K_BYTES, CHUNKS_K)
+            MD_COPY_BLOCK(md_copy_values, s.v, s.full_v, s.empty_v, V_BYTES, CHUNKS_V)
+            ring.next();
+        }
+    }
+}
+
+/* Writes a tile down. A warp. */
+MD_INLINE void md_note_tile(const md_params &p, const md_work &work, const md_tile &tile, int number, unsigned note)
+{
+    const int lane = threadIdx.x & 31;
+    const md_chain_batch b = md_chain_batch_of(&p, tile.batch);
+    md_tile t = tile;
+    if (lane < MD_GROUPS) {
+        const int first = t.row + lane * 64;
+        t.open_begin = t.open_end = 0;
+        if (first < work.rows)
+            md_tile_keys(t, p, b, first, min(first + 64, work.rows));
+        md_store_word(note + (CLEAN + 2 * lane) * 4, (t.open_begin + MD_BN - 1) / MD_BN);
+        md_store_word(note + (CLEAN + 2 * lane + 1) * 4, t.open_end / MD_BN);
+    } else if (lane == 31) {
+        md_tile_keys(t, p, b, t.row, min(t.row + ROWS, work.rows));
+        const int split = number % MD_SPLIT, each = (t.blocks_end - t.blocks_begin + MD_SPLIT - 1) / MD_SPLIT;
+        int begin = t.blocks_begin + split * each, end = min(begin + each, t.blocks_end);
+        /* every tile has a block: one without keys has the block behind all keys, which the copies fill with zeros */
+        if (begin >= end) {
+            begin = ((int)md_chain_keys(&p) + MD_BN - 1) / MD_BN;
+            end = begin + 1;
+        }
+        const int words[CLEAN] = {1, t.batch, t.row, t.batch * work.tiles + t.row / ROWS, begin, end, t.end, split};
+        MD_FOR (i, CLEAN)
+            md_store_word(note + i * 4, words[i]);
+    }
+}
+
+/* Copies the queries of a tile into a slot, 16 bytes a lane, and writes down the keys of each row. Rows that do not
+ * exist become zeros and have no keys. A warp. */
+MD_INLINE void md_copy_queries(const md_params &p, unsigned to, unsigned note, const md_tile &t, int rows)
+{
+    const md_chain_batch b = md_chain_batch_of(&p, t.batch);
+    const int lane = threadIdx.x & 31;
+    MD_TEST_POISON(to, ROWS * 128);
+    __syncwarp();
+    MD_ROLLED for (int first = 0; first < ROWS; first += 32)
+    {
+        const int own = t.row + first + lane;
+        long long from = -1;
+        int begin = 0, end = 0;
+        if (own < rows) {
+            const md_chain_row r = md_chain_row_of(&p, &b, own);
+            from = md_chain_q(&p, &r);
+            end = (int)md_chain_keys(&p);
+            if (MD_CHAIN_BOUNDED) {
+                const md_chain_keys_of span = md_chain_span(&p, &b, own, own + 1);
+                begin = (int)span.begin;
+                end = (int)span.end;
+            }
+        }
+        md_store_word(note + 64 + (first + lane) * 8, begin);
+        md_store_word(note + 68 + (first + lane) * 8, end);
+        MD_ROLLED for (int i = 0; i < MD_DEPTH / 8; i++)
+        {
+            const int piece = i * 32 + lane, row = piece / (MD_DEPTH / 8), c = piece % (MD_DEPTH / 8);
+            const long long at = __shfl_sync(MD_ALL_LANES, from, row);
+            md_copy_or_clear(to + c / 8 * (ROWS * 128) + (first + row) * 128 + ((c % 8 ^ (row & 7)) << 4),
+                             md_chain_q_data(&p) + (at < 0 ? 0 : at + c * 8), at < 0 ? 0 : 16);
+        }
+    }
+    md_copy_commit();
+    md_copy_wait<0>();
+    md_proxy_fence();
+}
+
+/* Draws the block's tiles, writes them down and brings their queries. A warp. */
+MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &work)
+{
+    const int lane = threadIdx.x & 31;
+    int number = blockIdx.x;
+    for (md_ring<MD_SLOTS> slot;; slot.next()) {
+        const unsigned note = s.note + slot.at * NOTE_BYTES;
+        int next = 0;
+        md_tile t;
+        for (;; number = __shfl_sync(MD_ALL_LANES, next, 0)) {
+            if (number >= work.all)
+                break;
+            if (lane == 0)
+                next = md_draw(md_chain_counter(&p), work.all);
+            t = md_tile_of<ROWS>(work, number / MD_SPLIT);
+            if (t.row < work.rows)
+                break;
+        }
+        md_bar_wait(s.empty_q + slot.at * 8, slot.phase ^ 1);
+        if (number < work.all)
+            md_note_tile(p, work, t, number, note);
+        else if (lane == 0)
+            md_store_word(note + IS_TILE * 4, 0);
+        __syncwarp();
+        if (lane == 0)
+            md_bar_arrive(s.full_note + slot.at * 8);
+        if (number < work.all)
+            md_copy_queries(p, s.q + slot.at * SLOT_BYTES, note, t, work.rows);
+        __syncwarp();
+        if (lane == 0)
+            md_bar_arrive(s.full_q + slot.at * 8);
+        if (number >= work.all)
+            return;
+        number = __shfl_sync(MD_ALL_LANES, next, 0);
+    }
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* How blocks share the rows of a chain. A part of chain_*.cu. */
+#ifndef MD_CUDA_CHAIN_WORK_H
+#define MD_CUDA_CHAIN_WORK_H
+
+typedef struct md_work {
+    int rows, planes; /* rows of a batch; batches */
+    int runs, blocks; /* runs of rows (heads of a group) of a batch; tiles of a run */
+    int tiles, section, all; /* tiles of a batch; batches walked together; numbers */
+} md_work;
+
+typedef struct md_tile {
+    int batch, row; /* the first */
+    int end; /* behind the last key that a row has */
+    int blocks_begin, blocks_end; /* of keys */
+    int open_begin, open_end; /* keys that all rows have */
+} md_tile;
+
+template <int rows> MD_INLINE md_work md_work_of(const md_params &p)
+{
+    /* Keys and values that stay in the L2 while tiles of all lengths read them. */
+    const int SECTION_BYTES = 24 << 20;
+    const int run = max((int)md_chain_run(&p), 1);
+    md_work w;
+    w.rows = (int)md_chain_rows(&p);
+    w.planes = (int)md_chain_batches(&p);
+    w.tiles = (w.rows + rows - 1) / rows;
+    w.runs = min(w.rows / run, w.tiles);
+    w.blocks = w.runs > 0 ? (w.tiles + w.runs - 1) / w.runs : 0;
+    w.section = min(max(SECTION_BYTES / ((MD_DEPTH + MD_WIDTH) * 2 * max((int)md_chain_keys(&p), 1)), 1), w.planes);
+    w.all = w.blocks * w.runs * w.planes * MD_SPLIT;
+    return w;
+}
+
+/* Keys of some rows of a tile. */
+MD_INLINE void md_tile_keys(md_tile &t, const md_params &p, const md_chain_batch &b, int row, int end)
+{
+    const md_chain_keys_of span = md_chain_span(&p, &b, row, end);
+    t.end = (int)span.end;
+    t.blocks_end = ((int)span.end + MD_BN - 1) / MD_BN;
+    t.blocks_begin = (int)span.begin / MD_BN;
+    t.open_begin = (int)span.open_begin;
+    t.open_end = (int)span.open_end;
+}
+
+/* Tiles with the most keys first, if the later rows of a run have more: by section of batches, from the last rows of
+ * all runs to the first. Where runs are no whole tiles, some numbers stand for no tile; their rows begin behind the
+ * last one. */
+template <int rows> MD_INLINE md_tile md_tile_of(const md_work &w, int number)
+{
+    const int whole = w.section * w.runs * w.blocks, section = number < whole ? 0 : number / whole,
+              rest = number - section * whole, width = min(w.planes - section * w.section, w.section) * w.runs;
+    const int across = rest % width, down = w.blocks - 1 - rest / width;
+    const int tile = across % w.runs * w.blocks + down;
+    md_tile t;
+    t.batch = section * w.section + across / w.runs;
+    t.row = tile * rows;
+    t.end = t.blocks_begin = t.blocks_end = t.open_begin = t.open_end = 0;
+    return t;
+}
+
+/* The number of the block's next tile; blocks take their first tiles without asking. All draws together are as many as
+ * there are tiles, so that the last one resets the counter. */
+MD_INLINE int md_draw(unsigned *counter, int all)
+{
+    const unsigned before = atomicAdd(counter, 1u);
+    if (before == (unsigned)all - 1)
+        *(volatile unsigned *)counter = 0;
+    return (int)(before + gridDim.x);
+}
+
+#endif

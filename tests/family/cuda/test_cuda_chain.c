@@ -1,0 +1,195 @@
+/* Families of chains on a GPU, compiled without one: attention in many forms, configs of each family, held to no stack
+ * frame, no spills, no lost performance, and shared memory that a block can have. `--full`: every config. An argument
+ * that is a family's name: only that. MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of
+ * the last kernel. MD_TEST_CUBINS: a folder for the binaries. */
+#include "support/check.h"
+
+#include "base/status.h"
+#include "device/cuda/cuda.h"
+#include "device/nvrtc/nvrtc.h"
+#include "expr/formula.h"
+#include "family/family.h"
+#include "stage/stage.h"
+
+#define SOFTMAX                                                                                                        \
+    "let P:bf16[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
+#define VALUES "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])"
+#define DOT "sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])"
+
+static const char *const list[] = {
+    "let S[b,h,i,j] = where(j <= i, " DOT " * 0.125, -inf); " SOFTMAX VALUES,
+    "let S[b,h,i,j] = " DOT " * 0.125; " SOFTMAX VALUES,
+    "let S[b,h,i,j] = sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h//4,j,d]) * 0.125; " SOFTMAX
+    "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h//4,j,e])",
+    "let S[b,h,i,j] = where(j < len[b], sum[d](Q:bf16[b,i,h,d] * K:bf16[b,j,h,d]) * 0.125, -inf); " SOFTMAX
+    "Y:bf16[b,i,h,e] = sum[j](P[b,h,i,j] * V:bf16[b,j,h,e])",
+    "let S[b,h,i,j] = where(j <= i and j > i - 128, " DOT " * 0.125, -inf); " SOFTMAX VALUES,
+    "let S[b,h,i,j] = where(j <= i, " DOT " * 0.125 + slope[h] * (j - i), -inf); " SOFTMAX VALUES,
+    "let S[b,h,i,j] = tanh(" DOT " / 50) * 50 + M[b,i,j]; " SOFTMAX VALUES,
+    "let S[b,h,i,j] = where(M:bool[b,i,j], " DOT " * 0.125, -inf); " SOFTMAX VALUES,
+    "let S[i,j] = sum[d](Q:f16[i,d] * K:f16[j,d]); let P:f16[i,j] = exp(S[i,j] - max[k](S[i,k])) / sum[k](exp(S[i,k] - "
+    "max[l](S[i,l]))); Y:f16[i,e] = sum[j](P[i,j] * V:f16[j,e])",
+    "let S[h,i,j] = sum[d](Q:f16[h,i,d] * K:f16[j,d]); let P:f16[h,i,j] = exp(S[h,i,j] - max[k](S[h,i,k])) / "
+    "sum[k](exp(S[h,i,k] - max[l](S[h,i,l]))); Y:f16[h,i,e] = sum[j](P[h,i,j] * V:f16[h,j,e])",
+    "let S[a,b,g,r,i,j] = sum[d](Q:bf16[a,b,i,g,r,d] * K:bf16[a,b,j,g,d]); let P:bf16[a,b,g,r,i,j] = "
+    "exp(S[a,b,g,r,i,j] "
+    "- max[k](S[a,b,g,r,i,k])) / sum[k](exp(S[a,b,g,r,i,k] - max[l](S[a,b,g,r,i,l]))); Y:bf16[a,b,i,g,r,e] = "
+    "sum[j](P[a,b,g,r,i,j] * V:bf16[a,b,j,g,e])",
+    "scalar a; let S[b,h,i,j] = " DOT
+    " * a; let m[b,h,i] = max[j](S[b,h,i,j]); let e:bf16[b,h,i,j] = exp(S[b,h,i,j] - m[b,h,i]); "
+    "let l[b,h,i] = sum[j](e[b,h,i,j]); Y:bf16[b,h,i,d] = sum[j](e[b,h,i,j] * V:bf16[b,h,j,d]) / l[b,h,i]; "
+    "L:f32[b,h,i] = m[b,h,i] + log(l[b,h,i])",
+};
+
+static const int32_t capability_list[] = {90, 80};
+
+typedef struct gate {
+    md_fa_target target;
+    const md_fa_family *family;
+    const char *text;
+    uint64_t seed;
+    bool is_full;
+    int n_seen, n, n_failed;
+} gate;
+
+static void dump(const char *text)
+{
+    const char *path = getenv("MD_TEST_DUMP");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (file) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+/* For chain_sass.py, which disassembles them. */
+static void keep_cubin(const char *name, int number, const void *binary, size_t n_bytes)
+{
+    const char *folder = getenv("MD_TEST_CUBINS");
+    char path[512], *at;
+    (void)snprintf(path, sizeof path, "%s/%d-%s.cubin", folder ? folder : "", number, name);
+    at = folder ? strchr(path + strlen(folder) + 1, '/') : NULL;
+    if (at)
+        *at = '-';
+    FILE *file = folder ? fopen(path, "wb") : NULL;
+    if (file) {
+        (void)fwrite(binary, 1, n_bytes, file);
+        fclose(file);
+    }
+}
+
+static md_status compile_launch(gate *g, const md_kn_launch_source *source, const char *name)
+{
+    md_strbuf log = {0};
+    md_dev_cubin cubin;
+    void *binary = NULL;
+    size_t n_bytes = 0;
+    const char *text = md_strbuf_text(&source->text);
+    dump(text);
+    md_status s = md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, g->target.facts->arch);
+    if (s == MD_OK)
+        s = md_dev_nvrtc_check(&cubin, binary, n_bytes, md_strbuf_text(&log), text, source->entry);
+    if (s == MD_OK)
+        keep_cubin(name, g->n, binary, n_bytes);
+    free(binary);
+    md_strbuf_finish(&log);
+    return s;
+}
+
+static bool compile_config(void *user, const md_fa_config *config)
+{
+    gate *g = user;
+    md_kn_source source = {0};
+    char name[MD_FA_NAME];
+    if (!g->is_full && (g->n_seen++ > 0 && check_random(&g->seed) % 100 != 0))
+        return true;
+    md_fa_name(name, g->family, config);
+    md_status s = md_fa_emit(&source, g->family, &g->target, config);
+    for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
+        s = compile_launch(g, &source.launch[i], name);
+    if (s != MD_OK) {
+        print_message("%s %s %s: %s\n", g->text, g->target.facts->arch, name, md_last_error());
+        g->n_failed++;
+    }
+    g->n++;
+    md_kn_source_finish(&source);
+    return g->n_failed < 12;
+}
+
+/* Sizes by the name of a dim's first index. */
+static void set_sizes(int64_t *size, const md_fx_formula *f, int64_t depth, int64_t rows)
+{
+    for (int32_t d = 0; d < f->n_dims; d++) {
+        const char name = f->dim[d].name[0];
+        size[d] = name == 'd' || name == 'e' ? depth : name == 'i' ? rows : name == 'j' || name == 'k' ? 4096 : 4;
+    }
+}
+
+static void check_family(gate *g, const md_fx_formula *formula)
+{
+    static const int64_t depth[] = {128, 64, 256, 80, 16}, rows[] = {1, 33, 4096};
+    if (strncmp(g->family->name, "chain", 5) != 0 || !g->family->applies(&g->target))
+        return;
+    const size_t some_depth = check_random(&g->seed) % MD_COUNT(depth), some_rows = check_random(&g->seed) % 3;
+    for (size_t i = 0; i < MD_COUNT(depth); i++)
+        for (size_t k = 0; k < MD_COUNT(rows); k++) {
+            if (!g->is_full && (i != some_depth || k != some_rows))
+                continue;
+            int64_t size[MD_FX_MAX_DIMS] = {0};
+            set_sizes(size, formula, depth[i], rows[k]);
+            g->n_seen = 0;
+            md_fa_each_all(&g->target, g->family, size, compile_config, g);
+        }
+}
+
+static void check_formula(gate *g, const char *text, const char *only)
+{
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    md_fx_options options = {.dtype = MD_F32};
+    const int before = g->n;
+    assert_ok(md_fx_formula_create(&formula, text, &options));
+    assert_ok(md_st_split(formula));
+    assert_ok(md_st_program_create(&program, formula));
+    g->text = text;
+    for (int32_t stage = 0; stage < program->n_stages; stage++)
+        for (size_t c = 0; c < MD_COUNT(capability_list); c++) {
+            md_dev_facts facts;
+            assert_ok(md_dev_cuda_assume(&facts, capability_list[c]));
+            g->target = (md_fa_target){.program = program, .stage = stage, .facts = &facts};
+            for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
+                g->family = *f;
+                if (program->stage[stage].kind == MD_ST_CHAIN && (!only || strcmp(only, (*f)->name) == 0))
+                    check_family(g, formula);
+            }
+        }
+    if (g->n == before && !only) {
+        print_message("no family takes %s\n", text);
+        g->n_failed++;
+    }
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+}
+
+int main(int argc, char **argv)
+{
+    md_dev_nvrtc nvrtc;
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    gate g = {.seed = check_seed()};
+    const char *only = NULL;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--full") == 0)
+            g.is_full = true;
+        else
+            only = argv[i];
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
+        print_message("NOT RUN: %s\n", md_last_error());
+        return 77;
+    }
+    const char *formula = getenv("MD_TEST_FORMULA");
+    for (size_t i = 0; i < MD_COUNT(list); i++)
+        if (!formula || (size_t)atoi(formula) == i)
+            check_formula(&g, list[i], only);
+    print_message("%d kernels compiled, %d failed\n", g.n, g.n_failed);
+    return g.n_failed > 0;
+}
