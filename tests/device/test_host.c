@@ -5,6 +5,8 @@
 #include "base/status.h"
 #include "support/fault.h"
 
+#include <unistd.h>
+
 static void test_names(void **state)
 {
     host_fixture *f = *state;
@@ -106,6 +108,39 @@ static void test_scratch(void **state)
     assert_ok(dev->ops->launch(dev, NULL, kernel, &geometry, (md_dev_params){words, 1}, NULL));
     for (int i = 0; i < N; i++)
         assert_int_equal(y[i], 512 * i); /* no lane wrote another's scratch; 64-byte aligned */
+    dev->ops->unload(dev, kernel);
+    md_dev_close(&dev);
+}
+
+/* Whether a page has been read; -1 where the system does not say. */
+static int is_read(const char *at)
+{
+    uint64_t entry = 0;
+    const int64_t page = sysconf(_SC_PAGESIZE), nth = (int64_t)((uintptr_t)at / (uintptr_t)page);
+    FILE *map = fopen("/proc/self/pagemap", "rb");
+    const bool says = map && fseeko(map, nth * 8, SEEK_SET) == 0 && fread(&entry, 8, 1, map) == 1;
+    if (map)
+        fclose(map);
+    return says ? (int)(entry >> 63) : -1;
+}
+
+/* Constants have been read once when a kernel runs: reading one under an empty mask is slow before. */
+static void test_constants(void **state)
+{
+    enum { N = 1 << 20, STEP = 4096 };
+    md_dev *dev = host_open(*state, NULL, 0);
+    md_dev_kernel *kernel = host_make(dev,
+                                      "typedef union { void *p; long long i; double d; } word;\n"
+                                      "static const volatile char constants[1 << 20] = {1};\n"
+                                      "void own(const word *p, long long first, long long last, void *scratch)\n"
+                                      "{ *(const volatile char **)p[0].p = constants; }\n",
+                                      "own");
+    const char *constants = NULL;
+    md_kn_word words[1] = {{.p = &constants}};
+    const md_kn_geometry geometry = {.blocks = 1, .grain = 1};
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &geometry, (md_dev_params){words, 1}, NULL));
+    for (int i = 0; i < N; i += STEP)
+        assert_int_not_equal(is_read(constants + i), 0);
     dev->ops->unload(dev, kernel);
     md_dev_close(&dev);
 }
@@ -234,8 +269,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, host_setup, host_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_names), TEST(test_facts), TEST(test_run),    TEST(test_scratch),         TEST(test_function),
-        TEST(test_many),  TEST(test_libm),  TEST(test_memory), TEST(test_short_of_memory),
+        TEST(test_names),    TEST(test_facts), TEST(test_run),  TEST(test_scratch), TEST(test_constants),
+        TEST(test_function), TEST(test_many),  TEST(test_libm), TEST(test_memory),  TEST(test_short_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
