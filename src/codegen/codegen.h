@@ -45,8 +45,8 @@
  *                                           md_i, md_b bad)
  *   md_lead_T(t, o)                         elements from t + o to the next vector boundary (_unit_nt stores streams
  *                                           only at one); md_stream_end()
- * Lanes of one byte (options.bytes; kernels/host/bytes.h): md_y, suffix y, for i64, and md_z, suffix z, for bool;
- * md_load_T_bytes and md_store_T_bytes for _unit. The text steps by MD_VECTOR_LANES, which is MD_VL elsewhere.
+ * Lanes of one byte or two (options.bytes; kernels/host/bytes.h): md_y, suffix y, for i64, and md_z, suffix z, for
+ * bool; md_load_T_bytes and md_store_T_bytes for _unit. The text steps by MD_VECTOR_LANES, which is MD_VL elsewhere.
  * Where n is the constant MD_VL a unit load or store is one vector move. Flags that the text expects: -O2 -fwrapv
  * -fno-math-errno -fno-trapping-math -ffp-contract=off, never -ffast-math. Text that defines MD_CONTRACT lets a * b
  * + c become an fma (products do).
@@ -87,8 +87,14 @@ enum { MD_CG_MAX_FETCHED = 16 };
 
 typedef enum md_cg_access { MD_CG_UNIT, MD_CG_STRIDED } md_cg_access; /* lane loads: stride 1 known, or any stride */
 
-/* Lanes of one byte (kernels/host/bytes.h) hold all values of the stage: with a sign or without. */
-typedef enum md_cg_bytes { MD_CG_NO_BYTES, MD_CG_SIGNED_BYTES, MD_CG_UNSIGNED_BYTES } md_cg_bytes;
+/* Lanes of one byte, or of two, (kernels/host/bytes.h) hold all values of the stage: with a sign or without. */
+typedef enum md_cg_bytes {
+    MD_CG_NO_BYTES,
+    MD_CG_SIGNED_BYTES,
+    MD_CG_UNSIGNED_BYTES,
+    MD_CG_SIGNED_WORDS,
+    MD_CG_UNSIGNED_WORDS
+} md_cg_bytes;
 
 typedef struct md_cg_options {
     const md_st_program *program;
@@ -206,6 +212,8 @@ bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage);
 /** Whether lanes of one byte do for a pointwise stage, or a row program over its rows, on the host: every value that
  * lanes hold fits into one, or only its low bits matter. Loads and stores along the lanes must be unit ones. */
 md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage);
+/** Lanes in the place of one of 32 bits: 4, 2 or 1. */
+int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes);
 /** Scalar C type and lane C type of a value type: "float"/"md_f"; their suffixes: "sf"/"f". */
 const char *md_cg_scalar_type(md_dtype type);
 const char *md_cg_lane_type(md_dtype type);

@@ -1,5 +1,5 @@
 /* Whether the integers of a stage fit into 32 bits: then host kernels compute them in lanes of 32 bits, one register
- * instead of two. Whether all values fit into one byte: then lanes are bytes. */
+ * instead of two. Whether all values fit into one byte, or two: then lanes are bytes, or words. */
 #include "codegen/codegen.h"
 #include "expr/range/range.h"
 
@@ -11,6 +11,7 @@ typedef struct search {
     md_range_interval limit; /* of what a lane holds */
     int32_t lane; /* bytes: the index along the lanes */
     bool is_bytes; /* lanes hold no reals, and read and write vectors */
+    int32_t item; /* bytes: of an element of a vector, 1 (i4 and u4 too) or 2 */
     bool has_integers; /* else the answer matters to nobody */
 } search;
 
@@ -56,9 +57,22 @@ static bool is_vector(const search *s, int32_t tensor, int32_t rank, const md_fx
     return true;
 }
 
+/* Elements of lanes that are bytes, or words. */
+static bool is_item(const search *s, md_dtype dtype)
+{
+    return s->item == 1 ? dtype == MD_BOOL || dtype == MD_I8 || dtype == MD_U8 || dtype == MD_I4 || dtype == MD_U4
+                        : dtype == MD_I16 || dtype == MD_U16;
+}
+
+static bool is_item_load(const search *s, const md_fx_node *n)
+{
+    const bool varies = n->n_args > 0 && md_fx_uses_index(n->arg[n->n_args - 1], s->lane);
+    return is_vector(s, n->id, n->n_args, n->arg) && (!varies || is_item(s, s->program->formula->tensor[n->id].dtype));
+}
+
 static bool is_narrow_load(const search *s, const md_fx_node *n, md_range_interval *out)
 {
-    return has_plain_subscripts(s, n) && (!s->is_bytes || is_vector(s, n->id, n->n_args, n->arg)) &&
+    return has_plain_subscripts(s, n) && (!s->is_bytes || is_item_load(s, n)) &&
            (n->type != MD_I64 || range_of_dtype(out, s->program->formula->tensor[n->id].dtype));
 }
 
@@ -210,12 +224,14 @@ static bool is_modular(md_fx_op op)
            op == MD_FX_BIT_AND || op == MD_FX_BIT_OR || op == MD_FX_BIT_XOR || op == MD_FX_BIT_NOT;
 }
 
-static bool is_byte(md_dtype dtype)
+/* Types to which a conversion keeps the low bits of a lane. */
+static bool keeps_item(const search *s, md_dtype to)
 {
-    return dtype == MD_BOOL || dtype == MD_I8 || dtype == MD_U8 || dtype == MD_I4 || dtype == MD_U4;
+    return to == MD_I64 || to == MD_I32 || to == MD_I16 || to == MD_U16 ||
+           (s->item == 1 && (to == MD_I8 || to == MD_U8));
 }
 
-/* True if lanes of a byte give the low eight bits of an integer. */
+/* True if lanes give the low bits of an integer, as many as they have. */
 static bool wraps(search *s, const md_fx_node *n)
 {
     md_range_interval range;
@@ -228,8 +244,8 @@ static bool wraps(search *s, const md_fx_node *n)
     if (n->kind == MD_FX_CONST)
         return true;
     if (n->kind == MD_FX_LOAD)
-        return is_byte(s->program->formula->tensor[n->id].dtype) && is_narrow_load(s, n, &range);
-    if (n->kind == MD_FX_CAST && (n->to == MD_I8 || n->to == MD_U8 || n->to == MD_I64))
+        return is_item(s, s->program->formula->tensor[n->id].dtype) && is_narrow_load(s, n, &range);
+    if (n->kind == MD_FX_CAST && keeps_item(s, n->to))
         return n->arg[0]->type == MD_I64 && wraps(s, n->arg[0]);
     if (n->kind != MD_FX_OP || (n->op != MD_FX_WHERE && !is_modular(n->op)))
         return false;
@@ -249,7 +265,7 @@ static bool stores_are_bytes(search *s, const md_st_stage *stage)
         const md_dtype to = s->program->formula->tensor[store->tensor].dtype;
         if (store->per_row)
             continue;
-        if (!is_byte(to) || store->assign != MD_FX_SET || store->n_subscripts == 0 ||
+        if (!is_item(s, to) || store->assign != MD_FX_SET || store->n_subscripts == 0 ||
             !is_vector(s, store->tensor, store->n_subscripts, store->subscript) ||
             !md_fx_uses_index(store->subscript[store->n_subscripts - 1], s->lane))
             return false;
@@ -272,10 +288,10 @@ static bool rows_are_bytes(search *s, const md_st_row *row)
     return true;
 }
 
-static bool fits_bytes(const md_st_program *program, int32_t stage, md_range_interval limit)
+static bool fits_bytes(const md_st_program *program, int32_t stage, int32_t item, md_range_interval limit)
 {
     const md_st_stage *st = &program->stage[stage];
-    search s = {.program = program, .limit = limit, .lane = st->axis, .is_bytes = true};
+    search s = {.program = program, .limit = limit, .lane = st->axis, .is_bytes = true, .item = item};
     return stores_are_bytes(&s, st) && (st->kind != MD_ST_ROW || rows_are_bytes(&s, &st->row));
 }
 
@@ -287,10 +303,22 @@ static void find_bytes(void *out, const md_st_program *program, int32_t stage, c
     *bytes = MD_CG_NO_BYTES;
     if (st->has_gather || st->has_scatter || st->axis < 0 || (st->kind != MD_ST_POINTWISE && st->kind != MD_ST_ROW))
         return;
-    if (fits_bytes(program, stage, (md_range_interval){INT8_MIN, INT8_MAX}))
-        *bytes = MD_CG_SIGNED_BYTES;
-    else if (fits_bytes(program, stage, (md_range_interval){0, UINT8_MAX}))
-        *bytes = MD_CG_UNSIGNED_BYTES;
+    static const struct {
+        md_cg_bytes bytes;
+        int32_t item;
+        md_range_interval limit;
+    } rows[] = {{MD_CG_SIGNED_BYTES, 1, {INT8_MIN, INT8_MAX}},
+                {MD_CG_UNSIGNED_BYTES, 1, {0, UINT8_MAX}},
+                {MD_CG_SIGNED_WORDS, 2, {INT16_MIN, INT16_MAX}},
+                {MD_CG_UNSIGNED_WORDS, 2, {0, UINT16_MAX}}};
+    for (int32_t i = 0; i < MD_COUNT(rows) && *bytes == MD_CG_NO_BYTES; i++)
+        if (fits_bytes(program, stage, rows[i].item, rows[i].limit))
+            *bytes = rows[i].bytes;
+}
+
+int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes)
+{
+    return bytes == MD_CG_NO_BYTES ? 1 : bytes >= MD_CG_SIGNED_WORDS ? 2 : 4;
 }
 
 md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage)

@@ -1,6 +1,7 @@
-/* Lanes of one byte in the host's kernels (kernels/host/bytes.h): every operation on all 65,536 pairs of bytes, folds
- * and sums, loads and stores of every length and place, against plain arithmetic. Built for 4, 8 and 16 lanes of f32,
- * signed and (MD_BYTES_UNSIGNED) not; a build that this processor cannot run skips itself (77). */
+/* Lanes of one byte or (MD_WORDS) two in the host's kernels (kernels/host/bytes.h): every operation on all 65,536 pairs
+ * of bytes, or of some words with all words, folds and sums, loads and stores of every length and place, against plain
+ * arithmetic. Built for 4, 8 and 16 lanes of f32, signed and (MD_BYTES_UNSIGNED) not; a build that this processor
+ * cannot run skips itself (77). */
 #undef bool
 #include "kernels/host/prelude.h"
 
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { PLACES = 512 };
+enum { PLACES = 512, VALUES = 1 << 8 * sizeof(md_one_y) };
 
 static md_y all_of(int a)
 {
@@ -62,8 +63,8 @@ static void compute_all(int a, int first, md_y u, md_y v)
 {
     EXPECT(u + v, a + b)
     EXPECT(u - v, a - b)
-    EXPECT(u * v, a * b)
-    EXPECT(md_fma_y(u, v, v), a * b + b)
+    EXPECT(u * v, (int64_t)a * b)
+    EXPECT(md_fma_y(u, v, v), (int64_t)a * b + b)
     EXPECT(md_clamp_y(v, md_splat_y(3), u), b < 3 ? (3 < a ? 3 : a) : b < a ? b : a)
     EXPECT(md_relu_y(v), b > 0 ? b : 0)
     EXPECT(md_abs_y(v), b < 0 ? -b : b)
@@ -71,13 +72,18 @@ static void compute_all(int a, int first, md_y u, md_y v)
     EXPECT(md_cast_y_z(v), -(b != 0))
     EXPECT(md_round_i4_y(v), ((b & 15) ^ 8) - 8)
     EXPECT(md_round_u4_y(v), b & 15)
+    if (sizeof(md_one_y) > 1) {
+        EXPECT(md_round_i8_y(v), (int8_t)b)
+        EXPECT(md_round_u8_y(v), (uint8_t)b)
+    }
 }
 
 static void all_pairs(void **state)
 {
     (void)state;
-    for (int a = MD_LOWEST_Y; a <= MD_HIGHEST_Y; a++)
-        for (int first = 0; first < 256; first += MD_YL) {
+    const int step = sizeof(md_one_y) == 1 ? 1 : 1365; /* a divisor of the distance of the ends */
+    for (int a = MD_LOWEST_Y; a <= MD_HIGHEST_Y; a += step)
+        for (int first = 0; first < VALUES; first += MD_YL) {
             compare_all(a, first, all_of(a), from_on(first));
             compute_all(a, first, all_of(a), from_on(first));
         }
@@ -88,7 +94,7 @@ static void folds(void **state)
     (void)state;
     for (int k = 0; k < 256; k++)
         for (int n = 1; n <= MD_YL; n++) {
-            const md_y v = from_on(k) ^ (md_y)from_on(3 * k);
+            const md_y v = from_on(k * (VALUES / 256)) ^ (md_y)from_on(3 * k);
             int64_t most = v[0], least = v[0], sum = 0;
             int some = 0, every = 1;
             for (int l = 0; l < n; l++) {
@@ -103,7 +109,8 @@ static void folds(void **state)
                 total = md_gain_total(total, md_only_y(v, 0, n));
             assert_int_equal(md_fold_max_y(md_only_y(v, MD_LOWEST_Y, n)), most);
             assert_int_equal(md_fold_min_y(md_only_y(v, MD_HIGHEST_Y, n)), least);
-            assert_int_equal(md_fold_sum_total(total), 3 * sum);
+            total = md_join_total(total, md_gain_total(md_splat_total(0), md_only_y(v, 0, n)));
+            assert_int_equal(md_fold_sum_total(total), 4 * sum);
             assert_int_equal(md_fold_max_z(md_only_z(z, 0, n)), some);
             assert_int_equal(md_fold_min_z(md_only_z(z, 1, n)), every);
         }
@@ -113,6 +120,7 @@ static void folds(void **state)
 
 static uint8_t in[PLACES], out[PLACES + 64] __attribute__((aligned(64))), want[PLACES + 64];
 
+#ifndef MD_WORDS
 static int half(const uint8_t *t, int i)
 {
     return t[i / 2] >> i % 2 * 4 & 15;
@@ -122,6 +130,7 @@ static void set_half(uint8_t *t, int i, int v)
 {
     t[i / 2] = (uint8_t)((t[i / 2] & ~(15 << i % 2 * 4)) | (v & 15) << i % 2 * 4);
 }
+#endif
 
 #define MOVE(T, VALUE, STORE)                                                                                          \
     static void move_##T(void **state)                                                                                 \
@@ -143,13 +152,29 @@ static void set_half(uint8_t *t, int i, int v)
                     assert_memory_equal(out, want, sizeof out);                                                        \
                 }                                                                                                      \
         const int64_t lead = md_lead_##T##_bytes(out, 3);                                                              \
-        assert_true(lead == 0 || (uintptr_t)(out + 3 + lead) % MD_YL == 0);                                            \
+        assert_true(lead == 0 || (uintptr_t)(out + (3 + lead) * (int)sizeof(md_one_y)) % MD_Y_BYTES == 0);             \
     }
+#ifdef MD_WORDS
+static uint16_t word(const uint8_t *t, int i)
+{
+    uint16_t w;
+    memcpy(&w, t + 2 * i, sizeof w);
+    return w;
+}
+
+static void set_word(uint8_t *t, int i, uint16_t v)
+{
+    memcpy(t + 2 * i, &v, sizeof v);
+}
+MOVE(i16, (md_one_y)word(in, at + l), set_word(want, at + l, word(in, at + l)))
+MOVE(u16, (md_one_y)word(in, at + l), set_word(want, at + l, word(in, at + l)))
+#else
 MOVE(i8, (int8_t)in[at + l], want[at + l] = in[at + l])
 MOVE(u8, in[at + l], want[at + l] = in[at + l])
 MOVE(bool, -(in[at + l] != 0), want[at + l] = in[at + l] != 0)
 MOVE(u4, half(in, at + l), set_half(want, at + l, half(in, at + l)))
 MOVE(i4, (half(in, at + l) ^ 8) - 8, set_half(want, at + l, half(in, at + l)))
+#endif
 
 static int can_run(void)
 {
@@ -168,7 +193,15 @@ int main(void)
     if (!can_run())
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_pairs), cmocka_unit_test(folds),   cmocka_unit_test(move_i8), cmocka_unit_test(move_u8),
-        cmocka_unit_test(move_bool), cmocka_unit_test(move_u4), cmocka_unit_test(move_i4)};
+        cmocka_unit_test(all_pairs),
+        cmocka_unit_test(folds),
+#ifdef MD_WORDS
+        cmocka_unit_test(move_i16),
+        cmocka_unit_test(move_u16),
+#else
+        cmocka_unit_test(move_i8),   cmocka_unit_test(move_u8), cmocka_unit_test(move_bool),
+        cmocka_unit_test(move_u4),   cmocka_unit_test(move_i4),
+#endif
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,9 @@ void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
     }
     if (cg->o.bytes)
         md_strbuf_add(out, "#define MD_BYTES 1\n");
-    if (cg->o.bytes == MD_CG_UNSIGNED_BYTES)
+    if (md_cg_lanes_per_32_bits(cg->o.bytes) == 2)
+        md_strbuf_add(out, "#define MD_WORDS 1\n");
+    if (cg->o.bytes == MD_CG_UNSIGNED_BYTES || cg->o.bytes == MD_CG_UNSIGNED_WORDS)
         md_strbuf_add(out, "#define MD_BYTES_UNSIGNED 1\n");
     if (!md_cg_is_cuda(cg) && !cg->o.bytes && md_cg_has_narrow_integers(cg->program, cg->o.stage))
         md_strbuf_add(out, "#define MD_NARROW 1\n");

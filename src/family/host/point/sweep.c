@@ -86,7 +86,7 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     md_fa_host_count(&work, st, target->program);
     count_points(&points, &lanes, target, sweep, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    const int64_t width = md_cg_width(target->facts) * (md_fa_sweep_bytes(target, sweep) ? 4 : 1);
+    const int64_t width = md_cg_width(target->facts) * md_cg_lanes_per_32_bits(md_fa_sweep_bytes(target, sweep));
     double vectors = ceil((double)lanes / (double)width), n = (double)points * (double)lanes;
     bool has_tail = lanes % width != 0;
     double accesses = work.loads + work.stores;

@@ -251,7 +251,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
     const md_st_stage *st = md_fa_stage(target);
     md_cg_range range;
     md_cg_range_of(&range, target->program, target->stage, row->is_column);
-    const bool is_bytes = md_fa_row_bytes(target, row) != MD_CG_NO_BYTES;
+    const md_cg_bytes item = md_fa_row_bytes(target, row);
     md_cg_row_options options = {.program = target->program,
                                  .stage = target->stage,
                                  .is_column = row->is_column,
@@ -261,7 +261,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
                   .out = out,
                   .n_levels = st->row.n_levels,
                   .n_passes = st->row.n_levels + st->row.has_elements,
-                  .lanes = md_cg_width(target->facts) * (is_bytes ? 4 : 1)};
+                  .lanes = md_cg_width(target->facts) * md_cg_lanes_per_32_bits(item)};
     md_cg_on_chip plan;
     md_kn_geometries geometry;
     double flops = 0, bytes = 0, cycles = 0, stored = md_fa_stored_bytes(target, size);
@@ -285,7 +285,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
                      .plan = &plan,
                      .pass = i,
                      .lane = md_cg_row_lane(&options),
-                     .is_bytes = is_bytes,
+                     .is_bytes = item != MD_CG_NO_BYTES,
                      .work = &e.pass[i]};
         count_pass(&c);
         cycles += cycles_of(&e.pass[i], e.rows * e.idle, e.n, row, e.lanes);
