@@ -1,6 +1,7 @@
 /* Long sums stay within the bounds of multidispatch(3), "Accuracy": of every family, in every numeric policy. Equal
  * elements show a chain of additions that is too long, since each rounds in the same direction; axes of stride 0 make
  * them long without memory. SUMS_DEVICE is the device; the test skips itself where there is none. */
+#include "base/number/sum.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -94,15 +95,9 @@ static const sum_case sums[] = {
      NULL, 0},
 };
 
-/* Additions that an element goes through, at most, in rows and columns. */
-static double additions(double n)
-{
-    return 512.0 + log2(n);
-}
-
 static double allowed(const sum_case *c)
 {
-    return c->most > 0 ? c->most : (additions((double)c->n) + 4) * (c->dtype == MD_F64 ? 0x1p-53 : 0x1p-24);
+    return c->most > 0 ? c->most : (md_sum_additions((double)c->n) + 4) * (c->dtype == MD_F64 ? 0x1p-53 : 0x1p-24);
 }
 
 static void fill(char *to, const sum_case *c, int64_t n)
