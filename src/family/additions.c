@@ -55,13 +55,12 @@ static double updates_of(const md_st_program *program, const md_st_stage *s, con
     return s->has_duplicates ? along * (double)md_st_points(program, s->n_outer, s->outer, size) : 1.0;
 }
 
-/* Sums without a second level: products and plain loops on a GPU, scans of f64. */
+/* Sums without a second level: products on a GPU, scans of f64. */
 static bool is_in_order(const md_fa_target *target, const md_st_stage *s)
 {
-    const bool is_gpu = target->facts->kind != MD_DEV_HOST;
     if (s->kind == MD_ST_SCAN)
         return s->scan.type == MD_F64 || md_fx_is_recurrence(s->scan.op);
-    return is_gpu && s->kind != MD_ST_ROW;
+    return target->facts->kind != MD_DEV_HOST && s->kind == MD_ST_PRODUCT;
 }
 
 double md_fa_additions(const md_fa_target *target, const int64_t *size)
