@@ -1,5 +1,5 @@
-/* Warnings of scatters that round often, and of loop nests that compute one result again and again, or take very many steps: the slow part of a formula,
- * and why it is slow. */
+/* Warnings of scatters that round often, and of loop nests that compute one result again and again, or take very many
+ * steps: the slow part of a formula, and why it is slow. */
 #include "stage/form.h"
 
 #include "base/dtype.h"
