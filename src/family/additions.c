@@ -40,6 +40,11 @@ static double loops_of(const md_st_program *program, const md_st_stage *s, const
 /* Terms that meet in an element by the stage's kind. */
 static double own_terms(const md_st_program *program, const md_st_stage *s, const int64_t *size)
 {
+    if (s->kind == MD_ST_CHAIN) {
+        md_st_chain_sizes chain;
+        md_st_chain_measure(&chain, program, (int32_t)(s - program->stage), size);
+        return (double)chain.keys + (double)chain.depth;
+    }
     if (s->kind == MD_ST_PRODUCT)
         return (double)md_st_points(program, s->product.n_k, s->product.k, size);
     bool has_sum = s->kind == MD_ST_SCAN;
