@@ -1,12 +1,17 @@
-/* Warnings of loop nests that compute one result again and again, or take very many steps: the slow part of a formula,
- * and why it is slow. */
+/* Warnings of scatters that round often, and of loop nests that compute one result again and again, or take very many
+ * steps: the slow part of a formula, and why it is slow. */
 #include "stage/form.h"
 
+#include "base/dtype.h"
 #include "expr/diag.h"
+
+#include <math.h>
 
 /* A nest is costly from about a tenth of a second on, if another way to write it could take less. */
 #define COSTLY_OPERATIONS 1e8
 #define COSTLY_RATIO 64.0
+/* Roundings of a scatter's element that may take this part of it. */
+#define LOSSY 0.0625
 
 typedef struct around {
     const struct around *up;
@@ -63,10 +68,10 @@ static bool find(search *s, const md_fx_node *node)
     return false;
 }
 
-/* Where the formula has the node, or the statement. */
+/* Where the formula has the node (NULL: none), or the statement. */
 static bool add_warning(md_fx_formula *f, const md_fx_node *node, const md_fx_stmt *stmt, const char *message)
 {
-    const bool has_place = node->line > 0;
+    const bool has_place = node && node->line > 0;
     const char *const text = message == NULL ? NULL
                                              : md_fx_remark(f->arena, f->text, has_place ? node->line : stmt->line,
                                                             has_place ? node->column : stmt->column, "%s", message);
@@ -149,6 +154,46 @@ md_status md_st_warn(md_fx_formula *formula, const md_st_program *program, const
         const md_fx_stmt *stmt = &formula->stmt[formula->tensor[stage->store[0].tensor].stmt];
         const bool repeats = find(&s, stage->store[0].value);
         if (!(repeats ? warn_of_repeat(formula, &s, stmt) : warn_of_cost(formula, program, i, stmt, size)))
+            return md_fail_memory();
+    }
+    return MD_OK;
+}
+
+/* The most elements that a tensor has; INFINITY: any number. */
+static double elements_of(const md_fx_formula *f, const md_fx_tensor *t, const int64_t *size)
+{
+    double n = 1.0;
+    for (int32_t a = 0; a < t->rank; a++) {
+        const md_fx_dim *d = &f->dim[t->dim[a]];
+        const int64_t known = d->size >= 0 ? d->size : size[t->dim[a]] > 0 ? size[t->dim[a]] : d->hi;
+        n *= known < INT64_MAX ? (double)known : INFINITY;
+    }
+    return n;
+}
+
+/* Updates of an element by a stage's scatter at these sizes, on average at least. */
+static double updates_of(const md_fx_formula *f, const md_st_program *p, const md_st_stage *s, const int64_t *size)
+{
+    const double along = s->axis >= 0 ? (double)md_st_size(p, s->axis, size) : 1.0;
+    return along * (double)md_st_points(p, s->n_outer, s->outer, size) /
+           fmax(1.0, elements_of(f, &f->tensor[s->store[0].tensor], size));
+}
+
+md_status md_st_warn_of_rounding(md_fx_formula *formula, const md_st_program *program, const int64_t *size)
+{
+    for (int32_t i = 0; i < program->n_stages; i++) {
+        const md_st_stage *s = &program->stage[i];
+        const md_fx_tensor *t = &formula->tensor[s->store[0].tensor];
+        const double n = s->has_duplicates ? updates_of(formula, program, s, size) : 0.0;
+        if (s->store[0].assign != MD_FX_ADD_TO || !(n * md_dtype_roundoff(t->dtype) >= LOSSY) ||
+            formula->n_warnings == MD_FX_MAX_WARNINGS)
+            continue;
+        const char *const text =
+            md_arena_printf(formula->arena,
+                            "an element of %s:%s takes %.2g updates on average at the largest hint, each of which "
+                            "rounds it: it may stop growing; a %s loses less",
+                            t->name, md_dtype_name(t->dtype), n, t->dtype == MD_F32 ? "target of f64" : "wider target");
+        if (!add_warning(formula, NULL, &formula->stmt[t->stmt], text))
             return md_fail_memory();
     }
     return MD_OK;

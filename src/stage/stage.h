@@ -187,6 +187,8 @@ void md_st_program_drop(md_st_program *program, int32_t chain);
 /** Adds a warning to the formula for each nest that computes a reduction or scan again and again, or that takes very
  * many operations at these sizes (by dim id). The program is the formula's. */
 md_status md_st_warn(md_fx_formula *formula, const md_st_program *program, const int64_t *size);
+/** The same for each scatter that adds very many values to an element, where devices round each of them. */
+md_status md_st_warn_of_rounding(md_fx_formula *formula, const md_st_program *program, const int64_t *size);
 
 /** True if output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written
  * subscripts, or is over before the row is written, and no later stage reads it. */

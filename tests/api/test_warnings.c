@@ -89,8 +89,42 @@ static void slow_nests(void **state)
     }
 }
 
+/* Updates of a scatter that are rounded one by one, by average at the largest hint: on a GPU, where they may leave an
+ * element that stops growing. */
+static void rounded_updates(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula, *sizes, *device, *part; /* part NULL: no warning */
+    } cases[] = {
+        {"Y[I:i32[n]] += X[n]", "n=2000000, Y.0=1", "sm_90a", "an element of Y:f32 takes 2e+06 updates on average"},
+        {"Y:bf16[I:i32[n]] += X[n]", "n=4000, Y.0=1..20", "sm_90a", "an element of Y:bf16 takes 2e+02 updates"},
+        {"Y:bf16[I:i32[n], k] += X[n,k]", "n=4000, k=8, Y.0=20", "sm_90a", "an element of Y:bf16 takes 2e+02 updates"},
+        {"Y[I:i32[n]] += X[n]", "n=2000000, Y.0=1", "host", NULL}, /* bins of f64 */
+        {"Y[I:i32[n]] += X[n]", "n=2000000, Y.0=10", "sm_90a", NULL},
+        {"Y[I:i32[n]] += X[n]", "n=2000000", "sm_90a", NULL}, /* Y may have any length */
+        {"Y:f64[I:i32[n]] += X[n]", "n=2000000, Y.0=1", "sm_90a", NULL},
+        {"Y:i32[I:i32[n]] += X:i32[n]", "n=2000000, Y.0=1", "sm_90a", NULL},
+        {"Y[I:i32[n]] max= X[n]", "n=2000000, Y.0=1", "sm_90a", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        md_context *c = NULL;
+        char report[8000] = "";
+        const md_context_options o = {.cc = "/nonexistent/cc", .device = cases[i].device, .threads = 1};
+        if (md_context_create(&c, &o) == MD_UNSUPPORTED)
+            skip(); /* built without GPUs */
+        assert_int_equal(
+            md_check_formula(c, cases[i].formula, &(md_op_options){.sizes = cases[i].sizes}, 0, keep_text, report),
+            MD_OK);
+        if (cases[i].part ? !strstr(report, cases[i].part) : strstr(report, "updates on average") != NULL)
+            fail_msg("%s at %s on %s:\n%s", cases[i].formula, cases[i].sizes, cases[i].device, report);
+        md_context_destroy(&c);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_indices), cmocka_unit_test(slow_nests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hidden_indices), cmocka_unit_test(slow_nests),
+                                       cmocka_unit_test(rounded_updates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Long sums stay within the bounds of multidispatch(3), "Accuracy": of every family, in every numeric policy. Equal
  * elements show a chain of additions that is too long, since each rounds in the same direction; axes of stride 0 make
  * them long without memory. SUMS_DEVICE is the device; the test skips itself where there is none. */
+#include "base/number/sum.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -94,15 +95,9 @@ static const sum_case sums[] = {
      NULL, 0},
 };
 
-/* Additions that an element goes through, at most, in rows and columns. */
-static double additions(double n)
-{
-    return 512.0 + log2(n);
-}
-
 static double allowed(const sum_case *c)
 {
-    return c->most > 0 ? c->most : (additions((double)c->n) + 4) * (c->dtype == MD_F64 ? 0x1p-53 : 0x1p-24);
+    return c->most > 0 ? c->most : (md_sum_additions((double)c->n) + 4) * (c->dtype == MD_F64 ? 0x1p-53 : 0x1p-24);
 }
 
 static void fill(char *to, const sum_case *c, int64_t n)
@@ -205,6 +200,55 @@ static void every_policy(void **state)
     for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
         check_sum(&few[i], MD_NUMERIC_DETERMINISTIC);
         check_sum(&few[i], MD_NUMERIC_BATCH_INVARIANT);
+    }
+}
+
+/* ---- Scans: every element by the manual's bound, f32 as carried in f64, f64 by its own length */
+
+static const char *const scan_row = "Y[i,j] = cumsum[j](X[i,j])", *const scan_column = "Y[i,j] = cumsum[i](X[i,j])";
+
+/* Equal elements x. An input of stride 0: one element lies in memory. */
+static void check_scan(const char *formula, md_dtype dtype, double x, int64_t rows, int64_t columns)
+{
+    const int64_t size[] = {rows, columns}, bytes = rows * columns * (int64_t)md_dtype_size(dtype);
+    const bool is_column = formula == scan_column;
+    const double exact = dtype == MD_F64 ? x : (double)(float)x;
+    const float narrow = (float)x;
+    char *image = malloc((size_t)bytes);
+    void *px = NULL, *py = NULL;
+    md_op *op = NULL;
+    assert_non_null(image);
+    assert_ok(md_op_create(&op, context, formula, &(md_op_options){.dtype = dtype}));
+    assert_ok(md_alloc(&px, context, 8));
+    assert_ok(md_alloc(&py, context, (size_t)bytes));
+    assert_ok(md_copy(context, px, dtype == MD_F64 ? (const void *)&x : &narrow, md_dtype_size(dtype)));
+    md_tensor tx = md_tensor_make(px, dtype, 2, size), ty = md_tensor_make(py, dtype, 2, size);
+    tx.stride[0] = tx.stride[1] = 0;
+    assert_ok(md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+    assert_ok(md_sync(context, NULL));
+    assert_ok(md_copy(context, image, py, (size_t)bytes));
+    for (int64_t i = 0; i < rows * columns; i++) {
+        const double n = (double)(is_column ? i / columns + 1 : i % columns + 1), right = exact * n;
+        const double most = dtype == MD_F64 ? n * 0x1p-53 : 10.0 * 0x1p-24 + n * 0x1p-53;
+        if (!(fabs(value_at(image, dtype, i) - right) <= (most + 2.0 * 0x1p-53) * right))
+            fail_msg("%s, %s, %lld x %lld: element %lld is %.17g, not %.17g", formula, md_dtype_name(dtype),
+                     (long long)rows, (long long)columns, (long long)i, value_at(image, dtype, i), right);
+    }
+    md_free(context, px);
+    md_free(context, py);
+    md_op_destroy(&op);
+    free(image);
+}
+
+static void scans(void **state)
+{
+    (void)state;
+    static const md_dtype dtypes[] = {MD_F32, MD_F64};
+    for (int i = 0; i < 2; i++) {
+        check_scan(scan_row, dtypes[i], 0.1, 1, 10000000);
+        check_scan(scan_row, dtypes[i], 0.1, 40, 100003);
+        check_scan(scan_column, dtypes[i], 0.1, 3000001, 2);
+        check_scan(scan_column, dtypes[i], 0.1, 100003, 33);
     }
 }
 
@@ -359,7 +403,7 @@ static void rows_of_a_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_elements), cmocka_unit_test(every_policy),
-                                       cmocka_unit_test(long_products), cmocka_unit_test(rows_of_a_batch),
-                                       cmocka_unit_test(scatters)};
+                                       cmocka_unit_test(long_products),  cmocka_unit_test(rows_of_a_batch),
+                                       cmocka_unit_test(scatters),       cmocka_unit_test(scans)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -43,7 +43,7 @@ FLOORS = {
              ["merge_dims", "range"], ["front", "needed"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "facts"], ["open"]],
     "codegen": [["codegen"], ["assemble", "narrow", "params", "text"], ["expression"], ["product", "row"], ["chain"]],
-    "family": [["family"], ["applies", "cost", "custom", "emit", "fit", "kernel_name", "numeric"], ["chain", "point", "product"], ["host"], ["cuda"], ["families"],
+    "family": [["family"], ["additions", "applies", "cost", "custom", "emit", "fit", "kernel_name", "numeric"], ["chain", "point", "product"], ["host"], ["cuda"], ["families"],
                ["names"]],
     "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"]],
     "dispatch": [["args", "pin", "policy", "runtime", "space", "types"], ["compile", "numeric"], ["pool"], ["op"], ["bind", "merged", "registry", "select"], ["cache"], ["run"],

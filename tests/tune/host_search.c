@@ -14,6 +14,23 @@ static bool is_bent(const md_kn_call *call)
     return call && call->variant && host_search_bent.variant && strstr(call->variant, host_search_bent.variant);
 }
 
+/* Stores the sums of the input's rows as a kernel with a single accumulator makes them. */
+static void add_up(float *y, const md_kn_call *call)
+{
+    const md_st_program *const program = call->program;
+    int32_t t = 0;
+    while (program->formula->tensor[t].role != MD_FX_INPUT)
+        t++;
+    const float *const x = call->data[t];
+    const int64_t n = call->shape->extent[t][1];
+    for (int64_t i = 0; i < call->shape->extent[t][0]; i++) {
+        float sum = 0.0f;
+        for (int64_t j = 0; j < n; j++)
+            sum += x[i * n + j];
+        y[i] = sum;
+    }
+}
+
 static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                              md_dev_params params, const md_kn_call *call)
 {
@@ -37,6 +54,8 @@ static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
             y[elements - 1] += 0.25f;
         if (host_search_bent.how == BEND_NEIGHBOUR)
             y[elements + 1] = 1.0f;
+        if (host_search_bent.how == BEND_LONG_SUM)
+            add_up(y, call);
     }
     return s;
 }

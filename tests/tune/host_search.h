@@ -11,7 +11,7 @@
 enum { HOST_SEARCH_SMALL = 64 * 256 }; /* shapes with fewer elements are small */
 
 /* What is done to kernels: nothing; the last result changed; the same on small shapes only, on others only; a byte
- * outside the outputs written; nothing written; not launched; not compiled. */
+ * outside the outputs written; nothing written; rows added up by one f32; not launched; not compiled. */
 typedef enum bend {
     BEND_NOTHING,
     BEND_RESULT,
@@ -19,6 +19,7 @@ typedef enum bend {
     BEND_LARGE_RESULT,
     BEND_NEIGHBOUR,
     BEND_NOTHING_WRITTEN,
+    BEND_LONG_SUM,
     BEND_LAUNCH,
     BEND_COMPILE
 } bend;

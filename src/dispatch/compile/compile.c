@@ -46,7 +46,9 @@ static md_status warn(md_ds_compiled *c)
 {
     int64_t size[MD_FX_MAX_DIMS];
     md_ds_hint_sizes(size, &c->space, c->space.n_hints - 1);
-    return md_st_warn(c->formula, c->program, size);
+    MD_TRY(md_st_warn(c->formula, c->program, size));
+    const bool rounds_updates = c->facts->kind != MD_DEV_HOST; /* a CPU has bins of f64 */
+    return rounds_updates ? md_st_warn_of_rounding(c->formula, c->program, size) : MD_OK;
 }
 
 /* Chains that the device has no family for are left to their parts. */

@@ -10,6 +10,7 @@
 #include "tune/tune.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Configs of a user's own kernel. */
 enum { CUSTOM_CONFIGS = 8 };
@@ -83,6 +84,21 @@ static void load_libraries(const md_ds_pool *c)
 
 /* ---- Pins, own kernels, libraries, numeric classes */
 
+static bool take_first(void *user, const md_fa_config *config)
+{
+    *(md_fa_config *)user = *config;
+    return false;
+}
+
+/* A family's name alone, whose usual config this device or stage has no use for, means its first that is legal. */
+static void make_legal(md_fa_config *config, const md_ds_pool *c, const md_fa_family *family)
+{
+    md_tn_point point;
+    md_ds_hint_point(&point, &c->target, c->space, 0, false);
+    if (!strchr(c->policy.pin, '/') && !family->legal(&c->target, config, point.size))
+        md_fa_each(&c->target, family, point.size, take_first, config);
+}
+
 static md_status add_pinned(md_ds_pool *c)
 {
     md_ds_candidate pin = {.limit = MD_DS_MAX_VARIANTS};
@@ -92,6 +108,7 @@ static md_status add_pinned(md_ds_pool *c)
     if (!md_fa_applies(pin.family, &c->target))
         return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage",
                        c->policy.pin);
+    make_legal(&pin.config, c, pin.family);
     md_fa_numeric numeric;
     md_fa_numeric_of(&numeric, &c->target, pin.family, &pin.config);
     if (!md_fa_numeric_allows(c->policy.numeric, &numeric))

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "family/additions.h"
 #include "dispatch/space/points.h"
 #include "family/custom/custom.h"
 #include "tune/tune.h"
@@ -183,13 +184,6 @@ static md_status bring(trial *t, bool there)
     return MD_OK;
 }
 
-static double tolerance_of(md_dtype type)
-{
-    if (type == MD_F64 || type == MD_F32)
-        return type == MD_F64 ? 1e-10 : 1e-4;
-    return type == MD_F16 ? 4e-3 : type == MD_BF16 ? 3e-2 : 3 * md_dtype_roundoff(type); /* of integers 0 */
-}
-
 static bool is_right(double made, double right, double tolerance)
 {
     if (isnan(right) || isinf(right))
@@ -213,9 +207,10 @@ static bool compare(char *text, size_t n_text, const trial *t, int32_t i)
         snprintf(text, n_text, "it wrote into '%s', which is an input", x->name);
         return false;
     }
+    const double allowed = md_fa_allowed_error(x->dtype, md_fa_additions(&t->op->stage[0].target, t->shape.size));
     for (int64_t k = 0, n = x->role == MD_FX_OUTPUT ? points_of(t, i) : 0; k < n; k++) {
         double m = md_dtype_load(x->dtype, made, k), r = md_dtype_load(x->dtype, t->right[i], k);
-        if (!is_right(m, r, tolerance_of(x->dtype))) {
+        if (!is_right(m, r, allowed)) {
             snprintf(text, n_text, "element %lld of '%s' is %.9g, not %.9g", (long long)k, x->name, m, r);
             return false;
         }

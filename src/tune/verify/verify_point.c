@@ -3,31 +3,25 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "family/additions.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The error allowed, relative to max(1, |value|): rounding of the type, and of sums in f32 of as many elements as hints
- * have. */
-static double tolerance_of(md_dtype t)
-{
-    if (t == MD_F64 || t == MD_F32)
-        return t == MD_F64 ? 1e-9 : 2e-4;
-    return t == MD_BF16 ? 0.02 : t == MD_F16 ? 0.004 : 3 * md_dtype_roundoff(t); /* of integers 0 */
-}
-
-bool md_tn_is_close(md_dtype t, double got, double want)
+bool md_tn_is_close(md_dtype t, double additions, double got, double want)
 {
     if (isnan(got) || isnan(want) || isinf(got) || isinf(want))
         return (isnan(got) && isnan(want)) || got == want;
-    return fabs(got - want) <= tolerance_of(t) * fmax(1.0, fabs(want));
+    return fabs(got - want) <= md_fa_allowed_error(t, additions) * fmax(1.0, fabs(want));
 }
 
 enum { SAMPLES = 64 };
 /* The reference takes some ten nanoseconds an operation: what all samples of a spot may take. */
 static const double MOST_WORK = 4e6;
+/* One sample may take more: errors of long sums are seen nowhere else. */
+static const double MOST_WORK_OF_ONE = 4e7;
 
 typedef struct expected_one {
     int32_t tensor;
@@ -37,6 +31,7 @@ typedef struct expected_one {
 
 struct md_tn_expected {
     int32_t n;
+    double additions; /* of the stage's sums */
     expected_one one[SAMPLES];
 };
 
@@ -86,9 +81,11 @@ static int32_t samples_of(const md_tn_data *d, int32_t n_stored)
         if (d->program->stage[d->stage].is_stored[i])
             outputs = fmax(outputs, (double)elements(d, d->program->stage[d->stage].tensor[i]));
     double each = fmax(1.0, (flops + 0.1 * bytes) / outputs);
-    if (d->program->stage[d->stage].kind == MD_ST_ROW) /* the evaluator computes the whole row for one element */
-        each *= (double)d->shape.size[d->program->index[d->program->stage[d->stage].axis].dim];
-    return (int32_t)fmin(SAMPLES, MOST_WORK / each) / MD_MAX(n_stored, 1);
+    const md_st_stage *s = &d->program->stage[d->stage];
+    if (s->kind == MD_ST_SCAN || s->row.has_elements) /* the evaluator computes the whole row for one element */
+        each *= (double)md_st_size(d->program, s->axis, d->shape.size);
+    const int32_t n = (int32_t)fmin(SAMPLES, MOST_WORK / each) / MD_MAX(n_stored, 1);
+    return MD_MAX(n, each <= MOST_WORK_OF_ONE);
 }
 
 static md_status expect(struct md_tn_expected *x, const md_tn_data *d, int32_t t, int32_t n)
@@ -101,8 +98,8 @@ static md_status expect(struct md_tn_expected *x, const md_tn_data *d, int32_t t
         md_tn_bind(b, f, d);
     for (int32_t i = 0; i < n && s == MD_OK && x->n < SAMPLES && total > 0; i++) {
         expected_one *one = &x->one[x->n];
-        /* the first, the last, and places between, spread by the golden ratio */
-        one->at = i == 0 ? 0 : i == 1 ? total - 1 : (int64_t)((double)total * fmod(i * 0.6180339887498949, 1.0));
+        /* the last, which ends the longest scan, the first, and places between, spread by the golden ratio */
+        one->at = i == 0 ? total - 1 : i == 1 ? 0 : (int64_t)((double)total * fmod(i * 0.6180339887498949, 1.0));
         one->tensor = t;
         int64_t at[MD_MAX_RANK], rest = one->at, integer = 0;
         for (int32_t a = f->tensor[t].rank; a-- > 0;) {
@@ -121,7 +118,7 @@ static md_status expect(struct md_tn_expected *x, const md_tn_data *d, int32_t t
     return s;
 }
 
-static md_status make_expected(md_tn_tuning_point *tuning_point)
+static md_status make_expected(md_tn_tuning_point *tuning_point, const md_fa_target *target)
 {
     const md_tn_data *d = &tuning_point->data;
     const md_st_stage *s = &d->program->stage[d->stage];
@@ -130,6 +127,7 @@ static md_status make_expected(md_tn_tuning_point *tuning_point)
     if (!x)
         return md_fail_memory();
     tuning_point->expected = x;
+    x->additions = md_fa_additions(target, d->shape.size);
     if (!can_sample(d->program, d->stage))
         return MD_OK;
     for (int32_t i = 0; i < s->n_tensors; i++)
@@ -155,7 +153,7 @@ static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_
     }
     const bool is_real = md_dtype_is_real(t->dtype);
     const double got = is_real ? md_dtype_load(t->dtype, bytes, in) : (double)md_dtype_load_int(t->dtype, bytes, in);
-    if (md_tn_is_close(t->dtype, got, one->value))
+    if (md_tn_is_close(t->dtype, tuning_point->expected->additions, got, one->value))
         return true;
     snprintf(why, n_why, "element %lld of %s is %.9g, not %.9g", (long long)one->at, t->name, got, one->value);
     *n_off += 1;
@@ -167,7 +165,7 @@ bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_tuning_po
                          const md_tn_trial *trial, const md_tn_entry *entry)
 {
     int32_t n_off = 0;
-    if (!tuning_point->expected && make_expected(tuning_point) != MD_OK)
+    if (!tuning_point->expected && make_expected(tuning_point, &w->job->target) != MD_OK)
         return true; /* nothing to compare with: memory is short */
     if (md_tn_bench_run(&tuning_point->bench, trial->variant, &entry->geometry) != MD_OK) {
         snprintf(why, n_why, "%s", md_last_error());

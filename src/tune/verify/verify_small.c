@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "family/additions.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -119,6 +120,7 @@ static bool compare_tensor(char *why, size_t n_why, md_tn_work *w, const md_tn_b
     const md_fx_tensor *x = &s->data.program->formula->tensor[t];
     const int64_t n = s->data.bytes[t] / (int64_t)md_dtype_size(x->dtype);
     const bool is_real = md_dtype_is_real(x->dtype);
+    const double additions = md_fa_additions(&w->job->target, s->data.shape.size);
     int64_t n_off = 0;
     void *got = malloc((size_t)s->data.bytes[t] + 1);
     md_status status =
@@ -127,7 +129,7 @@ static bool compare_tensor(char *why, size_t n_why, md_tn_work *w, const md_tn_b
         const double a = is_real ? md_dtype_load(x->dtype, got, i) : (double)md_dtype_load_int(x->dtype, got, i);
         const double want =
             is_real ? md_dtype_load(x->dtype, s->right[t], i) : (double)md_dtype_load_int(x->dtype, s->right[t], i);
-        if (md_tn_is_close(x->dtype, a, want))
+        if (md_tn_is_close(x->dtype, additions, a, want))
             continue;
         snprintf(why, n_why, "element %lld of %s is %.9g, not %.9g, on a small shape", (long long)i, x->name, a, want);
         n_off++;

@@ -2,6 +2,7 @@
 #include "support/tolerance/bound_value.h"
 
 #include "base/dtype.h"
+#include "base/number/sum.h"
 #include "base/status.h"
 #include "expr/scalar.h"
 
@@ -16,7 +17,7 @@ bound_type bound_type_of(md_dtype type)
 
 double bound_sum_factor(double n)
 {
-    return fmin(fmin(n, 16.0 + 8.0 * sqrt(n)), 512.0 + log2(fmax(n, 1.0)));
+    return fmin(md_sum_additions(n), 16.0 + 8.0 * sqrt(n));
 }
 
 bound_value bound_rounded(bound_type t, double v, double e, bool exact)

@@ -62,10 +62,22 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
            t.strip * product.n_products == t.pitch && (t.strip <= t.lanes || t.strip % t.lanes == 0);
 }
 
+static const char *height_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    (void)envelope, (void)shape;
+    return "tiles have more rows than a vector has lanes, which packing cannot fill";
+}
+
+/* Nowhere, where a block of A is higher than the vectors that it is packed by; else everywhere. */
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    (void)target, (void)config;
+    md_cg_product product;
     *out = (md_kn_envelope){0};
+    if (!product_of(&product, target))
+        return;
+    const md_tiling t = tiling_of(target, &product, config);
+    if (t.rows > t.lanes)
+        out->rule_miss = height_miss;
 }
 
 /* ---- Regions of the result */
