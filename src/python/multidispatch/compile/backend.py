@@ -16,10 +16,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import ArgumentError, MdError
 from .general import one_graph_for_all_sizes
 from .lowering.decompositions import table as decompositions
+from .pieces import Piece, cut, leaves
 from .report import Report, fault, new_report
 from .rewriting.attention import no_plan_for_each_shape
 from .rewriting.causal import name_causal_of_training
 from .rewriting.rewrite import copy_of, rewrite
+from .running.pieces import Pieces
 from .running.plan import Builder
 from .sizes import Unsupported
 
@@ -28,27 +30,19 @@ _numbers = itertools.count()
 
 
 def device_of(module: Any) -> torch.device:
-    """The device of a graph's tensors."""
-    for node in module.graph.nodes:
-        value = node.meta.get("val")
-        for v in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(v, torch.Tensor) and (v.dim() > 0 or v.device.type != "cpu"):
-                return v.device
-    return torch.device("cpu")
+    """The device of a graph's tensors: one that is not the CPU, if there is one."""
+    values = [v for node in module.graph.nodes for v in leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
+    return next((v.device for v in values if v.device.type != "cpu"), torch.device("cpu"))
 
 
-def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
-    """Runs the graph op by op, as PyTorch does."""
+def eagerly(module: Any, bound: Any) -> Callable[..., Any]:
+    """Runs a graph op by op, as PyTorch does."""
     n = sum(node.op == "placeholder" for node in module.graph.nodes)
 
-    def run(arguments: list[Any], why: str) -> Any:
-        report.fallbacks[why] += 1
-        if report.fallbacks[why] == 1:
-            _log.warning("%s: PyTorch computes the graph: %s", report.name, why)
+    def run(arguments: list[Any]) -> Any:
         given = iter(arguments)
         # The graph has what __torch_function__ of a subclass did, so it must not do it again; AOTAutograd's modes
-        # refuse
-        # such tensors.
+        # refuse such tensors.
         is_strange = any(isinstance(a, torch.Tensor) and type(a) not in (torch.Tensor, torch.nn.Parameter)
                          for a in arguments)
         hidden = _disable_current_modes() if is_strange else contextlib.nullcontext()
@@ -58,9 +52,59 @@ def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
     return run
 
 
+def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
+    """What runs a graph whose arguments do not fit its plan."""
+    compute = eagerly(module, bound)
+
+    def run(arguments: list[Any], why: str) -> Any:
+        report.fallbacks[why] += 1
+        if report.fallbacks[why] == 1:
+            _log.warning("%s: PyTorch computes the graph: %s", report.name, why)
+        return compute(arguments)
+
+    return run
+
+
+def _plan(module: Any, device: torch.device, report: Report, bound: Any, checks: bool, n_visible: int | None) -> Any:
+    return Builder(module, device, report, bound, n_visible).build(fallback_of(module, report, bound), checks)
+
+
+def _whole_or_pieces(module: Any, device: torch.device, report: Report, bound: Any, checks: bool,
+                     n_visible: int | None) -> Any:
+    pieces, results = cut(module, device, n_visible)
+    if not pieces:
+        return _plan(module, device, report, bound, checks, n_visible)
+    arguments = [n for n in module.graph.nodes if n.op == "placeholder"]
+    tensors = {arguments[i]: x for i, x in (bound or {}).items()}
+    runs = [_piece(p, device, report, tensors, checks) for p in pieces]
+    if not any(p.is_plan for p in pieces):
+        raise Unsupported("; ".join(dict.fromkeys(why for p in pieces for why in p.reasons.values())))
+    return Pieces(arguments, bound or {}, pieces, runs, results)
+
+
+def _piece(p: Piece, device: torch.device, report: Report, tensors: dict[Any, Any], checks: bool) -> Callable[..., Any]:
+    """What runs a piece. One that no plan can hold after all is PyTorch's."""
+    bound = {i: tensors[n] for i, (n, axis) in enumerate(p.reads) if p.is_plan and axis < 0 and n in tensors}
+    n_kernels, n_eager, n_together = len(report.kernels), len(report.eager), report.n_together
+    run = eagerly(p.module, None)
+    if p.is_plan:
+        try:
+            run = _plan(p.module, device, report, bound, checks, p.n_visible)
+            p.reads = [x for i, x in enumerate(p.reads) if i not in bound]
+        except (Unsupported, MdError) as why:
+            del report.kernels[n_kernels:], report.eager[n_eager:]
+            report.n_together = n_together
+            p.is_plan, p.reasons = False, dict.fromkeys(p.nodes, str(why))
+    report.eager += [{"op": str(n.target), "node": n.name, "reason": why} for n, why in p.reasons.items()]
+    reasons = list(dict.fromkeys(p.reasons.values()))
+    report.pieces.append({"by": "a plan" if p.is_plan else "PyTorch", "nodes": len(p.nodes),
+                          "kernels": len(report.kernels) - n_kernels, "reasons": reasons})
+    return run
+
+
 def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_visible: int | None = None) -> Any:
-    """The plan of a graph; None if no plan can be made, with the reason in the report. The user sees the first n_visible
-    results (None: all)."""
+    """The plan of a graph, or its pieces; None if PyTorch computes all, with the reason in the report. The user sees the
+    first n_visible results (None: all)."""
     report = new_report(name)
     start = time.perf_counter()
     report.nodes = sum(n.op == "call_function" for n in module.graph.nodes)
@@ -70,15 +114,12 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_v
             raise Unsupported(f"tensors on {device}")
         report.rewrites = rewrite(module)
         with _disable_current_modes():  # the tensors made here are real
-            builder = Builder(module, device, report, bound, n_visible)
-            report.plan = builder.build(fallback_of(module, report, bound), checks)
+            report.plan = _whole_or_pieces(module, device, report, bound, checks, n_visible)
     except (Unsupported, MdError) as why:
-        report.reason, report.plan = str(why), None
-        report.kernels.clear()
+        report.surrender(str(why))
         _log.warning("%s: PyTorch computes the whole graph: %s", name, why)
     except Exception:  # the user's program is not to blame
-        report.reason, report.plan = fault(f"PyTorch computes the whole graph {name}"), None
-        report.kernels.clear()
+        report.surrender(fault(f"PyTorch computes the whole graph {name}"))
     report.seconds = time.perf_counter() - start
     return report.plan
 

@@ -20,11 +20,18 @@ class Report:
     kernels: list[dict[str, Any]] = field(default_factory=list)  # "together": kernels with one number are one step
     eager: list[dict[str, str]] = field(default_factory=list)
     reason: str = ""  # why the whole graph is PyTorch's
+    pieces: list[dict[str, Any]] = field(default_factory=list)  # plans and pieces of PyTorch, in order; [] if not cut
     rewrites: list[str] = field(default_factory=list)
     seconds: float = 0.0
     n_together: int = 0
     fallbacks: collections.Counter[str] = field(default_factory=collections.Counter)
     plan: Any = None  # the _core.Plan, or None
+
+    def surrender(self, reason: str) -> None:
+        """PyTorch computes the whole graph."""
+        self.reason, self.plan, self.n_together = reason, None, 0
+        self.kernels.clear()
+        self.pieces.clear()
 
     def n_steps(self) -> int:
         """Kernels, those that run together as one, and operations of PyTorch."""
@@ -33,6 +40,8 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"graph": self.name, "nodes": self.nodes, "kernels": self.kernels, "eager": self.eager,
                                "rewrites": self.rewrites, "seconds": round(self.seconds, 3), "steps": self.n_steps()}
+        if self.pieces:
+            out["pieces"] = self.pieces
         if self.reason:
             out["reason"] = self.reason
         if self.plan is not None:
@@ -67,7 +76,8 @@ def explain_graph(*, text: bool = False) -> Any:
     """What became of the graphs that torch.compile or md.capture gave to this package, the last 64 of them.
 
     A list of dicts: ``kernels`` (their formulas), ``eager`` (operations that PyTorch computes, each with the reason),
-    ``steps`` (kernels that run together count as one), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``,
+    ``steps`` (kernels that run together count as one), ``pieces`` (of a graph that is cut: who computes each, a plan or
+    PyTorch, and why), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``,
     ``fallbacks`` (calls that PyTorch computed), ``fallback_reasons``, ``forms`` (how its steps run at the last sizes).
     With ``text=True`` a short text."""
     graphs = [r.as_dict() for r in _REPORTS]
@@ -79,6 +89,8 @@ def explain_graph(*, text: bool = False) -> Any:
                      f"{g['steps']} steps")
         if "reason" in g:
             lines.append(f"  all of it is PyTorch's: {g['reason']}")
+        lines += [f"  piece of {p['by']}: {p['nodes']} nodes{'; ' * bool(p['reasons'])}{'; '.join(p['reasons'])}"
+                  for p in g.get("pieces", [])]
         counted = collections.Counter((e["op"], e["reason"]) for e in g["eager"])
         lines += [f"  {n} x {op}: {reason}" for (op, reason), n in counted.items()]
         lines += [f"  {n} calls were PyTorch's: {why}" for why, n in g.get("fallback_reasons", {}).items()]

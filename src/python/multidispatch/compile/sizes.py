@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import sympy
 from torch.utils._sympy.functions import FloorDiv
@@ -86,6 +86,26 @@ def magnitude(size: Any) -> float:
     return float(size.subs({s: _PRIMES[i % len(_PRIMES)] + 40 * (i // len(_PRIMES)) for i, s in enumerate(symbols)}))
 
 
+# functions of reals made of sizes, in Python and in a formula
+_REALS = {"FloatTrueDiv": "({0} / {1})", "IntTrueDiv": "({0} / {1})", "ToFloat": "{0}", "OpaqueUnaryFn_sqrt": "sqrt({0})"}
+
+
+def real(e: Any, number: Callable[[Any], Any], join: Callable[[str, list[Any]], Any]) -> Any:
+    """Walks a real made of sizes: `number` is called for a float and for a size, `join` for a text and its parts."""
+    e = sympy.sympify(e)
+    if e.is_number:
+        return number(float(e))
+    if type(e).__name__ in _REALS:
+        return join(_REALS[type(e).__name__], [real(a, number, join) for a in e.args])
+    if e.is_integer:
+        return number(e)
+    if e.is_Add or e.is_Mul:
+        sign = " + " if e.is_Add else " * "
+        parts = [real(a, number, join) for a in e.args]
+        return join("(" + sign.join(f"{{{i}}}" for i in range(len(parts))) + ")", parts)
+    raise Unsupported(f"the real {e} is not made of sizes")
+
+
 class Dims:
     """The symbols of a graph, as dims d0, d1, .. of a plan, and the texts of the values that a plan computes from them."""
 
@@ -94,8 +114,8 @@ class Dims:
         self._values: dict[str, int] = {}
 
     def name(self, symbol: sympy.Symbol) -> str:
-        if symbol.name.startswith("u"):
-            raise Unsupported(f"size {symbol} depends on data")
+        if symbol.name.startswith("z"):  # the symbols of reals: zf0 is an argument, zuf0 depends on data
+            raise Unsupported(f"the real {symbol} is no size")
         return f"d{self.names.setdefault(symbol, len(self.names))}"
 
     def text(self, size: Any) -> str:
@@ -117,6 +137,10 @@ class Dims:
             parts = [self.condition(a) for a in c.args]
             return f"(not {parts[0]})" if kind == "Not" else "(" + f" {kind.lower()} ".join(parts) + ")"
         raise Unsupported(f"condition {c}")
+
+    def real(self, e: Any) -> str:
+        """A real made of sizes, as Python reads it."""
+        return real(e, lambda x: repr(x) if isinstance(x, float) else self.text(x), lambda text, parts: text.format(*parts))
 
     def texts(self, sizes: Sequence[Any]) -> str:
         return ", ".join(self.text(s) for s in sizes)

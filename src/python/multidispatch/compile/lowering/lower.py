@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..report import fault
-from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, same
+from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
 from . import reductions as _reductions  # noqa: F401 (fills the table)
 from . import tree as T
 from .results import Output, Results
@@ -61,6 +61,13 @@ class Number:
     """Stands for a size among the arguments of an eager operation."""
 
     size: Any
+
+
+@dataclass(frozen=True)
+class Real:
+    """Stands for a real made of sizes among the arguments of an eager operation."""
+
+    real: Any
 
 
 def dtype_of(value: Any) -> str:
@@ -115,9 +122,19 @@ class Lowering:
             return x
         if isinstance(x, (bool, int, float)):
             return Value([], "bool" if isinstance(x, bool) else "i64" if isinstance(x, int) else "f32", Const(x))
-        if isinstance(x, (torch.SymFloat, torch.SymBool)) or x is None or isinstance(x, (list, tuple, str)):
+        if isinstance(x, torch.SymFloat):
+            return self._real(x)
+        if isinstance(x, torch.SymBool) or x is None or isinstance(x, (list, tuple, str)):
             raise Unsupported(f"an operand of type {type(x).__name__}")
         return Value([], "i64", Const(expression(x)))
+
+    def _real(self, x: Any) -> Value:
+        """A real made of sizes: computed in f64, then a number for any dtype, as a constant is."""
+        def number(value: Any) -> Any:
+            return Const(value) if isinstance(value, float) else Apply("f64({0})", (Const(value),), 1)
+
+        tree = real(x.node.expr, number, lambda text, parts: Apply(text, tuple(parts), 1))
+        return Value([], "f64", tree) if self.dtype == "f64" else Value([], "f32", Apply("f32({0})", (tree,), 1))
 
     def shared(self, v: Value) -> Value:
         """The same value, computed once although it is used several times."""
@@ -315,7 +332,7 @@ class Lowering:
                 reads.append((self.leaf(x), x.shape))
                 return Held(len(reads) - 1)
             if isinstance(x, torch.SymFloat):
-                raise Unsupported(f"{node.target} takes a dynamic real")
+                return Real(x.node.expr)
             if isinstance(x, torch.SymBool):
                 return Number(x.node.expr)
             if isinstance(x, torch.SymInt):

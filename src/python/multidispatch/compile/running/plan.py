@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
 import torch
 
 from ... import _core
-from ..lowering.lower import DTYPES, Eager, Held, Lowered, Lowering, Number
+from ..lowering.lower import DTYPES, Eager, Held, Lowered, Lowering, Number, Real
 from ..lowering.tree import Buf, Leaf
 from ..report import Report
 from ..sizes import Dims, Unsupported, same
@@ -251,6 +252,8 @@ _view_of = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view_of)
 def _numbers(x: Any, dims: Dims) -> None:
     if isinstance(x, Number):
         dims.text(x.size)
+    elif isinstance(x, Real):
+        dims.real(x.real)
     elif isinstance(x, (list, tuple)):
         for y in x:
             _numbers(y, dims)
@@ -276,6 +279,8 @@ def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict
             return held[x.number]
         if isinstance(x, Number):
             return dims.text(x.size)
+        if isinstance(x, Real):
+            return dims.real(x.real)
         if isinstance(x, list):
             return "[" + ", ".join(map(source, x)) + "]"
         if isinstance(x, tuple):
@@ -300,7 +305,7 @@ def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict
             lines.append(f"    t[{at}].copy_({result})")
             at += 1
     lines.append(f"    return ({''.join(given)})")
-    space: dict[str, Any] = {"op": e.node.target, "c": constants, "fit": _with_strides}
+    space: dict[str, Any] = {"op": e.node.target, "c": constants, "fit": _with_strides, "sqrt": math.sqrt}
     exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
     return space["run"]
 
