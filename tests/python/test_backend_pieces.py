@@ -227,5 +227,38 @@ class Pieces(unittest.TestCase):
                          ["aten.mul.Tensor", "aten.sqrt.default", "aten._to_copy.default", "aten._to_copy.default"])
 
 
+class Memory(unittest.TestCase):
+    """What PyTorch computes between kernels reads memory that lies as its description says."""
+
+    setUp, compare = Pieces.setUp, Pieces.compare
+
+    def test_rows_of_a_bag(self):
+        ids, w, starts = torch.randint(0, 10, (8, 4)), torch.randn(10, 5), torch.tensor([0, 3])
+        self.compare(lambda i, w, o: F.embedding_bag(i[:, 0], w, o), (ids, w, starts), (ids[:5], w, starts))
+        self.compare(lambda i, w, o: F.embedding_bag(i.t()[0], w.t().contiguous().t() * 2, o, mode="max") + 1,
+                     (ids, w, starts))
+
+    def test_as_strided(self):
+        for f in (lambda x: x.t().contiguous().as_strided((4,), (1,)) + 0, lambda x: (x * 2).t().as_strided((4,), (1,)) + 0,
+                  lambda x: (x[:, 1:] + 1).clone().as_strided((3,), (2,), 1) + 0):
+            self.compare(f, (torch.randn(6, 8),), (torch.randn(5, 3),))
+        x = torch.randn(2, 3, 4, 5)
+        self.compare(lambda x: (x * 2).contiguous(memory_format=torch.channels_last).as_strided((4, 3), (1, 2), 1) + 0, (x,))
+        self.compare(lambda x: (x.permute(0, 2, 3, 1) * 2).as_strided((4, 3), (1, 2), 1) + 0, (x,))
+
+    def test_views_that_no_strides_say(self):
+        self.compare(lambda x: x.t().contiguous().view(4, -1) + 1, (torch.randn(6, 8),), (torch.randn(10, 4),))
+        self.compare(lambda x: x.transpose(1, 2).reshape(x.shape[0], 4, -1).mean(-1), (torch.randn(3, 6, 8),),
+                     (torch.randn(2, 4, 4),))
+
+    def test_static_sizes_of_0(self):
+        for shape in ((3, 0), (0, 3), (0, 0)):
+            x = torch.randn(shape)
+            torch._dynamo.reset()
+            self.compare(lambda x: (x.softmax(-1), x.logsumexp(-1), x.sum(-1), x.prod(0)), (x,), kernels=0)
+            self.compare(lambda x: torch.cat([x * 2, x + 1], -1).relu(), (x,), kernels=0)
+            self.compare(lambda x: (x @ x.t()).relu() + 1, (x,), kernels=0)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=0)

@@ -54,12 +54,12 @@ def product(sizes: Sequence[Any]) -> Any:
 
 
 def contiguous(sizes: Sequence[Any]) -> list[Any]:
-    """Row-major strides."""
+    """Row-major strides, as PyTorch's where a size is 0: no stride is."""
     out: list[Any] = []
     stride: Any = 1
     for size in reversed(sizes):
         out.append(stride)
-        stride = tidy(stride * size)
+        stride = tidy(stride * (1 if same(size, 0) else size))
     return out[::-1]
 
 

@@ -327,10 +327,12 @@ class Lowering:
 
         def convert(x: Any) -> Any:
             if isinstance(x, (list, tuple)):
-                return type(x)(convert(y) for y in x) if not isinstance(x, torch.Size) else tuple(map(convert, x))
-            if isinstance(x, Value):
-                reads.append((self.leaf(x), x.shape))
-                return Held(len(reads) - 1)
+                return [convert(y) for y in x] if isinstance(x, list) else tuple(map(convert, x))
+            if isinstance(x, torch.fx.Node):
+                described, x = x.meta.get("val"), self.env[x]
+                if isinstance(x, Value):
+                    reads.append((self._described(x, described), x.shape))
+                    return Held(len(reads) - 1)
             if isinstance(x, torch.SymFloat):
                 return Real(x.node.expr)
             if isinstance(x, torch.SymBool):
@@ -339,8 +341,8 @@ class Lowering:
                 return Number(expression(x))
             return x
 
-        args = convert(torch.fx.node.map_aggregate(self._plain(node.args), lambda x: x))
-        kwargs = {k: convert(v) for k, v in self._plain(node.kwargs).items()}
+        args = convert(tuple(node.args))
+        kwargs = {k: convert(v) for k, v in node.kwargs.items()}
         outputs: list[Buf | None] = []
         for i, v in enumerate(values):
             if not isinstance(v, torch.Tensor) or self._is_unused(node, i, len(values)):
@@ -355,13 +357,18 @@ class Lowering:
         results = [v if isinstance(v, (int, torch.SymInt)) else r for r, v in zip(results, values)]
         return results if isinstance(node.meta.get("val"), (list, tuple)) else results[0]
 
-    def _plain(self, x: Any) -> Any:
-        """The arguments with Values, as plain tuples, lists and dicts."""
-        if isinstance(x, torch.fx.Node):
-            return self.env[x]
-        if isinstance(x, (list, tuple)):
-            return [self._plain(y) for y in x] if isinstance(x, list) else tuple(self._plain(y) for y in x)
-        return {k: self._plain(v) for k, v in x.items()} if isinstance(x, dict) else x
+    def _described(self, v: Value, described: Any) -> Leaf:
+        """The value as memory whose strides are those that PyTorch's description of it promises: its operations rely on
+        them (a view, as_strided, kernels that read row by row)."""
+        if not isinstance(described, torch.Tensor):
+            return self.leaf(v)
+        stride, t = [expression(s) for s in described.stride()], v.tree
+        axes = [a for a, n in enumerate(v.shape) if not same(n, 1)]
+        is_so = isinstance(t, Leaf) and all(same(t.stride[a], stride[a]) for a in axes)
+        if is_so or not is_dense(v.shape, stride):
+            return self.leaf(v)
+        ordered = iter(sorted(axes, key=lambda a: -magnitude(stride[a])))
+        return self.leaf(self.point(v, [next(ordered) if a in axes else a for a in range(len(v.shape))]))
 
     @staticmethod
     def _is_unused(node: Any, i: int, n: int) -> bool:
