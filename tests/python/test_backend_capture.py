@@ -62,6 +62,18 @@ class Capture(unittest.TestCase):
         with self.assertRaisesRegex(md.ArgumentError, "give an example"):
             md.capture(layer)
 
+    def test_what_export_assumed_of_sizes(self):
+        """It is checked at each call: the function itself serves the others."""
+        for f, *others in ((lambda x: x.sum() / max(x.shape[1], 1), (3, 0), (0, 2), (3, 1)),
+                           (lambda x: x * 2 if x.shape[0] > 3 else x * 3, (2, 6), (3, 0), (4, 1)),
+                           (lambda x: x * 2 if x.shape[0] % 3 == 0 else x * 3, (4, 2), (9, 5)),
+                           (lambda x: x + 1 if x.shape[0] <= x.shape[1] else x + 2, (7, 6), (0, 0))):
+            captured = md.capture(f, (torch.randn(6, 6),))
+            for shape in ((6, 6), *others):
+                x = torch.randn(shape)
+                torch.testing.assert_close(captured(x), f(x))
+        self.assertEqual(md.explain_graph()[-1]["fallback_reasons"], {"sizes are not as torch.export assumed": 1})
+
     def test_changes_inside(self):
         """Results that are changed in place, which PyTorch takes apart by another way."""
         def f(x):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 from typing import Any, Callable
 
+import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
@@ -16,7 +18,10 @@ from torch.utils import _pytree as pytree
 from .. import ArgumentError, Unsupported
 from .backend import plan_of
 from .lowering.decompositions import table
+from .general import sizes_may_be_0
+from .report import last_report
 from .rewriting.attention import no_plan_for_each_shape
+from .sizes import Dims, Unsupported as NoText
 
 _numbers = itertools.count()
 
@@ -26,11 +31,12 @@ class Captured:
 
     Attributes: ``plan`` (None if PyTorch computes the graph), ``program`` (the ExportedProgram)."""
 
-    def __init__(self, program: Any, module: Any, name: str) -> None:
+    def __init__(self, program: Any, module: Any, name: str, original: Callable[..., Any]) -> None:
+        self._original, self._fits = original, _conditions(program)
         self.program, self._spec = program, program.call_spec
         self._inputs, bound = _split(program)
         self.plan = plan_of(module, name, checks=True, bound=bound)
-        self._bound = bound
+        self._bound, self._report = bound, last_report()
         is_plain = all(isinstance(x, pytree.LeafSpec) for x in self._spec.in_spec.children()[0].children()) \
             and not self._spec.in_spec.children()[1].children()
         self._n = len(self._inputs) if is_plain else -1
@@ -54,10 +60,34 @@ class Captured:
         for i, value in self._constants.items():
             if leaves[i] != value:
                 raise ValueError(f"argument {i} is {leaves[i]!r}, but the example had {value!r}")
+        if self._fits is not None and not self._fits(leaves):
+            self._report.fallbacks["sizes are not as torch.export assumed"] += 1
+            with torch.no_grad():
+                return self._original(*args, **kwargs)
         if self.plan is None:
             return self.program.module()(*args, **kwargs)
         out = self.plan(leaves)
         return out[0] if self._returns_one else pytree.tree_unflatten(list(out), self._spec.out_spec)
+
+
+def _conditions(program: Any) -> Callable[[list[Any]], bool] | None:
+    """Tells from the arguments whether what torch.export assumed of their sizes holds; None: it assumed nothing."""
+    specs = [s.kind for s in program.graph_signature.input_specs]
+    placeholders = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
+    inputs = [v for v, kind in zip(placeholders, specs) if kind == InputKind.USER_INPUT]
+    mode = detect_fake_mode([v for v in inputs if isinstance(v, torch.Tensor)])
+    guards = [] if mode is None or mode.shape_env is None else [g.expr for g in mode.shape_env.guards]
+    dims, texts = Dims(), []
+    for g in guards:
+        if not (isinstance(g, sympy.Ge) and g.args[0].is_Symbol and g.args[1] == 0):
+            with contextlib.suppress(NoText):
+                texts.append(dims.condition(g))
+    places = {size.node.expr: f"x[{i}].shape[{axis}]" for i, v in enumerate(inputs) if isinstance(v, torch.Tensor)
+              for axis, size in enumerate(v.shape) if isinstance(size, torch.SymInt)}
+    if not texts or any(symbol not in places for symbol in dims.names):
+        return None
+    names = ", ".join(f"d{i}={places[symbol]}" for symbol, i in dims.names.items())
+    return eval(f"lambda x: (lambda {', '.join(f'd{i}' for i in range(len(dims.names)))}: {' and '.join(texts)})({names})")
 
 
 def _split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
@@ -86,8 +116,8 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
       the function fixes are static
     - weights are bound once, by address: change them in place only
 
-    The result is called as `f` was. Calls that do not fit (another size of a static axis, another dtype or device, other
-    strides) run in PyTorch. Raises what torch.export raises, and multidispatch.Unsupported for a function that changes
+    The result is called as `f` was. Calls that do not fit (another size of a static axis, sizes that torch.export assumed
+    otherwise, another dtype or device, other strides) run in PyTorch. Raises what torch.export raises, and multidispatch.Unsupported for a function that changes
     its arguments."""
     if example is None and not isinstance(f, torch.export.ExportedProgram):
         raise ArgumentError("md.capture: give an example, a tuple of arguments")
@@ -97,7 +127,8 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
         if module is None:
             program = program.run_decompositions(table())
             module = program.graph_module
-    return Captured(program, module, name or f"captured{next(_numbers)}")
+    original = program.module() if isinstance(f, torch.export.ExportedProgram) else f
+    return Captured(program, module, name or f"captured{next(_numbers)}", original)
 
 
 def _is_pure(node: Any) -> bool:
@@ -128,7 +159,8 @@ def _exported(f: Callable[..., Any], example: Any, kwargs: dict[str, Any], dynam
     if dynamic is None:  # by the names of forward's parameters: *args and **kwargs have one each
         given = inspect.signature(module.forward).bind(*example, **kwargs).arguments
         dynamic = pytree.tree_map(_all_axes, dict(given))
-    return torch.export.export(module, example, kwargs, dynamic_shapes=dynamic, strict=False)
+    with sizes_may_be_0():
+        return torch.export.export(module, example, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
 def _all_axes(x: Any) -> Any:

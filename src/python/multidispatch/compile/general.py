@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import torch
 from torch._dynamo.source import TensorProperty, TensorPropertySource
@@ -27,9 +27,21 @@ def _ones_stay_ones() -> None:
         is_axis = isinstance(source, TensorPropertySource) and source.prop is TensorProperty.SIZE
         if val in (0, 1) and is_axis and not torch.compiler.is_exporting():
             options["do_not_specialize_zero_one"] = False
+        if is_axis and getattr(_local, "are_sizes_0", False) and len(args) < 3:
+            options["positive"] = None
         return create(self, val, source, *args, **options)
 
     ShapeEnv.create_symbol = create_symbol  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def sizes_may_be_0() -> Iterator[None]:
+    """SymPy is not told that sizes are positive, and so does not take max(size, 1) for the size."""
+    _local.are_sizes_0 = True
+    try:
+        yield
+    finally:
+        _local.are_sizes_0 = False
 
 
 def _is_one(condition: Any) -> bool:

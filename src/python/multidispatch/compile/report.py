@@ -72,6 +72,10 @@ def new_report(name: str) -> Report:
     return _REPORTS[-1]
 
 
+def last_report() -> Report:
+    return _REPORTS[-1]
+
+
 def explain_graph(*, text: bool = False) -> Any:
     """What became of the graphs that torch.compile or md.capture gave to this package, the last 64 of them.
 
