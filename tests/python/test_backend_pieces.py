@@ -246,6 +246,13 @@ class Memory(unittest.TestCase):
         self.compare(lambda x: (x * 2).contiguous(memory_format=torch.channels_last).as_strided((4, 3), (1, 2), 1) + 0, (x,))
         self.compare(lambda x: (x.permute(0, 2, 3, 1) * 2).as_strided((4, 3), (1, 2), 1) + 0, (x,))
 
+    def test_as_strided_around_a_part(self):
+        def f(x):
+            return (x * 2)[:, 1:].as_strided((3,), (2,), 1) + 0
+
+        x = torch.randn(4, 5)
+        torch.testing.assert_close(torch.compile(f, backend="multidispatch", dynamic=True)(x), f(x))
+
     def test_views_that_no_strides_say(self):
         self.compare(lambda x: x.t().contiguous().view(4, -1) + 1, (torch.randn(6, 8),), (torch.randn(10, 4),))
         self.compare(lambda x: x.transpose(1, 2).reshape(x.shape[0], 4, -1).mean(-1), (torch.randn(3, 6, 8),),

@@ -241,6 +241,8 @@ def cut(module: Any, device: torch.device, n_visible: int | None) -> tuple[list[
     if device.type != "cpu":
         scalars_to(module, device)
     nodes = list(module.graph.nodes)
+    if any(n.target is torch.ops.aten.as_strided.default and _is_part(n.args[0].meta["val"]) for n in nodes):
+        raise Unsupported("as_strided reads around a part of memory")
     reasons = {n: why for n in nodes if (why := why_not(n, device))}
     if not reasons:
         return [], []
@@ -261,6 +263,11 @@ def cut(module: Any, device: torch.device, n_visible: int | None) -> tuple[list[
 @dataclass(frozen=True)
 class Constant:
     value: Any
+
+
+def _is_part(value: torch.Tensor) -> bool:
+    """True for a view that does not begin where its memory does."""
+    return not same(expression(value.storage_offset()), 0)
 
 
 def _attribute(module: Any, x: Any) -> Any:
