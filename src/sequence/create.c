@@ -56,7 +56,7 @@ void md_sq_close(md_sq *sq)
     if (!sq->runtime)
         return;
     md_dev *dev = sq->runtime->dev;
-    md_sq_forget_all(sq);
+    md_sq_evict_all(sq);
     if (dev->memory.alloc && (sq->arena || sq->retired)) /* the caller's memory may serve others at once */
         (void)dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL);
     md_dev_give_temporary(dev, NULL, sq->arena, sq->arena_bytes);

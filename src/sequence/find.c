@@ -42,7 +42,7 @@ static void link_newest(md_sq *sq, md_sq_shape *s)
     sq->newest = s;
 }
 
-static void forget(md_sq *sq, md_sq_shape *s)
+static void evict(md_sq *sq, md_sq_shape *s)
 {
     (void)md_table_remove(sq->shapes, s->key, s->key_bytes);
     unlink_shape(sq, s);
@@ -96,7 +96,7 @@ static md_status add(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
     link_newest(sq, shape);
     sq->count.n_sizes++;
     while (sq->count.n_sizes > sq->options.max_sizes)
-        forget(sq, sq->oldest);
+        evict(sq, sq->oldest);
     *out = shape;
     return MD_OK;
 }
@@ -145,7 +145,7 @@ md_status md_sq_find(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
     }
     if (s && !serves(sq, s, same)) {
         if (!md_ds_is_capturing(sq->runtime, how->stream) || s->generation != sq->generation || s->is_overlapping)
-            forget(sq, s);
+            evict(sq, s);
         s = NULL;
     }
     if (!s) {
@@ -155,13 +155,13 @@ md_status md_sq_find(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
         md_sq_count_moves(s, sq);
         const md_status status = md_sq_apply(s, sq);
         if (status != MD_OK) {
-            forget(sq, s);
+            evict(sq, s);
             return status;
         }
     }
     s->n_same = same ? s->n_same + 1 : 0;
     if (s->n_same == MD_SQ_RUNS_TO_SETTLE)
-        md_sq_forget_moves(s, sq);
+        md_sq_drop_moves(s, sq);
     *out = sq->last = s;
     return MD_OK;
 }

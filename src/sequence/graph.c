@@ -119,7 +119,7 @@ static md_sq_graph *take_spare(md_sq *sq, uint64_t key)
 }
 
 /* Takes the graph of the least recently used shape with the same kernels, unless that shape is in the newer half. */
-static md_sq_graph *take_old(md_sq *sq, const md_sq_shape *shape)
+static md_sq_graph *evict_for_reuse(md_sq *sq, const md_sq_shape *shape)
 {
     int64_t n_seen = 0;
     for (md_sq_shape *s = sq->oldest; s && n_seen <= sq->n_graphs / 2; s = s->newer) {
@@ -138,7 +138,7 @@ bool md_sq_has_room(const md_sq *sq, int64_t n, int64_t bytes)
     return sq->n_graphs + n <= sq->options.max_graphs && sq->graph_bytes + bytes <= sq->options.max_graph_bytes;
 }
 
-bool md_sq_make_room(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes)
+bool md_sq_evict_for(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes)
 {
     if (n > sq->options.max_graphs || bytes > sq->options.max_graph_bytes)
         return false;
@@ -279,7 +279,7 @@ static md_status make(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)
 {
     const bool is_new = !shape->graph;
     if (is_new) {
-        (void)md_sq_make_room(sq, shape, 1, bytes_of_all(shape));
+        (void)md_sq_evict_for(sq, shape, 1, bytes_of_all(shape));
         shape->graph = create(sq, bytes_of_all(shape));
     }
     if (!shape->graph)
@@ -309,7 +309,7 @@ static bool reuse(md_sq *sq, md_sq_shape *shape)
     if (!shape->graph)
         shape->graph = take_spare(sq, shape->graph_key);
     if (!shape->graph && !md_sq_has_room(sq, 1, bytes_of_all(shape)))
-        shape->graph = take_old(sq, shape);
+        shape->graph = evict_for_reuse(sq, shape);
     md_sq_graph *g = shape->graph;
     if (!g || !g->key)
         return false;

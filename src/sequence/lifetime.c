@@ -91,7 +91,7 @@ bool md_sq_shape_is_stale(md_sq_shape *shape)
     return false;
 }
 
-void md_sq_forget_all(md_sq *sq)
+void md_sq_evict_all(md_sq *sq)
 {
     while (sq->newest) {
         md_sq_shape *s = sq->newest;

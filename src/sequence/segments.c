@@ -40,7 +40,7 @@ void md_sq_expect_moves(md_sq_shape *shape, const md_sq *sq)
         shape->n_moves[k] = sq->n_moves[k] >= MOVES_BEFORE_SEGMENTS ? MOVES_BEFORE_SEGMENTS : 0;
 }
 
-void md_sq_forget_moves(md_sq_shape *shape, const md_sq *sq)
+void md_sq_drop_moves(md_sq_shape *shape, const md_sq *sq)
 {
     memset(shape->n_moves, 0, (size_t)sq->n_externals * sizeof *shape->n_moves);
 }
@@ -129,7 +129,7 @@ static bool pays(md_sq *sq, const md_sq_shape *shape)
     }
     if (n == 0 || (!md_sq_has_room(sq, n, bytes) && sq->n_divisions > sq->count.n_split_runs))
         return false;
-    return md_sq_make_room(sq, shape, n, bytes);
+    return md_sq_evict_for(sq, shape, n, bytes);
 }
 
 static md_status make_graphs(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run)

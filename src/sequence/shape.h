@@ -141,7 +141,7 @@ bool md_sq_shape_is_stale(md_sq_shape *shape);
 /** Sets is_final and is_capturable. */
 void md_sq_set_ability(md_sq_shape *shape);
 /** Frees all shapes. */
-void md_sq_forget_all(md_sq *sq);
+void md_sq_evict_all(md_sq *sq);
 /** Fills in arg[n_args], the arguments of a step with the tensors at this run's sizes. */
 void md_sq_args_of(md_arg *arg, const md_sq *sq, const md_sq_step *step);
 /** The arguments of a step for the op that serves it: `args` are those of the step, `room` holds others. NULL: they
@@ -179,7 +179,7 @@ void md_sq_graph_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run);
 bool md_sq_has_room(const md_sq *sq, int64_t n, int64_t bytes);
 /** Destroys the graphs of shapes that were not used for longest, until `n` graphs of `bytes` fit. False: they never
  * do. */
-bool md_sq_make_room(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes);
+bool md_sq_evict_for(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t bytes);
 /** Makes the graph of a segment. */
 md_status md_sq_make_segment(md_sq *sq, const md_sq_shape *shape, md_sq_segment *segment, md_sq_run_fn run);
 /** Making a graph failed: the shape has none from now on. */
@@ -199,7 +199,7 @@ void md_sq_note_words(md_sq *sq);
 void md_sq_expect_moves(md_sq_shape *shape, const md_sq *sq);
 /** For a shape that ran so often in a row with the same words: they do not move any more. */
 enum { MD_SQ_RUNS_TO_SETTLE = 8 };
-void md_sq_forget_moves(md_sq_shape *shape, const md_sq *sq);
+void md_sq_drop_moves(md_sq_shape *shape, const md_sq *sq);
 /** True if the shape is to run by its segments: their graphs have the words of this run. */
 bool md_sq_segments_serve(md_sq *sq, md_sq_shape *shape);
 /** After a run by launches: makes segments where words move and no graph of all can follow. True if it has some. */
