@@ -140,7 +140,7 @@ bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_ar
 }
 
 /* Calls whose tensors lie contiguously in merged dims. False: the op itself serves, or says what is wrong. */
-static __attribute__((noinline)) bool call_joined(md_status *status, md_ds_op *op, md_stream stream, const md_arg *args,
+static __attribute__((noinline)) bool call_merged(md_status *status, md_ds_op *op, md_stream stream, const md_arg *args,
                                                   int32_t n_args)
 {
     md_ds_merged_args merged;
@@ -157,7 +157,7 @@ static __attribute__((noinline)) md_status call_on_miss(md_ds_op *op, md_ds_thre
     md_ds_fast_result result = tried.result;
     md_ds_call_args call;
     md_status s = MD_OK;
-    if (op->merged && call_joined(&s, op, stream, args, n_args))
+    if (op->merged && call_merged(&s, op, stream, args, n_args))
         return s;
     if (thread && result == MD_DS_FAST_UNKNOWN) {
         result = MD_DS_FAST_UNFIT;

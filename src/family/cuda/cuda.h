@@ -60,4 +60,12 @@ static inline double md_fa_cuda_fma_per_us(const md_dev_facts *facts)
  * MD_VL of GPU kernels (4 for f32 and wider, 8 for f16, bf16, u8 and bool). */
 int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage);
 
+/* ---- map_params.c */
+
+/** The parameters of a launch that may read through tensor maps: the maps, which must be aligned to 64 bytes; those of
+ * the stage; the workspace; `counters` counters, if any; and where there are maps, padding to a multiple of 64 bytes.
+ * UNSUPPORTED if a kernel does not take so many. */
+md_status md_fa_cuda_map_params(md_kn_launch_source *out, const md_fa_target *target, int32_t n_maps,
+                                const md_kn_map *map, int32_t counters);
+
 #endif

@@ -3,11 +3,11 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "family/cuda/cuda.h"
 #include "family/emit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static md_dtype type_of(const md_cg_chain *c, md_st_side side)
 {
@@ -157,30 +157,6 @@ bool md_fa_cuda_chain_map(md_kn_map *m, md_strbuf *coordinates, const md_cg_chai
 
 /* ---- Text */
 
-/* Tensor maps first, which must be aligned to 64 bytes; padding to a multiple of 64 bytes last. */
-static md_status list_params(md_kn_launch_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text)
-{
-    const int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
-    md_kn_param list[MD_KN_MAX_PARAMS];
-    int32_t n = md_cg_params(list, target->program, target->stage);
-    if (n < 0 || maps + n + 10 > MD_KN_MAX_PARAMS)
-        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
-    for (int32_t i = 0; i < maps; i++)
-        out->param[i] =
-            (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
-    memcpy(out->param + maps, list, (size_t)n * sizeof *list);
-    n += maps;
-    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
-    out->param[n++] = (md_kn_param){.kind = MD_KN_COUNTERS, .b = MD_FA_CHAIN_COUNTERS};
-    for (int32_t i = 0; maps > 0 && n % 8 != 0; i++)
-        out->param[n++] = (md_kn_param){.kind = MD_KN_PAD, .a = (uint8_t)i};
-    out->n_params = n;
-    out->n_maps = text->n_maps;
-    for (int32_t i = 0; i < text->n_maps; i++)
-        out->map[i] = text->map[i];
-    return MD_OK;
-}
-
 md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text,
                                 md_strbuf *defines)
 {
@@ -199,7 +175,7 @@ md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, c
                          "#define md_chain_counter(p) ((unsigned *)(p)->counters0)\n"
                          "#define md_chain_parts(p) ((float *)(p)->work0)\n",
                          type[0] == 'b' ? "BF16" : "F16", type, type);
-        status = list_params(launch, target, text);
+        status = md_fa_cuda_map_params(launch, target, text->n_maps, text->map, MD_FA_CHAIN_COUNTERS);
     }
     if (status == MD_OK)
         status = md_cg_chain_print(defines, &expr, &chain, launch->param, launch->n_params);

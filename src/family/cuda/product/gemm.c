@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { SUM_THREADS = 256, SUM_LANES = 4, COPY_THREADS = 256, COPY_AT_ONCE = 2 };
 /* SMs read tiles from L2 at 64 bytes a clock each, which takes this part of the time that the model assumes. */
@@ -42,30 +41,6 @@ md_fa_class md_fa_cuda_product_class(const char *group)
 }
 
 /* ---- Text */
-/* Lists the parameters: tensor maps first, which must be aligned to 64 bytes, then the others, then padding to a
- * multiple of 64 bytes. */
-static md_status list_params(md_kn_launch_source *out, const md_fa_target *target, const md_fa_cuda_product_text *text)
-{
-    int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
-    md_kn_param list[MD_KN_MAX_PARAMS];
-    int32_t n = md_cg_params(list, target->program, target->stage);
-    if (n < 0 || maps + n + 9 > MD_KN_MAX_PARAMS)
-        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
-    for (int32_t i = 0; i < maps; i++)
-        out->param[i] =
-            (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
-    memcpy(out->param + maps, list, (size_t)n * sizeof *list);
-    n += maps;
-    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
-    for (int32_t i = 0; maps > 0 && n % 8 != 0; i++)
-        out->param[n++] = (md_kn_param){.kind = MD_KN_PAD, .a = (uint8_t)i};
-    out->n_params = n;
-    out->n_maps = text->n_maps;
-    for (int32_t i = 0; i < text->n_maps; i++)
-        out->map[i] = text->map[i];
-    return MD_OK;
-}
-
 /* True if only 16-bit results are stored: exponentials then need fewer bits (math.h). */
 static bool has_short_results(const md_fa_target *target)
 {
@@ -80,7 +55,7 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
                               const md_fa_cuda_product_text *text, const char *defines)
 {
     md_strbuf expr = {0}, config = {0};
-    MD_TRY(list_params(out, target, text));
+    MD_TRY(md_fa_cuda_map_params(out, target, text->n_maps, text->map, 0));
     out->code = MD_KN_TEXT;
     out->role = text->role;
     snprintf(out->entry, sizeof out->entry, "md_kernel");
