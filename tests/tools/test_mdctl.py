@@ -643,6 +643,17 @@ class Demo(Base):
             self.assertEqual(len(op["sampled"]), op["samples"])
             self.assertGreaterEqual(op["regret"], 0)
             self.assertGreaterEqual(op["builds"][0]["us"], op["best_us"] * 0.999)
+            for build in op["builds"]:
+                self.assertAlmostEqual(sum(build["at"]), build["us"], delta=0.01 * len(build["at"]))
+        self.assertLessEqual({"by distance", "by the model", "measured", "hint 64 alone"}, {build["build"] for build in demo["ops"][0]["builds"]})
+        matrix = demo["matrix"]
+        self.assertEqual([tokens for tokens, _ in matrix["sampled"]], [1, 64, 256, 4096])
+        self.assertEqual([build["build"] for build in matrix["builds"]], ["dispatched"] + [f"kernel of hint {hint}" for hint in (1, 64, 256, 4096)])
+        for i in range(4):  # each hint's kernel runs at its own size, and so does what is dispatched
+            self.assertGreater(matrix["builds"][i + 1]["at"][i], 0)
+            self.assertGreater(matrix["builds"][0]["at"][i], 0)
+        self.assertGreaterEqual(demo["new_shapes"]["worst_us"], demo["new_shapes"]["median_us"])
+        self.assertGreater(demo["new_shapes"]["shapes"], 1)
 
     def test_generated(self):
         output = str(self.folder / "demo.json")
@@ -651,7 +662,7 @@ class Demo(Base):
         self.assertEqual(pathlib.Path(output).read_text(encoding="utf-8"), text)
         # without PyTorch the comparison is skipped, which tools/demo takes for no failure
         (self.folder / "torch.py").write_text("raise ImportError('none')\n", encoding="utf-8")
-        ran = subprocess.run([sys.executable, str(pathlib.Path(ROOT) / "tools" / "demo_eager.py"), output],
+        ran = subprocess.run([sys.executable, str(pathlib.Path(ROOT) / "tools" / "demo_torch.py"), output],
                              env=dict(os.environ, PYTHONPATH=str(self.folder)), capture_output=True, text=True, check=False)
         self.assertEqual((ran.returncode, ran.stdout), (77, ""))
         self.assertIn("not installed", ran.stderr)
@@ -662,7 +673,8 @@ class Demo(Base):
         self.assertIn("one batch size a line", text)
         self.assertIn("3 steps of 1..40 tokens", text)
         self.assertIn("who served what", text)
-        self.assertIn("regret", text)
+        self.assertRegex(text, r"best single kernels +[0-9.]+ \([0-9.]+\)")
+        self.assertRegex(text.splitlines()[-1], r"^A size not met before adds \d+ us ")  # the last three lines say what dispatch brings
 
     def test_counts(self):
         trace = self.file("trace.txt", "# tokens steps\n3 2\n40 4\n7\n")

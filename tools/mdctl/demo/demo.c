@@ -7,19 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 300, QUICK_STEPS = 40 };
+enum { STEPS = 300, QUICK_STEPS = 40, MATRIX_TOKENS = 4096 };
+enum { PRODUCT = 1 }; /* in block_table */
 /* Of all ops together, builds not counted. A GPU's pools are larger, and so is their data. */
 static const double host_race_us = 50e6, gpu_race_us = 15e6;
 
 typedef struct demo {
     const cli_options *o;
     md_context *context;
-    bool is_gpu;
+    cli_device device;
     block block;
     trace trace;
     demo_op op[BLOCK_OPS];
-    demo_race race[BLOCK_OPS];
-    int64_t most_tokens; /* of a step of the trace, and of what is verified */
+    int n_samples; /* steps of the trace that are timed */
+    int64_t sample[DEMO_SAMPLES][2]; /* tokens and context of each */
+    demo_race race[BLOCK_OPS], matrix;
+    demo_new_shapes new_shapes;
     double build_us, replay_us, worst_error;
     int n_verified, n_wrong;
     FILE *output; /* NULL: not asked for */
@@ -34,7 +37,7 @@ static md_status make_ops(demo *d)
         block_options(&o, &d->block, i);
         cli_progress("building %s", block_table[i].label);
         md_status s = md_op_create(&d->op[i].op, d->context, block_table[i].formula, &o);
-        block_sizes(sizes, &d->block, i, d->most_tokens, d->block.most_context);
+        block_sizes(sizes, &d->block, i, i == PRODUCT ? MATRIX_TOKENS : d->block.most_tokens, d->block.most_context);
         if (s == MD_OK)
             s = data_make(&d->op[i].data.most, d->context, d->op[i].op, sizes, d->o->seed);
         if (s != MD_OK)
@@ -90,7 +93,7 @@ static md_status verify(demo *d)
     const int all = d->o->quick ? 2 : (int)(sizeof at / sizeof *at);
     for (int i = 0; i < BLOCK_OPS; i++) {
         const bool is_slow =
-            d->is_gpu && strstr(block_table[i].formula, "sum[k]"); /* for the reference, at this width */
+            d->device.is_gpu && strstr(block_table[i].formula, "sum[k]"); /* for the reference, at this width */
         for (int k = 0; k < (is_slow ? 1 : all); k++) {
             comparison c = {0};
             cli_progress("checking %s against the reference", block_table[i].label);
@@ -158,158 +161,80 @@ static md_status replay(demo *d)
     return s;
 }
 
+static demo_race_job job_of(const demo *d, int i)
+{
+    return (demo_race_job){.block = &d->block,
+                           .is_gpu = d->device.is_gpu,
+                           .o = d->o,
+                           .context = d->context,
+                           .op = (demo_op *)&d->op[i],
+                           .i = i,
+                           .n_samples = d->n_samples,
+                           .sample = d->sample,
+                           .budget_us = (d->device.is_gpu ? gpu_race_us : host_race_us) / BLOCK_OPS};
+}
+
 static md_status race(demo *d)
 {
-    for (int i = 0; i < BLOCK_OPS; i++) {
-        md_status s = demo_race_run(
-            &d->race[i], &(demo_race_job){.block = &d->block,
-                                          .is_gpu = d->is_gpu,
-                                          .o = d->o,
-                                          .context = d->context,
-                                          .op = &d->op[i],
-                                          .i = i,
-                                          .trace = &d->trace,
-                                          .budget_us = (d->is_gpu ? gpu_race_us : host_race_us) / BLOCK_OPS});
-        if (s != MD_OK)
-            return s;
+    md_status s = MD_OK;
+    d->n_samples = trace_sample(d->sample, d->o->quick ? DEMO_SAMPLES / 4 : DEMO_SAMPLES, &d->trace);
+    for (int i = 0; i < BLOCK_OPS && s == MD_OK; i++) {
+        const demo_race_job job = job_of(d, i);
+        s = demo_race_run(&d->race[i], &job);
     }
-    cli_progress(NULL);
-    return MD_OK;
+    return s;
 }
 
-static void print_served(const demo *d)
+/* The kernel of each hint at the others' sizes. */
+static md_status race_hints(demo *d)
 {
-    printf("\n%swho served what%s\n", cli_bold(), cli_plain());
-    for (int i = 0; i < BLOCK_OPS; i++)
-        for (int k = 0; k < d->op[i].n_served; k++) {
-            const demo_served *v = &d->op[i].served[k];
-            printf("  %-9s %-46s %s %5lld..%-5lld %4lld calls (%s)\n", k ? "" : block_table[i].label, v->variant,
-                   block_table[i].by_context ? "context" : "tokens ", (long long)v->lo, (long long)v->hi,
-                   (long long)v->calls, v->why);
-        }
+    static const int64_t sizes[][2] = {{1, 1}, {64, 1}, {256, 1}, {MATRIX_TOKENS, 1}};
+    demo_race_job job = job_of(d, PRODUCT);
+    job.is_matrix = true;
+    job.n_samples = sizeof sizes / sizeof *sizes;
+    job.sample = sizes;
+    return demo_race_run(&d->matrix, &job);
 }
 
-typedef struct sums {
-    double dispatched, best, best_single;
-} sums;
-
-static void print_race(const demo *d, int i, sums *s)
+static demo_story story_of(const demo *d)
 {
-    const demo_race *r = &d->race[i];
-    double single = 0.0;
-    printf("  %-9s dispatched %9.2f ms, best variant at every step %9.2f ms: regret %.1f%% (worst step %.0f%%)\n",
-           block_table[i].label, r->total[0].us / 1e3, r->best_us / 1e3, 100.0 * (r->total[0].us / r->best_us - 1.0),
-           100.0 * r->worst_regret);
-    for (int k = 1; k < r->n; k++) {
-        if (r->total[k].kind == DEMO_VARIANT)
-            continue;
-        printf("            %-18s %9.2f ms  %5.2fx\n", r->total[k].label, r->total[k].us / 1e3,
-               r->total[k].us / r->total[0].us);
-        if (r->total[k].kind == DEMO_SINGLE_HINT && (single == 0.0 || r->total[k].us < single))
-            single = r->total[k].us;
-    }
-    s->dispatched += r->total[0].us;
-    s->best += r->best_us;
-    s->best_single += single;
-}
-
-static void print_single_totals(const demo *d, double dispatched)
-{
-    for (int k = 1; k < d->race[0].n && d->race[0].total[k].kind != DEMO_VARIANT; k++) {
-        double sum = 0.0;
-        for (int i = 0; i < BLOCK_OPS; i++)
-            sum += d->race[i].total[k].us;
-        printf("  whole block, %-18s %9.2f ms: dispatch is %.2fx as fast\n", d->race[0].total[k].label, sum / 1e3,
-               sum / dispatched);
-    }
-}
-
-static const char *dtype_of(const demo *d)
-{
-    return md_dtype_name(d->o->op.dtype == MD_DTYPE_DEFAULT ? d->block.dtype : d->o->op.dtype);
-}
-
-static void print_text(const demo *d)
-{
-    int64_t lo = d->trace.tokens[0], hi = lo, sum = 0;
-    for (int i = 0; i < d->trace.n; i++) {
-        lo = d->trace.tokens[i] < lo ? d->trace.tokens[i] : lo;
-        hi = d->trace.tokens[i] > hi ? d->trace.tokens[i] : hi;
-        sum += d->trace.tokens[i];
-    }
-    printf("%sA transformer block (%s, width %d, hidden %d, %d heads) under changing batch sizes%s\n", cli_bold(),
-           dtype_of(d), d->block.width, d->block.hidden, d->block.heads, cli_plain());
-    printf("  trace: %s\n  %d steps of %lld..%lld tokens, %.1f on average\n", d->trace.origin, d->trace.n,
-           (long long)lo, (long long)hi, (double)sum / d->trace.n);
-    for (int i = 0; i < BLOCK_OPS; i++)
-        printf("  %-9s %s\n", block_table[i].label, md_op_formula(d->op[i].op));
-    printf("  %d results checked against the f64 reference: largest error %.1e of the largest value\n", d->n_verified,
-           d->worst_error);
-    printf("  built in %.2f s; the trace through md_call took %.1f ms\n", d->build_us / 1e6, d->replay_us / 1e3);
-    print_served(d);
-    printf("\n%swhat dispatch brings%s, kernel times at %d of the steps, median of up to %d interleaved rounds\n",
-           cli_bold(), cli_plain(), d->race[0].n_samples, DEMO_ROUNDS);
-    sums s = {0};
-    for (int i = 0; i < BLOCK_OPS; i++)
-        print_race(d, i, &s);
-    print_single_totals(d, s.dispatched);
-    printf("  whole block: dispatched %.2f ms; the best single hint for each op, known in advance, %.2f ms; the best "
-           "variant at every step %.2f ms "
-           "(regret %.1f%%)\n",
-           s.dispatched / 1e3, s.best_single / 1e3, s.best / 1e3, 100.0 * (s.dispatched / s.best - 1.0));
-}
-
-static void print_json(FILE *f, const demo *d)
-{
-    fprintf(f,
-            "{\"device\": \"%s\", \"dtype\": \"%s\", \"width\": %d, \"hidden\": %d, \"heads\": %d, \"steps\": %d, "
-            "\"build_us\": %.0f, \"replay_us\": %.1f, \"verified\": %d, "
-            "\"worst_error\": %.3g, \"ops\": [",
-            device_of(d->context).name, dtype_of(d), d->block.width, d->block.hidden, d->block.heads, d->trace.n,
-            d->build_us, d->replay_us, d->n_verified, fmin(d->worst_error, 1e300));
-    for (int i = 0; i < BLOCK_OPS; i++) {
-        const demo_race *r = &d->race[i];
-        fprintf(f,
-                "%s{\"op\": \"%s\", \"replay_us\": %.1f, \"samples\": %d, \"best_us\": %.2f, \"regret\": %.4f, "
-                "\"worst_regret\": %.4f, \"builds\": [",
-                i ? ", " : "", block_table[i].label, d->op[i].replay_us, r->n_samples, r->best_us,
-                r->total[0].us / r->best_us - 1.0, r->worst_regret);
-        for (int k = 0; k < r->n; k++)
-            fprintf(f, "%s{\"build\": \"%s\", \"us\": %.2f, \"samples\": %d}", k ? ", " : "", r->total[k].label,
-                    r->total[k].us, r->total[k].n_samples);
-        fprintf(f, "], \"sampled\": [");
-        for (int k = 0; k < r->n_samples; k++)
-            fprintf(f, "%s[%lld, %lld]", k ? ", " : "", (long long)r->sample[k][0], (long long)r->sample[k][1]);
-        fprintf(f, "], \"served\": [");
-        for (int k = 0; k < d->op[i].n_served; k++)
-            fprintf(f, "%s{\"variant\": \"%s\", \"why\": \"%s\", \"lo\": %lld, \"hi\": %lld, \"calls\": %lld}",
-                    k ? ", " : "", d->op[i].served[k].variant, d->op[i].served[k].why, (long long)d->op[i].served[k].lo,
-                    (long long)d->op[i].served[k].hi, (long long)d->op[i].served[k].calls);
-        fprintf(f, "]}");
-    }
-    fprintf(f, "]}\n");
+    return (demo_story){.o = d->o,
+                        .device = &d->device,
+                        .dtype = md_dtype_name(d->o->op.dtype == MD_DTYPE_DEFAULT ? d->block.dtype : d->o->op.dtype),
+                        .block = &d->block,
+                        .trace = &d->trace,
+                        .op = d->op,
+                        .race = d->race,
+                        .matrix = &d->matrix,
+                        .new_shapes = &d->new_shapes,
+                        .build_us = d->build_us,
+                        .replay_us = d->replay_us,
+                        .worst_error = d->worst_error,
+                        .n_verified = d->n_verified};
 }
 
 static int run_demo(demo *d)
 {
-    d->is_gpu = device_of(d->context).is_gpu;
-    block_make(&d->block, d->is_gpu);
+    d->device = device_of(d->context);
+    block_make(&d->block, d->device.is_gpu);
     const trace_limits most = {d->o->quick ? QUICK_STEPS : STEPS, d->block.most_tokens, d->block.most_context};
     if (d->o->trace && !trace_read(&d->trace, d->o->trace, d->o->seed, &most))
         return CLI_FAILED;
     if (!d->o->trace)
         trace_generate(&d->trace, d->o->seed, &most);
-    d->most_tokens = 33; /* verify() */
-    for (int i = 0; i < d->trace.n; i++)
-        d->most_tokens = d->trace.tokens[i] > d->most_tokens ? d->trace.tokens[i] : d->most_tokens;
-    if (make_ops(d) != MD_OK || verify(d) != MD_OK || replay(d) != MD_OK || race(d) != MD_OK)
+    if (make_ops(d) != MD_OK || verify(d) != MD_OK || replay(d) != MD_OK || race(d) != MD_OK || race_hints(d) != MD_OK)
         return cli_fail_md();
+    const demo_race_job job = job_of(d, PRODUCT);
+    if (demo_new_shapes_run(&d->new_shapes, &job) != MD_OK)
+        return cli_fail_md();
+    cli_progress(NULL);
+    const demo_story story = story_of(d);
     if (d->output)
-        print_json(d->output, d);
+        demo_print_json(d->output, &story);
     if (d->o->json)
-        print_json(stdout, d);
+        demo_print_json(stdout, &story);
     else
-        print_text(d);
+        demo_print_text(&story);
     return d->n_wrong ? cli_fail("%d results are wrong: largest error %.3g", d->n_wrong, d->worst_error) : CLI_OK;
 }
 

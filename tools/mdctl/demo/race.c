@@ -1,4 +1,4 @@
-/* Times an op of the block as dispatched, built for single hints, and as each of its variants. */
+/* Times an op of the block as dispatched, by each way of picking, for single hints, and as each of its variants. */
 #include "demo/demo.h"
 #include "common/timing.h"
 
@@ -30,19 +30,24 @@ typedef struct builds {
     build build[DEMO_MAX_BUILDS];
 } builds;
 
-static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *label, const char *hints,
-                           const char *pin)
+/* How a build differs from what is dispatched; NULL and 0: not at all. */
+typedef struct change {
+    const char *hints, *pin;
+    md_select select;
+} change;
+
+static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *label, change by)
 {
     if (r->n == DEMO_MAX_BUILDS)
         return MD_OK;
     md_op_options o = b->o->op;
     block_options(&o, b->block, b->i);
-    if (hints)
-        o.hints = hints;
-    if (pin)
-        o.pin = pin;
-    if (kind == DEMO_BY_MODEL)
-        o.select = MD_SELECT_MODEL;
+    if (by.hints)
+        o.hints = by.hints;
+    if (by.pin)
+        o.pin = by.pin;
+    if (by.select)
+        o.select = by.select;
     cli_progress("%s: building %s", block_table[b->i].label, label);
     md_status s = md_op_create(&b->build[b->n].op, b->context, block_table[b->i].formula, &o);
     if (s != MD_OK)
@@ -54,15 +59,70 @@ static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *
     return MD_OK;
 }
 
+static md_status add_ways(builds *b, demo_race *r)
+{
+    static const struct {
+        const char *label;
+        md_select select;
+    } way[] = {{"by distance", MD_SELECT_DISTANCE}, {"by the model", MD_SELECT_MODEL}, {"measured", MD_SELECT_MEASURE}};
+    md_status s = MD_OK;
+    for (size_t i = 0; i < sizeof way / sizeof *way && s == MD_OK; i++)
+        s = add_build(b, r, DEMO_WAY, way[i].label, (change){.select = way[i].select});
+    return s;
+}
+
+typedef md_status add_hint_fn(builds *b, demo_race *r, demo_op *op, const char *hint);
+
+static md_status add_single_hint(builds *b, demo_race *r, demo_op *op, const char *hint)
+{
+    char label[48];
+    (void)op;
+    snprintf(label, sizeof label, "hint %s alone", hint);
+    return add_build(b, r, DEMO_SINGLE_HINT, label, (change){.hints = hint});
+}
+
+/* What an op with this hint alone picks at the hint. */
+static md_status kernel_of_hint(char variant[128], const builds *b, demo_op *op, const char *hint)
+{
+    char sizes[64];
+    md_op_options o = b->o->op;
+    md_op *alone = NULL;
+    md_choice choice;
+    block_options(&o, b->block, b->i);
+    o.hints = hint;
+    o.select = MD_SELECT_MODEL;
+    block_sizes(sizes, b->block, b->i, strtoll(hint, NULL, 10), b->block->most_context);
+    md_status s = md_op_create(&alone, b->context, block_table[b->i].formula, &o);
+    if (s == MD_OK)
+        s = block_shape(&op->data, op->op, sizes);
+    if (s == MD_OK)
+        s = md_choice_of(&choice, alone, op->data.arg, op->data.most.n);
+    if (s == MD_OK)
+        snprintf(variant, 128, "%s", choice.variant[0]);
+    md_op_destroy(&alone);
+    return s;
+}
+
+static md_status add_hint_kernel(builds *b, demo_race *r, demo_op *op, const char *hint)
+{
+    char variant[128], label[48];
+    snprintf(label, sizeof label, "kernel of hint %s", hint);
+    md_status s = kernel_of_hint(variant, b, op, hint);
+    if (s == MD_OK)
+        s = add_build(b, r, DEMO_HINT_KERNEL, label, (change){.hints = hint, .pin = variant});
+    if (s == MD_OK)
+        snprintf(r->total[r->n - 1].variant, sizeof r->total->variant, "%s", variant);
+    return s;
+}
+
 /* Adds a build for each number of a diagonal list. Hints by name are not taken apart. */
-static md_status add_single_hints(builds *b, demo_race *r, const char *hints)
+static md_status add_hints(builds *b, demo_race *r, demo_op *op, const char *hints, add_hint_fn *add)
 {
     for (const char *at = hints; *at && isdigit((unsigned char)*at);) {
-        char one[24], label[48];
+        char one[24];
         size_t n = strspn(at, "0123456789");
         snprintf(one, sizeof one, "%.*s", (int)(n > 20 ? 20 : n), at);
-        snprintf(label, sizeof label, "hint %s alone", one);
-        md_status s = add_build(b, r, DEMO_SINGLE_HINT, label, one, NULL);
+        md_status s = add(b, r, op, one);
         if (s != MD_OK)
             return s;
         at += n;
@@ -75,7 +135,7 @@ static md_status add_variants(builds *b, demo_race *r, const md_op *op)
 {
     for (int32_t v = 0; md_op_n_stages(op) == 1 && v < md_op_n_variants(op, 0); v++) {
         const char *name = md_op_variant(op, 0, v);
-        md_status s = add_build(b, r, DEMO_VARIANT, name, NULL, name);
+        md_status s = add_build(b, r, DEMO_VARIANT, name, (change){.pin = name});
         if (s != MD_OK && s != MD_COMPILE) /* a variant that cannot be built is never picked */
             return s;
     }
@@ -195,54 +255,30 @@ static double best_over_picked(const builds *b)
     return best_us > 0.0 && best_us < picked_us ? best_us / picked_us : 1.0;
 }
 
-static void add_regret(const builds *b, demo_race *r)
+static void add_regret(const builds *b, demo_race *r, int sample)
 {
     const double ratio = best_over_picked(b);
-    r->best_us += timing_quantile(&b->build[b->build[0].same].time, 0.5) * ratio;
+    r->best_at[sample] = timing_quantile(&b->build[b->build[0].same].time, 0.5) * ratio;
+    r->best_us += r->best_at[sample];
     r->worst_regret = 1.0 / ratio - 1.0 > r->worst_regret ? 1.0 / ratio - 1.0 : r->worst_regret;
 }
 
-static void add_sample(builds *b, demo_race *r)
+static void add_sample(builds *b, demo_race *r, int sample)
 {
-    add_regret(b, r);
+    add_regret(b, r, sample);
     for (int k = 0; k < b->n; k++) {
         build *x = &b->build[k];
         if (!x->launch)
             continue;
-        x->total->us += timing_quantile(&b->build[x->same].time, 0.5);
+        x->total->at[sample] = timing_quantile(&b->build[x->same].time, 0.5);
+        x->total->us += x->total->at[sample];
         x->total->n_samples++;
         md_launch_destroy(&x->launch);
     }
 }
 
-static int by_tokens(const void *a, const void *b)
+static md_status race_samples(builds *b, demo_race *r, demo_op *op, double budget_us)
 {
-    const int64_t *x = a, *y = b;
-    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
-}
-
-/* Steps evenly spread over the trace sorted by size: each stands for an equal share of the steps. */
-static int choose_samples(int64_t out[DEMO_SAMPLES][2], const trace *t, bool quick)
-{
-    int64_t(*step)[2] = calloc((size_t)t->n, sizeof *step);
-    int n = quick ? DEMO_SAMPLES / 4 : DEMO_SAMPLES;
-    if (!step)
-        return 0;
-    for (int i = 0; i < t->n; i++) {
-        step[i][0] = t->tokens[i];
-        step[i][1] = t->context[i];
-    }
-    qsort(step, (size_t)t->n, sizeof *step, by_tokens);
-    n = n < t->n ? n : t->n;
-    for (int i = 0; i < n; i++)
-        memcpy(out[i], step[(size_t)((2 * i + 1) * t->n / (2 * n))], sizeof out[i]);
-    free(step);
-    return n;
-}
-
-static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace *t, double budget_us)
-{
-    r->n_samples = choose_samples(r->sample, t, b->o->quick);
     double start = cli_now_us();
     for (int k = 0; k < r->n_samples; k++) {
         char sizes[64];
@@ -256,32 +292,45 @@ static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace 
             s = time_all(b, start + budget_us * (k + 1) / r->n_samples);
         if (s != MD_OK)
             return s;
-        add_sample(b, r);
+        add_sample(b, r, k);
     }
     return MD_OK;
 }
 
-md_status demo_race_run(demo_race *out, const demo_race_job *job)
+static const char *hints_of(const demo_race_job *job)
 {
     const char *env = getenv("MD_HINTS");
-    const char *hints = job->o->op.hints ? job->o->op.hints
-                        : env && *env    ? env
-                        : job->is_gpu    ? "64,256,4096" /* each builds a pool of its own */
-                                         : "1,16,64,256,1024,4096";
+    return job->is_matrix     ? "1,64,256,4096" /* one token, and the hints of TorchInductor's multi-kernel */
+           : job->o->op.hints ? job->o->op.hints
+           : env && *env      ? env
+           : job->is_gpu      ? "64,256,4096" /* each builds a pool of its own */
+                              : "1,16,64,256,1024,4096";
+}
+
+static md_status add_all(builds *b, demo_race *r, const demo_race_job *job)
+{
+    md_status s = add_build(b, r, DEMO_DISPATCHED, "dispatched", (change){0});
+    if (s == MD_OK && job->is_matrix)
+        return add_hints(b, r, job->op, hints_of(job), add_hint_kernel);
+    if (s == MD_OK)
+        s = add_ways(b, r);
+    if (s == MD_OK)
+        s = add_hints(b, r, job->op, hints_of(job), add_single_hint);
+    return s == MD_OK ? add_variants(b, r, job->op->op) : s;
+}
+
+md_status demo_race_run(demo_race *out, const demo_race_job *job)
+{
     builds *b = calloc(1, sizeof *b);
     if (!b)
         return MD_OUT_OF_MEMORY;
     memset(out, 0, sizeof *out);
+    out->n_samples = job->n_samples;
+    memcpy(out->sample, job->sample, (size_t)job->n_samples * sizeof *job->sample);
     *b = (builds){.context = job->context, .o = job->o, .block = job->block, .is_gpu = job->is_gpu, .i = job->i};
-    md_status s = add_build(b, out, DEMO_DISPATCHED, "dispatched", NULL, NULL);
-    if (s == MD_OK && job->block->select == MD_SELECT_MEASURE)
-        s = add_build(b, out, DEMO_BY_MODEL, "by the model", NULL, NULL);
+    md_status s = add_all(b, out, job);
     if (s == MD_OK)
-        s = add_single_hints(b, out, hints);
-    if (s == MD_OK)
-        s = add_variants(b, out, job->op->op);
-    if (s == MD_OK)
-        s = race_samples(b, out, job->op, job->trace, job->budget_us);
+        s = race_samples(b, out, job->op, job->budget_us);
     for (int k = 0; k < b->n; k++) {
         md_launch_destroy(&b->build[k].launch);
         md_op_destroy(&b->build[k].op);

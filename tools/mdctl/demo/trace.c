@@ -229,3 +229,26 @@ bool trace_read(trace *out, const char *path, uint64_t seed, const trace_limits 
     }
     return ok;
 }
+
+static int by_tokens(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+int trace_sample(int64_t (*out)[2], int n, const trace *t)
+{
+    int64_t(*step)[2] = calloc((size_t)t->n, sizeof *step);
+    if (!step)
+        return 0;
+    for (int i = 0; i < t->n; i++) {
+        step[i][0] = t->tokens[i];
+        step[i][1] = t->context[i];
+    }
+    qsort(step, (size_t)t->n, sizeof *step, by_tokens);
+    n = n < t->n ? n : t->n;
+    for (int i = 0; i < n; i++)
+        memcpy(out[i], step[(size_t)((2 * i + 1) * t->n / (2 * n))], sizeof out[i]);
+    free(step);
+    return n;
+}

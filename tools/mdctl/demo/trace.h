@@ -25,5 +25,8 @@ void trace_generate(trace *out, uint64_t seed, const trace_limits *most);
 /** Reads one batch size a line, or sizes and how often each occurs ("64 3"), in an order drawn from `seed`, or an Azure
  * LLM inference trace (TIMESTAMP,ContextTokens,GeneratedTokens). False after a message. */
 bool trace_read(trace *out, const char *path, uint64_t seed, const trace_limits *most);
+/** Tokens and context of at most n steps, evenly spread over the trace sorted by size, so that each stands for an equal
+ * share of the steps. Returns how many there are. */
+int trace_sample(int64_t (*out)[2], int n, const trace *t);
 
 #endif

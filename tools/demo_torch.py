@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Times PyTorch, eager and compiled, on the ops and steps that mdctl demo timed, and prints all side by side.
+
+    demo_torch.py DEMO.json [--rounds N]
+
+DEMO.json is what `mdctl demo --output` wrote, on a GPU or a CPU. On a GPU each op is captured into a CUDA graph, so that launches count for
+nobody. Exit 77: PyTorch is missing, or has no GPU where the demo had one.
+"""
+import argparse
+import json
+import statistics
+import sys
+import time
+
+REPEATS = 10
+
+
+def functions(torch, hidden, heads):
+    """Of each op: a function, and the sizes of its tensors at (tokens, context) for a width."""
+    linear, gelu = torch.nn.functional.linear, torch.nn.functional.gelu
+    return {
+        "rms_norm": (lambda x, g: torch.nn.functional.rms_norm(x, g.shape, g, 1e-6), lambda i, j, w: [(i, w), (w,)]),
+        "qkv": (lambda x, w: linear(x, w), lambda i, j, w: [(i, w), (3 * w, w)]),
+        "softmax": (lambda x: torch.softmax(x, 1), lambda i, j, w: [(i * heads, j)]),
+        "up_gelu": (lambda x, w, c: gelu(linear(x, w, c), approximate="tanh"), lambda i, j, w: [(i, w), (hidden, w), (hidden,)]),
+        "down": (lambda x, w, r: r + linear(x, w), lambda i, j, w: [(i, hidden), (w, hidden), (i, w)]),
+    }
+
+
+class Machine:
+    """Where tensors lie, and how a call is timed there."""
+
+    def __init__(self, torch, demo):
+        self.torch, self.gpu = torch, demo["device"] != "host"
+        self.options = {"device": "cuda" if self.gpu else "cpu", "dtype": {"bf16": torch.bfloat16, "f16": torch.float16}.get(demo["dtype"], torch.float32)}
+
+    def make(self, size):
+        return self.torch.randn(*size, device=self.options["device"]).to(self.options["dtype"])
+
+    def wait(self):
+        if self.gpu:
+            self.torch.cuda.synchronize()
+
+    def timer(self, call):
+        """A function that returns the time of one call in us."""
+        for _ in range(3):
+            call()
+        self.wait()
+        if not self.gpu:
+            def host():
+                start = time.perf_counter()
+                call()
+                return (time.perf_counter() - start) * 1e6
+            return host
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph):
+            for _ in range(REPEATS):
+                call()
+
+        def replay():
+            begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            return begin.elapsed_time(end) * 1e3 / REPEATS
+        return replay
+
+    def time_us(self, call, rounds):
+        timed = self.timer(call)
+        return statistics.median([timed() for _ in range(rounds + 1)][1:])
+
+
+def time_op(machine, call, tensors, rounds):
+    """Time of a call in us, and what its first call took longer, in seconds: compiling, where there is any."""
+    start = time.perf_counter()
+    call(*tensors)
+    machine.wait()
+    first = time.perf_counter() - start
+    us = machine.time_us(lambda: call(*tensors), rounds)
+    return us, max(0.0, first - us / 1e6)
+
+
+def measure(torch, demo, op, function, sizes, rounds):
+    """Sums over the sampled steps: eager us, compiled us, seconds of first compiled calls; what was compiled how often."""
+    machine = Machine(torch, demo)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(function, dynamic=True)
+    eager_us = compiled_us = seconds = 0.0
+    with torch.no_grad():
+        for i, j in op["sampled"]:
+            tensors = [machine.make(size) for size in sizes(i, j, demo["width"])]
+            eager_us += time_op(machine, function, tensors, rounds)[0]
+            us, first = time_op(machine, compiled, tensors, rounds)
+            compiled_us, seconds = compiled_us + us, seconds + first
+    return eager_us, compiled_us, seconds, torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("demo")
+    p.add_argument("--rounds", type=int, default=5)
+    a = p.parse_args()
+    with open(a.demo, encoding="utf-8") as f:
+        demo = json.load(f)
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    if torch is None or (demo["device"] != "host" and not torch.cuda.is_available()):
+        print("PyTorch: not installed, or without a GPU; nothing to compare with", file=sys.stderr)
+        return 77
+    if demo["device"] == "host":
+        torch.set_num_threads(demo["threads"])
+    table = functions(torch, demo["hidden"], demo["heads"])
+    total = [0.0] * 5
+    print(f"\nbeside PyTorch {torch.__version__} at the same steps, ms{'' if demo['device'] == 'host' else ', kernels without launches'}")
+    for op in demo["ops"]:
+        eager, compiled, seconds, graphs = measure(torch, demo, op, *table[op["op"]], a.rounds)
+        ours = op["builds"][0]["us"]
+        print(f"  {op['op']:9} dispatched {ours / 1e3:9.2f}, eager {eager / 1e3:9.2f} ({eager / ours:5.2f}x), torch.compile {compiled / 1e3:9.2f} ({compiled / ours:5.2f}x)")
+        total = [x + y for x, y in zip(total, (ours, eager, compiled, seconds, graphs))]
+    ours, eager, compiled, seconds, graphs = total
+    print(f"\nThe block takes {ours / 1e3:.2f} ms, {eager / ours:.2f} times that in eager PyTorch and {compiled / ours:.2f} times by torch.compile (dynamic=True), "
+          f"which compiled {graphs:.0f} graphs in {seconds:.1f} s.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
