@@ -51,6 +51,22 @@ class Products(unittest.TestCase):
         self.assertIn("distance 3.00 (1.000 ok / 0.750 ok); md 3.30 (1.100 MISSED / 0.825 ok)", said)
 
 
+class Readme(unittest.TestCase):
+    def ran(self, *words):
+        return subprocess.run([sys.executable, f"{ROOT}/tools/report_readme", *words], capture_output=True, text=True, check=False)
+
+    def test_figures_are_those_of_the_runs(self):
+        self.assertEqual(self.ran(f"{ROOT}/README.md", "--check").stderr, "")
+        with tempfile.TemporaryDirectory() as folder:
+            other = pathlib.Path(folder) / "README.md"
+            other.write_text(pathlib.Path(f"{ROOT}/README.md").read_text(encoding="utf-8").replace(" times as fast on average", " times as quick", 1), encoding="utf-8")
+            ran = self.ran(str(other), "--check")
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn("is not what the recorded runs say", ran.stderr)
+            self.assertEqual(self.ran(str(other), "--write").returncode, 0)
+            self.assertEqual(self.ran(str(other), "--check").returncode, 0)
+
+
 class Sweep(unittest.TestCase):
     @staticmethod
     def cell(size, column, us, regret, hint=0, pool=None):
