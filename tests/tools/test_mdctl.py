@@ -698,6 +698,73 @@ class Demo(Base):
         self.bad(1, *self.QUICK, "--output", "/nonexistent/x", part="cannot write '/nonexistent/x'")
 
 
+class Boards(Base):
+    """Boards name ops and their sizes, which change."""
+
+    def sizes_of(self, op):
+        return {dim["name"] for dim in json.loads(self.good("check", op, "--json"))["dims"]}
+
+    def test_every_line_names_all_sizes_of_its_op(self):
+        known, n = {}, 0
+        for board in sorted((pathlib.Path(ROOT) / "data" / "boards").glob("*.txt")):
+            for line in board.read_text(encoding="utf-8").splitlines():
+                words = line.partition("#")[0].split()
+                if len(words) < 3 or not re.fullmatch(r"f32|bf16", words[1]) or not all("=" in word for word in words[2:]):
+                    continue
+                if words[0] not in known:
+                    known[words[0]] = self.sizes_of(words[0])
+                given = {name for name, _, value in (word.partition("=") for word in words[2:]) if name not in ("count", "seed", "bytes", "hints", "trace", "static")}
+                static = {part.partition("=")[0] for word in words[2:] if word.startswith("static=") for part in word[7:].split(",")}
+                dim = {word[4:] for word in words[2:] if word.startswith("dim=")}
+                self.assertEqual((given - {"dim"}) | static | dim, known[words[0]], f"{board.name}: {line}")
+                n += 1
+        self.assertGreater(n, 300)
+
+
+class Compare(Base):
+    """bench --compare: two recorded runs."""
+
+    def line(self, us, shape=(64, 64), device="host", variant="a", spread=0.01):
+        return json.dumps({"peer": "md", "op": "softmax", "dtype": "f32", "shape": list(shape), "device": device, "variant": variant, "us": us,
+                           "lo": us * (1 - spread), "hi": us * (1 + spread)}) + "\n"
+
+    def compare(self, old, new):
+        return mdctl("bench", "--compare", self.file("old.jsonl", old), self.file("new.jsonl", new))
+
+    def test_slower_and_faster(self):
+        shapes = [(1, 8), (2, 8), (3, 8)]
+        old = "".join(self.line(100, shape) for shape in shapes)
+        ran = self.compare(old, self.line(100.5, shapes[0]) + self.line(90, shapes[1]) + self.line(120, shapes[2], variant="b"))
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("3 shapes: geometric mean 1.028, 1 slower and 1 faster beyond the noise\n", ran.stdout)
+        self.assertRegex(ran.stdout, r"3, 8 +100.00 us +120.00 us +1.200  SLOWER, b instead of a")
+        self.assertEqual(self.compare(old, old + self.line(5, (9, 9))).returncode, 0)
+        self.assertIn("1 only in the second run", self.compare(old, old + self.line(5, (9, 9))).stdout)
+
+    def test_noise_is_no_change(self):
+        ran = self.compare(self.line(100, spread=0.2), self.line(120, spread=0.2))
+        self.assertEqual((ran.returncode, "0 slower" in ran.stdout), (0, True))
+
+    def test_only_the_pick_counts(self):  # the first line of this library at a shape; variants and copies follow
+        ran = self.compare(self.line(100) + self.line(50, variant="b"), self.line(100) + self.line(90, variant="b"))
+        self.assertIn("1 shapes: geometric mean 1.000, 0 slower", ran.stdout)
+
+    def test_bad(self):
+        good = self.line(100)
+        for old, new, part in [(good, self.line(100, device="cuda:0"), "ran on 'host' and"), (good + self.line(1, (2, 2), "cuda:0"), good, "times of 'cuda:0' among those of 'host'"),
+                               (good, "", "holds no times"), (good, "{}\n", "holds no times"), (good, self.line(1, (7, 7)), "no shape in common")]:
+            with self.subTest(part):
+                ran = self.compare(old, new)
+                self.assertEqual(ran.returncode, 1)
+                self.assertIn(part, ran.stderr)
+        ran = self.compare(good, good + good[:40])
+        self.assertEqual((ran.returncode, "1 lines are no times" in ran.stderr), (0, True))
+        self.bad(2, "bench", "--compare", "x", part="two files")
+        self.bad(1, "bench", "--compare", "/nonexistent/x", "y", part="cannot read '/nonexistent/x'")
+        self.bad(2, "bench", "--board", "x", part="'x'")
+        self.bad(2, "bench", "--board", "quick", "x", part="'x'")
+
+
 class Table(Base):
     def test_bad(self):
         self.bad(2, "bench", "table", "softmax", part="takes no argument")

@@ -26,7 +26,7 @@ static const command commands[] = {
      "print the generated source of a variant; without a name, list the variants"},
     {"combo", CLI_COMBO, cli_combo, "FORMULA|OP --sizes \"LIST; LIST; ...\"",
      "run a list of items as one launch; say what was merged and why, and what that brings"},
-    {"bench", CLI_BENCH, cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep]",
+    {"bench", CLI_BENCH, cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep | --board quick | --compare OLD NEW]",
      "time kernels; print one JSON object a line"},
     {"hints", CLI_HINTS, cli_hints, "suggest STATS.json",
      "suggest hints that suit the shapes that a program met (MD_STATS)"},

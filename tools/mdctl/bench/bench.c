@@ -100,8 +100,32 @@ static int bench_board(bench *b, const char *path)
     return status;
 }
 
+/* Some of everything, at sizes of no power of two, too: two minutes on a CPU of two cores. */
+static int bench_quick(bench *b)
+{
+    static const char *const board[] = {
+        "add f32 i=2048 j=2048",         "gelu f32 i=1000 j=1001",        "transpose f32 i=1023 j=2049",
+        "softmax f32 i=4096 j=256",      "softmax f32 i=100 j=10007",     "layer_norm f32 i=1024 j=1024",
+        "rms_norm bf16 i=333 j=4096",    "sum f32 i=16 j=1048576",        "column_sum f32 i=4096 j=512",
+        "cumsum f32 i=64 j=65536",       "embedding f32 i=1000 j=768 E.0=32000",    "linear f32 b=1 n=4096 k=1024",
+        "linear f32 b=64 n=1024 k=1024", "linear f32 b=777 n=500 k=1000", "linear bf16 b=16 n=4096 k=1024"};
+    int status = CLI_OK;
+    b->n_cases = sizeof board / sizeof *board;
+    for (int i = 0; i < b->n_cases && status == CLI_OK; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "%s", board[i]);
+        cli_progress_part(i, b->n_cases);
+        status = bench_line(b, line, "quick", i + 1);
+    }
+    return status;
+}
+
 static int run_bench(bench *b)
 {
+    if (b->o->board && strcmp(b->o->board, "quick"))
+        return cli_usage("--board: 'quick' is the one that is built in, not '%s'", b->o->board);
+    if (b->o->board)
+        return b->o->n ? cli_usage("bench --board takes no argument, but got '%s'", b->o->arg[0]) : bench_quick(b);
     if (b->o->n && (!strcmp(b->o->arg[0], "table") || !strcmp(b->o->arg[0], "sweep")))
         return bench_table(b, !strcmp(b->o->arg[0], "sweep"));
     if (b->o->sizes || b->o->n == 0) {
@@ -119,6 +143,8 @@ static int run_bench(bench *b)
 int cli_bench(const cli_options *o)
 {
     bench b = {.o = o, .start_us = cli_now_us()};
+    if (o->compares)
+        return bench_compare(o);
     if (o->resume && !o->output)
         return cli_usage("bench --resume goes on with the file of --output, which is missing");
     if (o->output && !(b.output = o->resume ? bench_resume(&b.done, o->output) : fopen(o->output, "w")))

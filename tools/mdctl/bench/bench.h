@@ -72,6 +72,9 @@ void bench_free(bench *b, bench_case *c);
 /** The matrix of TorchInductor's multi-kernel: kernels made for one hint each at all sizes, against dispatch. */
 int bench_table(bench *b, bool is_sweep);
 
+/** Prints what became of each pick from one recorded run to another; CLI_FAILED if one is slower beyond the noise. */
+int bench_compare(const cli_options *o);
+
 /** A line for each contender: a row or JSON on stdout, and JSON in the file of --output. */
 void bench_print(bench *b, const bench_case *c);
 

@@ -38,6 +38,8 @@ typedef struct cli_options {
     int part, n_parts; /* regret, bench sweep: every n_parts-th shape from the part-th; 1, 1 where it is not given */
     int32_t space; /* regret: shapes that are searched */
     bool rivals; /* regret: with every variant's time */
+    const char *board; /* bench: one that is built in */
+    bool compares; /* bench */
     bool resume; /* bench sweep: go on with the output of an earlier run */
     uint64_t seed;
     int32_t stage, repeat, count, step, last; /* all but stage: 0 where not given */

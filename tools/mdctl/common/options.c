@@ -87,6 +87,12 @@ static const option_row row[] = {
     {"modes", "LIST",
      "regret: some of distance,model,measure,hybrid,idle (the model with MD_IDLE_TUNE),hinted; default all", CLI_REGRET,
      TEXT, AT(modes), 0, 0, NULL},
+    {"board", "NAME", "bench: a board that is built in: quick", CLI_BENCH, TEXT, AT(board), 0, 0, NULL},
+    {"compare", NULL,
+     "bench: of two files of --output, the old one first, what became slower or faster; status 1 if something is "
+     "slower "
+     "beyond the noise",
+     CLI_BENCH, FLAG, AT(compares), 0, 0, NULL},
     {"step", "N", "bench sweep: sizes and hints N, 2N .. (default 64)", CLI_BENCH, INT32, AT(step), 1, MANY, NULL},
     {"last", "N", "bench sweep: the largest size and hint (default 4096)", CLI_BENCH, INT32, AT(last), 1, MANY, NULL},
     {"part", "K/N", "regret, bench sweep: every N-th shape or size, from the K-th", CLI_REGRET | CLI_BENCH, PART, 0, 0,
