@@ -103,12 +103,21 @@ static int bench_board(bench *b, const char *path)
 /* Some of everything, at sizes of no power of two, too: two minutes on a CPU of two cores. */
 static int bench_quick(bench *b)
 {
-    static const char *const board[] = {
-        "add f32 i=2048 j=2048",         "gelu f32 i=1000 j=1001",        "transpose f32 i=1023 j=2049",
-        "softmax f32 i=4096 j=256",      "softmax f32 i=100 j=10007",     "layer_norm f32 i=1024 j=1024",
-        "rms_norm bf16 i=333 j=4096",    "sum f32 i=16 j=1048576",        "column_sum f32 i=4096 j=512",
-        "cumsum f32 i=64 j=65536",       "embedding f32 i=1000 j=768 E.0=32000",    "linear f32 b=1 n=4096 k=1024",
-        "linear f32 b=64 n=1024 k=1024", "linear f32 b=777 n=500 k=1000", "linear bf16 b=16 n=4096 k=1024"};
+    static const char *const board[] = {"add f32 i=2048 j=2048",
+                                        "gelu f32 i=1000 j=1001",
+                                        "transpose f32 i=1023 j=2049",
+                                        "softmax f32 i=4096 j=256",
+                                        "softmax f32 i=100 j=10007",
+                                        "layer_norm f32 i=1024 j=1024",
+                                        "rms_norm bf16 i=333 j=4096",
+                                        "sum f32 i=16 j=1048576",
+                                        "column_sum f32 i=4096 j=512",
+                                        "cumsum f32 i=64 j=65536",
+                                        "embedding f32 i=1000 j=768 E.0=32000",
+                                        "linear f32 b=1 n=4096 k=1024",
+                                        "linear f32 b=64 n=1024 k=1024",
+                                        "linear f32 b=777 n=500 k=1000",
+                                        "linear bf16 b=16 n=4096 k=1024"};
     int status = CLI_OK;
     b->n_cases = sizeof board / sizeof *board;
     for (int i = 0; i < b->n_cases && status == CLI_OK; i++) {
