@@ -71,7 +71,7 @@ static int sizes_of(char out[512], const md_op *op, int size)
 
 static void create(const char *name)
 {
-    md_store_counters n;
+    md_store_counters counters;
     int32_t n_variants = 0;
     md_context *c = open_context();
     md_op *op = NULL;
@@ -80,11 +80,12 @@ static void create(const char *name)
         fail(name);
     printf("{\"op\": \"%s\", \"create_ms\": %.0f, \"create_cpu_ms\": %.0f", name, (cli_now_us() - start) / 1e3,
            cpu_ms() - cpu);
-    if (md_store_count(&n, c) != MD_OK)
+    if (md_store_count(&counters, c) != MD_OK)
         fail("counters");
     for (int32_t s = 0; s < md_op_n_stages(op); s++)
         n_variants += md_op_n_variants(op, s);
-    printf(", \"stages\": %d, \"variants\": %d, \"compiles\": %d", md_op_n_stages(op), n_variants, (int)n.compiles);
+    printf(", \"stages\": %d, \"variants\": %d, \"compiles\": %d", md_op_n_stages(op), n_variants,
+           (int)counters.compiles);
     md_op_destroy(&op);
     md_context_destroy(&c);
 }

@@ -2,7 +2,7 @@
  * destroyed first ends them. Those of md_combo_call are found there by their hash. */
 #include "api/context.h"
 #include "base/status.h"
-#include "combo/tuning/tune.h"
+#include "combo/tuning/tuning.h"
 #include "dispatch/create.h"
 #include "dispatch/registry.h"
 

@@ -93,7 +93,7 @@ static void add_nvrtc(json_t *j)
 static void add_counters(json_t *j, md_context *c)
 {
     const md_bd_counters *b = md_bd_count(c->builder);
-    const md_tn_counters *t = &c->tune_count;
+    const md_tn_counters *counters = &c->tune_count;
     const struct {
         const char *name;
         uint64_t value;
@@ -101,16 +101,16 @@ static void add_counters(json_t *j, md_context *c)
         {"compiles", atomic_load(&b->compiles)},
         {"stored_binaries", atomic_load(&b->stored)},
         {"bundled_binaries", atomic_load(&b->bundled)},
-        {"tuned_points", atomic_load(&t->points)},
-        {"tuned_known", atomic_load(&t->found)},
-        {"tuned_timed", atomic_load(&t->timed)},
-        {"tuned_ms", atomic_load(&t->measured_ns) / 1000000},
-        {"tuned_wrong", atomic_load(&t->wrong)},
-        {"tuned_unbuilt", atomic_load(&t->unbuilt)},
-        {"tuned_failed", atomic_load(&t->failed)},
-        {"tuned_no_memory", atomic_load(&t->out_of_memory)},
-        {"tuned_busy", atomic_load(&t->busy)},
-        {"tuned_cut", atomic_load(&t->cut)},
+        {"tuned_points", atomic_load(&counters->points)},
+        {"tuned_known", atomic_load(&counters->found)},
+        {"tuned_timed", atomic_load(&counters->timed)},
+        {"tuned_ms", atomic_load(&counters->measured_ns) / 1000000},
+        {"tuned_wrong", atomic_load(&counters->wrong)},
+        {"tuned_unbuilt", atomic_load(&counters->unbuilt)},
+        {"tuned_failed", atomic_load(&counters->failed)},
+        {"tuned_no_memory", atomic_load(&counters->out_of_memory)},
+        {"tuned_busy", atomic_load(&counters->busy)},
+        {"tuned_cut", atomic_load(&counters->cut)},
     };
     for (int32_t i = 0; i < MD_COUNT(row); i++)
         json_object_set_new(j, row[i].name, json_integer((json_int_t)row[i].value));

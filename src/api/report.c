@@ -65,31 +65,32 @@ static md_status add_check(json_t **list, const md_context *context, const char 
     return s == MD_OK && !*list ? md_fail_memory() : s;
 }
 
-static md_status check_step(json_t **step, const md_context *context, const md_fx_list *f, int32_t i,
+static md_status check_step(json_t **step, const md_context *context, const md_fx_list *formula, int32_t i,
                             const md_op_options *o)
 {
     json_t *list = json_array();
-    md_status s = add_check(&list, context, f->step[i].text, o);
-    for (int32_t r = 0; r < f->n_reductions && s == MD_OK; r++)
-        if (f->reduction[r].step == i)
-            s = add_check(&list, context, f->reduction[r].flat ? f->reduction[r].flat : f->reduction[r].whole, o);
-    *step = json_pack("{s:s, s:o}", "kind", step_kinds[f->step[i].kind].name, "formulas", list);
+    md_status s = add_check(&list, context, formula->step[i].text, o);
+    for (int32_t r = 0; r < formula->n_reductions && s == MD_OK; r++)
+        if (formula->reduction[r].step == i)
+            s = add_check(&list, context,
+                          formula->reduction[r].flat ? formula->reduction[r].flat : formula->reduction[r].whole, o);
+    *step = json_pack("{s:s, s:o}", "kind", step_kinds[formula->step[i].kind].name, "formulas", list);
     return s == MD_OK && !*step ? md_fail_memory() : s;
 }
 
 static md_status check_lists(json_t **report, const md_context *context, const char *text, const md_op_options *o)
 {
-    md_fx_list *f = NULL;
+    md_fx_list *list = NULL;
     const md_fx_options fx = {.dtype = o->dtype, .bounds = o->bounds};
-    MD_TRY(md_fx_list_create(&f, text, &fx));
+    MD_TRY(md_fx_list_create(&list, text, &fx));
     json_t *steps = json_array();
     md_status s = MD_OK;
-    for (int32_t i = 0; i < f->n_steps && s == MD_OK; i++) {
+    for (int32_t i = 0; i < list->n_steps && s == MD_OK; i++) {
         json_t *step = NULL;
-        s = check_step(&step, context, f, i, o);
+        s = check_step(&step, context, list, i, o);
         steps = md_json_add(steps, step);
     }
-    md_fx_list_destroy(&f);
+    md_fx_list_destroy(&list);
     *report = json_pack("{s:b, s:o}", "lists", true, "steps", steps);
     return s;
 }
@@ -151,20 +152,20 @@ md_status md_capture_list(md_context *context, md_stream stream, void *graph, in
 
 static md_status source_text(md_strbuf *out, const md_op *op, int32_t stage, const char *variant)
 {
-    const md_ds_pool *c = &op->ds->stage[stage];
+    const md_ds_pool *pool = &op->ds->stage[stage];
     const md_fa_family *family;
     md_fa_config config;
     md_kn_source source = {0};
     int32_t n = md_op_n_variants(op, stage);
     for (int32_t i = 0; i < n; i++)
-        if (!strcmp(c->variant[i]->name, variant))
-            return md_bd_variant_source(out, c->variant[i]);
-    if (md_fa_parse(&family, &config, c->target.facts->kind, variant) != MD_OK)
+        if (!strcmp(pool->variant[i]->name, variant))
+            return md_bd_variant_source(out, pool->variant[i]);
+    if (md_fa_parse(&family, &config, pool->target.facts->kind, variant) != MD_OK)
         return MD_NOT_FOUND;
-    if (!md_fa_applies(family, &c->target))
+    if (!md_fa_applies(family, &pool->target))
         return md_fail(MD_NOT_FOUND, "family %s does not apply to stage %d of op %s", family->name, stage,
                        op->ds->name);
-    md_status s = md_fa_emit(&source, family, &c->target, &config);
+    md_status s = md_fa_emit(&source, family, &pool->target, &config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
         md_strbuf_add(out, source.launch[i].code == MD_KN_TEXT ? md_strbuf_text(&source.launch[i].text)
                                                                : "/* a library call */\n");

@@ -143,15 +143,15 @@ void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n)
     };
     md_strbuf_add(out, "typedef struct md_params {\n");
     for (int32_t i = 0; i < n; i++) {
-        const md_kn_param *q = &list[i];
-        bool is_double = q->kind == MD_KN_SCALAR && q->is_real;
-        if (q->kind == MD_KN_MAP && q->b > 0)
+        const md_kn_param *param = &list[i];
+        bool is_double = param->kind == MD_KN_SCALAR && param->is_real;
+        if (param->kind == MD_KN_MAP && param->b > 0)
             continue;
-        md_strbuf_printf(out, "    %s%s", is_double ? "double " : field[q->kind].type, field[q->kind].name);
-        if (field[q->kind].n_numbers > 0)
-            md_strbuf_printf(out, "%d", q->a);
-        if (field[q->kind].n_numbers > 1)
-            md_strbuf_printf(out, "_%d", q->b);
+        md_strbuf_printf(out, "    %s%s", is_double ? "double " : field[param->kind].type, field[param->kind].name);
+        if (field[param->kind].n_numbers > 0)
+            md_strbuf_printf(out, "%d", param->a);
+        if (field[param->kind].n_numbers > 1)
+            md_strbuf_printf(out, "_%d", param->b);
         md_strbuf_add(out, ";\n");
     }
     md_strbuf_add(out, n == 0 ? "    int64_t none;\n} md_params;\n" : "} md_params;\n");

@@ -10,7 +10,7 @@
 
 /* ---- Taking */
 
-static void list_slots(md_cb_part *p)
+static void list_operands(md_cb_part *p)
 {
     const md_fx_formula *f = p->op->formula;
     for (int32_t i = 0; i < f->n_args; i++) {
@@ -20,7 +20,7 @@ static void list_slots(md_cb_part *p)
             continue;
         }
         const md_fx_tensor *t = &f->tensor[id];
-        p->slot[p->n_slots++] = (md_cb_slot){i, id, t->rank, p->n_words, t->dtype, t->role == MD_FX_OUTPUT};
+        p->operand[p->n_operands++] = (md_cb_operand){i, id, t->rank, p->n_words, t->dtype, t->role == MD_FX_OUTPUT};
         p->n_words += 2 * t->rank;
     }
 }
@@ -34,9 +34,9 @@ static void *room(int64_t n_items, int64_t n, size_t size)
 static md_status make_room(md_cb_part *p)
 {
     p->layout = room(p->n_items, p->n_words, sizeof *p->layout);
-    p->data = room(p->n_items, p->n_slots, sizeof *p->data);
+    p->data = room(p->n_items, p->n_operands, sizeof *p->data);
     p->scalar = room(p->n_items, p->n_scalars, sizeof *p->scalar);
-    p->planned = room(p->n_items, p->n_slots, sizeof *p->planned);
+    p->planned = room(p->n_items, p->n_operands, sizeof *p->planned);
     p->is_empty = room(p->n_items, 1, sizeof *p->is_empty);
     return p->layout && p->data && p->planned && p->scalar && p->is_empty ? MD_OK : md_fail_memory();
 }
@@ -59,12 +59,12 @@ static md_kn_word scalar_word(const md_ds_op *op, int32_t arg, const md_fx_bindi
 static void keep_item(md_cb_part *p, int64_t item, const md_arg *args, const md_ds_bound *bound)
 {
     int64_t *layout = p->layout + item * p->n_words;
-    for (int32_t s = 0; s < p->n_slots; s++) {
-        const md_cb_slot *slot = &p->slot[s];
-        const md_tensor *t = args[slot->arg].tensor;
-        memcpy(layout + slot->at, t->size, (size_t)slot->rank * sizeof *layout);
-        memcpy(layout + slot->at + slot->rank, t->stride, (size_t)slot->rank * sizeof *layout);
-        p->data[item * p->n_slots + s] = t->data;
+    for (int32_t s = 0; s < p->n_operands; s++) {
+        const md_cb_operand *operand = &p->operand[s];
+        const md_tensor *t = args[operand->arg].tensor;
+        memcpy(layout + operand->at, t->size, (size_t)operand->rank * sizeof *layout);
+        memcpy(layout + operand->at + operand->rank, t->stride, (size_t)operand->rank * sizeof *layout);
+        p->data[item * p->n_operands + s] = t->data;
     }
     for (int32_t s = 0; s < p->n_scalars; s++)
         p->scalar[item * p->n_scalars + s] = scalar_word(p->op, p->scalar_arg[s], &bound->binding);
@@ -73,7 +73,7 @@ static void keep_item(md_cb_part *p, int64_t item, const md_arg *args, const md_
 
 static md_status take_part(md_cb_part *p, int32_t number, const md_combo_part *from)
 {
-    list_slots(p);
+    list_operands(p);
     MD_TRY(make_room(p));
     for (int64_t i = 0; i < p->n_items; i++) {
         md_ds_bound bound;
@@ -130,22 +130,23 @@ md_status md_cb_take(md_cb *cb, const md_combo_part *parts, md_ds_op *const *op)
 
 /* ---- Giving back */
 
-md_tensor md_cb_tensor(const md_cb_part *part, const md_cb_slot *slot, int64_t item)
+md_tensor md_cb_tensor(const md_cb_part *part, const md_cb_operand *operand, int64_t item)
 {
-    const int64_t *layout = part->layout + item * part->n_words + slot->at;
-    md_tensor t = {
-        .data = part->data[item * part->n_slots + (slot - part->slot)], .dtype = slot->dtype, .rank = slot->rank};
-    memcpy(t.size, layout, (size_t)slot->rank * sizeof *layout);
-    memcpy(t.stride, layout + slot->rank, (size_t)slot->rank * sizeof *layout);
+    const int64_t *layout = part->layout + item * part->n_words + operand->at;
+    md_tensor t = {.data = part->data[item * part->n_operands + (operand - part->operand)],
+                   .dtype = operand->dtype,
+                   .rank = operand->rank};
+    memcpy(t.size, layout, (size_t)operand->rank * sizeof *layout);
+    memcpy(t.stride, layout + operand->rank, (size_t)operand->rank * sizeof *layout);
     return t;
 }
 
 void md_cb_args_of(md_arg args[MD_FX_MAX_ARGS], md_tensor tensor[MD_FX_MAX_ARGS], const md_cb_part *part, int64_t item)
 {
     const md_fx_formula *f = part->op->formula;
-    for (int32_t s = 0; s < part->n_slots; s++) {
-        tensor[s] = md_cb_tensor(part, &part->slot[s], item);
-        args[part->slot[s].arg] = md_t(&tensor[s]);
+    for (int32_t s = 0; s < part->n_operands; s++) {
+        tensor[s] = md_cb_tensor(part, &part->operand[s], item);
+        args[part->operand[s].arg] = md_t(&tensor[s]);
     }
     for (int32_t s = 0; s < part->n_scalars; s++) {
         const md_kn_word word = part->scalar[item * part->n_scalars + s];
@@ -187,11 +188,11 @@ md_status md_cb_point(md_cb *cb, int32_t part, int32_t arg, void *const *data)
         if ((!data[i] && !p->is_empty[i]) || (uintptr_t)data[i] % size)
             return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': data is %s (part %d, item %lld)", (int)arg, name,
                            data[i] ? "not aligned to its elements" : "NULL", (int)part, (long long)i);
-    int32_t slot = 0;
-    while (p->slot[slot].arg != arg)
-        slot++;
+    int32_t operand = 0;
+    while (p->operand[operand].arg != arg)
+        operand++;
     for (int64_t i = 0; i < p->n_items; i++)
-        p->data[i * p->n_slots + slot] = data[i];
+        p->data[i * p->n_operands + operand] = data[i];
     cb->has_moved = true;
     return MD_OK;
 }

@@ -11,12 +11,12 @@
 #include <md/combo.h>
 
 /* A tensor argument of a part. */
-typedef struct md_cb_slot {
+typedef struct md_cb_operand {
     int32_t arg, tensor; /* its number among the arguments, and among the formula's tensors */
     int32_t rank, at; /* where its sizes begin in an item's layout; its strides follow */
     md_dtype dtype;
     bool is_output;
-} md_cb_slot;
+} md_cb_operand;
 
 /* A launch of an item, with its parameters ready. */
 typedef struct md_cb_unit {
@@ -105,8 +105,8 @@ typedef struct md_cb_decision {
 typedef struct md_cb_part {
     md_ds_op *op;
     int64_t n_items, first; /* first: the number of its first item among the items of all parts */
-    int32_t n_slots, n_scalars, n_words;
-    md_cb_slot slot[MD_FX_MAX_ARGS];
+    int32_t n_operands, n_scalars, n_words;
+    md_cb_operand operand[MD_FX_MAX_ARGS];
     int32_t scalar_arg[MD_FX_MAX_ARGS]; /* argument of scalar i, in order of the arguments */
     int64_t *layout; /* [n_items][n_words] */
     void **data; /* [n_items][n_slots] */
@@ -146,7 +146,7 @@ void md_cb_part_finish(md_cb_part *part);
 /** The arguments of an item, as a call takes them. `tensor`: room for one for each argument. */
 void md_cb_args_of(md_arg args[MD_FX_MAX_ARGS], md_tensor tensor[MD_FX_MAX_ARGS], const md_cb_part *part, int64_t item);
 /** One tensor of an item. */
-md_tensor md_cb_tensor(const md_cb_part *part, const md_cb_slot *slot, int64_t item);
+md_tensor md_cb_tensor(const md_cb_part *part, const md_cb_operand *operand, int64_t item);
 md_status md_cb_point(md_cb *cb, int32_t part, int32_t arg, void *const *data);
 /** New scalars for all items. */
 md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n);

@@ -40,15 +40,15 @@ uint64_t md_cb_hash(const md_combo_part *parts, md_ds_op *const *op, int32_t n)
 static bool matches_item(const md_cb_part *part, int64_t item, const md_arg *args)
 {
     const int64_t *layout = part->layout + item * part->n_words;
-    for (int32_t s = 0; s < part->n_slots; s++) {
-        const md_cb_slot *slot = &part->slot[s];
-        const md_arg *arg = &args[slot->arg];
-        const size_t n_bytes = (size_t)slot->rank * sizeof *layout;
+    for (int32_t s = 0; s < part->n_operands; s++) {
+        const md_cb_operand *operand = &part->operand[s];
+        const md_arg *arg = &args[operand->arg];
+        const size_t n_bytes = (size_t)operand->rank * sizeof *layout;
         if (arg->kind != MD_ARG_TENSOR || !arg->tensor)
             return false;
         const md_tensor *t = arg->tensor;
-        if (t->dtype != slot->dtype || t->rank != slot->rank || memcmp(t->size, layout + slot->at, n_bytes) ||
-            memcmp(t->stride, layout + slot->at + slot->rank, n_bytes) || (!t->data && !part->is_empty[item]) ||
+        if (t->dtype != operand->dtype || t->rank != operand->rank || memcmp(t->size, layout + operand->at, n_bytes) ||
+            memcmp(t->stride, layout + operand->at + operand->rank, n_bytes) || (!t->data && !part->is_empty[item]) ||
             (uintptr_t)t->data % md_dtype_size(t->dtype))
             return false;
     }
@@ -75,8 +75,8 @@ bool md_cb_matches(const md_cb *cb, const md_combo_part *parts, md_ds_op *const 
 
 static void take_item(md_cb *cb, md_cb_part *part, int64_t item, const md_arg *args)
 {
-    for (int32_t s = 0; s < part->n_slots; s++) {
-        void *data = args[part->slot[s].arg].tensor->data, **at = &part->data[item * part->n_slots + s];
+    for (int32_t s = 0; s < part->n_operands; s++) {
+        void *data = args[part->operand[s].arg].tensor->data, **at = &part->data[item * part->n_operands + s];
         cb->has_moved |= *at != data;
         *at = data;
     }

@@ -25,31 +25,31 @@ typedef struct scheduler {
 /* ---- Shapes */
 
 /* Takes the entry over. */
-static md_status add_shape(md_cb_shape **out, scheduler *w, md_ds_op *op, md_ds_shape_entry *entry)
+static md_status add_shape(md_cb_shape **out, scheduler *s, md_ds_op *op, md_ds_shape_entry *entry)
 {
-    md_cb_schedule *plan = w->plan;
-    const uintptr_t number = (uintptr_t)md_table_find(w->shapes, &entry, sizeof(md_ds_shape_entry *));
+    md_cb_schedule *plan = s->plan;
+    const uintptr_t number = (uintptr_t)md_table_find(s->shapes, &entry, sizeof(md_ds_shape_entry *));
     if (number > 0) {
         md_ds_shape_entry_release(entry);
         *out = &plan->shape[number - 1];
         (*out)->n_items++;
         return MD_OK;
     }
-    if (plan->n_shapes == w->room_of_shapes) {
-        const int64_t larger = MD_MAX(2 * w->room_of_shapes, 16);
+    if (plan->n_shapes == s->room_of_shapes) {
+        const int64_t larger = MD_MAX(2 * s->room_of_shapes, 16);
         md_cb_shape *grown = realloc(plan->shape, (size_t)larger * sizeof *grown);
         if (!grown) {
             md_ds_shape_entry_release(entry);
             return md_fail_memory();
         }
         plan->shape = grown;
-        w->room_of_shapes = larger;
+        s->room_of_shapes = larger;
     }
     plan->shape[plan->n_shapes++] = (md_cb_shape){op, entry, md_ds_plan_of(entry), 1};
     *out = &plan->shape[plan->n_shapes - 1];
     plan->is_stand_in |= (*out)->plan->is_stand_in;
     plan->may_change |= (*out)->plan->is_stand_in || op->hybrid;
-    return md_table_put(w->shapes, &entry, sizeof(md_ds_shape_entry *), (void *)(uintptr_t)plan->n_shapes, NULL);
+    return md_table_put(s->shapes, &entry, sizeof(md_ds_shape_entry *), (void *)(uintptr_t)plan->n_shapes, NULL);
 }
 
 /* ---- Items */
@@ -76,8 +76,8 @@ static const char *why_apart(const md_ds_op *op, const md_ds_plan *plan, const m
 static double bytes_of(const md_cb_part *part, int64_t item)
 {
     double sum = 0;
-    for (int32_t s = 0; s < part->n_slots; s++) {
-        const md_tensor t = md_cb_tensor(part, &part->slot[s], item);
+    for (int32_t s = 0; s < part->n_operands; s++) {
+        const md_tensor t = md_cb_tensor(part, &part->operand[s], item);
         double n = (double)md_dtype_size(t.dtype);
         for (int32_t a = 0; a < t.rank; a++)
             n *= (double)t.size[a];
@@ -86,16 +86,16 @@ static double bytes_of(const md_cb_part *part, int64_t item)
     return sum;
 }
 
-static md_status add_unit(scheduler *w, const md_cb_unit *unit)
+static md_status add_unit(scheduler *s, const md_cb_unit *unit)
 {
-    md_cb_schedule *plan = w->plan;
-    if (plan->n_units == w->room_of_units) {
-        const int64_t larger = MD_MAX(2 * w->room_of_units, w->cb->n_items + 16);
+    md_cb_schedule *plan = s->plan;
+    if (plan->n_units == s->room_of_units) {
+        const int64_t larger = MD_MAX(2 * s->room_of_units, s->cb->n_items + 16);
         md_cb_unit *grown = realloc(plan->unit, (size_t)larger * sizeof *grown);
         if (!grown)
             return md_fail_memory();
         plan->unit = grown;
-        w->room_of_units = larger;
+        s->room_of_units = larger;
     }
     plan->unit[plan->n_units] = *unit;
     plan->unit[plan->n_units++].params = plan->n_words;
@@ -104,10 +104,10 @@ static md_status add_unit(scheduler *w, const md_cb_unit *unit)
 }
 
 /* On a GPU: the variant of the heaviest item, if it gives the same bits, so that few kernels take many items. */
-static const md_bd_variant *follow(md_kn_geometries *geometry, const scheduler *w, const md_bd_variant *own,
+static const md_bd_variant *follow(md_kn_geometries *geometry, const scheduler *s, const md_bd_variant *own,
                                    int32_t stage, const md_kn_shape *shape)
 {
-    const md_bd_variant *v = w->leader[stage];
+    const md_bd_variant *v = s->leader[stage];
     md_kn_geometries g;
     if (!v || v == own || v->n_launches != 1 || own->n_launches != 1 || v->numeric_class != own->numeric_class ||
         geometry->workspace_bytes > 0 || md_kn_envelope_miss(&v->envelope, shape))
@@ -119,10 +119,10 @@ static const md_bd_variant *follow(md_kn_geometries *geometry, const scheduler *
     return v;
 }
 
-static md_status add_units(scheduler *w, int32_t p, int64_t item, const md_cb_shape *of, const md_kn_shape *shape)
+static md_status add_units(scheduler *s, int32_t p, int64_t item, const md_cb_shape *of, const md_kn_shape *shape)
 {
     const md_ds_plan *plan = of->plan;
-    const md_cb_part *part = &w->cb->part[p];
+    const md_cb_part *part = &s->cb->part[p];
     md_ds_op *op = of->op;
     md_cb_unit unit = {.op = op,
                        .plan = plan,
@@ -130,55 +130,55 @@ static md_status add_units(scheduler *w, int32_t p, int64_t item, const md_cb_sh
                        .part = p,
                        .item = part->first + item,
                        .bytes = bytes_of(part, item)};
-    for (int32_t s = 0; s < op->n_stages; s++) {
-        md_kn_geometries geometry = plan->stage[s].geometry;
-        if (plan->stage[s].is_idle)
+    for (int32_t stage = 0; stage < op->n_stages; stage++) {
+        md_kn_geometries geometry = plan->stage[stage].geometry;
+        if (plan->stage[stage].is_idle)
             continue;
-        unit.stage = s;
-        unit.variant = op->stage[s].variant[plan->stage[s].pick.variant];
-        if (op == w->leader_op)
-            unit.variant = follow(&geometry, w, unit.variant, s, shape);
-        unit.variant = md_cb_choose(&geometry, w->cb, unit.variant, op, shape);
+        unit.stage = stage;
+        unit.variant = op->stage[stage].variant[plan->stage[stage].pick.variant];
+        if (op == s->leader_op)
+            unit.variant = follow(&geometry, s, unit.variant, stage, shape);
+        unit.variant = md_cb_choose(&geometry, s->cb, unit.variant, op, shape);
         for (unit.launch = 0; unit.launch < unit.variant->n_launches; unit.launch++) {
             unit.geometry = geometry.launch[unit.launch];
             if (!md_cb_axis_suits_warp(&unit.points, &unit.rows, unit.variant, &unit.geometry, shape))
                 unit.points = unit.rows = 0;
             if (unit.geometry.blocks > 0)
-                MD_TRY(add_unit(w, &unit));
+                MD_TRY(add_unit(s, &unit));
             unit.level++;
         }
     }
-    w->plan->n_levels = MD_MAX(w->plan->n_levels, unit.level);
-    w->plan->memory[unit.item] = w->plan->memory_bytes;
-    w->plan->memory_bytes += md_ds_align(plan->workspace_bytes);
+    s->plan->n_levels = MD_MAX(s->plan->n_levels, unit.level);
+    s->plan->memory[unit.item] = s->plan->memory_bytes;
+    s->plan->memory_bytes += md_ds_align(plan->workspace_bytes);
     return MD_OK;
 }
 
 /* Binds an item, and finds its shape entry. */
-static md_status find_item(md_ds_shape_entry **out, md_ds_op **op, md_ds_bound *bound, const scheduler *w, int32_t p,
+static md_status find_item(md_ds_shape_entry **out, md_ds_op **op, md_ds_bound *bound, const scheduler *s, int32_t p,
                            int64_t item)
 {
-    MD_TRY(md_cb_bind_item(op, bound, &w->cb->part[p], item));
-    return md_ds_find(out, *op, w->stream, bound);
+    MD_TRY(md_cb_bind_item(op, bound, &s->cb->part[p], item));
+    return md_ds_find(out, *op, s->stream, bound);
 }
 
-static md_status plan_item(scheduler *w, int32_t p, int64_t item)
+static md_status plan_item(scheduler *s, int32_t p, int64_t item)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
     md_ds_op *op = NULL;
     md_cb_shape *shape = NULL;
-    const md_cb_part *part = &w->cb->part[p];
-    MD_TRY(find_item(&entry, &op, &bound, w, p, item));
-    MD_TRY(add_shape(&shape, w, op, entry));
+    const md_cb_part *part = &s->cb->part[p];
+    MD_TRY(find_item(&entry, &op, &bound, s, p, item));
+    MD_TRY(add_shape(&shape, s, op, entry));
     const char *why = why_apart(op, shape->plan, &bound);
-    if (!why && shape->plan->workspace_bytes > MOST_MEMORY - w->plan->memory_bytes)
+    if (!why && shape->plan->workspace_bytes > MOST_MEMORY - s->plan->memory_bytes)
         why = "all need too much memory at once";
     if (!why)
-        return add_units(w, p, item, shape, &bound.shape);
+        return add_units(s, p, item, shape, &bound.shape);
     shape->n_items--; /* its call counts itself */
-    w->plan->why_apart[w->plan->n_apart] = why;
-    w->plan->apart[w->plan->n_apart++] = part->first + item;
+    s->plan->why_apart[s->plan->n_apart] = why;
+    s->plan->apart[s->plan->n_apart++] = part->first + item;
     return MD_OK;
 }
 
@@ -192,16 +192,16 @@ static const md_bd_variant *lighten(const md_bd_variant *v, const md_ds_pool *po
         return v;
     int32_t least = g.launch[0].block[0];
     for (int32_t i = 0; i < n; i++) {
-        const md_bd_variant *x = pool->variant[i];
-        if (atomic_load_explicit(&x->state, memory_order_acquire) != MD_BD_READY || x->n_launches != 1 ||
-            x->numeric_class != v->numeric_class || md_kn_envelope_miss(&x->envelope, shape))
+        const md_bd_variant *variant = pool->variant[i];
+        if (atomic_load_explicit(&variant->state, memory_order_acquire) != MD_BD_READY || variant->n_launches != 1 ||
+            variant->numeric_class != v->numeric_class || md_kn_envelope_miss(&variant->envelope, shape))
             continue;
-        md_fa_geometry_of(&g, x->family, &x->target, &x->config, shape);
+        md_fa_geometry_of(&g, variant->family, &variant->target, &variant->config, shape);
         if (g.launch[0].blocks != 1 || g.launch[0].block[0] >= least || g.workspace_bytes > 0 ||
             g.launch[0].cluster > 1)
             continue;
         least = g.launch[0].block[0];
-        v = x;
+        v = variant;
     }
     return v;
 }
@@ -217,27 +217,27 @@ static const md_bd_variant *narrow(const md_bd_variant *v, const md_ds_pool *poo
             config.value[i] == 512)
             config.value[i] = 256;
     for (int32_t i = 0; i < n; i++) {
-        const md_bd_variant *x = pool->variant[i];
-        if (x->family == v->family && !memcmp(x->config.value, config.value, sizeof config.value) &&
-            atomic_load_explicit(&x->state, memory_order_acquire) == MD_BD_READY &&
-            x->numeric_class == v->numeric_class && !md_kn_envelope_miss(&x->envelope, shape))
-            return x;
+        const md_bd_variant *variant = pool->variant[i];
+        if (variant->family == v->family && !memcmp(variant->config.value, config.value, sizeof config.value) &&
+            atomic_load_explicit(&variant->state, memory_order_acquire) == MD_BD_READY &&
+            variant->numeric_class == v->numeric_class && !md_kn_envelope_miss(&variant->envelope, shape))
+            return variant;
     }
     return v;
 }
 
 /* The variants of the heaviest item of a part. */
-static md_status choose_leader(scheduler *w, int32_t p)
+static md_status choose_leader(scheduler *s, int32_t p)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
     md_ds_op *op = NULL;
-    const md_cb_part *part = &w->cb->part[p];
+    const md_cb_part *part = &s->cb->part[p];
     int64_t heaviest = -1;
     double most = -1;
-    memset(w->leader, 0, sizeof w->leader);
-    w->leader_op = NULL;
-    for (int64_t i = 0; w->cb->runtime->dev->facts.kind == MD_DEV_CUDA && i < part->n_items; i++) {
+    memset(s->leader, 0, sizeof s->leader);
+    s->leader_op = NULL;
+    for (int64_t i = 0; s->cb->runtime->dev->facts.kind == MD_DEV_CUDA && i < part->n_items; i++) {
         const double bytes = part->is_empty[i] ? -1 : bytes_of(part, i);
         if (bytes > most) {
             most = bytes;
@@ -246,31 +246,31 @@ static md_status choose_leader(scheduler *w, int32_t p)
     }
     if (heaviest < 0)
         return MD_OK;
-    MD_TRY(find_item(&entry, &op, &bound, w, p, heaviest));
+    MD_TRY(find_item(&entry, &op, &bound, s, p, heaviest));
     const md_ds_plan *plan = md_ds_plan_of(entry);
-    w->leader_op = why_apart(op, plan, &bound) ? NULL : op;
-    for (int32_t s = 0; w->leader_op && s < op->n_stages; s++) {
-        if (plan->stage[s].is_idle)
+    s->leader_op = why_apart(op, plan, &bound) ? NULL : op;
+    for (int32_t stage = 0; s->leader_op && stage < op->n_stages; stage++) {
+        if (plan->stage[stage].is_idle)
             continue;
-        const md_bd_variant *v = op->stage[s].variant[plan->stage[s].pick.variant];
-        w->leader[s] = plan->stage[s].pick.source == MD_DS_PINNED
-                           ? v
-                           : narrow(lighten(v, &op->stage[s], &bound.shape), &op->stage[s], &bound.shape);
+        const md_bd_variant *v = op->stage[stage].variant[plan->stage[stage].pick.variant];
+        s->leader[stage] = plan->stage[stage].pick.source == MD_DS_PINNED
+                               ? v
+                               : narrow(lighten(v, &op->stage[stage], &bound.shape), &op->stage[stage], &bound.shape);
     }
     md_ds_shape_entry_release(entry);
     return MD_OK;
 }
 
-static md_status plan_items(scheduler *w)
+static md_status plan_items(scheduler *s)
 {
-    for (int32_t p = 0; p < w->cb->n_parts; p++) {
-        const md_cb_part *part = &w->cb->part[p];
-        memcpy(part->planned, part->data, (size_t)(part->n_items * part->n_slots) * sizeof *part->data);
-        MD_TRY(choose_leader(w, p));
+    for (int32_t p = 0; p < s->cb->n_parts; p++) {
+        const md_cb_part *part = &s->cb->part[p];
+        memcpy(part->planned, part->data, (size_t)(part->n_items * part->n_operands) * sizeof *part->data);
+        MD_TRY(choose_leader(s, p));
         for (int64_t i = 0; i < part->n_items; i++) {
-            const md_status s = part->is_empty[i] ? MD_OK : plan_item(w, p, i);
-            if (s != MD_OK)
-                return md_fail_more(s, " (part %d, item %lld)", (int)p, (long long)i);
+            const md_status status = part->is_empty[i] ? MD_OK : plan_item(s, p, i);
+            if (status != MD_OK)
+                return md_fail_more(status, " (part %d, item %lld)", (int)p, (long long)i);
         }
     }
     return MD_OK;
@@ -286,15 +286,15 @@ static int by_level(const void *a, const void *b)
     return (x->params > y->params) - (x->params < y->params);
 }
 
-static md_status finish(scheduler *w)
+static md_status finish(scheduler *s)
 {
-    md_cb_schedule *plan = w->plan;
+    md_cb_schedule *plan = s->plan;
     plan->word = malloc((size_t)MD_MAX(plan->n_words, 1) * sizeof *plan->word);
     if (!plan->word)
         return md_fail_memory();
     if (plan->n_levels > 1)
         qsort(plan->unit, (size_t)plan->n_units, sizeof *plan->unit, by_level);
-    md_cb_fill(w->cb);
+    md_cb_fill(s->cb);
     return MD_OK;
 }
 
@@ -302,22 +302,22 @@ md_status md_cb_schedule_make(md_cb *cb, md_stream stream)
 {
     const size_t n = (size_t)MD_MAX(cb->n_items, 1);
     md_cb_schedule_free(cb);
-    scheduler w = {.cb = cb, .plan = calloc(1, sizeof *w.plan), .shapes = md_table_create(), .stream = stream};
-    cb->plan = w.plan;
-    md_status status = w.plan && w.shapes ? MD_OK : md_fail_memory();
+    scheduler s = {.cb = cb, .plan = calloc(1, sizeof *s.plan), .shapes = md_table_create(), .stream = stream};
+    cb->plan = s.plan;
+    md_status status = s.plan && s.shapes ? MD_OK : md_fail_memory();
     if (status == MD_OK) {
-        w.plan->apart = malloc(n * sizeof *w.plan->apart);
-        w.plan->why_apart = malloc(n * sizeof *w.plan->why_apart);
-        w.plan->memory = calloc(n, sizeof *w.plan->memory);
-        if (!w.plan->apart || !w.plan->why_apart || !w.plan->memory)
+        s.plan->apart = malloc(n * sizeof *s.plan->apart);
+        s.plan->why_apart = malloc(n * sizeof *s.plan->why_apart);
+        s.plan->memory = calloc(n, sizeof *s.plan->memory);
+        if (!s.plan->apart || !s.plan->why_apart || !s.plan->memory)
             status = md_fail_memory();
     }
     if (status == MD_OK)
-        status = plan_items(&w);
+        status = plan_items(&s);
     if (status == MD_OK)
-        status = finish(&w);
-    if (w.shapes)
-        md_table_destroy(&w.shapes, NULL);
+        status = finish(&s);
+    if (s.shapes)
+        md_table_destroy(&s.shapes, NULL);
     if (status != MD_OK)
         md_cb_schedule_free(cb);
     return status;

@@ -103,7 +103,7 @@ static void add_undefs(md_strbuf *out, const char *text)
 
 /* ---- Parameters */
 
-static void name_param(char out[32], const md_kn_param *q)
+static void name_param(char out[32], const md_kn_param *param)
 {
     static const char *const name[] = {
         [MD_KN_POINTER] = "t",  [MD_KN_STRIDE] = "s",          [MD_KN_EXTENT] = "e",      [MD_KN_SIZE] = "n",
@@ -112,12 +112,12 @@ static void name_param(char out[32], const md_kn_param *q)
     static const int n_numbers[] = {
         [MD_KN_POINTER] = 1,   [MD_KN_STRIDE] = 2,   [MD_KN_EXTENT] = 2, [MD_KN_SIZE] = 1, [MD_KN_SCALAR] = 1,
         [MD_KN_WORKSPACE] = 1, [MD_KN_COUNTERS] = 1, [MD_KN_MAP] = 1,    [MD_KN_PAD] = 1};
-    if (n_numbers[q->kind] == 2)
-        snprintf(out, 32, "%s%d_%d", name[q->kind], q->a, q->b);
-    else if (n_numbers[q->kind] == 1)
-        snprintf(out, 32, "%s%d", name[q->kind], q->a);
+    if (n_numbers[param->kind] == 2)
+        snprintf(out, 32, "%s%d_%d", name[param->kind], param->a, param->b);
+    else if (n_numbers[param->kind] == 1)
+        snprintf(out, 32, "%s%d", name[param->kind], param->a);
     else
-        snprintf(out, 32, "%s", name[q->kind]);
+        snprintf(out, 32, "%s", name[param->kind]);
 }
 
 /* What the text does not mention behind the struct needs no word. */
@@ -128,11 +128,11 @@ static void sort_params(md_cb_body *body, const char *text, size_t n)
     char name[32];
     body->n_own = body->n_shared = 0;
     for (int32_t i = 0; i < v->n_params[body->launch]; i++) {
-        const md_kn_param *q = &v->param[body->launch][i];
-        name_param(name, q);
+        const md_kn_param *param = &v->param[body->launch][i];
+        name_param(name, param);
         if (!from || !find_word(from, end, name))
             continue;
-        if (q->kind == MD_KN_REPORT || (q->kind == MD_KN_SCALAR && body->shares_scalars))
+        if (param->kind == MD_KN_REPORT || (param->kind == MD_KN_SCALAR && body->shares_scalars))
             body->shared[body->n_shared++] = (int16_t)i;
         else
             body->own[body->n_own++] = (int16_t)i;
@@ -146,9 +146,9 @@ static void add_sets(md_strbuf *out, const md_cb_kernel *k, int32_t number, cons
     const bool is_own = from[0] == '(';
     char name[32];
     for (int32_t i = 0; i < (is_own ? body->n_own : body->n_shared); i++) {
-        const md_kn_param *q = &body->variant->param[body->launch][is_own ? body->own[i] : body->shared[i]];
-        name_param(name, q);
-        if (k->by_warps && q->kind == MD_KN_SIZE)
+        const md_kn_param *param = &body->variant->param[body->launch][is_own ? body->own[i] : body->shared[i]];
+        name_param(name, param);
+        if (k->by_warps && param->kind == MD_KN_SIZE)
             md_strbuf_printf(out, "    md_combo_set(p.%s, %s[%d] & %d);\n", name, from, (int)i, MD_CB_WARP_SIZES - 1);
         else
             md_strbuf_printf(out, "    md_combo_set(p.%s, %s[%d]);\n", name, from, (int)i);

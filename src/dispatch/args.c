@@ -33,14 +33,14 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         md_ds_arg_spec *a = &out->arg[i];
         a->is_scalar = formula->args[i].is_scalar;
         if (a->is_scalar) {
-            a->slot = (uint8_t)id;
+            a->number = (uint8_t)id;
             a->is_real = formula->scalar[id].type != MD_I64;
             n_scalars++;
             continue;
         }
         const md_fx_tensor *x = &formula->tensor[id];
         const md_tensor like = {.dtype = x->dtype, .rank = x->rank};
-        a->slot = (uint8_t)out->n_tensors;
+        a->number = (uint8_t)out->n_tensors;
         a->rank = (uint8_t)x->rank;
         a->item = (uint8_t)md_dtype_size(x->dtype);
         a->head = md_ds_head_of(&like);
@@ -52,7 +52,7 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         }
         out->last = i;
         set_probe(out, 2, a->rank, a->rank - 1, n_key - 1);
-        out->all_aligned |= class_of[0] << a->slot;
+        out->all_aligned |= class_of[0] << a->number;
         a->is_output = x->role == MD_FX_OUTPUT;
         out->outputs |= (uint32_t)a->is_output << out->n_tensors;
         out->number[id] = out->n_tensors++;
@@ -120,7 +120,7 @@ __attribute__((hot)) bool md_ds_call_args_take(md_ds_call_args *out, const md_ds
     const md_ds_arg_spec *a = layout->arg;
     for (const md_arg *arg = args, *end = args + layout->n_args; arg < end; arg++, a++) {
         if (a->is_scalar) {
-            if (!md_ds_take_scalar(&out->scalar[a->slot], a, arg))
+            if (!md_ds_take_scalar(&out->scalar[a->number], a, arg))
                 return false;
             continue;
         }

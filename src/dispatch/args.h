@@ -21,7 +21,7 @@ enum {
 /* One argument of an op. */
 typedef struct md_ds_arg_spec {
     bool is_scalar, is_output, is_real;
-    uint8_t slot; /* its number among the tensors, or among the scalars, in order of the arguments */
+    uint8_t number; /* its number among the tensors, or among the scalars, in order of the arguments */
     uint8_t rank, item; /* item: bytes of an element */
     uint64_t head; /* md_ds_head_of a right tensor */
     uint64_t within; /* the bits of an address that are 0 if it is a multiple of `item` */

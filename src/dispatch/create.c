@@ -43,15 +43,15 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
 
 /* Chooses the variants by the facts for which the bundles' kernels were chosen: only those kernels are there. All else
  * goes by the device's own facts. */
-static md_status fill_planned(md_ds_pool *c, const md_dev *dev, bool only_first)
+static md_status fill_planned(md_ds_pool *pool, const md_dev *dev, bool only_first)
 {
-    const md_dev_facts *own = c->target.facts;
+    const md_dev_facts *own = pool->target.facts;
     if (dev->is_assumed)
-        c->target.facts = &dev->assumed;
-    const md_status s = md_ds_pool_fill(c, only_first);
-    c->target.facts = own;
-    for (int32_t i = 0; i < c->n_variants; i++)
-        c->variant[i]->target.facts = own;
+        pool->target.facts = &dev->assumed;
+    const md_status s = md_ds_pool_fill(pool, only_first);
+    pool->target.facts = own;
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        pool->variant[i]->target.facts = own;
     return s;
 }
 
@@ -75,11 +75,11 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
 /* The builder warns once of every text that does not compile. The op warns only if no variant is left. */
 static void report_unbuilt(const md_ds_op *op, int32_t stage)
 {
-    const md_ds_pool *c = &op->stage[stage];
+    const md_ds_pool *pool = &op->stage[stage];
     const md_bd_variant *failed = NULL;
     int32_t n_ready = 0;
-    for (int32_t i = 0; i < c->n_variants; i++) {
-        const md_bd_variant *v = c->variant[i];
+    for (int32_t i = 0; i < pool->n_variants; i++) {
+        const md_bd_variant *v = pool->variant[i];
         if (v->state != MD_BD_FAILED) {
             n_ready++;
             continue;
@@ -146,16 +146,16 @@ static void fill_pools(md_ds_op *op)
 /* Compares the results of all ready variants at every hint. */
 static void check_at_hints(md_ds_op *op, int32_t stage)
 {
-    md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     for (int32_t h = 0; h < op->space.n_hints; h++) {
         int64_t size[MD_FX_MAX_DIMS];
         int32_t variant[MD_DS_MAX_VARIANTS], n = 0;
         md_kn_shape shape;
         md_ds_hint_sizes(size, &op->space, h);
-        md_ds_bring_into_reach(size, &c->target);
+        md_ds_bring_into_reach(size, &pool->target);
         md_tn_shape(&shape, op->program, size);
-        for (int32_t i = 0; i < atomic_load_explicit(&c->n_variants, memory_order_acquire); i++)
-            if (!md_ds_reject_reason(c, i, &shape))
+        for (int32_t i = 0; i < atomic_load_explicit(&pool->n_variants, memory_order_acquire); i++)
+            if (!md_ds_reject_reason(pool, i, &shape))
                 variant[n++] = i;
         md_ds_agree(op, stage, variant, n, &shape);
     }
@@ -165,14 +165,14 @@ static void check_at_hints(md_ds_op *op, int32_t stage)
  * it is where a bundle is made: it would be made without kernels. */
 static md_status check_bundled(const md_ds_op *op, int32_t stage)
 {
-    const md_ds_pool *c = &op->stage[stage];
+    const md_ds_pool *pool = &op->stage[stage];
     const char *failure = NULL;
     if (op->program->stage[stage].kind == MD_ST_CHAIN) /* its parts serve */
         return MD_OK;
-    for (int32_t i = 0; i < c->n_variants; i++) {
-        if (atomic_load_explicit(&c->variant[i]->state, memory_order_acquire) != MD_BD_FAILED)
+    for (int32_t i = 0; i < pool->n_variants; i++) {
+        if (atomic_load_explicit(&pool->variant[i]->state, memory_order_acquire) != MD_BD_FAILED)
             return MD_OK;
-        failure = c->variant[i]->failure;
+        failure = pool->variant[i]->failure;
     }
     return failure ? md_fail(MD_COMPILE, "op %s, stage %d: no kernel: %s", op->name, (int)stage, failure) : MD_OK;
 }
@@ -201,11 +201,11 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
     if (fills_later)
         MD_TRY(md_ds_async_fill_start(op, fill_pools, md_ds_upgrade_ready));
     for (int32_t s = 0; s < op->n_stages; s++) {
-        md_ds_pool *c = &op->stage[s];
-        if (o->is_async && !op->runtime->waits && c->n_variants > 0)
-            md_bd_variant_wait_any(c->variant, c->n_variants);
+        md_ds_pool *pool = &op->stage[s];
+        if (o->is_async && !op->runtime->waits && pool->n_variants > 0)
+            md_bd_variant_wait_any(pool->variant, pool->n_variants);
         else
-            md_ds_pool_wait(c);
+            md_ds_pool_wait(pool);
         if (md_bd_is_bundled(op->runtime->builder) || md_bd_is_recording(op->runtime->builder))
             MD_TRY(check_bundled(op, s));
         if (!o->is_async)

@@ -185,27 +185,27 @@ static inline bool check_axes(int64_t *size, const md_fx_tensor *t, const md_ten
     return true;
 }
 
-static bool join_tensor(md_tensor *out, const struct md_ds_merged *j, int64_t *size, const md_fx_formula *f, int32_t id,
-                        const md_tensor *x)
+static bool join_tensor(md_tensor *out, const struct md_ds_merged *merged, int64_t *size, const md_fx_formula *f,
+                        int32_t id, const md_tensor *x)
 {
     const md_fx_tensor *t = &f->tensor[id];
     if (x->rank != t->rank || x->dtype != t->dtype)
         return false;
     out->data = x->data;
     out->dtype = x->dtype;
-    out->rank = j->how.rank[id];
-    for (int32_t g = 0, a = 0; g < out->rank; a += j->how.count[id][g++])
-        if (!check_axes(size, t, x, a, j->how.count[id][g]) || !join_axes(out, g, x, a, j->how.count[id][g]))
+    out->rank = merged->how.rank[id];
+    for (int32_t g = 0, a = 0; g < out->rank; a += merged->how.count[id][g++])
+        if (!check_axes(size, t, x, a, merged->how.count[id][g]) || !join_axes(out, g, x, a, merged->how.count[id][g]))
             return false;
     return true;
 }
 
 bool md_ds_merged_take(md_ds_merged_args *out, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
-    const struct md_ds_merged *j = op->merged;
+    const struct md_ds_merged *merged = op->merged;
     const md_fx_formula *f = op->formula;
     int64_t size[MD_FX_MAX_DIMS];
-    if (!j || !args || n_args != f->n_args)
+    if (!merged || !args || n_args != f->n_args)
         return false;
     for (int32_t d = 0; d < f->n_dims; d++)
         size[d] = f->dim[d].size;
@@ -214,7 +214,7 @@ bool md_ds_merged_take(md_ds_merged_args *out, const md_ds_op *op, const md_arg 
         if (f->args[i].is_scalar)
             continue;
         if (args[i].kind != MD_ARG_TENSOR || !args[i].tensor ||
-            !join_tensor(&out->tensor[i], j, size, f, f->args[i].id, args[i].tensor))
+            !join_tensor(&out->tensor[i], merged, size, f, f->args[i].id, args[i].tensor))
             return false;
         out->arg[i].tensor = &out->tensor[i];
     }

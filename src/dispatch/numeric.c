@@ -112,71 +112,71 @@ typedef struct tournament {
     entry entry[MAX_CLASSES];
 } tournament;
 
-static entry *entry_of(tournament *c, uint64_t id)
+static entry *entry_of(tournament *t, uint64_t id)
 {
-    for (int32_t i = 0; i < c->n; i++)
-        if (c->entry[i].id == id)
-            return &c->entry[i];
-    if (c->n == MAX_CLASSES)
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->entry[i].id == id)
+            return &t->entry[i];
+    if (t->n == MAX_CLASSES)
         return NULL;
-    c->entry[c->n] = (entry){.id = id, .us = {INFINITY, INFINITY}, .is_last_resort = c->family->is_last_resort};
-    return &c->entry[c->n++];
+    t->entry[t->n] = (entry){.id = id, .us = {INFINITY, INFINITY}, .is_last_resort = t->family->is_last_resort};
+    return &t->entry[t->n++];
 }
 
 static bool compete(void *user, const md_fa_config *config)
 {
-    tournament *c = user;
+    tournament *t = user;
     md_kn_envelope envelope = {0};
     md_fa_numeric numeric;
-    md_fa_envelope_of(&envelope, c->family, c->target, config);
-    if (md_kn_envelope_miss(&envelope, &c->shape[c->side]) ||
-        !md_ds_config_allowed(c->family, config, c->target, c->policy))
+    md_fa_envelope_of(&envelope, t->family, t->target, config);
+    if (md_kn_envelope_miss(&envelope, &t->shape[t->side]) ||
+        !md_ds_config_allowed(t->family, config, t->target, t->policy))
         return true;
-    md_fa_numeric_of(&numeric, c->target, c->family, config);
-    entry *e = md_fa_numeric_allows(c->policy->numeric, &numeric) ? entry_of(c, numeric.id) : NULL;
+    md_fa_numeric_of(&numeric, t->target, t->family, config);
+    entry *e = md_fa_numeric_allows(t->policy->numeric, &numeric) ? entry_of(t, numeric.id) : NULL;
     if (!e)
         return true;
-    double us = md_tn_predict_us(c->target, c->family, config, c->shape[c->side].size);
-    if (us < e->us[c->side]) {
-        e->us[c->side] = us;
-        e->family[c->side] = c->family;
-        e->config[c->side] = *config;
+    double us = md_tn_predict_us(t->target, t->family, config, t->shape[t->side].size);
+    if (us < e->us[t->side]) {
+        e->us[t->side] = us;
+        e->family[t->side] = t->family;
+        e->config[t->side] = *config;
     }
     return true;
 }
 
-static void hold_tournament(tournament *c, const int64_t *size, const md_ds_policy *policy)
+static void hold_tournament(tournament *t, const int64_t *size, const md_ds_policy *policy)
 {
     int64_t ragged[MD_FX_MAX_DIMS];
     memcpy(ragged, size, sizeof ragged);
-    for (c->side = 0; c->side < 2; c->side++) {
-        md_kn_shape *shape = &c->shape[c->side];
-        for (int32_t d = 0; c->side == 1 && d < c->target->program->formula->n_dims; d++)
-            if (c->target->program->formula->dim[d].size < 0 && ragged[d] > 1 &&
-                (ragged[d] | 1) <= c->target->program->formula->dim[d].hi)
+    for (t->side = 0; t->side < 2; t->side++) {
+        md_kn_shape *shape = &t->shape[t->side];
+        for (int32_t d = 0; t->side == 1 && d < t->target->program->formula->n_dims; d++)
+            if (t->target->program->formula->dim[d].size < 0 && ragged[d] > 1 &&
+                (ragged[d] | 1) <= t->target->program->formula->dim[d].hi)
                 ragged[d] |= 1;
-        md_tn_shape(shape, c->target->program, ragged);
-        if (c->side == 1)
+        md_tn_shape(shape, t->target->program, ragged);
+        if (t->side == 1)
             shape->aligned = shape->aligned16 = 0;
-        for (int32_t i = 0; (c->family = md_fa_of(c->target, i)) != NULL; i++)
-            if (md_ds_family_allowed(c->family, c->target, policy))
-                md_fa_each(c->target, c->family, shape->size, compete, c);
+        for (int32_t i = 0; (t->family = md_fa_of(t->target, i)) != NULL; i++)
+            if (md_ds_family_allowed(t->family, t->target, policy))
+                md_fa_each(t->target, t->family, shape->size, compete, t);
     }
 }
 
 /* ---- Representatives */
 
 /* The representative of a class (0: any class) that fits the shape and is fastest there by the model; -1. */
-static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *target, uint64_t id,
+static int32_t cheapest(double *us, const md_ds_numeric *numeric, const md_fa_target *target, uint64_t id,
                         const md_kn_shape *shape)
 {
     int32_t best = -1;
     *us = INFINITY;
-    for (int32_t i = 0; i < x->n_representatives; i++) {
-        const md_ds_representative *l = &x->representative[i];
-        if ((id && l->id != id) || md_kn_envelope_miss(&l->envelope, shape))
+    for (int32_t i = 0; i < numeric->n_representatives; i++) {
+        const md_ds_representative *representative = &numeric->representative[i];
+        if ((id && representative->id != id) || md_kn_envelope_miss(&representative->envelope, shape))
             continue;
-        double t = md_tn_predict_us(target, l->family, &l->config, shape->size);
+        double t = md_tn_predict_us(target, representative->family, &representative->config, shape->size);
         if (t < *us) {
             *us = t;
             best = i;
@@ -186,26 +186,26 @@ static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *
 }
 
 /* A new one; -1 where there are `most`. */
-static int32_t add_representative(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family,
-                                  const md_fa_config *config, int32_t most)
+static int32_t add_representative(md_ds_numeric *numeric, const md_fa_target *target, uint64_t id,
+                                  const md_fa_family *family, const md_fa_config *config, int32_t most)
 {
-    if (x->n_representatives >= most)
+    if (numeric->n_representatives >= most)
         return -1;
-    md_ds_representative *l = &x->representative[x->n_representatives];
-    *l = (md_ds_representative){.id = id, .family = family, .config = *config};
-    md_fa_envelope_of(&l->envelope, family, target, config);
-    return x->n_representatives++;
+    md_ds_representative *representative = &numeric->representative[numeric->n_representatives];
+    *representative = (md_ds_representative){.id = id, .family = family, .config = *config};
+    md_fa_envelope_of(&representative->envelope, family, target, config);
+    return numeric->n_representatives++;
 }
 
 /* The representative of an entry's class for one side: an existing one if it is about as fast, else a new one. */
-static int32_t representative_of(md_ds_numeric *x, const tournament *c, const entry *e, int32_t side)
+static int32_t representative_of(md_ds_numeric *numeric, const tournament *t, const entry *e, int32_t side)
 {
     double us;
-    int32_t there = cheapest(&us, x, c->target, e->id, &c->shape[side]);
+    int32_t there = cheapest(&us, numeric, t->target, e->id, &t->shape[side]);
     if (there >= 0 && us <= 1.15 * e->us[side])
         return there;
     int32_t made =
-        add_representative(x, c->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_REPRESENTATIVES - 1);
+        add_representative(numeric, t->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_REPRESENTATIVES - 1);
     return made >= 0 ? made : there;
 }
 
@@ -220,17 +220,17 @@ static void append(md_ds_probe *p, int32_t representative)
 
 /* The entry that is best at one side. `both`: of those that serve both sides, so that shapes of any alignment have one
  * class. Last resorts only where there is nothing else. */
-static const entry *winner(const md_ds_numeric *x, const tournament *c, int32_t side, bool both)
+static const entry *winner(const md_ds_numeric *numeric, const tournament *t, int32_t side, bool both)
 {
     const entry *best = NULL;
     double least = INFINITY;
     for (int32_t pass = 0; pass < 2 && !best; pass++)
-        for (int32_t i = 0; i < c->n; i++) {
-            const entry *e = &c->entry[i];
+        for (int32_t i = 0; i < t->n; i++) {
+            const entry *e = &t->entry[i];
             double us = both ? 0.8 * e->us[0] + 0.2 * e->us[1] : e->us[side];
             bool is_known = false; /* preferred: few classes shall serve many shapes */
-            for (int32_t k = 0; k < x->n_representatives; k++)
-                is_known |= x->representative[k].id == e->id;
+            for (int32_t k = 0; k < numeric->n_representatives; k++)
+                is_known |= numeric->representative[k].id == e->id;
             us *= is_known ? 0.9 : 1;
             if (e->is_last_resort == (pass == 1) && us < least) {
                 least = us;
@@ -242,25 +242,25 @@ static const entry *winner(const md_ds_numeric *x, const tournament *c, int32_t 
 
 /* Lists a probe's representatives: that of aligned tensors first. Where one class serves both sides, that of the other
  * side comes first, since it fits all. */
-static void list_representatives(md_ds_numeric *x, md_ds_probe *p, const tournament *c)
+static void list_representatives(md_ds_numeric *numeric, md_ds_probe *p, const tournament *t)
 {
-    bool both = c->policy->numeric == MD_NUMERIC_BATCH_INVARIANT;
+    bool both = t->policy->numeric == MD_NUMERIC_BATCH_INVARIANT;
     for (int32_t k = 0; k < 2; k++) {
         double us;
         int32_t side = both ? 1 - k : k;
-        const entry *e = winner(x, c, side, both);
-        int32_t representative = e && e->family[side] ? representative_of(x, c, e, side) : -1;
+        const entry *e = winner(numeric, t, side, both);
+        int32_t representative = e && e->family[side] ? representative_of(numeric, t, e, side) : -1;
         if (representative < 0 && e && !(both && k == 1))
-            representative = cheapest(&us, x, c->target, 0, &c->shape[side]);
+            representative = cheapest(&us, numeric, t->target, 0, &t->shape[side]);
         if (both && k == 1 && p->n > 0 && representative >= 0 &&
-            x->representative[representative].id != x->representative[p->representative[0]].id)
+            numeric->representative[representative].id != numeric->representative[p->representative[0]].id)
             return; /* there was no room for its class: the one listed serves all */
         append(p, representative);
     }
 }
 
 /* The family that fits everything ends every list, and is the last of all representatives. */
-static void add_last(md_ds_numeric *x, const md_fa_target *target, const md_ds_policy *policy)
+static void add_last(md_ds_numeric *n, const md_fa_target *target, const md_ds_policy *policy)
 {
     for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f; f++) {
         md_fa_config config = md_fa_default(*f);
@@ -270,9 +270,9 @@ static void add_last(md_ds_numeric *x, const md_fa_target *target, const md_ds_p
         md_fa_numeric_of(&numeric, target, *f, &config);
         if (!md_fa_numeric_allows(policy->numeric, &numeric))
             continue;
-        int32_t last = add_representative(x, target, numeric.id, *f, &config, MD_DS_MAX_REPRESENTATIVES);
-        for (int32_t i = 0; i < x->n_probes; i++) {
-            md_ds_probe *p = &x->probe[i];
+        int32_t last = add_representative(n, target, numeric.id, *f, &config, MD_DS_MAX_REPRESENTATIVES);
+        for (int32_t i = 0; i < n->n_probes; i++) {
+            md_ds_probe *p = &n->probe[i];
             p->n = MD_MIN(p->n, MD_DS_PROBE_REPRESENTATIVES - 1);
             append(p, last);
         }
@@ -287,16 +287,16 @@ static int32_t probe_in_order(int32_t i, int32_t n)
     return i % 2 ? middle - step : middle + step;
 }
 
-static void probe_at(md_ds_numeric *x, int32_t i, const levels *level, int32_t n_levels, int64_t size[MD_FX_MAX_DIMS],
-                     const md_ds_space *space)
+static void probe_at(md_ds_numeric *numeric, int32_t i, const levels *level, int32_t n_levels,
+                     int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space)
 {
     md_ds_hint_sizes(size, space, 0);
     for (int32_t k = 0, rest = i; k < n_levels; k++) {
         size[level[k].dim] = level[k].size[rest % level[k].n];
         rest /= level[k].n;
     }
-    for (int32_t k = 0; k < x->n_dims; k++)
-        x->probe[i].at[k] = log2((double)MD_MAX(size[x->dim[k]], 1));
+    for (int32_t k = 0; k < numeric->n_dims; k++)
+        numeric->probe[i].at[k] = log2((double)MD_MAX(size[numeric->dim[k]], 1));
 }
 
 /* Halves sizes of a probe until a kernel might be launched for them: the dims in which probes do not differ first. */
@@ -318,45 +318,45 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
     fix_facts(&facts);
     md_fa_target fixed = *target;
     fixed.facts = &facts;
-    md_ds_numeric *x = calloc(1, sizeof *x);
-    tournament *c = malloc(sizeof *c);
-    if (!x || !c) {
-        free(x);
-        free(c);
+    md_ds_numeric *numeric = calloc(1, sizeof *numeric);
+    tournament *t = malloc(sizeof *t);
+    if (!numeric || !t) {
+        free(numeric);
+        free(t);
         return md_fail_memory();
     }
-    x->n_probes = lay_out(level, target, space, policy->numeric);
+    numeric->n_probes = lay_out(level, target, space, policy->numeric);
     for (int32_t k = 0; k < space->n; k++)
         if (level[k].n > 1)
-            x->dim[x->n_dims++] = level[k].dim;
-    for (int32_t k = 0; k < 2 * x->n_probes + 2; k++) {
+            numeric->dim[numeric->n_dims++] = level[k].dim;
+    for (int32_t k = 0; k < 2 * numeric->n_probes + 2; k++) {
         int64_t size[MD_FX_MAX_DIMS];
-        int32_t i = probe_in_order(k, x->n_probes);
-        if (i < 0 || i >= x->n_probes)
+        int32_t i = probe_in_order(k, numeric->n_probes);
+        if (i < 0 || i >= numeric->n_probes)
             continue;
-        probe_at(x, i, level, space->n, size, space);
+        probe_at(numeric, i, level, space->n, size, space);
         shrink_sizes(size, level, space->n, target);
-        *c = (tournament){.target = &fixed, .policy = policy};
-        hold_tournament(c, size, policy);
-        list_representatives(x, &x->probe[i], c);
+        *t = (tournament){.target = &fixed, .policy = policy};
+        hold_tournament(t, size, policy);
+        list_representatives(numeric, &numeric->probe[i], t);
     }
-    add_last(x, target, policy);
-    free(c);
-    *out = x;
+    add_last(numeric, target, policy);
+    free(t);
+    *out = numeric;
     return MD_OK;
 }
 
 /* ---- What serves a shape */
 
 /* The nearest probe that was not passed over, ties to the earlier one; -1 at the end. */
-static int32_t next_probe(const md_ds_numeric *x, const double *at, const uint64_t *passed)
+static int32_t next_probe(const md_ds_numeric *numeric, const double *at, const uint64_t *passed)
 {
     int32_t best = -1;
     double least = INFINITY;
-    for (int32_t i = 0; i < x->n_probes; i++) {
+    for (int32_t i = 0; i < numeric->n_probes; i++) {
         double d = 0;
-        for (int32_t k = 0; k < x->n_dims; k++)
-            d += fabs(at[k] - x->probe[i].at[k]);
+        for (int32_t k = 0; k < numeric->n_dims; k++)
+            d += fabs(at[k] - numeric->probe[i].at[k]);
         if (d < least && !(*passed >> i & 1)) {
             least = d;
             best = i;
@@ -365,24 +365,26 @@ static int32_t next_probe(const md_ds_numeric *x, const double *at, const uint64
     return best;
 }
 
-static bool is_broken(const md_ds_representative *l)
+static bool is_broken(const md_ds_representative *representative)
 {
-    return l->variant && atomic_load_explicit(&l->variant->state, memory_order_acquire) == MD_BD_FAILED;
+    return representative->variant &&
+           atomic_load_explicit(&representative->variant->state, memory_order_acquire) == MD_BD_FAILED;
 }
 
 /* A probe none of whose representatives fits is passed over: there was not room for all of them. */
-static uint64_t class_at(const md_ds_numeric *x, const md_kn_shape *shape)
+static uint64_t class_at(const md_ds_numeric *numeric, const md_kn_shape *shape)
 {
     double at[MD_DS_MAX_DYNAMIC];
     uint64_t passed = 0;
-    for (int32_t k = 0; k < x->n_dims; k++)
-        at[k] = log2((double)MD_MAX(shape->size[x->dim[k]], 1));
-    for (int32_t i; (i = next_probe(x, at, &passed)) >= 0; passed |= UINT64_C(1) << i)
-        for (int32_t k = 0; k < x->probe[i].n; k++) {
-            const md_ds_representative *l = &x->representative[x->probe[i].representative[k]];
-            bool is_last = l->family->is_last_resort && __builtin_popcountll(passed) + 1 < x->n_probes;
-            if (!is_last && !is_broken(l) && !md_kn_envelope_miss(&l->envelope, shape))
-                return l->id;
+    for (int32_t k = 0; k < numeric->n_dims; k++)
+        at[k] = log2((double)MD_MAX(shape->size[numeric->dim[k]], 1));
+    for (int32_t i; (i = next_probe(numeric, at, &passed)) >= 0; passed |= UINT64_C(1) << i)
+        for (int32_t k = 0; k < numeric->probe[i].n; k++) {
+            const md_ds_representative *representative = &numeric->representative[numeric->probe[i].representative[k]];
+            bool is_last =
+                representative->family->is_last_resort && __builtin_popcountll(passed) + 1 < numeric->n_probes;
+            if (!is_last && !is_broken(representative) && !md_kn_envelope_miss(&representative->envelope, shape))
+                return representative->id;
         }
     return MD_DS_NO_CLASS;
 }

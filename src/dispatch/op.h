@@ -55,7 +55,7 @@ typedef struct md_ds_op {
     bool takes_times; /* of some calls */
     md_ds_runtime *runtime;
     uint64_t runtime_id; /* runtime->id */
-    _Atomic uint64_t generation; /* grows whenever a slot of the plan cache is emptied */
+    _Atomic uint64_t generation; /* grows whenever an entry of the plan cache is emptied */
     uint64_t serial; /* unique in the runtime; below 2^48 */
     _Atomic(struct md_ds_plan_cache *) plan_cache; /* made when a shape is met again; NULL until then */
     struct md_ds_merged *merged; /* serves calls with contiguous tensors; NULL: none */

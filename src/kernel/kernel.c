@@ -3,24 +3,25 @@
 
 #include <string.h>
 
-static md_kn_word word_of(const md_kn_param *q, const md_kn_call *call)
+static md_kn_word word_of(const md_kn_param *param, const md_kn_call *call)
 {
     const md_kn_shape *shape = call->shape;
-    switch ((md_kn_param_kind)q->kind) {
+    switch ((md_kn_param_kind)param->kind) {
     case MD_KN_POINTER:
-        return (md_kn_word){.p = call->data[q->a]};
+        return (md_kn_word){.p = call->data[param->a]};
     case MD_KN_STRIDE:
-        return (md_kn_word){.i = shape->stride[q->a][q->b]};
+        return (md_kn_word){.i = shape->stride[param->a][param->b]};
     case MD_KN_EXTENT:
-        return (md_kn_word){.i = shape->extent[q->a][q->b]};
+        return (md_kn_word){.i = shape->extent[param->a][param->b]};
     case MD_KN_SIZE:
-        return (md_kn_word){.i = shape->size[q->a]};
+        return (md_kn_word){.i = shape->size[param->a]};
     case MD_KN_SCALAR:
-        return call->scalar[q->a];
+        return call->scalar[param->a];
     case MD_KN_WORKSPACE:
-        return (md_kn_word){.p = call->workspace ? (char *)call->workspace + q->b : NULL};
+        return (md_kn_word){.p = call->workspace ? (char *)call->workspace + param->b : NULL};
     case MD_KN_COUNTERS:
-        return (md_kn_word){.p = call->counters ? (char *)call->counters + (size_t)q->b * MD_KN_COUNTER_UNIT : NULL};
+        return (md_kn_word){.p =
+                                call->counters ? (char *)call->counters + (size_t)param->b * MD_KN_COUNTER_UNIT : NULL};
     case MD_KN_REPORT:
         return (md_kn_word){.p = call->report};
     case MD_KN_BLOCKS:

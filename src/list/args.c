@@ -46,13 +46,13 @@ static md_status check_list(md_li_call *call, const md_fx_list_arg *arg, const m
 
 md_status md_li_check(md_li_call *call, int32_t n_args)
 {
-    const md_fx_list *f = call->list->formula;
+    const md_fx_list *list = call->list->formula;
     const char *first = NULL;
-    if (n_args != f->n_args || !call->args)
+    if (n_args != list->n_args || !call->args)
         return md_fail(MD_INVALID_ARGUMENT, "%d arguments; the formula has %d", call->args ? (int)n_args : 0,
-                       (int)f->n_args);
+                       (int)list->n_args);
     for (int32_t i = 0; i < n_args; i++) {
-        const md_fx_list_arg *arg = &f->arg[i];
+        const md_fx_list_arg *arg = &list->arg[i];
         const md_arg *given = &call->args[i];
         if (arg->is_list) {
             MD_TRY(check_list(call, arg, given, &first));
@@ -158,12 +158,12 @@ int64_t md_li_count(const md_li_call *call, int32_t reduction, int64_t item)
 /* True if the formula has anything to compute: an element of an item, or a number. */
 static bool has_results(const md_li_call *call)
 {
-    const md_fx_list *f = call->list->formula;
-    for (int32_t i = 0; i < f->n_args; i++) {
+    const md_fx_list *list = call->list->formula;
+    for (int32_t i = 0; i < list->n_args; i++) {
         const md_arg *given = &call->args[i];
-        if (f->arg[i].is_written && !f->arg[i].is_list && !is_empty(given->tensor))
+        if (list->arg[i].is_written && !list->arg[i].is_list && !is_empty(given->tensor))
             return true;
-        for (int64_t k = 0; f->arg[i].is_written && f->arg[i].is_list && k < call->n_items; k++)
+        for (int64_t k = 0; list->arg[i].is_written && list->arg[i].is_list && k < call->n_items; k++)
             if (!is_empty(&given->tensor[k]))
                 return true;
     }
@@ -172,23 +172,23 @@ static bool has_results(const md_li_call *call)
 
 md_status md_li_lay_out(md_li_call *call, size_t *n_bytes)
 {
-    const md_fx_list *f = call->list->formula;
-    size_t at = (size_t)f->n_values * VALUE_BYTES;
-    for (int32_t r = 0; r < f->n_reductions; r++) {
+    const md_fx_list *list = call->list->formula;
+    size_t at = (size_t)list->n_values * VALUE_BYTES;
+    for (int32_t r = 0; r < list->n_reductions; r++) {
         int64_t n = 0, unused;
         for (int64_t i = 0; i < call->n_items; i++) {
             if (!md_li_is_flat(call, r, i, &unused))
-                MD_TRY(md_li_make(call->list, &call->list->whole[r], f->reduction[r].whole, call->list->numeric));
+                MD_TRY(md_li_make(call->list, &call->list->whole[r], list->reduction[r].whole, call->list->numeric));
             n += md_li_count(call, r, i);
         }
         call->is_done |= n == 0 && needs_one(call, r) && !has_results(call);
         if (n == 0 && needs_one(call, r) && !call->is_done)
             return md_fail(MD_INVALID_ARGUMENT, "all items are empty, but the %s of no elements has no value",
-                           f->reduction[r].op);
+                           list->reduction[r].op);
         at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         call->partials[r] = at;
         call->n_partials[r] = n;
-        at += (size_t)n * md_dtype_size(f->reduction[r].dtype);
+        at += (size_t)n * md_dtype_size(list->reduction[r].dtype);
     }
     *n_bytes = at + ALIGNMENT;
     return MD_OK;

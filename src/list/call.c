@@ -158,15 +158,15 @@ static md_status add_whole_items(parts *p, const md_li_call *call, int32_t r)
 
 static md_status add_parts(parts *p, const md_li_call *call, int32_t step)
 {
-    const md_fx_list *f = call->list->formula;
-    if (f->step[step].kind == MD_FX_STEP_ITEMS) {
+    const md_fx_list *list = call->list->formula;
+    if (list->step[step].kind == MD_FX_STEP_ITEMS) {
         MD_TRY(begin_part(p, &call->list->step[step], call->n_items));
         for (int64_t i = 0; i < call->n_items; i++)
             add_whole(p, call, &call->list->step[step], i, -1);
         return MD_OK;
     }
-    for (int32_t r = 0; r < f->n_reductions; r++) {
-        if (f->reduction[r].step != step)
+    for (int32_t r = 0; r < list->n_reductions; r++) {
+        if (list->reduction[r].step != step)
             continue;
         if (call->list->flat[r].op)
             MD_TRY(add_flat_items(p, call, r));
@@ -199,47 +199,47 @@ static md_status run_scalars(const md_li_call *call, int32_t step)
 }
 
 /* An argument that is written anew has a name for each time: X_4. The n bytes at `word` as the formula says it. */
-static const char *name_in_formula(const md_fx_list *f, const char *word, size_t n)
+static const char *name_in_formula(const md_fx_list *list, const char *word, size_t n)
 {
-    for (int32_t i = 0; i < f->n_names; i++) {
-        const md_fx_list_name *name = &f->name[i];
+    for (int32_t i = 0; i < list->n_names; i++) {
+        const md_fx_list_name *name = &list->name[i];
         if (name->kind == MD_FX_NAME_ARG && strlen(name->name) == n && !memcmp(name->name, word, n))
-            return f->arg[name->id].name;
+            return list->arg[name->id].name;
     }
     return NULL;
 }
 
 /* The last error with the user's names, and where it happened. */
-static md_status fail_in_words(md_status status, const md_fx_list *f, int32_t step)
+static md_status fail_in_words(md_status status, const md_fx_list *list, int32_t step)
 {
     md_strbuf text = {0};
     for (const char *c = md_last_error(); *c;) {
         size_t n = 0;
         while (isalnum((unsigned char)c[n]) || c[n] == '_')
             n++;
-        const char *name = n > 0 ? name_in_formula(f, c, n) : NULL;
+        const char *name = n > 0 ? name_in_formula(list, c, n) : NULL;
         n = n > 0 ? n : 1;
         md_strbuf_printf(&text, "%.*s", (int)(name ? strlen(name) : n), name ? name : c);
         c += n;
     }
     status =
-        md_fail(status, "%s (step %d of %d over the lists)", md_strbuf_text(&text), (int)step + 1, (int)f->n_steps);
+        md_fail(status, "%s (step %d of %d over the lists)", md_strbuf_text(&text), (int)step + 1, (int)list->n_steps);
     md_strbuf_finish(&text);
     return status;
 }
 
 static md_status run(md_li_call *call)
 {
-    const md_fx_list *f = call->list->formula;
+    const md_fx_list *list = call->list->formula;
     size_t n_bytes;
     MD_TRY(md_li_lay_out(call, &n_bytes));
     if (call->is_done)
         return MD_OK;
     MD_TRY(find_memory(call, n_bytes));
-    for (int32_t i = 0; i < f->n_steps; i++) {
-        const md_status s = f->step[i].kind == MD_FX_STEP_SCALARS ? run_scalars(call, i) : run_items(call, i);
+    for (int32_t i = 0; i < list->n_steps; i++) {
+        const md_status s = list->step[i].kind == MD_FX_STEP_SCALARS ? run_scalars(call, i) : run_items(call, i);
         if (s != MD_OK)
-            return fail_in_words(s, f, i);
+            return fail_in_words(s, list, i);
     }
     return MD_OK;
 }

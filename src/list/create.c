@@ -40,22 +40,22 @@ md_status md_li_make(md_list *list, md_li_op *op, const char *text, md_numeric n
 
 static md_status make_ops(md_list *list)
 {
-    const md_fx_list *f = list->formula;
-    list->step = calloc((size_t)f->n_steps + 2 * (size_t)f->n_reductions + 1, sizeof *list->step);
+    const md_fx_list *formula = list->formula;
+    list->step = calloc((size_t)formula->n_steps + 2 * (size_t)formula->n_reductions + 1, sizeof *list->step);
     if (!list->step)
         return md_fail_memory();
-    list->flat = list->step + f->n_steps;
-    list->whole = list->flat + f->n_reductions;
-    for (int32_t i = 0; i < f->n_steps; i++)
-        if (f->step[i].kind != MD_FX_STEP_REDUCE)
-            MD_TRY(md_li_make(list, &list->step[i], f->step[i].text,
-                              f->step[i].kind == MD_FX_STEP_ITEMS ? list->options.numeric : list->numeric));
+    list->flat = list->step + formula->n_steps;
+    list->whole = list->flat + formula->n_reductions;
+    for (int32_t i = 0; i < formula->n_steps; i++)
+        if (formula->step[i].kind != MD_FX_STEP_REDUCE)
+            MD_TRY(md_li_make(list, &list->step[i], formula->step[i].text,
+                              formula->step[i].kind == MD_FX_STEP_ITEMS ? list->options.numeric : list->numeric));
     const bool makes_all = md_bd_is_recording(list->context->builder); /* a bundle serves items of any kind */
-    for (int32_t i = 0; i < f->n_reductions; i++) {
-        if (f->reduction[i].flat)
-            MD_TRY(md_li_make(list, &list->flat[i], f->reduction[i].flat, list->numeric));
-        if (!f->reduction[i].flat || makes_all)
-            MD_TRY(md_li_make(list, &list->whole[i], f->reduction[i].whole, list->numeric));
+    for (int32_t i = 0; i < formula->n_reductions; i++) {
+        if (formula->reduction[i].flat)
+            MD_TRY(md_li_make(list, &list->flat[i], formula->reduction[i].flat, list->numeric));
+        if (!formula->reduction[i].flat || makes_all)
+            MD_TRY(md_li_make(list, &list->whole[i], formula->reduction[i].whole, list->numeric));
     }
     return MD_OK;
 }

@@ -5,22 +5,23 @@
 
 #include <string.h>
 
-static json_t *step_json(const md_fx_list *f, int32_t i)
+static json_t *step_json(const md_fx_list *list, int32_t i)
 {
     static const char *const kind[] = {"reduce", "scalars", "items"};
     json_t *formulas = json_array(), *of = json_array();
-    if (f->step[i].text) {
-        formulas = md_json_add(formulas, md_json_text(f->step[i].text));
-        of = md_json_add(of, json_string(f->step[i].kind == MD_FX_STEP_ITEMS ? "every item" : "numbers for all items"));
+    if (list->step[i].text) {
+        formulas = md_json_add(formulas, md_json_text(list->step[i].text));
+        of = md_json_add(of,
+                         json_string(list->step[i].kind == MD_FX_STEP_ITEMS ? "every item" : "numbers for all items"));
     }
-    for (int32_t r = 0; r < f->n_reductions; r++) {
-        const char *flat = f->reduction[r].flat;
-        if (f->reduction[r].step != i)
+    for (int32_t r = 0; r < list->n_reductions; r++) {
+        const char *flat = list->reduction[r].flat;
+        if (list->reduction[r].step != i)
             continue;
-        formulas = md_json_add(formulas, md_json_text(flat ? flat : f->reduction[r].whole));
+        formulas = md_json_add(formulas, md_json_text(flat ? flat : list->reduction[r].whole));
         of = md_json_add(of, json_string(flat ? "each 4096 elements of every item" : "the whole of every item"));
     }
-    return json_pack("{s:s, s:o, s:o}", "kind", kind[f->step[i].kind], "formulas", formulas, "of", of);
+    return json_pack("{s:s, s:o, s:o}", "kind", kind[list->step[i].kind], "formulas", formulas, "of", of);
 }
 
 static void print_report(md_strbuf *out, const json_t *report)

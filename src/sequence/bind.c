@@ -206,20 +206,20 @@ static md_status choose(md_ds_bound *bound, md_sq_shape *shape, md_sq *sq, int32
 /* Keeps copies of the arguments, in which each run changes the addresses. */
 static md_status keep_args(md_sq_shape *shape, md_sq *sq, int32_t step)
 {
-    const md_sq_step *x = &sq->step[step];
+    const md_sq_step *s = &sq->step[step];
     md_sq_part *part = &shape->part[step];
-    part->tensor = calloc((size_t)x->n_args + 1, sizeof *part->tensor);
-    part->arg = calloc((size_t)x->n_args + 1, sizeof *part->arg);
+    part->tensor = calloc((size_t)s->n_args + 1, sizeof *part->tensor);
+    part->arg = calloc((size_t)s->n_args + 1, sizeof *part->arg);
     if (!part->tensor || !part->arg)
         return md_fail_memory();
-    md_sq_args_of(part->arg, sq, x);
-    for (int32_t i = 0; i < x->n_args; i++) {
+    md_sq_args_of(part->arg, sq, s);
+    for (int32_t i = 0; i < s->n_args; i++) {
         const md_sq_tensor *t =
-            x->arg[i].kind == MD_SQ_TENSOR || x->arg[i].kind == MD_SQ_EXTERNAL ? &sq->tensor[x->arg[i].tensor] : NULL;
+            s->arg[i].kind == MD_SQ_TENSOR || s->arg[i].kind == MD_SQ_EXTERNAL ? &sq->tensor[s->arg[i].tensor] : NULL;
         uint64_t *word =
             (uint64_t *)(void *)(t && t->dtype == MD_F64 ? (void *)&part->arg[i].real : (void *)&part->arg[i].integer);
         int32_t external = t && t->is_scalar ? t->external : -1;
-        if (x->arg[i].kind == MD_SQ_TENSOR) {
+        if (s->arg[i].kind == MD_SQ_TENSOR) {
             part->tensor[i] = *part->arg[i].tensor;
             part->arg[i].tensor = &part->tensor[i];
             word = (uint64_t *)(void *)&part->tensor[i].data;

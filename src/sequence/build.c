@@ -128,41 +128,41 @@ static md_status name_tensor(md_sq_tensor *out, const char *name)
 
 md_status md_sq_add_tensor(int32_t *id, md_sq *sq, const md_sequence_tensor *t)
 {
-    md_sq_tensor x = {.base = t->view_of - 1, .external = -1, .dtype = t->dtype};
+    md_sq_tensor tensor = {.base = t->view_of - 1, .external = -1, .dtype = t->dtype};
     MD_TRY(refuse_finished(sq));
     MD_TRY(check_tensor(sq, t));
-    MD_TRY(parse_tensor(&x, sq, t));
+    MD_TRY(parse_tensor(&tensor, sq, t));
     if (!grow((void **)&sq->tensor, sq->n_tensors, sizeof *sq->tensor))
         return md_fail_memory();
-    if (x.dtype == MD_DTYPE_DEFAULT)
-        x.dtype = x.base >= 0 ? sq->tensor[x.base].dtype : MD_F32;
-    MD_TRY(name_tensor(&x, t->name));
-    x.memory = x.base >= 0 ? sq->tensor[x.base].memory : 0;
-    const md_status s = x.base >= 0 ? MD_OK : add_memory(&x.memory, sq, t);
+    if (tensor.dtype == MD_DTYPE_DEFAULT)
+        tensor.dtype = tensor.base >= 0 ? sq->tensor[tensor.base].dtype : MD_F32;
+    MD_TRY(name_tensor(&tensor, t->name));
+    tensor.memory = tensor.base >= 0 ? sq->tensor[tensor.base].memory : 0;
+    const md_status s = tensor.base >= 0 ? MD_OK : add_memory(&tensor.memory, sq, t);
     if (s != MD_OK) {
-        free(x.name);
+        free(tensor.name);
         return s;
     }
-    sq->tensor[sq->n_tensors++] = x;
+    sq->tensor[sq->n_tensors++] = tensor;
     *id = sq->n_tensors;
     return MD_OK;
 }
 
 md_status md_sq_add_scalar(int32_t *id, md_sq *sq, const char *name, md_dtype dtype)
 {
-    md_sq_tensor x = {.is_scalar = true, .base = -1, .memory = -1, .dtype = dtype, .offset = -1, .stride = {-1}};
+    md_sq_tensor tensor = {.is_scalar = true, .base = -1, .memory = -1, .dtype = dtype, .offset = -1, .stride = {-1}};
     MD_TRY(refuse_finished(sq));
     if (dtype != MD_F64 && dtype != MD_I64)
         return md_fail(MD_INVALID_ARGUMENT, "scalar '%s' is neither f64 nor i64", name ? name : "");
     if (!grow((void **)&sq->tensor, sq->n_tensors, sizeof *sq->tensor))
         return md_fail_memory();
-    MD_TRY(name_tensor(&x, name));
-    if (!add_external(&x.external, sq,
+    MD_TRY(name_tensor(&tensor, name));
+    if (!add_external(&tensor.external, sq,
                       &(md_sq_external){.is_scalar = true, .is_real = dtype == MD_F64, .tensor = sq->n_tensors})) {
-        free(x.name);
+        free(tensor.name);
         return md_fail_memory();
     }
-    sq->tensor[sq->n_tensors++] = x;
+    sq->tensor[sq->n_tensors++] = tensor;
     *id = sq->n_tensors;
     return MD_OK;
 }

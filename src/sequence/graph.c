@@ -164,9 +164,10 @@ bool md_sq_evict_for(md_sq *sq, const md_sq_shape *shape, int64_t n, int64_t byt
 /* Place and size of blocks are what launches of one key can differ in. */
 static bool is_same(const md_sq_launch *a, const md_sq_launch *b)
 {
-    const md_kn_geometry *x = &a->geometry, *y = &b->geometry;
-    return a->n_params == b->n_params && x->scratch_bytes == y->scratch_bytes &&
-           !memcmp(x->grid, y->grid, sizeof x->grid) && !memcmp(x->block, y->block, sizeof x->block) &&
+    const md_kn_geometry *geometry = &a->geometry, *y = &b->geometry;
+    return a->n_params == b->n_params && geometry->scratch_bytes == y->scratch_bytes &&
+           !memcmp(geometry->grid, y->grid, sizeof geometry->grid) &&
+           !memcmp(geometry->block, y->block, sizeof geometry->block) &&
            !memcmp(a->params, b->params, (size_t)a->n_params * sizeof *a->params);
 }
 

@@ -49,7 +49,7 @@ static const md_sq_arg *argument_at(const sources *s, int32_t source, const md_d
                is_scalar = source >= MD_DS_SCALAR && source < MD_DS_DATA;
     for (int32_t i = 0; i < layout->n_args && (is_data || is_scalar); i++) {
         const md_ds_arg_spec *a = &layout->arg[i];
-        if (a->is_scalar != is_scalar || a->slot != source - (is_data ? MD_DS_DATA : MD_DS_SCALAR))
+        if (a->is_scalar != is_scalar || a->number != source - (is_data ? MD_DS_DATA : MD_DS_SCALAR))
             continue;
         *spec = is_scalar ? a : NULL;
         return &s->step->arg[i];

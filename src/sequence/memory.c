@@ -91,12 +91,12 @@ md_status md_sq_lay_out(md_sq_layout *plan, md_sq_shape *shape, md_sq *sq)
 {
     size_t end;
     for (int32_t m = 0; m < sq->n_memories; m++) {
-        const md_sq_memory *x = &sq->memory[m];
+        const md_sq_memory *memory = &sq->memory[m];
         plan->of[m] = -1;
-        if (x->role != MD_SEQUENCE_TEMPORARY || x->place != m || x->first < 0)
+        if (memory->role != MD_SEQUENCE_TEMPORARY || memory->place != m || memory->first < 0)
             continue;
         plan->of[m] = plan->n;
-        plan->piece[plan->n++] = (md_ds_piece){x->first, x->last, place_bytes(sq, shape->bytes, m), 0};
+        plan->piece[plan->n++] = (md_ds_piece){memory->first, memory->last, place_bytes(sq, shape->bytes, m), 0};
         shape->sum_bytes += plan->piece[plan->n - 1].n_bytes;
     }
     plan->n_memories = plan->n;

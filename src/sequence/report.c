@@ -76,17 +76,18 @@ static json_t *size_json(const md_sq *sq, const md_sq_tensor *t)
 
 static json_t *tensor_json(const md_sq *sq, const md_sq_shape *shape, int32_t m)
 {
-    const md_sq_memory *x = &sq->memory[m];
-    const md_sq_tensor *t = &sq->tensor[x->tensor];
+    const md_sq_memory *memory = &sq->memory[m];
+    const md_sq_tensor *t = &sq->tensor[memory->tensor];
     static const char *const role[] = {"temporary", "input", "output", "constant"};
     char name[32];
-    md_sq_tensor_name(name, sq, x->tensor);
-    json_t *j = json_pack("{s:o, s:s, s:s, s:o, s:I}", "tensor", md_json_text(name), "role", role[x->role], "dtype",
-                          md_dtype_name(t->dtype), "size", size_json(sq, t), "bytes", (json_int_t)shape->bytes[m]);
-    if (x->role != MD_SEQUENCE_TEMPORARY || x->first < 0)
+    md_sq_tensor_name(name, sq, memory->tensor);
+    json_t *j =
+        json_pack("{s:o, s:s, s:s, s:o, s:I}", "tensor", md_json_text(name), "role", role[memory->role], "dtype",
+                  md_dtype_name(t->dtype), "size", size_json(sq, t), "bytes", (json_int_t)shape->bytes[m]);
+    if (memory->role != MD_SEQUENCE_TEMPORARY || memory->first < 0)
         return j;
-    return md_json_merge(j, json_pack("{s:I, s:i, s:i, s:b}", "offset", (json_int_t)shape->offset[x->place], "first",
-                                      x->first, "last", x->last, "in_place", x->place != m));
+    return md_json_merge(j, json_pack("{s:I, s:i, s:i, s:b}", "offset", (json_int_t)shape->offset[memory->place],
+                                      "first", memory->first, "last", memory->last, "in_place", memory->place != m));
 }
 
 /* The segments of the last shape: which calls are in a graph and which are launched one by one. */

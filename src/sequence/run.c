@@ -78,8 +78,8 @@ static md_status run_other(const md_sq *sq, const md_sq_shape *shape, int32_t i,
 static void poison(const md_sq *sq, const md_sq_shape *shape, int32_t step)
 {
     for (int32_t m = 0; m < sq->n_memories; m++) {
-        const md_sq_memory *x = &sq->memory[sq->memory[m].place];
-        if (x->role == MD_SEQUENCE_TEMPORARY && x->first >= 0 && x->last == step)
+        const md_sq_memory *memory = &sq->memory[sq->memory[m].place];
+        if (memory->role == MD_SEQUENCE_TEMPORARY && memory->first >= 0 && memory->last == step)
             memset((char *)sq->arena + shape->offset[sq->memory[m].place], 0xff, shape->bytes[m]);
     }
 }

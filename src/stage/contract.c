@@ -127,7 +127,7 @@ static bool is_part(const contraction *c, int32_t i, int32_t of)
 
 static bool make_operands(contraction *c)
 {
-    md_st_network *w = &c->order->network;
+    md_st_network *network = &c->order->network;
     int32_t host[MD_ST_MAX_OPERANDS];
     for (int32_t i = 0; i < c->list.n; i++) {
         bool is_host = is_inside(c, i);
@@ -136,17 +136,17 @@ static bool make_operands(contraction *c)
         c->place[i] = -1;
         if (!is_host)
             continue;
-        if (w->n == MD_ST_MAX_OPERANDS)
+        if (network->n == MD_ST_MAX_OPERANDS)
             return false;
-        host[w->n] = i;
-        w->operand[w->n] = c->used[i];
-        c->place[i] = (int8_t)w->n++;
+        host[network->n] = i;
+        network->operand[network->n] = c->used[i];
+        c->place[i] = (int8_t)network->n++;
     }
     for (int32_t i = 0; i < c->list.n; i++)
-        for (int32_t k = 0; k < w->n && is_inside(c, i) && c->place[i] < 0; k++)
+        for (int32_t k = 0; k < network->n && is_inside(c, i) && c->place[i] < 0; k++)
             if (is_part(c, i, host[k]))
                 c->place[i] = (int8_t)k;
-    return w->n > 0;
+    return network->n > 0;
 }
 
 /* Products before divisions; each in the order in which they are written. */
@@ -180,12 +180,12 @@ static double size_at(const contraction *c, int32_t letter, int32_t point)
 
 static void set_sizes(contraction *c)
 {
-    md_st_network *w = &c->order->network;
-    w->n_points = MD_MAX(1, MD_MIN(c->to->sizes->n, MD_ST_MAX_POINTS));
+    md_st_network *network = &c->order->network;
+    network->n_points = MD_MAX(1, MD_MIN(c->to->sizes->n, MD_ST_MAX_POINTS));
     for (int32_t i = 0; i < c->n_letters; i++) {
         c->order->dim[i] = c->to->formula->index[c->letter[i]].dim;
-        for (int32_t p = 0; p < w->n_points; p++) /* spread over all points where they are too many */
-            w->size[p][i] = fmax(1, size_at(c, i, (int32_t)((int64_t)p * c->to->sizes->n / w->n_points)));
+        for (int32_t p = 0; p < network->n_points; p++) /* spread over all points where they are too many */
+            network->size[p][i] = fmax(1, size_at(c, i, (int32_t)((int64_t)p * c->to->sizes->n / network->n_points)));
     }
 }
 
@@ -199,11 +199,11 @@ static double written_operations(const struct md_st_order *o, int32_t point)
     return sum;
 }
 
-static uint32_t operand_letters(const md_st_network *w)
+static uint32_t operand_letters(const md_st_network *network)
 {
     uint32_t letters = 0;
-    for (int32_t i = 0; i < w->n; i++)
-        letters |= w->operand[i];
+    for (int32_t i = 0; i < network->n; i++)
+        letters |= network->operand[i];
     return letters;
 }
 
@@ -250,11 +250,11 @@ static int32_t step_of(const md_st_path *path, uint32_t set)
 /* The product of a set of operands, summed over the letters that nothing else needs. */
 static const md_fx_node *value_of(contraction *c, uint32_t set)
 {
-    const md_st_network *w = &c->order->network;
-    const uint32_t left = md_st_left(w, set);
+    const md_st_network *network = &c->order->network;
+    const uint32_t left = md_st_left(network, set);
     if (!(set & (set - 1))) {
         const int32_t i = __builtin_ctz(set);
-        return sum_over(c, product_of(c, i, NULL), w->operand[i] & ~left);
+        return sum_over(c, product_of(c, i, NULL), network->operand[i] & ~left);
     }
     const int32_t step = step_of(&c->order->path, set);
     const uint32_t first = c->order->path.first[step], second = c->order->path.second[step];
@@ -262,7 +262,7 @@ static const md_fx_node *value_of(contraction *c, uint32_t set)
     const md_fx_node *product = md_fx_op2(c->to->formula->arena, MD_FX_MUL, a, b);
     if (!md_st_made(c->to->maker, product))
         return NULL;
-    return sum_over(c, product, (md_st_left(w, first) | md_st_left(w, second)) & ~left);
+    return sum_over(c, product, (md_st_left(network, first) | md_st_left(network, second)) & ~left);
 }
 
 /* How often a sum adds one value: the sizes of bound indices that no factor depends on. */

@@ -37,13 +37,13 @@ static void add_group(md_strbuf *out, const md_st_program *p, const char *title,
 
 static void describe_product(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
 {
-    const md_st_product *g = &s->product;
-    md_strbuf_printf(out, "product%s", g->n_products == 2 ? " x2" : "");
-    if (g->n_batch > 0)
-        add_group(out, p, " batch", g->n_batch, g->batch);
-    add_group(out, p, " m", g->n_m, g->m);
-    add_group(out, p, " n", g->n_n, g->n);
-    add_group(out, p, " k", g->n_k, g->k);
+    const md_st_product *product = &s->product;
+    md_strbuf_printf(out, "product%s", product->n_products == 2 ? " x2" : "");
+    if (product->n_batch > 0)
+        add_group(out, p, " batch", product->n_batch, product->batch);
+    add_group(out, p, " m", product->n_m, product->m);
+    add_group(out, p, " n", product->n_n, product->n);
+    add_group(out, p, " k", product->n_k, product->k);
     bool has_epilogue = s->n_stores > 1 || s->store[0].value->kind != MD_FX_REF;
     md_strbuf_add(out, has_epilogue ? ", with epilogue" : "");
 }
@@ -186,15 +186,15 @@ static double flops_of(const md_st_program *p, int32_t stage, const int64_t *siz
         return chain_flops(p, stage, size);
     double rows = size_of(p, s->n_outer, s->outer, size);
     double elements = s->axis >= 0 ? rows * (double)md_st_size(p, s->axis, size) : rows;
-    const md_st_product *g = &s->product;
+    const md_st_product *product = &s->product;
     known_ops ops;
     md_st_know(&ops, p, stage,
                &(md_st_fact){.which = MD_ST_KNOWN_WORK, .n_bytes = sizeof ops, .make = make_known_ops, .user = size});
     if (ops.depends)
         ops.sum = ops_of_stage(p, s, size);
     double sum = rows * ops.sum.rows + elements * ops.sum.elements;
-    for (int32_t i = 0; i < g->n_products; i++)
-        sum += rows * size_of(p, g->n_k, g->k, size) * 2;
+    for (int32_t i = 0; i < product->n_products; i++)
+        sum += rows * size_of(p, product->n_k, product->k, size) * 2;
     return sum;
 }
 

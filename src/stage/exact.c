@@ -34,11 +34,11 @@ static double magnitude(const md_fx_formula *f, const md_fx_node *node)
     }
 }
 
-static double depth_of(const md_fx_formula *f, const md_st_product *g)
+static double depth_of(const md_fx_formula *f, const md_st_product *product)
 {
     double depth = 1;
-    for (int32_t i = 0; i < g->n_k; i++) {
-        const md_fx_dim *d = &f->dim[f->index[g->k[i]].dim];
+    for (int32_t i = 0; i < product->n_k; i++) {
+        const md_fx_dim *d = &f->dim[f->index[product->k[i]].dim];
         const int64_t most = d->size >= 0 ? d->size : d->hi;
         depth = most < INT64_MAX ? depth * (double)most : unknown_depth;
         if (most == INT64_MAX)
@@ -47,14 +47,14 @@ static double depth_of(const md_fx_formula *f, const md_st_product *g)
     return depth;
 }
 
-md_dtype md_st_exact_type(const md_fx_formula *f, const md_st_product *g)
+md_dtype md_st_exact_type(const md_fx_formula *f, const md_st_product *product)
 {
-    const double depth = depth_of(f, g);
+    const double depth = depth_of(f, product);
     md_dtype type = MD_F32;
-    for (int32_t i = 0; i < g->n_products; i++) {
-        const double a = magnitude(f, g->a[i]), b = magnitude(f, g->b[i]), most = a * b * depth;
-        if (!(most <= 0x1p53) || g->type != MD_I64)
-            return g->type;
+    for (int32_t i = 0; i < product->n_products; i++) {
+        const double a = magnitude(f, product->a[i]), b = magnitude(f, product->b[i]), most = a * b * depth;
+        if (!(most <= 0x1p53) || product->type != MD_I64)
+            return product->type;
         if (most > 0x1p24 || fmax(a, b) > f32_operand)
             type = MD_F64;
     }

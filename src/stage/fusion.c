@@ -18,15 +18,15 @@ md_st_item md_st_item_of(const md_fx_stmt *s, const md_fx_formula *f)
     return item;
 }
 
-static bool start(md_st_draft *p)
+static bool start(md_st_draft *draft)
 {
-    p->n_groups = 0;
-    p->reduced = 0;
-    for (int32_t i = 0; i < p->formula->n_stmts; i++) {
-        p->is_live[i] = true;
-        p->item[i] = md_st_item_of(&p->formula->stmt[i], p->formula);
-        p->item[i].value = md_st_lower(p->maker, p->item[i].value);
-        if (p->maker->no_memory)
+    draft->n_groups = 0;
+    draft->reduced = 0;
+    for (int32_t i = 0; i < draft->formula->n_stmts; i++) {
+        draft->is_live[i] = true;
+        draft->item[i] = md_st_item_of(&draft->formula->stmt[i], draft->formula);
+        draft->item[i].value = md_st_lower(draft->maker, draft->item[i].value);
+        if (draft->maker->no_memory)
             return false;
     }
     return true;
@@ -34,10 +34,10 @@ static bool start(md_st_draft *p)
 
 /* ---- grouping ---- */
 
-static bool group_writes(const md_st_draft *p, const md_st_group *g, int32_t tensor)
+static bool group_writes(const md_st_draft *draft, const md_st_group *g, int32_t tensor)
 {
     for (int32_t i = 0; i < g->n; i++)
-        if (p->item[g->stmt[i]].tensor == tensor)
+        if (draft->item[g->stmt[i]].tensor == tensor)
             return true;
     return false;
 }
@@ -50,10 +50,10 @@ static bool group_reads(const md_st_group *g, int32_t tensor)
     return false;
 }
 
-static bool depends(const md_st_draft *p, const md_st_group *g, const md_st_item *item)
+static bool depends(const md_st_draft *draft, const md_st_group *g, const md_st_item *item)
 {
     for (int32_t i = 0; i < g->n; i++)
-        if (md_st_item_reads(item, p->item[g->stmt[i]].tensor))
+        if (md_st_item_reads(item, draft->item[g->stmt[i]].tensor))
             return true;
     return false;
 }
@@ -74,14 +74,15 @@ static bool shares(const md_st_group *g, const md_st_item *item)
 }
 
 /* The first group that may take the item: after all writers of what it reads, and all readers of what it writes. */
-static int32_t earliest(const md_st_draft *p, const md_st_item *item)
+static int32_t earliest(const md_st_draft *draft, const md_st_item *item)
 {
     int32_t first = 0;
-    for (int32_t g = 0; g < p->n_groups; g++) {
-        bool overwrites = group_reads(&p->group[g], item->tensor) || group_writes(p, &p->group[g], item->tensor);
+    for (int32_t g = 0; g < draft->n_groups; g++) {
+        bool overwrites =
+            group_reads(&draft->group[g], item->tensor) || group_writes(draft, &draft->group[g], item->tensor);
         if (overwrites)
             first = g + 1;
-        else if (depends(p, &p->group[g], item))
+        else if (depends(draft, &draft->group[g], item))
             first = g;
     }
     return first;
@@ -107,23 +108,23 @@ static bool accumulates(const md_st_item *item)
     return item->assign != MD_FX_SET && !md_st_is_plain(item);
 }
 
-static bool join(md_st_draft *p, md_st_group *g, int32_t stmt, md_st_kind kind, md_st_stage *scratch)
+static bool join(md_st_draft *draft, md_st_group *g, int32_t stmt, md_st_kind kind, md_st_stage *scratch)
 {
     md_st_item list[MD_ST_MAX_STORES];
-    const md_st_item *item = &p->item[stmt];
-    bool is_dependent = depends(p, g, item), is_shared = is_dependent || shares(g, item);
+    const md_st_item *item = &draft->item[stmt];
+    bool is_dependent = depends(draft, g, item), is_shared = is_dependent || shares(g, item);
     joining how = joining_of(g->stage.kind, kind);
     if (g->n == MD_ST_MAX_STORES || how == NEVER || (how == IF_DEPENDENT && !is_dependent) ||
         (how == IF_SHARED && !is_shared) || accumulates(item))
         return false;
     for (int32_t i = 0; i < g->n; i++) {
-        list[i] = p->item[g->stmt[i]];
+        list[i] = draft->item[g->stmt[i]];
         if (accumulates(&list[i]))
             return false;
     }
     list[g->n] = *item;
     md_st_kind wanted = g->stage.kind == MD_ST_POINTWISE ? kind : g->stage.kind;
-    if (!md_st_form(p->maker, scratch, g->n + 1, list) || scratch->kind != wanted)
+    if (!md_st_form(draft->maker, scratch, g->n + 1, list) || scratch->kind != wanted)
         return false;
     /* one row is one thread's work, unless it is cut: elements that need nothing of it are better off alone */
     bool is_mixed = g->stage.kind != kind || (g->stage.kind == MD_ST_ROW && !g->stage.row.has_elements);
@@ -134,84 +135,84 @@ static bool join(md_st_draft *p, md_st_group *g, int32_t stmt, md_st_kind kind, 
     return true;
 }
 
-static bool place(md_st_draft *p, int32_t stmt, md_st_stage *alone, md_st_stage *scratch)
+static bool place(md_st_draft *draft, int32_t stmt, md_st_stage *alone, md_st_stage *scratch)
 {
-    const md_st_item *item = &p->item[stmt];
-    if (!md_st_form(p->maker, alone, 1, item))
+    const md_st_item *item = &draft->item[stmt];
+    if (!md_st_form(draft->maker, alone, 1, item))
         return false;
-    for (int32_t g = p->n_groups - 1; g >= earliest(p, item); g--)
-        if (join(p, &p->group[g], stmt, alone->kind, scratch))
+    for (int32_t g = draft->n_groups - 1; g >= earliest(draft, item); g--)
+        if (join(draft, &draft->group[g], stmt, alone->kind, scratch))
             return true;
-    p->group[p->n_groups++] = (md_st_group){.n = 1, .stmt = {stmt}, .stage = *alone};
+    draft->group[draft->n_groups++] = (md_st_group){.n = 1, .stmt = {stmt}, .stage = *alone};
     return true;
 }
 
-static bool group_statements(md_st_draft *p)
+static bool group_statements(md_st_draft *draft)
 {
     md_st_stage *alone = calloc(2, sizeof(*alone));
-    p->maker->no_memory |= alone == NULL;
-    for (int32_t i = 0; i < p->formula->n_stmts && !p->maker->no_memory; i++)
-        if (p->is_live[i])
-            (void)place(p, i, &alone[0], &alone[1]);
+    draft->maker->no_memory |= alone == NULL;
+    for (int32_t i = 0; i < draft->formula->n_stmts && !draft->maker->no_memory; i++)
+        if (draft->is_live[i])
+            (void)place(draft, i, &alone[0], &alone[1]);
     free(alone);
-    return !p->maker->no_memory;
+    return !draft->maker->no_memory;
 }
 
 /* ---- after the first attempt ---- */
 
 /* Temporaries whose reductions two stages would make. */
-static uint32_t made_twice(const md_st_draft *p)
+static uint32_t made_twice(const md_st_draft *draft)
 {
     uint32_t once = 0, twice = 0;
-    for (int32_t g = 0; g < p->n_groups; g++) {
+    for (int32_t g = 0; g < draft->n_groups; g++) {
         uint32_t here = 0;
-        for (int32_t i = 0; i < p->group[g].n; i++)
-            here |= p->item[p->group[g].stmt[i]].inlined & p->reduced;
+        for (int32_t i = 0; i < draft->group[g].n; i++)
+            here |= draft->item[draft->group[g].stmt[i]].inlined & draft->reduced;
         twice |= once & here;
         once |= here;
     }
     return twice;
 }
 
-static bool is_read_elsewhere(const md_st_draft *p, int32_t g, int32_t tensor)
+static bool is_read_elsewhere(const md_st_draft *draft, int32_t g, int32_t tensor)
 {
-    for (int32_t other = 0; other < p->n_groups; other++)
-        if (other != g && group_reads(&p->group[other], tensor))
+    for (int32_t other = 0; other < draft->n_groups; other++)
+        if (other != g && group_reads(&draft->group[other], tensor))
             return true;
     return false;
 }
 
 /* A temporary that only its own stage reads needs no memory after all: the values of the others have it in them. */
-static void drop_stores(md_st_draft *p)
+static void drop_stores(md_st_draft *draft)
 {
-    for (int32_t g = 0; g < p->n_groups; g++) {
-        md_st_stage *s = &p->group[g].stage;
+    for (int32_t g = 0; g < draft->n_groups; g++) {
+        md_st_stage *s = &draft->group[g].stage;
         int32_t n = 0;
         for (int32_t i = 0; i < s->n_stores; i++) {
-            bool is_temp = p->formula->tensor[s->store[i].tensor].role == MD_FX_TEMP;
-            if (!is_temp || is_read_elsewhere(p, g, s->store[i].tensor))
+            bool is_temp = draft->formula->tensor[s->store[i].tensor].role == MD_FX_TEMP;
+            if (!is_temp || is_read_elsewhere(draft, g, s->store[i].tensor))
                 s->store[n++] = s->store[i];
         }
         if (n > 0 && n < s->n_stores) {
             s->n_stores = n;
-            md_st_take_census(p->maker, s);
+            md_st_take_census(draft->maker, s);
         }
     }
 }
 
-static md_status finish(const md_st_draft *p)
+static md_status finish(const md_st_draft *draft)
 {
-    md_st_program *program = p->maker->program;
-    program->stage = md_arena_alloc(program->arena, (size_t)p->n_groups * sizeof(*program->stage));
-    program->known = md_arena_alloc(program->arena, (size_t)p->n_groups * sizeof(*program->known));
+    md_st_program *program = draft->maker->program;
+    program->stage = md_arena_alloc(program->arena, (size_t)draft->n_groups * sizeof(*program->stage));
+    program->known = md_arena_alloc(program->arena, (size_t)draft->n_groups * sizeof(*program->known));
     if (program->stage == NULL || program->known == NULL)
         return md_fail_memory();
-    program->n_stages = p->n_groups;
-    for (int32_t g = 0; g < p->n_groups; g++) {
-        const md_st_stage *s = &p->group[g].stage;
+    program->n_stages = draft->n_groups;
+    for (int32_t g = 0; g < draft->n_groups; g++) {
+        const md_st_stage *s = &draft->group[g].stage;
         program->stage[g] = *s;
         for (int32_t i = 0; i < s->n_stores; i++)
-            if (p->formula->tensor[s->store[i].tensor].role == MD_FX_TEMP)
+            if (draft->formula->tensor[s->store[i].tensor].role == MD_FX_TEMP)
                 program->is_temp_stored[s->store[i].tensor] = true;
     }
     return MD_OK;
@@ -219,24 +220,24 @@ static md_status finish(const md_st_draft *p)
 
 md_status md_st_plan(md_st_maker *m)
 {
-    md_st_draft *p = calloc(1, sizeof(*p));
-    if (p == NULL)
+    md_st_draft *draft = calloc(1, sizeof(*draft));
+    if (draft == NULL)
         return md_fail_memory();
-    p->maker = m;
-    p->formula = m->formula;
+    draft->maker = m;
+    draft->formula = m->formula;
     for (;;) {
-        if (!start(p) || !md_st_inline_lets(p) || !group_statements(p))
+        if (!start(draft) || !md_st_inline_lets(draft) || !group_statements(draft))
             break;
-        uint32_t twice = made_twice(p) & ~p->forced;
+        uint32_t twice = made_twice(draft) & ~draft->forced;
         if (twice == 0)
             break;
-        p->forced |= twice;
+        draft->forced |= twice;
     }
     if (!m->no_memory)
-        drop_stores(p);
+        drop_stores(draft);
     if (!m->no_memory)
-        md_st_add_chains(p);
-    md_status status = m->no_memory ? md_fail_memory() : finish(p);
-    free(p);
+        md_st_add_chains(draft);
+    md_status status = m->no_memory ? md_fail_memory() : finish(draft);
+    free(draft);
     return status;
 }

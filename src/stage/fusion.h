@@ -22,6 +22,6 @@ typedef struct md_st_draft {
 } md_st_draft;
 
 /** inline.c: decides every let in order and puts the inlined ones into what reads them. False when memory is short. */
-bool md_st_inline_lets(md_st_draft *p);
+bool md_st_inline_lets(md_st_draft *draft);
 
 #endif

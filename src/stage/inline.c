@@ -146,10 +146,10 @@ static int kind_after(md_st_kind let, md_st_kind reader)
 }
 
 /* Puts a let into one reader, if that is good. */
-static bool inline_into(md_st_draft *p, md_st_item *reader, const md_st_item *let, md_st_kind let_kind,
+static bool inline_into(md_st_draft *draft, md_st_item *reader, const md_st_item *let, md_st_kind let_kind,
                         md_st_stage *scratch)
 {
-    md_st_maker *m = p->maker;
+    md_st_maker *m = draft->maker;
     const places at = places_of(m, reader, let->tensor);
     if (!at.is_complete || (let_kind == MD_ST_POINTWISE && !may_copy_pointwise(let, reader, &at)) ||
         (let_kind != MD_ST_POINTWISE && (!all_plain(&at) || at.is_in_subscript)) || !md_st_form(m, scratch, 1, reader))
@@ -162,48 +162,48 @@ static bool inline_into(md_st_draft *p, md_st_item *reader, const md_st_item *le
     return let_kind == MD_ST_POINTWISE || covers(&at, scratch, reader);
 }
 
-static int32_t count_readers(const md_st_draft *p, int32_t stmt)
+static int32_t count_readers(const md_st_draft *draft, int32_t stmt)
 {
     int32_t n = 0;
-    for (int32_t i = stmt + 1; i < p->formula->n_stmts; i++)
-        n += md_st_item_reads(&p->item[i], p->item[stmt].tensor);
+    for (int32_t i = stmt + 1; i < draft->formula->n_stmts; i++)
+        n += md_st_item_reads(&draft->item[i], draft->item[stmt].tensor);
     return n;
 }
 
 /* Inlines one let into everything that reads it, or into nothing. */
-static bool try_inline(md_st_draft *p, int32_t stmt, md_st_item *changed, md_st_stage *scratch)
+static bool try_inline(md_st_draft *draft, int32_t stmt, md_st_item *changed, md_st_stage *scratch)
 {
-    const md_st_item *let = &p->item[stmt];
-    if (!md_st_is_plain(let) || let->assign != MD_FX_SET || md_st_reads_rewritten(p->formula, let->value) ||
-        !md_st_form(p->maker, scratch, 1, let))
+    const md_st_item *let = &draft->item[stmt];
+    if (!md_st_is_plain(let) || let->assign != MD_FX_SET || md_st_reads_rewritten(draft->formula, let->value) ||
+        !md_st_form(draft->maker, scratch, 1, let))
         return false;
     md_st_kind kind = scratch->kind;
-    if (kind != MD_ST_POINTWISE && kind != MD_ST_ROW && count_readers(p, stmt) > 1)
+    if (kind != MD_ST_POINTWISE && kind != MD_ST_ROW && count_readers(draft, stmt) > 1)
         return false;
-    for (int32_t i = stmt + 1; i < p->formula->n_stmts; i++) {
-        changed[i] = p->item[i];
-        if (md_st_item_reads(&p->item[i], let->tensor) && !inline_into(p, &changed[i], let, kind, scratch))
+    for (int32_t i = stmt + 1; i < draft->formula->n_stmts; i++) {
+        changed[i] = draft->item[i];
+        if (md_st_item_reads(&draft->item[i], let->tensor) && !inline_into(draft, &changed[i], let, kind, scratch))
             return false;
     }
-    for (int32_t i = stmt + 1; i < p->formula->n_stmts; i++)
-        p->item[i] = changed[i];
+    for (int32_t i = stmt + 1; i < draft->formula->n_stmts; i++)
+        draft->item[i] = changed[i];
     if (kind != MD_ST_POINTWISE)
-        p->reduced |= (uint32_t)1 << let->tensor;
+        draft->reduced |= (uint32_t)1 << let->tensor;
     return true;
 }
 
-bool md_st_inline_lets(md_st_draft *p)
+bool md_st_inline_lets(md_st_draft *draft)
 {
     md_st_item *changed = calloc(MD_FX_MAX_STMTS, sizeof(*changed));
     md_st_stage *scratch = calloc(1, sizeof(*scratch));
-    p->maker->no_memory |= changed == NULL || scratch == NULL;
-    for (int32_t i = 0; i < p->formula->n_stmts && !p->maker->no_memory; i++) {
-        int32_t tensor = p->item[i].tensor;
-        if (p->formula->tensor[tensor].role != MD_FX_TEMP || (p->forced >> tensor & 1) != 0)
+    draft->maker->no_memory |= changed == NULL || scratch == NULL;
+    for (int32_t i = 0; i < draft->formula->n_stmts && !draft->maker->no_memory; i++) {
+        int32_t tensor = draft->item[i].tensor;
+        if (draft->formula->tensor[tensor].role != MD_FX_TEMP || (draft->forced >> tensor & 1) != 0)
             continue;
-        p->is_live[i] = count_readers(p, i) > 0 && !try_inline(p, i, changed, scratch);
+        draft->is_live[i] = count_readers(draft, i) > 0 && !try_inline(draft, i, changed, scratch);
     }
     free(changed);
     free(scratch);
-    return !p->maker->no_memory;
+    return !draft->maker->no_memory;
 }

@@ -9,66 +9,67 @@ enum {
     STORED = 4 /* an element of a temporary, written and read again, costs as many operations */
 };
 
-static uint32_t all_of(const md_st_network *w)
+static uint32_t all_of(const md_st_network *network)
 {
-    return w->n == 32 ? UINT32_MAX : (UINT32_C(1) << w->n) - 1;
+    return network->n == 32 ? UINT32_MAX : (UINT32_C(1) << network->n) - 1;
 }
 
-static uint32_t letters_of(const md_st_network *w, uint32_t set)
+static uint32_t letters_of(const md_st_network *network, uint32_t set)
 {
     uint32_t letters = 0;
     for (; set; set &= set - 1)
-        letters |= w->operand[__builtin_ctz(set)];
+        letters |= network->operand[__builtin_ctz(set)];
     return letters;
 }
 
-uint32_t md_st_left(const md_st_network *w, uint32_t set)
+uint32_t md_st_left(const md_st_network *network, uint32_t set)
 {
-    return letters_of(w, set) & (w->kept | letters_of(w, all_of(w) & ~set));
+    return letters_of(network, set) & (network->kept | letters_of(network, all_of(network) & ~set));
 }
 
-double md_st_volume(const md_st_network *w, int32_t point, uint32_t letters)
+double md_st_volume(const md_st_network *network, int32_t point, uint32_t letters)
 {
     double volume = 1;
     for (; letters; letters &= letters - 1)
-        volume *= w->size[point][__builtin_ctz(letters)];
+        volume *= network->size[point][__builtin_ctz(letters)];
     return volume;
 }
 
 /* A sum stores its result, unless it is the last one. */
-static void add_sum(md_st_path_work *work, const md_st_network *w, int32_t point, uint32_t set)
+static void add_sum(md_st_path_work *work, const md_st_network *network, int32_t point, uint32_t set)
 {
-    const double elements = set == all_of(w) ? 0 : md_st_volume(w, point, md_st_left(w, set));
+    const double elements = set == all_of(network) ? 0 : md_st_volume(network, point, md_st_left(network, set));
     work->stored += elements;
     work->largest = fmax(work->largest, elements);
 }
 
-static void add_operand(md_st_path_work *work, const md_st_network *w, int32_t point, int32_t i)
+static void add_operand(md_st_path_work *work, const md_st_network *network, int32_t point, int32_t i)
 {
     const uint32_t set = UINT32_C(1) << i;
-    if (md_st_left(w, set) == w->operand[i])
+    if (md_st_left(network, set) == network->operand[i])
         return;
-    work->operations += md_st_volume(w, point, w->operand[i]);
-    add_sum(work, w, point, set);
+    work->operations += md_st_volume(network, point, network->operand[i]);
+    add_sum(work, network, point, set);
 }
 
 /* Without a sum a product is part of what reads it: one multiplication more for each of its elements. */
-static void add_step(md_st_path_work *work, const md_st_network *w, int32_t point, uint32_t first, uint32_t second)
+static void add_step(md_st_path_work *work, const md_st_network *network, int32_t point, uint32_t first,
+                     uint32_t second)
 {
-    const uint32_t over = md_st_left(w, first) | md_st_left(w, second);
-    const bool sums = over != md_st_left(w, first | second);
-    work->operations += (sums ? 2 : 1) * md_st_volume(w, point, over);
+    const uint32_t over = md_st_left(network, first) | md_st_left(network, second);
+    const bool sums = over != md_st_left(network, first | second);
+    work->operations += (sums ? 2 : 1) * md_st_volume(network, point, over);
     if (sums)
-        add_sum(work, w, point, first | second);
+        add_sum(work, network, point, first | second);
 }
 
-md_st_path_work md_st_work_of(const md_st_network *w, const md_st_path *path, int32_t point)
+md_st_path_work md_st_work_of(const md_st_network *network, const md_st_path *path, int32_t point)
 {
     md_st_path_work work = {0, 0, 0};
-    for (int32_t i = 0; i < w->n; i++)
-        add_operand(&work, w, point, i);
+    for (int32_t i = 0; i < network->n; i++)
+        add_operand(&work, network, point, i);
     for (int32_t i = 0; i < path->n; i++)
-        add_step(&work, w, point, path->first[i], path->second[i]);
+        add_step(&work, network, point, path->first[i], path->second[i]);
     return work;
 }
 
@@ -77,14 +78,14 @@ double md_st_cost_of(const md_st_path_work *work)
     return work->operations + STORED * work->stored;
 }
 
-int32_t md_st_count_sums(const md_st_network *w, const md_st_path *path)
+int32_t md_st_count_sums(const md_st_network *network, const md_st_path *path)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < w->n; i++)
-        n += md_st_left(w, UINT32_C(1) << i) != w->operand[i];
+    for (int32_t i = 0; i < network->n; i++)
+        n += md_st_left(network, UINT32_C(1) << i) != network->operand[i];
     for (int32_t i = 0; i < path->n; i++)
-        n += (md_st_left(w, path->first[i]) | md_st_left(w, path->second[i])) !=
-             md_st_left(w, path->first[i] | path->second[i]);
+        n += (md_st_left(network, path->first[i]) | md_st_left(network, path->second[i])) !=
+             md_st_left(network, path->first[i] | path->second[i]);
     return n;
 }
 
@@ -95,11 +96,11 @@ typedef struct sets {
     uint32_t second[1 << MAX_EXACT]; /* the part that is multiplied last */
 } sets;
 
-static void try_parts(sets *s, const md_st_network *w, int32_t point, uint32_t set, uint32_t second)
+static void try_parts(sets *s, const md_st_network *network, int32_t point, uint32_t set, uint32_t second)
 {
     const uint32_t first = set & ~second;
     md_st_path_work work = {0, 0, 0};
-    add_step(&work, w, point, first, second);
+    add_step(&work, network, point, first, second);
     const double cost = s->cost[first] + s->cost[second] + md_st_cost_of(&work);
     if (s->second[set] && !(cost < s->cost[set] * (1 - 1e-9)))
         return;
@@ -119,33 +120,34 @@ static void add_steps(md_st_path *out, const sets *s, uint32_t set)
     out->second[out->n++] = second;
 }
 
-static void exact_path(md_st_path *out, const md_st_network *w, int32_t point)
+static void exact_path(md_st_path *out, const md_st_network *network, int32_t point)
 {
     sets s = {{0}, {0}};
-    for (uint32_t set = 1; set <= all_of(w); set++) {
+    for (uint32_t set = 1; set <= all_of(network); set++) {
         const uint32_t lowest = set & -set, rest = set & ~lowest;
         if (!rest)
             continue;
-        try_parts(&s, w, point, set, UINT32_C(1) << (31 - __builtin_clz(rest))); /* as written, where costs are equal */
+        try_parts(&s, network, point, set,
+                  UINT32_C(1) << (31 - __builtin_clz(rest))); /* as written, where costs are equal */
         for (uint32_t second = rest; second; second = (second - 1) & rest)
-            try_parts(&s, w, point, set, second);
+            try_parts(&s, network, point, set, second);
     }
     out->n = 0;
-    add_steps(out, &s, all_of(w));
+    add_steps(out, &s, all_of(network));
 }
 
 /* ---- greedy ---- */
 
-static double growth(const md_st_network *w, int32_t point, uint32_t a, uint32_t b)
+static double growth(const md_st_network *network, int32_t point, uint32_t a, uint32_t b)
 {
-    return md_st_volume(w, point, md_st_left(w, a | b)) - md_st_volume(w, point, md_st_left(w, a)) -
-           md_st_volume(w, point, md_st_left(w, b));
+    return md_st_volume(network, point, md_st_left(network, a | b)) -
+           md_st_volume(network, point, md_st_left(network, a)) - md_st_volume(network, point, md_st_left(network, b));
 }
 
-static void greedy_path(md_st_path *out, const md_st_network *w, int32_t point)
+static void greedy_path(md_st_path *out, const md_st_network *network, int32_t point)
 {
     uint32_t part[MD_ST_MAX_OPERANDS];
-    int32_t n = w->n;
+    int32_t n = network->n;
     for (int32_t i = 0; i < n; i++)
         part[i] = UINT32_C(1) << i;
     for (out->n = 0; n > 1; n--) {
@@ -153,7 +155,7 @@ static void greedy_path(md_st_path *out, const md_st_network *w, int32_t point)
         double least = INFINITY;
         for (int32_t i = 0; i < n; i++)
             for (int32_t k = i + 1; k < n; k++) {
-                const double g = growth(w, point, part[i], part[k]);
+                const double g = growth(network, point, part[i], part[k]);
                 if (g < least) {
                     least = g;
                     a = i;
@@ -169,31 +171,31 @@ static void greedy_path(md_st_path *out, const md_st_network *w, int32_t point)
 
 /* ---- over several points ---- */
 
-static void path_of(md_st_path *out, const md_st_network *w, int32_t point)
+static void path_of(md_st_path *out, const md_st_network *network, int32_t point)
 {
-    if (w->n <= MAX_EXACT)
-        exact_path(out, w, point);
+    if (network->n <= MAX_EXACT)
+        exact_path(out, network, point);
     else
-        greedy_path(out, w, point);
+        greedy_path(out, network, point);
 }
 
-static double mean_log_cost(const md_st_network *w, const md_st_path *path)
+static double mean_log_cost(const md_st_network *network, const md_st_path *path)
 {
     double sum = 0;
-    for (int32_t p = 0; p < w->n_points; p++) {
-        const md_st_path_work work = md_st_work_of(w, path, p);
+    for (int32_t p = 0; p < network->n_points; p++) {
+        const md_st_path_work work = md_st_work_of(network, path, p);
         sum += log(fmax(1, md_st_cost_of(&work)));
     }
-    return sum / w->n_points;
+    return sum / network->n_points;
 }
 
-void md_st_best_path(md_st_path *out, const md_st_network *w)
+void md_st_best_path(md_st_path *out, const md_st_network *network)
 {
     double least = INFINITY;
-    for (int32_t p = 0; p < w->n_points; p++) {
+    for (int32_t p = 0; p < network->n_points; p++) {
         md_st_path path;
-        path_of(&path, w, p);
-        const double cost = mean_log_cost(w, &path);
+        path_of(&path, network, p);
+        const double cost = mean_log_cost(network, &path);
         if (cost < least) {
             least = cost;
             *out = path;

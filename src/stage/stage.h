@@ -102,8 +102,8 @@ typedef struct md_st_stage {
 
 /* Places of the facts that md_st_know keeps about each stage: plans of rows by their options, then others. */
 enum {
-    MD_ST_KNOWN_PLANS = 16,
-    MD_ST_KNOWN_WORK = MD_ST_KNOWN_PLANS,
+    MD_ST_KNOWN_ON_CHIP = 16,
+    MD_ST_KNOWN_WORK = MD_ST_KNOWN_ON_CHIP,
     MD_ST_KNOWN_COUNT,
     MD_ST_KNOWN_UNIT,
     MD_ST_KNOWN_UNIT_OUTER,

@@ -29,10 +29,10 @@ static void read_shape(char *out, size_t n_bytes, const md_fx_formula *f, const 
     for (int32_t d = 0; d < f->n_dims && used < n_bytes; d++) {
         int64_t size = -1;
         for (int32_t i = 0; f->dim[d].size < 0 && params && i < v->n_params[launch]; i++) {
-            const md_kn_param *q = &v->param[launch][i];
-            bool is_extent =
-                q->kind == MD_KN_EXTENT && f->tensor[q->a].dim[q->b] == d && !f->tensor[q->a].at_least[q->b];
-            if (is_extent || (q->kind == MD_KN_SIZE && q->a == d))
+            const md_kn_param *param = &v->param[launch][i];
+            bool is_extent = param->kind == MD_KN_EXTENT && f->tensor[param->a].dim[param->b] == d &&
+                             !f->tensor[param->a].at_least[param->b];
+            if (is_extent || (param->kind == MD_KN_SIZE && param->a == d))
                 size = params[i].i;
         }
         if (size >= 0)

@@ -31,17 +31,17 @@ typedef struct view {
 static candidate examine(const view *v, int32_t stage, int32_t i, double us)
 {
     const md_ds_op *op = v->op;
-    const md_ds_pool *c = &op->stage[stage];
+    const md_ds_pool *pool = &op->stage[stage];
     int64_t on_grid[MD_DS_MAX_DYNAMIC];
-    candidate x = {.name = c->variant[i]->name,
-                   .unfit = md_ds_reject_reason(c, i, v->shape),
+    candidate x = {.name = pool->variant[i]->name,
+                   .unfit = md_ds_reject_reason(pool, i, v->shape),
                    .distance = -1.0,
                    .us = us,
-                   .hints = md_ds_hints_of(c, i)};
-    if (c->variant[i]->family->library_answer)
-        x.answer = md_bd_variant_answer(c->variant[i], v->shape);
+                   .hints = md_ds_hints_of(pool, i)};
+    if (pool->variant[i]->family->library_answer)
+        x.answer = md_bd_variant_answer(pool->variant[i], v->shape);
     const int32_t hint = md_ds_nearest_of(&x.distance, op, x.hints, v->sizes);
-    if (c->pinned == i) {
+    if (pool->pinned == i) {
         snprintf(x.hint, sizeof x.hint, "pinned");
     } else if (md_ds_has_grid(op)) { /* all variants are in the list of each hint of the grid */
         x.hints = 0;
@@ -64,14 +64,14 @@ static bool is_slow(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
 /* Name of the numeric class that serves the shape; "" without a numeric policy. */
 static void numeric_text(char *out, size_t n_out, const md_ds_op *op, int32_t stage, const md_kn_shape *shape)
 {
-    const md_ds_pool *c = &op->stage[stage];
-    uint64_t id = md_ds_numeric_class(c->numeric, shape);
+    const md_ds_pool *pool = &op->stage[stage];
+    uint64_t id = md_ds_numeric_class(pool->numeric, shape);
     out[0] = '\0';
-    for (int32_t i = 0; i < c->n_variants && c->numeric && !out[0]; i++) {
+    for (int32_t i = 0; i < pool->n_variants && pool->numeric && !out[0]; i++) {
         md_fa_numeric numeric;
-        if (c->variant[i]->numeric_class != id)
+        if (pool->variant[i]->numeric_class != id)
             continue;
-        md_fa_numeric_of(&numeric, &c->target, c->variant[i]->family, &c->variant[i]->config);
+        md_fa_numeric_of(&numeric, &pool->target, pool->variant[i]->family, &pool->variant[i]->config);
         snprintf(out, n_out, "%s", numeric.name);
     }
 }
@@ -99,14 +99,14 @@ static json_t *distance_json(double distance)
 }
 
 /* Like all functions of this file that return JSON, NULL if memory is short. */
-static json_t *hints_json(const md_ds_op *op, const candidate *x)
+static json_t *hints_json(const md_ds_op *op, const candidate *c)
 {
     char label[MD_DS_LABEL];
     json_t *list = json_array();
-    if (x->distance >= 0)
-        list = md_json_add(list, json_string(x->hint));
+    if (c->distance >= 0)
+        list = md_json_add(list, json_string(c->hint));
     for (int32_t h = 0; h < op->space.n_hints; h++)
-        if (x->hints >> h & 1) {
+        if (c->hints >> h & 1) {
             md_ds_point_label(label, &op->space, op->space.hint[h]);
             list = md_json_add(list, json_string(label));
         }
@@ -121,12 +121,12 @@ static json_t *answer_json(const md_fa_answer *a)
                          : json_null();
 }
 
-static json_t *candidate_json(const md_ds_op *op, const candidate *x)
+static json_t *candidate_json(const md_ds_op *op, const candidate *c)
 {
-    return json_pack("{s:s, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us),
-                     "hint", x->hint, "hints", hints_json(op, x), "fits", x->unfit == NULL, "distance",
-                     distance_json(x->distance), "unfit", md_json_text_or_null(x->unfit), "answer",
-                     answer_json(&x->answer));
+    return json_pack("{s:s, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "variant", c->name, "model_us", md_json_real(c->us),
+                     "hint", c->hint, "hints", hints_json(op, c), "fits", c->unfit == NULL, "distance",
+                     distance_json(c->distance), "unfit", md_json_text_or_null(c->unfit), "answer",
+                     answer_json(&c->answer));
 }
 
 static json_t *candidates_json(const view *v, int32_t stage)
@@ -137,8 +137,8 @@ static json_t *candidates_json(const view *v, int32_t stage)
     md_ds_model_us(us, v->op, stage, v->sizes, n, NULL);
     md_ds_take_answers(us, v->op, stage, v->shape, v->sizes, n);
     for (int32_t i = 0; i < n; i++) {
-        const candidate x = examine(v, stage, i, us[i]);
-        list = md_json_add(list, candidate_json(v->op, &x));
+        const candidate c = examine(v, stage, i, us[i]);
+        list = md_json_add(list, candidate_json(v->op, &c));
     }
     return list;
 }

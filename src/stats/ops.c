@@ -74,10 +74,10 @@ static void count_all(md_ss_op *o, md_ds_op *op)
 
 static void add_indices(md_ss_ops *ops, md_ss_op *o, const char *tensor, const md_ds_index_sample *sample)
 {
-    md_ss_indices *x = &o->indices[o->n_indices++];
-    *x = (md_ss_indices){.n = sample->n, .seen = sample->seen, .value = sample->value};
-    snprintf(x->tensor, sizeof x->tensor, "%s", tensor);
-    ops->failed |= !x->value;
+    md_ss_indices *indices = &o->indices[o->n_indices++];
+    *indices = (md_ss_indices){.n = sample->n, .seen = sample->seen, .value = sample->value};
+    snprintf(indices->tensor, sizeof indices->tensor, "%s", tensor);
+    ops->failed |= !indices->value;
 }
 
 static void take_indices(md_ss_ops *ops, md_ss_op *o, md_ds_op *op)
@@ -148,12 +148,13 @@ void md_ss_ops_append(md_ss_ops *ops, const md_ss_ops *from)
         set_texts(ops, o, o->formula ? strdup(o->formula) : NULL, o->hints ? strdup(o->hints) : NULL);
         o->n_indices = 0;
         for (int32_t k = 0; k < from->op[i].n_indices; k++) {
-            const md_ss_indices *x = &from->op[i].indices[k];
-            md_ds_index_sample copy = {
-                .n = x->n, .seen = x->seen, .value = malloc((size_t)MD_MAX(x->n, 1) * sizeof *x->value)};
-            if (copy.value && x->value)
-                memcpy(copy.value, x->value, (size_t)x->n * sizeof *x->value);
-            add_indices(ops, o, x->tensor, &copy);
+            const md_ss_indices *indices = &from->op[i].indices[k];
+            md_ds_index_sample copy = {.n = indices->n,
+                                       .seen = indices->seen,
+                                       .value = malloc((size_t)MD_MAX(indices->n, 1) * sizeof *indices->value)};
+            if (copy.value && indices->value)
+                memcpy(copy.value, indices->value, (size_t)indices->n * sizeof *indices->value);
+            add_indices(ops, o, indices->tensor, &copy);
         }
     }
 }

@@ -70,18 +70,18 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
-            const md_ss_stage *g = &r->stage[s];
+            const md_ss_stage *stage = &r->stage[s];
             char distance[16];
-            distance_text(distance, g->distance);
+            distance_text(distance, stage->distance);
             md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s", w.op, s ? "" : r->op, w.shape,
-                             s ? "  next stage" : r->shape, w.variant, g->variant, g->source, distance);
+                             s ? "  next stage" : r->shape, w.variant, stage->variant, stage->source, distance);
             if (s == 0)
                 md_strbuf_printf(out, "  %8llu  %10.3f  %10.2f  %-8s", (unsigned long long)r->calls, r->time_us / 1e3,
                                  mean_us(r), clock_name(r));
             else
                 md_strbuf_printf(out, "  %8s  %10s  %10s  %8s", "", "", "", "");
-            if (g->runner_up[0])
-                md_strbuf_printf(out, "  %s (%.2f)", g->runner_up, g->margin);
+            if (stage->runner_up[0])
+                md_strbuf_printf(out, "  %s (%.2f)", stage->runner_up, stage->margin);
             md_strbuf_add(out, r->is_uncovered && s == 0 ? "  uncovered\n" : "\n");
         }
     }
@@ -117,13 +117,13 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
-            const md_ss_stage *g = &r->stage[s];
+            const md_ss_stage *stage = &r->stage[s];
             add_csv(out, r->op);
-            md_strbuf_printf(out, ",%s,%d,%s,%s,", r->shape, s, g->variant, g->source);
-            if (g->distance >= 0)
-                md_strbuf_printf(out, "%.6g", g->distance);
-            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f,%s,", g->runner_up, g->margin, (unsigned long long)r->calls,
-                             r->time_us, mean_us(r), clock_name(r));
+            md_strbuf_printf(out, ",%s,%d,%s,%s,", r->shape, s, stage->variant, stage->source);
+            if (stage->distance >= 0)
+                md_strbuf_printf(out, "%.6g", stage->distance);
+            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f,%s,", stage->runner_up, stage->margin,
+                             (unsigned long long)r->calls, r->time_us, mean_us(r), clock_name(r));
             if (r->nearest >= 0)
                 md_strbuf_printf(out, "%.6g", r->nearest);
             md_strbuf_printf(out, ",%d,%d,%d,%d\n", r->is_uncovered, r->trial.timed, r->trial.switches,
@@ -132,11 +132,12 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
     }
 }
 
-static json_t *stage_json(const md_ss_stage *g)
+static json_t *stage_json(const md_ss_stage *stage)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o}", "variant", g->variant, "why", g->source, "distance",
-                     g->distance >= 0 ? md_json_real(g->distance) : json_null(), "runner_up",
-                     g->runner_up[0] ? json_string(g->runner_up) : json_null(), "margin", md_json_real(g->margin));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o}", "variant", stage->variant, "why", stage->source, "distance",
+                     stage->distance >= 0 ? md_json_real(stage->distance) : json_null(), "runner_up",
+                     stage->runner_up[0] ? json_string(stage->runner_up) : json_null(), "margin",
+                     md_json_real(stage->margin));
 }
 
 static json_t *trial_json(const md_ss_row *r)
@@ -163,12 +164,12 @@ static json_t *indices_json(const md_ss_op *o)
 {
     json_t *list = json_array();
     for (int32_t i = 0; i < o->n_indices; i++) {
-        const md_ss_indices *x = &o->indices[i];
+        const md_ss_indices *indices = &o->indices[i];
         json_t *values = json_array();
-        for (int64_t k = 0; k < x->n && x->value; k++)
-            values = md_json_add(values, json_integer((json_int_t)x->value[k]));
-        list = md_json_add(
-            list, json_pack("{s:s, s:I, s:o}", "tensor", x->tensor, "seen", (json_int_t)x->seen, "values", values));
+        for (int64_t k = 0; k < indices->n && indices->value; k++)
+            values = md_json_add(values, json_integer((json_int_t)indices->value[k]));
+        list = md_json_add(list, json_pack("{s:s, s:I, s:o}", "tensor", indices->tensor, "seen",
+                                           (json_int_t)indices->seen, "values", values));
     }
     return list;
 }

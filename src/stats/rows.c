@@ -45,9 +45,9 @@ typedef struct visit {
     const md_ds_op *op;
 } visit;
 
-static const char *variant_name(const md_ds_pool *c, int32_t i)
+static const char *variant_name(const md_ds_pool *pool, int32_t i)
 {
-    return i >= 0 ? c->variant[i]->name : "";
+    return i >= 0 ? pool->variant[i]->name : "";
 }
 
 /* Appends " as n=64": the sizes that the caller selected by. */

@@ -103,9 +103,9 @@ static void a_bundle_serves_as_its_maker_does(void **state)
     }
     for (int i = 0; i < 10000; i++)
         choose_alike(op, bundled, 1 + rand() % (1 << (1 + rand() % 12)), 1 + rand() % (1 << (1 + rand() % 14)));
-    md_store_counters n;
-    assert_ok(md_store_count(&n, c));
-    assert_int_equal(n.compiles, 0);
+    md_store_counters counters;
+    assert_ok(md_store_count(&counters, c));
+    assert_int_equal(counters.compiles, 0);
     md_op_destroy(&op);
     md_op_destroy(&bundled);
     md_context_destroy(&c);
@@ -129,9 +129,9 @@ static const md_context_options host = {.device = "host", .threads = 2, .hints =
 
 static void expect_compiles(md_context *c, bool some)
 {
-    md_store_counters n;
-    assert_ok(md_store_count(&n, c));
-    assert_int_equal(n.compiles > 0, some);
+    md_store_counters counters;
+    assert_ok(md_store_count(&counters, c));
+    assert_int_equal(counters.compiles > 0, some);
 }
 
 /* A bundle that lacks all kernels of an op is not written. */
@@ -169,7 +169,7 @@ static void a_bundle_has_formulas_over_lists(void **state)
     static const char formula[] = "let n = sum[t,i](G@t[i] * G@t[i]); P@t[i] = G@t[i] / sqrt(n)";
     static float made[ITEMS][MOST], got[ITEMS][MOST];
     md_list *list = NULL, *bundled = NULL;
-    md_store_counters n;
+    md_store_counters counters;
     md_context *maker = open_context("", NULL);
     assert_ok(md_bundle_begin(maker, MD_BUNDLE_ALL));
     assert_ok(md_list_create(&list, maker, formula, NULL));
@@ -179,8 +179,8 @@ static void a_bundle_has_formulas_over_lists(void **state)
     assert_ok(md_list_create(&bundled, c, formula, NULL));
     normalize(got, bundled);
     assert_memory_equal(made, got, sizeof got);
-    assert_ok(md_store_count(&n, c));
-    assert_int_equal(n.compiles, 0);
+    assert_ok(md_store_count(&counters, c));
+    assert_int_equal(counters.compiles, 0);
     md_list_destroy(&list);
     md_list_destroy(&bundled);
     md_context_destroy(&c);

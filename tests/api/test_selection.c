@@ -244,15 +244,15 @@ typedef struct crowd {
 
 static void *call_many(void *user)
 {
-    crowd *w = user;
+    crowd *c = user;
     for (int64_t k = 0; k < 200; k++) {
         rows r;
-        int64_t n = 1 + (k * 7 + w->seed) % 13, m = 1 + (k * 5 + w->seed * 3) % 40;
+        int64_t n = 1 + (k * 7 + c->seed) % 13, m = 1 + (k * 5 + c->seed * 3) % 40;
         rows_make(&r, n, m);
-        if (md_call(w->op, NULL, r.arg, 2) != MD_OK)
-            w->n_wrong++;
+        if (md_call(c->op, NULL, r.arg, 2) != MD_OK)
+            c->n_wrong++;
         for (int64_t i = 0; i < n; i++)
-            w->n_wrong += r.y[i] != (float)m;
+            c->n_wrong += r.y[i] != (float)m;
         rows_free(&r);
     }
     return NULL;

@@ -142,13 +142,13 @@ static void creation_tunes_when_asked(void **state)
 /* Kernels compiled by a search of softmax at seven hints. */
 static uint64_t builds_within(double budget_ms)
 {
-    md_store_counters n;
+    md_store_counters counters;
     md_context *c = open_context(MD_TUNE_ESTIMATE);
     assert_ok(md_tune_formula(c, "softmax", &(md_op_options){.hints = "64,100,256,300,1024,2000,4096"},
                               &(md_tune_options){.budget_ms = budget_ms, .max_builds = 8}));
-    assert_ok(md_store_count(&n, c));
+    assert_ok(md_store_count(&counters, c));
     md_context_destroy(&c);
-    return n.compiles;
+    return counters.compiles;
 }
 
 /* test_search holds budgets on a clock of its own. Here: who has no time builds what there must be, and no more. */

@@ -44,9 +44,9 @@ static void make_ops(md_context *c)
 
 static md_store_counters count(md_context *c)
 {
-    md_store_counters n;
-    assert_ok(md_store_count(&n, c));
-    return n;
+    md_store_counters counters;
+    assert_ok(md_store_count(&counters, c));
+    return counters;
 }
 
 /* The same results, from kernels of either origin. */
@@ -110,9 +110,9 @@ static void a_second_context_measures_nothing(void **state)
         assert_ok(md_op_create(&op, c, "gelu", NULL));
         assert_ok(md_op_wait(op));
         md_op_destroy(&op);
-        const md_store_counters n = count(c);
-        printf("run %d: %d compiles, %d configs timed\n", i, (int)n.compiles, (int)n.timed);
-        assert_true(i ? n.compiles == 0 && n.timed == 0 : n.compiles > 1 && n.timed > 1);
+        const md_store_counters counters = count(c);
+        printf("run %d: %d compiles, %d configs timed\n", i, (int)counters.compiles, (int)counters.timed);
+        assert_true(i ? counters.compiles == 0 && counters.timed == 0 : counters.compiles > 1 && counters.timed > 1);
         md_context_destroy(&c);
     }
 }
@@ -194,8 +194,8 @@ static void nothing_is_kept_where_it_is_off(void **state)
     md_op *op = NULL;
     assert_ok(md_op_create(&op, c, "gelu", NULL));
     md_op_destroy(&op);
-    const md_store_counters n = count(c);
-    assert_true(n.compiles > 0 && n.written == 0 && n.hits == 0 && n.misses == 0);
+    const md_store_counters counters = count(c);
+    assert_true(counters.compiles > 0 && counters.written == 0 && counters.hits == 0 && counters.misses == 0);
     md_context_destroy(&c);
 }
 

@@ -52,10 +52,10 @@ static void print_rows(texts *t, const md_st_program *p, int32_t stage)
             continue;
         md_strbuf defines = {0}, expr = {0};
         const md_status status = md_cg_row_print(&defines, &expr, &o);
-        md_cg_on_chip plan;
-        md_cg_on_chip_make(&plan, &o);
-        assert_in_range(plan.n_kept, 0, MD_CG_MAX_ON_CHIP);
-        md_strbuf_printf(&defines, "%" PRId64 " %d", md_cg_row_keep_bytes(&plan, o.keep_points), md_cg_row_lane(&o));
+        md_cg_on_chip on_chip;
+        md_cg_on_chip_make(&on_chip, &o);
+        assert_in_range(on_chip.n_kept, 0, MD_CG_MAX_ON_CHIP);
+        md_strbuf_printf(&defines, "%" PRId64 " %d", md_cg_row_keep_bytes(&on_chip, o.keep_points), md_cg_row_lane(&o));
         add(t, status, &defines, &expr);
     }
 }

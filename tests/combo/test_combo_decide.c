@@ -5,7 +5,7 @@
 #include "api/context.h"
 #include "combo/decide/decide.h"
 #include "combo/merge.h"
-#include "combo/tuning/tune.h"
+#include "combo/tuning/tuning.h"
 
 #include <dirent.h>
 #include <md/combo.h>

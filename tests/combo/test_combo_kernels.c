@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "api/context.h"
-#include "combo/tuning/tune.h"
+#include "combo/tuning/tuning.h"
 
 #include <md/combo.h>
 

@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "api/context.h"
-#include "combo/tuning/tune.h"
+#include "combo/tuning/tuning.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -206,11 +206,11 @@ static void test_copies(void **state)
     const md_combo_part part = {op, &own[0][0], 4, 3};
     assert_ok(md_cb_create(&cb, &context->runtime, &part, &op->ds, 1));
     const md_cb_part *made = &cb->part[0];
-    const int32_t n = made->n_slots;
+    const int32_t n = made->n_operands;
     assert_ok(md_cb_copies_make(&copies, cb, NULL));
     for (int32_t k = 0; k < 3 * n; k++) {
         char *const copy = made->data[k], *const before = copies.before[k];
-        const size_t n_bytes = bytes_of[(unsigned char)op->ds->formula->tensor[made->slot[k % n].tensor].name[0]];
+        const size_t n_bytes = bytes_of[(unsigned char)op->ds->formula->tensor[made->operand[k % n].tensor].name[0]];
         assert_true(copy + n_bytes <= (char *)memory || copy >= (char *)(memory + 256));
         assert_int_equal((uintptr_t)copy % 64, (uintptr_t)before % 64);
         assert_memory_equal(copy, before, n_bytes);

@@ -110,47 +110,47 @@ static bool append(gate_list *list, const gate_case *c)
 
 static bool collect(void *user, const md_fa_config *config)
 {
-    collector *k = user;
-    int32_t *number = &k->number[place(k->c.family, config)];
-    md_fa_target target = {k->c.program, k->c.stage, k->c.facts};
-    k->c.config = *config;
+    collector *c = user;
+    int32_t *number = &c->number[place(c->c.family, config)];
+    md_fa_target target = {c->c.program, c->c.stage, c->c.facts};
+    c->c.config = *config;
     if (*number == 0) {
-        k->failed = !append(k->list, &k->c);
-        if (k->failed)
+        c->failed = !append(c->list, &c->c);
+        if (c->failed)
             return false;
-        *number = k->list->n;
+        *number = c->list->n;
     }
-    double us = md_tn_predict_us(&target, k->c.family, config, k->size);
-    if (k->best == 0 || us < k->best_us) {
-        k->best_us = us;
-        k->best = *number;
+    double us = md_tn_predict_us(&target, c->c.family, config, c->size);
+    if (c->best == 0 || us < c->best_us) {
+        c->best_us = us;
+        c->best = *number;
     }
     return true;
 }
 
 static md_status collect_family(gate_list *list, const gate_case *c)
 {
-    collector k = {.list = list, .c = *c};
+    collector col = {.list = list, .c = *c};
     md_fa_target target = {c->program, c->stage, c->facts};
     size_t n = 1;
     if (!c->family->applies(&target))
         return MD_OK;
     for (int32_t i = 0; i < c->family->n_fields; i++)
         n *= (size_t)(c->family->field[i].n + c->family->field[i].more);
-    k.number = calloc(n, sizeof *k.number);
-    if (!k.number)
+    col.number = calloc(n, sizeof *col.number);
+    if (!col.number)
         return md_fail_memory();
-    for (int32_t i = 0; i < GATE_SIZES && !k.failed; i++) {
+    for (int32_t i = 0; i < GATE_SIZES && !col.failed; i++) {
         int64_t size[MD_FX_MAX_DIMS] = {0};
         gate_sizes(size, c->program->formula, i);
-        k.size = size;
-        k.best = 0;
-        md_fa_each_all(&target, c->family, size, collect, &k);
-        if (k.best > 0 && !k.failed)
-            list->at[k.best - 1].is_pooled = true;
+        col.size = size;
+        col.best = 0;
+        md_fa_each_all(&target, c->family, size, collect, &col);
+        if (col.best > 0 && !col.failed)
+            list->at[col.best - 1].is_pooled = true;
     }
-    free(k.number);
-    return k.failed ? md_fail_memory() : MD_OK;
+    free(col.number);
+    return col.failed ? md_fail_memory() : MD_OK;
 }
 
 static md_status make_program(gate_list *list, const char *op, md_dtype dtype)

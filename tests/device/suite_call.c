@@ -66,13 +66,13 @@ static bool to_device(suite *s, data_set *d, void **memory)
 {
     bool ok = true;
     for (int32_t t = 0; t < d->formula->n_tensors; t++) {
-        data_tensor *x = &d->tensor[t];
+        data_tensor *tensor = &d->tensor[t];
         memory[t] = NULL;
-        if (!x->memory)
+        if (!tensor->memory)
             continue;
-        ok = ok && md_alloc(&memory[t], s->context, x->n_bytes) == MD_OK &&
-             md_copy(s->context, memory[t], x->memory, x->n_bytes) == MD_OK;
-        x->device.data = (char *)memory[t] + x->offset;
+        ok = ok && md_alloc(&memory[t], s->context, tensor->n_bytes) == MD_OK &&
+             md_copy(s->context, memory[t], tensor->memory, tensor->n_bytes) == MD_OK;
+        tensor->device.data = (char *)memory[t] + tensor->offset;
     }
     return ok;
 }

@@ -17,65 +17,65 @@ typedef struct fixture {
     uint64_t seed;
 } fixture;
 
-static inline void begin(fixture *x, uint64_t seed)
+static inline void begin(fixture *f, uint64_t seed)
 {
     static const char *const names[] = {"i0", "i1", "i2", "i3"};
-    memset(x, 0, sizeof(*x));
-    x->seed = seed;
-    x->formula.arena = md_arena_create();
-    assert_non_null(x->formula.arena);
-    x->formula.n_dims = x->formula.n_indices = N_INDICES;
+    memset(f, 0, sizeof(*f));
+    f->seed = seed;
+    f->formula.arena = md_arena_create();
+    assert_non_null(f->formula.arena);
+    f->formula.n_dims = f->formula.n_indices = N_INDICES;
     for (int d = 0; d < N_INDICES; d++) {
-        x->size[d] = 1 + (int64_t)(check_random(&x->seed) % 7);
-        x->formula.dim[d] = (md_fx_dim){.name = names[d], .size = d == 3 ? x->size[d] : -1, .hi = INT64_MAX};
-        x->formula.index[d] = (md_fx_index){.name = names[d], .dim = d};
+        f->size[d] = 1 + (int64_t)(check_random(&f->seed) % 7);
+        f->formula.dim[d] = (md_fx_dim){.name = names[d], .size = d == 3 ? f->size[d] : -1, .hi = INT64_MAX};
+        f->formula.index[d] = (md_fx_index){.name = names[d], .dim = d};
     }
 }
 
-static inline void end(fixture *x)
+static inline void end(fixture *f)
 {
-    md_arena_destroy(&x->formula.arena);
+    md_arena_destroy(&f->formula.arena);
 }
 
-static inline int64_t pick(fixture *x, int64_t lo, int64_t hi)
+static inline int64_t pick(fixture *f, int64_t lo, int64_t hi)
 {
-    return lo + (int64_t)(check_random(&x->seed) % (uint64_t)(hi - lo + 1));
+    return lo + (int64_t)(check_random(&f->seed) % (uint64_t)(hi - lo + 1));
 }
 
-static inline const md_fx_node *random_leaf(fixture *x)
+static inline const md_fx_node *random_leaf(fixture *f)
 {
-    md_arena *a = x->formula.arena;
-    if (pick(x, 0, 2) == 0)
-        return md_fx_integer(a, pick(x, -9, 9));
-    if (pick(x, 0, 4) > 0)
-        return md_fx_index_node(a, (int32_t)pick(x, 0, N_INDICES - 1));
+    md_arena *a = f->formula.arena;
+    if (pick(f, 0, 2) == 0)
+        return md_fx_integer(a, pick(f, -9, 9));
+    if (pick(f, 0, 4) > 0)
+        return md_fx_index_node(a, (int32_t)pick(f, 0, N_INDICES - 1));
     md_fx_node *n = md_fx_node_new(a, MD_FX_SIZE, MD_I64);
-    n->id = (int32_t)pick(x, 0, N_INDICES - 1);
+    n->id = (int32_t)pick(f, 0, N_INDICES - 1);
     return n;
 }
 
 /* `linear`: only what an affine form can hold. */
-static inline const md_fx_node *random_int(fixture *x, int depth, bool linear)
+static inline const md_fx_node *random_int(fixture *f, int depth, bool linear)
 {
     static const md_fx_op sums[] = {MD_FX_ADD, MD_FX_SUB};
     static const md_fx_op others[] = {MD_FX_MIN, MD_FX_MAX,   MD_FX_MUL, MD_FX_FLOORDIV,
                                       MD_FX_MOD, MD_FX_WHERE, MD_FX_ABS, MD_FX_CLAMP};
-    md_arena *a = x->formula.arena;
-    if (depth == 0 || pick(x, 0, 5) == 0)
-        return random_leaf(x);
-    const md_fx_node *l = random_int(x, depth - 1, linear), *r = random_int(x, depth - 1, linear);
-    const md_fx_node *constant = md_fx_integer(a, pick(x, 1, 5));
-    if (pick(x, 0, 4) == 0)
+    md_arena *a = f->formula.arena;
+    if (depth == 0 || pick(f, 0, 5) == 0)
+        return random_leaf(f);
+    const md_fx_node *l = random_int(f, depth - 1, linear), *r = random_int(f, depth - 1, linear);
+    const md_fx_node *constant = md_fx_integer(a, pick(f, 1, 5));
+    if (pick(f, 0, 4) == 0)
         return md_fx_op2(a, MD_FX_MUL, l, constant);
-    if (linear || pick(x, 0, 1) == 0)
-        return pick(x, 0, 5) == 0 ? md_fx_op1(a, MD_FX_NEG, l) : md_fx_op2(a, sums[pick(x, 0, 1)], l, r);
-    const md_fx_op op = others[pick(x, 0, 7)];
+    if (linear || pick(f, 0, 1) == 0)
+        return pick(f, 0, 5) == 0 ? md_fx_op1(a, MD_FX_NEG, l) : md_fx_op2(a, sums[pick(f, 0, 1)], l, r);
+    const md_fx_op op = others[pick(f, 0, 7)];
     if (op == MD_FX_WHERE)
         return md_fx_op3(
-            a, op, md_fx_op2(a, MD_FX_LT + (md_fx_op)pick(x, 0, 5), random_int(x, 1, true), random_int(x, 1, true)), l,
+            a, op, md_fx_op2(a, MD_FX_LT + (md_fx_op)pick(f, 0, 5), random_int(f, 1, true), random_int(f, 1, true)), l,
             r);
     if (op == MD_FX_CLAMP)
-        return md_fx_op3(a, op, l, md_fx_integer(a, pick(x, -5, 0)), md_fx_integer(a, pick(x, 0, 5)));
+        return md_fx_op3(a, op, l, md_fx_integer(a, pick(f, -5, 0)), md_fx_integer(a, pick(f, 0, 5)));
     return op == MD_FX_ABS ? md_fx_op1(a, op, l)
                            : md_fx_op2(a, op, l, op == MD_FX_MIN || op == MD_FX_MAX ? r : constant);
 }
@@ -86,7 +86,7 @@ static inline int64_t floor_div(int64_t a, int64_t b)
 }
 
 /* The plainest of evaluators, to compare with. */
-static inline int64_t value_of(const fixture *x, const md_fx_node *n, const int64_t *at)
+static inline int64_t value_of(const fixture *f, const md_fx_node *n, const int64_t *at)
 {
     int64_t v[3] = {0};
     if (n->kind == MD_FX_CONST)
@@ -94,10 +94,10 @@ static inline int64_t value_of(const fixture *x, const md_fx_node *n, const int6
     if (n->kind == MD_FX_INDEX)
         return at[n->id];
     if (n->kind == MD_FX_SIZE)
-        return x->size[n->id];
+        return f->size[n->id];
     assert_int_equal(n->kind, MD_FX_OP);
     for (int32_t i = 0; i < n->n_args; i++)
-        v[i] = value_of(x, n->arg[i], at);
+        v[i] = value_of(f, n->arg[i], at);
     switch ((int)n->op) {
     case MD_FX_NEG:
         return -v[0];
@@ -145,10 +145,10 @@ static inline int64_t value_of(const fixture *x, const md_fx_node *n, const int6
     }
 }
 
-static inline bool next(const fixture *x, int64_t *at)
+static inline bool next(const fixture *f, int64_t *at)
 {
     for (int d = N_INDICES - 1; d >= 0; d--) {
-        if (++at[d] < x->size[d])
+        if (++at[d] < f->size[d])
             return true;
         at[d] = 0;
     }

@@ -9,21 +9,21 @@ static void test_substitute(void **state)
     (void)state;
     uint64_t seed = check_seed();
     for (int trial = 0; trial < N_TRIALS; trial++) {
-        fixture x;
-        begin(&x, check_random(&seed));
-        const md_fx_node *n = random_int(&x, 4, false), *to[2] = {random_int(&x, 2, true), random_int(&x, 1, true)};
+        fixture f;
+        begin(&f, check_random(&seed));
+        const md_fx_node *n = random_int(&f, 4, false), *to[2] = {random_int(&f, 2, true), random_int(&f, 1, true)};
         const int32_t from[2] = {0, 2};
-        const md_fx_node *s = md_fx_substitute(x.formula.arena, n, 2, from, to);
+        const md_fx_node *s = md_fx_substitute(f.formula.arena, n, 2, from, to);
         int64_t at[N_INDICES] = {0};
         assert_non_null(s);
-        assert_true(md_fx_equal(&x.formula, n, n));
+        assert_true(md_fx_equal(&f.formula, n, n));
         do {
-            int64_t moved[N_INDICES] = {value_of(&x, to[0], at), at[1], value_of(&x, to[1], at), at[3]};
-            assert_int_equal(value_of(&x, s, at), value_of(&x, n, moved));
-        } while (next(&x, at));
+            int64_t moved[N_INDICES] = {value_of(&f, to[0], at), at[1], value_of(&f, to[1], at), at[3]};
+            assert_int_equal(value_of(&f, s, at), value_of(&f, n, moved));
+        } while (next(&f, at));
         if (!md_fx_uses_index(n, 0) && !md_fx_uses_index(n, 2))
             assert_ptr_equal(s, n); /* shares what is unchanged */
-        end(&x);
+        end(&f);
     }
 }
 
@@ -57,10 +57,10 @@ static void test_memo(void **state)
         }
 }
 
-static const md_fx_node *reduce(fixture *x, md_fx_op op, int32_t bound, const md_fx_node *body)
+static const md_fx_node *reduce(fixture *f, md_fx_op op, int32_t bound, const md_fx_node *body)
 {
-    md_fx_node *n = md_fx_node_new(x->formula.arena, MD_FX_REDUCE, MD_I64);
-    const md_fx_node **arg = md_arena_alloc(x->formula.arena, sizeof(*arg));
+    md_fx_node *n = md_fx_node_new(f->formula.arena, MD_FX_REDUCE, MD_I64);
+    const md_fx_node **arg = md_arena_alloc(f->formula.arena, sizeof(*arg));
     arg[0] = body;
     n->op = op;
     n->n_bound = 1;
@@ -73,32 +73,32 @@ static const md_fx_node *reduce(fixture *x, md_fx_op op, int32_t bound, const md
 static void test_equal(void **state)
 {
     (void)state;
-    fixture x;
-    begin(&x, 2);
-    md_arena *a = x.formula.arena;
-    x.formula.index[1].dim = 0; /* indices 0 and 1 run over one dim, 2 over another */
+    fixture f;
+    begin(&f, 2);
+    md_arena *a = f.formula.arena;
+    f.formula.index[1].dim = 0; /* indices 0 and 1 run over one dim, 2 over another */
     const md_fx_node *i0 = md_fx_index_node(a, 0), *i1 = md_fx_index_node(a, 1), *i2 = md_fx_index_node(a, 2);
-    const md_fx_node *s0 = reduce(&x, MD_FX_R_SUM, 0, md_fx_op2(a, MD_FX_MUL, i0, i2));
-    const md_fx_node *s1 = reduce(&x, MD_FX_R_SUM, 1, md_fx_op2(a, MD_FX_MUL, md_fx_index_node(a, 1), i2));
-    assert_true(md_fx_equal(&x.formula, s0, s1));
+    const md_fx_node *s0 = reduce(&f, MD_FX_R_SUM, 0, md_fx_op2(a, MD_FX_MUL, i0, i2));
+    const md_fx_node *s1 = reduce(&f, MD_FX_R_SUM, 1, md_fx_op2(a, MD_FX_MUL, md_fx_index_node(a, 1), i2));
+    assert_true(md_fx_equal(&f.formula, s0, s1));
     assert_false(md_fx_equal(NULL, s0, s1)); /* without a formula nobody knows their dims */
-    assert_false(md_fx_equal(&x.formula, i0, i1)); /* free indices keep their names */
+    assert_false(md_fx_equal(&f.formula, i0, i1)); /* free indices keep their names */
     assert_false(
-        md_fx_equal(&x.formula, reduce(&x, MD_FX_R_SUM, 0, i0), reduce(&x, MD_FX_R_SUM, 2, i2))); /* other dims */
-    assert_false(md_fx_equal(&x.formula, s0, reduce(&x, MD_FX_R_MAX, 0, s0->arg[0])));
+        md_fx_equal(&f.formula, reduce(&f, MD_FX_R_SUM, 0, i0), reduce(&f, MD_FX_R_SUM, 2, i2))); /* other dims */
+    assert_false(md_fx_equal(&f.formula, s0, reduce(&f, MD_FX_R_MAX, 0, s0->arg[0])));
     /* a bound index against a free one, in shared bodies too */
     const md_fx_node *body = md_fx_op2(a, MD_FX_SUB, i0, i1);
-    assert_false(md_fx_equal(&x.formula, reduce(&x, MD_FX_R_SUM, 0, body), reduce(&x, MD_FX_R_SUM, 1, body)));
+    assert_false(md_fx_equal(&f.formula, reduce(&f, MD_FX_R_SUM, 0, body), reduce(&f, MD_FX_R_SUM, 1, body)));
     /* nested binders in the other order */
-    const md_fx_node *n01 = reduce(&x, MD_FX_R_SUM, 0, reduce(&x, MD_FX_R_MAX, 1, body));
-    const md_fx_node *n10 = reduce(&x, MD_FX_R_SUM, 1, reduce(&x, MD_FX_R_MAX, 0, body));
-    const md_fx_node *flipped = reduce(&x, MD_FX_R_SUM, 1, reduce(&x, MD_FX_R_MAX, 0, md_fx_op2(a, MD_FX_SUB, i1, i0)));
-    assert_false(md_fx_equal(&x.formula, n01, n10));
-    assert_true(md_fx_equal(&x.formula, n01, flipped));
+    const md_fx_node *n01 = reduce(&f, MD_FX_R_SUM, 0, reduce(&f, MD_FX_R_MAX, 1, body));
+    const md_fx_node *n10 = reduce(&f, MD_FX_R_SUM, 1, reduce(&f, MD_FX_R_MAX, 0, body));
+    const md_fx_node *flipped = reduce(&f, MD_FX_R_SUM, 1, reduce(&f, MD_FX_R_MAX, 0, md_fx_op2(a, MD_FX_SUB, i1, i0)));
+    assert_false(md_fx_equal(&f.formula, n01, n10));
+    assert_true(md_fx_equal(&f.formula, n01, flipped));
     /* -0 is not 0, and a NaN is itself */
-    assert_false(md_fx_equal(&x.formula, md_fx_real(a, 0.0, MD_F32), md_fx_real(a, -0.0, MD_F32)));
-    assert_true(md_fx_equal(&x.formula, md_fx_real(a, (double)NAN, MD_F32), md_fx_real(a, (double)NAN, MD_F32)));
-    end(&x);
+    assert_false(md_fx_equal(&f.formula, md_fx_real(a, 0.0, MD_F32), md_fx_real(a, -0.0, MD_F32)));
+    assert_true(md_fx_equal(&f.formula, md_fx_real(a, (double)NAN, MD_F32), md_fx_real(a, (double)NAN, MD_F32)));
+    end(&f);
 }
 
 static const md_fx_node *same(void *user, const md_fx_node *node)
@@ -118,9 +118,9 @@ static bool count(void *user, const md_fx_node *node)
 static void test_sharing(void **state)
 {
     (void)state;
-    fixture x;
-    begin(&x, 3);
-    md_arena *a = x.formula.arena;
+    fixture f;
+    begin(&f, 3);
+    md_arena *a = f.formula.arena;
     const md_fx_node *n = md_fx_index_node(a, 0), *other = md_fx_index_node(a, 0), *to = md_fx_index_node(a, 1);
     for (int i = 0; i < 40; i++) {
         n = md_fx_op2(a, MD_FX_MAX, n, n);
@@ -132,24 +132,24 @@ static void test_sharing(void **state)
     n_calls = 0;
     assert_ptr_equal(md_fx_rewrite(a, n, same, &n_calls), n);
     assert_int_equal(n_calls, 41);
-    assert_true(md_fx_equal(&x.formula, n, other));
+    assert_true(md_fx_equal(&f.formula, n, other));
     assert_true(md_fx_uses_index(n, 0));
     assert_false(md_fx_uses_index(n, 1));
     assert_false(md_fx_has_kind(n, MD_FX_LOAD));
     const md_fx_node *s = md_fx_substitute(a, n, 1, (const int32_t[]){0}, &to);
     assert_true(md_fx_uses_index(s, 1));
     assert_false(md_fx_uses_index(s, 0));
-    end(&x);
+    end(&f);
 }
 
 static void test_scopes(void **state)
 {
     (void)state;
-    fixture x;
-    begin(&x, 4);
-    md_arena *a = x.formula.arena;
+    fixture f;
+    begin(&f, 4);
+    md_arena *a = f.formula.arena;
     const md_fx_node *i0 = md_fx_index_node(a, 0), *i1 = md_fx_index_node(a, 1);
-    const md_fx_node *sum = reduce(&x, MD_FX_R_SUM, 0, md_fx_op2(a, MD_FX_ADD, i0, i1));
+    const md_fx_node *sum = reduce(&f, MD_FX_R_SUM, 0, md_fx_op2(a, MD_FX_ADD, i0, i1));
     assert_false(md_fx_uses_index(sum, 0)); /* bound inside */
     assert_true(md_fx_uses_index(sum->arg[0], 0));
     assert_ptr_equal(md_fx_substitute(a, sum, 1, (const int32_t[]){0}, &i1), sum);
@@ -166,15 +166,15 @@ static void test_scopes(void **state)
     assert_false(md_fx_uses_index(moved, 0));
     const md_fx_node *shifted = md_fx_op2(a, MD_FX_ADD, i0, md_fx_integer(a, 1));
     assert_null(md_fx_substitute(a, scan, 1, (const int32_t[]){0}, &shifted));
-    end(&x);
+    end(&f);
 }
 
 static void test_types(void **state)
 {
     (void)state;
-    fixture x;
-    begin(&x, 5);
-    md_arena *a = x.formula.arena;
+    fixture f;
+    begin(&f, 5);
+    md_arena *a = f.formula.arena;
     const md_fx_node *f32 = md_fx_ref(a, 0, MD_F32), *f64 = md_fx_ref(a, 1, MD_F64), *i64 = md_fx_ref(a, 2, MD_I64),
                      *b = md_fx_ref(a, 3, MD_BOOL);
     md_fx_node *weak = md_fx_node_new(a, MD_FX_CONST, MD_I64);
@@ -199,7 +199,7 @@ static void test_types(void **state)
     assert_int_equal(md_fx_op_type(MD_FX_R_MEAN, MD_I64), MD_F32);
     assert_null(md_fx_op2(a, MD_FX_ADD, NULL, f32));
     assert_null(md_fx_op3(a, MD_FX_FMA, f32, f32, NULL));
-    end(&x);
+    end(&f);
 }
 
 int main(void)

@@ -10,63 +10,63 @@ static void test_affine(void **state)
     (void)state;
     uint64_t seed = check_seed();
     for (int trial = 0; trial < N_TRIALS; trial++) {
-        fixture x;
-        begin(&x, check_random(&seed));
-        const md_fx_node *n = random_int(&x, 4, true);
+        fixture f;
+        begin(&f, check_random(&seed));
+        const md_fx_node *n = random_int(&f, 4, true);
         md_fx_affine a;
         int64_t at[N_INDICES] = {0};
-        assert_true(md_fx_affine_of(&a, &x.formula, n));
+        assert_true(md_fx_affine_of(&a, &f.formula, n));
         for (int32_t i = 0; i < a.n_sizes; i++)
-            assert_true(x.formula.dim[a.dim[i]].size < 0); /* static ones are folded */
+            assert_true(f.formula.dim[a.dim[i]].size < 0); /* static ones are folded */
         do {
             int64_t sum = a.constant;
             for (int32_t i = 0; i < a.n; i++)
                 sum += a.coef[i] * at[a.index[i]];
             for (int32_t i = 0; i < a.n_sizes; i++)
-                sum += a.size_coef[i] * x.size[a.dim[i]];
-            assert_int_equal(sum, value_of(&x, n, at));
-        } while (next(&x, at));
-        end(&x);
+                sum += a.size_coef[i] * f.size[a.dim[i]];
+            assert_int_equal(sum, value_of(&f, n, at));
+        } while (next(&f, at));
+        end(&f);
     }
 }
 
 static void test_affine_divides(void **state)
 {
     (void)state;
-    fixture x;
-    begin(&x, 1);
-    md_arena *a = x.formula.arena;
+    fixture f;
+    begin(&f, 1);
+    md_arena *a = f.formula.arena;
     const md_fx_node *h = md_fx_index_node(a, 0), *four = md_fx_integer(a, 4);
     const md_fx_node *e = md_fx_op2(a, MD_FX_ADD, md_fx_op2(a, MD_FX_MUL, h, four), md_fx_integer(a, -2));
     md_fx_affine out;
-    assert_true(md_fx_affine_of(&out, &x.formula, md_fx_op2(a, MD_FX_FLOORDIV, e, four)));
+    assert_true(md_fx_affine_of(&out, &f.formula, md_fx_op2(a, MD_FX_FLOORDIV, e, four)));
     assert_int_equal(out.constant, -1);
     assert_int_equal(out.coef[0], 1);
-    assert_true(md_fx_affine_of(&out, &x.formula, md_fx_op2(a, MD_FX_MOD, e, four)));
+    assert_true(md_fx_affine_of(&out, &f.formula, md_fx_op2(a, MD_FX_MOD, e, four)));
     assert_int_equal(out.constant, 2);
     assert_int_equal(out.n, 0);
-    assert_false(md_fx_affine_of(&out, &x.formula, md_fx_op2(a, MD_FX_FLOORDIV, h, four)));
-    assert_false(md_fx_affine_of(&out, &x.formula, md_fx_op2(a, MD_FX_MUL, h, h)));
+    assert_false(md_fx_affine_of(&out, &f.formula, md_fx_op2(a, MD_FX_FLOORDIV, h, four)));
+    assert_false(md_fx_affine_of(&out, &f.formula, md_fx_op2(a, MD_FX_MUL, h, h)));
     /* 2^62 * 2 overflows; so does x+x of x+x of .., before it takes exponential time */
     const md_fx_node *big = md_fx_op2(a, MD_FX_MUL, h, md_fx_integer(a, INT64_C(1) << 62));
-    assert_false(md_fx_affine_of(&out, &x.formula, md_fx_op2(a, MD_FX_ADD, big, big)));
+    assert_false(md_fx_affine_of(&out, &f.formula, md_fx_op2(a, MD_FX_ADD, big, big)));
     for (int i = 0; i < 60; i++)
         e = md_fx_op2(a, MD_FX_ADD, e, e);
-    assert_false(md_fx_affine_of(&out, &x.formula, e));
+    assert_false(md_fx_affine_of(&out, &f.formula, e));
     int64_t lo, hi;
-    assert_false(md_fx_range(&lo, &hi, &x.formula, x.size, &(md_fx_reach){.subscript = e}));
-    end(&x);
+    assert_false(md_fx_range(&lo, &hi, &f.formula, f.size, &(md_fx_reach){.subscript = e}));
+    end(&f);
 }
 
-static const md_fx_node *random_guard(fixture *x, int depth)
+static const md_fx_node *random_guard(fixture *f, int depth)
 {
-    md_arena *a = x->formula.arena;
-    if (depth > 0 && pick(x, 0, 3) == 0)
-        return md_fx_op1(a, MD_FX_NOT, random_guard(x, depth - 1));
-    if (depth > 0 && pick(x, 0, 2) == 0)
-        return md_fx_op2(a, pick(x, 0, 1) ? MD_FX_AND : MD_FX_OR, random_guard(x, depth - 1),
-                         random_guard(x, depth - 1));
-    return md_fx_op2(a, MD_FX_LT + (md_fx_op)pick(x, 0, 5), random_int(x, 2, true), random_int(x, 1, true));
+    md_arena *a = f->formula.arena;
+    if (depth > 0 && pick(f, 0, 3) == 0)
+        return md_fx_op1(a, MD_FX_NOT, random_guard(f, depth - 1));
+    if (depth > 0 && pick(f, 0, 2) == 0)
+        return md_fx_op2(a, pick(f, 0, 1) ? MD_FX_AND : MD_FX_OR, random_guard(f, depth - 1),
+                         random_guard(f, depth - 1));
+    return md_fx_op2(a, MD_FX_LT + (md_fx_op)pick(f, 0, 5), random_int(f, 2, true), random_int(f, 1, true));
 }
 
 typedef struct extent {
@@ -74,19 +74,19 @@ typedef struct extent {
     bool is_empty;
 } extent;
 
-static extent extent_of(const fixture *x, const md_fx_node *n, int32_t n_guards, const md_fx_node *const *guard)
+static extent extent_of(const fixture *f, const md_fx_node *n, int32_t n_guards, const md_fx_node *const *guard)
 {
     extent e = {INT64_MAX, INT64_MIN, true};
     int64_t at[N_INDICES] = {0};
     do {
         bool holds = true;
         for (int32_t i = 0; i < n_guards; i++)
-            holds &= value_of(x, guard[i], at) != 0;
+            holds &= value_of(f, guard[i], at) != 0;
         if (!holds)
             continue;
-        const int64_t v = value_of(x, n, at);
+        const int64_t v = value_of(f, n, at);
         e = (extent){v < e.lo ? v : e.lo, v > e.hi ? v : e.hi, false};
-    } while (next(x, at));
+    } while (next(f, at));
     return e;
 }
 
@@ -97,14 +97,14 @@ static void test_range(void **state)
     uint64_t seed = check_seed();
     int n_bounded = 0;
     for (int trial = 0; trial < N_TRIALS; trial++) {
-        fixture x;
-        begin(&x, check_random(&seed));
+        fixture f;
+        begin(&f, check_random(&seed));
         const bool linear = trial % 3 == 0;
-        const int32_t n_guards = trial % 2 ? (int32_t)pick(&x, 1, 2) : 0;
-        const md_fx_node *n = random_int(&x, 3, linear), *guard[2] = {random_guard(&x, 1), random_guard(&x, 1)};
-        const extent want = extent_of(&x, n, n_guards, guard);
+        const int32_t n_guards = trial % 2 ? (int32_t)pick(&f, 1, 2) : 0;
+        const md_fx_node *n = random_int(&f, 3, linear), *guard[2] = {random_guard(&f, 1), random_guard(&f, 1)};
+        const extent want = extent_of(&f, n, n_guards, guard);
         int64_t lo, hi;
-        const bool ok = md_fx_range(&lo, &hi, &x.formula, x.size,
+        const bool ok = md_fx_range(&lo, &hi, &f.formula, f.size,
                                     &(md_fx_reach){.subscript = n, .n_guards = n_guards, .guard = guard});
         n_bounded += ok;
         if (ok && !want.is_empty && (lo > want.lo || hi < want.hi))
@@ -113,7 +113,7 @@ static void test_range(void **state)
         if (linear && n_guards == 0 && (!ok || lo != want.lo || hi != want.hi))
             fail_msg("trial %d: range %lld..%lld of an affine expression, not %lld..%lld", trial, (long long)lo,
                      (long long)hi, (long long)want.lo, (long long)want.hi);
-        end(&x);
+        end(&f);
     }
     assert_true(n_bounded > N_TRIALS * 9 / 10);
 }

@@ -30,14 +30,14 @@ typedef struct numbers {
     int64_t n;
 } numbers;
 
-static void add_to(uint64_t *digest, numbers *x)
+static void add_to(uint64_t *digest, numbers *n)
 {
-    assert_false(x->text.failed);
-    const uint64_t part[] = {*digest, md_hash64(md_strbuf_text(&x->text), x->text.size)};
+    assert_false(n->text.failed);
+    const uint64_t part[] = {*digest, md_hash64(md_strbuf_text(&n->text), n->text.size)};
     *digest = md_hash64(part, sizeof part);
     if (getenv("MD_SHOW_NUMBERS"))
-        printf("%s\n", md_strbuf_text(&x->text));
-    md_strbuf_finish(&x->text);
+        printf("%s\n", md_strbuf_text(&n->text));
+    md_strbuf_finish(&n->text);
 }
 
 static void print_envelope(md_strbuf *t, const md_kn_envelope *e, const md_kn_shape *shape)
@@ -99,44 +99,45 @@ static void print_launch(md_strbuf *t, const md_kn_launch_source *l)
     }
 }
 
-static void add_launches(numbers *x, const md_fa_config *config)
+static void add_launches(numbers *n, const md_fa_config *config)
 {
     static md_kn_source source;
     memset(&source, 0, sizeof source);
-    md_strbuf_printf(&x->text, "%s ", md_status_name(md_fa_emit(&source, x->family, x->target, config)));
+    md_strbuf_printf(&n->text, "%s ", md_status_name(md_fa_emit(&source, n->family, n->target, config)));
     for (int32_t i = 0; i < source.n_launches; i++)
-        print_launch(&x->text, &source.launch[i]);
-    add_to(&x->launches, x);
+        print_launch(&n->text, &source.launch[i]);
+    add_to(&n->launches, n);
     md_kn_source_finish(&source);
 }
 
 static bool take(void *user, const md_fa_config *config)
 {
-    numbers *x = user;
-    const md_fa_family *f = x->family;
+    numbers *n = user;
+    const md_fa_family *f = n->family;
     char name[MD_FA_NAME];
     md_kn_envelope envelope = {0};
     md_kn_geometries geometry = {0};
-    md_fa_features c = {0};
+    md_fa_features features = {0};
     md_fa_name(name, f, config);
-    md_fa_envelope_of(&envelope, f, x->target, config);
-    md_strbuf_printf(&x->text, "%s", name);
-    print_envelope(&x->text, &envelope, &x->shape);
-    if (!md_kn_envelope_miss(&envelope, &x->shape)) {
-        md_fa_geometry_of(&geometry, f, x->target, config, &x->shape);
-        print_geometry(&x->text, &geometry);
+    md_fa_envelope_of(&envelope, f, n->target, config);
+    md_strbuf_printf(&n->text, "%s", name);
+    print_envelope(&n->text, &envelope, &n->shape);
+    if (!md_kn_envelope_miss(&envelope, &n->shape)) {
+        md_fa_geometry_of(&geometry, f, n->target, config, &n->shape);
+        print_geometry(&n->text, &geometry);
     }
     if (f->numeric)
-        print_class(&x->text, &(md_fa_class[]){f->numeric(x->target, config)}[0]);
-    md_strbuf_printf(&x->text, " persistent %d", md_fa_is_persistent(x->target, f, config));
-    add_to(&x->rules, x);
-    md_fa_features_of(&c, f, x->target, config, x->shape.size);
-    md_strbuf_printf(&x->text, "  bytes %.5g %.5g ops %.5g %.5g %.5g serial %.5g parallel %.5g %d %.5g: %.5g us",
-                     c.memory_bytes, c.cache_bytes, c.ops, c.ops_rate, c.transcendental, c.serial_us, c.parallel,
-                     c.launches, c.memory_rate, md_tn_predict_us(x->target, f, config, x->shape.size));
-    add_to(&x->costs, x);
-    if (x->n++ % EMITTED == 0)
-        add_launches(x, config);
+        print_class(&n->text, &(md_fa_class[]){f->numeric(n->target, config)}[0]);
+    md_strbuf_printf(&n->text, " persistent %d", md_fa_is_persistent(n->target, f, config));
+    add_to(&n->rules, n);
+    md_fa_features_of(&features, f, n->target, config, n->shape.size);
+    md_strbuf_printf(&n->text, "  bytes %.5g %.5g ops %.5g %.5g %.5g serial %.5g parallel %.5g %d %.5g: %.5g us",
+                     features.memory_bytes, features.cache_bytes, features.ops, features.ops_rate,
+                     features.transcendental, features.serial_us, features.parallel, features.launches,
+                     features.memory_rate, md_tn_predict_us(n->target, f, config, n->shape.size));
+    add_to(&n->costs, n);
+    if (n->n++ % EMITTED == 0)
+        add_launches(n, config);
     return true;
 }
 
@@ -163,19 +164,19 @@ static void facts_of(md_dev_facts *out, int device)
         assert_ok(md_dev_cuda_assume(out, devices[device].capability));
 }
 
-static void add_stage(numbers *x, const md_fa_target *target)
+static void add_stage(numbers *n, const md_fa_target *target)
 {
-    x->target = target;
+    n->target = target;
     for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f; f++) {
-        x->family = *f;
+        n->family = *f;
         if (!(*f)->is_library && (*f)->applies(target)) /* a new family changes only what it serves */
-            md_fa_each(target, *f, x->shape.size, take, x);
+            md_fa_each(target, *f, n->shape.size, take, n);
     }
 }
 
 static numbers numbers_of(const char *formula)
 {
-    numbers x = {0};
+    numbers n = {0};
     md_fx_formula *f = NULL;
     md_st_program *p = NULL;
     assert_ok(md_fx_formula_create(&f, formula, NULL));
@@ -187,13 +188,13 @@ static numbers numbers_of(const char *formula)
             facts_of(&facts, device);
             for (int32_t d = 0; d < f->n_dims; d++)
                 size[d] = f->dim[d].size >= 0 ? f->dim[d].size : sizes[s][d % 4];
-            md_tn_shape(&x.shape, p, size);
+            md_tn_shape(&n.shape, p, size);
             for (int32_t stage = 0; stage < p->n_stages; stage++)
-                add_stage(&x, &(md_fa_target){p, stage, &facts, .allows_tf32 = s % 2});
+                add_stage(&n, &(md_fa_target){p, stage, &facts, .allows_tf32 = s % 2});
         }
     md_st_program_destroy(&p);
     md_fx_formula_destroy(&f);
-    return x;
+    return n;
 }
 
 static void digests(void **state)

@@ -62,12 +62,12 @@ static void test_arguments(void **state)
         md_list_info is;
         assert_ok(md_list_arg(&is, list, i));
         for (int32_t k = 0; k < (int32_t)(sizeof want / sizeof *want); k++) {
-            const md_list_info *w = &want[k];
-            if (strcmp(is.name, w->name) != 0)
+            const md_list_info *info = &want[k];
+            if (strcmp(is.name, info->name) != 0)
                 continue;
             n_found++;
-            if (is.is_scalar != w->is_scalar || is.is_list != w->is_list || is.is_input != w->is_input ||
-                is.is_output != w->is_output || is.dtype != w->dtype || is.rank != w->rank)
+            if (is.is_scalar != info->is_scalar || is.is_list != info->is_list || is.is_input != info->is_input ||
+                is.is_output != info->is_output || is.dtype != info->dtype || is.rank != info->rank)
                 fail_msg("%s: scalar %d, list %d, input %d, output %d, dtype %d, rank %d", is.name, is.is_scalar,
                          is.is_list, is.is_input, is.is_output, (int)is.dtype, is.rank);
         }

@@ -29,7 +29,7 @@ typedef struct list {
 
 /* Items of a step: tensors by their names, so that what is read and then written is one memory. Sizes are texts with %d
  * for an item's number; every third item has the second one. */
-static void make_items(list *l, const md_fx_list *f, const char *const sizes[2])
+static void make_items(list *l, const md_fx_list *formula, const char *const sizes[2])
 {
     md_arg_info info;
     const int32_t n_args = md_op_n_args(l->op);
@@ -39,7 +39,7 @@ static void make_items(list *l, const md_fx_list *f, const char *const sizes[2])
         snprintf(text, sizeof text, sizes[i % 3 == 2], i + 1);
         for (int32_t a = 0; a < n_args; a++) {
             assert_ok(md_op_arg(&info, l->op, a));
-            const md_fx_list_name *name = md_fx_list_find(f, info.name);
+            const md_fx_list_name *name = md_fx_list_find(formula, info.name);
             assert_non_null(name);
             md_tensor *at = &l->tensor[i][t++];
             l->args[i * n_args + a] = info.is_scalar ? md_s(0.5) : md_t(at);
@@ -80,17 +80,18 @@ static const char clipped_adamw[] =
 
 static void compile_for(const char *arch)
 {
-    md_fx_list *f = NULL;
+    md_fx_list *parsed = NULL;
     if (md_context_create(&context, &(md_context_options){.device = arch, .hints = "4096"}) != MD_OK) {
         print_message("SKIPPED: %s\n", md_last_error());
         skip();
     }
-    assert_ok(md_fx_list_create(&f, clipped_adamw, NULL));
-    assert_int_equal(f->n_steps, 3);
+    assert_ok(md_fx_list_create(&parsed, clipped_adamw, NULL));
+    assert_int_equal(parsed->n_steps, 3);
     /* full tiles, and what is left of items */
-    expect_one_launch(f, f->reduction[0].flat, (const char *[]){"tile_0=%d00, at_0=4096", "tile_0=1, at_0=%d01"});
-    expect_one_launch(f, f->step[2].text, (const char *[]){"i=%d00000", "i=%d"});
-    md_fx_list_destroy(&f);
+    expect_one_launch(parsed, parsed->reduction[0].flat,
+                      (const char *[]){"tile_0=%d00, at_0=4096", "tile_0=1, at_0=%d01"});
+    expect_one_launch(parsed, parsed->step[2].text, (const char *[]){"i=%d00000", "i=%d"});
+    md_fx_list_destroy(&parsed);
     md_context_destroy(&context);
 }
 

@@ -55,22 +55,23 @@ static md_context *open_context(md_context_options o)
     return c;
 }
 
-static md_op *open_op(md_context *c, const numeric_case *x, md_op_options o)
+static md_op *open_op(md_context *c, const numeric_case *test, md_op_options o)
 {
     md_op *op = NULL;
-    o.dtype = x->dtype;
-    o.sizes = x->static_sizes;
-    if (md_op_create(&op, c, x->formula, &o) != MD_OK)
-        fail_msg("%s: %s", x->formula, md_last_error());
+    o.dtype = test->dtype;
+    o.sizes = test->static_sizes;
+    if (md_op_create(&op, c, test->formula, &o) != MD_OK)
+        fail_msg("%s: %s", test->formula, md_last_error());
     return op;
 }
 
-static void expect_same(const numeric_call *whole, const numeric_call *part, const numeric_case *x, const char *what,
+static void expect_same(const numeric_call *whole, const numeric_call *part, const numeric_case *test, const char *what,
                         long long n)
 {
     char text[128];
-    if (!numeric_same(text, sizeof text, whole, part, x->batch))
-        fail_msg("%s %s, %s: %s %lld: other bits in %s", x->formula, md_dtype_name(x->dtype), x->sizes, what, n, text);
+    if (!numeric_same(text, sizeof text, whole, part, test->batch))
+        fail_msg("%s %s, %s: %s %lld: other bits in %s", test->formula, md_dtype_name(test->dtype), test->sizes, what,
+                 n, text);
 }
 
 /* Parts of a batch have the bits that they have in the whole, whatever their length, and wherever they lie in
@@ -81,21 +82,21 @@ static void a_batch_changes_no_bits(void **state)
     static const int64_t part[][2] = {{0, 1}, {3, 1}, {5, 2}, {1, 7}, {0, 8}, {2, 9}, {30, 64}, {11, 100}};
     md_context *c = open_context((md_context_options){.numeric = MD_NUMERIC_BATCH_INVARIANT, .hints = "16,256,4096"});
     for (size_t i = from; i < sizeof cases / sizeof *cases; i += step) {
-        const numeric_case *x = &cases[i];
+        const numeric_case *test = &cases[i];
         uint64_t start = md_clock_ns();
-        md_op *op = open_op(c, x, (md_op_options){.max_variants = 24});
+        md_op *op = open_op(c, test, (md_op_options){.max_variants = 24});
         numeric_call whole, some;
-        numeric_call_make(&whole, c, op, x, (numeric_part){0, 131, 0});
+        numeric_call_make(&whole, c, op, test, (numeric_part){0, 131, 0});
         numeric_call_run(&whole, op);
         for (size_t k = 0; k < sizeof part / sizeof *part; k++)
             for (size_t offset = 0; offset <= 16; offset += 8) {
-                numeric_call_make(&some, c, op, x, (numeric_part){part[k][0], part[k][1], offset});
+                numeric_call_make(&some, c, op, test, (numeric_part){part[k][0], part[k][1], offset});
                 numeric_call_run(&some, op);
-                expect_same(&whole, &some, x, offset ? "at an offset, a batch of" : "a batch of", part[k][1]);
+                expect_same(&whole, &some, test, offset ? "at an offset, a batch of" : "a batch of", part[k][1]);
                 numeric_call_free(&some);
             }
         numeric_call_free(&whole);
-        print_message("%s %s %s: %d variants, %.1f s\n", x->formula, md_dtype_name(x->dtype), x->sizes,
+        print_message("%s %s %s: %d variants, %.1f s\n", test->formula, md_dtype_name(test->dtype), test->sizes,
                       md_op_n_variants(op, 0), (double)(md_clock_ns() - start) * 1e-9);
         md_op_destroy(&op);
     }
@@ -119,17 +120,17 @@ static void settings_change_no_bits(void **state)
         o.numeric = MD_NUMERIC_DETERMINISTIC;
         context[s] = open_context(o);
         for (size_t i = from; i < sizeof cases / sizeof *cases; i += step) {
-            const numeric_case *x = &cases[i];
-            md_op *op = open_op(context[s], x, (md_op_options){.max_variants = 24});
+            const numeric_case *test = &cases[i];
+            md_op *op = open_op(context[s], test, (md_op_options){.max_variants = 24});
             numeric_call again;
             if (s == 0) {
-                numeric_call_make(&first[i], context[s], op, x, (numeric_part){0, 37, 0});
+                numeric_call_make(&first[i], context[s], op, test, (numeric_part){0, 37, 0});
                 numeric_call_run(&first[i], op);
             }
-            numeric_call_make(&again, context[s], op, x, (numeric_part){0, 37, 0});
+            numeric_call_make(&again, context[s], op, test, (numeric_part){0, 37, 0});
             for (int k = 0; k < (is_host ? 2 : 20); k++) {
                 numeric_call_run(&again, op);
-                expect_same(&first[i], &again, x, s ? "setting" : "again", (long long)s);
+                expect_same(&first[i], &again, test, s ? "setting" : "again", (long long)s);
             }
             numeric_call_free(&again);
             md_op_destroy(&op);
@@ -187,25 +188,25 @@ static bool note(void *user, const md_fa_config *config)
 }
 
 /* Two variants of a class give the same bits. `first` gets the call of the first one that can be built. */
-static int32_t check_class(numeric_call *out, md_context *c, const numeric_case *x, const member *m)
+static int32_t check_class(numeric_call *out, md_context *c, const numeric_case *test, const member *m)
 {
     numeric_call first = {0}, other;
     int32_t n = 0;
     for (int32_t i = 0; i < m->n; i++) {
         md_op *op = NULL;
-        md_op_options o = {.pin = m->name[i], .dtype = x->dtype, .sizes = x->static_sizes, .hints = "64"};
-        md_status s = md_op_create(&op, c, x->formula, &o);
+        md_op_options o = {.pin = m->name[i], .dtype = test->dtype, .sizes = test->static_sizes, .hints = "64"};
+        md_status s = md_op_create(&op, c, test->formula, &o);
         if (s == MD_COMPILE) /* too many registers, say */
             continue;
         assert_ok(s);
-        numeric_call_make(&other, c, op, x, (numeric_part){0, 7, 0});
+        numeric_call_make(&other, c, op, test, (numeric_part){0, 7, 0});
         numeric_call_run(&other, op);
         if (n++ == 0) {
             first = other;
         } else {
             char what[2 * MD_FA_NAME + 32];
             snprintf(what, sizeof what, "class %s, %s, variant", m->numeric.name, m->name[i]);
-            expect_same(&first, &other, x, what, i);
+            expect_same(&first, &other, test, what, i);
             numeric_call_free(&other);
         }
         md_op_destroy(&op);
@@ -220,14 +221,14 @@ static void variants_of_a_class_are_alike(void **state)
     md_context *c = open_context((md_context_options){0});
     int32_t n_different = 0;
     for (size_t i = from; i < sizeof cases / sizeof *cases; i += step) {
-        const numeric_case *x = &cases[i];
-        md_op *op = open_op(c, x, (md_op_options){.hints = "64", .max_variants = 2});
+        const numeric_case *test = &cases[i];
+        md_op *op = open_op(c, test, (md_op_options){.hints = "64", .max_variants = 2});
         numeric_call call;
         md_kn_shape shape;
         census *all = calloc(1, sizeof *all);
         assert_non_null(all);
         *all = (census){.target = &op->ds->stage[0].target, .random = SEED, .shape = &shape};
-        numeric_call_make(&call, c, op, x, (numeric_part){0, 7, 0});
+        numeric_call_make(&call, c, op, test, (numeric_part){0, 7, 0});
         md_ds_bound bound;
         assert_ok(md_ds_bind(&bound, op->ds, call.arg, call.n));
         shape = bound.shape;
@@ -243,21 +244,21 @@ static void variants_of_a_class_are_alike(void **state)
             const member *m = &all->class[(k + SEED) % all->n];
             if (m->seen < 2 || n_class == most_classes)
                 continue;
-            int32_t n = check_class(&next, c, x, m);
+            int32_t n = check_class(&next, c, test, m);
             char text[128];
             n_class += n > 0;
             n_run += n;
             if (n && !first.n) {
                 first = next;
             } else if (n) {
-                n_different += !numeric_same(text, sizeof text, &first, &next, x->batch);
+                n_different += !numeric_same(text, sizeof text, &first, &next, test->batch);
                 numeric_call_free(&next);
             }
         }
         if (first.n)
             numeric_call_free(&first);
-        print_message("%s %s %s: %d classes, %d variants\n", x->formula, md_dtype_name(x->dtype), x->sizes, n_class,
-                      n_run);
+        print_message("%s %s %s: %d classes, %d variants\n", test->formula, md_dtype_name(test->dtype), test->sizes,
+                      n_class, n_run);
         free(all);
         md_op_destroy(&op);
     }

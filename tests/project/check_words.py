@@ -19,6 +19,9 @@ GONE = {
     r"\bkept[_ -](?:picks?|kernels?|times|binar(?:y|ies))\b|\b(?:picks?|kernels?|times|binaries)[_ ]kept\b":
         "stored (on disk), cached (in memory)",
     r"\bmd_(?:tn|ds|bd|st|cb|cg|sq)_kept\w*": "stored",
+    r"\bslots? of the plan cache\b|\bmd_ds_slot_(?!of\b)\w+|\bmd_cb_slot\b": "entry (of a cache), operand (of a combo)",
+    r"\bmd_ds_pool \*?c\b": "pool",
+    r"\bmd_cg_on_chip \*?plan\b": "on_chip",
     r"\b(?:combo|fusion|memory|merge|register)_plan\b": "schedule, fusion, layout, merge, on_chip",
 }
 

@@ -9,7 +9,7 @@
 
 enum { MODEL = 1024, HIDDEN = 2816, HEADS = 16, MOST_TOKENS = 4096 };
 
-static new_shapes w;
+static new_shapes shapes;
 static md_sq *sq;
 
 /* Texts say to the fake device what happens; these are no scripts. */
@@ -56,7 +56,7 @@ static void add_call(md_ds_op *op, const int32_t *id, int32_t n)
 
 static md_ds_op *op_of(const char *name, const char *formula)
 {
-    return new_shapes_op(&w, name, formula, MD_BF16, NULL, MD_SELECT_MODEL);
+    return new_shapes_op(&shapes, name, formula, MD_BF16, NULL, MD_SELECT_MODEL);
 }
 
 static void measure(long n, int32_t calls)
@@ -79,11 +79,11 @@ int main(int argc, char **argv)
 {
     const long n = argc > 1 ? atol(argv[1]) : 200;
     const int layers = argc > 2 ? atoi(argv[2]) : 6;
-    new_shapes_open(&w, 90);
-    md_dev_ops ops = *w.device.base.ops;
+    new_shapes_open(&shapes, 90);
+    md_dev_ops ops = *shapes.device.base.ops;
     ops.launch = launch_nothing;
     ops.workspace = no_workspace;
-    w.device.base.ops = &ops;
+    shapes.device.base.ops = &ops;
     md_ds_op *norm = op_of("rms_norm", "Y[i,j] = X[i,j] * rsqrt(mean[k](X[i,k] * X[i,k]) + 1e-6) * G[j]"),
              *linear = op_of("linear", "Y[b,n] = sum[k](X[b,k] * W[n,k])"),
              *swiglu = op_of("swiglu", "Y[b,n] = silu(sum[k](X[b,k] * W[n,k])) * sum[k](X[b,k] * V[n,k])"),
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
                  op_of("softmax", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))"),
              *scale = op_of("scale", "Y[i,j] = X[i,j] * G[j]"), *bias = op_of("bias", "Y[i,j] = X[i,j] + G[j]"),
              *linear_gelu = op_of("linear_gelu", "Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]))");
-    CHECK(md_sq_create(&sq, &w.runtime, NULL));
+    CHECK(md_sq_create(&sq, &shapes.runtime, NULL));
     CHECK(md_sq_add_dim(NULL, sq, "n", 0, MOST_TOKENS));
     void *data = calloc((size_t)MODEL * HIDDEN, 2);
     const int32_t g = weights("1024", data), square = weights("1024, 1024", data), up = weights("2816, 1024", data),

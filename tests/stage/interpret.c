@@ -17,15 +17,15 @@ static void clear(const md_st_row *row, results *r)
 }
 
 /* In a part where all is masked exp(-inf - -inf) would be NaN, though such elements count as 0 in the row. */
-static value body_value(machine *m, const md_st_reduction *d)
+static value body_value(machine *m, const md_st_reduction *reduction)
 {
     const results *r = m->row;
-    if (!r->is_part || d->merge != MD_ST_MERGE_RESCALED || r->ref[d->shift].real != -INFINITY)
-        return evaluate(m, d->body);
+    if (!r->is_part || reduction->merge != MD_ST_MERGE_RESCALED || r->ref[reduction->shift].real != -INFINITY)
+        return evaluate(m, reduction->body);
     results unshifted = *r;
-    unshifted.ref[d->shift] = real(0);
+    unshifted.ref[reduction->shift] = real(0);
     m->row = &unshifted;
-    value v = evaluate(m, d->body);
+    value v = evaluate(m, reduction->body);
     m->row = r;
     return v;
 }
@@ -38,14 +38,14 @@ static void run_part(machine *m, const md_st_stage *s, results *r, int64_t begin
     m->row = r;
     for (int32_t level = 0; level < s->row.n_levels; level++)
         for (int32_t i = 0; i < s->row.n_reductions; i++) {
-            const md_st_reduction *d = &s->row.reduction[i];
+            const md_st_reduction *reduction = &s->row.reduction[i];
             value sum = r->ref[i];
-            for (int64_t x = begin; x < end && d->level == level; x++) {
+            for (int64_t x = begin; x < end && reduction->level == level; x++) {
                 m->at[s->axis] = x;
-                value v = body_value(m, d);
-                if (!is_position(d->op)) {
-                    sum = combine(d->op, sum, v);
-                } else if (x == begin || is_better(d->op, r->best[i], v)) {
+                value v = body_value(m, reduction);
+                if (!is_position(reduction->op)) {
+                    sum = combine(reduction->op, sum, v);
+                } else if (x == begin || is_better(reduction->op, r->best[i], v)) {
                     r->best[i] = v;
                     sum = whole(x);
                 }
@@ -74,22 +74,22 @@ static void merge(const md_st_row *row, results *a, const results *b)
     results both = *a;
     both.count = a->count + b->count;
     for (int32_t i = 0; i < row->n_reductions; i++) { /* shifts stand in front of what depends on them */
-        const md_st_reduction *d = &row->reduction[i];
-        if (is_position(d->op)) {
-            bool is_b = b->count > 0 && (a->count == 0 || is_better(d->op, a->best[i], b->best[i]));
+        const md_st_reduction *reduction = &row->reduction[i];
+        if (is_position(reduction->op)) {
+            bool is_b = b->count > 0 && (a->count == 0 || is_better(reduction->op, a->best[i], b->best[i]));
             both.ref[i] = is_b ? b->ref[i] : a->ref[i];
             both.best[i] = is_b ? b->best[i] : a->best[i];
-        } else if (d->merge == MD_ST_MERGE_PLAIN) {
-            both.ref[i] = combine(d->op, a->ref[i], b->ref[i]);
-        } else if (d->merge == MD_ST_MERGE_RESCALED) {
-            int32_t k = d->shift;
+        } else if (reduction->merge == MD_ST_MERGE_PLAIN) {
+            both.ref[i] = combine(reduction->op, a->ref[i], b->ref[i]);
+        } else if (reduction->merge == MD_ST_MERGE_RESCALED) {
+            int32_t k = reduction->shift;
             assert_true(k >= 0 && k < i && row->reduction[k].merge == MD_ST_MERGE_PLAIN);
             both.ref[i] = real(weighted(a->ref[i].real, a->ref[k].real, both.ref[k].real) +
                                weighted(b->ref[i].real, b->ref[k].real, both.ref[k].real));
         } else {
-            assert_int_equal(d->merge, MD_ST_MERGE_CHAN);
-            assert_true(d->shift >= 0 && d->shift < i);
-            both.ref[i] = real(chan(a, b, i, d->shift));
+            assert_int_equal(reduction->merge, MD_ST_MERGE_CHAN);
+            assert_true(reduction->shift >= 0 && reduction->shift < i);
+            both.ref[i] = real(chan(a, b, i, reduction->shift));
         }
     }
     *a = both;
@@ -114,8 +114,8 @@ static void run_online(machine *m, const md_st_stage *s, results *r, int64_t beg
 static void settle(const md_st_row *row, results *r)
 {
     for (int32_t i = 0; i < row->n_reductions; i++) {
-        const md_st_reduction *d = &row->reduction[i];
-        if (d->merge == MD_ST_MERGE_RESCALED && r->count > 0 && r->ref[d->shift].real == -INFINITY)
+        const md_st_reduction *reduction = &row->reduction[i];
+        if (reduction->merge == MD_ST_MERGE_RESCALED && r->count > 0 && r->ref[reduction->shift].real == -INFINITY)
             r->ref[i] = real(NAN);
     }
 }
@@ -177,16 +177,16 @@ static void run_along_axis(machine *m, const md_st_stage *s)
 
 static void run_product(machine *m, const md_st_stage *s)
 {
-    const md_st_product *g = &s->product;
+    const md_st_product *product = &s->product;
     results r;
     memset(&r, 0, sizeof(r));
     m->row = &r;
-    for (int32_t p = 0; p < g->n_products; p++) {
-        value sum = identity(MD_FX_R_SUM, g->type, g->type);
-        for (bool more = first(m, g->n_k, g->k); more; more = next(m, g->n_k, g->k)) {
-            value a = evaluate(m, g->a[p]), b = evaluate(m, g->b[p]);
-            value ab = md_dtype_is_real(g->type) ? real(to_real(a) * to_real(b))
-                                                 : whole((int64_t)((uint64_t)a.whole * (uint64_t)b.whole));
+    for (int32_t p = 0; p < product->n_products; p++) {
+        value sum = identity(MD_FX_R_SUM, product->type, product->type);
+        for (bool more = first(m, product->n_k, product->k); more; more = next(m, product->n_k, product->k)) {
+            value a = evaluate(m, product->a[p]), b = evaluate(m, product->b[p]);
+            value ab = md_dtype_is_real(product->type) ? real(to_real(a) * to_real(b))
+                                                       : whole((int64_t)((uint64_t)a.whole * (uint64_t)b.whole));
             sum = combine(MD_FX_R_SUM, sum, ab);
         }
         r.ref[p] = sum;
@@ -197,14 +197,14 @@ static void run_product(machine *m, const md_st_stage *s)
 
 static void check_product(const machine *m, const md_st_stage *s)
 {
-    const md_st_product *g = &s->product;
-    assert_true(g->n_m > 0 && g->n_n > 0 && g->n_k > 0 && g->n_products > 0);
-    assert_int_equal(g->n_batch + g->n_m + g->n_n, s->n_outer);
-    for (int32_t p = 0; p < g->n_products; p++) {
-        for (int32_t i = 0; i < g->n_n; i++)
-            assert_false(md_fx_uses_index(g->a[p], g->n[i]));
-        for (int32_t i = 0; i < g->n_m; i++)
-            assert_false(md_fx_uses_index(g->b[p], g->m[i]));
+    const md_st_product *product = &s->product;
+    assert_true(product->n_m > 0 && product->n_n > 0 && product->n_k > 0 && product->n_products > 0);
+    assert_int_equal(product->n_batch + product->n_m + product->n_n, s->n_outer);
+    for (int32_t p = 0; p < product->n_products; p++) {
+        for (int32_t i = 0; i < product->n_n; i++)
+            assert_false(md_fx_uses_index(product->a[p], product->n[i]));
+        for (int32_t i = 0; i < product->n_m; i++)
+            assert_false(md_fx_uses_index(product->b[p], product->m[i]));
     }
     (void)m;
 }

@@ -24,14 +24,14 @@ static void print_reduction(md_strbuf *out, const md_st_program *p, const md_st_
     md_strbuf_add(out, ")\n");
 }
 
-static void print_product(md_strbuf *out, const md_st_program *p, const md_st_product *g)
+static void print_product(md_strbuf *out, const md_st_program *p, const md_st_product *product)
 {
-    for (int32_t i = 0; i < g->n_products; i++) {
-        md_strbuf_printf(out, "  @%d %s = ", i, md_dtype_name(g->type));
-        md_fx_print_node(out, p->formula, g->a[i]);
-        md_strbuf_add(out, g->a_is_load ? " (load) x " : " x ");
-        md_fx_print_node(out, p->formula, g->b[i]);
-        md_strbuf_add(out, g->b_is_load ? " (load)\n" : "\n");
+    for (int32_t i = 0; i < product->n_products; i++) {
+        md_strbuf_printf(out, "  @%d %s = ", i, md_dtype_name(product->type));
+        md_fx_print_node(out, p->formula, product->a[i]);
+        md_strbuf_add(out, product->a_is_load ? " (load) x " : " x ");
+        md_fx_print_node(out, p->formula, product->b[i]);
+        md_strbuf_add(out, product->b_is_load ? " (load)\n" : "\n");
     }
 }
 

@@ -19,21 +19,21 @@ static int below(uint64_t *random, int n)
 
 static md_st_network random_network(uint64_t *random, int n)
 {
-    md_st_network w = {.n = n, .n_points = 1};
+    md_st_network network = {.n = n, .n_points = 1};
     const int n_letters = 2 + below(random, 6);
     for (int l = 0; l < n_letters; l++)
-        w.size[0][l] = 1 + below(random, 40);
+        network.size[0][l] = 1 + below(random, 40);
     for (int i = 0; i < n; i++)
-        w.operand[i] = (uint32_t)(1 + below(random, (1 << n_letters) - 1));
-    w.kept = (uint32_t)below(random, 1 << n_letters);
-    return w;
+        network.operand[i] = (uint32_t)(1 + below(random, (1 << n_letters) - 1));
+    network.kept = (uint32_t)below(random, 1 << n_letters);
+    return network;
 }
 
 /* The least cost of any order: all pairs, then all orders of what is left. */
-static double least(const md_st_network *w, md_st_path *path, uint32_t *part, int n)
+static double least(const md_st_network *network, md_st_path *path, uint32_t *part, int n)
 {
     if (n == 1) {
-        const md_st_path_work work = md_st_work_of(w, path, 0);
+        const md_st_path_work work = md_st_work_of(network, path, 0);
         return md_st_cost_of(&work);
     }
     double best = INFINITY;
@@ -45,7 +45,7 @@ static double least(const md_st_network *w, md_st_path *path, uint32_t *part, in
             path->second[path->n++] = part[k];
             next[i] |= next[k];
             next[k] = next[n - 1];
-            best = fmin(best, least(w, path, next, n - 1));
+            best = fmin(best, least(network, path, next, n - 1));
             path->n--;
         }
     return best;
@@ -56,26 +56,26 @@ static void is_exact(void **state)
     (void)state;
     for (int trial = 0; trial < 300; trial++) {
         uint64_t random = seed + (uint64_t)trial;
-        const md_st_network w = random_network(&random, 1 + below(&random, 5));
+        const md_st_network network = random_network(&random, 1 + below(&random, 5));
         md_st_path found, path = {0};
         uint32_t part[MD_ST_MAX_OPERANDS] = {0};
-        for (int i = 0; i < w.n; i++)
+        for (int i = 0; i < network.n; i++)
             part[i] = UINT32_C(1) << i;
-        md_st_best_path(&found, &w);
-        const md_st_path_work work = md_st_work_of(&w, &found, 0);
-        const double want = least(&w, &path, part, w.n);
-        assert_int_equal(found.n, w.n - 1);
+        md_st_best_path(&found, &network);
+        const md_st_path_work work = md_st_work_of(&network, &found, 0);
+        const double want = least(&network, &path, part, network.n);
+        assert_int_equal(found.n, network.n - 1);
         if (!(fabs(md_st_cost_of(&work) - want) <= 1e-9 * want))
-            fail_msg("trial %d: %d operands, cost %g, least %g", trial, w.n, md_st_cost_of(&work), want);
+            fail_msg("trial %d: %d operands, cost %g, least %g", trial, network.n, md_st_cost_of(&work), want);
     }
 }
 
 /* A path multiplies every operand once. */
-static void check_path(const md_st_network *w, const md_st_path *path)
+static void check_path(const md_st_network *network, const md_st_path *path)
 {
-    uint32_t open = (UINT32_C(1) << w->n) - 1, made[2 * MD_ST_MAX_OPERANDS];
+    uint32_t open = (UINT32_C(1) << network->n) - 1, made[2 * MD_ST_MAX_OPERANDS];
     int n = 0;
-    for (int i = 0; i < w->n; i++)
+    for (int i = 0; i < network->n; i++)
         made[n++] = UINT32_C(1) << i;
     for (int i = 0; i < path->n; i++) {
         int found = 0;
@@ -97,18 +97,18 @@ static void is_greedy_above(void **state)
     (void)state;
     for (int trial = 0; trial < 100; trial++) {
         uint64_t random = seed + (uint64_t)trial;
-        md_st_network w = {.n = 9 + below(&random, 8), .n_points = 1};
+        md_st_network network = {.n = 9 + below(&random, 8), .n_points = 1};
         md_st_path found;
         double volume = 1;
-        for (int i = 0; i <= w.n; i++)
-            volume *= w.size[0][i] = 2 + below(&random, 60);
-        for (int i = 0; i < w.n; i++)
-            w.operand[i] = UINT32_C(3) << i;
-        w.kept = 1 | UINT32_C(1) << w.n;
-        md_st_best_path(&found, &w);
-        check_path(&w, &found);
-        const md_st_path_work work = md_st_work_of(&w, &found, 0);
-        assert_true(work.operations < 2.0 * w.n * 62 * 62 * 62 && work.operations < volume);
+        for (int i = 0; i <= network.n; i++)
+            volume *= network.size[0][i] = 2 + below(&random, 60);
+        for (int i = 0; i < network.n; i++)
+            network.operand[i] = UINT32_C(3) << i;
+        network.kept = 1 | UINT32_C(1) << network.n;
+        md_st_best_path(&found, &network);
+        check_path(&network, &found);
+        const md_st_path_work work = md_st_work_of(&network, &found, 0);
+        assert_true(work.operations < 2.0 * network.n * 62 * 62 * 62 && work.operations < volume);
         assert_true(work.largest <= 61 * 61);
     }
 }

@@ -117,16 +117,16 @@ static void test_work(void **state)
     int64_t size[MD_FX_MAX_DIMS] = {0};
     double flops, bytes;
     made m = make("Y[b,n] = sum[k](X[b,k] * W[n,k]) + bias[n]", NULL);
-    const md_st_product *g = &m.program->stage[0].product;
-    size[m.formula->index[g->m[0]].dim] = 10;
-    size[m.formula->index[g->n[0]].dim] = 20;
-    size[m.formula->index[g->k[0]].dim] = 30;
+    const md_st_product *product = &m.program->stage[0].product;
+    size[m.formula->index[product->m[0]].dim] = 10;
+    size[m.formula->index[product->n[0]].dim] = 20;
+    size[m.formula->index[product->k[0]].dim] = 30;
     md_st_work(&flops, &bytes, m.program, 0, size);
     assert_true(flops == 2.0 * 10 * 20 * 30 + 10 * 20);
     assert_true(bytes == 4.0 * (10 * 20 + 10 * 30 + 20 * 30 + 20));
     assert_int_equal(md_st_points(m.program, 2, m.program->stage[0].outer, size), 200);
-    assert_int_equal(md_st_size(m.program, g->k[0], size), 30);
-    size[m.formula->index[g->m[0]].dim] = INT64_MAX / 2;
+    assert_int_equal(md_st_size(m.program, product->k[0], size), 30);
+    size[m.formula->index[product->m[0]].dim] = INT64_MAX / 2;
     assert_int_equal(md_st_points(m.program, 2, m.program->stage[0].outer, size), INT64_MAX);
     drop(&m);
 }

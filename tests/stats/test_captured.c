@@ -64,8 +64,8 @@ static void set_launch(md_bd_variant *v, int launch, int k, char *name, md_kn_pa
 
 static void put_variant(md_ds_op *of, int32_t stage, md_bd_variant *v)
 {
-    md_ds_pool *c = &of->stage[stage];
-    c->variant[c->n_variants++] = v;
+    md_ds_pool *own = &of->stage[stage];
+    own->variant[own->n_variants++] = v;
     of->n_stages = of->n_stages > stage ? of->n_stages : stage + 1;
 }
 

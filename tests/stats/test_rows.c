@@ -45,9 +45,9 @@ static void add_op(md_ss_rows *rows, const char *name, const char *formula, uint
 static void add_indices(md_ss_ops *ops, int64_t at, int64_t n, int64_t seen)
 {
     md_ss_op *o = &ops->op[at];
-    md_ss_indices *x = &o->indices[o->n_indices++];
-    *x = (md_ss_indices){.n = n, .seen = seen, .value = calloc((size_t)n, sizeof(int64_t))};
-    snprintf(x->tensor, sizeof x->tensor, "ids");
+    md_ss_indices *indices = &o->indices[o->n_indices++];
+    *indices = (md_ss_indices){.n = n, .seen = seen, .value = calloc((size_t)n, sizeof(int64_t))};
+    snprintf(indices->tensor, sizeof indices->tensor, "ids");
 }
 
 static md_ss_rows some_rows(void)

@@ -188,11 +188,11 @@ static bool compare(variant_bench *b, char *text, size_t n_text)
     char *result[MD_FX_MAX_TENSORS] = {NULL};
     bool ok = true;
     for (int32_t t = 0; ok && t < b->formula->n_tensors; t++) {
-        buffer *m = &b->buffer[t];
-        ok = (result[t] = malloc(m->n_bytes)) != NULL;
+        buffer *buf = &b->buffer[t];
+        ok = (result[t] = malloc(buf->n_bytes)) != NULL;
         if (ok)
-            memcpy(result[t], m->bytes, m->n_bytes);
-        memcpy(m->bytes, m->before, m->n_bytes);
+            memcpy(result[t], buf->bytes, buf->n_bytes);
+        memcpy(buf->bytes, buf->before, buf->n_bytes);
     }
     md_fx_fault fault = {0};
     ok = ok && md_fx_evaluate(b->formula, &b->binding, &fault) == MD_OK;

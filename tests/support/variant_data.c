@@ -114,15 +114,15 @@ static bool make_tensor(variant_bench *b, int32_t t)
         out->size[a] = axis_length(b, t, a);
     set_strides(out, is_temp ? VARIANT_PACKED : b->c->layout);
     size_t item = md_dtype_size(out->dtype), shift = !is_temp && b->c->layout != VARIANT_PACKED ? item : 0;
-    buffer *m = &b->buffer[t];
-    m->n_bytes = variant_span(out) + 2 * GUARD + 64 + shift;
-    if (posix_memalign((void **)&m->bytes, 64, m->n_bytes) != 0 || !(m->before = malloc(m->n_bytes)))
+    buffer *buf = &b->buffer[t];
+    buf->n_bytes = variant_span(out) + 2 * GUARD + 64 + shift;
+    if (posix_memalign((void **)&buf->bytes, 64, buf->n_bytes) != 0 || !(buf->before = malloc(buf->n_bytes)))
         return false;
-    memset(m->bytes, 0x5a, m->n_bytes);
-    out->data = m->bytes + GUARD + shift;
+    memset(buf->bytes, 0x5a, buf->n_bytes);
+    out->data = buf->bytes + GUARD + shift;
     for (size_t i = 0; i < variant_span(out) / item; i++)
         fill(b, out, (int64_t)i);
-    memcpy(m->before, m->bytes, m->n_bytes);
+    memcpy(buf->before, buf->bytes, buf->n_bytes);
     return true;
 }
 
@@ -199,12 +199,12 @@ md_status variant_bring_back(variant_bench *b, const md_dev_report *report)
 void variant_guard(const variant_bench *b, bool on)
 {
     for (int32_t t = 0; t < b->formula->n_tensors; t++) {
-        const buffer *m = &b->buffer[t];
+        const buffer *buf = &b->buffer[t];
         char *end = (char *)b->tensor[t].data + variant_span(&b->tensor[t]);
-        ASAN_UNPOISON_MEMORY_REGION(m->bytes, m->n_bytes);
+        ASAN_UNPOISON_MEMORY_REGION(buf->bytes, buf->n_bytes);
         if (!on)
             continue;
-        ASAN_POISON_MEMORY_REGION(m->bytes, (size_t)((char *)b->tensor[t].data - m->bytes));
-        ASAN_POISON_MEMORY_REGION(end, (size_t)(m->bytes + m->n_bytes - end));
+        ASAN_POISON_MEMORY_REGION(buf->bytes, (size_t)((char *)b->tensor[t].data - buf->bytes));
+        ASAN_POISON_MEMORY_REGION(end, (size_t)(buf->bytes + buf->n_bytes - end));
     }
 }

@@ -156,15 +156,15 @@ static double judge_shape(double *sum, double *weights, const record *first, int
     for (int64_t i = 0; i < n; i++)
         best = fmin(best, first[i].us);
     for (int64_t i = 0; i < n; i++) {
-        const record *x = &first[i];
-        const md_fa_target target = {x->formula->program, 0, &x->formula->facts};
-        const double us = md_tn_predict_us(&target, x->family, &x->config, x->size), off = log(us / x->us),
-                     weight = best * best / (x->us * x->us);
+        const record *r = &first[i];
+        const md_fa_target target = {r->formula->program, 0, &r->formula->facts};
+        const double us = md_tn_predict_us(&target, r->family, &r->config, r->size), off = log(us / r->us),
+                     weight = best * best / (r->us * r->us);
         *sum += weight * off * off;
         *weights += weight;
         if (us < least) {
             least = us;
-            picked = x->us;
+            picked = r->us;
         }
     }
     return fmin(picked / best - 1, MOST_REGRET);

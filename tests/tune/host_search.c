@@ -94,52 +94,52 @@ static void bent_free(md_dev *dev, void *p)
     host_search_bent.real->free(dev, p);
 }
 
-void host_search_open(host_search *w, const char *formula, int64_t i, int64_t j, bend how, const char *variant)
+void host_search_open(host_search *search, const char *formula, int64_t i, int64_t j, bend how, const char *variant)
 {
     const md_fx_options o = {.dtype = MD_F32};
-    memset(w, 0, sizeof *w);
-    assert_ok(md_pool_create(&w->pool, 2));
-    assert_ok(md_dev_open(&w->dev, &(md_dev_options){.device = "host", .pool = w->pool}));
-    host_search_bent = (bent){.ops = *w->dev->ops, .real = w->dev->ops, .how = how, .variant = variant};
+    memset(search, 0, sizeof *search);
+    assert_ok(md_pool_create(&search->pool, 2));
+    assert_ok(md_dev_open(&search->dev, &(md_dev_options){.device = "host", .pool = search->pool}));
+    host_search_bent = (bent){.ops = *search->dev->ops, .real = search->dev->ops, .how = how, .variant = variant};
     host_search_bent.ops.launch = bent_launch;
     host_search_bent.ops.compile = bent_compile;
     host_search_bent.ops.alloc = bent_alloc;
     host_search_bent.ops.free = bent_free;
-    w->dev->ops = &host_search_bent.ops;
-    assert_ok(md_bd_create(&w->builder, w->dev));
-    assert_ok(md_tn_wisdom_create(&w->wisdom));
-    assert_ok(md_fx_formula_create(&w->formula, formula, &o));
-    assert_ok(md_st_split(w->formula));
-    assert_ok(md_st_program_create(&w->program, w->formula));
-    w->point.size[0] = i;
-    w->point.size[1] = j;
-    w->job = (md_tn_job){.builder = w->builder,
-                         .target = {w->program, 0, &w->dev->facts},
-                         .wisdom = w->wisdom,
-                         .count = &w->count,
-                         .rigor = MD_TUNE_EXHAUSTIVE,
-                         .budget_ms = 60000.0,
-                         .n_points = 1,
-                         .point = &w->point,
-                         .seed = 3};
+    search->dev->ops = &host_search_bent.ops;
+    assert_ok(md_bd_create(&search->builder, search->dev));
+    assert_ok(md_tn_wisdom_create(&search->wisdom));
+    assert_ok(md_fx_formula_create(&search->formula, formula, &o));
+    assert_ok(md_st_split(search->formula));
+    assert_ok(md_st_program_create(&search->program, search->formula));
+    search->point.size[0] = i;
+    search->point.size[1] = j;
+    search->job = (md_tn_job){.builder = search->builder,
+                              .target = {search->program, 0, &search->dev->facts},
+                              .wisdom = search->wisdom,
+                              .count = &search->count,
+                              .rigor = MD_TUNE_EXHAUSTIVE,
+                              .budget_ms = 60000.0,
+                              .n_points = 1,
+                              .point = &search->point,
+                              .seed = 3};
 }
 
-void host_search_close(host_search *w)
+void host_search_close(host_search *search)
 {
-    md_bd_destroy(&w->builder); /* waits for kernels that are being built */
-    w->dev->ops = host_search_bent.real;
-    md_tn_wisdom_destroy(&w->wisdom);
-    md_st_program_destroy(&w->program);
-    md_fx_formula_destroy(&w->formula);
-    md_dev_close(&w->dev);
-    md_pool_destroy(&w->pool);
+    md_bd_destroy(&search->builder); /* waits for kernels that are being built */
+    search->dev->ops = host_search_bent.real;
+    md_tn_wisdom_destroy(&search->wisdom);
+    md_st_program_destroy(&search->program);
+    md_fx_formula_destroy(&search->formula);
+    md_dev_close(&search->dev);
+    md_pool_destroy(&search->pool);
 }
 
-bool host_search_find(md_tn_record *r, const host_search *w, const char *family)
+bool host_search_find(md_tn_record *r, const host_search *search, const char *family)
 {
     char *key = NULL;
-    assert_ok(md_tn_key(&key, &w->job.target, w->point.size, false));
-    const bool is_there = md_tn_wisdom_find(r, w->wisdom, key, family, MD_TUNE_MEASURE) == MD_OK;
+    assert_ok(md_tn_key(&key, &search->job.target, search->point.size, false));
+    const bool is_there = md_tn_wisdom_find(r, search->wisdom, key, family, MD_TUNE_MEASURE) == MD_OK;
     free(key);
     return is_there;
 }

@@ -53,9 +53,9 @@ typedef struct host_search {
 } host_search;
 
 /** `variant`: part of the names of those that are bent. */
-void host_search_open(host_search *w, const char *formula, int64_t i, int64_t j, bend how, const char *variant);
-void host_search_close(host_search *w);
+void host_search_open(host_search *search, const char *formula, int64_t i, int64_t j, bend how, const char *variant);
+void host_search_close(host_search *search);
 /** The family's record at the point, if there is one. */
-bool host_search_find(md_tn_record *r, const host_search *w, const char *family);
+bool host_search_find(md_tn_record *r, const host_search *search, const char *family);
 
 #endif

@@ -27,56 +27,56 @@ static void right_kernels_are_accepted(void **state)
         "let m[i] = max[j](X[i,j]); Y[i,j] = X[i,j] - m[i]",
     };
     for (int32_t i = 0; i < MD_COUNT(formulas); i++) {
-        host_search w;
-        host_search_open(&w, formulas[i], 40, 200, BEND_NOTHING, NULL);
-        w.job.rigor = MD_TUNE_MEASURE;
-        w.job.max_builds = 4;
-        assert_ok(md_tn_tune(&w.job));
-        if (atomic_load(&w.count.wrong) || atomic_load(&w.count.failed) || !atomic_load(&w.count.timed))
-            fail_msg("%s: %d wrong, %d failed, %d timed", formulas[i], (int)w.count.wrong, (int)w.count.failed,
-                     (int)w.count.timed);
-        host_search_close(&w);
+        host_search search;
+        host_search_open(&search, formulas[i], 40, 200, BEND_NOTHING, NULL);
+        search.job.rigor = MD_TUNE_MEASURE;
+        search.job.max_builds = 4;
+        assert_ok(md_tn_tune(&search.job));
+        if (atomic_load(&search.count.wrong) || atomic_load(&search.count.failed) || !atomic_load(&search.count.timed))
+            fail_msg("%s: %d wrong, %d failed, %d timed", formulas[i], (int)search.count.wrong,
+                     (int)search.count.failed, (int)search.count.timed);
+        host_search_close(&search);
     }
 }
 
 /* All variants of one value are bent: none of them may win, and the ones that would have are quarantined. */
 static void check_refused(bend how)
 {
-    host_search w;
+    host_search search;
     md_tn_record r, again;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, how, "flat1");
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&r, &w, "pointwise"));
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, how, "flat1");
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&r, &search, "pointwise"));
     assert_true(r.count > 0);
     assert_null(strstr(r.variant, "flat1"));
     const int32_t n_wrong = count_verdicts(&r, "flat1", MD_TN_WRONG);
     /* It is not run again by a later search, also of another point. */
-    w.point.size[1] = 300;
+    search.point.size[1] = 300;
     host_search_bent.n_bent = 0;
-    const uint64_t wrong = atomic_load(&w.count.wrong);
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&again, &w, "pointwise"));
+    const uint64_t wrong = atomic_load(&search.count.wrong);
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&again, &search, "pointwise"));
     assert_null(strstr(again.variant, "flat1"));
     assert_int_equal(wrong, n_wrong);
     assert_true(count_verdicts(&again, "flat1", MD_TN_WRONG) >= n_wrong);
     md_tn_record_finish(&r);
     md_tn_record_finish(&again);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 /* Nothing is left where all are bent: the model's word stays. */
 static void check_all_refused(bend how)
 {
-    host_search w;
+    host_search search;
     md_tn_record r;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, how, "pointwise");
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&r, &w, "pointwise"));
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, how, "pointwise");
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&r, &search, "pointwise"));
     assert_int_equal(r.count, 0);
     assert_true(r.n_candidates > 0);
     assert_int_equal(count_verdicts(&r, "pointwise", MD_TN_WRONG), r.n_candidates);
     md_tn_record_finish(&r);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 static void wrong_results_are_refused(void **state)
@@ -121,18 +121,19 @@ static void long_sums_are_told_apart(void **state)
     (void)state;
     enum { LENGTH = 4000000 };
     for (int32_t is_bent = 0; is_bent < 2; is_bent++) {
-        host_search w;
-        host_search_open(&w, "Y[i] = sum[j](X[i,j])", 2, LENGTH, is_bent ? BEND_LONG_SUM : BEND_NOTHING, "row_looped");
-        w.job.rigor = MD_TUNE_MEASURE;
-        w.job.max_builds = 2;
-        assert_ok(md_tn_tune(&w.job));
+        host_search search;
+        host_search_open(&search, "Y[i] = sum[j](X[i,j])", 2, LENGTH, is_bent ? BEND_LONG_SUM : BEND_NOTHING,
+                         "row_looped");
+        search.job.rigor = MD_TUNE_MEASURE;
+        search.job.max_builds = 2;
+        assert_ok(md_tn_tune(&search.job));
         md_tn_record r;
-        assert_true(host_search_find(&r, &w, "row_looped"));
+        assert_true(host_search_find(&r, &search, "row_looped"));
         assert_true(r.n_candidates > 0);
         assert_int_equal(count_verdicts(&r, "row_looped", MD_TN_WRONG) > 0, is_bent);
         assert_int_equal(r.count > 0, !is_bent);
         md_tn_record_finish(&r);
-        host_search_close(&w);
+        host_search_close(&search);
     }
 }
 
@@ -146,68 +147,68 @@ static void writing_beside_outputs_is_refused(void **state)
 static void what_writes_nothing_is_refused(void **state)
 {
     (void)state;
-    host_search w;
+    host_search search;
     md_tn_record r;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING_WRITTEN, "flat1"); /* the fastest of all */
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&r, &w, "pointwise"));
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING_WRITTEN, "flat1"); /* the fastest of all */
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&r, &search, "pointwise"));
     assert_null(strstr(r.variant, "flat1"));
     assert_true(count_verdicts(&r, "flat1", MD_TN_WRONG) > 0);
     md_tn_record_finish(&r);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 static void what_does_not_launch_is_passed_over(void **state)
 {
     (void)state;
-    host_search w;
+    host_search search;
     md_tn_record r;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_LAUNCH, "flat1");
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&r, &w, "pointwise"));
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_LAUNCH, "flat1");
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&r, &search, "pointwise"));
     assert_null(strstr(r.variant, "flat1"));
     assert_true(count_verdicts(&r, "flat1", MD_TN_FAILED) > 0);
     assert_int_equal(host_search_bent.n_bent, count_verdicts(&r, "flat1", MD_TN_FAILED)); /* once each */
     md_tn_record_finish(&r);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 static void what_does_not_compile_is_passed_over(void **state)
 {
     (void)state;
-    host_search w;
+    host_search search;
     md_tn_record r;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_COMPILE, NULL);
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&r, &w, "pointwise"));
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_COMPILE, NULL);
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&r, &search, "pointwise"));
     assert_true(r.count > 0);
     assert_true(count_verdicts(&r, "pointwise", MD_TN_UNBUILT) > 0);
     assert_true(count_verdicts(&r, r.variant, MD_TN_UNBUILT) == 0);
     md_tn_record_finish(&r);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 static void excluded_names_are_quarantined(void **state)
 {
     (void)state;
-    host_search w;
+    host_search search;
     md_tn_record r;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&r, &w, "pointwise"));
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&r, &search, "pointwise"));
     char winner[MD_FA_NAME];
     memcpy(winner, r.variant, sizeof winner);
     md_tn_record_finish(&r);
-    host_search_close(&w);
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, winner);
-    w.job.exclude = winner;
-    assert_ok(md_tn_tune(&w.job));
-    assert_true(host_search_find(&r, &w, "pointwise"));
+    host_search_close(&search);
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, winner);
+    search.job.exclude = winner;
+    assert_ok(md_tn_tune(&search.job));
+    assert_true(host_search_find(&r, &search, "pointwise"));
     assert_string_not_equal(r.variant, winner);
     assert_int_equal(count_verdicts(&r, winner, MD_TN_ENDLESS), 1);
     assert_int_equal(host_search_bent.n_bent, 0); /* it never ran */
     md_tn_record_finish(&r);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 int main(void)

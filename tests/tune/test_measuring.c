@@ -17,14 +17,14 @@ static void given_indices_are_used(void **state)
     static const int64_t given[] = {5, 1 << 20, -7, 3};
     md_tn_patterns patterns = {.indices = {4, given}, .seed = 1};
     md_tn_data data;
-    host_search w;
-    host_search_open(&w, "Y[t,d] = E[ids[t],d]", 100, 16, BEND_NOTHING, NULL);
-    assert_ok(
-        md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false, 64 << 20));
+    host_search search;
+    host_search_open(&search, "Y[t,d] = E[ids[t],d]", 100, 16, BEND_NOTHING, NULL);
+    assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){search.program, 0, &search.dev->facts},
+                              search.point.size, false, 64 << 20));
     int32_t ids = -1, table = -1;
-    for (int32_t t = 0; t < w.formula->n_tensors; t++) {
-        ids = strcmp(w.formula->tensor[t].name, "ids") ? ids : t;
-        table = strcmp(w.formula->tensor[t].name, "E") ? table : t;
+    for (int32_t t = 0; t < search.formula->n_tensors; t++) {
+        ids = strcmp(search.formula->tensor[t].name, "ids") ? ids : t;
+        table = strcmp(search.formula->tensor[t].name, "E") ? table : t;
     }
     assert_true(ids >= 0 && table >= 0);
     const int64_t rows = data.shape.extent[table][0];
@@ -36,15 +36,15 @@ static void given_indices_are_used(void **state)
     md_tn_data_finish(&data);
     patterns.indices.n = 0;
     md_tn_patterns_finish(&patterns);
-    assert_ok(
-        md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false, 64 << 20));
+    assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){search.program, 0, &search.dev->facts},
+                              search.point.size, false, 64 << 20));
     for (int32_t i = 0; i < 100; i++) {
         const int64_t v = ((const int64_t *)data.image[ids])[i];
         assert_true(v >= 0 && v < data.shape.extent[table][0]);
     }
     md_tn_data_finish(&data);
     md_tn_patterns_finish(&patterns);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 /* Which tensors hold numbers of elements: what is measured on must lie in range there. */
@@ -91,19 +91,19 @@ static void memory_has_a_limit(void **state)
     (void)state;
     md_tn_patterns patterns = {.seed = 1};
     md_tn_data data;
-    host_search w;
-    host_search_open(&w, HOST_SEARCH_SILU, 1 << 12, 1 << 12, BEND_NOTHING, NULL);
-    assert_fails(
-        md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false, 64 << 20),
-        MD_OUT_OF_MEMORY, "bytes");
-    assert_true(md_tn_bench_limit(w.dev) <= 256 << 20);
-    w.dev->facts.global_bytes = (int64_t)141 << 30; /* as if it were a GPU: what others left of it counts */
+    host_search search;
+    host_search_open(&search, HOST_SEARCH_SILU, 1 << 12, 1 << 12, BEND_NOTHING, NULL);
+    assert_fails(md_tn_data_make(&data, &patterns, &(md_fa_target){search.program, 0, &search.dev->facts},
+                                 search.point.size, false, 64 << 20),
+                 MD_OUT_OF_MEMORY, "bytes");
+    assert_true(md_tn_bench_limit(search.dev) <= 256 << 20);
+    search.dev->facts.global_bytes = (int64_t)141 << 30; /* as if it were a GPU: what others left of it counts */
     host_search_bent.ops.free_bytes = a_gigabyte;
-    assert_int_equal(md_tn_bench_limit(w.dev), (1 << 30) / 20);
+    assert_int_equal(md_tn_bench_limit(search.dev), (1 << 30) / 20);
     host_search_bent.ops.free_bytes = not_known;
-    assert_int_equal(md_tn_bench_limit(w.dev), 0);
+    assert_int_equal(md_tn_bench_limit(search.dev), 0);
     md_tn_patterns_finish(&patterns);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 /* Where f32 may be rounded to tf32, inputs are such that it changes none, and kernels of both kinds are right. */
@@ -113,10 +113,10 @@ static void inputs_for_tf32_have_few_bits(void **state)
     for (int is_for = 0; is_for <= 1; is_for++) {
         md_tn_patterns patterns = {.seed = 1, .for_tf32 = is_for != 0};
         md_tn_data data;
-        host_search w;
-        host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
-        assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false,
-                                  64 << 20));
+        host_search search;
+        host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
+        assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){search.program, 0, &search.dev->facts},
+                                  search.point.size, false, 64 << 20));
         int64_t n_other = 0, n = 0;
         for (int32_t t = 0; t < MD_KN_MAX_TENSORS; t++)
             for (int64_t i = 0; data.image[t] && i < data.bytes[t] / 4; i++) {
@@ -129,7 +129,7 @@ static void inputs_for_tf32_have_few_bits(void **state)
         assert_true(is_for ? n_other == 0 : n_other > n / 2);
         md_tn_data_finish(&data);
         md_tn_patterns_finish(&patterns);
-        host_search_close(&w);
+        host_search_close(&search);
     }
 }
 
@@ -139,30 +139,30 @@ static void measuring_borrows_no_more_than_it_may(void **state)
     (void)state;
     static const int64_t rows[] = {64, 1024, 4096, 6000, 12000};
     for (int32_t k = 0; k < MD_COUNT(rows); k++) {
-        host_search w;
-        host_search_open(&w, HOST_SEARCH_SILU, rows[k], 4096, BEND_NOTHING, NULL);
-        const int64_t limit = md_tn_bench_limit(w.dev), bytes = 2 * rows[k] * 4096 * 4;
-        w.job.rigor = MD_TUNE_MEASURE;
-        w.job.max_builds = 1;
-        assert_ok(md_tn_tune(&w.job));
+        host_search search;
+        host_search_open(&search, HOST_SEARCH_SILU, rows[k], 4096, BEND_NOTHING, NULL);
+        const int64_t limit = md_tn_bench_limit(search.dev), bytes = 2 * rows[k] * 4096 * 4;
+        search.job.rigor = MD_TUNE_MEASURE;
+        search.job.max_builds = 1;
+        assert_ok(md_tn_tune(&search.job));
         assert_int_equal(host_search_bent.live, 0);
         assert_true(host_search_bent.peak <= limit && host_search_bent.peak <= 256 << 20);
-        assert_int_equal(atomic_load(&w.count.out_of_memory), bytes > limit);
+        assert_int_equal(atomic_load(&search.count.out_of_memory), bytes > limit);
         /* of inputs there may be images alone */
         assert_true(bytes > limit ? host_search_bent.peak < limit : host_search_bent.peak >= bytes / 2);
-        host_search_close(&w);
+        host_search_close(&search);
     }
 }
 
 typedef struct tuner {
-    host_search *w;
+    host_search *search;
     md_status status;
 } tuner;
 
 static void *tune(void *user)
 {
     tuner *t = user;
-    t->status = md_tn_tune(&t->w->job);
+    t->status = md_tn_tune(&t->search->job);
     return NULL;
 }
 
@@ -179,13 +179,13 @@ static void inputs_are_where_the_formula_is_defined(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_tn_patterns patterns = {.seed = 1};
         md_tn_data data;
-        host_search w;
+        host_search search;
         int64_t n_negative = 0, n_zero = 0;
-        host_search_open(&w, row[i].formula, 64, 256, BEND_NOTHING, NULL);
-        assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false,
-                                  64 << 20));
+        host_search_open(&search, row[i].formula, 64, 256, BEND_NOTHING, NULL);
+        assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){search.program, 0, &search.dev->facts},
+                                  search.point.size, false, 64 << 20));
         int32_t t = 0;
-        while (strcmp(w.formula->tensor[t].name, "X"))
+        while (strcmp(search.formula->tensor[t].name, "X"))
             t++;
         for (int64_t k = 0; k < data.bytes[t] / 4; k++) {
             n_negative += ((const float *)data.image[t])[k] < 0;
@@ -196,7 +196,7 @@ static void inputs_are_where_the_formula_is_defined(void **state)
             fail_msg("%s: %d negative, %d zeros", row[i].formula, (int)n_negative, (int)n_zero);
         md_tn_data_finish(&data);
         md_tn_patterns_finish(&patterns);
-        host_search_close(&w);
+        host_search_close(&search);
     }
 }
 
@@ -210,20 +210,20 @@ static void rows_are_aligned_by_their_length(void **state)
     } row[] = {{4, 16, true, true},  {4, 12, false, true}, {4, 10, false, false},
                {1, 10, true, false}, {1, 12, true, true},  {4, 20, false, true},
                {4, 64, true, true},  {3, 1, false, false}, {4, 15, false, false}};
-    host_search w;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
+    host_search search;
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_kn_shape shape;
         int64_t size[MD_FX_MAX_DIMS] = {0};
-        for (int32_t d = 0; d < w.formula->n_dims; d++)
-            size[d] = w.formula->dim[d].name[0] == 'i' ? row[i].i : row[i].j;
-        md_tn_shape(&shape, w.program, size);
+        for (int32_t d = 0; d < search.formula->n_dims; d++)
+            size[d] = search.formula->dim[d].name[0] == 'i' ? row[i].i : row[i].j;
+        md_tn_shape(&shape, search.program, size);
         if (shape.aligned != (row[i].is_aligned ? 3 : 0) || shape.aligned16 != (row[i].is_aligned16 ? 3 : 0))
             fail_msg("row %zu: %x, %x", i, (unsigned)shape.aligned, (unsigned)shape.aligned16);
         assert_int_equal(shape.contiguous, 3);
         assert_int_equal(shape.unit, 3);
     }
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 static void hear(void *user, md_log_level level, const char *message)
@@ -294,14 +294,14 @@ static void locks_of_others_are_not_trusted(void **state)
 static void two_at_a_time_take_turns(void **state)
 {
     (void)state;
-    host_search w;
-    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
-    host_search other = w;
+    host_search search;
+    host_search_open(&search, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
+    host_search other = search;
     md_tn_wisdom *second = NULL;
     assert_ok(md_tn_wisdom_create(&second));
     other.job.wisdom = second;
     other.job.count = NULL;
-    tuner a = {&w, MD_INTERNAL}, b = {&other, MD_INTERNAL};
+    tuner a = {&search, MD_INTERNAL}, b = {&other, MD_INTERNAL};
     pthread_t thread[2];
     assert_int_equal(pthread_create(&thread[0], NULL, tune, &a), 0);
     assert_int_equal(pthread_create(&thread[1], NULL, tune, &b), 0);
@@ -310,7 +310,7 @@ static void two_at_a_time_take_turns(void **state)
     assert_ok(a.status);
     assert_ok(b.status);
     md_tn_wisdom_destroy(&second);
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 int main(void)

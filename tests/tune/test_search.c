@@ -95,11 +95,11 @@ typedef struct neighbours {
 
 static bool look_near(void *user, const md_fa_config *config)
 {
-    neighbours *k = user;
-    best b = {.w = k->w, .family = k->family, .shape = k->shape, .us = INFINITY};
-    if (md_tn_steps(k->family, k->of, config) == 1 && look(&b, config) && b.n > 0) {
-        k->us = fmin(k->us, b.us);
-        k->n++;
+    neighbours *n = user;
+    best b = {.w = n->w, .family = n->family, .shape = n->shape, .us = INFINITY};
+    if (md_tn_steps(n->family, n->of, config) == 1 && look(&b, config) && b.n > 0) {
+        n->us = fmin(n->us, b.us);
+        n->n++;
     }
     return true;
 }

@@ -55,17 +55,17 @@ static void test_model_is_monotone(void **state)
     for (int i = 0; i < 20000; i++) {
         md_dev_facts facts = i % 2 ? f->fake.base.facts : f->host->facts;
         facts.threads = 1 + (int32_t)(check_random(&seed) % 64);
-        md_fa_features x = {.memory_bytes = random_size(&seed),
-                            .cache_bytes = random_size(&seed),
-                            .ops = random_size(&seed),
-                            .ops_rate = (double)(1 + check_random(&seed) % 100) / 100.0,
-                            .transcendental = random_size(&seed),
-                            .serial_us = random_size(&seed) * 1e-6,
-                            .parallel = 1.0 + (double)(check_random(&seed) % 6400) / 100.0,
-                            .launches = 1 + (int32_t)(check_random(&seed) % 4)};
-        const double us = md_tn_model_us(&facts, &x), k = 1.0 + (double)(check_random(&seed) % 100) / 10.0;
+        md_fa_features features = {.memory_bytes = random_size(&seed),
+                                   .cache_bytes = random_size(&seed),
+                                   .ops = random_size(&seed),
+                                   .ops_rate = (double)(1 + check_random(&seed) % 100) / 100.0,
+                                   .transcendental = random_size(&seed),
+                                   .serial_us = random_size(&seed) * 1e-6,
+                                   .parallel = 1.0 + (double)(check_random(&seed) % 6400) / 100.0,
+                                   .launches = 1 + (int32_t)(check_random(&seed) % 4)};
+        const double us = md_tn_model_us(&facts, &features), k = 1.0 + (double)(check_random(&seed) % 100) / 10.0;
         assert_true(us > 0.0 && isfinite(us));
-        md_fa_features more[7] = {x, x, x, x, x, x, x};
+        md_fa_features more[7] = {features, features, features, features, features, features, features};
         more[0].memory_bytes *= k;
         more[1].cache_bytes *= k;
         more[2].ops *= k;
@@ -76,9 +76,9 @@ static void test_model_is_monotone(void **state)
         for (int j = 0; j < 7; j++)
             if (md_tn_model_us(&facts, &more[j]) < us * (1.0 - 1e-12))
                 fail_msg("more of feature %d takes less time", j);
-        if (x.parallel > 1.0) {
-            x.parallel *= k;
-            assert_true(md_tn_model_us(&facts, &x) <= us * (1.0 + 1e-12));
+        if (features.parallel > 1.0) {
+            features.parallel *= k;
+            assert_true(md_tn_model_us(&facts, &features) <= us * (1.0 + 1e-12));
         }
     }
 }

@@ -42,11 +42,11 @@ static int32_t find_lead(md_cg_row_printer *rp, md_cg_place *best)
 {
     size_t least = SIZE_MAX;
     int32_t found = -1;
-    for (int32_t i = 0; i < rp->plan.n_loads + rp->stage->n_stores && md_cg_status(rp->cg) == MD_OK; i++) {
-        bool is_load = i < rp->plan.n_loads;
-        const md_st_store *store = is_load ? NULL : &rp->stage->store[i - rp->plan.n_loads];
-        const md_fx_node *load = is_load ? rp->plan.load[i].node : NULL;
-        if (is_load ? rp->plan.load[i].is_shared : store->per_row || is_scatter(store))
+    for (int32_t i = 0; i < rp->on_chip.n_loads + rp->stage->n_stores && md_cg_status(rp->cg) == MD_OK; i++) {
+        bool is_load = i < rp->on_chip.n_loads;
+        const md_st_store *store = is_load ? NULL : &rp->stage->store[i - rp->on_chip.n_loads];
+        const md_fx_node *load = is_load ? rp->on_chip.load[i].node : NULL;
+        if (is_load ? rp->on_chip.load[i].is_shared : store->per_row || is_scatter(store))
             continue;
         int32_t tensor = is_load ? load->id : store->tensor;
         size_t size = md_dtype_size(rp->program->formula->tensor[tensor].dtype);
@@ -72,7 +72,7 @@ static bool is_shifted(const md_fx_node *load)
 
 static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i, bool is_on_boundary)
 {
-    const md_fx_node *load = rp->plan.load[i].node;
+    const md_fx_node *load = rp->on_chip.load[i].node;
     const char *dtype = md_dtype_name(rp->program->formula->tensor[load->id].dtype);
     md_cg_place at;
     md_cg_locate(&at, rp->cg, load->id, load->n_args, load->arg);
@@ -81,7 +81,7 @@ static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i, bo
     if (at.motion == MD_CG_CONSECUTIVE && is_on_boundary)
         md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_lead<md_t_%s>(%s, %s, md_n);\n", i, dtype, at.pointer,
                          at.offset);
-    else if (at.motion == MD_CG_CONSECUTIVE && rp->plan.load[i].is_shared && !rp->o->is_column && !is_shifted(load))
+    else if (at.motion == MD_CG_CONSECUTIVE && rp->on_chip.load[i].is_shared && !rp->o->is_column && !is_shifted(load))
         md_strbuf_printf(out,
                          "#undef MD_SHIFTS\n#define MD_SHIFTS (!MD_ALIGNED)\nelem->l%" PRId32
                          " = md_fetch_shifted<md_t_%s>(%s, %s, md_n);\n",
@@ -107,8 +107,8 @@ static void print_fetch(md_cg_row_printer *rp, const char *name, fetch_kind kind
     int32_t lead = rp->o->is_column ? -1 : find_lead(rp, &at);
     md_strbuf_finish(&nowhere);
     md_cg_begin(rp->cg, out);
-    for (int32_t i = 0; i < rp->plan.n_loads; i++) {
-        const md_cg_row_load *load = &rp->plan.load[i];
+    for (int32_t i = 0; i < rp->on_chip.n_loads; i++) {
+        const md_cg_row_load *load = &rp->on_chip.load[i];
         if (kind == FETCH_PASSES ? (load->passes & passes) != 0 : is_epilogue(rp, load) == (kind == FETCH_EPILOGUE))
             print_one_fetch(rp, out, i, i == lead);
     }
@@ -121,15 +121,15 @@ void md_cg_rp_cuda_elements(md_cg_row_printer *rp)
     char name[24];
     int32_t n_levels = rp->stage->row.n_levels;
     md_strbuf_add(out, "struct md_elem {\n");
-    for (int32_t i = 0; i < rp->plan.n_loads; i++)
+    for (int32_t i = 0; i < rp->on_chip.n_loads; i++)
         md_strbuf_printf(out, "md_raw_%s l%" PRId32 ";\n",
-                         md_dtype_name(rp->program->formula->tensor[rp->plan.load[i].node->id].dtype), i);
-    for (int32_t i = 0; i < rp->plan.n_kept; i++)
-        md_strbuf_printf(out, "%s k%" PRId32 ";\n", md_cg_lane_type(rp->plan.kept[i].node->type), i);
+                         md_dtype_name(rp->program->formula->tensor[rp->on_chip.load[i].node->id].dtype), i);
+    for (int32_t i = 0; i < rp->on_chip.n_kept; i++)
+        md_strbuf_printf(out, "%s k%" PRId32 ";\n", md_cg_lane_type(rp->on_chip.kept[i].node->type), i);
     md_strbuf_add(out, "};\n");
     md_strbuf_add(out, "MD_INLINE void md_forget(md_elem *elem)\n{\n");
-    for (int32_t i = 0; i < rp->plan.n_loads; i++)
-        if (!is_epilogue(rp, &rp->plan.load[i]))
+    for (int32_t i = 0; i < rp->on_chip.n_loads; i++)
+        if (!is_epilogue(rp, &rp->on_chip.load[i]))
             md_strbuf_printf(out, "md_hide(elem->l%" PRId32 ");\n", i);
     md_strbuf_add(out, "}\n");
     print_fetch(rp, "md_fetch", FETCH_EARLY, 0);
@@ -146,35 +146,35 @@ void md_cg_rp_cuda_elements(md_cg_row_printer *rp)
 static void bind_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     char name[24];
-    for (int32_t i = 0; i < rp->plan.n_loads; i++) {
-        const md_fx_node *node = rp->plan.load[i].node;
-        if (!(rp->plan.load[i].passes >> pass & 1))
+    for (int32_t i = 0; i < rp->on_chip.n_loads; i++) {
+        const md_fx_node *node = rp->on_chip.load[i].node;
+        if (!(rp->on_chip.load[i].passes >> pass & 1))
             continue;
         snprintf(name, sizeof name, "w%" PRId32, i);
         md_strbuf_printf(out, "const %s %s = md_unpack_%s(elem->l%" PRId32 ");\n", md_cg_lane_type(node->type), name,
                          md_dtype_name(rp->program->formula->tensor[node->id].dtype), i);
         md_cg_bind(rp->cg, node, name, false);
     }
-    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_on_chip_value *k = &rp->plan.kept[i];
-        if (k->first >= pass || k->last < pass)
+    for (int32_t i = 0; i < rp->on_chip.n_kept; i++) {
+        const md_cg_on_chip_value *value = &rp->on_chip.kept[i];
+        if (value->first >= pass || value->last < pass)
             continue;
         snprintf(name, sizeof name, "elem->k%" PRId32, i);
-        if (k->shift >= 0 && pass == rp->stage->row.n_levels) {
-            md_strbuf_printf(out, "const %s kept%" PRId32 " = elem->k%" PRId32 " * ", md_cg_lane_type(k->node->type), i,
-                             i);
+        if (value->shift >= 0 && pass == rp->stage->row.n_levels) {
+            md_strbuf_printf(out, "const %s kept%" PRId32 " = elem->k%" PRId32 " * ",
+                             md_cg_lane_type(value->node->type), i, i);
             md_strbuf_printf(out, rp->o->is_column ? "row->w%" PRId32 ";\n" : "md_splat(row->w%" PRId32 ");\n", i);
             snprintf(name, sizeof name, "kept%" PRId32, i);
         }
-        md_cg_bind(rp->cg, k->node, name, false);
+        md_cg_bind(rp->cg, value->node, name, false);
     }
 }
 
 static void keep_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
-    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_on_chip_value *k = &rp->plan.kept[i];
-        const char *value = k->first == pass ? md_cg_lanes(rp->cg, k->node) : NULL;
+    for (int32_t i = 0; i < rp->on_chip.n_kept; i++) {
+        const md_cg_on_chip_value *v = &rp->on_chip.kept[i];
+        const char *value = v->first == pass ? md_cg_lanes(rp->cg, v->node) : NULL;
         if (value)
             md_strbuf_printf(out, "elem->k%" PRId32 " = %s;\n", i, value);
     }
@@ -273,8 +273,8 @@ static void print_lead(md_cg_row_printer *rp)
     md_cg_begin(rp->cg, out);
     int32_t lead = find_lead(rp, &at);
     if (lead >= 0) {
-        int32_t n = rp->plan.n_loads,
-                tensor = lead < n ? rp->plan.load[lead].node->id : rp->stage->store[lead - n].tensor;
+        int32_t n = rp->on_chip.n_loads,
+                tensor = lead < n ? rp->on_chip.load[lead].node->id : rp->stage->store[lead - n].tensor;
         md_strbuf_printf(out, "return md_lead_%s(%s, %s);\n}\n",
                          md_dtype_name(rp->program->formula->tensor[tensor].dtype), at.pointer, at.offset);
     } else {

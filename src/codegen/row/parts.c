@@ -52,16 +52,16 @@ void md_cg_rp_begin(md_cg_row_printer *rp, md_strbuf *body, md_cg_scope_kind s)
 {
     md_cg_begin(rp->cg, body);
     md_cg_rp_bind_results(rp, s);
-    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+    for (int32_t i = 0; i < rp->on_chip.n_derived; i++)
         if (rp->is_known[i])
-            md_cg_bind(rp->cg, rp->plan.derived[i].node, rp->field[i], rp->is_field_uniform[i]);
+            md_cg_bind(rp->cg, rp->on_chip.derived[i].node, rp->field[i], rp->is_field_uniform[i]);
 }
 
 /* ---- Derived values */
 
 static void print_derived(md_cg_row_printer *rp, md_strbuf *body, int32_t i)
 {
-    const md_cg_derived *d = &rp->plan.derived[i];
+    const md_cg_derived *d = &rp->on_chip.derived[i];
     bool is_uniform = true;
     const char *value = md_cg_value(rp->cg, d->node, &is_uniform);
     if (!value)
@@ -99,11 +99,11 @@ static bool is_for_stores(const md_cg_row_printer *rp, const md_cg_derived *d, i
 
 static void print_all_derived(md_cg_row_printer *rp, md_strbuf *body, derived_fn wanted, int32_t level)
 {
-    for (int32_t i = 0; i < rp->plan.n_derived; i++)
-        if (wanted(rp, &rp->plan.derived[i], level))
+    for (int32_t i = 0; i < rp->on_chip.n_derived; i++)
+        if (wanted(rp, &rp->on_chip.derived[i], level))
             print_derived(rp, body, i);
-    for (int32_t i = 0; i < rp->plan.n_derived; i++)
-        rp->is_known[i] |= wanted(rp, &rp->plan.derived[i], level) && rp->field[i];
+    for (int32_t i = 0; i < rp->on_chip.n_derived; i++)
+        rp->is_known[i] |= wanted(rp, &rp->on_chip.derived[i], level) && rp->field[i];
 }
 
 /* Where the axis is empty there is nothing to load. Without loads the compiler is spared a branch, across which it
@@ -111,8 +111,9 @@ static void print_all_derived(md_cg_row_printer *rp, md_strbuf *body, derived_fn
 static void unless_empty(const md_cg_row_printer *rp, md_strbuf *out, derived_fn wanted, int32_t level)
 {
     bool has_loads = false;
-    for (int32_t i = 0; i < rp->plan.n_derived; i++)
-        has_loads |= wanted(rp, &rp->plan.derived[i], level) && md_fx_has_kind(rp->plan.derived[i].node, MD_FX_LOAD);
+    for (int32_t i = 0; i < rp->on_chip.n_derived; i++)
+        has_loads |=
+            wanted(rp, &rp->on_chip.derived[i], level) && md_fx_has_kind(rp->on_chip.derived[i].node, MD_FX_LOAD);
     if (!rp->is_gpu || rp->o->is_column || has_loads)
         md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
 }
@@ -141,8 +142,8 @@ void md_cg_rp_start(md_cg_row_printer *rp)
 void md_cg_rp_derive(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
-    for (int32_t i = 0; rp->o->is_online && i < rp->plan.n_derived; i++)
-        rp->is_known[i] = rp->plan.derived[i].level < 0;
+    for (int32_t i = 0; rp->o->is_online && i < rp->on_chip.n_derived; i++)
+        rp->is_known[i] = rp->on_chip.derived[i].level < 0;
     md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\n",
                      md_cg_rp_function(rp, false));
     unless_empty(rp, out, is_for_stores, 0);
@@ -154,41 +155,41 @@ void md_cg_rp_derive(md_cg_row_printer *rp)
 /* ---- Levels */
 
 void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level,
-                   void (*print)(md_strbuf *out, const md_cg_reduction *d))
+                   void (*print)(md_strbuf *out, const md_cg_reduction *reduction))
 {
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
-        md_cg_reduction d = md_cg_rp_reduction(rp, i);
-        if (d.r->level == level)
-            print(out, &d);
+        md_cg_reduction reduction = md_cg_rp_reduction(rp, i);
+        if (reduction.r->level == level)
+            print(out, &reduction);
     }
 }
 
 /* A sum may be rounded in any way, so its products become fused multiply-adds where that saves an operation. */
-static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_reduction *d)
+static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_reduction *reduction)
 {
-    const md_fx_node *body = d->r->body;
-    bool is_product = body->kind == MD_FX_OP && body->op == MD_FX_MUL && body->type == d->r->type;
-    if (!rp->is_gpu || d->r->op != MD_FX_R_SUM || !is_product || (body->type != MD_F32 && body->type != MD_F64))
+    const md_fx_node *body = reduction->r->body;
+    bool is_product = body->kind == MD_FX_OP && body->op == MD_FX_MUL && body->type == reduction->r->type;
+    if (!rp->is_gpu || reduction->r->op != MD_FX_R_SUM || !is_product || (body->type != MD_F32 && body->type != MD_F64))
         return false;
-    for (int32_t i = 0; i < rp->plan.n_kept; i++)
-        if (md_fx_equal(rp->program->formula, rp->plan.kept[i].node, body))
+    for (int32_t i = 0; i < rp->on_chip.n_kept; i++)
+        if (md_fx_equal(rp->program->formula, rp->on_chip.kept[i].node, body))
             return false; /* it is computed anyway */
     const char *a = md_cg_lanes(rp->cg, body->arg[0]), *b = md_cg_lanes(rp->cg, body->arg[1]);
     if (a && b)
-        md_cg_red_add_product(out, d, a, b);
+        md_cg_red_add_product(out, reduction, a, b);
     return true;
 }
 
 void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
 {
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
-        md_cg_reduction d = md_cg_rp_reduction(rp, i);
-        if (d.r->level != level || adds_product(rp, out, &d))
+        md_cg_reduction reduction = md_cg_rp_reduction(rp, i);
+        if (reduction.r->level != level || adds_product(rp, out, &reduction))
             continue;
-        const char *value =
-            md_cg_convert(rp->cg, md_cg_lanes(rp->cg, d.r->body), d.r->body->type, md_cg_acc_type(d.r), false);
+        const char *value = md_cg_convert(rp->cg, md_cg_lanes(rp->cg, reduction.r->body), reduction.r->body->type,
+                                          md_cg_acc_type(reduction.r), false);
         if (value)
-            md_cg_red_add(out, &d, value, rp->stage->axis);
+            md_cg_red_add(out, &reduction, value, rp->stage->axis);
     }
 }
 

@@ -12,7 +12,7 @@ typedef struct md_cg_row_printer {
     md_cg *cg;
     bool is_gpu;
     md_fx_node size; /* of the axis, as an expression */
-    md_cg_on_chip plan;
+    md_cg_on_chip on_chip;
     md_cg_range range; /* host: what reductions run over */
     md_st_stage narrowed; /* the stage where the range is a part: bodies without the condition */
     md_strbuf fields; /* of md_row */
@@ -40,7 +40,7 @@ void md_cg_rp_bind_results(md_cg_row_printer *rp, md_cg_scope_kind scope);
 void md_cg_rp_begin(md_cg_row_printer *rp, md_strbuf *body, md_cg_scope_kind scope);
 /** Calls `print` for every reduction of a level. */
 void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level,
-                   void (*print)(md_strbuf *out, const md_cg_reduction *d));
+                   void (*print)(md_strbuf *out, const md_cg_reduction *reduction));
 /** md_start: derived values that need no result. */
 void md_cg_rp_start(md_cg_row_printer *rp);
 /** md_derive: derived values that only stores need. */

@@ -15,22 +15,22 @@ static void print_weight(md_strbuf *out, md_dtype type, int32_t shift)
                      shift);
 }
 
-static void print_rebased(md_strbuf *out, const md_cg_reduction *d)
+static void print_rebased(md_strbuf *out, const md_cg_reduction *reduction)
 {
-    const md_st_reduction *r = d->r;
-    const char *real = md_cg_scalar_type(r->type), *type = d->is_column ? md_cg_lane_type(r->type) : real;
-    int32_t id = d->id, shift = r->shift;
+    const md_st_reduction *r = reduction->r;
+    const char *real = md_cg_scalar_type(r->type), *type = reduction->is_column ? md_cg_lane_type(r->type) : real;
+    int32_t id = reduction->id, shift = r->shift;
     if (md_cg_is_arg(r->op)) {
         md_strbuf_printf(out, "part->v%" PRId32 " = own->v%" PRId32 ";\npart->i%" PRId32 " = %s(own->r%" PRId32 ");\n",
-                         id, id, id, d->is_column ? "md_narrow_index" : "(int32_t)", id);
-    } else if (r->merge == MD_ST_MERGE_RESCALED && !d->is_column) {
+                         id, id, id, reduction->is_column ? "md_narrow_index" : "(int32_t)", id);
+    } else if (r->merge == MD_ST_MERGE_RESCALED && !reduction->is_column) {
         md_strbuf_printf(out, "part->r%" PRId32 " = own->r%" PRId32 " * ", id, id);
         print_weight(out, r->type, shift);
     } else if (r->merge == MD_ST_MERGE_RESCALED) {
         md_strbuf_printf(
             out, "part->r%" PRId32 " = own->r%" PRId32 " * md_weight_%s(own->r%" PRId32 ", common->r%" PRId32 ");\n",
-            id, id, md_cg_suffix(r->type, !d->is_column), shift, shift);
-    } else if (r->merge == MD_ST_MERGE_CHAN && d->is_column) {
+            id, id, md_cg_suffix(r->type, !reduction->is_column), shift, shift);
+    } else if (r->merge == MD_ST_MERGE_CHAN && reduction->is_column) {
         md_strbuf_printf(out,
                          "const %s delta%" PRId32 " = own->r%" PRId32 " / (%s)own->count - common->r%" PRId32
                          " / (%s)common->count;\n",
@@ -55,30 +55,31 @@ static void print_rebased(md_strbuf *out, const md_cg_reduction *d)
 }
 
 /* The instruction that reduces over a warp; NULL where there is none. */
-static const char *redux_of(const md_cg_reduction *d)
+static const char *redux_of(const md_cg_reduction *reduction)
 {
     static const struct {
         md_fx_op op;
         const char *name;
     } row[] = {{MD_FX_R_MAX, "max"}, {MD_FX_R_MIN, "min"}, {MD_FX_R_ARGMAX, "max"}, {MD_FX_R_ARGMIN, "min"}};
     for (int32_t i = 0; i < MD_COUNT(row); i++)
-        if (row[i].op == d->r->op && md_cg_acc_type(d->r) == MD_F32)
+        if (row[i].op == reduction->r->op && md_cg_acc_type(reduction->r) == MD_F32)
             return row[i].name;
     return NULL;
 }
 
-static void print_across(md_strbuf *out, const md_cg_reduction *d)
+static void print_across(md_strbuf *out, const md_cg_reduction *reduction)
 {
-    if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, " md_redux_arg%s(p.v%" PRId32 ", p.i%" PRId32 ");", redux_of(d), d->id, d->id);
+    if (md_cg_is_arg(reduction->r->op))
+        md_strbuf_printf(out, " md_redux_arg%s(p.v%" PRId32 ", p.i%" PRId32 ");", redux_of(reduction), reduction->id,
+                         reduction->id);
     else
-        md_strbuf_printf(out, " md_redux_%s(p.r%" PRId32 ");", redux_of(d), d->id);
+        md_strbuf_printf(out, " md_redux_%s(p.r%" PRId32 ");", redux_of(reduction), reduction->id);
 }
 
-static void print_told(md_strbuf *out, const md_cg_reduction *d)
+static void print_told(md_strbuf *out, const md_cg_reduction *reduction)
 {
-    int32_t id = d->id;
-    if (md_cg_is_arg(d->r->op))
+    int32_t id = reduction->id;
+    if (md_cg_is_arg(reduction->r->op))
         md_strbuf_printf(out,
                          "part->v%" PRId32 " = own->v%" PRId32 ";\npart->i%" PRId32 " = (int32_t)own->r%" PRId32 ";\n",
                          id, id, id, id);
@@ -89,8 +90,8 @@ static void print_told(md_strbuf *out, const md_cg_reduction *d)
 static bool has_redux(const md_cg_row_printer *rp, int32_t l)
 {
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
-        const md_cg_reduction d = {.r = &rp->stage->row.reduction[i], .id = i};
-        if (d.r->level == l && !redux_of(&d))
+        const md_cg_reduction reduction = {.r = &rp->stage->row.reduction[i], .id = i};
+        if (reduction.r->level == l && !redux_of(&reduction))
             return false;
     }
     return true;
@@ -130,18 +131,19 @@ void md_cg_rp_rescale(md_cg_row_printer *rp)
     md_strbuf *out = &rp->text;
     md_strbuf_add(out, "MD_INLINE void md_rescale(md_row *row, const md_state *own)\n{\nconst md_state *common = "
                        "row;\n(void)common;\n(void)own;\n");
-    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_on_chip_value *k = &rp->plan.kept[i];
-        if (k->shift < 0)
+    for (int32_t i = 0; i < rp->on_chip.n_kept; i++) {
+        const md_cg_on_chip_value *value = &rp->on_chip.kept[i];
+        if (value->shift < 0)
             continue;
         md_strbuf_printf(&rp->fields, "%s w%" PRId32 ";\n",
-                         rp->o->is_column ? md_cg_lane_type(k->node->type) : md_cg_scalar_type(k->node->type), i);
+                         rp->o->is_column ? md_cg_lane_type(value->node->type) : md_cg_scalar_type(value->node->type),
+                         i);
         md_strbuf_printf(out, "row->w%" PRId32 " = ", i);
         if (rp->o->is_column)
             md_strbuf_printf(out, "md_weight_%s(own->r%" PRId32 ", common->r%" PRId32 ");\n",
-                             md_cg_suffix(k->node->type, false), k->shift, k->shift);
+                             md_cg_suffix(value->node->type, false), value->shift, value->shift);
         else
-            print_weight(out, k->node->type, k->shift);
+            print_weight(out, value->node->type, value->shift);
     }
     md_strbuf_add(out, "}\n");
 }

@@ -13,7 +13,7 @@
 /* Position of a kept value in scratch, in bytes. */
 static int64_t keep_offset(const md_cg_row_printer *rp, int32_t i)
 {
-    md_cg_on_chip before = rp->plan;
+    md_cg_on_chip before = rp->on_chip;
     before.n_kept = i;
     return md_cg_row_keep_bytes(&before, rp->o->keep_points);
 }
@@ -21,26 +21,26 @@ static int64_t keep_offset(const md_cg_row_printer *rp, int32_t i)
 static void read_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     char name[24];
-    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_on_chip_value *k = &rp->plan.kept[i];
-        if (k->first >= pass || k->last < pass)
+    for (int32_t i = 0; i < rp->on_chip.n_kept; i++) {
+        const md_cg_on_chip_value *value = &rp->on_chip.kept[i];
+        if (value->first >= pass || value->last < pass)
             continue;
         snprintf(name, sizeof name, "kept%" PRId32, i);
         md_strbuf_printf(out, "const %s %s = md_recall_%s(keep + %" PRId64 ", x%" PRId32 ");\n",
-                         md_cg_lane_type(k->node->type), name, md_cg_suffix(k->node->type, false), keep_offset(rp, i),
-                         rp->stage->axis);
-        md_cg_bind(rp->cg, k->node, name, false);
+                         md_cg_lane_type(value->node->type), name, md_cg_suffix(value->node->type, false),
+                         keep_offset(rp, i), rp->stage->axis);
+        md_cg_bind(rp->cg, value->node, name, false);
     }
 }
 
 static void write_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
-    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
-        const md_cg_on_chip_value *k = &rp->plan.kept[i];
-        const char *value = k->first == pass ? md_cg_lanes(rp->cg, k->node) : NULL;
+    for (int32_t i = 0; i < rp->on_chip.n_kept; i++) {
+        const md_cg_on_chip_value *v = &rp->on_chip.kept[i];
+        const char *value = v->first == pass ? md_cg_lanes(rp->cg, v->node) : NULL;
         if (value)
             md_strbuf_printf(out, "md_keep_%s(keep + %" PRId64 ", x%" PRId32 ", %s);\n",
-                             md_cg_suffix(k->node->type, false), keep_offset(rp, i), rp->stage->axis, value);
+                             md_cg_suffix(v->node->type, false), keep_offset(rp, i), rp->stage->axis, value);
     }
 }
 
@@ -221,8 +221,8 @@ static void print_row_struct(md_cg_row_printer *rp, md_strbuf *out)
 {
     md_strbuf_add(out, rp->is_gpu ? "struct md_state {\nmd_pos count;\n" : "typedef struct {\nint64_t count;\n");
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
-        md_cg_reduction d = md_cg_rp_reduction(rp, i);
-        md_cg_red_row_fields(out, &d);
+        md_cg_reduction reduction = md_cg_rp_reduction(rp, i);
+        md_cg_red_row_fields(out, &reduction);
     }
     if (rp->is_gpu)
         md_strbuf_printf(out, "};\nstruct md_row : md_state {\n%s", md_cg_rp_has_n(rp) ? "int64_t n;\n" : "");
@@ -288,7 +288,7 @@ static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf 
         return md_fail(MD_UNSUPPORTED, "too many parameters for one kernel");
     for (int32_t i = 0; i < rp->o->n_extra; i++)
         params[n_params++] = rp->o->extra[i];
-    md_cg_on_chip_make(&rp->plan, rp->o);
+    md_cg_on_chip_make(&rp->on_chip, rp->o);
     narrow(rp);
     find_shifts(rp);
     print_functions(rp);

@@ -117,7 +117,7 @@ typedef struct md_cg_on_chip {
 /** Decides which values are derived (computed once a row) and which are kept between passes. */
 void md_cg_on_chip_make(md_cg_on_chip *out, const md_cg_row_options *options);
 /** Bytes of a lane's scratch for what is kept. */
-int64_t md_cg_row_keep_bytes(const md_cg_on_chip *plan, int64_t keep_points);
+int64_t md_cg_row_keep_bytes(const md_cg_on_chip *on_chip, int64_t keep_points);
 /** Index that runs over the lanes. */
 int32_t md_cg_row_lane(const md_cg_row_options *options);
 /** Prints the text; `defines` gets MD_USE_... and what the options mean for the template. */

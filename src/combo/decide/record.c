@@ -34,7 +34,7 @@ static bool digest_of(md_digest128 *out, const md_cb *cb)
     md_strbuf b = {0};
     for (int32_t p = 0; p < cb->n_parts; p++) {
         const md_cb_part *part = &cb->part[p];
-        const int64_t n_data = part->n_items * part->n_slots;
+        const int64_t n_data = part->n_items * part->n_operands;
         md_strbuf_bytes(&b, (const char *)&part->n_items, sizeof part->n_items);
         md_strbuf_bytes(&b, (const char *)part->layout, (size_t)(part->n_items * part->n_words) * sizeof *part->layout);
         for (int64_t i = 0; i < n_data; i++) {

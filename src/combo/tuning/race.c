@@ -1,7 +1,7 @@
 /* Ways to run a combo, timed against each other by the benchmark engine. */
 #include "base/clock.h"
 #include "base/status.h"
-#include "combo/tuning/tune.h"
+#include "combo/tuning/tuning.h"
 #include "tune/bench/bench.h"
 #include "tune/bench/tournament.h"
 

@@ -1,6 +1,6 @@
 /* Coordinate descent over the configs of a combo's kernels. A step doubles or halves one field of one kind of kernel,
  * and the whole combo is timed with it against the best so far. */
-#include "combo/tuning/tune.h"
+#include "combo/tuning/tuning.h"
 
 #include "base/clock.h"
 #include "base/json.h"

@@ -9,7 +9,7 @@
  * An entry with a line that says nothing of this combo is ignored as a whole. */
 #include "base/log.h"
 #include "base/status.h"
-#include "combo/tuning/tune.h"
+#include "combo/tuning/tuning.h"
 #include "dispatch/merged.h"
 
 #include <stdio.h>
@@ -33,8 +33,8 @@ static void add_part(md_strbuf *out, const md_cb_part *p)
     md_strbuf_printf(out, "%lld ", (long long)p->n_items);
     add_digest(out, md_strbuf_text(formula), formula->size);
     add_digest(out, p->layout, (size_t)(p->n_items * p->n_words) * sizeof *p->layout);
-    for (int32_t s = 0; s < p->n_slots; s++)
-        md_strbuf_printf(out, "%d ", (int)p->slot[s].dtype);
+    for (int32_t s = 0; s < p->n_operands; s++)
+        md_strbuf_printf(out, "%d ", (int)p->operand[s].dtype);
 }
 
 md_status md_cb_key(md_strbuf *out, const md_cb *cb)

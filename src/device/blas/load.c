@@ -16,18 +16,20 @@ enum { MOST_ROWS = 256, MOST_COLUMNS = 256, ALIGNMENT = 256 };
  * Lines keep their distance modulo 8 elements, which is what alignment depends on. */
 static md_dev_cuda_gemm shrink(const md_dev_cuda_gemm *what)
 {
-    md_dev_cuda_gemm w = *what;
-    w.rank = 0;
-    w.rows = MD_MIN(w.rows, (int64_t)MOST_ROWS);
-    w.columns = MD_MIN(w.columns, (int64_t)MOST_COLUMNS);
-    w.batch = MD_MIN(w.batch, (int64_t)2);
-    const int64_t inner[3] = {w.along_rows[0] ? w.rows : w.depth, w.along_rows[1] ? w.columns : w.depth, w.columns};
-    const int64_t outer[3] = {w.along_rows[0] ? w.depth : w.rows, w.along_rows[1] ? w.depth : w.columns, w.rows};
+    md_dev_cuda_gemm gemm = *what;
+    gemm.rank = 0;
+    gemm.rows = MD_MIN(gemm.rows, (int64_t)MOST_ROWS);
+    gemm.columns = MD_MIN(gemm.columns, (int64_t)MOST_COLUMNS);
+    gemm.batch = MD_MIN(gemm.batch, (int64_t)2);
+    const int64_t inner[3] = {gemm.along_rows[0] ? gemm.rows : gemm.depth,
+                              gemm.along_rows[1] ? gemm.columns : gemm.depth, gemm.columns};
+    const int64_t outer[3] = {gemm.along_rows[0] ? gemm.depth : gemm.rows,
+                              gemm.along_rows[1] ? gemm.depth : gemm.columns, gemm.rows};
     for (int i = 0; i < 3; i++) {
-        w.leading[i] = inner[i] + ((what->leading[i] - inner[i]) % 8 + 8) % 8;
-        w.stride[i] = w.leading[i] * outer[i] + ((what->stride[i] - w.leading[i] * outer[i]) % 8 + 8) % 8;
+        gemm.leading[i] = inner[i] + ((what->leading[i] - inner[i]) % 8 + 8) % 8;
+        gemm.stride[i] = gemm.leading[i] * outer[i] + ((what->stride[i] - gemm.leading[i] * outer[i]) % 8 + 8) % 8;
     }
-    return w;
+    return gemm;
 }
 
 /* Where matrices, bias and workspace lie in the memory, in bytes; bytes[4] is the end. */
@@ -45,18 +47,19 @@ static size_t item_of(int32_t dtype)
     return dtype == MD_F64 ? 8 : dtype == MD_F32 ? 4 : 2;
 }
 
-static places place(const md_dev_cuda_gemm *w, size_t workspace_bytes)
+static places place(const md_dev_cuda_gemm *gemm, size_t workspace_bytes)
 {
     places p = {{0}};
-    const int64_t outer[3] = {w->along_rows[0] ? w->depth : w->rows, w->along_rows[1] ? w->depth : w->columns, w->rows};
+    const int64_t outer[3] = {gemm->along_rows[0] ? gemm->depth : gemm->rows,
+                              gemm->along_rows[1] ? gemm->depth : gemm->columns, gemm->rows};
     size_t at = round_up(workspace_bytes);
     for (int i = 0; i < 3; i++) {
-        const size_t item = item_of(i == 2 ? w->out : w->in);
-        p.at[i] = at + (w->alignment[i] < 16 ? (size_t)w->alignment[i] : 0);
-        at = round_up(p.at[i] + (size_t)(w->batch * w->stride[i] + w->leading[i] * outer[i]) * item);
+        const size_t item = item_of(i == 2 ? gemm->out : gemm->in);
+        p.at[i] = at + (gemm->alignment[i] < 16 ? (size_t)gemm->alignment[i] : 0);
+        at = round_up(p.at[i] + (size_t)(gemm->batch * gemm->stride[i] + gemm->leading[i] * outer[i]) * item);
     }
-    p.at[3] = at + (w->alignment[2] < 16 ? (size_t)w->alignment[2] : 0);
-    p.at[4] = round_up(p.at[3] + (size_t)w->columns * item_of(w->out));
+    p.at[3] = at + (gemm->alignment[2] < 16 ? (size_t)gemm->alignment[2] : 0);
+    p.at[4] = round_up(p.at[3] + (size_t)gemm->columns * item_of(gemm->out));
     return p;
 }
 
@@ -98,7 +101,8 @@ static const int kernel_attributes[] = {MD_BLAS_ALGO_ID,     MD_BLAS_ALGO_TILE, 
                                         MD_BLAS_ALGO_CLUSTER};
 
 /* Answers with equal attributes for equal types share one kernel. */
-static uint64_t kernel_of(const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *w, const md_blas_result *result)
+static uint64_t kernel_of(const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *gemm,
+                          const md_blas_result *result)
 {
     struct {
         uint32_t attribute[MD_COUNT(kernel_attributes)];
@@ -107,13 +111,13 @@ static uint64_t kernel_of(const struct md_dev_cuda_blas *blas, const md_dev_cuda
     memset(&key, 0, sizeof key);
     for (int i = 0; i < MD_COUNT(kernel_attributes); i++)
         key.attribute[i] = md_blas_attribute(&blas->f, result, kernel_attributes[i]);
-    memcpy(key.along_rows, w->along_rows, sizeof key.along_rows);
-    memcpy(key.alignment, w->alignment, sizeof key.alignment);
-    key.in = w->in;
-    key.out = w->out;
-    key.is_tf32 = w->is_tf32;
-    key.epilogue = w->epilogue;
-    key.batched = w->batch > 1;
+    memcpy(key.along_rows, gemm->along_rows, sizeof key.along_rows);
+    memcpy(key.alignment, gemm->alignment, sizeof key.alignment);
+    key.in = gemm->in;
+    key.out = gemm->out;
+    key.is_tf32 = gemm->is_tf32;
+    key.epilogue = gemm->epilogue;
+    key.batched = gemm->batch > 1;
     return md_hash64(&key, sizeof key);
 }
 
@@ -147,11 +151,11 @@ md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int6
     if (!may_load && !atomic_load_explicit(&dev->blas, memory_order_acquire))
         return MD_NOT_FOUND;
     struct md_dev_cuda_blas *blas = md_blas_start(dev);
-    md_blas_answers *p = blas ? md_blas_find(blas, what, (size_t)workspace_bytes) : NULL;
-    if (!p || p->n == 0)
+    md_blas_answers *answers = blas ? md_blas_find(blas, what, (size_t)workspace_bytes) : NULL;
+    if (!answers || answers->n == 0)
         return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows,
                        (long long)what->columns, (long long)what->depth);
-    const md_blas_result *result = md_blas_result_of(p, what->rank);
+    const md_blas_result *result = md_blas_result_of(answers, what->rank);
     const uint64_t kernel = kernel_of(blas, what, result);
     if (is_loaded(blas, kernel))
         return MD_OK;

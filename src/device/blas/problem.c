@@ -21,17 +21,17 @@ static int real_of(int32_t dtype)
 }
 
 /* Matrix `which` (A, B, C) of a product; with columns first it is inner by outer elements. */
-static void *make_layout(const md_blas_functions *f, const md_dev_cuda_gemm *w, int32_t which, int64_t inner,
+static void *make_layout(const md_blas_functions *f, const md_dev_cuda_gemm *gemm, int32_t which, int64_t inner,
                          int64_t outer)
 {
     void *layout = NULL;
-    int32_t batch = (int32_t)w->batch;
-    const int32_t dtype = which == 2 ? w->out : w->in;
-    if (f->layout_create(&layout, real_of(dtype), (uint64_t)inner, (uint64_t)outer, w->leading[which]))
+    int32_t batch = (int32_t)gemm->batch;
+    const int32_t dtype = which == 2 ? gemm->out : gemm->in;
+    if (f->layout_create(&layout, real_of(dtype), (uint64_t)inner, (uint64_t)outer, gemm->leading[which]))
         return NULL;
     if (batch > 1) {
         (void)f->layout_set(layout, LAYOUT_BATCH, &batch, sizeof batch);
-        (void)f->layout_set(layout, LAYOUT_STRIDE, &w->stride[which], sizeof w->stride[which]);
+        (void)f->layout_set(layout, LAYOUT_STRIDE, &gemm->stride[which], sizeof gemm->stride[which]);
     }
     return layout;
 }
@@ -41,42 +41,42 @@ static void *make_layout(const md_blas_functions *f, const md_dev_cuda_gemm *w, 
 enum { ANY_ADDRESS = 16 };
 
 /* Transposes and the epilogue. */
-static void describe(const md_blas_functions *f, md_blas_problem *p, const md_dev_cuda_gemm *w)
+static void describe(const md_blas_functions *f, md_blas_problem *p, const md_dev_cuda_gemm *gemm)
 {
     const int32_t transposed = 1;
-    const uint32_t epilogue = w->epilogue ? (w->epilogue & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) |
-                                                (w->epilogue & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) |
-                                                (w->epilogue & MD_DEV_CUDA_GEMM_RELU ? EPILOGUE_RELU : 0)
-                                          : EPILOGUE_NONE;
+    const uint32_t epilogue = gemm->epilogue ? (gemm->epilogue & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) |
+                                                   (gemm->epilogue & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) |
+                                                   (gemm->epilogue & MD_DEV_CUDA_GEMM_RELU ? EPILOGUE_RELU : 0)
+                                             : EPILOGUE_NONE;
     const void *const any = (const void *)(uintptr_t)ANY_ADDRESS;
-    if (!w->along_rows[1])
+    if (!gemm->along_rows[1])
         (void)f->desc_set(p->desc, MD_BLAS_DESC_TRANSA, &transposed, sizeof transposed);
-    if (w->along_rows[0])
+    if (gemm->along_rows[0])
         (void)f->desc_set(p->desc, MD_BLAS_DESC_TRANSB, &transposed, sizeof transposed);
-    if (w->epilogue)
+    if (gemm->epilogue)
         (void)f->desc_set(p->desc, MD_BLAS_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (w->epilogue & MD_DEV_CUDA_GEMM_BIAS)
+    if (gemm->epilogue & MD_DEV_CUDA_GEMM_BIAS)
         (void)f->desc_set(p->desc, MD_BLAS_DESC_BIAS, &any, sizeof any);
 }
 
-bool md_blas_problem_make(md_blas_problem *out, const md_blas_functions *f, const md_dev_cuda_gemm *w)
+bool md_blas_problem_make(md_blas_problem *out, const md_blas_functions *f, const md_dev_cuda_gemm *gemm)
 {
-    const bool is_f64 = w->in == MD_F64;
+    const bool is_f64 = gemm->in == MD_F64;
     *out = (md_blas_problem){.is_f64 = is_f64};
     if (f->desc_create(&out->desc,
-                       is_f64       ? COMPUTE_F64
-                       : w->is_tf32 ? COMPUTE_TF32
-                                    : COMPUTE_F32,
+                       is_f64          ? COMPUTE_F64
+                       : gemm->is_tf32 ? COMPUTE_TF32
+                                       : COMPUTE_F32,
                        is_f64 ? REAL_F64 : REAL_F32)) {
         out->desc = NULL;
         return false;
     }
-    describe(f, out, w);
-    out->layout[0] =
-        w->along_rows[1] ? make_layout(f, w, 1, w->columns, w->depth) : make_layout(f, w, 1, w->depth, w->columns);
-    out->layout[1] =
-        w->along_rows[0] ? make_layout(f, w, 0, w->rows, w->depth) : make_layout(f, w, 0, w->depth, w->rows);
-    out->layout[2] = make_layout(f, w, 2, w->columns, w->rows);
+    describe(f, out, gemm);
+    out->layout[0] = gemm->along_rows[1] ? make_layout(f, gemm, 1, gemm->columns, gemm->depth)
+                                         : make_layout(f, gemm, 1, gemm->depth, gemm->columns);
+    out->layout[1] = gemm->along_rows[0] ? make_layout(f, gemm, 0, gemm->rows, gemm->depth)
+                                         : make_layout(f, gemm, 0, gemm->depth, gemm->rows);
+    out->layout[2] = make_layout(f, gemm, 2, gemm->columns, gemm->rows);
     if (out->layout[0] && out->layout[1] && out->layout[2])
         return true;
     md_blas_problem_free(out, f);

@@ -9,15 +9,15 @@ md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda
                                const md_dev_cuda_gemm_data *data)
 {
     struct md_dev_cuda_blas *blas = md_blas_start((md_dev_cuda *)base);
-    md_blas_answers *p = blas ? md_blas_find(blas, what, (size_t)data->workspace_bytes) : NULL;
-    if (!p || p->n == 0)
+    md_blas_answers *answers = blas ? md_blas_find(blas, what, (size_t)data->workspace_bytes) : NULL;
+    if (!answers || answers->n == 0)
         return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows,
                        (long long)what->columns, (long long)what->depth);
     if (data->bias)
-        pthread_mutex_lock(&p->lock);
-    const int error = md_blas_multiply(blas, &p->problem, md_blas_result_of(p, what->rank), data, stream);
+        pthread_mutex_lock(&answers->lock);
+    const int error = md_blas_multiply(blas, &answers->problem, md_blas_result_of(answers, what->rank), data, stream);
     if (data->bias)
-        pthread_mutex_unlock(&p->lock);
+        pthread_mutex_unlock(&answers->lock);
     return error ? md_fail(MD_DEVICE, "cuBLASLt fails with status %d", error) : MD_OK;
 }
 

@@ -280,13 +280,13 @@ void md_dev_cuda_graph_facts(md_dev_graph_facts *out, const md_dev_graph *made)
 static md_status change_one(const graph *g, const md_dev_graph_change *c)
 {
     void *params[1] = {(void *)(uintptr_t)c->params.word};
-    const md_kn_geometry *x = c->geometry;
-    node_params p = {.shared_bytes = (unsigned)x->scratch_bytes,
+    const md_kn_geometry *geometry = c->geometry;
+    node_params p = {.shared_bytes = (unsigned)geometry->scratch_bytes,
                      .params = params,
                      .kernel = ((const md_dev_cuda_kernel *)c->kernel)->kernel};
     for (int i = 0; i < 3; i++) {
-        p.grid[i] = (unsigned)x->grid[i];
-        p.block[i] = (unsigned)x->block[i];
+        p.grid[i] = (unsigned)geometry->grid[i];
+        p.block[i] = (unsigned)geometry->block[i];
     }
     if (c->at < 0 || c->at >= g->n || !g->node || !g->set_params)
         return md_fail(MD_UNSUPPORTED, "the graph has no kernel %d that can be changed", (int)c->at);

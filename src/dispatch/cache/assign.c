@@ -13,55 +13,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t find_in_pool(const md_ds_pool *c, const char *name)
+static int32_t find_in_pool(const md_ds_pool *pool, const char *name)
 {
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     for (int32_t i = 0; i < n; i++)
-        if (!strcmp(c->variant[i]->name, name))
+        if (!strcmp(pool->variant[i]->name, name))
             return i;
     return -1;
 }
 
 /* Adds a variant that the pool lacks. */
-static md_status add_variant(int32_t *slot, const md_ds_op *op, md_ds_pool *c, const char *name)
+static md_status add_variant(int32_t *number, const md_ds_op *op, md_ds_pool *pool, const char *name)
 {
     md_ds_candidate candidate = {.limit = MD_DS_MAX_VARIANTS};
-    MD_TRY(md_fa_parse_for(&candidate.family, &candidate.config, &c->target, name));
-    if (!md_fa_applies(candidate.family, &c->target) || !md_ds_family_allowed(candidate.family, &c->target, &c->policy))
+    MD_TRY(md_fa_parse_for(&candidate.family, &candidate.config, &pool->target, name));
+    if (!md_fa_applies(candidate.family, &pool->target) ||
+        !md_ds_family_allowed(candidate.family, &pool->target, &pool->policy))
         return md_fail(MD_UNSUPPORTED, "op %s: variant '%s' does not apply", op->name, name);
     if (atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN)
         return md_fail(MD_UNSUPPORTED, "op %s is frozen, and variant '%s' is not built", op->name, name);
-    MD_TRY(md_ds_pool_add(slot, c, &candidate));
-    return *slot >= 0 ? MD_OK : md_fail(MD_UNSUPPORTED, "op %s: no place for variant '%s'", op->name, name);
+    MD_TRY(md_ds_pool_add(number, pool, &candidate));
+    return *number >= 0 ? MD_OK : md_fail(MD_UNSUPPORTED, "op %s: no place for variant '%s'", op->name, name);
 }
 
 /* Finds or adds the variant, and waits for its build and for what its library loads. */
 static md_status find_variant(int32_t *out, const md_ds_op *op, int32_t stage, const md_kn_shape *shape,
                               const char *name)
 {
-    md_ds_pool *c = &op->stage[stage];
-    *out = find_in_pool(c, name);
+    md_ds_pool *pool = &op->stage[stage];
+    *out = find_in_pool(pool, name);
     if (*out < 0)
-        MD_TRY(add_variant(out, op, c, name));
-    (void)md_bd_variant_wait(c->variant[*out]);
-    const char *why = c->pinned >= 0 && c->pinned != *out ? "another one is pinned" : md_ds_misfit(c, *out, shape);
+        MD_TRY(add_variant(out, op, pool, name));
+    (void)md_bd_variant_wait(pool->variant[*out]);
+    const char *why =
+        pool->pinned >= 0 && pool->pinned != *out ? "another one is pinned" : md_ds_misfit(pool, *out, shape);
     if (!why)
-        (void)md_bd_variant_load(c->variant[*out], shape, MD_BD_LOAD_WAIT);
+        (void)md_bd_variant_load(pool->variant[*out], shape, MD_BD_LOAD_WAIT);
     return why ? md_fail(MD_UNSUPPORTED, "op %s: variant '%s' cannot serve here: %s", op->name, name, why) : MD_OK;
 }
 
 static md_status make_plan(md_ds_plan *plan, const md_ds_op *op, const md_kn_shape *shape, const char *const *variant)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
-        md_ds_stage_choice *p = &plan->stage[s];
-        *p = (md_ds_stage_choice){.wished = -1, .unloaded = -1};
-        p->pick = (md_ds_pick){.source = MD_DS_GIVEN, .hint = -1, .runner_up = -1, .distance = -1.0};
+        md_ds_stage_choice *choice = &plan->stage[s];
+        *choice = (md_ds_stage_choice){.wished = -1, .unloaded = -1};
+        choice->pick = (md_ds_pick){.source = MD_DS_GIVEN, .hint = -1, .runner_up = -1, .distance = -1.0};
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return md_fail(MD_INVALID_ARGUMENT, "op %s: a shape of more than 10^18 operations and bytes", op->name);
-        p->is_idle = strcmp(variant[s], "idle") == 0;
-        p->pick.variant = -1;
-        if (!p->is_idle)
-            MD_TRY(find_variant(&p->pick.variant, op, s, shape, variant[s]));
+        choice->is_idle = strcmp(variant[s], "idle") == 0;
+        choice->pick.variant = -1;
+        if (!choice->is_idle)
+            MD_TRY(find_variant(&choice->pick.variant, op, s, shape, variant[s]));
     }
     if (!md_ds_runs_all_once(plan, op))
         return md_fail(MD_INVALID_ARGUMENT, "op %s: either a chain or all of its parts must be idle", op->name);

@@ -1,4 +1,4 @@
-/* Encodes launch plans for the slots of the plan cache. */
+/* Encodes launch plans for the entries of the plan cache. */
 #include "dispatch/cache/encode.h"
 
 #include <string.h>
@@ -8,13 +8,13 @@ static bool is_half(int64_t n)
     return n >= 0 && n <= UINT32_MAX;
 }
 
-static bool may_be_compact(const md_ds_param_map *r)
+static bool may_be_compact(const md_ds_param_map *map)
 {
-    if (r->n_maps > 0 || r->needs_counters || r->needs_report || r->n_relocations > MD_DS_MOST_LITERALS ||
-        r->n_params > MD_DS_MOST_COMPACT_PARAMS || (uint64_t)(uintptr_t)r >> MD_DS_PARAM_MAP_BITS)
+    if (map->n_maps > 0 || map->needs_counters || map->needs_report || map->n_relocations > MD_DS_MOST_LITERALS ||
+        map->n_params > MD_DS_MOST_COMPACT_PARAMS || (uint64_t)(uintptr_t)map >> MD_DS_PARAM_MAP_BITS)
         return false;
-    for (int32_t i = 0; i < r->n_relocations; i++)
-        if (r->relocation[i].plus != MD_DS_BASE + (int32_t)MD_DS_NOTHING)
+    for (int32_t i = 0; i < map->n_relocations; i++)
+        if (map->relocation[i].plus != MD_DS_BASE + (int32_t)MD_DS_NOTHING)
             return false;
     return true;
 }

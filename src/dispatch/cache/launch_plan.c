@@ -224,7 +224,7 @@ static int64_t extent_of(const md_ds_op *op, const md_ds_launch_args *launch_arg
     int32_t at = 0;
     for (int32_t i = 0; i < op->layout.n_args; i++) {
         const md_ds_arg_spec *a = &op->layout.arg[i];
-        if (!a->is_scalar && a->slot == op->layout.number[report->tensor])
+        if (!a->is_scalar && a->number == op->layout.number[report->tensor])
             return (int64_t)launch_args->launch_plan[at + report->axis];
         at += a->is_scalar ? 0 : 2 * a->rank;
     }

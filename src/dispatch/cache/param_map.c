@@ -50,24 +50,24 @@ static place fixed(md_ds_base base)
     return (place){.plus = MD_DS_BASE + (int32_t)base, .is_fixed = true, .is_possible = true};
 }
 
-static place place_of(const md_ds_op *op, const md_kn_param *q)
+static place place_of(const md_ds_op *op, const md_kn_param *param)
 {
     int32_t at;
-    switch ((md_kn_param_kind)q->kind) {
+    switch ((md_kn_param_kind)param->kind) {
     case MD_KN_POINTER:
-        return op->layout.number[q->a] >= 0
-                   ? (place){.source = MD_DS_DATA + op->layout.number[q->a], .is_possible = true}
+        return op->layout.number[param->a] >= 0
+                   ? (place){.source = MD_DS_DATA + op->layout.number[param->a], .is_possible = true}
                    : fixed(MD_DS_MEMORY);
     case MD_KN_SCALAR:
-        return (place){.source = MD_DS_SCALAR + q->a, .is_possible = true};
+        return (place){.source = MD_DS_SCALAR + param->a, .is_possible = true};
     case MD_KN_STRIDE:
-        at = key_of(op, q->a);
-        return plain(at >= 0 ? at + op->formula->tensor[q->a].rank + q->b : -1);
+        at = key_of(op, param->a);
+        return plain(at >= 0 ? at + op->formula->tensor[param->a].rank + param->b : -1);
     case MD_KN_EXTENT:
-        at = key_of(op, q->a);
-        return plain(at >= 0 ? at + q->b : -1);
+        at = key_of(op, param->a);
+        return plain(at >= 0 ? at + param->b : -1);
     case MD_KN_SIZE:
-        return plain(key_of_dim(op, q->a));
+        return plain(key_of_dim(op, param->a));
     case MD_KN_WORKSPACE:
         return fixed(MD_DS_MEMORY);
     case MD_KN_COUNTERS:
@@ -95,17 +95,17 @@ static md_ds_param_map *make(const md_ds_op *op, const md_bd_variant *v, int32_t
     int32_t n_map_words = 0;
     *map = (md_ds_param_map){.kernel = v->kernel[launch], .variant = v->name, .n_params = n, .relocation = relocation};
     for (int32_t i = 0; i < n; i++) {
-        const md_kn_param *q = &v->param[launch][i];
-        place p = place_of(op, q);
+        const md_kn_param *param = &v->param[launch][i];
+        place p = place_of(op, param);
         if (!p.is_possible) {
             map->kernel = NULL;
             return map;
         }
-        n_map_words += q->kind == MD_KN_MAP;
+        n_map_words += param->kind == MD_KN_MAP;
         map->source[i] = (int16_t)p.source;
         if (p.is_fixed)
             relocation[map->n_relocations++] = (md_ds_relocation){(int16_t)i, (int16_t)p.plus};
-        map->needs_counters |= q->kind == MD_KN_COUNTERS;
+        map->needs_counters |= param->kind == MD_KN_COUNTERS;
         map->needs_report |= p.is_fixed && p.plus == MD_DS_BASE + (int32_t)MD_DS_REPORT;
     }
     map->n_maps = n_map_words / MD_KN_MAP_WORDS;
@@ -133,21 +133,21 @@ md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md
 }
 
 /* The part of a parameter that does not come from the call. */
-static uint64_t literal(const md_ds_op *op, const md_ds_stage_launch *from, const md_kn_param *q,
+static uint64_t literal(const md_ds_op *op, const md_ds_stage_launch *from, const md_kn_param *param,
                         const md_kn_call *call)
 {
     md_kn_word word;
-    switch ((md_kn_param_kind)q->kind) {
+    switch ((md_kn_param_kind)param->kind) {
     case MD_KN_POINTER:
-        return from->plan->temp_offset[q->a];
+        return from->plan->temp_offset[param->a];
     case MD_KN_WORKSPACE: /* products have the parameter even if they need no workspace */
-        return from->plan->workspace_bytes > 0 ? from->workspace_offset + q->b : 0;
+        return from->plan->workspace_bytes > 0 ? from->workspace_offset + param->b : 0;
     case MD_KN_COUNTERS:
-        return (uint64_t)q->b * MD_KN_COUNTER_UNIT;
+        return (uint64_t)param->b * MD_KN_COUNTER_UNIT;
     case MD_KN_REPORT:
         return (uint64_t)(uintptr_t)op->report.kernel;
     default:
-        md_kn_pack(&word, q, 1, call);
+        md_kn_pack(&word, param, 1, call);
         return (uint64_t)word.i;
     }
 }

@@ -1,5 +1,5 @@
 /* A shape entry: what an op keeps of one shape that it met. Here is its lifetime; table.h finds entries by key.
- * Everything that uses an entry holds it: calls, launches, slots of the plan cache, trials, and the table. Whoever
+ * Everything that uses an entry holds it: calls, launches, entries of the plan cache, trials, and the table. Whoever
  * releases it last frees it. */
 #ifndef MD_DISPATCH_CACHE_SHAPE_ENTRY_H
 #define MD_DISPATCH_CACHE_SHAPE_ENTRY_H

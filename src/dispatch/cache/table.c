@@ -62,7 +62,7 @@ static bool remember(md_ds_op *op, md_ds_shape_entry *entry, const md_ds_key *ke
     entry->key_bytes = key_bytes;
     int64_t place = find_place(op);
     if (place < 0 && md_ds_plan_cache_drop(atomic_load_explicit(&op->plan_cache, memory_order_acquire), op))
-        place = find_place(op); /* the slots of the plan cache held all entries */
+        place = find_place(op); /* the entries of the plan cache held all shape entries */
     if (place < 0)
         return false;
     evict(op, place);

@@ -1,5 +1,5 @@
-/* Calls by launch plans in the op's plan cache. A compact plan is launched from its slot, others from a copy of the
- * thread's. Both get an entry in the thread cache, so that the next calls do not come here. */
+/* Calls by launch plans in the op's plan cache. A compact plan is launched from its plan entry, others from a copy of
+ * the thread's. Both get an entry in the thread cache, so that the next calls do not come here. */
 #ifndef MD_DISPATCH_CALL_CACHED_CALL_H
 #define MD_DISPATCH_CALL_CACHED_CALL_H
 
@@ -12,7 +12,7 @@ typedef enum md_ds_fast_result {
     MD_DS_FAST_SAMPLE /* the slow call shall serve and time this call */
 } md_ds_fast_result;
 
-/* A launch, apart from slots and entries. */
+/* A launch, apart from where it is cached. */
 typedef struct md_ds_launch {
     const md_ds_param_map *param_map;
     md_kn_geometry geometry;

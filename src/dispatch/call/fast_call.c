@@ -23,7 +23,7 @@ static inline bool match(md_ds_thread_entry *e, const md_ds_op *op, const md_arg
     for (const md_arg *arg = args, *end = args + layout->n_args; arg < end; arg++, a++) {
         if (__builtin_expect(a->is_scalar, 0)) {
             md_ds_word scalar;
-            const md_ds_half place = md_ds_thread_entry_halves(e, layout)[md_ds_halves_of(layout) + a->slot];
+            const md_ds_half place = md_ds_thread_entry_halves(e, layout)[md_ds_halves_of(layout) + a->number];
             if (!md_ds_take_scalar(&scalar, a, arg))
                 return md_ds_thread_entry_forget(e);
             if (place)
@@ -88,27 +88,27 @@ __attribute__((always_inline)) static inline md_ds_fast_result run_by_entry(md_s
                                                                             md_ds_op *op, md_ds_thread *thread,
                                                                             md_stream stream, const md_arg *args)
 {
-    const md_ds_arg_layout *w = &op->layout;
-    const md_arg *a = &args[w->first], *z = &args[w->last];
+    const md_ds_arg_layout *layout = &op->layout;
+    const md_arg *a = &args[layout->first], *z = &args[layout->last];
     if (a->kind != MD_ARG_TENSOR || !a->tensor || z->kind != MD_ARG_TENSOR || !z->tensor)
         return MD_DS_FAST_UNKNOWN;
-    const uint64_t mixed = md_ds_mix_probes(op, probe_at(w, a->tensor, 0), probe_at(w, a->tensor, 1),
-                                            probe_at(w, z->tensor, 2)),
+    const uint64_t mixed = md_ds_mix_probes(op, probe_at(layout, a->tensor, 0), probe_at(layout, a->tensor, 1),
+                                            probe_at(layout, z->tensor, 2)),
                    tag = md_ds_cache_tag(op, mixed);
     *mixed_probes = mixed;
     const uint32_t set = md_ds_cache_set(mixed), first = md_ds_cache_first_way(mixed);
-    const md_ds_cached *f = &thread->cached[set][first];
+    const md_ds_cached *cached = &thread->cached[set][first];
     md_ds_thread_entry *e = md_ds_thread_entry_in(&thread->place[set][first]);
-    if (__builtin_expect(f->tag != tag, 0) && !(f = find_way(&e, thread, set, tag)))
+    if (__builtin_expect(cached->tag != tag, 0) && !(cached = find_way(&e, thread, set, tag)))
         return MD_DS_FAST_UNKNOWN;
     for (int32_t line = 1; line < 6; line++)
         __builtin_prefetch((const char *)e + 64 * line, 1);
-    if (__builtin_expect(f->entry != e, 0)) {
-        e = f->entry;
+    if (__builtin_expect(cached->entry != e, 0)) {
+        e = cached->entry;
         /* Keeps this a branch: with a conditional move, the entry's loads would wait for `f->entry`. */
         __asm__("" : "+r"(e));
     }
-    if (__builtin_expect(!e->slot, 0))
+    if (__builtin_expect(!e->plan_entry, 0))
         return e->thread_launch ? md_ds_run_copy(status, op, thread, stream, e->thread_launch, args)
                                 : MD_DS_FAST_UNKNOWN;
     if (atomic_load_explicit(&op->generation, memory_order_relaxed) != e->generation &&

@@ -31,38 +31,38 @@ md_status md_ds_indices_create(md_ds_indices **out, const md_fx_formula *formula
     *out = NULL;
     if (!tensors)
         return MD_OK;
-    md_ds_indices *x = calloc(1, sizeof *x);
-    if (!x)
+    md_ds_indices *indices = calloc(1, sizeof *indices);
+    if (!indices)
         return md_fail_memory();
-    md_mutex_init(&x->lock);
-    x->most = most;
-    x->state = 1;
-    *out = x;
-    for (int32_t t = 0; t < formula->n_tensors && x->n < MD_DS_INDEX_TENSORS; t++) {
+    md_mutex_init(&indices->lock);
+    indices->most = most;
+    indices->state = 1;
+    *out = indices;
+    for (int32_t t = 0; t < formula->n_tensors && indices->n < MD_DS_INDEX_TENSORS; t++) {
         if (!(tensors >> t & 1))
             continue;
-        md_ds_index_sample *s = &x->sample[x->n];
+        md_ds_index_sample *s = &indices->sample[indices->n];
         s->tensor = t;
         s->value = malloc((size_t)most * sizeof *s->value);
         if (!s->value) {
             md_ds_indices_destroy(out);
             return md_fail_memory();
         }
-        x->n++;
+        indices->n++;
     }
     return MD_OK;
 }
 
 void md_ds_indices_destroy(md_ds_indices **indices)
 {
-    md_ds_indices *x = *indices;
+    md_ds_indices *own = *indices;
     *indices = NULL;
-    if (!x)
+    if (!own)
         return;
-    for (int32_t i = 0; i < x->n; i++)
-        free(x->sample[i].value);
-    md_mutex_finish(&x->lock);
-    free(x);
+    for (int32_t i = 0; i < own->n; i++)
+        free(own->sample[i].value);
+    md_mutex_finish(&own->lock);
+    free(own);
 }
 
 /* Neighbours along the last axis. */
@@ -105,16 +105,16 @@ static bool fetch(int64_t *value, md_dev *dev, md_stream stream, const run *r, m
 }
 
 /* Reservoir sampling: every run has the same chance to be kept. */
-static void keep(md_ds_indices *x, md_ds_index_sample *s, const int64_t *value, int64_t n)
+static void keep(md_ds_indices *indices, md_ds_index_sample *s, const int64_t *value, int64_t n)
 {
-    n = MD_MIN(n, x->most);
+    n = MD_MIN(n, indices->most);
     s->seen += n;
-    if (s->n < x->most) {
-        const int64_t fits = MD_MIN(n, x->most - s->n);
+    if (s->n < indices->most) {
+        const int64_t fits = MD_MIN(n, indices->most - s->n);
         memcpy(s->value + s->n, value, (size_t)fits * sizeof *value);
         s->n += fits;
-    } else if ((int64_t)(next(&x->state) % (uint64_t)s->seen) < x->most) {
-        const int64_t at = (int64_t)(next(&x->state) % (uint64_t)(x->most / n)) * n;
+    } else if ((int64_t)(next(&indices->state) % (uint64_t)s->seen) < indices->most) {
+        const int64_t at = (int64_t)(next(&indices->state) % (uint64_t)(indices->most / n)) * n;
         memcpy(s->value + at, value, (size_t)n * sizeof *value);
     }
 }

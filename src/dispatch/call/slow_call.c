@@ -100,7 +100,7 @@ md_status md_ds_find(md_ds_shape_entry **out, md_ds_op *op, md_stream stream, co
 
 /* ---- Launch plans: made when a shape is met for the second time */
 
-/* The plan cache with room for a plan; NULL if memory is short. A cache whose slots are too short is emptied and
+/* The plan cache with room for a plan; NULL if memory is short. A cache whose plan entries are too short is emptied and
  * replaced. */
 static md_ds_plan_cache *plan_cache_for(md_ds_op *op, const md_ds_packed_launch *encoded)
 {

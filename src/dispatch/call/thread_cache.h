@@ -20,8 +20,8 @@ struct md_ds_thread_entry;
 
 /* A thread's copy of a launch plan that is not compact. */
 typedef struct md_ds_thread_launch {
-    const _Atomic uint64_t *sequence_of; /* the slot's sequence number */
-    uint64_t sequence; /* the copy is valid while the slot's is this */
+    const _Atomic uint64_t *sequence_of; /* the plan entry's sequence number */
+    uint64_t sequence; /* the copy is valid while the plan entry's is this */
     uint64_t serial; /* of the op; 0: no copy */
     md_ds_counter *counter;
     struct md_ds_thread_entry *user; /* the entry that uses the tensor maps in this copy; NULL: none */
@@ -32,14 +32,14 @@ typedef struct md_ds_thread_launch {
  * changed. It takes few cache lines, since the caller's own work and the driver evict them between calls. */
 typedef struct md_ds_thread_entry {
     /* Warm calls do not read this line: */
-    uint64_t sequence; /* of the slot */
+    uint64_t sequence; /* of the plan entry */
     md_ds_thread_launch *thread_launch; /* the copy of the launch plan; NULL: not needed, or reused for another plan */
     const md_ds_param_map *param_map;
     int32_t room; /* words */
     bool is_timed; /* sampled calls are timed around the launch; else the slow call times them */
-    _Alignas(64) uint64_t generation; /* of the op, when the slot last had this sequence number */
-    /* The slot that the plan is from; NULL: the entry is empty, or `thread_launch` is run as a whole. */
-    const _Atomic uint64_t *slot;
+    _Alignas(64) uint64_t generation; /* of the op, when the plan entry last had this sequence number */
+    /* The plan entry that the plan is from; NULL: the thread's entry is empty, or `thread_launch` is run as a whole. */
+    const _Atomic uint64_t *plan_entry;
     md_ds_counter *counter;
     uint64_t mask; /* the sample rate less 1 */
     const md_dev_kernel *kernel;

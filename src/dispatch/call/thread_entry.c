@@ -10,12 +10,12 @@ bool md_ds_no_alias(const md_ds_half *span, const md_ds_arg_layout *layout, cons
     const md_ds_half *alias = span + n;
     for (uint32_t outputs = layout->outputs; outputs; outputs &= outputs - 1, alias++) {
         const uint32_t o = (uint32_t)__builtin_ctz(outputs);
-        const uint64_t lo = data[o], length = md_ds_slot_half(span, o);
+        const uint64_t lo = data[o], length = md_ds_plan_entry_half(span, o);
         for (uint32_t t = 0; t < n; t++) {
             const uint64_t after = data[t] - lo;
-            if (after >= length && -after >= md_ds_slot_half(span, t))
+            if (after >= length && -after >= md_ds_plan_entry_half(span, t))
                 continue;
-            if (t != o && (after != 0 || !(md_ds_slot_half(alias, 0) >> t & 1)))
+            if (t != o && (after != 0 || !(md_ds_plan_entry_half(alias, 0) >> t & 1)))
                 return false;
         }
     }
@@ -35,16 +35,16 @@ enum { UNMET = 3 }; /* the bits of a tag that count the calls until an entry is 
 /* The way that has the tag, or one that gets it: the first choice, or one that was never used, or the next victim. */
 static md_ds_cached *way_for(md_ds_thread *thread, md_ds_cached *set, uint64_t tag, uint32_t first)
 {
-    md_ds_cached *f = set, *end = set + MD_DS_CACHE_WAYS;
-    for (; f < end; f++)
-        if ((f->tag ^ tag) <= UNMET)
-            return f;
-    for (f = &set[first], end = set; f->tag && end < set + MD_DS_CACHE_WAYS; end++)
-        f = end;
-    if (f->tag)
-        f = &set[thread->next_victim++ % MD_DS_CACHE_WAYS];
-    f->tag = tag | UNMET;
-    return f;
+    md_ds_cached *cached = set, *end = set + MD_DS_CACHE_WAYS;
+    for (; cached < end; cached++)
+        if ((cached->tag ^ tag) <= UNMET)
+            return cached;
+    for (cached = &set[first], end = set; cached->tag && end < set + MD_DS_CACHE_WAYS; end++)
+        cached = end;
+    if (cached->tag)
+        cached = &set[thread->next_victim++ % MD_DS_CACHE_WAYS];
+    cached->tag = tag | UNMET;
+    return cached;
 }
 
 /* Puts an empty entry into the way's place. */
@@ -61,22 +61,22 @@ static void make_room(md_ds_cached *cached, md_ds_place *place)
 md_ds_cached *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call,
                                        bool at_once)
 {
-    const md_ds_arg_layout *w = &op->layout;
-    if (call->key[w->n_key - 1] >> MD_DS_LAUNCH_PLAN_TENSORS & 1)
+    const md_ds_arg_layout *layout = &op->layout;
+    if (call->key[layout->n_key - 1] >> MD_DS_LAUNCH_PLAN_TENSORS & 1)
         return NULL;
-    const uint64_t mixed = call->mixed
-                               ? call->mixed
-                               : md_ds_mix_probes(op, probe_in(w, call, 0), probe_in(w, call, 1), probe_in(w, call, 2));
+    const uint64_t mixed = call->mixed ? call->mixed
+                                       : md_ds_mix_probes(op, probe_in(layout, call, 0), probe_in(layout, call, 1),
+                                                          probe_in(layout, call, 2));
     const uint64_t tag = md_ds_cache_tag(op, mixed);
     const uint32_t set = md_ds_cache_set(mixed);
-    md_ds_cached *f = way_for(thread, thread->cached[set], tag, md_ds_cache_first_way(mixed));
-    if (f->tag == tag)
-        return f;
-    if (!at_once && (--f->tag & UNMET) > 0)
+    md_ds_cached *cached = way_for(thread, thread->cached[set], tag, md_ds_cache_first_way(mixed));
+    if (cached->tag == tag)
+        return cached;
+    if (!at_once && (--cached->tag & UNMET) > 0)
         return NULL;
-    make_room(f, &thread->place[set][f - thread->cached[set]]);
-    f->tag = tag;
-    return f;
+    make_room(cached, &thread->place[set][cached - thread->cached[set]]);
+    cached->tag = tag;
+    return cached;
 }
 
 /* ---- What is in them */
@@ -85,7 +85,7 @@ void md_ds_thread_entry_clear(md_ds_thread_entry *entry)
 {
     if (entry->thread_launch && entry->thread_launch->user == entry)
         entry->thread_launch->user = NULL;
-    entry->slot = NULL;
+    entry->plan_entry = NULL;
     entry->thread_launch = NULL;
     entry->maps = NULL;
     entry->n_maps = 0;
@@ -135,26 +135,26 @@ static bool widen(md_ds_cached *cached, int32_t n)
 bool md_ds_thread_entry_set(md_ds_cached *cached, const md_ds_op *op, const md_ds_call_args *call,
                             const md_ds_thread_entry_source *from)
 {
-    const md_ds_arg_layout *w = &op->layout;
-    /* read before the slot is checked */
+    const md_ds_arg_layout *layout = &op->layout;
+    /* read before the plan entry is checked */
     const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire);
-    const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->param_map->n_params,
+    const int32_t n = (int32_t)md_ds_halves_of(layout), n_params = from->param_map->n_params,
                   n_maps = from->param_map->n_maps;
     md_ds_thread_entry_clear(cached->entry);
-    if (w->n_tensors > MD_DS_THREAD_ENTRY_TENSORS ||
-        !widen(cached, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
+    if (layout->n_tensors > MD_DS_THREAD_ENTRY_TENSORS ||
+        !widen(cached, n_params + layout->n_tensors + n_maps + n / 2 + (layout->n_scalars + 1) / 2))
         return false;
     md_ds_thread_entry *e = cached->entry;
     e->n_params = n_params;
     e->n_maps = n_maps;
-    md_ds_half *halves = md_ds_thread_entry_halves(e, w);
+    md_ds_half *halves = md_ds_thread_entry_halves(e, layout);
     for (int32_t i = 0; i < n; i++)
-        halves[i] = (md_ds_half)md_ds_slot_half(from->halves, (uint32_t)i);
-    memset(halves + n, 0, (size_t)w->n_scalars * sizeof *halves);
+        halves[i] = (md_ds_half)md_ds_plan_entry_half(from->halves, (uint32_t)i);
+    memset(halves + n, 0, (size_t)layout->n_scalars * sizeof *halves);
     memcpy(e->word, from->params, (size_t)n_params * sizeof *e->word);
-    memcpy(e->word + n_params, call->data, (size_t)w->n_tensors * sizeof *e->word);
+    memcpy(e->word + n_params, call->data, (size_t)layout->n_tensors * sizeof *e->word);
     for (int32_t i = 0; i < n_maps; i++)
-        e->word[n_params + w->n_tensors + i] = from->maps[i].address;
+        e->word[n_params + layout->n_tensors + i] = from->maps[i].address;
     e->generation = generation;
     e->sequence = from->sequence;
     e->counter = from->counter;
@@ -163,22 +163,22 @@ bool md_ds_thread_entry_set(md_ds_cached *cached, const md_ds_op *op, const md_d
     e->kernel = from->param_map->kernel;
     e->param_map = from->param_map;
     e->geometry = *from->geometry;
-    e->alignment = call->key[w->n_key - 1];
+    e->alignment = call->key[layout->n_key - 1];
     if (!find_places(e, from->param_map, halves + n) ||
-        atomic_load_explicit(&from->slot[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
+        atomic_load_explicit(&from->plan_entry[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
         return false;
     e->maps = from->maps;
     e->thread_launch = from->thread_launch;
     if (e->thread_launch)
         e->thread_launch->user = e;
-    e->slot = from->slot;
+    e->plan_entry = from->plan_entry;
     return true;
 }
 
 bool md_ds_thread_entry_is_current(md_ds_thread_entry *e, const md_ds_op *op)
 {
     const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire);
-    if (atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_acquire) != e->sequence)
+    if (atomic_load_explicit(&e->plan_entry[MD_DS_SEQUENCE], memory_order_acquire) != e->sequence)
         return false;
     e->generation = generation;
     return true;
@@ -199,7 +199,7 @@ static bool is_plain(const md_ds_launch_head *head, const md_ds_param_map *param
 }
 
 bool md_ds_thread_entry_set_copy(md_ds_cached *cached, const md_ds_op *op, const md_ds_call_args *call,
-                                 const _Atomic uint64_t *slot, md_ds_thread_launch *thread_launch)
+                                 const _Atomic uint64_t *plan_entry, md_ds_thread_launch *thread_launch)
 {
     md_kn_word params[MD_KN_MAX_PARAMS];
     md_ds_word halves[(MD_DS_LAUNCH_PLAN_KEY + 2 * MD_DS_LAUNCH_PLAN_TENSORS + 1) / 2] = {0};
@@ -219,7 +219,7 @@ bool md_ds_thread_entry_set_copy(md_ds_cached *cached, const md_ds_op *op, const
     }
     md_ds_fill_params(params, l->param_map, thread_launch->launch_args.launch_plan,
                       (const md_ds_word *)(maps + l->param_map->n_maps));
-    const md_ds_thread_entry_source from = {.slot = slot,
+    const md_ds_thread_entry_source from = {.plan_entry = plan_entry,
                                             .sequence = thread_launch->sequence,
                                             .counter = thread_launch->counter,
                                             .mask = (uint64_t)head->every - 1,
@@ -253,12 +253,12 @@ static bool move_maps(md_ds_thread_entry *e, const md_ds_op *op)
 
 __attribute__((hot)) bool md_ds_thread_entry_move(md_ds_thread_entry *e, const md_ds_op *op, uint64_t low)
 {
-    const md_ds_arg_layout *w = &op->layout;
+    const md_ds_arg_layout *layout = &op->layout;
     md_ds_word *params = e->word, *data = params + e->n_params;
-    if ((low & 63 ? md_ds_call_args_alignment(w, data) : w->all_aligned) != e->alignment ||
-        !md_ds_no_alias(md_ds_thread_entry_halves(e, w) + w->n_key - 1, w, data))
+    if ((low & 63 ? md_ds_call_args_alignment(layout, data) : layout->all_aligned) != e->alignment ||
+        !md_ds_no_alias(md_ds_thread_entry_halves(e, layout) + layout->n_key - 1, layout, data))
         return md_ds_thread_entry_forget(e);
-    for (int32_t t = 0; t < w->n_tensors; t++)
+    for (int32_t t = 0; t < layout->n_tensors; t++)
         if (e->pointer[t] >= 0)
             params[e->pointer[t]] = data[t];
     return e->n_maps == 0 || move_maps(e, op) || md_ds_thread_entry_forget(e);

@@ -7,8 +7,8 @@
 
 /* What an entry is made of. */
 typedef struct md_ds_thread_entry_source {
-    const _Atomic uint64_t *slot;
-    uint64_t sequence; /* of the slot, before all below was read */
+    const _Atomic uint64_t *plan_entry;
+    uint64_t sequence; /* of the plan entry, before all below was read */
     md_ds_counter *counter;
     uint64_t mask; /* the sample rate less 1 */
     bool is_timed;
@@ -30,8 +30,8 @@ bool md_ds_thread_entry_set(md_ds_cached *cached, const md_ds_op *op, const md_d
                             const md_ds_thread_entry_source *source);
 /** The same from a copied launch plan, if it is one launch without memory. */
 bool md_ds_thread_entry_set_copy(md_ds_cached *cached, const md_ds_op *op, const md_ds_call_args *call,
-                                 const _Atomic uint64_t *slot, md_ds_thread_launch *thread_launch);
-/** True if the slot still holds this plan. To be asked when the op's generation has changed. */
+                                 const _Atomic uint64_t *plan_entry, md_ds_thread_launch *thread_launch);
+/** True if the plan entry still holds this plan. To be asked when the op's generation has changed. */
 bool md_ds_thread_entry_is_current(md_ds_thread_entry *entry, const md_ds_op *op);
 void md_ds_thread_entry_clear(md_ds_thread_entry *entry);
 /** Clears the entry that uses a copy, so that the copy can be reused. */

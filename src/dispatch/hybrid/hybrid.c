@@ -208,9 +208,10 @@ bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shap
                                .is_raced = t->is_raced,
                                .load = op->hybrid->budget.load};
     for (int32_t i = 0; i < t->n_challengers; i++) {
-        const md_ds_challenger *r = &t->challenger[i];
-        out->of[i] =
-            (md_ds_tried){r->variant, r->n, r->expected, md_ds_challenger_summary(r).us, r->idle_us, r->is_out};
+        const md_ds_challenger *challenger = &t->challenger[i];
+        out->of[i] = (md_ds_tried){challenger->variant,  challenger->n,
+                                   challenger->expected, md_ds_challenger_summary(challenger).us,
+                                   challenger->idle_us,  challenger->is_out};
     }
     pthread_mutex_unlock(&op->hybrid->lock);
     return true;

@@ -29,11 +29,11 @@ typedef struct job {
     int64_t select_sizes[MD_FX_MAX_DIMS];
 } job;
 
-static bool is_settled(const md_ds_pool *c)
+static bool is_settled(const md_ds_pool *pool)
 {
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     for (int32_t i = 0; i < n; i++)
-        if (atomic_load_explicit(&c->variant[i]->state, memory_order_acquire) == MD_BD_QUEUED)
+        if (atomic_load_explicit(&pool->variant[i]->state, memory_order_acquire) == MD_BD_QUEUED)
             return false;
     return true;
 }
@@ -58,21 +58,21 @@ static bool is_listed(const md_ds_challenger *list, int32_t n, int32_t variant)
 }
 
 /* True if no other variant of its family is faster by the model. us < 0: the variant does not fit. */
-static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, int32_t variant)
+static bool is_best_of_family(const md_ds_pool *pool, const double *us, int32_t n, int32_t variant)
 {
     for (int32_t i = 0; i < n; i++)
-        if (us[i] >= 0.0 && c->variant[i]->family == c->variant[variant]->family &&
+        if (us[i] >= 0.0 && pool->variant[i]->family == pool->variant[variant]->family &&
             (us[i] < us[variant] || (us[i] == us[variant] && i < variant)))
             return false;
     return true;
 }
 
 /* Challengers may be of libraries that did not load their kernel yet; finding out loads nothing. */
-static const char *reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
+static const char *reject_reason(const md_ds_pool *pool, int32_t i, const md_kn_shape *shape)
 {
-    const char *why = md_ds_reject_reason(c, i, shape);
-    return why && md_bd_variant_load(c->variant[i], shape, MD_BD_LOAD_LOOK) == MD_BD_DEFERRED
-               ? md_ds_misfit(c, i, shape)
+    const char *why = md_ds_reject_reason(pool, i, shape);
+    return why && md_bd_variant_load(pool->variant[i], shape, MD_BD_LOAD_LOOK) == MD_BD_DEFERRED
+               ? md_ds_misfit(pool, i, shape)
                : why;
 }
 
@@ -90,32 +90,32 @@ static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
  * most, then the fastest others. Returns how many, or 0 if there is no challenger. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
-    md_ds_pool *c = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire),
+    md_ds_pool *pool = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire),
                   own = md_ds_plan_of(j->entry)->stage[stage].pick.variant;
     double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
     md_ds_challenger family[MD_DS_CHALLENGERS], other[MD_DS_CHALLENGERS];
     int32_t n_families = 1, n_others = 1, n_challengers = 1;
     const md_ds_source source = md_ds_plan_of(j->entry)->stage[stage].pick.source;
-    if (c->pinned >= 0 || md_ds_plan_of(j->entry)->stage[stage].is_idle || source == MD_DS_STORED ||
+    if (pool->pinned >= 0 || md_ds_plan_of(j->entry)->stage[stage].is_idle || source == MD_DS_STORED ||
         source == MD_DS_MEASURED || source == MD_DS_GIVEN)
         return 0; /* there is nothing to find out */
     md_ds_predict_us(model_us, op, stage, j->select_sizes, n, NULL);
     for (int32_t i = 0; i < n; i++)
-        us[i] = i != own && reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
-    md_ds_correct(us, c, j->select_sizes, NULL, n);
+        us[i] = i != own && reject_reason(pool, i, &j->shape) ? -1.0 : model_us[i];
+    md_ds_correct(us, pool, j->select_sizes, NULL, n);
     md_ds_take_answers(us, op, stage, &j->shape, j->select_sizes, n);
     *own_us = us[own];
     out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
     for (int32_t i = 0; i < n; i++) {
-        const md_ds_challenger r = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
+        const md_ds_challenger challenger = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
         if (i == own || us[i] < 0.0)
             continue;
-        if (r.expected <= MD_DS_TOO_SLOW && c->variant[i]->family != c->variant[own]->family &&
-            is_best_of_family(c, us, n, i))
-            insert(family, &n_families, &r);
-        if (r.expected <= hopeless)
-            insert(other, &n_others, &r);
+        if (challenger.expected <= MD_DS_TOO_SLOW && pool->variant[i]->family != pool->variant[own]->family &&
+            is_best_of_family(pool, us, n, i))
+            insert(family, &n_families, &challenger);
+        if (challenger.expected <= hopeless)
+            insert(other, &n_others, &challenger);
     }
     for (int32_t i = 1; i < n_families && i <= MOST_FAMILIES; i++)
         insert(out, &n_challengers, &family[i]);
@@ -148,17 +148,17 @@ static int32_t choose_stage(md_ds_trial *t, const job *j)
 /* Keeps the challengers that agree with most variants. Only they are checked: the GPU is at work. */
 static void check(md_ds_trial *t, job *j)
 {
-    md_ds_pool *c = &j->op->stage[t->stage];
-    const int32_t n_variants = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    md_ds_pool *pool = &j->op->stage[t->stage];
+    const int32_t n_variants = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     int32_t variant[MD_DS_MAX_VARIANTS], n_fit = 0, n = 1;
     for (int32_t i = 0; i < n_variants; i++) {
-        const bool is_unsure = atomic_load_explicit(&c->agreement[i], memory_order_relaxed) == MD_TN_UNSURE;
-        if ((!is_unsure || is_listed(t->challenger, t->n_challengers, i)) && !md_ds_reject_reason(c, i, &j->shape))
+        const bool is_unsure = atomic_load_explicit(&pool->agreement[i], memory_order_relaxed) == MD_TN_UNSURE;
+        if ((!is_unsure || is_listed(t->challenger, t->n_challengers, i)) && !md_ds_reject_reason(pool, i, &j->shape))
             variant[n_fit++] = i;
     }
     md_ds_agree(j->op, t->stage, variant, n_fit, &j->shape);
     for (int32_t i = 1; i < t->n_challengers; i++)
-        if (atomic_load_explicit(&c->agreement[t->challenger[i].variant], memory_order_relaxed) == MD_TN_AGREES)
+        if (atomic_load_explicit(&pool->agreement[t->challenger[i].variant], memory_order_relaxed) == MD_TN_AGREES)
             t->challenger[n++] = t->challenger[i];
     t->n_challengers = n;
 }
@@ -182,12 +182,13 @@ static md_status make_plans(md_ds_trial *t, const job *j)
  * whose kernels are not loaded are out at first. */
 static void find_unloaded(md_ds_trial *t, const job *j)
 {
-    md_ds_pool *c = &j->op->stage[t->stage];
+    md_ds_pool *pool = &j->op->stage[t->stage];
     for (int32_t i = 1; i < t->n_challengers; i++) {
-        md_ds_challenger *x = &t->challenger[i];
-        const md_bd_load_state state = md_bd_variant_load(c->variant[x->variant], &j->shape, MD_BD_LOAD_FIND);
-        x->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
-        x->is_out = state != MD_BD_LOADED;
+        md_ds_challenger *challenger = &t->challenger[i];
+        const md_bd_load_state state =
+            md_bd_variant_load(pool->variant[challenger->variant], &j->shape, MD_BD_LOAD_FIND);
+        challenger->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
+        challenger->is_out = state != MD_BD_LOADED;
     }
 }
 
@@ -196,15 +197,15 @@ void md_ds_load_challengers(md_ds_op *op, md_ds_trial *t)
     const double own_us = t->challenger[0].n ? md_ds_challenger_summary(&t->challenger[0]).us : 0.0;
     bool has_new = false;
     for (int32_t i = 1; i < t->n_challengers; i++) {
-        md_ds_challenger *x = &t->challenger[i];
-        const md_bd_variant *v = op->stage[t->stage].variant[x->variant];
-        if (!x->is_unloaded)
+        md_ds_challenger *challenger = &t->challenger[i];
+        const md_bd_variant *v = op->stage[t->stage].variant[challenger->variant];
+        if (!challenger->is_unloaded)
             continue;
         const md_bd_load_state state = md_bd_variant_load(v, &t->shape, MD_BD_LOAD_LOOK);
-        x->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
-        x->is_out = state != MD_BD_LOADED;
+        challenger->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
+        challenger->is_out = state != MD_BD_LOADED;
         has_new |= state == MD_BD_LOADED;
-        if (state == MD_BD_DEFERRED && (1.0 - x->expected) * own_us * (double)t->n_calls >= MD_DS_LOAD_US)
+        if (state == MD_BD_DEFERRED && (1.0 - challenger->expected) * own_us * (double)t->n_calls >= MD_DS_LOAD_US)
             (void)md_bd_variant_load(v, &t->shape, MD_BD_LOAD_START);
     }
     if (has_new && t->step == 0)
@@ -214,8 +215,8 @@ void md_ds_load_challengers(md_ds_op *op, md_ds_trial *t)
 /* Replaces an incumbent whose results differ from most variants'. */
 static void replace_incumbent(md_ds_trial *t, const job *j)
 {
-    md_ds_pool *c = &j->op->stage[t->stage];
-    if (atomic_load_explicit(&c->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS ||
+    md_ds_pool *pool = &j->op->stage[t->stage];
+    if (atomic_load_explicit(&pool->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS ||
         t->n_challengers < 2)
         return;
     md_ds_pick pick = t->challenger[1].plan->stage[t->stage].pick;

@@ -208,13 +208,13 @@ static bool count_calls(uint64_t *out, md_ds_runtime *runtime)
 }
 
 /* True if an op of the context was called since this was asked last. */
-static bool has_been_called(md_ds_idle_bench *r)
+static bool has_been_called(md_ds_idle_bench *bench)
 {
     uint64_t n = 0;
-    if (count_calls(&n, r->op->runtime) && n == r->n_calls)
+    if (count_calls(&n, bench->op->runtime) && n == bench->n_calls)
         return false;
-    r->n_calls = n;
-    r->seen_ns = md_clock_ns();
+    bench->n_calls = n;
+    bench->seen_ns = md_clock_ns();
     return true;
 }
 
@@ -236,83 +236,84 @@ static bool is_busy(struct md_ds_hybrid *h, uint64_t quiet_ns)
     return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
 }
 
-static bool is_quiet(md_ds_idle_bench *r)
+static bool is_quiet(md_ds_idle_bench *bench)
 {
-    if (has_been_called(r))
+    if (has_been_called(bench))
         return false;
-    const uint64_t quiet_ns = md_clock_ns() - r->seen_ns;
-    return quiet_ns >= r->quiet_ns && !is_busy(r->hybrid, quiet_ns);
+    const uint64_t quiet_ns = md_clock_ns() - bench->seen_ns;
+    return quiet_ns >= bench->quiet_ns && !is_busy(bench->hybrid, quiet_ns);
 }
 
-static bool is_ending(const md_ds_idle_bench *r)
+static bool is_ending(const md_ds_idle_bench *bench)
 {
-    return atomic_load_explicit(&r->hybrid->is_ending, memory_order_acquire);
+    return atomic_load_explicit(&bench->hybrid->is_ending, memory_order_acquire);
 }
 
 /* False when patience ends, or the op does. */
-static bool wait_until_quiet(md_ds_idle_bench *r)
+static bool wait_until_quiet(md_ds_idle_bench *bench)
 {
-    while (!is_quiet(r)) {
-        if (md_clock_ns() >= r->deadline_ns || is_ending(r))
+    while (!is_quiet(bench)) {
+        if (md_clock_ns() >= bench->deadline_ns || is_ending(bench))
             return false;
-        const bool is_called = md_clock_ns() - r->seen_ns < LOOK_NS;
+        const bool is_called = md_clock_ns() - bench->seen_ns < LOOK_NS;
         nanosleep(&(struct timespec){.tv_nsec = is_called ? BUSY_LOOK_NS : LOOK_NS}, NULL);
     }
-    r->deadline_ns = md_clock_ns() + PATIENCE_NS;
-    return !is_ending(r) && !md_tn_is_stuck(r->op->runtime->dev);
+    bench->deadline_ns = md_clock_ns() + PATIENCE_NS;
+    return !is_ending(bench) && !md_tn_is_stuck(bench->op->runtime->dev);
 }
 
 /* ---- The tournament's callbacks */
 
 static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
 {
-    md_ds_idle_bench *r = user;
+    md_ds_idle_bench *bench = user;
     (void)i;
     if (moment == MD_TN_BEFORE_ROUND || moment == MD_TN_BEFORE_SECOND_LOOK)
         return MD_TN_GO_ON;
-    return r->n_wasted < MOST_WASTED && wait_until_quiet(r) ? MD_TN_GO_ON : MD_TN_PAUSE;
+    return bench->n_wasted < MOST_WASTED && wait_until_quiet(bench) ? MD_TN_GO_ON : MD_TN_PAUSE;
 }
 
 /* A sample may have been delayed by a call that came meanwhile. */
 static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, md_tn_step step)
 {
-    md_ds_idle_bench *r = user;
-    md_ds_runtime *runtime = r->op->runtime;
-    const racer *x = &r->racer[i];
+    md_ds_idle_bench *bench = user;
+    md_ds_runtime *runtime = bench->op->runtime;
+    const racer *rival = &bench->racer[i];
     md_tn_runs runs = {.dev = runtime->dev,
-                       .variant = r->op->stage[r->memory.stage].variant[x->variant],
-                       .geometry = &x->geometry,
+                       .variant = bench->op->stage[bench->memory.stage].variant[rival->variant],
+                       .geometry = &rival->geometry,
                        .next = md_ds_idle_memory_next,
-                       .user = &r->memory,
+                       .user = &bench->memory,
                        .n = repeats};
     /* in this quiet moment a library may load its kernel */
-    if (step == MD_TN_FIRST_LOOK && md_bd_variant_load(runs.variant, &r->memory.shape, MD_BD_LOAD_WAIT) != MD_BD_LOADED)
+    if (step == MD_TN_FIRST_LOOK &&
+        md_bd_variant_load(runs.variant, &bench->memory.shape, MD_BD_LOAD_WAIT) != MD_BD_LOADED)
         return MD_TN_RUN_FAILED;
     pthread_mutex_lock(&runtime->lock_of_tuning);
-    md_status s = md_ds_idle_memory_get(&r->memory);
+    md_status s = md_ds_idle_memory_get(&bench->memory);
     if (s == MD_OK)
         s = md_tn_time_runs(us, &runs);
     pthread_mutex_unlock(&runtime->lock_of_tuning);
     if (s != MD_OK)
         return MD_TN_RUN_FAILED;
-    r->spent_us += *us * repeats;
-    if (step != MD_TN_SAMPLE || !has_been_called(r))
+    bench->spent_us += *us * repeats;
+    if (step != MD_TN_SAMPLE || !has_been_called(bench))
         return MD_TN_SAMPLED;
-    r->n_wasted++;
+    bench->n_wasted++;
     return MD_TN_DISTURBED;
 }
 
 /* ---- The race */
 
-static int64_t plan_racers(md_ds_idle_bench *r, const md_ds_trial *trial)
+static int64_t plan_racers(md_ds_idle_bench *bench, const md_ds_trial *trial)
 {
     int64_t workspace_bytes = 0;
     for (int32_t i = 0; i < trial->n_challengers; i++) {
-        racer *x = &r->racer[i];
-        x->variant = trial->challenger[i].variant;
-        x->geometry = trial->challenger[i].plan->stage[trial->stage].geometry;
-        workspace_bytes = MD_MAX(workspace_bytes, x->geometry.workspace_bytes);
-        r->competitor[i] = (md_tn_competitor){.is_in = true, .sample = x->sample, .room = SAMPLES};
+        racer *rival = &bench->racer[i];
+        rival->variant = trial->challenger[i].variant;
+        rival->geometry = trial->challenger[i].plan->stage[trial->stage].geometry;
+        workspace_bytes = MD_MAX(workspace_bytes, rival->geometry.workspace_bytes);
+        bench->competitor[i] = (md_tn_competitor){.is_in = true, .sample = rival->sample, .room = SAMPLES};
     }
     return workspace_bytes;
 }
@@ -323,20 +324,20 @@ static md_status idle_bench_create(md_ds_idle_bench **out, struct md_ds_hybrid *
     static const double usual_us = 200.0;
     const double wanted_us = h->op->policy.quiet_us;
     md_ds_op *op = h->op;
-    md_ds_idle_bench *r = calloc(1, sizeof *r);
-    if (!r)
+    md_ds_idle_bench *bench = calloc(1, sizeof *bench);
+    if (!bench)
         return md_fail_memory();
-    const md_tn_sampler sampler = {sample, proceed, r};
-    r->hybrid = h;
-    r->op = op;
-    r->quiet_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
-    r->tournament = md_tn_tournament_make(MD_TN_FOR_BACKGROUND, &sampler, r->competitor, trial->n_challengers);
-    md_status s = md_ds_idle_memory_plan(&r->memory, op, trial->stage, &trial->shape, plan_racers(r, trial));
+    const md_tn_sampler sampler = {sample, proceed, bench};
+    bench->hybrid = h;
+    bench->op = op;
+    bench->quiet_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
+    bench->tournament = md_tn_tournament_make(MD_TN_FOR_BACKGROUND, &sampler, bench->competitor, trial->n_challengers);
+    md_status s = md_ds_idle_memory_plan(&bench->memory, op, trial->stage, &trial->shape, plan_racers(bench, trial));
     if (s != MD_OK) {
-        free(r);
+        free(bench);
         return s;
     }
-    *out = r;
+    *out = bench;
     return MD_OK;
 }
 
@@ -348,27 +349,27 @@ void md_ds_idle_bench_destroy(md_ds_idle_bench **idle)
 
 /* Runs while it is quiet. True when the race is over; false where calls kept it waiting for too long: ask again later.
  * A device has one race at a time: false at once for a second one. */
-static bool idle_bench_run(md_ds_idle_bench *r)
+static bool idle_bench_run(md_ds_idle_bench *bench)
 {
-    md_ds_runtime *runtime = r->op->runtime;
+    md_ds_runtime *runtime = bench->op->runtime;
     if (atomic_exchange_explicit(&runtime->is_racing, true, memory_order_acquire))
         return false;
-    r->deadline_ns = md_clock_ns() + PATIENCE_NS;
-    r->n_calls = 0;
-    r->n_wasted = 0;
-    r->seen_ns = md_clock_ns();
-    const bool is_over = md_tn_tournament_run(&r->tournament) == MD_TN_ENDED;
+    bench->deadline_ns = md_clock_ns() + PATIENCE_NS;
+    bench->n_calls = 0;
+    bench->n_wasted = 0;
+    bench->seen_ns = md_clock_ns();
+    const bool is_over = md_tn_tournament_run(&bench->tournament) == MD_TN_ENDED;
     atomic_store_explicit(&runtime->is_racing, false, memory_order_release);
     return is_over;
 }
 
 /* The variant's time: the median of the lower half of its samples, since other work on the GPU only adds to them.
  * us = 0: none. Variants that were dropped early have one or two samples. */
-static md_tn_summary idle_bench_result(const md_ds_idle_bench *r, int32_t variant)
+static md_tn_summary idle_bench_result(const md_ds_idle_bench *bench, int32_t variant)
 {
-    for (int32_t i = 0; i < r->tournament.n; i++)
-        if (r->racer[i].variant == variant && r->competitor[i].n > 0)
-            return md_tn_tournament_result(&r->tournament, i);
+    for (int32_t i = 0; i < bench->tournament.n; i++)
+        if (bench->racer[i].variant == variant && bench->competitor[i].n > 0)
+            return md_tn_tournament_result(&bench->tournament, i);
     return (md_tn_summary){0};
 }
 
@@ -389,12 +390,12 @@ static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
     int32_t best = 0;
     h->budget.spent_us += t->idle->spent_us;
     for (int32_t i = 0; i < t->n_challengers && own.us > 0.0; i++) {
-        md_ds_challenger *x = &t->challenger[i];
-        const md_tn_summary s = idle_bench_result(t->idle, x->variant);
-        x->idle_us = s.us;
-        x->is_out = i > 0;
-        x->is_unloaded = false;
-        md_ds_teach_model(h, t, x);
+        md_ds_challenger *challenger = &t->challenger[i];
+        const md_tn_summary s = idle_bench_result(t->idle, challenger->variant);
+        challenger->idle_us = s.us;
+        challenger->is_out = i > 0;
+        challenger->is_unloaded = false;
+        md_ds_teach_model(h, t, challenger);
         if (s.us > 0.0 && own.us - s.us > 2.0 * MD_MAX(s.error, own.error) &&
             s.us < (best > 0 ? t->challenger[best].idle_us : (1.0 - gain) * own.us))
             best = i;
@@ -423,28 +424,28 @@ static md_status run_while_quiet(bool *is_done, struct md_ds_hybrid *h, md_ds_tr
 static void run_race(void *user)
 {
     enum { FIRST_WAIT_NS = 5000000, DOUBLINGS = 8 };
-    race *j = user;
-    struct md_ds_hybrid *h = j->h;
-    md_ds_trial *t = md_ds_trial_in(j->entry);
+    race *r = user;
+    struct md_ds_hybrid *h = r->h;
+    md_ds_trial *t = md_ds_trial_in(r->entry);
     bool is_done = false;
     md_status s = run_while_quiet(&is_done, h, t);
     pthread_mutex_lock(&h->lock);
     if (is_done)
-        finish_race(h, j->entry);
+        finish_race(h, r->entry);
     t->is_raced = is_done || s != MD_OK;
     t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
     t->n_races++;
     pthread_mutex_unlock(&h->lock);
-    md_ds_shape_entry_release(j->entry);
-    free(j);
+    md_ds_shape_entry_release(r->entry);
+    free(r);
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
 }
 
 /* A race may wait long for a quiet moment, so it has a thread of its own. */
 static void start_race(void *user)
 {
-    const race *j = user;
-    md_jobs_submit(md_pool_jobs(j->h->op->runtime->dev->pool), run_race, user);
+    const race *r = user;
+    md_jobs_submit(md_pool_jobs(r->h->op->runtime->dev->pool), run_race, user);
 }
 
 void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream)
@@ -463,16 +464,16 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
         h->has_tail = true;
         h->tail_calls = md_ds_calls_of(h->op);
     }
-    race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 &&
+    race *r = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 &&
                       md_clock_ns() >= t->race_ns
-                  ? malloc(sizeof *j)
+                  ? malloc(sizeof *r)
                   : NULL;
-    if (j) {
-        *j = (race){h, entry};
+    if (r) {
+        *r = (race){h, entry};
         md_ds_shape_entry_hold(entry);
         atomic_fetch_add_explicit(&h->n_races, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&h->lock);
-    if (j)
-        md_jobs_submit_later(md_pool_jobs(dev->pool), start_race, j);
+    if (r)
+        md_jobs_submit_later(md_pool_jobs(dev->pool), start_race, r);
 }

@@ -48,23 +48,24 @@ void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_sh
 void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
-    const md_ds_challenger *x = &t->challenger[0];
-    if (!t->is_over || x->variant == t->stored || !entry->key || !md_ds_trial_is_sound(t))
+    const md_ds_challenger *challenger = &t->challenger[0];
+    if (!t->is_over || challenger->variant == t->stored || !entry->key || !md_ds_trial_is_sound(t))
         return;
-    const md_ds_pick pick = {.variant = x->variant,
-                             .us = x->idle_us > 0.0 ? x->idle_us : md_ds_challenger_summary(x).us};
-    t->stored = x->variant;
+    const md_ds_pick pick = {.variant = challenger->variant,
+                             .us = challenger->idle_us > 0.0 ? challenger->idle_us
+                                                             : md_ds_challenger_summary(challenger).us};
+    t->stored = challenger->variant;
     md_ds_stored_put(op, t->stage, md_hash128(entry->key, entry->key_bytes), &pick);
 }
 
 /* A call's time is that of all stages: it tells something of the model only where there is one stage. */
-void md_ds_teach_model(struct md_ds_hybrid *h, const md_ds_trial *t, const md_ds_challenger *x)
+void md_ds_teach_model(struct md_ds_hybrid *h, const md_ds_trial *t, const md_ds_challenger *challenger)
 {
-    const bool is_idle = x->idle_us > 0.0;
-    const md_ds_measured m = {.variant = x->variant,
+    const bool is_idle = challenger->idle_us > 0.0;
+    const md_ds_measured m = {.variant = challenger->variant,
                               .clock = is_idle ? MD_TN_CLOCK_IDLE : MD_TN_CLOCK_CALLS,
-                              .us = is_idle ? x->idle_us : md_ds_challenger_summary(x).us,
-                              .model_us = x->model_us};
+                              .us = is_idle ? challenger->idle_us : md_ds_challenger_summary(challenger).us,
+                              .model_us = challenger->model_us};
     if (is_idle || h->op->n_stages == 1)
         md_ds_observe_at(&h->op->stage[t->stage], t->select_sizes, &m, false);
 }
@@ -81,10 +82,10 @@ void md_ds_refresh_trial(struct md_ds_hybrid *h, md_ds_trial *t)
     }
     md_ds_correct(us, pool, t->select_sizes, variant, t->n_challengers);
     for (int32_t i = 1; i < t->n_challengers; i++) {
-        md_ds_challenger *x = &t->challenger[i];
+        md_ds_challenger *challenger = &t->challenger[i];
         if (us[0] > 0.0)
-            x->expected = us[i] / us[0];
-        x->is_known = x->is_known || md_ds_is_measured(pool, x->variant);
+            challenger->expected = us[i] / us[0];
+        challenger->is_known = challenger->is_known || md_ds_is_measured(pool, challenger->variant);
     }
     if (t->step == 0)
         md_ds_trial_next(t);
@@ -247,10 +248,10 @@ int32_t md_ds_next_challenger(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 
 /* ---- Timing a call */
 
-bool md_ds_timing_has_marks(md_ds_timing *x, md_dev *dev)
+bool md_ds_timing_has_marks(md_ds_timing *timing, md_dev *dev)
 {
-    return (x->from || dev->ops->mark_create(&x->from, dev) == MD_OK) &&
-           (x->to || dev->ops->mark_create(&x->to, dev) == MD_OK);
+    return (timing->from || dev->ops->mark_create(&timing->from, dev) == MD_OK) &&
+           (timing->to || dev->ops->mark_create(&timing->to, dev) == MD_OK);
 }
 
 static md_ds_timing *find_marks(struct md_ds_hybrid *h)
@@ -350,14 +351,14 @@ void md_ds_poll_timings(struct md_ds_hybrid *h)
 {
     md_dev *dev = h->op->runtime->dev;
     for (int32_t i = 0; i < MD_DS_HYBRID_TIMES; i++) {
-        md_ds_timing *x = &h->timing[i];
+        md_ds_timing *timing = &h->timing[i];
         double us = -1.0;
-        if (!x->entry || !x->is_marked)
+        if (!timing->entry || !timing->is_marked)
             continue;
-        if (dev->ops->mark_time(&us, dev, x->from, x->to) == MD_OK && us < 0.0)
+        if (dev->ops->mark_time(&us, dev, timing->from, timing->to) == MD_OK && us < 0.0)
             continue;
         atomic_fetch_sub_explicit(&h->n_marked, 1, memory_order_relaxed);
-        md_ds_record_time(h, x->entry, x, us);
-        release(x);
+        md_ds_record_time(h, timing->entry, timing, us);
+        release(timing);
     }
 }

@@ -9,26 +9,26 @@
 static const double clearly_slower = 1.05, least_deviation = 0.01;
 enum { LEAST_TIMES = 2, LEAST_TO_WIN = 4, MOST_TIMES = 8 };
 
-bool md_ds_challenger_add(md_ds_challenger *x, double us)
+bool md_ds_challenger_add(md_ds_challenger *challenger, double us)
 {
     if (!(us > 0.0) || !isfinite(us))
         return false;
-    x->us[x->n++ % MD_DS_CHALLENGER_TIMES] = us;
+    challenger->us[challenger->n++ % MD_DS_CHALLENGER_TIMES] = us;
     return true;
 }
 
-md_tn_summary md_ds_challenger_summary(const md_ds_challenger *x)
+md_tn_summary md_ds_challenger_summary(const md_ds_challenger *challenger)
 {
-    return md_tn_summarize(x->us, MD_MIN(x->n, MD_DS_CHALLENGER_TIMES), MD_TN_BY_MEDIAN);
+    return md_tn_summarize(challenger->us, MD_MIN(challenger->n, MD_DS_CHALLENGER_TIMES), MD_TN_BY_MEDIAN);
 }
 
 /* Behind: its least time would have to be wrong by more than twice the usual deviation of single times, at least 2%, to
  * be worth a switch. */
 bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t challenger)
 {
-    const md_ds_challenger *x = &t->challenger[challenger];
+    const md_ds_challenger *rival = &t->challenger[challenger];
     const md_tn_summary own = md_ds_challenger_summary(&t->challenger[0]);
-    const double us = md_tn_summarize(x->us, MD_MIN(x->n, MD_DS_CHALLENGER_TIMES), MD_TN_BY_LEAST).us,
+    const double us = md_tn_summarize(rival->us, MD_MIN(rival->n, MD_DS_CHALLENGER_TIMES), MD_TN_BY_LEAST).us,
                  deviation = own.error * sqrt((double)own.n);
     return own.us > 0.0 && us > (1.0 - MD_DS_SWITCH_GAIN) * own.us + 2.0 * fmax(deviation, least_deviation * own.us);
 }
@@ -56,11 +56,11 @@ int32_t md_ds_trial_looks(const md_ds_trial *t)
 
 double md_ds_trial_ratio(const md_ds_trial *t, int32_t challenger)
 {
-    const md_ds_challenger *x = &t->challenger[challenger];
-    if (x->n < md_ds_trial_looks(t))
-        return x->expected;
-    const double own = md_ds_challenger_summary(&t->challenger[0]).us, us = md_ds_challenger_summary(x).us;
-    return own > 0.0 && us > 0.0 ? us / own : x->expected;
+    const md_ds_challenger *rival = &t->challenger[challenger];
+    if (rival->n < md_ds_trial_looks(t))
+        return rival->expected;
+    const double own = md_ds_challenger_summary(&t->challenger[0]).us, us = md_ds_challenger_summary(rival).us;
+    return own > 0.0 && us > 0.0 ? us / own : rival->expected;
 }
 
 static void end_trial(md_ds_trial *t)
@@ -76,10 +76,11 @@ void md_ds_trial_next(md_ds_trial *t)
     t->step = 0;
     t->current = 0;
     for (int32_t i = 1; i < t->n_challengers; i++) {
-        md_ds_challenger *x = &t->challenger[i];
-        x->is_out |= x->n >= md_ds_trial_looks(t) && md_ds_trial_is_behind(t, i);
-        const double most = t->is_careful && !x->is_known && x->n == 0 ? MD_DS_TOO_RISKY : MD_DS_TOO_SLOW;
-        if (!x->is_out && md_ds_trial_ratio(t, i) <= most &&
+        md_ds_challenger *challenger = &t->challenger[i];
+        challenger->is_out |= challenger->n >= md_ds_trial_looks(t) && md_ds_trial_is_behind(t, i);
+        const double most =
+            t->is_careful && !challenger->is_known && challenger->n == 0 ? MD_DS_TOO_RISKY : MD_DS_TOO_SLOW;
+        if (!challenger->is_out && md_ds_trial_ratio(t, i) <= most &&
             (t->current == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->current)))
             t->current = i;
     }
@@ -120,10 +121,11 @@ bool md_ds_trial_is_sound(const md_ds_trial *t)
     if (!t->is_over || (!(own->idle_us > 0.0) && own->n == 0))
         return false;
     for (int32_t i = 1; i < t->n_challengers; i++) {
-        const md_ds_challenger *x = &t->challenger[i];
-        if (x->is_unloaded && x->expected >= 1.0)
+        const md_ds_challenger *challenger = &t->challenger[i];
+        if (challenger->is_unloaded && challenger->expected >= 1.0)
             continue; /* a challenger that is expected to be slower need not be loaded */
-        if (x->n == 0 && !(x->idle_us > 0.0 && own->idle_us > 0.0) && x->expected <= MD_DS_TOO_RISKY)
+        if (challenger->n == 0 && !(challenger->idle_us > 0.0 && own->idle_us > 0.0) &&
+            challenger->expected <= MD_DS_TOO_RISKY)
             return false;
     }
     return true;

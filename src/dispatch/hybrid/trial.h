@@ -79,9 +79,9 @@ typedef enum md_ds_verdict {
 #define MD_DS_DEMOTION 1.1
 
 /** Adds a time in us. False, and dropped, if it is not positive and finite. */
-bool md_ds_challenger_add(md_ds_challenger *x, double us);
+bool md_ds_challenger_add(md_ds_challenger *challenger, double us);
 /** The median of its last times and the median's error; us = 0: none. */
-md_tn_summary md_ds_challenger_summary(const md_ds_challenger *x);
+md_tn_summary md_ds_challenger_summary(const md_ds_challenger *challenger);
 /** Times of a challenger before it is judged first. */
 int32_t md_ds_trial_looks(const md_ds_trial *t);
 /** True if the first times show that the challenger is not worth a switch. */

@@ -19,64 +19,64 @@ static void sizes_of(int64_t size[MD_TN_MAX_AXES], const md_ds_space *space, con
         size[i] = select_sizes[space->dim[i]];
 }
 
-static md_tn_observation observation_of(const md_ds_pool *c, const int64_t *size, const md_ds_measured *m)
+static md_tn_observation observation_of(const md_ds_pool *pool, const int64_t *size, const md_ds_measured *m)
 {
-    md_tn_observation o = {.subject = md_tn_subject_of(c->variant[m->variant]),
+    md_tn_observation o = {.subject = md_tn_subject_of(pool->variant[m->variant]),
                            .ratio = m->us > 0.0 && m->model_us > 0.0 ? m->us / m->model_us : 0.0,
                            .clock = m->clock};
-    for (int32_t i = 0; i < c->space->n; i++)
+    for (int32_t i = 0; i < pool->space->n; i++)
         o.size[i] = size[i];
     return o;
 }
 
-void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *m, bool may_wait)
+void md_ds_observe(md_ds_pool *pool, const int64_t *size, const md_ds_measured *m, bool may_wait)
 {
-    md_tn_observation o = observation_of(c, size, m);
-    o.mhz = md_bd_device(c->builder)->mhz;
+    md_tn_observation o = observation_of(pool, size, m);
+    o.mhz = md_bd_device(pool->builder)->mhz;
     o.date = (int64_t)time(NULL);
-    md_tn_correction_add(c->correction, &o, may_wait);
+    md_tn_correction_add(pool->correction, &o, may_wait);
 }
 
-void md_ds_observe_stored(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *m, int64_t date)
+void md_ds_observe_stored(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *m, int64_t date)
 {
     int64_t size[MD_TN_MAX_AXES] = {0};
-    sizes_of(size, c->space, select_sizes);
-    md_tn_observation o = observation_of(c, size, m);
+    sizes_of(size, pool->space, select_sizes);
+    md_tn_observation o = observation_of(pool, size, m);
     o.date = date;
     o.is_stored = true;
-    md_tn_correction_add(c->correction, &o, true);
+    md_tn_correction_add(pool->correction, &o, true);
 }
 
-void md_ds_observe_at(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *m, bool may_wait)
+void md_ds_observe_at(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *m, bool may_wait)
 {
     int64_t size[MD_TN_MAX_AXES] = {0};
-    sizes_of(size, c->space, select_sizes);
-    md_ds_observe(c, size, m, may_wait);
+    sizes_of(size, pool->space, select_sizes);
+    md_ds_observe(pool, size, m, may_wait);
 }
 
-void md_ds_rank_observed(md_ds_pool *c, int32_t hint, md_ds_ranked variant)
+void md_ds_rank_observed(md_ds_pool *pool, int32_t hint, md_ds_ranked variant)
 {
     const md_ds_measured measured = {variant.variant, MD_TN_CLOCK_TUNING, variant.us, variant.model_us};
     if (variant.model_us > 0.0)
-        md_ds_observe(c, c->space->hint[hint], &measured, true);
-    md_ds_rank(c, hint, variant);
+        md_ds_observe(pool, pool->space->hint[hint], &measured, true);
+    md_ds_rank(pool, hint, variant);
 }
 
-void md_ds_correct(double *us, md_ds_pool *c, const int64_t *select_sizes, const int32_t *variant, int32_t n)
+void md_ds_correct(double *us, md_ds_pool *pool, const int64_t *select_sizes, const int32_t *variant, int32_t n)
 {
     int64_t size[MD_TN_MAX_AXES] = {0};
     md_tn_subject subject[MD_DS_MAX_VARIANTS];
-    if (md_tn_correction_version(c->correction) == 0)
+    if (md_tn_correction_version(pool->correction) == 0)
         return;
-    sizes_of(size, c->space, select_sizes);
+    sizes_of(size, pool->space, select_sizes);
     for (int32_t i = 0; i < n; i++)
-        subject[i] = md_tn_subject_of(c->variant[variant ? variant[i] : i]);
-    md_tn_correction_apply(us, c->correction, size, subject, n);
+        subject[i] = md_tn_subject_of(pool->variant[variant ? variant[i] : i]);
+    md_tn_correction_apply(us, pool->correction, size, subject, n);
 }
 
-bool md_ds_is_measured(md_ds_pool *c, int32_t variant)
+bool md_ds_is_measured(md_ds_pool *pool, int32_t variant)
 {
-    return md_tn_correction_knows(c->correction, md_tn_subject_of(c->variant[variant]));
+    return md_tn_correction_knows(pool->correction, md_tn_subject_of(pool->variant[variant]));
 }
 
 /* ---- Installed wisdom */
@@ -84,7 +84,7 @@ bool md_ds_is_measured(md_ds_pool *c, int32_t variant)
 enum { MOST_FAMILIES = 64 };
 
 typedef struct lesson {
-    md_ds_pool *c;
+    md_ds_pool *pool;
     int32_t n_families;
     const md_fa_family *family[MOST_FAMILIES]; /* that were looked at */
     bool is_same[MOST_FAMILIES]; /* its kernels have the text that was measured */
@@ -99,7 +99,7 @@ static bool is_unchanged(lesson *l, const md_fa_family *family, const md_tn_reco
         i++;
     if (i == l->n_families && i < MOST_FAMILIES) {
         l->family[i] = family;
-        l->is_same[i] = md_tn_has_text_of(l->c->policy.wisdom, &l->c->target, r);
+        l->is_same[i] = md_tn_has_text_of(l->pool->policy.wisdom, &l->pool->target, r);
         l->n_families++;
     }
     return i < MOST_FAMILIES && l->is_same[i];
@@ -107,36 +107,38 @@ static bool is_unchanged(lesson *l, const md_fa_family *family, const md_tn_reco
 
 static void learn_variant(lesson *l, int32_t v, const md_tn_record *r, const int64_t *size)
 {
-    md_ds_pool *c = l->c;
-    const md_bd_variant *variant = c->variant[v];
+    md_ds_pool *pool = l->pool;
+    const md_bd_variant *variant = pool->variant[v];
     const md_tn_clock clock = r->rigor >= MD_TUNE_MEASURE ? MD_TN_CLOCK_TUNING : MD_TN_CLOCK_ESTIMATE;
     for (int32_t i = 0; i < r->n_candidates; i++) {
-        const md_tn_candidate *t = &r->candidate[i];
-        if (t->verdict != MD_TN_TIMED || strcmp(t->name, variant->name) != 0 || !is_unchanged(l, variant->family, r))
+        const md_tn_candidate *candidate = &r->candidate[i];
+        if (candidate->verdict != MD_TN_TIMED || strcmp(candidate->name, variant->name) != 0 ||
+            !is_unchanged(l, variant->family, r))
             continue;
-        const double model_us = md_tn_predict_us(&c->target, variant->family, &variant->config, size);
-        md_ds_observe_stored(c, size, &(md_ds_measured){v, clock, t->us, model_us}, r->date);
+        const double model_us = md_tn_predict_us(&pool->target, variant->family, &variant->config, size);
+        md_ds_observe_stored(pool, size, &(md_ds_measured){v, clock, candidate->us, model_us}, r->date);
     }
 }
 
 static void learn(void *user, const md_tn_record *r)
 {
     lesson *l = user;
-    const md_ds_pool *c = l->c;
+    const md_ds_pool *pool = l->pool;
     int64_t size[MD_FX_MAX_DIMS] = {0};
-    if (!md_tn_key_sizes(size, &c->target, r->key) || !(md_ds_work(&c->target, size) <= MD_DS_MOST_WORK))
+    if (!md_tn_key_sizes(size, &pool->target, r->key) || !(md_ds_work(&pool->target, size) <= MD_DS_MOST_WORK))
         return;
-    for (int32_t v = 0; v < c->n_variants; v++)
-        if (!strcmp(c->variant[v]->family->name, r->family))
+    for (int32_t v = 0; v < pool->n_variants; v++)
+        if (!strcmp(pool->variant[v]->family->name, r->family))
             learn_variant(l, v, r, size);
 }
 
-void md_ds_note_elsewhere(md_ds_pool *c)
+void md_ds_note_elsewhere(md_ds_pool *pool)
 {
-    lesson l = {.c = c};
+    lesson l = {.pool = pool};
     char *beginning = NULL;
-    if (!c->policy.wisdom || c->policy.tune == MD_TUNE_OFF || md_tn_key_beginning(&beginning, &c->target) != MD_OK)
+    if (!pool->policy.wisdom || pool->policy.tune == MD_TUNE_OFF ||
+        md_tn_key_beginning(&beginning, &pool->target) != MD_OK)
         return;
-    md_tn_wisdom_each_text(c->policy.wisdom, beginning, learn, &l);
+    md_tn_wisdom_each_text(pool->policy.wisdom, beginning, learn, &l);
     free(beginning);
 }

@@ -26,16 +26,16 @@ static void insert(offer out[MAX_OFFERS], int32_t *n, const offer *o)
 }
 
 /* Best by the model first. A user's own kernels are left out: they are added, and verified, when the pool is made. */
-static md_status list_offers(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool *c, const md_kn_shape *shape,
+static md_status list_offers(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool *pool, const md_kn_shape *shape,
                              bool last_resorts)
 {
     *n = 0;
     const md_fa_family *f;
-    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL && *n < MAX_OFFERS; i++) {
+    for (int32_t i = 0; (f = md_fa_of(&pool->target, i)) != NULL && *n < MAX_OFFERS; i++) {
         offer o = {.family = f};
-        if (f->custom || f->is_last_resort != last_resorts || !md_ds_family_allowed(f, &c->target, &c->policy))
+        if (f->custom || f->is_last_resort != last_resorts || !md_ds_family_allowed(f, &pool->target, &pool->policy))
             continue;
-        md_status s = md_ds_numeric_best(&o.config, &o.us, c, f, shape);
+        md_status s = md_ds_numeric_best(&o.config, &o.us, pool, f, shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
@@ -45,7 +45,7 @@ static md_status list_offers(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool
 }
 
 /* Adds the first offer that has not failed before; *number is -1 where there is none. */
-static md_status add_offer(int32_t *number, md_ds_pool *c, const offer *list, int32_t n, const md_kn_shape *shape)
+static md_status add_offer(int32_t *number, md_ds_pool *pool, const offer *list, int32_t n, const md_kn_shape *shape)
 {
     int32_t made;
     *number = -1;
@@ -53,9 +53,9 @@ static md_status add_offer(int32_t *number, md_ds_pool *c, const offer *list, in
         const int32_t stored = list[i].family->is_last_resort ? 0 : MD_DS_LAST_RESORTS;
         const md_ds_candidate candidate = {
             .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS - stored};
-        MD_TRY(md_ds_pool_add_locked(&made, c, &candidate));
-        if (made >= 0 && atomic_load_explicit(&c->variant[made]->state, memory_order_acquire) != MD_BD_FAILED &&
-            !md_kn_envelope_miss(&c->variant[made]->envelope, shape))
+        MD_TRY(md_ds_pool_add_locked(&made, pool, &candidate));
+        if (made >= 0 && atomic_load_explicit(&pool->variant[made]->state, memory_order_acquire) != MD_BD_FAILED &&
+            !md_kn_envelope_miss(&pool->variant[made]->envelope, shape))
             *number = made;
     }
     return MD_OK;
@@ -72,7 +72,7 @@ static bool is_general(const md_kn_envelope *e)
 }
 
 typedef struct general {
-    const md_ds_pool *c;
+    const md_ds_pool *pool;
     md_fa_target target;
     const md_fa_family *family;
 } general;
@@ -82,27 +82,27 @@ static bool accepts_general(void *user, const md_fa_config *config)
     const general *g = user;
     md_kn_envelope envelope = {0};
     md_fa_envelope_of(&envelope, g->family, &g->target, config);
-    return is_general(&envelope) && md_ds_config_allowed(g->family, config, &g->target, &g->c->policy);
+    return is_general(&envelope) && md_ds_config_allowed(g->family, config, &g->target, &g->pool->policy);
 }
 
 /* Each family's best at the last hint, by the facts of the device that the bundle was made for, so that every
  * machine chooses the same. */
-static md_status list_general(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool *c, bool last_resorts)
+static md_status list_general(offer out[MAX_OFFERS], int32_t *n, const md_ds_pool *pool, bool last_resorts)
 {
-    const md_dev *dev = md_bd_device(c->builder);
-    general g = {.c = c, .target = c->target};
+    const md_dev *dev = md_bd_device(pool->builder);
+    general g = {.pool = pool, .target = pool->target};
     int64_t size[MD_FX_MAX_DIMS];
     md_kn_shape shape;
     if (dev->is_assumed)
         g.target.facts = &dev->assumed;
-    md_ds_hint_sizes(size, c->space, c->space->n_hints - 1);
-    md_ds_bring_into_reach(size, &c->target);
-    md_tn_shape(&shape, c->target.program, size);
+    md_ds_hint_sizes(size, pool->space, pool->space->n_hints - 1);
+    md_ds_bring_into_reach(size, &pool->target);
+    md_tn_shape(&shape, pool->target.program, size);
     *n = 0;
     for (int32_t i = 0; (g.family = md_fa_of(&g.target, i)) != NULL && *n < MAX_OFFERS; i++) {
         offer o = {.family = g.family};
         if (g.family->custom || g.family->is_last_resort != last_resorts ||
-            !md_ds_family_allowed(g.family, &g.target, &c->policy))
+            !md_ds_family_allowed(g.family, &g.target, &pool->policy))
             continue;
         const md_status s =
             md_tn_best_of(&o.config, &o.us, &g.target, g.family, &shape, &(md_tn_filter){accepts_general, &g});
@@ -115,18 +115,18 @@ static md_status list_general(offer out[MAX_OFFERS], int32_t *n, const md_ds_poo
 }
 
 /* The first that can be built; *number is -1 where none can. */
-static md_status add_general(int32_t *number, md_ds_pool *c)
+static md_status add_general(int32_t *number, md_ds_pool *pool)
 {
     offer list[MAX_OFFERS];
     int32_t n = 0, made;
     *number = -1;
     for (int32_t pass = 0; pass < 2 && *number < 0; pass++) {
-        MD_TRY(list_general(list, &n, c, pass == 1));
+        MD_TRY(list_general(list, &n, pool, pass == 1));
         for (int32_t i = 0; i < n && *number < 0; i++) {
             const md_ds_candidate one = {
                 .family = list[i].family, .config = list[i].config, .limit = MD_DS_MAX_VARIANTS};
-            MD_TRY(md_ds_pool_add_locked(&made, c, &one));
-            if (made >= 0 && md_bd_variant_wait(c->variant[made]) == MD_OK)
+            MD_TRY(md_ds_pool_add_locked(&made, pool, &one));
+            if (made >= 0 && md_bd_variant_wait(pool->variant[made]) == MD_OK)
                 *number = made;
         }
     }
@@ -134,38 +134,38 @@ static md_status add_general(int32_t *number, md_ds_pool *c)
 }
 
 /* Finds a variant of the pool that serves everything. Under a numeric policy the representatives serve all shapes. */
-static int32_t find_general(const md_ds_pool *c)
+static int32_t find_general(const md_ds_pool *pool)
 {
-    for (int32_t i = 0; i < c->n_variants; i++)
-        if (is_general(&c->variant[i]->envelope) && md_bd_variant_wait(c->variant[i]) == MD_OK)
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        if (is_general(&pool->variant[i]->envelope) && md_bd_variant_wait(pool->variant[i]) == MD_OK)
             return i;
     return -1;
 }
 
-md_status md_ds_pool_cover(md_ds_pool *c)
+md_status md_ds_pool_cover(md_ds_pool *pool)
 {
     int32_t number = -1;
-    if (c->pinned >= 0)
+    if (pool->pinned >= 0)
         return MD_OK;
-    pthread_mutex_lock(&c->lock_of_variants);
-    const md_status s = c->numeric ? MD_OK : add_general(&number, c);
-    pthread_mutex_unlock(&c->lock_of_variants);
+    pthread_mutex_lock(&pool->lock_of_variants);
+    const md_status s = pool->numeric ? MD_OK : add_general(&number, pool);
+    pthread_mutex_unlock(&pool->lock_of_variants);
     MD_TRY(s);
-    if (c->numeric)
-        number = find_general(c);
-    return number >= 0 ? md_bd_bundled_keep(c->variant[number])
+    if (pool->numeric)
+        number = find_general(pool);
+    return number >= 0 ? md_bd_bundled_keep(pool->variant[number])
                        : md_fail(MD_NOT_FOUND, "no variant serves all sizes, strides and places of data");
 }
 
-md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, const md_kn_shape *shape)
+md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *pool, const md_kn_shape *shape)
 {
     int32_t number = -1, n = 0;
     offer list[MAX_OFFERS];
-    if (md_bd_is_bundled(c->builder) && !c->numeric)
-        MD_TRY(add_general(&number, c));
+    if (md_bd_is_bundled(pool->builder) && !pool->numeric)
+        MD_TRY(add_general(&number, pool));
     for (int32_t pass = 0; pass < 2 && number < 0; pass++) {
-        MD_TRY(list_offers(list, &n, c, shape, pass == 1));
-        MD_TRY(add_offer(&number, c, list, n, shape));
+        MD_TRY(list_offers(list, &n, pool, shape, pass == 1));
+        MD_TRY(add_offer(&number, pool, list, n, shape));
     }
     if (number < 0)
         return md_fail(MD_NOT_FOUND, "no variant fits the shape");

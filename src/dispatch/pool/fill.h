@@ -11,18 +11,18 @@
 
 /** Chooses configs and starts building them, in a pool that was initialized. only_first: those for the first hint, if
  * there are any; md_ds_pool_fill_rest adds the others. */
-md_status md_ds_pool_fill(md_ds_pool *c, bool only_first);
+md_status md_ds_pool_fill(md_ds_pool *pool, bool only_first);
 /** Adds what only_first left out, while others read the pool. One thread. */
-md_status md_ds_pool_fill_rest(md_ds_pool *c);
+md_status md_ds_pool_fill_rest(md_ds_pool *pool);
 
 /* ---- fallback.c: a variant for a shape that none of the pool fits */
 
 /** Starts building the best config for the shape, of the best family that has not failed. NOT_FOUND if none fits. The
  * caller holds the lock of variants. */
-md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, const md_kn_shape *shape);
+md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *pool, const md_kn_shape *shape);
 /** Adds variants until one that is built serves all sizes, strides and places of data. Waits for builds. NOT_FOUND if
  * none does. */
-md_status md_ds_pool_cover(md_ds_pool *c);
+md_status md_ds_pool_cover(md_ds_pool *pool);
 
 /* ---- tune_hints.c: tuning a formula without an op, as `mdctl tune` and md_tune_formula do */
 

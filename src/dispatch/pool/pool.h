@@ -48,9 +48,9 @@ typedef struct md_ds_pool {
     bool is_partial; /* has the first hint's variants only */
 } md_ds_pool;
 
-static inline const md_ds_ranks *md_ds_ranks_of(const md_ds_pool *c)
+static inline const md_ds_ranks *md_ds_ranks_of(const md_ds_pool *pool)
 {
-    return atomic_load_explicit(&c->ranks, memory_order_acquire);
+    return atomic_load_explicit(&pool->ranks, memory_order_acquire);
 }
 
 /* A variant to add. */
@@ -61,20 +61,20 @@ typedef struct md_ds_candidate {
 } md_ds_candidate;
 
 /** An empty pool. The builder, the space and what the target points to must outlive it. */
-md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
+md_status md_ds_pool_init(md_ds_pool *pool, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
                           const md_ds_policy *policy);
-void md_ds_pool_finish(md_ds_pool *c);
+void md_ds_pool_finish(md_ds_pool *pool);
 /** Adds a variant and queues its build, unless one of that name is there. *number: its place among them, -1 where it is
  * left out. md_ds_pool_add takes the lock of variants; of md_ds_pool_add_locked the caller holds it. */
-md_status md_ds_pool_add(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate);
-md_status md_ds_pool_add_locked(int32_t *number, md_ds_pool *c, const md_ds_candidate *candidate);
+md_status md_ds_pool_add(int32_t *number, md_ds_pool *pool, const md_ds_candidate *candidate);
+md_status md_ds_pool_add_locked(int32_t *number, md_ds_pool *pool, const md_ds_candidate *candidate);
 /** Waits for all builds. Failed ones stay, and are never picked. */
-void md_ds_pool_wait(md_ds_pool *c);
+void md_ds_pool_wait(md_ds_pool *pool);
 
 /** Puts a variant into a hint's ranking, unless it is there. A full ranking keeps the best. */
-void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
+void md_ds_rank(md_ds_pool *pool, int32_t hint, md_ds_ranked variant);
 /** The hints whose rankings have the variant, a bit for each. */
-uint64_t md_ds_hints_of(const md_ds_pool *c, int32_t variant);
+uint64_t md_ds_hints_of(const md_ds_pool *pool, int32_t variant);
 
 /* ---- correct.c: the correction of the model for the stage, by tune/model/correction.h. Thread-safe */
 
@@ -87,20 +87,20 @@ typedef struct md_ds_measured {
 
 /** Tells the correction; `size` parallel to space->dim. Times that are not positive and finite are ignored. may_wait:
  * false on the path of a call, where the time is lost if another thread uses the correction now. */
-void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *measured, bool may_wait);
+void md_ds_observe(md_ds_pool *pool, const int64_t *size, const md_ds_measured *measured, bool may_wait);
 /** At sizes by dim id, what an earlier process measured at `date`: it is not written to the store again. */
-void md_ds_observe_stored(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *measured, int64_t date);
+void md_ds_observe_stored(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *measured, int64_t date);
 /** As md_ds_observe, at sizes by dim id. */
-void md_ds_observe_at(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *measured, bool may_wait);
+void md_ds_observe_at(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *measured, bool may_wait);
 /** Puts a variant into a hint's ranking (md_ds_rank), and tells the correction its time if that is measured. */
-void md_ds_rank_observed(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
+void md_ds_rank_observed(md_ds_pool *pool, int32_t hint, md_ds_ranked variant);
 /** Corrects the model's times of n candidates (NULL: the first n) at sizes by dim id; those that are not positive
  * stay. */
-void md_ds_correct(double *us, md_ds_pool *c, const int64_t *select_sizes, const int32_t *variant, int32_t n);
+void md_ds_correct(double *us, md_ds_pool *pool, const int64_t *select_sizes, const int32_t *variant, int32_t n);
 /** True if the candidate was measured at any point. */
-bool md_ds_is_measured(md_ds_pool *c, int32_t variant);
+bool md_ds_is_measured(md_ds_pool *pool, int32_t variant);
 /** Tells the correction the times of the pool's variants in installed wisdom, at any sizes. Families whose kernels have
  * another text since are left out. Failures are ignored: the model knows less then. */
-void md_ds_note_elsewhere(md_ds_pool *c);
+void md_ds_note_elsewhere(md_ds_pool *pool);
 
 #endif

@@ -83,17 +83,17 @@ static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, co
 static void prebuild(void *user)
 {
     md_ds_prebuilt *p = user;
-    const md_ds_pool *c = p->c;
+    const md_ds_pool *pool = p->pool;
     md_tn_point point[MD_DS_MAX_HINTS + MD_DS_MAX_CORNERS];
     int32_t n = 0;
-    for (int32_t h = 0; h + 1 < c->space->n_hints; h++)
-        md_ds_hint_point(&point[n++], &c->target, c->space, h, true);
-    n += md_ds_corner_points(point + n, &c->target, c->space);
+    for (int32_t h = 0; h + 1 < pool->space->n_hints; h++)
+        md_ds_hint_point(&point[n++], &pool->target, pool->space, h, true);
+    n += md_ds_corner_points(point + n, &pool->target, pool->space);
     for (int32_t i = 0; i < n; i++) {
         const md_fa_family *best = NULL;
         md_fa_config config;
-        if (md_ds_best_at(&best, &config, c, &point[i]) == MD_OK && best &&
-            md_bd_variant_create(&p->variant[p->n], c->builder, &c->target, best, &config) == MD_OK)
+        if (md_ds_best_at(&best, &config, pool, &point[i]) == MD_OK && best &&
+            md_bd_variant_create(&p->variant[p->n], pool->builder, &pool->target, best, &config) == MD_OK)
             p->n++;
     }
 }
@@ -105,71 +105,72 @@ void md_ds_prebuilt_finish(md_ds_prebuilt *prebuilt)
     prebuilt->n = 0;
 }
 
-md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *c)
+md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *pool)
 {
-    const bool has_extra = c->policy.has_default_hints && c->target.facts->capability > 0;
-    *prebuilt = (md_ds_prebuilt){.c = c};
-    const md_tn_job job = {.builder = c->builder,
-                           .rigor = c->policy.tune,
+    const bool has_extra = pool->policy.has_default_hints && pool->target.facts->capability > 0;
+    *prebuilt = (md_ds_prebuilt){.pool = pool};
+    const md_tn_job job = {.builder = pool->builder,
+                           .rigor = pool->policy.tune,
                            .seed = 1,
                            .meanwhile = has_extra ? prebuild : NULL,
                            .meanwhile_user = prebuilt};
-    if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
+    if (pool->policy.tune < MD_TUNE_MEASURE || !pool->policy.wisdom || !pool->target.facts->can_compile)
         return MD_OK;
-    return tune_stage(&job, &c->target, &c->policy, c->space, false); /* creation has no time for more */
+    return tune_stage(&job, &pool->target, &pool->policy, pool->space, false); /* creation has no time for more */
 }
 
-static int32_t number_of(const md_ds_pool *c, const char *variant)
+static int32_t number_of(const md_ds_pool *pool, const char *variant)
 {
-    for (int32_t i = 0; i < c->n_variants; i++)
-        if (!strcmp(c->variant[i]->name, variant))
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        if (!strcmp(pool->variant[i]->name, variant))
             return i;
     return -1;
 }
 
-static void rank_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, const int64_t *size)
+static void rank_record(md_ds_pool *pool, int32_t hint, const md_tn_record *r, const int64_t *size)
 {
     for (int32_t i = 0; i < r->n_candidates; i++) {
-        const md_tn_candidate *t = &r->candidate[i];
-        const int32_t number = t->verdict == MD_TN_TIMED && t->us > 0.0 ? number_of(c, t->name) : -1;
+        const md_tn_candidate *candidate = &r->candidate[i];
+        const int32_t number =
+            candidate->verdict == MD_TN_TIMED && candidate->us > 0.0 ? number_of(pool, candidate->name) : -1;
         if (number < 0)
             continue;
-        const md_bd_variant *v = c->variant[number];
-        md_ds_rank_observed(c, hint,
+        const md_bd_variant *v = pool->variant[number];
+        md_ds_rank_observed(pool, hint,
                             (md_ds_ranked){.variant = number,
-                                           .us = t->us,
-                                           .model_us = md_tn_predict_us(&c->target, v->family, &v->config, size)});
+                                           .us = candidate->us,
+                                           .model_us = md_tn_predict_us(&pool->target, v->family, &v->config, size)});
     }
 }
 
-static md_status note_at(md_ds_pool *c, int32_t hint)
+static md_status note_at(md_ds_pool *pool, int32_t hint)
 {
     const md_fa_family *f;
     int64_t size[MD_FX_MAX_DIMS];
     char *key = NULL;
-    md_ds_hint_sizes(size, c->space, hint);
-    md_ds_bring_into_reach(size, &c->target);
-    MD_TRY(md_tn_key(&key, &c->target, size, false));
-    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
+    md_ds_hint_sizes(size, pool->space, hint);
+    md_ds_bring_into_reach(size, &pool->target);
+    MD_TRY(md_tn_key(&key, &pool->target, size, false));
+    for (int32_t i = 0; (f = md_fa_of(&pool->target, i)) != NULL; i++) {
         md_tn_record r;
-        if (f->is_last_resort || !md_fa_applies(f, &c->target) ||
-            md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
+        if (f->is_last_resort || !md_fa_applies(f, &pool->target) ||
+            md_tn_wisdom_find(&r, pool->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
             continue;
-        rank_record(c, hint, &r, size);
+        rank_record(pool, hint, &r, size);
         md_tn_record_finish(&r);
     }
     free(key);
     return MD_OK;
 }
 
-md_status md_ds_note_measured(md_ds_pool *c)
+md_status md_ds_note_measured(md_ds_pool *pool)
 {
-    for (int32_t h = 0; h < c->space->n_hints; h++) {
+    for (int32_t h = 0; h < pool->space->n_hints; h++) {
         bool is_measured = false;
-        for (int32_t k = 0; k < c->draft->n[h]; k++)
-            is_measured = is_measured || c->draft->of[h][k].model_us > 0.0;
+        for (int32_t k = 0; k < pool->draft->n[h]; k++)
+            is_measured = is_measured || pool->draft->of[h][k].model_us > 0.0;
         if (is_measured)
-            MD_TRY(note_at(c, h));
+            MD_TRY(note_at(pool, h));
     }
     return MD_OK;
 }

@@ -24,59 +24,59 @@ static bool has_data(const md_ds_op *op, const md_fx_binding *b, int32_t t)
     return op->formula->tensor[t].role != MD_FX_TEMP && b->tensor[t].data && md_ds_span(&b->tensor[t]) > 0;
 }
 
-static void add_range(host_copies *m, uintptr_t lo, uintptr_t hi)
+static void add_range(host_copies *copies, uintptr_t lo, uintptr_t hi)
 {
-    for (int32_t i = 0; i < m->n; i++) {
-        if (hi <= m->at[i].lo || m->at[i].hi <= lo)
+    for (int32_t i = 0; i < copies->n; i++) {
+        if (hi <= copies->at[i].lo || copies->at[i].hi <= lo)
             continue;
-        lo = MD_MIN(lo, m->at[i].lo);
-        hi = MD_MAX(hi, m->at[i].hi);
-        m->at[i] = m->at[--m->n];
+        lo = MD_MIN(lo, copies->at[i].lo);
+        hi = MD_MAX(hi, copies->at[i].hi);
+        copies->at[i] = copies->at[--copies->n];
         i = -1; /* the larger range may overlap earlier ones */
     }
-    m->at[m->n++] = (host_copy){.lo = lo, .hi = hi};
+    copies->at[copies->n++] = (host_copy){.lo = lo, .hi = hi};
 }
 
-static const host_copy *copy_of(const host_copies *m, const void *data)
+static const host_copy *copy_of(const host_copies *copies, const void *data)
 {
-    const host_copy *i = m->at;
-    while ((uintptr_t)data < i->lo || (uintptr_t)data >= i->hi)
-        i++;
-    return i;
+    const host_copy *copy = copies->at;
+    while ((uintptr_t)data < copy->lo || (uintptr_t)data >= copy->hi)
+        copy++;
+    return copy;
 }
 
 /* Copies keep the distance from a 64-byte boundary. */
-static char *host_address(const host_copy *i, const void *data)
+static char *host_address(const host_copy *copy, const void *data)
 {
-    return i->host + i->lo % 64 + ((uintptr_t)data - i->lo);
+    return copy->host + copy->lo % 64 + ((uintptr_t)data - copy->lo);
 }
 
-static md_status copy_in(host_copies *m, const md_ds_op *op, md_fx_binding *b)
+static md_status copy_in(host_copies *copies, const md_ds_op *op, md_fx_binding *b)
 {
     md_dev *dev = op->runtime->dev;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         if (has_data(op, b, t))
-            add_range(m, (uintptr_t)b->tensor[t].data, (uintptr_t)b->tensor[t].data + md_ds_span(&b->tensor[t]));
-    for (int32_t i = 0; i < m->n; i++) {
-        host_copy *x = &m->at[i];
-        x->host = aligned_alloc(64, (x->hi - x->lo + 64 + 63) / 64 * 64);
-        if (!x->host)
+            add_range(copies, (uintptr_t)b->tensor[t].data, (uintptr_t)b->tensor[t].data + md_ds_span(&b->tensor[t]));
+    for (int32_t i = 0; i < copies->n; i++) {
+        host_copy *copy = &copies->at[i];
+        copy->host = aligned_alloc(64, (copy->hi - copy->lo + 64 + 63) / 64 * 64);
+        if (!copy->host)
             return md_fail_memory();
-        MD_TRY(dev->ops->copy(dev, x->host + x->lo % 64, (const void *)x->lo, x->hi - x->lo));
+        MD_TRY(dev->ops->copy(dev, copy->host + copy->lo % 64, (const void *)copy->lo, copy->hi - copy->lo));
     }
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         if (has_data(op, b, t))
-            b->tensor[t].data = host_address(copy_of(m, b->tensor[t].data), b->tensor[t].data);
+            b->tensor[t].data = host_address(copy_of(copies, b->tensor[t].data), b->tensor[t].data);
     return MD_OK;
 }
 
-static md_status copy_out(const host_copies *m, const md_ds_op *op, const md_fx_binding *original)
+static md_status copy_out(const host_copies *copies, const md_ds_op *op, const md_fx_binding *original)
 {
     md_dev *dev = op->runtime->dev;
     for (int32_t t = 0; t < op->formula->n_tensors; t++) {
         const md_tensor *x = &original->tensor[t];
         if (op->formula->tensor[t].role == MD_FX_OUTPUT && has_data(op, original, t))
-            MD_TRY(dev->ops->copy(dev, x->data, host_address(copy_of(m, x->data), x->data), md_ds_span(x)));
+            MD_TRY(dev->ops->copy(dev, x->data, host_address(copy_of(copies, x->data), x->data), md_ds_span(x)));
     }
     return MD_OK;
 }
@@ -93,19 +93,19 @@ static md_status evaluate(const md_ds_op *op, md_fx_binding *binding, const md_k
 
 md_status md_ds_evaluate(const md_ds_op *op, md_fx_binding *b, const md_ds_copies *inputs, const md_kn_shape *shape)
 {
-    host_copies m = {0};
+    host_copies copies = {0};
     for (int32_t i = 0; i < inputs->n; i++)
         b->tensor[inputs->tensor[i]] = inputs->from[i];
     if (!md_ds_is_async(op->runtime))
         return evaluate(op, b, shape);
     md_fx_binding original = *b;
-    md_status s = copy_in(&m, op, b);
+    md_status s = copy_in(&copies, op, b);
     if (s == MD_OK) {
         s = evaluate(op, b, shape);
-        md_status back = s == MD_OK || s == MD_INVALID_ARGUMENT ? copy_out(&m, op, &original) : MD_OK;
+        md_status back = s == MD_OK || s == MD_INVALID_ARGUMENT ? copy_out(&copies, op, &original) : MD_OK;
         s = s == MD_OK ? back : s;
     }
-    for (int32_t i = 0; i < m.n; i++)
-        free(m.at[i].host);
+    for (int32_t i = 0; i < copies.n; i++)
+        free(copies.at[i].host);
     return s;
 }

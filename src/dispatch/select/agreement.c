@@ -40,31 +40,31 @@ static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_fa_target *tar
 
 void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreement found)
 {
-    md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     if (found == MD_TN_UNSURE)
         return;
-    int32_t before = atomic_exchange_explicit(&c->agreement[variant], (int32_t)found, memory_order_relaxed);
+    int32_t before = atomic_exchange_explicit(&pool->agreement[variant], (int32_t)found, memory_order_relaxed);
     if (before == (int32_t)found || found < MD_TN_DIFFERS)
         return;
     atomic_fetch_add_explicit(&op->count.quarantined, 1, memory_order_relaxed);
     md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s %s: it is not used any more", op->name, stage,
-              c->variant[variant]->name,
+              pool->variant[variant]->name,
               found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
 }
 
 /* The variants that were not checked yet, and one more of those that were found right, so that wrong ones cannot
  * outvote them. */
-static int32_t list_unsure(int32_t *out, const md_ds_pool *c, const int32_t *variant, int32_t n,
+static int32_t list_unsure(int32_t *out, const md_ds_pool *pool, const int32_t *variant, int32_t n,
                            const md_kn_shape *small)
 {
     int32_t n_out = 0, n_right = 0;
     for (int32_t i = 0; i < n; i++)
-        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_UNSURE &&
-            !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small))
+        if (atomic_load_explicit(&pool->agreement[variant[i]], memory_order_relaxed) == MD_TN_UNSURE &&
+            !md_kn_envelope_miss(&pool->variant[variant[i]]->envelope, small))
             out[n_out++] = variant[i];
     for (int32_t i = 0, n_unsure = n_out; i < n && n_right <= n_unsure && n_unsure > 0; i++)
-        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_AGREES &&
-            !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small)) {
+        if (atomic_load_explicit(&pool->agreement[variant[i]], memory_order_relaxed) == MD_TN_AGREES &&
+            !md_kn_envelope_miss(&pool->variant[variant[i]]->envelope, small)) {
             out[n_out++] = variant[i];
             n_right++;
         }
@@ -73,24 +73,24 @@ static int32_t list_unsure(int32_t *out, const md_ds_pool *c, const int32_t *var
 
 void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n, const md_kn_shape *shape)
 {
-    md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     md_bd_variant *v[MD_DS_MAX_VARIANTS];
-    int32_t slot[MD_DS_MAX_VARIANTS], n_fit = 0;
+    int32_t number[MD_DS_MAX_VARIANTS], n_fit = 0;
     md_tn_agreement found[MD_DS_MAX_VARIANTS];
     md_kn_shape small;
     bool is_known = true;
     for (int32_t i = 0; i < n; i++)
-        is_known &= atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) != MD_TN_UNSURE;
-    if (is_known || !shrink(&small, op, &c->target, shape))
+        is_known &= atomic_load_explicit(&pool->agreement[variant[i]], memory_order_relaxed) != MD_TN_UNSURE;
+    if (is_known || !shrink(&small, op, &pool->target, shape))
         return;
-    n_fit = list_unsure(slot, c, variant, n, &small);
+    n_fit = list_unsure(number, pool, variant, n, &small);
     for (int32_t i = 0; i < n_fit; i++)
-        v[i] = c->variant[slot[i]];
+        v[i] = pool->variant[number[i]];
     if (n_fit < 2)
         return;
     pthread_mutex_lock(&op->runtime->lock_of_tuning);
     md_status s = md_tn_agree(found, v, n_fit, &small);
     pthread_mutex_unlock(&op->runtime->lock_of_tuning);
     for (int32_t i = 0; i < n_fit && s == MD_OK; i++)
-        md_ds_quarantine(op, stage, slot[i], found[i]);
+        md_ds_quarantine(op, stage, number[i], found[i]);
 }

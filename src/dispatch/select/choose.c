@@ -54,17 +54,17 @@ static bool heeds_answers(md_ds_source source)
 static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_query *query, const md_ds_pick *pick)
 {
     static const double MAY_ERR = 1.4;
-    const md_ds_pool *c = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    if (atomic_load_explicit(&c->n_libraries, memory_order_relaxed) == 0)
+    const md_ds_pool *pool = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    if (atomic_load_explicit(&pool->n_libraries, memory_order_relaxed) == 0)
         return -1;
     for (int32_t i = 0; i < n && (query->without_unasked || pick->source == MD_DS_MODEL); i++) {
-        const md_bd_variant *v = c->variant[i];
+        const md_bd_variant *v = pool->variant[i];
         if (!v->family->library_answer || state_of(v) != MD_BD_READY ||
             md_kn_envelope_miss(&v->envelope, query->shape) ||
             md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED)
             continue;
-        const md_fa_target target = md_bd_variant_target(v, &c->target);
+        const md_fa_target target = md_bd_variant_target(v, &pool->target);
         if (query->without_unasked ||
             md_tn_predict_us(&target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
             return i;
@@ -115,16 +115,16 @@ static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const m
 /* Adds a variant for a shape that none fits. Asks the pool again under its lock: another thread may have added one. */
 static md_status add_fallback(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    md_ds_pool *c = &op->stage[stage];
-    pthread_mutex_lock(&c->lock_of_variants);
+    md_ds_pool *pool = &op->stage[stage];
+    pthread_mutex_lock(&pool->lock_of_variants);
     md_status s = md_ds_select(out, op, stage, query);
     if (s == MD_NOT_FOUND) {
         *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
-        s = md_ds_pool_add_fallback(&out->variant, c, query->shape);
+        s = md_ds_pool_add_fallback(&out->variant, pool, query->shape);
         if (s == MD_OK)
             atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&c->lock_of_variants);
+    pthread_mutex_unlock(&pool->lock_of_variants);
     if (s == MD_OK)
         md_ds_stored_teach(op);
     return s;
@@ -155,7 +155,7 @@ static bool widen(md_ds_query *query, md_ds_effort effort)
  * goes on to another variant. */
 static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_ds_query query, md_ds_effort effort)
 {
-    md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     md_ds_stage_choice *stage_plan = &plan->stage[stage];
     stage_plan->wished = -1;
     query.with_unbuilt = true;
@@ -174,12 +174,12 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         MD_TRY(s);
         const md_ds_pick best = stage_plan->pick;
         const int32_t wished = best.variant;
-        const readiness state = readiness_of(c->variant[wished], query.shape);
+        const readiness state = readiness_of(pool->variant[wished], query.shape);
         const int32_t unasked = state == READY ? unasked_library(op, stage, &query, &best) : -1;
         if (unasked >= 0 && effort == MD_DS_BEST &&
-            md_bd_variant_load(c->variant[unasked], query.shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
+            md_bd_variant_load(pool->variant[unasked], query.shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
             continue;
-        if (unasked >= 0 && start_to_find(op, c->variant[unasked], query.shape)) {
+        if (unasked >= 0 && start_to_find(op, pool->variant[unasked], query.shape)) {
             stage_plan->wished = unasked;
             plan->is_stand_in = true;
             return MD_OK;
@@ -190,16 +190,16 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         }
         const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* measuring has loaded it */
         if (!waits && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
-            md_bd_variant_hasten(c->variant[wished]);
-            if (state == BUILDS || start_to_find(op, c->variant[wished], query.shape)) {
+            md_bd_variant_hasten(pool->variant[wished]);
+            if (state == BUILDS || start_to_find(op, pool->variant[wished], query.shape)) {
                 stage_plan->wished = wished;
                 plan->is_stand_in = true;
             }
             return MD_OK;
         }
-        if (state == LOADS && waits && load_and_ask(c->variant[wished], query.shape) && heeds_answers(best.source))
+        if (state == LOADS && waits && load_and_ask(pool->variant[wished], query.shape) && heeds_answers(best.source))
             continue; /* what it answered may be slower than another variant */
-        if (state == LOADS && md_ds_fits(c, wished, &query)) {
+        if (state == LOADS && md_ds_fits(pool, wished, &query)) {
             stage_plan->pick = best; /* it is loaded now; or no other variant fits, and the call loads it */
             return MD_OK;
         }
@@ -208,7 +208,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         if (effort == MD_DS_ONLY_READY)
             return MD_NOT_FOUND;
         atomic_fetch_add_explicit(&op->count.waits, 1, memory_order_relaxed);
-        (void)md_bd_variant_hurry(c->variant[wished]);
+        (void)md_bd_variant_hurry(pool->variant[wished]);
     }
 }
 
@@ -216,12 +216,12 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
 static bool may_measure(md_ds_plan *plan, md_ds_op *op, md_ds_effort effort)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
-        md_ds_pool *c = &op->stage[s];
-        int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+        md_ds_pool *pool = &op->stage[s];
+        int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
         if (effort == MD_DS_BEST)
-            md_ds_pool_wait(c);
+            md_ds_pool_wait(pool);
         for (int32_t i = 0; i < n; i++)
-            if (state_of(c->variant[i]) == MD_BD_QUEUED)
+            if (state_of(pool->variant[i]) == MD_BD_QUEUED)
                 plan->is_stand_in = true;
     }
     return !plan->is_stand_in;

@@ -85,13 +85,13 @@ void md_ds_log_choice(const md_ds_op *op, const int64_t *size, const md_ds_plan 
 /* "stage 0, row over j: 2 reductions, 1 level, online; 3 variants: a, b, c" */
 static void describe_stage(md_strbuf *out, const md_ds_op *op, int32_t stage, int32_t most)
 {
-    const md_ds_pool *c = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    const md_ds_pool *pool = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     md_strbuf_printf(out, "stage %d, ", stage);
     md_st_describe(out, op->program, stage);
     md_strbuf_printf(out, "; %d variant%s", n, n == 1 ? "" : "s");
     for (int32_t i = 0; i < MD_MIN(n, most); i++)
-        md_strbuf_printf(out, "%s%s", i ? ", " : ": ", c->variant[i]->name);
+        md_strbuf_printf(out, "%s%s", i ? ", " : ": ", pool->variant[i]->name);
     if (n > most)
         md_strbuf_printf(out, " and %d more", n - most);
 }

@@ -24,13 +24,13 @@ static double predict(md_fa_target *target, const md_bd_variant *v, const int64_
 void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,
                       const bool *wanted)
 {
-    const md_ds_pool *c = &op->stage[stage];
+    const md_ds_pool *pool = &op->stage[stage];
     md_fa_memo memo;
-    md_fa_target target = c->target;
+    md_fa_target target = pool->target;
     md_fa_memo_begin(&memo);
     target.memo = &memo;
     for (int32_t i = 0; i < n; i++)
-        us[i] = !wanted || wanted[i] ? predict(&target, c->variant[i], sizes) : -1.0;
+        us[i] = !wanted || wanted[i] ? predict(&target, pool->variant[i], sizes) : -1.0;
 }
 
 /* The two least times so far of variants that no library answers for. */
@@ -52,23 +52,23 @@ static void follow(leaders *l, int32_t variant, double us)
     l->variant[at] = variant;
 }
 
-static void predict_one(double *us, leaders *l, md_fa_target *target, const md_ds_pool *c, int32_t variant,
+static void predict_one(double *us, leaders *l, md_fa_target *target, const md_ds_pool *pool, int32_t variant,
                         const int64_t *sizes)
 {
-    const bool is_exact = c->variant[variant]->family->library_calls != NULL;
+    const bool is_exact = pool->variant[variant]->family->library_calls != NULL;
     target->memo->enough_us = is_exact ? HUGE_VAL : l->us[1];
-    us[variant] = predict(target, c->variant[variant], sizes);
+    us[variant] = predict(target, pool->variant[variant], sizes);
     if (!is_exact)
         follow(l, variant, us[variant]);
 }
 
 void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)
 {
-    md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     md_fa_memo memo;
-    md_fa_target target = c->target;
+    md_fa_target target = pool->target;
     leaders l = {{HUGE_VAL, HUGE_VAL}, {-1, -1}};
-    const uint32_t likely = atomic_load_explicit(&c->likely, memory_order_relaxed);
+    const uint32_t likely = atomic_load_explicit(&pool->likely, memory_order_relaxed);
     const int32_t first[] = {(int32_t)(likely & 0xffff) - 1, (int32_t)(likely >> 16) - 1};
     md_fa_memo_begin(&memo);
     target.memo = &memo;
@@ -76,11 +76,11 @@ void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_
         us[i] = -1.0;
     for (int32_t i = 0; i < MD_COUNT(first); i++)
         if (first[i] >= 0 && first[i] < n && wanted[first[i]])
-            predict_one(us, &l, &target, c, first[i], sizes);
+            predict_one(us, &l, &target, pool, first[i], sizes);
     for (int32_t i = 0; i < n; i++)
         if (wanted[i] && us[i] < 0.0)
-            predict_one(us, &l, &target, c, i, sizes);
-    atomic_store_explicit(&c->likely, (uint32_t)(l.variant[0] + 1) | (uint32_t)(l.variant[1] + 1) << 16,
+            predict_one(us, &l, &target, pool, i, sizes);
+    atomic_store_explicit(&pool->likely, (uint32_t)(l.variant[0] + 1) | (uint32_t)(l.variant[1] + 1) << 16,
                           memory_order_relaxed);
 }
 
@@ -113,25 +113,25 @@ static bool can_answer(const md_bd_variant *v)
 void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *sizes,
                         int32_t n)
 {
-    const md_ds_pool *c = &op->stage[stage];
+    const md_ds_pool *pool = &op->stage[stage];
     for (int32_t d = 0; d < op->space.n; d++)
         if (sizes[op->space.dim[d]] != shape->size[op->space.dim[d]])
             return;
     for (int32_t i = 0; i < n; i++) {
-        if (!(us[i] > 0.0) || !can_answer(c->variant[i]))
+        if (!(us[i] > 0.0) || !can_answer(pool->variant[i]))
             continue;
-        const md_fa_answer answer = md_bd_variant_answer(c->variant[i], shape);
+        const md_fa_answer answer = md_bd_variant_answer(pool->variant[i], shape);
         us[i] = join(us[i], &answer);
     }
 }
 
 bool md_ds_answers_otherwise(const md_ds_op *op, int32_t stage, int32_t variant, const md_ds_query *query)
 {
-    const md_ds_pool *c = &op->stage[stage];
-    const md_bd_variant *v = c->variant[variant];
+    const md_ds_pool *pool = &op->stage[stage];
+    const md_bd_variant *v = pool->variant[variant];
     if (!can_answer(v))
         return false;
     const md_fa_answer answer = md_bd_variant_answer(v, query->shape);
     return answer.slices > 1 &&
-           is_unexpected(&answer, md_tn_predict_us(&c->target, v->family, &v->config, query->select_sizes));
+           is_unexpected(&answer, md_tn_predict_us(&pool->target, v->family, &v->config, query->select_sizes));
 }

@@ -22,49 +22,49 @@ enum { MOST_ROUNDS = 4 };
 /* ---- By distance */
 
 /* True if the variant can serve as the kernel that a hint's list names. */
-static bool stands_for_hint(const md_ds_op *op, const md_ds_pool *c, int32_t variant, const md_ds_query *query)
+static bool stands_for_hint(const md_ds_op *op, const md_ds_pool *pool, int32_t variant, const md_ds_query *query)
 {
-    return md_ds_fits(c, variant, query) && !md_ds_answers_otherwise(op, c->target.stage, variant, query);
+    return md_ds_fits(pool, variant, query) && !md_ds_answers_otherwise(op, pool->target.stage, variant, query);
 }
 
 /* The first of a hint's list that can serve; -1: none. */
-static int32_t first_fit(const md_ds_op *op, const md_ds_pool *c, int32_t hint, const md_ds_query *query,
+static int32_t first_fit(const md_ds_op *op, const md_ds_pool *pool, int32_t hint, const md_ds_query *query,
                          int32_t except)
 {
-    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    const md_ds_ranks *ranks = md_ds_ranks_of(pool);
     for (int32_t i = 0; i < ranks->n[hint]; i++) {
         int32_t v = ranks->of[hint][i].variant;
-        if (v != except && stands_for_hint(op, c, v, query))
+        if (v != except && stands_for_hint(op, pool, v, query))
             return v;
     }
     return -1;
 }
 
 /* Sizes near a hint that are aligned as the query's, and not too large for the model. True if they are the hint's. */
-static bool sizes_at(int64_t sizes[MD_FX_MAX_DIMS], const md_ds_op *op, const md_ds_pool *c, const md_ds_query *query,
-                     const int64_t *hint)
+static bool sizes_at(int64_t sizes[MD_FX_MAX_DIMS], const md_ds_op *op, const md_ds_pool *pool,
+                     const md_ds_query *query, const int64_t *hint)
 {
     const bool is_hint = md_ds_sizes_at_hint(sizes, &op->space, query->select_sizes, hint);
-    md_ds_bring_into_reach(sizes, &c->target);
+    md_ds_bring_into_reach(sizes, &pool->target);
     return is_hint;
 }
 
 /* The best of a hint's list for sizes that are aligned as the query's. The list is in order for the hint itself. */
-static int32_t best_at(md_ds_op *op, const md_ds_pool *c, int32_t hint, const md_ds_query *query, int32_t except)
+static int32_t best_at(md_ds_op *op, const md_ds_pool *pool, int32_t hint, const md_ds_query *query, int32_t except)
 {
-    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    const md_ds_ranks *ranks = md_ds_ranks_of(pool);
     int64_t sizes[MD_FX_MAX_DIMS];
     double us[MD_DS_MAX_VARIANTS];
     bool wanted[MD_DS_MAX_VARIANTS] = {false};
     int32_t best = -1, n = 0;
-    if (sizes_at(sizes, op, c, query, op->space.hint[hint]))
-        return first_fit(op, c, hint, query, except);
+    if (sizes_at(sizes, op, pool, query, op->space.hint[hint]))
+        return first_fit(op, pool, hint, query, except);
     for (int32_t i = 0; i < ranks->n[hint]; i++) {
         const int32_t v = ranks->of[hint][i].variant;
-        wanted[v] = v != except && stands_for_hint(op, c, v, query);
+        wanted[v] = v != except && stands_for_hint(op, pool, v, query);
         n = MD_MAX(n, v + 1);
     }
-    md_ds_model_us(us, op, c->target.stage, sizes, n, wanted);
+    md_ds_model_us(us, op, pool->target.stage, sizes, n, wanted);
     for (int32_t i = 0; i < ranks->n[hint]; i++) { /* of equals the first in the list */
         const int32_t v = ranks->of[hint][i].variant;
         if (wanted[v] && (best < 0 || us[v] < us[best]))
@@ -74,37 +74,37 @@ static int32_t best_at(md_ds_op *op, const md_ds_pool *c, int32_t hint, const md
 }
 
 /* The nearest hint with a candidate other than `except` that fits, and its best; ties to the earlier hint. */
-static int32_t nearest(int32_t *hint, double *distance, md_ds_op *op, const md_ds_pool *c, const md_ds_query *query,
+static int32_t nearest(int32_t *hint, double *distance, md_ds_op *op, const md_ds_pool *pool, const md_ds_query *query,
                        int32_t except)
 {
     *hint = -1;
     for (int32_t h = 0; h < op->space.n_hints; h++) {
         double d = md_ds_distance(&op->space, op->policy.metric, query->select_sizes, op->space.hint[h]);
-        if ((*hint >= 0 && d >= *distance) || first_fit(op, c, h, query, except) < 0)
+        if ((*hint >= 0 && d >= *distance) || first_fit(op, pool, h, query, except) < 0)
             continue;
         *distance = d;
         *hint = h;
     }
-    return *hint < 0 ? -1 : best_at(op, c, *hint, query, except);
+    return *hint < 0 ? -1 : best_at(op, pool, *hint, query, except);
 }
 
-static bool choose_nearest(md_ds_pick *out, md_ds_op *op, const md_ds_pool *c, const md_ds_query *query)
+static bool choose_nearest(md_ds_pick *out, md_ds_op *op, const md_ds_pool *pool, const md_ds_query *query)
 {
-    out->variant = nearest(&out->hint, &out->distance, op, c, query, -1);
+    out->variant = nearest(&out->hint, &out->distance, op, pool, query, -1);
     if (out->variant < 0)
         return false;
     int32_t hint;
     double distance;
     out->source = MD_DS_NEAREST;
-    out->runner_up = nearest(&hint, &distance, op, c, query, out->variant);
+    out->runner_up = nearest(&hint, &distance, op, pool, query, out->variant);
     out->margin = out->runner_up >= 0 ? distance - out->distance : 0.0;
     return true;
 }
 
 /* The nearest of the hints in whose lists the variant is. */
-static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *sizes)
+static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *pool, const int64_t *sizes)
 {
-    out->hint = md_ds_nearest_of(&out->distance, op, md_ds_hints_of(c, out->variant), sizes);
+    out->hint = md_ds_nearest_of(&out->distance, op, md_ds_hints_of(pool, out->variant), sizes);
 }
 
 /* The least of the times that are > 0, and the second. */
@@ -135,10 +135,10 @@ static bool choose_least(md_ds_pick *out, const double *us, int32_t n, md_ds_sou
 static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, const md_ds_query *query,
                              bool is_exact)
 {
-    const md_ds_pool *c = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    const md_ds_pool *pool = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     bool fits[MD_DS_MAX_VARIANTS];
-    md_ds_fit_all(fits, c, n, query);
+    md_ds_fit_all(fits, pool, n, query);
     (is_exact ? md_ds_model_us : md_ds_predict_fastest)(us, op, stage, sizes, n, fits);
     md_ds_take_answers(us, op, stage, query->shape, sizes, n);
     return n;
@@ -146,49 +146,51 @@ static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int6
 
 static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    const md_ds_pool *c = &op->stage[stage];
+    const md_ds_pool *pool = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
     /* a correction may make any variant the fastest */
-    const bool is_corrected = md_tn_correction_version(c->correction) > 0;
+    const bool is_corrected = md_tn_correction_version(pool->correction) > 0;
     const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, is_corrected);
     if (!choose_least(out, us, n, MD_DS_MODEL))
         return false;
-    set_distance(out, op, c, query->select_sizes);
+    set_distance(out, op, pool, query->select_sizes);
     return true;
 }
 
 /* ---- By measurement */
 
 /* The model's best few that agree with each other, the fastest first. *budget_ms: what timing them may take. */
-static int32_t list_racers(int32_t slot[MD_DS_RACERS], double *budget_ms, md_ds_op *op, md_ds_pool *c,
+static int32_t list_racers(int32_t number[MD_DS_RACERS], double *budget_ms, md_ds_op *op, md_ds_pool *pool,
                            const md_ds_query *query)
 {
     double us[MD_DS_MAX_VARIANTS], loads_ms = 0.0;
     int32_t m = 0;
     /* again where some gave wrong results: others take their places */
     for (int32_t round = 0, wrong = 1; round < MOST_ROUNDS && wrong > 0; round++) {
-        const int32_t n = model_fitting(us, op, c->target.stage, query->select_sizes, query, true);
+        const int32_t n = model_fitting(us, op, pool->target.stage, query->select_sizes, query, true);
         const uint64_t start_ns = md_tn_now_ns(query->call->device);
-        m = md_ds_load_racers(slot, md_ds_pick_racers(slot, c, us, n), c, query, fmax(LOADS_MS - loads_ms, 0.0));
+        m = md_ds_load_racers(number, md_ds_pick_racers(number, pool, us, n), pool, query,
+                              fmax(LOADS_MS - loads_ms, 0.0));
         loads_ms += (double)(md_tn_now_ns(query->call->device) - start_ns) * 1e-6;
-        md_ds_agree(op, c->target.stage, slot, m, query->shape);
+        md_ds_agree(op, pool->target.stage, number, m, query->shape);
         wrong = 0;
         for (int32_t i = 0; i < m; i++)
-            wrong += !md_ds_fits(c, slot[i], query);
+            wrong += !md_ds_fits(pool, number[i], query);
     }
-    const double ms = m > 0 ? RUNS * us[slot[0]] * 1e-3 : 0.0;
+    const double ms = m > 0 ? RUNS * us[number[0]] * 1e-3 : 0.0;
     *budget_ms = (ms < LEAST_MS ? LEAST_MS : ms > MOST_MS ? MOST_MS : ms) - fmin(loads_ms, LOADS_MS);
     return m;
 }
 
 /* Tells the correction what was measured: later choices that cannot measure use it. */
-static void observe_measured(md_ds_pool *c, const int64_t *sizes, const double us[MD_DS_MAX_VARIANTS])
+static void observe_measured(md_ds_pool *pool, const int64_t *sizes, const double us[MD_DS_MAX_VARIANTS])
 {
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++) {
         if (!(us[i] > 0.0))
             continue;
-        const double model_us = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, sizes);
-        md_ds_observe_at(c, sizes, &(md_ds_measured){i, MD_TN_CLOCK_MEASURE, us[i], model_us}, true);
+        const double model_us =
+            md_tn_predict_us(&pool->target, pool->variant[i]->family, &pool->variant[i]->config, sizes);
+        md_ds_observe_at(pool, sizes, &(md_ds_measured){i, MD_TN_CLOCK_MEASURE, us[i], model_us}, true);
     }
 }
 
@@ -206,38 +208,38 @@ static void add_runner_up(md_ds_pick *out, md_ds_op *op, int32_t stage, const md
     out->margin = own_us > 0.0 && next.us > own_us ? next.us / own_us - 1.0 : 0.0;
 }
 
-static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const md_ds_query *query)
+static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *pool, const md_ds_query *query)
 {
     md_ds_query ready = *query;
     ready.with_unbuilt = false;
     ready.loads = true;
     md_bd_variant *racer[MD_DS_RACERS];
-    int32_t slot[MD_DS_RACERS] = {0};
+    int32_t number[MD_DS_RACERS] = {0};
     double time[MD_DS_RACERS], us[MD_DS_MAX_VARIANTS], budget_ms = 0.0;
-    const int32_t m = list_racers(slot, &budget_ms, op, c, &ready);
+    const int32_t m = list_racers(number, &budget_ms, op, pool, &ready);
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
         us[i] = -1.0;
     for (int32_t i = 0; i < m; i++) {
-        racer[i] = c->variant[slot[i]];
+        racer[i] = pool->variant[number[i]];
         time[i] = -1.0;
     }
     md_status s = m > 0 ? md_tn_measure(time, racer, m, query->call, budget_ms) : MD_NOT_FOUND;
     for (int32_t i = 0; i < m && s == MD_TIMEOUT; i++)
         if (time[i] == MD_TN_HUNG)
-            md_ds_quarantine(op, c->target.stage, slot[i], MD_TN_FAILS);
+            md_ds_quarantine(op, pool->target.stage, number[i], MD_TN_FAILS);
     if (s != MD_OK)
         return false;
     atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
     for (int32_t i = 0; i < m; i++)
-        us[slot[i]] = time[i];
-    observe_measured(c, query->select_sizes, us);
+        us[number[i]] = time[i];
+    observe_measured(pool, query->select_sizes, us);
     if (!choose_least(out, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED))
         return false;
     if (out->runner_up < 0)
-        add_runner_up(out, op, c->target.stage, &ready);
-    set_distance(out, op, c, query->select_sizes);
+        add_runner_up(out, op, pool->target.stage, &ready);
+    set_distance(out, op, pool, query->select_sizes);
     if (query->key)
-        md_ds_stored_put(op, c->target.stage, *query->key, out);
+        md_ds_stored_put(op, pool->target.stage, *query->key, out);
     return true;
 }
 
@@ -250,13 +252,13 @@ static bool choose_stored(md_ds_pick *out, md_ds_op *op, int32_t stage, const md
     return true;
 }
 
-static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *c, const md_kn_shape *shape)
+static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *pool, const md_kn_shape *shape)
 {
-    const char *why = md_ds_misfit(c, c->pinned, shape);
+    const char *why = md_ds_misfit(pool, pool->pinned, shape);
     if (why)
-        return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s", c->variant[c->pinned]->name,
-                       why);
-    out->variant = c->pinned;
+        return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s",
+                       pool->variant[pool->pinned]->name, why);
+    out->variant = pool->pinned;
     out->source = MD_DS_PINNED;
     return MD_OK;
 }
@@ -287,10 +289,10 @@ static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, con
 
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     if (choose_stored(out, op, stage, query))
         return true;
-    if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, c, query))
+    if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, pool, query))
         return true;
     if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, query))
         return true;
@@ -303,10 +305,10 @@ bool md_ds_has_stored_picks(md_ds_op *op, const md_ds_query *query)
     md_ds_query q = *query;
     q.with_unbuilt = q.may_load = true;
     for (int32_t s = 0; s < op->n_stages; s++) {
-        const md_ds_pool *c = &op->stage[s];
+        const md_ds_pool *pool = &op->stage[s];
         md_ds_pick pick;
-        q.numeric_class = c->numeric ? md_ds_numeric_class(c->numeric, query->shape) : 0;
-        if (c->pinned < 0 && !md_ds_stored_find(&pick, op, s, &q))
+        q.numeric_class = pool->numeric ? md_ds_numeric_class(pool->numeric, query->shape) : 0;
+        if (pool->pinned < 0 && !md_ds_stored_find(&pick, op, s, &q))
             return false;
     }
     return true;
@@ -314,12 +316,12 @@ bool md_ds_has_stored_picks(md_ds_op *op, const md_ds_query *query)
 
 md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
-    if (c->pinned >= 0)
-        return choose_pinned(out, c, query->shape);
+    if (pool->pinned >= 0)
+        return choose_pinned(out, pool, query->shape);
     md_ds_query of_class = *query;
-    if (c->numeric)
-        of_class.numeric_class = md_ds_numeric_class(c->numeric, query->shape);
+    if (pool->numeric)
+        of_class.numeric_class = md_ds_numeric_class(pool->numeric, query->shape);
     return choose_by_policy(out, op, stage, &of_class) ? MD_OK : MD_NOT_FOUND;
 }

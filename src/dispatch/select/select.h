@@ -26,13 +26,13 @@ typedef struct md_ds_query {
 
 /** NULL if variant i can serve the shape, else why not ("longer than it was compiled for"). Libraries load what they
  * need. */
-const char *md_ds_misfit(const md_ds_pool *c, int32_t i, const md_kn_shape *shape);
+const char *md_ds_misfit(const md_ds_pool *pool, int32_t i, const md_kn_shape *shape);
 /** The same, but libraries load nothing: NULL if calls may pick the variant. */
-const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape);
+const char *md_ds_reject_reason(const md_ds_pool *pool, int32_t i, const md_kn_shape *shape);
 /** True if variant i can serve what the query asks for. */
-bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query);
+bool md_ds_fits(const md_ds_pool *pool, int32_t i, const md_ds_query *query);
 /** The same of the first n variants. Cheaper than one by one: many variants have the same envelope. */
-void md_ds_fit_all(bool *fits, const md_ds_pool *c, int32_t n, const md_ds_query *query);
+void md_ds_fit_all(bool *fits, const md_ds_pool *pool, int32_t n, const md_ds_query *query);
 
 /* ---- model.c */
 
@@ -90,12 +90,13 @@ enum { MD_DS_OWN_RACERS = 8, MD_DS_RACERS = 24 };
 
 /** The variants that are worth timing, the most promising first; returns how many (at most MD_DS_RACERS). us[n]: by the
  * corrected model; <= 0: the variant does not serve. */
-int32_t md_ds_pick_racers(int32_t variant[MD_DS_RACERS], const md_ds_pool *c, const double *us, int32_t n);
+int32_t md_ds_pick_racers(int32_t variant[MD_DS_RACERS], const md_ds_pool *pool, const double *us, int32_t n);
 
 /** Loads what libraries need for the n variants, for at most `budget_ms` and the last load. Variants that cannot be
  * loaded, or for which no time was left, leave the list; returns how many stay. Waits for loads that others have begun.
  */
-int32_t md_ds_load_racers(int32_t *variant, int32_t n, const md_ds_pool *c, const md_ds_query *query, double budget_ms);
+int32_t md_ds_load_racers(int32_t *variant, int32_t n, const md_ds_pool *pool, const md_ds_query *query,
+                          double budget_ms);
 
 /* ---- choose.c */
 

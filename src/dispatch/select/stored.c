@@ -48,62 +48,62 @@ static char *make_key(const md_ds_op *op)
 
 /* ---- Conditions */
 
-static md_tn_conditions conditions_now(const struct md_ds_stored *k)
+static md_tn_conditions conditions_now(const struct md_ds_stored *stored)
 {
-    const md_dev *dev = k->op->runtime->dev;
-    return (md_tn_conditions){.environment = md_tn_stored_environment(k->store),
+    const md_dev *dev = stored->op->runtime->dev;
+    return (md_tn_conditions){.environment = md_tn_stored_environment(stored->store),
                               .mhz = md_tn_clock_mhz(dev),
                               .is_throttled = md_tn_is_throttled(dev),
                               .date = (int64_t)time(NULL)};
 }
 
 /* What was measured under other conditions is an estimate. */
-static bool is_fact(const struct md_ds_stored *k, const md_tn_conditions *at)
+static bool is_fact(const struct md_ds_stored *stored, const md_tn_conditions *at)
 {
-    return at->environment == md_tn_stored_environment(k->store) && !at->is_throttled &&
-           md_tn_is_same_clock(at->mhz, md_tn_clock_mhz(k->op->runtime->dev));
+    return at->environment == md_tn_stored_environment(stored->store) && !at->is_throttled &&
+           md_tn_is_same_clock(at->mhz, md_tn_clock_mhz(stored->op->runtime->dev));
 }
 
 /* ---- Picks in memory */
 
 /* The lock is held. A pick that this process measured replaces one from the store; an imported one replaces both. */
-static bool remember(struct md_ds_stored *k, const md_tn_stored_pick *pick, bool is_own, bool is_given)
+static bool remember(struct md_ds_stored *stored, const md_tn_stored_pick *pick, bool is_own, bool is_given)
 {
     pick_key key;
     void *old = NULL;
     memset(&key, 0, sizeof key);
     key.shape = pick->shape;
     key.stage = pick->stage;
-    md_ds_stored_pick *there = md_table_find(k->picks, &key, sizeof key);
+    md_ds_stored_pick *there = md_table_find(stored->picks, &key, sizeof key);
     if (there && ((there->is_given && !is_given) || (there->is_own && !is_own)))
         return true;
-    if (!there && md_table_count(k->picks) >= MD_TN_STORED_PICKS)
+    if (!there && md_table_count(stored->picks) >= MD_TN_STORED_PICKS)
         return false;
     md_ds_stored_pick *p = malloc(sizeof *p);
     if (!p)
         return false;
     *p = (md_ds_stored_pick){*pick, is_own, is_own && !is_given, is_given};
-    if (md_table_put(k->picks, &key, sizeof key, p, &old) != MD_OK) {
+    if (md_table_put(stored->picks, &key, sizeof key, p, &old) != MD_OK) {
         free(p);
         return false;
     }
     free(old);
-    k->is_dirty |= p->is_new;
-    atomic_store_explicit(&k->n_picks, (int32_t)md_table_count(k->picks), memory_order_relaxed);
+    stored->is_dirty |= p->is_new;
+    atomic_store_explicit(&stored->n_picks, (int32_t)md_table_count(stored->picks), memory_order_relaxed);
     return true;
 }
 
-static bool recall(md_ds_stored_pick *out, struct md_ds_stored *k, int32_t stage, md_digest128 shape)
+static bool recall(md_ds_stored_pick *out, struct md_ds_stored *stored, int32_t stage, md_digest128 shape)
 {
     pick_key key;
     memset(&key, 0, sizeof key);
     key.shape = shape;
     key.stage = stage;
-    pthread_mutex_lock(&k->lock);
-    const md_ds_stored_pick *p = md_table_find(k->picks, &key, sizeof key);
+    pthread_mutex_lock(&stored->lock);
+    const md_ds_stored_pick *p = md_table_find(stored->picks, &key, sizeof key);
     if (p)
         *out = *p;
-    pthread_mutex_unlock(&k->lock);
+    pthread_mutex_unlock(&stored->lock);
     return p != NULL;
 }
 
@@ -112,11 +112,11 @@ bool md_ds_stored_has_any(const md_ds_op *op)
     return op->stored && atomic_load_explicit(&op->stored->n_picks, memory_order_relaxed) > 0;
 }
 
-static int32_t find_variant(const md_ds_pool *c, const char *name)
+static int32_t find_variant(const md_ds_pool *pool, const char *name)
 {
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     for (int32_t i = 0; i < n; i++)
-        if (!strcmp(c->variant[i]->name, name))
+        if (!strcmp(pool->variant[i]->name, name))
             return i;
     return -1;
 }
@@ -124,13 +124,13 @@ static int32_t find_variant(const md_ds_pool *c, const char *name)
 bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     md_ds_stored_pick stored;
-    const md_ds_pool *c = &op->stage[stage];
+    const md_ds_pool *pool = &op->stage[stage];
     if (!query->key || !md_ds_stored_has_any(op) || !recall(&stored, op->stored, stage, *query->key))
         return false;
     if (op->policy.select == MD_SELECT_DISTANCE && !stored.is_given)
         return false;
-    const int32_t variant = find_variant(c, stored.pick.variant);
-    if (variant < 0 || !(stored.is_own || is_fact(op->stored, &stored.pick.at)) || !md_ds_fits(c, variant, query))
+    const int32_t variant = find_variant(pool, stored.pick.variant);
+    if (variant < 0 || !(stored.is_own || is_fact(op->stored, &stored.pick.at)) || !md_ds_fits(pool, variant, query))
         return false;
     out->variant = variant;
     out->runner_up = -1;
@@ -142,33 +142,33 @@ bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
 
 void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick)
 {
-    struct md_ds_stored *k = op->stored;
+    struct md_ds_stored *stored = op->stored;
     md_tn_stored_pick p;
-    if (!k || pick->variant < 0 || !(pick->us > 0.0))
+    if (!stored || pick->variant < 0 || !(pick->us > 0.0))
         return;
     memset(&p, 0, sizeof p);
     p.shape = shape;
     p.stage = stage;
     p.us = pick->us;
-    p.at = conditions_now(k);
+    p.at = conditions_now(stored);
     memcpy(p.variant, op->stage[stage].variant[pick->variant]->name, sizeof p.variant);
-    pthread_mutex_lock(&k->lock);
-    (void)remember(k, &p, true, false);
-    pthread_mutex_unlock(&k->lock);
-    md_ds_stored_write_later(k);
+    pthread_mutex_lock(&stored->lock);
+    (void)remember(stored, &p, true, false);
+    pthread_mutex_unlock(&stored->lock);
+    md_ds_stored_write_later(stored);
 }
 
 md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
 {
-    struct md_ds_stored *k = op->stored;
+    struct md_ds_stored *stored = op->stored;
     md_tn_stored_pick p;
     memset(&p, 0, sizeof p);
     p.shape = shape;
     p.stage = stage;
     memcpy(p.variant, op->stage[stage].variant[variant]->name, sizeof p.variant);
-    pthread_mutex_lock(&k->lock);
-    const bool ok = remember(k, &p, true, true);
-    pthread_mutex_unlock(&k->lock);
+    pthread_mutex_lock(&stored->lock);
+    const bool ok = remember(stored, &p, true, true);
+    pthread_mutex_unlock(&stored->lock);
     return ok ? MD_OK : md_fail_memory();
 }
 
@@ -179,50 +179,50 @@ const char *md_ds_stored_key(const md_ds_op *op)
 
 /* ---- Times */
 
-static void teach_one(md_ds_pool *c, int32_t variant, const struct md_ds_stored *k, const md_tn_stored_time *t)
+static void teach_one(md_ds_pool *pool, int32_t variant, const struct md_ds_stored *stored, const md_tn_stored_time *t)
 {
-    const md_ds_space *space = c->space;
-    const md_bd_variant *v = c->variant[variant];
+    const md_ds_space *space = pool->space;
+    const md_bd_variant *v = pool->variant[variant];
     int64_t size[MD_FX_MAX_DIMS] = {0};
     if (t->n_sizes != space->n)
         return;
     md_ds_point_sizes(size, space, t->size);
     md_tn_observation o = {.subject = md_tn_subject_of(v),
-                           .clock = is_fact(k, &t->at) ? t->clock : MD_TN_CLOCK_ESTIMATE,
+                           .clock = is_fact(stored, &t->at) ? t->clock : MD_TN_CLOCK_ESTIMATE,
                            .mhz = t->at.is_throttled ? -t->at.mhz : t->at.mhz,
                            .date = t->at.date,
                            .is_stored = true};
-    const double model_us = md_tn_predict_us(&c->target, v->family, &v->config, size);
+    const double model_us = md_tn_predict_us(&pool->target, v->family, &v->config, size);
     o.ratio = model_us > 0.0 ? t->us / model_us : 0.0;
     memcpy(o.size, t->size, sizeof o.size);
-    md_tn_correction_add(c->correction, &o, true);
+    md_tn_correction_add(pool->correction, &o, true);
 }
 
-static void teach_stage(struct md_ds_stored *k, int32_t stage)
+static void teach_stage(struct md_ds_stored *stored, int32_t stage)
 {
-    md_ds_pool *c = &k->op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    if (!c->correction || n == k->n_taught[stage])
+    md_ds_pool *pool = &stored->op->stage[stage];
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    if (!pool->correction || n == stored->n_taught[stage])
         return;
-    for (int32_t i = k->times.n_times - 1; i >= 0; i--) { /* the newest last */
-        const md_tn_stored_time *t = &k->times.time[i];
-        for (int32_t v = k->n_taught[stage]; v < n && t->stage == stage; v++)
-            if (!strcmp(c->variant[v]->name, t->variant))
-                teach_one(c, v, k, t);
+    for (int32_t i = stored->times.n_times - 1; i >= 0; i--) { /* the newest last */
+        const md_tn_stored_time *t = &stored->times.time[i];
+        for (int32_t v = stored->n_taught[stage]; v < n && t->stage == stage; v++)
+            if (!strcmp(pool->variant[v]->name, t->variant))
+                teach_one(pool, v, stored, t);
     }
-    k->n_taught[stage] = n;
-    k->version[stage] = md_tn_correction_version(c->correction);
+    stored->n_taught[stage] = n;
+    stored->version[stage] = md_tn_correction_version(pool->correction);
 }
 
 void md_ds_stored_teach(md_ds_op *op)
 {
-    struct md_ds_stored *k = op->stored;
-    if (!k)
+    struct md_ds_stored *stored = op->stored;
+    if (!stored)
         return;
-    pthread_mutex_lock(&k->lock);
+    pthread_mutex_lock(&stored->lock);
     for (int32_t s = 0; s < op->n_stages; s++)
-        teach_stage(k, s);
-    pthread_mutex_unlock(&k->lock);
+        teach_stage(stored, s);
+    pthread_mutex_unlock(&stored->lock);
 }
 
 /* ---- Lifetime */
@@ -230,79 +230,80 @@ void md_ds_stored_teach(md_ds_op *op)
 /* In a child after fork, which has no thread that writes. */
 static void forget_jobs(void *user)
 {
-    struct md_ds_stored *k = user;
-    atomic_store_explicit(&k->n_jobs, 0, memory_order_relaxed);
+    struct md_ds_stored *stored = user;
+    atomic_store_explicit(&stored->n_jobs, 0, memory_order_relaxed);
 }
 
 /* A pick of another version is left out, and the log says so once an op: its shape is chosen anew. */
-static bool is_current(const struct md_ds_stored *k, const char *variant, bool *was_said)
+static bool is_current(const struct md_ds_stored *stored, const char *variant, bool *was_said)
 {
     if (md_fa_is_current(variant))
         return true;
     if (!*was_said)
-        md_log_at(k->op->runtime->log, MD_LOG_WARN,
+        md_log_at(stored->op->runtime->log, MD_LOG_WARN,
                   "op %s: stored picks are of another version of this library, and left out: it has no variant '%s'",
-                  k->op->name, variant);
+                  stored->op->name, variant);
     *was_said = true;
     return false;
 }
 
-static void load(struct md_ds_stored *k)
+static void load(struct md_ds_stored *stored)
 {
     bool was_said = false;
-    md_tn_stored_load(&k->times, k->store, k->key);
-    for (int32_t i = 0; i < k->times.n_picks; i++) {
-        if (k->times.pick[i].at.environment == md_tn_stored_environment(k->store) &&
-            is_current(k, k->times.pick[i].variant, &was_said))
-            (void)remember(k, &k->times.pick[i], false, false);
+    md_tn_stored_load(&stored->times, stored->store, stored->key);
+    for (int32_t i = 0; i < stored->times.n_picks; i++) {
+        if (stored->times.pick[i].at.environment == md_tn_stored_environment(stored->store) &&
+            is_current(stored, stored->times.pick[i].variant, &was_said))
+            (void)remember(stored, &stored->times.pick[i], false, false);
     }
-    free(k->times.pick);
-    k->times.pick = NULL;
-    k->times.n_picks = k->times.room_of_picks = 0;
-    atomic_store_explicit(&k->op->count.stored_picks, (uint64_t)md_table_count(k->picks), memory_order_relaxed);
-    atomic_store_explicit(&k->op->count.stored_times, (uint64_t)k->times.n_times, memory_order_relaxed);
+    free(stored->times.pick);
+    stored->times.pick = NULL;
+    stored->times.n_picks = stored->times.room_of_picks = 0;
+    atomic_store_explicit(&stored->op->count.stored_picks, (uint64_t)md_table_count(stored->picks),
+                          memory_order_relaxed);
+    atomic_store_explicit(&stored->op->count.stored_times, (uint64_t)stored->times.n_times, memory_order_relaxed);
 }
 
 md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op)
 {
-    struct md_ds_stored *k = calloc(1, sizeof *k);
-    if (!k)
+    struct md_ds_stored *stored = calloc(1, sizeof *stored);
+    if (!stored)
         return md_fail_memory();
-    k->op = op;
-    k->store = op->policy.stored;
-    k->key = make_key(op);
-    k->picks = md_table_create();
-    md_mutex_init(&k->lock);
-    md_mutex_init(&k->lock_of_writes);
-    md_fork_watch(k, forget_jobs);
-    if (!k->key || !k->picks) {
-        md_ds_stored_destroy(&k);
+    stored->op = op;
+    stored->store = op->policy.stored;
+    stored->key = make_key(op);
+    stored->picks = md_table_create();
+    md_mutex_init(&stored->lock);
+    md_mutex_init(&stored->lock_of_writes);
+    md_fork_watch(stored, forget_jobs);
+    if (!stored->key || !stored->picks) {
+        md_ds_stored_destroy(&stored);
         return md_fail_memory();
     }
-    load(k);
-    *out = k;
+    load(stored);
+    *out = stored;
     return MD_OK;
 }
 
 void md_ds_stored_destroy(struct md_ds_stored **stored)
 {
-    struct md_ds_stored *k = *stored;
-    if (!k)
+    struct md_ds_stored *s = *stored;
+    if (!s)
         return;
-    atomic_store_explicit(&k->is_ending, true, memory_order_release);
-    while (atomic_load_explicit(&k->n_jobs, memory_order_acquire) > 0)
+    atomic_store_explicit(&s->is_ending, true, memory_order_release);
+    while (atomic_load_explicit(&s->n_jobs, memory_order_acquire) > 0)
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-    pthread_mutex_lock(&k->lock); /* the job has left it */
-    pthread_mutex_unlock(&k->lock);
-    if (k->key && k->picks)
-        md_ds_stored_write(k);
-    md_fork_leave(k);
-    md_table_destroy(&k->picks, free);
-    md_tn_stored_list_finish(&k->times);
-    md_mutex_finish(&k->lock);
-    md_mutex_finish(&k->lock_of_writes);
-    free(k->key);
-    free(k);
+    pthread_mutex_lock(&s->lock); /* the job has left it */
+    pthread_mutex_unlock(&s->lock);
+    if (s->key && s->picks)
+        md_ds_stored_write(s);
+    md_fork_leave(s);
+    md_table_destroy(&s->picks, free);
+    md_tn_stored_list_finish(&s->times);
+    md_mutex_finish(&s->lock);
+    md_mutex_finish(&s->lock_of_writes);
+    free(s->key);
+    free(s);
     *stored = NULL;
 }
 

@@ -275,21 +275,21 @@ static md_status verify(md_ds_op *op, md_bd_variant *v)
 
 md_status md_ds_custom_verify(md_ds_op *op)
 {
-    md_ds_pool *c = &op->stage[0];
+    md_ds_pool *pool = &op->stage[0];
     for (int32_t k = 0; op->customs && k < op->customs->n; k++) {
         const md_bd_variant *failed = NULL;
         int32_t n_built = 0;
-        for (int32_t i = 0; i < c->n_variants; i++) {
-            if (c->variant[i]->config.custom != k + 1)
+        for (int32_t i = 0; i < pool->n_variants; i++) {
+            if (pool->variant[i]->config.custom != k + 1)
                 continue;
-            if (md_bd_variant_wait(c->variant[i]) != MD_OK) {
-                failed = failed ? failed : c->variant[i];
+            if (md_bd_variant_wait(pool->variant[i]) != MD_OK) {
+                failed = failed ? failed : pool->variant[i];
                 continue;
             }
             n_built++;
-            MD_TRY(verify(op, c->variant[i]));
+            MD_TRY(verify(op, pool->variant[i]));
         }
-        if (failed && n_built == 0 && c->target.facts->can_compile)
+        if (failed && n_built == 0 && pool->target.facts->can_compile)
             return md_fail(MD_COMPILE, "custom kernel '%s' does not compile: %s", op->customs->custom[k].name,
                            failed->failure);
     }

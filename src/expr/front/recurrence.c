@@ -108,97 +108,97 @@ static md_status refuse(const finder *f, const md_syntax *at)
 static md_status take(finder *f, parts *out, const md_syntax *at);
 
 /* The larger or smaller of a + before and b, plus or minus what does not read it. */
-static md_status shift(finder *f, parts *out, const md_syntax *at, const parts *x, const parts *by)
+static md_status shift(finder *f, parts *out, const md_syntax *at, const parts *p, const parts *by)
 {
-    *out = *x;
-    if (x->a)
-        MD_TRY(md_rewrite_combine(f->front, &out->a, at->op, at, x->a, by->b));
+    *out = *p;
+    if (p->a)
+        MD_TRY(md_rewrite_combine(f->front, &out->a, at->op, at, p->a, by->b));
     else if (at->op == MD_FX_SUB)
         MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_NEG, at, by->b, NULL));
     else
         out->a = by->b;
-    return md_rewrite_combine(f->front, &out->b, at->op, at, x->b, by->b);
+    return md_rewrite_combine(f->front, &out->b, at->op, at, p->b, by->b);
 }
 
-static md_status take_sum(finder *f, parts *out, const md_syntax *at, const parts *x, const parts *y)
+static md_status take_sum(finder *f, parts *out, const md_syntax *at, const parts *p, const parts *y)
 {
     const bool is_difference = at->op == MD_FX_SUB;
-    if (x->shape == EXTREME && y->shape == FREE)
-        return shift(f, out, at, x, y);
-    if (y->shape == EXTREME && x->shape == FREE && !is_difference)
-        return shift(f, out, at, y, x);
-    if (x->shape == EXTREME || y->shape == EXTREME || (x->restart && y->restart))
+    if (p->shape == EXTREME && y->shape == FREE)
+        return shift(f, out, at, p, y);
+    if (y->shape == EXTREME && p->shape == FREE && !is_difference)
+        return shift(f, out, at, y, p);
+    if (p->shape == EXTREME || y->shape == EXTREME || (p->restart && y->restart))
         return refuse(f, at);
-    *out = (parts){.shape = LINEAR, .restart = x->restart ? x->restart : y->restart};
-    if (out->restart && x->shape == LINEAR && y->shape == LINEAR)
+    *out = (parts){.shape = LINEAR, .restart = p->restart ? p->restart : y->restart};
+    if (out->restart && p->shape == LINEAR && y->shape == LINEAR)
         return refuse(f, at);
-    const bool both = x->shape == LINEAR && y->shape == LINEAR, is_negated = is_difference && !both;
-    const md_syntax *ax = x->a, *ay = y->a;
+    const bool both = p->shape == LINEAR && y->shape == LINEAR, is_negated = is_difference && !both;
+    const md_syntax *ax = p->a, *ay = y->a;
     if (both && !ax)
         MD_TRY(md_rewrite_number(f->front, &ax, at, 1));
     if ((both || (is_negated && y->shape == LINEAR)) && !ay)
         MD_TRY(md_rewrite_number(f->front, &ay, at, 1));
     if (both)
         MD_TRY(md_rewrite_combine(f->front, &out->a, at->op, at, ax, ay));
-    else if (x->shape == LINEAR || !is_difference)
-        out->a = x->shape == LINEAR ? ax : ay;
+    else if (p->shape == LINEAR || !is_difference)
+        out->a = p->shape == LINEAR ? ax : ay;
     else
         MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_NEG, at, ay, NULL));
-    if (x->b && y->b)
-        return md_rewrite_combine(f->front, &out->b, at->op, at, x->b, y->b);
-    out->b = x->b ? x->b : y->b;
+    if (p->b && y->b)
+        return md_rewrite_combine(f->front, &out->b, at->op, at, p->b, y->b);
+    out->b = p->b ? p->b : y->b;
     return is_difference && y->b ? md_rewrite_combine(f->front, &out->b, MD_FX_NEG, at, y->b, NULL) : MD_OK;
 }
 
-static md_status take_product(finder *f, parts *out, const md_syntax *at, const parts *x, const parts *y)
+static md_status take_product(finder *f, parts *out, const md_syntax *at, const parts *p, const parts *y)
 {
-    if (x->shape == EXTREME || y->shape == EXTREME || (x->shape == LINEAR && y->shape == LINEAR))
+    if (p->shape == EXTREME || y->shape == EXTREME || (p->shape == LINEAR && y->shape == LINEAR))
         return refuse(f, at);
-    *out = x->shape == LINEAR ? *x : *y;
-    if (x->shape == LINEAR) {
-        MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_MUL, at, x->a, y->b));
-        if (x->b)
-            MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_MUL, at, x->b, y->b));
+    *out = p->shape == LINEAR ? *p : *y;
+    if (p->shape == LINEAR) {
+        MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_MUL, at, p->a, y->b));
+        if (p->b)
+            MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_MUL, at, p->b, y->b));
         return MD_OK;
     }
-    MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_MUL, at, x->b, y->a));
+    MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_MUL, at, p->b, y->a));
     if (y->b)
-        MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_MUL, at, x->b, y->b));
+        MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_MUL, at, p->b, y->b));
     return MD_OK;
 }
 
-static md_status take_quotient(finder *f, parts *out, const md_syntax *at, const parts *x, const parts *y)
+static md_status take_quotient(finder *f, parts *out, const md_syntax *at, const parts *p, const parts *y)
 {
-    if (y->shape != FREE || x->shape != LINEAR)
+    if (y->shape != FREE || p->shape != LINEAR)
         return refuse(f, at);
-    const md_syntax *a = x->a;
-    *out = *x;
+    const md_syntax *a = p->a;
+    *out = *p;
     if (!a)
         MD_TRY(md_rewrite_number(f->front, &a, at, 1));
     MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_DIV, at, a, y->b));
-    if (x->b)
-        MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_DIV, at, x->b, y->b));
+    if (p->b)
+        MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_DIV, at, p->b, y->b));
     return MD_OK;
 }
 
-static md_status take_negative(finder *f, parts *out, const md_syntax *at, const parts *x)
+static md_status take_negative(finder *f, parts *out, const md_syntax *at, const parts *p)
 {
-    const md_syntax *a = x->a;
-    if (x->shape != LINEAR)
+    const md_syntax *a = p->a;
+    if (p->shape != LINEAR)
         return refuse(f, at);
-    *out = *x;
+    *out = *p;
     if (!a)
         MD_TRY(md_rewrite_number(f->front, &a, at, 1));
     MD_TRY(md_rewrite_combine(f->front, &out->a, MD_FX_NEG, at, a, NULL));
-    if (x->b)
-        MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_NEG, at, x->b, NULL));
+    if (p->b)
+        MD_TRY(md_rewrite_combine(f->front, &out->b, MD_FX_NEG, at, p->b, NULL));
     return MD_OK;
 }
 
 /* max or min of the element before, to which something may be added, or of such a max or min, and of something else. */
-static md_status take_extreme(finder *f, parts *out, const md_syntax *at, md_fx_op op, const parts *x, const parts *y)
+static md_status take_extreme(finder *f, parts *out, const md_syntax *at, md_fx_op op, const parts *p, const parts *y)
 {
-    const parts *const own = x->shape == FREE ? y : x, *const other = x->shape == FREE ? x : y;
+    const parts *const own = p->shape == FREE ? y : p, *const other = p->shape == FREE ? p : y;
     const bool is_plain = own->shape == LINEAR && !own->a && !own->restart;
     if (other->shape != FREE || (!is_plain && (own->shape != EXTREME || own->op != op)))
         return refuse(f, at);
@@ -209,7 +209,7 @@ static md_status take_extreme(finder *f, parts *out, const md_syntax *at, md_fx_
         out->b = other->b;
         return MD_OK;
     }
-    return md_rewrite_make(f->front, &out->b, s, 2, (const md_syntax *const[]){x->b, y->b});
+    return md_rewrite_make(f->front, &out->b, s, 2, (const md_syntax *const[]){p->b, y->b});
 }
 
 /* True if the condition holds exactly where nothing comes before: t == 0, or t == size(t) - 1 of a reverse one.
@@ -291,44 +291,44 @@ static md_status take_where(finder *f, parts *out, const md_syntax *at)
 static md_status take_call(finder *f, parts *out, const md_syntax *at)
 {
     const md_fx_op op = md_fx_function_named(at->name);
-    parts x, y, z, product;
+    parts p, y, z, product;
     if (op == MD_FX_WHERE && at->n_args == 3)
         return take_where(f, out, at);
     const bool is_extreme = (op == MD_FX_MAX || op == MD_FX_MIN) && at->n_args == 2;
     if (!is_extreme && !(op == MD_FX_FMA && at->n_args == 3))
         return refuse(f, at);
-    MD_TRY(take(f, &x, at->arg[0]));
+    MD_TRY(take(f, &p, at->arg[0]));
     MD_TRY(take(f, &y, at->arg[1]));
     if (is_extreme)
-        return take_extreme(f, out, at, op, &x, &y);
+        return take_extreme(f, out, at, op, &p, &y);
     md_syntax sum = *at;
     sum.op = MD_FX_ADD;
     MD_TRY(take(f, &z, at->arg[2]));
-    if (x.shape == FREE && y.shape == FREE) {
+    if (p.shape == FREE && y.shape == FREE) {
         product = (parts){.shape = FREE};
-        MD_TRY(md_rewrite_combine(f->front, &product.b, MD_FX_MUL, at, x.b, y.b));
+        MD_TRY(md_rewrite_combine(f->front, &product.b, MD_FX_MUL, at, p.b, y.b));
     } else {
-        MD_TRY(take_product(f, &product, at, &x, &y));
+        MD_TRY(take_product(f, &product, at, &p, &y));
     }
     return take_sum(f, out, &sum, &product, &z);
 }
 
 static md_status take_op(finder *f, parts *out, const md_syntax *at)
 {
-    parts x, y = {.shape = FREE};
-    MD_TRY(take(f, &x, at->arg[0]));
+    parts p, y = {.shape = FREE};
+    MD_TRY(take(f, &p, at->arg[0]));
     if (at->n_args > 1)
         MD_TRY(take(f, &y, at->arg[1]));
     switch ((int)at->op) {
     case MD_FX_NEG:
-        return take_negative(f, out, at, &x);
+        return take_negative(f, out, at, &p);
     case MD_FX_ADD:
     case MD_FX_SUB:
-        return take_sum(f, out, at, &x, &y);
+        return take_sum(f, out, at, &p, &y);
     case MD_FX_MUL:
-        return take_product(f, out, at, &x, &y);
+        return take_product(f, out, at, &p, &y);
     case MD_FX_DIV:
-        return take_quotient(f, out, at, &x, &y);
+        return take_quotient(f, out, at, &p, &y);
     default:
         return refuse(f, at);
     }

@@ -26,9 +26,9 @@ const md_scope *md_scope_find(const md_scope *s, const char *name);
 /** A new index of the formula. */
 md_status md_resolve_new_index(md_front *front, int32_t *out, const md_syntax *at, bool is_bound);
 /** The typed node of an expression. */
-md_status md_resolve_node(const md_resolver *c, md_fx_node **out, const md_syntax *at);
+md_status md_resolve_node(const md_resolver *resolver, md_fx_node **out, const md_syntax *at);
 /** One subscript of a tensor, as an i64 node. */
-md_status md_resolve_subscript(const md_resolver *c, md_fx_node **out, const md_syntax *at, const char *tensor);
+md_status md_resolve_subscript(const md_resolver *resolver, md_fx_node **out, const md_syntax *at, const char *tensor);
 /** Remembers how an axis is reached. */
 md_status md_resolve_note_access(md_front *front, int32_t tensor, int32_t axis, const md_fx_node *subscript,
                                  bool is_store);

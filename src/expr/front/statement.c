@@ -60,12 +60,12 @@ static md_status check_plain_left(left_side *l, int32_t axis)
 
 static md_status build_left(left_side *l)
 {
-    const md_resolver c = {
+    const md_resolver resolver = {
         .front = l->front, .scope = left_scope(l), .stmt = (int32_t)(l->stmt - l->front->formula->stmt)};
     for (int32_t i = 0; i < l->target->n_args; i++) {
         const md_syntax *const at = l->target->arg[i];
         md_fx_node *subscript;
-        MD_TRY(md_resolve_subscript(&c, &subscript, at, l->target->name));
+        MD_TRY(md_resolve_subscript(&resolver, &subscript, at, l->target->name));
         if (subscript->kind == MD_FX_INDEX)
             MD_TRY(check_plain_left(l, i));
         else if (!md_fx_has_kind(subscript, MD_FX_LOAD))
@@ -196,11 +196,11 @@ static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax
     for (int32_t i = 0; i < item->target->n_args; i++)
         MD_TRY(collect_free(&left, item->target->arg[i]));
     MD_TRY(build_left(&left));
-    const md_resolver c = {.front = fr, .scope = left_scope(&left), .stmt = i_stmt};
+    const md_resolver resolver = {.front = fr, .scope = left_scope(&left), .stmt = i_stmt};
     const md_syntax *text;
     md_fx_node *value;
     MD_TRY(md_front_recurrence(fr, &text, i_stmt, item));
-    MD_TRY(md_resolve_node(&c, &value, text));
+    MD_TRY(md_resolve_node(&resolver, &value, text));
     stmt->value = value;
     MD_TRY(check_own_reads(fr, stmt, item->target));
     MD_TRY(settle_type(fr, stmt, value));

@@ -171,45 +171,45 @@ static md_status take_out(md_fl_reader *r, md_syntax **at)
     return MD_OK;
 }
 
-static md_status read_expression(reading *c, md_syntax **at);
+static md_status read_expression(reading *r, md_syntax **at);
 
-static md_status read_tensor(reading *c, md_syntax *at)
+static md_status read_tensor(reading *r, md_syntax *at)
 {
     int32_t base;
-    MD_TRY(find_base(c->r, &base, at));
-    md_fl_base *b = &c->r->base[base];
-    if (at->over_list && !c->is_item)
-        return COMPLAIN(c->r, at,
+    MD_TRY(find_base(r->r, &base, at));
+    md_fl_base *b = &r->r->base[base];
+    if (at->over_list && !r->is_item)
+        return COMPLAIN(r->r, at,
                         "'%s@%s' needs an item: a result without '@%s' reads lists inside of a reduction over "
                         "%s, such as sum[%s,i](...)",
-                        at->name, c->r->tree.list, c->r->tree.list, c->r->tree.list, c->r->tree.list);
-    c->reads_list |= at->over_list;
-    b->is_read |= c->r->symbol[b->now].stmt < 0;
-    c->r->symbol[b->now].is_read = true;
-    at->name = c->r->symbol[b->now].name;
+                        at->name, r->r->tree.list, r->r->tree.list, r->r->tree.list, r->r->tree.list);
+    r->reads_list |= at->over_list;
+    b->is_read |= r->r->symbol[b->now].stmt < 0;
+    r->r->symbol[b->now].is_read = true;
+    at->name = r->r->symbol[b->now].name;
     at->dtype = b->dtype;
     return MD_OK;
 }
 
-static md_status read_expression(reading *c, md_syntax **at)
+static md_status read_expression(reading *r, md_syntax **at)
 {
     md_syntax *s = *at;
     const bool is_across = s->kind == MD_SYNTAX_BINDER && s->over_list;
-    reading inner = *c;
+    reading inner = *r;
     inner.is_item |= is_across;
     inner.reads_list = false;
     for (int32_t i = 0; i < s->n_args; i++)
         MD_TRY(read_expression(&inner, &s->arg[i]));
-    c->reads_list |= inner.reads_list && !is_across;
+    r->reads_list |= inner.reads_list && !is_across;
     if (s->kind == MD_SYNTAX_TENSOR)
-        return read_tensor(c, s);
-    if (s->kind == MD_SYNTAX_SIZE && !c->is_item)
-        return COMPLAIN(c->r, s, "size(%s) needs an item: items have sizes of their own", s->name);
+        return read_tensor(r, s);
+    if (s->kind == MD_SYNTAX_SIZE && !r->is_item)
+        return COMPLAIN(r->r, s, "size(%s) needs an item: items have sizes of their own", s->name);
     if (!is_across)
         return MD_OK;
     if (!inner.reads_list)
-        return COMPLAIN(c->r, s, "'%s' over the items reads no list", s->name);
-    return take_out(c->r, at);
+        return COMPLAIN(r->r, s, "'%s' over the items reads no list", s->name);
+    return take_out(r->r, at);
 }
 
 /* ---- Statements */
@@ -248,14 +248,14 @@ static md_status read_statement(md_fl_reader *r, const md_syntax_item *from)
     md_syntax_item own = *from, *item = NULL;
     md_syntax *target = own.target;
     int32_t base;
-    reading c = {.r = r, .is_item = target->over_list};
+    reading reading_ = {.r = r, .is_item = target->over_list};
     const bool updates = own.assign != MD_FX_SET || !is_plain(target);
     if (!target->over_list && target->n_args > 0)
         return COMPLAIN(r, target, "'%s' is one result for all items and has no axes; an item's is written %s@%s[...]",
                         target->name, target->name, r->tree.list);
-    MD_TRY(read_expression(&c, &own.value));
+    MD_TRY(read_expression(&reading_, &own.value));
     for (int32_t i = 0; i < target->n_args; i++)
-        MD_TRY(read_expression(&c, &target->arg[i]));
+        MD_TRY(read_expression(&reading_, &target->arg[i]));
     MD_TRY(find_base(r, &base, target));
     md_fl_base *b = &r->base[base];
     if (updates && b->is_let)

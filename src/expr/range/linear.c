@@ -14,14 +14,14 @@ bool md_range_add(md_range_linear *sum, const md_range_linear *term, int64_t fac
 }
 
 /* The highest (or lowest) value, every atom taken by itself. */
-static bool extreme(const md_range *r, int64_t *out, const md_range_linear *e, bool highest)
+static bool extreme(const md_range *r, int64_t *out, const md_range_linear *linear, bool highest)
 {
-    int64_t sum = e->constant, c;
+    int64_t sum = linear->constant, c;
     for (int32_t i = 0; i < r->n_atoms; i++) {
-        if (e->coef[i] == 0)
+        if (linear->coef[i] == 0)
             continue;
-        int64_t at = (e->coef[i] > 0) == highest ? r->atom[i].range.hi : r->atom[i].range.lo;
-        if (__builtin_mul_overflow(e->coef[i], at, &c) || __builtin_add_overflow(sum, c, &sum))
+        int64_t at = (linear->coef[i] > 0) == highest ? r->atom[i].range.hi : r->atom[i].range.lo;
+        if (__builtin_mul_overflow(linear->coef[i], at, &c) || __builtin_add_overflow(sum, c, &sum))
             return false;
     }
     *out = sum;
@@ -29,28 +29,29 @@ static bool extreme(const md_range *r, int64_t *out, const md_range_linear *e, b
 }
 
 /* Tries e + m*g as a better upper bound of e; keeps the form that gave it. */
-static bool try_multiplier(const md_range *r, md_range_linear *e, int64_t *best, const md_range_linear *g, int64_t m)
+static bool try_multiplier(const md_range *r, md_range_linear *linear, int64_t *best, const md_range_linear *g,
+                           int64_t m)
 {
-    md_range_linear sum = *e;
+    md_range_linear sum = *linear;
     int64_t value;
     if (!md_range_add(&sum, g, m) || !extreme(r, &value, &sum, true) || value >= *best)
         return false;
     *best = value;
-    *e = sum;
+    *linear = sum;
     return true;
 }
 
-static bool tighten_once(const md_range *r, md_range_linear *e, int64_t *best)
+static bool tighten_once(const md_range *r, md_range_linear *linear, int64_t *best)
 {
     bool better = false;
     for (int32_t k = 0; k < r->n_guards; k++) {
         const md_range_linear *g = &r->guard[k];
-        better |= try_multiplier(r, e, best, g, 1);
+        better |= try_multiplier(r, linear, best, g, 1);
         for (int32_t i = 0; i < r->n_atoms; i++) {
-            int64_t a = e->coef[i], b = g->coef[i];
+            int64_t a = linear->coef[i], b = g->coef[i];
             if (b == 0 || a == 0 || (a > 0) == (b > 0) || a == INT64_MIN || b == -1 || a % b != 0)
                 continue;
-            better |= try_multiplier(r, e, best, g, -(a / b));
+            better |= try_multiplier(r, linear, best, g, -(a / b));
         }
     }
     return better;
@@ -58,31 +59,31 @@ static bool tighten_once(const md_range *r, md_range_linear *e, int64_t *best)
 
 bool md_range_upper(const md_range *r, int64_t *out, const md_range_linear *form)
 {
-    md_range_linear e = *form;
+    md_range_linear linear = *form;
     int64_t best;
-    if (!extreme(r, &best, &e, true))
+    if (!extreme(r, &best, &linear, true))
         return false;
-    for (int round = 0; round < 4 && tighten_once(r, &e, &best); round++)
+    for (int round = 0; round < 4 && tighten_once(r, &linear, &best); round++)
         ;
     *out = best;
     return true;
 }
 
-bool md_range_bounds(const md_range *r, md_range_interval *out, const md_range_linear *e)
+bool md_range_bounds(const md_range *r, md_range_interval *out, const md_range_linear *linear)
 {
     md_range_linear negated = {0};
     int64_t below;
-    if (!md_range_upper(r, &out->hi, e) || !md_range_add(&negated, e, -1) || !md_range_upper(r, &below, &negated) ||
-        below == INT64_MIN)
+    if (!md_range_upper(r, &out->hi, linear) || !md_range_add(&negated, linear, -1) ||
+        !md_range_upper(r, &below, &negated) || below == INT64_MIN)
         return false;
     out->lo = -below;
     return true;
 }
 
-bool md_range_is_constant(const md_range_linear *e)
+bool md_range_is_constant(const md_range_linear *linear)
 {
     for (int i = 0; i < MD_RANGE_ATOMS; i++)
-        if (e->coef[i] != 0)
+        if (linear->coef[i] != 0)
             return false;
     return true;
 }

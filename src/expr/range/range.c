@@ -303,22 +303,22 @@ static bool is_division(const md_range_atom *a, md_fx_op op)
 }
 
 /* c*d * (x // d) + c * (x % d) is c*x. */
-static bool fold_division(md_range *r, md_range_linear *e)
+static bool fold_division(md_range *r, md_range_linear *linear)
 {
     for (int32_t i = 0; i < r->n_atoms; i++)
         for (int32_t k = 0; k < r->n_atoms; k++) {
             const md_range_atom q = r->atom[i], m = r->atom[k];
-            const int64_t c = e->coef[k];
+            const int64_t c = linear->coef[k];
             int64_t cd;
             md_range_linear x;
             if (c == 0 || !is_division(&q, MD_FX_FLOORDIV) || !is_division(&m, MD_FX_MOD) ||
-                __builtin_mul_overflow(c, q.node->arg[1]->integer, &cd) || e->coef[i] != cd ||
+                __builtin_mul_overflow(c, q.node->arg[1]->integer, &cd) || linear->coef[i] != cd ||
                 !is_atom_of(r, &q, MD_FX_FLOORDIV, m.node))
                 continue;
             if (!linear_of(r, &x, q.node->arg[0]))
                 return false;
-            e->coef[i] = e->coef[k] = 0;
-            if (!md_range_add(e, &x, c))
+            linear->coef[i] = linear->coef[k] = 0;
+            if (!md_range_add(linear, &x, c))
                 return false;
         }
     return true;
@@ -326,8 +326,8 @@ static bool fold_division(md_range *r, md_range_linear *e)
 
 static bool range_of(md_range *r, md_range_interval *out, const md_fx_node *node)
 {
-    md_range_linear e;
-    if (!linear_of(r, &e, node) || !fold_division(r, &e) || !md_range_bounds(r, out, &e))
+    md_range_linear linear;
+    if (!linear_of(r, &linear, node) || !fold_division(r, &linear) || !md_range_bounds(r, out, &linear))
         return false;
     if (out->lo > out->hi) { /* the guards contradict each other */
         r->is_empty = true;
@@ -376,15 +376,15 @@ bool md_fx_is_inside(const md_fx_formula *formula, const md_fx_reach *at)
 {
     int64_t size[MD_FX_MAX_DIMS];
     md_range r = {.formula = formula, .size = size, .steps = MAX_STEPS};
-    md_range_linear e, room;
+    md_range_linear linear, room;
     md_range_interval below, above;
     for (int32_t i = 0; i < formula->n_dims; i++)
         size[i] = formula->dim[i].size;
     hold_all(&r, at);
-    return r.is_empty ||
-           (linear_of(&r, &e, at->subscript) && fold_division(&r, &e) && md_range_bounds(&r, &below, &e) &&
-            below.lo >= 0 && linear_size(&r, &room, formula->tensor[at->tensor].dim[at->axis]) &&
-            md_range_add(&room, &e, -1) && md_range_bounds(&r, &above, &room) && above.lo >= 1);
+    return r.is_empty || (linear_of(&r, &linear, at->subscript) && fold_division(&r, &linear) &&
+                          md_range_bounds(&r, &below, &linear) && below.lo >= 0 &&
+                          linear_size(&r, &room, formula->tensor[at->tensor].dim[at->axis]) &&
+                          md_range_add(&room, &linear, -1) && md_range_bounds(&r, &above, &room) && above.lo >= 1);
 }
 
 bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size, const md_fx_reach *at)

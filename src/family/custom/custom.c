@@ -156,7 +156,7 @@ static md_status add_tunable(md_fa_custom *c, const md_tunable *t)
     return MD_OK;
 }
 
-static md_status add_rules(md_fa_custom *c, const md_custom *d, const md_fx_formula *formula)
+static md_status add_rules(md_fa_custom *c, const md_custom *custom, const md_fx_formula *formula)
 {
     const char *name[MD_FX_MAX_DIMS + MD_FA_MAX_FIELDS];
     c->n_dims = formula->n_dims;
@@ -169,11 +169,11 @@ static md_status add_rules(md_fa_custom *c, const md_custom *d, const md_fx_form
         md_fx_whole **rule;
         int32_t most, *n;
         const char *text, *what;
-    } part[] = {{c->grid, 3, &c->n_grid, d->grid, "grid"},
-                {c->block, 3, &c->n_block, d->block, "block"},
-                {c->shared, 1, &c->n_shared, d->shared_bytes, "shared_bytes"},
-                {c->envelope, MD_FA_CUSTOM_RULES, &c->n_envelope, d->envelope, "envelope"},
-                {c->legal, MD_FA_CUSTOM_RULES, &c->n_legal, d->legal, "legal"}};
+    } part[] = {{c->grid, 3, &c->n_grid, custom->grid, "grid"},
+                {c->block, 3, &c->n_block, custom->block, "block"},
+                {c->shared, 1, &c->n_shared, custom->shared_bytes, "shared_bytes"},
+                {c->envelope, MD_FA_CUSTOM_RULES, &c->n_envelope, custom->envelope, "envelope"},
+                {c->legal, MD_FA_CUSTOM_RULES, &c->n_legal, custom->legal, "legal"}};
     for (int32_t i = 0; i < MD_COUNT(part); i++) {
         char what[96];
         snprintf(what, sizeof what, "custom kernel '%s', %s", c->name, part[i].what);
@@ -184,45 +184,49 @@ static md_status add_rules(md_fa_custom *c, const md_custom *d, const md_fx_form
     return MD_OK;
 }
 
-static md_status check(const md_custom *d)
+static md_status check(const md_custom *custom)
 {
-    if (!is_identifier(d->name))
+    if (!is_identifier(custom->name))
         return md_fail(MD_INVALID_ARGUMENT, "a custom kernel's name is a word of letters, digits and '_': '%s'",
-                       d->name ? d->name : "");
-    if (!d->source || !is_identifier(d->entry))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s' has no %s", d->name,
-                       d->source ? "entry (the name of its function)" : "source");
-    if (d->align != 0 && d->align != 16)
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': align is %d: expected 0 or 16", d->name, d->align);
-    if (!(d->rate >= 0.0 && d->rate <= 1.0))
+                       custom->name ? custom->name : "");
+    if (!custom->source || !is_identifier(custom->entry))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s' has no %s", custom->name,
+                       custom->source ? "entry (the name of its function)" : "source");
+    if (custom->align != 0 && custom->align != 16)
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': align is %d: expected 0 or 16", custom->name,
+                       custom->align);
+    if (!(custom->rate >= 0.0 && custom->rate <= 1.0))
         return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': rate is %g: expected a part of the device's, up to 1",
-                       d->name, d->rate);
-    if ((int)d->numeric < 0 || d->numeric > MD_NUMERIC_BATCH_INVARIANT)
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': %d is no md_numeric", d->name, (int)d->numeric);
-    if (d->n_tunables < 0 || (d->n_tunables > 0 && !d->tunable))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': no tunables where %d are said to be", d->name,
-                       d->n_tunables);
-    if (!d->device || (strcmp(d->device, "host") && strcmp(d->device, "cuda")))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': device '%s': expected host or cuda", d->name,
-                       d->device ? d->device : "");
+                       custom->name, custom->rate);
+    if ((int)custom->numeric < 0 || custom->numeric > MD_NUMERIC_BATCH_INVARIANT)
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': %d is no md_numeric", custom->name,
+                       (int)custom->numeric);
+    if (custom->n_tunables < 0 || (custom->n_tunables > 0 && !custom->tunable))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': no tunables where %d are said to be", custom->name,
+                       custom->n_tunables);
+    if (!custom->device || (strcmp(custom->device, "host") && strcmp(custom->device, "cuda")))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': device '%s': expected host or cuda", custom->name,
+                       custom->device ? custom->device : "");
     return MD_OK;
 }
 
-static md_status add(md_fa_customs *all, const md_custom *d, const md_st_program *program, md_dev_kind device)
+static md_status add(md_fa_customs *all, const md_custom *custom, const md_st_program *program, md_dev_kind device)
 {
     md_fa_custom *c = &all->custom[all->n];
     char family[64];
-    MD_TRY(check(d));
+    MD_TRY(check(custom));
     for (int32_t i = 0; i < all->n; i++)
-        if (!strcmp(all->custom[i].name, d->name))
-            return md_fail(MD_INVALID_ARGUMENT, "two custom kernels are named '%s'", d->name);
-    *c = (md_fa_custom){
-        .numeric = d->numeric, .rate = d->rate > 0.0 ? d->rate : 1.0, .is_strided = d->strided != 0, .align = d->align};
+        if (!strcmp(all->custom[i].name, custom->name))
+            return md_fail(MD_INVALID_ARGUMENT, "two custom kernels are named '%s'", custom->name);
+    *c = (md_fa_custom){.numeric = custom->numeric,
+                        .rate = custom->rate > 0.0 ? custom->rate : 1.0,
+                        .is_strided = custom->strided != 0,
+                        .align = custom->align};
     all->n++; /* from here on md_fa_customs_destroy frees what it holds */
-    snprintf(c->name, sizeof c->name, "%s", d->name);
-    snprintf(c->entry, sizeof c->entry, "%s", d->entry);
-    snprintf(family, sizeof family, "custom/%s", d->name);
-    c->source = strdup(d->source);
+    snprintf(c->name, sizeof c->name, "%s", custom->name);
+    snprintf(c->entry, sizeof c->entry, "%s", custom->entry);
+    snprintf(family, sizeof family, "custom/%s", custom->name);
+    c->source = strdup(custom->source);
     c->family = (md_fa_family){.name = strdup(family),
                                .device = device,
                                .custom = all->n,
@@ -235,9 +239,9 @@ static md_status add(md_fa_customs *all, const md_custom *d, const md_st_program
                                .numeric = numeric};
     if (!c->source || !c->family.name)
         return md_fail_memory();
-    for (int32_t i = 0; i < d->n_tunables; i++)
-        MD_TRY(add_tunable(c, &d->tunable[i]));
-    MD_TRY(add_rules(c, d, program->formula));
+    for (int32_t i = 0; i < custom->n_tunables; i++)
+        MD_TRY(add_tunable(c, &custom->tunable[i]));
+    MD_TRY(add_rules(c, custom, program->formula));
     return md_fa_custom_check_names(c, program);
 }
 
@@ -246,16 +250,17 @@ static md_status digest(md_fa_customs *all, const md_custom *list, int32_t n)
 {
     md_strbuf b = {0};
     for (int32_t i = 0; i < n; i++) {
-        const md_custom *d = &list[i];
-        const char *const text[] = {d->name,  d->device,       d->source,   d->entry, d->grid,
-                                    d->block, d->shared_bytes, d->envelope, d->legal};
+        const md_custom *custom = &list[i];
+        const char *const text[] = {custom->name,  custom->device,       custom->source,   custom->entry, custom->grid,
+                                    custom->block, custom->shared_bytes, custom->envelope, custom->legal};
         for (int32_t k = 0; k < MD_COUNT(text); k++)
             md_strbuf_bytes(&b, text[k] ? text[k] : "", text[k] ? strlen(text[k]) + 1 : 1);
-        md_strbuf_printf(&b, "%d %d %d %g", (int)d->strided, (int)d->align, (int)d->numeric, d->rate);
-        for (int32_t k = 0; k < d->n_tunables; k++) {
-            md_strbuf_printf(&b, " %s", d->tunable[k].name);
-            for (int32_t v = 0; v < d->tunable[k].n; v++)
-                md_strbuf_printf(&b, ",%d", (int)d->tunable[k].value[v]);
+        md_strbuf_printf(&b, "%d %d %d %g", (int)custom->strided, (int)custom->align, (int)custom->numeric,
+                         custom->rate);
+        for (int32_t k = 0; k < custom->n_tunables; k++) {
+            md_strbuf_printf(&b, " %s", custom->tunable[k].name);
+            for (int32_t v = 0; v < custom->tunable[k].n; v++)
+                md_strbuf_printf(&b, ",%d", (int)custom->tunable[k].value[v]);
         }
     }
     bool failed = b.failed;

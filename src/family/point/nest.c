@@ -112,13 +112,14 @@ static void print_row(writer *w)
 
 static void print_product(writer *w)
 {
-    const md_st_product *g = &w->stage->product;
-    for (int32_t i = 0; i < g->n_products; i++) {
-        const md_fx_node *arg[2] = {g->a[i], g->b[i]};
-        md_fx_node times = {.kind = MD_FX_OP, .op = MD_FX_MUL, .type = g->type, .n_args = 2, .arg = arg};
+    const md_st_product *product = &w->stage->product;
+    for (int32_t i = 0; i < product->n_products; i++) {
+        const md_fx_node *arg[2] = {product->a[i], product->b[i]};
+        md_fx_node times = {.kind = MD_FX_OP, .op = MD_FX_MUL, .type = product->type, .n_args = 2, .arg = arg};
         const md_fx_node *body = md_cg_keep(w->cg, &times);
         if (body)
-            print_reduction(w, i, (md_fx_node){.op = MD_FX_R_SUM, .type = g->type, .arg = &body}, g->n_k, g->k);
+            print_reduction(w, i, (md_fx_node){.op = MD_FX_R_SUM, .type = product->type, .arg = &body}, product->n_k,
+                            product->k);
     }
     print_stores(w, &w->body, false);
 }

@@ -32,10 +32,10 @@ static bool is_same_load(const md_fx_node *a, const md_fx_node *b)
 
 static bool note(void *user, const md_fx_node *n)
 {
-    finder *s = user;
-    const md_st_stage *st = md_fa_stage(s->target);
-    md_fa_transpose *t = s->out;
-    if (!is_transposed(st, s->target->program->formula, n) || t->n == MD_FA_MAX_TRANSPOSED)
+    finder *f = user;
+    const md_st_stage *st = md_fa_stage(f->target);
+    md_fa_transpose *t = f->out;
+    if (!is_transposed(st, f->target->program->formula, n) || t->n == MD_FA_MAX_TRANSPOSED)
         return true;
     int32_t last = n->arg[n->n_args - 1]->id;
     if (t->n > 0 && last != t->index)

@@ -23,7 +23,8 @@ MD_TRANSPOSE_TILE(md_b, int32_t, b)
 
 #include "md_expr.h"
 
-static void md_block(const md_params *p, int64_t point, int64_t lane, int64_t lane_end, int64_t line, int64_t line_end)
+static void md_move_block(const md_params *p, int64_t point, int64_t lane, int64_t lane_end, int64_t line,
+                          int64_t line_end)
 {
     for (int64_t l = lane; l < lane_end; l += MD_VL)
         for (int64_t t = line; t < line_end; t += MD_VL) {
@@ -42,7 +43,8 @@ MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *
     (void)scratch;
     for (int64_t b = first; b < last; b++) {
         const int64_t lane = b % across * MD_SIDE, line = b / across % down * MD_SIDE;
-        md_block(p, b / across / down, lane, md_min_si(lane + MD_SIDE, lanes), line, md_min_si(line + MD_SIDE, lines));
+        md_move_block(p, b / across / down, lane, md_min_si(lane + MD_SIDE, lanes), line,
+                      md_min_si(line + MD_SIDE, lines));
     }
 #ifdef MD_STREAMING
     md_stream_end();

@@ -45,52 +45,54 @@ static const char *why_not(const char *format)
     }
 }
 
-static int refuse_format(const md_py_exchange *x, const Py_buffer *b, const char *name)
+static int refuse_format(const md_py_exchange *exchange, const Py_buffer *b, const char *name)
 {
     const char *const why = b->format ? why_not(b->format) : NULL;
     if (why)
-        return md_py_refuse(x, name, why);
-    PyErr_Format(x->argument_error, "argument '%s': its elements, of format '%s' and %zd bytes, have no dtype here",
-                 name, b->format ? b->format : "", b->itemsize);
+        return md_py_refuse(exchange, name, why);
+    PyErr_Format(exchange->argument_error,
+                 "argument '%s': its elements, of format '%s' and %zd bytes, have no dtype here", name,
+                 b->format ? b->format : "", b->itemsize);
     return -1;
 }
 
 /* Takes sizes and strides from the buffer; a buffer without a shape is one axis of bytes or elements. */
-static int take_axes(md_tensor *t, const md_py_exchange *x, const Py_buffer *b, const char *name)
+static int take_axes(md_tensor *t, const md_py_exchange *exchange, const Py_buffer *b, const char *name)
 {
     t->rank = b->shape || b->ndim == 0 ? b->ndim : 1;
     for (int a = 0; b->suboffsets && a < b->ndim; a++)
         if (b->suboffsets[a] >= 0)
-            return md_py_refuse(x, name, "its rows are reached by pointers (suboffsets): give a copy");
+            return md_py_refuse(exchange, name, "its rows are reached by pointers (suboffsets): give a copy");
     int64_t stride = 1;
     for (int a = t->rank - 1; a >= 0; a--) {
         t->size[a] = b->shape ? b->shape[a] : b->len / b->itemsize;
         t->stride[a] = b->strides ? b->strides[a] / b->itemsize : stride;
         if (b->strides && b->strides[a] % b->itemsize != 0)
-            return md_py_refuse(x, name, "its strides are no whole elements");
+            return md_py_refuse(exchange, name, "its strides are no whole elements");
         if (t->size[a] < 0)
-            return md_py_refuse(x, name, "its buffer has an axis of negative size");
+            return md_py_refuse(exchange, name, "its buffer has an axis of negative size");
         stride *= t->size[a] > 1 ? t->size[a] : 1;
     }
     return 0;
 }
 
 /* Fills in the view from its open buffer. `dtype` replaces the buffer's format, unless it is MD_DTYPE_DEFAULT. */
-static int take_elements(md_py_view *view, const md_py_exchange *x, const char *name, md_dtype dtype)
+static int take_elements(md_py_view *view, const md_py_exchange *exchange, const char *name, md_dtype dtype)
 {
     const Py_buffer *const b = &view->buffer;
     if (b->itemsize <= 0)
-        return md_py_refuse(x, name, "its elements have no bytes");
+        return md_py_refuse(exchange, name, "its elements have no bytes");
     if (b->ndim < 0 || b->ndim > MD_MAX_RANK) {
-        PyErr_Format(x->argument_error, "argument '%s' has %d axes, and the most are %d", name, b->ndim, MD_MAX_RANK);
+        PyErr_Format(exchange->argument_error, "argument '%s' has %d axes, and the most are %d", name, b->ndim,
+                     MD_MAX_RANK);
         return -1;
     }
     view->tensor.dtype = dtype ? dtype : dtype_of_format(b->format, b->itemsize);
     if (view->tensor.dtype == MD_DTYPE_DEFAULT)
-        return refuse_format(x, b, name);
+        return refuse_format(exchange, b, name);
     view->device = (md_py_dl_device){MD_PY_CPU, 0};
     view->tensor.data = b->buf;
-    return take_axes(&view->tensor, x, b, name);
+    return take_axes(&view->tensor, exchange, b, name);
 }
 
 /* Asks the array for its buffer. Where it refuses, its exception stays set. */
@@ -125,31 +127,33 @@ static md_dtype named_dtype(PyObject *object, const char **bytes)
     return found;
 }
 
-static int refuse_read_only(const md_py_exchange *x, const char *name)
+static int refuse_read_only(const md_py_exchange *exchange, const char *name)
 {
-    return md_py_refuse(x, name, "is an output, and this array is read-only");
+    return md_py_refuse(exchange, name, "is an output, and this array is read-only");
 }
 
 /* The functions named take_.. below return 1 if the array is read, 0 if this function cannot read it (no exception is
  * set) and -1 with an exception. */
 
-static int take_as_integers(md_py_view *view, const md_py_exchange *x, PyObject *object, const char *name,
+static int take_as_integers(md_py_view *view, const md_py_exchange *exchange, PyObject *object, const char *name,
                             bool is_output)
 {
     const char *bytes = NULL;
     const md_dtype dtype = named_dtype(object, &bytes);
     view->keeps = dtype ? PyObject_CallMethod(object, "view", "s", bytes) : NULL;
     if (view->keeps && PyObject_CheckBuffer(view->keeps) && open_buffer(view, view->keeps, is_output))
-        return take_elements(view, x, name, dtype) < 0 ? -1 : 1;
+        return take_elements(view, exchange, name, dtype) < 0 ? -1 : 1;
     PyErr_Clear();
     if (!is_output || !view->keeps || !open_buffer(view, view->keeps, false))
         return 0;
-    return refuse_read_only(x, name);
+    return refuse_read_only(exchange, name);
 }
 
-static int take_by_dlpack(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+static int take_by_dlpack(md_py_view *view, md_py_exchange *exchange, PyObject *object, const char *name,
+                          bool is_output)
 {
-    if (PyObject_HasAttr(object, x->text_dlpack) && md_py_take_capsule(view, x, object, name, is_output) == 0)
+    if (PyObject_HasAttr(object, exchange->text_dlpack) &&
+        md_py_take_capsule(view, exchange, object, name, is_output) == 0)
         return 1;
     Py_CLEAR(view->capsule);
     PyErr_Clear(); /* the buffer's error says more: NumPy's arrays have __dlpack__, too */
@@ -158,25 +162,26 @@ static int take_by_dlpack(md_py_view *view, md_py_exchange *x, PyObject *object,
 
 /* ---- Buffers */
 
-static int take_otherwise(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+static int take_otherwise(md_py_view *view, md_py_exchange *exchange, PyObject *object, const char *name,
+                          bool is_output)
 {
     if (is_output && open_buffer(view, object, false))
-        return refuse_read_only(x, name);
+        return refuse_read_only(exchange, name);
     PyErr_Clear();
-    const int taken = take_by_dlpack(view, x, object, name, is_output);
-    return taken ? taken : take_as_integers(view, x, object, name, is_output);
+    const int taken = take_by_dlpack(view, exchange, object, name, is_output);
+    return taken ? taken : take_as_integers(view, exchange, object, name, is_output);
 }
 
-int md_py_take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+int md_py_take_buffer(md_py_view *view, md_py_exchange *exchange, PyObject *object, const char *name, bool is_output)
 {
     PyObject *type, *value, *trace;
     if (open_buffer(view, object, is_output))
-        return take_elements(view, x, name, MD_DTYPE_DEFAULT);
+        return take_elements(view, exchange, name, MD_DTYPE_DEFAULT);
     PyErr_Fetch(&type, &value, &trace);
-    const int taken = take_otherwise(view, x, object, name, is_output);
+    const int taken = take_otherwise(view, exchange, object, name, is_output);
     if (taken == 0) {
         PyErr_Restore(type, value, trace); /* the array's reason for having no buffer is the error to show */
-        return md_py_wrap_error(x, name);
+        return md_py_wrap_error(exchange, name);
     }
     Py_XDECREF(type);
     Py_XDECREF(value);

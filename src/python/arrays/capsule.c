@@ -6,25 +6,25 @@
 enum { READ_ONLY = 1, IS_COPIED = 2 }; /* bits of DLPack's flags */
 enum { COMPLEX = 5 }; /* DLPack's code of complex numbers */
 
-int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_tensor *t, const char *name)
+int md_py_take_dlpack(md_py_view *view, const md_py_exchange *exchange, const md_py_dl_tensor *t, const char *name)
 {
     view->device = t->device;
     if (t->ndim > 0 && t->ndim <= MD_MAX_RANK && !t->shape)
-        return md_py_refuse(x, name, "its DLPack tensor has axes, but no shape");
+        return md_py_refuse(exchange, name, "its DLPack tensor has axes, but no shape");
     for (int32_t a = 0; a < t->ndim && a < MD_MAX_RANK; a++)
         if (t->shape[a] < 0)
-            return md_py_refuse(x, name, "its DLPack tensor has an axis of negative size");
+            return md_py_refuse(exchange, name, "its DLPack tensor has an axis of negative size");
     if (t->device.id < 0)
-        return md_py_refuse(x, name, "its DLPack tensor has a negative device number");
+        return md_py_refuse(exchange, name, "its DLPack tensor has a negative device number");
     if (md_tensor_from_dlpack(&view->tensor, t) == MD_OK)
         return 0;
     if (t->dtype.code == COMPLEX)
-        return md_py_refuse(x, name, "its elements are complex: give their parts, x.real and x.imag");
+        return md_py_refuse(exchange, name, "its elements are complex: give their parts, x.real and x.imag");
     if (t->ndim < 0 || t->ndim > MD_MAX_RANK)
-        PyErr_Format(x->argument_error, "argument '%s' has %d axes, and the most are %d", name, (int)t->ndim,
+        PyErr_Format(exchange->argument_error, "argument '%s' has %d axes, and the most are %d", name, (int)t->ndim,
                      MD_MAX_RANK);
     else
-        PyErr_Format(x->argument_error,
+        PyErr_Format(exchange->argument_error,
                      "argument '%s': its elements, of DLPack's code %d, %d bits and %d lanes, have no dtype here", name,
                      (int)t->dtype.code, (int)t->dtype.bits, (int)t->dtype.lanes);
     return -1;
@@ -32,9 +32,9 @@ int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_
 
 /* object.__dlpack__(...) with the version up to which capsules are understood here; without it where the producer is
  * older than that argument. NULL with an error. */
-static PyObject *capsule_for(md_py_exchange *x, PyObject *object, bool is_cuda)
+static PyObject *capsule_for(md_py_exchange *exchange, PyObject *object, bool is_cuda)
 {
-    PyObject *method = PyObject_GetAttr(object, x->text_dlpack), *none = PyTuple_New(0);
+    PyObject *method = PyObject_GetAttr(object, exchange->text_dlpack), *none = PyTuple_New(0);
     PyObject *named = Py_BuildValue("{s:(ii)}", "max_version", 1, 2), *stream = PyLong_FromLong(1);
     PyObject *capsule = NULL;
     /* stream 1 is CUDA's legacy default stream: what is launched there sees the data */
@@ -51,45 +51,47 @@ static PyObject *capsule_for(md_py_exchange *x, PyObject *object, bool is_cuda)
     return capsule;
 }
 
-static PyObject *capsule_of(md_py_exchange *x, PyObject *object)
+static PyObject *capsule_of(md_py_exchange *exchange, PyObject *object)
 {
-    PyObject *device = PyObject_CallMethodObjArgs(object, x->text_dlpack_device, NULL);
+    PyObject *device = PyObject_CallMethodObjArgs(object, exchange->text_dlpack_device, NULL);
     PyObject *first = device && PyTuple_Check(device) && PyTuple_Size(device) == 2 ? PyTuple_GetItem(device, 0) : NULL;
     const long type = first ? PyLong_AsLong(first) : -1;
     if (device && !first)
         PyErr_SetString(PyExc_TypeError, "__dlpack_device__() gave no pair of numbers");
     Py_XDECREF(device);
-    return PyErr_Occurred() ? NULL : capsule_for(x, object, type == MD_PY_CUDA);
+    return PyErr_Occurred() ? NULL : capsule_for(exchange, object, type == MD_PY_CUDA);
 }
 
-static int take_versioned(md_py_view *view, const md_py_exchange *x, const char *name, bool is_output)
+static int take_versioned(md_py_view *view, const md_py_exchange *exchange, const char *name, bool is_output)
 {
     const md_py_dl_versioned *v = PyCapsule_GetPointer(view->capsule, "dltensor_versioned");
     if (v->version.major != 1) {
-        PyErr_Format(x->argument_error, "argument '%s': its DLPack capsule is of version %u.%u, and 1 is understood",
-                     name, (unsigned)v->version.major, (unsigned)v->version.minor);
+        PyErr_Format(exchange->argument_error,
+                     "argument '%s': its DLPack capsule is of version %u.%u, and 1 is understood", name,
+                     (unsigned)v->version.major, (unsigned)v->version.minor);
         return -1;
     }
     if (is_output && v->flags & READ_ONLY)
-        return md_py_refuse(x, name, "is an output, and this array is read-only");
+        return md_py_refuse(exchange, name, "is an output, and this array is read-only");
     if (is_output && v->flags & IS_COPIED)
-        return md_py_refuse(x, name, "is an output, and __dlpack__ gave a copy of this array");
-    return md_py_take_dlpack(view, x, &v->tensor, name);
+        return md_py_refuse(exchange, name, "is an output, and __dlpack__ gave a copy of this array");
+    return md_py_take_dlpack(view, exchange, &v->tensor, name);
 }
 
-int md_py_take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output)
+int md_py_take_capsule(md_py_view *view, md_py_exchange *exchange, PyObject *object, const char *name, bool is_output)
 {
-    view->capsule = capsule_of(x, object);
+    view->capsule = capsule_of(exchange, object);
     if (!view->capsule)
-        return md_py_wrap_error(x, name);
+        return md_py_wrap_error(exchange, name);
     if (PyCapsule_IsValid(view->capsule, "dltensor_versioned"))
-        return take_versioned(view, x, name, is_output);
+        return take_versioned(view, exchange, name, is_output);
     if (PyCapsule_IsValid(view->capsule, "dltensor")) {
         const md_py_dl_managed *m = PyCapsule_GetPointer(view->capsule, "dltensor");
-        return md_py_take_dlpack(view, x, &m->tensor, name);
+        return md_py_take_dlpack(view, exchange, &m->tensor, name);
     }
     const bool was_used = PyCapsule_IsValid(view->capsule, "used_dltensor") ||
                           PyCapsule_IsValid(view->capsule, "used_dltensor_versioned");
-    return md_py_refuse(
-        x, name, was_used ? "__dlpack__ gave a capsule that was consumed before" : "__dlpack__ gave no DLPack capsule");
+    return md_py_refuse(exchange, name,
+                        was_used ? "__dlpack__ gave a capsule that was consumed before"
+                                 : "__dlpack__ gave no DLPack capsule");
 }

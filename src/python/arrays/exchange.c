@@ -3,38 +3,41 @@
 
 /* ---- What the type of an object can do */
 
-int md_py_exchange_start(md_py_exchange *x)
+int md_py_exchange_start(md_py_exchange *exchange)
 {
-    x->text_is_neg = PyUnicode_InternFromString("is_neg");
-    x->text_requires_grad = PyUnicode_InternFromString("requires_grad");
-    x->text_dlpack = PyUnicode_InternFromString("__dlpack__");
-    x->text_dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
-    return x->text_is_neg && x->text_requires_grad && x->text_dlpack && x->text_dlpack_device ? 0 : -1;
+    exchange->text_is_neg = PyUnicode_InternFromString("is_neg");
+    exchange->text_requires_grad = PyUnicode_InternFromString("requires_grad");
+    exchange->text_dlpack = PyUnicode_InternFromString("__dlpack__");
+    exchange->text_dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    return exchange->text_is_neg && exchange->text_requires_grad && exchange->text_dlpack &&
+                   exchange->text_dlpack_device
+               ? 0
+               : -1;
 }
 
-void md_py_exchange_finish(md_py_exchange *x)
+void md_py_exchange_finish(md_py_exchange *exchange)
 {
-    for (int i = 0; i < x->n_types; i++)
-        Py_CLEAR(x->type[i].type);
-    x->n_types = 0;
+    for (int i = 0; i < exchange->n_types; i++)
+        Py_CLEAR(exchange->type[i].type);
+    exchange->n_types = 0;
     for (int i = 0; i < MD_PY_DTYPES; i++)
-        Py_CLEAR(x->numpy_dtype[i]);
-    Py_CLEAR(x->numpy_empty);
-    Py_CLEAR(x->is_grad_enabled);
-    Py_CLEAR(x->text_is_neg);
-    Py_CLEAR(x->text_requires_grad);
-    Py_CLEAR(x->text_dlpack);
-    Py_CLEAR(x->text_dlpack_device);
+        Py_CLEAR(exchange->numpy_dtype[i]);
+    Py_CLEAR(exchange->numpy_empty);
+    Py_CLEAR(exchange->is_grad_enabled);
+    Py_CLEAR(exchange->text_is_neg);
+    Py_CLEAR(exchange->text_requires_grad);
+    Py_CLEAR(exchange->text_dlpack);
+    Py_CLEAR(exchange->text_dlpack_device);
 }
 
-int md_py_exchange_visit(md_py_exchange *x, visitproc visit, void *arg)
+int md_py_exchange_visit(md_py_exchange *exchange, visitproc visit, void *arg)
 {
-    for (int i = 0; i < x->n_types; i++)
-        Py_VISIT(x->type[i].type);
+    for (int i = 0; i < exchange->n_types; i++)
+        Py_VISIT(exchange->type[i].type);
     for (int i = 0; i < MD_PY_DTYPES; i++)
-        Py_VISIT(x->numpy_dtype[i]);
-    Py_VISIT(x->numpy_empty);
-    Py_VISIT(x->is_grad_enabled);
+        Py_VISIT(exchange->numpy_dtype[i]);
+    Py_VISIT(exchange->numpy_empty);
+    Py_VISIT(exchange->is_grad_enabled);
     return 0;
 }
 
@@ -56,7 +59,7 @@ static int has_own_api(PyTypeObject *type)
 }
 
 /* 1: the type is PyTorch's tensor or a subclass; 0: it has no exchange API; -1: an error. */
-static int find_api(md_py_type *out, md_py_exchange *x, PyTypeObject *type)
+static int find_api(md_py_type *out, md_py_exchange *exchange, PyTypeObject *type)
 {
     PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
     if (!capsule) {
@@ -74,40 +77,40 @@ static int find_api(md_py_type *out, md_py_exchange *x, PyTypeObject *type)
         return -1;
     out->way = is_own ? MD_PY_EXCHANGE : MD_PY_SUBCLASS;
     out->api = api;
-    if (!x->torch.is_known)
-        md_py_torch_find(&x->torch);
+    if (!exchange->torch.is_known)
+        md_py_torch_find(&exchange->torch);
     return 1;
 }
 
-static int look_at(md_py_type *out, md_py_exchange *x, PyObject *object)
+static int look_at(md_py_type *out, md_py_exchange *exchange, PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     *out = (md_py_type){.type = type};
-    const int found = find_api(out, x, type);
+    const int found = find_api(out, exchange, type);
     if (found)
         return found < 0 ? -1 : 0;
     if (PyObject_CheckBuffer(object) && !PyBytes_Check(object))
         out->way = MD_PY_BUFFER;
-    else if (PyObject_HasAttr(object, x->text_dlpack))
+    else if (PyObject_HasAttr(object, exchange->text_dlpack))
         out->way = MD_PY_DLPACK;
     else
         out->way = MD_PY_NO_ARRAY;
     return 0;
 }
 
-const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object)
+const md_py_type *md_py_type_of(md_py_exchange *exchange, PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    for (int i = 0; i < x->n_types; i++)
-        if (x->type[i].type == type)
-            return &x->type[i];
+    for (int i = 0; i < exchange->n_types; i++)
+        if (exchange->type[i].type == type)
+            return &exchange->type[i];
     md_py_type made;
-    if (look_at(&made, x, object) < 0)
+    if (look_at(&made, exchange, object) < 0)
         return NULL;
-    md_py_type *const to = &x->type[x->next];
-    x->next = (x->next + 1) % MD_PY_TYPES;
-    if (x->n_types < MD_PY_TYPES)
-        x->n_types++;
+    md_py_type *const to = &exchange->type[exchange->next];
+    exchange->next = (exchange->next + 1) % MD_PY_TYPES;
+    if (exchange->n_types < MD_PY_TYPES)
+        exchange->n_types++;
     Py_XDECREF((PyObject *)to->type);
     Py_INCREF((PyObject *)type);
     *to = made;
@@ -116,19 +119,20 @@ const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object)
 
 /* ---- Errors */
 
-int md_py_refuse(const md_py_exchange *x, const char *name, const char *why)
+int md_py_refuse(const md_py_exchange *exchange, const char *name, const char *why)
 {
-    PyErr_Format(x->argument_error, "argument '%s': %s", name, why);
+    PyErr_Format(exchange->argument_error, "argument '%s': %s", name, why);
     return -1;
 }
 
-int md_py_wrap_error(const md_py_exchange *x, const char *name)
+int md_py_wrap_error(const md_py_exchange *exchange, const char *name)
 {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     if (type && !PyErr_GivenExceptionMatches(type, PyExc_MemoryError) &&
         PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
-        PyErr_Format(x->argument_error, "argument '%s': its memory cannot be read: %S", name, value ? value : type);
+        PyErr_Format(exchange->argument_error, "argument '%s': its memory cannot be read: %S", name,
+                     value ? value : type);
         Py_DECREF(type);
         Py_XDECREF(value);
         Py_XDECREF(trace);

@@ -100,35 +100,35 @@ typedef struct md_py_view {
     PyObject *keeps; /* owned, or NULL: an array of other elements over the same memory */
 } md_py_view;
 
-int md_py_exchange_start(md_py_exchange *x);
-void md_py_exchange_finish(md_py_exchange *x);
-int md_py_exchange_visit(md_py_exchange *x, visitproc visit, void *arg);
+int md_py_exchange_start(md_py_exchange *exchange);
+void md_py_exchange_finish(md_py_exchange *exchange);
+int md_py_exchange_visit(md_py_exchange *exchange, visitproc visit, void *arg);
 
 /** How arrays of the object's type are read. NULL with an error. */
-const md_py_type *md_py_type_of(md_py_exchange *x, PyObject *object);
+const md_py_type *md_py_type_of(md_py_exchange *exchange, PyObject *object);
 /** Borrows an array: `object` must live until md_py_view_end. `name` is for messages. -1 with an error, and then there
  * is nothing to end. */
-int md_py_view_begin(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
+int md_py_view_begin(md_py_view *view, md_py_exchange *exchange, PyObject *object, const char *name, bool is_output);
 /* What md_py_view_begin calls for each kind of array. They fill in `view`, of which only the type is set. -1 with an
  * error. */
-int md_py_take_buffer(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
-int md_py_take_capsule(md_py_view *view, md_py_exchange *x, PyObject *object, const char *name, bool is_output);
-int md_py_take_dlpack(md_py_view *view, const md_py_exchange *x, const md_py_dl_tensor *t, const char *name);
+int md_py_take_buffer(md_py_view *view, md_py_exchange *exchange, PyObject *object, const char *name, bool is_output);
+int md_py_take_capsule(md_py_view *view, md_py_exchange *exchange, PyObject *object, const char *name, bool is_output);
+int md_py_take_dlpack(md_py_view *view, const md_py_exchange *exchange, const md_py_dl_tensor *t, const char *name);
 /** Raises ArgumentError "argument '<name>': <why>", and returns -1. */
-int md_py_refuse(const md_py_exchange *x, const char *name, const char *why);
+int md_py_refuse(const md_py_exchange *exchange, const char *name, const char *why);
 /** Turns the exception that an array raised into an ArgumentError with its text, and returns -1. */
-int md_py_wrap_error(const md_py_exchange *x, const char *name);
+int md_py_wrap_error(const md_py_exchange *exchange, const char *name);
 /** Makes the view of a new array from what md_py_empty reported of it. */
 void md_py_view_made(md_py_view *view, const md_tensor *made, const md_py_view *like);
 void md_py_view_end(md_py_view *view);
 /** Tells PyTorch that `object`, of which this is the view, was written. -1 with an error. */
-int md_py_view_written(const md_py_view *view, const md_py_exchange *x, PyObject *object);
+int md_py_view_written(const md_py_view *view, const md_py_exchange *exchange, PyObject *object);
 /** Refuses a tensor that requires a gradient where a number is meant. -1 with an error; 0 for all else. */
-int md_py_check_number(md_py_exchange *x, PyObject *object, const char *name);
+int md_py_check_number(md_py_exchange *exchange, PyObject *object, const char *name);
 /** A new contiguous array of the kind and on the device of `like`: PyTorch's, else NumPy's on the host. `shape->data`
  * and its strides become the array's; data is NULL where they are not known without reading the array. NULL with an
  * error. */
-PyObject *md_py_empty(md_tensor *shape, md_py_exchange *x, const md_py_view *like);
+PyObject *md_py_empty(md_tensor *shape, md_py_exchange *exchange, const md_py_view *like);
 /** Gives the tensors of item number `item`, of one shape, whose elements lie in the same order without gaps, one axis
  * each. -1 with an `error` if they do not: then nothing is changed. */
 int md_py_flatten(md_tensor *const *tensor, int32_t n, Py_ssize_t item, PyObject *error);

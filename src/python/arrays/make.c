@@ -19,10 +19,10 @@ md_py_dl_dtype md_py_dl_dtype_of(md_dtype dtype)
     return dtypes[dtype];
 }
 
-static PyObject *empty_exchange(md_tensor *shape, const md_py_exchange *x, const md_py_view *like)
+static PyObject *empty_exchange(md_tensor *shape, const md_py_exchange *exchange, const md_py_view *like)
 {
     if (like->device.type == MD_PY_CPU || like->device.type == MD_PY_CUDA) {
-        PyObject *made = md_py_torch_empty(shape, &x->torch, like->device.type == MD_PY_CUDA, like->device.id);
+        PyObject *made = md_py_torch_empty(shape, &exchange->torch, like->device.type == MD_PY_CUDA, like->device.id);
         if (made)
             return made; /* where it fails, the exchange API below fails too and sets the exception */
         shape->data = NULL;
@@ -39,7 +39,7 @@ static PyObject *empty_exchange(md_tensor *shape, const md_py_exchange *x, const
 }
 
 /* The scalar type of a dtype: NumPy's own, or of ml_dtypes, where it is installed. NULL with an error. */
-static PyObject *scalar_type(const md_py_exchange *x, PyObject *numpy, md_dtype dtype)
+static PyObject *scalar_type(const md_py_exchange *exchange, PyObject *numpy, md_dtype dtype)
 {
     static const char *const name[] = {
         "",     "float32",       "float64",     "float16", "bfloat16", "int32",  "int64",  "uint8", "bool_",
@@ -51,45 +51,45 @@ static PyObject *scalar_type(const md_py_exchange *x, PyObject *numpy, md_dtype 
         found = PyObject_GetAttrString(foreign ? foreign : numpy, name[dtype]);
     Py_XDECREF(foreign);
     if (!found)
-        PyErr_Format(x->argument_error, "NumPy has no dtype %s for the output: give out=%s", md_dtype_name(dtype),
-                     is_foreign ? ", or install ml_dtypes" : "");
+        PyErr_Format(exchange->argument_error, "NumPy has no dtype %s for the output: give out=%s",
+                     md_dtype_name(dtype), is_foreign ? ", or install ml_dtypes" : "");
     return found;
 }
 
-static PyObject *numpy_dtype(md_py_exchange *x, md_dtype dtype)
+static PyObject *numpy_dtype(md_py_exchange *exchange, md_dtype dtype)
 {
-    if (x->numpy_dtype[dtype])
-        return x->numpy_dtype[dtype];
+    if (exchange->numpy_dtype[dtype])
+        return exchange->numpy_dtype[dtype];
     PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *scalar = numpy ? scalar_type(x, numpy, dtype) : NULL;
+    PyObject *scalar = numpy ? scalar_type(exchange, numpy, dtype) : NULL;
     PyObject *maker = scalar ? PyObject_GetAttrString(numpy, "dtype") : NULL;
     if (scalar && maker)
-        x->numpy_dtype[dtype] = PyObject_CallFunctionObjArgs(maker, scalar, NULL);
-    if (scalar && !x->numpy_empty)
-        x->numpy_empty = PyObject_GetAttrString(numpy, "empty");
+        exchange->numpy_dtype[dtype] = PyObject_CallFunctionObjArgs(maker, scalar, NULL);
+    if (scalar && !exchange->numpy_empty)
+        exchange->numpy_empty = PyObject_GetAttrString(numpy, "empty");
     Py_XDECREF(numpy);
     Py_XDECREF(scalar);
     Py_XDECREF(maker);
-    return scalar && x->numpy_empty ? x->numpy_dtype[dtype] : NULL;
+    return scalar && exchange->numpy_empty ? exchange->numpy_dtype[dtype] : NULL;
 }
 
-PyObject *md_py_empty(md_tensor *shape, md_py_exchange *x, const md_py_view *like)
+PyObject *md_py_empty(md_tensor *shape, md_py_exchange *exchange, const md_py_view *like)
 {
     shape->data = NULL;
     if (like && like->type.way == MD_PY_EXCHANGE)
-        return empty_exchange(shape, x, like);
+        return empty_exchange(shape, exchange, like);
     if (like && like->device.type == MD_PY_CUDA) {
-        PyErr_SetString(x->argument_error, "give out=: arrays of this type on a GPU cannot be made here");
+        PyErr_SetString(exchange->argument_error, "give out=: arrays of this type on a GPU cannot be made here");
         return NULL;
     }
-    PyObject *dtype = numpy_dtype(x, shape->dtype);
+    PyObject *dtype = numpy_dtype(exchange, shape->dtype);
     PyObject *size = dtype ? PyTuple_New(shape->rank) : NULL;
     for (int32_t a = 0; size && a < shape->rank; a++) {
         PyObject *n = PyLong_FromLongLong(shape->size[a]);
         if (!n || PyTuple_SetItem(size, a, n) < 0)
             Py_CLEAR(size);
     }
-    PyObject *made = size ? PyObject_CallFunctionObjArgs(x->numpy_empty, size, dtype, NULL) : NULL;
+    PyObject *made = size ? PyObject_CallFunctionObjArgs(exchange->numpy_empty, size, dtype, NULL) : NULL;
     Py_XDECREF(size);
     return made;
 }

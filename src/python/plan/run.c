@@ -32,16 +32,16 @@ static void *address(const md_tensor *t)
 /* 1: read; 0: of another kind or device than the plan's; -1: an error. */
 static int read_input(md_tensor *out, md_py_plan *self, PyObject *object)
 {
-    md_py_exchange *x = &self->state->exchange;
+    md_py_exchange *exchange = &self->state->exchange;
     md_py_dl_tensor t;
-    const md_py_type *type = md_py_type_of(x, object);
+    const md_py_type *type = md_py_type_of(exchange, object);
     if (!type)
         return -1;
     if (type->way != MD_PY_EXCHANGE)
         return 0;
     if (self->checks) {
         md_py_view view;
-        if (md_py_view_begin(&view, x, object, "of a plan", false) < 0)
+        if (md_py_view_begin(&view, exchange, object, "of a plan", false) < 0)
             return -1;
         *out = view.tensor;
         const bool is_ours = view.device.type == self->device.type && view.device.id == self->device.id;

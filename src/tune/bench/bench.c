@@ -158,9 +158,9 @@ static md_status reserve(md_tn_bench *b, int64_t n_bytes)
 
 md_status md_tn_run_all(void *user)
 {
-    const md_tn_runs *x = user;
-    for (int32_t i = 0; i < x->n; i++)
-        MD_TRY(md_bd_variant_run(x->variant, x->geometry, x->dev->tuning, x->next(x->user)));
+    const md_tn_runs *runs = user;
+    for (int32_t i = 0; i < runs->n; i++)
+        MD_TRY(md_bd_variant_run(runs->variant, runs->geometry, runs->dev->tuning, runs->next(runs->user)));
     return MD_OK;
 }
 

@@ -76,11 +76,11 @@ static int64_t plan(measurement *m, md_bd_variant *const *variants, const md_kn_
     const int32_t n_samples = md_tn_policy_for(MD_TN_FOR_MEASURE)->samples;
     int64_t workspace_bytes = 0;
     for (int32_t i = 0; i < m->n; i++) {
-        variant_state *x = &m->of[i];
+        variant_state *state = &m->of[i];
         const md_bd_variant *v = variants[i];
-        x->variant = v;
-        md_fa_geometry_of(&x->geometry, v->family, &v->target, &v->config, call->shape);
-        workspace_bytes = MD_MAX(workspace_bytes, x->geometry.workspace_bytes);
+        state->variant = v;
+        md_fa_geometry_of(&state->geometry, v->family, &v->target, &v->config, call->shape);
+        workspace_bytes = MD_MAX(workspace_bytes, state->geometry.workspace_bytes);
         m->competitor[i] = (md_tn_competitor){.is_in = true, .sample = m->sample + i * n_samples, .room = n_samples};
     }
     return workspace_bytes;

@@ -113,12 +113,12 @@ static entry *find_entry(md_tn_correction *c, entry *from)
 {
     from->place = -1;
     for (int32_t i = 0; i < c->n; i++) {
-        entry *x = &c->list[i];
-        if (x->o.clock != from->o.clock || distance(c, from, x) > SAME_PLACE)
+        entry *e = &c->list[i];
+        if (e->o.clock != from->o.clock || distance(c, from, e) > SAME_PLACE)
             continue;
-        from->place = x->place;
-        if (x->o.subject.variant == from->o.subject.variant)
-            return x;
+        from->place = e->place;
+        if (e->o.subject.variant == from->o.subject.variant)
+            return e;
     }
     if (from->place < 0)
         from->place = c->n_places++ % MD_TN_MOST_OBSERVATIONS;
@@ -133,11 +133,11 @@ void md_tn_correction_add(md_tn_correction *c, const md_tn_observation *observat
         pthread_mutex_lock(&c->lock);
     else if (pthread_mutex_trylock(&c->lock) != 0)
         return;
-    entry x = {.o = *observation, .log_ratio = log(observation->ratio)};
-    locate(&x, c, observation->size);
-    entry *to = find_entry(c, &x);
+    entry e = {.o = *observation, .log_ratio = log(observation->ratio)};
+    locate(&e, c, observation->size);
+    entry *to = find_entry(c, &e);
     if (to) {
-        *to = x;
+        *to = e;
         atomic_fetch_add_explicit(&c->version, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&c->lock);
@@ -178,36 +178,36 @@ static void find_means(double mean[MD_TN_MOST_OBSERVATIONS], const md_tn_correct
 {
     int32_t n[MD_TN_MOST_OBSERVATIONS] = {0};
     for (int32_t i = 0; i < c->n; i++) {
-        const entry *x = &c->list[i];
-        if (n[x->place]++ == 0)
-            mean[x->place] = 0.0;
-        mean[x->place] += (x->log_ratio - mean[x->place]) / n[x->place];
+        const entry *e = &c->list[i];
+        if (n[e->place]++ == 0)
+            mean[e->place] = 0.0;
+        mean[e->place] += (e->log_ratio - mean[e->place]) / n[e->place];
     }
 }
 
 /* Subjects by their digests. */
-enum { SLOTS = 256 };
+enum { BUCKETS = 256 };
 typedef struct index_of {
     const md_tn_subject *subject;
-    int16_t slot[SLOTS]; /* 0: empty; else 1 + its number */
+    int16_t bucket[BUCKETS]; /* 0: empty; else 1 + its number */
 } index_of;
 
 static void make_index(index_of *out, const md_tn_subject *subject, int32_t n)
 {
     *out = (index_of){.subject = subject};
     for (int32_t i = 0; i < n; i++) {
-        uint32_t at = (uint32_t)subject[i].variant % SLOTS;
-        while (out->slot[at])
-            at = (at + 1) % SLOTS;
-        out->slot[at] = (int16_t)(i + 1);
+        uint32_t at = (uint32_t)subject[i].variant % BUCKETS;
+        while (out->bucket[at])
+            at = (at + 1) % BUCKETS;
+        out->bucket[at] = (int16_t)(i + 1);
     }
 }
 
 /* Equal subjects lie in one run. */
 static void add_to(evidence *e, const index_of *index, uint64_t variant, double off, double weight)
 {
-    for (uint32_t at = (uint32_t)variant % SLOTS; index->slot[at]; at = (at + 1) % SLOTS) {
-        const int32_t i = index->slot[at] - 1;
+    for (uint32_t at = (uint32_t)variant % BUCKETS; index->bucket[at]; at = (at + 1) % BUCKETS) {
+        const int32_t i = index->bucket[at] - 1;
         if (index->subject[i].variant == variant) {
             e[i].off += weight * off;
             e[i].weight += weight;
@@ -244,7 +244,7 @@ static double add_up(evidence *e, const md_tn_correction *c, const entry *here, 
 void md_tn_correction_apply(double *us, md_tn_correction *c, const int64_t *size, const md_tn_subject *subject,
                             int32_t n)
 {
-    enum { MOST = SLOTS / 2 };
+    enum { MOST = BUCKETS / 2 };
     entry here = {.place = -1};
     evidence e[MOST] = {{0}};
     index_of index;

@@ -231,11 +231,11 @@ static bool is_named_before(const md_tn_trial *a, const md_tn_trial *b)
 
 bool md_tn_is_better(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t a, int32_t b)
 {
-    const md_tn_entry *x = &tuning_point->entry[a], *y = &tuning_point->entry[b];
-    const double ux = known_us(x), uy = known_us(y), less = fmin(ux, uy);
+    const md_tn_entry *entry = &tuning_point->entry[a], *y = &tuning_point->entry[b];
+    const double ux = known_us(entry), uy = known_us(y), less = fmin(ux, uy);
     double noise = MOST_TIE * less;
-    if (x->n > 2 && y->n > 2) /* twice the standard error of the difference of two medians */
-        noise = fmin(noise, 3.7 * sqrt(x->spread * x->spread / x->n + y->spread * y->spread / y->n));
+    if (entry->n > 2 && y->n > 2) /* twice the standard error of the difference of two medians */
+        noise = fmin(noise, 3.7 * sqrt(entry->spread * entry->spread / entry->n + y->spread * y->spread / y->n));
     noise = fmax(noise, LEAST_TIE * less);
     if (fabs(ux - uy) > noise)
         return ux < uy;

@@ -27,34 +27,34 @@ md_status md_tn_stored_open(md_tn_stored **out, const md_tn_stored_options *o)
 {
     const md_sr_options options = {
         .root = o->root, .system_path = o->system_path, .environment = ENTRIES, .log = o->log};
-    md_tn_stored *k = calloc(1, sizeof *k);
-    if (!k)
+    md_tn_stored *stored = calloc(1, sizeof *stored);
+    if (!stored)
         return md_fail_memory();
-    k->log = o->log;
-    k->bundle = o->bundle;
-    k->n_bundles = o->n_bundles;
-    k->maker = o->maker;
-    k->owner = getpid();
-    k->environment = md_hash64(o->environment, strlen(o->environment));
-    md_status s = md_sr_open(&k->store, &options);
+    stored->log = o->log;
+    stored->bundle = o->bundle;
+    stored->n_bundles = o->n_bundles;
+    stored->maker = o->maker;
+    stored->owner = getpid();
+    stored->environment = md_hash64(o->environment, strlen(o->environment));
+    md_status s = md_sr_open(&stored->store, &options);
     if (s == MD_OK)
-        s = md_jobs_create(&k->writer, 1);
+        s = md_jobs_create(&stored->writer, 1);
     if (s != MD_OK) {
-        md_tn_stored_close(&k);
+        md_tn_stored_close(&stored);
         return s;
     }
-    *out = k;
+    *out = stored;
     return MD_OK;
 }
 
 void md_tn_stored_close(md_tn_stored **stored)
 {
-    md_tn_stored *k = *stored;
-    if (!k)
+    md_tn_stored *store = *stored;
+    if (!store)
         return;
-    md_jobs_destroy(&k->writer);
-    md_sr_close(&k->store);
-    free(k);
+    md_jobs_destroy(&store->writer);
+    md_sr_close(&store->store);
+    free(store);
     *stored = NULL;
 }
 
@@ -77,50 +77,50 @@ bool md_tn_stored_submit(md_tn_stored *stored, void (*run)(void *user), void *us
 }
 
 /* Bad lines are named and left out; the next save writes the entry without them. */
-static md_status load_from(md_tn_stored_list *out, md_tn_stored *k, int32_t place, const char *key)
+static md_status load_from(md_tn_stored_list *out, md_tn_stored *stored, int32_t place, const char *key)
 {
     char problem[200];
     void *text = NULL;
     size_t n = 0;
-    const md_status s = md_sr_find_at(&text, &n, k->store, place, KIND, key);
+    const md_status s = md_sr_find_at(&text, &n, stored->store, place, KIND, key);
     if (s != MD_OK)
         return s == MD_NOT_FOUND ? MD_OK : s;
     const int32_t n_bad = md_tn_stored_read(out, problem, text, n);
     free(text);
     if (n_bad == 0)
         return MD_OK;
-    md_log_at(k->log, MD_LOG_WARN, "store: measured picks of '%.100s': %s%s", key, problem,
+    md_log_at(stored->log, MD_LOG_WARN, "store: measured picks of '%.100s': %s%s", key, problem,
               n_bad < 0 ? ": the entry is dropped" : ": such lines are dropped");
     if (n_bad < 0 && place == 0)
-        md_sr_discard(k->store, KIND, key);
+        md_sr_discard(stored->store, KIND, key);
     return MD_OK;
 }
 
 /* Adds what a bundle has. It is older than what the stores have. */
-static void load_bundled(md_tn_stored_list *out, const md_tn_stored *k, const char *key)
+static void load_bundled(md_tn_stored_list *out, const md_tn_stored *stored, const char *key)
 {
-    for (int32_t i = 0; i < k->n_bundles; i++) {
+    for (int32_t i = 0; i < stored->n_bundles; i++) {
         char problem[200];
         void *text = NULL;
         size_t n = 0;
-        if (md_sr_bundle_find(&text, &n, k->bundle[i], KIND, key) != MD_OK)
+        if (md_sr_bundle_find(&text, &n, stored->bundle[i], KIND, key) != MD_OK)
             continue;
         if (md_tn_stored_read(out, problem, text, n) != 0)
-            md_log_at(k->log, MD_LOG_WARN, "bundle: measured picks of '%.100s': %s", key, problem);
+            md_log_at(stored->log, MD_LOG_WARN, "bundle: measured picks of '%.100s': %s", key, problem);
         free(text);
     }
 }
 
 /* Puts what is known of a key into the bundle that is being made. */
-static void record(const md_tn_stored *k, const char *key, const md_tn_stored_list *list)
+static void record(const md_tn_stored *stored, const char *key, const md_tn_stored_list *list)
 {
-    md_sr_bundle_maker *maker = k->maker ? atomic_load_explicit(k->maker, memory_order_relaxed) : NULL;
+    md_sr_bundle_maker *maker = stored->maker ? atomic_load_explicit(stored->maker, memory_order_relaxed) : NULL;
     md_strbuf text = {0};
     if (!maker || list->n_picks + list->n_times == 0)
         return;
     md_tn_stored_print(&text, list);
     if (text.failed || md_sr_bundle_set(maker, KIND, key, md_strbuf_text(&text), text.size) != MD_OK)
-        md_log_at(k->log, MD_LOG_ERROR, "the bundle lacks what was measured of '%.100s'", key);
+        md_log_at(stored->log, MD_LOG_ERROR, "the bundle lacks what was measured of '%.100s'", key);
     md_strbuf_finish(&text);
 }
 

@@ -117,7 +117,7 @@ md_status md_tn_shipped_add(md_tn_shipped **shipped, const char *text, size_t n)
     return MD_OK;
 }
 
-static md_status read_folder(md_tn_shipped *x, const char *path, const md_log *log)
+static md_status read_folder(md_tn_shipped *shipped, const char *path, const md_log *log)
 {
     md_status s = MD_OK;
     int fd = -1;
@@ -128,12 +128,12 @@ static md_status read_folder(md_tn_shipped *x, const char *path, const md_log *l
         close(fd);
         return MD_OK;
     }
-    for (struct dirent *e; s != MD_OUT_OF_MEMORY && x->n < MOST_FILES && (e = readdir(folder));) {
+    for (struct dirent *e; s != MD_OUT_OF_MEMORY && shipped->n < MOST_FILES && (e = readdir(folder));) {
         const size_t n = strlen(e->d_name);
         if (n < 7 || e->d_name[0] == '.' || strcmp(e->d_name + n - 6, ".jsonl") != 0)
             continue;
-        s = read_lines(&x->file[x->n], dirfd(folder), e->d_name);
-        x->n += s == MD_OK;
+        s = read_lines(&shipped->file[shipped->n], dirfd(folder), e->d_name);
+        shipped->n += s == MD_OK;
         if (s != MD_OK)
             md_log_at(log, MD_LOG_WARN, "wisdom in %s: %s", path, md_last_error());
     }
@@ -143,18 +143,18 @@ static md_status read_folder(md_tn_shipped *x, const char *path, const md_log *l
 
 md_status md_tn_shipped_open(md_tn_shipped **out, const char *path, const md_log *log)
 {
-    md_tn_shipped *x = calloc(1, sizeof *x);
-    md_status s = x ? MD_OK : md_fail_memory();
+    md_tn_shipped *shipped = calloc(1, sizeof *shipped);
+    md_status s = shipped ? MD_OK : md_fail_memory();
     for (const char *at = path; s == MD_OK && at && *at;) {
         const size_t n = strcspn(at, ":");
         char *folder = strndup(at, n);
-        s = !folder ? md_fail_memory() : n ? read_folder(x, folder, log) : MD_OK;
+        s = !folder ? md_fail_memory() : n ? read_folder(shipped, folder, log) : MD_OK;
         free(folder);
         at += n + (at[n] == ':');
     }
     if (s != MD_OK)
-        md_tn_shipped_close(&x);
-    *out = x;
+        md_tn_shipped_close(&shipped);
+    *out = shipped;
     return s;
 }
 
@@ -174,20 +174,20 @@ static int by_line(const void *a, const void *b)
     return compare(x, length_of(x), y, length_of(y));
 }
 
-void md_tn_shipped_print(md_strbuf *out, const md_tn_shipped *x, const char *device)
+void md_tn_shipped_print(md_strbuf *out, const md_tn_shipped *shipped, const char *device)
 {
     size_t n = 0, n_all = 0;
-    for (int32_t i = 0; x && i < x->n; i++)
-        n_all += x->file[i].n_lines;
+    for (int32_t i = 0; shipped && i < shipped->n; i++)
+        n_all += shipped->file[i].n_lines;
     const char **line = calloc(n_all + 1, sizeof *line);
     out->failed = out->failed || !line;
-    for (int32_t i = 0; line && x && i < x->n; i++)
-        for (size_t k = 0; k < x->file[i].n_lines; k++) {
+    for (int32_t i = 0; line && shipped && i < shipped->n; i++)
+        for (size_t k = 0; k < shipped->file[i].n_lines; k++) {
             md_tn_line l;
-            if (md_tn_line_read(&l, x->file[i].at[k], length_of(x->file[i].at[k])) != MD_OK)
+            if (md_tn_line_read(&l, shipped->file[i].at[k], length_of(shipped->file[i].at[k])) != MD_OK)
                 continue;
             if (!strcmp(l.origin.device, device) && !l.is_quarantine)
-                line[n++] = x->file[i].at[k];
+                line[n++] = shipped->file[i].at[k];
             md_tn_line_finish(&l);
         }
     if (n)

@@ -138,9 +138,9 @@ static const char line[] = "{\"multidispatch\": 1}\nno wisdom\n";
 static bool import(void)
 {
     static text t;
-    md_wisdom_counts n;
+    md_wisdom_counts counts;
     t.n = 0;
-    const md_status s = md_wisdom_import(&n, kept, line, sizeof line - 1, text_take, &t);
+    const md_status s = md_wisdom_import(&counts, kept, line, sizeof line - 1, text_take, &t);
     if (s == MD_OUT_OF_MEMORY)
         return got(s, "md_wisdom_import");
     assert_int_equal(s, MD_CORRUPT);

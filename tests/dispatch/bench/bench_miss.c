@@ -24,10 +24,10 @@ static void bind_random(md_ds_bound *out, const md_ds_op *op, uint32_t *seed)
     bind(out, op, size, 0);
 }
 
-static void bench(new_shapes *w, const new_shapes_case *c, long n, double *us)
+static void bench(new_shapes *shapes, const new_shapes_case *c, long n, double *us)
 {
     uint32_t seed = 7;
-    md_ds_op *op = new_shapes_op(w, c->name, c->formula, c->dtype, NULL, MD_SELECT_MODEL);
+    md_ds_op *op = new_shapes_op(shapes, c->name, c->formula, c->dtype, NULL, MD_SELECT_MODEL);
     for (long k = 0; k < n; k++) {
         md_ds_bound bound;
         md_ds_shape_entry *entry = NULL;
@@ -43,14 +43,14 @@ static void bench(new_shapes *w, const new_shapes_case *c, long n, double *us)
 
 int main(int argc, char **argv)
 {
-    static new_shapes w;
+    static new_shapes shapes;
     const long n = argc > 1 ? atol(argv[1]) : 2000;
     double *us = malloc((size_t)n * sizeof *us);
-    new_shapes_open(&w, 90);
+    new_shapes_open(&shapes, 90);
     for (int32_t i = 0; i < MD_COUNT(new_shapes_cases); i++)
         if (argc < 3 || strstr(new_shapes_cases[i].name, argv[2]))
-            bench(&w, &new_shapes_cases[i], n, us);
-    new_shapes_close(&w);
+            bench(&shapes, &new_shapes_cases[i], n, us);
+    new_shapes_close(&shapes);
     free(us);
     return 0;
 }

@@ -49,28 +49,28 @@ static const new_shapes_case new_shapes_cases[] = {
     {"gather f32", "Y[i,j] = X[I:i64[i],j]", MD_F32},
 };
 
-static inline void new_shapes_open(new_shapes *w, int32_t capability)
+static inline void new_shapes_open(new_shapes *shapes, int32_t capability)
 {
-    CHECK(md_pool_create(&w->pool, 2));
-    fake_device_init(&w->device, w->pool, &w->log);
-    CHECK(md_dev_cuda_assume(&w->device.base.facts, capability));
-    w->device.base.facts.can_compile = true;
-    CHECK(md_bd_create(&w->builder, &w->device.base));
-    md_ds_runtime_init(&w->runtime);
-    w->runtime.dev = &w->device.base;
-    w->runtime.builder = w->builder;
-    w->runtime.log = &w->log;
+    CHECK(md_pool_create(&shapes->pool, 2));
+    fake_device_init(&shapes->device, shapes->pool, &shapes->log);
+    CHECK(md_dev_cuda_assume(&shapes->device.base.facts, capability));
+    shapes->device.base.facts.can_compile = true;
+    CHECK(md_bd_create(&shapes->builder, &shapes->device.base));
+    md_ds_runtime_init(&shapes->runtime);
+    shapes->runtime.dev = &shapes->device.base;
+    shapes->runtime.builder = shapes->builder;
+    shapes->runtime.log = &shapes->log;
 }
 
-static inline void new_shapes_close(new_shapes *w)
+static inline void new_shapes_close(new_shapes *shapes)
 {
-    md_ds_runtime_finish(&w->runtime);
-    md_bd_destroy(&w->builder);
-    md_pool_destroy(&w->pool);
+    md_ds_runtime_finish(&shapes->runtime);
+    md_bd_destroy(&shapes->builder);
+    md_pool_destroy(&shapes->pool);
 }
 
 /* sizes: static dims; NULL: none. */
-static inline md_ds_op *new_shapes_op(new_shapes *w, const char *name, const char *formula, md_dtype dtype,
+static inline md_ds_op *new_shapes_op(new_shapes *shapes, const char *name, const char *formula, md_dtype dtype,
                                       const char *sizes, md_select select)
 {
     md_ds_op *op = NULL;
@@ -82,7 +82,7 @@ static inline md_ds_op *new_shapes_op(new_shapes *w, const char *name, const cha
         .compile.hints = "1,16,64,256,1024,4096",
         .compile.hints_source = "default hints",
         .compile.policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
-    CHECK(md_ds_op_create(&op, &w->runtime, formula, &o));
+    CHECK(md_ds_op_create(&op, &shapes->runtime, formula, &o));
     md_ds_op_wait(op);
     return op;
 }

@@ -62,22 +62,22 @@ static void print_picks(md_ds_op *op, const char *title, uint32_t *seed)
 /* Measured times that say something else than the model. */
 static void observe(md_ds_op *op, uint32_t *seed)
 {
-    md_ds_pool *c = &op->stage[0];
-    for (int32_t i = 0; i < 40 && c->n_variants > 0; i++) {
+    md_ds_pool *pool = &op->stage[0];
+    for (int32_t i = 0; i < 40 && pool->n_variants > 0; i++) {
         const int64_t select_sizes[MD_FX_MAX_DIMS] = {random_size(seed), random_size(seed), random_size(seed),
                                                       random_size(seed)};
-        const md_ds_measured m = {(int32_t)(random_bits(seed) % (uint32_t)c->n_variants), MD_TN_CLOCK_MEASURE,
+        const md_ds_measured m = {(int32_t)(random_bits(seed) % (uint32_t)pool->n_variants), MD_TN_CLOCK_MEASURE,
                                   1.0 + random_bits(seed) % 1000 / 500.0, 1.5};
-        md_ds_observe_at(c, select_sizes, &m, true);
+        md_ds_observe_at(pool, select_sizes, &m, true);
     }
 }
 
-static void print_case(new_shapes *w, const char *device, const new_shapes_case *c, md_select select, long n)
+static void print_case(new_shapes *shapes, const char *device, const new_shapes_case *c, md_select select, long n)
 {
     uint32_t seed = 11;
     char title[96];
     snprintf(title, sizeof title, "%s %s %d", device, c->name, (int)select);
-    md_ds_op *op = new_shapes_op(w, c->name, c->formula, c->dtype, NULL, select);
+    md_ds_op *op = new_shapes_op(shapes, c->name, c->formula, c->dtype, NULL, select);
     for (long k = 0; k < n; k++) {
         if (k == n / 2)
             observe(op, &seed);
@@ -94,14 +94,14 @@ int main(int argc, char **argv)
     } device[] = {{"sm_90", 90}, {"sm_80", 80}};
     const long n = argc > 1 ? atol(argv[1]) : 200;
     for (int32_t d = 0; d < MD_COUNT(device); d++) {
-        static new_shapes w;
-        memset(&w, 0, sizeof w);
-        new_shapes_open(&w, device[d].capability);
+        static new_shapes shapes;
+        memset(&shapes, 0, sizeof shapes);
+        new_shapes_open(&shapes, device[d].capability);
         for (int32_t i = 0; i < MD_COUNT(new_shapes_cases); i++) {
-            print_case(&w, device[d].name, &new_shapes_cases[i], MD_SELECT_MODEL, n);
-            print_case(&w, device[d].name, &new_shapes_cases[i], MD_SELECT_DISTANCE, n / 4);
+            print_case(&shapes, device[d].name, &new_shapes_cases[i], MD_SELECT_MODEL, n);
+            print_case(&shapes, device[d].name, &new_shapes_cases[i], MD_SELECT_DISTANCE, n / 4);
         }
-        new_shapes_close(&w);
+        new_shapes_close(&shapes);
     }
     return 0;
 }

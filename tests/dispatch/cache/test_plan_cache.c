@@ -1,4 +1,4 @@
-/* The plan cache: eviction, slots that are too short, and many threads on few shape entries. */
+/* The plan cache: eviction, plan entries that are too short, and many threads on few shape entries. */
 #include "dispatch/call/warm.h"
 #include "dispatch/call/thread_cache.h"
 #include "support/check.h"
@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Slots hold shape entries; a shape that finds no place empties all slots. */
-static void slots_let_go_of_entries(void **state)
+/* Plan entries hold shape entries; a shape that finds no place empties all plan entries. */
+static void cached_plans_let_go_of_shapes(void **state)
 {
     (void)state;
     md_ds_op *op = warm_op(4);
@@ -27,7 +27,7 @@ static void slots_let_go_of_entries(void **state)
     md_ds_op_destroy(&op);
 }
 
-/* Slots are as wide as the first plan needs, and somewhat more. */
+/* Plan entries are as wide as the first plan needs, and somewhat more. */
 static void long_plans_after_short_ones(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void numbers_are_given_under_a_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(slots_let_go_of_entries, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(cached_plans_let_go_of_shapes, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(long_plans_after_short_ones, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(many_threads_few_entries, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(more_threads_than_counters, warm_set_up, warm_tear_down),

@@ -19,16 +19,16 @@ static void a_switch_replaces_plans(void **state)
     md_ds_op *op = script_op(&marks_world, marks_formula, NULL);
     for (int i = 0; i < 5; i++)
         assert_int_equal(marks_call(op, 3), 0);
-    md_ds_shape_entry *r = entry_at(op, 3);
-    assert_true(r && r->users == 2); /* the table, the plan */
+    md_ds_shape_entry *entry = entry_at(op, 3);
+    assert_true(entry && entry->users == 2); /* the table, the plan */
     md_kn_shape shape = {.size = {3}, .stride = {{1}, {1}}, .extent = {{3}, {3}}};
     for (int round = 0; round < 20; round++) {
-        md_ds_pick pick = md_ds_plan_of(r)->stage[0].pick;
+        md_ds_pick pick = md_ds_plan_of(entry)->stage[0].pick;
         pick.variant = !pick.variant;
-        assert_ok(md_ds_switch(op, r, &shape, 0, &pick));
+        assert_ok(md_ds_switch(op, entry, &shape, 0, &pick));
         for (int i = 0; i < 5; i++)
             assert_int_equal(marks_call(op, 3), pick.variant ? 10 : 0);
-        assert_int_equal(r->users, 2);
+        assert_int_equal(entry->users, 2);
     }
     assert_int_equal(op->count.upgrades, 20);
     assert_int_equal(op->count.misses, 1);
@@ -130,18 +130,18 @@ static void switch_often(md_ds_op *op)
     md_kn_shape shape = {.size = {1003}, .stride = {{1}, {1}}, .extent = {{1003}, {1003}}};
     for (int i = 0; i < 200; i++) {
         pthread_mutex_lock(&op->lock_of_entries);
-        md_ds_shape_entry *r = entry_at(op, 1003);
-        if (r)
-            atomic_fetch_add(&r->users, 1);
+        md_ds_shape_entry *entry = entry_at(op, 1003);
+        if (entry)
+            atomic_fetch_add(&entry->users, 1);
         pthread_mutex_unlock(&op->lock_of_entries);
-        if (!r) {
+        if (!entry) {
             sched_yield();
             continue;
         }
-        md_ds_pick pick = md_ds_plan_of(r)->stage[0].pick;
+        md_ds_pick pick = md_ds_plan_of(entry)->stage[0].pick;
         pick.variant = !pick.variant;
-        assert_ok(md_ds_switch(op, r, &shape, 0, &pick));
-        atomic_fetch_sub(&r->users, 1);
+        assert_ok(md_ds_switch(op, entry, &shape, 0, &pick));
+        atomic_fetch_sub(&entry->users, 1);
     }
 }
 
@@ -150,10 +150,10 @@ static void switches_under_calls(void **state)
     (void)state;
     md_ds_op *op = script_op(&marks_world, marks_formula, NULL);
     crowd(op, 1000, 0, 8, switch_often);
-    md_ds_shape_entry *r = entry_at(op, 1003);
+    md_ds_shape_entry *entry = entry_at(op, 1003);
     for (int i = 0; i < 5; i++)
         /* no plan of another way is left */
-        assert_int_equal(marks_call(op, 1003), md_ds_plan_of(r)->stage[0].pick.variant ? 10 : 0);
+        assert_int_equal(marks_call(op, 1003), md_ds_plan_of(entry)->stage[0].pick.variant ? 10 : 0);
     md_ds_op_destroy(&op);
 }
 

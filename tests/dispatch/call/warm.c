@@ -84,12 +84,12 @@ uint64_t warm_slow_calls(md_ds_op *op)
     return atomic_load(&op->count.calls);
 }
 
-void warm_add_calls(void *user, const md_ds_shape_entry *r)
+void warm_add_calls(void *user, const md_ds_shape_entry *entry)
 {
     warm_sum *s = user;
-    s->calls += atomic_load(&r->calls);
-    s->n_timed += atomic_load(&r->n_timed);
-    s->ns += atomic_load(&r->time_ns);
+    s->calls += atomic_load(&entry->calls);
+    s->n_timed += atomic_load(&entry->n_timed);
+    s->ns += atomic_load(&entry->time_ns);
 }
 
 uint64_t warm_all_calls(md_ds_op *op)

@@ -234,46 +234,46 @@ static void the_faster_one_is_found_soon(void **state)
 }
 
 /* 200 calls of 100 us, one each period, that find work left or not; what one more brings. */
-static double brought(md_ds_budget *c, double period_us, double busy)
+static double brought(md_ds_budget *budget, double period_us, double busy)
 {
     uint64_t now = 1000;
-    *c = (md_ds_budget){0};
+    *budget = (md_ds_budget){0};
     for (int i = 0; i < 200; i++, now += (uint64_t)(period_us * 1e3)) {
         const bool is_busy = i % 10 < (int)(10.0 * busy + 0.5);
-        if (md_ds_budget_see(c, is_busy, now))
-            md_ds_budget_look(c, (uint64_t)i, now);
-        md_ds_budget_earn(c, 0.001, 100.0, 1, !is_busy);
+        if (md_ds_budget_see(budget, is_busy, now))
+            md_ds_budget_look(budget, (uint64_t)i, now);
+        md_ds_budget_earn(budget, 0.001, 100.0, 1, !is_busy);
     }
-    c->us = 0.0;
-    md_ds_budget_earn(c, 0.001, 100.0, 1, false);
-    return c->us;
+    budget->us = 0.0;
+    md_ds_budget_earn(budget, 0.001, 100.0, 1, false);
+    return budget->us;
 }
 
 static void what_calls_bring_follows_the_load(void **state)
 {
     (void)state;
-    md_ds_budget c;
-    const double at90 = brought(&c, 100.0 / 0.9, 0.5);
-    assert_float_equal(c.load, 0.9, 0.05);
+    md_ds_budget budget;
+    const double at90 = brought(&budget, 100.0 / 0.9, 0.5);
+    assert_float_equal(budget.load, 0.9, 0.05);
     assert_float_equal(at90, 0.1, 0.05);
-    const double at50 = brought(&c, 200.0, 0.0);
-    assert_float_equal(c.load, 0.5, 0.05);
+    const double at50 = brought(&budget, 200.0, 0.0);
+    assert_float_equal(budget.load, 0.5, 0.05);
     assert_true(at50 > 5.0 * at90 && at50 < 15.0 * at90);
-    assert_true(!md_ds_budget_covers(&c, 100.0, 1.5)); /* half a call more, of which little is there */
-    c.us = 1e9;
-    assert_true(md_ds_budget_covers(&c, 100.0, 1.5));
-    md_ds_budget_spend(&c, 101.0, 100.0);
-    assert_true(c.us == 1e9); /* not felt */
-    md_ds_budget_spend(&c, 110.0, 100.0);
-    assert_float_equal(1e9 - c.us, 100.0, 15.0); /* one call that is felt, at 50% */
-    (void)brought(&c, 250.0, 0.95); /* others fill the GPU, or steps are enqueued at once */
-    assert_true(c.is_ahead && !c.is_closed);
-    c.us = 1e9;
-    md_ds_budget_spend(&c, 110.0, 100.0);
-    assert_float_equal(1e9 - c.us, 10.0, 1e-6); /* a part of the throughput */
-    (void)brought(&c, 96.0, 0.0);
-    assert_true(c.is_closed && !c.is_ahead);
-    assert_true(brought(&c, 100.0 / 0.95, 0.9) < at90 && !c.is_ahead); /* a queue of requests */
+    assert_true(!md_ds_budget_covers(&budget, 100.0, 1.5)); /* half a call more, of which little is there */
+    budget.us = 1e9;
+    assert_true(md_ds_budget_covers(&budget, 100.0, 1.5));
+    md_ds_budget_spend(&budget, 101.0, 100.0);
+    assert_true(budget.us == 1e9); /* not felt */
+    md_ds_budget_spend(&budget, 110.0, 100.0);
+    assert_float_equal(1e9 - budget.us, 100.0, 15.0); /* one call that is felt, at 50% */
+    (void)brought(&budget, 250.0, 0.95); /* others fill the GPU, or steps are enqueued at once */
+    assert_true(budget.is_ahead && !budget.is_closed);
+    budget.us = 1e9;
+    md_ds_budget_spend(&budget, 110.0, 100.0);
+    assert_float_equal(1e9 - budget.us, 10.0, 1e-6); /* a part of the throughput */
+    (void)brought(&budget, 96.0, 0.0);
+    assert_true(budget.is_closed && !budget.is_ahead);
+    assert_true(brought(&budget, 100.0 / 0.95, 0.9) < at90 && !budget.is_ahead); /* a queue of requests */
 }
 
 int main(void)

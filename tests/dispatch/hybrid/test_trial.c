@@ -15,23 +15,23 @@ static md_ds_trial trial_of(int32_t n)
     return t;
 }
 
-static void add_times(md_ds_challenger *r, int32_t n, double us)
+static void add_times(md_ds_challenger *challenger, int32_t n, double us)
 {
     for (int32_t i = 0; i < n; i++)
-        assert_true(md_ds_challenger_add(r, us * (i % 2 ? 1.001 : 0.999)));
+        assert_true(md_ds_challenger_add(challenger, us * (i % 2 ? 1.001 : 0.999)));
 }
 
 static void what_is_no_time_is_dropped(void **state)
 {
     (void)state;
-    md_ds_challenger r = {0};
-    assert_false(md_ds_challenger_add(&r, 0.0));
-    assert_false(md_ds_challenger_add(&r, -1.0));
-    assert_false(md_ds_challenger_add(&r, NAN));
-    assert_false(md_ds_challenger_add(&r, INFINITY));
-    assert_true(md_ds_challenger_summary(&r).us == 0.0);
-    assert_true(md_ds_challenger_add(&r, 5.0));
-    assert_float_equal(md_ds_challenger_summary(&r).us, 5.0, 1e-12);
+    md_ds_challenger challenger = {0};
+    assert_false(md_ds_challenger_add(&challenger, 0.0));
+    assert_false(md_ds_challenger_add(&challenger, -1.0));
+    assert_false(md_ds_challenger_add(&challenger, NAN));
+    assert_false(md_ds_challenger_add(&challenger, INFINITY));
+    assert_true(md_ds_challenger_summary(&challenger).us == 0.0);
+    assert_true(md_ds_challenger_add(&challenger, 5.0));
+    assert_float_equal(md_ds_challenger_summary(&challenger).us, 5.0, 1e-12);
 }
 
 static void a_switch_takes_a_gain_that_is_no_noise(void **state)

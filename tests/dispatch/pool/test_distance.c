@@ -101,24 +101,24 @@ typedef struct loss {
 
 static void add_shape(loss *l, md_ds_op *op, const int64_t *size)
 {
-    const md_ds_pool *c = &op->stage[0];
+    const md_ds_pool *pool = &op->stage[0];
     double us[MD_DS_MAX_VARIANTS];
     md_ds_bound bound;
     bind(&bound, op, size);
     const md_ds_query query = query_of(&bound);
     const int32_t pick = pick_at(op, size).variant;
-    md_ds_model_us(us, op, 0, bound.shape.size, c->n_variants, NULL);
+    md_ds_model_us(us, op, 0, bound.shape.size, pool->n_variants, NULL);
     int32_t best = pick;
-    for (int32_t i = 0; i < c->n_variants; i++)
-        if (md_ds_fits(c, i, &query) && us[i] < us[best])
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        if (md_ds_fits(pool, i, &query) && us[i] < us[best])
             best = i;
     const double lost = us[pick] / us[best] - 1.0;
     if (lost > l->worst) {
         l->worst = lost;
         snprintf(l->where, sizeof l->where, "[%lld,%lld,%lld] %s %.1f us instead of %s %.1f us",
                  (long long)size[op->space.dim[0]], (long long)size[op->space.dim[op->space.n > 1]],
-                 (long long)size[op->space.dim[op->space.n - 1]], c->variant[pick]->name, us[pick],
-                 c->variant[best]->name, us[best]);
+                 (long long)size[op->space.dim[op->space.n - 1]], pool->variant[pick]->name, us[pick],
+                 pool->variant[best]->name, us[best]);
     }
     l->sum += lost;
     l->n++;

@@ -101,16 +101,16 @@ typedef struct answer {
 
 static answer answer_at(md_ds_op *op, const int64_t *size)
 {
-    const md_ds_pool *c = &op->stage[0];
+    const md_ds_pool *pool = &op->stage[0];
     md_ds_bound bound;
     double us[MD_DS_MAX_VARIANTS];
     const int32_t pick = picked_at(op, size);
     bind(&bound, op, size, 0);
-    md_ds_model_us(us, op, 0, bound.shape.size, c->n_variants, NULL);
-    assert_in_range(pick, 0, c->n_variants - 1);
+    md_ds_model_us(us, op, 0, bound.shape.size, pool->n_variants, NULL);
+    assert_in_range(pick, 0, pool->n_variants - 1);
     answer a = {us[pick], us[pick]};
-    for (int32_t i = 0; i < c->n_variants; i++)
-        if (!md_kn_envelope_miss(&c->variant[i]->envelope, &bound.shape))
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        if (!md_kn_envelope_miss(&pool->variant[i]->envelope, &bound.shape))
             a.least = fmin(a.least, us[i]);
     return a;
 }

@@ -10,25 +10,25 @@ static const char *const softmax = "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[
 static const char *const layer_norm =
     "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]";
 
-static bool is_persistent(const md_ds_pool *c, int32_t variant)
+static bool is_persistent(const md_ds_pool *pool, int32_t variant)
 {
-    return md_fa_is_persistent(&c->target, c->variant[variant]->family, &c->variant[variant]->config);
+    return md_fa_is_persistent(&pool->target, pool->variant[variant]->family, &pool->variant[variant]->config);
 }
 
 /* Whichever the model finds slow: measuring may find otherwise. */
 static void both_kinds_at_every_hint(const char *formula, md_dtype dtype, const char *hints, const char *source)
 {
     md_ds_op *op = op_of(formula, dtype, hints, source);
-    const md_ds_pool *c = &op->stage[0];
-    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    const md_ds_pool *pool = &op->stage[0];
+    const md_ds_ranks *ranks = md_ds_ranks_of(pool);
     for (int32_t h = 0; h < op->space.n_hints; h++) {
         int32_t n[2] = {0};
         for (int32_t i = 0; i < ranks->n[h]; i++)
-            n[is_persistent(c, ranks->of[h][i].variant)]++;
+            n[is_persistent(pool, ranks->of[h][i].variant)]++;
         if (n[0] == 0 || n[1] == 0)
             fail_msg("%s, hint %lld: %d persistent, %d others", formula, (long long)op->space.hint[h][0], n[1], n[0]);
     }
-    print_message("%s, hints %s: %d variants\n", formula, hints, c->n_variants);
+    print_message("%s, hints %s: %d variants\n", formula, hints, pool->n_variants);
     md_ds_op_destroy(&op);
 }
 

@@ -70,11 +70,11 @@ static md_ds_op *op_of(const char *formula, const char *source)
     return op_by(MD_SELECT_MODEL, formula, source);
 }
 
-static int32_t count_compiled(const md_ds_pool *c)
+static int32_t count_compiled(const md_ds_pool *pool)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < c->n_variants; i++)
-        n += !c->variant[i]->family->is_library;
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        n += !pool->variant[i]->family->is_library;
     return n;
 }
 
@@ -87,13 +87,13 @@ static int32_t count_variants(const md_ds_op *op)
 }
 
 /* Model time of the pool's best for contiguous tensors; INFINITY where none fits. */
-static double least_us(const md_ds_pool *c, const md_kn_shape *shape)
+static double least_us(const md_ds_pool *pool, const md_kn_shape *shape)
 {
     double least = INFINITY;
-    for (int32_t i = 0; i < c->n_variants; i++)
-        if (!md_kn_envelope_miss(&c->variant[i]->envelope, shape))
-            least =
-                fmin(least, md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, shape->size));
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        if (!md_kn_envelope_miss(&pool->variant[i]->envelope, shape))
+            least = fmin(least, md_tn_predict_us(&pool->target, pool->variant[i]->family, &pool->variant[i]->config,
+                                                 shape->size));
     return least;
 }
 
@@ -150,10 +150,10 @@ static void few_variants_that_are_hardly_slower(void **state)
     assert_true(exp(r.sum / r.n) < 1.01);
 }
 
-static bool has_family(const md_ds_pool *c, const md_fa_family *f)
+static bool has_family(const md_ds_pool *pool, const md_fa_family *f)
 {
-    for (int32_t i = 0; i < c->n_variants; i++)
-        if (c->variant[i]->family == f)
+    for (int32_t i = 0; i < pool->n_variants; i++)
+        if (pool->variant[i]->family == f)
             return true;
     return false;
 }
@@ -187,14 +187,14 @@ static double uniform(uint64_t *seed)
 /* The time of the nearest hint's variant over that of the pool's best, minus 1. */
 static double loss_at(md_ds_op *op, const int64_t *size)
 {
-    const md_ds_pool *c = &op->stage[0];
+    const md_ds_pool *pool = &op->stage[0];
     md_ds_pick pick;
     md_kn_shape shape;
     md_tn_shape(&shape, op->program, size);
     const md_ds_query query = {.shape = &shape, .select_sizes = size, .with_unbuilt = true, .may_load = true};
     assert_ok(md_ds_select(&pick, op, 0, &query));
-    const md_bd_variant *v = c->variant[pick.variant];
-    return md_tn_predict_us(&c->target, v->family, &v->config, size) / least_us(c, &shape) - 1.0;
+    const md_bd_variant *v = pool->variant[pick.variant];
+    return md_tn_predict_us(&pool->target, v->family, &v->config, size) / least_us(pool, &shape) - 1.0;
 }
 
 /* Random sizes of 1 to 16384 up to 2^24 elements: most are far from the diagonal. */

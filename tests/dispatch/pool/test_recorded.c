@@ -75,15 +75,15 @@ typedef struct regret {
  * have got new ones since. */
 static double picked_us(world *w, md_ds_op *op, int32_t point)
 {
-    const md_ds_pool *c = &op->stage[0];
-    const int32_t n = c->n_variants;
+    const md_ds_pool *pool = &op->stage[0];
+    const int32_t n = pool->n_variants;
     double us[MD_DS_MAX_VARIANTS], least = INFINITY, picked = -1.0;
     md_kn_shape shape;
     md_tn_shape(&shape, op->program, w->board.point[point].size);
     md_ds_model_us(us, op, 0, shape.size, n, NULL);
     for (int32_t i = 0; i < n; i++) {
-        const double recorded = board_us(&w->board, point, c->variant[i]->name);
-        if (recorded <= 0.0 || us[i] >= least || md_ds_reject_reason(c, i, &shape))
+        const double recorded = board_us(&w->board, point, pool->variant[i]->name);
+        if (recorded <= 0.0 || us[i] >= least || md_ds_reject_reason(pool, i, &shape))
             continue;
         least = us[i];
         picked = recorded;
@@ -138,7 +138,7 @@ static void measured_pools_serve_better(void **state)
  * there when the board was recorded has no time. */
 static void add_pick(regret *built, regret *space, world *w, md_ds_op *op, int32_t point)
 {
-    const md_ds_pool *c = &op->stage[0];
+    const md_ds_pool *pool = &op->stage[0];
     double least = INFINITY;
     md_kn_shape shape;
     md_ds_pick pick;
@@ -146,11 +146,11 @@ static void add_pick(regret *built, regret *space, world *w, md_ds_op *op, int32
     const md_ds_query query = {.shape = &shape, .select_sizes = w->board.point[point].size};
     if (md_ds_select(&pick, op, 0, &query) != MD_OK)
         return;
-    for (int32_t v = 0; v < c->n_variants; v++) {
-        const double us = board_us(&w->board, point, c->variant[v]->name);
+    for (int32_t v = 0; v < pool->n_variants; v++) {
+        const double us = board_us(&w->board, point, pool->variant[v]->name);
         least = us > 0.0 && us < least ? us : least;
     }
-    const double us = board_us(&w->board, point, c->variant[pick.variant]->name),
+    const double us = board_us(&w->board, point, pool->variant[pick.variant]->name),
                  off = us / w->board.best_us[point] - 1.0;
     if (us <= 0.0)
         return;
@@ -196,7 +196,7 @@ static void check_racers(const char *name)
     world w;
     world_open(&w, name);
     md_ds_op *op = op_of(&w, MD_TUNE_ESTIMATE);
-    md_ds_pool *c = &op->stage[0];
+    md_ds_pool *pool = &op->stage[0];
     regret r = {0};
     double n_racers = 0.0;
     for (int32_t point = 0; point < w.board.n_points; point++) {
@@ -204,17 +204,17 @@ static void check_racers(const char *name)
         int32_t racer[MD_DS_RACERS];
         md_kn_shape shape;
         md_tn_shape(&shape, op->program, w.board.point[point].size);
-        md_ds_model_us(us, op, 0, shape.size, c->n_variants, NULL);
-        for (int32_t i = 0; i < c->n_variants; i++) {
-            const double recorded = board_us(&w.board, point, c->variant[i]->name);
-            if (recorded <= 0.0 || md_ds_reject_reason(c, i, &shape))
+        md_ds_model_us(us, op, 0, shape.size, pool->n_variants, NULL);
+        for (int32_t i = 0; i < pool->n_variants; i++) {
+            const double recorded = board_us(&w.board, point, pool->variant[i]->name);
+            if (recorded <= 0.0 || md_ds_reject_reason(pool, i, &shape))
                 us[i] = -1.0;
             else
                 best = fmin(best, recorded);
         }
-        const int32_t n = md_ds_pick_racers(racer, c, us, c->n_variants);
+        const int32_t n = md_ds_pick_racers(racer, pool, us, pool->n_variants);
         for (int32_t i = 0; i < n; i++)
-            raced = fmin(raced, board_us(&w.board, point, c->variant[racer[i]]->name));
+            raced = fmin(raced, board_us(&w.board, point, pool->variant[racer[i]]->name));
         assert_true(n > 0);
         r.mean += raced / best - 1.0;
         r.worst = fmax(r.worst, raced / best - 1.0);
@@ -222,7 +222,7 @@ static void check_racers(const char *name)
         r.n++;
     }
     printf("%s: %.1f of %d variants timed: %.2f%% off the best, %.1f%% at worst of %d points\n", name, n_racers / r.n,
-           c->n_variants, 100 * r.mean / r.n, 100 * r.worst, r.n);
+           pool->n_variants, 100 * r.mean / r.n, 100 * r.worst, r.n);
     assert_true(r.mean / r.n <= 0.01 && r.worst <= 0.10);
     md_ds_op_destroy(&op);
     world_close(&w);

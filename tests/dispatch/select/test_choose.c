@@ -38,17 +38,17 @@ static void lists_are_ranked_at_their_hint(void **state)
     script_allow(SCRIPT_BETA, 0, 2.0);
     script_allow(SCRIPT_GAMMA, 0, 2.0); /* as beta everywhere: the table's order decides */
     md_ds_op *op = script_op(&world, copy, NULL);
-    const md_ds_pool *c = &op->stage[0];
-    assert_int_equal(c->n_variants, 3); /* equal configs of several hints merge */
+    const md_ds_pool *pool = &op->stage[0];
+    assert_int_equal(pool->n_variants, 3); /* equal configs of several hints merge */
     static const char *const want[3][3] = {{"alpha/v0_w0", "beta/v0_w0", "gamma/v0_w0"},
                                            {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"},
                                            {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}};
     for (int32_t h = 0; h < 3; h++) {
-        assert_int_equal(md_ds_ranks_of(c)->n[h], 3);
+        assert_int_equal(md_ds_ranks_of(pool)->n[h], 3);
         for (int32_t i = 0; i < 3; i++)
-            assert_string_equal(script_name(op, md_ds_ranks_of(c)->of[h][i].variant), want[h][i]);
+            assert_string_equal(script_name(op, md_ds_ranks_of(pool)->of[h][i].variant), want[h][i]);
     }
-    assert_int_equal(md_ds_hints_of(c, 0) & 1, 1);
+    assert_int_equal(md_ds_hints_of(pool, 0) & 1, 1);
     md_ds_op_destroy(&op);
 }
 

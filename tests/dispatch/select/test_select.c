@@ -26,7 +26,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int32_t slot_of(const md_ds_op *op, const char *name)
+static int32_t variant_of(const md_ds_op *op, const char *name)
 {
     for (int32_t i = 0; i < op->stage[0].n_variants; i++)
         if (!strcmp(script_name(op, i), name))
@@ -90,7 +90,7 @@ static void the_model_is_corrected_by_what_was_measured(void **state)
     script_allow(SCRIPT_BETA, 0, 2.0)->us_each = 0.01;
     md_ds_op *op = script_op(&world, copy, NULL);
     assert_int_equal(script_call(NULL, op, 300, 1), 0);
-    int32_t a = slot_of(op, "alpha/v0_w0"), b = slot_of(op, "beta/v0_w0");
+    int32_t a = variant_of(op, "alpha/v0_w0"), b = variant_of(op, "beta/v0_w0");
     observe(op, a, 4 * (1.0 + 0.64), 1.0 + 0.64);
     observe(op, b, 2.0 + 0.64, 2.0 + 0.64);
     md_ds_pick p = script_pick(op, 64, 1);
@@ -113,7 +113,7 @@ static void what_was_not_measured_is_taken_to_be_off_alike(void **state)
     script_allow(SCRIPT_GAMMA, 0, 1.2);
     md_ds_op *op = script_op(&world, copy, NULL);
     double us[3];
-    int32_t a = slot_of(op, "alpha/v0_w0"), b = slot_of(op, "beta/v0_w0"), g = slot_of(op, "gamma/v0_w0");
+    int32_t a = variant_of(op, "alpha/v0_w0"), b = variant_of(op, "beta/v0_w0"), g = variant_of(op, "gamma/v0_w0");
     static const double nonsense[] = {0.0, -1.0, NAN, INFINITY};
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
         observe(op, a, nonsense[i], 1.0);
@@ -138,7 +138,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
     script_own_clock(&world);
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     script_allow(SCRIPT_BETA, 0, 2.0)->slow_us = 200;
-    md_ds_shape_entry *r = NULL;
+    md_ds_shape_entry *entry = NULL;
     for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
         md_ds_op_options o = script_options(); /* hints 64, 256, 4096 */
         o.compile.policy.select = mode[i];
@@ -150,20 +150,20 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
         } row[] = {{64, 0.0, false},    {128, 1.0, false},           {8, 3.0, false}, {7, 3.192645077942396, true},
                    {32768, 3.0, false}, {32769, 3.00004402721, true}};
         for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
-            assert_ok(entry_of(&r, op, row[k].n, NULL, 0));
-            assert_float_equal(r->nearest, row[k].octaves, 1e-9);
-            assert_int_equal(r->is_uncovered, row[k].is_uncovered);
-            assert_true(md_ds_plan_of(r)->stage[0].pick.distance >= 0.0 &&
-                        md_ds_plan_of(r)->stage[0].pick.runner_up >= 0 &&
-                        md_ds_plan_of(r)->stage[0].pick.margin >= 0.0);
+            assert_ok(entry_of(&entry, op, row[k].n, NULL, 0));
+            assert_float_equal(entry->nearest, row[k].octaves, 1e-9);
+            assert_int_equal(entry->is_uncovered, row[k].is_uncovered);
+            assert_true(md_ds_plan_of(entry)->stage[0].pick.distance >= 0.0 &&
+                        md_ds_plan_of(entry)->stage[0].pick.runner_up >= 0 &&
+                        md_ds_plan_of(entry)->stage[0].pick.margin >= 0.0);
         }
         md_ds_op_destroy(&op);
     }
     md_ds_op_options o = script_options();
     o.compile.policy.uncovered = 0.5;
     md_ds_op *op = script_op(&world, copy, &o);
-    assert_ok(entry_of(&r, op, 100, NULL, 0));
-    assert_true(r->is_uncovered);
+    assert_ok(entry_of(&entry, op, 100, NULL, 0));
+    assert_true(entry->is_uncovered);
     md_ds_op_destroy(&op);
 }
 
@@ -173,11 +173,11 @@ static void weights_count_in_the_threshold(void **state)
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     md_ds_op_options o = script_options();
     o.compile.weights = "n=0.25";
-    md_ds_shape_entry *r = NULL;
+    md_ds_shape_entry *entry = NULL;
     md_ds_op *op = script_op(&world, copy, &o);
-    assert_ok(entry_of(&r, op, 1, NULL, 0));
-    assert_float_equal(r->nearest, 1.5, 1e-9);
-    assert_false(r->is_uncovered);
+    assert_ok(entry_of(&entry, op, 1, NULL, 0));
+    assert_float_equal(entry->nearest, 1.5, 1e-9);
+    assert_false(entry->is_uncovered);
     md_ds_op_destroy(&op);
 }
 
@@ -205,13 +205,13 @@ static void sizes_to_choose_by_change_the_choice_and_nothing_else(void **state)
     }
     assert_int_equal(op->n_entries, 3);
     assert_true(atomic_load(&op->count.calls) < 30); /* the others were warm */
-    md_ds_shape_entry *r = NULL, *s = NULL;
-    assert_ok(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 0, .integer = 50}, 1));
+    md_ds_shape_entry *entry = NULL, *s = NULL;
+    assert_ok(entry_of(&entry, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 0, .integer = 50}, 1));
     assert_ok(entry_of(&s, op, 300, NULL, 0));
-    assert_ptr_not_equal(r, s);
-    assert_int_equal(r->as.size[0], 50);
-    assert_float_equal(md_ds_plan_of(r)->stage[0].pick.distance, log2(64.0 / 50), 1e-9);
-    assert_float_equal(r->nearest, log2(64.0 / 50), 1e-9);
+    assert_ptr_not_equal(entry, s);
+    assert_int_equal(entry->as.size[0], 50);
+    assert_float_equal(md_ds_plan_of(entry)->stage[0].pick.distance, log2(64.0 / 50), 1e-9);
+    assert_float_equal(entry->nearest, log2(64.0 / 50), 1e-9);
     md_ds_op_destroy(&op);
 }
 
@@ -238,26 +238,26 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
     md_ds_op_options o = script_options();
     o.compile.sizes = "n=1..1000";
     md_ds_op *op = script_op(&world, copy, &o);
-    md_ds_shape_entry *r = NULL;
-    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
-                 "no dynamic dim number 1");
-    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = -1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
-                 "no dynamic dim number -1");
-    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 0}, 1), MD_INVALID_ARGUMENT,
+    md_ds_shape_entry *entry = NULL;
+    assert_fails(entry_of(&entry, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1),
+                 MD_INVALID_ARGUMENT, "no dynamic dim number 1");
+    assert_fails(entry_of(&entry, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = -1, .integer = 50}, 1),
+                 MD_INVALID_ARGUMENT, "no dynamic dim number -1");
+    assert_fails(entry_of(&entry, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 0}, 1), MD_INVALID_ARGUMENT,
                  "'n' as 0 lies outside 1..1000");
-    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 1001}, 1), MD_INVALID_ARGUMENT,
+    assert_fails(entry_of(&entry, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 1001}, 1), MD_INVALID_ARGUMENT,
                  "outside 1..1000");
     for (int32_t i = 0; i < 2; i++)
-        assert_ok(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = i ? 1000 : 1}, 1));
+        assert_ok(entry_of(&entry, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = i ? 1000 : 1}, 1));
     md_ds_op_options from_5 = script_options();
     from_5.compile.sizes = "n=5..1000";
     md_ds_op *above = script_op(&world, "Y[n] = X[n] + 1", &from_5);
-    assert_fails(entry_of(&r, above, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 4}, 1), MD_INVALID_ARGUMENT,
+    assert_fails(entry_of(&entry, above, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 4}, 1), MD_INVALID_ARGUMENT,
                  "'n' as 4 lies outside 5..1000");
-    assert_ok(entry_of(&r, above, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 5}, 1));
+    assert_ok(entry_of(&entry, above, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 5}, 1));
     md_ds_op_destroy(&above);
     const md_arg twice[2] = {md_as(0, 5), md_as(0, 6)};
-    assert_fails(entry_of(&r, op, 300, twice, 2), MD_INVALID_ARGUMENT, "'n' is given twice");
+    assert_fails(entry_of(&entry, op, 300, twice, 2), MD_INVALID_ARGUMENT, "'n' is given twice");
     script_vectors v;
     script_vectors_make(&v, 300, 1);
     const md_arg first[3] = {md_as(0, 5), v.arg[0], v.arg[1]}, good[3] = {v.arg[0], v.arg[1], md_as(0, 5)},

@@ -37,11 +37,11 @@ int process_tear_down(void **state)
 
 md_tn_stored *process_store(const char *root, const char *system, const char *environment)
 {
-    md_tn_stored *k = NULL;
+    md_tn_stored *stored = NULL;
     assert_ok(md_tn_stored_open(
-        &k, &(md_tn_stored_options){
-                .root = root, .system_path = system, .environment = environment, .log = &process_disk->log}));
-    return k;
+        &stored, &(md_tn_stored_options){
+                     .root = root, .system_path = system, .environment = environment, .log = &process_disk->log}));
+    return stored;
 }
 
 process process_start(md_select select, md_tn_stored *store, int64_t max_shapes)

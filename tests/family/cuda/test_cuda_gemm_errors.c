@@ -71,42 +71,42 @@ static bool is_transposed(const problem *p, char operand)
     return strchr(p->text, operand)[2] == 'k';
 }
 
-static double value(work *o)
+static double value(work *w)
 {
-    const uint64_t r = check_random(&o->seed);
-    return o->is_whole ? (double)(r % 3) - 1 : md_dtype_round(o->p->in, (double)(int64_t)r * 0x1p-63);
+    const uint64_t r = check_random(&w->seed);
+    return w->is_whole ? (double)(r % 3) - 1 : md_dtype_round(w->p->in, (double)(int64_t)r * 0x1p-63);
 }
 
-static bool make_operand(work *o, md_tensor *t, void **image, int64_t rows, bool turned, double *values)
+static bool make_operand(work *w, md_tensor *t, void **image, int64_t rows, bool turned, double *values)
 {
-    const problem *p = o->p;
+    const problem *p = w->p;
     const int64_t size[2] = {turned ? p->k : rows, turned ? rows : p->k};
     const size_t item = md_dtype_size(p->in), n = (size_t)(rows * p->k);
     *t = md_tensor_make(NULL, p->in, 2, size);
     *image = malloc(n * item);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < p->k; k++) {
-            values[r * p->k + k] = value(o);
+            values[r * p->k + k] = value(w);
             md_dtype_store(p->in, *image, turned ? k * rows + r : r * p->k + k, values[r * p->k + k]);
         }
-    return md_alloc(&t->data, o->s->context, n * item) == MD_OK &&
-           md_copy(o->s->context, t->data, *image, n * item) == MD_OK;
+    return md_alloc(&t->data, w->s->context, n * item) == MD_OK &&
+           md_copy(w->s->context, t->data, *image, n * item) == MD_OK;
 }
 
 /* A bias is zeros but for what is added to *want. */
-static bool make_bias(work *o, double *bias)
+static bool make_bias(work *w, double *bias)
 {
-    const problem *p = o->p;
+    const problem *p = w->p;
     const size_t bytes = (size_t)p->n * md_dtype_size(p->in);
-    o->c = md_tensor_make(NULL, p->in, 1, &p->n);
+    w->c = md_tensor_make(NULL, p->in, 1, &p->n);
     if (!strchr(p->text, 'C'))
         return true;
     for (int64_t j = 0; j < p->n; j++) {
-        bias[j] = value(o);
-        md_dtype_store(p->in, o->result, j, bias[j]); /* there is room */
+        bias[j] = value(w);
+        md_dtype_store(p->in, w->result, j, bias[j]); /* there is room */
     }
-    return md_alloc(&o->c.data, o->s->context, bytes) == MD_OK &&
-           md_copy(o->s->context, o->c.data, o->result, bytes) == MD_OK;
+    return md_alloc(&w->c.data, w->s->context, bytes) == MD_OK &&
+           md_copy(w->s->context, w->c.data, w->result, bytes) == MD_OK;
 }
 
 static double epsilon(md_dtype dtype)
@@ -156,52 +156,52 @@ static bool begin(work *o)
     return ok;
 }
 
-static void end(work *o)
+static void end(work *w)
 {
-    md_free(o->s->context, o->x.data);
-    md_free(o->s->context, o->w.data);
-    md_free(o->s->context, o->y.data);
-    md_free(o->s->context, o->c.data);
-    free(o->want);
-    free(o->result);
-    free(o->image[0]);
-    free(o->image[1]);
+    md_free(w->s->context, w->x.data);
+    md_free(w->s->context, w->w.data);
+    md_free(w->s->context, w->y.data);
+    md_free(w->s->context, w->c.data);
+    free(w->want);
+    free(w->result);
+    free(w->image[0]);
+    free(w->image[1]);
 }
 
-static void complain(work *o, const char *variant, const char *what, double error)
+static void complain(work *w, const char *variant, const char *what, double error)
 {
-    o->s->n_failed++;
-    print_error("%s %s m=%lld n=%lld k=%lld, %s%s%s: %s %g (cuBLASLt's %g)\n", o->p->text, md_dtype_name(o->p->in),
-                (long long)o->p->m, (long long)o->p->n, (long long)o->p->k, o->p->tf32 ? "tf32, " : "",
-                o->is_whole ? "whole numbers, " : "", variant, what, error, o->lib);
+    w->s->n_failed++;
+    print_error("%s %s m=%lld n=%lld k=%lld, %s%s%s: %s %g (cuBLASLt's %g)\n", w->p->text, md_dtype_name(w->p->in),
+                (long long)w->p->m, (long long)w->p->n, (long long)w->p->k, w->p->tf32 ? "tf32, " : "",
+                w->is_whole ? "whole numbers, " : "", variant, what, error, w->lib);
 }
 
 /* The greatest error of a variant, or of whole numbers the number of results that are not exact; -1 where there is
  * no such variant. */
-static double error_of(work *o, const char *variant)
+static double error_of(work *w, const char *variant)
 {
-    const problem *p = o->p;
+    const problem *p = w->p;
     const int64_t n = p->m * p->n;
     md_op *op = NULL;
     double error = 0;
-    memset(o->result, 0xff, (size_t)n * md_dtype_size(p->out)); /* NaN */
+    memset(w->result, 0xff, (size_t)n * md_dtype_size(p->out)); /* NaN */
     md_status status = md_op_create(
-        &op, o->s->context, p->text,
+        &op, w->s->context, p->text,
         &(md_op_options){.dtype = p->in, .pin = variant, .hints = variant ? "256" : "64,1024", .tf32 = p->tf32});
     if (status != MD_OK)
         return status == MD_COMPILE && !strstr(md_last_error(), "does not fit the registers") ? INFINITY : -1;
-    status = md_copy(o->s->context, o->y.data, o->result, (size_t)n * md_dtype_size(p->out));
+    status = md_copy(w->s->context, w->y.data, w->result, (size_t)n * md_dtype_size(p->out));
     if (status == MD_OK)
-        status = md_call(op, NULL, (md_arg[]){md_t(&o->y), md_t(&o->x), md_t(&o->w), md_t(&o->c)}, o->c.data ? 4 : 3);
-    const bool ran = status == MD_OK && md_sync(o->s->context, NULL) == MD_OK &&
-                     md_copy(o->s->context, o->result, o->y.data, (size_t)n * md_dtype_size(p->out)) == MD_OK;
+        status = md_call(op, NULL, (md_arg[]){md_t(&w->y), md_t(&w->x), md_t(&w->w), md_t(&w->c)}, w->c.data ? 4 : 3);
+    const bool ran = status == MD_OK && md_sync(w->s->context, NULL) == MD_OK &&
+                     md_copy(w->s->context, w->result, w->y.data, (size_t)n * md_dtype_size(p->out)) == MD_OK;
     md_op_destroy(&op);
     if (!ran)
         return status == MD_UNSUPPORTED ? -1 : INFINITY;
     for (int64_t i = 0; i < n; i++) {
-        const double y = md_dtype_load(p->out, o->result, i), off = fabs(y - o->want[i]);
-        if (o->is_whole)
-            error += y != md_dtype_round(p->out, o->want[i]);
+        const double y = md_dtype_load(p->out, w->result, i), off = fabs(y - w->want[i]);
+        if (w->is_whole)
+            error += y != md_dtype_round(p->out, w->want[i]);
         else
             error = isnan(off) || off > error ? off : error;
         if (isnan(error))
@@ -211,18 +211,18 @@ static double error_of(work *o, const char *variant)
 }
 
 /* NULL: what is picked. */
-static void check_variant(work *o, const char *variant)
+static void check_variant(work *w, const char *variant)
 {
     /* Kernels of our own, named or picked, sum as many slices of K as their names say, one often. */
-    const bool may_sum_in_order = o->p->out == MD_F32 && !o->p->tf32;
-    const double error = error_of(o, variant), plain = may_sum_in_order ? ALLOWED_PLAIN * o->plain : 0,
-                 cut = may_sum_in_order && o->p->in != MD_F32 ? o->cut : 0;
+    const bool may_sum_in_order = w->p->out == MD_F32 && !w->p->tf32;
+    const double error = error_of(w, variant), plain = may_sum_in_order ? ALLOWED_PLAIN * w->plain : 0,
+                 cut = may_sum_in_order && w->p->in != MD_F32 ? w->cut : 0;
     if (error < 0)
-        o->s->n_skipped++;
-    else if (o->is_whole ? error > 0 : error > fmax(ALLOWED * o->lib, fmax(plain, cut)))
-        complain(o, variant ? variant : "what is picked",
-                 o->is_whole ? "results that are not exact:" : "greatest error", error);
-    o->s->n_variants++;
+        w->s->n_skipped++;
+    else if (w->is_whole ? error > 0 : error > fmax(ALLOWED * w->lib, fmax(plain, cut)))
+        complain(w, variant ? variant : "what is picked",
+                 w->is_whole ? "results that are not exact:" : "greatest error", error);
+    w->s->n_variants++;
 }
 
 typedef struct picker {
@@ -239,25 +239,25 @@ static bool pick(void *user, const md_fa_config *config)
     return true;
 }
 
-static void check_families(work *o, const md_fx_formula *formula, const md_st_program *program)
+static void check_families(work *w, const md_fx_formula *formula, const md_st_program *program)
 {
-    const md_fa_target target = {.program = program, .facts = &o->s->context->dev->facts, .allows_tf32 = o->p->tf32};
+    const md_fa_target target = {.program = program, .facts = &w->s->context->dev->facts, .allows_tf32 = w->p->tf32};
     int64_t size[MD_FX_MAX_DIMS] = {0};
     for (int32_t d = 0; d < formula->n_dims; d++)
-        size[d] = strcmp(formula->dim[d].name, "i") == 0   ? o->p->m
-                  : strcmp(formula->dim[d].name, "j") == 0 ? o->p->n
-                                                           : o->p->k;
+        size[d] = strcmp(formula->dim[d].name, "i") == 0   ? w->p->m
+                  : strcmp(formula->dim[d].name, "j") == 0 ? w->p->n
+                                                           : w->p->k;
     for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
-        for (int i = 0; i < o->effort && strncmp((*f)->name, "gem", 3) == 0 && strcmp((*f)->name, "gemm_lib") != 0 &&
+        for (int i = 0; i < w->effort && strncmp((*f)->name, "gem", 3) == 0 && strcmp((*f)->name, "gemm_lib") != 0 &&
                         (*f)->applies(&target);
              i++) {
-            picker p = {.seed = &o->seed};
+            picker p = {.seed = &w->seed};
             char name[MD_FA_NAME];
             md_fa_each(&target, *f, size, pick, &p);
             if (p.n == 0)
                 break;
             md_fa_name(name, *f, &p.config);
-            check_variant(o, name);
+            check_variant(w, name);
         }
 }
 
@@ -273,27 +273,27 @@ static void check_problem(suite *s, int64_t i, void *user)
     md_st_program *program = NULL;
     if (i % 2 && strstr(list[i / 2].text, "gelu")) /* results are no whole numbers */
         return;
-    work o = {
+    work w = {
         .s = s, .p = &list[i / 2], .is_whole = i % 2, .effort = r->effort, .seed = (uint64_t)(i + 1) * 7919 + r->seed};
-    const md_fx_options options = {.dtype = o.p->in};
-    if (begin(&o) && md_fx_formula_create(&formula, o.p->text, &options) == MD_OK && md_st_split(formula) == MD_OK &&
+    const md_fx_options options = {.dtype = w.p->in};
+    if (begin(&w) && md_fx_formula_create(&formula, w.p->text, &options) == MD_OK && md_st_split(formula) == MD_OK &&
         md_st_program_create(&program, formula) == MD_OK) {
-        const double bound = o.most * epsilon(o.p->out) / 2 + ALLOWED_PLAIN * o.plain;
-        o.lib = error_of(&o, "gemm_lib/rank0");
-        if (o.lib < 0 && o.p->has_end)
-            o.lib = o.is_whole ? 0 : bound; /* it takes no odd lines with an epilogue of its own */
-        if (o.lib < 0 && !o.is_whole)
-            complain(&o, "gemm_lib/rank0", "does not run", o.lib);
-        if (o.p->has_end && (o.is_whole ? o.lib > 0 : o.lib > ALLOWED * bound))
-            complain(&o, "gemm_lib/rank0", "with an epilogue of its own has the error", o.lib);
-        check_families(&o, formula, program);
-        check_variant(&o, NULL);
+        const double bound = w.most * epsilon(w.p->out) / 2 + ALLOWED_PLAIN * w.plain;
+        w.lib = error_of(&w, "gemm_lib/rank0");
+        if (w.lib < 0 && w.p->has_end)
+            w.lib = w.is_whole ? 0 : bound; /* it takes no odd lines with an epilogue of its own */
+        if (w.lib < 0 && !w.is_whole)
+            complain(&w, "gemm_lib/rank0", "does not run", w.lib);
+        if (w.p->has_end && (w.is_whole ? w.lib > 0 : w.lib > ALLOWED * bound))
+            complain(&w, "gemm_lib/rank0", "with an epilogue of its own has the error", w.lib);
+        check_families(&w, formula, program);
+        check_variant(&w, NULL);
     } else {
-        complain(&o, "-", md_last_error(), 0);
+        complain(&w, "-", md_last_error(), 0);
     }
     md_st_program_destroy(&program);
     md_fx_formula_destroy(&formula);
-    end(&o);
+    end(&w);
 }
 
 static void test_errors(void **state)

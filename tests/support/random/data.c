@@ -37,26 +37,26 @@ static void choose_strides(data_maker *m, md_tensor *t, bool is_output)
 static bool allocate(data_maker *m, int32_t id)
 {
     const md_fx_tensor *t = &m->f->tensor[id];
-    data_tensor *x = &m->d->tensor[id];
+    data_tensor *tensor = &m->d->tensor[id];
     const size_t element = md_dtype_size(t->dtype);
     int64_t span = 1;
-    x->host = (md_tensor){.dtype = t->dtype, .rank = t->rank};
+    tensor->host = (md_tensor){.dtype = t->dtype, .rank = t->rank};
     for (int32_t i = 0; i < t->rank; i++)
-        x->host.size[i] = m->d->size[t->dim[i]];
-    choose_strides(m, &x->host, t->role == MD_FX_OUTPUT);
+        tensor->host.size[i] = m->d->size[t->dim[i]];
+    choose_strides(m, &tensor->host, t->role == MD_FX_OUTPUT);
     for (int32_t i = 0; i < t->rank; i++)
-        span += MD_MAX(x->host.size[i] - 1, 0) * x->host.stride[i];
-    x->offset = GUARD + (m->options.view == DATA_CONTIGUOUS  ? 0
-                         : m->options.view == DATA_UNALIGNED ? element
-                                                             : element * (size_t)data_below(m, 17));
-    x->n_bytes = (x->offset + (size_t)span * element + GUARD + 63) / 64 * 64;
-    x->memory = aligned_alloc(64, x->n_bytes);
-    x->before = malloc(x->n_bytes);
-    if (!x->memory || !x->before)
+        span += MD_MAX(tensor->host.size[i] - 1, 0) * tensor->host.stride[i];
+    tensor->offset = GUARD + (m->options.view == DATA_CONTIGUOUS  ? 0
+                              : m->options.view == DATA_UNALIGNED ? element
+                                                                  : element * (size_t)data_below(m, 17));
+    tensor->n_bytes = (tensor->offset + (size_t)span * element + GUARD + 63) / 64 * 64;
+    tensor->memory = aligned_alloc(64, tensor->n_bytes);
+    tensor->before = malloc(tensor->n_bytes);
+    if (!tensor->memory || !tensor->before)
         return false;
-    memset(x->memory, POISON, x->n_bytes);
-    x->host.data = x->memory + x->offset;
-    x->device = x->host;
+    memset(tensor->memory, POISON, tensor->n_bytes);
+    tensor->host.data = tensor->memory + tensor->offset;
+    tensor->device = tensor->host;
     return true;
 }
 
@@ -204,37 +204,37 @@ void data_reset(data_set *d)
 
 /* A copy of the image in which an output's elements are as they were: what is left to compare is what nobody may write.
  */
-static void hide_elements(const data_tensor *x, unsigned char *copy)
+static void hide_elements(const data_tensor *tensor, unsigned char *copy)
 {
-    const size_t element = md_dtype_size(x->host.dtype);
+    const size_t element = md_dtype_size(tensor->host.dtype);
     int64_t at[MD_MAX_RANK] = {0};
-    if (is_empty(&x->host))
+    if (is_empty(&tensor->host))
         return;
     do {
-        const size_t start = x->offset + (size_t)offset_of(&x->host, at) * element;
-        memcpy(copy + start, x->before + start, element);
-    } while (next(&x->host, at));
+        const size_t start = tensor->offset + (size_t)offset_of(&tensor->host, at) * element;
+        memcpy(copy + start, tensor->before + start, element);
+    } while (next(&tensor->host, at));
 }
 
 bool data_is_intact(const data_set *d, char *text, size_t n_text)
 {
     bool intact = true;
     for (int32_t t = 0; t < d->formula->n_tensors && intact; t++) {
-        const data_tensor *x = &d->tensor[t];
-        unsigned char *copy = x->memory ? malloc(x->n_bytes) : NULL;
+        const data_tensor *tensor = &d->tensor[t];
+        unsigned char *copy = tensor->memory ? malloc(tensor->n_bytes) : NULL;
         if (!copy)
             continue;
         const bool is_output = d->formula->tensor[t].role == MD_FX_OUTPUT;
-        memcpy(copy, x->memory, x->n_bytes);
+        memcpy(copy, tensor->memory, tensor->n_bytes);
         if (is_output)
-            hide_elements(x, copy);
-        for (size_t i = 0; i < x->n_bytes && intact; i++) {
-            if (copy[i] == x->before[i])
+            hide_elements(tensor, copy);
+        for (size_t i = 0; i < tensor->n_bytes && intact; i++) {
+            if (copy[i] == tensor->before[i])
                 continue;
             intact = false;
             (void)snprintf(text, n_text, "'%s' was written %s, at byte %lld of its data", d->formula->tensor[t].name,
                            is_output ? "outside of its elements" : "though it is an input",
-                           (long long)i - (long long)x->offset);
+                           (long long)i - (long long)tensor->offset);
         }
         free(copy);
     }

@@ -446,24 +446,24 @@ typedef struct network {
 } network;
 
 /* Chains, trees and stars of tensors; letters that one tensor has alone. */
-static void draw_network(writer *w, network *x)
+static void draw_network(writer *w, network *n)
 {
     const int n_letters = 2 + below(w, MAX_LETTERS - 1);
     const bool is_chain = chance(w, 3);
     char seen[MAX_LETTERS + 1] = "";
-    x->n = 2 + below(w, MAX_OPERANDS - 1);
-    for (int i = 0; i < x->n; i++) {
+    n->n = 2 + below(w, MAX_OPERANDS - 1);
+    for (int i = 0; i < n->n; i++) {
         if (is_chain)
-            (void)snprintf(x->operand[i], sizeof(x->operand[i]), "%c%c", 'a' + i % n_letters,
+            (void)snprintf(n->operand[i], sizeof(n->operand[i]), "%c%c", 'a' + i % n_letters,
                            'a' + (i + 1) % n_letters);
         else
-            (void)letters(w, x->operand[i], n_letters, 3);
-        for (const char *l = x->operand[i]; *l; l++)
+            (void)letters(w, n->operand[i], n_letters, 3);
+        for (const char *l = n->operand[i]; *l; l++)
             if (!strchr(seen, *l))
                 append(seen, *l);
     }
     for (const char *l = seen; *l; l++)
-        append(x->bound[0] && strlen(x->result) < 3 && chance(w, 3) ? x->result : x->bound, *l);
+        append(n->bound[0] && strlen(n->result) < 3 && chance(w, 3) ? n->result : n->bound, *l);
 }
 
 /* Also divisors, and sums inside sums: sum[a](sum[b,c](...)). */
@@ -472,19 +472,19 @@ static void contraction(writer *w)
     static const char *const types[][2] = {{"", ""},           {"", ""},         {":f32", ":f32"}, {":f64", ":f64"},
                                            {":bf16", ":bf16"}, {":i32", ":i64"}, {":i8", ":i32"}};
     const char *const *const type = types[below(w, 7)];
-    network x = {0};
-    draw_network(w, &x);
+    network n = {0};
+    draw_network(w, &n);
     PUT(w, "Y%s", type[1]);
-    subscripts(w, x.result);
+    subscripts(w, n.result);
     put(w, " = sum");
-    const bool is_nested = x.bound[1] && chance(w, 3);
+    const bool is_nested = n.bound[1] && chance(w, 3);
     if (is_nested) {
-        subscripts(w, (char[]){x.bound[0], 0});
+        subscripts(w, (char[]){n.bound[0], 0});
         put(w, "(sum");
     }
-    subscripts(w, x.bound + is_nested);
+    subscripts(w, n.bound + is_nested);
     put(w, "(");
-    factors(w, x.n, x.operand, type[0]);
+    factors(w, n.n, n.operand, type[0]);
     put(w, is_nested ? "))" : ")");
 }
 

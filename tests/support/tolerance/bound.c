@@ -43,20 +43,20 @@ static void write(target *t, int64_t position, bound_value a)
     t->touched[position] = 1;
 }
 
-static void run_element(bound_walker *x, target *t)
+static void run_element(bound_walker *walker, target *t)
 {
     int64_t at[MD_MAX_RANK];
     bool uncertain = false;
     for (int32_t i = 0; i < t->tensor->rank; i++) {
-        bound_value s = bound_value_of(x, t->stmt->subscript[i]);
+        bound_value s = bound_value_of(walker, t->stmt->subscript[i]);
         uncertain |= s.e > 0.0;
         at[i] = s.i;
     }
     t->all_uncertain |= uncertain;
-    int64_t position = bound_position_of(x, &t->axes, at);
+    int64_t position = bound_position_of(walker, &t->axes, at);
     if (position < 0)
         return;
-    bound_value a = bound_value_of(x, t->stmt->value);
+    bound_value a = bound_value_of(walker, t->stmt->value);
     if (t->is_real && !t->value_is_real)
         a = bound_real((double)a.i, a.e);
     else if (!t->is_real && t->value_is_real)
@@ -86,21 +86,21 @@ static void order_of(int32_t order[MD_MAX_RANK * 2], const md_fx_stmt *s)
         order[n] = last;
 }
 
-static void run_loop(bound_walker *x, target *t)
+static void run_loop(bound_walker *walker, target *t)
 {
     const md_fx_stmt *s = t->stmt;
     int32_t order[MD_MAX_RANK * 2];
     order_of(order, s);
     for (int32_t i = 0; i < s->n_free; i++) {
-        x->at[order[i]] = 0;
-        if (bound_size_of(x, order[i]) == 0)
+        walker->at[order[i]] = 0;
+        if (bound_size_of(walker, order[i]) == 0)
             return;
     }
     for (;;) {
-        run_element(x, t);
+        run_element(walker, t);
         int32_t i = s->n_free - 1;
-        for (; i >= 0 && ++x->at[order[i]] == bound_size_of(x, order[i]); i--)
-            x->at[order[i]] = 0;
+        for (; i >= 0 && ++walker->at[order[i]] == bound_size_of(walker, order[i]); i--)
+            walker->at[order[i]] = 0;
         if (i < 0)
             return;
     }
@@ -125,11 +125,11 @@ static void settle_sums(const target *t, int64_t n)
     }
 }
 
-static void read_start(const bound_walker *x, const target *t, int64_t n)
+static void read_start(const bound_walker *walker, const target *t, int64_t n)
 {
     int64_t at[MD_MAX_RANK] = {0};
     for (int64_t i = 0; i < n; i++) {
-        t->array[i] = bound_read_memory(&x->b->tensor[t->stmt->tensor], at);
+        t->array[i] = bound_read_memory(&walker->b->tensor[t->stmt->tensor], at);
         for (int32_t k = t->axes.rank - 1; k >= 0 && ++at[k] == t->axes.size[k]; k--)
             at[k] = 0;
     }
@@ -145,26 +145,26 @@ static void make_result(bound_result *result, int64_t n)
     result->whole = calloc((size_t)n + 1, sizeof(int64_t));
 }
 
-static void run_statement(bound_walker *x, const md_fx_stmt *stmt, bound_result *result)
+static void run_statement(bound_walker *walker, const md_fx_stmt *stmt, bound_result *result)
 {
     static const md_fx_op as[] = {MD_FX_R_SUM, MD_FX_R_SUM, MD_FX_R_PROD, MD_FX_R_MAX, MD_FX_R_MIN};
-    target t = {.stmt = stmt, .tensor = &x->f->tensor[stmt->tensor], .axes = bound_axes_of(x, stmt->tensor)};
+    target t = {.stmt = stmt, .tensor = &walker->f->tensor[stmt->tensor], .axes = bound_axes_of(walker, stmt->tensor)};
     const int64_t n = count_of(&t.axes);
     t.is_real = md_dtype_is_real(t.tensor->dtype);
     t.value_is_real = md_dtype_is_real(stmt->value->type);
     t.array = calloc((size_t)n + 1, sizeof(*t.array));
     t.touched = calloc((size_t)n + 1, 1);
     t.sum = stmt->assign != MD_FX_SET ? calloc((size_t)n + 1, sizeof(*t.sum)) : NULL;
-    if (x->array[stmt->tensor] != NULL) { /* written before */
-        memcpy(t.array, x->array[stmt->tensor], (size_t)n * sizeof(*t.array));
-        free(x->array[stmt->tensor]);
-        x->array[stmt->tensor] = NULL;
+    if (walker->array[stmt->tensor] != NULL) { /* written before */
+        memcpy(t.array, walker->array[stmt->tensor], (size_t)n * sizeof(*t.array));
+        free(walker->array[stmt->tensor]);
+        walker->array[stmt->tensor] = NULL;
     } else if (t.tensor->is_updated) {
-        read_start(x, &t, n);
+        read_start(walker, &t, n);
     }
     for (int64_t i = 0; i < n && t.sum != NULL; i++)
         t.sum[i] = bound_run_start(as[stmt->assign], t.is_real ? md_dtype_compute(t.tensor->dtype) : MD_I64);
-    run_loop(x, &t);
+    run_loop(walker, &t);
     if (t.sum != NULL)
         settle_sums(&t, n);
     if (t.tensor->role == MD_FX_OUTPUT)
@@ -177,38 +177,38 @@ static void run_statement(bound_walker *x, const md_fx_stmt *stmt, bound_result 
                 result->value[i] = t.array[i].v;
                 result->error[i] = t.array[i].e;
             }
-            t.array[i] = bound_convert(x, t.tensor->dtype, t.is_real, t.array[i]);
+            t.array[i] = bound_convert(walker, t.tensor->dtype, t.is_real, t.array[i]);
             if (t.tensor->role == MD_FX_OUTPUT)
                 result->whole[i] = t.array[i].i;
         }
     }
-    x->array[stmt->tensor] = t.array;
+    walker->array[stmt->tensor] = t.array;
     free(t.touched);
     free(t.sum);
 }
 
-static void forget(bound_walker *x)
+static void forget(bound_walker *walker)
 {
-    bound_walk_finish(x);
+    bound_walk_finish(walker);
     for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
-        free(x->array[t]);
-    free(x);
+        free(walker->array[t]);
+    free(walker);
 }
 
 md_status bound_evaluate(bound_result *result, const md_fx_formula *formula, const md_fx_binding *binding,
                          const bound_options *options)
 {
-    bound_walker *x = calloc(1, sizeof(*x));
-    if (x == NULL)
+    bound_walker *walker = calloc(1, sizeof(*walker));
+    if (walker == NULL)
         return md_fail_memory();
-    x->f = formula;
-    x->b = binding;
+    walker->f = formula;
+    walker->b = binding;
     if (options != NULL)
-        x->options = *options;
+        walker->options = *options;
     memset(result, 0, (size_t)formula->n_tensors * sizeof(*result));
     for (int32_t i = 0; i < formula->n_stmts; i++)
-        run_statement(x, &formula->stmt[i], &result[formula->stmt[i].tensor]);
-    forget(x);
+        run_statement(walker, &formula->stmt[i], &result[formula->stmt[i].tensor]);
+    forget(walker);
     return MD_OK;
 }
 

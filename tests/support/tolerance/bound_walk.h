@@ -19,15 +19,15 @@ typedef struct bound_walker {
     md_memo kept; /* reduction or scan -> kept */
 } bound_walker;
 
-bound_value bound_value_of(bound_walker *x, const md_fx_node *node);
-int64_t bound_size_of(const bound_walker *x, int32_t index);
-bound_axes bound_axes_of(const bound_walker *x, int32_t tensor);
+bound_value bound_value_of(bound_walker *walker, const md_fx_node *node);
+int64_t bound_size_of(const bound_walker *walker, int32_t index);
+bound_axes bound_axes_of(const bound_walker *walker, int32_t tensor);
 /** Position in row-major order, perhaps clamped; -1 where an index lies outside. */
-int64_t bound_position_of(const bound_walker *x, const bound_axes *a, int64_t *at);
+int64_t bound_position_of(const bound_walker *walker, const bound_axes *a, int64_t *at);
 /** bound_cast, and what the options say of it. */
-bound_value bound_convert(const bound_walker *x, md_dtype to, bool from_real, bound_value a);
+bound_value bound_convert(const bound_walker *walker, md_dtype to, bool from_real, bound_value a);
 bound_value bound_read_memory(const md_tensor *t, const int64_t *at);
 /** Frees what reductions and scans left behind. */
-void bound_walk_finish(bound_walker *x);
+void bound_walk_finish(bound_walker *walker);
 
 #endif

@@ -12,24 +12,25 @@
 
 static md_tn_stored *open_at(scratch *s, const char *root, const char *system, const char *environment)
 {
-    md_tn_stored *k = NULL;
+    md_tn_stored *stored = NULL;
     assert_ok(md_tn_stored_open(
-        &k, &(md_tn_stored_options){.root = root, .system_path = system, .environment = environment, .log = &s->log}));
-    return k;
+        &stored,
+        &(md_tn_stored_options){.root = root, .system_path = system, .environment = environment, .log = &s->log}));
+    return stored;
 }
 
-static md_tn_stored_pick pick_of(const md_tn_stored *k, uint64_t shape, const char *variant, int64_t date)
+static md_tn_stored_pick pick_of(const md_tn_stored *stored, uint64_t shape, const char *variant, int64_t date)
 {
     md_tn_stored_pick p;
     memset(&p, 0, sizeof p);
     p.shape = (md_digest128){shape, ~shape};
     p.us = 12.5;
-    p.at = (md_tn_conditions){.environment = md_tn_stored_environment(k), .mhz = 1980, .date = date};
+    p.at = (md_tn_conditions){.environment = md_tn_stored_environment(stored), .mhz = 1980, .date = date};
     snprintf(p.variant, sizeof p.variant, "%s", variant);
     return p;
 }
 
-static md_tn_stored_time time_of(const md_tn_stored *k, int64_t size, const char *variant, int64_t date)
+static md_tn_stored_time time_of(const md_tn_stored *stored, int64_t size, const char *variant, int64_t date)
 {
     md_tn_stored_time t;
     memset(&t, 0, sizeof t);
@@ -39,17 +40,17 @@ static md_tn_stored_time time_of(const md_tn_stored *k, int64_t size, const char
     t.size[0] = size;
     t.size[1] = 7;
     t.us = 0.1 * (double)size;
-    t.at = (md_tn_conditions){.environment = md_tn_stored_environment(k), .is_throttled = 1, .date = date};
+    t.at = (md_tn_conditions){.environment = md_tn_stored_environment(stored), .is_throttled = 1, .date = date};
     snprintf(t.variant, sizeof t.variant, "%s", variant);
     return t;
 }
 
-static void save_pick(md_tn_stored *k, uint64_t shape, const char *variant, int64_t date)
+static void save_pick(md_tn_stored *stored, uint64_t shape, const char *variant, int64_t date)
 {
     md_tn_stored_list list = {0};
-    md_tn_stored_pick p = pick_of(k, shape, variant, date);
+    md_tn_stored_pick p = pick_of(stored, shape, variant, date);
     md_tn_stored_add_pick(&list, &p);
-    assert_ok(md_tn_stored_save(k, KEY, &list));
+    assert_ok(md_tn_stored_save(stored, KEY, &list));
     md_tn_stored_list_finish(&list);
 }
 
@@ -64,27 +65,27 @@ static const md_tn_stored_pick *find(const md_tn_stored_list *list, uint64_t sha
 static void what_is_saved_comes_back(void **state)
 {
     scratch *s = *state;
-    md_tn_stored *k = open_at(s, s->root, NULL, "here");
+    md_tn_stored *stored = open_at(s, s->root, NULL, "here");
     md_tn_stored_list list = {0}, got;
-    const md_tn_stored_pick pick = pick_of(k, 5, "row_looped/lanes32_vec4", 77);
-    const md_tn_stored_time time = time_of(k, 300, "row_split/v1", 78);
+    const md_tn_stored_pick pick = pick_of(stored, 5, "row_looped/lanes32_vec4", 77);
+    const md_tn_stored_time time = time_of(stored, 300, "row_split/v1", 78);
     md_tn_stored_add_pick(&list, &pick);
     md_tn_stored_add_time(&list, &time);
-    assert_ok(md_tn_stored_save(k, KEY, &list));
-    md_tn_stored_close(&k);
-    assert_null(k);
-    k = open_at(s, s->root, NULL, "there");
-    assert_true(md_tn_stored_environment(k) != pick.at.environment);
-    md_tn_stored_load(&got, k, KEY);
+    assert_ok(md_tn_stored_save(stored, KEY, &list));
+    md_tn_stored_close(&stored);
+    assert_null(stored);
+    stored = open_at(s, s->root, NULL, "there");
+    assert_true(md_tn_stored_environment(stored) != pick.at.environment);
+    md_tn_stored_load(&got, stored, KEY);
     assert_int_equal(got.n_picks, 1);
     assert_int_equal(got.n_times, 1);
     assert_memory_equal(&got.pick[0], &pick, sizeof pick);
     assert_memory_equal(&got.time[0], &time, sizeof time);
     assert_int_equal(s->n_warnings, 0); /* no line was dropped */
     md_tn_stored_list_finish(&got);
-    md_tn_stored_load(&got, k, "another op");
+    md_tn_stored_load(&got, stored, "another op");
     assert_int_equal(got.n_picks + got.n_times, 0);
-    md_tn_stored_close(&k);
+    md_tn_stored_close(&stored);
     md_tn_stored_list_finish(&list);
 }
 
@@ -92,30 +93,31 @@ static void the_newest_is_left(void **state)
 {
     scratch *s = *state;
     md_tn_stored_list got;
-    md_tn_stored *k = open_at(s, s->root, NULL, "here"), *other = open_at(s, s->root, NULL, "there");
-    save_pick(k, 1, "b", 20);
-    save_pick(k, 1, "a", 10); /* late, and older */
+    md_tn_stored *stored = open_at(s, s->root, NULL, "here"), *other = open_at(s, s->root, NULL, "there");
+    save_pick(stored, 1, "b", 20);
+    save_pick(stored, 1, "a", 10); /* late, and older */
     save_pick(other, 1, "c", 5); /* of another environment, which is another fact */
-    md_tn_stored_load(&got, k, KEY);
+    md_tn_stored_load(&got, stored, KEY);
     assert_int_equal(got.n_picks, 2);
     for (int32_t i = 0; i < 2; i++)
-        assert_string_equal(got.pick[i].variant, got.pick[i].at.environment == md_tn_stored_environment(k) ? "b" : "c");
+        assert_string_equal(got.pick[i].variant,
+                            got.pick[i].at.environment == md_tn_stored_environment(stored) ? "b" : "c");
     md_tn_stored_list_finish(&got);
-    md_tn_stored_close(&k);
+    md_tn_stored_close(&stored);
     md_tn_stored_close(&other);
 }
 
 static void lists_have_limits(void **state)
 {
     scratch *s = *state;
-    md_tn_stored *k = open_at(s, "", NULL, "here");
+    md_tn_stored *stored = open_at(s, "", NULL, "here");
     md_tn_stored_list list = {0};
     for (int i = 0; i < MD_TN_STORED_PICKS + 10; i++) {
-        const md_tn_stored_pick p = pick_of(k, (uint64_t)i, "v", 100 + i);
+        const md_tn_stored_pick p = pick_of(stored, (uint64_t)i, "v", 100 + i);
         md_tn_stored_add_pick(&list, &p);
     }
     for (int i = 0; i < MD_TN_STORED_TIMES + 10; i++) {
-        const md_tn_stored_time t = time_of(k, 1 + i, "v", 100 + i);
+        const md_tn_stored_time t = time_of(stored, 1 + i, "v", 100 + i);
         md_tn_stored_add_time(&list, &t);
     }
     md_tn_stored_merge(&list);
@@ -124,8 +126,8 @@ static void lists_have_limits(void **state)
     assert_null(find(&list, 9)); /* the oldest */
     assert_non_null(find(&list, 10));
     md_tn_stored_list_finish(&list);
-    assert_false(md_tn_stored_is_writable(k));
-    md_tn_stored_close(&k);
+    assert_false(md_tn_stored_is_writable(stored));
+    md_tn_stored_close(&stored);
 }
 
 /* Any bytes may stand in a store. */
@@ -167,13 +169,13 @@ static void corrupt_entries_are_named_and_dropped(void **state)
 {
     scratch *s = *state;
     md_tn_stored_list got;
-    md_tn_stored *k = open_at(s, s->root, NULL, "here");
-    save_pick(k, 1, "a", 10);
+    md_tn_stored *stored = open_at(s, s->root, NULL, "here");
+    save_pick(stored, 1, "a", 10);
     /* an entry that another program wrote: whole, but no list */
     const char *about = "picks and times that were measured while programs ran, of all environments\n";
     md_sr *store = scratch_open(s, about);
     assert_ok(md_sr_put(store, "measured", KEY, "nonsense", 8));
-    md_tn_stored_load(&got, k, KEY);
+    md_tn_stored_load(&got, stored, KEY);
     assert_int_equal(got.n_picks, 0);
     assert_non_null(strstr(s->message, "Y[n] = X[n]"));
     assert_non_null(strstr(s->message, "dropped"));
@@ -183,13 +185,13 @@ static void corrupt_entries_are_named_and_dropped(void **state)
     /* a line that nobody can read goes with the next save, and the others stay */
     char text[300];
     snprintf(text, sizeof text, "measured 1\nnonsense\npick %016llx 0 00000000000000020000000000000007 1.5 0 0 9 v\n",
-             (unsigned long long)md_tn_stored_environment(k));
+             (unsigned long long)md_tn_stored_environment(stored));
     assert_ok(md_sr_put(store, "measured", KEY, text, strlen(text)));
-    md_tn_stored_load(&got, k, KEY);
+    md_tn_stored_load(&got, stored, KEY);
     assert_int_equal(got.n_picks, 1);
     assert_non_null(strstr(s->message, "line 2"));
     md_tn_stored_list_finish(&got);
-    save_pick(k, 1, "a", 10);
+    save_pick(stored, 1, "a", 10);
     assert_ok(md_sr_find_at(&p, &n, store, 0, "measured", KEY));
     assert_null(strstr(p, "nonsense"));
     assert_non_null(strstr(p, "0000000000000007"));
@@ -198,26 +200,26 @@ static void corrupt_entries_are_named_and_dropped(void **state)
     scratch_shell("for f in $(find '%s' -path '*/measured/*' -type f); do printf x | dd of=$f bs=1 seek=90 "
                   "conv=notrunc 2>/dev/null; done",
                   s->root);
-    md_tn_stored_load(&got, k, KEY);
+    md_tn_stored_load(&got, stored, KEY);
     assert_int_equal(got.n_picks, 0);
     md_sr_close(&store);
-    md_tn_stored_close(&k);
+    md_tn_stored_close(&stored);
 }
 
 static void what_cannot_be_written_is_still_read(void **state)
 {
     scratch *s = *state;
     md_tn_stored_list got, none = {0};
-    md_tn_stored *k = open_at(s, s->root, NULL, "here");
-    save_pick(k, 1, "a", 10);
-    md_tn_stored_close(&k);
-    k = open_at(s, "/proc/no/such", s->root, "here"); /* an administrator's store, and no place to write */
-    md_tn_stored_load(&got, k, KEY);
+    md_tn_stored *stored = open_at(s, s->root, NULL, "here");
+    save_pick(stored, 1, "a", 10);
+    md_tn_stored_close(&stored);
+    stored = open_at(s, "/proc/no/such", s->root, "here"); /* an administrator's store, and no place to write */
+    md_tn_stored_load(&got, stored, KEY);
     assert_int_equal(got.n_picks, 1);
     md_tn_stored_list_finish(&got);
-    assert_true(md_tn_stored_save(k, KEY, &none) != MD_OK);
-    assert_false(md_tn_stored_is_writable(k));
-    md_tn_stored_close(&k);
+    assert_true(md_tn_stored_save(stored, KEY, &none) != MD_OK);
+    assert_false(md_tn_stored_is_writable(stored));
+    md_tn_stored_close(&stored);
 }
 
 /* ---- Processes */
@@ -226,18 +228,18 @@ enum { CROWD = 8, EACH = 6, SHORT_LIVED = 60 };
 
 static int save_some(void *user, int i)
 {
-    md_tn_stored *k = open_at(user, ((scratch *)user)->root, NULL, "here");
+    md_tn_stored *stored = open_at(user, ((scratch *)user)->root, NULL, "here");
     for (int j = 0; j < EACH; j++)
-        save_pick(k, (uint64_t)(100 * i + j), "v", 10);
-    md_tn_stored_close(&k);
+        save_pick(stored, (uint64_t)(100 * i + j), "v", 10);
+    md_tn_stored_close(&stored);
     return 0;
 }
 
 static int save_one(void *user, int i)
 {
-    md_tn_stored *k = open_at(user, ((scratch *)user)->root, NULL, "here");
-    save_pick(k, (uint64_t)i, "v", 10);
-    md_tn_stored_close(&k);
+    md_tn_stored *stored = open_at(user, ((scratch *)user)->root, NULL, "here");
+    save_pick(stored, (uint64_t)i, "v", 10);
+    md_tn_stored_close(&stored);
     return 0;
 }
 
@@ -245,11 +247,11 @@ static void check_crowd(scratch *s, int n, int (*save)(void *user, int i), int n
 {
     md_tn_stored_list got;
     scratch_crowd(n, save, s);
-    md_tn_stored *k = open_at(s, s->root, NULL, "here");
-    md_tn_stored_load(&got, k, KEY);
+    md_tn_stored *stored = open_at(s, s->root, NULL, "here");
+    md_tn_stored_load(&got, stored, KEY);
     assert_int_equal(got.n_picks, n_picks);
     md_tn_stored_list_finish(&got);
-    md_tn_stored_close(&k);
+    md_tn_stored_close(&stored);
 }
 
 static void processes_lose_nothing_of_each_other(void **state)
@@ -273,9 +275,9 @@ static void a_crash_loses_nothing_that_was_saved(void **state)
         assert_int_equal(pipe(saved), 0);
         const pid_t child = fork();
         if (child == 0) {
-            md_tn_stored *k = open_at(s, s->root, NULL, "here");
+            md_tn_stored *stored = open_at(s, s->root, NULL, "here");
             for (int j = 0;; j++) {
-                save_pick(k, (uint64_t)(1000 * i + j), "v", 10);
+                save_pick(stored, (uint64_t)(1000 * i + j), "v", 10);
                 if (write(saved[1], &j, sizeof j) != (ssize_t)sizeof j)
                     _exit(1);
             }
@@ -287,12 +289,12 @@ static void a_crash_loses_nothing_that_was_saved(void **state)
         assert_int_equal(waitpid(child, NULL, 0), child);
         close(saved[0]);
         assert_int_equal(n, i % 3 + 1);
-        md_tn_stored *k = open_at(s, s->root, NULL, "here");
-        md_tn_stored_load(&got, k, KEY);
+        md_tn_stored *stored = open_at(s, s->root, NULL, "here");
+        md_tn_stored_load(&got, stored, KEY);
         for (int j = 0; j < n; j++)
             assert_non_null(find(&got, (uint64_t)(1000 * i + j)));
         md_tn_stored_list_finish(&got);
-        md_tn_stored_close(&k);
+        md_tn_stored_close(&stored);
     }
 }
 

@@ -39,18 +39,18 @@ md_status bench_op_of(md_op **out, bool *is_own, bench *b, const char *formula, 
 
 md_status bench_add(bench_case *c, md_op *op, bool is_own)
 {
-    contender *w = &c->who[c->n];
-    *w = (contender){.peer = "md", .op = op, .is_own = is_own};
+    contender *rival = &c->who[c->n];
+    *rival = (contender){.peer = "md", .op = op, .is_own = is_own};
     for (int k = 0; k < c->n_sets; k++) {
-        md_status s = md_resolve(&w->launch[k], op, c->set[k].arg, c->set[k].n);
+        md_status s = md_resolve(&rival->launch[k], op, c->set[k].arg, c->set[k].n);
         if (s != MD_OK) {
             for (int i = 0; i < k; i++)
-                md_launch_destroy(&w->launch[i]);
+                md_launch_destroy(&rival->launch[i]);
             return s;
         }
     }
     c->n++;
-    return md_launch_choice(&w->choice, w->launch[0]);
+    return md_launch_choice(&rival->choice, rival->launch[0]);
 }
 
 /* With several stages all combinations would be needed, so only ops of one stage are taken apart. */
@@ -79,18 +79,18 @@ md_status bench_add_variants(bench *b, bench_case *c, const char *formula, md_op
 static md_status add_gpu_copy(bench *b, bench_case *c)
 {
     char sizes[64];
-    contender *w = &c->who[c->n];
+    contender *rival = &c->who[c->n];
     md_status s =
         b->copy ? MD_OK
                 : md_op_create(&b->copy, b->context, "Y[n] = X[n]", &(md_op_options){.name = "copy", .dtype = MD_F32});
-    *w = (contender){.peer = "copy", .op = b->copy};
+    *rival = (contender){.peer = "copy", .op = b->copy};
     snprintf(sizes, sizeof sizes, "n=%.0f", c->bytes / 8 > 1 ? c->bytes / 8 : 1);
     if (s == MD_OK)
         s = data_make(&c->copy[0], b->context, b->copy, sizes, 1);
     for (int k = 1; k < c->n_sets && s == MD_OK; k++)
         s = data_clone(&c->copy[k], &c->copy[0]);
     for (int k = 0; k < c->n_sets && s == MD_OK; k++)
-        s = md_resolve(&w->launch[k], b->copy, c->copy[k].arg, c->copy[k].n);
+        s = md_resolve(&rival->launch[k], b->copy, c->copy[k].arg, c->copy[k].n);
     c->n++;
     return s;
 }

@@ -15,22 +15,22 @@ typedef struct job {
     int n_called;
 } job;
 
-static md_status pass_kernels(double *us, const bench_case *c, const contender *w)
+static md_status pass_kernels(double *us, const bench_case *c, const contender *rival)
 {
-    if (!w->op) {
+    if (!rival->op) {
         *us = copier_run(c->copier, c->to, c->from, (size_t)(c->bytes / 2));
         return MD_OK;
     }
-    md_status s = sweep_time(us, c->sweep, w->launch, c->n_sets);
+    md_status s = sweep_time(us, c->sweep, rival->launch, c->n_sets);
     *us *= c->n_sets;
     return s;
 }
 
-static md_status pass_calls(double *us, const bench_case *c, const contender *w)
+static md_status pass_calls(double *us, const bench_case *c, const contender *rival)
 {
     double start = cli_now_us();
     for (int k = 0; k < c->n_sets; k++) {
-        md_status s = md_call(w->op, NULL, c->set[k].arg, c->set[k].n);
+        md_status s = md_call(rival->op, NULL, c->set[k].arg, c->set[k].n);
         if (s != MD_OK)
             return s;
     }
@@ -57,9 +57,9 @@ static md_status sample(double *us, void *user, int32_t i, int32_t repeats)
 static void list_calls(job *j)
 {
     for (int i = 0; i < j->c->n && !j->c->is_brief; i++) {
-        contender *w = &j->c->who[i];
-        if (w->op && !(j->c->sweep->launch && !strcmp(w->peer, "copy")))
-            j->called[j->n_called++] = w;
+        contender *rival = &j->c->who[i];
+        if (rival->op && !(j->c->sweep->launch && !strcmp(rival->peer, "copy")))
+            j->called[j->n_called++] = rival;
     }
 }
 

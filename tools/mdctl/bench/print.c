@@ -46,42 +46,43 @@ static void print_shape(FILE *f, const char *sizes)
 
 /* What a call takes beyond its kernel; a GPU works while the host goes on. The medians of both have noise of their own,
  * and no call takes less than its kernel. */
-static double host_us(const bench *b, const contender *w)
+static double host_us(const bench *b, const contender *rival)
 {
-    const double us = timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : timing_quantile(&w->kernel, 0.5));
+    const double us =
+        timing_quantile(&rival->call, 0.5) - (b->device.is_gpu ? 0.0 : timing_quantile(&rival->kernel, 0.5));
     return us > 0.0 ? us : 0.0;
 }
 
-static void print_json(FILE *f, const bench *b, const bench_case *c, const contender *w)
+static void print_json(FILE *f, const bench *b, const bench_case *c, const contender *rival)
 {
-    double us = timing_quantile(&w->kernel, 0.5);
-    fprintf(f, "{\"peer\": \"%s\", \"op\": ", w->peer);
+    double us = timing_quantile(&rival->kernel, 0.5);
+    fprintf(f, "{\"peer\": \"%s\", \"op\": ", rival->peer);
     cli_json_text(f, c->name);
     fprintf(f, ", \"sizes\": ");
     print_sizes(f, c->sizes);
     fprintf(f, ", \"shape\": ");
     print_shape(f, c->sizes);
     fprintf(f, ", \"dtype\": \"%s\", \"device\": \"%s\"", md_dtype_name(c->dtype), b->device.name);
-    for (int s = 0; s < w->choice.n_stages; s++)
-        fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", w->choice.variant[s]);
-    if (w->choice.n_stages)
-        fprintf(f, "\", \"why\": \"%s\"", w->choice.source[0]);
-    fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1),
-            timing_quantile(&w->kernel, 0.9), timing_ratio(&w->kernel, &c->who[0].kernel));
-    if (w->call.n)
-        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", host_us(b, w), rate(c->flops, us) / 1e6);
-    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1,
+    for (int s = 0; s < rival->choice.n_stages; s++)
+        fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", rival->choice.variant[s]);
+    if (rival->choice.n_stages)
+        fprintf(f, "\", \"why\": \"%s\"", rival->choice.source[0]);
+    fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&rival->kernel, 0.1),
+            timing_quantile(&rival->kernel, 0.9), timing_ratio(&rival->kernel, &c->who[0].kernel));
+    if (rival->call.n)
+        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", host_us(b, rival), rate(c->flops, us) / 1e6);
+    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, rival->op ? c->n_sets : 1,
             c->bytes);
     fflush(f);
 }
 
-static void print_row(const bench_case *c, const contender *w)
+static void print_row(const bench_case *c, const contender *rival)
 {
-    double us = timing_quantile(&w->kernel, 0.5);
+    double us = timing_quantile(&rival->kernel, 0.5);
     printf("%-18s %-5s %-28s %-44s %-9s %11.2f us  %7.2f GB/s  %8.2f GFLOP/s  %6.3f\n", c->name,
-           md_dtype_name(c->dtype), c->sizes, w->choice.n_stages ? w->choice.variant[0] : w->peer,
-           w->choice.n_stages ? w->choice.source[0] : "", us, rate(c->bytes, us) / 1e3,
-           w->op ? rate(c->flops, us) / 1e3 : 0.0, timing_ratio(&w->kernel, &c->who[0].kernel));
+           md_dtype_name(c->dtype), c->sizes, rival->choice.n_stages ? rival->choice.variant[0] : rival->peer,
+           rival->choice.n_stages ? rival->choice.source[0] : "", us, rate(c->bytes, us) / 1e3,
+           rival->op ? rate(c->flops, us) / 1e3 : 0.0, timing_ratio(&rival->kernel, &c->who[0].kernel));
 }
 
 void bench_print(bench *b, const bench_case *c)

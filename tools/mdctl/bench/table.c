@@ -129,25 +129,25 @@ static bool is_same(const md_choice *a, const md_choice *b)
 }
 
 /* Finds the contender that runs the column's pick, or adds it. */
-static md_status place(bench_case *c, column *k, bool is_own)
+static md_status place(bench_case *c, column *col, bool is_own)
 {
     md_choice choice;
-    md_status s = md_choice_of(&choice, k->op, c->set[0].arg, c->set[0].n);
-    k->contender = -1;
-    for (int i = 0; i < c->n && s == MD_OK && k->contender < 0; i++)
+    md_status s = md_choice_of(&choice, col->op, c->set[0].arg, c->set[0].n);
+    col->contender = -1;
+    for (int i = 0; i < c->n && s == MD_OK && col->contender < 0; i++)
         if (is_same(&choice, &c->who[i].choice))
-            k->contender = i;
-    if (s != MD_OK || k->contender >= 0 || c->n == BENCH_CONTENDERS) {
+            col->contender = i;
+    if (s != MD_OK || col->contender >= 0 || c->n == BENCH_CONTENDERS) {
         if (is_own)
-            md_op_destroy(&k->op);
+            md_op_destroy(&col->op);
         return s;
     }
-    s = bench_add(c, k->op, is_own);
-    k->contender = s == MD_OK ? c->n - 1 : -1;
+    s = bench_add(c, col->op, is_own);
+    col->contender = s == MD_OK ? c->n - 1 : -1;
     if (is_own) {
         if (s != MD_OK)
-            md_op_destroy(&k->op);
-        k->op = NULL; /* the case owns it */
+            md_op_destroy(&col->op);
+        col->op = NULL; /* the case owns it */
     }
     return s;
 }
@@ -164,14 +164,14 @@ static md_status make_tuned(table *t, int i)
     return md_op_create(&t->tuned[i], t->b->context, product, &o);
 }
 
-static md_status place_tuned(table *t, bench_case *c, column *k, int i)
+static md_status place_tuned(table *t, bench_case *c, column *col, int i)
 {
-    k->op = t->tuned[i];
+    col->op = t->tuned[i];
     t->tuned[i] = NULL;
-    md_status s = md_op_wait(k->op);
+    md_status s = md_op_wait(col->op);
     if (s != MD_OK)
-        md_op_destroy(&k->op);
-    return s == MD_OK ? place(c, k, true) : s;
+        md_op_destroy(&col->op);
+    return s == MD_OK ? place(c, col, true) : s;
 }
 
 /* Adds variants of the pools that no column picks at this size. */

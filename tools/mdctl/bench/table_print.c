@@ -21,12 +21,12 @@ static int fastest(const bench_case *c)
     return best;
 }
 
-static int fastest_of_pool(const bench_case *c, const column *k)
+static int fastest_of_pool(const bench_case *c, const column *col)
 {
-    int best = k->contender;
-    for (int32_t v = 0; v < md_op_n_variants(k->op, 0); v++)
+    int best = col->contender;
+    for (int32_t v = 0; v < md_op_n_variants(col->op, 0); v++)
         for (int i = 0; i < c->n; i++)
-            if (!strcmp(c->who[i].choice.variant[0], md_op_variant(k->op, 0, v)) && us_of(c, i) < us_of(c, best))
+            if (!strcmp(c->who[i].choice.variant[0], md_op_variant(col->op, 0, v)) && us_of(c, i) < us_of(c, best))
                 best = i;
     return best;
 }
@@ -44,18 +44,18 @@ typedef struct rivals {
     int own; /* fastest of the column's pool; -1: it has none */
 } rivals;
 
-static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t size, const column *k, rivals r)
+static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t size, const column *col, rivals r)
 {
-    const contender *w = &c->who[k->contender];
-    const double us = us_of(c, k->contender);
+    const contender *rival = &c->who[col->contender];
+    const double us = us_of(c, col->contender);
     fprintf(
         f,
         "{\"bench\": \"table\", \"op\": \"matmul\", \"dtype\": \"%s\", \"device\": \"%s\", \"shape\": [%lld, %lld, "
         "%lld], \"column\": \"%s\", "
         "\"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
-        md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, k->label,
-        k->hint, w->choice.variant[0], us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
-        us / us_of(c, r.least) - 1.0, c->n);
+        md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, col->label,
+        col->hint, rival->choice.variant[0], us, timing_quantile(&rival->kernel, 0.1),
+        timing_quantile(&rival->kernel, 0.9), us / us_of(c, r.least) - 1.0, c->n);
     if (r.own >= 0)
         fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[r.own].choice.variant[0],
                 us_of(c, r.own), us / us_of(c, r.own) - 1.0);
@@ -68,17 +68,17 @@ void table_print_size(table *t, const bench_case *c, int64_t size)
     const int least = fastest(c);
     cli_progress(NULL);
     for (int i = 0; i < t->n_columns; i++) {
-        const column *k = &t->column[i];
-        if (k->contender < 0)
+        const column *col = &t->column[i];
+        if (col->contender < 0)
             continue;
-        const double us = us_of(c, k->contender);
-        const int own = table_has_pool(k) ? fastest_of_pool(c, k) : -1;
+        const double us = us_of(c, col->contender);
+        const int own = table_has_pool(col) ? fastest_of_pool(c, col) : -1;
         add_loss(&t->all[i], us / us_of(c, least) - 1.0);
         if (own >= 0)
             add_loss(&t->own[i], us / us_of(c, own) - 1.0);
         for (int f = 0; f < 2; f++)
             if (to[f])
-                print_cell(to[f], t, c, size, k, (rivals){least, own});
+                print_cell(to[f], t, c, size, col, (rivals){least, own});
     }
     fflush(stdout);
 }

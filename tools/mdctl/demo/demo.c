@@ -59,26 +59,26 @@ static int output_of(const data_set *set)
 static md_status verify_at(comparison *result, demo *d, int i, int64_t tokens, int64_t context)
 {
     char sizes[64];
-    demo_op *x = &d->op[i];
+    demo_op *op = &d->op[i];
     data_set want = {0};
-    int out = output_of(&x->data.most);
+    int out = output_of(&op->data.most);
     block_sizes(sizes, &d->block, i, tokens, context);
-    md_status s = data_make(&want, d->context, x->op, sizes, d->o->seed);
+    md_status s = data_make(&want, d->context, op->op, sizes, d->o->seed);
     if (s == MD_OK)
-        s = block_shape(&x->data, x->op, sizes);
+        s = block_shape(&op->data, op->op, sizes);
     md_arg args[DATA_MAX_ARGS];
     memcpy(args, want.arg, sizeof args);
     if (s == MD_OK) {
-        args[out] = x->data.arg[out];
-        s = md_call(x->op, NULL, args, want.n);
+        args[out] = op->data.arg[out];
+        s = md_call(op->op, NULL, args, want.n);
     }
     if (s == MD_OK)
-        s = md_reference(x->op, want.arg, want.n);
+        s = md_reference(op->op, want.arg, want.n);
     if (s == MD_OK)
         s = data_fetch(&want, out);
     data_set got = want; /* same shape; the values are those that the op left in the large memory */
-    got.tensor[out].data = x->data.most.tensor[out].data;
-    got.image[out] = x->data.most.image[out];
+    got.tensor[out].data = op->data.most.tensor[out].data;
+    got.image[out] = op->data.most.image[out];
     if (s == MD_OK)
         s = data_fetch(&got, out);
     if (s == MD_OK)
@@ -108,17 +108,17 @@ static md_status verify(demo *d)
     return MD_OK;
 }
 
-static void count_served(demo_op *x, const md_choice *c, int64_t rows)
+static void count_served(demo_op *op, const md_choice *c, int64_t rows)
 {
     char name[128] = "";
     for (int32_t s = 0; s < c->n_stages; s++)
         snprintf(name + strlen(name), sizeof name - strlen(name), "%s%s", s ? " + " : "", c->variant[s]);
     demo_served *to = NULL;
-    for (int k = 0; k < x->n_served; k++)
-        if (!strcmp(x->served[k].variant, name))
-            to = &x->served[k];
-    if (!to && x->n_served < DEMO_MAX_SERVED) {
-        to = &x->served[x->n_served++];
+    for (int k = 0; k < op->n_served; k++)
+        if (!strcmp(op->served[k].variant, name))
+            to = &op->served[k];
+    if (!to && op->n_served < DEMO_MAX_SERVED) {
+        to = &op->served[op->n_served++];
         *to = (demo_served){.lo = rows, .hi = rows};
         memcpy(to->variant, name, sizeof name);
         snprintf(to->why, sizeof to->why, "%s", c->source[0]);
@@ -138,20 +138,20 @@ static md_status replay(demo *d)
         for (int i = 0; i < BLOCK_OPS; i++) {
             char sizes[64];
             md_choice choice;
-            demo_op *x = &d->op[i];
+            demo_op *op = &d->op[i];
             block_sizes(sizes, &d->block, i, d->trace.tokens[step], d->trace.context[step]);
-            md_status s = block_shape(&x->data, x->op, sizes);
+            md_status s = block_shape(&op->data, op->op, sizes);
             double start = cli_now_us();
             if (s == MD_OK)
-                s = md_call(x->op, NULL, x->data.arg, x->data.most.n);
+                s = md_call(op->op, NULL, op->data.arg, op->data.most.n);
             double us = cli_now_us() - start;
             if (s == MD_OK)
-                s = md_choice_of(&choice, x->op, x->data.arg, x->data.most.n);
+                s = md_choice_of(&choice, op->op, op->data.arg, op->data.most.n);
             if (s != MD_OK)
                 return s;
-            x->replay_us += us;
+            op->replay_us += us;
             d->replay_us += us;
-            count_served(x, &choice, block_table[i].by_context ? d->trace.context[step] : d->trace.tokens[step]);
+            count_served(op, &choice, block_table[i].by_context ? d->trace.context[step] : d->trace.tokens[step]);
         }
     }
     cli_progress_part(0, 0);

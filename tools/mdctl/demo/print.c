@@ -31,10 +31,10 @@ static void print_served(const demo_story *d)
     printf("\n%swho served what%s\n", cli_bold(), cli_plain());
     for (int i = 0; i < BLOCK_OPS; i++)
         for (int k = 0; k < d->op[i].n_served; k++) {
-            const demo_served *v = &d->op[i].served[k];
-            printf("  %-9s %-46s %s %5lld..%-5lld %4lld calls (%s)\n", k ? "" : block_table[i].label, v->variant,
-                   block_table[i].by_context ? "context" : "tokens ", (long long)v->lo, (long long)v->hi,
-                   (long long)v->calls, v->why);
+            const demo_served *served = &d->op[i].served[k];
+            printf("  %-9s %-46s %s %5lld..%-5lld %4lld calls (%s)\n", k ? "" : block_table[i].label, served->variant,
+                   block_table[i].by_context ? "context" : "tokens ", (long long)served->lo, (long long)served->hi,
+                   (long long)served->calls, served->why);
         }
 }
 

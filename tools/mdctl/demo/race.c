@@ -142,14 +142,14 @@ static md_status add_variants(builds *b, demo_race *r, const md_op *op)
     return MD_OK;
 }
 
-static md_status name_variant(build *x)
+static md_status name_variant(build *b)
 {
     md_choice choice;
-    md_status s = md_launch_choice(&choice, x->launch);
-    x->variant[0] = 0;
+    md_status s = md_launch_choice(&choice, b->launch);
+    b->variant[0] = 0;
     for (int32_t i = 0; s == MD_OK && i < choice.n_stages; i++) {
-        size_t n = strlen(x->variant);
-        snprintf(x->variant + n, sizeof x->variant - n, "%s;", choice.variant[i]);
+        size_t n = strlen(b->variant);
+        snprintf(b->variant + n, sizeof b->variant - n, "%s;", choice.variant[i]);
     }
     return s;
 }
@@ -157,20 +157,20 @@ static md_status name_variant(build *x)
 static md_status resolve_all(builds *b, demo_op *op)
 {
     for (int k = 0; k < b->n; k++) {
-        build *x = &b->build[k];
-        x->launch = NULL;
-        x->time.n = 0;
-        x->same = k;
-        md_status s = md_resolve(&x->launch, x->op, op->data.arg, op->data.most.n);
+        build *made = &b->build[k];
+        made->launch = NULL;
+        made->time.n = 0;
+        made->same = k;
+        md_status s = md_resolve(&made->launch, made->op, op->data.arg, op->data.most.n);
         if (s == MD_UNSUPPORTED)
             continue;
         if (s == MD_OK)
-            s = name_variant(x);
+            s = name_variant(made);
         if (s != MD_OK)
             return s;
         for (int i = k - 1; i >= 0; i--)
-            if (b->build[i].launch && !strcmp(b->build[i].variant, x->variant))
-                x->same = i;
+            if (b->build[i].launch && !strcmp(b->build[i].variant, made->variant))
+                made->same = i;
     }
     return MD_OK;
 }
@@ -212,11 +212,11 @@ static md_status time_all(builds *b, double until_us)
         }
     md_status s = md_bench(c.competitor, c.n, &o, sample, &c);
     for (int i = 0; i < c.n && s == MD_OK; i++) {
-        build *x = &b->build[c.build[i]];
-        x->time.n = c.competitor[i].n;
-        x->half[0].n = x->half[1].n = 0;
-        for (int k = 0; k < x->time.n; k++)
-            timing_add(&x->half[k % 2], x->time.us[k]);
+        build *made = &b->build[c.build[i]];
+        made->time.n = c.competitor[i].n;
+        made->half[0].n = made->half[1].n = 0;
+        for (int k = 0; k < made->time.n; k++)
+            timing_add(&made->half[k % 2], made->time.us[k]);
         s = c.competitor[i].status;
     }
     return s;
@@ -233,10 +233,10 @@ static const build *fastest(const builds *b, int half, int least_times)
 {
     const build *best = &b->build[b->build[0].same];
     for (int k = 0; k < b->n; k++) {
-        const build *x = &b->build[b->build[k].same];
+        const build *made = &b->build[b->build[k].same];
         if (is_rival(b, k, least_times) &&
-            timing_quantile(&x->half[half], 0.5) < timing_quantile(&best->half[half], 0.5))
-            best = x;
+            timing_quantile(&made->half[half], 0.5) < timing_quantile(&best->half[half], 0.5))
+            best = made;
     }
     return best;
 }
@@ -267,13 +267,13 @@ static void add_sample(builds *b, demo_race *r, int sample)
 {
     add_regret(b, r, sample);
     for (int k = 0; k < b->n; k++) {
-        build *x = &b->build[k];
-        if (!x->launch)
+        build *made = &b->build[k];
+        if (!made->launch)
             continue;
-        x->total->at[sample] = timing_quantile(&b->build[x->same].time, 0.5);
-        x->total->us += x->total->at[sample];
-        x->total->n_samples++;
-        md_launch_destroy(&x->launch);
+        made->total->at[sample] = timing_quantile(&b->build[made->same].time, 0.5);
+        made->total->us += made->total->at[sample];
+        made->total->n_samples++;
+        md_launch_destroy(&made->launch);
     }
 }
 

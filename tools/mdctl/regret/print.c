@@ -60,22 +60,22 @@ static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
     fputs("}", f);
 }
 
-static void print_space(FILE *f, const regret_study *t, const regret_result *r)
+static void print_space(FILE *f, const regret_study *study, const regret_result *r)
 {
     fprintf(f, ",\"space\":{\"best\":\"%s\",\"us\":%.3f,\"configs\":%d,\"complete\":%s", r->space_best, r->space_us,
             r->n_space, r->is_complete ? "true" : "false");
-    for (int i = 0; i < t->n_modes; i++)
-        fprintf(f, ",\"%s\":%.5f", t->mode[i].name, t->mode[i].space_regret);
+    for (int i = 0; i < study->n_modes; i++)
+        fprintf(f, ",\"%s\":%.5f", study->mode[i].name, study->mode[i].space_regret);
     fputs("}", f);
 }
 
 /* Variants that were timed after the first sample. */
-static void print_rivals(FILE *f, const regret_study *t)
+static void print_rivals(FILE *f, const regret_study *study)
 {
     const char *between = "";
     fputs(",\"rivals\":{", f);
-    for (int i = 0; i < t->n_rivals; i++) {
-        const regret_rival *r = &t->rival[i];
+    for (int i = 0; i < study->n_rivals; i++) {
+        const regret_rival *r = &study->rival[i];
         if (!r->fits || r->half[0].n == 0)
             continue;
         fprintf(f, "%s\"%s\":%.3f", between, r->name,
@@ -85,40 +85,40 @@ static void print_rivals(FILE *f, const regret_study *t)
     fputs("}", f);
 }
 
-void regret_print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
+void regret_print_shape(regret_study *study, const regret_line *l, const regret_shape *shape, const regret_result *r)
 {
-    FILE *f = t->output ? t->output : stdout;
+    FILE *f = study->output ? study->output : stdout;
     cli_progress(NULL);
     fputs("{\"op\":", f);
     cli_json_text(f, l->op);
     fprintf(f, ",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d",
             md_dtype_name(l->dtype), shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
-    for (int i = 0; i < t->n_modes; i++)
-        print_mode(f, &t->mode[i], shape->sizes);
+    for (int i = 0; i < study->n_modes; i++)
+        print_mode(f, &study->mode[i], shape->sizes);
     if (r->is_searched)
-        print_space(f, t, r);
-    if (t->o->rivals) {
-        print_rivals(f, t);
-        for (int i = 0; i < t->n_modes; i++)
-            if (!strcmp(t->mode[i].name, "model"))
-                (void)md_explain(t->mode[i].op, shape->sizes, 1, take_predicted, f);
-        (void)md_explain(t->mode[t->n_modes - 1].op, shape->sizes, 1, take_answers, f);
+        print_space(f, study, r);
+    if (study->o->rivals) {
+        print_rivals(f, study);
+        for (int i = 0; i < study->n_modes; i++)
+            if (!strcmp(study->mode[i].name, "model"))
+                (void)md_explain(study->mode[i].op, shape->sizes, 1, take_predicted, f);
+        (void)md_explain(study->mode[study->n_modes - 1].op, shape->sizes, 1, take_answers, f);
     }
-    fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
+    fprintf(f, "%s}\n", study->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }
 
 /* Both outputs get the sums. */
-static int outputs(FILE *out[2], const regret_study *t)
+static int outputs(FILE *out[2], const regret_study *study)
 {
     out[0] = stdout;
-    out[1] = t->output;
-    return t->output ? 2 : 1;
+    out[1] = study->output;
+    return study->output ? 2 : 1;
 }
 
-void regret_print_sum(regret_study *t, const char *what, int n, const regret_mode *m)
+void regret_print_sum(regret_study *study, const char *what, int n, const regret_mode *m)
 {
     FILE *to[2];
-    const int n_shapes = m->all.n ? m->all.n : 1, n_outputs = n > 0 ? outputs(to, t) : 0;
+    const int n_shapes = m->all.n ? m->all.n : 1, n_outputs = n > 0 ? outputs(to, study) : 0;
     for (int i = 0; i < n_outputs; i++) {
         fputs("{\"sum\":", to[i]);
         cli_json_text(to[i], what);
@@ -131,15 +131,15 @@ void regret_print_sum(regret_study *t, const char *what, int n, const regret_mod
     }
 }
 
-void regret_print_space_sum(regret_study *t, const char *what, const regret_mode *m)
+void regret_print_space_sum(regret_study *study, const char *what, const regret_mode *m)
 {
     FILE *to[2];
-    const int n_outputs = t->n_searched > 0 ? outputs(to, t) : 0;
+    const int n_outputs = study->n_searched > 0 ? outputs(to, study) : 0;
     for (int i = 0; i < n_outputs; i++) {
         fputs("{\"space_sum\":", to[i]);
         cli_json_text(to[i], what);
         fprintf(to[i], ",\"mode\":\"%s\",\"shapes\":%d,\"complete\":%d,\"mean\":%.5f,\"by_time\":%.5f}\n", m->name,
-                t->n_searched, t->n_complete, m->space_sum / t->n_searched,
+                study->n_searched, study->n_complete, m->space_sum / study->n_searched,
                 m->space_best > 0.0 ? m->space_time / m->space_best - 1.0 : 0.0);
     }
 }

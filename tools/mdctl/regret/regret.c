@@ -29,62 +29,62 @@ static void add_up(regret_mode *m, const regret_shape *shape, const regret_resul
     m->space_best += shape->weight * r->space_us;
 }
 
-static md_status study_shape(regret_study *t, const regret_line *l, const regret_shape *shape)
+static md_status study_shape(regret_study *study, const regret_line *l, const regret_shape *shape)
 {
     regret_result r = {.best = "", .space_best = ""};
-    t->shape = shape;
-    md_status s = regret_place(t, shape->sizes);
-    for (int i = 0; i < t->n_modes && s == MD_OK; i++)
-        s = regret_ask(t, &t->mode[i]);
-    if (s == MD_OK && t->n_searched < t->o->space)
-        s = regret_search(&r, t, shape->sizes);
+    study->shape = shape;
+    md_status s = regret_place(study, shape->sizes);
+    for (int i = 0; i < study->n_modes && s == MD_OK; i++)
+        s = regret_ask(study, &study->mode[i]);
+    if (s == MD_OK && study->n_searched < study->o->space)
+        s = regret_search(&r, study, shape->sizes);
     if (s == MD_OK)
-        s = regret_measure(&r, t);
+        s = regret_measure(&r, study);
     if (s != MD_OK)
         return s;
-    t->n_searched += r.is_searched;
-    t->n_complete += r.is_complete;
-    for (int i = 0; i < t->n_modes; i++)
-        add_up(&t->mode[i], shape, &r);
-    regret_print_shape(t, l, shape, &r);
+    study->n_searched += r.is_searched;
+    study->n_complete += r.is_complete;
+    for (int i = 0; i < study->n_modes; i++)
+        add_up(&study->mode[i], shape, &r);
+    regret_print_shape(study, l, shape, &r);
     return MD_OK;
 }
 
-static md_status study_line(regret_study *t, const regret_line *l)
+static md_status study_line(regret_study *study, const regret_line *l)
 {
     int done = 0;
     char what[96];
     regret_shape *shape = calloc(REGRET_SHAPES, sizeof *shape);
-    md_status s = shape ? regret_make_modes(t, l) : MD_OUT_OF_MEMORY;
-    int n = s != MD_OK ? 0 : l->trace ? regret_read_trace(shape, l) : regret_draw(shape, l, t->mode[0].op);
+    md_status s = shape ? regret_make_modes(study, l) : MD_OUT_OF_MEMORY;
+    int n = s != MD_OK ? 0 : l->trace ? regret_read_trace(shape, l) : regret_draw(shape, l, study->mode[0].op);
     if (s == MD_OK)
-        s = regret_make_hinted(t, l, shape, n);
+        s = regret_make_hinted(study, l, shape, n);
     if (s == MD_OK)
-        s = regret_rivals(t, l);
-    t->line = l;
-    t->n_searched = t->n_complete = 0;
-    for (int i = t->o->part - 1; i < n && s == MD_OK; i += t->o->n_parts, done++) {
-        cli_progress_part(done, (double)(n - t->o->part + t->o->n_parts) / t->o->n_parts);
+        s = regret_rivals(study, l);
+    study->line = l;
+    study->n_searched = study->n_complete = 0;
+    for (int i = study->o->part - 1; i < n && s == MD_OK; i += study->o->n_parts, done++) {
+        cli_progress_part(done, (double)(n - study->o->part + study->o->n_parts) / study->o->n_parts);
         cli_progress("%s %s: shape %d of %d", l->op, shape[i].sizes, i + 1, n);
-        s = study_shape(t, l, &shape[i]);
+        s = study_shape(study, l, &shape[i]);
         if (s != MD_OK)
             cli_fail("%s %s: %s", l->op, shape[i].sizes, md_last_error());
     }
     snprintf(what, sizeof what, "%s %s%s%s", l->op, md_dtype_name(l->dtype), l->trace ? " " : "",
              l->trace ? l->trace : "");
-    for (int i = 0; i < t->n_modes; i++) {
-        regret_print_sum(t, what, done, &t->mode[i]);
-        regret_print_space_sum(t, what, &t->mode[i]);
+    for (int i = 0; i < study->n_modes; i++) {
+        regret_print_sum(study, what, done, &study->mode[i]);
+        regret_print_space_sum(study, what, &study->mode[i]);
     }
-    for (int i = 0; i < t->n_modes; i++)
-        md_op_destroy(&t->mode[i].op);
-    t->n_modes = 0;
-    regret_leave(t);
+    for (int i = 0; i < study->n_modes; i++)
+        md_op_destroy(&study->mode[i].op);
+    study->n_modes = 0;
+    regret_leave(study);
     free(shape);
     return s;
 }
 
-static int study_board(regret_study *t, const char *path)
+static int study_board(regret_study *study, const char *path)
 {
     char line[1024];
     int status = CLI_OK;
@@ -98,7 +98,7 @@ static int study_board(regret_study *t, const char *path)
             continue;
         if (!regret_parse(&l, line))
             status = cli_usage("%s:%d: expected \"OP DTYPE key=value ...\"", path, number);
-        else if (study_line(t, &l) != MD_OK)
+        else if (study_line(study, &l) != MD_OK)
             status = cli_fail_md();
     }
     fclose(f);
@@ -110,19 +110,19 @@ int cli_regret(const cli_options *o)
     int status = CLI_OK;
     if (o->n == 0)
         return cli_usage("regret takes boards: mdctl regret data/boards/regret_host.txt");
-    regret_study *t = calloc(1, sizeof *t);
-    if (!t)
+    regret_study *study = calloc(1, sizeof *study);
+    if (!study)
         return cli_fail("out of memory");
-    t->o = o;
-    if (o->output && !(t->output = fopen(o->output, "w")))
+    study->o = o;
+    if (o->output && !(study->output = fopen(o->output, "w")))
         status = cli_fail("cannot write '%s'", o->output);
-    if (status == CLI_OK && (cli_open_context(&t->context, o) != MD_OK || regret_open(t) != MD_OK))
+    if (status == CLI_OK && (cli_open_context(&study->context, o) != MD_OK || regret_open(study) != MD_OK))
         status = cli_fail_md();
     for (int i = 0; i < o->n && status == CLI_OK; i++)
-        status = study_board(t, o->arg[i]);
-    regret_close(t);
-    cli_close_context(&t->context);
-    status = cli_close_output(t->output, o->output, status);
-    free(t);
+        status = study_board(study, o->arg[i]);
+    regret_close(study);
+    cli_close_context(&study->context);
+    status = cli_close_output(study->output, o->output, status);
+    free(study);
     return status;
 }

@@ -110,31 +110,31 @@ int regret_draw(regret_shape *shape, const regret_line *l, md_op *op);
 /** Reads up to REGRET_SHAPES shapes and weights from the line's trace; returns their number. */
 int regret_read_trace(regret_shape *shape, const regret_line *l);
 /** Makes an op for each mode that was asked for. */
-md_status regret_make_modes(regret_study *t, const regret_line *l);
+md_status regret_make_modes(regret_study *study, const regret_line *l);
 /** Makes the mode of the line's hints, after its shapes are known: suggested hints are for these. */
-md_status regret_make_hinted(regret_study *t, const regret_line *l, const regret_shape *shape, int n);
+md_status regret_make_hinted(regret_study *study, const regret_line *l, const regret_shape *shape, int n);
 /** Asks a mode for its choice at the shape that regret_place has laid out, once what it wants is built and loaded. */
-md_status regret_ask(regret_study *t, regret_mode *m);
+md_status regret_ask(regret_study *study, regret_mode *m);
 
-void regret_print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r);
-void regret_print_sum(regret_study *t, const char *what, int n, const regret_mode *m);
+void regret_print_shape(regret_study *study, const regret_line *l, const regret_shape *shape, const regret_result *r);
+void regret_print_sum(regret_study *study, const char *what, int n, const regret_mode *m);
 /** Against the best of the whole space, over the shapes that were searched. */
-void regret_print_space_sum(regret_study *t, const char *what, const regret_mode *m);
+void regret_print_space_sum(regret_study *study, const char *what, const regret_mode *m);
 
-md_status regret_open(regret_study *t);
-void regret_close(regret_study *t);
+md_status regret_open(regret_study *study);
+void regret_close(regret_study *study);
 /** Makes an op for each variant that some mode has. */
-md_status regret_rivals(regret_study *t, const regret_line *l);
-int regret_find(const regret_study *t, const char *variant);
+md_status regret_rivals(regret_study *study, const regret_line *l);
+int regret_find(const regret_study *study, const char *variant);
 /** Lays out arguments of the first mode's op in the arena, several times. */
-md_status regret_place(regret_study *t, const char *sizes);
+md_status regret_place(regret_study *study, const char *sizes);
 /** Builds and times all configs that the families have at the shape, within the budget, and makes an op for the best
  * one. */
-md_status regret_search(regret_result *out, regret_study *t, const char *sizes);
+md_status regret_search(regret_result *out, regret_study *study, const char *sizes);
 /** `mode`: whose pool it is in; -1: none. */
-md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant, int mode);
+md_status regret_add_rival(regret_study *study, const regret_line *l, const char *variant, int mode);
 /** Times all rivals that fit; fills in the modes' regret. */
-md_status regret_measure(regret_result *out, regret_study *t);
-void regret_leave(regret_study *t);
+md_status regret_measure(regret_result *out, regret_study *study);
+void regret_leave(regret_study *study);
 
 #endif

@@ -30,32 +30,32 @@ static int take_line(void *user, const char *text, size_t n_bytes)
     return 0;
 }
 
-md_status regret_search(regret_result *out, regret_study *t, const char *sizes)
+md_status regret_search(regret_result *out, regret_study *study, const char *sizes)
 {
     found f = {.is_complete = true};
     char hint[200];
-    md_op_options o = t->o->op;
+    md_op_options o = study->o->op;
     const md_tune_options tune = {.rigor = MD_TUNE_EXHAUSTIVE,
-                                  .budget_ms = t->o->budget > 0.0 ? t->o->budget : budget_ms,
+                                  .budget_ms = study->o->budget > 0.0 ? study->o->budget : budget_ms,
                                   .max_builds = MOST_BUILDS,
                                   .write = take_line,
                                   .user = &f};
-    for (int i = 0; i < t->n_rivals; i++)
-        t->rival[i].is_wanted = false;
+    for (int i = 0; i < study->n_rivals; i++)
+        study->rival[i].is_wanted = false;
     snprintf(hint, sizeof hint, "(%s)", sizes);
-    o.dtype = t->line->dtype;
-    o.sizes = t->line->fixed;
+    o.dtype = study->line->dtype;
+    o.sizes = study->line->fixed;
     o.hints = hint;
-    md_status s = md_tune_formula(t->context, t->line->op, &o, &tune);
+    md_status s = md_tune_formula(study->context, study->line->op, &o, &tune);
     if (s != MD_OK || !f.variant[0])
         return s;
-    const bool is_new = regret_find(t, f.variant) < 0;
-    s = regret_add_rival(t, t->line, f.variant, -1);
-    const int rival = regret_find(t, f.variant);
+    const bool is_new = regret_find(study, f.variant) < 0;
+    s = regret_add_rival(study, study->line, f.variant, -1);
+    const int rival = regret_find(study, f.variant);
     if (s != MD_OK || rival < 0)
         return s;
-    t->rival[rival].is_outside |= is_new;
-    t->rival[rival].is_wanted = true;
+    study->rival[rival].is_outside |= is_new;
+    study->rival[rival].is_wanted = true;
     out->is_searched = true;
     out->is_complete = f.is_complete;
     out->n_space = f.n_configs;

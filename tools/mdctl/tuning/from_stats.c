@@ -1,5 +1,5 @@
 /* tune --from-stats: the ops of a service at the shapes that it met. */
-#include "tuning/tune.h"
+#include "tuning/command.h"
 
 #include <jansson.h>
 #include <stdlib.h>

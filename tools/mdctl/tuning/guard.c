@@ -1,5 +1,5 @@
 /* A kernel that does not end cannot be stopped but with its process: the search runs in a helper. */
-#include "tuning/tune.h"
+#include "tuning/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The picture of a search, by gnuplot. */
-#include "tuning/tune.h"
+#include "tuning/command.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* tune: searches configs, shows how, and keeps what was found. */
-#include "tuning/tune.h"
+#include "tuning/command.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -89,9 +89,9 @@ static int64_t part_bytes(const md_fa_target *target)
 static int32_t elements_held(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
-    md_cg_on_chip plan;
-    md_cg_on_chip_make(&plan, &options);
-    return config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * MD_MAX(plan.n_loads, 1);
+    md_cg_on_chip on_chip;
+    md_cg_on_chip_make(&on_chip, &options);
+    return config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * MD_MAX(on_chip.n_loads, 1);
 }
 
 static int32_t registers_of(const md_fa_target *target, const md_fa_config *config)
@@ -99,11 +99,11 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     md_cg_row_options options = options_of(target, config);
     const md_st_row *row = &md_fa_stage(target)->row;
     int32_t width = md_fa_cuda_width(target->program, target->stage), held = 0;
-    md_cg_on_chip plan;
-    md_cg_on_chip_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++)
+    md_cg_on_chip on_chip;
+    md_cg_on_chip_make(&on_chip, &options);
+    for (int32_t i = 0; i < on_chip.n_loads; i++)
         held += MD_MAX(
-            width * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype) / 4, 1);
+            width * (int32_t)md_dtype_size(target->program->formula->tensor[on_chip.load[i].node->id].dtype) / 4, 1);
     return config->value[ITEMS] * held + OTHER_REGISTERS +
            width * (1 + row->n_reductions * (options.is_online ? 3 : 1));
 }

@@ -41,20 +41,20 @@ md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa
 bool md_fa_cuda_row_can_keep(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){.keeps = true});
-    md_cg_on_chip plan;
-    md_cg_on_chip_make(&plan, &options);
-    return plan.n_kept > 0;
+    md_cg_on_chip on_chip;
+    md_cg_on_chip_make(&on_chip, &options);
+    return on_chip.n_kept > 0;
 }
 
 int32_t md_fa_cuda_row_epilogue_loads(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
-    md_cg_on_chip plan;
+    md_cg_on_chip on_chip;
     int32_t n = 0;
-    md_cg_on_chip_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++)
-        n += plan.load[i].is_shared && !(plan.load[i].passes & levels);
+    md_cg_on_chip_make(&on_chip, &options);
+    for (int32_t i = 0; i < on_chip.n_loads; i++)
+        n += on_chip.load[i].is_shared && !(on_chip.load[i].passes & levels);
     return n;
 }
 
@@ -65,10 +65,10 @@ bool md_fa_cuda_row_has_one_load(const md_fa_target *target)
     const uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
     const int32_t width = md_fa_cuda_width(target->program, target->stage);
     bool found = false;
-    md_cg_on_chip plan;
-    md_cg_on_chip_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++) {
-        const md_cg_row_load *load = &plan.load[i];
+    md_cg_on_chip on_chip;
+    md_cg_on_chip_make(&on_chip, &options);
+    for (int32_t i = 0; i < on_chip.n_loads; i++) {
+        const md_cg_row_load *load = &on_chip.load[i];
         const md_fx_node *last = load->node->arg[load->node->n_args - 1];
         if (!(unit >> load->node->id & 1) || last->kind != MD_FX_INDEX)
             return false;
@@ -93,18 +93,19 @@ static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row
 static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
-    md_cg_on_chip plan;
+    md_cg_on_chip on_chip;
     int32_t loaded = 0, kept = 0, weights = 0, width = md_fa_cuda_row_width(target, row);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
-    md_cg_on_chip_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++) {
-        uint32_t passes = plan.load[i].passes;
-        bool is_early = !plan.load[i].is_shared || (passes & levels) != 0, is_used_again = (passes & (passes - 1)) != 0;
-        int32_t size = (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
+    md_cg_on_chip_make(&on_chip, &options);
+    for (int32_t i = 0; i < on_chip.n_loads; i++) {
+        uint32_t passes = on_chip.load[i].passes;
+        bool is_early = !on_chip.load[i].is_shared || (passes & levels) != 0,
+             is_used_again = (passes & (passes - 1)) != 0;
+        int32_t size = (int32_t)md_dtype_size(dtype_of(target, on_chip.load[i].node->id));
         *(is_early ? &loaded : &weights) += width * (is_wide && is_used_again ? MD_MAX(size, 4) : size);
     }
-    for (int32_t i = 0; i < plan.n_kept; i++)
-        kept += width * (plan.kept[i].node->type == MD_F64 ? 8 : 4);
+    for (int32_t i = 0; i < on_chip.n_kept; i++)
+        kept += width * (on_chip.kept[i].node->type == MD_F64 ? 8 : 4);
     *epilogue = (weights + 3) / 4;
     return (MD_MAX(loaded, kept) + 3) / 4;
 }

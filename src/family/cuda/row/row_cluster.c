@@ -75,17 +75,17 @@ static weights weights_of(const md_fa_target *target)
     const uint32_t stores = UINT32_C(1) << md_fa_stage(target)->row.n_levels;
     weights w = {.are_kept = true};
     int32_t elem_bytes = 0;
-    md_cg_on_chip plan;
-    md_cg_on_chip_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++) {
+    md_cg_on_chip on_chip;
+    md_cg_on_chip_make(&on_chip, &options);
+    for (int32_t i = 0; i < on_chip.n_loads; i++) {
         const int32_t bytes =
-            width_of(target) * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
+            width_of(target) * (int32_t)md_dtype_size(target->program->formula->tensor[on_chip.load[i].node->id].dtype);
         elem_bytes += bytes;
-        if (!plan.load[i].is_shared)
+        if (!on_chip.load[i].is_shared)
             continue;
         w.n++;
         w.bytes += bytes;
-        w.are_kept &= plan.load[i].passes == stores && bytes % PIECE == 0;
+        w.are_kept &= on_chip.load[i].passes == stores && bytes % PIECE == 0;
     }
     w = w.are_kept ? w : (weights){0};
     w.elem_bytes = (elem_bytes + PIECE - 1) / PIECE * PIECE;

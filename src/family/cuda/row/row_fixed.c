@@ -38,19 +38,19 @@ static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row
 {
     const md_st_stage *st = md_fa_stage(target);
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
-    md_cg_on_chip plan;
+    md_cg_on_chip on_chip;
     double bytes = 0;
     uint32_t levels = (UINT32_C(1) << st->row.n_levels) - 1;
-    md_cg_on_chip_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++) {
-        uint32_t passes = plan.load[i].passes;
+    md_cg_on_chip_make(&on_chip, &options);
+    for (int32_t i = 0; i < on_chip.n_loads; i++) {
+        uint32_t passes = on_chip.load[i].passes;
         int32_t times = 0;
         for (int32_t l = 0; l <= st->row.n_levels; l++)
             times += (int32_t)(passes >> l & 1);
         if (options.is_online)
             times = (int32_t)(passes >> st->row.n_levels & 1) + ((passes & levels) != 0);
-        if (!plan.load[i].is_shared)
-            bytes += (times - 1) * md_dtype_bytes(target->program->formula->tensor[plan.load[i].node->id].dtype);
+        if (!on_chip.load[i].is_shared)
+            bytes += (times - 1) * md_dtype_bytes(target->program->formula->tensor[on_chip.load[i].node->id].dtype);
     }
     return bytes;
 }
@@ -76,21 +76,21 @@ typedef struct traffic {
 
 static bool note_traffic(void *user, const md_fx_node *node)
 {
-    traffic *p = user;
-    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, md_fa_stage(p->target)->axis))
+    traffic *t = user;
+    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, md_fa_stage(t->target)->axis))
         return true;
-    double bytes = md_dtype_bytes(p->target->program->formula->tensor[node->id].dtype);
-    p->bytes += bytes;
-    p->sectors += p->unit >> node->id & 1 ? bytes : SECTOR_BYTES;
+    double bytes = md_dtype_bytes(t->target->program->formula->tensor[node->id].dtype);
+    t->bytes += bytes;
+    t->sectors += t->unit >> node->id & 1 ? bytes : SECTOR_BYTES;
     return true;
 }
 
 static void make_traffic(void *out, const md_st_program *program, int32_t stage, const void *target)
 {
     const md_st_stage *st = &program->stage[stage];
-    traffic p = {.target = target, .unit = md_cg_unit_tensors(program, stage, st->axis)};
-    md_cg_visit(st, note_traffic, &p);
-    *(double *)out = p.bytes > 0 ? fmax(p.sectors / p.bytes, 1) : 1;
+    traffic t = {.target = target, .unit = md_cg_unit_tensors(program, stage, st->axis)};
+    md_cg_visit(st, note_traffic, &t);
+    *(double *)out = t.bytes > 0 ? fmax(t.sectors / t.bytes, 1) : 1;
 }
 
 double md_fa_cuda_row_traffic(const md_fa_target *target)

@@ -26,12 +26,12 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .align = MD_FA_CUDA_ANY};
 }
 
-static md_cg_on_chip plan_of(const md_fa_target *target)
+static md_cg_on_chip on_chip_of(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
-    md_cg_on_chip plan;
-    md_cg_on_chip_make(&plan, &options);
-    return plan;
+    md_cg_on_chip on_chip;
+    md_cg_on_chip_make(&on_chip, &options);
+    return on_chip;
 }
 
 static bool applies(const md_fa_target *target)
@@ -63,12 +63,12 @@ static int64_t row_bytes(const md_fa_target *target, int64_t n)
 /* 16-byte pieces of what all rows share, for a vector of the row. */
 static int32_t weight_pieces(const md_fa_target *target)
 {
-    const md_cg_on_chip plan = plan_of(target);
+    const md_cg_on_chip on_chip = on_chip_of(target);
     int32_t pieces = 0;
-    for (int32_t i = 0; i < plan.n_loads; i++)
-        if (plan.load[i].is_shared)
+    for (int32_t i = 0; i < on_chip.n_loads; i++)
+        if (on_chip.load[i].is_shared)
             pieces += (md_fa_cuda_width(target->program, target->stage) *
-                           (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype) +
+                           (int32_t)md_dtype_size(target->program->formula->tensor[on_chip.load[i].node->id].dtype) +
                        PIECE - 1) /
                       PIECE;
     return pieces;

@@ -140,12 +140,12 @@ static staged staged_of(const md_fa_target *target, const md_fa_config *config)
     md_cg_row_options options = md_fa_cuda_split_options(target, config);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
-    md_cg_on_chip plan;
+    md_cg_on_chip on_chip;
     if (!config->value[MD_FA_SPLIT_KEEP] || config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED)
         return (staged){0};
-    md_cg_on_chip_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++) {
-        const md_cg_row_load *load = &plan.load[i];
+    md_cg_on_chip_make(&on_chip, &options);
+    for (int32_t i = 0; i < on_chip.n_loads; i++) {
+        const md_cg_row_load *load = &on_chip.load[i];
         if (!load->is_shared || (load->passes & levels))
             continue;
         if (!is_copied(target, load))

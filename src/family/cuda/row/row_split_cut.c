@@ -35,19 +35,19 @@ void md_fa_cuda_split_count_registers(int32_t *all, int32_t *epilogue, const md_
 {
     md_cg_row_options options = md_fa_cuda_split_options(target, config);
     const md_st_row *row = &md_fa_stage(target)->row;
-    md_cg_on_chip plan;
-    md_cg_on_chip_make(&plan, &options);
+    md_cg_on_chip on_chip;
+    md_cg_on_chip_make(&on_chip, &options);
     int32_t width = md_fa_cuda_width(target->program, target->stage);
     *all = *epilogue = 0;
-    for (int32_t i = 0; i < plan.n_loads; i++) {
-        const md_cg_row_load *load = &plan.load[i];
+    for (int32_t i = 0; i < on_chip.n_loads; i++) {
+        const md_cg_row_load *load = &on_chip.load[i];
         int32_t n = width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 4;
         bool is_epilogue = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
         *(is_epilogue ? epilogue : all) += MD_MAX(n, 1);
     }
     int32_t kept = 0; /* kept values replace the values that they are computed from */
-    for (int32_t i = 0; i < plan.n_kept; i++)
-        kept += width * (plan.kept[i].node->type == MD_F64 ? 2 : 1);
+    for (int32_t i = 0; i < on_chip.n_kept; i++)
+        kept += width * (on_chip.kept[i].node->type == MD_F64 ? 2 : 1);
     *all = kept > 0 ? MD_MAX(*all, kept) + *all / 2 : *all;
 }
 

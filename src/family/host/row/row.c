@@ -124,8 +124,8 @@ void md_fa_row_geometry(md_kn_geometries *out, const md_fa_target *target, const
     launch->grain = md_fa_host_grain(blocks, points, target->facts);
     if (row->keeps) {
         md_cg_row_options options = options_of(target, row);
-        md_cg_on_chip plan;
-        md_cg_on_chip_make(&plan, &options);
-        launch->scratch_bytes = md_cg_row_keep_bytes(&plan, row->capacity);
+        md_cg_on_chip on_chip;
+        md_cg_on_chip_make(&on_chip, &options);
+        launch->scratch_bytes = md_cg_row_keep_bytes(&on_chip, row->capacity);
     }
 }

@@ -22,7 +22,7 @@ typedef struct pass_work {
 typedef struct counter {
     const md_fa_target *target;
     const md_st_stage *stage;
-    const md_cg_on_chip *plan;
+    const md_cg_on_chip *on_chip;
     int32_t pass, lane;
     bool is_bytes; /* lanes are */
     pass_work *work;
@@ -73,9 +73,10 @@ static void count_node(counter *c, const md_fx_node *n)
 /* True if an earlier pass kept the value, which then costs a load. */
 static bool is_kept(const counter *c, const md_fx_node *n)
 {
-    for (int32_t i = 0; i < c->plan->n_kept; i++) {
-        const md_cg_on_chip_value *k = &c->plan->kept[i];
-        if (k->first < c->pass && k->last >= c->pass && md_fx_equal(c->target->program->formula, k->node, n))
+    for (int32_t i = 0; i < c->on_chip->n_kept; i++) {
+        const md_cg_on_chip_value *value = &c->on_chip->kept[i];
+        if (value->first < c->pass && value->last >= c->pass &&
+            md_fx_equal(c->target->program->formula, value->node, n))
             return true;
     }
     return false;
@@ -123,9 +124,9 @@ static void count_pass(counter *c)
         c->work->stores += 1;
         c->work->scattered += !is_vector(c, s->tensor, s->n_subscripts, s->subscript);
     }
-    for (int32_t i = 0; i < c->plan->n_kept; i++)
-        if (c->plan->kept[i].first == c->pass)
-            c->work->kept_bytes += c->plan->kept[i].node->type == MD_F64 ? 8 : 4;
+    for (int32_t i = 0; i < c->on_chip->n_kept; i++)
+        if (c->on_chip->kept[i].first == c->pass)
+            c->work->kept_bytes += c->on_chip->kept[i].node->type == MD_F64 ? 8 : 4;
 }
 
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size)
@@ -262,14 +263,14 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
                   .n_levels = st->row.n_levels,
                   .n_passes = st->row.n_levels + st->row.has_elements,
                   .lanes = md_cg_width(target->facts) * md_cg_lanes_per_32_bits(item)};
-    md_cg_on_chip plan;
+    md_cg_on_chip on_chip;
     md_kn_geometries geometry;
     double flops = 0, bytes = 0, cycles = 0, stored = md_fa_stored_bytes(target, size);
     e.rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     e.n = md_fa_row_length(target, row, size);
     e.idle = idle_of(target, row, size);
     e.is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
-    md_cg_on_chip_make(&plan, &options);
+    md_cg_on_chip_make(&on_chip, &options);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_row_geometry(&geometry, target, row, size);
     *out = (md_fa_features){.ops_rate = 1, .launches = 1};
@@ -282,7 +283,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
     for (int32_t i = 0; i < e.n_passes; i++) {
         counter c = {.target = target,
                      .stage = st,
-                     .plan = &plan,
+                     .on_chip = &on_chip,
                      .pass = i,
                      .lane = md_cg_row_lane(&options),
                      .is_bytes = item != MD_CG_NO_BYTES,

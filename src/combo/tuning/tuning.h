@@ -1,7 +1,7 @@
 /* Tuning of a combo: coordinate descent over the configs of its kernels, timed as the merged kernels that they become.
  */
-#ifndef MD_COMBO_TUNING_TUNE_H
-#define MD_COMBO_TUNING_TUNE_H
+#ifndef MD_COMBO_TUNING_TUNING_H
+#define MD_COMBO_TUNING_TUNING_H
 
 #include "base/strbuf.h"
 #include "combo/combo.h"
@@ -36,7 +36,7 @@ md_status md_cb_key(md_strbuf *out, const md_cb *cb);
 /* ---- copies.c */
 typedef struct md_cb_copies {
     void *memory;
-    void **before; /* the addresses of all slots, part by part */
+    void **before; /* the addresses of all operands, part by part */
 } md_cb_copies;
 
 /** Makes all items work on copies of their tensors. OUT_OF_MEMORY where they take more than measuring may. */

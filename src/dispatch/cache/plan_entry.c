@@ -1,5 +1,5 @@
-/* Packs what slots of the plan cache and entries of threads keep as halves of words. */
-#include "dispatch/cache/slot.h"
+/* Packs what entries of the plan cache and entries of threads keep as halves of words. */
+#include "dispatch/cache/plan_entry.h"
 
 bool md_ds_pack_halves(md_ds_word *out, const md_ds_arg_layout *layout, const md_ds_word *launch_plan)
 {

@@ -1,6 +1,6 @@
 /* What the files of `mdctl tune` share. */
-#ifndef MDCTL_TUNE_H
-#define MDCTL_TUNE_H
+#ifndef MDCTL_TUNING_COMMAND_H
+#define MDCTL_TUNING_COMMAND_H
 
 #include "common/cli.h"
 

@@ -1,4 +1,4 @@
-/* Slots of the plan cache that are rewritten while they are read. A page that traps stops a reader or a writer at one
+/* Entries of the plan cache that are rewritten while they are read. A page that traps stops a reader or a writer at one
  * place in its work: the handler does there what another thread might do. */
 #include "dispatch/cache/plan_cache.h"
 #include "dispatch/call/cached_call.h"
@@ -14,7 +14,7 @@
 enum { PAGE = 4096 };
 
 static char *trapping; /* this page traps once */
-static _Atomic uint64_t *watched; /* the sequence number of the slot */
+static _Atomic uint64_t *watched; /* the sequence number of the plan entry */
 static uint64_t added, seen; /* what the handler adds to it; what it was */
 static int n_traps;
 
@@ -58,7 +58,7 @@ typedef struct reading {
     md_ds_op *op;
     md_ds_thread *thread;
     md_ds_call_args call;
-    _Atomic uint64_t *slot;
+    _Atomic uint64_t *plan_entry;
     warm_vectors v;
 } reading;
 
@@ -74,13 +74,13 @@ static void reading_make(reading *r)
     assert_true(md_ds_call_args_take(&r->call, &r->op->layout, arg, 3));
     r->thread = md_ds_thread_get(r->op->runtime, r->op->runtime_id);
     assert_non_null(r->thread);
-    r->slot = (_Atomic uint64_t *)(uintptr_t)md_ds_plan_cache_find(&counter, atomic_load(&r->op->plan_cache),
-                                                                   r->call.hash, r->thread->number);
-    assert_non_null(r->slot);
-    watched = &r->slot[MD_DS_SEQUENCE];
+    r->plan_entry = (_Atomic uint64_t *)(uintptr_t)md_ds_plan_cache_find(&counter, atomic_load(&r->op->plan_cache),
+                                                                         r->call.hash, r->thread->number);
+    assert_non_null(r->plan_entry);
+    watched = &r->plan_entry[MD_DS_SEQUENCE];
 }
 
-static md_ds_fast_result read_slot(reading *r)
+static md_ds_fast_result read_entry(reading *r)
 {
     md_status s = MD_OK;
     const md_ds_fast_result result = md_ds_run_cached(&s, r->op, r->thread, NULL, &r->call);
@@ -88,31 +88,31 @@ static md_ds_fast_result read_slot(reading *r)
     return result;
 }
 
-/* Nothing is launched from a slot that is being written, or that was written since it was looked at. */
+/* Nothing is launched from a plan entry that is being written, or that was written since it was looked at. */
 static void a_plan_is_read_whole(void **state)
 {
     (void)state;
     _Alignas(64) static reading r;
     reading_make(&r);
-    const md_ds_param_map *map = md_ds_param_map_in(atomic_load(&r.slot[MD_DS_DESCRIPTOR]));
-    assert_true(atomic_load(&r.slot[MD_DS_DESCRIPTOR]) & MD_DS_COMPACT);
-    assert_int_equal(read_slot(&r), MD_DS_FAST_DONE);
+    const md_ds_param_map *map = md_ds_param_map_in(atomic_load(&r.plan_entry[MD_DS_DESCRIPTOR]));
+    assert_true(atomic_load(&r.plan_entry[MD_DS_DESCRIPTOR]) & MD_DS_COMPACT);
+    assert_int_equal(read_entry(&r), MD_DS_FAST_DONE);
     const int64_t launched = warm_launched;
     atomic_fetch_add(watched, 1); /* a writer has begun */
-    assert_int_equal(read_slot(&r), MD_DS_FAST_UNKNOWN);
+    assert_int_equal(read_entry(&r), MD_DS_FAST_UNKNOWN);
     atomic_fetch_sub(watched, 1);
     /* the param map is read after the look: it moves to a page that traps */
     char *copy = pages(1);
     memcpy(copy, map, sizeof *map + (size_t)map->n_params * sizeof *map->source);
-    const uint64_t descriptor = atomic_load(&r.slot[MD_DS_DESCRIPTOR]);
-    atomic_store(&r.slot[MD_DS_DESCRIPTOR], (descriptor & ~(uint64_t)(uintptr_t)map) | (uint64_t)(uintptr_t)copy);
+    const uint64_t descriptor = atomic_load(&r.plan_entry[MD_DS_DESCRIPTOR]);
+    atomic_store(&r.plan_entry[MD_DS_DESCRIPTOR], (descriptor & ~(uint64_t)(uintptr_t)map) | (uint64_t)(uintptr_t)copy);
     added = 2; /* written anew */
     set_trap(copy);
-    assert_int_equal(read_slot(&r), MD_DS_FAST_UNKNOWN);
+    assert_int_equal(read_entry(&r), MD_DS_FAST_UNKNOWN);
     assert_int_equal(n_traps, 1);
     assert_int_equal(warm_launched, launched);
-    assert_int_equal(read_slot(&r), MD_DS_FAST_DONE);
-    atomic_store(&r.slot[MD_DS_DESCRIPTOR], descriptor);
+    assert_int_equal(read_entry(&r), MD_DS_FAST_DONE);
+    atomic_store(&r.plan_entry[MD_DS_DESCRIPTOR], descriptor);
     md_ds_op_destroy(&r.op);
     munmap(copy, PAGE);
 }
@@ -124,21 +124,21 @@ static void a_plan_is_copied_whole(void **state)
     _Alignas(64) static reading r;
     script_now.with_memory = true;
     reading_make(&r);
-    assert_false(atomic_load(&r.slot[MD_DS_DESCRIPTOR]) & MD_DS_COMPACT);
-    assert_int_equal(read_slot(&r), MD_DS_FAST_DONE);
+    assert_false(atomic_load(&r.plan_entry[MD_DS_DESCRIPTOR]) & MD_DS_COMPACT);
+    assert_int_equal(read_entry(&r), MD_DS_FAST_DONE);
     const int64_t launched = warm_launched;
     md_ds_thread_launch *next = &r.thread->thread_launch[r.thread->next_victim % MD_DS_THREAD_LAUNCHES];
     char *words = (char *)next->launch_args.launch_plan; /* written after the look */
     added = 2;
     set_trap(words - (uintptr_t)words % PAGE);
-    assert_int_equal(read_slot(&r), MD_DS_FAST_UNKNOWN);
+    assert_int_equal(read_entry(&r), MD_DS_FAST_UNKNOWN);
     assert_int_equal(n_traps, 1);
     assert_int_equal(warm_launched, launched);
-    assert_int_equal(read_slot(&r), MD_DS_FAST_DONE);
+    assert_int_equal(read_entry(&r), MD_DS_FAST_DONE);
     md_ds_op_destroy(&r.op);
 }
 
-/* A slot's number is odd while it is written. */
+/* A plan entry's number is odd while it is written. */
 static void a_writer_says_so(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void a_writer_says_so(void **state)
     const uint64_t before = atomic_load(watched);
     encoded->n = MD_DS_HALVES;
     for (int i = 0; i < MD_DS_HALVES; i++)
-        encoded->word[i] = atomic_load(&r.slot[i]);
+        encoded->word[i] = atomic_load(&r.plan_entry[i]);
     set_trap(two + PAGE);
     md_ds_plan_cache_publish(atomic_load(&r.op->plan_cache), r.op, r.call.hash, encoded, entry, md_ds_plan_of(entry));
     assert_int_equal(n_traps, 1);
