@@ -39,6 +39,8 @@ static const command commands[] = {
      "list, check, limit, export or import kernels and tuned results on disk"},
     {"bundle", CLI_BUNDLE, cli_bundle, "FORMULA|OP... | --from-stats F, --output FILE",
      "compile all kernels of the ops ahead of time into one file, for programs without a compiler (MD_BUNDLE)"},
+    {"report", CLI_REPORT, cli_report, "RESULTS... [-o report.html]",
+     "make a page with tables and plots from recorded results, or from a program's MD_STATS=FILE.json"},
     {"ops", CLI_OPS, cli_ops, "[NAME]", "list the named ops"},
     {"info", CLI_INFO, cli_info, "", "describe the build, the device, the compiler and the environment variables"},
 };

@@ -23,7 +23,8 @@ enum {
     CLI_BUNDLE = 1 << 12,
     CLI_COMBO = 1 << 13,
     CLI_CHOICES = 1 << 14,
-    CLI_ALL = (1 << 15) - 1
+    CLI_REPORT = 1 << 15,
+    CLI_ALL = (1 << 16) - 1
 };
 
 /* Exit status of mdctl. */
@@ -121,5 +122,6 @@ int cli_tune(const cli_options *o);
 int cli_store(const cli_options *o);
 int cli_bundle(const cli_options *o);
 int cli_combo(const cli_options *o);
+int cli_report(const cli_options *o);
 
 #endif

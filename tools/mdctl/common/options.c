@@ -82,8 +82,9 @@ static const option_row row[] = {
     {"trace", "FILE", "demo: batch sizes, one a line, perhaps with counts; or an Azure LLM inference trace", CLI_DEMO,
      TEXT, AT(trace), 0, 0, NULL},
     {"output", "FILE",
-     "bench, demo, regret, tune: also write the JSON lines to this file; store export, bundle: write to this file",
-     CLI_BENCH | CLI_DEMO | CLI_REGRET | CLI_TUNE | CLI_STORE | CLI_BUNDLE, TEXT, AT(output), 0, 0, NULL},
+     "bench, demo, regret, tune: also write the JSON lines to this file; store export, bundle, report: write to this "
+     "file",
+     CLI_BENCH | CLI_DEMO | CLI_REGRET | CLI_TUNE | CLI_STORE | CLI_BUNDLE | CLI_REPORT, TEXT, AT(output), 0, 0, NULL},
     {"modes", "LIST",
      "regret: some of distance,model,measure,hybrid,idle (the model with MD_IDLE_TUNE),hinted; default all", CLI_REGRET,
      TEXT, AT(modes), 0, 0, NULL},
@@ -158,7 +159,7 @@ static const option_row row[] = {
     {"threads", "N", "threads of the host device, 1 to 1024", DEVICES, INT32, AT(context.threads), 1, MOST_THREADS,
      NULL},
     {"cc", "PROGRAM", "C compiler of the host device", DEVICES, TEXT, AT(context.cc), 0, 0, NULL},
-    {"json", NULL, "print JSON", ALL, FLAG, AT(json), 0, 0, NULL},
+    {"json", NULL, "print JSON", ALL & ~CLI_REPORT, FLAG, AT(json), 0, 0, NULL},
     {"help", NULL, "print this text", ALL, FLAG, AT(help), 0, 0, NULL},
 };
 enum { N_ROWS = sizeof row / sizeof *row };

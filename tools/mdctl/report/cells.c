@@ -1,0 +1,68 @@
+/* Gathers lines of times into cells. */
+#include "report/cells.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cell *cell_of(cells *all, const json_t *j)
+{
+    char shape[128];
+    report_shape(shape, j);
+    for (int i = all->n - 1; i >= 0; i--) /* lines of a cell follow one another */
+        if (!strcmp(all->of[i].op, report_word(j, "op")) && !strcmp(all->of[i].shape, shape) &&
+            !strcmp(all->of[i].dtype, report_word(j, "dtype")))
+            return &all->of[i];
+    cell *c = &all->of[all->n++];
+    snprintf(c->op, sizeof c->op, "%s", report_word(j, "op"));
+    snprintf(c->dtype, sizeof c->dtype, "%s", report_word(j, "dtype"));
+    memcpy(c->shape, shape, sizeof shape);
+    long long rows = 0, length = 0;
+    int end = 0;
+    if (sscanf(shape, "%lld x %lld%n", &rows, &length, &end) == 2 && !shape[end]) {
+        c->size[0] = rows;
+        c->size[1] = length;
+    }
+    return c;
+}
+
+static bool is_less(double us, double than)
+{
+    return than == 0.0 || us < than;
+}
+
+static void add_line(cell *c, const json_t *j)
+{
+    const char *peer = report_word(j, "peer"), *variant = report_word(j, "variant");
+    const double us = report_number(j, "us");
+    c->bytes = fmax(c->bytes, report_number(j, "bytes"));
+    if (!strcmp(peer, "copy") || !strcmp(peer, "clone") || !strcmp(peer, "read")) {
+        c->copy_us = is_less(us, c->copy_us) ? us : c->copy_us;
+    } else if (!strncmp(peer, "md", 2)) {
+        if (c->picked_us == 0.0) {
+            c->picked_us = us;
+            snprintf(c->picked, sizeof c->picked, "%s", variant);
+        }
+        if (is_less(us, c->best_us)) {
+            c->best_us = us;
+            snprintf(c->best, sizeof c->best, "%s", variant);
+        }
+    } else if (is_less(us, c->peer_us)) {
+        c->peer_us = us;
+        snprintf(c->peer, sizeof c->peer, "%s", peer);
+    }
+}
+
+cells cells_of(const report_input *in)
+{
+    cells all = {.of = calloc((size_t)in->count[REPORT_TIME] + 1, sizeof *all.of)};
+    for (int i = 0; all.of && i < in->n; i++)
+        if (in->line[i].kind == REPORT_TIME)
+            add_line(cell_of(&all, in->line[i].json), in->line[i].json);
+    return all;
+}
+
+bool cells_same_op(const cell *a, const cell *b)
+{
+    return !strcmp(a->op, b->op) && !strcmp(a->dtype, b->dtype);
+}

@@ -1,0 +1,25 @@
+/* Times gathered by op and shape. */
+#ifndef MDCTL_REPORT_CELLS_H
+#define MDCTL_REPORT_CELLS_H
+
+#include "report/report.h"
+
+/* All contenders of one op at one shape. */
+typedef struct cell {
+    char op[64], dtype[24], shape[128];
+    int64_t size[2]; /* of a shape of two sizes; else 0 */
+    char picked[128], best[128]; /* variants of this library */
+    char peer[32]; /* the fastest of others */
+    double picked_us, best_us, peer_us, copy_us, bytes; /* 0: not timed */
+} cell;
+
+typedef struct cells {
+    int n;
+    cell *of;
+} cells;
+
+/** The cells of all times; free `of`. */
+cells cells_of(const report_input *in);
+bool cells_same_op(const cell *a, const cell *b);
+
+#endif

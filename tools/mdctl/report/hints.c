@@ -1,0 +1,142 @@
+/* The matrix hint x size of bench table and bench sweep: a table at the hints' own sizes, curves over all sizes. */
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_COLUMNS = 160, MOST_SIZES = 160 };
+
+typedef struct matrix {
+    int n_columns, n_sizes;
+    const char *column[MOST_COLUMNS];
+    int64_t size[MOST_SIZES];
+    double us[MOST_COLUMNS][MOST_SIZES]; /* 0: not timed */
+} matrix;
+
+static int column_of(matrix *m, const char *name)
+{
+    int i = 0;
+    while (i < m->n_columns && strcmp(m->column[i], name))
+        i++;
+    if (i == m->n_columns && i < MOST_COLUMNS)
+        m->column[m->n_columns++] = name;
+    return i;
+}
+
+static int size_of(matrix *m, int64_t size)
+{
+    int i = 0;
+    while (i < m->n_sizes && m->size[i] != size)
+        i++;
+    if (i == m->n_sizes && i < MOST_SIZES)
+        m->size[m->n_sizes++] = size;
+    return i;
+}
+
+static void fill(matrix *m, const report_input *in, const char *dtype)
+{
+    for (int i = 0; i < in->n; i++) {
+        const json_t *j = in->line[i].json;
+        if (in->line[i].kind != REPORT_HINT || strcmp(report_word(j, "dtype"), dtype) != 0)
+            continue;
+        const int c = column_of(m, report_word(j, "column"));
+        const int s = size_of(m, json_integer_value(json_array_get(json_object_get(j, "shape"), 0)));
+        if (c < MOST_COLUMNS && s < MOST_SIZES)
+            m->us[c][s] = report_number(j, "us");
+    }
+}
+
+static double least(const matrix *m, int s)
+{
+    double us = INFINITY;
+    for (int c = 0; c < m->n_columns; c++)
+        if (m->us[c][s] > 0.0)
+            us = fmin(us, m->us[c][s]);
+    return us;
+}
+
+/* The seed's hints and whatever dispatches; the other hints are the many columns of a sweep. */
+static bool is_shown(const char *column)
+{
+    static const char *const hints[] = {"hint 64", "hint 256", "hint 4096"};
+    bool is_hint = false;
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        is_hint |= !strcmp(column, hints[i]);
+    return is_hint || strncmp(column, "hint ", 5) != 0;
+}
+
+static void write_table(page *p, const matrix *m)
+{
+    static const int64_t seed[] = {64, 256, 4096};
+    static const char *const head[] = {"what runs", "64", "256", "4096"};
+    page_table(p, "us, and times the fastest of the size", head, 4);
+    for (int c = 0; c < m->n_columns; c++) {
+        if (!is_shown(m->column[c]))
+            continue;
+        page_row(p, m->column[c]);
+        for (int i = 0; i < 3; i++) {
+            int s = 0;
+            while (s < m->n_sizes && m->size[s] != seed[i])
+                s++;
+            if (s < m->n_sizes && m->us[c][s] > 0.0)
+                page_cell(p, least(m, s) / m->us[c][s], "%.2f (%.2f)", m->us[c][s], m->us[c][s] / least(m, s));
+            else
+                page_cell(p, -1.0, "-");
+        }
+    }
+    page_table_end(p);
+}
+
+static void write_curves(page *p, const matrix *m, const char *dtype)
+{
+    char label[96], *script = NULL;
+    size_t n = 0;
+    const char *separator = "plot ";
+    FILE *to = open_memstream(&script, &n);
+    if (!to)
+        return;
+    for (int c = 0; c < m->n_columns; c++) {
+        if (!is_shown(m->column[c]))
+            continue;
+        fprintf(to, "$d%d << EOD\n", c);
+        for (int s = 0; s < m->n_sizes; s++)
+            if (m->us[c][s] > 0.0)
+                fprintf(to, "%lld %g\n", (long long)m->size[s], least(m, s) / m->us[c][s]);
+        fputs("EOD\n", to);
+    }
+    fputs("set logscale x 2\nset xlabel 'size'\nset ylabel 'share of the fastest'\nset yrange [:1.02]\n", to);
+    for (int c = 0; c < m->n_columns; c++)
+        if (is_shown(m->column[c])) {
+            fprintf(to, "%s$d%d with linespoints pt 7 ps 0.3 dt %d title '%s'", separator, c,
+                    strstr(m->column[c], "default") ? 2 : 1, m->column[c]);
+            separator = ", ";
+        }
+    fputs("\n", to);
+    fclose(to);
+    snprintf(label, sizeof label, "Share of the fastest kernel of each size, %s", dtype);
+    page_plot(p, label, script);
+    free(script);
+}
+
+void report_hints(page *p, const report_input *in)
+{
+    static const char *const dtypes[] = {"f32", "bf16", "f16", "f64"};
+    bool is_first = true;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        matrix *m = calloc(1, sizeof *m);
+        if (m)
+            fill(m, in, dtypes[i]);
+        if (m && m->n_columns && is_first)
+            page_section(p, "Hint and size",
+                         "A product with all sizes dynamic. A kernel made for one hint serves other sizes worse; what "
+                         "dispatches picks among the hints' kernels.");
+        if (m && m->n_columns) {
+            is_first = false;
+            write_table(p, m);
+            if (m->n_sizes > 3)
+                write_curves(p, m, dtypes[i]);
+        }
+        free(m);
+    }
+}

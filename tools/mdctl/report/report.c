@@ -1,0 +1,44 @@
+/* mdctl report: a page from recorded results, or from a program's own statistics. */
+#include "report/report.h"
+#include "common/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void write_page(FILE *to, const report_input *in)
+{
+    static void (*const section[])(page * p, const report_input *in) = {report_demo,    report_hints,  report_times,
+                                                                        report_winners, report_regret, report_stats};
+    char title[128];
+    page p;
+    snprintf(title, sizeof title, "multidispatch%s%s", in->device[0] ? " on " : "", in->device);
+    page_begin(&p, to, title);
+    for (size_t i = 0; i < sizeof section / sizeof *section; i++)
+        section[i](&p, in);
+    page_end(&p);
+}
+
+static int report(const cli_options *o, const report_input *in)
+{
+    FILE *to = o->output ? fopen(o->output, "w") : stdout;
+    if (!to)
+        return cli_fail("cannot write '%s'", o->output);
+    write_page(to, in);
+    return o->output ? cli_close_output(to, o->output, CLI_OK) : CLI_OK;
+}
+
+int cli_report(const cli_options *o)
+{
+    report_input in = {0};
+    bool ok = true;
+    if (o->n == 0)
+        return cli_usage(
+            "report takes files of results: of bench, regret, demo or the judges, or a program's MD_STATS");
+    for (int i = 0; i < o->n && ok; i++)
+        ok = report_read(&in, o->arg[i]);
+    if (ok && in.count[REPORT_OTHER] == in.n)
+        ok = (cli_fail("the files hold no results that a page can show"), false);
+    const int status = ok ? report(o, &in) : CLI_FAILED;
+    report_free(&in);
+    return status;
+}
