@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "codegen/codegen.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 md_status md_fa_begin_launch(md_kn_launch_source *out, const md_fa_target *target)
@@ -50,4 +51,10 @@ md_status md_fa_emit_row(md_kn_launch_source *out, const md_fa_target *target, c
     if (status == MD_OK)
         status = md_cg_row_print(defines, &expr, options);
     return md_fa_end_launch(status, out, options->dialect, template_name, defines, &expr);
+}
+
+void md_fa_print_defines(md_strbuf *out, const md_fa_define *define, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId64 "\n", define[i].name, define[i].value);
 }

@@ -26,4 +26,12 @@ md_status md_fa_end_launch(md_status status, md_kn_launch_source *out, md_dev_ki
 md_status md_fa_emit_row(md_kn_launch_source *out, const md_fa_target *target, const md_cg_row_options *options,
                          const char *template_name, md_strbuf *defines);
 
+/* A macro of a template: MD_NAME value. */
+typedef struct md_fa_define {
+    const char *name;
+    int64_t value;
+} md_fa_define;
+
+void md_fa_print_defines(md_strbuf *out, const md_fa_define *define, int32_t n);
+
 #endif

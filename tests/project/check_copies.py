@@ -17,7 +17,6 @@ SUFFIXES = {".c", ".h", ".cu", ".py"}
 EXCEPTIONS = {
     ("family/cuda/product/gemm_mma.c", "family/cuda/product/gemm_simt.c"):
         "each family has a tile of its own in what it knows of a config; what they share is in gemm.c",
-    ("family/cuda/row/column.c", "family/cuda/row/row_split.c"): "tables: which macros a template is given",
     ("family/cuda/row/scan_persistent.c", "family/cuda/row/scan_split.c"): "tables: a family's fields and callbacks",
     ("family/host/row/row_looped.c", "family/host/row/row_persistent.c"): "tables: the fields of a config, in the kind's spec",
     ("kernels/cuda/math.h", "kernels/host/arithmetic.h"):

@@ -1,20 +1,10 @@
 /* Predicts a run of a combo both ways, from what the model says of each item alone. */
 #include "base/status.h"
+#include "combo/decide/combo_fit.h"
 #include "combo/decide/decide.h"
 #include "combo/merge.h"
 
 #include <math.h>
-
-/* H200, in us: what a kernel takes besides its work, a further launch of a sequence, and a step of the search. On a
- * CPU: a call of an item, an item of a loop, and a loop that one thread runs. */
-static const double GPU_LAUNCH = 1.5, GPU_NEXT_LAUNCH = 1.4, GPU_STEP = 0.02;
-static const double HOST_CALL = 0.05, HOST_ITEM = 0.01, HOST_SHORT = 4.0;
-
-/* All items together reach the rate of the best of them, or this part of the memory's. */
-static const double LEAST_RATE = 0.85;
-
-/* A combo gains less than this where there is little to gain. */
-static const double LEAST_GAIN = 0.97;
 
 /* Times of items alone, without what their launches cost. */
 typedef struct sums {

@@ -1,4 +1,5 @@
 /* The time of a config by the cost model. */
+#include "tune/model/model_fit.h"
 #include "tune/tune.h"
 
 #include "base/status.h"
@@ -11,19 +12,9 @@
  *
  *   time = max(memory, cache, arithmetic) + OVERLAP_LOSS * (the other two) + launches + serial
  *
- * The constants below and the rates in md_dev_facts are all it knows; it only has to rank variants of one stage. */
+ * The constants of model_fit.h and the rates in md_dev_facts are all it knows; it only has to rank variants of one
+ * stage. */
 
-/* An exponential, tanh, ... costs about this many operations at the full multiply-add rate: polynomial, range
- * reduction, selects. Of math.h with 16 lanes, measured: exp 28, sigmoid 49, tanh 70, log 85, erf 94, gelu 125. */
-static const double OPS_PER_TRANSCENDENTAL = 60.0;
-/* Of the time of the roofs that are not the highest, the part that the hardware does not hide under it. */
-static const double OVERLAP_LOSS = 0.15;
-/* A launch whose blocks all run on the caller: packing parameters and a call. */
-static const double LONE_LAUNCH_US = 0.1;
-/* How much of the shared cache a lane can count on: the reported size may be shared with other machines' guests. */
-static const double SHARED_BYTES_PER_LANE = 4.0 * 1024 * 1024;
-/* Rate of the shared cache, as a multiple of the rate of memory. */
-static const double SHARED_CACHE_GAIN = 1.6;
 /* No variant takes less: a time of 0 would win every comparison. */
 static const double LEAST_US = 0.02;
 
@@ -73,17 +64,8 @@ static double host_us(const md_dev_facts *facts, const md_fa_features *f)
     return fmax(us, LEAST_US);
 }
 
-/* ---- GPUs: what a launch costs apart from its work, then the higher of two roofs (DESIGN.md section 6, KERNELS.md
- * section 1.10). The family says which part of the memory rate its loads in flight and its waves can reach. */
-
-/* H200, us: what a kernel of a sequence takes besides the work of its blocks, and what each further launch of an op
- * adds. */
-static const double GPU_LAUNCH_US = 1.5, GPU_NEXT_LAUNCH_US = 1.2;
-/* The L2's rate as a multiple of the memory's. */
-static const double GPU_L2_GAIN = 1.6;
-/* An exponential on the special-function unit with its range reduction, in operations. */
-static const double GPU_OPS_PER_TRANSCENDENTAL = 12.0;
-static const double GPU_OVERLAP_LOSS = 0.05;
+/* ---- GPUs: what a launch costs apart from its work, then the higher of two roofs. The family says which part of the
+ * memory rate its loads in flight and its waves can reach. */
 
 static double gpu_us(const md_dev_facts *facts, const md_fa_features *f)
 {

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "family/cost.h"
+#include "family/cuda/point/gather_scatter_fit.h"
 
 #include <math.h>
 
@@ -105,21 +106,20 @@ void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target 
     double vectors = ceil((double)lanes / (double)width), group = (double)spec->lanes * spec->items;
     double filled = vectors / (ceil(vectors / group) * group);
     load.bytes *= filled;
-    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (spec->is_aligned ? 1 : 0.93);
-    out->memory_bytes += points * (spec->is_strided ? 16 : 0);
-    /* Fitted on an H200: operations of a lane for each item, and for each vector. Groups of 4 lanes read half lines,
-     * and many vectors cost occupancy. */
+    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (spec->is_aligned ? 1 : UNALIGNED_RATE);
+    out->memory_bytes += points * (spec->is_strided ? STRIDED_BYTES : 0);
     double steps = (double)rows * ceil(vectors / group) * spec->lanes;
-    out->ops = 2 * (steps * 200 + (double)rows * vectors * 50) + points * (work.operations + 6.0 * work.scattered);
-    out->memory_rate *= (spec->lanes == 4 ? 0.55 : 1) * (spec->items == 4 ? 0.95 : 1) *
-                        (1 - 0.02 * fmax(spec->rows * spec->items - 4, 0));
+    out->ops = steps * ITEM_OPS + (double)rows * vectors * VECTOR_OPS +
+               points * (work.operations + SCATTERED_OPS * work.scattered);
+    out->memory_rate *= (spec->lanes == 4 ? FEW_LANES : 1) * (spec->items == 4 ? MANY_ITEMS : 1) *
+                        (1 - VECTOR_PART * fmax(spec->rows * spec->items - 4, 0));
     out->transcendental = points * work.transcendental;
-    out->serial_us = 0.8; /* latency of an index and then of the data */
+    out->serial_us = LATENCY_US;
     if (st->has_duplicates && !spec->is_owned)
-        out->ops += points * 24; /* atomic operations */
+        out->ops += points * ATOMIC_OPS;
     if (spec->is_owned) {
-        out->memory_rate = fmin(out->memory_rate, 0.5);
+        out->memory_rate = fmin(out->memory_rate, OWNED_RATE);
         out->cache_bytes += (double)rows * 8 * (double)plan.launch[0].blocks;
-        out->serial_us = 2 + (double)rows * 4e-3;
+        out->serial_us = OWNED_US + (double)rows * OWNED_ROW_US;
     }
 }

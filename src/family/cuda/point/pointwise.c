@@ -3,6 +3,7 @@
 #include "family/cuda/point/point.h"
 
 #include "family/cost.h"
+#include "family/cuda/point/pointwise_fit.h"
 #include "family/numeric.h"
 
 #include <math.h>
@@ -80,23 +81,21 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 }
 
 /* Bytes that move in vain, relative to the elements. Without tiles, each lane of a transposed load fetches a sector of
- * its own. One by one, 16-bit elements keep the L1 busy (H200: 3.6 and 1.1 times a copy's time for bf16 and f32, 8.6
- * and 4.2 times if transposed). */
+ * its own. */
 static double wasted_part(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work)
 {
     md_fa_transpose transpose;
     bool is_narrow = md_fa_cuda_width(target->program, target->stage) > 4;
     if (!config->value[TRANSPOSE] && md_fa_transpose_find(&transpose, target))
-        return (is_narrow ? 7.6 : 3.2) * transpose.n / MD_MAX(work->loads, 1);
-    return config->value[STRIDED] ? (is_narrow ? 2.6 : 0.1) : 0;
+        return (is_narrow ? TRANSPOSED_NARROW : TRANSPOSED) * transpose.n / MD_MAX(work->loads, 1);
+    return config->value[STRIDED] ? (is_narrow ? SINGLE_NARROW : SINGLE) : 0;
 }
 
 /* The rate of tiles relative to a copy, for contiguous tensors (H200), by whether rows of the output and rows of the
  * transposed tensor are aligned. */
 static double tile_rate(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double wide[2][3] = {{0.93, 0.74, 0.70}, {0.84, 0.80, 0.84}},
-                        narrow[2][3] = {{0.88, 0.66, 0.58}, {0.80, 0.63, 0.72}};
+    const double *const wide[] = {TILE_ALIGNED, TILE_ANY}, *const narrow[] = {TILE_NARROW_ALIGNED, TILE_NARROW_ANY};
     md_fa_transpose transpose;
     int32_t width = md_fa_cuda_width(target->program, target->stage), axis = md_fa_stage(target)->axis;
     if (!md_fa_transpose_find(&transpose, target))
@@ -127,8 +126,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double points = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
     /* Half of the bytes are stores, so loads of 32 KB on an SM saturate memory. One vector for each thread is enough at
-     * full occupancy (H200: a copy then reaches the rate of cudaMemcpy; each doubling of the vectors costs a percent,
-     * since blocks end later). */
+     * full occupancy (H200: a copy then reaches the rate of cudaMemcpy). */
     double per_thread = config->value[TRANSPOSE] ? 4 : point.unroll, loads = MD_MAX(work.loads, 1);
     md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks,
                             .threads = g.launch[0].block[0],
@@ -136,10 +134,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .registers = 24 + 4 * (int32_t)(per_thread * loads),
                             .bytes =
                                 per_thread * vector_bytes(&work, bytes - md_fa_stored_bytes(target, size), points)};
-    double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
+    double rate = md_fa_cuda_rate(target->facts, &load) * (1 - DOUBLING_PART * log2(per_thread));
     out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
     if (!config->value[TRANSPOSE] && !point.is_flat && md_fa_cuda_point_is_busy(target))
-        rate *= point.unroll == 1 ? 0.87 : point.threads == 128 ? 1 : 0.97; /* H200: bias and gelu of bf16 */
+        rate *= point.unroll == 1 ? BUSY_ONE : point.threads == 128 ? 1 : BUSY_LARGE;
     out->memory_rate = rate * (config->value[TRANSPOSE] ? tile_rate(target, config, size) : 1);
     out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
     out->ops_rate = 0.5;

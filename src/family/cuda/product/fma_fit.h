@@ -2,8 +2,9 @@
  * `tools/fit fma` judges them by recorded times, and fits them.
  *
  * Families: gemm_simt gemm_fma
- * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz
- *   data/boards/recorded/linear_bf16.jsonl data/boards/recorded/linear_f32.jsonl */
+ * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz data/boards/recorded/linear_bf16.jsonl
+ *   data/boards/recorded/linear_f32.jsonl
+ * Fit: 28 November 2026, H100 and H200: 18.6% root mean square of log(model / recorded), picks lose 1.2%, 946 times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_FMA_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_FMA_FIT_H
 

@@ -2,7 +2,8 @@
  * `tools/fit gemm_dot` judges them by recorded times, and fits them.
  *
  * Families: gemm_dot
- * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz */
+ * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz
+ * Fit: 28 November 2026, H100 and H200: 8.1% root mean square of log(model / recorded), picks lose 2.6%, 2115 times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_DOT_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMM_DOT_FIT_H
 

@@ -2,8 +2,9 @@
  * `tools/fit gemm_simt` judges them by recorded times, and fits them.
  *
  * Families: gemm_simt
- * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz
- *   data/boards/recorded/linear_bf16.jsonl data/boards/recorded/linear_f32.jsonl */
+ * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz data/boards/recorded/linear_bf16.jsonl
+ *   data/boards/recorded/linear_f32.jsonl
+ * Fit: 28 November 2026, H100 and H200: 16.1% root mean square of log(model / recorded), picks lose 0.9%, 719 times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_SIMT_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMM_SIMT_FIT_H
 

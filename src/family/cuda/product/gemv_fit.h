@@ -2,7 +2,8 @@
  * `tools/fit gemv` judges them by recorded times, and fits them.
  *
  * Families: gemv
- * Runs: data/boards/recorded/linear_f32.jsonl */
+ * Runs: data/boards/recorded/linear_f32.jsonl
+ * Fit: 28 November 2026, H200: 18.1% root mean square of log(model / recorded), picks lose 6.6%, 424 times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMV_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMV_FIT_H
 

@@ -2,7 +2,9 @@
  * `tools/fit lib` judges them by recorded times, and fits them.
  *
  * Families: gemm_lib
- * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz */
+ * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz
+ * Fit: 28 November 2026, H100 and H200: 27.3% root mean square of log(model / recorded), picks lose 6.3%, 2713
+ *   times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_LIB_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_LIB_FIT_H
 

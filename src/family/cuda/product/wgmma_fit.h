@@ -2,8 +2,9 @@
  * `tools/fit wgmma` judges them by recorded times, and fits them.
  *
  * Families: gemm_wgmma gemm_swapped
- * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz
- *   data/boards/recorded/linear_bf16.jsonl */
+ * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz data/boards/recorded/linear_bf16.jsonl
+ * Fit: 28 November 2026, H100 and H200: 12.4% root mean square of log(model / recorded), picks lose 1.6%, 3182
+ *   times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_WGMMA_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_WGMMA_FIT_H
 

@@ -1,5 +1,6 @@
 /* Family column: reductions along an axis whose elements are not neighbours in memory. Lanes run along the last outer
  * index, and several threads share a column. */
+#include "family/cuda/row/column_fit.h"
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 
@@ -8,7 +9,6 @@
 #include "family/cost.h"
 #include "family/cuda/row/row.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_cuda_column; /* at the end of this file */
@@ -222,22 +222,18 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
 {
-    const struct {
-        const char *name;
-        int32_t value;
-    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
-                  {"WIDE", 0},
-                  {"ALIGNED", config->value[ALIGN] == MD_FA_CUDA_ALIGNED},
-                  {"THREADS_X", config->value[THREADS_X]},
-                  {"THREADS_Y", config->value[THREADS_Y]},
-                  {"ITEMS", config->value[ITEMS]},
-                  {"KEEP", config->value[KEEP]},
-                  {"SPLIT", config->value[SPLIT]},
-                  {"PHASE", phase},
-                  {"PART_BYTES", (int32_t)part_bytes(target)},
-                  {"MIN_BLOCKS", min_blocks(target, config)}};
-    for (int32_t i = 0; i < MD_COUNT(define); i++)
-        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+    const md_fa_define define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
+                                   {"WIDE", 0},
+                                   {"ALIGNED", config->value[ALIGN] == MD_FA_CUDA_ALIGNED},
+                                   {"THREADS_X", config->value[THREADS_X]},
+                                   {"THREADS_Y", config->value[THREADS_Y]},
+                                   {"ITEMS", config->value[ITEMS]},
+                                   {"KEEP", config->value[KEEP]},
+                                   {"SPLIT", config->value[SPLIT]},
+                                   {"PHASE", phase},
+                                   {"PART_BYTES", (int32_t)part_bytes(target)},
+                                   {"MIN_BLOCKS", min_blocks(target, config)}};
+    md_fa_print_defines(out, define, MD_COUNT(define));
 }
 
 static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
@@ -258,20 +254,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_emit_launches(out, target, config, has_phases(target, config) ? 2 : 1, emit_launch);
 }
 
-/* ---- Cost: 229 kernels that add up columns, timed on an H200, 15% root mean square (data/results/rows.md) */
-
-/* Issue slots: of an element, of each line of memory that a warp touches if elements are loaded one by one, and of an
- * exponential (row_fixed.c). OWN: us in which a thread issues a slot when nothing holds it up; where it looks for each
- * row whether it is aligned, and waits, OWN_CHECKED (0.5 to 1.3 us a row: 7 kernels). */
-static const double ELEMENT_SLOTS = 24, LINE_SLOTS = 1.1, EXP_SLOTS = 16.3, OWN = 0.0009, OWN_CHECKED = 0.003;
-/* The part of the memory rate that is reached, and how many times its share an SM can take. */
-static const double MEMORY = 0.67, BURST = 2.3;
-/* us: of a block, of each of its warps and of each level; of a split: its counters, and a round of reading parts. */
-static const double START = 1, WARP = 0.13, LEVEL = 0.3, SPLIT_US = 2, ROUND = 0.3;
-/* us of a further wave of blocks, however few rows they have (21 us at [1,226769], where 3.4 are possible). */
-static const double WAVE = 2.8;
-/* Of what is read again, from the L2. */
-static const double CACHED = 0.4;
+/* ---- Cost */
 
 /* Issue slots of a thread: of a tile that is full, and of one that is not, which loads elements one by one. */
 typedef struct thread_slots {

@@ -7,8 +7,6 @@
 #include "codegen/row/reduce.h"
 #include "family/cuda/cuda.h"
 
-#include <inttypes.h>
-
 /* Registers of a thread without the elements that it holds, and what is added by merging states, wider vectors,
  * computing the place of vectors, and a loop. */
 enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 12, WIDE_REGISTERS = 8, PLACE_REGISTERS = 4, LOOP_REGISTERS = 6 };
@@ -194,10 +192,7 @@ static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    const struct {
-        const char *name;
-        int32_t value;
-    } define[] = {
+    const md_fa_define define[] = {
         {"VL", md_fa_cuda_row_width(target, row)},
         {"ALIGNED", row->align == MD_FA_CUDA_ALIGNED || row->align == MD_FA_CUDA_SINGLE},
         {"WIDE", row->align == MD_FA_CUDA_STRIDED},
@@ -210,8 +205,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         {"BLOCK_ROWS", row->rows},
         {"MIN_BLOCKS", min_blocks(target, row)},
     };
-    for (int32_t i = 0; i < MD_COUNT(define); i++)
-        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+    md_fa_print_defines(out, define, MD_COUNT(define));
     if (md_fa_cuda_row_is_short(target))
         md_strbuf_add(out, "#define MD_SHORT_RESULTS 1\n");
     if (row->align == MD_FA_CUDA_STRIDED) /* a kernel for any strides may be slow */

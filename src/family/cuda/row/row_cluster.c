@@ -2,6 +2,7 @@
  * block the same columns of all rows, so that weights are brought on chip once. Bulk copies bring the next rows while
  * one is reduced and stored. It serves stages that read one tensor along the row, besides it only what all rows share,
  * and need the row more than once. */
+#include "family/cuda/row/row_cluster_fit.h"
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
@@ -11,7 +12,6 @@
 #include "codegen/row/reduce.h"
 #include "family/cost.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_cuda_row_cluster; /* at the end of this file */
@@ -218,24 +218,20 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
     const weights w = weights_of(target);
     md_strbuf defines = {0};
     (void)phase;
-    const struct {
-        const char *name;
-        int64_t value;
-    } define[] = {{"VL", width_of(target)},
-                  {"ALIGNED", 0},
-                  {"WIDE", 0},
-                  {"BOUNDARY", 1},
-                  {"GROUP", row.lanes},
-                  {"VECTORS", row.vectors},
-                  {"CLUSTER", config->value[CLUSTER]},
-                  {"ROOM", room_of(target, config, &w)},
-                  {"CHUNKS", MOST_CHUNKS},
-                  {"PART_WORDS", part_words(target)},
-                  {"KEPT", w.n > 0},
-                  {"KEPT_BYTES", w.bytes},
-                  {"MIN_BLOCKS", config->value[BLOCKS]}};
-    for (int32_t i = 0; i < MD_COUNT(define); i++)
-        md_strbuf_printf(&defines, "#define MD_%s %" PRId64 "\n", define[i].name, define[i].value);
+    const md_fa_define define[] = {{"VL", width_of(target)},
+                                   {"ALIGNED", 0},
+                                   {"WIDE", 0},
+                                   {"BOUNDARY", 1},
+                                   {"GROUP", row.lanes},
+                                   {"VECTORS", row.vectors},
+                                   {"CLUSTER", config->value[CLUSTER]},
+                                   {"ROOM", room_of(target, config, &w)},
+                                   {"CHUNKS", MOST_CHUNKS},
+                                   {"PART_WORDS", part_words(target)},
+                                   {"KEPT", w.n > 0},
+                                   {"KEPT_BYTES", w.bytes},
+                                   {"MIN_BLOCKS", config->value[BLOCKS]}};
+    md_fa_print_defines(&defines, define, MD_COUNT(define));
     if (md_fa_cuda_row_is_short(target))
         md_strbuf_add(&defines, "#define MD_SHORT_RESULTS 1\n");
     return md_fa_emit_row(launch, target, &options, row.source, &defines);
@@ -246,18 +242,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_emit_launches(out, target, config, 1, emit_launch);
 }
 
-/* ---- Cost: instructions are counted in what the compiler made, times were fitted on an H100. */
-
-/* What a ring adds to the time of memory that has less than one row more than the row at work, for all that lacks; the
- * exponent of the p-norm of memory, instructions and waiting. */
-static const double SHORT_RING = 0.25, NORM = 2.3;
-static const double BURST = 3; /* times its share of the memory rate that an SM can take, if others are idle */
-/* The launch, us. Of a row on its way through its cluster, us: each exchange, and the stores. A turn's memory,
- * instructions and waiting overlap with those of others; in the first turn and the last one they add up. */
-static const double START_US = 1.05, EXCHANGE_US = 0.7, STORE_US = 1, LONE_TURNS = 2;
-/* Instructions: of a pass over a chunk, besides those of elements; an exponential, and one for 16-bit results. A row
- * waits for its own instructions, which so many threads issue as fast as an SM can. */
-static const double CHUNK_SLOTS = 2, EXP_SLOTS = 6.5, SHORT_EXP_SLOTS = 2, FULL_LANES = 256;
+/* ---- Cost */
 
 /* Instructions of a thread for an element. */
 static double element_slots(const md_fa_target *target, const md_fa_config *config)

@@ -1,5 +1,4 @@
-/* The cost of row programs on a GPU: what follows from a config whatever the sizes, mostly by counting instructions.
- * The constants were fitted together with those of row_cost.c. */
+/* The cost of row programs on a GPU: what follows from a config whatever the sizes, mostly by counting instructions. */
 #include "family/cuda/row/row.h"
 
 #include "base/dtype.h"
@@ -7,27 +6,10 @@
 #include "codegen/row/reduce.h"
 #include "family/cost.h"
 #include "family/cuda/cuda.h"
+#include "family/cuda/row/row_fixed_fit.h"
 
 #include <math.h>
 
-/* Latency of a block, us: its loads; its stores; the exchange of a level between threads of a warp, or of a block, and
- * for each warp of it; for strides. */
-static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578,
-                    EACH_WARP_US = 0.00188, STRIDED_US = 0.2531;
-/* Stages that only reduce, in one pass: the weight of a vector beyond the row's end (against 1 for three passes). */
-static const double IDLE_READ_PART = 0.1974;
-/* An element whose neighbours are not next to it in memory takes a sector of 32 bytes, of which neighbouring rows of a
- * block use more. It costs issue slots (a load of a warp touches 32 lines) and latency: of a block, and of each element
- * of a vector. Fitted to 293 kernels that add up columns, on an H100: 14% root mean square, 36% before. Blocks whose
- * threads have one vector are faster (150 kernels of an H200 and an H100). */
-static const double SECTOR_BYTES = 32, SECTOR_SHARED = 0.55, SECTOR_SLOTS = 105, SECTOR_BLOCK_US = 0.29,
-                    SECTOR_ONE_VECTOR_US = -0.1, SECTOR_ELEMENT_US = 0.033;
-/* Issue slots of a thread besides those of its elements: computing its place; a step of an exchange, and such a step of
- * argmax or argmin. */
-static const double PLACE_SLOTS = 157.6, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
-/* Issue slots of an element: conversion from 16 bits, max or min, argmax or argmin, an exponential, and an exponential
- * for 16-bit results. */
-static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 16.3, SHORT_EXP_SLOTS = 4;
 static bool is_online(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     return row->merges && md_fa_stage(target)->row.is_online && md_fa_stage(target)->row.n_levels > 1;

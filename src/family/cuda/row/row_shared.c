@@ -1,6 +1,7 @@
 /* Family row_shared: long rows that begin at any address in shared memory, for Hopper and later. Bulk copies bring a
  * row once; a block copies its next row while it stores the one before. It serves stages that read one tensor along the
  * row, besides it only what all rows share, and store along the row. */
+#include "family/cuda/row/row_shared_fit.h"
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
@@ -9,7 +10,6 @@
 #include "base/status.h"
 #include "family/cost.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_cuda_row_shared; /* at the end of this file */
@@ -138,19 +138,15 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
     const int64_t chunk = (int64_t)row.lanes * row.vectors * PIECE;
     md_strbuf defines = {0};
     (void)phase;
-    const struct {
-        const char *name;
-        int64_t value;
-    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
-                  {"ALIGNED", 0},
-                  {"WIDE", 0},
-                  {"BOUNDARY", 1},
-                  {"GROUP", row.lanes},
-                  {"VECTORS", row.vectors},
-                  {"CHUNKS", (room_of(target, config->value[BLOCKS]) + chunk - 1) / chunk},
-                  {"MIN_BLOCKS", config->value[BLOCKS]}};
-    for (int32_t i = 0; i < MD_COUNT(define); i++)
-        md_strbuf_printf(&defines, "#define MD_%s %" PRId64 "\n", define[i].name, define[i].value);
+    const md_fa_define define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
+                                   {"ALIGNED", 0},
+                                   {"WIDE", 0},
+                                   {"BOUNDARY", 1},
+                                   {"GROUP", row.lanes},
+                                   {"VECTORS", row.vectors},
+                                   {"CHUNKS", (room_of(target, config->value[BLOCKS]) + chunk - 1) / chunk},
+                                   {"MIN_BLOCKS", config->value[BLOCKS]}};
+    md_fa_print_defines(&defines, define, MD_COUNT(define));
     if (md_fa_cuda_row_is_short(target))
         md_strbuf_add(&defines, "#define MD_SHORT_RESULTS 1\n");
     return md_fa_emit_row(launch, target, &options, row.source, &defines);
@@ -162,17 +158,6 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 }
 
 /* ---- Cost */
-
-/* Fitted on an H200 and an H100 (November 2026), which differ in the rate of memory: its time against that of a copy of
- * as many bytes, the bytes that the threads of an SM move in a us, and the exponent of the p-norm of both. What each
- * 16-byte piece of weights for each vector but the first adds to the threads' time: they come from the L2 for each row,
- * and are shifted. */
-static const double MEMORY_PART = 0.8, THREAD_BYTES_PER_US = 36e3, MORE_WEIGHTS = 0.42, NORM = 2.8;
-/* Vectors that the threads of an SM work on at once, for 4-byte elements, and what each doubling or halving costs. */
-static const double BEST_VECTORS = 940, DOUBLING_PART = 0.33;
-/* Latency of a row, us: its first bytes, each exchange, and bytes that an SM copies in a us. A block takes TURN_US
- * more for each further row ([21977,541] took 181 us on an H100). */
-static const double LOAD_US = 0.77, EXCHANGE_US = 0.5, SM_BYTES_PER_US = 60e3, TURN_US = 1.92;
 
 static double thread_part(const md_fa_target *target, const md_fa_config *config)
 {

@@ -11,7 +11,6 @@
 #include "family/cuda/row/row_split.h"
 #include "family/numeric.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_cuda_row_split; /* at the end of this file */
@@ -204,25 +203,22 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     while (early < config->value[MD_FA_SPLIT_VECTORS] &&
            md_fa_cuda_split_registers(target, config, early + 1) <= md_fa_cuda_split_register_limit(target, config))
         early++;
-    const struct {
-        const char *name;
-        int32_t value;
-    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
-                  {"WIDE", 0},
-                  {"ALIGNED", config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED},
-                  {"EXCHANGE", config->value[MD_FA_SPLIT_EXCHANGE]},
-                  {"THREADS", config->value[MD_FA_SPLIT_THREADS]},
-                  {"VECTORS", config->value[MD_FA_SPLIT_VECTORS]},
-                  {"BLOCKS_PER_SM", config->value[MD_FA_SPLIT_BLOCKS_PER_SM]},
-                  {"BLOCKS", config->value[MD_FA_SPLIT_BLOCKS]},
-                  {"PHASE", phase},
-                  {"KEEP", config->value[MD_FA_SPLIT_KEEP] > 0},
-                  {"STAGED", weights.pieces},
-                  {"EARLY", weights.pieces > 0                                                       ? weights.vectors
-                            : epilogue > 0 && config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED ? early
-                                                                                                     : 0}};
-    for (int32_t i = 0; i < MD_COUNT(define); i++)
-        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+    const md_fa_define define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
+                                   {"WIDE", 0},
+                                   {"ALIGNED", config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED},
+                                   {"EXCHANGE", config->value[MD_FA_SPLIT_EXCHANGE]},
+                                   {"THREADS", config->value[MD_FA_SPLIT_THREADS]},
+                                   {"VECTORS", config->value[MD_FA_SPLIT_VECTORS]},
+                                   {"BLOCKS_PER_SM", config->value[MD_FA_SPLIT_BLOCKS_PER_SM]},
+                                   {"BLOCKS", config->value[MD_FA_SPLIT_BLOCKS]},
+                                   {"PHASE", phase},
+                                   {"KEEP", config->value[MD_FA_SPLIT_KEEP] > 0},
+                                   {"STAGED", weights.pieces},
+                                   {"EARLY", weights.pieces > 0 ? weights.vectors
+                                             : epilogue > 0 && config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED
+                                                 ? early
+                                                 : 0}};
+    md_fa_print_defines(out, define, MD_COUNT(define));
 }
 
 static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,

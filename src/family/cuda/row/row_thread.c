@@ -2,6 +2,7 @@
  * row_persistent has at least four threads for a row, most of which such rows leave idle. */
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
+#include "family/cuda/row/row_thread_fit.h"
 
 #include <math.h>
 
@@ -37,18 +38,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_fa_cuda_row_fits(target, &row, size);
 }
 
-/* Against a group of threads, in us, fitted to 79 kernels on an H200 and an H100: each further vector of a row takes
- * longer, since a load touches as many more lines. A thread neither shares its row nor shifts vectors; weights, which
- * groups bring together, take about as long again. With many rows of a few bytes groups leave most threads idle, and
- * need several times as many blocks: there they take this much longer (20 pairs of kernels). ONE_BY_ONE: sums down
- * columns, whose elements lie apart, by variants that could load vectors (28 kernels). BLOCK: what it takes to begin a
- * block (2 pairs of kernels). END: of a row that is longer than its whole vectors (3 pairs). EACH_ELEMENT: of a 16-bit
- * element of a column (2 kernels). */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double EACH_MORE_VECTOR = 0.2, ALONE_ALIGNED = 0.16, ALONE_SHIFTED = 0.51, WEIGHTS_SHIFTED = 0.17,
-                        MANY_SHIFTED = 0.6, MANY_ROWS = 2500, FEW_BYTES = 24, ONE_BY_ONE = 0.35, BLOCK = 0.0004,
-                        END = 1e-5, EACH_ELEMENT = 0.03;
     md_fa_fixed room;
     const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, &md_fa_cuda_row_thread, target, config);
     const bool is_aligned = f->align == MD_FA_CUDA_ALIGNED;

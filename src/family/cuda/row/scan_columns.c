@@ -3,6 +3,7 @@
 #include "codegen/codegen.h"
 #include "family/cost.h"
 #include "family/cuda/row/scan.h"
+#include "family/cuda/row/scan_columns_fit.h"
 
 #include <math.h>
 
@@ -10,12 +11,6 @@
  * stream's counters. MOST_BYTES: of a thread's elements in registers. FEW_BYTES: so many leave room for a quarter more
  * threads. */
 enum { ACROSS = 8, GROUP_SHARE = 8, COUNTED = 65535, STATE_BYTES = 16, MOST_BYTES = 256, FEW_BYTES = 160 };
-/* Measured on an H200. COPY_PART: of the memory rate, by copies; MORE: time over theirs. START_US: of first and last
- * tiles. TILE_US: what a tile costs besides where blocks are small and many, else, and where one is alone.
- * GROUP_US: what a group costs; HOP_US: if its chain is all that there is. SM_BURST: what an SM can draw, in shares of
- * the memory rate. */
-static const double COPY_PART = 0.85, MORE = 1.04, START_US = 3.0, TILE_US[] = {1.7, 2.6, 4.2}, GROUP_US = 0.5,
-                    HOP_US = 1.5, SM_BURST = 3.0;
 
 typedef struct tiles {
     int64_t chains, n; /* side by side; of all chains */

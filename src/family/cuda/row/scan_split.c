@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
+#include "family/cuda/row/scan_split_fit.h"
 #include "family/emit.h"
 #include "family/cuda/row/scan.h"
 
@@ -17,11 +18,6 @@ enum { COLUMN_THREADS = 256, ACROSS = 8, DOWN = COLUMN_THREADS / ACROSS, WAVES =
  * (cuda/scan_split.cu, md_head). */
 enum { COUNTED = 65535, COUNTERS = 16, STATE_BYTES = 16 };
 enum { OTHER_SHARED = 2048 }; /* shared memory of a block besides its ring */
-/* Of rings, measured on an H200: memory rate against copies; bytes of a ring that keep memory busy; time of the first
- * and last tiles; of a round with 512 threads, of as many more threads, and of 4096 elements of the tile. */
-static const double RING_RATE = 0.951, RING_BYTES = 134e3, RING_US = 7.25, ROUND_US = 1.9, MORE_THREADS_US = 0.9,
-                    QUARTER_US = 0.5;
-
 static bool is_ring(const md_fa_config *config)
 {
     return config->value[LOOKBACK] == SIDE_BY_SIDE;

@@ -5,6 +5,7 @@
 #include "family/cost.h"
 #include "family/host/point/bins.h"
 #include "family/host/point/sweep.h"
+#include "family/host/point/sweep_fit.h"
 #include "family/numeric.h"
 
 #include "base/status.h"
@@ -81,10 +82,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     int64_t blocks = owners_of(target, config, size);
     /* Each update asks its lane's mask, which bins do once for a vector. */
     if (md_fa_bins_apply(target))
-        out->ops += 1.5 * (double)points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
+        out->ops += MASK_CYCLES * (double)points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     out->parallel = (double)MD_MAX(blocks, 1);
     /* Every block reads all indices. */
-    out->serial_us = blocks > 1 ? (double)md_st_points(target->program, st->n_outer, st->outer, size) * 2e-3 : 0;
+    out->serial_us = blocks > 1 ? (double)md_st_points(target->program, st->n_outer, st->outer, size) * INDEX_US : 0;
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,

@@ -7,6 +7,7 @@
 #include "family/emit.h"
 #include "family/host/point/bins.h"
 #include "family/host/point/sweep.h"
+#include "family/host/point/sweep_fit.h"
 #include "family/numeric.h"
 
 #include "base/dtype.h"
@@ -202,8 +203,6 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 }
 
 /* Bins are cleared, updated, read; the target is read and written. Pages of large bins are new in each call. */
-static const double PAGE_US = 0.25;
-
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const double points = points_of(target->program, target->stage, size),

@@ -3,6 +3,8 @@
 
 #include "base/dtype.h"
 #include "family/cost.h"
+#include "family/host/cycles_fit.h"
+#include "family/host/point/sweep_fit.h"
 
 #include <math.h>
 
@@ -91,21 +93,24 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     bool has_tail = lanes % width != 0;
     double accesses = work.loads + work.stores;
     /* Cycles of rows (start and end), of vectors, and of accesses that are no vectors. */
-    double cycles = (double)points * (12 + 2 * accesses + (has_tail ? 12 * accesses : 0));
-    cycles += (double)points * vectors * (2 + accesses + work.operations);
+    double cycles = (double)points * (ROW_CYCLES + ACCESS_CYCLES * accesses + (has_tail ? TAIL_CYCLES * accesses : 0));
+    cycles += (double)points * vectors * (VECTOR_CYCLES + accesses + work.operations);
     if (sweep->is_strided)
-        cycles += n * 1.5 * accesses;
+        cycles += n * STRIDED_CYCLES * accesses;
     else
-        cycles += n * 1.2 * work.scattered;
+        cycles += n * SCATTERED_CYCLES * work.scattered;
     double stored = md_fa_stored_bytes(target, size);
     /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have
      * fitted the cache is then read from memory. */
-    out->memory_bytes = bytes + (!sweep->is_streaming ? 0.6 : md_fa_host_can_stream(target, size) ? 0 : 1.2) * stored;
+    out->memory_bytes = bytes + (!sweep->is_streaming                  ? READ_PART
+                                 : md_fa_host_can_stream(target, size) ? 0
+                                                                       : AROUND_PART) *
+                                    stored;
     out->cache_bytes = 0;
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
     out->ops_rate = 1;
     out->transcendental = n * work.transcendental;
-    out->serial_us = sweep->is_streaming ? 0.3 : 0;
+    out->serial_us = sweep->is_streaming ? STREAMING_US : 0;
     md_kn_geometries geometry;
     md_fa_sweep_geometry(&geometry, target, sweep, size);
     out->parallel = md_fa_host_parallel((double)geometry.launch[0].blocks, target->facts);

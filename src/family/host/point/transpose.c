@@ -1,12 +1,14 @@
 /* Transposing sweeps on the host: which loads are transposed, the text of kernels/host/transpose.c, geometry and
  * cost. */
 #include "family/emit.h"
+#include "family/host/cycles_fit.h"
 #include "family/host/point/sweep.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "family/cost.h"
+#include "family/host/point/sweep_fit.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -55,9 +57,9 @@ void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, c
     md_kn_geometries geometry;
     md_fa_transpose_geometry(&geometry, target, size);
     for (int32_t i = 0; i < transpose.n; i++) {
-        /* replaces the 1.2 cycles that the sweep counted for a strided load */
-        double cycles = transpose.load[i]->type == MD_F32 ? 1 : 2.5;
-        out->ops += (cycles - 1.2) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
+        /* replaces what the sweep counted for a load that is no vector */
+        double cycles = transpose.load[i]->type == MD_F32 ? TILE_CYCLES : TILE_MEMORY_CYCLES;
+        out->ops += (cycles - SCATTERED_CYCLES) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     }
     out->parallel = md_fa_host_parallel((double)geometry.launch[0].blocks, target->facts);
 }
@@ -73,8 +75,7 @@ static int64_t lane_stride(const md_fa_target *target, const md_fx_node *load, c
 }
 
 /* Without tiles each lane reads a cache line of its own. Lines whose distance is a power of two share a few sets of the
- * caches, and are evicted before the next row uses them. Measured on a Xeon (Sapphire Rapids), f32: 0.4 ns and 7 ns for
- * an element. */
+ * caches, and are evicted before the next row uses them. */
 void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size)
 {
     md_fa_transpose transpose;
@@ -83,7 +84,8 @@ void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, co
     for (int32_t i = 0; i < transpose.n; i++) {
         bool collides = lane_stride(target, transpose.load[i], size) % 1024 == 0 &&
                         md_st_size(target->program, md_fa_stage(target)->axis, size) > 64;
-        out->ops += (collides ? 20 : 1) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
+        out->ops += (collides ? COLLISION_CYCLES : LINE_CYCLES) * points_of(target, size) *
+                    md_fa_host_ops_per_cycle(target->facts);
     }
 }
 

@@ -1,5 +1,7 @@
 /* The cost of row programs on the host. Each pass is counted element by element; then come the times that do not
  * overlap. */
+#include "family/host/cycles_fit.h"
+#include "family/host/row/host_row_fit.h"
 #include "family/host/row/row.h"
 
 #include "base/dtype.h"
@@ -27,11 +29,6 @@ typedef struct counter {
     bool is_bytes; /* lanes are */
     pass_work *work;
 } counter;
-
-/* Parts of the time of the caches and of memory that do not overlap with arithmetic. Fitted to softmax, layer_norm and
- * logsumexp with rows of 64 .. 262144 elements (Xeon, 2 threads, November 2025; `mdctl bench` measures the same). */
-static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3,
-                    UNHIDDEN_COLUMN_STORES = 1.0;
 
 /* The cost of a node in two parts: issue slots of half a cycle, and the model's unit of elementary functions. */
 static void cost_of(double *slots, double *units, const counter *c, const md_fx_node *n)
@@ -146,9 +143,12 @@ static double cycles_of(const pass_work *w, double rows, double n, const md_fa_r
     double vectors = row->is_column ? n / lanes : ceil(n / lanes);
     bool has_tail = !row->is_column && n > floor(n / lanes) * lanes;
     double cycles = rows * vectors * (1 + 0.5 * accesses + 0.5 * w->slots);
-    cycles += rows * n * (row->is_strided ? 1.5 * accesses : 1.2 * w->scattered);
+    cycles += rows * n * (row->is_strided ? STRIDED_CYCLES * accesses : SCATTERED_CYCLES * w->scattered);
     /* reducing the lanes, starting the loop */
-    return cycles + rows * (row->is_column ? 0 : 12 + (has_tail ? (lanes >= 16 ? 5 : 14 * accesses) : 0));
+    return cycles +
+           rows * (row->is_column
+                       ? 0
+                       : ROW_CYCLES + (has_tail ? (lanes >= 16 ? TAIL_CYCLES : TAIL_ACCESS_CYCLES * accesses) : 0));
 }
 
 /* The launch that is being estimated. */
@@ -203,7 +203,7 @@ static void add_rereads(estimate *e)
     for (int32_t i = 1; i < e->n_passes; i++) {
         bool is_chunk = e->is_online && i < e->n_levels, is_level = i < e->n_levels;
         double bytes = points * (e->pass[i].loaded_bytes + 2 * e->pass[i].kept_bytes), unit = unit_bytes(e, is_chunk);
-        if (unit > 0.7 * (double)f->l2_bytes) {
+        if (unit > L2_PART * (double)f->l2_bytes) {
             e->out->memory_bytes += bytes;
         } else if (unit > (double)f->l1_bytes) {
             e->out->cache_bytes += bytes;
@@ -224,7 +224,7 @@ static void add_memory_idle_time(estimate *e, double bytes)
     }
     double computing = us_of_cycles(e, cycles, units), memory = beyond_private_us(e, bytes);
     if (!e->row->prefetch && !e->row->is_column)
-        e->out->serial_us += UNHIDDEN_MEMORY * fmin(e->n_levels > 1 ? computing : 0.3 * memory, memory);
+        e->out->serial_us += UNHIDDEN_MEMORY * fmin(e->n_levels > 1 ? computing : IDLE_PART * memory, memory);
 }
 
 /* The factor by which columns slow memory down: they read rows in pieces, and pieces of one cache line cost more than
@@ -232,7 +232,7 @@ static void add_memory_idle_time(estimate *e, double bytes)
 static double column_factor(const estimate *e)
 {
     double piece = (e->row->tile > 0 ? e->row->tile : 16) * (double)e->target->facts->vector_bytes / 64.0;
-    return e->row->is_column ? 1 + 1.2 / (piece * piece) : 1;
+    return e->row->is_column ? 1 + PIECE_PART / (piece * piece) : 1;
 }
 
 /* Few columns leave lanes of their vectors idle. */
@@ -293,10 +293,11 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
         out->transcendental += e.rows * e.n * e.pass[i].transcendental;
     }
     if (e.is_online)
-        cycles += e.rows * (12 + fmax(ceil(e.n / row->chunk) - 1, 0) * 60 * st->row.n_reductions); /* merging chunks */
+        cycles += e.rows * (ROW_CYCLES + fmax(ceil(e.n / row->chunk) - 1, 0) * MERGE_CYCLES *
+                                             st->row.n_reductions); /* merging chunks */
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
     out->serial_us = row->is_streaming
-                         ? 0.3
+                         ? STREAMING_US
                          : (row->is_column ? UNHIDDEN_COLUMN_STORES : UNHIDDEN_STORES) * beyond_private_us(&e, stored);
     add_rereads(&e);
     add_memory_idle_time(&e, bytes);

@@ -6,6 +6,8 @@
 #include "family/applies.h"
 #include "family/emit.h"
 #include "family/cost.h"
+#include "family/host/cycles_fit.h"
+#include "family/host/row/host_scan_fit.h"
 
 #include <math.h>
 #include <string.h>
@@ -112,21 +114,23 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double accesses = work.loads + work.stores;
     /* Along the axis a vector is scanned in steps and depends on the previous vector. Across it a step is one
      * operation. */
-    double cycles = vectors * (2 + accesses + work.operations + (is_column ? 4 : 18)) + rows * (is_column ? 0 : 20);
+    double cycles =
+        vectors * (VECTOR_CYCLES + accesses + work.operations + (is_column ? ACROSS_CYCLES : STEPS_CYCLES)) +
+        rows * (is_column ? 0 : ROW_CYCLES);
     /* Accesses were counted for lanes along the axis. For columns it is the others that are vectors. */
     cycles += rows * n *
-              (config->value[STRIDED] ? 1.5 * accesses
-               : is_column            ? 1.2 * (accesses - work.scattered)
-                                      : 1.2 * work.scattered);
+              (config->value[STRIDED] ? STRIDED_CYCLES * accesses
+               : is_column            ? SCATTERED_CYCLES * (accesses - work.scattered)
+                                      : SCATTERED_CYCLES * work.scattered);
     *out = (md_fa_features){.ops_rate = 1, .launches = is_split ? 3 : 1};
     /* cache lines of a row that a block of columns reads at a time */
     double piece = config->value[COLUMN] * (double)target->facts->vector_bytes / 64.0;
     out->memory_bytes = bytes + (config->value[NONTEMPORAL] ? 0 : stored) + (is_split ? bytes - stored : 0);
     if (is_column)
-        out->memory_bytes *= 1 + 1.2 / (piece * piece);
-    out->serial_us = config->value[NONTEMPORAL] ? 0.3 : 0;
-    out->ops = cycles * (is_split ? 1.3 : 1) * md_fa_host_ops_per_cycle(target->facts);
-    out->transcendental = rows * n * work.transcendental * (is_split ? 1.5 : 1);
+        out->memory_bytes *= 1 + PIECE_PART / (piece * piece);
+    out->serial_us = config->value[NONTEMPORAL] ? STREAMING_US : 0;
+    out->ops = cycles * (is_split ? SPLIT_OPS : 1) * md_fa_host_ops_per_cycle(target->facts);
+    out->transcendental = rows * n * work.transcendental * (is_split ? SPLIT_FUNCTIONS : 1);
     const md_kn_geometry *last = &plan.launch[is_split ? 2 : 0];
     out->parallel = md_fa_host_parallel(ceil((double)last->blocks / (double)last->grain), target->facts);
 }
