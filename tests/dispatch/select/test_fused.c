@@ -113,6 +113,26 @@ static void a_new_length_waits_for_nothing_and_gets_kernels(void **state)
     }
 }
 
+/* The parts of grouped heads, whichever way they are written, are products on tensor cores or of few rows. */
+static void parts_of_grouped_heads_are_products(void **state)
+{
+    static const int64_t sizes[][5] = {{3, 32, 1, 1500, 96}, {2, 32, 600, 2000, 96}};
+    (void)state;
+    md_ds_op *op = op_with(grouped, NULL, MD_NUMERIC_FAST);
+    for (int32_t i = 0; i < MD_COUNT(sizes); i++) {
+        md_ds_shape_entry *e = entry_at(op, sizes[i], 0);
+        const md_ds_plan *plan = md_ds_plan_of(e);
+        for (int32_t s = 0; s < op->n_stages; s++) {
+            const char *name = md_ds_variant_name(op, s, plan->stage[s].pick.variant);
+            if (op->program->stage[s].kind == MD_ST_PRODUCT && !strstr(name, "gemm_mma") && !strstr(name, "gemv") &&
+                !strstr(name, "gemm_dot"))
+                fail_msg("stage %d: %s", s, name);
+        }
+        md_ds_shape_entry_release(e);
+    }
+    md_ds_op_destroy(&op);
+}
+
 /* A literal length, and the usual ones, are there from the first call on. */
 static void usual_lengths_are_there(void **state)
 {
@@ -257,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_new_length_waits_for_nothing_and_gets_kernels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parts_of_grouped_heads_are_products, set_up, tear_down),
         cmocka_unit_test_setup_teardown(usual_lengths_are_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_no_kernel_takes_is_asked_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(numeric_policies_choose_once, set_up, tear_down),
