@@ -31,4 +31,10 @@ void md_dtype_store_int(md_dtype t, void *base, int64_t i, int64_t value);
 double md_dtype_round(md_dtype t, double value);
 /** Unit roundoff: half the distance from 1 to the next value; 2^-24 for f32, 0 for integers. */
 double md_dtype_roundoff(md_dtype t);
+/** What a value may be off by, in parts of it, if it is rounded to t at another place of a computation than the formula
+ * says, multiplied by something that is not rounded: half an ulp there, and half an ulp that is left out. */
+static inline double md_dtype_moved_roundoff(md_dtype t)
+{
+    return 2.0 * md_dtype_roundoff(t);
+}
 #endif

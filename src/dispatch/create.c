@@ -15,6 +15,7 @@
 #include "dispatch/space/points.h"
 #include "dispatch/registry.h"
 #include "dispatch/select/select.h"
+#include "dispatch/select/adopt.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/stored.h"
 #include "tune/tune.h"
@@ -185,11 +186,21 @@ static void cover(md_ds_op *op)
             md_bd_record_gap(op->runtime->builder, op->name, s, md_last_error());
 }
 
+static bool has_chains(const md_st_program *program)
+{
+    for (int32_t s = 0; s < program->n_stages; s++)
+        if (program->stage[s].kind == MD_ST_CHAIN)
+            return true;
+    return false;
+}
+
 static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 {
     md_dev *dev = op->runtime->dev;
     if (dev->ops->report_create)
         MD_TRY(dev->ops->report_create(&op->report, dev));
+    if (has_chains(op->program))
+        MD_TRY(md_ds_adoption_create(&op->adoption, op, md_ds_upgrade_ready));
     const bool fills_later = may_fill_later(op, o) && !md_bd_is_recording(op->runtime->builder);
     for (int32_t s = 0; s < op->program->n_stages; s++)
         MD_TRY(add_stage(op, s, o, fills_later));
@@ -220,6 +231,7 @@ static void free_op(md_ds_op *o)
 {
     md_ds_op *merged = md_ds_unmerge_op(o);
     md_ds_op_destroy(&merged);
+    md_ds_adoption_destroy(&o->adoption);
     md_ds_async_fill_finish(o);
     md_ds_hybrid_destroy(&o->hybrid);
     md_ds_indices_destroy(&o->indices);
@@ -338,6 +350,7 @@ void md_ds_op_wait(md_ds_op *op)
     if (op->merged)
         md_ds_op_wait(md_ds_merged_of(op));
     md_ds_async_fill_wait(op);
+    md_ds_adoption_wait(op);
     for (int32_t s = 0; s < op->n_stages; s++)
         md_ds_pool_wait(&op->stage[s]);
     md_bd_wait_loads(op->runtime->builder);

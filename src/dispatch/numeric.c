@@ -32,7 +32,7 @@ static void fix_facts(md_dev_facts *facts)
 static bool is_reduced(const md_fa_target *target, int32_t dim)
 {
     const md_st_stage *st = &target->program->stage[target->stage];
-    if (st->kind == MD_ST_ROW || st->kind == MD_ST_SCAN)
+    if (st->kind == MD_ST_ROW || st->kind == MD_ST_SCAN || st->kind == MD_ST_CHAIN)
         return target->program->index[st->axis].dim == dim;
     for (int32_t i = 0; st->kind == MD_ST_PRODUCT && i < st->product.n_k; i++)
         if (target->program->index[st->product.k[i]].dim == dim)
@@ -62,9 +62,15 @@ static void levels_of(levels *out, const md_fa_target *target, const md_fx_dim *
 {
     static const levels rows = {.n = 10, .size = {16, 64, 256, 1024, 4096, 16384, 65536, 1 << 18, 1 << 20, 1 << 23}},
                         few = {.n = 2, .size = {2, 2048}}, depth = {.n = 4, .size = {64, 512, 4096, 32768}},
-                        sides = {.n = 3, .size = {4, 128, 2048}}, one = {.n = 1, .size = {2048}};
+                        sides = {.n = 3, .size = {4, 128, 2048}}, one = {.n = 1, .size = {2048}},
+                        lengths = {.n = 2, .size = {64, 128}}, length = {.n = 1, .size = {128}};
     bool is_product = target->program->stage[target->stage].kind == MD_ST_PRODUCT;
-    const levels *from = is_fixed ? &one : is_batch ? (is_product ? &sides : &few) : is_product ? &depth : &rows;
+    const bool is_length = md_ds_is_length(target, out->dim);
+    const levels *from = is_length    ? (is_fixed ? &length : &lengths)
+                         : is_fixed   ? &one
+                         : is_batch   ? (is_product ? &sides : &few)
+                         : is_product ? &depth
+                                      : &rows;
     int32_t number = out->dim;
     *out = (levels){.dim = number};
     for (int32_t i = 0; i < from->n; i++) {
@@ -82,7 +88,8 @@ static int32_t lay_out(levels out[MD_DS_MAX_DYNAMIC], const md_fa_target *target
     int64_t n_probes = 1;
     for (int32_t k = 0; k < space->n; k++) {
         bool is_batch = !is_reduced(target, space->dim[k]);
-        bool is_fixed = is_batch && (policy == MD_NUMERIC_BATCH_INVARIANT || !is_outer(target, space->dim[k]));
+        bool is_fixed = is_batch && !md_ds_is_length(target, space->dim[k]) &&
+                        (policy == MD_NUMERIC_BATCH_INVARIANT || !is_outer(target, space->dim[k]));
         out[k].dim = space->dim[k];
         levels_of(&out[k], target, &space->formula->dim[space->dim[k]], is_batch, is_fixed);
         if (n_probes * out[k].n > MD_DS_MAX_PROBES)
@@ -219,7 +226,8 @@ static void append(md_ds_probe *p, int32_t representative)
 }
 
 /* The entry that is best at one side. `both`: of those that serve both sides, so that shapes of any alignment have one
- * class. Last resorts only where there is nothing else. */
+ * class. Last resorts only where there is nothing else. Chains have none: those that need boundaries leave
+ * other shapes to their parts. */
 static const entry *winner(const md_ds_numeric *numeric, const tournament *t, int32_t side, bool both)
 {
     const entry *best = NULL;
@@ -227,7 +235,8 @@ static const entry *winner(const md_ds_numeric *numeric, const tournament *t, in
     for (int32_t pass = 0; pass < 2 && !best; pass++)
         for (int32_t i = 0; i < t->n; i++) {
             const entry *e = &t->entry[i];
-            double us = both ? 0.8 * e->us[0] + 0.2 * e->us[1] : e->us[side];
+            const bool has_both = both && (e->family[1] || md_fa_stage(t->target)->kind != MD_ST_CHAIN);
+            double us = has_both ? 0.8 * e->us[0] + 0.2 * e->us[1] : e->us[both ? 0 : side];
             bool is_known = false; /* preferred: few classes shall serve many shapes */
             for (int32_t k = 0; k < numeric->n_representatives; k++)
                 is_known |= numeric->representative[k].id == e->id;
@@ -306,7 +315,8 @@ static void shrink_sizes(int64_t size[MD_FX_MAX_DIMS], const levels *level, int3
     const double most = target->program->stage[target->stage].kind == MD_ST_PRODUCT ? 1e13 : 2e9;
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t k = 0; k < n_levels; k++)
-            while ((pass == 1 || level[k].n == 1) && size[level[k].dim] > 16 && md_ds_work(target, size) > most)
+            while ((pass == 1 || level[k].n == 1) && size[level[k].dim] > 16 && md_ds_work(target, size) > most &&
+                   !md_ds_is_length(target, level[k].dim))
                 size[level[k].dim] /= 2;
 }
 

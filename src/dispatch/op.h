@@ -11,6 +11,7 @@
 #include "dispatch/types.h"
 #include "expr/eval/eval.h"
 
+struct md_ds_adoption; /* select/adopt.h */
 struct md_ds_async_fill; /* select/async_fill.h */
 struct md_ds_hybrid; /* hybrid/internal.h */
 struct md_ds_merged; /* merged.h */
@@ -40,6 +41,7 @@ typedef struct md_ds_op {
     int64_t max_entries, n_entries, hand;
     pthread_mutex_t lock_of_upgrades; /* held while waiting entries get better plans; before lock_of_entries */
     struct md_ds_async_fill *async_fill; /* NULL: pools were filled at creation */
+    struct md_ds_adoption *adoption; /* NULL: there are no chains */
     _Atomic bool is_filling;
     _Atomic bool is_orphan; /* in a child after fork whose pools no thread fills */
     struct md_ds_waiting *waiting; /* entries whose plan is a stand-in */

@@ -33,11 +33,14 @@ typedef struct md_ds_pick {
     double us; /* modelled or measured time; 0: neither is known */
 } md_ds_pick;
 
+enum { MD_DS_SOUGHT = -2 };
+
 typedef struct md_ds_stage_choice {
     md_ds_pick pick;
     md_kn_geometries geometry;
     size_t workspace_offset;
-    int32_t wished; /* a better variant that is still being built; -1: none */
+    /* a better variant that is still being built, or MD_DS_SOUGHT: kernels for the shape are being chosen; -1: none */
+    int32_t wished;
     int32_t unloaded; /* a variant of a library whose kernel is not loaded, if it would save ... */
     double saved_us; /* ... so much of each call; 0: there is none */
     /* a chain gives the stage's results, or the chain's parts do: there is no launch, and `pick` may have no variant */
@@ -51,6 +54,7 @@ typedef struct md_ds_plan {
     bool by_reference;
     bool is_stand_in; /* a better variant is being built, or still has to be chosen */
     bool is_early; /* chosen while the pool was being filled */
+    bool is_passing; /* a later call of the shape shall choose anew: this one could begin nothing */
     bool may_load; /* a stage has an `unloaded` variant. Calls are counted until its load pays; no launch plan before */
     _Atomic int32_t has_begun_load;
     _Atomic int32_t has_no_launch_plan; /* and never will: library calls, too many parameters */

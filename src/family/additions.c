@@ -77,6 +77,26 @@ double md_fa_additions(const md_fa_target *target, const int64_t *size)
     return (terms > 1.0 ? of_sums : 0.0) + (updates > 1.0 ? updates : 0.0);
 }
 
+static bool note_rounding(void *user, const md_fx_node *node)
+{
+    double *most = user;
+    if (node->kind == MD_FX_CAST && (node->to == MD_BF16 || node->to == MD_F16))
+        *most = fmax(*most, md_dtype_moved_roundoff(node->to));
+    return true;
+}
+
+double md_fa_moved_rounding(const md_fa_target *target)
+{
+    const md_st_stage *s = md_fa_stage(target);
+    double most = 0.0;
+    if (s->kind != MD_ST_CHAIN)
+        return 0.0;
+    (void)md_fx_visit(s->chain->weight, note_rounding, &most);
+    for (int32_t i = 0; i < s->chain->n_terms; i++)
+        (void)md_fx_visit(s->chain->term[i], note_rounding, &most);
+    return most;
+}
+
 double md_fa_allowed_error(md_dtype dtype, double additions)
 {
     static const struct {

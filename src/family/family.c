@@ -29,18 +29,38 @@ md_fa_config md_fa_default(const md_fa_family *family)
     return config;
 }
 
+/* The values of a field that some config may have. */
+typedef struct values {
+    int32_t n, value[MD_FA_MAX_VALUES];
+} values;
+
+static void list_values(values *out, const md_fa_target *target, const md_fa_family *family, int32_t field,
+                        const int64_t *size, bool takes_more)
+{
+    const md_fa_field *f = &family->field[field];
+    out->n = 0;
+    for (int32_t i = 0; i < f->n + (takes_more ? f->more : 0); i++)
+        if (!family->takes || family->takes(target, field, f->value[i], size))
+            out->value[out->n++] = f->value[i];
+}
+
 static void each(const md_fa_target *target, const md_fa_family *family, const int64_t *size, bool takes_more,
                  bool (*fn)(void *user, const md_fa_config *config), void *user)
 {
+    values of[MD_FA_MAX_FIELDS];
     int32_t at[MD_FA_MAX_FIELDS] = {0}, i;
+    for (i = 0; i < family->n_fields; i++) {
+        list_values(&of[i], target, family, i, size, takes_more);
+        if (of[i].n == 0)
+            return;
+    }
     do {
         md_fa_config config = {.custom = family->custom};
         for (i = 0; i < family->n_fields; i++)
-            config.value[i] = family->field[i].value[at[i]];
+            config.value[i] = of[i].value[at[i]];
         if (family->legal(target, &config, size) && !fn(user, &config))
             return;
-        for (i = family->n_fields - 1;
-             i >= 0 && ++at[i] == family->field[i].n + (takes_more ? family->field[i].more : 0); i--)
+        for (i = family->n_fields - 1; i >= 0 && ++at[i] == of[i].n; i--)
             at[i] = 0;
     } while (i >= 0);
 }

@@ -152,6 +152,9 @@ typedef struct md_fa_family {
     /** True if a config is worth trying at these sizes (by dim id). It is no limit on correctness: that is the
      * envelope. */
     bool (*legal)(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
+    /** False if no config with this value of the field is legal at these sizes: loops over configs leave it out. NULL:
+     * unknown. */
+    bool (*takes)(const md_fa_target *target, int32_t field, int32_t value, const int64_t *size);
     /** Where the variant is correct. NULL, here and in the kind: everywhere. */
     void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
     /** Facts that `features` needs and that do not depend on sizes. NULL: there are none. */

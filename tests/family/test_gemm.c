@@ -177,6 +177,37 @@ static void test_groups_and_batches(void **state)
         "gemv");
 }
 
+/* A share of a batch index moves an operand as a whole: heads in groups, one after the other or in turn. */
+static void test_shares(void **state)
+{
+    static const struct {
+        const char *formula, *dims, *one_row;
+    } cases[] = {
+        {"Y[b,h,i,j] = sum[d](Q[b,h,i,d] * K[b,h//4,j,d])", "b=2, h=8, i=13, j=33, d=20, K.1=2",
+         "b=2, h=8, i=1, j=33, d=20, K.1=2"},
+        {"Y[b,h,i,e] = sum[j](P[b,h,i,j] * V[b,j,h//3,e])", "b=2, h=7, i=14, j=19, e=40, V.2=3",
+         "b=2, h=7, i=2, j=19, e=40, V.2=3"},
+        {"Y[h,i,j] = sum[d](Q[h//2,i,d] * K[h%3,j,d])", "h=5, i=13, j=40, d=11, Q.0=3, K.0=3",
+         "h=5, i=3, j=40, d=11, Q.0=3, K.0=3"},
+    };
+    static const variant_layout layouts[] = {VARIANT_PACKED, VARIANT_PADDED, VARIANT_TURNED};
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int l = 0; l < MD_COUNT(layouts); l++) {
+            variant_case c = {.formula = cases[i].formula,
+                              .dims = cases[i].dims,
+                              .scale = 1,
+                              .tolerance = 1e-5,
+                              .layout = layouts[l]};
+            check(&c, "gemm");
+            c.dims = cases[i].one_row;
+            if (layouts[l] != VARIANT_TURNED)
+                check(&c, "gemv");
+            if (dev->facts.has_blas && layouts[l] == VARIANT_PACKED)
+                check(&c, "gemm_lib");
+        }
+}
+
 /* Operands that are no plain loads: lanes along K, along columns, and one by one. */
 static void test_expressions(void **state)
 {
@@ -303,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_groups_and_batches),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_expressions),
         cmocka_unit_test(test_tiles_and_widths),
         cmocka_unit_test(test_library),

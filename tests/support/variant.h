@@ -26,6 +26,7 @@ typedef struct variant_case {
     bool is_unordered; /* duplicates in a scatter: any one writer may have won; not compared */
     double scale; /* of real data; 0: 2, so that it lies in -2 .. 2 */
     double tolerance; /* relative to max(1, |value|); 0: by dtype */
+    bool moves_rounding; /* compared with the bounds of tolerance/bound.h, where conversions may be at another place */
     uint64_t seed;
 } variant_case;
 

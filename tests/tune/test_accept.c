@@ -2,6 +2,7 @@
 #include "tune/host_search.h"
 
 #include "base/status.h"
+#include "tune/tune.h"
 #include "tune/verify/internal.h"
 
 #include <math.h>
@@ -104,14 +105,42 @@ static void tolerances(void **state)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++)
             for (int sign = -1; sign <= 1; sign += 2) {
                 const double v = values[k], one = sign * fmax(1.0, fabs(v));
-                assert_true(md_tn_is_close(t, 0.0, v + one * row[i].is_close, v));
-                assert_false(md_tn_is_close(t, 0.0, v + one * row[i].is_off, v));
+                assert_true(md_tn_is_close(t, 0.0, 0.0, v + one * row[i].is_close, v));
+                assert_false(md_tn_is_close(t, 0.0, 0.0, v + one * row[i].is_off, v));
             }
-        assert_true(md_tn_is_close(t, 0.0, NAN, NAN) && md_tn_is_close(t, 0.0, INFINITY, INFINITY));
-        assert_false(md_tn_is_close(t, 0.0, NAN, 0.0) || md_tn_is_close(t, 0.0, 0.0, NAN) ||
-                     md_tn_is_close(t, 0.0, INFINITY, NAN));
-        assert_false(md_tn_is_close(t, 0.0, INFINITY, -INFINITY) || md_tn_is_close(t, 0.0, 3e38, INFINITY));
-        assert_false(md_tn_is_close(t, 0.0, -INFINITY, -3e38));
+        assert_true(md_tn_is_close(t, 0.0, 0.0, NAN, NAN) && md_tn_is_close(t, 0.0, 0.0, INFINITY, INFINITY));
+        assert_false(md_tn_is_close(t, 0.0, 0.0, NAN, 0.0) || md_tn_is_close(t, 0.0, 0.0, 0.0, NAN) ||
+                     md_tn_is_close(t, 0.0, 0.0, INFINITY, NAN));
+        assert_false(md_tn_is_close(t, 0.0, 0.0, INFINITY, -INFINITY) || md_tn_is_close(t, 0.0, 0.0, 3e38, INFINITY));
+        assert_false(md_tn_is_close(t, 0.0, 0.0, -INFINITY, -3e38));
+    }
+    assert_true(md_tn_is_close(MD_F32, 0.0, 0.01, 1.01, 1.0));
+    assert_false(md_tn_is_close(MD_F32, 0.0, 0.01, 1.011, 1.0));
+}
+
+/* A chain rounds weights before they are divided, which a result in f32 shows: it is right, and another result is not.
+ */
+#define ROUNDED_WEIGHTS(scale)                                                                                         \
+    "let S[i,j] = sum[d](Q:bf16[i,d] * K:bf16[j,d]) * " scale ";"                                                      \
+    "let P:bf16[i,j] = exp(S[i,j] - max[k](S[i,k])) / sum[k](exp(S[i,k] - max[l](S[i,l])));"                           \
+    "Y:f32[i,e] = sum[j](P[i,j] * V:bf16[j,e])"
+static void rounded_weights_are_accepted(void **state)
+{
+    (void)state;
+    for (int32_t is_bent = 0; is_bent < 2; is_bent++) {
+        host_search w;
+        host_search_open(&w, ROUNDED_WEIGHTS("0.2"), 0, 0, is_bent ? BEND_RESULT : BEND_NOTHING,
+                         is_bent ? "chain" : NULL);
+        for (int32_t d = 0; d < w.formula->n_dims; d++)
+            w.point.size[d] = w.formula->dim[d].name[0] == 'j' ? 90 : 40;
+        w.job.target.stage = w.program->n_stages - 1;
+        assert_int_equal(w.program->stage[w.job.target.stage].kind, MD_ST_CHAIN);
+        w.job.rigor = MD_TUNE_MEASURE;
+        w.job.max_builds = 3;
+        assert_ok(md_tn_tune(&w.job));
+        assert_true(atomic_load(&w.count.timed) > 0 || is_bent);
+        assert_int_equal(atomic_load(&w.count.wrong) > 0, is_bent);
+        host_search_close(&w);
     }
 }
 
@@ -135,6 +164,38 @@ static void long_sums_are_told_apart(void **state)
         md_tn_record_finish(&r);
         host_search_close(&search);
     }
+}
+
+/* Blocks of keys of other lengths round the weights by other maxima. */
+static void rounded_weights_agree(void **state)
+{
+    static const char *const names[] = {"chain/few0_rows32_keys64", "chain/few0_rows32_keys128",
+                                        "chain/few0_rows64_keys256", "chain/few1_rows8_keys64"};
+    md_bd_variant *variant[MD_COUNT(names)];
+    md_tn_agreement found[MD_COUNT(names)];
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    md_kn_shape shape;
+    host_search w;
+    (void)state;
+    host_search_open(&w, ROUNDED_WEIGHTS("1"), 0, 0, BEND_NOTHING, NULL);
+    for (int32_t d = 0; d < w.formula->n_dims; d++)
+        size[d] = w.formula->dim[d].name[0] == 'j' ? 700 : 48;
+    w.job.target.stage = w.program->n_stages - 1;
+    md_tn_shape(&shape, w.program, size);
+    for (int32_t i = 0; i < MD_COUNT(names); i++) {
+        const md_fa_family *family;
+        md_fa_config config;
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_HOST, names[i]));
+        assert_ok(md_bd_variant_create(&variant[i], w.builder, &w.job.target, family, &config));
+        assert_ok(md_bd_variant_wait(variant[i]));
+    }
+    assert_ok(md_tn_agree(found, variant, MD_COUNT(names), &shape));
+    for (int32_t i = 0; i < MD_COUNT(names); i++) {
+        if (found[i] != MD_TN_AGREES)
+            fail_msg("%s: %d", names[i], (int)found[i]);
+        md_bd_variant_destroy(&variant[i]);
+    }
+    host_search_close(&w);
 }
 
 static void writing_beside_outputs_is_refused(void **state)
@@ -222,6 +283,8 @@ int main(void)
         cmocka_unit_test(what_does_not_compile_is_passed_over),
         cmocka_unit_test(excluded_names_are_quarantined),
         cmocka_unit_test(tolerances),
+        cmocka_unit_test(rounded_weights_are_accepted),
+        cmocka_unit_test(rounded_weights_agree),
         cmocka_unit_test(long_sums_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

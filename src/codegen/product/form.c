@@ -34,12 +34,23 @@ bool md_cg_product_is_plain(const md_fx_node *node)
     return node->kind == MD_FX_LOAD;
 }
 
-/* The LOAD that an operand is: a cast to the accumulators' type does what loading does anyway. */
-static const md_fx_node *load_of(const md_fx_node *node, md_dtype type)
+bool md_cg_product_is_share(const md_cg_product *p, const md_fx_node *n)
 {
-    if (node->kind == MD_FX_CAST && node->to == type)
+    const md_st_product *g = md_cg_product_stage(p);
+    return n->kind == MD_FX_OP && (n->op == MD_FX_FLOORDIV || n->op == MD_FX_MOD) && n->arg[0]->kind == MD_FX_INDEX &&
+           md_cg_product_holds(g->n_batch, g->batch, n->arg[0]->id) && n->arg[1]->kind == MD_FX_CONST &&
+           n->arg[1]->type == MD_I64 && n->arg[1]->integer >= 1;
+}
+
+/* The LOAD that an operand is: a cast to the accumulators' type does what loading does anyway. */
+static const md_fx_node *load_of(const md_cg_product *p, const md_fx_node *node)
+{
+    if (node->kind == MD_FX_CAST && node->to == p->type)
         node = node->arg[0];
-    return md_cg_product_is_plain(node) ? node : NULL;
+    for (int32_t i = 0; i < node->n_args; i++)
+        if (node->arg[i]->kind != MD_FX_INDEX && !md_cg_product_is_share(p, node->arg[i]))
+            return NULL;
+    return node->kind == MD_FX_LOAD ? node : NULL;
 }
 
 /* Orders the products so that all share operand A. */
@@ -52,7 +63,7 @@ static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const
     for (int32_t i = 0; i < s->n_products; i++)
         out->operand[MD_CG_B + i] = columns[i];
     for (int32_t i = 0; i <= s->n_products; i++)
-        out->load[i] = load_of(out->operand[i], s->type);
+        out->load[i] = load_of(out, out->operand[i]);
     return true;
 }
 

@@ -24,7 +24,7 @@ static void print_stride(md_strbuf *out, const md_fx_node *load, int32_t index)
     int32_t n = 0;
     md_strbuf_add(out, "(");
     for (int32_t axis = 0; axis < load->n_args; axis++)
-        if (load->arg[axis]->id == index)
+        if (md_fx_is_index(load->arg[axis], index))
             md_strbuf_printf(out, "%sp->s%" PRId32 "_%" PRId32, n++ ? " + " : "", load->id, axis);
     md_strbuf_add(out, n ? ")" : "0)");
 }
@@ -57,6 +57,17 @@ static void print_group(md_strbuf *out, md_strbuf *condition, const md_cg_produc
     }
 }
 
+/* What shares of batch indices add to the place of a matrix. */
+static void print_shares(md_strbuf *out, const md_cg_product *p, const md_fx_node *load)
+{
+    for (int32_t axis = 0; axis < load->n_args; axis++) {
+        const md_fx_node *n = load->arg[axis];
+        if (md_cg_product_is_share(p, n))
+            md_strbuf_printf(out, " + x%" PRId32 " %c %" PRId64 " * p->s%" PRId32 "_%" PRId32, n->arg[0]->id,
+                             n->op == MD_FX_MOD ? '%' : '/', n->arg[1]->integer, load->id, axis);
+    }
+}
+
 static void print_view(md_strbuf *out, const md_cg_product *p, int32_t operand)
 {
     const md_fx_node *load = p->load[operand];
@@ -70,6 +81,7 @@ static void print_view(md_strbuf *out, const md_cg_product *p, int32_t operand)
         md_strbuf_printf(out, " + x%" PRId32 " * ", g->batch[i]);
         print_stride(out, load, g->batch[i]);
     }
+    print_shares(out, p, load);
     md_strbuf_add(out, ";\n");
     print_group(out, &condition, p, load, &(index_group){"row", n, rows});
     print_group(out, &condition, p, load, &(index_group){"step", g->n_k, g->k});

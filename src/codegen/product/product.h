@@ -26,8 +26,9 @@ typedef struct md_cg_product {
     const int32_t *rows, *columns; /* index ids, in the stage */
     const md_fx_node
         *operand[MD_CG_MAX_OPERANDS]; /* A over batch, rows, k; B over batch, columns, k; B2 NULL for one product */
-    const md_fx_node
-        *load[MD_CG_MAX_OPERANDS]; /* the LOAD that the operand is, conversions aside; NULL: any other expression */
+    /* the LOAD that the operand is, conversions aside: of indices, and of shares (h // 4) of batch indices; NULL: any
+     * other expression */
+    const md_fx_node *load[MD_CG_MAX_OPERANDS];
     md_cg_along along[MD_CG_MAX_OPERANDS];
     md_dtype type; /* of accumulators */
     md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
@@ -65,6 +66,9 @@ md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *expr, const 
 const md_st_product *md_cg_product_stage(const md_cg_product *product);
 /** True if a node is a LOAD whose subscripts are plain indices. */
 bool md_cg_product_is_plain(const md_fx_node *node);
+/** True for h // 4 and h % 4, where h is a batch index: an operand that uses them is a matrix in memory for each
+ * batch. The quotient's or the remainder's constant is arg[1]->integer. */
+bool md_cg_product_is_share(const md_cg_product *product, const md_fx_node *subscript);
 bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id);
 /** The indices of an operand's rows. */
 const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand);

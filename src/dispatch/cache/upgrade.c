@@ -37,10 +37,11 @@ md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md
     return md_ds_shape_entry_of_plan(out, op, request, plan);
 }
 
-/* False if the plan serves this call only: a later call may measure, or no place in the waiting list was free. */
+/* False if the plan serves this call only: a later call may build or measure, or no place in the waiting list was free.
+ */
 static bool is_lasting(const md_ds_op *op, const md_ds_plan *plan, const struct md_ds_waiting *waiting)
 {
-    return !plan->is_stand_in || (op->policy.select != MD_SELECT_MEASURE && waiting);
+    return !plan->is_passing && (!plan->is_stand_in || (op->policy.select != MD_SELECT_MEASURE && waiting));
 }
 
 /* Chooses without a lock, so that calls of other shapes go on. If two threads choose for one shape, the first to add

@@ -1,6 +1,8 @@
 /* The list of shape entries that wait for a better plan. */
 #include "dispatch/cache/waiting.h"
 
+#include "dispatch/select/adopt.h"
+
 #include <stdlib.h>
 
 enum { MOST_WAITING = 1024 }; /* per op; further shapes get no entry, and are chosen for at each call */
@@ -46,6 +48,8 @@ bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape 
         return true;
     for (int32_t s = 0; s < op->n_stages; s++) {
         int32_t wished = plan->stage[s].wished;
+        if (wished == MD_DS_SOUGHT && md_ds_adoption_of(op, s, shape) != MD_DS_ADOPTING)
+            return true;
         if (wished >= 0 && has_come(op->stage[s].variant[wished], shape))
             return true;
     }

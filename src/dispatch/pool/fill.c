@@ -82,6 +82,35 @@ static void load_libraries(const md_ds_pool *pool)
         load_between_hints(pool);
 }
 
+/* What serves the shape is built first. */
+static md_status adopt_exact(bool *is_added, md_ds_pool *pool, const md_kn_shape *shape)
+{
+    int32_t number = -1;
+    pthread_mutex_lock(&pool->lock_of_variants);
+    bool fits = false;
+    for (int32_t i = 0; i < pool->n_variants && !fits; i++)
+        fits = !md_kn_envelope_miss(&pool->variant[i]->envelope, shape) &&
+               atomic_load_explicit(&pool->variant[i]->state, memory_order_acquire) != MD_BD_FAILED;
+    const md_status s = fits ? MD_OK : md_ds_pool_add_fallback(&number, pool, shape);
+    pthread_mutex_unlock(&pool->lock_of_variants);
+    *is_added = number >= 0;
+    if (*is_added)
+        md_bd_variant_hasten(pool->variant[number]);
+    return s;
+}
+
+md_status md_ds_pool_adopt(bool *has_fallback, md_ds_pool *pool, const md_kn_shape *shape)
+{
+    md_tn_point point[MD_DS_CHAIN_POINTS];
+    MD_TRY(adopt_exact(has_fallback, pool, shape));
+    if (!pool->policy.has_default_hints || !pool->target.facts->can_compile || md_bd_is_bundled(pool->builder))
+        return MD_OK;
+    const int32_t n = md_ds_chain_points(point, &pool->target, pool->space, shape->size);
+    for (int32_t i = 0; i < n; i++)
+        MD_TRY(add_best(pool, &point[i]));
+    return MD_OK;
+}
+
 /* ---- Pins, own kernels, libraries, numeric classes */
 
 static bool take_first(void *user, const md_fa_config *config)

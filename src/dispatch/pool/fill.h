@@ -20,6 +20,9 @@ md_status md_ds_pool_fill_rest(md_ds_pool *pool);
 /** Starts building the best config for the shape, of the best family that has not failed. NOT_FOUND if none fits. The
  * caller holds the lock of variants. */
 md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *pool, const md_kn_shape *shape);
+/** Starts building variants for a chain at the shape's depth and columns: the best for the shape, where none fits, and
+ * where hints are the defaults those of a few batches, queries and keys. *has_fallback: the first was added. */
+md_status md_ds_pool_adopt(bool *has_fallback, md_ds_pool *pool, const md_kn_shape *shape);
 /** Adds variants until one that is built serves all sizes, strides and places of data. Waits for builds. NOT_FOUND if
  * none does. */
 md_status md_ds_pool_cover(md_ds_pool *pool);

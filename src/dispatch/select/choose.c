@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "dispatch/pool/fill.h"
 #include "dispatch/space/points.h"
+#include "dispatch/select/adopt.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/stored.h"
 #include "dispatch/select/plan.h"
@@ -151,65 +152,144 @@ static bool widen(md_ds_query *query, md_ds_effort effort)
     return true;
 }
 
-/* Picks a variant that is ready. Each round of the loop either returns or waits for a build, which failed if the loop
- * goes on to another variant. */
-static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_ds_query query, md_ds_effort effort)
+/* One stage of a plan to choose for. `is_spare`: other stages can do its work, so nothing is waited for. */
+typedef struct chooser {
+    md_ds_plan *plan;
+    md_ds_op *op;
+    int32_t stage;
+    md_ds_query query;
+    md_ds_effort effort;
+    bool is_spare;
+} chooser;
+
+/* The best of all variants, built or not; where none fits, one that is added. */
+static md_status select_best(chooser *c)
 {
-    md_ds_pool *pool = &op->stage[stage];
-    md_ds_stage_choice *stage_plan = &plan->stage[stage];
-    stage_plan->wished = -1;
-    query.with_unbuilt = true;
-    query.may_load = effort == MD_DS_BEST || query.call;
-    query.without_unasked = is_in_a_hurry(op, &query, effort);
+    md_ds_pick *pick = &c->plan->stage[c->stage].pick;
+    const bool may_add = c->effort != MD_DS_ONLY_READY && !c->is_spare;
     for (;;) {
-        md_status s = md_ds_select(&stage_plan->pick, op, stage, &query);
-        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && !query.without_unasked && md_ds_is_filling(op)) {
-            md_ds_async_fill_wait(op);
-            continue;
-        }
-        if (s == MD_NOT_FOUND && widen(&query, effort))
-            continue;
-        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY)
-            s = add_fallback(&stage_plan->pick, op, stage, &query);
-        MD_TRY(s);
+        const md_status s = md_ds_select(pick, c->op, c->stage, &c->query);
+        if (s != MD_NOT_FOUND)
+            return s;
+        if (may_add && !c->query.without_unasked && md_ds_is_filling(c->op))
+            md_ds_async_fill_wait(c->op);
+        else if (!widen(&c->query, c->effort))
+            return may_add ? add_fallback(pick, c->op, c->stage, &c->query) : MD_NOT_FOUND;
+    }
+}
+
+static void wish(chooser *c, int32_t variant)
+{
+    c->plan->stage[c->stage].wished = variant;
+    c->plan->is_stand_in = true;
+}
+
+/* The best is being built, or its library's kernel loads: a ready one stands in. False if none fits. */
+static bool take_stand_in(chooser *c, int32_t wished, readiness state)
+{
+    md_bd_variant *v = c->op->stage[c->stage].variant[wished];
+    const bool stands_in = stand_in(&c->plan->stage[c->stage].pick, c->op, c->stage, &c->query, wished);
+    if (!stands_in && !c->is_spare)
+        return false;
+    md_bd_variant_hasten(v);
+    if (state == BUILDS || start_to_find(c->op, v, c->query.shape))
+        wish(c, wished);
+    return stands_in;
+}
+
+/* Picks a variant that is ready. Each round of the loop either returns or waits for a build, which failed if the loop
+ * goes on to another variant. NOT_FOUND for a spare stage where none is ready. */
+static md_status choose_ready(chooser *c)
+{
+    const md_ds_pool *pool = &c->op->stage[c->stage];
+    md_ds_stage_choice *stage_plan = &c->plan->stage[c->stage];
+    const md_kn_shape *shape = c->query.shape;
+    for (;;) {
+        MD_TRY(select_best(c));
         const md_ds_pick best = stage_plan->pick;
-        const int32_t wished = best.variant;
-        const readiness state = readiness_of(pool->variant[wished], query.shape);
-        const int32_t unasked = state == READY ? unasked_library(op, stage, &query, &best) : -1;
-        if (unasked >= 0 && effort == MD_DS_BEST &&
-            md_bd_variant_load(pool->variant[unasked], query.shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
+        md_bd_variant *v = pool->variant[best.variant];
+        const readiness state = readiness_of(v, shape);
+        const int32_t unasked = state == READY ? unasked_library(c->op, c->stage, &c->query, &best) : -1;
+        if (unasked >= 0 && c->effort == MD_DS_BEST &&
+            md_bd_variant_load(pool->variant[unasked], shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
             continue;
-        if (unasked >= 0 && start_to_find(op, pool->variant[unasked], query.shape)) {
-            stage_plan->wished = unasked;
-            plan->is_stand_in = true;
+        if (unasked >= 0 && start_to_find(c->op, pool->variant[unasked], shape)) {
+            wish(c, unasked);
             return MD_OK;
         }
         if (state == READY) {
-            note_unloaded(plan, op, stage, &query);
+            note_unloaded(c->plan, c->op, c->stage, &c->query);
             return MD_OK;
         }
-        const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* measuring has loaded it */
-        if (!waits && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
-            md_bd_variant_hasten(pool->variant[wished]);
-            if (state == BUILDS || start_to_find(op, pool->variant[wished], query.shape)) {
-                stage_plan->wished = wished;
-                plan->is_stand_in = true;
-            }
+        /* measuring has loaded it */
+        const bool waits = !c->is_spare && (c->effort == MD_DS_BEST || (state == LOADS && c->query.call));
+        if (!waits && take_stand_in(c, best.variant, state))
             return MD_OK;
-        }
-        if (state == LOADS && waits && load_and_ask(pool->variant[wished], query.shape) && heeds_answers(best.source))
+        if (c->is_spare)
+            return MD_NOT_FOUND;
+        if (state == LOADS && waits && load_and_ask(v, shape) && heeds_answers(best.source))
             continue; /* what it answered may be slower than another variant */
-        if (state == LOADS && md_ds_fits(pool, wished, &query)) {
+        if (state == LOADS && md_ds_fits(pool, best.variant, &c->query)) {
             stage_plan->pick = best; /* it is loaded now; or no other variant fits, and the call loads it */
             return MD_OK;
         }
         if (state == LOADS)
             continue;
-        if (effort == MD_DS_ONLY_READY)
+        if (c->effort == MD_DS_ONLY_READY)
             return MD_NOT_FOUND;
-        atomic_fetch_add_explicit(&op->count.waits, 1, memory_order_relaxed);
-        (void)md_bd_variant_hurry(pool->variant[wished]);
+        atomic_fetch_add_explicit(&c->op->count.waits, 1, memory_order_relaxed);
+        (void)md_bd_variant_hurry(v);
     }
+}
+
+static md_status choose_stage(chooser *c)
+{
+    c->plan->stage[c->stage].wished = -1;
+    c->query.with_unbuilt = true;
+    c->query.may_load = c->effort == MD_DS_BEST || c->query.call;
+    c->query.without_unasked = is_in_a_hurry(c->op, &c->query, c->effort);
+    return choose_ready(c);
+}
+
+/* ---- Chains and their parts */
+
+/* At the first sight of a length of heads, kernels for it are chosen and built. Who waits for the best, or measures,
+ * waits for them. `is_missing`: no kernel fits. */
+static void seek_kernels(chooser *c, bool is_missing)
+{
+    const md_kn_shape *shape = c->query.shape;
+    if (!is_missing && !md_ds_has_free_lengths(&c->op->stage[c->stage].target))
+        return;
+    const bool begins = c->effort != MD_DS_ONLY_READY;
+    const md_ds_sight seen = begins ? md_ds_adopt(c->op, c->stage, shape) : md_ds_adoption_of(c->op, c->stage, shape);
+    c->plan->is_passing |=
+        is_missing && seen == MD_DS_UNSEEN && atomic_load_explicit(&c->op->frozen, memory_order_relaxed) == 0;
+    if (seen == MD_DS_ADOPTING && !c->is_spare && begins)
+        md_ds_adoption_wait(c->op);
+    else if (seen == MD_DS_ADOPTING && c->is_spare && c->plan->stage[c->stage].wished == -1)
+        wish(c, MD_DS_SOUGHT);
+}
+
+/* Under a numeric policy bits must not change when a kernel is ready. */
+static bool parts_may_serve(const chooser *c)
+{
+    return c->effort != MD_DS_BEST && c->op->policy.numeric < MD_NUMERIC_DETERMINISTIC &&
+           c->op->policy.select != MD_SELECT_MEASURE;
+}
+
+/* A chain is spare while it is built; so are its parts once it is ready. */
+static md_status choose_chain(chooser *c, uint64_t *spare)
+{
+    const md_st_chain *chain = c->op->program->stage[c->stage].chain;
+    c->is_spare = parts_may_serve(c);
+    if (!c->is_spare)
+        seek_kernels(c, false);
+    const md_status s = choose_stage(c);
+    if (c->is_spare && (s == MD_OK || s == MD_NOT_FOUND))
+        seek_kernels(c, s == MD_NOT_FOUND);
+    for (int32_t i = 0; s == MD_OK && !c->query.call && i < chain->n_parts; i++)
+        *spare |= UINT64_C(1) << chain->part[i];
+    return s;
 }
 
 /* Measuring compares all variants of the pool. Until all are built the model chooses, and the plan is a stand-in. */
@@ -244,6 +324,28 @@ static bool find_stored(md_ds_query *query, md_digest128 *digest, md_ds_op *op, 
     return md_ds_has_stored_picks(op, query);
 }
 
+/* A pick for every stage, chains first. *missing: a bit for each that has none. */
+static md_status choose_each(uint64_t *missing, md_ds_plan *plan, md_ds_op *op, const md_ds_query *query,
+                             md_ds_effort effort)
+{
+    uint64_t spare = 0;
+    for (int32_t i = 0; i < 2 * op->n_stages; i++) {
+        chooser c = {plan, op, i % op->n_stages, *query, effort, false};
+        const bool is_chain = op->program->stage[c.stage].kind == MD_ST_CHAIN;
+        if (is_chain != (i < op->n_stages))
+            continue;
+        if (!(md_ds_work(&op->stage[c.stage].target, query->shape->size) <= MD_DS_MOST_WORK))
+            return fail_too_large(op, query->shape);
+        c.is_spare = spare >> c.stage & 1;
+        const md_status s = is_chain ? choose_chain(&c, &spare) : choose_stage(&c);
+        if (s == MD_NOT_FOUND)
+            *missing |= UINT64_C(1) << c.stage;
+        else if (s != MD_OK)
+            return s;
+    }
+    return MD_OK;
+}
+
 static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_request *request)
 {
     md_digest128 digest;
@@ -264,17 +366,10 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
         query.call = request->call;
     plan->by_reference = effort == MD_DS_REFERENCE_ONLY;
     uint64_t missing = 0;
-    for (int32_t s = 0; s < op->n_stages && !plan->by_reference; s++) {
-        if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
-            return fail_too_large(op, shape);
-        md_status status = choose_stage(plan, op, s, query, effort);
-        if (status == MD_NOT_FOUND)
-            missing |= UINT64_C(1) << s;
-        else if (status != MD_OK)
-            return status;
-    }
-    if (!plan->by_reference)
+    if (!plan->by_reference) {
+        MD_TRY(choose_each(&missing, plan, op, &query, effort));
         md_ds_choose_chains(plan, op, &query, &missing);
+    }
     plan->by_reference |= missing != 0;
     for (int32_t s = 0; plan->by_reference && s < op->n_stages; s++)
         plan->stage[s] = (md_ds_stage_choice){

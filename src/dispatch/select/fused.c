@@ -43,14 +43,15 @@ static bool runs_chain(const md_ds_plan *plan, const md_ds_op *op, int32_t stage
     return time_of(plan, op, stage, query->select_sizes) <= parts;
 }
 
-/* An idle stage keeps a pick that may be named: it waits for no build and loads no library. */
-static void set_idle(md_ds_plan *plan, int32_t stage, uint64_t *missing)
+/* An idle stage keeps a pick that may be named, and loads no library. Only a chain waits for a better one. */
+static void set_idle(md_ds_plan *plan, int32_t stage, bool is_chain, uint64_t *missing)
 {
     md_ds_stage_choice *s = &plan->stage[stage];
     s->is_idle = true;
     if (is_missing(*missing, stage))
         s->pick = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
-    s->wished = s->unloaded = -1;
+    s->wished = is_chain ? s->wished : -1;
+    s->unloaded = -1;
     s->saved_us = 0.0;
     *missing &= ~(UINT64_C(1) << stage);
 }
@@ -62,15 +63,15 @@ void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *quer
             continue;
         const md_st_chain *c = op->program->stage[s].chain;
         if (!runs_chain(plan, op, s, query, *missing)) {
-            set_idle(plan, s, missing);
+            set_idle(plan, s, true, missing);
             continue;
         }
         for (int32_t i = 0; i < c->n_parts; i++)
-            set_idle(plan, c->part[i], missing);
+            set_idle(plan, c->part[i], false, missing);
     }
     bool waits = false, loads = false;
     for (int32_t s = 0; s < op->n_stages; s++) {
-        waits |= plan->stage[s].wished >= 0;
+        waits |= plan->stage[s].wished != -1;
         loads |= plan->stage[s].saved_us > 0.0;
     }
     plan->may_load &= loads;

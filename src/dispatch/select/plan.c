@@ -136,7 +136,7 @@ md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan
     copy->is_stand_in = copy->is_early;
     copy->may_load = false;
     for (int32_t s = 0; s < op->n_stages; s++) {
-        copy->is_stand_in |= copy->stage[s].wished >= 0;
+        copy->is_stand_in |= copy->stage[s].wished != -1;
         copy->may_load |= copy->stage[s].saved_us > 0.0;
     }
     md_status s = md_ds_plan_finish(copy, op, shape);

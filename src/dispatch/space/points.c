@@ -144,12 +144,101 @@ static int32_t row_points(md_tn_point *out, const md_fa_target *target, const md
     return MD_COUNT(points_of_rows);
 }
 
+/* For chains: batches, queries and keys of one step of decoding, of chunks, and of prefill. */
+static const int64_t points_of_chains[][3] = {
+    {1, 1, 128},     {1, 1, 1024},   {1, 1, 8192},  {1, 1, 65536},  {16, 1, 1024},  {64, 1, 4096},   {256, 1, 1000},
+    {1, 8, 2048},    {8, 16, 512},   {4, 64, 3000}, {1, 128, 128},  {1, 512, 8192}, {1, 1024, 1024}, {4, 2048, 2048},
+    {1, 8192, 8192}, {64, 256, 256}, {8, 8, 16384}, {1, 64, 16384}, {4, 16, 8192},  {32, 24, 4096},
+};
+/* Heads where they are dynamic, and those that share their keys. */
+enum { HEADS = 32, HEADS_OF_GROUP = 4 };
+/* Lengths of heads that kernels are made for before a call asks for one. */
+static const int64_t lengths_of_heads[] = {128, 64};
+_Static_assert((int)MD_COUNT(points_of_chains) == (int)MD_DS_CHAIN_POINTS &&
+                   (int)MD_COUNT(points_of_chains) * (int)MD_COUNT(lengths_of_heads) <= (int)MD_DS_MAX_CORNERS,
+               "room for all");
+
+static void set_size(md_tn_point *p, const md_fa_target *target, int32_t index, int64_t size)
+{
+    const md_st_program *program = target->program;
+    const md_fx_dim *d = &program->formula->dim[program->index[index].dim];
+    if (d->size < 0)
+        p->size[program->index[index].dim] = MD_MAX(d->lo, MD_MIN(d->hi, size));
+}
+
+static void set_lengths(md_tn_point *p, const md_fa_target *target, const int64_t *size)
+{
+    const md_st_chain *c = md_fa_stage(target)->chain;
+    for (int32_t i = 0; i < c->n_depth; i++)
+        set_size(p, target, c->depth[i], size[target->program->index[c->depth[i]].dim]);
+    for (int32_t i = 0; i < c->n_columns; i++)
+        set_size(p, target, c->columns[i], size[target->program->index[c->columns[i]].dim]);
+}
+
+static void chain_sizes(md_tn_point *p, const md_fa_target *target, const md_ds_space *space, const int64_t at[3])
+{
+    const md_st_chain *c = md_fa_stage(target)->chain;
+    memset(p, 0, sizeof *p);
+    md_ds_hint_sizes(p->size, space, 0);
+    for (int32_t i = 0; i < c->n_batch; i++)
+        set_size(p, target, c->batch[i], i == 0 ? at[0] : HEADS);
+    for (int32_t i = 0; i < c->n_rows; i++)
+        set_size(p, target, c->rows[i], i + 1 == c->n_rows ? at[1] : HEADS_OF_GROUP);
+    set_size(p, target, md_fa_stage(target)->axis, at[2]);
+}
+
+int32_t md_ds_chain_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, const int64_t *size)
+{
+    for (int32_t i = 0; i < MD_COUNT(points_of_chains); i++) {
+        chain_sizes(&out[i], target, space, points_of_chains[i]);
+        set_lengths(&out[i], target, size);
+        finish_point(&out[i], target, space, false);
+    }
+    return MD_COUNT(points_of_chains);
+}
+
+/* Heads of static length have one set of points. */
+static int32_t usual_chain_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    int32_t n = 0;
+    for (int32_t i = 0; i < (md_ds_has_free_lengths(target) ? MD_COUNT(lengths_of_heads) : 1); i++) {
+        for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
+            size[d] = lengths_of_heads[i];
+        n += md_ds_chain_points(out + n, target, space, size);
+    }
+    return n;
+}
+
+bool md_ds_is_length(const md_fa_target *target, int32_t dim)
+{
+    const md_st_program *program = target->program;
+    const md_st_stage *stage = md_fa_stage(target);
+    bool is = false;
+    for (int32_t i = 0; stage->kind == MD_ST_CHAIN && i < stage->chain->n_depth; i++)
+        is |= program->index[stage->chain->depth[i]].dim == dim;
+    for (int32_t i = 0; stage->kind == MD_ST_CHAIN && i < stage->chain->n_columns; i++)
+        is |= program->index[stage->chain->columns[i]].dim == dim;
+    return is;
+}
+
+bool md_ds_has_free_lengths(const md_fa_target *target)
+{
+    const md_fx_formula *f = target->program->formula;
+    for (int32_t d = 0; d < f->n_dims; d++)
+        if (f->dim[d].size < 0 && md_ds_is_length(target, d))
+            return true;
+    return false;
+}
+
 int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space)
 {
     const corner *point = space->n == 1 ? corners_of_one : corners_of_many;
     const bool is_scan = target->program->stage[target->stage].kind == MD_ST_SCAN;
     const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : MD_COUNT(corners_of_many) - (is_scan ? 0 : OF_SCANS);
     int32_t n_points = 0;
+    if (md_fa_stage(target)->kind == MD_ST_CHAIN)
+        return usual_chain_points(out, target, space);
     _Static_assert(MD_COUNT(points_of_products) <= MD_DS_MAX_CORNERS &&
                        2 * 2 * MD_COUNT(corners_of_many) <= MD_DS_MAX_CORNERS,
                    "room for all");

@@ -8,13 +8,20 @@
 
 /* Of a space of one to three dims. */
 enum { MD_DS_MAX_CORNERS = 64 };
-enum { MD_DS_MAX_BETWEEN = 32 };
+enum { MD_DS_MAX_BETWEEN = 32, MD_DS_CHAIN_POINTS = 20 };
 
 /** The point of a hint, made smaller where 64 bits could not count its work; ragged: with odd sizes. */
 void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint,
                       bool is_ragged);
-/** Lopsided points of a space of one to three dims into out[MD_DS_MAX_CORNERS]; returns how many. */
+/** Lopsided points of a space of one to three dims, or of a chain's, into out[MD_DS_MAX_CORNERS]; returns how many. */
 int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space);
+/** Batches, queries and keys of a chain into out[MD_DS_CHAIN_POINTS], at the depth and columns of `size`, by dim id;
+ * returns how many. */
+int32_t md_ds_chain_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, const int64_t *size);
+/** True for dims of a chain's depth and columns. */
+bool md_ds_is_length(const md_fa_target *target, int32_t dim);
+/** True for a chain whose depth or columns are dynamic: GPUs have kernels for each length of them. */
+bool md_ds_has_free_lengths(const md_fa_target *target);
 /** Points of default hints on the host: between neighbours, and of one long or one short dim. Returns how many. */
 int32_t md_ds_points_between(md_tn_point out[MD_DS_MAX_BETWEEN], const md_fa_target *target, const md_ds_space *space);
 /** The shape of contiguous tensors at a point; at a ragged one no tensor counts as aligned. */

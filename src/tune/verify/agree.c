@@ -27,7 +27,7 @@ typedef struct agree {
     const md_st_stage *stage;
     const md_kn_shape *shape;
     bool allows_tf32;
-    double additions; /* of the stage's sums */
+    double additions, moved; /* of the stage's sums; md_fa_moved_rounding */
     md_kn_call call;
     md_kn_report report;
     char *memory;
@@ -166,6 +166,14 @@ static double tolerance_of(const agree *a, md_dtype t)
     return MD_MAX(2.0 * md_fa_allowed_error(t, a->additions), tf32);
 }
 
+/* What weights that either rounds at another place come to: that of the sum of weight * |value|. The values of fill are
+ * at most 1, and their magnitudes 2.6 times their mean: the sum is at most 1 where weights add up to 1, and else some
+ * three times the largest result. */
+static double moved_of(const agree *a, double most)
+{
+    return 2.0 * a->moved * MD_MAX(1.0, 4.0 * most);
+}
+
 static bool same(const agree *a, const double *x, const double *y)
 {
     for (int32_t i = 0; i < a->n_places; i++) {
@@ -176,7 +184,7 @@ static bool same(const agree *a, const double *x, const double *y)
             most = isfinite(x[k]) ? MD_MAX(most, fabs(x[k])) : most;
         for (int64_t k = p->first; k < p->first + n; k++)
             if (x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])) &&
-                !(fabs(x[k] - y[k]) <= tolerance_of(a, p->dtype) * most))
+                !(fabs(x[k] - y[k]) <= tolerance_of(a, p->dtype) * most + moved_of(a, most)))
                 return false;
     }
     return true;
@@ -261,7 +269,8 @@ static md_status prepare(agree *a, md_bd_variant *const *variants, int32_t n, co
                  .stage = &target->program->stage[target->stage],
                  .shape = shape,
                  .allows_tf32 = target->allows_tf32,
-                 .additions = md_fa_additions(target, shape->size)};
+                 .additions = md_fa_additions(target, shape->size),
+                 .moved = md_fa_moved_rounding(target)};
     if (md_tn_is_stuck(a->dev))
         return md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end");
     a->call = (md_kn_call){.shape = shape,

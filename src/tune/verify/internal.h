@@ -5,8 +5,9 @@
 #include "expr/eval/eval.h"
 #include "tune/verify/verify.h"
 
-/** verify_point.c: true if a result of this type, of sums with so many additions, is close enough; NaN equals NaN. */
-bool md_tn_is_close(md_dtype t, double additions, double got, double want);
+/** verify_point.c: true if a result of this type, of sums with so many additions, is close enough; NaN equals NaN.
+ * `moved`: what it may be off by besides, since something is rounded at another place (md_fa_moved_rounding). */
+bool md_tn_is_close(md_dtype t, double additions, double moved, double got, double want);
 
 /** verify_small.c: all results on a small shape in the variant's envelope; also true where there is none or the
  * reference would take too long. */

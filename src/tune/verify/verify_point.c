@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool md_tn_is_close(md_dtype t, double additions, double got, double want)
+bool md_tn_is_close(md_dtype t, double additions, double moved, double got, double want)
 {
     if (isnan(got) || isnan(want) || isinf(got) || isinf(want))
         return (isnan(got) && isnan(want)) || got == want;
-    return fabs(got - want) <= md_fa_allowed_error(t, additions) * fmax(1.0, fabs(want));
+    return fabs(got - want) <= md_fa_allowed_error(t, additions) * fmax(1.0, fabs(want)) + moved;
 }
 
 enum { SAMPLES = 64 };
@@ -27,11 +27,14 @@ typedef struct expected_one {
     int32_t tensor;
     int64_t at; /* element, counted row by row */
     double value;
+    double moved; /* what may come of weights that are rounded at another place */
 } expected_one;
 
 struct md_tn_expected {
     int32_t n;
     double additions; /* of the stage's sums */
+    double moved; /* md_fa_moved_rounding */
+    int32_t values; /* the tensor whose magnitudes say what may come of it; -1: none */
     expected_one one[SAMPLES];
 };
 
@@ -88,32 +91,93 @@ static int32_t samples_of(const md_tn_data *d, int32_t n_stored)
     return MD_MAX(n, each <= MOST_WORK_OF_ONE);
 }
 
-static md_status expect(struct md_tn_expected *x, const md_tn_data *d, int32_t t, int32_t n)
+/* ---- Chains whose weights p are rounded at another place than the formula says. A result, the sum of p v over the
+ * keys or something made of it and of the weights' sum, is off by the moved rounding of p times the sum of p |v|, and
+ * of the weights' sum times the result: the first is the formula's value for |v|. */
+
+enum { MOST_MAGNITUDES = 1 << 28 }; /* bytes of values */
+
+static bool count_loads(void *user, const md_fx_node *node)
+{
+    int32_t *n = user; /* the tensor, and how often it is loaded */
+    n[1] += node->kind == MD_FX_LOAD && node->id == n[0];
+    return true;
+}
+
+/* The chain's values, if their magnitudes can be put in their place: an own tensor of reals, not too large; else -1. */
+static int32_t values_of(const md_tn_data *d)
 {
     const md_fx_formula *f = d->program->formula;
+    const md_fx_node *load = d->program->stage[d->stage].chain->side[MD_ST_V].load;
+    int32_t n[2] = {load ? load->id : -1, 0};
+    for (int32_t i = 0; i < f->n_stmts; i++)
+        (void)md_fx_visit(f->stmt[i].value, count_loads, n);
+    return n[0] >= 0 && n[1] == 1 && md_dtype_is_real(f->tensor[n[0]].dtype) && d->image[n[0]] &&
+                   d->bytes[n[0]] <= MOST_MAGNITUDES
+               ? n[0]
+               : -1;
+}
+
+static md_status make_magnitudes(void **out, const md_tn_data *d, int32_t t)
+{
+    const md_dtype dtype = d->program->formula->tensor[t].dtype;
+    *out = malloc((size_t)d->bytes[t] + 1);
+    if (!*out)
+        return md_fail_memory();
+    for (int64_t i = 0; i < elements(d, t); i++)
+        md_dtype_store(dtype, *out, i, fabs(md_dtype_load(dtype, d->image[t], i)));
+    return MD_OK;
+}
+
+/* ---- */
+
+static md_status expect_one(expected_one *one, const struct md_tn_expected *x, const md_tn_data *d, md_fx_binding *b,
+                            void *magnitudes)
+{
+    const md_fx_formula *f = d->program->formula;
+    const int32_t t = one->tensor;
+    int64_t at[MD_MAX_RANK], rest = one->at, integer = 0;
+    for (int32_t a = f->tensor[t].rank; a-- > 0;) {
+        at[a] = rest % d->shape.extent[t][a];
+        rest /= d->shape.extent[t][a];
+    }
+    if (!md_dtype_is_real(f->tensor[t].dtype)) {
+        MD_TRY(md_fx_evaluate_int_at(&integer, f, b, t, at));
+        one->value = (double)integer;
+        return MD_OK;
+    }
+    MD_TRY(md_fx_evaluate_at(&one->value, f, b, t, at));
+    if (!magnitudes)
+        return MD_OK;
+    md_tensor *v = &b->tensor[x->values];
+    void *own = v->data;
+    double sum = 0.0;
+    v->data = magnitudes;
+    const md_status s = md_fx_evaluate_at(&sum, f, b, t, at);
+    v->data = own;
+    one->moved = x->moved * (fabs(sum) + fmax(1.0, fabs(one->value)));
+    return s;
+}
+
+static md_status expect(struct md_tn_expected *x, const md_tn_data *d, int32_t t, int32_t n)
+{
     const int64_t total = elements(d, t);
+    void *magnitudes = NULL;
     md_fx_binding *b = malloc(sizeof *b);
     md_status s = b ? MD_OK : md_fail_memory();
+    if (s == MD_OK && x->values >= 0)
+        s = make_magnitudes(&magnitudes, d, x->values);
     if (b)
-        md_tn_bind(b, f, d);
+        md_tn_bind(b, d->program->formula, d);
     for (int32_t i = 0; i < n && s == MD_OK && x->n < SAMPLES && total > 0; i++) {
         expected_one *one = &x->one[x->n];
         /* the last, which ends the longest scan, the first, and places between, spread by the golden ratio */
         one->at = i == 0 ? total - 1 : i == 1 ? 0 : (int64_t)((double)total * fmod(i * 0.6180339887498949, 1.0));
         one->tensor = t;
-        int64_t at[MD_MAX_RANK], rest = one->at, integer = 0;
-        for (int32_t a = f->tensor[t].rank; a-- > 0;) {
-            at[a] = rest % d->shape.extent[t][a];
-            rest /= d->shape.extent[t][a];
-        }
-        if (md_dtype_is_real(f->tensor[t].dtype)) {
-            s = md_fx_evaluate_at(&one->value, f, b, t, at);
-        } else {
-            s = md_fx_evaluate_int_at(&integer, f, b, t, at);
-            one->value = (double)integer;
-        }
+        s = expect_one(one, x, d, b, magnitudes);
         x->n += s == MD_OK;
     }
+    free(magnitudes);
     free(b);
     return s;
 }
@@ -128,7 +192,9 @@ static md_status make_expected(md_tn_tuning_point *tuning_point, const md_fa_tar
         return md_fail_memory();
     tuning_point->expected = x;
     x->additions = md_fa_additions(target, d->shape.size);
-    if (!can_sample(d->program, d->stage))
+    x->moved = md_fa_moved_rounding(target);
+    x->values = x->moved > 0.0 ? values_of(d) : -1;
+    if (!can_sample(d->program, d->stage) || (x->moved > 0.0 && x->values < 0))
         return MD_OK;
     for (int32_t i = 0; i < s->n_tensors; i++)
         n_stored += s->is_stored[i];
@@ -153,7 +219,7 @@ static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_
     }
     const bool is_real = md_dtype_is_real(t->dtype);
     const double got = is_real ? md_dtype_load(t->dtype, bytes, in) : (double)md_dtype_load_int(t->dtype, bytes, in);
-    if (md_tn_is_close(t->dtype, tuning_point->expected->additions, got, one->value))
+    if (md_tn_is_close(t->dtype, tuning_point->expected->additions, one->moved, got, one->value))
         return true;
     snprintf(why, n_why, "element %lld of %s is %.9g, not %.9g", (long long)one->at, t->name, got, one->value);
     *n_off += 1;

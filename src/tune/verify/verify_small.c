@@ -129,7 +129,7 @@ static bool compare_tensor(char *why, size_t n_why, md_tn_work *w, const md_tn_b
         const double a = is_real ? md_dtype_load(x->dtype, got, i) : (double)md_dtype_load_int(x->dtype, got, i);
         const double want =
             is_real ? md_dtype_load(x->dtype, s->right[t], i) : (double)md_dtype_load_int(x->dtype, s->right[t], i);
-        if (md_tn_is_close(x->dtype, additions, a, want))
+        if (md_tn_is_close(x->dtype, additions, 0.0, a, want))
             continue;
         snprintf(why, n_why, "element %lld of %s is %.9g, not %.9g, on a small shape", (long long)i, x->name, a, want);
         n_off++;

@@ -20,6 +20,7 @@ static const char *const texts[] = {
     "Y[j,i] = sum[k](X[k,i] * W[j,k])",
     "Y[j,i] = sum[k](X[k,i] * W[k,j])",
     "Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j]) + B[j]",
+    "Y[b,i,j] = sum[k](X[b,i,k] * W[b//4,j,k])",
     "Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])",
     "Y[i,j] = sum[k](relu(X[i,k] - C[k]) * W[k,j])",
 };

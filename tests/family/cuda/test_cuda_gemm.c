@@ -24,6 +24,7 @@ static const struct {
     {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])", MD_BF16},
     {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + R[i,j]; Z[i,j] = relu(Y[i,j])", MD_F16},
     {"Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j])", MD_BF16},
+    {"Y[b,i,j] = sum[k](X[b,i,k] * W[b//4,j,k])", MD_BF16},
     {"Y[b,i,j] = sum[k](X[b,i,k] * W[k,j]) * S[j]", MD_BF16},
     {"Y[i,h,d] = sum[k](X[i,k] * W[h,d,k])", MD_BF16},
     {"Y[i,j] = sum[k,l](X[i,k,l] * W[j,k,l])", MD_BF16},

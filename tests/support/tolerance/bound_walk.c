@@ -358,7 +358,7 @@ bound_value bound_convert(const bound_walker *walker, md_dtype to, bool from_rea
 {
     bound_value r = bound_cast(to, from_real, a);
     if (walker->options.moves_rounding && (to == MD_BF16 || to == MD_F16))
-        r.e += 2 * md_dtype_roundoff(to) * fabs(r.v);
+        r.e += md_dtype_moved_roundoff(to) * fabs(r.v);
     return r;
 }
 

@@ -185,6 +185,7 @@ const md_fa_family md_fa_cuda_chain_split = {
               {"length", 0, 3, {0, 512, 2048}}},
     .applies = applies,
     .legal = legal,
+    .takes = md_fa_cuda_chain_takes,
     .envelope = envelope,
     .features = features,
     .emit = emit,

@@ -267,6 +267,7 @@ const md_fa_family md_fa_cuda_chain_wgmma = {
               {"split", 1, 4, {1, 2, 3, 4}}},
     .applies = applies,
     .legal = legal,
+    .takes = md_fa_cuda_chain_takes,
     .envelope = envelope,
     .features = features,
     .emit = emit,

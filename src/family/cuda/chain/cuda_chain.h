@@ -30,6 +30,9 @@ void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *chain, 
 bool md_fa_cuda_chain_has(const md_fa_target *target, const md_cg_chain *chain, int32_t depth, int32_t width,
                           const int64_t *size);
 
+/** What md_fa_family.takes says of families whose first two fields are the depth and the width of their kernels. */
+bool md_fa_cuda_chain_takes(const md_fa_target *target, int32_t field, int32_t value, const int64_t *size);
+
 /** The map of keys or values, whose axes are elements, keys, and what batch indices select; and how these are printed
  * as coordinates: one subscript an axis from the third on. False where the copy engine cannot read it like that. */
 bool md_fa_cuda_chain_map(md_kn_map *map, md_strbuf *coordinates, const md_cg_chain *chain, md_st_side side);

@@ -121,6 +121,17 @@ static int64_t stride_of(const md_kn_call *call, int32_t tensor, int32_t rank, c
     return axis >= 0 ? call->shape->stride[tensor][axis] : 0;
 }
 
+/* Where a batch index puts a matrix along an axis: the index, or its share; 0 where the axis has other subscripts. */
+static int64_t coordinate_of(const md_cg_product *p, const md_fx_node *subscript, int32_t index, int64_t value)
+{
+    if (md_fx_is_index(subscript, index))
+        return value;
+    if (!md_cg_product_is_share(p, subscript) || subscript->arg[0]->id != index)
+        return 0;
+    const int64_t n = subscript->arg[1]->integer;
+    return subscript->op == MD_FX_MOD ? value % n : value / n;
+}
+
 /* The offset of matrix number `batch`, in elements. */
 static int64_t batch_offset(const md_kn_call *call, const md_cg_product *p, int32_t tensor, int32_t rank,
                             const md_fx_node *const *subscript, int64_t batch)
@@ -130,8 +141,7 @@ static int64_t batch_offset(const md_kn_call *call, const md_cg_product *p, int3
     for (int32_t i = g->n_batch - 1; i >= 0; i--) {
         int64_t size = md_st_size(p->program, g->batch[i], call->shape->size);
         for (int32_t a = 0; a < rank; a++)
-            if (subscript[a]->kind == MD_FX_INDEX && subscript[a]->id == g->batch[i])
-                offset += batch % size * call->shape->stride[tensor][a];
+            offset += coordinate_of(p, subscript[a], g->batch[i], batch % size) * call->shape->stride[tensor][a];
         batch /= size;
     }
     return offset;
