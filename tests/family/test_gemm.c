@@ -1,5 +1,4 @@
 /* Matrix products against the reference evaluator: every layout, type, size class, epilogue and vector width. */
-#include "family/cuda/target_fixture.h"
 #include "support/check.h"
 #include "support/variant.h"
 
@@ -278,34 +277,6 @@ static void test_tiles_and_widths(void **state)
     dev->facts.vector_bytes = own;
 }
 
-/* A block of A is packed by one vector of lanes: an envelope refuses higher tiles, whoever asks for them. */
-static void test_high_tiles_are_refused(void **state)
-{
-    static const int64_t rows[] = {4, 6, 8, 12};
-    static const char *const formulas[] = {"Y[i,j] = sum[k](A[i,k] * B[k,j])",
-                                           "Y[i,j] = sum[k](A:f64[i,k] * B:f64[j,k])"};
-    const md_kn_shape shape = {.size = {40, 40, 40}};
-    (void)state;
-    for (int c = 0; c < MD_COUNT(formulas) * 3 * MD_COUNT(rows); c++) {
-        fixture f;
-        char name[64];
-        const md_fa_family *family = NULL;
-        md_fa_config config;
-        md_kn_envelope envelope;
-        const int64_t height = rows[c % MD_COUNT(rows)];
-        open_fixture(&f, formulas[c / MD_COUNT(rows) / 3], MD_F32);
-        f.facts = dev->facts;
-        f.facts.vector_bytes = 16 << c / MD_COUNT(rows) % 3;
-        snprintf(name, sizeof name, "gemm/rows%d", (int)height);
-        assert_ok(md_fa_parse(&family, &config, MD_DEV_HOST, name));
-        family->envelope(&envelope, &f.target, &config);
-        const char *const miss = md_kn_envelope_miss(&envelope, &shape);
-        if ((miss != NULL) != (height > f.facts.vector_bytes / 4))
-            fail_msg("%s with vectors of %d bytes: %s", name, (int)f.facts.vector_bytes, miss ? miss : "taken");
-        close_fixture(&f);
-    }
-}
-
 static int open_device(void **state)
 {
     (void)state;
@@ -334,7 +305,6 @@ int main(void)
         cmocka_unit_test(test_groups_and_batches),
         cmocka_unit_test(test_expressions),
         cmocka_unit_test(test_tiles_and_widths),
-        cmocka_unit_test(test_high_tiles_are_refused),
         cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
