@@ -9,6 +9,7 @@
 #include "dispatch/space/space.h"
 #include "dispatch/numeric.h"
 #include "dispatch/select/select.h"
+#include "family/additions.h"
 #include "family/numeric.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
@@ -165,10 +166,12 @@ static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t
     md_st_describe(&text, op->program, stage);
     json_t *kind = text.failed ? NULL : json_string(md_strbuf_text(&text));
     md_strbuf_finish(&text);
-    return md_json_merge(json_pack("{s:o, s:o, s:o, s:o, s:b, s:s, s:o}", "kind", kind, "flops", md_json_real(flops),
-                                   "bytes", md_json_real(bytes), "candidates", candidates_json(v, stage), "lopsided",
-                                   is_lopsided(op, v->shape), "numeric", md_ds_numeric_name(op->policy.numeric),
-                                   "numeric_class", md_json_text_or_null(numeric[0] ? numeric : NULL)),
+    return md_json_merge(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o}", "kind", kind, "flops",
+                                   md_json_real(flops), "bytes", md_json_real(bytes), "additions",
+                                   md_json_real(md_fa_additions(&op->stage[stage].target, v->shape->size)),
+                                   "candidates", candidates_json(v, stage), "lopsided", is_lopsided(op, v->shape),
+                                   "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
+                                   md_json_text_or_null(numeric[0] ? numeric : NULL)),
                          pick_json(op, md_ds_plan_of(entry), stage));
 }
 
@@ -294,8 +297,12 @@ static void print_pick(md_strbuf *out, const json_t *stage)
 static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
 {
     const char *numeric = md_json_text_at(stage, "numeric"), *class = md_json_text_at(stage, "numeric_class");
-    md_strbuf_printf(out, "stage %zu: %s; %.4g MFLOP, %.4g MB\n", number, md_json_text_at(stage, "kind"),
+    const double additions = md_json_number_at(stage, "additions");
+    md_strbuf_printf(out, "stage %zu: %s; %.4g MFLOP, %.4g MB", number, md_json_text_at(stage, "kind"),
                      md_json_number_at(stage, "flops") / 1e6, md_json_number_at(stage, "bytes") / 1e6);
+    if (additions > 0.0)
+        md_strbuf_printf(out, "; at most %.0f additions a term", additions);
+    md_strbuf_add(out, "\n");
     if (strcmp(numeric, md_ds_numeric_name(MD_NUMERIC_FAST)) != 0)
         md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n", numeric,
                          *class ? class : "of what is pinned");

@@ -11,7 +11,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdbool.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -125,6 +127,31 @@ static void files_are_replaced(void **state)
     assert_int_equal(lstat(link, &facts), 0);
     assert_true(S_ISLNK(facts.st_mode));
     assert_int_equal(count_files(), 2);
+}
+
+/* Where the system has files without a name, one gets its name when it is complete: nobody reads half of it, and a
+ * process that is killed leaves none. */
+static void replaced_files_are_complete_when_named(void **state)
+{
+    alignas(struct inotify_event) char events[4096];
+    const int unnamed = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600), watch = inotify_init1(IN_NONBLOCK);
+    (void)state;
+    if (unnamed < 0 || watch < 0)
+        skip();
+    close(unnamed);
+    assert_true(inotify_add_watch(watch, folder, IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_TO) >= 0);
+    assert_ok(md_file_replace(in_folder("a"), "text", 4));
+    const ssize_t n = read(watch, events, sizeof events);
+    close(watch);
+    uint32_t met = 0;
+    for (ssize_t at = 0; at < n;) {
+        struct inotify_event event;
+        memcpy(&event, events + at, sizeof event);
+        const char *const name = events + at + offsetof(struct inotify_event, name);
+        met |= event.len > 0 && name[0] == 'a' ? event.mask : 0; /* else the system's name of a nameless file */
+        at += (ssize_t)sizeof event + event.len;
+    }
+    assert_int_equal(met & (IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_TO), IN_CREATE | IN_MOVED_TO);
 }
 
 static void files_that_cannot_be_replaced(void **state)
@@ -340,6 +367,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_come_back_as_written, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(file_errors_name_the_path, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(files_are_replaced, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(replaced_files_are_complete_when_named, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(files_that_cannot_be_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(temp_folder_is_private_and_follows_tmpdir, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(without_files_to_open_nothing_is_left, make_folder, remove_folder),

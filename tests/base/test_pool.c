@@ -2,7 +2,10 @@
 #include "support/check.h"
 
 #include "base/task/pool.h"
+#include "base/task/thread.h"
 
+#include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -251,9 +254,87 @@ static void a_forked_child_works_alone(void **state)
     md_pool_destroy(&pool);
 }
 
+/* ---- A limit of threads, as of processes */
+
+static _Atomic int n_threads, most_threads = INT32_MAX;
+
+int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __real_pthread_join(pthread_t, void **);
+int __wrap_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_join(pthread_t, void **);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *user)
+{
+    if (atomic_fetch_add(&n_threads, 1) < atomic_load(&most_threads))
+        return __real_pthread_create(thread, attributes, body, user);
+    atomic_fetch_sub(&n_threads, 1);
+    return EAGAIN;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+    const int status = __real_pthread_join(thread, result);
+    atomic_fetch_sub(&n_threads, 1);
+    return status;
+}
+
+/* A compiler needs MD_THREAD_ROOM: workers are as many as leave that, none if need be. */
+static void a_pool_leaves_room_for_others(void **state)
+{
+    static const struct {
+        int most, workers;
+    } rows[] = {{100, 15},
+                {15 + MD_THREAD_ROOM, 15},
+                {14 + MD_THREAD_ROOM, 14},
+                {MD_THREAD_ROOM + 1, 1},
+                {MD_THREAD_ROOM, 0},
+                {3, 0},
+                {0, 0}};
+    static loop_record r;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        md_pool *pool = NULL;
+        atomic_store(&n_threads, 0);
+        atomic_store(&most_threads, rows[i].most);
+        assert_ok(md_pool_create(&pool, 16));
+        const int32_t threads = md_pool_threads(pool);
+        run_checked(pool, &r, 1000, 3, 64);
+        md_pool_destroy(&pool);
+        atomic_store(&most_threads, INT32_MAX);
+        if (threads != rows[i].workers + 1 || n_threads != 0)
+            fail_msg("at most %d threads: a pool of %d, %d left", rows[i].most, (int)threads, n_threads);
+    }
+}
+
+/* ---- What a pool allocates goes with it */
+
+static size_t bytes_in_use(void)
+{
+    const struct mallinfo2 facts = mallinfo2(); /* zeros with a sanitizer, which finds leaks itself */
+    return facts.uordblks + facts.hblkhd;
+}
+
+static void a_pool_frees_its_scratch(void **state)
+{
+    enum { SCRATCH = 1 << 20, POOLS = 40 };
+    static loop_record r;
+    size_t before = 0;
+    (void)state;
+    for (int i = -2; i < POOLS; i++) {
+        md_pool *pool = NULL;
+        assert_ok(md_pool_create(&pool, 3));
+        run_checked(pool, &r, 2, 1, SCRATCH);
+        run_checked(pool, &r, 1, 1, SCRATCH * 2);
+        md_pool_destroy(&pool);
+        before = i < 0 ? bytes_in_use() : before;
+    }
+    assert_true(bytes_in_use() < before + (size_t)SCRATCH * POOLS / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pool_leaves_room_for_others),     cmocka_unit_test(a_pool_frees_its_scratch),
         cmocka_unit_test(a_forked_child_works_alone),        cmocka_unit_test(every_block_runs_once),
         cmocka_unit_test(several_callers_share_the_workers), cmocka_unit_test(loops_nest),
         cmocka_unit_test(caller_waits_for_slow_workers),     cmocka_unit_test(bad_counts_are_refused),

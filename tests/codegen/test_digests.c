@@ -318,8 +318,60 @@ static void narrow_integers(void **state)
     }
 }
 
+/* Conversions whose low bits are those of their operand, and operations that need no more of theirs: lanes stay as
+ * narrow as what is stored, although the values between do not fit. */
+static const struct {
+    const char *formula;
+    md_cg_bytes bytes;
+} byte_lanes[] = {{"Y:u16[i,j] = u16(X:u16[i,j] + 3)", MD_CG_SIGNED_WORDS},
+                  {"Y:u16[i,j] = i16(X:u16[i,j] + 3)", MD_CG_SIGNED_WORDS},
+                  {"Y:i16[i,j] = i32(X:i16[i,j] * 5)", MD_CG_SIGNED_WORDS},
+                  {"Y:i16[i,j] = i64(X:i16[i,j] * 5)", MD_CG_SIGNED_WORDS},
+                  {"Y:i16[i,j] = i8(X:i16[i,j] + 5)", MD_CG_NO_BYTES}, /* the low byte with its sign */
+                  {"Y:i16[i,j] = u8(X:i16[i,j] + 5)", MD_CG_NO_BYTES},
+                  {"Y:i16[i,j] = i16(f32(X:i16[i,j]) * 0.5)", MD_CG_NO_BYTES},
+                  {"Y:i8[i,j] = i8(X:i8[i,j] + 3)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = u8(X:i8[i,j] + 3)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = i16(X:i8[i,j] + 3)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = u16(X:i8[i,j] + 3)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = i4(X:i8[i,j] + 3)", MD_CG_NO_BYTES},
+                  {"Y:i8[i,j] = -(X:i8[i,j] + 1)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = X:i8[i,j] * Z:i8[i,j] - Z[i,j]", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = fma(X:i8[i,j], Z:i8[i,j], 7)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = (X:i8[i,j] + 1) & (Z:i8[i,j] + 1)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = (X:i8[i,j] + 1) | (Z:i8[i,j] + 1)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = ~(X:i8[i,j] + 1)", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = abs(X:i8[i,j] + 1)", MD_CG_NO_BYTES}, /* needs the sign */
+                  {"Y:i8[i,j] = max(X:i8[i,j] + 1, 3)", MD_CG_NO_BYTES},
+                  {"Y:i8[i,j] = where(X:i8[i,j] > 0, X[i,j] + 1, 3 - X[i,j])", MD_CG_SIGNED_BYTES},
+                  {"Y:i8[i,j] = where(X:i8[i,j] + 1 > 0, X[i,j], 3)", MD_CG_NO_BYTES},
+                  {"Y:i8[i,j] = where(X:i8[i,j] > 0, -100, Z:i8[i,j])", MD_CG_SIGNED_BYTES},
+                  {"Y:bool[i,j] = where(X:bool[i,j], Z:i8[i,j], -100) > 0", MD_CG_SIGNED_BYTES},
+                  {"Y:bool[i,j] = where(X:bool[i,j], Z:i8[i,j], -200) > 0", MD_CG_NO_BYTES},
+                  {"Y:bool[i,j] = where(X:bool[i,j], 200, Z:i8[i,j]) > 0", MD_CG_NO_BYTES},
+                  {"Y:u8[i,j] = X:u8[j,i] + 1", MD_CG_NO_BYTES}, /* no consecutive elements */
+                  {"Y:u8[i,j] = X:u8[i,2*j] + 1", MD_CG_NO_BYTES},
+                  {"Y:u8[i,j] = X:u8[i,j] + Z:u8[i]", MD_CG_SIGNED_BYTES}};
+
+static void lanes_as_narrow_as_what_is_stored(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MD_COUNT(byte_lanes); i++) {
+        md_fx_formula *f = NULL;
+        md_st_program *p = NULL;
+        assert_ok(md_fx_formula_create(&f, byte_lanes[i].formula, NULL));
+        assert_ok(md_st_program_create(&p, f));
+        const md_cg_bytes bytes = md_cg_byte_lanes(p, p->n_stages - 1);
+        if (bytes != byte_lanes[i].bytes)
+            fail_msg("%s: lanes of kind %d", byte_lanes[i].formula, (int)bytes);
+        md_st_program_destroy(&p);
+        md_fx_formula_destroy(&f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(digests), cmocka_unit_test(narrow_integers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digests), cmocka_unit_test(narrow_integers),
+                                       cmocka_unit_test(lanes_as_narrow_as_what_is_stored)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

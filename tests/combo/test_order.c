@@ -1,5 +1,7 @@
 /* The order in which tuning a combo tries fields: a golden example, and each rule of the order by itself. */
+#include "combo/axis.h"
 #include "combo/tuning/order.h"
+#include "family/family.h"
 #include "support/check.h"
 
 static const md_cb_kind tiles = {
@@ -129,11 +131,50 @@ static void test_steps(void **state)
     assert_false(md_cb_next_value(&to, flag, 2, 1, true) || md_cb_next_value(&to, flag, 2, 0, false));
 }
 
+/* What fields of the GPU's families are sizes of: the first row that fits counts, so each is checked in its family. */
+static void test_axes_of_fields(void **state)
+{
+    static const char letter[] = "XYR T"; /* a plain field has none */
+    char got[1024] = "";
+    (void)state;
+    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
+        size_t at = strlen(got);
+        const size_t before = at;
+        for (int32_t i = 0; i < (*f)->n_fields; i++)
+            if (md_cb_axis_of(*f, i) != MD_CB_PLAIN)
+                at += (size_t)snprintf(got + at, sizeof got - at, "%s %s %c", at == before ? (*f)->name : "",
+                                       (*f)->field[i].name, letter[md_cb_axis_of(*f, i)]);
+        if (at > before)
+            snprintf(got + at, sizeof got - at, "\n");
+    }
+    assert_string_equal(got, "pointwise unroll X threads T\n"
+                             "row_persistent lanes T rows X\n"
+                             "row_looped lanes T vecs R rows X\n"
+                             "row_split threads T\n"
+                             "row_shared lanes T\n"
+                             "row_cluster lanes T\n"
+                             "row_thread threads T\n"
+                             "column threads_x X threads_y R\n"
+                             "gather lanes T rows Y items X\n"
+                             "scatter lanes T rows Y items X\n"
+                             "scan_persistent lanes T\n"
+                             "scan_split threads T items R\n"
+                             "gemv max_rows Y columns X slice_k R warps T\n"
+                             "gemm_wgmma rows Y columns X\n"
+                             "gemm_swapped rows Y columns X\n"
+                             "gemm_mma rows Y columns X\n"
+                             "gemm_fma rows Y columns X depth R\n"
+                             "gemm_dot lanes T rows Y columns X\n"
+                             "gemm_simt rows Y columns X depth R\n"
+                             "chain_split warps T\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_reductions), cmocka_unit_test(test_members),
-        cmocka_unit_test(test_order_text), cmocka_unit_test(test_limit_text), cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_axes_of_fields), cmocka_unit_test(test_golden),     cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_members),        cmocka_unit_test(test_order_text), cmocka_unit_test(test_limit_text),
+        cmocka_unit_test(test_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* The host device: opening, loading, launching, memory. */
+#include "device/facts.h"
 #include "device/host_fixture.h"
 
 #include "base/clock.h"
@@ -265,12 +266,88 @@ static void test_short_of_memory(void **state)
     assert_true(n_refused > 4 && !is_refused);
 }
 
+/* ---- Which of the facts that kernels were made for fit a device */
+
+static md_dev_facts gpu(int32_t capability, const char *arch)
+{
+    md_dev_facts f = {.kind = MD_DEV_CUDA,
+                      .capability = capability,
+                      .threads = 2048 * 100,
+                      .l2_bytes = 50 << 20,
+                      .memory_gbps = 3000,
+                      .gflops = 60000,
+                      .shared_per_block = 200 << 10,
+                      .registers_per_sm = 65536};
+    snprintf(f.arch, sizeof f.arch, "%s", arch);
+    return f;
+}
+
+static md_dev_facts cpu(const char *flags, double gflops)
+{
+    md_dev_facts f = {.kind = MD_DEV_HOST, .threads = 2, .memory_gbps = 20, .gflops = gflops};
+    snprintf(f.flags, sizeof f.flags, "%s", flags);
+    return f;
+}
+
+/* Kernels of what has more than this device do not run; of those that run the nearest comes first. */
+static void facts_fit_what_has_no_less(void **state)
+{
+    (void)state;
+    enum { NEVER = -1, OTHER = 100, PTX = 1000 };
+    const struct {
+        md_dev_facts made_for, here;
+        double distance;
+    } rows[] = {
+        {gpu(90, "sm_90a"), gpu(90, "sm_90a"), 0},
+        {gpu(90, "sm_90a"), gpu(100, "sm_100a"), NEVER}, /* of 9.0 alone */
+        {gpu(80, "sm_80"), gpu(86, "sm_86"), OTHER},
+        {gpu(86, "sm_86"), gpu(80, "sm_80"), NEVER},
+        {gpu(80, "sm_80"), gpu(90, "sm_90a"), NEVER},
+        {gpu(80, "compute_80"), gpu(90, "sm_90a"), PTX},
+        {gpu(90, "compute_90"), gpu(80, "sm_80"), NEVER},
+        {cpu("-O2 -mavx2", 100), cpu("-O2 -mavx2", 100), 0},
+        {cpu("-O2 -mavx2", 100), cpu("-O2 -mavx2", 400), 2}, /* octaves */
+        {cpu("-O2", 100), cpu("-O2 -mavx2", 100), 16 * 7},
+        {cpu("-O2 -mavx2", 100), cpu("-O2", 100), NEVER},
+        {cpu("-O2 -mavx", 100), cpu("-O2 -mavx2", 100), NEVER}, /* no word of them */
+        {cpu("", 100), gpu(90, "sm_90a"), NEVER},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        md_dev dev = {.facts = rows[i].here};
+        const double distance = md_dev_facts_distance(&rows[i].made_for, &dev);
+        if (rows[i].distance < 0 ? distance >= 0 : distance != rows[i].distance)
+            fail_msg("row %zu: %g", i, distance);
+    }
+    md_dev dev = {.facts = gpu(90, "sm_90a")};
+    md_dev_facts less = dev.facts, more = dev.facts;
+    less.shared_per_block /= 2;
+    less.registers_per_sm /= 2;
+    assert_true(md_dev_facts_distance(&less, &dev) == 0);
+    more.shared_per_block++;
+    assert_true(md_dev_facts_distance(&more, &dev) < 0);
+    more = dev.facts;
+    more.registers_per_sm++;
+    assert_true(md_dev_facts_distance(&more, &dev) < 0);
+    dev.facts.can_compile = true; /* compiled anew where the architecture is another */
+    const md_dev_facts other = gpu(90, "sm_90");
+    assert_true(md_dev_facts_distance(&other, &dev) < 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, host_setup, host_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_names),    TEST(test_facts), TEST(test_run),  TEST(test_scratch), TEST(test_constants),
-        TEST(test_function), TEST(test_many),  TEST(test_libm), TEST(test_memory),  TEST(test_short_of_memory),
+        cmocka_unit_test(facts_fit_what_has_no_less),
+        TEST(test_names),
+        TEST(test_facts),
+        TEST(test_run),
+        TEST(test_scratch),
+        TEST(test_constants),
+        TEST(test_function),
+        TEST(test_many),
+        TEST(test_libm),
+        TEST(test_memory),
+        TEST(test_short_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

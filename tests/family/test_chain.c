@@ -29,8 +29,8 @@ static const char *const formulas[] = {
     "let S[h,i,j] = where(j < n:i64[h], sum[d](Q[h,i,d] * K[h,j,d]), -inf);" SOFTMAX(
         "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e])",
     "let S[h,i,j] = sigmoid(sum[d](Q[h,i,d] * K[h,j,d])); Y[h,i,e] = sum[j](S[h,i,j] * V[h,j,e])",
-    "let x[h,i,j] = exp(sum[d](Q[h,i,d] * K[h,j,d]) * 0.1);"
-    "Y[h,i,e] = sum[j](x[h,i,j] * V[h,j,e]) / sum[j](x[h,i,j])",
+    ("let x[h,i,j] = exp(sum[d](Q[h,i,d] * K[h,j,d]) * 0.1);"
+     "Y[h,i,e] = sum[j](x[h,i,j] * V[h,j,e]) / sum[j](x[h,i,j])"),
 };
 
 /* One, primes, a block of keys and one beyond, nothing. */

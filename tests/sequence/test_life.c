@@ -1,5 +1,6 @@
 /* The life of sequences: known and forgotten sizes, a context that goes first, threads, new kernels. */
 #include "support/check.h"
+#include "support/fault.h"
 
 #include <md/sequence.h>
 #include <pthread.h>
@@ -60,6 +61,13 @@ static md_sequence *chain(md_op *op, const md_sequence_options *options)
     return s;
 }
 
+static md_status say_nothing(void *user, md_stream stream, const md_tensor *tensor, int32_t n_tensors,
+                             const int64_t *size)
+{
+    (void)user, (void)stream, (void)tensor, (void)n_tensors, (void)size;
+    return MD_OK;
+}
+
 /* Few sizes are kept; the context may go first. */
 static void forgets_and_outlives(void **state)
 {
@@ -87,6 +95,81 @@ static void forgets_and_outlives(void **state)
     assert_ok(md_sequence_count(&c, s));
     assert_int_equal(c.n_runs, 60);
     md_sequence_destroy(&s);
+}
+
+/* Every function asks whether the context is there, whether or not the sequence is complete. */
+static void a_dead_context_is_refused(void **state)
+{
+    md_context *own = NULL, *before = context;
+    md_sequence *s = NULL;
+    int32_t id = 0;
+    (void)state;
+    assert_ok(md_context_create(&own, &(md_context_options){.device = "host", .threads = 1, .hints = "16"}));
+    context = own;
+    md_op *op = make("Y[i] = X[i] + 1");
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "n", 0, 100));
+    const int32_t x = tensor(s, MD_SEQUENCE_INPUT, "x", "n");
+    md_op_destroy(&op);
+    md_context_destroy(&own);
+    context = before;
+    const md_sequence_tensor y = {.name = "y", .role = MD_SEQUENCE_OUTPUT, .size = "n"};
+    const md_status met[] = {md_sequence_add_dim(NULL, s, "m", 0, 100),
+                             md_sequence_add_tensor(&id, s, &y),
+                             md_sequence_add_scalar(&id, s, "a", MD_F64),
+                             md_sequence_add_callback(s, say_nothing, NULL, &x, 1),
+                             md_sequence_finish(s),
+                             md_sequence_run(s, NULL, &(int64_t){3}, 1, NULL, 0),
+                             md_sequence_prepare(s, &(int64_t){3}, 1, NULL, 0)};
+    for (size_t i = 0; i < sizeof met / sizeof met[0]; i++)
+        if (met[i] != MD_INVALID_ARGUMENT)
+            fail_msg("function %zu: %s", i, md_status_name(met[i]));
+    md_sequence_destroy(&s);
+}
+
+/* Whatever allocation of a run fails, the next ones are right, at other addresses and with other scalars, too. */
+static void allocations_that_fail(void **state)
+{
+    enum { MOST = 400, WIDEST = 512 };
+    static float x[2][WIDEST], y[2][WIDEST];
+    md_sequence *s = NULL;
+    int32_t a = 0;
+    (void)state;
+    md_op *op = make("scalar a; Y[i] = X[i] * a");
+    assert_ok(md_sequence_create(&s, context, NULL));
+    assert_ok(md_sequence_add_dim(NULL, s, "n", 0, WIDEST));
+    const int32_t from = tensor(s, MD_SEQUENCE_INPUT, "x", "n"), to = tensor(s, MD_SEQUENCE_OUTPUT, "y", "n");
+    const int32_t between = tensor(s, MD_SEQUENCE_TEMPORARY, NULL, "n");
+    assert_ok(md_sequence_add_scalar(&a, s, "a", MD_F64));
+    assert_ok(md_sequence_add_call(s, op, (md_sequence_arg[]){{.id = a}, {.id = between}, {.id = from}}, 3));
+    assert_ok(md_sequence_add_call(s, op, (md_sequence_arg[]){{.id = a}, {.id = to}, {.id = between}}, 3));
+    assert_ok(md_sequence_finish(s));
+    for (int i = 0; i < 2 * WIDEST; i++)
+        x[i / WIDEST][i % WIDEST] = (float)(i + 1);
+    for (int is_once = 0; is_once < 2; is_once++) {
+        int64_t failing = 1;
+        for (bool has_failed = true; has_failed && failing < MOST; failing++) {
+            const int64_t n = is_once ? MOST + 1 - failing : failing; /* a new size each time */
+            double factor = 2.0;
+            fault_at(failing, is_once);
+            const md_status status = md_sequence_run(s, NULL, &n, 1, (void *[]){x[0], y[0], &factor}, 3);
+            has_failed = fault_happened();
+            fault_after(0);
+            if (status != MD_OK && status != MD_OUT_OF_MEMORY)
+                fail_msg("allocation %lld: %s: %s", (long long)failing, md_status_name(status), md_last_error());
+            for (int k = 0; k < 4; k++) {
+                factor = 3.0 + k;
+                assert_ok(md_sequence_run(s, NULL, &n, 1, (void *[]){x[k % 2], y[k % 2], &factor}, 3));
+                for (int64_t i = 0; i < n; i++)
+                    if (y[k % 2][i] != x[k % 2][i] * (float)(factor * factor))
+                        fail_msg("after allocation %lld failed, run %d: element %lld", (long long)failing, k,
+                                 (long long)i);
+            }
+        }
+        assert_in_range(failing, 5, MOST - 1);
+    }
+    md_sequence_destroy(&s);
+    md_op_destroy(&op);
 }
 
 typedef struct worker {
@@ -298,9 +381,10 @@ static void what_is_read_twice_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forgets_and_outlives),     cmocka_unit_test(threads_take_turns),
-        cmocka_unit_test(takes_the_callers_memory), cmocka_unit_test(known_sizes_are_checked_again),
-        cmocka_unit_test(overlaps_at_known_sizes),  cmocka_unit_test(scalars_are_no_tensors),
+        cmocka_unit_test(a_dead_context_is_refused), cmocka_unit_test(allocations_that_fail),
+        cmocka_unit_test(forgets_and_outlives),      cmocka_unit_test(threads_take_turns),
+        cmocka_unit_test(takes_the_callers_memory),  cmocka_unit_test(known_sizes_are_checked_again),
+        cmocka_unit_test(overlaps_at_known_sizes),   cmocka_unit_test(scalars_are_no_tensors),
         cmocka_unit_test(what_is_read_twice_stays),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

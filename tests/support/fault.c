@@ -1,8 +1,13 @@
-/* Wraps the functions that allocate memory, so that a test can make the n-th call fail. */
+/* Wraps the functions that allocate memory, so that a test can make the n-th call fail, and so that writing beyond the
+ * end of an allocation ends the program when the memory is freed. */
 #include "support/fault.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so unless is_once */
@@ -51,42 +56,112 @@ void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 void *__real_aligned_alloc(size_t alignment, size_t n);
+void __real_free(void *p);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_aligned_alloc(size_t alignment, size_t n);
-
-char *__real_strdup(const char *text);
-char *__real_strndup(const char *text, size_t n);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t n);
+void __wrap_free(void *p);
+
+/* ---- Fences: what follows an allocation keeps a pattern, and at the very end its length */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FENCE = 0 }; /* a sanitizer sees more */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { FENCE = 0 };
+#else
+enum { FENCE = 32 };
+#endif
+#else
+enum { FENCE = 32 };
+#endif
+enum { PATTERN = 0xA7 };
+static const uint64_t KEY = UINT64_C(0x6d64fe6ce0000000) << 8; /* lengths are below 2^37 */
+
+static void *fenced(void *p, size_t n)
+{
+    if (!p || FENCE == 0 || n >> 37)
+        return p;
+    const size_t all = malloc_usable_size(p);
+    const uint64_t length = KEY | n;
+    memset((char *)p + n, PATTERN, all - n - sizeof length);
+    memcpy((char *)p + all - sizeof length, &length, sizeof length);
+    return p;
+}
+
+/* Memory that the C library or another library allocated has no fence. */
+static void check_fence(void *p)
+{
+    const size_t all = p && FENCE > 0 ? malloc_usable_size(p) : 0;
+    uint64_t length;
+    if (all < sizeof length)
+        return;
+    memcpy(&length, (char *)p + all - sizeof length, sizeof length);
+    const size_t n = length & ~(~UINT64_C(0) << 37);
+    if (length - n != KEY || n > all - sizeof length)
+        return;
+    for (size_t i = n; i < all - sizeof length; i++)
+        if (((unsigned char *)p)[i] != PATTERN) {
+            fprintf(stderr, "%zu bytes were allocated, and byte %zu was written\n", n, i);
+            abort();
+        }
+    memset((char *)p + all - sizeof length, 0, sizeof length); /* the next owner may have no fence */
+}
+
+/* ---- The functions */
 
 void *__wrap_malloc(size_t n)
 {
-    return is_refused(n) ? NULL : __real_malloc(n);
+    return is_refused(n) ? NULL : fenced(__real_malloc(n + FENCE), n);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return is_refused(n * size) ? NULL : __real_calloc(n, size);
+    size_t all;
+    if (is_refused(n * size) || __builtin_mul_overflow(n, size, &all))
+        return NULL;
+    return fenced(__real_calloc(1, all + FENCE), all);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
-    return is_refused(n) ? NULL : __real_realloc(p, n);
+    if (is_refused(n))
+        return NULL;
+    check_fence(p);
+    void *const moved = __real_realloc(p, n + FENCE);
+    return moved ? fenced(moved, n) : NULL;
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t n)
 {
-    return is_refused(n) ? NULL : __real_aligned_alloc(alignment, n);
+    return is_refused(n) ? NULL : fenced(__real_aligned_alloc(alignment, n + FENCE), n);
+}
+
+static char *copy_of(const char *text, size_t n)
+{
+    char *const copy = is_refused(n) ? NULL : fenced(__real_malloc(n + 1 + FENCE), n + 1);
+    if (copy) {
+        memcpy(copy, text, n);
+        copy[n] = 0;
+    }
+    return copy;
 }
 
 char *__wrap_strdup(const char *text)
 {
-    return is_refused(strlen(text)) ? NULL : __real_strdup(text);
+    return copy_of(text, strlen(text));
 }
 
 char *__wrap_strndup(const char *text, size_t n)
 {
-    return is_refused(n) ? NULL : __real_strndup(text, n);
+    return copy_of(text, strnlen(text, n));
+}
+
+void __wrap_free(void *p)
+{
+    check_fence(p);
+    __real_free(p);
 }

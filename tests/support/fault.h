@@ -1,6 +1,6 @@
-/* Makes allocations fail on purpose. A test program that lists fault.c and links with fault_link_args
- * (tests/meson.build) has malloc, calloc, realloc, aligned_alloc, strdup and strndup of the library's code counted
- * and, when asked, refused. */
+/* Part of every test program that uses CMocka (tests/meson.build). Makes allocations fail on purpose: malloc, calloc,
+ * realloc, aligned_alloc, strdup and strndup of what the program links statically are counted and, when asked, refused.
+ * What writes beyond the end of an allocation ends the program when the memory is freed. */
 #ifndef MD_TESTS_SUPPORT_FAULT_H
 #define MD_TESTS_SUPPORT_FAULT_H
 #include <stddef.h>
@@ -19,6 +19,6 @@ static inline void fault_at(int64_t n, int is_once)
 }
 /** Whether an allocation was refused since the last fault_after or fault_once. */
 int fault_happened(void);
-/** Bytes asked for since the last fault_after, those of strndup at most. */
+/** Bytes asked for since the last fault_after, without ends of strings. */
 size_t fault_bytes(void);
 #endif

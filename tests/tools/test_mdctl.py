@@ -389,7 +389,9 @@ class Run(Base):
         for formula, sizes in [("Y[j] = sum[i](X[i,j])", "i=2000000, j=2"), ("Y[i,j] = sum[k](A[i,k]*B[j,k])", "i=8, j=9, k=64000")]:
             with self.subTest(formula):
                 (run,) = self.json_lines(self.good("run", formula, "--sizes", sizes, "--json", "--no-library", *FEW))
-                self.assertLess(run["outputs"][0]["allowed"], 7e-6)
+                (stage,) = json.loads(self.good("explain", formula, "--sizes", sizes, "--json", "--no-library", *FEW))["stages"]
+                self.assertLess(stage["additions"], 540)  # multidispatch(3), "Accuracy"
+                self.assertAlmostEqual(run["outputs"][0]["allowed"], (2 + 64 + stage["additions"]) * 2**-24, delta=1e-10)
         self.assertGreater(run["outputs"][0]["error"], 0)  # sums of the data are not exact
 
     def test_json(self):

@@ -82,10 +82,39 @@ static void a_majority_is_right(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* A variant that does not run fails by itself; where none runs, the device is to blame, and nothing is said of them. */
+static void what_does_not_run_fails(void **state)
+{
+    (void)state;
+    _Alignas(64) static warm_vectors v;
+    md_bd_variant *variant[N];
+    md_arg arg[3];
+    md_ds_bound bound;
+    md_ds_op *op = make_op(variant);
+    static const struct {
+        const char *refused; /* texts with this do not launch */
+        bool fails[N];
+    } row[] = {{"COPY 20", {0, 0, 0, 1}}, {"COPY 1", {0, 1, 1, 0}}, {"none", {0, 0, 0, 0}}, {"COPY", {1, 1, 1, 1}}};
+    warm_shape(&v, 64, 1, 0);
+    warm_order(op, &v, arg, 1.0);
+    assert_ok(md_ds_bind(&bound, op, arg, 3));
+    for (int32_t i = 0; i < MD_COUNT(row); i++) {
+        md_tn_agreement found[N];
+        const bool has_one = !row[i].fails[0];
+        atomic_store(&warm_world.device.refused, row[i].refused);
+        assert_int_equal(md_tn_agree(found, variant, N, &bound.shape), has_one ? MD_OK : MD_DEVICE);
+        for (int32_t k = 0; k < N && has_one; k++)
+            assert_true((found[k] == MD_TN_FAILS) == row[i].fails[k]);
+    }
+    atomic_store(&warm_world.device.refused, NULL);
+    md_ds_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_majority_is_right, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(what_does_not_run_fails, warm_set_up, warm_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,9 +23,10 @@ static void print_shape(const data_set *set, int32_t i)
     printf("]");
 }
 
-static bool report_output(const data_set *got, const data_set *want, int32_t i, const cli_options *o, bool first)
+static bool report_output(const data_set *got, const data_set *want, int32_t i, double additions, const cli_options *o,
+                          bool first)
 {
-    comparison c = compare_tensors(got, want, i);
+    comparison c = compare_tensors(got, want, i, additions);
     const bool json = o->json;
     if (o->op.tf32)
         c.allowed += 0x1p-10; /* both operands of a product are rounded to 11 bits */
@@ -51,7 +52,8 @@ static int report(md_op *op, const data_set *got, const data_set *want, double u
     md_choice choice;
     const bool json = o->json;
     bool ok = true, first = true;
-    if (md_choice_of(&choice, op, got->arg, got->n) != MD_OK)
+    double additions;
+    if (md_choice_of(&choice, op, got->arg, got->n) != MD_OK || compare_additions(&additions, op, o->sizes) != MD_OK)
         return cli_fail_md();
     if (json)
         printf("{\"op\": \"%s\", \"variants\": [", md_op_name(op)); /* an output's or the catalogue's: plain letters */
@@ -64,7 +66,7 @@ static int report(md_op *op, const data_set *got, const data_set *want, double u
     for (int32_t i = 0; i < got->n; i++) {
         if (!got->info[i].is_output)
             continue;
-        ok &= report_output(got, want, i, o, first);
+        ok &= report_output(got, want, i, additions, o, first);
         first = false;
     }
     if (json)

@@ -81,8 +81,11 @@ static md_status verify_at(comparison *result, demo *d, int i, int64_t tokens, i
     got.image[out] = op->data.most.image[out];
     if (s == MD_OK)
         s = data_fetch(&got, out);
+    double additions = 0.0;
     if (s == MD_OK)
-        *result = compare_tensors(&got, &want, out);
+        s = compare_additions(&additions, op->op, sizes);
+    if (s == MD_OK)
+        *result = compare_tensors(&got, &want, out, additions);
     data_free(&want);
     return s;
 }
