@@ -84,6 +84,14 @@ static const char *const promised[] = {
     "conv1d",
     "max_pool1d",
     "attention_scores",
+    "attention",
+    "attention_lse",
+    "attention_causal",
+    "attention_gqa",
+    "attention_window",
+    "attention_alibi",
+    "attention_varlen",
+    "attention_decode",
 };
 
 static void test_promised_ops(void **state)

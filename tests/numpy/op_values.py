@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 SCALARS = {"lr": 0.125, "beta1": 0.875, "beta2": 0.75, "eps": 1e-6, "decay": 0.0625, "correction1": 0.5, "correction2": 0.25, "momentum": 0.875,
-           "alpha": 0.75, "limit": 2.0}
+           "alpha": 0.75, "limit": 2.0, "window": 5}
 OPS = {}
 
 
@@ -25,10 +25,11 @@ class Op:
     may_lose_infinities: bool = False # to NaN: in a recurrence (man md-formula), or times a tail of gelu that f32 rounds to 0
     overflows: tuple = () # edges at which it depends on the order whether a value leaves the range on the way
     floor: float = 0.0 # an absolute error: of the tail of gelu
+    also: object = None # what is right, too
     spread: float = 0.0 # results that cancel are near in relation to the largest
 
 
-def op(name, inputs, result="Y", needs=None, rows=False, scalars=(), dtypes=None, spread=0.0, recurs=False, overflows=(), floor=0.0):
+def op(name, inputs, result="Y", needs=None, rows=False, scalars=(), dtypes=None, spread=0.0, recurs=False, overflows=(), floor=0.0, also=None):
     """`inputs`: "X:ij ids:i=v": a real, or with '=' an index into that axis; '=v!' each once."""
     parsed = {}
     for text in inputs.split():
@@ -37,7 +38,7 @@ def op(name, inputs, result="Y", needs=None, rows=False, scalars=(), dtypes=None
         parsed[who] = (axes, kind or "real")
 
     def put(f):
-        OPS[name] = Op(f, parsed, result, list(scalars), dtypes or {}, needs, rows, recurs, overflows, floor, spread)
+        OPS[name] = Op(f, parsed, result, list(scalars), dtypes or {}, needs, rows, recurs, overflows, floor, also, spread)
         return f
     return put
 
@@ -259,6 +260,49 @@ op("geglu", "X:bk G:nk U:nk", floor=4e-6, recurs=True, **SUMS)(lambda X, G, U: e
 op("dequant_linear", "X:bk Wq:nk=u8 S:n", **SUMS)(lambda X, Wq, S: linear(X, Wq.astype(X.dtype) - 128) * S)
 op("attention_scores", "Q:bhid K:bhjd", "S", **SUMS)(
     lambda Q, K: np.einsum("bhid,bhjd->bhij", Q, K) * (1 / np.sqrt(Q.dtype.type(Q.shape[-1]))))
+
+
+def attended(scores, values, seen=None, reads=False):
+    """PyTorch's attention of scores [..., i, j] and values [..., j, e]. `reads`: a masked value, which has no weight, is
+    multiplied nevertheless, as the formula says and kernels that skip it do not: inf and NaN show."""
+    seen = np.ones(scores.shape, dtype=np.bool_) if seen is None else np.broadcast_to(seen, scores.shape)
+    scores = np.where(seen, scores, -np.inf)
+    e = np.exp(scores - row_max(scores))
+    terms = e[..., None] * values[..., None, :, :]
+    if not reads:
+        terms = np.where(seen[..., None] | np.isnan(e)[..., None], terms, 0)
+    return terms.sum(-2) / e.sum(-1, keepdims=True)
+
+
+def scores_of(Q, K):
+    return np.einsum("...id,...jd->...ij", Q, K) * (1 / np.sqrt(Q.dtype.type(Q.shape[-1])))
+
+
+def distances(Q, K):
+    """How far key j lies behind the key of query i, the last query being at the last key."""
+    return np.arange(Q.shape[-2])[:, None] + K.shape[-2] - Q.shape[-2] - np.arange(K.shape[-2])[None, :]
+
+
+def attention(name, inputs, f, **more):
+    """`f` gives what `attended` takes."""
+    op(name, inputs, needs="j", also=lambda *args, **scalars: attended(*f(*args, **scalars), reads=True), **SUMS, **more)(
+        lambda *args, **scalars: attended(*f(*args, **scalars)))
+
+
+attention("attention", "Q:bhid K:bhjd V:bhje", lambda Q, K, V: (scores_of(Q, K), V))
+op("attention_lse", "Q:bhid K:bhjd V:bhje", needs="j", recurs=True, **SUMS)( # NaN where the maximum is infinite
+    lambda Q, K, V: {"Y": attended(scores_of(Q, K), V), "L": scipy_logsumexp(scores_of(Q, K))})
+attention("attention_causal", "Q:bhid K:bhjd V:bhje", lambda Q, K, V: (scores_of(Q, K), V, distances(Q, K) >= 0))
+attention("attention_gqa", "Q:bgrid K:bgjd V:bgje", lambda Q, K, V: (scores_of(Q, K[:, :, None]), V[:, :, None]))
+attention("attention_window", "Q:bhid K:bhjd V:bhje", lambda Q, K, V, window: (
+    scores_of(Q, K), V, (distances(Q, K) >= 0) & (distances(Q, K) < window)), scalars=("window",))
+attention("attention_alibi", "Q:bhid K:bhjd slope:h V:bhje", lambda Q, K, slope, V: (
+    scores_of(Q, K) - slope[:, None, None] * distances(Q, K).astype(Q.dtype), V, distances(Q, K) >= 0))
+attention("attention_varlen", "n:b=j Q:bhid K:bhjd V:bhje", lambda n, Q, K, V: (
+    scores_of(Q, K), V, np.arange(K.shape[-2]) < n[:, None, None, None]))
+attention("attention_decode", "n:b=j Q:bgrd K:bjgd V:bjge", lambda n, Q, K, V: (
+    scores_of(Q, K.swapaxes(1, 2)), V.swapaxes(1, 2), np.arange(K.shape[1]) < n[:, None, None, None]))
+
 op("matvec", "W:nk X:k", **SUMS)(einsum("nk,k->n"))
 op("dot", "A:k B:k", **SUMS)(einsum("k,k->"))
 op("outer", "A:i B:j", "C")(np.outer)

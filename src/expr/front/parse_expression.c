@@ -174,7 +174,11 @@ md_status md_parse_tensor(md_parser *p, md_syntax **out, bool is_bare)
                               "'%s' is a word of the language and cannot name a tensor", name->text);
     if (is_bare)
         return MD_OK;
-    if (md_parse_accept(p, MD_TOKEN_COLON))
+    const bool is_typed = md_parse_accept(p, MD_TOKEN_COLON);
+    (*out)->has_data_type = is_typed && md_parse_is(p->at, "data");
+    if ((*out)->has_data_type)
+        p->at++;
+    else if (is_typed)
         MD_TRY(md_parse_dtype(p, &(*out)->dtype));
     MD_TRY(md_parse_expect(p, MD_TOKEN_LEFT));
     return parse_operands(p, *out, MD_TOKEN_RIGHT, MD_MAX_RANK, too_many_axes);

@@ -79,12 +79,13 @@ static md_status note_tensor(symbols *s, const md_syntax *at, int32_t *id)
     if (t->rank != at->n_args)
         return MD_FRONT_ERROR(fr, at, "'%s' has %d %s here, but %d at %d:%d", at->name, at->n_args,
                               at->n_args == 1 ? "axis" : "axes", t->rank, fr->tensor[*id].line, fr->tensor[*id].column);
-    if (at->dtype == MD_DTYPE_DEFAULT)
+    const md_dtype declared = at->has_data_type ? fr->options.dtype : at->dtype;
+    if (declared == MD_DTYPE_DEFAULT)
         return MD_OK;
-    if (t->is_declared && t->dtype != at->dtype)
-        return MD_FRONT_ERROR(fr, at, "'%s' is declared %s here, but %s before", at->name, md_dtype_name(at->dtype),
+    if (t->is_declared && t->dtype != declared)
+        return MD_FRONT_ERROR(fr, at, "'%s' is declared %s here, but %s before", at->name, md_dtype_name(declared),
                               md_dtype_name(t->dtype));
-    t->dtype = at->dtype;
+    t->dtype = declared;
     t->is_declared = true;
     return MD_OK;
 }

@@ -29,6 +29,7 @@ typedef struct md_syntax md_syntax;
 struct md_syntax {
     md_syntax_kind kind;
     md_fx_op op;
+    bool has_data_type; /* TENSOR: declared to have the op's dtype, as name:data[...] */
     md_dtype dtype; /* TENSOR: as declared here, else MD_DTYPE_DEFAULT. INTEGER: MD_U64 from 2^63 on */
     const char *name; /* NAME, TENSOR, CALL, SIZE */
     int64_t integer; /* INTEGER; SIZE: the axis, or -1 */
