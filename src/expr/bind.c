@@ -116,6 +116,35 @@ static md_status bind_tensor(binder *b, int32_t i, const md_arg *arg)
 
 /* ---- dims ---- */
 
+/* "K[b,h,j,d]": an argument's place in the formula, by its dims. */
+static void print_place(md_strbuf *out, const md_fx_formula *f, int32_t argument)
+{
+    const md_fx_tensor *t = &f->tensor[f->args[argument].id];
+    for (int32_t a = 0; a < t->rank; a++)
+        md_strbuf_printf(out, "%s%s%s", a ? "," : t->name, a ? "" : "[", f->dim[t->dim[a]].name);
+    md_strbuf_add(out, "]");
+}
+
+/* A dim that two arguments have in another size. */
+static md_status two_sizes(const binder *b, int32_t i, int32_t axis, int64_t size)
+{
+    const md_fx_formula *f = b->formula;
+    const int32_t d = f->tensor[f->args[i].id].dim[axis], source = b->source[d];
+    md_strbuf here = {0}, there = {0};
+    print_place(&here, f, i);
+    print_place(&there, f, source);
+    const md_status s =
+        md_fail(MD_INVALID_ARGUMENT,
+                "argument %d '%s': axis %d (dim '%s') has size %lld, but argument %d '%s' gave %s = %lld; they are %s "
+                "and %s",
+                i, f->tensor[f->args[i].id].name, axis, f->dim[d].name, (long long)size, source,
+                f->tensor[f->args[source].id].name, f->dim[d].name, (long long)b->binding->size[d],
+                md_strbuf_text(&here), md_strbuf_text(&there));
+    md_strbuf_finish(&here);
+    md_strbuf_finish(&there);
+    return s;
+}
+
 static md_status wrong_size(const binder *b, int32_t i, int32_t axis, int64_t size)
 {
     const md_fx_formula *f = b->formula;
@@ -126,11 +155,7 @@ static md_status wrong_size(const binder *b, int32_t i, int32_t axis, int64_t si
         return md_fail(MD_INVALID_ARGUMENT,
                        "argument %d '%s': axis %d (dim '%s') has size %lld, but %s is static: %s%lld", i, t->name, axis,
                        f->dim[d].name, (long long)size, f->dim[d].name, least, (long long)f->dim[d].size);
-    return md_fail(MD_INVALID_ARGUMENT,
-                   "argument %d '%s': axis %d (dim '%s') has size %lld, but argument %d '%s' gave %s = "
-                   "%lld",
-                   i, t->name, axis, f->dim[d].name, (long long)size, source, f->tensor[f->args[source].id].name,
-                   f->dim[d].name, (long long)b->binding->size[d]);
+    return two_sizes(b, i, axis, size);
 }
 
 static md_status bind_axis(binder *b, int32_t i, int32_t axis)

@@ -201,6 +201,10 @@ static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
     md_strbuf_printf(out, "  %zu %s\n    families:", number, md_json_text_at(stage, "kind"));
     for (size_t i = 0; i < json_array_size(families); i++)
         md_strbuf_printf(out, "%s %s", i ? "," : "", json_string_value(json_array_get(families, i)));
+    if (!strncmp(md_json_text_at(stage, "kind"), "chain", 5))
+        md_strbuf_add(out, json_array_size(families) > 0
+                               ? "\n    it or its parts serve, by their times: mdctl explain --sizes says which"
+                               : "\n    its parts serve: no family takes it");
     md_strbuf_add(out, "\n");
     if (*md_json_text_at(stage, "slow"))
         md_strbuf_printf(out, "    slow: %s\n", md_json_text_at(stage, "slow"));

@@ -155,6 +155,18 @@ static json_t *pick_json(const md_ds_op *op, const md_ds_plan *plan, int32_t sta
         "margin", md_json_real(pick->margin), "margin_unit", pick->source == MD_DS_NEAREST ? "octaves" : "time");
 }
 
+/* Whether a chain or its parts serve, and why; JSON null for other stages. */
+static json_t *fused_json(const view *v, const md_ds_plan *plan, int32_t stage)
+{
+    md_strbuf text = {0};
+    if (v->op->program->stage[stage].kind != MD_ST_CHAIN)
+        return json_null();
+    md_ds_print_fused(&text, v->op, plan, stage, v->shape, v->sizes);
+    json_t *line = text.failed ? NULL : json_string(md_strbuf_text(&text));
+    md_strbuf_finish(&text);
+    return line;
+}
+
 static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t stage)
 {
     const md_ds_op *op = v->op;
@@ -166,12 +178,13 @@ static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t
     md_st_describe(&text, op->program, stage);
     json_t *kind = text.failed ? NULL : json_string(md_strbuf_text(&text));
     md_strbuf_finish(&text);
-    return md_json_merge(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o}", "kind", kind, "flops",
+    return md_json_merge(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o}", "kind", kind, "flops",
                                    md_json_real(flops), "bytes", md_json_real(bytes), "additions",
                                    md_json_real(md_fa_additions(&op->stage[stage].target, v->shape->size)),
                                    "candidates", candidates_json(v, stage), "lopsided", is_lopsided(op, v->shape),
                                    "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
-                                   md_json_text_or_null(numeric[0] ? numeric : NULL)),
+                                   md_json_text_or_null(numeric[0] ? numeric : NULL), "fused",
+                                   fused_json(v, md_ds_plan_of(entry), stage)),
                          pick_json(op, md_ds_plan_of(entry), stage));
 }
 
@@ -307,9 +320,11 @@ static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
         md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n", numeric,
                          *class ? class : "of what is pinned");
     print_candidates(out, stage);
+    if (*md_json_text_at(stage, "fused"))
+        md_strbuf_printf(out, "  serves: %s\n", md_json_text_at(stage, "fused"));
     if (!strcmp(md_json_text_at(stage, "pick"), "idle")) {
-        const bool is_chain = !strncmp(md_json_text_at(stage, "kind"), "chain", 5);
-        md_strbuf_printf(out, "  idle: %s\n", is_chain ? "its parts serve" : "a chain serves");
+        if (!*md_json_text_at(stage, "fused"))
+            md_strbuf_add(out, "  idle: a chain serves\n");
         return;
     }
     print_pick(out, stage);

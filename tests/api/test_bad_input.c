@@ -46,6 +46,43 @@ static void expect_message(md_status got, md_status want, const char *part, cons
         fail_msg("%s: message \"%s\" does not contain \"%s\"", what, md_last_error(), part);
 }
 
+/* Attention whose operands do not go together: the message has both places of the formula. */
+static void attention(void **state)
+{
+    static const struct {
+        int64_t size[4][4]; /* of Q, K, M, V */
+        const char *part;
+    } row[] = {
+        {{{2, 3, 5, 8}, {2, 3, 7, 16}, {2, 3, 5, 7}, {2, 3, 7, 8}},
+         "'K': axis 3 (dim 'd') has size 16, but argument 0 'Q' gave d = 8; they are K[b,h,j,d] and Q[b,h,i,d]"},
+        {{{2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 5, 6}, {2, 3, 7, 8}},
+         "'M': axis 3 (dim 'j') has size 6, but argument 1 'K' gave j = 7; they are M[b,h,i,j] and K[b,h,j,d]"},
+        {{{2, 3, 5, 8}, {2, 3, 7, 8}, {2, 1, 5, 7}, {2, 3, 7, 8}}, "'M': axis 1 (dim 'h') has size 1"},
+        {{{2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 5, 7}, {2, 3, 9, 8}}, "'V': axis 2 (dim 'j') has size 9"},
+    };
+    static float data[1024];
+    md_op *op = NULL;
+    (void)state;
+    assert_int_equal(md_op_create(&op, context,
+                                  "let S[b,h,i,j] = sum[d](Q[b,h,i,d] * K[b,h,j,d]) + M[b,h,i,j];"
+                                  "let e[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k]));"
+                                  "Y[b,h,i,v] = sum[j](e[b,h,i,j] * V[b,h,j,v]) / sum[j](e[b,h,i,j])",
+                                  NULL),
+                     MD_OK);
+    for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
+        const int64_t size_y[] = {2, 3, 5, 8};
+        const int64_t *const sizes[] = {row[r].size[0], row[r].size[1], row[r].size[2], size_y, row[r].size[3]};
+        md_tensor t[5];
+        md_arg arg[5]; /* Q, K, M, Y, V: as they first stand in the formula */
+        for (int32_t i = 0; i < 5; i++) {
+            t[i] = md_tensor_make(i == 3 ? data : data + 512, MD_F32, 4, sizes[i]);
+            arg[i] = md_t(&t[i]);
+        }
+        expect_message(md_call(op, NULL, arg, 5), MD_INVALID_ARGUMENT, row[r].part, "attention");
+    }
+    md_op_destroy(&op);
+}
+
 static void formulas(void **state)
 {
     (void)state;
@@ -365,6 +402,7 @@ static void destroying_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention),
         cmocka_unit_test(formulas),
         cmocka_unit_test(formula_errors_show_the_place),
         cmocka_unit_test(calls),

@@ -96,8 +96,12 @@ void md_ds_adoption_destroy(struct md_ds_adoption **adoption)
 static uint64_t id_of(const md_fa_target *target, const md_kn_shape *shape)
 {
     const md_st_program *program = target->program;
-    const md_st_chain *c = md_fa_stage(target)->chain;
-    int64_t word[3 + 2 * MD_MAX_RANK] = {target->stage, shape->unit, shape->aligned16};
+    const md_st_stage *stage = md_fa_stage(target);
+    const md_st_chain *c = stage->chain;
+    uint32_t own = 0; /* the parts' temporaries do not matter */
+    for (int32_t i = 0; i < stage->n_tensors; i++)
+        own |= UINT32_C(1) << stage->tensor[i];
+    int64_t word[3 + 2 * MD_MAX_RANK] = {target->stage, shape->unit & own, shape->aligned16 & own};
     int32_t n = 3;
     for (int32_t i = 0; i < c->n_depth; i++)
         word[n++] = shape->size[program->index[c->depth[i]].dim];

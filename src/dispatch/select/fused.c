@@ -79,6 +79,68 @@ void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *quer
         plan->is_stand_in = false;
 }
 
+/* ---- In words */
+
+/* Of the chain's parts; 0: some part has no pick. */
+static double time_of_parts(const md_ds_plan *plan, const md_ds_op *op, const md_st_chain *c, const int64_t *sizes)
+{
+    double us = 0.0;
+    for (int32_t i = 0; i < c->n_parts; i++) {
+        if (plan->stage[c->part[i]].pick.variant < 0)
+            return 0.0;
+        us += time_of(plan, op, c->part[i], sizes);
+    }
+    return us;
+}
+
+/* Why no kernel of the chain serves. */
+static const char *unfit_of(const md_ds_op *op, int32_t stage, const md_kn_shape *shape)
+{
+    const md_ds_pool *pool = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    const char *miss = n == 0 ? "no family takes it" : NULL;
+    for (int32_t i = n - 1; i >= 0 && !miss; i--) /* what was made for a shape comes last */
+        miss = md_ds_reject_reason(pool, i, shape);
+    return miss ? miss : "none fits";
+}
+
+static bool has_pin(const md_ds_op *op, int32_t stage)
+{
+    const md_st_chain *c = op->program->stage[stage].chain;
+    bool is = is_pinned(op, stage);
+    for (int32_t i = 0; i < c->n_parts; i++)
+        is |= is_pinned(op, c->part[i]);
+    return is;
+}
+
+void md_ds_print_fused(md_strbuf *out, const md_ds_op *op, const md_ds_plan *plan, int32_t stage,
+                       const md_kn_shape *shape, const int64_t *sizes)
+{
+    const md_ds_stage_choice *s = &plan->stage[stage];
+    const md_st_chain *c = op->program->stage[stage].chain;
+    const bool has_chain = s->pick.variant >= 0;
+    const double chain = has_chain ? time_of(plan, op, stage, sizes) : 0.0, parts = time_of_parts(plan, op, c, sizes);
+    const char *by = md_ds_source_name((s->is_idle ? &plan->stage[c->part[0]] : s)->pick.source);
+    md_strbuf_add(out, s->is_idle ? "its parts" : "the chain");
+    if (plan->by_reference)
+        md_strbuf_add(out, ", by the reference evaluator");
+    else if (has_pin(op, stage))
+        md_strbuf_add(out, ", which a pin says");
+    else if (s->is_idle && s->wished == MD_DS_SOUGHT)
+        md_strbuf_add(out, ", while kernels of the chain are chosen for these sizes");
+    else if (s->is_idle && !has_chain && s->wished >= 0)
+        md_strbuf_printf(out, ", while %s is built", op->stage[stage].variant[s->wished]->name);
+    else if (!has_chain)
+        md_strbuf_printf(out, ", since no kernel of the chain fits: %s", unfit_of(op, stage, shape));
+    else if (op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
+        md_strbuf_add(out, ", which serves wherever it fits under a numeric policy");
+    else if (parts <= 0.0)
+        md_strbuf_add(out, ", since its parts have no kernel that is ready");
+    else
+        md_strbuf_printf(out, " (%s): %.2f us, %s %.2f", by, s->is_idle ? parts : chain,
+                         s->is_idle ? "the chain" : "its parts", s->is_idle ? chain : parts);
+}
+
 bool md_ds_runs_all_once(const md_ds_plan *plan, const md_ds_op *op)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {

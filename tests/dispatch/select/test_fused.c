@@ -78,6 +78,20 @@ static const char *served_by(md_ds_op *op, const int64_t size[5], uintptr_t offs
     return name;
 }
 
+/* What a report says of it. */
+static void check_reason(md_ds_op *op, const int64_t size[5], uintptr_t offset, const char *part)
+{
+    md_ds_bound bound;
+    md_strbuf text = {0};
+    bind_at(&bound, op, size, offset);
+    md_ds_shape_entry *e = entry_at(op, size, offset);
+    md_ds_print_fused(&text, op, md_ds_plan_of(e), chain_of(op), &bound.shape, bound.shape.size);
+    if (!strstr(md_strbuf_text(&text), part))
+        fail_msg("'%s' is not in '%s'", part, md_strbuf_text(&text));
+    md_strbuf_finish(&text);
+    md_ds_shape_entry_release(e);
+}
+
 /* ---- Lengths of heads that no hint has */
 
 static void a_new_length_waits_for_nothing_and_gets_kernels(void **state)
@@ -95,8 +109,10 @@ static void a_new_length_waits_for_nothing_and_gets_kernels(void **state)
             assert_string_equal(served_by(op, size, 0), "idle");
             assert_string_equal(served_by(op, other, 0), "idle");
             assert_int_equal(op->count.waits, 0);
+            check_reason(op, size, 0, "its parts, while ");
             w.device.compile_ms = 0;
             md_ds_op_wait(op);
+            check_reason(op, size, 0, "the chain (model): ");
             assert_non_null(strstr(served_by(op, size, 0), word));
             assert_non_null(strstr(served_by(op, other, 0), word));
             assert_int_equal(op->count.adopted, i + 1);
@@ -169,6 +185,7 @@ static void what_no_kernel_takes_is_asked_once(void **state)
     }
     assert_int_equal(op->count.adopted, 0);
     assert_int_equal(op->count.waits, 0);
+    check_reason(op, (const int64_t[5]){1, 8, 3, 15, 64}, 2, "its parts, since no kernel of the chain fits: ");
     md_ds_op_destroy(&op);
 }
 
