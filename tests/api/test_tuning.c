@@ -119,6 +119,21 @@ static void a_formula_is_tuned_apart_from_ops(void **state)
     }
     assert_true(is_there);
     md_op_destroy(&op);
+    /* what is exported is all that another context needs to know it */
+    text wisdom = {0}, again = {0};
+    md_wisdom_counts counts;
+    md_context *other = open_context(MD_TUNE_ESTIMATE);
+    assert_ok(md_wisdom_export(c, take, &wisdom));
+    assert_true(wisdom.n > 0 && strchr(wisdom.bytes, '\n'));
+    assert_ok(md_wisdom_import(&counts, other, wisdom.bytes, wisdom.n, NULL, NULL));
+    assert_true(counts.n_taken > 0 && counts.n_taken == counts.n_lines && counts.n_bad + counts.n_foreign == 0);
+    assert_ok(md_wisdom_export(other, take, &again));
+    assert_string_equal(again.bytes, wisdom.bytes);
+    assert_ok(md_tune_formula(other, "silu", &o, &(md_tune_options){.budget_ms = 60000}));
+    assert_int_equal(counter(other, "tuned_timed"), 0);
+    free(wisdom.bytes);
+    free(again.bytes);
+    md_context_destroy(&other);
     md_context_destroy(&c);
     free(t.bytes);
 }

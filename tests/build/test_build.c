@@ -299,6 +299,37 @@ static void test_failures(void **state)
     md_bd_variant_destroy(&v);
 }
 
+static md_bd_text *ask(fixture *f, const char *text)
+{
+    md_bd_text *out = NULL;
+    md_kn_launch_source source = {.code = MD_KN_TEXT, .entry = "md_kernel"};
+    md_strbuf_add(&source.text, text);
+    assert_ok(md_bd_text_ask(&out, f->builder, &source));
+    md_strbuf_finish(&source.text);
+    return out;
+}
+
+/* Texts of no variant: built when they are asked for, once for all who ask; a failure has its reason. */
+static void test_texts_without_a_variant(void **state)
+{
+    fixture *f = *state;
+    const md_dev_kernel *kernel = NULL, *again = NULL;
+    const char *why = NULL;
+    const md_bd_text *const one = ask(f, "one"), *const bad = ask(f, "FAIL_COMPILE"), *const two = ask(f, "two");
+    assert_true(ask(f, "one") == one && one != two);
+    md_bd_wait_all(f->builder);
+    assert_int_equal(md_bd_text_state(&kernel, &why, one), MD_BD_READY);
+    assert_true(kernel && !why);
+    assert_int_equal(md_bd_text_state(&again, NULL, ask(f, "one")), MD_BD_READY);
+    assert_true(again == kernel);
+    assert_int_equal(md_bd_text_state(&again, NULL, two), MD_BD_READY);
+    assert_true(again != kernel);
+    kernel = NULL;
+    assert_int_equal(md_bd_text_state(&kernel, &why, bad), MD_BD_FAILED);
+    assert_true(!kernel && why && strstr(why, "does not compile"));
+    assert_int_equal(f->fake.n_loaded, 2);
+}
+
 static void test_failing_launch(void **state)
 {
     fixture *f = *state;
@@ -415,10 +446,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_real_kernels),   TEST(test_shared),        TEST(test_single_flight),   TEST(test_parallel),
-        TEST(test_hurry),          TEST(test_hasten),        TEST(test_failures),        TEST(test_no_compiler),
-        TEST(test_failing_launch), TEST(test_destroy_early), TEST(test_short_of_memory), TEST(test_source),
-        TEST(test_digest),
+        TEST(test_real_kernels),    TEST(test_shared),
+        TEST(test_single_flight),   TEST(test_parallel),
+        TEST(test_hurry),           TEST(test_hasten),
+        TEST(test_failures),        TEST(test_no_compiler),
+        TEST(test_failing_launch),  TEST(test_destroy_early),
+        TEST(test_short_of_memory), TEST(test_source),
+        TEST(test_digest),          TEST(test_texts_without_a_variant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

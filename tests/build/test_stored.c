@@ -201,6 +201,42 @@ static void bundles_hold_the_librarys_own_kernels(void **state)
     }
 }
 
+/* Where only what is kept is written: each launch of a kept variant, and nothing of the others. */
+static void bundles_hold_what_is_kept(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        int32_t n, kept; /* variants */
+    } rows[] = {{1, 0}, {1, 1}, {3, 1}, {3, 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char path[4200];
+        md_sr_bundle_maker *maker = NULL;
+        md_sr_bundle *bundle = NULL;
+        md_bd *builder = NULL;
+        md_bd_variant *v[3] = {NULL};
+        snprintf(path, sizeof path, "%s/kept.mdb", f->scratch->folder);
+        assert_ok(md_bd_create(&builder, &f->fake.base));
+        assert_ok(md_sr_bundle_maker_create(&maker));
+        assert_ok(md_bd_record_bundle(builder, maker));
+        md_sr_bundle_keep_only(maker, MD_BD_BUNDLED);
+        for (int32_t k = 0; k < rows[i].n; k++) {
+            const md_fa_config config = toy_config(TOY_PLAIN, k);
+            assert_ok(md_bd_variant_create(&v[k], builder, &f->toy.target, &toy_family, &config));
+            assert_ok(md_bd_variant_wait(v[k]));
+            if (k < rows[i].kept)
+                assert_ok(md_bd_bundled_keep(v[k]));
+        }
+        assert_ok(md_sr_bundle_write(maker, path));
+        assert_ok(md_sr_bundle_open(&bundle, path));
+        assert_int_equal(md_sr_bundle_count(bundle), rows[i].kept);
+        md_sr_bundle_close(&bundle);
+        for (int32_t k = 0; k < rows[i].n; k++)
+            md_bd_variant_destroy(&v[k]);
+        md_sr_bundle_maker_destroy(&maker);
+        md_bd_destroy(&builder);
+    }
+}
+
 static void final_failures_are_remembered(void **state)
 {
     fixture *f = *state;
@@ -224,7 +260,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_next_process_compiles_nothing),     TEST(bad_entries_are_compiled_anew),
         TEST(what_does_not_load_is_compiled_anew),   TEST(what_is_kept_comes_back),
-        TEST(bundles_hold_the_librarys_own_kernels), TEST(final_failures_are_remembered),
+        TEST(bundles_hold_the_librarys_own_kernels), TEST(bundles_hold_what_is_kept),
+        TEST(final_failures_are_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,6 @@ static md_status open_work(md_tn_work *w)
     w->patterns.for_tf32 = job->target.allows_tf32;
     w->start_ns = md_tn_now_ns(w->dev);
     w->deadline_ns = w->start_ns + (uint64_t)((job->budget_ms > 0.0 ? job->budget_ms : MD_TN_BUDGET_MS) * 1e6);
-    w->soft_ns = w->deadline_ns;
     w->ns_a_byte = NS_A_BYTE;
     w->builds_ns = w->start_ns + (uint64_t)(BUILDING * (double)(w->deadline_ns - w->start_ns));
     const int32_t threads = MD_MAX(md_pool_threads(w->dev->pool), 1);
