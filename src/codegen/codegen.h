@@ -184,6 +184,8 @@ void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is
 /** Condition under which the store printed last writes anything, as far as it is known before the lanes: an
  * expression over variables of the prologue; NULL: always, or it differs by lane. */
 const char *md_cg_store_condition(const md_cg *cg);
+/** The length of a tensor's axis as C text. */
+void md_cg_print_length(md_strbuf *out, const md_st_program *program, int32_t tensor, int32_t axis);
 /** The number of elements of a tensor as C text. */
 void md_cg_print_elements(md_strbuf *out, const md_st_program *program, int32_t tensor);
 /** The length of the first axis of a store whose subscript is checked, as C text; NULL where there is none. */

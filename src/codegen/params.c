@@ -157,18 +157,24 @@ void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n)
     md_strbuf_add(out, n == 0 ? "    int64_t none;\n} md_params;\n" : "} md_params;\n");
 }
 
-void md_cg_print_elements(md_strbuf *out, const md_st_program *program, int32_t tensor)
+void md_cg_print_length(md_strbuf *out, const md_st_program *program, int32_t tensor, int32_t axis)
 {
     const md_fx_tensor *t = &program->formula->tensor[tensor];
+    const int64_t size = program->formula->dim[t->dim[axis]].size;
+    if (t->at_least[axis])
+        md_strbuf_printf(out, "p->e%" PRId32 "_%" PRId32, tensor, axis);
+    else if (size >= 0)
+        md_strbuf_printf(out, "INT64_C(%" PRId64 ")", size);
+    else
+        md_strbuf_printf(out, "p->n%" PRId32, t->dim[axis]);
+}
+
+void md_cg_print_elements(md_strbuf *out, const md_st_program *program, int32_t tensor)
+{
     md_strbuf_add(out, "(INT64_C(1)");
-    for (int32_t i = 0; i < t->rank; i++) {
-        const int64_t size = program->formula->dim[t->dim[i]].size;
-        if (t->at_least[i])
-            md_strbuf_printf(out, " * p->e%" PRId32 "_%" PRId32, tensor, i);
-        else if (size >= 0)
-            md_strbuf_printf(out, " * INT64_C(%" PRId64 ")", size);
-        else
-            md_strbuf_printf(out, " * p->n%" PRId32, t->dim[i]);
+    for (int32_t i = 0; i < program->formula->tensor[tensor].rank; i++) {
+        md_strbuf_add(out, " * ");
+        md_cg_print_length(out, program, tensor, i);
     }
     md_strbuf_add(out, ")");
 }

@@ -48,6 +48,35 @@ double md_fa_product_cycles(const md_fa_target *target, double cycles)
     return cycles * md_fa_host_ops_per_cycle(target->facts);
 }
 
+/* ---- Groups */
+enum { AXIS_BITS = 8 };
+
+static const char *groups_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    const int32_t n = envelope->rule_value[0], *axis = envelope->rule_value + 1;
+    if (n >= MD_COUNT(envelope->rule_value))
+        return "rows are looked up in more tensors than the rule can name";
+    for (int32_t i = 1; i < n; i++)
+        if (shape->extent[axis[i] >> AXIS_BITS][axis[i] & 255] != shape->extent[axis[0] >> AXIS_BITS][axis[0] & 255])
+            return "tensors that rows are looked up in have different lengths";
+    return NULL;
+}
+
+static void note_axis(void *user, int32_t tensor, int32_t axis)
+{
+    md_kn_envelope *out = user;
+    const int32_t n = ++out->rule_value[0];
+    if (n < MD_COUNT(out->rule_value))
+        out->rule_value[n] = tensor << AXIS_BITS | axis;
+}
+
+void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *target)
+{
+    out->rule_miss = groups_miss;
+    out->rule_value[0] = 0;
+    md_st_each_group_axis(&md_fa_stage(target)->product, note_axis, out);
+}
+
 md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config)
 {
     if (!md_fa_applies(family, target))
@@ -57,10 +86,12 @@ md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *ta
     return MD_OK;
 }
 
-static md_status emit(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
-                      const char *template_name, md_strbuf *defines)
+md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                                    const char *template_name, md_strbuf *defines)
 {
     md_strbuf expr = {0};
+    out->code = MD_KN_TEXT;
+    snprintf(out->entry, sizeof out->entry, "md_kernel");
     int32_t n = md_cg_params(out->param, target->program, target->stage);
     if (n < 0)
         return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
@@ -75,11 +106,8 @@ static md_status emit(md_kn_launch_source *out, const md_fa_target *target, cons
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
                              const char *template_name, md_strbuf *defines)
 {
-    md_kn_launch_source *launch = &out->launch[0];
     out->n_launches = 1;
-    launch->code = MD_KN_TEXT;
-    snprintf(launch->entry, sizeof launch->entry, "md_kernel");
-    md_status status = emit(launch, target, product, template_name, defines);
+    md_status status = md_fa_product_emit_launch(&out->launch[0], target, product, template_name, defines);
     md_strbuf_finish(defines);
     if (status != MD_OK)
         md_kn_source_finish(out);

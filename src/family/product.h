@@ -30,6 +30,12 @@ double md_fa_product_cycles(const md_fa_target *target, double cycles);
 /** How `emit` of a family of products begins: INTERNAL if the family does not take the stage; UNSUPPORTED if the config
  * is not legal at any size (config NULL: not checked). */
 md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config);
+/** Adds to the envelope of a grouped product that all axes which rows are looked up in have one length: a look-up is
+ * then in all of them or in none. */
+void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *target);
+/** Prints one host launch of a product into a template. */
+md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                                    const char *template_name, md_strbuf *defines);
 /** Prints one host launch from a template. Its parameters are the stage's, the number of blocks and the workspace.
  * `defines` becomes md_config.h and is freed here. */
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,

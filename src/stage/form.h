@@ -131,6 +131,19 @@ const md_fx_node *md_st_times(md_arena *arena, const md_fx_node *acc, const md_s
 /** VAR as sums. */
 const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node);
 
+/* ---- look_up.c: products whose rows look up which matrix they are multiplied by ---- */
+enum { MD_ST_MAX_LOOK_UPS = 4 };
+
+/** Subscripts in the body of a sum that read memory and do not depend on what is summed over: at most
+ * MD_ST_MAX_LOOK_UPS. */
+int32_t md_st_find_look_ups(const md_fx_node *out[MD_ST_MAX_LOOK_UPS], const md_st_maker *m, const md_fx_node *reduce);
+/** The index that stands for a look-up, over the first axis that it is a subscript of; made where there is none yet.
+ * -1: there is no room. */
+int32_t md_st_group_index(md_st_maker *m, const md_fx_node *reduce, const md_fx_node *look_up);
+/** Puts the index in the place of the look-up in all factors that depend on k. False where memory is short. */
+bool md_st_name_groups(md_st_maker *m, md_st_factors *list, const md_st_set *k, const md_fx_node *look_up,
+                       int32_t group);
+
 /* ---- exact.c ---- */
 
 /** The type that a product of integers is exact in: F32, F64 where no sum can be too large for it, else its own. A sum

@@ -16,6 +16,8 @@ typedef struct split {
     md_st_set of_side[2]; /* free indices */
     md_st_product groups;
     const md_fx_node *expr[2]; /* a and b */
+    const md_fx_node *look_up; /* an index of its own stands for it; NULL: none */
+    int32_t group; /* that index */
 } split;
 
 static bool is_disjoint(const md_st_set *a, const md_st_set *b)
@@ -54,11 +56,16 @@ static md_st_set set_of(int32_t n, const int32_t *id)
 }
 
 /* What each factor depends on; whether some do on k. */
-static bool examine(split *s, const md_fx_node *reduce, const md_st_item *item)
+static bool examine(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item)
 {
     md_st_set k = set_of(reduce->n_bound, reduce->bound), known = set_of(item->n_free, item->free);
     unite(&known, &k);
     md_st_factors_of(&s->list, reduce->arg[0]);
+    if (s->look_up != NULL) {
+        md_st_set_add(&known, s->group);
+        if (!md_st_name_groups(m, &s->list, &k, s->look_up, s->group))
+            return false;
+    }
     int32_t n_inside = 0;
     for (int32_t i = 0; i < s->list.n; i++) {
         md_st_set used = md_st_indices(s->list.factor[i].node);
@@ -93,22 +100,33 @@ static bool deal(split *s, int32_t a, int32_t b)
     return !is_empty(&m) && !is_empty(&n);
 }
 
-/* B is the side that the last plain subscript of the store belongs to: its neighbours then lie side by side. */
+static void exchange(split *s)
+{
+    md_st_set first = s->of_side[0];
+    s->of_side[0] = s->of_side[1];
+    s->of_side[1] = first;
+    for (int32_t k = 0; k < s->list.n; k++)
+        if (s->side[k] >= 0)
+            s->side[k] = (int8_t)(1 - s->side[k]);
+}
+
+/* B is the side with groups, else the one that the last plain subscript of the store belongs to: its neighbours then
+ * lie side by side. */
 static void orient(split *s, const md_st_item *item)
 {
     md_st_set n = without(&s->of_side[1], &s->of_side[0]), m = without(&s->of_side[0], &s->of_side[1]);
+    if (s->look_up != NULL) {
+        if (md_st_set_has(&m, s->group))
+            exchange(s);
+        return;
+    }
     for (int32_t i = item->n_subscripts - 1; i >= 0; i--) {
         int32_t id = item->subscript[i]->id;
         if (md_st_set_has(&n, id))
             return;
         if (!md_st_set_has(&m, id))
             continue;
-        md_st_set first = s->of_side[0];
-        s->of_side[0] = s->of_side[1];
-        s->of_side[1] = first;
-        for (int32_t k = 0; k < s->list.n; k++)
-            if (s->side[k] >= 0)
-                s->side[k] = (int8_t)(1 - s->side[k]);
+        exchange(s);
         return;
     }
 }
@@ -142,6 +160,15 @@ static void settle(split *s)
         }
 }
 
+/* True if rows alone say which group they belong to. */
+static bool finds_groups(const split *s)
+{
+    const md_st_set rows = set_of(s->groups.n_m, s->groups.m), used = md_st_indices(s->look_up),
+                    foreign = without(&used, &rows);
+    return s->groups.n_batch == 0 && is_empty(&foreign) && !md_st_set_has(&s->of_side[0], s->group) &&
+           md_st_set_has(&s->of_side[1], s->group);
+}
+
 /* Sorts the free indices into groups, in the order of the store. */
 static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
 {
@@ -149,6 +176,7 @@ static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
     for (int32_t i = 0; i < item->n_free; i++) {
         int32_t id = item->free[i];
         bool a = md_st_set_has(&s->of_side[0], id), b = md_st_set_has(&s->of_side[1], id);
+        a |= !b && s->look_up != NULL && md_fx_uses_index(s->look_up, id);
         if (a && b)
             g->batch[g->n_batch++] = id;
         else if (a)
@@ -166,7 +194,7 @@ static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
             return false;
         g->k[g->n_k++] = reduce->bound[i];
     }
-    return g->n_m > 0 && g->n_n > 0;
+    return g->n_m > 0 && g->n_n > 0 && (s->look_up == NULL || finds_groups(s));
 }
 
 static bool build_side(md_st_maker *m, split *s, int side)
@@ -184,9 +212,9 @@ static bool build_side(md_st_maker *m, split *s, int side)
     return true;
 }
 
-static bool split_sum(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item)
+static bool split_factors(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item)
 {
-    if (!examine(s, reduce, item))
+    if (!examine(m, s, reduce, item))
         return false;
     for (int32_t a = 0; a < s->list.n; a++)
         for (int32_t b = a + 1; b < s->list.n; b++) {
@@ -197,6 +225,24 @@ static bool split_sum(md_st_maker *m, split *s, const md_fx_node *reduce, const 
             settle(s);
             return group(s, reduce, item) && build_side(m, s, 0) && build_side(m, s, 1);
         }
+    return false;
+}
+
+/* `like`: the first of two sums; the second has its groups. NULL: it is the first. */
+static bool split_sum(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item, const split *like)
+{
+    const md_fx_node *found[MD_ST_MAX_LOOK_UPS];
+    *s = (split){.groups = {0}};
+    if (split_factors(m, s, reduce, item))
+        return true;
+    const int32_t n = md_st_find_look_ups(found, m, reduce);
+    for (int32_t i = 0; i < n; i++) {
+        if (like != NULL && (like->look_up == NULL || !md_fx_equal(m->formula, like->look_up, found[i])))
+            continue;
+        *s = (split){.look_up = found[i], .group = like != NULL ? like->group : md_st_group_index(m, reduce, found[i])};
+        if (s->group >= 0 && split_factors(m, s, reduce, item))
+            return true;
+    }
     return false;
 }
 
@@ -267,8 +313,8 @@ static bool same_ids(int32_t n, const int32_t *a, int32_t n_b, const int32_t *b)
 static bool go_together(const md_st_maker *m, const split *p, const split *q)
 {
     const md_st_product *a = &p->groups, *b = &q->groups;
-    return same_ids(a->n_batch, a->batch, b->n_batch, b->batch) && same_ids(a->n_m, a->m, b->n_m, b->m) &&
-           same_ids(a->n_n, a->n, b->n_n, b->n) &&
+    return (p->look_up == NULL) == (q->look_up == NULL) && same_ids(a->n_batch, a->batch, b->n_batch, b->batch) &&
+           same_ids(a->n_m, a->m, b->n_m, b->m) && same_ids(a->n_n, a->n, b->n_n, b->n) &&
            (md_fx_equal(m->formula, p->expr[0], q->expr[0]) || md_fx_equal(m->formula, p->expr[1], q->expr[1]));
 }
 
@@ -307,24 +353,38 @@ static bool use_exact_type(md_st_maker *m, md_st_product *g)
     return true;
 }
 
+/* Operands B are kept both ways: by group, and as they were written. */
+static bool keep_groups(md_st_maker *m, md_st_product *g, const split *s)
+{
+    g->look_up = s->look_up;
+    g->group = s->group;
+    for (int32_t p = 0; p < g->n_products; p++) {
+        g->of_group[p] = g->b[p];
+        g->b[p] = md_fx_substitute(m->arena, g->b[p], 1, &s->group, &s->look_up);
+        if (!md_st_made(m, g->b[p]))
+            return false;
+    }
+    return true;
+}
+
 static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_st_item *item)
 {
-    split first = {.groups = {0}}, second = {.groups = {0}};
-    if (!split_sum(m, &first, e->reduce[0], item))
+    split first, second;
+    if (!split_sum(m, &first, e->reduce[0], item, NULL))
         return false;
     out->product = first.groups;
     out->product.type = e->reduce[0]->type;
     out->product.n_products = e->n;
     if (e->n == 2) {
         const md_fx_node *other = with_bounds(m, e->reduce[1], e->reduce[0]);
-        if (other == NULL || !split_sum(m, &second, other, item) || !go_together(m, &first, &second))
+        if (other == NULL || !split_sum(m, &second, other, item, &first) || !go_together(m, &first, &second))
             return false;
     }
     for (int32_t p = 0; p < e->n; p++) {
         out->product.a[p] = (p == 0 ? &first : &second)->expr[0];
         out->product.b[p] = (p == 0 ? &first : &second)->expr[1];
     }
-    if (!use_exact_type(m, &out->product))
+    if (!use_exact_type(m, &out->product) || (first.look_up != NULL && !keep_groups(m, &out->product, &first)))
         return false;
     for (int32_t p = 0; p < e->n; p++) {
         e->result[p] = result_of(m, p == 0 ? &first : &second, p, out->product.type);

@@ -70,6 +70,11 @@ typedef struct md_st_product {
     const md_fx_node *b[MD_ST_MAX_PRODUCTS]; /* over batch, n, k */
     bool a_is_load, b_is_load; /* exactly a LOAD with plain subscripts (of any dtype) */
     md_dtype type; /* of the accumulator: F32, F64 or I64 */
+    /* A grouped product: a row looks up which group it belongs to, and with it which of several matrices B it is
+     * multiplied by, as in W[eid[t],n,k]. n_batch is 0. NULL: the product is not grouped. */
+    const md_fx_node *look_up; /* over m: eid[t] */
+    int32_t group; /* an index of the program for the group; it has no size of its own (md_st_groups) */
+    const md_fx_node *of_group[MD_ST_MAX_PRODUCTS]; /* b with `group` for look_up: W[g,n,k] */
 } md_st_product; /* REF(p) in stores' values is the sum of product p; stores run over batch, m, n */
 
 typedef struct md_st_scan {
@@ -119,7 +124,7 @@ enum {
     MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
     MD_ST_KNOWN_RANGES, /* of rows, then of columns: elements that a condition leaves */
     MD_ST_KNOWN_PRODUCTS = MD_ST_KNOWN_RANGES + 2, /* by which indices are columns */
-    MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 3
+    MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 4
 };
 typedef struct md_st_program {
     const md_fx_formula *formula;
@@ -220,6 +225,11 @@ void md_st_work(double *flops, double *bytes, const md_st_program *program, int3
 
 /** Number of points of a list of indices at these sizes (product of dims); INT64_MAX if there are more. */
 int64_t md_st_points(const md_st_program *program, int32_t n, const int32_t *index, const int64_t *size);
+/** Calls fn for each axis that rows of a grouped product are looked up in. Groups are those that all of them have. */
+void md_st_each_group_axis(const md_st_product *product, void (*fn)(void *user, int32_t tensor, int32_t axis),
+                           void *user);
+/** The number of groups at these sizes, by dim id. */
+int64_t md_st_groups(const md_st_program *program, int32_t stage, const int64_t *size);
 /** Size of the dim that an index runs over. */
 int64_t md_st_size(const md_st_program *program, int32_t index, const int64_t *size);
 

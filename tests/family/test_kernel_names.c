@@ -11,6 +11,7 @@ static const char softmax[] = "m[i] = max[j](X[i,j]); e[i,j] = exp(X[i,j] - m[i]
 static const char norm[] = "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5)";
 static const char linear[] = "Y:bf16[m,n] = gelu(sum[k](A:bf16[m,k] * W:bf16[n,k]) + B:bf16[n])";
 static const char matmul[] = "Y[m,n] = sum[k](A[m,k] * B[k,n])";
+static const char grouped[] = "Y:bf16[m,n] = sum[k](A:bf16[m,k] * B:bf16[e[m],n,k])";
 static const char column_sum[] = "Y[j] = sum[i](X[i,j])";
 static const char scan[] = "Y[i,j] = cumsum[j](X[i,j])";
 static const char gather[] = "Y[i,j] = T[I:i64[i],j]";
@@ -37,6 +38,7 @@ static const row rows[] = {
     {MD_DEV_HOST, "column", column_sum, "sum_f32"},
     {MD_DEV_HOST, "scan", scan, "cumsum_f32"},
     {MD_DEV_HOST, "gemm", linear, "matmul_gelu_bf16"},
+    {MD_DEV_HOST, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_HOST, "gemv", matmul, "matmul_f32"},
     {MD_DEV_HOST, "chain", attention, "chain_bf16"},
     {MD_DEV_HOST, "nest", conv, "sum_f32"},
@@ -55,6 +57,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemm_wgmma", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_swapped", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_mma", linear, "matmul_gelu_bf16"},
+    {MD_DEV_CUDA, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_CUDA, "gemm_simt", matmul, "matmul_f32"},
     {MD_DEV_CUDA, "gemm_dot", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_fma", matmul, "matmul_f32"},

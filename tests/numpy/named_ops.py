@@ -43,6 +43,7 @@ EDGES = {
     "tiny": lambda x, rng: x * np.float32(2.0 ** -100),
 }
 RUNS = {"i": 3, "j": 37, "b": 2, "e": 6, "k": 19, "m": 5, "n": 9, "t": 6, "h": 2, "d": 8, "c": 4, "g": 3, "o": 3, "r": 2, "v": 7} # sizes
+RUNS = {"i": 3, "j": 37, "b": 2, "k": 19, "m": 5, "n": 9, "t": 6, "h": 2, "d": 8, "c": 4, "g": 3, "o": 3, "r": 2, "v": 7, "s": 3} # sizes
 
 
 def placed(x, rng, values):
@@ -90,6 +91,10 @@ def values(kind, shape, sizes, change, state, rng):
         return state.integers(0, 2, shape).astype(np.bool_)
     if kind in ("u8", "i64"):
         return state.integers(0, 256 if kind == "u8" else 9, shape).astype(np.uint8 if kind == "u8" else np.int64)
+    if kind == "i8":
+        return state.integers(-128, 128, shape).astype(np.int8)
+    if kind == "i4": # one to a byte here
+        return state.integers(-8, 8, shape).astype(np.int8)
     n = sizes[kind[0]] # an index into an axis of that size; with '!' each once
     each_once = rng.sample(range(max(n, shape[0])), shape[0]) if kind.endswith("!") else state.integers(0, max(n, 1), shape)
     return np.array(each_once, dtype=np.int64)

@@ -258,6 +258,28 @@ op("linear_residual", "X:bk W:nk R:bn", **SUMS)(lambda X, W, R: linear(X, W) + R
 op("swiglu", "X:bk G:nk U:nk", **SUMS)(lambda X, G, U: silu(linear(X, G)) * linear(X, U))
 op("geglu", "X:bk G:nk U:nk", floor=4e-6, recurs=True, **SUMS)(lambda X, G, U: erf_gelu(linear(X, G)) * linear(X, U))
 op("dequant_linear", "X:bk Wq:nk=u8 S:n", **SUMS)(lambda X, Wq, S: linear(X, Wq.astype(X.dtype) - 128) * S)
+@op("linear_int8", "X:bk=i8 W:nk=i8 sx:b sw:n", spread=1, overflows=("largest",))
+def linear_int8(X, W, sx, sw):
+    return (X.astype(np.int64) @ W.astype(np.int64).T).astype(sx.dtype) * sx[:, None] * sw
+
+
+# z and s have more columns than they need
+@op("linear_int4", "X:bk Wq:nk=i4 z:nk s:nk", recurs=True, **SUMS)
+def linear_int4(X, Wq, z, s):
+    group = np.arange(Wq.shape[1]) // 32
+    return linear(X, (Wq.astype(np.int64).astype(X.dtype) - z[:, group]) * s[:, group])
+
+
+def chosen(X, W, e):
+    """Of token t and choice s: X[t] or X[t,s], times the matrix that e[t,s] names."""
+    rows = X if X.ndim == 3 else np.repeat(X[:, None], e.shape[1], 1)
+    if not len(W):
+        return np.zeros((*e.shape, W.shape[1]), X.dtype)
+    return np.einsum("tsk,tsnk->tsn", rows, W[e])
+
+
+op("moe_up", "X:tk e:ts=v G:vnk U:vnk", recurs=True, **SUMS)(lambda X, e, G, U: silu(chosen(X, G, e)) * chosen(X, U, e))
+op("moe_down", "H:tsk e:ts=v W:vnk p:ts", recurs=True, **SUMS)(lambda H, e, W, p: np.einsum("ts,tsn->tn", p, chosen(H, W, e)))
 op("attention_scores", "Q:bhid K:bhjd", "S", **SUMS)(
     lambda Q, K: np.einsum("bhid,bhjd->bhij", Q, K) * (1 / np.sqrt(Q.dtype.type(Q.shape[-1]))))
 

@@ -36,6 +36,9 @@ def struct_of(name):
 ContextOptions, OpOptions, ArgInfo = (struct_of(n) for n in ("md_context_options", "md_op_options", "md_arg_info"))
 
 
+I4, U4 = 16, 17 # md_dtype
+
+
 class Failed(Exception):
     """The library refused; the message is its own."""
 
@@ -53,7 +56,7 @@ def pack(array):
 
 def unpack(array, packed):
     halves = np.stack([packed & 15, packed >> 4], axis=-1).ravel()[:array.size].astype(np.int8)
-    array[...] = (halves - 16 * (halves > 7) if array.dtype.name == "int4" else halves).reshape(array.shape).astype(array.dtype)
+    array[...] = (halves - 16 * (halves > 7) if array.dtype.name in ("int4", "int8") else halves).reshape(array.shape).astype(array.dtype)
 
 
 class Library:
@@ -109,7 +112,7 @@ class Library:
             a = arrays[name]
             if isinstance(a, np.ndarray):
                 keep.append(self.tensor(a, dtype))
-                if is_packed(a):
+                if is_packed(a) or dtype in (I4, U4):
                     packed.append((a, pack(a)))
                     keep[-1].data = packed[-1][1].ctypes.data
                 args.append(Arg(kind=1, tensor=c.pointer(keep[-1])))

@@ -42,41 +42,87 @@ bool md_cg_product_is_share(const md_cg_product *p, const md_fx_node *n)
            n->arg[1]->type == MD_I64 && n->arg[1]->integer >= 1;
 }
 
-/* The LOAD that an operand is: a cast to the accumulators' type does what loading does anyway. */
-static const md_fx_node *load_of(const md_cg_product *p, const md_fx_node *node)
+static bool is_depth(const md_st_product *product, const md_fx_node *node)
 {
-    if (node->kind == MD_FX_CAST && node->to == p->type)
-        node = node->arg[0];
+    return node->kind == MD_FX_INDEX && md_cg_product_holds(product->n_k, product->k, node->id);
+}
+
+bool md_cg_product_has_rows(const md_st_product *product, const md_fx_node *load)
+{
+    bool has_depth = false;
+    for (int32_t axis = 0; axis < load->n_args; axis++) {
+        const bool is_k = is_depth(product, load->arg[axis]);
+        has_depth |= is_k;
+        for (int32_t i = 0; i < product->n_k && !is_k; i++)
+            if (md_fx_uses_index(load->arg[axis], product->k[i]))
+                return false;
+    }
+    return load->kind == MD_FX_LOAD && has_depth;
+}
+
+/* What an operand is, less a cast to the accumulators' type, which does what loading does anyway. */
+static const md_fx_node *without_cast(const md_fx_node *node, md_dtype type)
+{
+    return node->kind == MD_FX_CAST && node->to == type ? node->arg[0] : node;
+}
+
+/* The LOAD that an operand is, as a matrix in memory for each batch. */
+static const md_fx_node *load_of(const md_cg_product *p, int32_t operand)
+{
+    const md_fx_node *node = without_cast(p->operand[operand], p->type);
     for (int32_t i = 0; i < node->n_args; i++)
         if (node->arg[i]->kind != MD_FX_INDEX && !md_cg_product_is_share(p, node->arg[i]))
             return NULL;
     return node->kind == MD_FX_LOAD ? node : NULL;
 }
 
-/* Orders the products so that all share operand A. */
-static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const md_st_product *s)
+/* Rows that several indices count need not be a matrix in memory, as X[t,k] is none with the rows (t,s). */
+static const md_fx_node *row_load_of(const md_cg_product *p, int32_t operand)
 {
-    const md_fx_node *const *rows = out->is_swapped ? s->b : s->a, *const *columns = out->is_swapped ? s->a : s->b;
-    if (s->n_products == 2 && !md_fx_equal(formula, rows[0], rows[1]))
+    const md_fx_node *node = without_cast(p->operand[operand], p->type);
+    const bool is_matrix = p->load[operand] && !(p->is_grouped && operand == MD_CG_A && p->n_rows > 1);
+    return !is_matrix && md_cg_product_has_rows(md_cg_product_stage(p), node) ? node : NULL;
+}
+
+/* Orders the products so that all share operand A. */
+static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const md_st_product *product)
+{
+    const md_fx_node *const *b = out->is_grouped ? product->of_group : product->b;
+    const md_fx_node *const *rows = out->is_swapped ? b : product->a, *const *columns =
+                                                                          out->is_swapped ? product->a : b;
+    if (product->n_products == 2 && !md_fx_equal(formula, rows[0], rows[1]))
         return false;
     out->operand[MD_CG_A] = rows[0];
-    for (int32_t i = 0; i < s->n_products; i++)
+    for (int32_t i = 0; i < product->n_products; i++)
         out->operand[MD_CG_B + i] = columns[i];
-    for (int32_t i = 0; i <= s->n_products; i++)
-        out->load[i] = load_of(out, out->operand[i]);
+    for (int32_t i = 0; i <= product->n_products; i++) {
+        out->load[i] = load_of(out, i);
+        out->row_load[i] = row_load_of(out, i);
+    }
     return true;
 }
 
 static bool orient(md_cg_product *out, const md_st_program *program, int32_t stage, bool is_swapped)
 {
-    const md_st_product *s = &program->stage[stage].product;
-    *out = (md_cg_product){
-        .program = program, .stage = stage, .is_swapped = is_swapped, .n_products = s->n_products, .type = s->type};
-    out->n_rows = is_swapped ? s->n_n : s->n_m;
-    out->rows = is_swapped ? s->n : s->m;
-    out->n_columns = is_swapped ? s->n_m : s->n_n;
-    out->columns = is_swapped ? s->m : s->n;
-    return out->n_columns > 0 && set_operands(out, program->formula, s);
+    const md_st_product *product = &program->stage[stage].product;
+    *out = (md_cg_product){.program = program,
+                           .stage = stage,
+                           .is_swapped = is_swapped,
+                           .is_grouped = product->look_up != NULL,
+                           .n_products = product->n_products,
+                           .type = product->type};
+    out->n_rows = is_swapped ? product->n_n : product->n_m;
+    out->rows = is_swapped ? product->n : product->m;
+    out->n_columns = is_swapped ? product->n_m : product->n_n;
+    out->columns = is_swapped ? product->m : product->n;
+    return out->n_columns > 0 && set_operands(out, program->formula, product);
+}
+
+const int32_t *md_cg_product_batch(int32_t *n, const md_cg_product *product, int32_t operand)
+{
+    const md_st_product *s = md_cg_product_stage(product);
+    *n = !product->is_grouped ? s->n_batch : operand == MD_CG_A ? 0 : 1;
+    return product->is_grouped ? &s->group : s->batch;
 }
 
 const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand)
@@ -99,11 +145,11 @@ static bool weigh_load(void *user, const md_fx_node *node)
         return true;
     int32_t n_rows, n = 0;
     const int32_t *rows = md_cg_product_group(&n_rows, s->product, s->operand);
-    const md_st_product *g = md_cg_product_stage(s->product);
+    const md_st_product *product = md_cg_product_stage(s->product);
     for (int32_t i = 0; i < n_rows; i++)
         n += md_fx_uses_index(node, rows[i]);
-    for (int32_t i = 0; i < g->n_k; i++)
-        n += md_fx_uses_index(node, g->k[i]);
+    for (int32_t i = 0; i < product->n_k; i++)
+        n += md_fx_uses_index(node, product->k[i]);
     if (n > s->n_indices) {
         const md_fx_node *last = node->arg[node->n_args - 1];
         s->n_indices = n;
@@ -116,10 +162,10 @@ static md_cg_along find_along(const md_cg_product *product, int32_t operand)
 {
     largest s = {.product = product, .operand = operand, .last = -1};
     md_fx_visit(product->operand[operand], weigh_load, &s);
-    const md_st_product *g = md_cg_product_stage(product);
+    const md_st_product *prod = md_cg_product_stage(product);
     int32_t n_rows;
     const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
-    if (g->n_k > 0 && s.last == g->k[g->n_k - 1])
+    if (prod->n_k > 0 && s.last == prod->k[prod->n_k - 1])
         return MD_CG_ALONG_DEPTH;
     return n_rows > 0 && s.last == rows[n_rows - 1] ? MD_CG_ALONG_ROWS : MD_CG_ALONG_NEITHER;
 }
@@ -136,6 +182,8 @@ static void make_known(void *result, const md_st_program *program, int32_t stage
     const md_cg_columns c = *(const md_cg_columns *)columns;
     const bool is_swapped = c == MD_CG_COLUMNS_STORED ? stores_along_m(&program->stage[stage]) : c == MD_CG_COLUMNS_M;
     memset(out, 0, sizeof *out);
+    if ((program->stage[stage].product.look_up != NULL) != (c == MD_CG_COLUMNS_GROUPED))
+        return;
     out->is_product = orient(&out->product, program, stage, is_swapped) ||
                       (c == MD_CG_COLUMNS_STORED && orient(&out->product, program, stage, !is_swapped));
     for (int32_t o = 0; o <= out->product.n_products && out->is_product; o++)
@@ -163,12 +211,12 @@ md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand)
 
 int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand)
 {
-    const md_st_product *g = md_cg_product_stage(product);
+    const md_st_product *prod = md_cg_product_stage(product);
     int32_t n_rows;
     const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
     md_cg_along along = md_cg_product_along(product, operand);
-    if (along == MD_CG_ALONG_DEPTH && g->n_k == 1) /* lanes must not wrap from one index of a group to the next */
-        return g->k[0];
+    if (along == MD_CG_ALONG_DEPTH && prod->n_k == 1) /* lanes must not wrap from one index of a group to the next */
+        return prod->k[0];
     return along == MD_CG_ALONG_ROWS && n_rows == 1 ? rows[0] : -1;
 }
 

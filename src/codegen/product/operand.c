@@ -18,45 +18,6 @@ static int32_t n_operands(const md_cg_product *p)
 }
 
 /* ---- Plain loads */
-/* How far an index moves a load: "(p->s0_1 + p->s0_2)", "0". */
-static void print_stride(md_strbuf *out, const md_fx_node *load, int32_t index)
-{
-    int32_t n = 0;
-    md_strbuf_add(out, "(");
-    for (int32_t axis = 0; axis < load->n_args; axis++)
-        if (md_fx_is_index(load->arg[axis], index))
-            md_strbuf_printf(out, "%sp->s%" PRId32 "_%" PRId32, n++ ? " + " : "", load->id, axis);
-    md_strbuf_add(out, n ? ")" : "0)");
-}
-
-/* Indices that move a load together, and the field of md_view for their stride. */
-typedef struct index_group {
-    const char *field;
-    int32_t n;
-    const int32_t *index;
-} index_group;
-
-/* `field` = the stride of the group's last index; the condition under which the whole group moves by it. */
-static void print_group(md_strbuf *out, md_strbuf *condition, const md_cg_product *p, const md_fx_node *load,
-                        const index_group *group)
-{
-    const int32_t n = group->n, *index = group->index;
-    char size[32];
-    md_strbuf_printf(out, "        v->%s = ", group->field);
-    if (n == 0)
-        md_strbuf_add(out, "0");
-    else
-        print_stride(out, load, index[n - 1]);
-    md_strbuf_add(out, ";\n");
-    for (int32_t i = 0; i + 1 < n; i++) {
-        md_strbuf_printf(condition, " && (%s <= 1 || ", md_cg_size(size, p->program, index[i]));
-        print_stride(condition, load, index[i]);
-        md_strbuf_printf(condition, " == %s * ", md_cg_size(size, p->program, index[i + 1]));
-        print_stride(condition, load, index[i + 1]);
-        md_strbuf_add(condition, ")");
-    }
-}
-
 /* What shares of batch indices add to the place of a matrix. */
 static void print_shares(md_strbuf *out, const md_cg_product *p, const md_fx_node *load)
 {
@@ -71,20 +32,20 @@ static void print_shares(md_strbuf *out, const md_cg_product *p, const md_fx_nod
 static void print_view(md_strbuf *out, const md_cg_product *p, int32_t operand)
 {
     const md_fx_node *load = p->load[operand];
-    const md_st_product *g = md_cg_product_stage(p);
+    const md_st_product *product = md_cg_product_stage(p);
     md_strbuf condition = {0};
-    int32_t n;
-    const int32_t *rows = md_cg_product_group(&n, p, operand);
-    md_cg_print_decode(out, p->program, g->n_batch, g->batch, "batch");
+    int32_t n, n_batch;
+    const int32_t *rows = md_cg_product_group(&n, p, operand), *batch = md_cg_product_batch(&n_batch, p, operand);
+    md_cg_print_decode(out, p->program, n_batch, batch, "batch");
     md_strbuf_add(out, "        v->base = 0");
-    for (int32_t i = 0; i < g->n_batch; i++) {
-        md_strbuf_printf(out, " + x%" PRId32 " * ", g->batch[i]);
-        print_stride(out, load, g->batch[i]);
+    for (int32_t i = 0; i < n_batch; i++) {
+        md_strbuf_printf(out, " + x%" PRId32 " * ", batch[i]);
+        md_cg_product_print_step(out, load, batch[i]);
     }
     print_shares(out, p, load);
     md_strbuf_add(out, ";\n");
-    print_group(out, &condition, p, load, &(index_group){"row", n, rows});
-    print_group(out, &condition, p, load, &(index_group){"step", g->n_k, g->k});
+    md_cg_product_print_stride(out, &condition, p, &(md_cg_stride){"v->row", load, n, rows});
+    md_cg_product_print_stride(out, &condition, p, &(md_cg_stride){"v->step", load, product->n_k, product->k});
     md_strbuf_printf(out, "        return 1%s;\n", md_strbuf_text(&condition));
     out->failed |= condition.failed;
     md_strbuf_finish(&condition);
@@ -103,7 +64,7 @@ static void print_converted(md_strbuf *out, const char *text, md_dtype from, md_
 static void print_load(md_strbuf *out, const md_cg_product *p, int32_t operand, bool is_scalar)
 {
     char text[64];
-    const md_fx_node *load = p->load[operand];
+    const md_fx_node *load = md_cg_product_memory(p, operand);
     md_dtype dtype = dtype_of(p, load);
     snprintf(text, sizeof text,
              is_scalar ? "md_load_%s_s(p->t%" PRId32 ", offset)" : "md_load_%s_unit(p->t%" PRId32 ", offset, n)",
@@ -151,9 +112,9 @@ static bool is_cheap(const md_fx_node *node)
 static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand,
                                   int32_t lane)
 {
-    const md_st_product *g = md_cg_product_stage(p);
-    int32_t n;
-    const int32_t *rows = md_cg_product_group(&n, p, operand);
+    const md_st_product *product = md_cg_product_stage(p);
+    int32_t n, n_batch;
+    const int32_t *rows = md_cg_product_group(&n, p, operand), *batch = md_cg_product_batch(&n_batch, p, operand);
     const md_fx_node *node = p->operand[operand];
     md_cg *cg = md_cg_create(&(md_cg_options){
         .program = p->program, .stage = p->stage, .dialect = p->dialect, .lane = lane, .access = MD_CG_UNIT});
@@ -164,9 +125,9 @@ static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_c
                      "(const md_params *p, int64_t batch, int64_t row, int64_t k, int md_n)\n{\n    (void)md_n;\n",
                      p->dialect == MD_DEV_CUDA || (lane >= 0 && is_cheap(node)) ? "MD_INLINE" : "MD_OUTLINE",
                      lane < 0 ? "md_acc md_at_" : "md_v md_lanes_", operand);
-    md_cg_print_decode(out, p->program, g->n_batch, g->batch, "batch");
+    md_cg_print_decode(out, p->program, n_batch, batch, "batch");
     md_cg_print_decode(out, p->program, n, rows, "row");
-    md_cg_print_decode(out, p->program, g->n_k, g->k, "k");
+    md_cg_print_decode(out, p->program, product->n_k, product->k, "k");
     md_cg_begin(cg, out);
     bool is_uniform = true;
     const char *name = lane < 0 ? md_cg_value(cg, node, &is_uniform) : md_cg_lanes(cg, node);
@@ -181,20 +142,21 @@ static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_c
 /* True if templates take the operand's values from its expression in lanes. A GPU takes them one by one. */
 static bool needs_lanes(const md_cg_product *p, int32_t operand)
 {
-    return p->dialect == MD_DEV_HOST && !p->load[operand] && md_cg_product_lane(p, operand) >= 0;
+    return p->dialect == MD_DEV_HOST && !md_cg_product_memory(p, operand) && md_cg_product_lane(p, operand) >= 0;
 }
 
 static bool needs_values(const md_cg_product *p, int32_t operand)
 {
     int32_t n_rows;
     md_cg_product_group(&n_rows, p, operand);
-    return !p->load[operand] || n_rows > 1 ||
-           md_cg_product_stage(p)->n_k > 1; /* a view with one index a side always holds */
+    /* a view with one index a side always holds; rows of a group lie apart */
+    return !p->load[operand] || n_rows > 1 || md_cg_product_stage(p)->n_k > 1 ||
+           (p->is_grouped && operand == MD_CG_A && p->dialect == MD_DEV_CUDA);
 }
 
 static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
 {
-    int32_t lane = md_cg_product_lane(p, operand);
+    int32_t lane = p->row_load[operand] ? -1 : md_cg_product_lane(p, operand);
     if (lane < 0) {
         md_strbuf_add(out, "        return MD_LANES_NONE;\n");
         return;
@@ -215,6 +177,7 @@ static bool is_in_lanes(part what)
 
 static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, part what)
 {
+    const md_fx_node *memory = md_cg_product_memory(p, operand);
     bool is_plain = p->load[operand] != NULL;
     switch (what) {
     case PART_VIEW:
@@ -223,13 +186,13 @@ static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, 
         break;
     case PART_LOAD:
     case PART_GET:
-        if (is_plain)
+        if (memory)
             print_load(out, p, operand, what == PART_GET);
         break;
     case PART_ADDRESS:
-        if (is_plain)
+        if (memory)
             md_strbuf_printf(out, "        return (const %s *)p->t%" PRId32 " + offset;\n",
-                             md_dtype_c_type(dtype_of(p, p->load[operand])), p->load[operand]->id);
+                             md_dtype_c_type(dtype_of(p, memory)), memory->id);
         break;
     case PART_PLAIN:
         md_strbuf_printf(out, "        return %d;\n", is_plain);
@@ -286,5 +249,5 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
         }
         md_strbuf_printf(expr, "    return %s;\n}\n", part_text[i].otherwise);
     }
-    return MD_OK;
+    return md_cg_product_print_rows(defines, expr, product);
 }

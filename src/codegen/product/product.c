@@ -8,7 +8,7 @@
 
 static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param *param, int32_t n_params)
 {
-    const md_st_product *s = md_cg_product_stage(p);
+    const md_st_product *product = md_cg_product_stage(p);
     md_cg_print_params(out, param, n_params);
     md_strbuf_printf(out, "typedef %s md_acc;\ntypedef %s md_v;\n", md_cg_scalar_type(p->type),
                      md_cg_lane_type(p->type));
@@ -18,10 +18,10 @@ static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param
         const char *name;
         int32_t n;
         const int32_t *index;
-    } group[] = {{"batch", s->n_batch, s->batch},
+    } group[] = {{"batch", product->n_batch, product->batch},
                  {"rows", p->n_rows, p->rows},
                  {"columns", p->n_columns, p->columns},
-                 {"depth", s->n_k, s->k}};
+                 {"depth", product->n_k, product->k}};
     for (int32_t i = 0; i < MD_COUNT(group); i++) {
         md_strbuf_printf(out, "MD_INLINE int64_t md_points_%s(const md_params *p)\n{\n    (void)p;\n    return ",
                          group[i].name);
@@ -85,8 +85,8 @@ static void print_epilogue_head(md_strbuf *out, const md_cg_product *p, md_cg_ac
 
 static void print_place(md_strbuf *out, const md_cg_product *p)
 {
-    const md_st_product *s = md_cg_product_stage(p);
-    md_cg_print_decode(out, p->program, s->n_batch, s->batch, "batch");
+    const md_st_product *product = md_cg_product_stage(p);
+    md_cg_print_decode(out, p->program, product->n_batch, product->batch, "batch");
     md_cg_print_decode(out, p->program, p->n_rows, p->rows, "row");
     md_cg_print_decode(out, p->program, p->n_columns, p->columns, "column");
 }
@@ -192,6 +192,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
                      name[product->type], product->n_products, product->n_columns > 1, name[product->type]);
     print_head(expr, product, param, n_params);
     MD_TRY(md_cg_product_print_operands(defines, expr, product));
+    if (product->is_grouped)
+        MD_TRY(md_cg_product_print_groups(defines, expr, product));
     MD_TRY(print_epilogues(defines, expr, product));
     return expr->failed || defines->failed ? md_fail_memory() : MD_OK;
 }

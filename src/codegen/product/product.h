@@ -12,7 +12,9 @@ enum { MD_CG_A, MD_CG_B, MD_CG_B2, MD_CG_MAX_OPERANDS };
 typedef enum md_cg_columns {
     MD_CG_COLUMNS_STORED, /* the one that the first store runs over fastest */
     MD_CG_COLUMNS_N,
-    MD_CG_COLUMNS_M
+    MD_CG_COLUMNS_M,
+    MD_CG_COLUMNS_GROUPED, /* the stage's n, of a grouped product; the others serve none */
+    MD_CG_N_COLUMNS
 } md_cg_columns;
 
 /* Along what an operand lies in memory: what its (largest) load runs over fastest. */
@@ -22,6 +24,7 @@ typedef struct md_cg_product {
     const md_st_program *program;
     int32_t stage;
     bool is_swapped; /* the columns are the stage's m */
+    bool is_grouped; /* batches of the operands B are groups, and A has none */
     int32_t n_rows, n_columns, n_products;
     const int32_t *rows, *columns; /* index ids, in the stage */
     const md_fx_node
@@ -29,6 +32,8 @@ typedef struct md_cg_product {
     /* the LOAD that the operand is, conversions aside: of indices, and of shares (h // 4) of batch indices; NULL: any
      * other expression */
     const md_fx_node *load[MD_CG_MAX_OPERANDS];
+    /* the LOAD of an operand that is read row by row (by_row.c): one whose rows lie anywhere. NULL: another */
+    const md_fx_node *row_load[MD_CG_MAX_OPERANDS];
     md_cg_along along[MD_CG_MAX_OPERANDS];
     md_dtype type; /* of accumulators */
     md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
@@ -37,6 +42,12 @@ typedef struct md_cg_product {
 /** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that
  * share the columns' operand. The program keeps the answer. */
 bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns);
+
+/** The load whose elements an operand is, whether or not its rows lie apart; NULL: it is another expression. */
+static inline const md_fx_node *md_cg_product_memory(const md_cg_product *product, int32_t operand)
+{
+    return product->load[operand] ? product->load[operand] : product->row_load[operand];
+}
 
 md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);
 /** Tensors whose last axis must have stride 1 for vector access to an operand. */
@@ -70,6 +81,10 @@ bool md_cg_product_is_plain(const md_fx_node *node);
  * batch. The quotient's or the remainder's constant is arg[1]->integer. */
 bool md_cg_product_is_share(const md_cg_product *product, const md_fx_node *subscript);
 bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id);
+/** True if each subscript of a load is an index of K, or does not depend on K. */
+bool md_cg_product_has_rows(const md_st_product *product, const md_fx_node *load);
+/** The indices of an operand's batches: those of the stage, or the group. */
+const int32_t *md_cg_product_batch(int32_t *n, const md_cg_product *product, int32_t operand);
 /** The indices of an operand's rows. */
 const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand);
 /** The index that lanes of an operand's expression run over; -1: none. */
@@ -78,6 +93,30 @@ int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand);
 void md_cg_product_print_unit_test(md_strbuf *out, const md_fx_node *node, int32_t lane);
 /** The same of all that the stage's stores read and write along the columns. */
 void md_cg_product_print_unit_stores(md_strbuf *out, const md_cg_product *product);
+
+/* ---- by_row.c */
+/* Indices that move a load together. */
+typedef struct md_cg_stride {
+    const char *variable;
+    const md_fx_node *load;
+    int32_t n;
+    const int32_t *index;
+} md_cg_stride;
+/** Prints `variable` = how far the last index moves the load; and the condition under which all of them move it by
+ * that, as "&& ...". */
+void md_cg_product_print_stride(md_strbuf *out, md_strbuf *condition, const md_cg_product *product,
+                                const md_cg_stride *stride);
+/** How far an index moves a load: "(p->s0_1 + p->s0_2)", "0". */
+void md_cg_product_print_step(md_strbuf *out, const md_fx_node *load, int32_t index);
+/** The functions of operands that are read row by row, if there are any, and MD_BY_ROW, which has their bits:
+ *   md_operand_row(p, which, batch, row, &at)   where the row begins; false: it is read as zeros
+ *   md_operand_row_step(p, which, &step)        what a step of K adds; false: not always the same */
+md_status md_cg_product_print_rows(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+
+/* ---- grouped.c */
+/** The functions of a grouped product: md_points_groups(p), and md_group_of(p, row), which reports a look-up out of
+ * range and gives -1. */
+md_status md_cg_product_print_groups(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- operand.c */
 md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);

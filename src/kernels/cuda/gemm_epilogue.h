@@ -8,7 +8,19 @@
 typedef struct md_place {
     int64_t batch, row, column;
     int slice; /* of K */
+#ifdef MD_GROUPED
+    int64_t row_end; /* of the group */
+#endif
 } md_place;
+
+/* Rows of a grouped product are taken in the order of their groups (grouped.h). */
+#ifdef MD_GROUPED
+MD_INLINE int64_t md_rows_end(const md_params *p, const md_place &at) { return at.row_end; }
+MD_INLINE int64_t md_row_of(const md_params *p, int64_t place) { return ((const int *)p->work0)[place]; }
+#else
+MD_INLINE int64_t md_rows_end(const md_params *p, const md_place &at) { return md_points_rows(p); }
+MD_INLINE int64_t md_row_of(const md_params *p, int64_t place) { return place; }
+#endif
 
 MD_INLINE int64_t md_least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -90,7 +102,7 @@ MD_INLINE void md_finish(const md_params *p, int64_t batch, int64_t row, int64_t
 MD_INLINE void md_store_tile(const md_params *p, const md_acc *c0, const md_acc *c1, int pitch, md_place at, int rows,
                              int columns, int thread, int threads)
 {
-    const int64_t all_rows = md_points_rows(p), all_columns = md_points_columns(p);
+    const int64_t all_rows = md_rows_end(p, at), all_columns = md_points_columns(p);
     const int vectors = columns / MD_VL;
     MD_ROLLED for (int i = thread; i < rows * vectors; i += threads)
     {
@@ -111,7 +123,7 @@ MD_INLINE void md_store_tile(const md_params *p, const md_acc *c0, const md_acc 
                     to[plane + l] = v1.v[l];
             }
 #else
-        md_finish(p, at.batch, row, column, v0, v1, n);
+        md_finish(p, at.batch, md_row_of(p, row), column, v0, v1, n);
 #endif
     }
 }

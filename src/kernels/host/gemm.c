@@ -1,19 +1,10 @@
-/* Packed products. Each block of the launch computes a region of rows x columns of one batch. It goes through blocks of
- * K: it packs the region's rows of A, packs groups of strips of B, and runs the micro-kernel on both. Regions share
- * nothing, so they run in any order. B is read along its rows in memory: block of K by block of K if it is stored along
- * the columns, group by group if it is stored along K (packed A for the whole K then stays in the private cache).
+/* Packed products. Each block of the launch computes a region of rows x columns of one batch (region.h). Regions share
+ * nothing, so they run in any order.
  *
- * md_config.h:
- *   MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS
- *   MD_ROWS, MD_VECS   the tile
- *   MD_DEPTH           of a block of K
+ * md_config.h: as region.h, and
  *   MD_BLOCK           most rows of a region
  *   MD_WIDTH           most columns of a region
- *   MD_GROUP           strips of B packed at a time: enough for long reads, few enough for the private cache
- *   MD_NEAR            accumulators that packed A may take for the whole K; 0: B is stored along the columns
- * md_expr.h: see source.h, and md_points_batch rows columns depth (p) sizes
- *   md_epilogue(p, batch, row, column, c0, c1, n)   stores n <= MD_VL columns from accumulators c0[], c1[]
- *   md_epilogue_room(p, column)                     columns before an index wraps: n must not exceed it */
+ * md_expr.h: as region.h */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -24,120 +15,14 @@
 #include "source.h"
 #include "pack.h"
 #include "split.h"
-
-typedef struct md_region {
-    int64_t batch, row, row_end, column, column_end;
-    int64_t depth; /* the whole K */
-    int64_t kept_from; /* the column that c begins with */
-    md_acc *a, *b, *c;
-    md_scratch at;
-} md_region;
-
-/* Stores one finished tile. */
-MD_INLINE void md_finish(const md_params *p, const md_region *g, const md_acc *c, int64_t row, int rows, int64_t column,
-                         int64_t columns)
-{
-    for (int i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns;) {
-            int64_t n = md_least(md_least(MD_VL, columns - j), md_epilogue_room(p, column + j));
-            const md_acc *at = c + i * MD_PITCH + j;
-            md_epilogue(p, g->batch, row + i, column + j, at, at + MD_STRIP, n);
-            j += n;
-        }
-}
-
-/* Adds the sums of a span of K to those of the spans before it. */
-static void md_add_span(md_total *total, md_acc *c, int n, int is_first, int is_last)
-{
-    for (int i = 0; i < n; i++) {
-        total[i] = is_first ? c[i] : total[i] + c[i];
-        if (is_last)
-            c[i] = (md_acc)total[i];
-    }
-}
-
-/* One tile of C in one block of K. */
-static void md_tile_block(const md_region *g, int height, const md_acc *a, const md_acc *b, md_acc *tile, int64_t k0,
-                          int64_t depth)
-{
-    const int64_t end = k0 + depth;
-    int64_t k = 0;
-    do {
-        md_tile_run(height, md_least(MD_SUM_DEPTH, depth - k), a + k * height, b + k * MD_PITCH, tile,
-                    (k0 + k) % MD_SPAN == 0);
-        k += MD_SUM_DEPTH;
-    } while (k < depth);
-    if (g->depth > MD_SPAN && (end % MD_SPAN == 0 || end >= g->depth))
-        md_add_span((md_total *)(g->b + g->at.total) + (tile - g->c), tile, height * MD_PITCH, end <= MD_SPAN,
-                    end >= g->depth);
-}
-
-/* All panels of A with one strip of B. */
-static void md_strip(const md_params *p, const md_region *g, const md_acc *a, const md_acc *b, int64_t column,
-                     int64_t k0, int64_t depth)
-{
-    int64_t columns = md_least(MD_STRIP, g->column_end - column);
-    md_acc *c = g->c + (g->at.is_kept ? (column - g->kept_from) / MD_STRIP * MD_PITCH * g->at.padded_rows : 0);
-    int is_last = k0 + depth >= g->depth;
-    for (int64_t row = g->row; row < g->row_end;) {
-        int height = md_height(g->row_end - row);
-        md_acc *tile = c + (g->at.is_kept ? (row - g->row) * MD_PITCH : 0);
-        if (g->at.is_kept && k0 > 0)
-            for (int i = 0; i < height * MD_PITCH; i += 64 / (int)sizeof(md_acc))
-                __builtin_prefetch(tile + height * MD_PITCH + i, 1);
-        md_tile_block(g, height, a + (row - g->row) * depth, b, tile, k0, depth);
-        if (is_last)
-            md_finish(p, g, tile, row, (int)md_least(height, g->row_end - row), column, columns);
-        row += height;
-    }
-}
-
-/* A group of strips of B in one block of K: packed, then used. */
-static void md_group(const md_params *p, const md_region *g, const md_acc *a, int64_t column, int64_t k0, int64_t depth)
-{
-    int64_t end = md_least(column + MD_GROUP * MD_STRIP, g->column_end);
-    const md_acc *b = g->b;
-    md_pack_b(p, g->b, g->batch, column, end, k0, depth);
-    for (; column < end; column += MD_STRIP, b += MD_PITCH * depth)
-        md_strip(p, g, a, b, column, k0, depth);
-}
-
-/* The loops over blocks of K run once if K is 0, since the empty sum is stored too. */
-static void md_region_run(const md_params *p, md_region *g)
-{
-    int64_t k0 = 0;
-    g->kept_from = g->column;
-    do {
-        int64_t depth = md_least(MD_DEPTH, g->depth - k0);
-        md_acc *a = g->a + (g->at.is_whole ? k0 * g->at.padded_rows : 0);
-        md_pack_a(p, a, g->batch, g->row, g->row_end, k0, depth);
-        for (int64_t column = g->column; !g->at.is_whole && column < g->column_end; column += MD_GROUP * MD_STRIP)
-            md_group(p, g, a, column, k0, depth);
-        k0 += MD_DEPTH;
-    } while (k0 < g->depth);
-    for (int64_t column = g->column; g->at.is_whole && column < g->column_end; column += MD_GROUP * MD_STRIP) {
-        g->kept_from = column;
-        k0 = 0;
-        do {
-            md_group(p, g, g->a + k0 * g->at.padded_rows, column, k0, md_least(MD_DEPTH, g->depth - k0));
-            k0 += MD_DEPTH;
-        } while (k0 < g->depth);
-    }
-}
+#include "region.h"
 
 MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
-    static const md_tiling tiling = {.rows = MD_ROWS,
-                                     .pitch = MD_PITCH,
-                                     .strip = MD_STRIP,
-                                     .group = MD_GROUP,
-                                     .depth = MD_DEPTH,
-                                     .lanes = MD_VL,
-                                     .near = MD_NEAR};
     int64_t m = md_points_rows(p), n = md_points_columns(p), regions = p->blocks / md_points_batch(p);
     md_split split = md_split_of(regions, m, n, MD_BLOCK, MD_WIDTH);
     md_region g = {.depth = md_points_depth(p), .b = scratch};
-    g.at = md_scratch_of(tiling, split, m, n, g.depth);
+    g.at = md_scratch_of(md_region_tiling, split, m, n, g.depth);
     g.a = g.b + g.at.a;
     g.c = g.b + g.at.c;
     for (int64_t i = first; i < last; i++) {

@@ -45,10 +45,33 @@ MD_INLINE void md_pack_along_depth(const md_params *p, int which, const md_sourc
     }
 }
 
+/* The same where rows lie apart: each is found once. */
+MD_INLINE void md_pack_rows_apart(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
+                                  int64_t row, int rows)
+{
+    int64_t at[MD_VL] = {0};
+    int is_there[MD_VL] = {0};
+    for (int i = 0; i < rows; i++)
+        is_there[i] = md_source_begin(&at[i], p, which, s, row + i);
+    MD_ROLLED for (int64_t k = 0; k < s->depth; k += MD_VL)
+    {
+        const int64_t n = md_least(MD_VL, s->depth - k);
+        md_v v[MD_VL];
+        MD_ROLLED for (int i = 0; i < MD_VL; i++) v[i] =
+            is_there[i] ? md_operand_load(p, which, at[i] + k, n) : (md_v){0};
+        md_transpose_v(v);
+        MD_ROLLED for (int i = 0; i < n; i++) md_store_v(out + (k + i) * block.pitch, v[i], block.width);
+    }
+}
+
 /* One block of an operand that is not stored along its rows. */
 MD_INLINE void md_pack_block(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                              int64_t row, int rows)
 {
+    if (MD_IS_BY_ROW(which) && s->has_rows) {
+        md_pack_rows_apart(p, which, s, out, block, row, rows);
+        return;
+    }
     if (s->lanes == MD_LANES_DEPTH) {
         md_pack_along_depth(p, which, s, out, block, row, rows);
         return;

@@ -9,57 +9,106 @@
  *   md_operand_axis(p, which)                      of any other operand: the axis of md_operand_lanes,
  *                                                  MD_LANES_DEPTH or MD_LANES_ROWS
  *   md_operand_lanes(p, which, batch, row, k, n)   n lanes along that axis from (row, k)
- *   md_operand_at(p, which, batch, row, k)         one element of any operand */
+ *   md_operand_at(p, which, batch, row, k)         one element of any operand
+ *   md_operand_row(p, which, batch, row, &at)      of operands with a bit in MD_BY_ROW: where the row begins; false: it
+ *                                                  is read as zeros
+ *   md_operand_row_step(p, which, &step)           what a step of K adds there; false: not always the same
+ * With MD_GROUPED, md_row_of (grouped.h) says which row of A is at a place. */
 #ifndef MD_HOST_SOURCE_H
 #define MD_HOST_SOURCE_H
+
+#ifndef MD_GROUPED
+/* The stage's row at a place. */
+MD_INLINE int64_t md_row_of(const md_params *p, int64_t place)
+{
+    (void)p;
+    return place;
+}
+#endif
+
+#ifdef MD_BY_ROW
+#define MD_IS_BY_ROW(which) (MD_BY_ROW >> (which)&1)
+#else
+#define MD_IS_BY_ROW(which) 0
+#define md_operand_row(p, which, batch, row, at) 0
+#define md_operand_row_step(p, which, step) 0
+#endif
 
 /* Where an operand's values come from in one block of K. */
 typedef struct md_source {
     md_view view;
     int64_t batch, k0, depth;
     int is_view, lanes; /* if it is no view: what md_operand_axis said */
+    int has_rows; /* each row is a run of memory, found by md_operand_row */
 } md_source;
+
+/* Rows of a grouped product are taken in the order of their groups. */
+MD_INLINE int64_t md_source_row(const md_params *p, int which, int64_t row)
+{
+    return which == 0 ? md_row_of(p, row) : row;
+}
 
 MD_INLINE md_source md_source_make(const md_params *p, int which, int64_t batch, int64_t k0, int64_t depth)
 {
     md_source s = {.batch = batch, .k0 = k0, .depth = depth};
     s.is_view = md_operand_view(p, which, batch, &s.view);
     s.lanes = MD_LANES_NONE;
-    if (!s.is_view)
+    int64_t step = 0;
+    s.has_rows = MD_IS_BY_ROW(which) && md_operand_row_step(p, which, &step) && step == 1;
+    if (s.has_rows)
+        s.lanes = MD_LANES_DEPTH;
+    else if (!s.is_view)
         s.lanes = md_operand_axis(p, which);
     else if (s.view.step == 1)
         s.lanes = MD_LANES_DEPTH;
     else if (s.view.row == 1)
         s.lanes = MD_LANES_ROWS;
+#ifdef MD_GROUPED
+    if (which == 0 && s.lanes == MD_LANES_ROWS)
+        s.lanes = MD_LANES_NONE; /* neighbours are not side by side */
+#endif
     return s;
 }
 
 /* The offset of (row, k0 + k) in a plain operand; 0 for others. */
-MD_INLINE int64_t md_source_offset(int which, const md_source *s, int64_t row, int64_t k)
+MD_INLINE int64_t md_source_offset(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
-    return md_operand_is_plain(which) ? s->view.base + row * s->view.row + (s->k0 + k) * s->view.step : 0;
+    return md_operand_is_plain(which)
+               ? s->view.base + md_source_row(p, which, row) * s->view.row + (s->k0 + k) * s->view.step
+               : 0;
+}
+
+/* Where the operand's row begins in this block of K, in *at; false: it is read as zeros. has_rows only. */
+MD_INLINE int md_source_begin(int64_t *at, const md_params *p, int which, const md_source *s, int64_t row)
+{
+    const int is_there = md_operand_row(p, which, s->batch, md_source_row(p, which, row), at);
+    *at += s->k0;
+    return is_there;
 }
 
 /* n lanes from (row, k0 + k) along s->lanes, which is not NONE. */
 MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s, int64_t row, int64_t k, int64_t n)
 {
+    int64_t at = 0;
+    if (MD_IS_BY_ROW(which) && s->has_rows)
+        return md_source_begin(&at, p, which, s, row) ? md_operand_load(p, which, at + k, n) : (md_v){0};
     if (md_operand_is_plain(which))
-        return md_operand_load(p, which, md_source_offset(which, s, row, k), n);
-    return md_operand_lanes(p, which, s->batch, row, s->k0 + k, n);
+        return md_operand_load(p, which, md_source_offset(p, which, s, row, k), n);
+    return md_operand_lanes(p, which, s->batch, md_source_row(p, which, row), s->k0 + k, n);
 }
 
 /* Prefetches the line of (row, k0 + k). */
 MD_INLINE void md_source_prefetch(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
     if (md_operand_is_plain(which))
-        __builtin_prefetch(md_operand_address(p, which, md_source_offset(which, s, row, k)));
+        __builtin_prefetch(md_operand_address(p, which, md_source_offset(p, which, s, row, k)));
 }
 
 MD_INLINE md_acc md_source_at(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
     if (s->is_view)
-        return md_operand_get(p, which, md_source_offset(which, s, row, k));
-    return md_operand_at(p, which, s->batch, row, s->k0 + k);
+        return md_operand_get(p, which, md_source_offset(p, which, s, row, k));
+    return md_operand_at(p, which, s->batch, md_source_row(p, which, row), s->k0 + k);
 }
 
 #endif

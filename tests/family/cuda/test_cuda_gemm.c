@@ -37,6 +37,15 @@ static const struct {
     {"Y[i,j] = sum[k](relu(X[i,k] - C[k]) * W[k,j])", MD_F32},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F64},
     {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_I32},
+    {"Y[i,j] = sum[k](X[r[i],k] * W[j,k])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i//4,k] * W[r[j],k])", MD_F32},
+    {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_BF16},
+    {"Y[i,s,j] = sum[k](X[i,k] * W[e[i,s],k,j]) + B[e[i,s],j]", MD_F16},
+    {"Y[i,j] = silu(sum[k](X[r[i],k] * W[e[i],j,k])) * sum[k](X[r[i],k] * V[e[i],j,k])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_F32},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[e[i],j,k]) - Z[e[i],j,k//32]) * S[e[i],j,k//32])", MD_BF16},
+    {"Y[i,j] = sum[k](X:i8[i,k] * W:i8[e[i],j,k])", MD_I32},
+    {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_F64},
 };
 
 static const int32_t capability_list[] = {90, 80};

@@ -100,7 +100,7 @@ static md_status print_copies(md_kn_launch_source *out, const md_fa_target *targ
 md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines)
 {
-    const int32_t main = text->has_copies;
+    const int32_t main = text->has_copies || text->begin;
     const bool has_sum = text->split > 1 && !text->is_cluster_reduced;
     out->n_launches = main + (has_sum || text->end ? 2 : 1);
     md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
@@ -109,6 +109,10 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
                            : print_launch(&out->launch[main], target, product, text, md_strbuf_text(defines));
     if (status == MD_OK && text->has_copies)
         status = print_copies(&out->launch[0], target, product, text->map);
+    if (status == MD_OK && text->begin) {
+        md_fa_cuda_product_text begin = {.source = text->begin, .lanes = SUM_LANES};
+        status = print_launch(&out->launch[0], target, product, &begin, md_strbuf_text(defines));
+    }
     if (status == MD_OK && text->end) {
         md_fa_cuda_product_text end = {.source = text->end, .lanes = SUM_LANES};
         status = print_launch(&out->launch[main + 1], target, product, &end, md_strbuf_text(defines));

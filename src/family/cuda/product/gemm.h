@@ -16,6 +16,7 @@ typedef struct md_fa_cuda_product_text {
     int32_t split; /* slices of K; above 1 a second launch adds them up */
     bool is_cluster_reduced; /* the blocks of a cluster add up the slices: no second launch */
     const char *end; /* the template of a second launch with the same defines, or NULL */
+    const char *begin; /* the template of a launch before it with the same defines, or NULL */
     bool has_copies; /* a launch before it makes copies of A and B in the layout of map[0] and map[1] */
     int32_t n_maps; /* tensor maps */
     const md_kn_map *map;

@@ -4,7 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/mma_tile.h"
 #include "family/cuda/product/wgmma_cost.h"
 #include "family/cuda/product/gemm_mma_fit.h"
 
@@ -16,37 +16,42 @@ extern const md_fa_family md_fa_cuda_gemm_mma; /* at the end of this file */
 enum { ROWS, COLUMNS, STAGES, SPLIT, RASTER, WARP_COLUMNS };
 enum { DEPTH = 64 };
 
-typedef struct tile {
-    int32_t rows, columns, warps_rows, warps_columns, threads, stages, split; /* columns are those of each product */
-    int64_t shared;
-} tile;
+typedef md_fa_cuda_mma_tile tile;
 
-static tile tile_of(const md_cg_product *p, const md_fa_config *config)
+tile md_fa_cuda_mma_tile_of(const md_cg_product *p, const md_fa_cuda_mma_fields *f)
 {
-    tile t = {.rows = config->value[ROWS],
-              .columns = config->value[COLUMNS] / p->n_products,
-              .stages = config->value[STAGES],
-              .split = config->value[SPLIT]};
+    tile t = {.rows = f->rows, .columns = f->columns / p->n_products, .stages = f->stages, .split = f->split};
     t.warps_rows = t.rows >= 64 ? 2 : 1;
-    t.warps_columns = t.columns >= config->value[WARP_COLUMNS] ? t.columns / config->value[WARP_COLUMNS] : 1;
+    t.warps_columns = t.columns >= f->warp_columns ? t.columns / f->warp_columns : 1;
     t.threads = 32 * t.warps_rows * t.warps_columns;
     int64_t stages = (int64_t)t.stages * (t.rows + p->n_products * t.columns) * DEPTH * 2;
     t.shared = MD_MAX(stages, (int64_t)p->n_products * t.rows * (t.columns + 4) * 4);
     return t;
 }
 
-static bool product_of(md_cg_product *p, const md_fa_target *target)
+static tile tile_of(const md_cg_product *p, const md_fa_config *config)
 {
-    if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32)
-        return false;
+    const int32_t *v = config->value;
+    const md_fa_cuda_mma_fields fields = {v[ROWS], v[COLUMNS], v[STAGES], v[SPLIT], v[WARP_COLUMNS]};
+    return md_fa_cuda_mma_tile_of(p, &fields);
+}
+
+md_dtype md_fa_cuda_mma_type(const md_cg_product *p)
+{
     md_dtype first = MD_F32;
     for (int32_t o = 0; o <= p->n_products; o++) {
-        md_dtype dtype = p->load[o] ? p->program->formula->tensor[p->load[o]->id].dtype : MD_F32;
+        const md_fx_node *load = md_cg_product_memory(p, o);
+        md_dtype dtype = load ? p->program->formula->tensor[load->id].dtype : MD_F32;
         if ((dtype != MD_BF16 && dtype != MD_F16) || (o > 0 && dtype != first))
-            return false;
+            return MD_F32;
         first = dtype;
     }
-    return true;
+    return p->type == MD_F32 ? first : MD_F32;
+}
+
+static bool product_of(md_cg_product *p, const md_fa_target *target)
+{
+    return md_fa_cuda_product_of(p, target) && md_fa_cuda_mma_type(p) != MD_F32;
 }
 
 static bool applies(const md_fa_target *target)
@@ -55,7 +60,7 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
-static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
+md_fa_cuda_tiles md_fa_cuda_mma_tiles(const md_fa_target *target, const tile *t)
 {
     md_fa_cuda_load load = {.threads = t->threads, .registers = 128, .shared_bytes = t->shared};
     double rate = t->rows >= 128 && t->columns >= 64 ? LARGE : t->rows >= 64 && t->columns >= 64 ? MIDDLING : SMALL;
@@ -69,23 +74,28 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
                               .step_us = STEP};
 }
 
+bool md_fa_cuda_mma_is_legal(const md_fa_target *target, const md_cg_product *p, const tile *t)
+{
+    if (t->rows * t->columns * p->n_products > (p->n_products == 2 ? 48 : 96) * t->threads) /* accumulators */
+        return false;
+    if (t->threads > 256) /* 128 registers were too few (measured) */
+        return false;
+    if (t->threads < 64 || t->columns < 16 || t->rows * 8 > 8 * t->threads || t->columns * 8 > 8 * t->threads ||
+        t->rows > 4 * t->columns || t->columns > 8 * t->rows || t->rows * 8 % t->threads || t->columns * 8 % t->threads)
+        return false;
+    return t->shared <= target->facts->shared_per_block;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
     if (!product_of(&p, target))
         return false;
     tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(target, &t);
-    if (t.rows * t.columns * p.n_products > (p.n_products == 2 ? 48 : 96) * t.threads) /* accumulators */
-        return false;
-    if (t.threads > 256) /* 128 registers were too few (measured) */
-        return false;
-    if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads ||
-        t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
-        return false;
+    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
     if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
-    return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
+    return md_fa_cuda_mma_is_legal(target, &p, &t) && md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
@@ -96,7 +106,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     if (!product_of(&p, target))
         return;
     tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
     md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
 }
 
@@ -151,7 +161,7 @@ static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config
     if (!f->takes)
         return;
     f->t = tile_of(&p, config);
-    f->tiles = tiles_of(target, &f->t);
+    f->tiles = md_fa_cuda_mma_tiles(target, &f->t);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -170,6 +180,16 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->memory_rate *= RAGGED_MEMORY;
 }
 
+void md_fa_cuda_mma_print(md_strbuf *out, const md_cg_product *p, const tile *t)
+{
+    md_strbuf_printf(out,
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_WARPS_M %" PRId32
+                     "\n#define MD_WARPS_N %" PRId32 "\n#define MD_STAGES %" PRId32 "\n#define MD_OPERAND_TYPE %s\n",
+                     t->rows, t->columns, t->warps_rows, t->warps_columns, t->stages,
+                     md_fa_cuda_mma_type(p) == MD_BF16 ? "bf16" : "f16");
+    md_fa_cuda_product_print_along(out, p);
+}
+
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
@@ -177,14 +197,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_mma, target, config));
     (void)product_of(&p, target);
     tile t = tile_of(&p, config);
-    bool is_bf16 = p.program->formula->tensor[p.load[MD_CG_A]->id].dtype == MD_BF16;
-    md_strbuf_printf(&defines,
-                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_WARPS_M %" PRId32
-                     "\n#define MD_WARPS_N %" PRId32 "\n#define MD_STAGES %" PRId32 "\n#define MD_RASTER %" PRId32
-                     "\n#define MD_OPERAND_TYPE %s\n",
-                     t.rows, t.columns, t.warps_rows, t.warps_columns, t.stages, config->value[RASTER],
-                     is_bf16 ? "bf16" : "f16");
-    md_fa_cuda_product_print_along(&defines, &p);
+    md_fa_cuda_mma_print(&defines, &p, &t);
+    md_strbuf_printf(&defines, "#define MD_RASTER %" PRId32 "\n", config->value[RASTER]);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_mma.cu", .lanes = 4, .split = t.split};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }

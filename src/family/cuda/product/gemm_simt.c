@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "family/cuda/product/fma_cost.h"
-#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/mma_tile.h"
 #include "family/cuda/product/wgmma_cost.h"
 #include "family/cuda/product/gemm_simt_fit.h"
 
@@ -206,8 +206,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->serial_us += START + (f->t.split > 1 ? SLICE * f->t.split : 0);
 }
 
-/* Operands of the type in which they are multiplied are copied four elements at a time. */
-static void print_direct(md_strbuf *out, const md_cg_product *p)
+void md_fa_cuda_simt_print_direct(md_strbuf *out, const md_cg_product *p)
 {
     const md_fx_formula *f = p->program->formula;
     for (int32_t o = 0; o < MD_CG_MAX_OPERANDS; o++)
@@ -227,7 +226,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      "\n#define MD_TN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_RASTER %" PRId32 "\n",
                      t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth, config->value[RASTER]);
     md_fa_cuda_product_print_along(&defines, &p);
-    print_direct(&defines, &p);
+    md_fa_cuda_simt_print_direct(&defines, &p);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_simt.cu", .lanes = 4, .split = t.split};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }

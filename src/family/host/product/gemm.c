@@ -2,10 +2,8 @@
  * layout. */
 #include "base/status.h"
 #include "family/cost.h"
-#include "family/product.h"
+#include "family/host/product/region.h"
 #include "family/numeric.h"
-
-#include "kernels/host/split.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,16 +24,15 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
-static md_tiling tiling_of(const md_fa_target *target, const md_cg_product *product, const md_fa_config *config)
+md_tiling md_fa_host_tiling(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile)
 {
-    int64_t lanes = md_cg_width(target->facts),
-            pitch = config->value[VECS] * (product->type == MD_F32 ? lanes : lanes / 2);
+    int64_t lanes = md_cg_width(target->facts), pitch = tile->vecs * (product->type == MD_F32 ? lanes : lanes / 2);
     bool is_along = md_cg_product_along(product, MD_CG_B) == MD_CG_ALONG_DEPTH;
-    return (md_tiling){.rows = config->value[ROWS],
+    return (md_tiling){.rows = tile->rows,
                        .pitch = pitch,
                        .strip = pitch / product->n_products,
                        .group = GROUP,
-                       .depth = config->value[DEPTH],
+                       .depth = tile->depth,
                        .lanes = lanes,
                        .near = is_along ? target->facts->l2_bytes / 2 / (product->type == MD_F32 ? 4 : 8) : 0};
 }
@@ -51,15 +48,30 @@ static bool fits_registers(const md_dev_facts *facts, int32_t rows, int32_t vecs
            (accumulators >= (registers == 32 ? 20 : 8) || (vecs == 1 && rows >= 8));
 }
 
+bool md_fa_host_tile_is_legal(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile)
+{
+    md_tiling t = md_fa_host_tiling(target, product, tile);
+    return fits_registers(target->facts, tile->rows, tile->vecs) && t.rows <= t.lanes &&
+           t.strip * product->n_products == t.pitch && (t.strip <= t.lanes || t.strip % t.lanes == 0);
+}
+
+static md_fa_host_tile tile_of(const md_fa_config *config)
+{
+    return (md_fa_host_tile){config->value[ROWS], config->value[VECS], config->value[DEPTH]};
+}
+
+static md_tiling tiling_of(const md_fa_target *target, const md_cg_product *product, const md_fa_config *config)
+{
+    const md_fa_host_tile tile = tile_of(config);
+    return md_fa_host_tiling(target, product, &tile);
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product product;
-    if (!product_of(&product, target))
-        return false;
-    md_tiling t = tiling_of(target, &product, config);
+    const md_fa_host_tile tile = tile_of(config);
     (void)size;
-    return fits_registers(target->facts, config->value[ROWS], config->value[VECS]) && t.rows <= t.lanes &&
-           t.strip * product.n_products == t.pitch && (t.strip <= t.lanes || t.strip % t.lanes == 0);
+    return product_of(&product, target) && md_fa_host_tile_is_legal(target, &product, &tile);
 }
 
 static const char *height_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
@@ -106,7 +118,7 @@ static double pack_cycles(const md_fa_target *target, const md_cg_product *p, in
     return p->type == MD_F32 ? cycles : 3 * cycles;
 }
 
-static double region_cycles(const md_fa_target *target, const md_fa_product *w, const md_tiling *t, md_split split)
+double md_fa_host_region_cycles(const md_fa_target *target, const md_fa_product *w, const md_tiling *t, md_split split)
 {
     double m = (double)md_split_most(w->rows, t->rows, split.rows),
            n = (double)md_split_most(w->columns, t->strip, split.columns);
@@ -130,6 +142,15 @@ static double region_cycles(const md_fa_target *target, const md_fa_product *w, 
     return cycles + m * n / (double)t->lanes * (8 + w->epilogue_ops);
 }
 
+void md_fa_host_tile_print(md_strbuf *defines, const md_fa_target *target, const md_cg_product *product,
+                           const md_fa_host_tile *tile)
+{
+    md_strbuf_printf(defines,
+                     "#define MD_ROWS %" PRId32 "\n#define MD_VECS %" PRId32 "\n#define MD_DEPTH %" PRId32
+                     "\n#define MD_GROUP %d\n#define MD_NEAR %" PRId64 "\n",
+                     tile->rows, tile->vecs, tile->depth, GROUP, md_fa_host_tiling(target, product, tile).near);
+}
+
 static int64_t clip(int64_t n, int64_t lo, int64_t hi)
 {
     return n < lo ? lo : n > hi ? hi : n;
@@ -148,7 +169,7 @@ static cut cut_of(const md_fa_target *target, const md_fa_product *w, const md_f
         md_split split = md_split_of(regions, w->rows, w->columns, block, WIDTH);
         if (split.rows == 0)
             continue;
-        double cycles = region_cycles(target, w, &t, split), blocks = (double)regions * (double)w->batch;
+        double cycles = md_fa_host_region_cycles(target, w, &t, split), blocks = (double)regions * (double)w->batch;
         double time =
             ceil(blocks / (double)threads) * cycles + (blocks > 1 ? 3000 : 0); /* waking threads costs a microsecond */
         if (best.regions == 0 || time < best_time * 0.99) {
@@ -204,12 +225,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf defines = {0};
     MD_TRY(md_fa_product_check(&md_fa_host_gemm, target, NULL));
     (void)product_of(&product, target);
-    md_strbuf_printf(&defines,
-                     "#define MD_ROWS %" PRId32 "\n#define MD_VECS %" PRId32 "\n#define MD_DEPTH %" PRId32
-                     "\n#define MD_BLOCK %" PRId32
-                     "\n#define MD_WIDTH %d\n#define MD_GROUP %d\n#define MD_NEAR %" PRId64 "\n",
-                     config->value[ROWS], config->value[VECS], config->value[DEPTH], config->value[BLOCK], WIDTH, GROUP,
-                     tiling_of(target, &product, config).near);
+    const md_fa_host_tile tile = tile_of(config);
+    md_fa_host_tile_print(&defines, target, &product, &tile);
+    md_strbuf_printf(&defines, "#define MD_BLOCK %" PRId32 "\n#define MD_WIDTH %d\n", config->value[BLOCK], WIDTH);
     return md_fa_product_emit(out, target, &product, "host/gemm.c", &defines);
 }
 

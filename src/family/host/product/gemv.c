@@ -13,7 +13,7 @@
 enum { SWAP_AB, COLUMNS };
 enum { MOST = 8 }; /* MD_MAX_ROWS */
 
-/* Steps of K of a chunk, MD_DEPTH: a lane of a dot product takes MD_SUM_DEPTH of them. */
+/* Steps of K of a chunk, MD_CHUNK: a lane of a dot product takes MD_SUM_DEPTH of them. */
 static int64_t chunk_of(const md_fa_target *target)
 {
     return MD_SUM_DEPTH * md_cg_width(target->facts);
@@ -136,7 +136,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (!product_of(&product, target, config))
         return md_fail(MD_INTERNAL, "family gemv does not take this stage");
     md_strbuf_printf(&defines,
-                     "#define MD_MAX_ROWS %d\n#define MD_COLUMNS %" PRId32 "\n#define MD_DEPTH %" PRId64
+                     "#define MD_MAX_ROWS %d\n#define MD_COLUMNS %" PRId32 "\n#define MD_CHUNK %" PRId64
                      "\n#define MD_ALONG_DEPTH %d\n",
                      MOST, config->value[COLUMNS], chunk_of(target), along(&product) == MD_CG_ALONG_DEPTH);
     return md_fa_product_emit(out, target, &product, "host/gemv.c", &defines);

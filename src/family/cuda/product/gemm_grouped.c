@@ -1,0 +1,180 @@
+/* Family gemm_grouped: products whose rows look up which matrix they are multiplied by, as in a mixture of experts. The
+ * first launch sorts rows by group and cuts them into tiles (kernels/cuda/group_rows.cu); the second makes the tiles,
+ * with tensor cores where operands have 16 bits (gemm_grouped_mma.cu), else without (gemm_grouped.cu). How many rows a
+ * group has is known on the device only: the grid has a block for every tile that there can be. */
+#include "family/cuda/cuda.h"
+
+#include "base/status.h"
+#include "family/cuda/product/mma_tile.h"
+
+#include "kernels/cuda/grouped.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_cuda_gemm_grouped; /* at the end of this file */
+
+enum { ROWS, COLUMNS, STAGES, WARP_COLUMNS };
+enum { SORT_THREADS = 1024, THREAD_ROWS = 4, THREAD_COLUMNS = 4, SIMT_DEPTH = 16 };
+/* Measured on an H100: parts of the tensor cores' rate that tiles of 128, 64, 32 and 16 rows reach with 128 columns,
+ * and what is left of them with 64 and 32. */
+static const double RATE[] = {0.182, 0.131, 0.145, 0.12}, NARROW[] = {1, 0.85, 0.6};
+/* us: of sorting, of each row in it by a thread, and of a group */
+static const double SORT = 3, SORT_ROW = 0.12, SORT_GROUP = 0.02;
+
+/* 0 for the largest value, 1 for its half, and so on. */
+static int32_t halvings(int32_t value)
+{
+    return value >= 128 ? 0 : value >= 64 ? 1 : value >= 32 ? 2 : 3;
+}
+
+/* The product's tiles; without tensor cores only rows, columns, threads and shared count. */
+static bool tile_of(md_fa_cuda_mma_tile *t, md_cg_product *p, const md_fa_target *target, const md_fa_config *config)
+{
+    const int32_t *v = config->value;
+    const bool is_product = md_cg_product_of(p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
+    p->dialect = MD_DEV_CUDA;
+    if (!is_product)
+        return false;
+    *t = md_fa_cuda_mma_tile_of(p, &(md_fa_cuda_mma_fields){v[ROWS], v[COLUMNS], v[STAGES], 1, v[WARP_COLUMNS]});
+    if (md_fa_cuda_mma_type(p) != MD_F32)
+        return true;
+    const int64_t pitch_a = t->rows + 4, pitch_b = t->columns + 4;
+    const int64_t stages = 2 * SIMT_DEPTH * (pitch_a + p->n_products * pitch_b),
+                  results = p->n_products * t->rows * pitch_b;
+    t->threads = t->rows / THREAD_ROWS * (t->columns / THREAD_COLUMNS);
+    t->shared = MD_MAX(stages, results) * md_fa_cuda_product_bytes(p);
+    return true;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product p;
+    return md_cg_product_of(&p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_mma_tile t;
+    md_cg_product p;
+    (void)size;
+    if (!tile_of(&t, &p, target, config))
+        return false;
+    if (md_fa_cuda_mma_type(&p) != MD_F32)
+        return md_fa_cuda_mma_is_legal(target, &p, &t);
+    /* one tile does: it is for what tensor cores cannot multiply */
+    return t.rows == 32 && config->value[COLUMNS] == 64 && config->value[STAGES] == 3 &&
+           config->value[WARP_COLUMNS] == 32;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_mma_tile t;
+    md_cg_product p;
+    *out = (md_kn_envelope){0};
+    if (!tile_of(&t, &p, target, config))
+        return;
+    md_fa_product_group_envelope(out, target);
+    out->row_points_max = 1 << 30; /* places are 32-bit words */
+    out->n_row_dims = p.n_rows;
+    for (int32_t i = 0; i < p.n_rows; i++)
+        out->row_dim[i] = target->program->index[p.rows[i]].dim;
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    md_fa_cuda_mma_tile t;
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!tile_of(&t, &p, target, config))
+        return;
+    md_fa_product_measure(&w, target, &p, shape->size);
+    if (w.rows == 0 || w.columns == 0)
+        return;
+    const md_grouping at = md_grouping_of(w.rows, md_st_groups(target->program, target->stage, shape->size), t.rows);
+    out->launch[0] = md_fa_cuda_launch(1, SORT_THREADS);
+    out->launch[1] = md_fa_cuda_launch(at.most_units * ((w.columns + t.columns - 1) / t.columns), t.threads);
+    out->launch[1].scratch_bytes = t.shared;
+    out->launch[1].overlaps = true;
+    out->workspace_bytes = at.all * (int64_t)sizeof(int32_t);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_mma_tile t;
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 2};
+    if (!tile_of(&t, &p, target, config))
+        return;
+    md_fa_product_measure(&w, target, &p, size);
+    if (w.rows == 0 || w.columns == 0)
+        return;
+    /* Rows are taken to be spread evenly: tiles of the groups that have rows, and of those only. */
+    const double rows = (double)w.rows, groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
+    const double used = fmax(groups * (1 - pow(1 - 1 / groups, rows)), 1);
+    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
+    md_fa_product even = w;
+    even.batch = (int64_t)ceil(used);
+    even.rows = (int64_t)ceil(rows / used);
+    even.bytes = w.a_bytes + (w.bytes - w.a_bytes) * used / groups;
+    tiles.flops = md_fa_cuda_mma_type(&p) == MD_F32
+                      ? 0.3
+                      : 16 * RATE[halvings(t.rows)] * NARROW[halvings(MD_MAX(config->value[COLUMNS], 32))];
+    md_fa_cuda_product_features(out, target, &even, &tiles);
+    out->launches = 2;
+    out->serial_us += SORT + SORT_ROW * ceil(rows / SORT_THREADS) + SORT_GROUP * groups / SORT_THREADS;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_mma_tile t;
+    md_cg_product p;
+    md_strbuf defines = {0};
+    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_grouped, target, config));
+    (void)tile_of(&t, &p, target, config);
+    md_fa_cuda_product_text text = {
+        .source = "cuda/gemm_grouped_mma.cu", .begin = "cuda/group_rows.cu", .lanes = 4, .split = 1};
+    if (md_fa_cuda_mma_type(&p) != MD_F32) {
+        md_fa_cuda_mma_print(&defines, &p, &t);
+    } else {
+        text.source = "cuda/gemm_grouped.cu";
+        md_strbuf_printf(&defines,
+                         "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32
+                         "\n#define MD_TM %d\n#define MD_TN %d\n#define MD_BK %d\n",
+                         t.rows, t.columns, THREAD_ROWS, THREAD_COLUMNS, SIMT_DEPTH);
+        md_fa_cuda_product_print_along(&defines, &p);
+        md_fa_cuda_simt_print_direct(&defines, &p);
+    }
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_mma_tile t;
+    md_cg_product p;
+    const bool is_mma = tile_of(&t, &p, target, config) && md_fa_cuda_mma_type(&p) != MD_F32;
+    return (md_fa_class){
+        .group = is_mma ? "gemm_grouped_mma" : "gemm_grouped", .is_repeatable = true, .is_invariant = true};
+}
+
+const md_fa_family md_fa_cuda_gemm_grouped = {
+    .name = "gemm_grouped",
+    .device = MD_DEV_CUDA,
+    .takes_packed = true,
+    .n_fields = 4,
+    .field = {{"rows", 64, 4, {64, 128, 32, 16}},
+              {"columns", 64, 3, {64, 128, 32}},
+              {"stages", 3, 2, {3, 4}},
+              {"warp_columns", 32, 1, {32, 16}, 1}}, /* columns of a warp */
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};

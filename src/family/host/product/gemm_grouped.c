@@ -1,0 +1,200 @@
+/* Family gemm_grouped: products whose rows look up which matrix they are multiplied by, as in a mixture of experts
+ * (kernels/host/gemm_grouped.c). The first launch sorts the rows by group; how many a group has is known to kernels
+ * only. */
+#include "base/status.h"
+#include "family/cost.h"
+#include "family/host/product/region.h"
+#include "family/numeric.h"
+
+#include "kernels/host/grouped.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_host_gemm_grouped; /* at the end of this file */
+
+enum { ROWS, VECS, DEPTH, FEW };
+enum { BLOCK = 240, RUN = 64, MOST_ROWS = 8 }; /* MD_BLOCK, MD_COLUMNS; most of MD_MAX_ROWS */
+enum { WIDTH = 512, LEAST_WIDTH = 64 }; /* columns of a block */
+
+static bool product_of(md_cg_product *out, const md_fa_target *target)
+{
+    return md_cg_product_of(out, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+static md_fa_host_tile tile_of(const md_fa_config *config)
+{
+    return (md_fa_host_tile){config->value[ROWS], config->value[VECS], config->value[DEPTH]};
+}
+
+/* True if a unit of few rows is computed without packing: lanes of B must lie along K or the columns. */
+static bool takes_few(const md_cg_product *p)
+{
+    const md_cg_along along = md_cg_product_along(p, MD_CG_B);
+    for (int32_t i = 0; i < p->n_products; i++)
+        if (md_cg_product_along(p, MD_CG_B + i) != along || along == MD_CG_ALONG_NEITHER ||
+            (!p->load[MD_CG_B + i] && md_cg_product_lane(p, MD_CG_B + i) < 0))
+            return false;
+    return true;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product product;
+    const md_fa_host_tile tile = tile_of(config);
+    (void)size;
+    return product_of(&product, target) && md_fa_host_tile_is_legal(target, &product, &tile) &&
+           (config->value[FEW] == 0 || takes_few(&product));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)config;
+    *out = (md_kn_envelope){0};
+    md_fa_product_group_envelope(out, target);
+}
+
+/* ---- How the work is divided */
+typedef struct cut {
+    md_fa_product w;
+    md_tiling tiling;
+    int64_t groups, regions, width; /* regions: parts of the columns; columns of the widest */
+    md_grouping at;
+} cut;
+
+/* False: there is nothing to do. */
+static bool cut_of(cut *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product product;
+    const md_fa_host_tile tile = tile_of(config);
+    if (!product_of(&product, target))
+        return false;
+    md_fa_product_measure(&out->w, target, &product, size);
+    out->tiling = md_fa_host_tiling(target, &product, &tile);
+    out->groups = md_st_groups(target->program, target->stage, size);
+    const int64_t threads = MD_MAX(target->facts->threads, 1), n = out->w.columns,
+                  wide = MD_MAX(MD_MIN(n / (2 * threads), WIDTH), LEAST_WIDTH);
+    out->regions = MD_MAX(n / wide, 1);
+    out->width = md_split_most(n, out->tiling.strip, out->regions);
+    out->at = md_grouping_of(out->w.rows, out->groups, BLOCK);
+    return out->w.rows > 0 && n > 0;
+}
+
+/* Accumulators of the scratch of a unit with few rows. */
+static int64_t run_scratch(const md_fa_target *target, const cut *c, const md_fa_config *config)
+{
+    const int64_t lanes = md_cg_width(target->facts), chunk = MD_MIN(c->w.depth, MD_SUM_DEPTH * lanes);
+    const int64_t sums = (c->w.depth > MD_SPAN ? 4 : 2) * c->w.p.n_products * MOST_ROWS * (RUN + lanes);
+    return config->value[FEW] == 0 ? 0 : sums + MOST_ROWS * ((chunk + lanes - 1) / lanes * lanes) + lanes;
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    cut c;
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!cut_of(&c, target, config, shape->size))
+        return;
+    const md_scratch packed = md_scratch_of(c.tiling, (md_split){1, 1}, MD_MIN(c.w.rows, BLOCK), c.width, c.w.depth);
+    out->launch[0].blocks = 1;
+    out->launch[1].blocks = c.at.most_units * c.regions;
+    out->launch[1].scratch_bytes = MD_MAX(packed.all, run_scratch(target, &c, config)) * (c.w.p.type == MD_F32 ? 4 : 8);
+    out->workspace_bytes = c.at.all * (int64_t)sizeof(int64_t);
+}
+
+/* ---- Cost: rows are taken to be spread evenly over the groups. */
+static double few_cycles(const md_fa_target *target, const md_fa_product *w)
+{
+    const double lanes = md_cg_width(target->facts), rows = (double)w->rows, n = (double)w->columns * w->p.n_products;
+    const double slow = w->p.type == MD_F32 ? 1 : 2;
+    const double loads = ceil(rows / MOST_ROWS) * n * (double)w->depth / lanes * slow;
+    return loads + n * (double)w->depth / lanes * slow * rows * 0.75 + n * rows * 6 * slow;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    cut c;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 2};
+    if (!cut_of(&c, target, config, size))
+        return;
+    const double rows = (double)c.w.rows, groups = fmax((double)c.groups, 1);
+    const double used = fmax(groups * (1 - pow(1 - 1 / groups, rows)), 1); /* groups that have a row */
+    md_fa_product one = c.w;
+    one.rows = (int64_t)ceil(rows / used);
+    const double cycles =
+        used * (one.rows <= config->value[FEW] ? few_cycles(target, &one)
+                                               : md_fa_host_region_cycles(target, &one, &c.tiling, (md_split){1, 1}));
+    out->ops = md_fa_product_cycles(target, cycles);
+    out->transcendental = rows * (double)c.w.columns * c.w.epilogue_transcendental;
+    out->memory_bytes = c.w.a_bytes + (c.w.bytes - c.w.a_bytes) * used / groups;
+    out->serial_us = rows * 0.005;
+    out->parallel = md_fa_host_parallel(used * (double)c.regions, target->facts);
+}
+
+/* ---- Text */
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_cg_product *p,
+                          const md_fa_config *config)
+{
+    const md_fa_host_tile tile = tile_of(config);
+    md_fa_host_tile_print(out, target, p, &tile);
+    md_strbuf_printf(out,
+                     "#define MD_BLOCK %d\n#define MD_FEW %" PRId32 "\n#define MD_MAX_ROWS %" PRId32
+                     "\n#define MD_COLUMNS %d\n#define MD_CHUNK %" PRId64 "\n#define MD_ALONG_DEPTH %d\n",
+                     BLOCK, config->value[FEW], MD_MIN(config->value[FEW], MOST_ROWS), RUN,
+                     (int64_t)MD_SUM_DEPTH * md_cg_width(target->facts),
+                     md_cg_product_along(p, MD_CG_B) == MD_CG_ALONG_DEPTH);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    static const char *const source[] = {"host/group_rows.c", "host/gemm_grouped.c"};
+    md_cg_product product;
+    md_status status = md_fa_product_check(&md_fa_host_gemm_grouped, target, NULL);
+    *out = (md_kn_source){.n_launches = MD_COUNT(source)};
+    for (int32_t i = 0; i < MD_COUNT(source) && status == MD_OK; i++) {
+        md_strbuf defines = {0};
+        (void)product_of(&product, target);
+        if (i == 0)
+            md_strbuf_printf(&defines, "#define MD_BLOCK %d\n", BLOCK);
+        else
+            print_defines(&defines, target, &product, config);
+        status = md_fa_product_emit_launch(&out->launch[i], target, &product, source[i], &defines);
+        md_strbuf_finish(&defines);
+    }
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+/* With packed operands alone the bits are those of gemm. Else they depend on how many rows a group has. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    if (config->value[FEW] == 0)
+        return md_fa_class_product(target, config);
+    return (md_fa_class){.group = "grouped", .field = {"few"}, .is_repeatable = true};
+}
+
+const md_fa_family md_fa_host_gemm_grouped = {
+    .name = "gemm_grouped",
+    .device = MD_DEV_HOST,
+    .takes_packed = true,
+    .n_fields = 4,
+    .field = {{"rows", 12, 4, {12, 8, 6, 4}},
+              {"vecs", 2, 4, {2, 3, 4, 1}},
+              {"depth", 256, 2, {256, 512}},
+              {"few", 8, 3, {8, 16, 0}}}, /* rows of a group that are multiplied without packing its matrix */
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};

@@ -1,0 +1,23 @@
+/* What families of packed products on the host share: tiles and the cost of a region (kernels/host/region.h). */
+#ifndef MD_FAMILY_HOST_PRODUCT_REGION_H
+#define MD_FAMILY_HOST_PRODUCT_REGION_H
+
+#include "family/product.h"
+
+#include "kernels/host/split.h"
+
+typedef struct md_fa_host_tile {
+    int32_t rows, vecs, depth;
+} md_fa_host_tile;
+
+md_tiling md_fa_host_tiling(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile);
+/** True if the tile's sums fit into registers, and packing can fill it. */
+bool md_fa_host_tile_is_legal(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile);
+/** Prints MD_ROWS, MD_VECS, MD_DEPTH, MD_GROUP and MD_NEAR. */
+void md_fa_host_tile_print(md_strbuf *defines, const md_fa_target *target, const md_cg_product *product,
+                           const md_fa_host_tile *tile);
+/** Cycles of the largest region of a product that is cut like this. */
+double md_fa_host_region_cycles(const md_fa_target *target, const md_fa_product *work, const md_tiling *tiling,
+                                md_split split);
+
+#endif

@@ -1,0 +1,40 @@
+/* Where grouped products keep which rows belong to which group, in their workspace of 32-bit words. Shared by the
+ * kernels and the family that counts their blocks (src/family/cuda/product/gemm_grouped.c). Plain C without a
+ * prelude.
+ *
+ * A unit is up to `block` rows of one group. Rows of no group are the group behind the last. */
+#ifndef MD_CUDA_GROUPED_H
+#define MD_CUDA_GROUPED_H
+
+typedef struct md_unit {
+    int group, row, row_end; /* places in the order of rows */
+} md_unit;
+
+typedef struct md_grouping {
+    int64_t most_units;
+    /* of the workspace: rows by group (first: md_row_of), the group of each row and its place there, counts and first
+     * rows of groups, the number of units, units */
+    int64_t order, group_of, place, count, first, n_units, unit, all;
+} md_grouping;
+
+#ifdef __CUDACC_RTC__
+MD_INLINE
+#else
+static inline
+#endif
+md_grouping md_grouping_of(int64_t rows, int64_t groups, int64_t block)
+{
+    md_grouping g;
+    g.most_units = (rows + block - 1) / block + (groups + 1 < rows ? groups + 1 : rows);
+    g.order = 0;
+    g.group_of = g.order + rows;
+    g.place = g.group_of + rows;
+    g.count = g.place + rows;
+    g.first = g.count + groups + 1;
+    g.n_units = g.first + groups + 1;
+    g.unit = g.n_units + 1;
+    g.all = g.unit + 3 * g.most_units;
+    return g;
+}
+
+#endif
