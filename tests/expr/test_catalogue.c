@@ -84,6 +84,7 @@ static const char *const promised[] = {
     "conv1d",
     "max_pool1d",
     "attention_scores",
+    "attention_paged",
 };
 
 static void test_promised_ops(void **state)
