@@ -59,6 +59,7 @@ MD_API md_status md_combo_point(md_combo *combo, int32_t part, int32_t arg, void
 
 /** Runs all items. `scalars`: one for each scalar argument of each part, in order (those of part 0, then those of part
  * 1, ...), for all items of the part; they stay for later runs. `n` 0: the scalars of before, which may differ by item.
+ * A size that no tensor gives counts as a scalar here, and must be that of every item.
  * While the stream is captured it only launches; addresses and scalars are captured by value.
  * @return MD_INVALID_ARGUMENT for another number of scalars or a real for an integer, and for overlaps between items
  * (both are named): nothing was written then; and for an index out of range (host), as md_call. */

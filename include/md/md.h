@@ -105,12 +105,14 @@ MD_API md_status md_formula_infer(md_tensor *tensor, int32_t n_args, const md_fo
 MD_API md_status md_op_create(md_op **out, md_context *context, const char *formula, const md_op_options *options);
 MD_API void md_op_destroy(md_op **op);
 
-/** Number of arguments: the formula's tensors and scalars, in order of first appearance, without lets. */
+/** Number of arguments: the formula's tensors and scalars, in order of first appearance, without lets. Then the sizes
+ * that no tensor gives: md_call takes each of them as md_i(size). */
 MD_API int32_t md_op_n_args(const md_op *op);
 /** Describes argument i. @return MD_INVALID_ARGUMENT if i is out of range. */
 MD_API md_status md_op_arg(md_arg_info *out, const md_op *op, int32_t i);
 /** Argument i at sizes given as text ("b=8, n=64"): a contiguous tensor without memory. An axis that must only be long
  * enough gets the length that the op reads, or that the sizes say ("E.0=1000" for axis 0 of E).
+ * An argument that is a size is described as one axis of it.
  * @return MD_INVALID_ARGUMENT for a scalar, and for an unknown dim or a missing size (named). */
 MD_API md_status md_op_tensor(md_tensor *out, md_op *op, int32_t i, const char *sizes);
 /** The op's name, and its formula as the library prints it. Owned by the op. */
@@ -136,8 +138,9 @@ MD_API md_status md_op_work(double *flops, double *bytes, md_op *op, const char 
  * @return MD_INVALID_ARGUMENT (with the wrong value) for a kind, dtype, rank, size, stride or pointer that does not
  * fit, for an output that overlaps anything but exactly an input that may be reused, and for an index out of range
  * (host). On a GPU the memory must be the device's (checked when a shape is new, at every call under MD_VERIFY=1), and
- * md_check or the op's next call reports an index out of range. While the stream is captured a call only launches; a
- * new shape is then served by what is ready. */
+ * md_check or the op's next call reports an index out of range. A size that no tensor gives and the call leaves out:
+ * the message has its place in the formula. While the stream is captured a call only launches; a new shape is then
+ * served by what is ready. */
 MD_API md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args);
 /** Computes the op slowly in f64 on the calling thread. Same arguments and checks as md_call; outputs are rounded once,
  * when stored. Device memory is copied to the host and back; work on all streams but the default one must be done. */

@@ -62,7 +62,7 @@ typedef struct md_sequence_tensor {
 /** An argument of a call. The first of these that is set counts. */
 typedef struct md_sequence_arg {
     int32_t id; /**< of a tensor, or of a scalar given at each run */
-    const char *integer; /**< an expression: a whole-number scalar; copied */
+    const char *integer; /**< an expression: a whole-number scalar, or a size that no tensor gives; copied */
     double real; /**< a real scalar */
 } md_sequence_arg;
 

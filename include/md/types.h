@@ -348,6 +348,7 @@ typedef struct md_arg_info {
     int32_t rank;
     const char *dim[MD_MAX_RANK]; /**< the dim of each axis; "" for an axis that must only be long enough */
     int64_t static_size[MD_MAX_RANK]; /**< its size if static, else -1 */
+    int32_t is_size; /**< a scalar that is the size of dim `name`, which no tensor gives: md_i */
 } md_arg_info;
 
 /** What was picked for one shape. Texts belong to the context. */

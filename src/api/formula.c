@@ -118,6 +118,7 @@ md_status md_formula_infer(md_tensor *tensor, int32_t n_args, const md_formula *
     if (!tensor || !formula)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", tensor ? "formula" : "tensor");
     const md_fx_formula *f = formula->formula;
+    MD_TRY(md_fx_check_sizes(f, n_args));
     if (n_args != f->n_args)
         return md_fail(MD_INVALID_ARGUMENT, "%d arguments given, but the formula has %d", n_args, f->n_args);
     for (int32_t d = 0; d < f->n_dims; d++)

@@ -94,6 +94,9 @@ static md_status rebind_scalar(md_fx_binding *b, const md_fx_scalar *s, int32_t 
     if (!is_int && (s->type == MD_I64 || arg->kind != MD_ARG_REAL))
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a scalar of type %s", i, s->name,
                        md_dtype_name(s->type));
+    if (s->is_size && arg->integer != b->size[s->dim])
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': the size is %lld, but the launch was resolved for %lld",
+                       i, s->name, (long long)arg->integer, (long long)b->size[s->dim]);
     b->real[id] = is_int ? (double)arg->integer : arg->real;
     b->integer[id] = is_int ? arg->integer : 0;
     return MD_OK;

@@ -227,10 +227,13 @@ md_status md_op_tensor(md_tensor *out, md_op *op, int32_t i, const char *sizes)
     if (!out)
         return md_fail(MD_INVALID_ARGUMENT, "out is NULL");
     MD_TRY(md_op_arg(&info, op, i));
-    if (info.is_scalar)
+    if (info.is_scalar && !info.is_size)
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' is a scalar", i, info.name);
     MD_TRY(md_api_bind_sizes(&bound, op, sizes, MD_API_NO_MEMORY));
-    *out = bound.binding.tensor[op->ds->formula->args[i].id];
+    const md_fx_formula *f = op->ds->formula;
+    const int32_t id = f->args[i].id;
+    *out = info.is_size ? md_tensor_make(NULL, MD_I64, 1, &bound.binding.size[f->scalar[id].dim])
+                        : bound.binding.tensor[id];
     out->data = NULL;
     return MD_OK;
 }

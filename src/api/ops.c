@@ -27,6 +27,7 @@ void md_api_describe_arg(md_arg_info *out, const md_fx_formula *f, int32_t i)
         out->name = f->scalar[id].name;
         out->is_scalar = 1;
         out->dtype = f->scalar[id].type;
+        out->is_size = f->scalar[id].is_size;
         return;
     }
     const md_fx_tensor *t = &f->tensor[id];

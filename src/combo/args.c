@@ -197,11 +197,16 @@ md_status md_cb_point(md_cb *cb, int32_t part, int32_t arg, void *const *data)
     return MD_OK;
 }
 
-md_status md_cb_check_scalar(const md_cb_part *p, int32_t scalar, const md_arg *given)
+md_status md_cb_check_scalar(const md_cb_part *p, int64_t item, int32_t scalar, const md_arg *given)
 {
     const md_fx_formula *f = p->op->formula;
     const int32_t arg = p->scalar_arg[scalar];
     const md_fx_scalar *s = &f->scalar[f->args[arg].id];
+    const int64_t size = s->is_size ? p->scalar[item * p->n_scalars + scalar].i : 0;
+    if (s->is_size && given->kind == MD_ARG_INT && given->integer != size)
+        return md_fail(MD_INVALID_ARGUMENT,
+                       "argument %d '%s' of op %s is a size, %lld in item %lld, which a combo cannot change to %lld",
+                       (int)arg, s->name, p->op->name, (long long)size, (long long)item, (long long)given->integer);
     if (given->kind == MD_ARG_INT || (given->kind == MD_ARG_REAL && s->type != MD_I64))
         return MD_OK;
     return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' of op %s must be a scalar of type %s", (int)arg, s->name,
@@ -227,8 +232,9 @@ md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n)
         return md_fail(MD_INVALID_ARGUMENT, scalars ? "%d scalars given, but the parts take %d" : "scalars is NULL",
                        (int)n, (int)n_wanted);
     for (int32_t i = 0; i < cb->n_parts; i++)
-        for (int32_t s = 0; s < cb->part[i].n_scalars; s++)
-            MD_TRY(md_cb_check_scalar(&cb->part[i], s, &scalars[at++]));
+        for (int32_t s = 0; s < cb->part[i].n_scalars; s++, at++)
+            for (int64_t item = 0; item < MD_MAX(cb->part[i].n_items, 1); item++)
+                MD_TRY(md_cb_check_scalar(&cb->part[i], item, s, &scalars[at]));
     at = 0;
     for (int32_t i = 0; i < cb->n_parts; i++)
         for (int32_t s = 0; s < cb->part[i].n_scalars; s++, at++) {

@@ -152,7 +152,7 @@ md_status md_cb_point(md_cb *cb, int32_t part, int32_t arg, void *const *data);
 md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n);
 
 /** INVALID_ARGUMENT unless an argument can be scalar number `scalar` of a part. */
-md_status md_cb_check_scalar(const md_cb_part *part, int32_t scalar, const md_arg *given);
+md_status md_cb_check_scalar(const md_cb_part *part, int64_t item, int32_t scalar, const md_arg *given);
 /** Its word: a double or an int64, by the type of the scalar. */
 md_kn_word md_cb_scalar(const md_cb_part *part, int32_t scalar, const md_arg *given);
 

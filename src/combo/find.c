@@ -18,6 +18,12 @@ static bool is_tensor(const md_arg *arg)
     return arg->kind == MD_ARG_TENSOR && arg->tensor && arg->tensor->rank >= 0 && arg->tensor->rank <= MD_MAX_RANK;
 }
 
+static bool is_size(const md_ds_op *op, int64_t arg)
+{
+    const md_fx_formula *f = op->formula;
+    return arg < f->n_args && f->args[arg].is_scalar && f->scalar[f->args[arg].id].is_size;
+}
+
 uint64_t md_cb_hash(const md_combo_part *parts, md_ds_op *const *op, int32_t n)
 {
     uint64_t hash = (uint64_t)n;
@@ -27,6 +33,8 @@ uint64_t md_cb_hash(const md_combo_part *parts, md_ds_op *const *op, int32_t n)
         hash = mix(hash, &parts[p].n_items, sizeof parts[p].n_items);
         for (int64_t i = 0; i < n_args; i++) {
             const md_arg *arg = &parts[p].args[i];
+            if (arg->kind == MD_ARG_INT && is_size(op[p], i % parts[p].n_args))
+                hash = mix(hash, &arg->integer, sizeof arg->integer);
             if (!is_tensor(arg))
                 continue;
             const size_t n_bytes = (size_t)arg->tensor->rank * sizeof(int64_t);
@@ -53,7 +61,7 @@ static bool matches_item(const md_cb_part *part, int64_t item, const md_arg *arg
             return false;
     }
     for (int32_t s = 0; s < part->n_scalars; s++)
-        if (md_cb_check_scalar(part, s, &args[part->scalar_arg[s]]) != MD_OK)
+        if (md_cb_check_scalar(part, item, s, &args[part->scalar_arg[s]]) != MD_OK)
             return false;
     return true;
 }

@@ -35,6 +35,8 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         if (a->is_scalar) {
             a->number = (uint8_t)id;
             a->is_real = formula->scalar[id].type != MD_I64;
+            a->is_size = formula->scalar[id].is_size;
+            out->n_sizes += a->is_size;
             n_scalars++;
             continue;
         }
@@ -58,6 +60,7 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         out->number[id] = out->n_tensors++;
         n_key += 2 * x->rank;
     }
+    n_key += out->n_sizes; /* they stand behind all tensors */
     out->n_key = n_key;
     for (int32_t k = 0; k < MD_DS_LAUNCH_PLAN_KEY; k++)
         out->odd[k] = md_hash64(&k, sizeof k) | 1;
@@ -120,8 +123,13 @@ __attribute__((hot)) bool md_ds_call_args_take(md_ds_call_args *out, const md_ds
     const md_ds_arg_spec *a = layout->arg;
     for (const md_arg *arg = args, *end = args + layout->n_args; arg < end; arg++, a++) {
         if (a->is_scalar) {
+            const bool is_whole = !a->is_real;
             if (!md_ds_take_scalar(&out->scalar[a->number], a, arg))
                 return false;
+            if (is_whole && a->is_size) {
+                hash += (uint64_t)arg->integer * *odd++;
+                *key++ = (uint64_t)arg->integer;
+            }
             continue;
         }
         const md_tensor *t = arg->tensor;

@@ -21,6 +21,7 @@ enum {
 /* One argument of an op. */
 typedef struct md_ds_arg_spec {
     bool is_scalar, is_output, is_real;
+    bool is_size; /* a scalar that is a word of the key */
     uint8_t number; /* its number among the tensors, or among the scalars, in order of the arguments */
     uint8_t rank, item; /* item: bytes of an element */
     uint64_t head; /* md_ds_head_of a right tensor */
@@ -35,7 +36,7 @@ typedef struct md_ds_arg_layout {
      * last. */
     int32_t probe_offset[MD_DS_PROBES]; /* bytes in md_tensor; the head's if the tensor has no axes */
     int32_t probe_key[MD_DS_PROBES]; /* word of the key; -1 if the tensor has no axes */
-    int32_t n_args, n_tensors, n_outputs, n_scalars, n_key;
+    int32_t n_args, n_tensors, n_outputs, n_scalars, n_sizes, n_key;
     uint32_t outputs; /* bit by tensor number */
     uint64_t all_aligned; /* the last word of the key if all tensors are aligned to 64 bytes */
     md_ds_arg_spec arg[MD_FX_MAX_ARGS];
@@ -49,9 +50,9 @@ typedef struct md_ds_call_args {
     md_ds_word base[MD_DS_LAUNCH_PLAN_BASES]; /* md_ds_base; not set here */
     md_ds_word scalar[MD_DS_LAUNCH_PLAN_SCALARS];
     md_ds_word data[MD_DS_LAUNCH_PLAN_TENSORS];
-    /* Sizes and strides of all tensors, in order. The last word has a bit for each tensor that is aligned to 64 bytes,
-     * and one for 16 bytes, and between them 39 bits of a hash of the sizes to choose by. If those hashes collide, one
-     * call uses the choice of the other, which is still correct. */
+    /* Sizes and strides of all tensors, in order, then the sizes that are arguments. The last word has a bit for each
+     * tensor that is aligned to 64 bytes, and one for 16 bytes, and between them 39 bits of a hash of the sizes to
+     * choose by. If those hashes collide, one call uses the choice of the other, which is still correct. */
     md_ds_word key[MD_DS_LAUNCH_PLAN_KEY];
     uint64_t hash; /* of the key; never 0 */
     uint64_t mixed; /* md_ds_mix_probes, if the caller has computed it; else 0 */

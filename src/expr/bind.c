@@ -2,6 +2,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
+#include "expr/diag.h"
 #include "expr/eval/eval.h"
 #include "expr/needed.h"
 #include "expr/node.h"
@@ -17,8 +18,21 @@ typedef struct binder {
 
 /* ---- one argument by itself ---- */
 
+md_status md_fx_check_sizes(const md_fx_formula *f, int32_t n_args)
+{
+    const bool is_left_out = n_args >= 0 && n_args < f->n_args && f->args[n_args].is_scalar;
+    const md_fx_scalar *s = is_left_out ? &f->scalar[f->args[n_args].id] : NULL;
+    if (!s || !s->is_size)
+        return MD_OK;
+    return md_fx_complain(f->text, s->line, s->column,
+                          "no tensor has an axis indexed by just '%s', so the call gives its size: md_i(size) behind "
+                          "the other arguments, %s=size in Python",
+                          s->name, s->name);
+}
+
 static md_status wrong_count(const md_fx_formula *f, int32_t n_args)
 {
+    MD_TRY(md_fx_check_sizes(f, n_args));
     md_strbuf names = {0};
     for (int32_t i = 0; i < f->n_args; i++) {
         const md_fx_arg *a = &f->args[i];
@@ -42,6 +56,9 @@ static md_status bind_scalar(binder *b, int32_t i, const md_arg *arg)
 {
     const md_fx_scalar *s = &b->formula->scalar[b->formula->args[i].id];
     int32_t id = b->formula->args[i].id;
+    if (s->is_size && arg->kind != MD_ARG_INT)
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' is the size of dim '%s', but %s was given", i, s->name,
+                       s->name, kind_name(arg->kind));
     bool wants_int = s->type == MD_I64;
     if (arg->kind != MD_ARG_INT && (wants_int || arg->kind != MD_ARG_REAL))
         return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' is %s of type %s, but %s was given", i, s->name,
@@ -175,6 +192,19 @@ static md_status bind_axis(binder *b, int32_t i, int32_t axis)
     return MD_OK;
 }
 
+static md_status bind_size(binder *b, int32_t i)
+{
+    const md_fx_scalar *s = &b->formula->scalar[b->formula->args[i].id];
+    const md_fx_dim *dim = &b->formula->dim[s->dim];
+    int64_t size = b->binding->integer[b->formula->args[i].id];
+    if (size < dim->lo || size > dim->hi)
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': the size is %lld, outside its range %lld..%lld", i,
+                       s->name, (long long)size, (long long)dim->lo, (long long)dim->hi);
+    b->binding->size[s->dim] = size;
+    b->source[s->dim] = i;
+    return MD_OK;
+}
+
 /* Axes that must match exactly say how long a dim is; those that need only be long enough come after. */
 static md_status bind_axes(binder *b, bool at_least)
 {
@@ -195,6 +225,9 @@ static md_status bind_dims(binder *b)
         b->binding->size[d] = f->dim[d].size;
         b->source[d] = -1;
     }
+    for (int32_t i = 0; i < f->n_args; i++)
+        if (f->args[i].is_scalar && f->scalar[f->args[i].id].is_size)
+            MD_TRY(bind_size(b, i));
     MD_TRY(bind_axes(b, false));
     MD_TRY(bind_axes(b, true));
     for (int32_t d = 0; d < f->n_dims; d++)

@@ -91,6 +91,10 @@ typedef struct md_fx_tensor {
 typedef struct md_fx_scalar {
     const char *name;
     md_dtype type; /* MD_F32 (the default), MD_F64 or MD_I64 */
+    /* The size of a dim that no argument's axis gives: an argument of its own, behind all others. No node reads it. */
+    bool is_size;
+    int32_t dim;
+    int32_t line, column; /* is_size: where the formula first runs over the dim */
 } md_fx_scalar;
 
 typedef enum md_fx_assign { MD_FX_SET, MD_FX_ADD_TO, MD_FX_MUL_TO, MD_FX_MAX_TO, MD_FX_MIN_TO } md_fx_assign;
@@ -131,7 +135,7 @@ typedef struct md_fx_formula {
     md_fx_tensor tensor[MD_FX_MAX_TENSORS];
     md_fx_scalar scalar[MD_FX_MAX_SCALARS];
     md_fx_stmt stmt[MD_FX_MAX_STMTS];
-    md_fx_arg args[MD_FX_MAX_ARGS]; /* in order of first appearance */
+    md_fx_arg args[MD_FX_MAX_ARGS]; /* in order of first appearance; then sizes */
     const md_fx_reach *reach;
     md_bounds bounds;
     int32_t n_warnings; /* the first few of what is allowed, but hardly meant */

@@ -153,10 +153,20 @@ static bool has_range(const md_fx_dim *d)
     return d->size < 0 && (d->lo != 0 || d->hi != INT64_MAX);
 }
 
+/* True if the call gives the size of the dim. */
+static bool is_given(const md_fx_formula *f, int32_t dim)
+{
+    for (int32_t s = 0; s < f->n_scalars; s++)
+        if (f->scalar[s].is_size && f->scalar[s].dim == dim)
+            return true;
+    return false;
+}
+
 static bool may_join(joiner *j)
 {
     const md_fx_formula *f = j->formula;
-    if (j->first == j->second || has_range(&f->dim[j->first]) || has_range(&f->dim[j->second]))
+    if (j->first == j->second || has_range(&f->dim[j->first]) || has_range(&f->dim[j->second]) ||
+        is_given(f, j->first) || is_given(f, j->second))
         return false;
     for (int32_t i = 0; i < MD_FX_MAX_INDICES; i++)
         j->partner[i] = -1;

@@ -378,7 +378,7 @@ static bool print_scalars(printer *p, int32_t *n_done)
         const md_fx_arg a = f->args[*n_done];
         if (!a.is_scalar && !p->is_typed[a.id])
             break;
-        if (!a.is_scalar)
+        if (!a.is_scalar || f->scalar[a.id].is_size)
             continue;
         begin_entry(p, "scalar ", &is_begun);
         md_strbuf_printf(p->out, "%s:%s", f->scalar[a.id].name, md_dtype_name(f->scalar[a.id].type));

@@ -181,6 +181,11 @@ static md_status check_argument(const md_sq *sq, const md_ds_op *op, int32_t i, 
                        (int)i, name, f->args[i].is_scalar ? "scalar" : "tensor");
     if (is_scalar) {
         const bool is_real = t ? t->dtype == MD_F64 : !arg->integer;
+        if (t && f->scalar[id].is_size)
+            return md_fail(
+                MD_INVALID_ARGUMENT,
+                "call %d (%s): argument %d '%s' is a size: it must be an expression over the sequence's dims",
+                (int)sq->n_steps, op->name, (int)i, name);
         if (is_real && f->scalar[id].type == MD_I64)
             return md_fail(MD_INVALID_ARGUMENT, "call %d (%s): argument %d '%s' must be a whole number",
                            (int)sq->n_steps, op->name, (int)i, name);

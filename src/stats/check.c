@@ -24,6 +24,11 @@ static void print_origin(md_strbuf *out, const md_fx_formula *f, int32_t dim)
                     return;
                 }
         }
+    for (int32_t i = 0; i < f->n_args; i++)
+        if (f->args[i].is_scalar && f->scalar[f->args[i].id].is_size && f->scalar[f->args[i].id].dim == dim) {
+            md_strbuf_printf(out, "argument %d, which is the size", i);
+            return;
+        }
     md_strbuf_add(out, "no argument");
 }
 

@@ -100,6 +100,22 @@ static const bind_case cases[] = {
     {"Y[i] = sum[r](X[2*i+r])", "r=3", "[4] [9]", NULL},
     {"Y[i] = sum[r](X[2*i+r])", "r=3", "[4] [8]",
      "argument 1 'X': axis 0 has size 8, but subscript '2 * i + r' reaches 8"},
+    /* a size that no tensor gives */
+    {"Y[i] = sum[r](X[2*i+r])", NULL, "[4] [9] 3", NULL},
+    {"Y[i] = sum[r](X[2*i+r])", NULL, "[4] [9] 0", NULL},
+    {"Y[i] = sum[r](X[2*i+r])", NULL, "[4] [9] 4",
+     "argument 1 'X': axis 0 has size 9, but subscript '2 * i + r' reaches 9"},
+    {"Y[i] = sum[r](X[2*i+r])", NULL, "[4] [9]",
+     "1:12: no tensor has an axis indexed by just 'r', so the call gives its size: md_i(size) behind the other "
+     "arguments, r=size in Python\n  Y[i] = sum[r](X[2*i+r])\n             ^"},
+    {"Y[i] = sum[r](X[2*i+r])", NULL, "[4] [9] 3.5",
+     "argument 2 'r' is the size of dim 'r', but a real scalar was given"},
+    {"Y[i] = sum[r](X[2*i+r])", NULL, "[4] [9] [3]", "argument 2 'r' is the size of dim 'r', but a tensor was given"},
+    {"Y[i] = sum[r](X[2*i+r])", "r=0..2", "[4] [9] 3", "argument 2 'r': the size is 3, outside its range 0..2"},
+    {"scalar a; Y[i] = a * sum[r,q](X[i+r-q])", NULL, "2.5 [4] [9] 1",
+     "1:28: no tensor has an axis indexed by just 'q', so the call gives its size: md_i(size) behind the other "
+     "arguments, q=size in Python\n  scalar a; Y[i] = a * sum[r,q](X[i+r-q])\n                             ^"},
+    {"scalar a; Y[i] = a * sum[r,q](X[i+r-q])", NULL, "2.5 [4] [9] 1 1", NULL},
     {"let t[i] = X[i]; Y[i] = t[i+1]", NULL, "[4] [4]",
      "temporary 't': axis 0 has size 4, but subscript 'i + 1' reaches 4"},
     {"Y[i] = max[k](X[i,k])", NULL, "[2] [2,0]", "dim 'k' has size 0, but the max of nothing has no value"},

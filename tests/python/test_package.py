@@ -62,6 +62,23 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(md.ArgumentError, "no dynamic dim 'q'"):
             op(2.0, x, sizes={"q": 1})
 
+    def test_sizes_that_no_tensor_gives(self):
+        """They are keywords, and stand behind the inputs without a name."""
+        op = md.op("Y[b] = sum[j](X[page:i32[b, j // 4], j % 4])")
+        x, page = random(9, 4), np.array([[3, 0, 8], [1, 1, 2]], np.int32)
+        self.assertEqual(op.arguments[3], ("j", "i64", True, False, ()))
+        for j in (0, 1, 4, 7, 12):
+            wanted = x[page].reshape(2, 12)[:, :j].sum(1)
+            np.testing.assert_allclose(op(x, page, j=j), wanted, atol=1e-5)
+            np.testing.assert_allclose(op(x, page, j), wanted, atol=1e-5)
+        with self.assertRaisesRegex(md.ArgumentError, "1:12: .* indexed by just 'j', so the call gives its size"):
+            op(x, page)
+        with self.assertRaisesRegex(md.ArgumentError, "axis 1 has size 3, but subscript 'j // 4' reaches 3"):
+            op(x, page, j=13)
+        with self.assertRaisesRegex(md.ArgumentError, "'j'"):
+            op(x, page, j=2.5)
+        self.assertIn("j=7", [shape for row in op.stats() for shape in row["shape"].split()])
+
     def test_halves_of_bytes(self):
         """Bytes serve as i4, two to each, the first in the low half."""
         bits = np.arange(48, dtype=np.uint8).reshape(3, 16) * 5 + 3

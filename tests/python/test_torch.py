@@ -198,6 +198,20 @@ class Inside(unittest.TestCase):
                     torch.testing.assert_close(g(random(b, 4)), expected(random(b, 4)))
                 self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1)
 
+    def test_sizes_that_no_tensor_gives(self):
+        """In compiled code they change without compiling anew, and formulas of gradients have them."""
+        op = md.op("Y[b] = sum[j](X[b, j // 4] * f32(j % 3))",
+                   grad={"X": "dX[b,c] = dY[b] * sum[j](where(j // 4 == c, f32(j % 3), 0)) + 0 * X[b,c]"})
+        weight = torch.arange(12) % 3
+        compiled = torch.compile(lambda x, j: op(x, j=j) * 2, dynamic=True, backend="aot_eager", fullgraph=True)
+        for j in (3, 7, 12):
+            x = torch.randn(2, 3, requires_grad=True)
+            wanted = (x.repeat_interleave(4, 1) * weight)[:, :j].sum(1)
+            torch.testing.assert_close(op(x, j=j), wanted)
+            torch.testing.assert_close(compiled(x, j), wanted * 2)
+            (mine,), (theirs,) = (torch.autograd.grad(y.sum(), x) for y in (op(x, j=j), wanted))
+            torch.testing.assert_close(mine, theirs)
+
     def test_exported(self):
         _, f, expected = self.linear()
 

@@ -20,7 +20,21 @@ static int32_t key_of(const md_ds_op *op, int32_t tensor)
     return -1;
 }
 
-/* The word of the key that is the size of a dim. -1 if no argument has an axis of exactly that size. */
+/* The word of the key of a size that is an argument, which stands behind all tensors. -1: the dim has none. */
+static int32_t key_of_size(const md_ds_op *op, int32_t dim)
+{
+    const md_fx_formula *f = op->formula;
+    int32_t at = op->layout.n_key - 1 - op->layout.n_sizes;
+    for (int32_t i = 0; i < f->n_args; i++) {
+        const md_fx_scalar *s = f->args[i].is_scalar ? &f->scalar[f->args[i].id] : NULL;
+        if (s && s->is_size && s->dim == dim)
+            return at;
+        at += s && s->is_size;
+    }
+    return -1;
+}
+
+/* The word of the key that is the size of a dim. -1 if no argument has it. */
 static int32_t key_of_dim(const md_ds_op *op, int32_t dim)
 {
     const md_fx_formula *f = op->formula;
@@ -28,7 +42,7 @@ static int32_t key_of_dim(const md_ds_op *op, int32_t dim)
         for (int32_t a = 0; a < f->tensor[t].rank; a++)
             if (op->layout.number[t] >= 0 && f->tensor[t].dim[a] == dim && !f->tensor[t].at_least[a])
                 return key_of(op, t) + a;
-    return -1;
+    return key_of_size(op, dim);
 }
 
 /* Where one parameter comes from: a word of the call, or a literal plus a word (is_fixed). */

@@ -28,6 +28,8 @@ static inline bool match(md_ds_thread_entry *e, const md_ds_op *op, const md_arg
                 return md_ds_thread_entry_forget(e);
             if (place)
                 e->word[place - 1] = scalar;
+            else if (a->is_size) /* no kernel reads it as a scalar */
+                differs |= scalar ^ *key++;
             continue;
         }
         const md_tensor *t = arg->tensor;

@@ -33,6 +33,8 @@ typedef struct md_fx_fault {
  * that overflow 64 bits, reaches, declared ranges, that no element needs the max of nothing, alignment to elements;
  * fills sizes; f32 scalars are rounded. INVALID_ARGUMENT names argument, axis, dim and both values. */
 md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_arg *args, int32_t n_args);
+/** INVALID_ARGUMENT with the place in the text if the n arguments of a call end before a size that it must give. */
+md_status md_fx_check_sizes(const md_fx_formula *formula, int32_t n_args);
 /** Evaluates all statements in order into the bound outputs. Temporaries are allocated in f64. OUT_OF_MEMORY,
  * CANCELLED. */
 md_status md_fx_evaluate(const md_fx_formula *formula, md_fx_binding *binding, md_fx_fault *fault);

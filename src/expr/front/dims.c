@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "expr/diag.h"
 #include "expr/front/front.h"
+#include "expr/node.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -259,17 +260,40 @@ static md_status read_sizes(dims *d)
     return d->front->options.sizes ? md_fx_sizes_parse(d->front->options.sizes, restrict_dim, d) : MD_OK;
 }
 
-static md_status check_determined(dims *d)
+/* Why a size cannot be an argument; NULL: it can. */
+static const char *why_not(const dims *d)
 {
+    if (d->front->takes_lists)
+        return "a formula over lists takes no sizes";
+    const bool has_room = d->f->n_scalars < MD_FX_MAX_SCALARS && d->f->n_args < MD_FX_MAX_ARGS;
+    return has_room ? NULL : "a call takes no more arguments, such as its size";
+}
+
+/* The size of a dim as an argument of the call. */
+static md_status add_size(dims *d, int32_t dim, const md_syntax *at)
+{
+    md_fx_formula *const f = d->f;
+    const char *const name = f->dim[dim].name, *const why = why_not(d);
+    if (why)
+        return MD_FRONT_ERROR(d->front, at,
+                              "no tensor has an axis indexed by just '%s', and %s; give it, as in sizes \"%s=3\"", name,
+                              why, name);
+    f->args[f->n_args++] = (md_fx_arg){.is_scalar = true, .id = f->n_scalars};
+    f->scalar[f->n_scalars++] = (md_fx_scalar){
+        .name = name, .type = MD_I64, .is_size = true, .dim = dim, .line = at->line, .column = at->column};
+    return MD_OK;
+}
+
+/* Sizes that no tensor gives are arguments, in the order in which the formula runs over them. */
+static md_status add_sizes(dims *d)
+{
+    uint64_t is_given = 0;
     for (int32_t i = 0; i < d->f->n_indices; i++) {
-        const int32_t root = root_of(d, i);
-        const char *const name = d->f->dim[d->dim_of[root]].name;
-        if (d->f->dim[d->dim_of[root]].size < 0 && !is_determined(d, root))
-            return MD_FRONT_ERROR(
-                d->front, d->front->index_at[i],
-                "no tensor has an axis indexed by just '%s', so its size is not known; give it, as in "
-                "sizes \"%s=3\"",
-                name, name);
+        const int32_t root = root_of(d, i), dim = d->dim_of[root];
+        if (d->f->dim[dim].size >= 0 || (is_given >> dim & 1) || is_determined(d, root))
+            continue;
+        MD_TRY(add_size(d, dim, d->front->index_at[i]));
+        is_given |= UINT64_C(1) << dim;
     }
     return MD_OK;
 }
@@ -293,5 +317,40 @@ md_status md_front_dims(md_front *front)
     for (const md_size_use *use = front->size_uses; use; use = use->next)
         MD_TRY(settle_size(d, use));
     MD_TRY(read_sizes(d));
-    return check_determined(d);
+    return add_sizes(d);
+}
+
+/* ---- sizes that nothing needs */
+
+typedef struct reader {
+    const md_fx_formula *formula;
+    int32_t dim;
+} reader;
+
+static bool is_other(void *user, const md_fx_node *node)
+{
+    const reader *const u = user;
+    return node->kind != MD_FX_INDEX || u->formula->index[node->id].dim != u->dim;
+}
+
+/* True if some statement reads where an index over the dim stands. */
+static bool is_read(const md_fx_formula *f, int32_t dim)
+{
+    for (int32_t s = 0; s < f->n_stmts; s++)
+        if (!md_fx_visit(f->stmt[s].value, is_other, &(reader){f, dim}))
+            return true;
+    return false;
+}
+
+md_status md_front_check_sizes(const md_front *front)
+{
+    const md_fx_formula *const f = front->formula;
+    for (int32_t i = 0; i < f->n_scalars; i++)
+        if (f->scalar[i].is_size && !is_read(f, f->scalar[i].dim))
+            return MD_FRONT_ERROR(
+                front, &f->scalar[i],
+                "no tensor has an axis indexed by just '%s', and nothing reads it, so its size is not "
+                "known; give it, as in sizes \"%s=3\"",
+                f->scalar[i].name, f->scalar[i].name);
+    return MD_OK;
 }

@@ -61,6 +61,8 @@ md_status md_front_symbols(md_front *front);
 md_status md_front_resolve(md_front *front);
 /** Settles dims, their names and sizes; says which axes are at_least. */
 md_status md_front_dims(md_front *front);
+/** Refuses a size that the call would give and nothing reads, once all is simplified. */
+md_status md_front_check_sizes(const md_front *front);
 /** Has what scalars, constants and sizes alone make computed in f64. */
 md_status md_front_widen(md_front *front);
 /** Folds what can be folded without changing a bit. */

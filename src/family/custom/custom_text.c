@@ -58,7 +58,8 @@ md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_progr
     for (int32_t d = 0; d < f->n_dims; d++)
         MD_TRY(note(&all, custom, f->dim[d].name));
     for (int32_t s = 0; s < f->n_scalars; s++)
-        MD_TRY(note(&all, custom, f->scalar[s].name));
+        if (!f->scalar[s].is_size) /* the dim has the name */
+            MD_TRY(note(&all, custom, f->scalar[s].name));
     for (int32_t i = 0; i < custom->family.n_fields; i++) /* they are macros */
         MD_TRY(note(&all, custom, custom->family.field[i].name));
     return MD_OK;
@@ -97,6 +98,8 @@ static md_status print_params(md_strbuf *out, md_kn_launch_source *launch, const
         *next(launch) = (md_kn_param){.kind = MD_KN_SIZE, .a = (uint8_t)d};
     }
     for (int32_t s = 0; s < f->n_scalars; s++) {
+        if (f->scalar[s].is_size)
+            continue;
         bool is_real = f->scalar[s].type != MD_I64;
         md_strbuf_printf(out, "%s %s;\n", is_real ? "double" : "int64_t", to_identifier(name, f->scalar[s].name));
         *next(launch) = (md_kn_param){.kind = MD_KN_SCALAR, .a = (uint8_t)s, .is_real = is_real};

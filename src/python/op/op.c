@@ -228,6 +228,14 @@ static int give_inputs(md_py_call *call, const md_py_op *self, PyObject *const *
     return -1;
 }
 
+static void raise_missing(const md_py_op *self, int32_t i)
+{
+    if (self->arg[i].is_size) /* the message has the place in the formula */
+        md_py_raise(self->state, md_formula_infer(&(md_tensor){0}, i, self->formula));
+    else
+        PyErr_Format(self->state->argument_error, "argument '%s' is missing", self->arg[i].name);
+}
+
 static int give(md_py_call *call, const md_py_op *self, PyObject *kwargs, keywords *k)
 {
     Py_ssize_t at = 0;
@@ -237,7 +245,7 @@ static int give(md_py_call *call, const md_py_op *self, PyObject *kwargs, keywor
             return -1;
     for (int32_t i = 0; i < self->n_args; i++)
         if (!call->given[i] && !self->arg[i].is_output) {
-            PyErr_Format(self->state->argument_error, "argument '%s' is missing", self->arg[i].name);
+            raise_missing(self, i);
             return -1;
         }
     return 0;

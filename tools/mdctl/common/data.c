@@ -2,6 +2,7 @@
 #include "common/data.h"
 #include "common/device.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,9 +111,34 @@ static float real_of(uint64_t r)
     return r & 1 ? 0.31f + u * 0x1p-10f : 2.0f * u - 1.0f;
 }
 
-static void fill(data_set *set, int32_t i, int64_t index_limit, uint64_t *random)
+/* True if the printed formula reads the tensor in a subscript. */
+static bool is_index(md_op *op, const char *name)
+{
+    int depth = 0;
+    const size_t n = strlen(name);
+    const char *text = md_op_formula(op);
+    for (const char *c = text; *c; c++) {
+        depth += (*c == '[') - (*c == ']');
+        const bool begins = c == text || (!isalnum((unsigned char)c[-1]) && c[-1] != '_');
+        if (depth > 0 && begins && !strncmp(c, name, n) && (c[n] == '[' || c[n] == ':'))
+            return true;
+    }
+    return false;
+}
+
+/* Integers that are no indices are lengths where the call gives a size: three quarters of it and more. */
+static int64_t size_given(const data_set *set)
+{
+    for (int32_t i = 0; i < set->n; i++)
+        if (set->info[i].is_size)
+            return set->tensor[i].size[0];
+    return 0;
+}
+
+static void fill(data_set *set, md_op *op, int32_t i, int64_t index_limit, uint64_t *random)
 {
     int64_t n = data_count(set, i);
+    const int64_t most = is_index(op, set->info[i].name) ? 0 : size_given(set), least = most - most / 4;
     md_dtype t = set->tensor[i].dtype;
     void *p = memory_of(set, i);
     for (int64_t k = 0; k < n; k++) {
@@ -120,7 +146,8 @@ static void fill(data_set *set, int32_t i, int64_t index_limit, uint64_t *random
         if (is_real(t))
             put_real(p, t, k, real_of(r));
         else
-            put_integer(p, t, k, (int64_t)(r >> 32) % index_limit);
+            put_integer(p, t, k,
+                        most ? least + (int64_t)(r >> 32) % (most - least + 1) : (int64_t)(r >> 32) % index_limit);
     }
 }
 
@@ -147,7 +174,7 @@ static md_status describe(data_set *set, md_op *op, const char *sizes)
     set->n = md_op_n_args(op);
     for (int32_t i = 0; i < set->n; i++) {
         md_status s = md_op_arg(&set->info[i], op, i);
-        if (s == MD_OK && !set->info[i].is_scalar)
+        if (s == MD_OK && (!set->info[i].is_scalar || set->info[i].is_size))
             s = md_op_tensor(&set->tensor[i], op, i, sizes);
         if (s != MD_OK)
             return s;
@@ -155,14 +182,14 @@ static md_status describe(data_set *set, md_op *op, const char *sizes)
     return MD_OK;
 }
 
-static md_status make_tensor(data_set *set, int32_t i, bool is_gpu, int64_t limit, uint64_t *seed)
+static md_status make_tensor(data_set *set, md_op *op, int32_t i, bool is_gpu, int64_t limit, uint64_t *seed)
 {
     md_status s = md_alloc(&set->tensor[i].data, set->context, bytes_of(set, i));
     if (s == MD_OK && is_gpu && !(set->image[i] = malloc(bytes_of(set, i))))
         s = MD_OUT_OF_MEMORY;
     if (s != MD_OK)
         return s;
-    fill(set, i, limit, seed);
+    fill(set, op, i, limit, seed);
     return is_gpu ? md_copy(set->context, set->tensor[i].data, set->image[i], bytes_of(set, i)) : MD_OK;
 }
 
@@ -177,11 +204,13 @@ md_status data_make(data_set *out, md_context *context, md_op *op, const char *s
     int64_t limit = open_axes(out, sizes);
     for (int32_t i = 0; i < out->n; i++) {
         if (out->info[i].is_scalar) {
-            out->arg[i] = out->info[i].dtype == MD_I64 ? md_i(1) : md_s(0.5);
+            out->arg[i] = out->info[i].is_size           ? md_i(out->tensor[i].size[0])
+                          : out->info[i].dtype == MD_I64 ? md_i(1)
+                                                         : md_s(0.5);
             continue;
         }
         out->tensor[i] = md_tensor_make(NULL, out->tensor[i].dtype, out->tensor[i].rank, out->tensor[i].size);
-        s = make_tensor(out, i, is_gpu, limit, &seed);
+        s = make_tensor(out, op, i, is_gpu, limit, &seed);
         if (s != MD_OK)
             return s;
         out->arg[i] = md_t(&out->tensor[i]);
