@@ -36,7 +36,7 @@ typedef struct md_st_operand {
 } md_st_operand;
 
 /* A summand of a bound: coef * term; the term is NULL in a constant one, an INDEX of rows, or anything that is the same
- * in all rows of a batch. */
+ * for all keys of a row: a length of its batch, the end of the sequence that a packed row belongs to. */
 typedef struct md_st_bound_term {
     int64_t coef;
     const md_fx_node *term;

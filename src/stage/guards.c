@@ -130,14 +130,10 @@ static bool add_term(linear *l, const md_fx_node *term, int64_t coef)
     return true;
 }
 
-/* True if the value is the same in all rows of a batch. */
-static bool is_of_batch(const md_st_frame *f, const md_fx_node *node)
+/* True if the value is the same for all keys of a row. */
+static bool is_of_row(const md_st_frame *f, const md_fx_node *node)
 {
-    for (int32_t i = 0; i < f->n_rows; i++)
-        if (md_fx_uses_index(node, f->rows[i]))
-            return false;
-    return !md_fx_uses_index(node, f->axis) && !md_fx_has_kind(node, MD_FX_REF) &&
-           (f->share == 1 || !md_fx_uses_index(node, f->share_index));
+    return !md_fx_uses_index(node, f->axis) && !md_fx_has_kind(node, MD_FX_REF);
 }
 
 static bool add_linear(linear *l, const md_fx_node *node, int64_t coef)
@@ -158,7 +154,7 @@ static bool add_linear(linear *l, const md_fx_node *node, int64_t coef)
         if (node->arg[i]->kind == MD_FX_CONST && node->arg[i]->type == MD_I64)
             return !__builtin_mul_overflow(node->arg[i]->integer, coef, &product) &&
                    add_linear(l, node->arg[1 - i], product);
-    return is_of_batch(l->frame, node) && add_term(l, node, coef);
+    return is_of_row(l->frame, node) && add_term(l, node, coef);
 }
 
 bool md_st_bound_of(md_st_bound *out, const md_st_frame *f, const md_fx_node *guard)

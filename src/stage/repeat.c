@@ -139,13 +139,23 @@ static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage
                         operations, operations / t.elements));
 }
 
+/* A chain that computes the same stands behind its parts. */
+static bool is_part(const md_st_program *p, int32_t stage)
+{
+    for (int32_t i = stage + 1; i < p->n_stages; i++)
+        for (int32_t k = 0; p->stage[i].kind == MD_ST_CHAIN && k < p->stage[i].chain->n_parts; k++)
+            if (p->stage[i].chain->part[k] == stage)
+                return true;
+    return false;
+}
+
 md_status md_st_warn(md_fx_formula *formula, const md_st_program *program, const int64_t *size)
 {
     for (int32_t i = 0; i < program->n_stages; i++) {
         const md_st_stage *stage = &program->stage[i];
         around loop[MD_MAX_RANK * 2];
         search s = {.program = program};
-        if (stage->kind != MD_ST_NEST || formula->n_warnings == MD_FX_MAX_WARNINGS)
+        if (stage->kind != MD_ST_NEST || is_part(program, i) || formula->n_warnings == MD_FX_MAX_WARNINGS)
             continue;
         for (int32_t k = 0; k < stage->n_outer; k++) {
             loop[k] = (around){.up = s.inside, .index = stage->outer[k]};

@@ -20,6 +20,16 @@ static bool is_ragged(const md_st_chain *c)
     return false;
 }
 
+/* On a GPU a mask by look-ups of each row takes fewer registers in scores than as bounds of the rows. */
+static bool is_bounded(const md_cg_chain *chain)
+{
+    const md_st_chain *c = chain->c;
+    bool by_row = false;
+    for (int32_t i = 0; i < c->n_bounds && chain->dialect == MD_DEV_CUDA; i++)
+        by_row |= md_cg_chain_is_by_row(c, &c->bound[i]);
+    return c->is_bounded && !by_row;
+}
+
 static void print_head(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain, const md_kn_param *param,
                        int32_t n)
 {
@@ -39,8 +49,8 @@ static void print_head(md_strbuf *defines, md_strbuf *out, const md_cg_chain *ch
                      "#define MD_ACC_F32 1\n#define MD_USE_F32 1\n#define MD_CHAIN_MAXIMUM %d\n#define MD_CHAIN_SCALE "
                      "%d\n#define MD_CHAIN_P_T %s\n#define MD_CHAIN_WEIGHT %d\n#define MD_CHAIN_TERMS %d\n#define "
                      "MD_CHAIN_TERM %d\n#define MD_CHAIN_GUARDS %d\n",
-                     c->is_bounded, is_ragged(c), c->has_maximum, md_cg_chain_is_scaled(chain), md_dtype_name(weight),
-                     !is_plain, (int)c->n_terms, term, c->n_guards > 0);
+                     is_bounded(chain), is_ragged(c), c->has_maximum, md_cg_chain_is_scaled(chain),
+                     md_dtype_name(weight), !is_plain, (int)c->n_terms, term, c->n_guards > 0);
 }
 
 md_status md_cg_chain_print(md_strbuf *defines, md_strbuf *expr, const md_cg_chain *chain, const md_kn_param *param,

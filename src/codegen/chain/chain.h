@@ -23,7 +23,8 @@
  *   md_chain_span(p, &batch, row, end)     keys of rows row .. end-1: outside begin .. end all are masked in all rows,
  *                        inside open_begin .. open_end none is in any
  *   MD_CHAIN_GUARDS      0: no key is masked. MD_CHAIN_BOUNDED 1: in row i exactly the keys of md_chain_span(p, &batch,
- *                        i, i + 1) are not. MD_CHAIN_RAGGED 1: a bound is read from memory
+ *                        i, i + 1) are not (0 on a GPU where that takes look-ups for each row). MD_CHAIN_RAGGED 1: a
+ *                        bound is read from memory
  *   md_chain_state { float maximum, sum[] }          starts as md_chain_start()
  *   md_chain_close(p, &row, &state)        after the last key: brings the sums up, returns the factor of all o
  *   md_chain_store_row(p, &row, &state)    what is stored once a row; MD_CHAIN_ROW_STORES 0: nothing
@@ -86,6 +87,8 @@ void md_cg_chain_bind_kept(md_cg *cg, const md_cg_chain *chain);
 
 md_status md_cg_chain_print_places(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* places.c */
 md_status md_cg_chain_print_sides(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* sides.c */
+/** True if a bound must be asked of each row: it differs among them by more than a row index. */
+bool md_cg_chain_is_by_row(const md_st_chain *chain, const md_st_bound *bound);
 md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* span.c */
 md_status md_cg_chain_print_values(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* weights.c */
 md_status md_cg_chain_print_results(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* results.c */

@@ -13,6 +13,25 @@ static bool is_row_index(const md_st_chain *c, const md_fx_node *term)
     return c->share > 1 && c->share_index == term->id;
 }
 
+/* True if a term differs among the rows of a batch by more than a row index. */
+static bool differs_by_row(const md_st_chain *c, const md_fx_node *term)
+{
+    if (!term || is_row_index(c, term))
+        return false;
+    for (int32_t i = 0; i < c->n_rows; i++)
+        if (md_fx_uses_index(term, c->rows[i]))
+            return true;
+    return c->share > 1 && md_fx_uses_index(term, c->share_index);
+}
+
+bool md_cg_chain_is_by_row(const md_st_chain *c, const md_st_bound *b)
+{
+    for (int32_t i = 0; i < b->n; i++)
+        if (differs_by_row(c, b->term[i].term))
+            return true;
+    return false;
+}
+
 /* The lowest and highest value of each row index in rows row .. end-1: all of them where a slower index changes. */
 static void print_row_ranges(md_strbuf *out, const md_cg_chain *chain)
 {
@@ -62,23 +81,54 @@ static void print_bound(md_strbuf *out, md_cg *cg, const md_st_chain *c, int32_t
     md_strbuf_add(out, ";\n");
 }
 
-static void print_bounds(md_strbuf *out, md_cg *cg, const md_st_chain *c)
+/* The same of a bound that must be asked of each row. */
+static md_status print_row_bound(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain, int32_t which)
 {
+    const md_st_bound *b = &chain->c->bound[which];
+    md_cg *cg = md_cg_chain_printer(chain, -1, MD_CG_STRIDED);
+    if (!cg)
+        return md_fail_memory();
+    md_strbuf_printf(out,
+                     "int64_t most%d = INT64_MIN, least%d = INT64_MAX;\n"
+                     "MD_ROLLED for (int64_t own = row; own < end; own++) {\n"
+                     "const md_chain_row own_row = md_chain_row_of(p, b, own), *r = &own_row;\n",
+                     (int)which, (int)which);
+    md_cg_chain_print_row(out, chain, "r");
+    md_cg_begin(cg, out);
+    const char *value[MD_ST_MAX_BOUND_TERMS] = {NULL};
+    for (int32_t i = 0; i < b->n; i++)
+        value[i] = b->term[i].term ? md_cg_value(cg, b->term[i].term, NULL) : "1";
+    md_strbuf_add(out, "const int64_t at = 0");
+    for (int32_t i = 0; i < b->n; i++)
+        md_strbuf_printf(out, " + INT64_C(%lld) * (int64_t)%s", (long long)b->term[i].coef, value[i] ? value[i] : "");
+    md_strbuf_printf(out, ";\nmost%d = at > most%d ? at : most%d;\nleast%d = at < least%d ? at : least%d;\n}\n",
+                     (int)which, (int)which, (int)which, (int)which, (int)which, (int)which);
+    return md_cg_chain_end(defines, &cg);
+}
+
+static md_status print_bounds(md_strbuf *defines, md_strbuf *out, md_cg *cg, const md_cg_chain *chain)
+{
+    const md_st_chain *c = chain->c;
     for (int32_t i = 0; i < c->n_bounds; i++) {
+        const bool by_row = md_cg_chain_is_by_row(c, &c->bound[i]);
         const char *outer = c->bound[i].is_end ? "end" : "begin", *wide = c->bound[i].is_end ? "most" : "least",
                    *tight = c->bound[i].is_end ? "least" : "most", *sign = c->bound[i].is_end ? "<" : ">";
-        print_bound(out, cg, c, i, true);
-        print_bound(out, cg, c, i, false);
+        if (by_row)
+            MD_TRY(print_row_bound(defines, out, chain, i));
+        for (int32_t highest = 1; highest >= 0 && !by_row; highest--)
+            print_bound(out, cg, c, i, highest == 1);
         md_strbuf_printf(out, "s.%s = %s%d %s s.%s ? %s%d : s.%s;\ns.open_%s = %s%d %s s.open_%s ? %s%d : s.open_%s;\n",
                          outer, wide, (int)i, sign, outer, wide, (int)i, outer, outer, tight, (int)i, sign, outer,
                          tight, (int)i, outer);
     }
+    return MD_OK;
 }
 
 md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain)
 {
     const md_st_chain *c = chain->c;
     md_cg *cg = md_cg_chain_printer(chain, -1, MD_CG_STRIDED);
+    md_status status = MD_OK;
     if (!cg)
         return md_fail_memory();
     md_strbuf_add(out,
@@ -90,7 +140,7 @@ md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg
         md_cg_chain_print_batch(out, chain, "b");
         print_row_ranges(out, chain);
         md_cg_begin(cg, out);
-        print_bounds(out, cg, c);
+        status = print_bounds(defines, out, cg, chain);
     }
     if (!c->is_bounded)
         md_strbuf_add(out, "s.open_end = s.open_begin;\n");
@@ -99,5 +149,6 @@ md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg
                   "s.open_begin = s.open_begin < s.begin ? s.begin : s.open_begin > s.end ? s.end : s.open_begin;\n"
                   "s.open_end = s.open_end < s.open_begin ? s.open_begin : s.open_end > s.end ? s.end : s.open_end;\n"
                   "return s;\n}\n");
-    return md_cg_chain_end(defines, &cg);
+    const md_status printed = md_cg_chain_end(defines, &cg);
+    return status != MD_OK ? status : printed;
 }

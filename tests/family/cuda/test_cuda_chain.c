@@ -39,6 +39,13 @@ static const char *const list[] = {
     " * a; let m[b,h,i] = max[j](S[b,h,i,j]); let e:bf16[b,h,i,j] = exp(S[b,h,i,j] - m[b,h,i]); "
     "let l[b,h,i] = sum[j](e[b,h,i,j]); Y:bf16[b,h,i,d] = sum[j](e[b,h,i,j] * V:bf16[b,h,j,d]) / l[b,h,i]; "
     "L:f32[b,h,i] = m[b,h,i] + log(l[b,h,i])",
+    "let S[b,g,r,i,j] = where(j <= len:i32[b] - size(i) + i, sum[d](Q:bf16[b,i,g,r,d] * "
+    "K:bf16[page:i32[b,j//64],j%64,g,d]) * 0.125, -inf); let E:bf16[b,g,r,i,j] = exp(S[b,g,r,i,j] - "
+    "max[k](S[b,g,r,i,k])); let l[b,g,r,i] = sum[j](E[b,g,r,i,j]); Y:bf16[b,i,g,r,e] = "
+    "sum[j](where(j <= len[b] - size(i) + i, E[b,g,r,i,j] * V:bf16[page[b,j//64],j%64,g,e], 0)) / l[b,g,r,i]",
+    "let S[h,i,j] = where(j >= off:i32[seq:i32[i]] and j <= i, sum[d](Q:bf16[i,h,d] * K:bf16[j,h,d]) * 0.125, -inf); "
+    "let E:bf16[h,i,j] = exp(S[h,i,j] - max[k](S[h,i,k])); let l[h,i] = sum[j](E[h,i,j]); "
+    "Y:bf16[i,h,e] = sum[j](E[h,i,j] * V:bf16[j,h,e]) / l[h,i]",
 };
 
 static const int32_t capability_list[] = {90, 80};

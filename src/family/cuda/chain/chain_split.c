@@ -83,8 +83,10 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!size)
         return true;
-    /* more rows are for chain_wgmma, where it is */
-    return md_fa_chain_measure(&w, target, size) && (w.rows <= 4 * s.rows || target->facts->capability != 90) &&
+    /* more rows are for chain_wgmma, where it is; pages are not for it */
+    const bool is_paged = !md_cg_chain_is_linear(&c, MD_ST_K) || !md_cg_chain_is_linear(&c, MD_ST_V);
+    return md_fa_chain_measure(&w, target, size) &&
+           (w.rows <= 4 * s.rows || target->facts->capability != 90 || is_paged) &&
            (s.row_tiles == 1 || w.rows > s.rows / 2) &&
            (s.meet == 0 || (items_of(&w, &s) * s.meet <= target->facts->threads && w.keys <= 4096));
 }
