@@ -96,6 +96,7 @@ static const char *const promised[] = {
     "attention_alibi",
     "attention_varlen",
     "attention_decode",
+    "attention_paged",
 };
 
 static void test_promised_ops(void **state)

@@ -11,6 +11,7 @@ import numpy as np
 SCALARS = {"lr": 0.125, "beta1": 0.875, "beta2": 0.75, "eps": 1e-6, "decay": 0.0625, "correction1": 0.5, "correction2": 0.25, "momentum": 0.875,
            "alpha": 0.75, "limit": 2.0, "window": 5}
 OPS = {}
+ELSEWHERE = {"attention_paged": "tests/api/test_paged.c"} # needs tables and lengths that fit each other, and a size of the call
 
 
 @dataclass
