@@ -121,6 +121,22 @@ static void calls(void **state)
     md_op_destroy(&op);
 }
 
+/* A kernel that reports nothing is launched from the thread's cache, where only the size tells its calls apart. */
+static void cached_calls(void **state)
+{
+    md_op *op = make("Y[b] = sum[j](Z[b] * (j % 3))", NULL);
+    float z[B] = {1, 2, 3};
+    const md_tensor ty = md_tensor_make(y, MD_F32, 1, size_y), tz = md_tensor_make(z, MD_F32, 1, size_y);
+    (void)state;
+    for (int i = 0; i < 400; i++) {
+        const int64_t j = 2 + i / 20 % 2 * 3; /* 0 + 1, or 0 + 1 + 2 + 0 + 1 */
+        assert_ok(md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&tz), md_i(j)}, 3));
+        for (int b = 0; b < B; b++)
+            assert_true(y[b] == z[b] * (j == 2 ? 1 : 4));
+    }
+    md_op_destroy(&op);
+}
+
 static void mistakes(void **state)
 {
     md_op *op = make(PAGED, NULL), *ranged = make(PAGED, "j=2..5");
@@ -247,8 +263,9 @@ static void combos(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_an_argument), cmocka_unit_test(calls),     cmocka_unit_test(mistakes),
-        cmocka_unit_test(counted),        cmocka_unit_test(sequences), cmocka_unit_test(combos),
+        cmocka_unit_test(is_an_argument), cmocka_unit_test(calls),   cmocka_unit_test(cached_calls),
+        cmocka_unit_test(mistakes),       cmocka_unit_test(counted), cmocka_unit_test(sequences),
+        cmocka_unit_test(combos),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
