@@ -99,6 +99,7 @@ void md_sq_evict_all(md_sq *sq)
         (void)md_table_remove(sq->shapes, s->key, s->key_bytes);
         md_sq_shape_free(s, sq);
     }
+    sq->last = NULL;
     md_sq_drop_spares(sq);
 }
 

@@ -131,7 +131,8 @@ static void test_steps(void **state)
     assert_false(md_cb_next_value(&to, flag, 2, 1, true) || md_cb_next_value(&to, flag, 2, 0, false));
 }
 
-/* What fields of the GPU's families are sizes of: the first row that fits counts, so each is checked in its family. */
+/* What fields of the GPU's families are sizes of: the first row that fits counts, so each is checked in its family. A
+ * new family with such fields has a line here. */
 static void test_axes_of_fields(void **state)
 {
     static const char letter[] = "XYR T"; /* a plain field has none */
@@ -163,6 +164,7 @@ static void test_axes_of_fields(void **state)
                              "gemm_wgmma rows Y columns X\n"
                              "gemm_swapped rows Y columns X\n"
                              "gemm_mma rows Y columns X\n"
+                             "gemm_grouped rows Y columns X\n"
                              "gemm_fma rows Y columns X depth R\n"
                              "gemm_dot lanes T rows Y columns X\n"
                              "gemm_simt rows Y columns X depth R\n"

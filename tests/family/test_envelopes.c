@@ -1,5 +1,7 @@
-/* What envelopes refuse, without a device: a pinned config must not give wrong results. */
+/* What envelopes refuse and how many blocks a launch has, without a device. */
 #include "family/cuda/target_fixture.h"
+
+#include "base/plain.h"
 
 /* A block of A is packed by one vector of lanes: an envelope refuses higher tiles, whoever asks for them. */
 static void high_tiles_are_refused(void **state)
@@ -29,8 +31,33 @@ static void high_tiles_are_refused(void **state)
     }
 }
 
+/* A block of row_shared takes row after row: there are no more blocks than rows, nor than fit at once. */
+static void blocks_that_loop_are_as_many_as_fit(void **state)
+{
+    static const int64_t rows[] = {0, 1, 7, 100, 1000, 100003};
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    md_kn_geometries g;
+    fixture f;
+    (void)state;
+    open_fixture(&f, "Y[i,j] = X[i,j] - max[k](X[i,k])", MD_F32);
+    assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, "row_shared"));
+    md_kn_shape shape = {.size = {1 << 30, 4096}};
+    md_fa_geometry_of(&g, family, &f.target, &config, &shape);
+    const int64_t most = g.launch[0].blocks;
+    assert_true(most >= f.facts.threads && most % f.facts.threads == 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        shape.size[0] = rows[i];
+        md_fa_geometry_of(&g, family, &f.target, &config, &shape);
+        if (g.launch[0].blocks != MD_MIN(rows[i], most))
+            fail_msg("%d rows: %d blocks", (int)rows[i], (int)g.launch[0].blocks);
+    }
+    close_fixture(&f);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(high_tiles_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(high_tiles_are_refused),
+                                       cmocka_unit_test(blocks_that_loop_are_as_many_as_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

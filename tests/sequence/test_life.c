@@ -94,6 +94,7 @@ static void forgets_and_outlives(void **state)
                  "its context was destroyed");
     assert_ok(md_sequence_count(&c, s));
     assert_int_equal(c.n_runs, 60);
+    assert_true(c.n_launches == 0 && c.sum_bytes == 0); /* of the last shape, which went with the context */
     md_sequence_destroy(&s);
 }
 

@@ -2,6 +2,9 @@
  * caller. What may be wrong with folders and disks: test_store_folders.c. */
 #include "support/check.h"
 
+#include "base/file.h"
+#include "store/entry.h"
+
 #include "base/status.h"
 #include "store/entry.h"
 #include "store/scratch.h"
@@ -173,6 +176,40 @@ static void leftovers_go_whatever_clocks_say(void **state)
     md_sr_close(&store);
 }
 
+/* Writes an entry that a killed process had put aside. */
+static void put_aside(scratch *s, const char *name, const char *key, const char *payload)
+{
+    char path[4400], environment[33], hex[33];
+    void *bytes = NULL;
+    size_t n = 0;
+    const md_digest128 here = md_hash128("here", 4);
+    md_digest_text(environment, here);
+    md_digest_text(hex, md_hash128(key, strlen(key)));
+    assert_ok(md_sr_entry_pack(&bytes, &n, here, key, payload, strlen(payload)));
+    scratch_shell("mkdir -p -m 700 '%s/%s/note/%.2s'", s->root, environment, hex);
+    snprintf(path, sizeof path, "%s/%s/.fresh/aside-%s", s->root, environment, name);
+    assert_ok(md_file_write(path, bytes, n));
+    free(bytes);
+}
+
+/* What was put aside gets its name back if it is an entry; where its key ends, the name of its kind ends. */
+static void entries_that_were_aside_come_back(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    md_sr_close(&store);
+    put_aside(s, "1", "note back", "b");
+    put_aside(s, "2", "not", "e and more"); /* no kind: the blank is the payload's */
+    put_aside(s, "3", "note k", "older"); /* its name has a file again */
+    store = scratch_open(s, "here");
+    scratch_put(store, "another", "x"); /* who writes clears first */
+    scratch_expect(store, "back", "b");
+    scratch_expect(store, "k", "x");
+    md_sr_close(&store);
+    scratch_shell("cd '%s'/* && test $(find note -type f | wc -l) = 3 && test -z \"$(ls .fresh)\"", s->root);
+}
+
 static bool takes(md_sr *store, const char *key)
 {
     md_sr_lease *lease = NULL;
@@ -333,10 +370,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(bad_files_are_misses_and_healed),  TEST(foreign_entries_are_misses),
-        TEST(files_of_others_are_not_read),     TEST(times_of_files_do_not_matter),
-        TEST(leases_end_whatever_clocks_say),   TEST(any_bytes_are_read_safely),
-        TEST(leftovers_go_whatever_clocks_say), TEST(allocations_that_fail),
+        TEST(bad_files_are_misses_and_healed),
+        TEST(foreign_entries_are_misses),
+        TEST(files_of_others_are_not_read),
+        TEST(times_of_files_do_not_matter),
+        TEST(leases_end_whatever_clocks_say),
+        TEST(any_bytes_are_read_safely),
+        TEST(leftovers_go_whatever_clocks_say),
+        TEST(entries_that_were_aside_come_back),
+        TEST(allocations_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
