@@ -69,8 +69,6 @@ md_status md_api_assume(md_context *c, const char *device);
 md_status md_api_record_measured(md_context *c);
 /** Puts what picks depend on into the bundle that is being made. */
 md_status md_api_record_facts(md_context *c);
-/** Folders of shipped wisdom: MD_SYSTEM_PATH, else where the library is installed; "" without a store. */
-const char *md_api_system_path(const md_context *c);
 
 /** Statistics are written at exit and at signals from now on, if MD_STATS asks for them. */
 md_status md_api_watch_stats(md_context *c);

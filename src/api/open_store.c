@@ -27,7 +27,8 @@ static void describe(md_strbuf *out, const md_dev_facts *f)
     md_strbuf_printf(out, "flags %s\nmeasuring %s\n", f->flags, MD_TN_MEASURING);
 }
 
-const char *md_api_system_path(const md_context *c)
+/* Folders of shipped wisdom: MD_SYSTEM_PATH, else where the library is installed; "" without a store. */
+static const char *system_path(const md_context *c)
 {
     /* where only kernels of bundles can run, they are chosen by what the bundles say, not by shipped wisdom */
     const bool has_own = c->store && !(c->bundles.n > 0 && !c->bundles.compiles);
@@ -58,7 +59,7 @@ md_status md_api_open_wisdom(md_context *c)
     md_tn_wisdom_use_store(c->wisdom, c->store, device);
     if (!c->store)
         md_tn_wisdom_set_environment(c->wisdom, c->environment);
-    MD_TRY(md_tn_wisdom_use_texts(c->wisdom, md_api_system_path(c), &c->log));
+    MD_TRY(md_tn_wisdom_use_texts(c->wisdom, system_path(c), &c->log));
     for (int32_t i = 0; i < c->bundles.n; i++)
         MD_TRY(md_sr_bundle_each(c->bundle[i], WISDOM, use_text, c->wisdom));
     if (c->dev->facts.kind != MD_DEV_CUDA)

@@ -111,7 +111,7 @@ const md_bd_variant *md_cb_choose(md_kn_geometries *geometry, md_cb *cb, const m
     if (!choice || own->n_launches != 1 || op->stage[own->target.stage].pinned >= 0 || geometry->workspace_bytes > 0)
         return own;
     const md_fa_config config = clamp(choice, own, shape);
-    if (is_same(own->family, &config, &own->config) || !own->family->legal(&own->target, &config, shape->size) ||
+    if (is_same(own->family, &config, &own->config) || !md_fa_legal(own->family, &own->target, &config, shape->size) ||
         !md_cb_is_alike(own, &config))
         return own;
     const md_bd_variant *v = make(cb, own, &config);

@@ -58,7 +58,7 @@ static void each(const md_fa_target *target, const md_fa_family *family, const i
         md_fa_config config = {.custom = family->custom};
         for (i = 0; i < family->n_fields; i++)
             config.value[i] = of[i].value[at[i]];
-        if (family->legal(target, &config, size) && !fn(user, &config))
+        if (md_fa_legal(family, target, &config, size) && !fn(user, &config))
             return;
         for (i = family->n_fields - 1; i >= 0 && ++at[i] == of[i].n; i--)
             at[i] = 0;
@@ -82,6 +82,12 @@ void md_fa_each_all(const md_fa_target *target, const md_fa_family *family, cons
 static bool spec_of(md_fa_spec *out, const md_fa_family *family, const md_fa_target *target, const md_fa_config *config)
 {
     return family->spec_of(out->bytes, target, config);
+}
+
+bool md_fa_legal(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config,
+                 const int64_t *size)
+{
+    return !family->legal || family->legal(target, config, size);
 }
 
 void md_fa_envelope_of(md_kn_envelope *out, const md_fa_family *family, const md_fa_target *target,
@@ -142,7 +148,7 @@ md_status md_fa_emit(md_kn_source *out, const md_fa_family *family, const md_fa_
         return family->emit(out, target, config);
     if (!spec_of(&spec, family, target, config))
         return md_fail(MD_INTERNAL, "family %s does not take this stage", family->name);
-    if (family->kind->checks_config && !family->legal(target, config, NULL))
+    if (family->kind->checks_config && !md_fa_legal(family, target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "%s has no kernel of these parameters", family->name);
     return family->kind->emit(out, target, spec.bytes);
 }

@@ -150,7 +150,7 @@ typedef struct md_fa_family {
     /** True if the family can serve the stage at some sizes. */
     bool (*applies)(const md_fa_target *target);
     /** True if a config is worth trying at these sizes (by dim id). It is no limit on correctness: that is the
-     * envelope. */
+     * envelope. NULL: every config is. */
     bool (*legal)(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
     /** False if no config with this value of the field is legal at these sizes: loops over configs leave it out. NULL:
      * unknown. */
@@ -181,6 +181,8 @@ typedef struct md_fa_family {
 } md_fa_family;
 
 /** The callbacks of a family, or of its kind. */
+bool md_fa_legal(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config,
+                 const int64_t *size);
 void md_fa_envelope_of(md_kn_envelope *out, const md_fa_family *family, const md_fa_target *target,
                        const md_fa_config *config);
 /** False where nothing of the config is fixed; *out is then unchanged. */

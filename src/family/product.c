@@ -81,7 +81,7 @@ md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *ta
 {
     if (!md_fa_applies(family, target))
         return md_fail(MD_INTERNAL, "family %s does not take this stage", family->name);
-    if (config && !family->legal(target, config, NULL))
+    if (config && !md_fa_legal(family, target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "%s has no kernel of these parameters", family->name);
     return MD_OK;
 }

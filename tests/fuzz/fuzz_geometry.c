@@ -94,7 +94,7 @@ static bool pick_config(subject *s, fuzz_run *f, const md_fa_family *family)
     s->config = (md_fa_config){.custom = family->custom};
     for (int32_t i = 0; i < family->n_fields; i++)
         s->config.value[i] = family->field[i].value[fuzz_below(f, family->field[i].n + family->field[i].more)];
-    if (!family->legal(&s->target, &s->config, s->shape.size))
+    if (!md_fa_legal(family, &s->target, &s->config, s->shape.size))
         return false;
     md_fa_envelope_of(&envelope, family, &s->target, &s->config);
     return !md_kn_envelope_miss(&envelope, &s->shape);

@@ -121,7 +121,7 @@ static bool serves(const variant_bench *b, const md_fa_target *target, const md_
 {
     md_kn_envelope envelope;
     if (!family || family->device != b->dev->facts.kind || !family->applies(target) ||
-        !family->legal(target, config, b->binding.size))
+        !md_fa_legal(family, target, config, b->binding.size))
         return false;
     memset(&envelope, 0, sizeof envelope);
     md_fa_envelope_of(&envelope, family, target, config);

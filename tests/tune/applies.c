@@ -75,7 +75,7 @@ static bool holds(const md_fa_target *target, const md_fa_family *family, const 
     if (point->is_ragged)
         shape.aligned = shape.aligned16 = 0;
     md_fa_envelope_of(&envelope, family, target, config);
-    return family->legal(target, config, shape.size) && !md_kn_envelope_miss(&envelope, &shape);
+    return md_fa_legal(family, target, config, shape.size) && !md_kn_envelope_miss(&envelope, &shape);
 }
 
 static bool is_same_text(world *w, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,

@@ -119,7 +119,7 @@ static bool read_record(records *r, char *line)
         return false;
     const md_fa_target target = {f->program, 0, &f->facts};
     if (md_fa_parse_for(&x.family, &x.config, &target, word[4]) != MD_OK || !md_fa_applies(x.family, &target) ||
-        !x.family->legal(&target, &x.config, x.size))
+        !md_fa_legal(x.family, &target, &x.config, x.size))
         return false;
     if (r->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 1024;

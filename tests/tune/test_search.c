@@ -228,7 +228,7 @@ static void rigor_decides_where_configs_come_from(void **state)
     md_tn_query q = {&w.target, &p, &shape, MD_TUNE_OFF, w.wisdom, NULL};
     assert_ok(md_tn_decide(&off, &q, f));
     const md_fa_config usual = md_fa_default(f);
-    if (f->legal(&w.target, &usual, p.size))
+    if (md_fa_legal(f, &w.target, &usual, p.size))
         assert_memory_equal(&off.config, &usual, sizeof usual);
     assert_ok(md_tn_best(&model, NULL, &w.target, f, p.size, &shape));
     q.rigor = MD_TUNE_ESTIMATE;

@@ -93,8 +93,6 @@ bool md_cg_varies(md_cg *cg, md_cg_value_number *v);
 bool md_cg_is_guarded(md_cg *cg, md_cg_value_number *v);
 const md_cg_name *md_cg_find(md_cg *cg, md_cg_value_number *v);
 void md_cg_know(md_cg *cg, md_cg_value_number *v, md_cg_name name, bool at_root);
-md_cg_name md_cg_find_text(md_cg *cg, const char *text);
-void md_cg_know_text(md_cg *cg, const char *text, md_cg_name name, bool at_root);
 /** A uniform text in a variable, known from now on. */
 const char *md_cg_share(md_cg *cg, const char *c_type, const char *text, bool is_hoisted);
 

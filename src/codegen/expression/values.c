@@ -187,7 +187,7 @@ void md_cg_know(md_cg *cg, md_cg_value_number *v, md_cg_name name, bool at_root)
     v->known = k;
 }
 
-md_cg_name md_cg_find_text(md_cg *cg, const char *text)
+static md_cg_name find_text(md_cg *cg, const char *text)
 {
     for (md_cg_text *t = cg->texts; text && t; t = t->next)
         if (strcmp(t->text, text) == 0 && is_visible(cg, &t->known, NULL))
@@ -195,7 +195,7 @@ md_cg_name md_cg_find_text(md_cg *cg, const char *text)
     return (md_cg_name){NULL, true};
 }
 
-void md_cg_know_text(md_cg *cg, const char *text, md_cg_name name, bool at_root)
+static void know_text(md_cg *cg, const char *text, md_cg_name name, bool at_root)
 {
     md_cg_text *t = name.text && text ? md_arena_alloc(cg->arena, sizeof *t) : NULL;
     if (!t) {
@@ -209,10 +209,10 @@ void md_cg_know_text(md_cg *cg, const char *text, md_cg_name name, bool at_root)
 
 const char *md_cg_share(md_cg *cg, const char *c_type, const char *text, bool is_hoisted)
 {
-    md_cg_name name = md_cg_find_text(cg, text);
+    md_cg_name name = find_text(cg, text);
     if (!name.text) {
         name = md_cg_declare(cg, c_type, true, is_hoisted, text);
-        md_cg_know_text(cg, text, name, is_hoisted);
+        know_text(cg, text, name, is_hoisted);
     }
     return name.text;
 }

@@ -47,7 +47,8 @@ static bool is_depth(const md_st_product *product, const md_fx_node *node)
     return node->kind == MD_FX_INDEX && md_cg_product_holds(product->n_k, product->k, node->id);
 }
 
-bool md_cg_product_has_rows(const md_st_product *product, const md_fx_node *load)
+/* True if each subscript of a load is an index of K, or does not depend on K. */
+static bool has_rows(const md_st_product *product, const md_fx_node *load)
 {
     bool has_depth = false;
     for (int32_t axis = 0; axis < load->n_args; axis++) {
@@ -81,7 +82,7 @@ static const md_fx_node *row_load_of(const md_cg_product *p, int32_t operand)
 {
     const md_fx_node *node = without_cast(p->operand[operand], p->type);
     const bool is_matrix = p->load[operand] && !(p->is_grouped && operand == MD_CG_A && p->n_rows > 1);
-    return !is_matrix && md_cg_product_has_rows(md_cg_product_stage(p), node) ? node : NULL;
+    return !is_matrix && has_rows(md_cg_product_stage(p), node) ? node : NULL;
 }
 
 /* Orders the products so that all share operand A. */

@@ -81,8 +81,6 @@ bool md_cg_product_is_plain(const md_fx_node *node);
  * batch. The quotient's or the remainder's constant is arg[1]->integer. */
 bool md_cg_product_is_share(const md_cg_product *product, const md_fx_node *subscript);
 bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id);
-/** True if each subscript of a load is an index of K, or does not depend on K. */
-bool md_cg_product_has_rows(const md_st_product *product, const md_fx_node *load);
 /** The indices of an operand's batches: those of the stage, or the group. */
 const int32_t *md_cg_product_batch(int32_t *n, const md_cg_product *product, int32_t operand);
 /** The indices of an operand's rows. */

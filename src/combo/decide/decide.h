@@ -29,7 +29,5 @@ md_cb_how md_cb_prefer(const double us[MD_CB_HOWS]);
 bool md_cb_record_find(md_cb_how *how, double *us, const md_cb *cb);
 /** Has a verdict written in the background. */
 void md_cb_record_put(const md_cb *cb, md_cb_how how, double us);
-/** All that a verdict depends on, but sizes and environment; malloc'ed text, NULL: out of memory. For tests. */
-char *md_cb_record_key(const md_cb *cb);
 
 #endif

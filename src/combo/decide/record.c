@@ -18,7 +18,8 @@ static md_tn_stored *store_of(const md_cb *cb)
     return cb->n_parts > 0 ? cb->part[0].op->policy.stored : NULL;
 }
 
-char *md_cb_record_key(const md_cb *cb)
+/* All that a verdict depends on, but sizes and environment; malloc'ed text, NULL: out of memory. */
+static char *record_key(const md_cb *cb)
 {
     md_strbuf b = {0};
     for (int32_t p = 0; p < cb->n_parts; p++)
@@ -70,7 +71,7 @@ bool md_cb_record_find(md_cb_how *how, double *us, const md_cb *cb)
     md_tn_stored_list list = {0};
     md_digest128 digest;
     bool is_found = false;
-    char *key = store_of(cb) && digest_of(&digest, cb) ? md_cb_record_key(cb) : NULL;
+    char *key = store_of(cb) && digest_of(&digest, cb) ? record_key(cb) : NULL;
     if (!key)
         return false;
     md_tn_stored_load(&list, store_of(cb), key);
@@ -109,7 +110,7 @@ void md_cb_record_put(const md_cb *cb, md_cb_how how, double us)
     if (!j)
         return;
     j->store = store;
-    j->key = md_cb_record_key(cb);
+    j->key = record_key(cb);
     j->pick = (md_tn_stored_pick){.us = us,
                                   .at = {.environment = md_tn_stored_environment(store),
                                          .mhz = md_tn_clock_mhz(cb->runtime->dev),

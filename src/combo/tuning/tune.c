@@ -240,7 +240,7 @@ static md_status try_step(bool *kept, tuner *t, const md_cb_dim *dim, bool is_up
         return MD_OK;
     k->best.value[dim->field] = to;
     md_status status = MD_OK;
-    if (f->legal(&k->own->target, &k->best, k->size) && md_cb_is_alike(k->own, &k->best) && is_new(t)) {
+    if (md_fa_legal(f, &k->own->target, &k->best, k->size) && md_cb_is_alike(k->own, &k->best) && is_new(t)) {
         status = race_trial(&result, t, k);
         if (status == MD_OK) {
             report_step(t, dim, from, to, result);

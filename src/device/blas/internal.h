@@ -84,8 +84,6 @@ struct md_dev_cuda_blas {
     md_blas_loaded *loaded[MD_BLAS_BUCKETS]; /* by digest of the kernel */
 };
 
-/** Maps the library and finds its functions. False if it is missing or too old. */
-bool md_blas_open(md_blas_functions *f);
 /** The library of a device; starts it at the first call, which takes about 100 ms. NULL if it is missing.
  * Thread-safe. */
 struct md_dev_cuda_blas *md_blas_start(md_dev_cuda *dev);

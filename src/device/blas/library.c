@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool md_blas_open(md_blas_functions *f)
+/* Maps the library and finds its functions. False if it is missing or too old. */
+static bool open_library(md_blas_functions *f)
 {
     static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                           "/usr/local/cuda/lib64/libcublasLt.so"};
@@ -50,7 +51,7 @@ bool md_blas_open(md_blas_functions *f)
 bool md_dev_cuda_has_gemm(void)
 {
     md_blas_functions f;
-    return md_blas_open(&f);
+    return open_library(&f);
 }
 
 static void free_locks(struct md_dev_cuda_blas *blas)
@@ -73,7 +74,7 @@ static struct md_dev_cuda_blas *create(void)
         free(blas);
         return NULL;
     }
-    if (!md_blas_open(&blas->f) || blas->f.create(&blas->handle)) {
+    if (!open_library(&blas->f) || blas->f.create(&blas->handle)) {
         free_locks(blas);
         free(blas);
         return NULL;

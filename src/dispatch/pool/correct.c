@@ -37,7 +37,8 @@ void md_ds_observe(md_ds_pool *pool, const int64_t *size, const md_ds_measured *
     md_tn_correction_add(pool->correction, &o, may_wait);
 }
 
-void md_ds_observe_stored(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *m, int64_t date)
+/* At sizes by dim id, what an earlier process measured at `date`: it is not written to the store again. */
+static void observe_stored(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *m, int64_t date)
 {
     int64_t size[MD_TN_MAX_AXES] = {0};
     sizes_of(size, pool->space, select_sizes);
@@ -116,7 +117,7 @@ static void learn_variant(lesson *l, int32_t v, const md_tn_record *r, const int
             !is_unchanged(l, variant->family, r))
             continue;
         const double model_us = md_tn_predict_us(&pool->target, variant->family, &variant->config, size);
-        md_ds_observe_stored(pool, size, &(md_ds_measured){v, clock, candidate->us, model_us}, r->date);
+        observe_stored(pool, size, &(md_ds_measured){v, clock, candidate->us, model_us}, r->date);
     }
 }
 

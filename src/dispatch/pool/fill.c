@@ -124,7 +124,7 @@ static void make_legal(md_fa_config *config, const md_ds_pool *pool, const md_fa
 {
     md_tn_point point;
     md_ds_hint_point(&point, &pool->target, pool->space, 0, false);
-    if (!strchr(pool->policy.pin, '/') && !family->legal(&pool->target, config, point.size))
+    if (!strchr(pool->policy.pin, '/') && !md_fa_legal(family, &pool->target, config, point.size))
         md_fa_each(&pool->target, family, point.size, take_first, config);
 }
 

@@ -88,8 +88,6 @@ typedef struct md_ds_measured {
 /** Tells the correction; `size` parallel to space->dim. Times that are not positive and finite are ignored. may_wait:
  * false on the path of a call, where the time is lost if another thread uses the correction now. */
 void md_ds_observe(md_ds_pool *pool, const int64_t *size, const md_ds_measured *measured, bool may_wait);
-/** At sizes by dim id, what an earlier process measured at `date`: it is not written to the store again. */
-void md_ds_observe_stored(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *measured, int64_t date);
 /** As md_ds_observe, at sizes by dim id. */
 void md_ds_observe_at(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *measured, bool may_wait);
 /** Puts a variant into a hint's ranking (md_ds_rank), and tells the correction its time if that is measured. */

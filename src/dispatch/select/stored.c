@@ -306,8 +306,3 @@ void md_ds_stored_destroy(struct md_ds_stored **stored)
     free(s);
     *stored = NULL;
 }
-
-void md_ds_stored_flush(struct md_ds_stored *stored)
-{
-    md_ds_stored_write(stored);
-}

@@ -28,7 +28,4 @@ md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int
 /** What ops of equal formula, bounds, numeric mode, custom kernels and device have in common: text in one line. */
 const char *md_ds_stored_key(const md_ds_op *op);
 
-/** Writes now what is not written yet; for tests. */
-void md_ds_stored_flush(struct md_ds_stored *stored);
-
 #endif

@@ -58,8 +58,7 @@ const md_eval_code *md_eval_index(md_eval_machine *m, int32_t index)
 
 /* ---- conversions ---- */
 
-const md_eval_code *md_eval_wrap(md_eval_machine *m, const md_eval_code *a, md_eval_real_fn real,
-                                 md_eval_int_fn integer)
+static const md_eval_code *wrap(md_eval_machine *m, const md_eval_code *a, md_eval_real_fn real, md_eval_int_fn integer)
 {
     md_eval_code *c = md_eval_code_new(m);
     if (c) {
@@ -90,13 +89,12 @@ const md_eval_code *md_eval_to_real(md_eval_machine *m, const md_eval_code *c)
 {
     if (!c || c->real)
         return c;
-    return c->integer == run_int_const ? md_eval_real_const(m, (double)c->whole)
-                                       : md_eval_wrap(m, c, run_int_to_real, NULL);
+    return c->integer == run_int_const ? md_eval_real_const(m, (double)c->whole) : wrap(m, c, run_int_to_real, NULL);
 }
 
 const md_eval_code *md_eval_to_bool(md_eval_machine *m, const md_eval_code *c)
 {
-    return !c ? NULL : md_eval_wrap(m, c, NULL, c->real ? run_real_to_bool : run_int_to_bool);
+    return !c ? NULL : wrap(m, c, NULL, c->real ? run_real_to_bool : run_int_to_bool);
 }
 
 static double run_round(md_eval_machine *m, const md_eval_code *c)
@@ -129,7 +127,7 @@ const md_eval_code *md_eval_cast(md_eval_machine *m, const md_fx_node *node, con
     if (!a)
         return NULL;
     md_eval_int_fn to_int = a->real ? run_real_to_int : run_int_to_int;
-    md_eval_code *c = (md_eval_code *)md_eval_wrap(m, a, to_real ? run_round : NULL, to_real ? NULL : to_int);
+    md_eval_code *c = (md_eval_code *)wrap(m, a, to_real ? run_round : NULL, to_real ? NULL : to_int);
     if (c)
         c->id = (int32_t)node->to;
     return c;
@@ -189,7 +187,7 @@ const md_eval_code *md_eval_remember(md_eval_machine *m, const md_eval_code *a)
     bool is_real = a->real;
     remembered *r = md_arena_alloc(m->arena, sizeof *r);
     md_eval_code *c =
-        (md_eval_code *)md_eval_wrap(m, a, is_real ? run_real_remembered : NULL, is_real ? NULL : run_int_remembered);
+        (md_eval_code *)wrap(m, a, is_real ? run_real_remembered : NULL, is_real ? NULL : run_int_remembered);
     if (!r || !c)
         return NULL;
     c->more = r;

@@ -121,8 +121,6 @@ const md_eval_code *md_eval_int_const(md_eval_machine *m, int64_t value);
 /** The position of an index. */
 const md_eval_code *md_eval_index(md_eval_machine *m, int32_t index);
 /** A code of one operand; one of the two functions is NULL. */
-const md_eval_code *md_eval_wrap(md_eval_machine *m, const md_eval_code *a, md_eval_real_fn real,
-                                 md_eval_int_fn integer);
 const md_eval_code *md_eval_to_real(md_eval_machine *m, const md_eval_code *c);
 const md_eval_code *md_eval_to_bool(md_eval_machine *m, const md_eval_code *c);
 const md_eval_code *md_eval_cast(md_eval_machine *m, const md_fx_node *node, const md_eval_code *a);

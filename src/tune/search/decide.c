@@ -8,7 +8,7 @@
 static bool fits(const md_tn_query *q, const md_fa_family *family, const md_fa_config *config)
 {
     md_kn_envelope envelope = {0};
-    if (!family->legal(q->target, config, q->shape->size))
+    if (!md_fa_legal(family, q->target, config, q->shape->size))
         return false;
     md_fa_envelope_of(&envelope, family, q->target, config);
     return !md_kn_envelope_miss(&envelope, q->shape);

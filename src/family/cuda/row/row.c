@@ -273,7 +273,7 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
 
 /* ---- Launches */
 
-int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+static int64_t blocks_of(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size);
@@ -286,7 +286,7 @@ void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, 
     const md_fa_cuda_row *row = spec;
     *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
-    launch->blocks = md_fa_cuda_row_blocks(target, row, shape->size);
+    launch->blocks = blocks_of(target, row, shape->size);
     launch->grain = 1;
     bool is_flat = launch->blocks <= INT32_MAX;
     launch->grid[0] = is_flat ? (int32_t)launch->blocks : 1 << 30;

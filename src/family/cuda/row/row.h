@@ -43,7 +43,6 @@ int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_ro
 md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row);
 /** Elements of a vector. */
 int32_t md_fa_cuda_row_width(const md_fa_target *target, const md_fa_cuda_row *row);
-int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
 /** True if only 16-bit results are stored. Exponentials then need fewer bits. */
 bool md_fa_cuda_row_is_short(const md_fa_target *target);
 /** True if some value is expensive enough to be kept. */

@@ -16,8 +16,6 @@ typedef struct md_fa_row {
     int32_t prefetch, chunk, tile; /* MD_PREFETCH, MD_CHUNK, MD_TILE; 0: the template's default */
 } md_fa_row;
 
-/** True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
-bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size);
 /** Whether its lanes are bytes. */
 md_cg_bytes md_fa_row_bytes(const md_fa_target *target, const md_fa_row *row);
 /** False for nontemporal stores that cannot pay, or that strided loops would not use. */
@@ -27,7 +25,6 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const v
 void md_fa_row_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size);
 /** Elements of a row that count: all, or what a condition is expected to leave. */
 double md_fa_row_length(const md_fa_target *target, const md_fa_row *row, const int64_t *size);
-void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size);
 /** The kind of these families; its spec is md_fa_row. */
 extern const md_fa_kind md_fa_host_row_kind;
 

@@ -126,14 +126,15 @@ static void count_pass(counter *c)
             c->work->kept_bytes += c->on_chip->kept[i].node->type == MD_F64 ? 8 : 4;
 }
 
-bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size)
+/* True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
+static bool can_stream(const md_fa_target *target, const int64_t *size)
 {
     return md_fa_stage(target)->row.has_elements && md_fa_host_can_stream(target, size);
 }
 
 bool md_fa_row_stores_pay(const md_fa_target *target, const int64_t *size, int32_t is_nontemporal, int32_t is_strided)
 {
-    return !is_nontemporal || (!is_strided && md_fa_row_can_stream(target, size));
+    return !is_nontemporal || (!is_strided && can_stream(target, size));
 }
 
 /* Cycles of a pass over all rows, without elementary functions. */
@@ -246,7 +247,7 @@ static double idle_of(const md_fa_target *target, const md_fa_row *row, const in
     return ceil(columns / lanes) * lanes / columns;
 }
 
-void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
+static void row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
 {
     const md_fa_row *row = spec;
     const md_st_stage *st = md_fa_stage(target);
@@ -278,7 +279,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const v
         md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
     /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have
      * fitted the cache is then read from memory. */
-    double extra = !row->is_streaming ? 1 : md_fa_row_can_stream(target, size) ? 0 : 2;
+    double extra = !row->is_streaming ? 1 : can_stream(target, size) ? 0 : 2;
     out->memory_bytes = (bytes + extra * stored) * column_factor(&e);
     for (int32_t i = 0; i < e.n_passes; i++) {
         counter c = {.target = target,
@@ -309,4 +310,4 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
 }
 
 const md_fa_kind md_fa_host_row_kind = {
-    .envelope = md_fa_row_envelope, .features = md_fa_row_features, .emit = md_fa_row_emit, .geometry = geometry};
+    .envelope = md_fa_row_envelope, .features = row_features, .emit = md_fa_row_emit, .geometry = geometry};
