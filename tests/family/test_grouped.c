@@ -177,7 +177,7 @@ static void test_rows_apart(void **state)
             }
 }
 
-/* Weights with a scale and a zero point for each group along K, which lanes share where the group's length allows it. */
+/* Weights with a scale and a zero point for each group along K, which lanes share if the group's length allows it. */
 static void test_groups_of_weights(void **state)
 {
     static const char *const formulas[] = {
