@@ -13,6 +13,8 @@ typedef struct search {
     bool is_bytes; /* lanes hold no reals, and read and write vectors */
     int32_t item; /* bytes: of an element of a vector, 1 (i4 and u4 too) or 2 */
     bool has_integers; /* else the answer matters to nobody */
+    const md_st_product *product; /* whose operand B is searched; NULL: another expression */
+    uint32_t valued; /* tensors whose elements are values, and not only subscripts */
 } search;
 
 /* The values of an integer dtype. False for those of 32 bits without a sign and of 64, and for reals. */
@@ -35,12 +37,38 @@ static bool range_of_dtype(md_range_interval *out, md_dtype dtype)
 
 static bool is_narrow(search *s, const md_fx_node *n, md_range_interval *out);
 
+static bool uses_any(const md_fx_node *node, int32_t n, const int32_t *index)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (md_fx_uses_index(node, index[i]))
+            return true;
+    return false;
+}
+
+/* Subscripts of operand B that are scalars whichever index the lanes run over: W[eid[t],n,k], s[n,k // 32]
+ * (codegen/product/operand.c: lanes share such quotients). */
+static bool is_shared_in_product(const search *s, const md_fx_node *subscript)
+{
+    enum { MOST_LANES = 16 };
+    const md_st_product *p = s->product;
+    if (!p || subscript->kind == MD_FX_CHECK)
+        return false;
+    if (!uses_any(subscript, p->n_k, p->k) && !uses_any(subscript, p->n_n, p->n))
+        return true;
+    return p->n_k == 1 && subscript->kind == MD_FX_OP && subscript->op == MD_FX_FLOORDIV &&
+           md_fx_is_index(subscript->arg[0], p->k[0]) && subscript->arg[1]->kind == MD_FX_CONST &&
+           subscript->arg[1]->type == MD_I64 && subscript->arg[1]->integer > 0 &&
+           subscript->arg[1]->integer % MOST_LANES == 0;
+}
+
 /* A subscript is no value of lanes where the access moves with it by steps. */
 static bool has_plain_subscripts(const search *s, const md_fx_node *load)
 {
     md_fx_affine a;
     for (int32_t i = 0; i < load->n_args; i++)
-        if (load->arg[i]->kind == MD_FX_CHECK || !md_fx_affine_of(&a, s->program->formula, load->arg[i]))
+        if (is_shared_in_product(s, load->arg[i]))
+            continue;
+        else if (load->arg[i]->kind == MD_FX_CHECK || !md_fx_affine_of(&a, s->program->formula, load->arg[i]))
             return false;
     return true;
 }
@@ -142,6 +170,7 @@ static bool is_narrow(search *s, const md_fx_node *n, md_range_interval *out)
             *out = (md_range_interval){n->integer, n->integer};
         break;
     case MD_FX_LOAD:
+        s->valued |= UINT32_C(1) << n->id;
         fits = is_narrow_load(s, n, out);
         break;
     case MD_FX_OP:
@@ -173,9 +202,15 @@ static bool stores_are_narrow(search *s, const md_st_stage *stage)
 static bool products_are_narrow(search *s, const md_st_product *product)
 {
     md_range_interval range;
-    for (int32_t i = 0; i < product->n_products; i++)
-        if (!is_narrow(s, product->a[i], &range) || !is_narrow(s, product->b[i], &range))
+    for (int32_t i = 0; i < product->n_products; i++) {
+        s->product = NULL;
+        if (!is_narrow(s, product->a[i], &range))
             return false;
+        s->product = product;
+        if (!is_narrow(s, product->b[i], &range))
+            return false;
+    }
+    s->product = NULL;
     return product->type != MD_I64;
 }
 
@@ -196,6 +231,8 @@ static bool tensors_are_narrow(search *s, const md_st_stage *stage)
 {
     md_range_interval range;
     for (int32_t i = 0; i < stage->n_tensors; i++) {
+        if (stage->kind == MD_ST_PRODUCT && !stage->is_stored[i] && !(s->valued >> stage->tensor[i] & 1))
+            continue; /* read by scalar subscripts only */
         const md_dtype dtype = s->program->formula->tensor[stage->tensor[i]].dtype;
         if (!md_dtype_is_real(dtype) && !range_of_dtype(&range, dtype))
             return false;
@@ -208,11 +245,11 @@ bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage)
 {
     const md_st_stage *st = &program->stage[stage];
     search s = {.program = program, .limit = {INT32_MIN, INT32_MAX}};
-    if (st->has_gather || st->has_scatter || !tensors_are_narrow(&s, st) || !stores_are_narrow(&s, st))
+    if ((st->has_gather && st->kind != MD_ST_PRODUCT) || st->has_scatter || !stores_are_narrow(&s, st))
         return false;
     const bool fits = st->kind == MD_ST_POINTWISE || (st->kind == MD_ST_ROW && rows_are_narrow(&s, &st->row)) ||
                       (st->kind == MD_ST_PRODUCT && products_are_narrow(&s, &st->product));
-    return fits && s.has_integers;
+    return fits && tensors_are_narrow(&s, st) && s.has_integers;
 }
 
 /* ---- Bytes */

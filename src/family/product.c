@@ -62,6 +62,24 @@ static const char *groups_miss(const md_kn_envelope *envelope, const md_kn_shape
     return NULL;
 }
 
+typedef struct least_extent {
+    const md_kn_shape *shape;
+    int64_t least;
+} least_extent;
+
+static void take_extent(void *user, int32_t tensor, int32_t axis)
+{
+    least_extent *l = user;
+    l->least = MD_MIN(l->least, l->shape->extent[tensor][axis]);
+}
+
+int64_t md_fa_product_groups(const md_fa_target *target, const md_kn_shape *shape)
+{
+    least_extent l = {.shape = shape, .least = INT64_MAX};
+    md_st_each_group_axis(&md_fa_stage(target)->product, take_extent, &l);
+    return l.least == INT64_MAX ? 0 : l.least;
+}
+
 static void note_axis(void *user, int32_t tensor, int32_t axis)
 {
     md_kn_envelope *out = user;

@@ -33,6 +33,8 @@ md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *ta
 /** Adds to the envelope of a grouped product that all axes which rows are looked up in have one length: a look-up is
  * then in all of them or in none. */
 void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *target);
+/** The number of groups of a grouped product at a shape: axes may be longer than their dims. */
+int64_t md_fa_product_groups(const md_fa_target *target, const md_kn_shape *shape);
 /** Prints one host launch of a product into a template. */
 md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                                     const char *template_name, md_strbuf *defines);

@@ -141,7 +141,7 @@ static void test_lengths(void **state)
     bool skipped = false;
     (void)state;
     variant_case c = {.formula = "Y[i,j] = sum[k](A[i,k] * B[e[i],j,k] * s[e[i],k])",
-                      .sizes = "B.0=4, s.0=3",
+                      .sizes = "B.0=4, s.0=7",
                       .dims = "i=60, j=40, k=30",
                       .high = 4,
                       .bounds = MD_BOUNDS_ZERO,
@@ -150,7 +150,7 @@ static void test_lengths(void **state)
     if (!variant_check(text, sizeof text, &skipped, dev, &c, tile("")))
         fail_msg("%s", text);
     assert_true(skipped);
-    c.sizes = "B.0=4, s.0=4";
+    c.sizes = "B.0=4, s.0=3"; /* the least lengths: both are 4 */
     check(&c, tile(""));
 }
 
@@ -177,6 +177,26 @@ static void test_rows_apart(void **state)
             }
 }
 
+/* Weights with a scale and a zero point for each group along K, which lanes share if the group's length allows it. */
+static void test_groups_of_weights(void **state)
+{
+    static const char *const formulas[] = {
+        "Y[i,j] = sum[k](A[i,k] * (f32(B:i4[j,k]) - z[j,k//32]) * s[j,k//32])",
+        "Y[i,j] = sum[k](A[i,k] * f32(B:i8[j,k]) * s[j//4,k//16])",
+        "Y[i,j] = sum[k](A[i,k] * f32(B:i8[j,k]) * s[k//8,j])",
+        "Y[i,j] = sum[k](A[i,k] * f32(B:i8[k,j]) * s[k//32,j])",
+    };
+    static const char *const dims[] = {"i=3, j=37, k=64", "i=5, j=9, k=4321", "i=40, j=70, k=600"};
+    (void)state;
+    for (int i = 0; i < MD_COUNT(formulas); i++)
+        for (int d = 0; d < MD_COUNT(dims); d++) {
+            variant_case c = {.formula = formulas[i], .dims = dims[d], .scale = 1, .tolerance = 2e-3, .seed = 5};
+            check(&c, dev->facts.vector_bytes == 64 ? "gemm/rows12_vecs2" : "gemm/rows4_vecs2");
+            if (d < 2)
+                check(&c, "gemv");
+        }
+}
+
 static int open_device(void **state)
 {
     (void)state;
@@ -196,8 +216,10 @@ static int close_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_every_config), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_out_of_range), cmocka_unit_test(test_lengths),      cmocka_unit_test(test_rows_apart),
+        cmocka_unit_test(test_lengths),           cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_every_config),      cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_out_of_range),      cmocka_unit_test(test_rows_apart),
+        cmocka_unit_test(test_groups_of_weights),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

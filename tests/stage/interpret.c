@@ -203,9 +203,14 @@ static void check_product(const machine *m, const md_st_stage *s)
     for (int32_t p = 0; p < product->n_products; p++) {
         for (int32_t i = 0; i < product->n_n; i++)
             assert_false(md_fx_uses_index(product->a[p], product->n[i]));
+        const md_fx_node *b = product->look_up ? product->of_group[p] : product->b[p];
         for (int32_t i = 0; i < product->n_m; i++)
-            assert_false(md_fx_uses_index(product->b[p], product->m[i]));
+            assert_false(md_fx_uses_index(b, product->m[i]));
+        assert_true(!product->look_up || md_fx_uses_index(b, product->group));
     }
+    for (int32_t i = 0; i < product->n_n && product->look_up; i++)
+        assert_false(md_fx_uses_index(product->look_up, product->n[i]));
+    assert_true(!product->look_up || product->n_batch == 0);
     (void)m;
 }
 

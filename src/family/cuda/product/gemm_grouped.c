@@ -94,7 +94,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     md_fa_product_measure(&w, target, &p, shape->size);
     if (w.rows == 0 || w.columns == 0)
         return;
-    const md_grouping at = md_grouping_of(w.rows, md_st_groups(target->program, target->stage, shape->size), t.rows);
+    const md_grouping at = md_grouping_of(w.rows, md_fa_product_groups(target, shape), t.rows);
     out->launch[0] = md_fa_cuda_launch(1, SORT_THREADS);
     out->launch[1] = md_fa_cuda_launch(at.most_units * ((w.columns + t.columns - 1) / t.columns), t.threads);
     out->launch[1].scratch_bytes = t.shared;

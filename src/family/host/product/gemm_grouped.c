@@ -64,8 +64,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 typedef struct cut {
     md_fa_product w;
     md_tiling tiling;
-    int64_t groups, regions, width; /* regions: parts of the columns; columns of the widest */
-    md_grouping at;
+    int64_t regions, width; /* parts of the columns; columns of the widest */
 } cut;
 
 /* False: there is nothing to do. */
@@ -77,12 +76,10 @@ static bool cut_of(cut *out, const md_fa_target *target, const md_fa_config *con
         return false;
     md_fa_product_measure(&out->w, target, &product, size);
     out->tiling = md_fa_host_tiling(target, &product, &tile);
-    out->groups = md_st_groups(target->program, target->stage, size);
     const int64_t threads = MD_MAX(target->facts->threads, 1), n = out->w.columns,
                   wide = MD_MAX(MD_MIN(n / (2 * threads), WIDTH), LEAST_WIDTH);
     out->regions = MD_MAX(n / wide, 1);
     out->width = md_split_most(n, out->tiling.strip, out->regions);
-    out->at = md_grouping_of(out->w.rows, out->groups, BLOCK);
     return out->w.rows > 0 && n > 0;
 }
 
@@ -103,10 +100,11 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     if (!cut_of(&c, target, config, shape->size))
         return;
     const md_scratch packed = md_scratch_of(c.tiling, (md_split){1, 1}, MD_MIN(c.w.rows, BLOCK), c.width, c.w.depth);
+    const md_grouping at = md_grouping_of(c.w.rows, md_fa_product_groups(target, shape), BLOCK);
     out->launch[0].blocks = 1;
-    out->launch[1].blocks = c.at.most_units * c.regions;
+    out->launch[1].blocks = at.most_units * c.regions;
     out->launch[1].scratch_bytes = MD_MAX(packed.all, run_scratch(target, &c, config)) * (c.w.p.type == MD_F32 ? 4 : 8);
-    out->workspace_bytes = c.at.all * (int64_t)sizeof(int64_t);
+    out->workspace_bytes = at.all * (int64_t)sizeof(int64_t);
 }
 
 /* ---- Cost: rows are taken to be spread evenly over the groups. */
@@ -124,7 +122,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 2};
     if (!cut_of(&c, target, config, size))
         return;
-    const double rows = (double)c.w.rows, groups = fmax((double)c.groups, 1);
+    const double rows = (double)c.w.rows, groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
     const double used = fmax(groups * (1 - pow(1 - 1 / groups, rows)), 1); /* groups that have a row */
     md_fa_product one = c.w;
     one.rows = (int64_t)ceil(rows / used);
