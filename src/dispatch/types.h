@@ -33,7 +33,8 @@ typedef struct md_ds_pick {
     double us; /* modelled or measured time; 0: neither is known */
 } md_ds_pick;
 
-enum { MD_DS_SOUGHT = -2 };
+/* Besides numbers of variants. BY_PARTS, of a chain's stage: the chain is idle, and its parts serve. */
+enum { MD_DS_SOUGHT = -2, MD_DS_BY_PARTS = -3 };
 
 typedef struct md_ds_stage_choice {
     md_ds_pick pick;

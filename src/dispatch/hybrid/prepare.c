@@ -7,6 +7,7 @@
 #include "dispatch/select/plan.h"
 #include "tune/verify/verify.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -86,32 +87,73 @@ static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
     return n;
 }
 
-/* Lists the incumbent, and challengers by expected time: first the best of other families, where the model errs
- * most, then the fastest others. Returns how many, or 0 if there is no challenger. */
-static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
+/* What serves a stage: a variant of it; for a chain whose parts do, BY_PARTS. */
+static int32_t own_of(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
+{
+    const md_ds_stage_choice *s = &plan->stage[stage];
+    const bool is_chain = op->program->stage[stage].kind == MD_ST_CHAIN;
+    return !s->is_idle ? s->pick.variant : is_chain ? MD_DS_BY_PARTS : -1;
+}
+
+/* True if there is nothing to find out about a stage. */
+static bool is_known(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
+{
+    const int32_t own = own_of(op, plan, stage);
+    const int32_t by = own == MD_DS_BY_PARTS ? op->program->stage[stage].chain->part[0] : stage;
+    const md_ds_source source = plan->stage[by].pick.source;
+    return own == -1 || op->stage[stage].pinned >= 0 || source == MD_DS_STORED || source == MD_DS_MEASURED ||
+           source == MD_DS_GIVEN;
+}
+
+/* The parts of a chain, beside its variants. Races do not run several stages; under a numeric policy the chain serves
+ * wherever it fits. */
+static double time_of_parts(const md_ds_op *op, const md_ds_plan *plan, int32_t stage, const job *j)
+{
+    if (op->program->stage[stage].kind != MD_ST_CHAIN || op->hybrid->is_idle_only ||
+        op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
+        return 0.0;
+    return md_ds_time_of_parts(plan, op, stage, j->select_sizes);
+}
+
+/* Corrected times of a pool's variants, the model's too; us < 0: the variant does not fit. */
+static void predict(double *us, double *model_us, md_ds_op *op, int32_t stage, int32_t n, const job *j)
 {
     md_ds_pool *pool = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire),
-                  own = md_ds_plan_of(j->entry)->stage[stage].pick.variant;
-    double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
-    md_ds_challenger family[MD_DS_CHALLENGERS], other[MD_DS_CHALLENGERS];
-    int32_t n_families = 1, n_others = 1, n_challengers = 1;
-    const md_ds_source source = md_ds_plan_of(j->entry)->stage[stage].pick.source;
-    if (pool->pinned >= 0 || md_ds_plan_of(j->entry)->stage[stage].is_idle || source == MD_DS_STORED ||
-        source == MD_DS_MEASURED || source == MD_DS_GIVEN)
-        return 0; /* there is nothing to find out */
+    const int32_t own = own_of(op, md_ds_plan_of(j->entry), stage);
     md_ds_predict_us(model_us, op, stage, j->select_sizes, n, NULL);
     for (int32_t i = 0; i < n; i++)
         us[i] = i != own && reject_reason(pool, i, &j->shape) ? -1.0 : model_us[i];
     md_ds_correct(us, pool, j->select_sizes, NULL, n);
     md_ds_take_answers(us, op, stage, &j->shape, j->select_sizes, n);
-    *own_us = us[own];
-    out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
+}
+
+/* Lists the incumbent, and challengers by expected time: first the best of other families and a chain's parts, where
+ * the model errs most, then the fastest others. Returns how many, or 0 if there is no challenger. */
+static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
+{
+    const md_ds_pool *pool = &op->stage[stage];
+    const md_ds_plan *plan = md_ds_plan_of(j->entry);
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire), own = own_of(op, plan, stage);
+    const md_fa_family *own_family = own >= 0 ? pool->variant[own]->family : NULL;
+    double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
+    md_ds_challenger family[MD_DS_CHALLENGERS] = {{0}}, other[MD_DS_CHALLENGERS] = {{0}};
+    int32_t n_families = 1, n_others = 1, n_challengers = 1;
+    const double parts = time_of_parts(op, plan, stage, j);
+    if (is_known(op, plan, stage) || (own < 0 && parts <= 0.0))
+        return 0;
+    predict(us, model_us, op, stage, n, j);
+    *own_us = own >= 0 ? us[own] : parts;
+    out[0] = family[0] = other[0] =
+        (md_ds_challenger){.variant = own, .model_us = own >= 0 ? model_us[own] : parts, .expected = 1.0};
+    if (own >= 0 && parts > 0.0 && parts <= hopeless * *own_us) /* looked at, too, where they seem too slow for that */
+        insert(family, &n_families,
+               &(md_ds_challenger){
+                   .variant = MD_DS_BY_PARTS, .model_us = parts, .expected = fmin(parts / *own_us, MD_DS_TOO_RISKY)});
     for (int32_t i = 0; i < n; i++) {
         const md_ds_challenger challenger = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
         if (i == own || us[i] < 0.0)
             continue;
-        if (challenger.expected <= MD_DS_TOO_SLOW && pool->variant[i]->family != pool->variant[own]->family &&
+        if (challenger.expected <= MD_DS_TOO_SLOW && pool->variant[i]->family != own_family &&
             is_best_of_family(pool, us, n, i))
             insert(family, &n_families, &challenger);
         if (challenger.expected <= hopeless)
@@ -158,7 +200,8 @@ static void check(md_ds_trial *t, job *j)
     }
     md_ds_agree(j->op, t->stage, variant, n_fit, &j->shape);
     for (int32_t i = 1; i < t->n_challengers; i++)
-        if (atomic_load_explicit(&pool->agreement[t->challenger[i].variant], memory_order_relaxed) == MD_TN_AGREES)
+        if (t->challenger[i].variant < 0 ||
+            atomic_load_explicit(&pool->agreement[t->challenger[i].variant], memory_order_relaxed) == MD_TN_AGREES)
             t->challenger[n++] = t->challenger[i];
     t->n_challengers = n;
 }
@@ -167,12 +210,13 @@ static md_status make_plans(md_ds_trial *t, const job *j)
 {
     const md_ds_plan *plan = md_ds_plan_of(j->entry);
     for (int32_t i = 0; i < t->n_challengers; i++) {
-        const bool is_library = j->op->stage[t->stage].variant[t->challenger[i].variant]->family->is_library;
+        const int32_t variant = t->challenger[i].variant;
+        const bool is_library = variant >= 0 && j->op->stage[t->stage].variant[variant]->family->is_library;
         t->challenger[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0
                                          : is_library                    ? library_us
                                                                          : resolution_us;
         md_ds_pick pick = plan->stage[t->stage].pick;
-        pick.variant = t->challenger[i].variant;
+        pick.variant = variant;
         MD_TRY(md_ds_plan_with(&t->challenger[i].plan, j->op, plan, &j->shape, t->stage, &pick));
     }
     return MD_OK;
@@ -185,6 +229,8 @@ static void find_unloaded(md_ds_trial *t, const job *j)
     md_ds_pool *pool = &j->op->stage[t->stage];
     for (int32_t i = 1; i < t->n_challengers; i++) {
         md_ds_challenger *challenger = &t->challenger[i];
+        if (challenger->variant < 0)
+            continue;
         const md_bd_load_state state =
             md_bd_variant_load(pool->variant[challenger->variant], &j->shape, MD_BD_LOAD_FIND);
         challenger->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
@@ -198,9 +244,9 @@ void md_ds_load_challengers(md_ds_op *op, md_ds_trial *t)
     bool has_new = false;
     for (int32_t i = 1; i < t->n_challengers; i++) {
         md_ds_challenger *challenger = &t->challenger[i];
-        const md_bd_variant *v = op->stage[t->stage].variant[challenger->variant];
         if (!challenger->is_unloaded)
             continue;
+        const md_bd_variant *v = op->stage[t->stage].variant[challenger->variant];
         const md_bd_load_state state = md_bd_variant_load(v, &t->shape, MD_BD_LOAD_LOOK);
         challenger->is_unloaded = state == MD_BD_NOT_LOADED || state == MD_BD_DEFERRED;
         challenger->is_out = state != MD_BD_LOADED;
@@ -216,10 +262,11 @@ void md_ds_load_challengers(md_ds_op *op, md_ds_trial *t)
 static void replace_incumbent(md_ds_trial *t, const job *j)
 {
     md_ds_pool *pool = &j->op->stage[t->stage];
-    if (atomic_load_explicit(&pool->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS ||
-        t->n_challengers < 2)
+    if (t->challenger[0].variant < 0 || t->n_challengers < 2 ||
+        atomic_load_explicit(&pool->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS)
         return;
     md_ds_pick pick = t->challenger[1].plan->stage[t->stage].pick;
+    pick.variant = t->challenger[1].variant;
     if (md_ds_switch(j->op, j->entry, &j->shape, t->stage, &pick) != MD_OK)
         return;
     md_ds_trial_switch(t, 1);
@@ -258,8 +305,9 @@ static bool make_trial(job *j)
     t->every = t->published_every = t->previous_every = MD_DS_TRIAL_EVERY;
     t->is_careful = md_ds_is_async(j->op->runtime);
     for (int32_t i = 1; i < t->n_challengers; i++)
-        t->challenger[i].is_known = md_ds_is_measured(&j->op->stage[t->stage], t->challenger[i].variant);
-    t->is_raced = !md_ds_is_async(j->op->runtime);
+        t->challenger[i].is_known =
+            t->challenger[i].variant >= 0 && md_ds_is_measured(&j->op->stage[t->stage], t->challenger[i].variant);
+    t->is_raced = !md_ds_is_async(j->op->runtime) || t->challenger[0].variant < 0;
     t->stored = -1;
     check(t, j);
     if (t->n_challengers < 2 || make_plans(t, j) != MD_OK) {

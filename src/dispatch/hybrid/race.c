@@ -313,7 +313,9 @@ static int64_t plan_racers(md_ds_idle_bench *bench, const md_ds_trial *trial)
         rival->variant = trial->challenger[i].variant;
         rival->geometry = trial->challenger[i].plan->stage[trial->stage].geometry;
         workspace_bytes = MD_MAX(workspace_bytes, rival->geometry.workspace_bytes);
-        bench->competitor[i] = (md_tn_competitor){.is_in = true, .sample = rival->sample, .room = SAMPLES};
+        bench->competitor[i] = (md_tn_competitor){.is_in = rival->variant >= 0, /* a chain's parts are several stages */
+                                                  .sample = rival->sample,
+                                                  .room = SAMPLES};
     }
     return workspace_bytes;
 }
@@ -393,7 +395,7 @@ static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
         md_ds_challenger *challenger = &t->challenger[i];
         const md_tn_summary s = idle_bench_result(t->idle, challenger->variant);
         challenger->idle_us = s.us;
-        challenger->is_out = i > 0;
+        challenger->is_out = i > 0 && challenger->variant >= 0;
         challenger->is_unloaded = false;
         md_ds_teach_model(h, t, challenger);
         if (s.us > 0.0 && own.us - s.us > 2.0 * MD_MAX(s.error, own.error) &&

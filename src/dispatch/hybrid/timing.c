@@ -8,6 +8,8 @@
 #include "dispatch/select/stored.h"
 #include "tune/bench/bench.h"
 
+#include <math.h>
+
 static void count_one(_Atomic uint64_t *count)
 {
     atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
@@ -35,6 +37,7 @@ void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_sh
     const double us = is_idle ? next->idle_us : md_ds_challenger_summary(next).us,
                  before = is_idle ? now->idle_us : md_ds_challenger_summary(now).us;
     md_ds_pick pick = next->plan->stage[t->stage].pick;
+    pick.variant = next->variant;
     pick.source = MD_DS_MEASURED;
     pick.runner_up = md_ds_plan_of(entry)->stage[t->stage].pick.variant;
     pick.us = us;
@@ -49,7 +52,8 @@ void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
     const md_ds_challenger *challenger = &t->challenger[0];
-    if (!t->is_over || challenger->variant == t->stored || !entry->key || !md_ds_trial_is_sound(t))
+    if (!t->is_over || challenger->variant < 0 || challenger->variant == t->stored || !entry->key ||
+        !md_ds_trial_is_sound(t))
         return;
     const md_ds_pick pick = {.variant = challenger->variant,
                              .us = challenger->idle_us > 0.0 ? challenger->idle_us
@@ -66,7 +70,7 @@ void md_ds_teach_model(struct md_ds_hybrid *h, const md_ds_trial *t, const md_ds
                               .clock = is_idle ? MD_TN_CLOCK_IDLE : MD_TN_CLOCK_CALLS,
                               .us = is_idle ? challenger->idle_us : md_ds_challenger_summary(challenger).us,
                               .model_us = challenger->model_us};
-    if (is_idle || h->op->n_stages == 1)
+    if (challenger->variant >= 0 && (is_idle || h->op->n_stages == 1))
         md_ds_observe_at(&h->op->stage[t->stage], t->select_sizes, &m, false);
 }
 
@@ -77,15 +81,17 @@ void md_ds_refresh_trial(struct md_ds_hybrid *h, md_ds_trial *t)
     int32_t variant[MD_DS_CHALLENGERS];
     t->version = md_tn_correction_version(pool->correction);
     for (int32_t i = 0; i < t->n_challengers; i++) {
-        us[i] = t->challenger[i].model_us;
-        variant[i] = t->challenger[i].variant;
+        const bool is_variant = t->challenger[i].variant >= 0; /* else its time stays, as one below 0 does */
+        us[i] = is_variant ? t->challenger[i].model_us : -t->challenger[i].model_us;
+        variant[i] = is_variant ? t->challenger[i].variant : 0;
     }
     md_ds_correct(us, pool, t->select_sizes, variant, t->n_challengers);
     for (int32_t i = 1; i < t->n_challengers; i++) {
         md_ds_challenger *challenger = &t->challenger[i];
-        if (us[0] > 0.0)
-            challenger->expected = us[i] / us[0];
-        challenger->is_known = challenger->is_known || md_ds_is_measured(pool, challenger->variant);
+        if (us[0] != 0.0)
+            challenger->expected = fabs(us[i]) / fabs(us[0]);
+        challenger->is_known =
+            challenger->is_known || (challenger->variant >= 0 && md_ds_is_measured(pool, challenger->variant));
     }
     if (t->step == 0)
         md_ds_trial_next(t);

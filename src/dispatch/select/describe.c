@@ -23,7 +23,9 @@ void md_ds_shape_text(char *out, size_t n_bytes, const md_fx_formula *formula, c
 
 const char *md_ds_variant_name(const md_ds_op *op, int32_t stage, int32_t variant)
 {
-    return variant >= 0 ? op->stage[stage].variant[variant]->name : "reference";
+    return variant >= 0                ? op->stage[stage].variant[variant]->name
+           : variant == MD_DS_BY_PARTS ? "its parts"
+                                       : "reference";
 }
 
 static void trace_stage(const md_ds_op *op, int32_t stage, const md_ds_pick *p, const char *shape)

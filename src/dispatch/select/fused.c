@@ -79,11 +79,9 @@ void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *quer
         plan->is_stand_in = false;
 }
 
-/* ---- In words */
-
-/* Of the chain's parts; 0: some part has no pick. */
-static double time_of_parts(const md_ds_plan *plan, const md_ds_op *op, const md_st_chain *c, const int64_t *sizes)
+double md_ds_time_of_parts(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const int64_t *sizes)
 {
+    const md_st_chain *c = op->program->stage[stage].chain;
     double us = 0.0;
     for (int32_t i = 0; i < c->n_parts; i++) {
         if (plan->stage[c->part[i]].pick.variant < 0)
@@ -92,6 +90,16 @@ static double time_of_parts(const md_ds_plan *plan, const md_ds_op *op, const md
     }
     return us;
 }
+
+void md_ds_set_way(md_ds_plan *plan, const md_ds_op *op, int32_t stage, bool by_parts)
+{
+    const md_st_chain *c = op->program->stage[stage].chain;
+    plan->stage[stage].is_idle = by_parts;
+    for (int32_t i = 0; i < c->n_parts; i++)
+        plan->stage[c->part[i]].is_idle = !by_parts;
+}
+
+/* ---- In words */
 
 /* Why no kernel of the chain serves. */
 static const char *unfit_of(const md_ds_op *op, int32_t stage, const md_kn_shape *shape)
@@ -119,7 +127,8 @@ void md_ds_print_fused(md_strbuf *out, const md_ds_op *op, const md_ds_plan *pla
     const md_ds_stage_choice *s = &plan->stage[stage];
     const md_st_chain *c = op->program->stage[stage].chain;
     const bool has_chain = s->pick.variant >= 0;
-    const double chain = has_chain ? time_of(plan, op, stage, sizes) : 0.0, parts = time_of_parts(plan, op, c, sizes);
+    const double chain = has_chain ? time_of(plan, op, stage, sizes) : 0.0,
+                 parts = md_ds_time_of_parts(plan, op, stage, sizes);
     const char *by = md_ds_source_name((s->is_idle ? &plan->stage[c->part[0]] : s)->pick.source);
     md_strbuf_add(out, s->is_idle ? "its parts" : "the chain");
     if (plan->by_reference)

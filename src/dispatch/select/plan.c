@@ -1,5 +1,6 @@
 /* Computes what follows from the picks of a plan: geometry, memory, modelled time. */
 #include "dispatch/select/plan.h"
+#include "dispatch/select/select.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -122,6 +123,17 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
     return lay_out(plan, op, shape->size);
 }
 
+/* A variant of a chain serves instead of the chain's parts, or the other way round. */
+static void set_way(md_ds_plan *plan, const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
+{
+    const md_st_chain *c = op->program->stage[stage].chain;
+    const bool by_parts = pick->variant == MD_DS_BY_PARTS;
+    md_ds_set_way(plan, op, stage, by_parts);
+    plan->stage[stage].wished = -1;
+    for (int32_t i = 0; i < c->n_parts && by_parts; i++)
+        plan->stage[c->part[i]].pick.source = pick->source;
+}
+
 md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape,
                           int32_t stage, const md_ds_pick *pick)
 {
@@ -132,7 +144,10 @@ md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan
     copy->older = NULL;
     atomic_init(&copy->has_no_launch_plan, false);
     atomic_init(&copy->has_begun_load, false);
-    copy->stage[stage] = (md_ds_stage_choice){.pick = *pick, .wished = -1};
+    if (pick->variant != MD_DS_BY_PARTS)
+        copy->stage[stage] = (md_ds_stage_choice){.pick = *pick, .wished = -1};
+    if (op->program->stage[stage].kind == MD_ST_CHAIN)
+        set_way(copy, op, stage, pick);
     copy->is_stand_in = copy->is_early;
     copy->may_load = false;
     for (int32_t s = 0; s < op->n_stages; s++) {

@@ -29,7 +29,8 @@ md_ds_plan *md_ds_plan_create(const md_ds_op *op);
 /** Computes geometry, memory and modelled time from the picks of all stages. INVALID_ARGUMENT if the memory would
  * exceed 2^63 bytes. */
 md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_shape *shape);
-/** A copy in which one stage has another pick, whose variant is ready. The caller frees it. */
+/** A copy in which one stage has another pick, whose variant is ready: of a chain's stage it serves instead of the
+ * parts, and MD_DS_BY_PARTS lets these serve. The caller frees it. */
 md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape,
                           int32_t stage, const md_ds_pick *pick);
 

@@ -162,6 +162,10 @@ void md_ds_trace_choice(const md_ds_op *op, const int64_t *size, const md_ds_pla
 void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *query, uint64_t *missing);
 /** False where a plan runs both a chain and its parts, or neither. */
 bool md_ds_runs_all_once(const md_ds_plan *plan, const md_ds_op *op);
+/** Microseconds of a chain's parts by a plan's picks for them; 0: some part has none. */
+double md_ds_time_of_parts(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const int64_t *sizes);
+/** Lets chain `stage` of a plan serve, or its parts. */
+void md_ds_set_way(md_ds_plan *plan, const md_ds_op *op, int32_t stage, bool by_parts);
 /** Appends which serves, chain `stage` or its parts, and why, for people: "the chain by the model: 20.1 us, its parts
  * 35.0". `sizes`: those that it was chosen by. */
 void md_ds_print_fused(md_strbuf *out, const md_ds_op *op, const md_ds_plan *plan, int32_t stage,

@@ -4,6 +4,7 @@
 #include "tune/tune.h"
 
 #include <math.h>
+#include <time.h>
 
 #define WEIGHTS                                                                                                        \
     "let P:bf16[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l])));"
@@ -13,7 +14,7 @@ static const char causal[] =
     "let S[b,h,i,j] = where(j <= i + size(j) - size(i), sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d]) * 0.0884, "
     "-inf);" WEIGHTS "Y:bf16[b,h,i,d] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,d])";
 
-static md_ds_op *op_with(const char *formula, const char *sizes, md_numeric numeric)
+static md_ds_op *op_chosen(const char *formula, const char *sizes, md_numeric numeric, md_select select)
 {
     md_ds_op *op = NULL;
     const md_ds_op_options o = {
@@ -23,9 +24,14 @@ static md_ds_op *op_with(const char *formula, const char *sizes, md_numeric nume
         .compile.hints_source = "default hints",
         .max_shapes = 10000,
         .compile.policy = {
-            .select = MD_SELECT_MODEL, .numeric = numeric, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+            .select = select, .numeric = numeric, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
     assert_ok(md_ds_op_create(&op, &w.runtime, formula, &o));
     return op;
+}
+
+static md_ds_op *op_with(const char *formula, const char *sizes, md_numeric numeric)
+{
+    return op_chosen(formula, sizes, numeric, MD_SELECT_MODEL);
 }
 
 /* Contiguous tensors at b, h, i (queries), j (keys) and d, `offset` bytes behind a boundary. */
@@ -290,6 +296,79 @@ static void the_pool_is_near_the_best_anywhere(void **state)
         }
 }
 
+/* ---- Hybrid */
+
+static double us_of_chain, us_of_part; /* of a launch */
+
+/* By the device's clock. A text begins with its kernel's name. */
+static void take_time(const char *text, const md_kn_word *params, int32_t n)
+{
+    (void)params, (void)n;
+    fake_device_spend(&w.device, (uint64_t)((strstr(text, "md_chain_") ? us_of_chain : us_of_part) * 1e3));
+}
+
+static md_status lend_counters(void **out, md_dev *dev, md_stream stream)
+{
+    static char counters[64];
+    (void)dev, (void)stream;
+    *out = counters; /* no kernel looks at them */
+    return MD_OK;
+}
+
+static const md_dev_ops *fake_ops;
+
+/* The fake device takes a word of kernels that exchange parts of rows for its own. */
+static md_status compile_quietly(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source)
+{
+    for (char *at = source->text.text; (at = strstr(at, "HANG")) != NULL;)
+        memcpy(at, "hang", 4);
+    return fake_ops->compile(binary, n_bytes, dev, source);
+}
+
+/* Calls of one shape, whose memory nobody reads. */
+static void run_calls(md_ds_op *op, const int64_t size[5], int32_t n)
+{
+    md_ds_bound bound;
+    md_arg arg[MD_FX_MAX_ARGS];
+    bind_at(&bound, op, size, 0);
+    for (int32_t i = 0; i < op->formula->n_args; i++)
+        arg[i] = md_t(&bound.binding.tensor[op->formula->args[i].id]);
+    for (int32_t i = 0; i < n; i++) {
+        assert_ok(md_ds_call(op, NULL, arg, op->formula->n_args));
+        fake_device_spend(&w.device, 1000000);
+        if (i % 20 == 0)
+            nanosleep(&(struct timespec){0, 1000000}, NULL); /* pool threads prepare the trial */
+    }
+}
+
+/* The model says the chain. Where that is slow, the parts serve in the end; and the chain again when they become slow.
+ */
+static void hybrid_tries_the_other_way(void **state)
+{
+    static const double us[][2] = {{900, 40}, {40, 400}}; /* of the chain, of a part */
+    static md_dev_ops ops;
+    const int64_t size[5] = {2, 8, 300, 700, 128};
+    (void)state;
+    fake_ops = w.device.base.ops;
+    ops = *fake_ops;
+    ops.compile = compile_quietly;
+    ops.counters = lend_counters;
+    w.device.base.ops = &ops;
+    w.device.owns_clock = true;
+    w.device.on_launch = take_time;
+    md_ds_op *op = op_chosen(causal, "d=128", MD_NUMERIC_FAST, MD_SELECT_HYBRID);
+    assert_string_not_equal(served_by(op, size, 0), "idle");
+    for (int32_t i = 0; i < 2; i++) {
+        const bool by_parts = i == 0;
+        us_of_chain = us[i][0];
+        us_of_part = us[i][1];
+        for (int32_t k = 0; k < 300 && (strcmp(served_by(op, size, 0), "idle") == 0) != by_parts; k++)
+            run_calls(op, size, 200);
+        assert_int_equal(strcmp(served_by(op, size, 0), "idle") == 0, by_parts);
+    }
+    md_ds_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_no_kernel_takes_is_asked_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(numeric_policies_choose_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_op_may_go_at_any_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hybrid_tries_the_other_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_pool_is_near_the_best_anywhere, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
