@@ -59,10 +59,10 @@ class Case(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
         torch.manual_seed(SEED)
-        self.before = len(md.explain_graph())
+        self.before = {r["graph"] for r in md.explain_graph()}  # the last 64
 
     def reports(self):
-        return md.explain_graph()[self.before:]
+        return [r for r in md.explain_graph() if r["graph"] not in self.before]
 
     def parts(self, b, n, m, dtype):
         shapes = (b, n, self.H * self.D), (b, m, self.K * self.D), (b, m, self.K * self.E)
