@@ -85,21 +85,21 @@ static bool find_frame(builder *b, const md_st_item *item)
     return f->n_columns > 0;
 }
 
-/* The other items run over the rows, with the columns or without them, in the order of the first. */
+/* The other items run over the rows, with the columns or without them, in any order: an index is the first of its dim
+ * that is left. Where several have one dim the bodies tell whether that was right. */
 static bool place(builder *b, const md_st_item *first, md_st_item *item)
 {
-    const md_st_frame *f = &b->frame;
-    bool is_per_row = item->n_free == f->n_rows;
-    const int32_t *to = is_per_row ? f->rows : first->free;
-    if (!is_per_row && item->n_free != first->n_free)
+    const int32_t *all = item->n_free == b->frame.n_rows ? b->frame.rows : first->free;
+    int32_t n = 0, from[MD_MAX_RANK * 2], to[MD_MAX_RANK * 2];
+    if (all == first->free && item->n_free != first->n_free)
         return false;
-    for (int32_t i = 0; i < item->n_free; i++)
-        if (dim_of(b, item->free[i]) != dim_of(b, to[i]))
-            return false;
-    int32_t from[MD_MAX_RANK * 2];
-    for (int32_t i = 0; i < item->n_free; i++)
+    for (int32_t i = 0; i < item->n_free && n == i; i++) {
         from[i] = item->free[i];
-    return md_st_rename(b->maker, item, item->n_free, from, to);
+        for (int32_t k = 0; k < item->n_free && n == i; k++)
+            if (!is_among(n, to, all[k]) && dim_of(b, from[i]) == dim_of(b, all[k]))
+                to[n++] = all[k];
+    }
+    return n == item->n_free && md_st_rename(b->maker, item, n, from, to);
 }
 
 /* ---- the product ---- */

@@ -110,7 +110,7 @@ class Kernels(Case):
             torch.testing.assert_close(compiled(x), (torch.tanh(x.t()), torch.tanh(x).sum(0)))
 
     def test_gradients_are_written_where_they_are_joined(self):
-        """q, k and v are parts of each row, as in GPT-2: PyTorch's gradients of them go there, without a kernel."""
+        """q, k and v are parts of each row, as in GPT-2: their gradients go there, without copies."""
         class Rows(Attention):
             def forward(self, x):
                 b, n, width = x.shape
@@ -157,7 +157,7 @@ class Kernels(Case):
     def test_parts_are_views(self):
         """q, k and v are written once, by the product, and their gradients where the next product reads them."""
         forward, backward, _ = self.train(Attention(), self.batches(6, 16))
-        self.assertEqual(len(forward), 1, forward)
+        self.assertEqual(len(forward), 2, forward)  # the product, attention
         self.assertFalse([text for text in forward + backward if "sum" not in text], forward + backward)
 
     def test_views_share_memory(self):
@@ -171,7 +171,11 @@ class Kernels(Case):
         self.assertTrue(b.abs().min() > 0 and c.abs().min() > 0)
 
     def test_small_kernels_are_one_step(self):
-        model = torch.nn.Sequential(torch.nn.Linear(16, 16), Attention(), torch.nn.Linear(16, 8))
+        class Gamma(torch.nn.Module):  # PyTorch's, forward and backward: a plan with callbacks
+            def forward(self, x):
+                return torch.lgamma(x.abs() + 1)
+
+        model = torch.nn.Sequential(torch.nn.Linear(16, 16), Attention(), Gamma(), torch.nn.Linear(16, 8))
         *_, (forward, backward) = self.train(model, self.batches(6, 16), is_autocast=True, tolerance=0.05)
         for r in (forward, backward):
             together = [k for k in r["kernels"] if "together" in k]

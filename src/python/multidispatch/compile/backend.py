@@ -14,6 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import ArgumentError, MdError
+from .attention import ours
 from .general import one_graph_for_all_sizes
 from .lowering.decompositions import table as decompositions
 from .pieces import Piece, cut, leaves
@@ -181,7 +182,7 @@ def backend(module: Any, inputs: Any, **options: Any) -> Any:
                             partition_fn=_divide)
     is_dynamic = any(isinstance(n, torch.SymInt) for x in inputs
                      for n in (x.shape if isinstance(x, torch.Tensor) else (x,)))
-    with no_plan_for_each_shape() if is_dynamic else contextlib.nullcontext():
+    with ours(), no_plan_for_each_shape() if is_dynamic else contextlib.nullcontext():
         return compiler(module, inputs)
 
 

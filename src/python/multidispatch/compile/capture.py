@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from .. import ArgumentError, Unsupported
+from .attention import ours
 from .backend import plan_of
 from .lowering.decompositions import table
 from .general import sizes_may_be_0
@@ -123,10 +124,11 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
         raise ArgumentError("md.capture: give an example, a tuple of arguments")
     with torch.no_grad(), no_plan_for_each_shape():
         program = f if isinstance(f, torch.export.ExportedProgram) else _exported(f, tuple(example), kwargs or {}, dynamic)
-        module = _taken_apart(program)
-        if module is None:
-            program = program.run_decompositions(table())
-            module = program.graph_module
+        with ours():
+            module = _taken_apart(program)
+            if module is None:
+                program = program.run_decompositions(table())
+                module = program.graph_module
     original = program.module() if isinstance(f, torch.export.ExportedProgram) else f
     return Captured(program, module, name or f"captured{next(_numbers)}", original)
 

@@ -13,6 +13,8 @@ from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses import fake_impls
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from . import attention
+
 _local = threading.local()
 
 
@@ -49,12 +51,14 @@ def _is_one(condition: Any) -> bool:
     return getattr(condition, "rel_op", "") in ("==", "!=") and condition.lhs.is_Symbol and condition.rhs == 1
 
 
-def _ignore_conditions(op: Any, is_ignored: Callable[[Any], bool]) -> None:
+def _ignore_conditions(op: Any, is_ignored: Callable[[Any], bool], instead: Callable[..., Any] | None = None) -> None:
     """Conditions on sizes that PyTorch asks for while it takes the operation apart become no guards of the graph where
-    `is_ignored` holds."""
+    `is_ignored` holds. `instead` may give a result without that, or NotImplemented."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
 
     def taken_apart(*args: Any, **options: Any) -> Any:
+        if instead is not None and (result := instead(*args, **options)) is not NotImplemented:
+            return result
         before, _local.is_ignored = getattr(_local, "is_ignored", None), is_ignored
         try:
             return op._op_dk(key, *args, **options)
@@ -76,9 +80,8 @@ def _conditions_of_composites() -> None:
 
     ShapeEnv.evaluate_expr = evaluate_expr  # type: ignore[method-assign]
     # PyTorch asks whether a mask's batch is 1, and then whether it equals the queries'. If it does, the first answer
-    # does
-    # not matter.
-    _ignore_conditions(aten.scaled_dot_product_attention.default, _is_one)
+    # does not matter.
+    _ignore_conditions(aten.scaled_dot_product_attention.default, _is_one, attention.instead)
     # These conditions only choose the order in memory of a result whose last axes have size 1.
     _ignore_conditions(aten.adaptive_avg_pool2d.default, lambda condition: True)
 

@@ -11,7 +11,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..report import fault
 from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
-from . import reductions as _reductions  # noqa: F401 (fills the table)
+from . import attention as _attention  # noqa: F401 (with reductions it fills the table)
 from . import tree as T
 from .results import Output, Results
 from .table import TABLE
@@ -89,6 +89,12 @@ def check_tensor(value: Any, device: Any) -> None:
     dtype_of(value)
 
 
+def _name(target: Any) -> str:
+    """The name of an operation in the table: without the namespace if it is PyTorch's."""
+    name = str(target).removesuffix(".default")
+    return name.removeprefix(target.namespace + ".") if target.namespace in ("aten", "prims") else name
+
+
 class Lowering:
     """Walks a graph. Handlers of the table are given it: `name`, `shape` and `dtype` are those of the node's result."""
 
@@ -155,14 +161,19 @@ class Lowering:
             stride[axis] = s
         return Value(list(v.shape), v.dtype, Leaf(b, tuple(stride)))
 
-    def leaf(self, v: Value) -> Leaf:
-        """The value as memory."""
+    def place(self, v: Value) -> Leaf:
+        """The value as one result, which need not be memory."""
         # memory of a wider dtype is not yet rounded to the value's
         if not isinstance(v.tree, Leaf) or v.tree.buf.dtype != v.dtype:
             v = self.point(v, T.memory_order(v))
         assert isinstance(v.tree, Leaf)
-        v.tree.buf.is_memory = True
         return v.tree
+
+    def leaf(self, v: Value) -> Leaf:
+        """The value as memory."""
+        leaf = self.place(v)
+        leaf.buf.is_memory = True
+        return leaf
 
     def stored(self, v: Value) -> Value:
         """The value as a result of its own, row-major."""
@@ -285,12 +296,8 @@ class Lowering:
         return value is True or isinstance(value, torch.SymBool) and statically_known_true(value)
 
     def _tabled(self, node: Any, values: list[Any]) -> Any:
-        packet, _, overload = str(node.target).removeprefix("aten.").partition(".")
-        self.name = packet if overload == "default" else f"{packet}.{overload}"
-        handler = TABLE.get(self.name) if node.target.namespace in ("aten", "prims") else None
-        if handler is None and node.target.namespace == "prims":
-            handler = TABLE.get(str(node.target).split(".")[1])
-            self.name = str(node.target).split(".")[1]
+        self.name = _name(node.target)
+        handler = TABLE.get(self.name)
         if handler is None:
             raise Unsupported("no row in the table")
         tensors = [v for v in values if isinstance(v, torch.Tensor)]

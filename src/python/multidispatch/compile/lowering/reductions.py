@@ -130,77 +130,50 @@ def _layer_norm(g: Any, a: Any, shape: Any, weight: Any, bias: Any, eps: float) 
 # ---- Products
 
 
-def _product(g: Any, a: Value, b: Value, n_batch: int, dtype: str = "") -> Value:
-    """[.., m, k] times [.., k, n], in the dtype of the operands or a wider one."""
+def product_of(g: Any, a: Value, b: Value, n_batch: int, dtype: str = "", order: Sequence[int] | None = None) -> Value:
+    """[*batch, m, n]: the sum over the last axes of a [*batch, m, ..] times b [*batch, n, ..], in the dtype of the operands
+    or a wider one. Its memory has the axes in `order`."""
     if kind(a.dtype) != "real" or a.dtype != b.dtype:
         raise Unsupported(f"a product of {a.dtype} and {b.dtype}")
-    batch, (m, k), n = a.shape[:n_batch], a.shape[-2:], b.shape[-1]
-    left = T.expanded(T.unsqueezed(T.permuted(a, range(n_batch + 2)), n_batch + 1), [*batch, m, n, k])
-    dims = [*range(n_batch), n_batch + 1, n_batch]
-    right = T.expanded(T.unsqueezed(T.permuted(b, dims), n_batch), [*batch, m, n, k])
-    body = Apply("{0} * {1}", (left.tree, right.tree))
-    shape = [*batch, m, n]
-    buf = g.buf("product", shape, dtype or a.dtype, tree=body, reduction="sum", reduced=[k])
-    return Value(shape, buf.dtype, Leaf(buf, tuple(contiguous(shape))))
+    shape, over = [*a.shape[:n_batch + 1], b.shape[n_batch]], a.shape[n_batch + 1:]
+    left = T.expanded(T.unsqueezed(a, n_batch + 1), [*shape, *over])
+    right = T.expanded(T.unsqueezed(b, n_batch), [*shape, *over])
+    order = range(n_batch + 2) if order is None else order
+    all_axes = [*order, *range(n_batch + 2, n_batch + 2 + len(over))]
+    body = Apply("{0} * {1}", tuple(T.permuted(x, all_axes).tree for x in (left, right)))
+    buf = g.buf("product", [shape[i] for i in order], dtype or a.dtype, tree=body, reduction="sum", reduced=over)
+    stride = [s for _, s in sorted(zip(order, buf.stride))]
+    return Value(shape, buf.dtype, Leaf(buf, tuple(stride)))
 
 
-def _operand_memory(g: Any, a: Any) -> Value:
-    """An operand of a product: memory, by whatever strides. With batches it is row-major if it is new: they may merge."""
+def _product(g: Any, a: Value, b: Value, n_batch: int) -> Value:
+    """[*batch, m, k] times [*batch, k, n]."""
+    return product_of(g, a, T.permuted(b, [*range(n_batch), n_batch + 1, n_batch]), n_batch)
+
+
+def operand_memory(g: Any, a: Any) -> Value:
+    """An operand of a product: memory, by whatever strides, unless its reader is a chain (running/chains.py). With batches
+    it is row-major if it is new: they may merge."""
     v = g.value(a)
     if len(v.shape) > 2 and not isinstance(v.tree, Leaf):
         v = g.stored(v)
-    leaf = g.leaf(v)
-    return Value(v.shape, v.dtype, leaf)
+    return Value(v.shape, v.dtype, g.place(v))
 
 
 @entry("mm", "bmm")
 def _mm(g: Any, a: Any, b: Any, out_dtype: Any = None) -> Value:
-    return _product(g, _operand_memory(g, a), _operand_memory(g, b), 1 if g.name == "bmm" else 0)
+    return _product(g, operand_memory(g, a), operand_memory(g, b), 1 if g.name == "bmm" else 0)
 
 
 @entry("addmm", "baddbmm")
 def _addmm(g: Any, c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Value:
-    out = _product(g, _operand_memory(g, a), _operand_memory(g, b), 1 if g.name == "baddbmm" else 0)
+    out = _product(g, operand_memory(g, a), operand_memory(g, b), 1 if g.name == "baddbmm" else 0)
     if alpha != 1:
         out = apply(g, "({0} * {1})", [out, g.value(alpha)], g.dtype)
     if beta == 0:
         return out
     scaled = g.value(c) if beta == 1 else apply(g, "({0} * {1})", [g.value(c), g.value(beta)], g.dtype)
     return apply(g, "({0} + {1})", [out, scaled], g.dtype)
-
-
-@entry("_scaled_dot_product_flash_attention_for_cpu")
-def _attention(g: Any, q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: bool = False, *,
-               attn_mask: Any = None, scale: Any = None) -> list[Any]:
-    """Without its logsumexp: two products and a softmax. (The backward, which reads it, goes with PyTorch's.)"""
-    if dropout != 0.0 or g.is_used(1):
-        raise Unsupported("attention with dropout or for a backward")
-    q, k, v = (_operand_memory(g, x) for x in (q, k, v))
-    if not all(map(same, q.shape[:2], k.shape[:2])):
-        raise Unsupported("attention with other heads for keys than for queries")
-    by = Value([], "f32", Apply("rsqrt(f32({0}))", (T.Const(q.shape[-1]),), 3)) if scale is None else g.value(scale)
-    # dtype of the scores: rounding them to 16 bits would change weights by whole factors
-    wide = "f64" if q.dtype == "f64" else "f32"
-    s = apply(g, "({0} * {1})", [_product(g, q, T.permuted(k, (0, 1, 3, 2)), 2, wide), by], wide)
-    if is_causal:
-        below = Apply("({0} <= {1})", (T.Iota((0, 0, 0, 1)), T.Iota((0, 0, 1, 0))))
-        s = apply(g, "where({0}, {1}, (-inf))", [Value(s.shape, "bool", below), s], s.dtype)
-    if attn_mask is not None:
-        mask = g.value(attn_mask)
-        text = "where({1}, {0}, (-inf))" if mask.dtype == "bool" else "({0} + {1})"
-        s = apply(g, text, [s, mask], s.dtype)
-    weights = g.leaf(Value(s.shape, q.dtype, _safe_softmax(g, s).tree))
-    return [_product(g, Value(s.shape, q.dtype, weights), v, 2), None]
-
-
-def _safe_softmax(g: Any, s: Value) -> Value:
-    """Rows that are masked as a whole are 0."""
-    s = g.shared(s)
-    top = g.shared(reduce(g, "max", s, [-1], True, s.dtype))
-    top = apply(g, "where({0} == (-inf), 0.0, {0})", [top], s.dtype, 2)
-    e = g.shared(apply(g, "exp({0} - {1})", [s, top], s.dtype, 9))
-    total = g.shared(reduce(g, "sum", e, [-1], True, s.dtype))
-    return apply(g, "where({1} == 0.0, 0.0, {0} / {1})", [e, total], s.dtype, 4)
 
 
 # ---- By index
@@ -319,9 +292,10 @@ def _rotation(g: Any, parts: list[Value], axis: int) -> Value | None:
 
 
 def _writes_into(p: Value, node: Any, whole: Buf, offset: Any) -> bool:
-    """True if an operation of PyTorch now writes this part: if all of its result is the part, and nothing else reads it."""
+    """True if an operation of several results now writes this part, PyTorch's or products such as the gradients of
+    attention: if all of its result is the part, and nothing else reads it."""
     t = p.tree
-    if not isinstance(t, Leaf) or t.buf.kind != "eager" or t.buf.into or not same(t.offset, 0):
+    if not isinstance(t, Leaf) or t.buf.kind not in ("eager", "product") or t.buf.into or not same(t.offset, 0):
         return False
     while node.target is not operator.getitem and len(node.users) == 1 and node.args \
             and isinstance(node.args[0], torch.fx.Node):
@@ -331,7 +305,7 @@ def _writes_into(p: Value, node: Any, whole: Buf, offset: Any) -> bool:
     stride = _strides_in(t.buf, p.shape, t.stride, whole.stride)
     if stride is None:
         return False
-    t.buf.stride, t.buf.into = stride, (whole, offset)
+    t.buf.stride, t.buf.into, t.buf.is_memory = stride, (whole, offset), True
     return True
 
 

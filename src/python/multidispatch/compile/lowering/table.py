@@ -60,10 +60,23 @@ def operand(v: Value, dtype: str) -> Value:
 def apply(g: Any, text: str, args: list[Value], dtype: str, cost: int = 1) -> Value:
     """A pointwise operation on operands that are broadcast."""
     shape = g.broadcast([a.shape for a in args])
+    args = [_once(g, a, shape) for a in args]
     tree = Apply(text, tuple(T.expanded(a, shape).tree for a in args), cost)
     if dtype in NARROW and kind(dtype) == "whole":
         tree = Apply(dtype + "({0})", (tree,), 0)
     return Value(shape, dtype, tree)
+
+
+_MOST_AGAIN = 8  # the highest cost of an operand with reads by index that is computed for each element of a larger result
+
+
+def _once(g: Any, v: Value, shape: list[Any]) -> Value:
+    """A value that is repeated, such as a mask of positions for all heads: computed once if that is much work."""
+    new = len(shape) - len(v.shape)
+    is_repeated = any(same(a, 1) and not same(b, 1) for a, b in zip([1] * new + v.shape, shape))
+    if not is_repeated or T.cost(v.tree) <= _MOST_AGAIN or not any(isinstance(t, T.Gather) for t in T.leaves(v.tree)):
+        return v
+    return Value(v.shape, v.dtype, g.leaf(v))
 
 
 OF_TRUTHS = {"maximum": "({0} or {1})", "minimum": "({0} and {1})", "mul.Tensor": "({0} and {1})"}
@@ -307,7 +320,13 @@ def _expand(g: Any, a: Any, shape: Any, implicit: bool = False) -> Value:
 @entry("view", "_unsafe_view", "reshape", "squeeze.dim", "squeeze.dims", "squeeze", "unsqueeze", "flatten.using_ints")
 def _view(g: Any, a: Any, *_: Any) -> Value:
     v = g.value(a)
-    return T.reshaped(v, g.shape) or T.reshaped(g.stored(v), g.shape)  # type: ignore[return-value]
+    out = T.reshaped(v, g.shape)
+    if out is not None:
+        return out
+    small = T.narrowed(v)
+    if small is not v and not isinstance(v.tree, T.Leaf):  # what is repeated is computed once
+        v = T.expanded(g.stored(small), v.shape)
+    return T.reshaped(g.stored(v), g.shape)  # type: ignore[return-value]
 
 
 @entry("select.int")

@@ -183,6 +183,14 @@ def unsqueezed(v: Value, axis: int) -> Value:
                  move(v.tree, lambda s, o: (s[:axis] + (0,) + s[axis:], o)))
 
 
+def narrowed(v: Value) -> Value:
+    """The value with one element along axes on which it does not depend."""
+    for axis, n in enumerate(v.shape):
+        if not same(n, 1) and all(same(t.stride[axis], 0) for t in leaves(v.tree)):
+            v = unsqueezed(selected(v, axis, 0), axis)
+    return v
+
+
 def selected(v: Value, axis: int, index: Size) -> Value:
     return Value(v.shape[:axis] + v.shape[axis + 1:], v.dtype,
                  move(v.tree, lambda s, o: (s[:axis] + s[axis + 1:], tidy(o + s[axis] * index))))

@@ -4,13 +4,13 @@ all scores. For inference: a backward reads the softmax, and what is read elsewh
 from __future__ import annotations
 
 import contextlib
-import operator
 from dataclasses import dataclass
 from typing import Any, Iterator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ..attention import serves
 from ..sizes import Unsupported, expression, same
 
 aten = torch.ops.aten
@@ -20,8 +20,8 @@ _SAME_ELEMENTS = (aten.view.default, aten._unsafe_view.default, aten.reshape.def
 
 @contextlib.contextmanager
 def no_plan_for_each_shape() -> Iterator[None]:
-    """While a graph of dynamic sizes is traced, PyTorch does not choose cuDNN's attention: that makes a plan for each new
-    shape, which takes tens of milliseconds."""
+    """While a graph of dynamic sizes is traced, PyTorch does not choose cuDNN's attention where attention is its own: that
+    makes a plan for each new shape, which takes tens of milliseconds."""
     was = torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
@@ -147,21 +147,17 @@ def _named(graph: Any, result: Any, s: _Scores, v: Any) -> bool:
     (b, h, _, size), (b2, h2, size2, keys), last = _sizes(s.q), _sizes(s.k), _sizes(v)
     if not _are_same([b, h, size, b, h, keys, size], [b2, h2, size2, *last]):
         return False
-    dtype, on_cpu = tensors[0].dtype, tensors[0].device.type == "cpu"
+    dtype = tensors[0].dtype
     with graph.inserting_before(result):
         k = new_node(graph, aten.permute.default, (s.k, [0, 1, 3, 2]))
-        options = {"scale": s.scale}
-        if s.mask is not None:
-            mask = s.mask
-            if mask.meta["val"].dtype != dtype:
-                mask = new_node(graph, aten._to_copy.default, (mask,), dtype=dtype)
-            options["attn_mask"] = mask
-        if on_cpu:
-            pair = new_node(graph, aten._scaled_dot_product_flash_attention_for_cpu.default, (s.q, k, v), **options)
-            out = graph.call_function(operator.getitem, (pair, 0))
-            out.meta["val"] = pair.meta["val"][0]
+        mask = s.mask
+        if mask is not None and mask.meta["val"].dtype != dtype:
+            mask = new_node(graph, aten._to_copy.default, (mask,), dtype=dtype)
+        if serves(*(x.meta["val"] for x in (s.q, k, v))):
+            out = new_node(graph, torch.ops.multidispatch.attention.default, (s.q, k, v, mask, False, s.scale))
         else:
-            out = new_node(graph, aten.scaled_dot_product_attention.default, (s.q, k, v), **options)
+            options = {"attn_mask": mask} if mask is not None else {}
+            out = new_node(graph, aten.scaled_dot_product_attention.default, (s.q, k, v), scale=s.scale, **options)
     if not _are_same(_sizes(out), _sizes(result)):
         return False
     result.replace_all_uses_with(out)

@@ -9,6 +9,7 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .. import attention as _attention  # noqa: F401 (makes the operation)
 from ..sizes import Unsupported, expression, same
 
 aten = torch.ops.aten
@@ -151,12 +152,19 @@ def _is_alike(node: Any, other: Any) -> bool:
         return False
 
 
+_ATTENTIONS = (aten._scaled_dot_product_flash_attention_for_cpu.default, torch.ops.multidispatch.attention.default)
+
+
 def _drop_mask(values: Values, node: Any) -> bool:
     """A mask of attention that masks nothing."""
-    mask = node.kwargs.get("attn_mask")
+    is_named = node.target is not torch.ops.multidispatch.attention.default
+    mask = node.kwargs.get("attn_mask") if is_named else node.args[3]
     if mask not in values.known or not values.is_all(mask, _tensor(mask).dtype == torch.bool):
         return False
-    node.kwargs = {k: v for k, v in node.kwargs.items() if k != "attn_mask"}
+    if is_named:
+        node.kwargs = {k: v for k, v in node.kwargs.items() if k != "attn_mask"}
+    else:
+        node.args = (*node.args[:3], None, *node.args[4:])
     return True
 
 
@@ -164,7 +172,7 @@ def fold(module: Any) -> int:
     """Folds what is constant. Gives the number of operations that went."""
     values, done = Values(module), 0
     for node in list(module.graph.nodes):
-        if node.target is aten._scaled_dot_product_flash_attention_for_cpu.default:
+        if node.target in _ATTENTIONS:
             done += _drop_mask(values, node)
         # a result of the graph must not be replaced by another result or by an argument: the caller would get one
         # tensor twice

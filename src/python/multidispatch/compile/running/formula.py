@@ -9,7 +9,7 @@ from typing import Any
 
 from ..lowering.tree import Apply, Buf, Const, Gather, Iota, Leaf, Tree, leaves
 from ..sizes import Dims, Unsupported, magnitude, same, tidy
-from .groups import Group, Index, access
+from .loops import Group, Index, access
 
 
 # What a reduction over one element is, where it is not that element.

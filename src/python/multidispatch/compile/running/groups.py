@@ -3,87 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
-from ..lowering.tree import Buf, Gather, Iota, Leaf, Tree, Value, cost, leaves, n_large, reshaped
-from ..sizes import Unsupported, contiguous, magnitude, product, same, tidy
+from ..lowering.tree import Buf, Gather, Iota, Leaf, Tree, cost, leaves, n_large
+from ..sizes import contiguous, same
+from .chains import find_chains
+from .loops import LAZY, Group, Index, access, full_shape, result_axes
 
-LAZY = ("point", "reduce", "product")
 _CHEAP = 3  # a value of at most this cost is computed by each reader instead of stored
 _MOST_READ_TWICE = 2  # and only if it reads at most this many tensors of its own size
 _MOST_INLINE = 12  # the most results that one kernel computes on its way
 _MOST_READ = 20  # the most tensors that one kernel reads
 _MOST_STORED = 4  # the most results that a kernel stores beside its root
-
-
-@dataclass(eq=False)
-class Index:
-    """A loop of a kernel: an index of its formula."""
-
-    size: Any
-
-
-Axes = "list[Index | None]"  # the loop of each axis of a tree; None: the axis has size 1
-
-
-@dataclass(eq=False)
-class Group:
-    """A kernel: the result `root`, others that it stores, and those that it only computes on the way, with the loops of
-    their trees."""
-
-    root: Buf
-    axes: dict[Buf, list[Index | None]]
-    inline: list[Buf] = field(default_factory=list)
-    also: list[Buf] = field(default_factory=list)  # stored too; before the root in the order of the graph
-
-    @property
-    def members(self) -> list[Buf]:
-        return [self.root, *self.also, *self.inline]
-
-
-def full_shape(buf: Buf) -> list[Any]:
-    """The shape of a buf's tree: reductions have their reduced axes at the end."""
-    return [*buf.shape, *buf.reduced]
-
-
-def access(stride: Any, axes: list[Index | None]) -> dict[Index, Any]:
-    """The stride of a tensor along each loop."""
-    out: dict[Index, Any] = {}
-    for s, index in zip(stride, axes):
-        if index is not None and not same(s, 0):
-            out[index] = tidy(out.get(index, 0) + s)
-    return out
-
-
-def _result_axes(buf: Buf, leaf: Leaf, axes: list[Index | None]) -> list[Index | None] | None:
-    """The loops for the axes of `buf` where a tree with these loops reads it; None if it is read in another way."""
-    if not same(leaf.offset, 0):
-        return None
-    by = access(leaf.stride, axes)
-    loops = sorted(by, key=lambda i: -magnitude(by[i]))
-    sizes = [i.size for i in loops]
-    if not all(map(same, contiguous(sizes), [by[i] for i in loops])) or not same(product(sizes), product(buf.shape)):
-        return None
-    real = [n for n in buf.shape if not same(n, 1)]
-    if (len(real) != len(sizes) or not all(map(same, real, sizes))) and not _reshape(buf, sizes):
-        return None
-    left = iter(loops)
-    return [None if same(n, 1) else next(left) for n in buf.shape]
-
-
-def _reshape(buf: Buf, shape: list[Any]) -> bool:
-    """Gives a result another shape: its memory, and so all that reads it, stays the same."""
-    if buf.tree is None:
-        return False
-    try:
-        v = reshaped(Value(full_shape(buf), buf.dtype, buf.tree), [*shape, *buf.reduced])
-    except Unsupported:
-        return False
-    if v is None:
-        return False
-    buf.shape, buf.tree, buf.stride = shape, v.tree, contiguous(shape)
-    return True
 
 
 def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index | None]:
@@ -115,21 +46,51 @@ class Grouping:
             for t in leaves(b.tree) if b.tree is not None else ():
                 if not isinstance(t, Iota):
                     self.readers.setdefault(t.buf, {})[b] = None
-        for b in bufs:  # operands of products, and what is read by index, is memory
+        for b in bufs:  # what is read by index is memory
             for t in leaves(b.tree) if b.tree is not None else ():
-                if b.kind in ("product", "scan") and not isinstance(t, Iota) or isinstance(t, Gather):
-                    t.buf.is_memory = True  # type: ignore[union-attr]
                 if isinstance(t, Gather):
+                    t.buf.is_memory = True
                     self._index_memory(t)
+        chains = find_chains(bufs, self._living(bufs))
+        self._operands_are_memory(bufs, chains.values())
         for b in reversed(bufs):
-            if b.tree is None:
+            if b.tree is None or b in self.places:
                 continue
             live = self._live(b)
-            if b.is_memory or live and not self._inline(b, live):
+            if b in chains and (b.is_memory or live):
+                self._place(chains[b])
+            elif b.is_memory or live and not self._inline(b, live):
                 b.is_memory = True
                 if not self._absorb(b, live):
                     self._open(b)
         join_siblings(self)
+
+    def _living(self, bufs: list[Buf]) -> dict[Buf, list[Buf]]:
+        """The readers of each result, without those whose own result nobody needs."""
+        out: dict[Buf, list[Buf]] = {}
+        for b in reversed(bufs):
+            found = [c for c in self.readers.get(b, ()) if c.is_memory or c.into or c in out]
+            if found:
+                out[b] = found
+        return out
+
+    @staticmethod
+    def _operands_are_memory(bufs: list[Buf], chains: Iterable[Group]) -> None:
+        """So is all that a chain reads."""
+        readers = {b: set[Buf]() for b in bufs if b.kind in ("product", "scan")}
+        for group in chains:
+            readers |= dict.fromkeys(group.axes, set(group.axes))
+        for b, own in readers.items():
+            for t in leaves(b.tree) if b.tree is not None else ():
+                if not isinstance(t, Iota) and t.buf not in own:
+                    t.buf.is_memory = True
+
+    def _place(self, group: Group) -> None:
+        """Makes a kernel of a chain."""
+        group.root.is_memory = True
+        self.groups[group.root] = group
+        for b in group.members:
+            self.places[b] = [group]
 
     def _live(self, b: Buf) -> list[tuple[Buf, Tree]]:
         """The bufs that read a result, each with the leaf by which it does so now: a change of shape replaces
@@ -157,7 +118,7 @@ class Grouping:
             if not isinstance(t, Leaf):
                 return None
             for group in self.places[c]:
-                axes = _result_axes(b, t, group.axes[c])
+                axes = result_axes(b, t, group.axes[c])
                 if axes is None or id(group) in found and found[id(group)][1] != axes:
                     return None
                 found[id(group)] = (group, axes)
@@ -234,7 +195,7 @@ class Grouping:
         """The loops for the axes of `b` in a group, if all that reads it there reads it in one way."""
         found: list[list[Index | None] | None] = []
         for _ in range(2):  # the first look may give `b` another shape, which the second one uses
-            found = [_result_axes(b, t, group.axes[c]) if isinstance(t, Leaf) else None
+            found = [result_axes(b, t, group.axes[c]) if isinstance(t, Leaf) else None
                      for c, t in live if c in group.axes]
         return found[0] if found and all(f is not None and f == found[0] for f in found) else None
 
