@@ -19,6 +19,17 @@ class Output(torch.nn.Module):
         return getattr(self.model(ids, position_ids=positions, **self.options), self.field)
 
 
+class Logits(torch.nn.Module):
+    """A model of transformers as a function of its first argument."""
+
+    def __init__(self, model, **options):
+        super().__init__()
+        self.model, self.options = model, options
+
+    def forward(self, x):
+        return self.model(x, **self.options).logits
+
+
 class Seq2Seq(torch.nn.Module):
     """T5: the same ids to the encoder and to the decoder."""
 
@@ -66,6 +77,29 @@ def t5(layers=2, width=64):
     return Seq2Seq(T5ForConditionalGeneration(config))
 
 
+def bloom(layers=2, width=64):
+    from transformers import BloomConfig, BloomForCausalLM
+    return Logits(BloomForCausalLM(BloomConfig(vocab_size=VOCABULARY, hidden_size=width, n_layer=layers, n_head=4,
+                                               hidden_dropout=0.0, attention_dropout=0.0)), use_cache=False)
+
+
+def deberta(layers=2, width=64):
+    from transformers import DebertaV2Config, DebertaV2ForMaskedLM
+    return Logits(DebertaV2ForMaskedLM(DebertaV2Config(
+        vocab_size=VOCABULARY, hidden_size=width, num_hidden_layers=layers, num_attention_heads=4,
+        intermediate_size=width * 2, relative_attention=True, position_buckets=8, pos_att_type=["p2c", "c2p"],
+        norm_rel_ebd="layer_norm", share_att_key=True, max_position_embeddings=64, position_biased_input=False,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)))
+
+
+def swin(layers=2, width=16):
+    """Windows that are cut, shifted and padded."""
+    from transformers import SwinConfig, SwinForImageClassification
+    return Logits(SwinForImageClassification(SwinConfig(
+        image_size=64, patch_size=4, embed_dim=width, depths=[layers, layers], num_heads=[2, 4], window_size=3,
+        hidden_dropout_prob=0.0, drop_path_rate=0.0, num_labels=10)))
+
+
 def vit(layers=2, width=64):
     from timm.models.vision_transformer import VisionTransformer
     return VisionTransformer(img_size=32, patch_size=8, embed_dim=width, depth=layers, num_heads=4, num_classes=10)
@@ -76,8 +110,8 @@ def convnext(layers=1, width=16):
     return ConvNeXt(depths=(layers,) * 4, dims=(width, width * 2, width * 2, width * 4), num_classes=10)
 
 
-LANGUAGE = {"llama": llama, "gpt2": gpt2, "bert": bert, "qwen2": qwen2, "t5": t5}
-VISION = {"vit": vit, "convnext": convnext}
+LANGUAGE = {"llama": llama, "gpt2": gpt2, "bert": bert, "qwen2": qwen2, "t5": t5, "bloom": bloom, "deberta": deberta}
+VISION = {"vit": vit, "convnext": convnext, "swin": swin}
 
 
 def make(name, seed=18):

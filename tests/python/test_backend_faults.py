@@ -92,13 +92,20 @@ class Calls(unittest.TestCase):
 
     def test_options(self):
         x = torch.randn(3)
-        for options, text in (({"mode": "nonsense"}, "mode='nonsense'"), ({"options": {"x": 1}}, "no option 'x'"),
+        for options, text in (({"mode": "nonsense"}, "mode='nonsense'"),
+                              ({"options": {"x": 1}}, "no option 'x': expected select, numeric, eager_where_faster"),
+                              ({"options": {"select": "best"}}, "option select: 'best'"),
+                              ({"options": {"numeric": "exact"}}, "option numeric: 'exact'"),
+                              ({"options": {"eager_where_faster": "yes"}}, "eager_where_faster: 'yes'"),
                               ({"mode": "max-autotune"}, "mode='max-autotune'")):
             torch._dynamo.reset()
             with self.assertRaisesRegex(Exception, text):
                 torch.compile(lambda x: x + 1, backend=backend, **options)(x)
         torch._dynamo.reset()
         torch.testing.assert_close(torch.compile(lambda x: x + 1, backend=backend, mode="default")(x), x + 1)
+        torch._dynamo.reset()
+        given = {"select": "model", "numeric": "deterministic", "eager_where_faster": None}
+        torch.testing.assert_close(torch.compile(lambda x: x + 1, backend=backend, options=given)(x), x + 1)
 
     def test_retain_graph(self):
         w, v = torch.randn(4, 5, requires_grad=True), torch.randn(5, 5, requires_grad=True)

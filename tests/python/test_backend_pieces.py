@@ -55,7 +55,11 @@ class Pieces(unittest.TestCase):
         report = self.compare(f, (torch.randn(4, 6),), (torch.randn(3, 5),), (torch.full((3, 5), -9.0),), kernels=3)
         self.assertEqual([type(p) for p in plans(report)], [int, list, int])
         self.assertIn("size u0 depends on data", plans(report)[1])
-        self.assertIn("piece of PyTorch", md.explain_graph(text=True))
+        table = md.explain_graph(text=True)
+        self.assertEqual(str(md.explain_graph()), table)
+        self.assertRegex(table, r"what +computed by +us a call +why")
+        self.assertRegex(table, r"piece 1: \d+ nodes, 0 kernels +PyTorch +\d+\.\d  .*size u0 depends on data")
+        self.assertRegex(table, r"piece 2: \d+ nodes, 1 kernels +a plan +\d+\.\d")
 
     def test_mask(self):
         def f(x, w):

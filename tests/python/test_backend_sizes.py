@@ -2,12 +2,18 @@
 """Expressions over sizes: the table that C's users share, as values of a plan; long ones of PyTorch's graphs."""
 
 import pathlib
+import random
 import re
 import unittest
 
-from test_backend import Case, md, torch
+from test_backend import SEED, Case, md, torch
+
+import sympy
+from torch.utils._sympy.functions import FloorDiv, Mod
 
 from multidispatch import _core
+from multidispatch.compile.normal import normal
+from multidispatch.compile.sizes import Dims
 
 TABLE = pathlib.Path(__file__).resolve().parent.parent / "expr" / "whole.inc"
 
@@ -22,6 +28,56 @@ def plan_of(texts):
     functions = (lambda arguments, why: told.append(why) or (None,), torch.empty_strided, torch.as_strided)
     plan.finish(3, 0, False, [(d, -1) for d in range(3)], [], results, 0, texts, torch.empty(0), functions, None)
     return plan, told
+
+
+class Normal(unittest.TestCase):
+    """Expressions in one form (compile/normal.py)."""
+
+    def setUp(self):
+        self.s, self.t, self.u = sympy.symbols("s0 s1 s2", integer=True, nonnegative=True)
+
+    def test_forms(self):
+        """What models make of sizes: lengths rounded up, windows, sizes that a view leaves open."""
+        s, t = self.s, self.t
+        up = FloorDiv(s, 2) + Mod(4 - Mod(FloorDiv(s, 2), 4), 4)
+        windows = FloorDiv(up, 4)
+        for e, text in ((up, 4 * FloorDiv(s + 6, 8)), (windows, FloorDiv(s + 6, 8)), (FloorDiv(s ** 2, s), s),
+                        (FloorDiv(16 * t * windows ** 2, up ** 2), t), (FloorDiv(FloorDiv(s, 2) + 1, 2), FloorDiv(s + 2, 4)),
+                        (FloorDiv(s / 2 + 3, 4), FloorDiv(s + 6, 8)), (Mod(4 * s + 3, 4), sympy.Integer(3))):
+            self.assertEqual(normal(e), text)
+
+    def grown(self, rng, depth):
+        kind = rng.randrange(7) if depth else rng.randrange(2)
+        if kind == 0:
+            return rng.choice([self.s, self.t, self.u])
+        small = sympy.Integer(rng.randrange(1, 9))
+        if kind == 1:
+            return small
+        a, b = self.grown(rng, depth - 1), self.grown(rng, depth - 1)
+        return {2: lambda: a + b, 3: lambda: a * b, 4: lambda: FloorDiv(a, b), 5: lambda: Mod(a, small),
+                6: lambda: FloorDiv(a, small)}[kind]()
+
+    def test_values_stay(self):
+        """Random expressions at random sizes: as SymPy has them, and as the text that plans read."""
+        print(f"seed {SEED}")
+        rng, n = random.Random(SEED), 0
+        for _ in range(150):
+            try:
+                e = self.grown(rng, 3)
+            except ZeroDivisionError:
+                continue
+            f, dims = normal(e), Dims()
+            text = dims.text(f)
+            for _ in range(3):
+                at = {x: sympy.Integer(rng.randrange(1, 40)) for x in (self.s, self.t, self.u)}
+                try:
+                    want = int(e.subs(at))
+                except (ZeroDivisionError, TypeError):  # a quotient by an expression that is 0 there
+                    continue
+                names = {f"d{d}": int(at[x]) for x, d in dims.names.items()}
+                self.assertEqual((int(f.subs(at)), eval(text, names)), (want, want), f"{e} -> {f} at {at}")
+                n += 1
+        self.assertGreater(n, 200)
 
 
 class Table(unittest.TestCase):

@@ -2,8 +2,9 @@
 """Every operation of the backend's table on the samples of PyTorch's own tests (OpInfo), against eager PyTorch.
 
 The lowering is under test, so formulas run in the reference evaluator: no kernel is compiled. An operation may be left to
-PyTorch, never be wrong. TEST_EFFORT=2 takes all samples, TEST_ONLY=max,div these operations; TEST_VERBOSE=1 lists what is
-left to PyTorch, and why."""
+PyTorch, never be wrong. TEST_EFFORT=2 takes all samples, and all operations of PyTorch, TEST_ONLY=max,div these;
+TEST_SAMPLES is how many of each dtype, TEST_DTYPES=float32,int64 these. TEST_VERBOSE=1 lists what is left to PyTorch, and
+why. The last lines count operations: those whose samples all are ours as a whole, some, none, and those that are wrong."""
 
 import collections
 import importlib.util
@@ -31,8 +32,8 @@ import strict  # noqa: F401 (faults are errors)
 
 plan_of = sys.modules[backend.__module__].plan_of
 EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
-SAMPLES = 4 if EFFORT < 2 else 1000
-DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
+SAMPLES = int(os.environ.get("TEST_SAMPLES", 4 if EFFORT < 2 else 1000))
+DTYPES = [getattr(torch, d) for d in os.environ.get("TEST_DTYPES", "float32,int64,bool,bfloat16").split(",")]
 TOLERANCE = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (2e-2, 1e-2), torch.float64: (1e-7, 1e-7)}
 # OpInfo's names of rows that are called otherwise there.
 NAMES = {"softmax", "log_softmax", "nn.functional.embedding", "nn.functional.silu", "nn.functional.gelu", "__getitem__",
@@ -50,6 +51,7 @@ class OpInfo(unittest.TestCase):
         torch.manual_seed(18)
         self.left = collections.Counter()  # (operation, reason): samples left to PyTorch
         self.ours = collections.Counter()
+        self.runs = collections.Counter()  # operation: samples that a plan could be asked for
         self.wrong = []
 
     def sample(self, op, dtype, number, sample):
@@ -64,8 +66,9 @@ class OpInfo(unittest.TestCase):
             first, args, kwargs = pytree.tree_unflatten(given, spec)
             return pytree.tree_leaves(op.op(first, *args, **kwargs))
 
-        tensors = [leaves[i].detach().clone(memory_format=torch.preserve_format) for i in at]
+        torch.manual_seed(18)
         try:
+            tensors = [leaves[i].detach().clone(memory_format=torch.preserve_format) for i in at]
             expected = f(*tensors)
             module = make_fx(f, decomposition_table=table(), tracing_mode="fake")(*tensors)
         except Exception:  # not of the backend: PyTorch itself cannot trace the sample
@@ -73,18 +76,26 @@ class OpInfo(unittest.TestCase):
             return
         numbers = {k: v for k, v in sample.kwargs.items() if not isinstance(v, torch.Tensor)}
         where = f"{op.name} {dtype} {number} {[tuple(t.shape) for t in tensors]} {numbers}"
-        plan = plan_of(module, where)
+        self.runs[op.name] += 1
+        try:
+            self.run_plan(plan_of(module, where), op, where, tensors, expected,
+                          lambda: f(*(t.double() if t.is_floating_point() else t for t in tensors)))
+        except Exception as error:
+            self.wrong.append(f"{where}: {type(error).__name__}: {error}")
+
+    def run_plan(self, plan, op, where, tensors, expected, exact):
         report = plan_of.__globals__["new_report"].__globals__["_REPORTS"][-1]
         for e in report.eager:
             self.left[e["op"].removesuffix(".default"), e["reason"]] += 1
         if plan is None:
             self.left[op.name, report.reason] += 1
             return
+        torch.manual_seed(18)
         got = plan(list(tensors))
         for why, n in report.fallbacks.items():
             self.left[op.name, "at the call: " + why] += n
         self.ours[op.name] += not report.eager and not report.fallbacks
-        self.compare(where, got, expected, lambda: f(*(t.double() if t.is_floating_point() else t for t in tensors)))
+        self.compare(where, got, expected, exact)
 
     @staticmethod
     def is_as_near(got, eager, exact):
@@ -108,10 +119,21 @@ class OpInfo(unittest.TestCase):
                 lines = str(error).strip().splitlines()
                 self.wrong.append(f"{where}: {lines[0]} {lines[-2:]}")
 
+    def print_counts(self):
+        wrong = {w.split()[0] for w in self.wrong}
+        kinds = {"wrong": sorted(wrong), "ours": [], "partly ours": [], "PyTorch's": []}
+        for name, n in self.runs.items():
+            if name not in wrong:
+                kinds["ours" if self.ours[name] == n else "partly ours" if self.ours[name] else "PyTorch's"].append(name)
+        print(f"of {len(self.runs)} operations " + ", ".join(f"{len(names)} are {kind}" for kind, names in kinds.items()))
+        if os.environ.get("TEST_VERBOSE"):
+            for kind, names in kinds.items():
+                print(f"{kind}: {' '.join(sorted(names))}")
+
     def test_table(self):
         packets = {name.split(".")[0] for name in TABLE}
         only = os.environ.get("TEST_ONLY")
-        ops = [op for op in op_db if op.name in NAMES or (op.aten_name or op.name) in packets]
+        ops = [op for op in op_db if EFFORT > 1 or op.name in NAMES or (op.aten_name or op.name) in packets]
         for op in ops:
             if op.name in NO_VALUE or only and op.name not in only.split(','):
                 continue
@@ -125,6 +147,7 @@ class OpInfo(unittest.TestCase):
         if os.environ.get("TEST_VERBOSE"):
             for (name, why), n in sorted(self.left.items()):
                 print(f"left to PyTorch: {n:4} x {name}: {why}")
+        self.print_counts()
         print(f"{len(ops)} operations, {sum(self.ours.values())} samples are ours as a whole, {sum(self.left.values())} "
               f"times PyTorch's, {len(self.wrong)} wrong")
         self.assertEqual(self.wrong, [], "\n" + "\n".join(self.wrong[:60]))

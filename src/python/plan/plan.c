@@ -8,14 +8,17 @@
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     const char *device, *name;
+    int select = 0, numeric = 0;
     md_py_state *state = PyType_GetModuleState(type);
-    if (!state || !PyArg_ParseTuple(args, "ss", &device, &name))
+    if (!state || !PyArg_ParseTuple(args, "ss|ii", &device, &name, &select, &numeric))
         return NULL;
     (void)kwargs;
     md_py_plan *self = (md_py_plan *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self)
         return NULL;
     self->state = state;
+    self->select = (md_select)select;
+    self->numeric = (md_numeric)numeric;
     /* operations of PyTorch between kernels cut a size's launches into some 20 graphs, so the bounds are wide */
     const md_sequence_options options = {.name = name, .max_graphs = 8192, .max_graph_bytes = (int64_t)512 << 20};
     if (md_py_device_parse(&self->device, state, device) < 0)

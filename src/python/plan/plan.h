@@ -61,6 +61,8 @@ typedef struct md_py_plan {
     md_py_dl_device device;
     md_context *context;
     md_sequence *sequence;
+    md_select select; /* how its ops pick kernels; 0: as the environment says */
+    md_numeric numeric;
     md_op **op;
     int32_t n_ops;
     md_py_eager *eager;

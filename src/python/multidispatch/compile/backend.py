@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import time
+from dataclasses import dataclass
 from typing import Any, Callable
 
 import torch
@@ -17,11 +18,13 @@ from .. import ArgumentError, MdError
 from .attention import ours
 from .general import one_graph_for_all_sizes
 from .lowering.decompositions import table as decompositions
+from .options import Options, options_of
 from .pieces import Piece, cut, leaves
-from .report import Report, fault, new_report
+from .report import Cost, Report, fault, new_report
 from .rewriting.attention import no_plan_for_each_shape
 from .rewriting.causal import name_causal_of_training
 from .rewriting.rewrite import copy_of, rewrite
+from .running.faster import Faster, is_wanted
 from .running.pieces import Pieces
 from .running.plan import Builder
 from .sizes import Unsupported
@@ -66,31 +69,48 @@ def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
     return run
 
 
-def _plan(module: Any, device: torch.device, report: Report, bound: Any, checks: bool, n_visible: int | None) -> Any:
-    return Builder(module, device, report, bound, n_visible).build(fallback_of(module, report, bound), checks)
+@dataclass(frozen=True)
+class _Graph:
+    """What is known of a graph besides its operations."""
+
+    device: torch.device
+    report: Report
+    checks: bool  # arguments are checked in full
+    options: Options
 
 
-def _whole_or_pieces(module: Any, device: torch.device, report: Report, bound: Any, checks: bool,
-                     n_visible: int | None) -> Any:
-    pieces, results = cut(module, device, n_visible)
+def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
+    """The plan; with what serves it from eager PyTorch where that is faster."""
+    builder = Builder(module, g.device, g.report, bound, n_visible, g.options)
+    plan = builder.build(fallback_of(module, g.report, bound), g.checks)
+    if not is_wanted(g.options.eager_where_faster, g.device, g.options.numeric):
+        return plan
+    faster = Faster(plan, eagerly(module, bound), builder.places)
+    g.report.raced.append(faster)
+    return faster
+
+
+def _whole_or_pieces(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
+    pieces, results = cut(module, g.device, n_visible)
     if not pieces:
-        return _plan(module, device, report, bound, checks, n_visible)
+        return _plan(module, g, bound, n_visible)
     arguments = [n for n in module.graph.nodes if n.op == "placeholder"]
     tensors = {arguments[i]: x for i, x in (bound or {}).items()}
-    runs = [_piece(p, device, report, tensors, checks) for p in pieces]
+    runs = [_piece(p, g, tensors) for p in pieces]
     if not any(p.is_plan for p in pieces):
         raise Unsupported("; ".join(dict.fromkeys(why for p in pieces for why in p.reasons.values())))
-    return Pieces(arguments, bound or {}, pieces, runs, results)
+    return Pieces(arguments, bound or {}, pieces, runs, results, [p["cost"] for p in g.report.pieces])
 
 
-def _piece(p: Piece, device: torch.device, report: Report, tensors: dict[Any, Any], checks: bool) -> Callable[..., Any]:
+def _piece(p: Piece, g: _Graph, tensors: dict[Any, Any]) -> Callable[..., Any]:
     """What runs a piece. One that no plan can hold after all is PyTorch's."""
+    report = g.report
     bound = {i: tensors[n] for i, (n, axis) in enumerate(p.reads) if p.is_plan and axis < 0 and n in tensors}
     n_kernels, n_eager, n_together = len(report.kernels), len(report.eager), report.n_together
     run = eagerly(p.module, None)
     if p.is_plan:
         try:
-            run = _plan(p.module, device, report, bound, checks, p.n_visible)
+            run = _plan(p.module, g, bound, p.n_visible)
             p.reads = [x for i, x in enumerate(p.reads) if i not in bound]
         except (Unsupported, MdError) as why:
             del report.kernels[n_kernels:], report.eager[n_eager:]
@@ -99,11 +119,12 @@ def _piece(p: Piece, device: torch.device, report: Report, tensors: dict[Any, An
     report.eager += [{"op": str(n.target), "node": n.name, "reason": why} for n, why in p.reasons.items()]
     reasons = list(dict.fromkeys(p.reasons.values()))
     report.pieces.append({"by": "a plan" if p.is_plan else "PyTorch", "nodes": len(p.nodes),
-                          "kernels": len(report.kernels) - n_kernels, "reasons": reasons})
+                          "kernels": len(report.kernels) - n_kernels, "reasons": reasons, "cost": Cost()})
     return run
 
 
-def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_visible: int | None = None) -> Any:
+def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_visible: int | None = None,
+            options: Options = Options()) -> Any:
     """The plan of a graph, or its pieces; None if PyTorch computes all, with the reason in the report. The user sees the
     first n_visible results (None: all)."""
     report = new_report(name)
@@ -115,7 +136,7 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_v
             raise Unsupported(f"tensors on {device}")
         report.rewrites = rewrite(module)
         with _disable_current_modes():  # the tensors made here are real
-            report.plan = _whole_or_pieces(module, device, report, bound, checks, n_visible)
+            report.plan = _whole_or_pieces(module, _Graph(device, report, checks, options), bound, n_visible)
     except (Unsupported, MdError) as why:
         report.surrender(str(why))
         _log.warning("%s: PyTorch computes the whole graph: %s", name, why)
@@ -136,12 +157,12 @@ def _keep_saved(facts: Any) -> None:
         facts.bw_donated_idxs.clear()  # the list is AOTAutograd's own, which its calls read
 
 
-def _compiler(kind: str) -> Callable[..., Any]:
+def _compiler(kind: str, options: Options) -> Callable[..., Any]:
     def compile_graph(module: Any, _: Any) -> Any:
         context = torch._guards.TracingContext.try_get()
         facts = context.fw_metadata if context and kind == "forward" else None
         _keep_saved(facts)
-        plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible(facts))
+        plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible(facts), options=options)
 
         def run(arguments: list[Any]) -> Any:
             return plan(arguments) if plan is not None else module(*arguments)
@@ -164,21 +185,19 @@ def _divide(joint: Any, inputs: Any, **options: Any) -> Any:
     return min_cut_rematerialization_partition(joint, inputs, **options)
 
 
-def _refuse_options(given: dict[str, Any]) -> None:
-    """torch.compile's mode= and options= are TorchInductor's."""
+def _options(given: dict[str, Any]) -> Options:
+    """torch.compile's options=. Its modes are TorchInductor's."""
     for name, value in given.items():
-        if name == "options" and isinstance(value, dict):
-            for option in value:
-                raise ArgumentError(f"torch.compile(options=...): backend multidispatch has no option {option!r}")
-        elif value is not None:
+        if name != "options" and value is not None:
             raise ArgumentError(f"torch.compile({name}={value!r}): backend multidispatch has no {name}s: leave it out")
+    return options_of(given.get("options"))
 
 
 def backend(module: Any, inputs: Any, **options: Any) -> Any:
     """The function that torch.compile calls, found by its name "multidispatch"."""
-    _refuse_options(options)
-    compiler = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
-                            inference_compiler=_compiler("inference"), decompositions=decompositions(),
+    chosen = _options(options)
+    compiler = aot_autograd(fw_compiler=_compiler("forward", chosen), bw_compiler=_compiler("backward", chosen),
+                            inference_compiler=_compiler("inference", chosen), decompositions=decompositions(),
                             partition_fn=_divide)
     is_dynamic = any(isinstance(n, torch.SymInt) for x in inputs
                      for n in (x.shape if isinstance(x, torch.Tensor) else (x,)))

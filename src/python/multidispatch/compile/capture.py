@@ -19,6 +19,7 @@ from .. import ArgumentError, Unsupported
 from .attention import ours
 from .backend import plan_of
 from .lowering.decompositions import table
+from .options import Options, options_of
 from .general import sizes_may_be_0
 from .report import last_report
 from .rewriting.attention import no_plan_for_each_shape
@@ -32,11 +33,12 @@ class Captured:
 
     Attributes: ``plan`` (None if PyTorch computes the graph), ``program`` (the ExportedProgram)."""
 
-    def __init__(self, program: Any, module: Any, name: str, original: Callable[..., Any]) -> None:
+    def __init__(self, program: Any, module: Any, name: str, original: Callable[..., Any],
+                 options: Options = Options()) -> None:
         self._original, self._fits = original, _conditions(program)
         self.program, self._spec = program, program.call_spec
         self._inputs, bound = _split(program)
-        self.plan = plan_of(module, name, checks=True, bound=bound)
+        self.plan = plan_of(module, name, checks=True, bound=bound, options=options)
         self._bound, self._report = bound, last_report()
         is_plain = all(isinstance(x, pytree.LeafSpec) for x in self._spec.in_spec.children()[0].children()) \
             and not self._spec.in_spec.children()[1].children()
@@ -109,12 +111,13 @@ def _split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
 
 
 def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, dynamic: Any = None,
-            name: str | None = None) -> Captured:
+            name: str | None = None, options: dict[str, Any] | None = None) -> Captured:
     """Makes one plan of a function, a torch.nn.Module or a torch.export.ExportedProgram, for inference.
 
     - ``example``: a tuple of arguments; sizes of dynamic axes must be 2 or more. A program needs none
     - ``dynamic``: as ``dynamic_shapes`` of torch.export; None: every axis of every tensor may be dynamic, and those that
       the function fixes are static
+    - ``options``: ``{"select": "hybrid", "numeric": "deterministic", "eager_where_faster": False}``, as of torch.compile
     - weights are bound once, by address: change them in place only
 
     The result is called as `f` was. Calls that do not fit (another size of a static axis, sizes that torch.export assumed
@@ -129,8 +132,9 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
             if module is None:
                 program = program.run_decompositions(table())
                 module = program.graph_module
+    chosen = options_of(options)
     original = program.module() if isinstance(f, torch.export.ExportedProgram) else f
-    return Captured(program, module, name or f"captured{next(_numbers)}", original)
+    return Captured(program, module, name or f"captured{next(_numbers)}", original, chosen)
 
 
 def _is_pure(node: Any) -> bool:

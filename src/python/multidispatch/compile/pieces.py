@@ -10,6 +10,7 @@ import torch
 
 from .lowering.lower import check_tensor
 from .sizes import Dims, Unsupported, contiguous, expression, same
+from .ties import changes, overlaps, tied
 
 _SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _VIEWS = {torch.ops.aten.view.default, torch.ops.aten.permute.default, torch.ops.aten.expand.default,
@@ -159,7 +160,7 @@ class Cutter:
     def pieces(self, reasons: dict[torch.fx.Node, str]) -> list[Piece]:
         """As few as the order allows: even levels are PyTorch's, odd ones plans."""
         found: dict[int, Piece] = {}
-        last = 0  # what is seen from outside keeps its order
+        last = least = 0  # what is seen from outside keeps its order, and what changes tensors is a bar for all
         for node in self.nodes:
             if node.op != "call_function" or node not in reasons and _is_arithmetic(node):
                 continue
@@ -169,10 +170,15 @@ class Cutter:
             is_plan = node not in reasons
             if node.target is operator.getitem:
                 is_plan = found[first].is_plan
+            elif changes(node):
+                first = max(found, default=0)
             elif is_ordered:
                 first = max(first, last)
+            if node.target is not operator.getitem:
+                first = max(first, least)
             level = first + (first % 2 != is_plan)
             last = level if is_ordered else last
+            least = level if changes(node) else least
             self.level[node] = level
             piece = found.setdefault(level, Piece(is_plan))
             piece.nodes.append(node)
@@ -241,13 +247,13 @@ def cut(module: Any, device: torch.device, n_visible: int | None) -> tuple[list[
     if device.type != "cpu":
         scalars_to(module, device)
     nodes = list(module.graph.nodes)
-    if any(n.target is torch.ops.aten.as_strided.default and _is_part(n.args[0].meta["val"]) for n in nodes):
-        raise Unsupported("as_strided reads around a part of memory")
     reasons = {n: why for n in nodes if (why := why_not(n, device))}
+    reasons = tied(nodes) | reasons
+    for n in leaves(nodes[-1].args[0]):
+        if isinstance(n, torch.fx.Node) and n.op == "call_function" and overlaps(n.meta.get("val")):
+            reasons.setdefault(n, "a result whose elements overlap")
     if not reasons:
         return [], []
-    if any(isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable for n in nodes):
-        raise Unsupported("it changes tensors, and cannot be cut")
     cutter = Cutter(module, device, n_visible)
     for n in cutter.results:  # sizes that are results
         if isinstance(n, torch.fx.Node) and _is_arithmetic(n) and not cutter.place(n):
@@ -263,11 +269,6 @@ def cut(module: Any, device: torch.device, n_visible: int | None) -> tuple[list[
 @dataclass(frozen=True)
 class Constant:
     value: Any
-
-
-def _is_part(value: torch.Tensor) -> bool:
-    """True for a view that does not begin where its memory does."""
-    return not same(expression(value.storage_offset()), 0)
 
 
 def _attribute(module: Any, x: Any) -> Any:

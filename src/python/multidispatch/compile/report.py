@@ -7,10 +7,25 @@ import json
 import logging
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Iterator
 
 
 _log = logging.getLogger("multidispatch")
+
+
+class Cost:
+    """Seconds that the host spent in something, and how often. Threads may add: a lost call does no harm."""
+
+    def __init__(self) -> None:
+        self.seconds, self.n = 0.0, 0
+
+    def add(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.n += 1
+
+    def us(self) -> float:
+        """Of one, on average, in microseconds."""
+        return round(self.seconds / max(self.n, 1) * 1e6, 1)
 
 
 @dataclass
@@ -18,30 +33,35 @@ class Report:
     name: str
     nodes: int = 0
     kernels: list[dict[str, Any]] = field(default_factory=list)  # "together": kernels with one number are one step
-    eager: list[dict[str, str]] = field(default_factory=list)
+    eager: list[dict[str, Any]] = field(default_factory=list)
     reason: str = ""  # why the whole graph is PyTorch's
     pieces: list[dict[str, Any]] = field(default_factory=list)  # plans and pieces of PyTorch, in order; [] if not cut
     rewrites: list[str] = field(default_factory=list)
     seconds: float = 0.0
     n_together: int = 0
     fallbacks: collections.Counter[str] = field(default_factory=collections.Counter)
-    plan: Any = None  # the _core.Plan, or None
+    plan: Any = None  # what runs it: a _core.Plan, or what is called as one; or None
+    raced: list[Any] = field(default_factory=list)  # plans that eager PyTorch serves where it is faster
 
     def surrender(self, reason: str) -> None:
         """PyTorch computes the whole graph."""
         self.reason, self.plan, self.n_together = reason, None, 0
         self.kernels.clear()
         self.pieces.clear()
+        self.raced.clear()
 
     def n_steps(self) -> int:
         """Kernels, those that run together as one, and operations of PyTorch."""
         return len(self.eager) + self.n_together + sum("together" not in k for k in self.kernels)
 
     def as_dict(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"graph": self.name, "nodes": self.nodes, "kernels": self.kernels, "eager": self.eager,
+        out: dict[str, Any] = {"graph": self.name, "nodes": self.nodes, "kernels": self.kernels,
+                               "eager": list(map(_with_cost, self.eager)),
                                "rewrites": self.rewrites, "seconds": round(self.seconds, 3), "steps": self.n_steps()}
         if self.pieces:
-            out["pieces"] = self.pieces
+            out["pieces"] = list(map(_with_cost, self.pieces))
+        if served := [s for r in self.raced for s in r.served()]:
+            out["eager_is_faster"] = served
         if self.reason:
             out["reason"] = self.reason
         if self.plan is not None:
@@ -50,6 +70,12 @@ class Report:
         if self.fallbacks:
             out["fallback_reasons"] = dict(self.fallbacks)
         return out
+
+
+def _with_cost(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a report, with the time that a call takes: on a GPU, what the host takes to launch it."""
+    cost = row.get("cost")
+    return {k: v for k, v in row.items() if k != "cost"} | ({"us": cost.us(), "runs": cost.n} if cost else {})
 
 
 def fault(consequence: str) -> str:
@@ -76,29 +102,53 @@ def last_report() -> Report:
     return _REPORTS[-1]
 
 
+class Graphs(list[dict[str, Any]]):
+    """The reports of graphs; printed, a table."""
+
+    def __repr__(self) -> str:
+        return "\n".join(line for g in self for line in _table(g))
+
+    __str__ = __repr__
+
+
+def _rows(g: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """(what, who computes it, microseconds a call, why)"""
+    for i, p in enumerate(g.get("pieces", [])):
+        yield f"piece {i}: {p['nodes']} nodes, {p['kernels']} kernels", p["by"], str(p["us"]), "; ".join(p["reasons"])
+    alike: dict[tuple[str, str], list[float]] = {}
+    for e in g["eager"]:
+        alike.setdefault((e["op"], e["reason"]), []).append(e.get("us", 0.0))
+    for (op, reason), us in alike.items():
+        yield f"{len(us)} x {op}", "PyTorch", str(round(sum(us), 1)) if any(us) else "", reason
+    for why, n in g.get("fallback_reasons", {}).items():
+        yield f"{n} calls", "PyTorch", "", why
+    for s in g.get("eager_is_faster", []):
+        yield f"sizes {s['sizes']}", "PyTorch", str(s["eager_us"]), f"faster than the plan, which took {s['plan_us']}"
+
+
+def _table(g: dict[str, Any]) -> list[str]:
+    lines = [f"{g['graph']}: {g['nodes']} nodes, {len(g['kernels'])} kernels, {len(g['eager'])} ops of PyTorch, "
+             f"{g['steps']} steps, {g.get('calls', 0)} calls"]
+    if "reason" in g:
+        lines.append(f"  all of it is PyTorch's: {g['reason']}")
+    rows = list(_rows(g))
+    if rows:
+        rows.insert(0, ("what", "computed by", "us a call", "why"))
+    wide = [max((len(r[i]) for r in rows), default=0) for i in range(3)]
+    return lines + [f"  {what:<{wide[0]}}  {by:<{wide[1]}}  {us:>{wide[2]}}  {why}".rstrip() for what, by, us, why in rows]
+
+
 def explain_graph(*, text: bool = False) -> Any:
     """What became of the graphs that torch.compile or md.capture gave to this package, the last 64 of them.
 
-    A list of dicts: ``kernels`` (their formulas), ``eager`` (operations that PyTorch computes, each with the reason),
-    ``steps`` (kernels that run together count as one), ``pieces`` (of a graph that is cut: who computes each, a plan or
-    PyTorch, and why), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``,
-    ``fallbacks`` (calls that PyTorch computed), ``fallback_reasons``, ``forms`` (how its steps run at the last sizes).
-    With ``text=True`` a short text."""
-    graphs = [r.as_dict() for r in _REPORTS]
-    if not text:
-        return graphs
-    lines = []
-    for g in graphs:
-        lines.append(f"{g['graph']}: {g['nodes']} nodes, {len(g['kernels'])} kernels, {len(g['eager'])} ops of PyTorch, "
-                     f"{g['steps']} steps")
-        if "reason" in g:
-            lines.append(f"  all of it is PyTorch's: {g['reason']}")
-        lines += [f"  piece of {p['by']}: {p['nodes']} nodes{'; ' * bool(p['reasons'])}{'; '.join(p['reasons'])}"
-                  for p in g.get("pieces", [])]
-        counted = collections.Counter((e["op"], e["reason"]) for e in g["eager"])
-        lines += [f"  {n} x {op}: {reason}" for (op, reason), n in counted.items()]
-        lines += [f"  {n} calls were PyTorch's: {why}" for why, n in g.get("fallback_reasons", {}).items()]
-    return "\n".join(lines)
+    A list of dicts, which prints as a table (``text=True``: the table): ``kernels`` (their formulas), ``eager`` (operations
+    that PyTorch computes, each with the reason and the microseconds of the host that a run takes), ``steps`` (kernels that
+    run together count as one), ``pieces`` (of a graph that is cut: who computes each, a plan or PyTorch, why, and its
+    microseconds), ``reason`` (why the whole graph is PyTorch's, if it is), ``calls``, ``fallbacks`` (calls that did not fit
+    the plan), ``fallback_reasons``, ``eager_is_faster`` (sizes that PyTorch serves since it was measured to be faster),
+    ``forms`` (how its steps run at the last sizes)."""
+    graphs = Graphs(r.as_dict() for r in _REPORTS)
+    return str(graphs) if text else graphs
 
 
 def wait_graphs() -> None:

@@ -6,7 +6,9 @@ import functools
 from typing import Any, Callable, Sequence
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod
+
+from .normal import QUOTIENTS, REMAINDERS, ROUNDED, normal
 
 _PRIMES = (10007, 10037, 10067, 10091, 10111, 10133, 10151, 10169, 10193, 10223, 10247, 10259, 10267, 10271)
 
@@ -22,8 +24,18 @@ def expression(size: Any) -> Any:
     node = getattr(size, "node", None)
     if node is None:
         raise Unsupported(f"{size!r} is no size")
-    value = node.expr
+    value = normal(_as_known(node.expr, node.shape_env))
     return int(value) if value.is_Integer else value
+
+
+def _as_known(e: Any, known: Any) -> Any:
+    """With what PyTorch knows of the sizes: quotients without a remainder, and bounds."""
+    if e.has(Max, Min):
+        e = known.simplify(e)
+    if known is None or not known.divisible:
+        return e
+    exact = {q: q.args[0] / q.args[1] for q in e.atoms(FloorDiv) if known.replace(Mod(*q.args)) in known.divisible}
+    return e.xreplace(exact)
 
 
 def tidy(value: Any) -> Any:
@@ -164,16 +176,19 @@ class Dims:
         kind = type(e).__name__
         if kind == "Add":
             return self._sum(e)
-        if kind == "Mul" and all(a.is_Integer or not a.is_Rational for a in e.args):
+        above, below = e.as_numer_denom()
+        if below != 1:  # known to have no remainder
+            return f"({self._text(above)} // {self._text(below)})"
+        if kind == "Mul":
             return "(" + " * ".join(map(self._text, e.args)) + ")"
         if kind == "Pow" and e.exp.is_Integer and 0 < e.exp < 9:
             return "(" + " * ".join([self._text(e.base)] * int(e.exp)) + ")"
-        if kind in ("FloorDiv", "CleanDiv"):
+        if kind in QUOTIENTS:
             return "({} // {})".format(*map(self._text, e.args))
-        if kind in _ROUNDED and type(e.args[0]).__name__ == "IntTrueDiv":  # sizes are not negative
+        if kind in ROUNDED and type(e.args[0]).__name__ == "IntTrueDiv":  # sizes are not negative
             above, below = map(self._text, e.args[0].args)
-            return f"(({above} + {below} - 1) // {below})" if _ROUNDED[kind] else f"({above} // {below})"
-        if kind in ("Mod", "PythonMod"):
+            return f"(({above} + {below} - 1) // {below})" if ROUNDED[kind] else f"({above} // {below})"
+        if kind in REMAINDERS:
             return "({} % {})".format(*map(self._text, e.args))
         if kind == "ModularIndexing":
             return "({} // {} % {})".format(*map(self._text, e.args))
@@ -190,6 +205,3 @@ class Dims:
             out += f" - {self._text(-term)}" if is_less else f" + {self._text(term)}"
         return f"({out})"
 
-
-# functions that make a quotient whole: does it round up?
-_ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}

@@ -14,6 +14,8 @@ _KEPT = ("gelu", "silu", "_softmax", "_log_softmax", "native_layer_norm", "embed
          "baddbmm", "var_mean", "split_with_sizes", "index_select", "hardtanh", "rsub", "masked_fill",
          # taken apart it is an index_put that adds, ten times slower on a CPU; on a GPU see embedding.py
          "embedding_dense_backward",
+         # taken apart index_add and index_copy take negative indices, which are errors, and index_fill refuses them
+         "index_add", "index_copy", "index_fill",
          # its decomposition gives no logsumexp, which the backward reads
          "_scaled_dot_product_flash_attention_for_cpu")
 
@@ -35,7 +37,8 @@ def table() -> dict[Any, Any]:
                                aten.tanh_backward, aten.sigmoid_backward, aten.silu_backward,
                                aten._softmax_backward_data, aten._log_softmax_backward_data, aten.nll_loss_forward,
                                aten.nll_loss_backward, aten.threshold_backward, aten.select_backward,
-                               aten.slice_backward, aten.t, aten.transpose.int])
+                               aten.slice_backward, aten.t, aten.transpose.int, aten.native_group_norm,
+                               aten._native_batch_norm_legit_no_training])
     for op in list(out):
         if str(op).split(".")[1] in _KEPT:
             del out[op]

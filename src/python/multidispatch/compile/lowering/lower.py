@@ -11,7 +11,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..report import fault
 from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
-from . import attention as _attention  # noqa: F401 (with reductions it fills the table)
+from . import attention as _attention, places as _places, reductions as _reductions  # noqa: F401 (they fill the table)
 from . import tree as T
 from .results import Output, Results
 from .table import TABLE
@@ -338,7 +338,7 @@ class Lowering:
             if isinstance(x, torch.fx.Node):
                 described, x = x.meta.get("val"), self.env[x]
                 if isinstance(x, Value):
-                    reads.append((self._described(x, described), x.shape))
+                    reads.append((self.described(x, described), x.shape))
                     return Held(len(reads) - 1)
             if isinstance(x, torch.SymFloat):
                 return Real(x.node.expr)
@@ -364,7 +364,7 @@ class Lowering:
         results = [v if isinstance(v, (int, torch.SymInt)) else r for r, v in zip(results, values)]
         return results if isinstance(node.meta.get("val"), (list, tuple)) else results[0]
 
-    def _described(self, v: Value, described: Any) -> Leaf:
+    def described(self, v: Value, described: Any) -> Leaf:
         """The value as memory whose strides are those that PyTorch's description of it promises: its operations rely on
         them (a view, as_strided, kernels that read row by row)."""
         if not isinstance(described, torch.Tensor):

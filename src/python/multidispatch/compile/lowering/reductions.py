@@ -9,8 +9,17 @@ import torch
 
 from ..sizes import Unsupported, contiguous, product, same, tidy
 from . import tree as T
-from .table import apply, cast, entry, kind, operand
+from .table import apply, as_stored, cast, entry, kind, operand
 from .tree import Apply, Buf, Gather, Leaf, Value
+
+
+def _measured(g: Any, v: Value, axes: Sequence[int]) -> Value:
+    """The value, with some tensor that has each of these axes: a kernel reads sizes from its tensors."""
+    def is_known(a: int) -> bool:
+        return isinstance(v.shape[a], int) or any(
+            not isinstance(t, T.Iota) and not same(t.stride[a], 0) for t in T.leaves(v.tree))
+
+    return v if all(map(is_known, axes)) else Value(list(v.shape), v.dtype, g.leaf(g.stored(v)))
 
 
 def reduce(g: Any, name: str, v: Value, dims: Sequence[int] | None, keepdim: bool, dtype: str) -> Value:
@@ -22,6 +31,7 @@ def reduce(g: Any, name: str, v: Value, dims: Sequence[int] | None, keepdim: boo
         if name.startswith("var"):
             raise Unsupported("the variance of a scalar")
         return Value([], dtype, T.Const(0)) if name.startswith("arg") else v
+    v = _measured(g, v, where)
     last = T.permuted(v, [a for a in range(rank) if a not in where] + where)
     buf = g.buf("reduce", shape, dtype, tree=last.tree, reduction=name, reduced=[v.shape[a] for a in where])
     out = Value(shape, dtype, Leaf(buf, tuple(contiguous(shape))))
@@ -48,12 +58,12 @@ def _reduce(g: Any, a: Any, dims: Any = None, keepdim: bool = False, dtype: Any 
 
 @entry("argmax", "argmin")
 def _arg(g: Any, a: Any, dim: int | None = None, keepdim: bool = False) -> Value:
-    return reduce(g, g.name, g.value(a), None if dim is None else [dim], keepdim, "i64")
+    return reduce(g, g.name, as_stored(g.value(a)), None if dim is None else [dim], keepdim, "i64")
 
 
 @entry("max.dim", "min.dim")
 def _max_dim(g: Any, a: Any, dim: int, keepdim: bool = False) -> list[Value]:
-    v, name = g.value(a), g.name[:3]
+    v, name = as_stored(g.value(a)), g.name[:3]
     if v.dtype == "bool":
         raise Unsupported(f"{name} of truth values")
     return [reduce(g, name, v, [dim], keepdim, v.dtype), reduce(g, "arg" + name, v, [dim], keepdim, "i64")]
@@ -62,9 +72,16 @@ def _max_dim(g: Any, a: Any, dim: int, keepdim: bool = False) -> list[Value]:
 def _variance(g: Any, v: Value, dims: Any, correction: Any, keepdim: bool) -> Value:
     if correction is None or correction == 1:
         return reduce(g, "var unbiased", v, dims, keepdim, v.dtype)
-    if correction != 0:
+    out = reduce(g, "var", v, dims, keepdim, v.dtype)
+    if correction == 0:
+        return out
+    if correction != int(correction):
         raise Unsupported(f"variance with correction {correction}")
-    return reduce(g, "var", v, dims, keepdim, v.dtype)
+    rank = len(v.shape)
+    n = product([v.shape[d] for d in ({d % rank for d in dims} if dims else range(rank))])
+    wide = "f64" if v.dtype == "f64" else "f32"
+    return apply(g, f"({{0}} * {wide}({{1}}) / {wide}(max({{1}} - {{2}}, 0)))", [
+        out, Value([], "i64", T.Const(n)), g.value(int(correction))], v.dtype, 4)
 
 
 @entry("var.correction", "var_mean.correction", "std.correction", "var.dim")
@@ -86,6 +103,7 @@ def _scan(g: Any, a: Any, dim: int, **_: Any) -> Value:
     if v.dtype != g.dtype:
         v = cast(v, g.dtype)
     dim %= len(v.shape)
+    v = _measured(g, v, [dim])
     back = [*range(dim), len(v.shape) - 1, *range(dim, len(v.shape) - 1)]
     last = T.permuted(v, [a for a in range(len(v.shape)) if a != dim] + [dim])
     buf = g.buf("scan", last.shape, g.dtype, tree=last.tree, reduction=g.name, is_memory=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
+import sympy
 import torch
+from torch.utils._sympy.functions import FloorDiv
 
-from ..sizes import Unsupported, expression, same
+from ..sizes import Unsupported, contiguous, expression, is_dense, product, same
 from . import tree as T
-from .tree import Apply, Const, Iota, Value
+from .tree import Apply, Const, Iota, Leaf, Value
 
 TABLE: dict[str, Callable[..., Any]] = {}
 REAL = ("f16", "bf16", "f32", "f64")
@@ -29,16 +31,27 @@ def kind(dtype: str) -> str:
     return "real" if dtype in REAL else "bool" if dtype == "bool" else "whole"
 
 
+def as_stored(v: Value, number: Any = None) -> Value:
+    """Before tests, steps and conversions to whole numbers, which show the rounding that other operations leave to a
+    store: 16-bit reals as memory has them. Rounding does not take a value across 0, the number of a comparison."""
+    is_exact = not isinstance(v.tree, Apply) or v.tree.text == v.dtype + "({0})"
+    return v if v.dtype not in ("f16", "bf16") or is_exact or number == 0 else cast(Value(v.shape, "f32", v.tree), v.dtype)
+
+
 def cast(v: Value, dtype: str) -> Value:
     """The value converted to a dtype, as .to() does."""
     if v.dtype == dtype:
         return v
+    if kind(dtype) != "real":
+        v = as_stored(v)
     if kind(dtype) == "bool":
         text = "({0} != 0)"
     elif dtype not in (*REAL, *NARROW, "i64"):
         raise Unsupported(f"a conversion to {dtype}")
     elif dtype in ("f32",) and v.dtype in ("f16", "bf16"):
         return Value(v.shape, dtype, v.tree)
+    elif dtype in ("i8", "i16", "u8") and kind(v.dtype) == "real":
+        text = dtype + "(i64({0}))"  # as PyTorch: -1 is 255. The formula language takes the nearest
     else:
         text = dtype + "({0})"
     if isinstance(v.tree, Const) and isinstance(v.tree.value, (bool, int, float)) and dtype in ("f32", "f64", "i64"):
@@ -82,8 +95,15 @@ def _once(g: Any, v: Value, shape: list[Any]) -> Value:
 OF_TRUTHS = {"maximum": "({0} or {1})", "minimum": "({0} and {1})", "mul.Tensor": "({0} and {1})"}
 
 
+_STEPS = ("floor", "ceil", "trunc", "round", "remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
+
+
 def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> None:
     def f(g: Any, *args: Any) -> Value:
+        if name in _STEPS:
+            args = tuple(as_stored(g.value(a)) for a in args)
+        if name.startswith(("remainder", "fmod")):
+            _check_divisor(g, args[1])
         if g.dtype == "bool" and name in OF_TRUTHS:
             return apply(g, OF_TRUTHS[name], [g.value(a) for a in args], "bool")
         if g.dtype == "bool" or reals and g.dtype not in REAL:
@@ -93,7 +113,18 @@ def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> Non
     entry(name)(f)
 
 
-for _name in ("neg:(-{0})", "abs:abs({0})", "sign:sign({0})", "sgn:sign({0})", "relu:relu({0})",
+def _check_divisor(g: Any, v: Value) -> None:
+    """Whole numbers divided by 0 are an error in PyTorch on a CPU. A plan refuses a call with a size that is 0."""
+    if kind(g.dtype) == "real" or g.device.type != "cpu":
+        return
+    number = v.tree.value if isinstance(v.tree, Const) else 0
+    if isinstance(number, (int, float)) and number == 0:
+        raise Unsupported("division by whole numbers that may be 0")
+    if not isinstance(number, (int, float)):
+        g.dims.value(FloorDiv(sympy.Integer(1), number))
+
+
+for _name in ("neg:(-{0})", "abs:abs({0})", "relu:relu({0})",
               "maximum:max({0}, {1})", "minimum:min({0}, {1})", "mul.Tensor:({0} * {1})", "mul.Scalar:({0} * {1})",
               "remainder.Tensor:({0} % {1})", "remainder.Scalar:({0} % {1})", "fmod.Tensor:fmod({0}, {1})",
               "fmod.Scalar:fmod({0}, {1})"):
@@ -110,13 +141,6 @@ _arithmetic("true_divide.Tensor", "({0} / {1})", 3, True)
 _arithmetic("atan2", "atan2({0}, {1})", 8, True)
 
 
-def _as_stored(v: Value, number: Any) -> Value:
-    """Before a test, which shows the rounding that other operations leave to a store: 16-bit reals as memory has them.
-    Rounding does not take a value across 0."""
-    is_exact = not isinstance(v.tree, Apply) or v.tree.text == v.dtype + "({0})"
-    return v if v.dtype not in ("f16", "bf16") or is_exact or number == 0 else cast(Value(v.shape, "f32", v.tree), v.dtype)
-
-
 def _number_as(number: Any, other: Value) -> Any:
     """A number that is compared with a tensor of 16-bit reals is rounded to their dtype: bf16(0.1) == 0.1."""
     if other.dtype not in ("f16", "bf16") or not isinstance(number, (int, float)) or isinstance(number, bool):
@@ -127,8 +151,8 @@ def _number_as(number: Any, other: Value) -> Any:
 def _comparison(name: str, sign: str) -> None:
     def f(g: Any, a: Any, b: Any) -> Value:
         x = g.value(a)
-        y = _as_stored(g.value(_number_as(b, x)), None)
-        x = _as_stored(x, b if isinstance(b, (int, float)) else None)
+        y = as_stored(g.value(_number_as(b, x)))
+        x = as_stored(x, b if isinstance(b, (int, float)) else None)
         kinds = {kind(x.dtype), kind(y.dtype)}
         common = "f64" if "f64" in (x.dtype, y.dtype) and not isinstance(y.tree, Const) else "f32"
         to = common if "real" in kinds else "i64" if "whole" in kinds else "bool"
@@ -166,7 +190,9 @@ _logic("bitwise_xor", "({0} != {1})", "({0} ^ {1})")
 @entry("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
 def _add(g: Any, a: Any, b: Any, alpha: Any = 1) -> Value:
     if g.dtype == "bool":
-        raise Unsupported("a sum of truth values")
+        if g.name != "add.Tensor" or alpha != 1:
+            raise Unsupported("arithmetic of truth values")
+        return apply(g, "({0} or {1})", [g.value(a), g.value(b)], "bool")
     x, y = operand(g.value(a), g.dtype), operand(g.value(b), g.dtype)
     if "rsub" in g.name:
         x, y = y, x
@@ -182,21 +208,61 @@ def _add(g: Any, a: Any, b: Any, alpha: Any = 1) -> Value:
 def _div(g: Any, a: Any, b: Any, rounding_mode: str | None = "floor") -> Value:
     x, y = g.value(a), g.value(b)
     if rounding_mode == "floor" and kind(g.dtype) == "whole":
+        _check_divisor(g, y)
         return apply(g, "({0} // {1})", [x, y], g.dtype, 8)
-    if rounding_mode == "floor" or kind(g.dtype) != "real":
+    if kind(g.dtype) != "real":
         raise Unsupported(f"division of {g.dtype} rounded by {rounding_mode}")
+    if rounding_mode == "floor":
+        return _floored(g, *(g.shared(operand(as_stored(v), g.dtype)) for v in (x, y)))
     # the quotient is rounded to the dtype before its fraction is dropped
     quotient = "({0} / {1})" if g.dtype in ("f32", "f64") else g.dtype + "({0} / {1})"
     text = "({0} / {1})" if rounding_mode is None else f"trunc({quotient})"
     return apply(g, text, [operand(x, g.dtype), operand(y, g.dtype)], g.dtype, 3)
 
 
+def _floored(g: Any, x: Value, y: Value) -> Value:
+    """The quotient of reals rounded down, as PyTorch has it: (x - remainder) / y is near a whole number."""
+    left = g.shared(apply(g, "fmod({0}, {1})", [x, y], "f64" if g.dtype == "f64" else "f32", 8))
+    near = "(({0} - {2}) / {1} - where({2} != 0.0 and (({1} < 0.0) != ({2} < 0.0)), 1.0, 0.0))"
+    q = g.shared(apply(g, near, [x, y, left], left.dtype, 6))
+    whole = "(floor({2}) + where({2} - floor({2}) > 0.5, 1.0, 0.0))"
+    text = f"where({{1}} == 0.0, {{0}} / {{1}}, where({{2}} == 0.0, {{0}} / {{1}} * 0.0, {whole}))"
+    out = apply(g, text, [x, y, q], left.dtype, 6)
+    return Value(out.shape, g.dtype, out.tree)
+
+
+@entry("sign", "sgn")
+def _sign(g: Any, a: Any) -> Value:
+    """0 for nan, as PyTorch has it; sign(nan) of the formula language is nan."""
+    if g.dtype == "bool":
+        raise Unsupported("the sign of truth values")
+    v = g.shared(as_stored(g.value(a), 0))
+    one, zero = ("1.0", "0.0") if g.dtype in REAL else ("1", "0")
+    return apply(g, f"where({{0}} > 0, {one}, where({{0}} < 0, -{one}, {zero}))", [v], g.dtype, 2)
+
+
+@entry("leaky_relu")
+def _leaky_relu(g: Any, a: Any, slope: Any = 0.01) -> Value:
+    v = g.shared(g.value(a))
+    return apply(g, "where({0} > 0.0, {0}, {0} * {1})", [v, g.value(slope)], g.dtype, 2)
+
+
+@entry("fmax", "fmin")
+def _without_nan(g: Any, a: Any, b: Any) -> Value:
+    """The greater or less of two, of which one may be nan."""
+    name = "max" if g.name == "fmax" else "min"
+    if g.dtype not in REAL:
+        raise Unsupported(f"{g.name} of {g.dtype}")
+    x, y = (g.shared(operand(g.value(v), g.dtype)) for v in (a, b))
+    return apply(g, f"where(isnan({{0}}), {{1}}, where(isnan({{1}}), {{0}}, {name}({{0}}, {{1}})))", [x, y], g.dtype, 3)
+
+
 @entry("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _pow(g: Any, a: Any, b: Any) -> Value:
-    if g.dtype not in REAL:
+    power = float(b) if isinstance(b, (int, float)) else None
+    if g.dtype not in REAL and (power not in (2.0, 3.0) or g.dtype == "bool"):
         raise Unsupported(f"a power of {g.dtype}")
     x = operand(g.value(a), g.dtype)
-    power = float(b) if isinstance(b, (int, float)) else None
     if power in (2.0, 3.0):
         x = g.shared(x)
         return apply(g, "({0} * {0})" if power == 2.0 else "({0} * {0} * {0})", [x], g.dtype)
@@ -252,7 +318,7 @@ def _clone(g: Any, a: Any, **_: Any) -> Value:
 
 @entry("isnan", "isinf")
 def _is(g: Any, a: Any) -> Value:
-    v = g.value(a)
+    v = as_stored(g.value(a))
     if kind(v.dtype) != "real":
         return Value(v.shape, "bool", Const(False))
     return apply(g, g.name + "({0})", [v], "bool")
@@ -320,6 +386,8 @@ def _expand(g: Any, a: Any, shape: Any, implicit: bool = False) -> Value:
 @entry("view", "_unsafe_view", "reshape", "squeeze.dim", "squeeze.dims", "squeeze", "unsqueeze", "flatten.using_ints")
 def _view(g: Any, a: Any, *_: Any) -> Value:
     v = g.value(a)
+    if not same(product(v.shape), product(g.shape)):  # PyTorch has checked what SymPy cannot see; row-major memory has any such shape
+        return Value(list(g.shape), v.dtype, Leaf(g.leaf(g.stored(v)).buf, tuple(contiguous(g.shape))))
     out = T.reshaped(v, g.shape)
     if out is not None:
         return out
@@ -327,6 +395,22 @@ def _view(g: Any, a: Any, *_: Any) -> Value:
     if small is not v and not isinstance(v.tree, T.Leaf):  # what is repeated is computed once
         v = T.expanded(g.stored(small), v.shape)
     return T.reshaped(g.stored(v), g.shape)  # type: ignore[return-value]
+
+
+@entry("as_strided")
+def _as_strided(g: Any, a: Any, size: Any, stride: Any, offset: Any = None) -> Value:
+    """Strides over the memory that the description of the operand promises."""
+    described, v = g.node.args[0].meta["val"], g.value(a)
+    leaf = g.described(v, described)
+    begin = expression(described.storage_offset())
+    is_so = all(same(n, 1) or same(s, expression(t)) for n, s, t in zip(v.shape, leaf.stride, described.stride()))
+    if not is_so or not same(leaf.offset, 0) or not same(begin, 0):
+        raise Unsupported("as_strided of a part of memory")
+    b = leaf.buf
+    wanted = [expression(s) for s in stride]
+    if b.kind == "cat" or b.into or not is_dense(b.shape, b.stride) or any(same(s, 0) for s in wanted):
+        raise Unsupported("as_strided of memory with gaps")
+    return Value(list(g.shape), v.dtype, Leaf(b, tuple(wanted), 0 if offset is None else expression(offset)))
 
 
 @entry("select.int")

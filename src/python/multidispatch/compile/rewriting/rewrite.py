@@ -7,6 +7,7 @@ from typing import Any, Callable
 import torch
 
 from ..report import fault
+from ..ties import changes
 from .attention import name_attention
 from .causal import name_causal
 from .stacks import order_stacks
@@ -48,7 +49,9 @@ def copy_of(graph: Any) -> Any:
 def rewrite(module: Any) -> list[str]:
     """Changes the graph in place, and gives a line for each kind of change. One that fails is left out."""
     kept, done, failed = copy_of(module.graph), list[str](), set[str]()
-    rest = list(REWRITES)
+    # rewrites take a tensor for the value that it was given
+    table = REWRITES[:1] if any(map(changes, module.graph.nodes)) else REWRITES
+    rest = list(table)
     while rest:
         what, f = rest.pop(0)
         if what in failed:
@@ -60,7 +63,7 @@ def rewrite(module: Any) -> list[str]:
             fault(f"the graph is used without: {what}")
             failed.add(what)
             module.graph = copy_of(kept)
-            rest, done = list(REWRITES), []
+            rest, done = list(table), []
     if done or failed:
         module.recompile()
     return done

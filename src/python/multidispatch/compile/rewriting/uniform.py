@@ -4,6 +4,7 @@ So masks of zeros are dropped, and masks of truths, scales of 1 and branches tha
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable
 
 import torch
@@ -116,6 +117,42 @@ def _other(values: Values, node: Any, neutral: Any) -> Any:
     return a if values.is_all(b, neutral) else b if values.is_all(a, neutral) else None
 
 
+# They give the same for 0.0 and -0.0 (relu: another zero at most, as in PyTorch's own kernels).
+_SIGN_BLIND = {aten._softmax.default, aten._log_softmax.default, aten.exp.default, aten.cos.default, aten.abs.default,
+               aten.relu.default, aten.isnan.default, aten.isinf.default, aten.logical_not.default} | {
+    getattr(getattr(aten, name), of) for name in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Scalar", "Tensor")}
+# Of another zero they give another zero at most.
+_CARRY_SIGN = _MOVES | {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.mul.Scalar, aten.neg.default,
+                        aten._to_copy.default}
+
+
+def _is_sign_seen(node: Any) -> bool:
+    """True if somebody may tell the node's 0.0 from -0.0."""
+    if not _tensor(node).is_floating_point():
+        return False
+    seen, left = {node}, [node]
+    while left:
+        for user in left.pop().users:
+            if user.target in _SIGN_BLIND or user in seen:
+                continue
+            if user.target not in _CARRY_SIGN:
+                return True
+            seen.add(user)
+            left.append(user)
+    return False
+
+
+def _sum(values: Values, node: Any, _: Any) -> Any:
+    """x in x + 0. -0.0 + 0.0 is 0.0, but x - 0.0 and x + -0.0 are x."""
+    a, b = node.args[:2]
+    is_less = node.target in (aten.sub.Tensor, aten.sub.Scalar)
+    for x, zero in ((a, b),) if is_less else ((a, b), (b, a)):
+        if values.is_all(zero, 0):
+            is_exact = (math.copysign(1.0, values.number(zero)) > 0) == is_less
+            return x if is_exact or not _is_sign_seen(node) else None
+    return None
+
+
 def _first(values: Values, node: Any, neutral: Any) -> Any:
     return node.args[0] if values.is_all(node.args[1], neutral) else None
 
@@ -131,8 +168,8 @@ def _masked_fill(values: Values, node: Any, _: Any) -> Any:
 
 # An operation, what finds the operand that it gives back, and the number that changes nothing.
 _TRIVIAL: dict[Any, tuple[Callable[[Values, Any, Any], Any], Any]] = {
-    aten.add.Tensor: (_other, 0), aten.sub.Tensor: (_first, 0), aten.mul.Tensor: (_other, 1),
-    aten.div.Tensor: (_first, 1), aten.add.Scalar: (_first, 0), aten.sub.Scalar: (_first, 0),
+    aten.add.Tensor: (_sum, 0), aten.sub.Tensor: (_sum, 0), aten.mul.Tensor: (_other, 1),
+    aten.div.Tensor: (_first, 1), aten.add.Scalar: (_sum, 0), aten.sub.Scalar: (_sum, 0),
     aten.mul.Scalar: (_first, 1), aten.div.Scalar: (_first, 1), aten.pow.Tensor_Scalar: (_first, 1),
     aten.where.self: (_where, None), aten.masked_fill.Scalar: (_masked_fill, None),
     aten.masked_fill.Tensor: (_masked_fill, None), aten.logical_and.default: (_other, True),

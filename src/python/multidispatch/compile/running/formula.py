@@ -14,6 +14,7 @@ from .loops import Group, Index, access
 
 # What a reduction over one element is, where it is not that element.
 _OF_ONE = {"argmax": "0", "argmin": "0", "var": "(body - body)", "var unbiased": "nan"}
+_OF_ONE_REAL = _OF_ONE | {"sum": "(body + 0.0)", "mean": "(body + 0.0)"}  # a sum begins with 0: -0.0 becomes 0.0
 
 
 @dataclass
@@ -38,6 +39,10 @@ class _Read:
     """What a leaf reads: strides by loop, changed when loops merge."""
 
     by: dict[Index, Any]
+
+
+class Unmeasured(Exception):
+    """No tensor of the kernel has the size of one of its loops: what it computes on the way has to become memory."""
 
 
 class Writer:
@@ -67,6 +72,7 @@ class Writer:
                     self.names.setdefault(index, f"x{len(self.names)}")
         self.named: dict[Any, tuple[str, Argument]] = {}
         self.scalars: dict[str, Argument] = {}
+        self.measured: set[Index] = set()  # loops that are an axis of a tensor
 
     def _count(self, tree: Tree | None) -> None:
         if isinstance(tree, Leaf):
@@ -150,6 +156,7 @@ class Writer:
         gathered = t.axes if isinstance(t, Gather) else ()
         axes = [(s, n, self._tree(b, index)) for s, n, index in gathered]
         axes += [(by[i], i.size, self.names[i]) for i in self._subscript(by)]
+        self.measured.update(by)
         # the index is a shifted loop and no tensor, so the axes can be in the order of memory
         if any(isinstance(index, Iota) for _, _, index in gathered):
             axes.sort(key=lambda axis: -magnitude(axis[0]))
@@ -179,7 +186,7 @@ class Writer:
             return "true" if value else "false"
         if isinstance(value, float):
             text = "nan" if math.isnan(value) else "inf" if math.isinf(value) else repr(abs(value))
-            return f"(-{text})" if value < 0 else text
+            return f"(-{text})" if math.copysign(1.0, value) < 0 else text
         if isinstance(value, int):
             if not -2 ** 63 < value < 2 ** 63:
                 raise Unsupported(f"number {value} does not fit into 64 bits")
@@ -213,7 +220,8 @@ class Writer:
             return f"{b.reduction}[{self.names[self.axes[b][-1]]}]({body})" if self.axes[b][-1] else body
         over = ", ".join(self.names[i] for i in self.axes[b] if i in self.reduced[b])
         if not over:  # the reduction is over one element
-            return _OF_ONE.get(b.reduction, body).replace("body", body)
+            is_real = b.dtype in ("f16", "bf16", "f32", "f64")
+            return (_OF_ONE_REAL if is_real else _OF_ONE).get(b.reduction, body).replace("body", body)
         name, _, options = b.reduction.partition(" ")
         return f"{name}[{over}]({body}{', ' + options if options else ''})"
 
@@ -233,7 +241,10 @@ class Writer:
         arguments = dict(self.named.values())
         for b, name in self.stored.items():
             out = self._subscript(self.out[b].by)
+            self.measured.update(out)
             arguments[name] = Argument(b, [i.size for i in out], [self.out[b].by[i] for i in out])
+        if any(not isinstance(i.size, int) and i not in self.measured for i in self.names):
+            raise Unmeasured
         dtypes = {name: a.buf.dtype for name, a in arguments.items() if a.buf is not None}
         ordered = [arguments[name] for name in dict.fromkeys(re.findall(r"\b(?:A|Y)\d*(?=\[)", text))]
         for name, dtype in dtypes.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any, Callable
 
 from ..pieces import Constant, Piece, Place
@@ -16,27 +17,28 @@ class Pieces:
     _boxed_call = True
 
     def __init__(self, arguments: list[Any], bound: dict[int, Any], pieces: list[Piece], runs: list[Callable[..., Any]],
-                 results: list[Any]) -> None:
+                 results: list[Any], costs: list[Any]) -> None:
         self._plans = [run for p, run in zip(pieces, runs) if p.is_plan]
         self._slot = {n: i for i, n in enumerate([*arguments, *(n for p in pieces for n in p.writes)])}
         self._start = [bound.get(i) for i in range(len(self._slot))]
         self._given = [i for i in range(len(arguments)) if i not in bound]
         self._results = [x if isinstance(x, Constant) else self._at(x) for x in results]
-        self._steps = self._made(pieces, runs)
+        self._steps = self._made(pieces, runs, costs)
         self._n_calls = 0
 
     def _at(self, place: Place) -> tuple[int, int]:
         return self._slot[place[0]], place[1]
 
-    def _made(self, pieces: list[Piece], runs: list[Callable[..., Any]]) -> list[Any]:
-        """For each piece: what runs it, what it reads and writes, and what nobody reads afterwards."""
+    def _made(self, pieces: list[Piece], runs: list[Callable[..., Any]], costs: list[Any]) -> list[Any]:
+        """For each piece: what runs it, what it reads and writes, what nobody reads afterwards, and where its time is
+        counted."""
         kept = {x[0] for x in self._results if not isinstance(x, Constant)}
         steps: list[Any] = []
-        for p, run in reversed(list(zip(pieces, runs))):
+        for p, run, cost in reversed(list(zip(pieces, runs, costs))):
             reads, writes = [self._at(x) for x in p.reads], [self._slot[n] for n in p.writes]
             dropped = {i for i, _ in reads} - kept
             kept |= dropped
-            steps.append((run, reads, writes, sorted(dropped)))
+            steps.append((run, reads, writes, sorted(dropped), cost))
         return steps[::-1]
 
     def __call__(self, given: list[Any]) -> Any:
@@ -48,8 +50,10 @@ class Pieces:
         def read(slot: int, axis: int) -> Any:
             return values[slot] if axis < 0 else values[slot].shape[axis]
 
-        for run, reads, writes, dropped in self._steps:
+        for run, reads, writes, dropped, cost in self._steps:
+            start = time.perf_counter()
             out = run([read(*x) for x in reads])
+            cost.add(time.perf_counter() - start)
             for i, x in zip(writes, out):
                 values[i] = x
             for i in dropped:

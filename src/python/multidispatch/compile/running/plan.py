@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
 import torch
 
 from ... import _core
+from ..options import Options
 from ..lowering.lower import DTYPES, Eager, Held, Lowered, Lowering, Number, Real
 from ..lowering.tree import Buf, Leaf
-from ..report import Report
+from ..report import Cost, Report
 from ..sizes import Dims, Unsupported, same
-from .formula import Formula, write
+from .formula import Formula, Unmeasured, write
 from .groups import Grouping
 from .together import Together, gather
 
@@ -22,6 +24,9 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
 _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
               "embedding_bag", "native_dropout")
+# A view of memory that lies otherwise than PyTorch's would is no error: its result is copied anyway.
+_REPLACED = {torch.ops.aten.view.default: torch.ops.aten.reshape.default,
+             torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default}
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
 
 
@@ -29,13 +34,12 @@ class Builder:
     """Lowers a graph and adds its steps, in order, to a _core.Plan."""
 
     def __init__(self, module: Any, device: torch.device, report: Report,
-                 bound: "dict[int, torch.Tensor] | None" = None, n_visible: int | None = None) -> None:
+                 bound: "dict[int, torch.Tensor] | None" = None, n_visible: int | None = None,
+                 options: Options = Options()) -> None:
         self.module, self.report, self.bound = module, report, bound or {}
         self.dims = Dims()
         self.lowered: Lowered = Lowering(module, self.dims, device, n_visible).run()
-        self.grouping = Grouping(self.lowered.bufs, [(leaf.buf, e.number - 0.5) for e in self.lowered.eager
-                                                     for leaf, _ in e.reads])
-        self.formulas: dict[Buf, Formula] = {b: write(g, self.dims) for b, g in self.grouping.groups.items()}
+        self.grouping, self.formulas = self._kernels()
         self.adopted = self._adopted()
         self.kept: list[Any] = []
         given = [at for at in range(self.lowered.n_args) if at not in self.bound]
@@ -43,11 +47,30 @@ class Builder:
         self.place = {at: i for i, at in enumerate(given)}
         self.carried = self._carried()
         self.device = device
-        self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name)
+        self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name,
+                               *options.numbers())
+
+    def _kernels(self) -> tuple[Grouping, dict[Buf, Formula]]:
+        reads = [(leaf.buf, e.number - 0.5) for e in self.lowered.eager for leaf, _ in e.reads]
+        while True:
+            grouping = Grouping(self.lowered.bufs, reads)
+            formulas, unmeasured = {}, list[Buf]()
+            for b, g in grouping.groups.items():
+                try:
+                    formulas[b] = write(g, self.dims)
+                except Unmeasured:
+                    if not g.inline:
+                        raise Unsupported("a kernel with a size that none of its tensors has") from None
+                    unmeasured += g.inline
+            if not unmeasured:
+                return grouping, formulas
+            for b in unmeasured:
+                b.is_memory = True
 
     def build(self, fallback: Callable[..., Any], checks: bool) -> Any:
         inputs, results, steps = self._inputs(), self._results(), self._steps()
         dims = self._dims()  # of all sizes that steps and results read, so after both
+        self.places = [(at if axis < 0 else self.place[self._tensors()[at][0]], axis) for at, axis in dims]
         for name in [f"d{i}" for i in range(len(self.dims.names))]:
             self.core.dim(name, 0, 0)
         slots = 0
@@ -133,8 +156,7 @@ class Builder:
         for b in self.lowered.bufs:
             self.dims.texts([*b.shape, *b.stride])
         known: dict[Any, tuple[int, int]] = {}
-        tensors = [(at, b) for at, b in self.lowered.inputs if at not in self.bound and b not in self.carried]
-        for i, (_, b) in enumerate(tensors):
+        for i, (_, b) in enumerate(self._tensors()):
             for axis, size in enumerate(b.shape):
                 if not isinstance(size, int) and size.is_Symbol:
                     known.setdefault(size, (i, axis))
@@ -145,6 +167,10 @@ class Builder:
             if symbol not in known:
                 raise Unsupported(f"size {symbol} is no argument's")
         return [known[symbol] for symbol in self.dims.names]
+
+    def _tensors(self) -> list[tuple[int, Buf]]:
+        """The tensors that a call gives and the plan reads."""
+        return [(at, b) for at, b in self.lowered.inputs if at not in self.bound and b not in self.carried]
 
     # ---- Steps
 
@@ -236,9 +262,10 @@ class Builder:
         whole = [b.into or (b, 0) for b in written]
         outputs = [self._view(Leaf(base, tuple(b.stride), offset), b.shape, b.dtype)
                    for b, (base, offset) in zip(written, whole)]
-        self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason})
+        cost = Cost()
+        self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason, "cost": cost})
         places = [self.adopted[b] for b in e.outputs if b in self.adopted]
-        self.core.eager(_eager_function(e, self.dims, self.adopted, self.carried), [*ids, *outputs], places)
+        self.core.eager(_eager_function(e, self.dims, self.adopted, self.carried, cost), [*ids, *outputs], places)
 
 
 def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
@@ -266,7 +293,8 @@ def _with_strides(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     return x if x.stride() == stride else torch.empty_strided(x.shape, stride, dtype=x.dtype, device=x.device).copy_(x)
 
 
-def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict[Buf, int]) -> Callable[..., Any]:
+def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict[Buf, int],
+                    cost: Cost) -> Callable[..., Any]:
     """fn(tensors, sizes, arguments): runs the operation on views of the plan's memory and on arguments of the call that are
     carried, and copies its results there. It gives those that are adopted."""
     constants: list[Any] = []
@@ -290,7 +318,7 @@ def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict
 
     args = ", ".join([*map(source, e.args), *(f"{k}={source(v)}" for k, v in e.kwargs.items())])
     names = ", ".join(f"d{i}" for i in range(len(dims.names)))
-    lines = ["def run(t, s, a):"]
+    lines = ["def run(t, s, a):", "    start = now()"]
     if names:
         lines.append(f"    {names}{',' if len(dims.names) == 1 else ''} = s")
     lines.append(f"    out = op({args})")
@@ -304,8 +332,9 @@ def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict
         elif b is not None:
             lines.append(f"    t[{at}].copy_({result})")
             at += 1
-    lines.append(f"    return ({''.join(given)})")
-    space: dict[str, Any] = {"op": e.node.target, "c": constants, "fit": _with_strides, "sqrt": math.sqrt}
+    lines += ["    cost.add(now() - start)", f"    return ({''.join(given)})"]
+    space: dict[str, Any] = {"op": _REPLACED.get(e.node.target, e.node.target), "c": constants, "fit": _with_strides, "sqrt": math.sqrt,
+                             "now": time.perf_counter, "cost": cost}
     exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
     return space["run"]
 

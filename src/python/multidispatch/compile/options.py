@@ -1,0 +1,33 @@
+"""Options of a graph: `torch.compile(f, backend="multidispatch", options={...})` and `md.capture(..., options={...})`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .. import _NUMERIC, _SELECT, ArgumentError, _number
+
+
+@dataclass(frozen=True)
+class Options:
+    select: str | None = None  # how kernels are picked, as in md.op; None: as the environment says
+    numeric: str | None = None
+    eager_where_faster: bool | None = None  # None: on a CPU, unless determinism was asked for
+
+    def numbers(self) -> tuple[int, int]:
+        """`select` and `numeric` as the library has them; 0: not given."""
+        return _number(_SELECT, "select", self.select), _number(_NUMERIC, "numeric", self.numeric)
+
+
+def options_of(given: dict[str, Any] | None) -> Options:
+    """Refuses an option that does not exist, and values that it cannot have."""
+    given = given or {}
+    names = [f.name for f in fields(Options)]
+    for name in given:
+        if name not in names:
+            raise ArgumentError(f"options: there is no option {name!r}: expected {', '.join(names)}")
+    out = Options(**given)
+    out.numbers()
+    if out.eager_where_faster not in (None, True, False):
+        raise ArgumentError(f"option eager_where_faster: {out.eager_where_faster!r}: expected True, False or None")
+    return out

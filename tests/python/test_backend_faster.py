@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Plans that eager PyTorch serves at the sizes where it was measured to be faster. Times come from a clock of the test."""
+
+import importlib.util
+import sys
+import threading
+import unittest
+from unittest import mock
+
+if importlib.util.find_spec("torch") is None:
+    print(f"SKIPPED: test_backend_faster.py: {sys.executable} has no PyTorch", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+
+import multidispatch as md
+from multidispatch.compile.running import faster
+import strict  # noqa: F401 (faults are errors)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Way:
+    """A plan, or what runs it eagerly: `cost` gives the seconds that a call with so many rows takes."""
+
+    def __init__(self, clock, cost):
+        self.clock, self.cost, self.calls, self.built = clock, cost, [], threading.Event()
+
+    def __call__(self, given):
+        self.calls.append(given[0].shape[0])
+        self.clock.now += self.cost(given[0].shape[0])
+        return (given[0] * 2,)
+
+    def wait(self):
+        self.built.wait()
+
+    def count(self):
+        return {"calls": len(self.calls)}
+
+
+class Served(unittest.TestCase):
+    def setUp(self):
+        self.clock = Clock()
+        patch = mock.patch.object(faster.time, "perf_counter", self.clock)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def raced(self, plan_cost, eager_cost):
+        self.plan, self.eager = Way(self.clock, plan_cost), Way(self.clock, eager_cost)
+        return faster.Faster(self.plan, self.eager, [(0, 0)])
+
+    def run_calls(self, f, rows, n):
+        before = len(self.plan.calls), len(self.eager.calls)
+        for _ in range(n):
+            self.assertEqual(f([torch.ones(rows)])[0].sum(), 2 * rows)
+        return len(self.plan.calls) - before[0], len(self.eager.calls) - before[1]
+
+    def built(self, f):
+        self.plan.built.set()
+        f._waiter.join()
+
+    def test_each_size_has_its_own_way(self):
+        f = self.raced(lambda n: 3.0 if n == 5 else 1.0, lambda n: 2.0)
+        self.run_calls(f, 7, 1)
+        self.built(f)
+        self.assertEqual(self.run_calls(f, 5, 10), (6, 4))  # two that are not timed, then in turns
+        self.assertEqual(self.run_calls(f, 5, 10), (0, 10))
+        self.assertEqual(self.run_calls(f, 3, 20), (16, 4))
+        self.assertEqual([(s["sizes"], s["plan_us"], s["eager_us"]) for s in f.served()], [([5], 3e6, 2e6)])
+        self.assertEqual(f.count(), {"calls": 41, "eager_calls": 18})
+
+    def test_a_tie_is_the_plans(self):
+        f = self.raced(lambda n: 1.0, lambda n: 0.95)
+        self.run_calls(f, 5, 1)
+        self.built(f)
+        self.run_calls(f, 5, 9)
+        self.assertEqual(self.run_calls(f, 5, 5), (5, 0))
+
+    def test_not_while_kernels_are_built(self):
+        """A stand-in for a kernel decides nothing."""
+        slow = [10.0]
+        f = self.raced(lambda n: slow[0], lambda n: 2.0)
+        self.run_calls(f, 5, 15)
+        self.built(f)
+        slow[0] = 1.0
+        self.run_calls(f, 5, 20)
+        self.assertEqual(self.run_calls(f, 5, 5), (5, 0))
+
+    def test_one_slow_call_decides_nothing(self):
+        calls = iter([1.0, 1.0, 90.0, 1.0, 1.0, 1.0, *[1.0] * 20])
+        f = self.raced(lambda n: next(calls), lambda n: 2.0)
+        self.run_calls(f, 5, 1)
+        self.built(f)
+        self.run_calls(f, 5, 9)
+        self.assertEqual(self.run_calls(f, 5, 5), (5, 0))
+
+    def test_wanted(self):
+        cpu, gpu = torch.device("cpu"), torch.device("cuda", 0)
+        self.assertEqual([faster.is_wanted(None, d, n) for d in (cpu, gpu) for n in (None, "fast", "deterministic")],
+                         [True, True, False, False, False, False])
+        self.assertEqual([faster.is_wanted(w, gpu, None) for w in (True, False)], [True, False])
+        torch.use_deterministic_algorithms(True)
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+        self.assertFalse(faster.is_wanted(None, cpu, None) or faster.is_wanted(True, cpu, None))
+
+    def test_of_capture(self):
+        """Arguments that do not fit are the plan's to refuse; options decide who may serve."""
+        x = torch.randn(3, 4)
+        for options, is_raced in (({}, True), ({"eager_where_faster": False}, False), ({"numeric": "deterministic"}, False)):
+            f = md.capture(lambda x: x.exp() * 2, (x,), options=options)
+            self.assertEqual(isinstance(f.plan, faster.Faster), is_raced)
+            for _ in range(13):
+                torch.testing.assert_close(f(x), x.exp() * 2)
+            self.assertEqual(f.plan.count()["calls"], 13)
+
+
+if __name__ == "__main__":
+    unittest.main()

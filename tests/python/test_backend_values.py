@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Values at the edges, through plans, against eager PyTorch: nan, signed zeros, narrow types, division by 0, indices out of
+range, pads and views of memory, tensors that are changed. Graphs are traced without Dynamo, and formulas run in the
+reference evaluator: what is under test is what a graph is lowered to."""
+
+import importlib.util
+import os
+import sys
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print(f"SKIPPED: test_backend_values.py: {sys.executable} has no PyTorch", file=sys.stderr)
+    sys.exit(0)
+os.environ["MD_CC"] = "/no/compiler"
+
+import logging
+
+import torch
+import torch.nn.functional as F
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import multidispatch as md
+from multidispatch.compile import backend
+from multidispatch.compile.lowering.decompositions import table
+import strict  # noqa: F401 (faults are errors)
+
+plan_of = sys.modules[backend.__module__].plan_of
+NAN, INF = float("nan"), float("inf")
+SEED = int(os.environ.get("MD_TEST_SEED", "34"))
+
+
+def bits(x):
+    """With the signs of zeros."""
+    return torch.copysign(torch.ones(()), x) if x.is_floating_point() else x
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(SEED)
+        logging.getLogger("multidispatch").setLevel(logging.ERROR)
+
+    def planned(self, f, *inputs):
+        """What a plan of f gives, what f gives, and the report. Inputs that f changes are compared, too."""
+        names = ", ".join("abcdef"[:len(inputs)])
+        traced = eval(f"lambda f: lambda {names}: f({names})")(lambda *x: tuple(f(*x)))
+        module = make_fx(traced, decomposition_table=table(), tracing_mode="symbolic")(*inputs)
+        plan = plan_of(module, "values")
+        theirs, ours = [x.clone() for x in inputs], [x.clone() for x in inputs]
+        want = f(*theirs)
+        got = plan(list(ours))
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
+        return got, want, md.explain_graph()[-1]
+
+    def compare(self, f, *inputs, left=(), signs=True):
+        """As eager, with the signs of zeros (unless `signs` is False); only the operations `left` are PyTorch's."""
+        got, want, report = self.planned(f, *inputs)
+        for a, b in zip(got, want, strict=True):
+            torch.testing.assert_close(a, b, equal_nan=True)
+            if signs and a.is_floating_point():
+                torch.testing.assert_close(bits(a.nan_to_num()), bits(b.nan_to_num()))
+        self.assertNotIn("reason", report)
+        self.assertEqual(report["fallbacks"], 0, report.get("fallback_reasons"))
+        self.assertEqual(sorted({e["op"].split(".")[1] for e in report["eager"]}), sorted(left), report["eager"])
+        return report
+
+
+class Values(Case):
+    def test_sign_of_nan(self):
+        x = torch.tensor([NAN, -NAN, INF, -2.5, 0.0, -0.0, 1e-40])
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            self.compare(lambda x: (x.sign(), torch.sgn(x * 2)), x.to(dtype))
+        self.compare(lambda x: (x.sign(),), torch.tensor([3, 0, -7]))
+
+    def test_signed_zeros(self):
+        x = torch.tensor([-0.5, 0.5, -0.0, 0.0])
+        self.compare(lambda x: (1 / (x.ceil() + torch.zeros_like(x)), 1 / (x.ceil() + 0), 1 / (0.0 + x.ceil()),
+                                1 / (x.ceil() - 0.0), 1 / (x.ceil() * 1), 1 / -(x * 0)), x)
+        self.compare(lambda x: (torch.full_like(x, -0.0), torch.where(x > 9, 1.0, -0.0), 1 / (x * 0 + -0.0)), x)
+        self.compare(lambda x: (1 / x.ceil()[:, None].sum(1), 1 / x.ceil()[:, None].mean(1),
+                                1 / (x.ceil()[:, None] @ torch.ones(1, 1))), x)
+
+    def test_zeros_that_no_one_sees_go(self):
+        """A mask of zeros before a softmax costs nothing."""
+        report = self.compare(lambda x: ((x * 2 + torch.zeros(4)).softmax(-1),), torch.randn(3, 4))
+        self.assertIn("folded", str(report["rewrites"]))
+
+    def test_whole_numbers_by_zero(self):
+        x = torch.tensor([7, -7, 0])
+        for f in (lambda x, y: (x // y,), lambda x, y: (x % y,), lambda x, y: (torch.fmod(x, y),)):
+            for y in (torch.tensor(0), torch.tensor([1, 0, 2])):
+                with self.assertRaisesRegex(RuntimeError, "ZeroDivision"):
+                    self.planned(f, x, y)[0]
+        for y in (3, -2):
+            self.compare(lambda x, y=y: (x // y, x % y), x)
+        self.compare(lambda x: (torch.arange(x.shape[1]) // x.shape[0], torch.arange(x.shape[0]) % x.shape[1]),
+                     torch.randn(3, 5))
+
+    def test_conversions(self):
+        x = torch.tensor([-1.0, -1.9, 255.0, 256.0, 300.5, -300.5, 0.5])
+        for dtype in (torch.uint8, torch.int8, torch.int16, torch.int64):
+            self.compare(lambda x, dtype=dtype: ((x * 1).to(dtype),), x)
+            self.compare(lambda x, dtype=dtype: (x.to(dtype),), x.bfloat16())
+
+    def test_narrow_steps(self):
+        """Steps show the rounding of what they are given."""
+        for dtype in (torch.bfloat16, torch.float16):
+            x = torch.linspace(-2, 2, 37).to(dtype)
+            self.compare(lambda x: ((x * 0.999).floor(), (x + 0.001).ceil(), (x * 1.003).round(), (x * 2.999).long(),
+                                    torch.remainder(x * 1.003, 1), torch.fmod(x * 1.003, 0.125), (x * 1e38 * 10).isinf(),
+                                    torch.logical_not(x * 1e-30 * 1e-30), (x * 1e-30 * 1e-30).bool(),
+                                    (x * 1.001).argmax(), (x + 1.0).max(0)[1]), x, signs=False)
+
+    def test_floor_division_of_reals(self):
+        x = torch.tensor([5.0, -5.0, 0.3, -0.3, 0.0, -0.0, INF, NAN, 1e30])[:, None]
+        y = torch.tensor([2.0, -2.0, 0.1, 0.0, -0.0, INF, NAN])[None]
+        self.compare(lambda x, y: (x // y,), x, y)
+        self.compare(lambda x: (x // 0.3, torch.div(x, -0.7, rounding_mode="floor")), torch.randn(50).bfloat16())
+
+    def test_variance(self):
+        x = torch.randn(3, 5)
+        self.compare(lambda x: (x.var(1, correction=2), x.var((0, 1), correction=3), x.std(1, correction=2)), x)
+
+    def test_other_rows(self):
+        x, y = torch.tensor([NAN, 1.0, -2.0, INF]), torch.tensor([1.0, NAN, 3.0, NAN])
+        self.compare(lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), F.leaky_relu(x, 0.2)), x, y)
+        self.compare(lambda x: (x ** 2, x ** 3, (x > 0) + (x < 0)), torch.tensor([3, -2, 0], dtype=torch.int8))
+
+
+class Indices(Case):
+    def test_out_of_range(self):
+        """As eager: -1 counts from the end, or is an error."""
+        w, ones = torch.randn(5, 3), torch.ones(2, 3)
+        for i in (torch.tensor([0, 4]), torch.tensor([-1, 0]), torch.tensor([0, 5])):
+            for f in (lambda w, i, ones: (w.index_add(0, i, ones),), lambda w, i, ones: (w.index_copy(0, i, ones),),
+                      lambda w, i, ones: (w.index_fill(0, i, 2.0),), lambda w, i, ones: (w[i] * 2,),
+                      lambda w, i, ones: (w.index_select(0, i) * 2,), lambda w, i, ones: (F.embedding(i, w) * 2,),
+                      lambda w, i, ones: (w.gather(0, i[:, None]) * 2,), lambda w, i, ones: (w.index_put((i,), ones) * 2,),
+                      lambda w, i, ones: (w.scatter_add(0, i[:, None].expand(2, 3), ones) * 2,)):
+                try:
+                    want = f(w, i, ones)
+                except (RuntimeError, IndexError):
+                    with self.assertRaises((RuntimeError, IndexError)):
+                        self.planned(f, w, i, ones)
+                else:
+                    torch.testing.assert_close(self.planned(f, w, i, ones)[0], want)
+
+
+class Places(Case):
+    def test_pads(self):
+        x = torch.randn(3, 5)
+        for pad in ((1, 2), (1, 0, 0, 2), (0, 3), (-1, 2), (2, -1, 1, -1), (0, 0)):
+            self.compare(lambda x, pad=pad: (F.pad(x, pad, value=3.0), F.pad(x.exp(), pad) * 2), x)
+            self.compare(lambda x, pad=pad: (F.pad(x.t(), pad), F.pad(x > 0, pad, value=True)), x)
+        self.compare(lambda x: ((F.pad(x, (2, 2)) * 2).sum(1), F.pad(x, (1, 0)).cumsum(1), F.pad(x, (0, 1)).argmax(1),
+                                F.pad(x, (1, 1)).softmax(-1), F.pad(x, (1, 1)) @ F.pad(x, (1, 1)).t()), x)
+        self.compare(lambda x: (F.pad(x, (0, 4 - x.shape[1] % 4)), F.pad(x, (x.shape[0], 0, 0, x.shape[1]))), x)
+
+    def test_flips_and_repeats(self):
+        x = torch.randn(3, 5)
+        self.compare(lambda x: (x.flip(1), x.flip(0, 1) * 2, x.t().flip(0), x[:1].flip(0)), x)
+        self.compare(lambda x: (x.repeat(2, 1), x.repeat(3, 2, 2), x[:, :1].repeat(1, 4) + 1, x.repeat(0, 2)), x)
+
+    def test_sizes_that_no_tensor_has(self):
+        self.compare(lambda x: (torch.arange(x.shape[0]).sum(), torch.ones(x.shape[1]).cumsum(0),
+                                (torch.arange(x.shape[1]) > 2).float().mean() * x), torch.randn(3, 5))
+
+
+class Memory(Case):
+    def check(self, f, *inputs):
+        got, want, report = self.planned(f, *inputs)
+        torch.testing.assert_close(got, want)
+        self.assertNotIn("reason", report)
+        self.assertEqual(report["fallbacks"], 0, report.get("fallback_reasons"))
+        self.assertGreater(len(report["kernels"]), 0)
+        return str(report.get("pieces"))
+
+    def test_as_strided(self):
+        x = torch.randn(4, 6)
+        self.check(lambda x: ((x * 2)[1:].as_strided((2, 3), (6, 2), 1) * 2,), x)
+        self.check(lambda x: (x[1:].as_strided((4,), (1,), 0) + 1, x.exp().as_strided((3, 3), (1, 2)) * 2), x)
+        self.assertIn("elements overlap", self.check(lambda x: (x.as_strided((3, 3), (1, 2)), x.exp()), x))
+        self.check(lambda x: (x.unfold(1, 3, 2), x.unfold(1, 2, 1).exp()), x)
+
+    def test_views_that_symbols_do_not_show(self):
+        """A view of memory in another order is no error where PyTorch computes it."""
+        def f(x):
+            y = F.pad(x.t(), (0, (4 - x.shape[0] % 4) % 4)).exp()
+            return y.reshape(y.shape[0], -1, 4).sum(-1), y.t().reshape(-1, 4, y.shape[0]) * 2
+        for n in (8, 6):
+            self.check(f, torch.randn(n, 3))
+
+    def test_changes(self):
+        def through_views(x):
+            y = x * 2
+            v = y[1:]
+            z = v.exp()
+            v.add_(1)
+            return y * 3, z + v
+
+        def of_arguments(x):
+            a, b = x.t().relu(), x[0]
+            b.mul_(2)
+            c = x.sum()
+            x.add_(1)
+            return a + c, x * 2
+
+        def of_new(x):
+            y = torch.zeros(4, 6)
+            y[1] = x[0]
+            y[:, 2:].add_(x[:, 2:])
+            return y * 2, y.sum(0)
+
+        for f in (through_views, of_arguments, of_new):
+            self.assertIn("it changes its arguments", self.check(f, torch.randn(4, 6)))
+
+
+if __name__ == "__main__":
+    unittest.main()
