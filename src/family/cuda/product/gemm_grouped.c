@@ -16,8 +16,8 @@ extern const md_fa_family md_fa_cuda_gemm_grouped; /* at the end of this file */
 
 enum { ROWS, COLUMNS, STAGES, WARP_COLUMNS };
 enum { SORT_THREADS = 1024, THREAD_ROWS = 4, THREAD_COLUMNS = 4, SIMT_DEPTH = 16 };
-/* Measured on an H100: parts of the tensor cores' rate that tiles of 128, 64, 32 and 16 rows reach with 128 columns,
- * and what is left of them with 64 and 32. */
+/* Measured on a Hopper GPU (data/results/grouped.md): parts of the tensor cores' rate that tiles of 128, 64, 32 and 16
+ * rows reach with 128 columns, and what is left of them with 64 and 32. */
 static const double RATE[] = {0.182, 0.131, 0.145, 0.12}, NARROW[] = {1, 0.85, 0.6};
 /* us: of sorting, of each row in it by a thread, and of a group */
 static const double SORT = 3, SORT_ROW = 0.12, SORT_GROUP = 0.02;
