@@ -150,6 +150,8 @@ static double few_cycles(const md_fa_target *target, const md_fa_chain *w, const
 {
     double lanes = md_cg_width(target->facts), rows = config->value[ROWS], n = fmin((double)w->rows, rows),
            keys = (double)w->keys * w->part, depth = (double)up(w->depth, md_cg_width(target->facts));
+    /* a tile computes whole vectors of keys: half of one too many where bounds cut it */
+    keys = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? lanes / 2 : 0));
     double run = (double)run_of(config) * lanes, columns = ceil((double)w->columns / run) * run;
     double scores = n * keys * (depth / lanes * 0.9 + 5.5);
     double values = keys * (columns / lanes * (0.7 + 0.55 * rows) + 3 * ceil((double)w->columns / run));
