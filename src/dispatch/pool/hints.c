@@ -282,7 +282,7 @@ static md_status add_where_slow(md_ds_pool *pool, const md_tn_point *point)
 
 md_status md_ds_add_frugally(md_ds_pool *pool)
 {
-    md_tn_point point[MD_DS_MAX_BETWEEN];
+    md_tn_point point[MD_DS_MAX_BETWEEN], corner[MD_DS_MAX_CORNERS];
     menu *of = calloc((size_t)pool->space->n_hints, sizeof *of);
     if (!of)
         return md_fail_memory();
@@ -291,6 +291,10 @@ md_status md_ds_add_frugally(md_ds_pool *pool)
     const int32_t n = md_ds_points_between(point, &pool->target, pool->space);
     for (int32_t i = 0; i < n && s == MD_OK; i++)
         s = add_where_slow(pool, &point[i]);
+    const int32_t n_corners =
+        md_fa_stage(&pool->target)->kind == MD_ST_CHAIN ? md_ds_corner_points(corner, &pool->target, pool->space) : 0;
+    for (int32_t i = 0; i < n_corners && s == MD_OK; i++)
+        s = add_where_slow(pool, &corner[i]);
     return s;
 }
 

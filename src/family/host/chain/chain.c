@@ -123,27 +123,35 @@ static double weigh_cycles(const md_fa_chain *w)
     return 4 + 0.6 * w->ops + 9 * w->transcendental;
 }
 
+/* Rows of all tiles, up to whole units of each: the last tile may be short. */
+static double whole_rows(const md_fa_chain *w, const md_fa_config *config, double unit)
+{
+    const double rows = config->value[ROWS], others = (double)tiles_of(w, config) - 1;
+    return unit * (others * ceil(rows / unit) + ceil(((double)w->rows - others * rows) / unit));
+}
+
 static double many_cycles(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
 {
     double lanes = md_cg_width(target->facts), height = (double)height_of(target), rows = config->value[ROWS],
-           keys = (double)w->keys * w->part, n = fmin((double)w->rows, rows);
-    double panels = ceil(n / (height / 3)) / 3 * height, depth = (double)w->depth,
+           keys = (double)w->keys * w->part, n = (double)w->rows;
+    double panels = whole_rows(w, config, height / 3), depth = (double)w->depth,
            columns = (double)up(w->columns, 2 * md_cg_width(target->facts)), tiles = (double)tiles_of(w, config);
     /* a tile computes whole blocks of keys: half of one too many where bounds cut it */
     keys = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? height / 2 : 0));
     double packed = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? 0.25 * rows : 0));
     double products = panels * keys * (depth + columns) / lanes * 0.56;
-    double packing = packed * (depth * 9 + columns * 4) / lanes + n * depth * 4 / lanes;
-    double blocks = ceil(keys / config->value[KEYS]) * ceil(panels / height);
-    return (double)w->batches * tiles *
-           (products + packing + n * keys / lanes * weigh_cycles(w) + blocks * (30 * height + 100) +
-            n * (columns * 8 / lanes + 60));
+    double packing = tiles * packed * (depth * 9 + columns * 4) / lanes + n * depth * 4 / lanes;
+    double blocks = ceil(keys / config->value[KEYS]) * whole_rows(w, config, height) / height;
+    return (double)w->batches * (products + packing + n * keys / lanes * weigh_cycles(w) +
+                                 blocks * (30 * height + 100) + n * (columns * 8 / lanes + 60));
 }
 
 static double few_cycles(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
 {
     double lanes = md_cg_width(target->facts), rows = config->value[ROWS], n = fmin((double)w->rows, rows),
            keys = (double)w->keys * w->part, depth = (double)up(w->depth, md_cg_width(target->facts));
+    /* a tile computes whole vectors of keys: half of one too many where bounds cut it */
+    keys = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? lanes / 2 : 0));
     double run = (double)run_of(config) * lanes, columns = ceil((double)w->columns / run) * run;
     double scores = n * keys * (depth / lanes * 0.9 + 5.5);
     double values = keys * (columns / lanes * (0.7 + 0.55 * rows) + 3 * ceil((double)w->columns / run));
