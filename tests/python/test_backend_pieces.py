@@ -127,6 +127,7 @@ class Pieces(unittest.TestCase):
         labels = torch.tensor([1, 0, 3]), torch.tensor([1, 0, 1, 1, 0])
         for f, *calls in ((lambda x: (x / x.shape[1]).relu() * (1.5 / x.shape[0]), (x,), (y,)),
                           (lambda x: (x * x.shape[1] ** 0.5).relu(), (x,), (y,)),
+                          (lambda x: (x * (1 / x.shape[1] ** 0.5) ** 0.5).relu(), (x,), (y,)),
                           (lambda x: x * (1 / (x.shape[0] + 0.1)), (x.double(),), (y.double(),)),
                           (lambda x, l: F.cross_entropy(x, l, label_smoothing=0.1), (x, labels[0]), (y, labels[1]))):
             report = self.compare(f, *calls)

@@ -99,7 +99,8 @@ def magnitude(size: Any) -> float:
 
 
 # functions of reals made of sizes, in Python and in a formula
-_REALS = {"FloatTrueDiv": "({0} / {1})", "IntTrueDiv": "({0} / {1})", "ToFloat": "{0}", "OpaqueUnaryFn_sqrt": "sqrt({0})"}
+_REALS = {"FloatTrueDiv": "({0} / {1})", "IntTrueDiv": "({0} / {1})", "ToFloat": "{0}", "OpaqueUnaryFn_sqrt": "sqrt({0})",
+          "FloatPow": "pow({0}, {1})"}
 
 
 def real(e: Any, number: Callable[[Any], Any], join: Callable[[str, list[Any]], Any]) -> Any:
