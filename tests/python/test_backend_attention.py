@@ -24,6 +24,7 @@ DTYPES = (torch.float32, torch.bfloat16) if DEVICE == "cpu" else (torch.bfloat16
 FLOOR = {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 attend = torch.nn.functional.scaled_dot_product_attention
 SIZES = ((2, 5, 9), (1, 12, 7), (3, 1, 4), (2, 33, 70))  # batch, queries, keys
+LARGER = ((2, 5, 9), (3, 12, 7), (2, 33, 70))  # where PyTorch asks whether a size is 1, before the backend is called
 
 
 def heads(x, n, size):
@@ -145,7 +146,10 @@ class Variants(Case):
 
     def test_nothing(self):
         """An empty batch, no queries, no keys."""
-        self.variant(attend, sizes=((2, 5, 9), (0, 5, 9), (2, 0, 9), (2, 5, 0), (2, 5, 1)))
+        inputs = [self.parts(*sizes, DTYPES[-1]) for sizes in ((2, 5, 9), (0, 5, 9), (2, 0, 9), (2, 5, 0), (2, 5, 1))]
+        for r in self.compare(self.layer(attend), *inputs, dtype=DTYPES[-1]):
+            self.assertNotIn("reason", r)
+            self.assertEqual((r["eager"], r["fallbacks"]), ([], 0))
 
     def test_grouped_heads(self):
         self.K = 2
@@ -156,11 +160,12 @@ class Variants(Case):
     def test_grouped_heads_with_a_mask(self):
         self.K = 2
         self.variant(lambda q, k, v, mask: attend(q, k, v, mask, enable_gqa=True),
-                     lambda b, n, m, dtype: (torch.rand(b, 4, n, m) > 0.3).to(DEVICE), dtypes=DTYPES[-1:])
+                     lambda b, n, m, dtype: (torch.rand(b, 4, n, m) > 0.3).to(DEVICE), dtypes=DTYPES[-1:],
+                     sizes=LARGER)
 
     def test_other_size_of_values(self):
         self.E = 24
-        self.variant(attend, dtypes=DTYPES[-1:])
+        self.variant(attend, dtypes=DTYPES[-1:], sizes=LARGER)
 
     def test_other_dtypes(self):
         self.variant(attend, dtypes=(torch.float16,), sizes=SIZES[:2])
@@ -179,12 +184,16 @@ class Variants(Case):
 
     def test_memory_with_gaps(self):
         """Parts of one product, as a layer makes them: memory that is not contiguous."""
-        def f(x):
-            q, k, v = (heads(p, 4, 16) for p in x.chunk(3, -1))
-            return rows(attend(q, k, v))
+        class Block(torch.nn.Module):
+            width = 64
 
-        inputs = [(torch.randn(b, n, 192).to(DTYPES[-1]).to(DEVICE),) for b, n in ((2, 7), (3, 20))]
-        self.check_one_kernel(self.compare(f, *inputs, dtype=DTYPES[-1]))
+            def forward(self, x):
+                q, k, v = (heads(p, 4, 16) for p in torch.cat([x, x * 2, x * 3], -1).split(self.width, -1))
+                return rows(attend(q, k, v))
+
+        inputs = [(torch.randn(b, n, 64).to(DTYPES[-1]).to(DEVICE),) for b, n in ((2, 7), (3, 20))]
+        reports = self.compare(Block(), *inputs, dtype=DTYPES[-1])
+        self.check_one_kernel(reports, len(reports[0]["kernels"]))
 
     def test_what_is_pytorchs(self):
         """Dropout; batches that are broadcast; f32 on a GPU."""
@@ -204,7 +213,7 @@ class Written(Case):
     """Attention that is written out as transformers do it."""
 
     def test_softmax(self):
-        self.variant(lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v)
+        self.variant(lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v, sizes=LARGER)
 
     def test_softmax_in_f32_with_shared_heads(self):
         self.K = 2
@@ -214,7 +223,8 @@ class Written(Case):
             return torch.softmax(scores.float(), -1).to(q.dtype) @ repeated(v, 2)
 
         self.variant(lambda q, k, v, mask: f(q, k, v, mask),
-                     lambda b, n, m, dtype: torch.randn(b, 1, n, m).to(dtype).to(DEVICE), dtypes=DTYPES[-1:])
+                     lambda b, n, m, dtype: torch.randn(b, 1, n, m).to(dtype).to(DEVICE), dtypes=DTYPES[-1:],
+                     sizes=LARGER)
 
     def test_scores_of_ones_own(self):
         """Soft caps, and a bias that is computed from the places of queries and keys."""
@@ -223,7 +233,7 @@ class Written(Case):
             far = torch.arange(k.shape[2], device=q.device) - torch.arange(q.shape[2], device=q.device)[:, None]
             return torch.softmax(s + far.abs().to(s.dtype) * -0.125, -1) @ v
 
-        self.variant(f, sizes=SIZES[:2])
+        self.variant(f, sizes=LARGER[:2])
 
     def test_weights_that_are_read_elsewhere(self):
         """Then they are memory, and so attention is not one kernel."""

@@ -72,8 +72,13 @@ def _backward(dy: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale
     return tuple(g.to(q.dtype) for g in (ds @ keys.to(wide), dk, dv))  # type: ignore[return-value]
 
 
+def _fake(q: Any, k: Any, v: Any, _: Any, is_causal: bool, scale: Any) -> torch.Tensor:
+    """In memory as PyTorch's result lies. A mask, which it asks for sizes of 1, does not matter for that."""
+    return _pytorch(q, k, v, None, is_causal, scale)
+
+
 def _fake_saving(q: Any, k: Any, v: Any, *options: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    return _pytorch(q, k, v, *options), q.new_empty(q.shape[:-1], dtype=_wide(q))
+    return _fake(q, k, v, *options), q.new_empty(q.shape[:-1], dtype=_wide(q))
 
 
 def _fake_backward(dy: Any, q: Any, k: Any, v: Any, *_: Any) -> tuple[torch.Tensor, ...]:
@@ -96,7 +101,7 @@ def _register(name: str, compute: Callable[..., Any], fake: Callable[..., Any]) 
     torch.library.register_fake(f"multidispatch::{name}", fake, lib=_library)
 
 
-_register("attention", _pytorch, _pytorch)
+_register("attention", _pytorch, _fake)
 _register("attention_saving", _saving, _fake_saving)
 _register("attention_backward", _backward, _fake_backward)
 torch.library.register_autograd("multidispatch::attention_saving", _gradients, setup_context=_save, lib=_library)

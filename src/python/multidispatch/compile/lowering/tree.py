@@ -255,6 +255,8 @@ def reshaped(v: Value, shape: Sequence[Size]) -> Value | None:
         return v
     if not same(product(v.shape), product(shape)):
         raise Unsupported(f"shapes {v.shape} and {list(shape)} have different products")
+    if same(product(shape), 0):  # nothing is read
+        return Value(list(shape), v.dtype, move(v.tree, lambda s, o: (tuple(contiguous(shape)), o)))
     groups = _matched(v.shape, shape)
     for t in leaves(v.tree):
         if _reshaped_strides(t.stride, v.shape, shape, groups) is None:
