@@ -11,25 +11,15 @@
 #include "grouped.h"
 #include "gemm_epilogue.h"
 #include "gemm_step.h"
+#include "grouped_place.h"
 #include "simt_tile.h"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     extern __shared__ __align__(128) unsigned char md_memory[];
     MD_IF_EMPTY_RETURN;
-    const int64_t groups = md_points_groups(&p);
-    const md_grouping w = md_grouping_of(md_points_rows(&p), groups, MD_BM);
-    const int *work = (const int *)p.work0;
-    const int64_t i = blockIdx.x % w.most_units;
-    if (i >= work[w.n_units])
-        return;
-    const md_unit unit = ((const md_unit *)(work + w.unit))[i];
     md_place at;
-    at.slice = 0;
-    at.batch = unit.group;
-    at.row = unit.row;
-    at.row_end = unit.row_end;
-    at.column = blockIdx.x / w.most_units * MD_BN;
-    const int64_t depth = unit.group < groups ? md_points_depth(&p) : 0; /* no terms without a group */
-    md_make_tile(&p, (md_acc *)md_memory, at, 0, depth);
+    int64_t depth;
+    if (md_grouped_place(&p, &at, &depth))
+        md_make_tile(&p, (md_acc *)md_memory, at, 0, depth);
 }
