@@ -22,6 +22,7 @@ SEED = int(os.environ.get("MD_TEST_SEED", "18"))
 DEVICE = os.environ.get("MD_TEST_TORCH_DEVICE", "cpu")
 DTYPES = (torch.float32, torch.bfloat16) if DEVICE == "cpu" else (torch.bfloat16,)
 FLOOR = {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
+OURS = {"eager_where_faster": False}  # no call is eager's
 attend = torch.nn.functional.scaled_dot_product_attention
 SIZES = ((2, 5, 9), (1, 12, 7), (3, 1, 4), (2, 33, 70))  # batch, queries, keys
 LARGER = ((2, 5, 9), (3, 12, 7), (2, 33, 70))  # where PyTorch asks whether a size is 1, before the backend is called
@@ -83,7 +84,7 @@ class Case(unittest.TestCase):
 
     def compare(self, f, *inputs, dtype=torch.float32):
         """Compiles f, compares each call, and gives the reports of the graphs."""
-        compiled = torch.compile(f, backend=backend, dynamic=True)
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
         with torch.no_grad():
             for given in inputs:
                 exact = f(*(x.double() if x.is_floating_point() else x for x in given))
@@ -202,10 +203,10 @@ class Variants(Case):
 
         q, k, v = (torch.randn(2, 4, 6, 8) for _ in range(3))
         with torch.no_grad():
-            torch.compile(dropped, backend=backend, dynamic=True)(q, k, v)
+            torch.compile(dropped, backend=backend, dynamic=True, options=OURS)(q, k, v)
             self.assertFalse(any("exp(" in k["formula"] and "max[" in k["formula"] and not r["eager"]
                                  for r in self.reports() for k in r["kernels"] if not r["rewrites"]))
-            compiled = torch.compile(lambda q, k, v: attend(q, k[:1], v[:1]), backend=backend, dynamic=True)
+            compiled = torch.compile(lambda q, k, v: attend(q, k[:1], v[:1]), backend=backend, dynamic=True, options=OURS)
             torch.testing.assert_close(compiled(q, k, v), attend(q, k[:1], v[:1]))
 
 
@@ -258,7 +259,7 @@ class Backward(Case):
             with self.subTest(dtype):
                 self.setUp()
                 g = self.layer(f)
-                compiled = torch.compile(g, backend=backend, dynamic=True)
+                compiled = torch.compile(g, backend=backend, dynamic=True, options=OURS)
                 for b, n, m in sizes:
                     given = [*self.parts(b, n, m, dtype), *(x(b, n, m) for x in more)]
                     weights = torch.randn(b, n, self.H * self.E).to(DEVICE)
@@ -290,13 +291,15 @@ class Backward(Case):
     def test_finite_differences(self):
         if DEVICE != "cpu":
             self.skipTest("f64 is PyTorch's on a GPU")
-        compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True, scale=0.7), backend=backend, dynamic=True)
+        compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True, scale=0.7), backend=backend,
+                                 dynamic=True, options=OURS)
         given = [torch.randn(2, 2, n, 4, dtype=torch.float64, requires_grad=True) for n in (3, 5, 5)]
         self.assertTrue(torch.autograd.gradcheck(compiled, given, fast_mode=True))
 
     def test_deterministic(self):
         q, k, v = (x.to(DTYPES[-1]).to(DEVICE) for x in (torch.randn(2, 4, 40, 16) for _ in range(3)))
-        compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True), backend=backend, dynamic=True)
+        compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True), backend=backend, dynamic=True,
+                                 options={"numeric": "deterministic"})
         runs = [self.gradients(compiled, (q, k, v), torch.ones(2, 4, 40, 16, device=DEVICE)) for _ in range(3)]
         md.wait_graphs()
         runs = [self.gradients(compiled, (q, k, v), torch.ones(2, 4, 40, 16, device=DEVICE)) for _ in range(3)]
@@ -311,7 +314,7 @@ class Backward(Case):
 
         q, mask = torch.randn(2, 2, 5, 8, device=DEVICE), torch.randn(5, 5, device=DEVICE)
         weights = torch.randn(2, 2, 5, 8, device=DEVICE)
-        compiled = torch.compile(f, backend=backend, dynamic=True)
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
         for a, b in zip(self.gradients(compiled, (q, mask), weights), self.gradients(f, (q, mask), weights)):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
@@ -322,7 +325,7 @@ class Elsewhere(Case):
         f = self.layer(lambda q, k, v: attend(q, k, v, is_causal=True, enable_gqa=True))
         dtype = DTYPES[-1]
         with torch.no_grad():
-            plan = md.capture(f, tuple(self.parts(2, 5, 9, dtype)))
+            plan = md.capture(f, tuple(self.parts(2, 5, 9, dtype)), options=OURS)
         for b, n, m in SIZES:
             given = self.parts(b, n, m, dtype)
             self.near(plan(*given), f(*given), f(*(x.double() for x in given)), dtype)
@@ -335,7 +338,7 @@ class Elsewhere(Case):
             return attend(q, k, v), k, v
 
         step = self.layer(f)
-        compiled = torch.compile(step, backend=backend, dynamic=True)
+        compiled = torch.compile(step, backend=backend, dynamic=True, options=OURS)
         dtype = DTYPES[-1]
         with torch.no_grad():
             k, v = (heads(x, self.K, self.D).contiguous() for x in self.parts(2, 6, 6, dtype)[1:])
@@ -367,7 +370,7 @@ class Elsewhere(Case):
     def test_transforms(self):
         """Under vmap and jvp, for which the operations have no rules."""
         q = torch.randn(3, 2, 4, 6, 8)
-        f = torch.compile(lambda q: torch.vmap(lambda x: attend(x, x, x))(q), backend=backend, dynamic=True)
+        f = torch.compile(lambda q: torch.vmap(lambda x: attend(x, x, x))(q), backend=backend, dynamic=True, options=OURS)
         torch.testing.assert_close(f(q), attend(q, q, q), rtol=1e-5, atol=1e-5)
 
     def test_operations(self):

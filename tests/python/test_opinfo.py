@@ -41,8 +41,7 @@ NAMES = {"softmax", "log_softmax", "nn.functional.embedding", "nn.functional.sil
          "nn.functional.softplus", "nn.functional.scaled_dot_product_attention"}
 # Uninitialised memory has no value to compare.
 NO_VALUE = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
-# OpInfo seeds these on its own, which a graph does not repeat.
-NO_VALUE |= {"multinomial", "normal", "randint", "randint_like", "randn", "randn_like"}
+SEED = 42  # OpInfo's own, which it sets inside of operations that draw random numbers: a graph does not repeat that
 
 
 
@@ -68,7 +67,7 @@ class OpInfo(unittest.TestCase):
             first, args, kwargs = pytree.tree_unflatten(given, spec)
             return pytree.tree_leaves(op.op(first, *args, **kwargs))
 
-        torch.manual_seed(18)
+        torch.manual_seed(SEED)
         try:
             tensors = [leaves[i].detach().clone(memory_format=torch.preserve_format) for i in at]
             expected = f(*tensors)
@@ -92,7 +91,7 @@ class OpInfo(unittest.TestCase):
         if plan is None:
             self.left[op.name, report.reason] += 1
             return
-        torch.manual_seed(18)
+        torch.manual_seed(SEED)
         got = plan(list(tensors))
         for why, n in report.fallbacks.items():
             self.left[op.name, "at the call: " + why] += n
