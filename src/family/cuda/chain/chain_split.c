@@ -12,12 +12,12 @@
 extern const md_fa_family md_fa_cuda_chain_split; /* at the end of this file */
 
 enum { DEPTH, WIDTH, ROW_TILES, WARPS, STAGES, MEET, LENGTH };
-enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64 };
+enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64, MAIL_ROOM = 16 }; /* MAIL_ROOM: chain_meet.h */
 
 typedef struct shape {
     int32_t depth, width, row_tiles, warps, stages, meet, length, rows;
     int64_t part; /* floats of a part */
-    int64_t shared;
+    int64_t mail, shared;
 } shape;
 
 static shape shape_of(const md_fa_config *config)
@@ -32,7 +32,8 @@ static shape shape_of(const md_fa_config *config)
     const int64_t stage = ((s.depth + 63) / 64 + (s.width + 63) / 64) * STEP * 128;
     s.rows = 8 * s.row_tiles;
     s.part = (int64_t)s.rows * (s.width + 4) + 2 * s.rows;
-    s.shared = MD_MAX(s.warps * s.stages * stage, s.warps * s.part * 4);
+    s.mail = MD_MAX(s.warps * s.stages * stage, s.warps * s.part * 4);
+    s.shared = s.mail + (s.meet > 0 ? (int64_t)(s.rows * s.width / 4 + MAIL_ROOM) * 24 + 8 : 0);
     return s;
 }
 
@@ -83,9 +84,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!size)
         return true;
-    /* more rows are for chain_wgmma, where it is */
-    return md_fa_chain_measure(&w, target, size) && (w.rows <= 4 * s.rows || target->facts->capability != 90) &&
-           (s.row_tiles == 1 || w.rows > s.rows / 2) &&
+    /* more rows are for chain_mma and chain_wgmma */
+    return md_fa_chain_measure(&w, target, size) && w.rows <= 4 * s.rows && (s.row_tiles == 1 || w.rows > s.rows / 2) &&
            (s.meet == 0 || (items_of(&w, &s) * s.meet <= target->facts->threads && w.keys <= 4096));
 }
 
@@ -137,9 +137,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf_printf(&defines,
                      "#define MD_DEPTH %" PRId32 "\n#define MD_WIDTH %" PRId32 "\n#define MD_ROW_TILES %" PRId32
                      "\n#define MD_WARPS %" PRId32 "\n#define MD_STAGES %" PRId32
-                     "\n#define MD_CLUSTERED %d\n#define MD_LENGTH %" PRId32 "\n#define MD_MMA_TYPE %s\n",
-                     s.depth, s.width, s.row_tiles, s.warps, s.stages, s.meet > 0, s.length,
-                     md_dtype_name(md_fa_cuda_chain_type(&c)));
+                     "\n#define MD_CLUSTERED %d\n#define MD_LENGTH %" PRId32 "\n#define MD_MAIL %" PRId64 "\n",
+                     s.depth, s.width, s.row_tiles, s.warps, s.stages, s.meet > 0, s.length, s.mail);
     return md_fa_cuda_chain_emit(out, target, &(md_fa_cuda_chain_text){.source = "cuda/chain_split.cu"}, &defines);
 }
 
@@ -154,7 +153,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
         return;
     const int64_t tiles = (w.rows + s.rows - 1) / s.rows, splits = splits_of(target, &w, &s);
     md_kn_geometry *g = &out->launch[0];
-    *g = md_fa_cuda_launch(splits * tiles * w.batches, 32 * s.warps);
+    *g = md_fa_cuda_chain_grid(splits, tiles * w.batches, 32 * s.warps);
     g->scratch_bytes = s.shared;
     g->overlaps = true;
     g->cluster = s.meet > 0 ? (int32_t)splits : 1;
