@@ -25,6 +25,9 @@ static const char attention[] =
 static const char decode[] =
     "let S[b,h,j] = sum[d](Q:bf16[b,h,d] * K:bf16[b,h,j,d]); let m[b,h] = max[j](S[b,h,j]); let e:bf16[b,h,j] = "
     "exp(S[b,h,j] - m[b,h]); Y:bf16[b,h,d] = sum[j](e[b,h,j] * V:bf16[b,h,j,d]) / sum[j](e[b,h,j])";
+static const char sigmoids[] =
+    "let S[b,h,i,j] = sigmoid(sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])); Y:bf16[b,h,i,d] = sum[j](S[b,h,i,j] * "
+    "V:bf16[b,h,j,d])";
 
 typedef struct row {
     md_dev_kind device;
@@ -68,7 +71,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "chain_wgmma", attention, "chain_bf16"},
     {MD_DEV_CUDA, "chain_split", attention, "chain_bf16"},
     {MD_DEV_CUDA, "chain_dot", decode, "chain_bf16"},
-    {MD_DEV_CUDA, "chain_mma", attention, "chain_bf16"},
+    {MD_DEV_CUDA, "chain_mma", sigmoids, "chain_bf16"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},
 };
 

@@ -22,6 +22,7 @@ import tempfile
 
 FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot")
 CAPABILITIES = ("90", "80", "100")
+ABSENT = (("chain_wgmma", "80"), ("chain_wgmma", "100"), ("chain_mma", "90"))  # where the other one is
 
 
 def disassemblers():
@@ -165,7 +166,7 @@ def main():
         print("NOT RUN: no cuobjdump or nvdisasm")
         return 77
     is_full = "--full" in sys.argv
-    work = [(f, c) for f in FAMILIES for c in CAPABILITIES if f != "chain_wgmma" or c == "90"]
+    work = [(f, c) for f in FAMILIES for c in CAPABILITIES if (f, c) not in ABSENT]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if is_full else 2) as pool:
         results = list(pool.map(lambda w: check(tool, sys.argv[1], *w, is_full), work))
     if None in results:

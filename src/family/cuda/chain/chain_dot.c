@@ -110,10 +110,10 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS);
 }
 
-/* ---- Cost */
+/* ---- Cost. From runs on an H200 with four rows (data/results/attention.md): slower than chain_split everywhere. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double START_US = 1.2, MEMORY_MEET_US = 1.6, CLUSTER_MEET_US = 0.6, PART_US = 0.03;
+    static const double START_US = 2.0, MEMORY_MEET_US = 1.8, CLUSTER_MEET_US = 1.1, PART_US = 0.05;
     md_fa_chain w;
     const shape s = shape_of(config);
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
@@ -126,7 +126,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->memory_bytes = fmax(w.bytes * w.part, 1);
     out->cache_bytes = fmax(items * keys * (s.depth + s.width) * 2 - out->memory_bytes, 0);
     const double flight = here * 32 * s.warps * s.keys * 16 * 1.5 / 1024; /* KB of an SM */
-    out->memory_rate = fmax(0.05, fmin(1, flight / 56) * fmin(1, blocks / sms) * (0.4 + 0.6 * used));
+    out->memory_rate = fmax(0.05, 0.8 * fmin(1, flight / 96) * fmin(1, blocks / sms) * (0.25 + 0.75 * used));
     /* A key and a value of a row are two operations an element, and half as many to unpack and exchange. */
     out->ops = 2.0 * items * keys * (s.depth + s.width) * (s.rows + 1.5);
     out->ops_rate = 0.6;

@@ -77,6 +77,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!size)
         return true;
+    /* chain_wgmma is faster, where it is */
+    if (target->facts->capability == 90 && md_fa_cuda_chain_of(&c, target) && md_fa_cuda_chain_is_mapped(&c))
+        return false;
     if (!md_fa_chain_measure(&w, target, size))
         return false;
     const double tiles = (double)tiles_of(&w, &s);
@@ -105,7 +108,7 @@ static int64_t resident_of(const md_fa_target *target, const shape *s)
 /* ---- Cost. Rates of mma.sync with this form of kernel are estimates from gemm_mma's. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double TENSOR = 16, RATE = 0.36, TILE_US = 2, START_US = 2, MEET_US = 3, PART_US = 1.5;
+    static const double TENSOR = 16, RATE = 0.3, TILE_US = 4, START_US = 3, MEET_US = 4, PART_US = 2;
     md_fa_chain w;
     const shape s = shape_of(config);
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};

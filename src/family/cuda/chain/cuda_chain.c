@@ -124,6 +124,16 @@ void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, 
     md_fa_cuda_chain_limit_rows(out, c, INT32_MAX - 1024);
 }
 
+bool md_fa_cuda_chain_is_mapped(const md_cg_chain *c)
+{
+    md_kn_map map;
+    md_strbuf coordinates = {0};
+    const bool r =
+        md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_K) && md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_V);
+    md_strbuf_finish(&coordinates);
+    return r;
+}
+
 md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t threads)
 {
     enum { MOST = 65535 };

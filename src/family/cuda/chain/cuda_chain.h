@@ -45,6 +45,9 @@ md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t thre
  * as coordinates: one subscript an axis from the third on. False where the copy engine cannot read it like that. */
 bool md_fa_cuda_chain_map(md_kn_map *map, md_strbuf *coordinates, const md_cg_chain *chain, md_st_side side);
 
+/** True if keys and values have such maps. */
+bool md_fa_cuda_chain_is_mapped(const md_cg_chain *chain);
+
 /* What a launch of a chain is printed from. */
 typedef struct md_fa_cuda_chain_text {
     const char *source; /* the template */
