@@ -22,6 +22,12 @@ static const char attention[] =
     "let S[b,h,i,j] = sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d]); let m[b,h,i] = max[j](S[b,h,i,j]); let "
     "e:bf16[b,h,i,j] "
     "= exp(S[b,h,i,j] - m[b,h,i]); Y:bf16[b,h,i,d] = sum[j](e[b,h,i,j] * V:bf16[b,h,j,d]) / sum[j](e[b,h,i,j])";
+static const char decode[] =
+    "let S[b,h,j] = sum[d](Q:bf16[b,h,d] * K:bf16[b,h,j,d]); let m[b,h] = max[j](S[b,h,j]); let e:bf16[b,h,j] = "
+    "exp(S[b,h,j] - m[b,h]); Y:bf16[b,h,d] = sum[j](e[b,h,j] * V:bf16[b,h,j,d]) / sum[j](e[b,h,j])";
+static const char sigmoids[] =
+    "let S[b,h,i,j] = sigmoid(sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])); Y:bf16[b,h,i,d] = sum[j](S[b,h,i,j] * "
+    "V:bf16[b,h,j,d])";
 
 typedef struct row {
     md_dev_kind device;
@@ -64,6 +70,8 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemv", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "chain_wgmma", attention, "chain_bf16"},
     {MD_DEV_CUDA, "chain_split", attention, "chain_bf16"},
+    {MD_DEV_CUDA, "chain_dot", decode, "chain_bf16"},
+    {MD_DEV_CUDA, "chain_mma", sigmoids, "chain_bf16"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},
 };
 

@@ -28,4 +28,77 @@ MD_INLINE float md_power(float x)
 /* A maximum of -inf (nothing but masked scores so far) is not subtracted: -inf minus itself would be NaN. */
 MD_INLINE float md_chain_base(float maximum) { return maximum == -MD_INF_F ? 0.f : maximum; }
 
+/* Copies lines of a tile, `lines` (a power of 2, up to 32) from `first` on, without waiting. In shared memory 64
+ * elements of each of `pitch` lines follow each other, in pieces of 16 bytes that are swapped so that eight lines at
+ * one piece are in different banks. `at`: where line `first + lane % lines` lies in data, -1: nowhere, then it becomes
+ * zeros. A warp. */
+template <int elements, int lines, int pitch, class T>
+MD_INLINE void md_copy_lines(unsigned to, int first, const T *data, long long at)
+{
+    enum { PIECES = elements / 8 };
+    const int lane = threadIdx.x & 31;
+    MD_FOR (i, (PIECES * lines + 31) / 32) {
+        const int piece = i * 32 + lane, own = piece / PIECES, c = piece % PIECES, line = first + own;
+        const long long from = __shfl_sync(MD_ALL_LANES, at, own & (lines - 1));
+        if (PIECES * lines % 32 == 0 || own < lines)
+            md_copy_or_clear(to + c / 8 * (pitch * 128) + line * 128 + ((c % 8 ^ (line & 7)) << 4),
+                             data + (from < 0 ? 0 : from + c * 8), from < 0 ? 0 : 16);
+    }
+}
+
+/* The same for lines that are evenly spaced in memory, of which n exist. `from`: the place of line `first`, which is a
+ * multiple of `lines`. */
+template <int elements, int lines, int pitch>
+MD_INLINE void md_copy_even_lines(unsigned to, int first, const uint16_t *from, long long stride, int n)
+{
+    enum { PIECES = elements / 8, STEP = PIECES < 32 ? 32 / PIECES : 1 };
+    static_assert(PIECES <= 32 && 32 % PIECES == 0 && lines % STEP == 0, "whole lines at a time");
+    const int c = (threadIdx.x & 31) % PIECES, own = (threadIdx.x & 31) / PIECES;
+    const unsigned swapped = (c % 8 ^ (own & 7)) << 4;
+    const uint16_t *at = from + own * stride + c * 8;
+    to += c / 8 * (pitch * 128) + (first + own) * 128;
+    MD_FOR (i, lines / STEP) {
+        md_copy_or_clear(to + i * STEP * 128 + (swapped ^ (first + i * STEP & 7) << 4), at,
+                         i * STEP + own < n ? 16 : 0);
+        at += STEP * stride;
+    }
+}
+
+/* Whether a warp can copy so many lines of so many elements like that. */
+template <int elements, int lines> struct md_has_even {
+    enum { V = 32 % (elements / 8) == 0 && elements / 8 * lines % 32 == 0 };
+};
+
+/* Evenly spaced keys and values: where those of a batch begin, and how far the next one is. Else unused. */
+typedef struct md_even {
+    const uint16_t *k, *v;
+    long long k_stride, v_stride;
+} md_even;
+
+MD_INLINE md_even md_even_of(const md_params *p, const md_chain_batch *b)
+{
+    md_even e = {nullptr, nullptr, 0, 0};
+    (void)b;
+#if MD_STEADY_KEYS
+    e.k = md_chain_k_data(p) + md_chain_k(p, b, 0);
+    e.k_stride = md_chain_k_stride(p);
+#endif
+#if MD_STEADY_VALUES
+    e.v = md_chain_v_data(p) + md_chain_v(p, b, 0);
+    e.v_stride = md_chain_v_stride(p);
+#endif
+    return e;
+}
+
+/* Copies keys (name: k) or values (v) key .. key + lines - 1, those from `end` on as zeros. A warp. */
+#define MD_COPY_KEYS(name, steady, elements, lines, pitch, to, first, p, b, even, key, end)                            \
+    if constexpr (steady && md_has_even<elements, lines>::V) {                                                         \
+        md_copy_even_lines<elements, lines, pitch>(to, first, (even).name + (key) * (even).name##_stride,              \
+                                                   (even).name##_stride, (end) - (key));                               \
+    } else {                                                                                                           \
+        const int own = (key) + (threadIdx.x & ((lines)-1));                                                           \
+        md_copy_lines<elements, lines, pitch>(to, first, md_chain_##name##_data(p),                                    \
+                                              own < (end) ? md_chain_##name(p, b, own) : -1);                          \
+    }
+
 #endif

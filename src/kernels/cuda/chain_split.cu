@@ -10,19 +10,19 @@
  *   MD_WARPS, MD_STAGES         warps of a block; stages of a warp's ring
  *   MD_CLUSTERED                1: the blocks of a split are a cluster; 0: the last one combines, by the workspace
  *   MD_LENGTH                   keys of a split; 0: keys are divided evenly
+ *   MD_MAIL                     offset in shared memory of what blocks of a cluster send each other
  *   MD_MMA_TYPE                 of queries, keys, values and powers: bf16, f16
+ *   MD_HALVES                   2: weights that the formula does not round, as the sum of two such elements
  *   md_chain_pack(a, b)         two powers as a word of 16-bit elements
- *   md_chain_rounded(a)         a power as such an element has it
+ *   md_chain_short(a), md_chain_rounded(a)   a power as such an element has it; as the formula rounds it
  *   md_chain_counter(p), md_chain_parts(p)   counters of the stream; the workspace
- * md_expr.h: src/codegen/chain/chain.h. Grid: splits of each tile of rows of each batch. */
+ * md_expr.h: src/codegen/chain/chain.h. Grid: splits along x; tiles of rows of all
+ * batches along y and z. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 #include "chain.h"
 #include "mma.h"
-#if MD_CLUSTERED
-#include "cluster.h"
-#endif
 
 enum {
     KEYS = 16,
@@ -34,14 +34,10 @@ enum {
     STAGE_BYTES = K_BYTES + CHUNKS_V * KEYS * 128,
     STEPS = MD_DEPTH / 16,
     LINES = MD_WIDTH / 16,
-    PITCH = MD_WIDTH + 4, /* of a row of sums */
-    PART = ROWS * PITCH + 2 * ROWS, /* floats of a part: sums, maxima, sums of powers */
-    OF_TOPS = ROWS * PITCH,
-    OF_SUMS = OF_TOPS + ROWS,
-    FOURS = MD_WIDTH / 4, /* columns of a row in fours */
-    MEMORY_PARTS = 16, /* parts that are loaded at once */
-    CLUSTER_PARTS = 8
+    PARTS = MD_WARPS,
+    KEYS_UNIT = KEYS * MD_WARPS /* a warp's keys depend on nothing but their places */
 };
+#include "chain_meet.h"
 
 /* What a warp has so far. A lane has rows 2*(lane%4) and the next one of each tile; sums of elements lane/4 and 8
  * further, of each 16. */
@@ -50,60 +46,10 @@ typedef struct md_part {
     float top[MD_ROW_TILES][2], sum[MD_ROW_TILES][2];
 } md_part;
 
-/* The block's work. */
-typedef struct md_work {
-    md_chain_batch batch;
-    int split, splits, item; /* item: its tile of rows among all */
-    int row, rows; /* the first row, all rows of the batch */
-    int begin, end; /* keys of this block; begin is a multiple of KEYS */
-    int open_begin, open_end;
-    float scale;
-} md_work;
-
-MD_INLINE md_work md_work_of(const md_params &p)
-{
-    md_work w;
-    w.rows = (int)md_chain_rows(&p);
-    const unsigned tiles = (w.rows + ROWS - 1) / ROWS;
-    w.splits = gridDim.x / (tiles * (unsigned)md_chain_batches(&p));
-    w.item = blockIdx.x / (unsigned)w.splits;
-    w.split = blockIdx.x - w.item * w.splits;
-    const unsigned batch = w.item / tiles;
-    w.batch = md_chain_batch_of(&p, batch);
-    w.row = (w.item - batch * tiles) * ROWS;
-    w.scale = md_chain_power_scale(&p);
-    const md_chain_keys_of span = md_chain_span(&p, &w.batch, w.row, min(w.row + ROWS, w.rows));
-    /* a warp's keys depend on nothing but their places */
-    const int first = (int)span.begin / (KEYS * MD_WARPS) * MD_WARPS, all = ((int)span.end + KEYS - 1) / KEYS - first,
-              each = (all + w.splits - 1) / w.splits;
-    const int from = MD_LENGTH ? w.split * (MD_LENGTH / KEYS) : first + w.split * each,
-              to = MD_LENGTH ? from + MD_LENGTH / KEYS : min(from + each, first + all);
-    w.begin = max(from, first) * KEYS;
-    w.end = (int)min((long long)to * KEYS, (long long)span.end);
-    w.open_begin = (int)span.open_begin;
-    w.open_end = (int)span.open_end;
-    return w;
-}
-
-/* Copies a line of 8 elements each of 16 keys or values. `at`: offset of the lane's key (lane % 16), -1 for none. */
-template <int elements, class T> MD_INLINE void md_copy_keys16(unsigned to, const T *data, long long at)
-{
-    const int lane = threadIdx.x & 31;
-    MD_FOR (i, (elements / 8 * KEYS + 31) / 32) {
-        const int piece = i * 32 + lane, key = piece / (elements / 8), c = piece % (elements / 8);
-        const long long from = __shfl_sync(MD_ALL_LANES, at, key & 15);
-        if (elements / 8 * KEYS % 32 == 0 || key < KEYS)
-            md_copy_or_clear(to + c / 8 * (KEYS * 128) + key * 128 + ((c % 8 ^ (key & 7)) << 4),
-                             data + (from < 0 ? 0 : from + c * 8), from < 0 ? 0 : 16);
-    }
-}
-
 MD_INLINE void md_copy_stage(const md_params &p, const md_work &w, unsigned to, int key)
 {
-    const int own = key + (threadIdx.x & 15);
-    const bool exists = own < w.end;
-    md_copy_keys16<MD_DEPTH>(to, md_chain_k_data(&p), exists ? md_chain_k(&p, &w.batch, own) : -1);
-    md_copy_keys16<MD_WIDTH>(to + K_BYTES, md_chain_v_data(&p), exists ? md_chain_v(&p, &w.batch, own) : -1);
+    MD_COPY_KEYS(k, MD_STEADY_KEYS, MD_DEPTH, KEYS, KEYS, to, 0, &p, &w.batch, w.even, key, w.end)
+    MD_COPY_KEYS(v, MD_STEADY_VALUES, MD_WIDTH, KEYS, KEYS, to + K_BYTES, 0, &p, &w.batch, w.even, key, w.end)
 }
 
 typedef struct md_queries {
@@ -160,7 +106,7 @@ MD_INLINE void md_multiply_keys(md_scores_of &s, const md_queries &q, unsigned k
         const int c = 2 * i + lane / 16;
         md_ldmatrix(k, keys + c / 8 * (KEYS * 128) + (lane & 15) * 128 + ((c % 8 ^ (lane & 7)) << 4));
         MD_FOR (t, MD_ROW_TILES)
-            md_mma(i % 2 ? odd[t] : s[t], k, q.word[t][i]);
+            md_mma(i % 2 ? odd[t] : s[t], k, q.word[t][i][0], q.word[t][i][1]);
     }
     MD_FOR (t, MD_ROW_TILES)
         MD_FOR (i, 4)
@@ -212,15 +158,16 @@ MD_INLINE void md_raise(md_part &a, const md_scores_of &s, float scale)
         }
 }
 
-MD_INLINE void md_multiply_values(md_part &a, const unsigned (&w)[MD_ROW_TILES][2], unsigned values)
+MD_INLINE void md_multiply_values(md_part &a, const unsigned (&w)[MD_HALVES][MD_ROW_TILES][2], unsigned values)
 {
     const int lane = threadIdx.x & 31, key = (lane & 7) + lane / 16 * 8;
     MD_FOR (i, LINES) {
         unsigned v[4];
         const int c = 2 * i + (lane >> 3 & 1);
         md_ldmatrix_across(v, values + c / 8 * (KEYS * 128) + key * 128 + ((c % 8 ^ (key & 7)) << 4));
-        MD_FOR (t, MD_ROW_TILES)
-            md_mma(a.sums[t][i], v, w[t]);
+        MD_FOR (half, MD_HALVES)
+            MD_FOR (t, MD_ROW_TILES)
+                md_mma(a.sums[t][i], v, w[half][t][0], w[half][t][1]);
     }
 }
 
@@ -228,7 +175,7 @@ MD_INLINE void md_add_keys(md_part &a, const md_params &p, const md_work &w, con
                            unsigned stage, int key)
 {
     md_scores_of s;
-    unsigned powers[MD_ROW_TILES][2];
+    unsigned powers[MD_HALVES][MD_ROW_TILES][2];
     md_multiply_keys(s, q, stage);
     md_finish_scores(s, p, w, b, key);
     md_raise(a, s, w.scale);
@@ -240,8 +187,12 @@ MD_INLINE void md_add_keys(md_part &a, const md_params &p, const md_work &w, con
                 s[t][i] = md_chain_rounded(s[t][i]);
             a.sum[t][i % 2] += s[t][i];
         }
-        MD_FOR (j, 2)
-            powers[t][j] = md_transpose(md_chain_pack(s[t][2 * j], s[t][2 * j + 1]));
+        MD_FOR (j, 2) {
+            const float x = s[t][2 * j], y = s[t][2 * j + 1];
+            powers[0][t][j] = md_transpose(md_chain_pack(x, y));
+            if (MD_HALVES == 2)
+                powers[MD_HALVES - 1][t][j] = md_transpose(md_chain_pack(x - md_chain_short(x), y - md_chain_short(y)));
+        }
     }
     md_multiply_values(a, powers, stage + K_BYTES);
 }
@@ -252,7 +203,8 @@ MD_INLINE void md_walk(md_part &a, const md_params &p, const md_work &w, unsigne
     const int step = KEYS * MD_WARPS, first = w.begin + (int)(threadIdx.x / 32) * KEYS;
     md_queries q;
     md_bounds b;
-    MD_FOR (i, MD_STAGES) {
+    MD_ROLLED for (int i = 0; i < MD_STAGES; i++)
+    {
         if (first + i * step < w.end)
             md_copy_stage(p, w, ring + i * STAGE_BYTES, first + i * step);
         md_copy_commit();
@@ -263,8 +215,10 @@ MD_INLINE void md_walk(md_part &a, const md_params &p, const md_work &w, unsigne
     MD_ROLLED for (int key = first; key < w.end; key += step)
     {
         md_copy_wait<MD_STAGES - 1>();
+        MD_TEST_PAUSE(key);
         __syncwarp();
         md_add_keys(a, p, w, q, b, ring + stage * STAGE_BYTES, key);
+        MD_TEST_PAUSE(key + 1);
         __syncwarp();
         if (key + MD_STAGES * step < w.end)
             md_copy_stage(p, w, ring + stage * STAGE_BYTES, key + MD_STAGES * step);
@@ -293,172 +247,15 @@ MD_INLINE void md_leave(float *to, md_part &a)
         }
 }
 
-/* Where the parts are that are combined: in this block, in the blocks of the cluster, or in memory. */
-struct md_in_block {
-    const float *part;
-    __device__ __forceinline__ float at(int i, int where) const { return part[i * PART + where]; }
-    __device__ __forceinline__ float4 four(int i, int where) const
-    {
-        return *(const float4 *)(part + i * PART + where);
-    }
-};
-#if MD_CLUSTERED
-struct md_in_cluster {
-    unsigned part;
-    __device__ __forceinline__ float at(int i, int where) const
-    {
-        float v;
-        asm volatile("ld.shared::cluster.f32 %0, [%1];"
-                     : "=f"(v)
-                     : "r"(md_cluster_map(part + where * 4, i))
-                     : "memory");
-        return v;
-    }
-    __device__ __forceinline__ float4 four(int i, int where) const
-    {
-        float4 v;
-        asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                     : "r"(md_cluster_map(part + where * 4, i))
-                     : "memory");
-        return v;
-    }
-};
-#endif
-struct md_in_memory {
-    const float *part;
-    __device__ __forceinline__ float at(int i, int where) const { return __ldcg(part + (long long)i * PART + where); }
-    __device__ __forceinline__ float4 four(int i, int where) const
-    {
-        return __ldcg((const float4 *)(part + (long long)i * PART + where));
-    }
-};
-
-/* A row's state over all parts, and its sums of four columns. */
-typedef struct md_whole_row {
-    float top, sum, x[4];
-} md_whole_row;
-
-/* Combines n parts in their order, `most` at a time, whose loads are all under way at once. */
-template <int most, class S> MD_INLINE md_whole_row md_combine(const S &s, int n, int row, int column, float scale)
-{
-    md_whole_row r = {-MD_INF_F, 0, {0, 0, 0, 0}};
-    MD_ROLLED for (int first = 0; first < n; first += most)
-    {
-        float top[most], sum[most];
-        float4 x[most];
-        MD_FOR (i, most) {
-            const int at = min(first + i, n - 1);
-            top[i] = s.at(at, OF_TOPS + row);
-            sum[i] = s.at(at, OF_SUMS + row);
-            x[i] = s.four(at, row * PITCH + column);
-        }
-        float best = r.top;
-        MD_FOR (i, most)
-            best = fmaxf(best, top[i]);
-        const float base = md_chain_base(best), before = md_power((r.top - base) * scale);
-        r.top = best;
-        r.sum *= before;
-        MD_FOR (j, 4)
-            r.x[j] *= before;
-        MD_FOR (i, most) {
-            const float factor = first + i < n ? md_power((top[i] - base) * scale) : 0.f;
-            const float own[4] = {x[i].x, x[i].y, x[i].z, x[i].w};
-            if (first + i < n) {
-                r.sum = __fmaf_rn(sum[i], factor, r.sum);
-                MD_FOR (j, 4)
-                    r.x[j] = __fmaf_rn(own[j], factor, r.x[j]);
-            }
-        }
-    }
-    return r;
-}
-
-/* Ends a row and stores four of its columns. */
-MD_INLINE void md_store_four(const md_params &p, const md_work &w, const md_whole_row &r, int row, int column)
-{
-    const md_chain_row at = md_chain_row_of(&p, &w.batch, w.row + row);
-    md_chain_state state;
-    state.maximum = r.top * (w.scale * 0.693147180559945f);
-    state.sum[0] = r.sum;
-    const float factor = md_chain_close(&p, &at, &state);
-    if (MD_CHAIN_ROW_STORES && column == 0)
-        md_chain_store_row(&p, &at, &state);
-    *(uint2 *)md_chain_result_at(&p, &at, column) =
-        make_uint2(md_chain_result(&p, &at, &state, column, r.x[0] * factor, r.x[1] * factor),
-                   md_chain_result(&p, &at, &state, column + 2, r.x[2] * factor, r.x[3] * factor));
-}
-
-/* Four columns of each row: those of thread `first`, and every `step`-th after it. */
-template <int most, class S>
-MD_INLINE void md_store_all(const md_params &p, const md_work &w, const S &s, int n, int first, int step)
-{
-    const int all = min(ROWS, w.rows - w.row) * FOURS;
-    MD_ROLLED for (int i = first; i < all; i += step)
-    {
-        const int row = i / FOURS, column = i % FOURS * 4;
-        md_store_four(p, w, md_combine<most>(s, n, row, column, w.scale), row, column);
-    }
-}
-
-/* The parts of the block's warps become one, in the place of the first. */
-MD_INLINE void md_combine_warps(float *to, const md_work &w)
-{
-    enum { EACH = (ROWS * FOURS + THREADS - 1) / THREADS };
-    const int all = min(ROWS, w.rows - w.row) * FOURS;
-    const md_in_block s = {to};
-    md_whole_row r[EACH];
-    MD_FOR (i, EACH)
-        if (i * THREADS + threadIdx.x < all) {
-            const int at = i * THREADS + threadIdx.x;
-            r[i] = md_combine<MD_WARPS>(s, MD_WARPS, at / FOURS, at % FOURS * 4, w.scale);
-        }
-    __syncthreads();
-    MD_FOR (i, EACH)
-        if (i * THREADS + threadIdx.x < all) {
-            const int at = i * THREADS + threadIdx.x, row = at / FOURS, column = at % FOURS * 4;
-            *(float4 *)(to + row * PITCH + column) = make_float4(r[i].x[0], r[i].x[1], r[i].x[2], r[i].x[3]);
-            if (column == 0) {
-                to[OF_TOPS + row] = r[i].top;
-                to[OF_SUMS + row] = r[i].sum;
-            }
-        }
-}
-
-#if !MD_CLUSTERED
-/* Leaves the block's part in the workspace; the last block of the split combines all. */
-MD_INLINE void md_meet_in_memory(const md_params &p, const md_work &w, const float *part)
-{
-    const int fours = min(ROWS, w.rows - w.row) * (PITCH / 4);
-    float *parts = md_chain_parts(&p) + (long long)w.item * w.splits * PART, *mine = parts + (long long)w.split * PART;
-    unsigned *ticket = md_chain_counter(&p) + 16 + w.item;
-    __shared__ unsigned drawn;
-    for (int i = threadIdx.x; i < fours; i += THREADS)
-        __stcg((float4 *)mine + i, *((const float4 *)part + i));
-    if (threadIdx.x < 2 * ROWS)
-        __stcg(mine + OF_TOPS + threadIdx.x, part[OF_TOPS + threadIdx.x]);
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        drawn = atomicAdd(ticket, 1u);
-    __syncthreads();
-    if (drawn != (unsigned)w.splits - 1)
-        return;
-    __threadfence();
-    if (threadIdx.x == 0)
-        *(volatile unsigned *)ticket = 0;
-    const md_in_memory s = {parts};
-    md_store_all<MEMORY_PARTS>(p, w, s, w.splits, threadIdx.x, THREADS);
-}
-#endif
-
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     extern __shared__ __align__(1024) unsigned char md_memory[];
-    MD_IF_EMPTY_RETURN;
+    MD_IF_EMPTY_RETURN_BEFORE_WAITING;
     const unsigned ring = md_shared_address(md_memory) + threadIdx.x / 32 * (MD_STAGES * STAGE_BYTES);
     float *parts = (float *)md_memory;
-    const md_work w = md_work_of(p);
+    const md_work w = md_begin(p, (float *)(md_memory + MD_MAIL));
+    if (!w.exists)
+        return;
     md_part a;
     MD_FOR (t, MD_ROW_TILES)
         MD_FOR (j, 2) {
@@ -470,20 +267,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     md_walk(a, p, w, ring);
     __syncthreads();
     md_leave(parts + threadIdx.x / 32 * PART, a);
-    __syncthreads();
-    if (w.splits == 1) {
-        const md_in_block s = {parts};
-        md_store_all<MD_WARPS>(p, w, s, MD_WARPS, threadIdx.x, THREADS);
-        return;
-    }
-    md_combine_warps(parts, w);
-#if MD_CLUSTERED
-    md_cluster_sync();
-    const md_in_cluster s = {md_shared_address(parts)};
-    md_store_all<CLUSTER_PARTS>(p, w, s, w.splits, w.split * THREADS + (int)threadIdx.x, w.splits * THREADS);
-    md_cluster_sync();
-#else
-    __syncthreads();
-    md_meet_in_memory(p, w, parts);
-#endif
+    md_meet(p, w, parts, (float *)(md_memory + MD_MAIL));
 }

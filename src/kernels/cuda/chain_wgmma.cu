@@ -1,5 +1,5 @@
 /* Attention on Hopper's tensor cores: softmax(Q K^T) V without scores in memory. A block takes tiles of rows, from a
- * counter, longest first. One thread copies keys and values into a ring by TMA, one warp copies queries; each of the
+ * counter, longest first. One thread copies keys and values into a ring by TMA, three warps copy queries; each of the
  * other warpgroups computes 64 rows of a tile: scores of a block of keys, their powers, and the product of these with
  * the values. While the tensor cores multiply for one warpgroup, the others compute powers, and so does each of them
  * beside its own product with values. Powers stay in registers.
@@ -25,6 +25,7 @@
 #include "md_expr.h"
 #include "chain.h"
 #include "chain_work.h"
+#include "chain_rows.h"
 #include "wgmma.h"
 
 enum {
@@ -85,7 +86,7 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
         md_sums o;
         m = next;
         r = next_rows;
-#if !MD_FOLDS
+#if MD_NAMES_ROWS
         md_take_rows(m, p, work);
 #endif
         MD_FOR (i, MD_WIDTH / 2)
@@ -101,14 +102,11 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
         md_wgmma_wait<0>();
 #endif
         md_release(values);
-        MD_FOR (h, 2) {
-            r.sum[h] += __shfl_xor_sync(MD_ALL_LANES, r.sum[h], 1);
-            r.sum[h] += __shfl_xor_sync(MD_ALL_LANES, r.sum[h], 2);
-        }
+        md_close_sums(r);
 #if MD_SPLIT > 1
         if (md_meet_parts(o, r, m, p, s))
 #endif
-            md_finish(o, r, m, p, work);
+            md_finish(o, r, p, md_chain_batch_of(&p, m.batch), md_row_of(m, 0), work.rows, m.scale);
 #if MD_SLOTS == 1
         is_tile = md_begin(scores, next, next_rows, ring, s, slot);
 #endif
@@ -127,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         md_tma_prefetch(&p.map1);
         for (int i = 0; i < MD_SLOTS; i++) {
             md_bar_init(s.full_note + i * 8, 1);
-            md_bar_init(s.full_q + i * 8, 1);
+            md_bar_init(s.full_q + i * 8, COPIERS);
             md_bar_init(s.empty_q + i * 8, 4 * MD_GROUPS + 1);
         }
         for (int i = 0; i < MD_STAGES; i++) {
@@ -139,15 +137,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         md_bar_init_fence();
     }
     __syncthreads();
-    md_wait_for_launches();
     if (threadIdx.x < 128) {
         md_registers_down<MD_LOW>();
         if (threadIdx.x == 0)
             md_produce(p, s);
         else if (threadIdx.x / 32 == 1)
             md_lead(p, s, work);
+        else if (threadIdx.x / 32 > 1)
+            md_help(p, s, work, threadIdx.x / 32 - 1);
     } else {
         md_registers_up<MD_HIGH>();
+        md_wait_for_launches();
         md_consume(p, s, work);
     }
 }

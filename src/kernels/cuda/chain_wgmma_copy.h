@@ -1,5 +1,5 @@
-/* The first warpgroup: one warp draws tiles, writes them down and brings their queries; one thread brings keys and
- * values. A part of chain_wgmma.cu. */
+/* The first warpgroup: one warp draws tiles and writes them down; it and two more bring their queries; one thread
+ * brings keys and values. A part of chain_wgmma.cu. */
 #ifndef MD_CUDA_CHAIN_WGMMA_COPY_H
 #define MD_CUDA_CHAIN_WGMMA_COPY_H
 
@@ -44,6 +44,7 @@ MD_INLINE void md_produce(const md_params &p, const md_places &s)
             return;
         const md_chain_batch b = md_chain_batch_of(&p, md_load_word(note + BATCH * 4));
         md_bar_arrive(s.empty_q + slot.at * 8);
+        md_wait_for_launches();
         MD_ROLLED for (int block = end - 1; block >= begin; block--)
         {
             MD_COPY_BLOCK(md_copy_keys, s.k, s.full_k, s.empty_k, K_BYTES, CHUNKS_K)
@@ -81,61 +82,82 @@ MD_INLINE void md_note_tile(const md_params &p, const md_work &work, const md_ti
     }
 }
 
-/* Copies the queries of a tile into a slot, 16 bytes a lane, and writes down the keys of each row. Rows that do not
- * exist become zeros and have no keys. A warp. */
-MD_INLINE void md_copy_queries(const md_params &p, unsigned to, unsigned note, const md_tile &t, int rows)
+/* Copies the queries of a tile into a slot, 16 rows at a time: every COPIERS-th 16 from `first` on; and writes down the
+ * keys of each row. Rows that do not exist become zeros and have no keys. A warp. */
+enum { COPIERS = 3, AT_ONCE = MD_LOW < 40 ? 1 : 2 /* these threads have few registers */ };
+MD_INLINE void md_copy_queries(const md_params &p, unsigned to, unsigned note, int batch, int tile_row, int rows,
+                               int first)
 {
-    const md_chain_batch b = md_chain_batch_of(&p, t.batch);
+    const md_chain_batch b = md_chain_batch_of(&p, batch);
     const int lane = threadIdx.x & 31;
-    MD_TEST_POISON(to, ROWS * 128);
-    __syncwarp();
-    MD_ROLLED for (int first = 0; first < ROWS; first += 32)
+    MD_ROLLED for (int line = first * 16; line < ROWS; line += COPIERS * 16)
     {
-        const int own = t.row + first + lane;
+        const int own = tile_row + line + (lane & 15);
         long long from = -1;
         int begin = 0, end = 0;
+        MD_FOR (c, CHUNKS_K)
+            MD_TEST_POISON(to + c * (ROWS * 128) + line * 128, 16 * 128);
+        __syncwarp();
         if (own < rows) {
             const md_chain_row r = md_chain_row_of(&p, &b, own);
             from = md_chain_q(&p, &r);
-            end = (int)md_chain_keys(&p);
-            if (MD_CHAIN_BOUNDED) {
-                const md_chain_keys_of span = md_chain_span(&p, &b, own, own + 1);
-                begin = (int)span.begin;
-                end = (int)span.end;
-            }
+            md_keys_of_row(begin, end, p, b, own);
         }
-        md_store_word(note + 64 + (first + lane) * 8, begin);
-        md_store_word(note + 68 + (first + lane) * 8, end);
-        MD_ROLLED for (int i = 0; i < MD_DEPTH / 8; i++)
+        if (lane < 16) {
+            md_store_word(note + 64 + (line + lane) * 8, begin);
+            md_store_word(note + 68 + (line + lane) * 8, end);
+        }
+        MD_ROLLED for (int i = 0; i < MD_DEPTH / 16; i += AT_ONCE) MD_FOR (j, AT_ONCE)
         {
-            const int piece = i * 32 + lane, row = piece / (MD_DEPTH / 8), c = piece % (MD_DEPTH / 8);
+            const int piece = (i + j) * 32 + lane, row = piece / (MD_DEPTH / 8), c = piece % (MD_DEPTH / 8);
             const long long at = __shfl_sync(MD_ALL_LANES, from, row);
-            md_copy_or_clear(to + c / 8 * (ROWS * 128) + (first + row) * 128 + ((c % 8 ^ (row & 7)) << 4),
-                             md_chain_q_data(&p) + (at < 0 ? 0 : at + c * 8), at < 0 ? 0 : 16);
+            if (MD_DEPTH / 16 % AT_ONCE == 0 || row < 16)
+                md_copy_or_clear(to + c / 8 * (ROWS * 128) + (line + row) * 128 + ((c % 8 ^ (row & 7)) << 4),
+                                 md_chain_q_data(&p) + (at < 0 ? 0 : at + c * 8), at < 0 ? 0 : 16);
         }
     }
     md_copy_commit();
     md_copy_wait<0>();
     md_proxy_fence();
+    __syncwarp();
 }
 
-/* Draws the block's tiles, writes them down and brings their queries. A warp. */
+/* Helps to copy the queries of all tiles. A warp. */
+MD_INLINE void md_help(const md_params &p, const md_places &s, const md_work &work, int first)
+{
+    md_wait_for_launches();
+    for (md_ring<MD_SLOTS> slot;; slot.next()) {
+        md_bar_wait(s.full_note + slot.at * 8, slot.phase);
+        const unsigned note = s.note + slot.at * NOTE_BYTES;
+        if (md_load_word(note + IS_TILE * 4))
+            md_copy_queries(p, s.q + slot.at * SLOT_BYTES, note, md_load_word(note + BATCH * 4),
+                            md_load_word(note + ROW * 4), work.rows, first);
+        const bool is_tile = md_load_word(note + IS_TILE * 4);
+        __syncwarp();
+        if ((threadIdx.x & 31) == 0)
+            md_bar_arrive(s.full_q + slot.at * 8);
+        if (!is_tile)
+            return;
+    }
+}
+
+/* Draws the block's tiles, writes them down and brings their queries. A warp. The first tile is written down before the
+ * warp waits for earlier launches, if that reads no memory. */
 MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &work)
 {
     const int lane = threadIdx.x & 31;
     int number = blockIdx.x;
+    if (MD_CHAIN_RAGGED)
+        md_wait_for_launches();
     for (md_ring<MD_SLOTS> slot;; slot.next()) {
         const unsigned note = s.note + slot.at * NOTE_BYTES;
         int next = 0;
-        md_tile t;
-        for (;; number = __shfl_sync(MD_ALL_LANES, next, 0)) {
-            if (number >= work.all)
-                break;
-            if (lane == 0)
-                next = md_draw(md_chain_counter(&p), work.all);
+        md_tile t = md_tile_of<ROWS>(work, number / MD_SPLIT);
+        MD_ROLLED while (number < work.all && t.row >= work.rows)
+        {
+            md_wait_for_launches();
+            number = __shfl_sync(MD_ALL_LANES, lane == 0 ? md_draw(md_chain_counter(&p), work.all) : 0, 0);
             t = md_tile_of<ROWS>(work, number / MD_SPLIT);
-            if (t.row < work.rows)
-                break;
         }
         md_bar_wait(s.empty_q + slot.at * 8, slot.phase ^ 1);
         if (number < work.all)
@@ -145,9 +167,12 @@ MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &wo
         __syncwarp();
         if (lane == 0)
             md_bar_arrive(s.full_note + slot.at * 8);
-        if (number < work.all)
-            md_copy_queries(p, s.q + slot.at * SLOT_BYTES, note, t, work.rows);
-        __syncwarp();
+        md_wait_for_launches();
+        if (number < work.all) {
+            if (lane == 0)
+                next = md_draw(md_chain_counter(&p), work.all);
+            md_copy_queries(p, s.q + slot.at * SLOT_BYTES, note, t.batch, t.row, work.rows, 0);
+        }
         if (lane == 0)
             md_bar_arrive(s.full_q + slot.at * 8);
         if (number >= work.all)

@@ -2,28 +2,15 @@
 #ifndef MD_CUDA_CHAIN_WGMMA_STEP_H
 #define MD_CUDA_CHAIN_WGMMA_STEP_H
 
-/* What a thread has of its two rows (8 apart): bounds of their keys, the largest score, the sum of powers, and by what
- * the sums before the present block must be multiplied. */
-typedef struct md_rows {
-    int first[2], last[2];
-    float top[2], sum[2], factor[2];
-} md_rows;
-
 /* A tile as one warpgroup sees it. */
 typedef struct md_mine {
     int group, batch, row, item, begin, end, last_key, split; /* row: of the warpgroup */
     int clean_begin, clean_end; /* blocks of which all rows have all keys */
-#if !MD_FOLDS
-    md_chain_row at[2];
-#endif
+    md_named_rows named;
     unsigned q; /* of a descriptor */
     int slot;
     float scale; /* of scores, times log2(e) */
 } md_mine;
-
-typedef float md_block_scores[MD_BN / 2];
-typedef unsigned md_block_powers[MD_BN / 4];
-typedef float md_sums[MD_WIDTH / 2];
 
 /* Issues the scores of a block; q and k are low words of descriptors. */
 MD_INLINE void md_multiply_keys(md_block_scores &s, unsigned q, unsigned k)
@@ -36,82 +23,9 @@ MD_INLINE void md_multiply_keys(md_block_scores &s, unsigned q, unsigned k)
 /* Issues the product of powers and values. */
 MD_INLINE void md_multiply_values(md_sums &o, const md_block_powers &w, unsigned v)
 {
-    MD_FOR (i, MD_BN / 16)
-        md_values(o, w + i * 4, md_matrix_at(v, i * 2048));
-}
-
-/* Scores of keys that a row does not have become -inf. */
-MD_INLINE void md_mask(md_block_scores &s, const md_rows &r, int key)
-{
-    const int own = key + (threadIdx.x & 3) * 2;
-    MD_FOR (i, MD_BN / 2) {
-        const int at = i / 4 * 8 + i % 2, half = i / 2 % 2;
-        const bool has = at < r.last[half] - own && (!MD_FIRST || at >= r.first[half] - own);
-        s[i] = has ? s[i] : -MD_INF_F;
-    }
-}
-
-#if !MD_FOLDS
-/* What the formula makes of the scores; keys behind the last one become -inf. */
-template <bool masked>
-MD_INLINE void md_score_all(md_block_scores &s, const md_params &p, const md_mine &m, const md_rows &r, int key)
-{
-    const int own = key + (threadIdx.x & 3) * 2;
-    MD_FOR (i, MD_BN / 2) {
-        const int at = own + i / 4 * 8 + i % 2, half = i / 2 % 2;
-        if (masked && !MD_CHAIN_BOUNDED)
-            s[i] = at < r.last[half] ? md_chain_score(&p, &m.at[half], at, s[i]) : -MD_INF_F;
-        else
-            s[i] = md_chain_open(&p, &m.at[half], at, s[i]);
-    }
-}
-#endif
-
-MD_INLINE void md_find_tops(md_rows &r, const md_block_scores &s, float scale)
-{
-    MD_FOR (h, 2) {
-        float top = r.top[h], other = top;
-        MD_FOR (i, MD_BN / 8) {
-            top = fmaxf(top, s[i * 4 + h * 2]);
-            other = fmaxf(other, s[i * 4 + 1 + h * 2]);
-        }
-        top = fmaxf(top, other);
-        top = fmaxf(top, __shfl_xor_sync(MD_ALL_LANES, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(MD_ALL_LANES, top, 2));
-        top = (top - r.top[h]) * scale <= 8.f ? r.top[h] : top; /* powers up to 2^8 do no harm */
-        r.factor[h] = md_power((r.top[h] - md_chain_base(top)) * scale);
-        r.sum[h] *= r.factor[h];
-        r.top[h] = top;
-    }
-}
-
-MD_INLINE void md_take_powers(md_block_scores &s, md_rows &r, float scale)
-{
-    MD_FOR (h, 2) {
-        const float base = md_chain_base(r.top[h]) * scale;
-        float sum[2] = {0, 0};
-        MD_FOR (i, MD_BN / 4) {
-            float &x = s[i / 2 * 4 + i % 2 + h * 2];
-            const float shifted = __fmaf_rn(x, scale, -base);
-            x = MD_CHAIN_TERM == 1 ? md_chain_rounded(md_power(shifted)) : md_power(shifted);
-            sum[i % 2] += x;
-        }
-        r.sum[h] += sum[0] + sum[1];
-    }
-}
-
-/* Packs the powers of a block as the left operand of the next product. */
-MD_INLINE void md_pack_powers(md_block_powers &w, const md_block_scores &s)
-{
-    MD_FOR (i, MD_BN / 4)
-        w[i] = md_chain_pack(s[i * 2], s[i * 2 + 1]);
-}
-
-MD_INLINE void md_rescale(md_sums &o, const md_rows &r)
-{
-    if (__any_sync(MD_ALL_LANES, r.factor[0] != 1.f || r.factor[1] != 1.f))
-        MD_FOR (i, MD_WIDTH / 2)
-            o[i] *= r.factor[i / 2 % 2];
+    MD_FOR (half, MD_HALVES)
+        MD_FOR (i, MD_BN / 16)
+            md_values(o, w[half] + i * 4, md_matrix_at(v, i * 2048));
 }
 
 /* ptxas moves all powers behind the next wait unless something that cannot move needs them before. */
@@ -169,23 +83,8 @@ MD_INLINE void md_take(md_mine &m, md_rows &r, const md_places &s, int slot)
         const unsigned bounds = note + 64 + (row - m.row + m.group * 64) * 8;
         r.first[h] = md_load_word(bounds);
         r.last[h] = md_load_word(bounds + 4);
-        r.top[h] = -MD_INF_F;
-        r.sum[h] = 0;
-        r.factor[h] = 1;
     }
-}
-
-/* From the scores of a block to its powers. */
-template <bool masked>
-MD_INLINE void md_softmax(md_block_scores &s, md_rows &r, const md_mine &m, const md_params &p, int block)
-{
-#if !MD_FOLDS
-    md_score_all<masked>(s, p, m, r, block * MD_BN);
-#endif
-    if (masked && (MD_FOLDS || MD_CHAIN_BOUNDED))
-        md_mask(s, r, block * MD_BN);
-    md_find_tops(r, s, m.scale);
-    md_take_powers(s, r, m.scale);
+    md_start_rows(r);
 }
 
 /* The scores of one block while the values of the one before it are multiplied. */
@@ -207,7 +106,7 @@ MD_INLINE void md_step(md_sums &o, md_block_scores &s, md_block_powers &w, md_ro
     md_pass_turn(m.group);
     md_wgmma_wait<1>();
     md_release(at.empty_k + ahead.at * 8);
-    md_softmax<masked>(s, r, m, p, block);
+    md_softmax<masked>(s, r, p, m.named, block, m.scale);
     md_pin_powers(at, r);
     md_wgmma_wait<0>();
     md_release(at.empty_v + ring.at * 8);
@@ -251,13 +150,13 @@ MD_INLINE bool md_begin(md_block_scores &s, md_mine &m, md_rows &r, const md_blo
     return is_tile;
 }
 
-#if !MD_FOLDS
+#if MD_NAMES_ROWS
 /* What the formula wants to know of the thread's rows. */
 MD_INLINE void md_take_rows(md_mine &m, const md_params &p, const md_work &work)
 {
     const md_chain_batch b = md_chain_batch_of(&p, m.batch);
     MD_FOR (h, 2)
-        m.at[h] = md_chain_row_of(&p, &b, min(md_row_of(m, h), work.rows - 1));
+        m.named[h] = md_chain_row_of(&p, &b, min(md_row_of(m, h), work.rows - 1));
 }
 #endif
 
@@ -273,7 +172,7 @@ MD_INLINE void md_attend(md_sums &o, md_block_scores &s, md_rows &r, md_blocks_r
 #endif
     md_wgmma_wait<0>();
     md_release(at.empty_k + ring.at * 8);
-    md_softmax<true>(s, r, m, p, block--);
+    md_softmax<true>(s, r, p, m.named, block--, m.scale);
     md_pack_powers(w, s);
     MD_ROLLED for (; block >= m.clean_end; block--) md_step<true>(o, s, w, r, ring, at, m, p, block);
     MD_ROLLED for (; block >= m.clean_begin; block--) md_step<false>(o, s, w, r, ring, at, m, p, block);

@@ -28,15 +28,15 @@ MD_INLINE unsigned md_transpose(unsigned a)
     return r;
 }
 
-/* d[16 x 8] += a[16 x 16] * b[16 x 8], of operands of MD_MMA_TYPE (bf16, f16) */
+/* d[16 x 8] += a[16 x 16] * b[16 x 8], of operands of MD_MMA_TYPE (bf16, f16): 4 words of d and a */
 #define MD_AS_TEXT_(x) #x
 #define MD_AS_TEXT(x) MD_AS_TEXT_(x)
-MD_INLINE void md_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+MD_INLINE void md_mma(float *d, const unsigned *a, unsigned b0, unsigned b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MD_AS_TEXT(MD_MMA_TYPE) "." MD_AS_TEXT(
                      MD_MMA_TYPE) ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 #endif

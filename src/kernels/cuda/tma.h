@@ -89,6 +89,39 @@ MD_INLINE void md_cluster_meet(void)
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
+/* The same in two parts, with work between them. */
+MD_INLINE void md_cluster_tell(void)
+{
+    MD_TEST_PAUSE(2);
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+MD_INLINE void md_cluster_hear(void)
+{
+    MD_TEST_PAUSE(3);
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+/* Writes into the shared memory of block `rank` of the cluster, at the place of `to` there; its barrier counts 16 and 8
+ * bytes. */
+MD_INLINE void md_send4(unsigned to, unsigned bar, unsigned rank, float a, float b, float c, float d)
+{
+    MD_TEST_PAUSE(to + rank);
+    asm volatile("{\n.reg .b32 at, there;\nmapa.shared::cluster.u32 at, %0, %2;\nmapa.shared::cluster.u32 there, %1, "
+                 "%2;\nst.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [at], {%3, %4, %5, %6}, "
+                 "[there];\n}" ::"r"(to),
+                 "r"(bar), "r"(rank), "f"(a), "f"(b), "f"(c), "f"(d)
+                 : "memory");
+}
+MD_INLINE void md_send2(unsigned to, unsigned bar, unsigned rank, float a, float b)
+{
+    MD_TEST_PAUSE(to + rank);
+    asm volatile(
+        "{\n.reg .b32 at, there;\nmapa.shared::cluster.u32 at, %0, %2;\nmapa.shared::cluster.u32 there, %1, "
+        "%2;\nst.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [at], {%3, %4}, [there];\n}" ::"r"(to),
+        "r"(bar), "r"(rank), "f"(a), "f"(b)
+        : "memory");
+}
+
 MD_INLINE unsigned md_cluster_rank(void)
 {
     unsigned rank;

@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""In the machine code of chain_wgmma the powers of a block stand before the wait for the product that they overlap.
+"""What the machine code of the families of chains must look like, for nothing but the time would tell.
 
-    chain_sass.py TEST_CUDA_CHAIN
+    chain_sass.py TEST_CUDA_CHAIN [--full]
 
-ptxas likes to move them behind it: then the tensor cores idle while they are computed, and nothing but the time tells.
-Skipped, loudly, where there is no NVRTC or no disassembler (cuobjdump or nvdisasm, also of Triton's package).
+In every kernel no local memory is used. chain_wgmma: the powers of a block stand before the wait for the product that
+they overlap (ptxas likes to move them behind it). chain_mma and chain_split: each loop over keys has just the products
+that it needs, and powers between them; in chain_mma the next block's copies stand before all of its products.
+chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers.
+
+A sample of configs and compute capabilities, or with --full all of them, as many at once as there are cores. Skipped,
+loudly, where there is no NVRTC or no disassembler (cuobjdump or nvdisasm, also of Triton's package).
 """
+import concurrent.futures
 import glob
 import os
 import re
@@ -13,6 +19,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot")
+CAPABILITIES = ("90", "80", "100")
+ABSENT = (("chain_wgmma", "80"), ("chain_wgmma", "100"), ("chain_mma", "90"))  # where the other one is
 
 
 def disassemblers():
@@ -33,23 +43,121 @@ def instructions(tool, path):
 
 
 def loops(code):
-    """Backward branches over products of both kinds, innermost first."""
+    """The bodies of loops, by backward branches."""
     for at, text in code:
         m = re.match(r"BRA\b.*0x([0-9a-f]+)", text)
         if m and int(m.group(1), 16) < at:
-            body = [t for a, t in code if int(m.group(1), 16) <= a <= at]
-            if sum("HGMMA" in t for t in body) > 2 and not any(re.match(r"(STG|ST\.E|EXIT)", t) for t in body):
-                yield body
+            yield [t for a, t in code if int(m.group(1), 16) <= a <= at]
 
 
-def powers_between(body):
+def count(body, what):
+    return sum(t.startswith(what) for t in body)
+
+
+def places(body, what):
+    return [i for i, t in enumerate(body) if t.startswith(what)]
+
+
+def stores(body):
+    return any(re.match(r"(STG|ST\.E|EXIT)", t) for t in body)
+
+
+def wgmma(code, config):
     """Powers before the first wait, between the two waits of a step, and behind the last."""
-    counts = [0]
-    for text in body:
-        if re.match(r"WARPGROUP\.DEPBAR", text):
-            counts.append(0)
-        counts[-1] += text.startswith("MUFU.EX2")
-    return counts
+    found = [b for b in loops(code) if count(b, "HGMMA") > 2 and not stores(b)]
+    for body in found:
+        counts = [0]
+        for text in body:
+            if text.startswith("WARPGROUP.DEPBAR"):
+                counts.append(0)
+            counts[-1] += text.startswith("MUFU.EX2")
+        if len(counts) != 3 or counts[1] < config["keys"] // 2 or counts[0] + counts[2] > 4:
+            yield f"powers before, between and behind the waits: {counts}"
+    if not found:
+        yield "no loop with products"
+
+
+def innermost(code):
+    """The shortest loop with products."""
+    found = [b for b in loops(code) if count(b, "HMMA") > 2 and not stores(b)]
+    return min(found, key=len) if found else []
+
+
+def powers_between(body, n):
+    """A complaint unless n powers at least stand between the first product and the last."""
+    products = places(body, "HMMA")
+    between = [i for i in places(body, "MUFU.EX2") if products[0] < i < products[-1]]
+    if len(between) < n:
+        yield f"{len(between)} powers between products, not {n}"
+
+
+def mma(code, config):
+    body = innermost(code)
+    tiles, keys = config["row_tiles"], config["keys"]
+    scores = tiles * keys // 8 * config["depth"] // 16
+    values = tiles * keys // 16 * config["width"] // 8
+    n = count(body, "HMMA")
+    # a block of keys is there twice, with a mask and without; weights may be two halves
+    if n not in (2 * (scores + values), 2 * (scores + 2 * values), scores + values, scores + 2 * values):
+        yield f"{n} products"
+        return
+    yield from powers_between(body, tiles * keys // 2)
+    copies = places(body, "LDGSTS")
+    if not copies or copies[0] > places(body, "HMMA")[0]:
+        yield "no copy before the products"
+
+
+def split(code, config):
+    body = innermost(code)
+    scores, values = config["row_tiles"] * config["depth"] // 16, config["row_tiles"] * config["width"] // 16
+    if count(body, "HMMA") not in (scores + values, scores + 2 * values):
+        yield f"{count(body, 'HMMA')} products, not {scores} and {values} or twice that"
+        return
+    yield from powers_between(body, 4 * config["row_tiles"])
+    if not places(body, "LDGSTS"):
+        yield "no copies"
+
+
+def dot(code, config):
+    if any(t.startswith("HMMA") for _, t in code):
+        yield "tensor cores"
+    found = [b for b in loops(code) if count(b, "LDG.E.128") + count(b, "LDG.E.NA.128") >= 2 * config["keys"] and
+             not stores(b)]
+    if not found:
+        yield "no loop with the loads of keys and values"
+        return
+    body = min(found, key=len)
+    if places(body, "LDG")[0] > places(body, "MUFU.EX2")[0]:
+        yield "no keys under way before the powers"
+
+
+CHECKS = dict(chain_wgmma=wgmma, chain_mma=mma, chain_split=split, chain_dot=dot)
+
+
+def complaints(tool, path):
+    name = os.path.basename(path)
+    family = re.search(r"chain_[a-z]+", name).group(0)
+    config = {k: int(v) for k, v in re.findall(r"([a-z_]+?)(\d+)", name.split(family + "-")[1].replace("-", "_"))}
+    config = {k.strip("_"): v for k, v in config.items()}
+    code = list(instructions(tool, path))
+    if any(re.match(r"(LDL|STL)\b", t) for _, t in code):
+        yield f"{name}: local memory"
+    for text in CHECKS[family](code, config):
+        yield f"{name}: {text}"
+
+
+def check(tool, program, family, capability, is_full):
+    """Number of kernels and what is wrong; None where nothing could be compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run([program, family, capability] + ["--full"] * is_full,
+                             env=dict(os.environ, MD_TEST_CUBINS=folder), capture_output=True, text=True)
+        if run.returncode == 77:
+            return None
+        wrong = [run.stdout] if run.returncode else []
+        paths = sorted(glob.glob(folder + "/*.cubin"))
+        for path in paths:
+            wrong += list(complaints(tool, path))
+        return len(paths), wrong
 
 
 def main():
@@ -57,23 +165,19 @@ def main():
     if not tool:
         print("NOT RUN: no cuobjdump or nvdisasm")
         return 77
-    seen = wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        run = subprocess.run([sys.argv[1], "chain_wgmma"], env=dict(os.environ, MD_TEST_CUBINS=folder),
-                             capture_output=True, text=True)
-        if run.returncode == 77:
-            print(run.stdout)
-            return 77
-        for path in sorted(glob.glob(folder + "/*.cubin")):
-            keys = int(re.search(r"keys(\d+)", path).group(1))
-            for body in loops(list(instructions(tool, path))):
-                counts = powers_between(body)
-                seen += 1
-                if len(counts) != 3 or counts[1] < keys // 2 or counts[0] + counts[2] > 4:
-                    wrong += 1
-                    print(f"{os.path.basename(path)}: powers before, between and behind the waits: {counts}")
-    print(f"{seen} loops, {wrong} wrong")
-    return int(wrong > 0 or seen == 0)
+    is_full = "--full" in sys.argv
+    work = [(f, c) for f in FAMILIES for c in CAPABILITIES if (f, c) not in ABSENT]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if is_full else 2) as pool:
+        results = list(pool.map(lambda w: check(tool, sys.argv[1], *w, is_full), work))
+    if None in results:
+        print("NOT RUN: no NVRTC")
+        return 77
+    wrong = [text for _, texts in results for text in texts]
+    for (family, capability), (n, texts) in zip(work, results):
+        print(f"{family} sm_{capability}: {n} kernels, {len(texts)} wrong")
+        wrong += [] if n else ["no kernel of " + family]
+    print("\n".join(wrong))
+    return int(bool(wrong))
 
 
 sys.exit(main())

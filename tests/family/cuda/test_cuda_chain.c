@@ -1,9 +1,11 @@
 /* Families of chains on a GPU, compiled without one: attention in many forms, configs of each family, held to no stack
- * frame, no spills, no lost performance, and shared memory that a block can have. `--full`: every config. An argument
- * that is a family's name: only that. MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of
- * the last kernel. MD_TEST_CUBINS: a folder for the binaries. */
+ * frame, no spills, no lost performance, and shared memory that a block can have. `--full`: every config, once each, of
+ * the formula of MD_TEST_FORMULA (0). Other arguments: a family's name, a compute capability (90); only that.
+ * MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of the last kernel. MD_TEST_CUBINS: a
+ * folder for the binaries. */
 #include "support/check.h"
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "device/cuda/cuda.h"
 #include "device/nvrtc/nvrtc.h"
@@ -13,6 +15,8 @@
 
 #define SOFTMAX                                                                                                        \
     "let P:bf16[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
+#define LONG_SOFTMAX                                                                                                   \
+    "let P[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
 #define VALUES "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])"
 #define DOT "sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])"
 
@@ -46,9 +50,22 @@ static const char *const list[] = {
     "let S[h,i,j] = where(j >= off:i32[seq:i32[i]] and j <= i, sum[d](Q:bf16[i,h,d] * K:bf16[j,h,d]) * 0.125, -inf); "
     "let E:bf16[h,i,j] = exp(S[h,i,j] - max[k](S[h,i,k])); let l[h,i] = sum[j](E[h,i,j]); "
     "Y:bf16[i,h,e] = sum[j](E[h,i,j] * V:bf16[j,h,e]) / l[h,i]",
+    /* weights that are not rounded; results of 32 bits; no maximum; weights of any kind; a sink */
+    "let S[b,h,i,j] = where(j <= i, " DOT " * 0.125, -inf); " LONG_SOFTMAX VALUES,
+    "let S[b,h,i,j] = " DOT " * 0.125; " LONG_SOFTMAX "Y:f32[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])",
+    "let S[b,h,i,j] = sigmoid(" DOT " * 0.125); Y:bf16[b,h,i,e] = sum[j](S[b,h,i,j] * V:bf16[b,h,j,e])",
+    "let x[b,h,i,j] = exp(" DOT " * 0.125); Y:bf16[b,h,i,e] = sum[j](x[b,h,i,j] * V:bf16[b,h,j,e]) / "
+    "sum[j](x[b,h,i,j])",
+    "let S[b,h,i,j] = " DOT " * 0.125; let P:bf16[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) * D:u8[b,h,i,j] * 2; "
+    "let l[b,h,i] = sum[j](exp(S[b,h,i,j] - max[k](S[b,h,i,k]))); Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * "
+    "V:bf16[b,h,j,e]) / l[b,h,i]",
+    "let S[b,h,i,j] = " DOT " * 0.125; let m[b,h,i] = max(max[j](S[b,h,i,j]), sink[h]); let x:bf16[b,h,i,j] = "
+    "exp(S[b,h,i,j] - m[b,h,i]); let l[b,h,i] = sum[j](x[b,h,i,j]) + exp(sink[h] - m[b,h,i]); Y:bf16[b,h,i,e] = "
+    "sum[j](x[b,h,i,j] * V:bf16[b,h,j,e]) / l[b,h,i]",
 };
 
-static const int32_t capability_list[] = {90, 80};
+static const int32_t capability_list[] = {90, 80, 100};
+enum { MOST_TEXTS = 8192 };
 
 typedef struct gate {
     md_fa_target target;
@@ -56,7 +73,10 @@ typedef struct gate {
     const char *text;
     uint64_t seed;
     bool is_full;
+    int32_t capability; /* 0: all */
     int n_seen, n, n_failed;
+    uint64_t text_key[MOST_TEXTS]; /* of what has been compiled: many sizes have the same text */
+    int n_texts;
 } gate;
 
 static void dump(const char *text)
@@ -85,6 +105,18 @@ static void keep_cubin(const char *name, int number, const void *binary, size_t 
     }
 }
 
+static bool is_new(gate *g, const char *text)
+{
+    const uint64_t key =
+        md_hash64(text, strlen(text)) ^ md_hash64(g->target.facts->arch, strlen(g->target.facts->arch));
+    for (int i = 0; i < g->n_texts; i++)
+        if (g->text_key[i] == key)
+            return false;
+    if (g->n_texts < MOST_TEXTS)
+        g->text_key[g->n_texts++] = key;
+    return true;
+}
+
 static md_status compile_launch(gate *g, const md_kn_launch_source *source, const char *name)
 {
     md_strbuf log = {0};
@@ -92,7 +124,10 @@ static md_status compile_launch(gate *g, const md_kn_launch_source *source, cons
     void *binary = NULL;
     size_t n_bytes = 0;
     const char *text = md_strbuf_text(&source->text);
+    if (!is_new(g, text))
+        return MD_OK;
     dump(text);
+    g->n++;
     md_status s = md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, g->target.facts->arch);
     if (s == MD_OK)
         s = md_dev_nvrtc_check(&cubin, binary, n_bytes, md_strbuf_text(&log), text, source->entry);
@@ -118,7 +153,6 @@ static bool compile_config(void *user, const md_fa_config *config)
         print_message("%s %s %s: %s\n", g->text, g->target.facts->arch, name, md_last_error());
         g->n_failed++;
     }
-    g->n++;
     md_kn_source_finish(&source);
     return g->n_failed < 12;
 }
@@ -132,21 +166,27 @@ static void set_sizes(int64_t *size, const md_fx_formula *f, int64_t depth, int6
     }
 }
 
+static void check_size(gate *g, const md_fx_formula *formula, int64_t depth, int64_t rows)
+{
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    set_sizes(size, formula, depth, rows);
+    g->n_seen = 0;
+    md_fa_each_all(&g->target, g->family, size, compile_config, g);
+}
+
+/* At all sizes, or at a depth and as many numbers of rows as it takes to find a config. */
 static void check_family(gate *g, const md_fx_formula *formula)
 {
-    static const int64_t depth[] = {128, 64, 256, 80, 16}, rows[] = {1, 33, 4096};
+    static const int64_t depth[] = {128, 64, 256, 80, 16}, rows[] = {1, 4, 33, 4096};
+    const int before = g->n;
     if (strncmp(g->family->name, "chain", 5) != 0 || !g->family->applies(&g->target))
         return;
-    const size_t some_depth = check_random(&g->seed) % MD_COUNT(depth), some_rows = check_random(&g->seed) % 3;
-    for (size_t i = 0; i < MD_COUNT(depth); i++)
-        for (size_t k = 0; k < MD_COUNT(rows); k++) {
-            if (!g->is_full && (i != some_depth || k != some_rows))
-                continue;
-            int64_t size[MD_FX_MAX_DIMS] = {0};
-            set_sizes(size, formula, depth[i], rows[k]);
-            g->n_seen = 0;
-            md_fa_each_all(&g->target, g->family, size, compile_config, g);
-        }
+    const size_t some_depth = check_random(&g->seed) % MD_COUNT(depth),
+                 some_rows = check_random(&g->seed) % MD_COUNT(rows);
+    for (size_t i = 0; g->is_full && i < MD_COUNT(depth) * MD_COUNT(rows); i++)
+        check_size(g, formula, depth[i % MD_COUNT(depth)], rows[i / MD_COUNT(depth)]);
+    for (size_t k = 0; !g->is_full && k < MD_COUNT(rows) && g->n == before; k++)
+        check_size(g, formula, depth[some_depth], rows[(some_rows + k) % MD_COUNT(rows)]);
 }
 
 static void check_formula(gate *g, const char *text, const char *only)
@@ -162,6 +202,8 @@ static void check_formula(gate *g, const char *text, const char *only)
     for (int32_t stage = 0; stage < program->n_stages; stage++)
         for (size_t c = 0; c < MD_COUNT(capability_list); c++) {
             md_dev_facts facts;
+            if (g->capability != 0 && g->capability != capability_list[c])
+                continue;
             assert_ok(md_dev_cuda_assume(&facts, capability_list[c]));
             g->target = (md_fa_target){.program = program, .stage = stage, .facts = &facts};
             for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
@@ -170,7 +212,7 @@ static void check_formula(gate *g, const char *text, const char *only)
                     check_family(g, formula);
             }
         }
-    if (g->n == before && !only) {
+    if (g->n == before && !only && g->capability == 0) {
         print_message("no family takes %s\n", text);
         g->n_failed++;
     }
@@ -182,11 +224,14 @@ int main(int argc, char **argv)
 {
     md_dev_nvrtc nvrtc;
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    gate g = {.seed = check_seed()};
+    static gate g;
+    g.seed = check_seed();
     const char *only = NULL;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--full") == 0)
             g.is_full = true;
+        else if (atoi(argv[i]) > 0)
+            g.capability = atoi(argv[i]);
         else
             only = argv[i];
     if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
@@ -195,7 +240,7 @@ int main(int argc, char **argv)
     }
     const char *formula = getenv("MD_TEST_FORMULA");
     for (size_t i = 0; i < MD_COUNT(list); i++)
-        if (!formula || (size_t)atoi(formula) == i)
+        if (formula ? (size_t)atoi(formula) == i : i == 0 || !g.is_full)
             check_formula(&g, list[i], only);
     print_message("%d kernels compiled, %d failed\n", g.n, g.n_failed);
     return g.n_failed > 0;

@@ -5,6 +5,8 @@
 
 #define SOFTMAX                                                                                                        \
     "let P:bf16[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
+#define LONG_SOFTMAX                                                                                                   \
+    "let P[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
 #define VALUES "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])"
 #define DOT "sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])"
 
@@ -38,6 +40,52 @@ static const cuda_run list[] = {
      "l[b,h,i]; L:f32[b,h,i] = m[b,h,i] + log(l[b,h,i])",
      MD_F32,
      {{1, 2, 130, 300, 64}, {1, 1, 65, 65, 128}, {2, 2, 1, 700, 128}, {1, 1, 9, 17, 64}}},
+    /* weights that are not rounded, results of 16 and of 32 bits; no keys */
+    {"let S[b,h,i,j] = where(j <= i, " DOT " * 0.125, -inf); " LONG_SOFTMAX VALUES,
+     MD_F32,
+     {{1, 2, 150, 150, 64, 64}, {2, 1, 129, 129, 128, 128}, {1, 2, 1, 300, 128, 128}, {1, 1, 70, 100, 256, 64}}},
+    {"let S[b,h,i,j] = " DOT " * 0.125; " LONG_SOFTMAX "Y:f32[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])",
+     MD_F32,
+     {{1, 2, 70, 150, 64, 64}, {2, 1, 3, 129, 128, 128}, {1, 2, 1, 300, 128, 128}, {1, 2, 5, -1, 64, 64}}},
+    /* no maximum */
+    {"let S[b,h,i,j] = sigmoid(" DOT " * 0.125); Y:bf16[b,h,i,e] = sum[j](S[b,h,i,j] * V:bf16[b,h,j,e])",
+     MD_F32,
+     {{1, 2, 70, 150, 64, 64}, {2, 1, 65, 129, 128, 128}, {1, 2, 1, 300, 128, 128}, {1, 2, 5, -1, 64, 64}}},
+    {"let x[b,h,i,j] = exp(" DOT " * 0.125); Y:bf16[b,h,i,e] = sum[j](x[b,h,i,j] * V:bf16[b,h,j,e]) / "
+     "sum[j](x[b,h,i,j])",
+     MD_F32,
+     {{1, 2, 70, 150, 64, 64}, {2, 1, 65, 129, 128, 128}, {1, 2, 1, 300, 128, 128}, {1, 1, 9, 17, 64, 64}}},
+    {"let S[b,h,i,j] = " DOT " * 0.125; let m[b,h,i] = max(max[j](S[b,h,i,j]), sink[h]); let x:bf16[b,h,i,j] = "
+     "exp(S[b,h,i,j] - m[b,h,i]); let l[b,h,i] = sum[j](x[b,h,i,j]) + exp(sink[h] - m[b,h,i]); Y:bf16[b,h,i,e] = "
+     "sum[j](x[b,h,i,j] * V:bf16[b,h,j,e]) / l[b,h,i]",
+     MD_F32,
+     {{1, 2, 70, 150, 64, 64}, {2, 3, 4, 129, 128, 128}, {1, 2, 1, 300, 128, 128}, {1, 1, 9, 17, 64, 64}}},
+    /* lengths of -9 to 9 times 37: rows without keys among them */
+    {"let S[b,h,i,j] = where(j < 37 * len[b], sum[d](Q:bf16[b,i,h,d] * K:bf16[b,j,h,d]) * 0.125, -inf); " LONG_SOFTMAX
+     "Y:bf16[b,i,h,e] = sum[j](P[b,h,i,j] * V:bf16[b,j,h,e])",
+     MD_F32,
+     {{7, 1, 17, 200, 64, 64}, {6, 2, 1, 300, 128, 128}, {4, 2, 65, 205, 128, 128}, {5, 2, 3, 100, 64, 64}}},
+    /* scores of -inf, half of them; a few that are NaN */
+    {"let S[b,h,i,j] = " DOT " * 0.125 + log(max(W[b,i,j], 0)); " SOFTMAX VALUES,
+     MD_F32,
+     {{2, 2, 70, 150, 64, 64}, {3, 1, 65, 3, 128, 128}, {2, 2, 1, 300, 128, 128}, {3, 4, 9, 1, 64, 64}}},
+    {"let S[b,h,i,j] = " DOT " * 0.125 + log(W[b,i,j] + 1.9); " SOFTMAX VALUES,
+     MD_F32,
+     {{2, 2, 70, 50, 64, 64}, {3, 1, 65, 3, 128, 128}, {5, 2, 1, 30, 128, 128}, {3, 4, 9, 5, 64, 64}}},
+    /* every second key */
+    {"let S[b,h,i,j] = where(j <= i, sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,2*j+1,d]) * 0.125, -inf); " SOFTMAX VALUES,
+     MD_F32,
+     {{1, 2, 70, 150, 64, 64}, {3, 1, 65, 65, 128, 128}, {2, 2, 1, 300, 128, 128}, {1, 2, 4, 500, 256, 256}}},
+    /* one row, four heads that share keys */
+    {"let S[b,h,j] = sum[d](Q:bf16[b,h,d] * K:bf16[b,h//4,j,d]) * 0.125; let P:bf16[b,h,j] = exp(S[b,h,j] - "
+     "max[k](S[b,h,k])) / sum[k](exp(S[b,h,k] - max[l](S[b,h,l]))); Y:bf16[b,h,e] = sum[j](P[b,h,j] * "
+     "V:bf16[b,h//4,j,e])",
+     MD_F32,
+     {{2, 8, 700, 128, 128}, {1, 8, 5000, 64, 64}, {1, 4, 1, 256, 256}, {3, 4, 1025, 80, 48}}},
+    {"let S[h,j] = sum[d](Q:f16[h,d] * K:f16[h//2,j,d]) * 0.125; let P[h,j] = exp(S[h,j] - max[k](S[h,k])) / "
+     "sum[k](exp(S[h,k] - max[l](S[h,l]))); Y:f16[h,e] = sum[j](P[h,j] * V:f16[h//2,j,e])",
+     MD_F32,
+     {{8, 700, 128, 128}, {8, 3000, 64, 64}, {4, 1, 256, 256}, {2, 1025, 32, 16}}},
 };
 
 int main(void)

@@ -1,9 +1,9 @@
 /* Products on tensor cores whose copiers and multipliers sleep at random at every barrier, and whose stages hold NaN
  * before a copy fills them; likewise rows by clusters, and attention. What is right only because some side is always
  * faster gives other results than the reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of src/kernels/cuda/
- * (tma.h, gemm_wgmma.cu, gemm_mma.cu, row_cluster.cu, chain_wgmma_copy.h); this program stands before the compiler and
- * defines them in front of each text. The device is said to hold one block (or cluster), which so has all tiles or
- * rows, and fills its ring many times over.
+ * (tma.h, gemm_wgmma.cu, gemm_mma.cu, row_cluster.cu, chain_wgmma_copy.h, chain_mma.cu, chain_split.cu, chain_meet.h);
+ * this program stands before the compiler and defines them in front of each text. The device is said to hold one block
+ * (or cluster), which so has all tiles or rows, and fills its ring many times over.
  *
  * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2);
  * MD_TEST_FORMULA: one of the list by number; MD_TEST_PLAIN=1: the same calls without delays, to see what a failure
@@ -193,6 +193,27 @@ static const delayed list[] = {
       "chain_wgmma/depth64_width64_keys128_groups2_stages3_split1",
       "chain_wgmma/depth64_width64_keys64_groups3_stages3_split1",
       "chain_wgmma/depth64_width64_keys64_groups2_stages2_split2"},
+     .stage = 3},
+    {"let S[b,i,j] = where(j <= i, sum[d](Q:bf16[b,i,d] * K:bf16[b,j,d]), -inf); let P[b,i,j] = exp(S[b,i,j] - "
+     "max[k](S[b,i,k])) / sum[k](exp(S[b,i,k] - max[l](S[b,i,l]))); Y:bf16[b,i,e] = sum[j](P[b,i,j] * V:bf16[b,j,e])",
+     MD_F32,
+     {{1, 300, 300, 64, 64}, {2, 201, 201, 64, 64}, {1, 129, 401, 64, 64}},
+     {"chain_mma/depth64_width64_keys64_warps4_row_tiles1_stages2_split1",
+      "chain_mma/depth64_width64_keys32_warps8_row_tiles1_stages3_split1",
+      "chain_mma/depth64_width64_keys64_warps4_row_tiles1_stages2_split2",
+      "chain_wgmma/depth64_width64_keys64_groups2_stages2_split1"},
+     .stage = 3},
+    {"let S[b,h,j] = sum[d](Q:bf16[b,h,d] * K:bf16[b,h//4,j,d]); let P:bf16[b,h,j] = exp(S[b,h,j] - "
+     "max[k](S[b,h,k])) / sum[k](exp(S[b,h,k] - max[l](S[b,h,l]))); Y:bf16[b,h,e] = sum[j](P[b,h,j] * "
+     "V:bf16[b,h//4,j,e])",
+     MD_F32,
+     {{1, 8, 2000, 64, 64}, {2, 4, 777, 64, 64}, {1, 4, 31, 64, 64}},
+     {"chain_split/depth64_width64_row_tiles1_warps4_stages3_meet0_length0",
+      "chain_split/depth64_width64_row_tiles1_warps4_stages3_meet0_length512",
+      "chain_split/depth64_width64_row_tiles1_warps8_stages3_meet4_length0",
+      "chain_dot/depth64_width64_rows4_keys4_warps4_meet0_fill1_length0",
+      "chain_dot/depth64_width64_rows4_keys4_warps4_meet4_fill1_length0",
+      "chain_dot/depth64_width64_rows4_keys8_warps8_meet0_fill1_length512"},
      .stage = 3},
 };
 

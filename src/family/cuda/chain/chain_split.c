@@ -12,12 +12,12 @@
 extern const md_fa_family md_fa_cuda_chain_split; /* at the end of this file */
 
 enum { DEPTH, WIDTH, ROW_TILES, WARPS, STAGES, MEET, LENGTH };
-enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64 };
+enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64, MAIL_ROOM = 16 }; /* MAIL_ROOM: chain_meet.h */
 
 typedef struct shape {
     int32_t depth, width, row_tiles, warps, stages, meet, length, rows;
     int64_t part; /* floats of a part */
-    int64_t shared;
+    int64_t mail, shared;
 } shape;
 
 static shape shape_of(const md_fa_config *config)
@@ -32,7 +32,8 @@ static shape shape_of(const md_fa_config *config)
     const int64_t stage = ((s.depth + 63) / 64 + (s.width + 63) / 64) * STEP * 128;
     s.rows = 8 * s.row_tiles;
     s.part = (int64_t)s.rows * (s.width + 4) + 2 * s.rows;
-    s.shared = MD_MAX(s.warps * s.stages * stage, s.warps * s.part * 4);
+    s.mail = MD_MAX(s.warps * s.stages * stage, s.warps * s.part * 4);
+    s.shared = s.mail + (s.meet > 0 ? (int64_t)(s.rows * s.width / 4 + MAIL_ROOM) * 24 + 8 : 0);
     return s;
 }
 
@@ -64,8 +65,8 @@ static int64_t resident_of(const md_fa_target *target, const shape *s)
 static int64_t splits_of(const md_fa_target *target, const md_fa_chain *w, const shape *s)
 {
     const int64_t items = items_of(w, s), blocks = MD_MAX(target->facts->threads, 1) * resident_of(target, s);
-    if (s->meet > 0)
-        return MD_MAX(MD_MIN(s->meet, (w->keys + STEP - 1) / STEP), 1);
+    if (s->meet > 0) /* a launch of one block is no cluster, and could not send */
+        return s->meet;
     if (s->length > 0)
         return MD_MAX((w->keys + s->length - 1) / s->length, 1);
     if (items > MD_FA_CHAIN_TICKETS || 2 * items > blocks)
@@ -83,10 +84,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!size)
         return true;
-    /* more rows are for chain_wgmma, where it is; pages are not for it */
+    /* more rows are for chain_mma and chain_wgmma; pages are not for the latter */
     const bool is_paged = !md_cg_chain_is_linear(&c, MD_ST_K) || !md_cg_chain_is_linear(&c, MD_ST_V);
-    return md_fa_chain_measure(&w, target, size) &&
-           (w.rows <= 4 * s.rows || target->facts->capability != 90 || is_paged) &&
+    return md_fa_chain_measure(&w, target, size) && (w.rows <= 4 * s.rows || is_paged) &&
            (s.row_tiles == 1 || w.rows > s.rows / 2) &&
            (s.meet == 0 || (items_of(&w, &s) * s.meet <= target->facts->threads && w.keys <= 4096));
 }
@@ -139,9 +139,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf_printf(&defines,
                      "#define MD_DEPTH %" PRId32 "\n#define MD_WIDTH %" PRId32 "\n#define MD_ROW_TILES %" PRId32
                      "\n#define MD_WARPS %" PRId32 "\n#define MD_STAGES %" PRId32
-                     "\n#define MD_CLUSTERED %d\n#define MD_LENGTH %" PRId32 "\n#define MD_MMA_TYPE %s\n",
-                     s.depth, s.width, s.row_tiles, s.warps, s.stages, s.meet > 0, s.length,
-                     md_dtype_name(md_fa_cuda_chain_type(&c)));
+                     "\n#define MD_CLUSTERED %d\n#define MD_LENGTH %" PRId32 "\n#define MD_MAIL %" PRId64 "\n",
+                     s.depth, s.width, s.row_tiles, s.warps, s.stages, s.meet > 0, s.length, s.mail);
     return md_fa_cuda_chain_emit(out, target, &(md_fa_cuda_chain_text){.source = "cuda/chain_split.cu"}, &defines);
 }
 
@@ -156,7 +155,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
         return;
     const int64_t tiles = (w.rows + s.rows - 1) / s.rows, splits = splits_of(target, &w, &s);
     md_kn_geometry *g = &out->launch[0];
-    *g = md_fa_cuda_launch(splits * tiles * w.batches, 32 * s.warps);
+    *g = md_fa_cuda_chain_grid(splits, tiles * w.batches, 32 * s.warps);
     g->scratch_bytes = s.shared;
     g->overlaps = true;
     g->cluster = s.meet > 0 ? (int32_t)splits : 1;

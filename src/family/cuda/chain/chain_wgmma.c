@@ -179,23 +179,13 @@ static void print_wgmma(md_strbuf *out, const char *name, const char *type, int3
                                  : "\n: \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
 }
 
-/* True if some row lacks the first keys. */
-static bool has_first(const md_st_chain *c)
-{
-    bool r = !c->is_bounded && c->n_guards > 0;
-    for (int32_t i = 0; i < c->n_bounds; i++)
-        r = r || !c->bound[i].is_end;
-    return r;
-}
-
-static void print_defines(md_strbuf *out, const shape *s, const md_cg_chain *c)
+static void print_defines(md_strbuf *out, const shape *s)
 {
     const struct {
         const char *name;
         int32_t value;
-    } list[] = {{"DEPTH", s->depth},   {"WIDTH", s->width},       {"BN", s->keys},     {"GROUPS", s->groups},
-                {"STAGES", s->stages}, {"SLOTS", s->slots},       {"SPLIT", s->split}, {"LOW", s->low},
-                {"HIGH", s->high},     {"FIRST", has_first(c->c)}};
+    } list[] = {{"DEPTH", s->depth}, {"WIDTH", s->width}, {"BN", s->keys}, {"GROUPS", s->groups}, {"STAGES", s->stages},
+                {"SLOTS", s->slots}, {"SPLIT", s->split}, {"LOW", s->low}, {"HIGH", s->high}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
 }
@@ -220,7 +210,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     }
     print_wgmma(&text, "md_scores", type, s.keys, true);
     print_wgmma(&text, "md_values", type, s.width, false);
-    print_defines(&defines, &s, &c);
+    print_defines(&defines, &s);
     md_status status = md_fa_cuda_chain_emit(
         out, target,
         &(md_fa_cuda_chain_text){.source = "cuda/chain_wgmma.cu", .n_maps = 2, .map = map, .functions = &text},

@@ -19,43 +19,53 @@ md_dtype md_fa_cuda_chain_type(const md_cg_chain *c)
     return type_of(c, MD_ST_Q);
 }
 
-/* Printers know more kinds of results than one 16-bit tensor along the columns. */
-static bool has_short_result(const md_cg_chain *c)
+bool md_fa_cuda_chain_is_short(const md_cg_chain *c)
 {
     const md_st_stage *stage = &c->program->stage[c->stage];
     int32_t n = 0;
+    bool is_short = true;
     for (int32_t i = 0; i < stage->n_stores; i++) {
         const md_st_store *s = &stage->store[i];
         const md_dtype dtype = c->program->formula->tensor[s->tensor].dtype;
         if (s->per_row)
             continue;
         n++;
-        if ((dtype != MD_BF16 && dtype != MD_F16) || s->value->type != MD_F32 || s->n_subscripts == 0 ||
-            !md_fx_is_index(s->subscript[s->n_subscripts - 1], c->c->columns[0]))
-            return false;
+        is_short = is_short && (dtype == MD_BF16 || dtype == MD_F16) && s->value->type == MD_F32 &&
+                   s->n_subscripts > 0 && md_fx_is_index(s->subscript[s->n_subscripts - 1], c->c->columns[0]);
         for (int32_t a = 0; a < s->n_subscripts; a++)
-            if (s->subscript[a]->kind != MD_FX_INDEX)
-                return false;
+            is_short = is_short && s->subscript[a]->kind == MD_FX_INDEX;
     }
-    return n == 1;
+    return n == 1 && is_short;
+}
+
+bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target)
+{
+    if (!md_cg_chain_of(out, target->program, target->stage, MD_DEV_CUDA))
+        return false;
+    const md_st_chain *c = out->c;
+    if (c->n_terms > 1 || c->n_columns != 1 || c->n_depth != 1 || c->n_batch + c->n_rows > MD_MAX_RANK)
+        return false;
+    for (int32_t s = 0; s < MD_ST_SIDES; s++)
+        if (!md_cg_chain_is_load(out, (md_st_side)s) || type_of(out, (md_st_side)s) != type_of(out, MD_ST_Q))
+            return false;
+    return md_fa_cuda_chain_type(out) == MD_BF16 || md_fa_cuda_chain_type(out) == MD_F16;
+}
+
+int32_t md_fa_cuda_chain_halves(const md_cg_chain *c)
+{
+    bool is_plain;
+    return md_cg_chain_weight(c, &is_plain) == md_fa_cuda_chain_type(c) ? 1 : 2;
 }
 
 bool md_fa_cuda_chain_of(md_cg_chain *out, const md_fa_target *target)
 {
     bool is_plain;
-    if (!md_cg_chain_of(out, target->program, target->stage, MD_DEV_CUDA))
+    if (!md_fa_cuda_chain_any(out, target) || !out->c->has_maximum || out->c->n_terms != 1)
         return false;
-    const md_st_chain *c = out->c;
-    if (!c->has_maximum || c->n_terms != 1 || c->n_columns != 1 || c->n_depth != 1 ||
-        c->n_batch + c->n_rows > MD_MAX_RANK || !has_short_result(out))
-        return false;
-    for (int32_t s = 0; s < MD_ST_SIDES; s++)
-        if (!md_cg_chain_is_load(out, (md_st_side)s) || type_of(out, (md_st_side)s) != type_of(out, MD_ST_Q))
-            return false;
     const md_dtype type = md_fa_cuda_chain_type(out), weight = md_cg_chain_weight(out, &is_plain);
-    const md_fx_node *term = c->term[0];
+    const md_fx_node *term = out->c->term[0];
     const bool is_rounded = term->kind == MD_FX_CAST && term->to == weight && term->arg[0]->kind == MD_FX_REF;
-    return (type == MD_BF16 || type == MD_F16) && is_plain && weight == type && (term->kind == MD_FX_REF || is_rounded);
+    return is_plain && (weight == type || weight == MD_F32) && (term->kind == MD_FX_REF || is_rounded);
 }
 
 static int32_t dim_of(const md_cg_chain *c, int32_t index)
@@ -108,10 +118,31 @@ void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, 
     for (int32_t s = 0; s < MD_ST_SIDES; s++)
         out->aligned16 |= UINT32_C(1) << c->c->side[s].load->id;
     for (int32_t i = 0; i < stage->n_stores; i++)
-        if (!stage->store[i].per_row)
+        if (!stage->store[i].per_row && md_fa_cuda_chain_is_short(c))
             out->aligned16 |= UINT32_C(1) << stage->store[i].tensor;
     out->unit = out->aligned16;
     md_fa_cuda_chain_limit_rows(out, c, INT32_MAX - 1024);
+}
+
+bool md_fa_cuda_chain_is_mapped(const md_cg_chain *c)
+{
+    md_kn_map map;
+    md_strbuf coordinates = {0};
+    const bool r =
+        md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_K) && md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_V);
+    md_strbuf_finish(&coordinates);
+    return r;
+}
+
+md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t threads)
+{
+    enum { MOST = 65535 };
+    const int64_t planes = (items + MOST - 1) / MOST;
+    md_kn_geometry g = md_fa_cuda_launch(splits, threads);
+    g.blocks = splits * items;
+    g.grid[1] = (int32_t)(planes > 0 ? (items + planes - 1) / planes : 1);
+    g.grid[2] = planes > MOST ? -1 : (int32_t)planes; /* -1: the launch refuses it */
+    return g;
 }
 
 /* ---- Maps */
@@ -166,6 +197,45 @@ bool md_fa_cuda_chain_map(md_kn_map *m, md_strbuf *coordinates, const md_cg_chai
 
 /* ---- Text */
 
+/* True if some row lacks the first keys. */
+static bool has_first(const md_st_chain *c)
+{
+    bool r = !c->is_bounded && c->n_guards > 0;
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        r = r || !c->bound[i].is_end;
+    return r;
+}
+
+/* True if offsets of keys are a first one and a multiple of the key. */
+static bool is_steady(const md_cg_chain *c, md_st_side side)
+{
+    md_kn_map map;
+    md_strbuf coordinates = {0};
+    bool r = md_cg_chain_is_linear(c, side) && md_fa_cuda_chain_map(&map, &coordinates, c, side);
+    md_strbuf_finish(&coordinates);
+    return r;
+}
+
+static void print_types(md_strbuf *defines, const md_cg_chain *c)
+{
+    bool is_plain;
+    const char *type = md_dtype_name(md_fa_cuda_chain_type(c));
+    const md_dtype weight = md_cg_chain_weight(c, &is_plain);
+    md_strbuf_printf(defines,
+                     "#define MD_VL 2\n#define MD_USE_%s 1\n#define MD_MMA_TYPE %s\n#define md_chain_pack md_pack_%s\n"
+                     "#define md_chain_short md_round_%s_sf\n"
+                     "#define MD_HALVES %" PRId32 "\n#define MD_FIRST %d\n"
+                     "#define MD_STEADY_KEYS %d\n#define MD_STEADY_VALUES %d\n"
+                     "#define md_chain_counter(p) ((unsigned *)(p)->counters0)\n"
+                     "#define md_chain_parts(p) ((float *)(p)->work0)\n",
+                     type[0] == 'b' ? "BF16" : "F16", type, type, type, md_fa_cuda_chain_halves(c), has_first(c->c),
+                     is_steady(c, MD_ST_K), is_steady(c, MD_ST_V));
+    if (weight == MD_F32)
+        md_strbuf_add(defines, "#define md_chain_rounded(e) (e)\n");
+    else
+        md_strbuf_printf(defines, "#define md_chain_rounded md_round_%s_sf\n", md_dtype_name(weight));
+}
+
 md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text,
                                 md_strbuf *defines)
 {
@@ -173,17 +243,11 @@ md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, c
     md_strbuf expr = {0};
     md_kn_launch_source *launch = &out->launch[0];
     out->n_launches = 1;
-    md_status status = md_fa_cuda_chain_of(&chain, target) ? MD_OK : md_fail(MD_INTERNAL, "not such a chain");
+    md_status status = md_fa_cuda_chain_any(&chain, target) ? MD_OK : md_fail(MD_INTERNAL, "not such a chain");
     if (status == MD_OK) {
-        const char *type = md_dtype_name(md_fa_cuda_chain_type(&chain));
         launch->code = MD_KN_TEXT;
         snprintf(launch->entry, sizeof launch->entry, "md_kernel");
-        md_strbuf_printf(defines,
-                         "#define MD_VL 2\n#define MD_USE_%s 1\n#define md_chain_pack md_pack_%s\n"
-                         "#define md_chain_rounded md_round_%s_sf\n"
-                         "#define md_chain_counter(p) ((unsigned *)(p)->counters0)\n"
-                         "#define md_chain_parts(p) ((float *)(p)->work0)\n",
-                         type[0] == 'b' ? "BF16" : "F16", type, type);
+        print_types(defines, &chain);
         status = md_fa_cuda_map_params(launch, target, text->n_maps, text->map, MD_FA_CHAIN_COUNTERS);
     }
     if (status == MD_OK)

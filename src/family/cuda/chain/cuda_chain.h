@@ -16,12 +16,17 @@ enum { MD_FA_CHAIN_COUNTERS = 32, MD_FA_CHAIN_TICKETS = 65520 };
         128, 64, 256, 96, 80, 192, 32, 48, 112, 16, 144, 160, 176, 208, 224, 240                                       \
     }
 
-/** True for chains whose queries, keys and values have one 16-bit type, to which the formula rounds the weights, with
- * one sum of them, and one 16-bit result. */
+/** True for chains whose queries, keys and values are loads of one 16-bit type, with one sum of weights at most. */
+bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target);
+/** The same with a maximum and one sum, where weights are powers: rounded to the type of the operands, or not. */
 bool md_fa_cuda_chain_of(md_cg_chain *out, const md_fa_target *target);
+/** True if there is one result of 16 bits, which is stored in pairs of columns. */
+bool md_fa_cuda_chain_is_short(const md_cg_chain *chain);
+/** 16-bit elements that a weight is split into for the tensor cores: 1 if it is rounded to their type, else 2. */
+int32_t md_fa_cuda_chain_halves(const md_cg_chain *chain);
 /** The type of queries, keys, values and weights. */
 md_dtype md_fa_cuda_chain_type(const md_cg_chain *chain);
-/** Operands and result have vectors of 16 bytes along depth and columns, which have these lengths. */
+/** Operands, and a result of 16 bits, have vectors of 16 bytes along depth and columns, which have these lengths. */
 void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_chain *chain, int32_t depth,
                                int32_t width);
 /** No more rows than that, of all batches. */
@@ -33,9 +38,15 @@ bool md_fa_cuda_chain_has(const md_fa_target *target, const md_cg_chain *chain, 
 /** What md_fa_family.takes says of families whose first two fields are the depth and the width of their kernels. */
 bool md_fa_cuda_chain_takes(const md_fa_target *target, int32_t field, int32_t value, const int64_t *size);
 
+/** A launch of splits along x, and of tiles of rows of all batches along y and z. */
+md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t threads);
+
 /** The map of keys or values, whose axes are elements, keys, and what batch indices select; and how these are printed
  * as coordinates: one subscript an axis from the third on. False where the copy engine cannot read it like that. */
 bool md_fa_cuda_chain_map(md_kn_map *map, md_strbuf *coordinates, const md_cg_chain *chain, md_st_side side);
+
+/** True if keys and values have such maps. */
+bool md_fa_cuda_chain_is_mapped(const md_cg_chain *chain);
 
 /* What a launch of a chain is printed from. */
 typedef struct md_fa_cuda_chain_text {

@@ -1,0 +1,196 @@
+/* Family chain_mma: attention on tensor cores by mma.sync, from sm_80 on (kernels/cuda/chain_mma.cu), with any score,
+ * weights and results. `row_tiles`: 16 rows each of a warp. `split`: parts of the keys of a tile, for few tiles; the
+ * last part to end combines them. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/chain/cuda_chain.h"
+#include "family/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+extern const md_fa_family md_fa_cuda_chain_mma; /* at the end of this file */
+
+enum { DEPTH, WIDTH, KEYS, WARPS, ROW_TILES, STAGES, SPLIT };
+/* Of a thread: most that are planned for, and with queries; what a formula's rows take. ptxas adds up to 90. */
+enum { REGISTERS = 152, WITH_QUERIES = 150, NAMES = 26, LEAST_KEYS = 16 };
+
+/* What follows from a config. */
+typedef struct shape {
+    int32_t depth, width, keys, warps, row_tiles, stages, split, rows;
+    int64_t shared, part; /* bytes; floats of a part */
+} shape;
+
+static shape shape_of(const md_fa_config *config)
+{
+    shape s = {.depth = config->value[DEPTH],
+               .width = config->value[WIDTH],
+               .keys = config->value[KEYS],
+               .warps = config->value[WARPS],
+               .row_tiles = config->value[ROW_TILES],
+               .stages = config->value[STAGES],
+               .split = config->value[SPLIT]};
+    const int64_t k = (s.depth + 63) / 64 * 128, v = (s.width + 63) / 64 * 128;
+    s.rows = 16 * s.row_tiles * s.warps;
+    s.shared = k * s.rows + s.stages * (k + v) * s.keys;
+    s.part = (int64_t)s.row_tiles * 32 * s.warps * (s.width / 2 + 4);
+    return s;
+}
+
+/* Registers of a thread for scores, their powers and sums, and what the formula wants to know of rows. */
+static int32_t registers_of(const shape *s, const md_cg_chain *c)
+{
+    const bool folds = md_cg_chain_is_scaled(c) == 2 && (c->c->n_guards == 0 || c->c->is_bounded);
+    return s->row_tiles *
+           (s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + (folds ? 0 : (int32_t)NAMES));
+}
+
+static bool holds_queries(const shape *s, const md_cg_chain *c)
+{
+    return registers_of(s, c) + s->row_tiles * s->depth / 4 <= WITH_QUERIES;
+}
+
+/* The smallest config always does. */
+static bool fits(const shape *s, const md_cg_chain *c)
+{
+    return registers_of(s, c) <= REGISTERS || (s->row_tiles == 1 && s->keys == LEAST_KEYS);
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_chain c;
+    return target->facts->capability >= 80 && md_fa_cuda_chain_any(&c, target);
+}
+
+static int64_t tiles_of(const md_fa_chain *w, const shape *s)
+{
+    return w->batches * ((w->rows + s->rows - 1) / s->rows);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_chain w;
+    md_cg_chain c;
+    const shape s = shape_of(config);
+    if (!md_fa_cuda_chain_any(&c, target) || s.shared > target->facts->shared_per_block || !fits(&s, &c) ||
+        !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size))
+        return false;
+    if (!size)
+        return true;
+    /* chain_wgmma is faster, where it is */
+    if (target->facts->capability == 90 && md_fa_cuda_chain_of(&c, target) && md_fa_cuda_chain_is_mapped(&c))
+        return false;
+    if (!md_fa_chain_measure(&w, target, size))
+        return false;
+    const double tiles = (double)tiles_of(&w, &s);
+    /* rows that one warp less would have */
+    const bool is_low = s.rows == 64 || w.rows > s.rows / 2;
+    return is_low && (s.split == 1 || (tiles < target->facts->threads && (double)w.keys >= 2.0 * s.split * s.keys));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_chain c;
+    const shape s = shape_of(config);
+    if (!md_fa_cuda_chain_any(&c, target))
+        return;
+    md_fa_cuda_chain_envelope(out, target, &c, s.depth, s.width);
+    if (s.split > 1)
+        md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS);
+}
+
+static int64_t resident_of(const md_fa_target *target, const shape *s)
+{
+    const int64_t shared = MD_MAX(target->facts->shared_per_sm, 1) / (s->shared + 1024);
+    return MD_MAX(MD_MIN(shared, s->warps >= 8 ? 1 : 2), 1);
+}
+
+/* ---- Cost. Rates of mma.sync with this form of kernel are estimates from gemm_mma's. */
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    static const double TENSOR = 16, RATE = 0.3, TILE_US = 4, START_US = 3, MEET_US = 4, PART_US = 2;
+    md_fa_chain w;
+    const shape s = shape_of(config);
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+        return;
+    const double sms = MD_MAX(target->facts->threads, 1), gflops = fmax(target->facts->gflops, 1);
+    const double resident = (double)resident_of(target, &s), places = sms * resident;
+    const double tiles = (double)tiles_of(&w, &s) * s.split, keys = ceil((double)w.keys / s.keys) * s.keys;
+    const double halves = md_fa_cuda_chain_halves(&w.c), flops = 2.0 * s.rows * keys * (s.depth + halves * s.width);
+    const double rate = RATE * (s.row_tiles == 2 ? 1 : 0.8) * s.keys / (s.keys + 16) * fmin(1, s.warps * resident / 8);
+    const double full_us =
+        resident * (flops / (gflops * 1e3 * TENSOR / sms * rate) + w.ops * s.rows * keys * 2e-6) / s.split;
+    const double part = fmin(1, w.part + (w.part < 1 ? 0.5 * s.keys / keys : 0));
+    const double most = part < 1 ? fmax(1, tiles * part / places + 0.5) : ceil(tiles / places);
+    out->serial_us =
+        START_US + most * full_us * fmin(1, fmax(tiles / places, 1 / resident)) + fmax(1, tiles / places) * TILE_US;
+    if (s.split > 1)
+        out->serial_us += MEET_US + s.split * PART_US;
+    out->parallel = fmin(tiles, sms);
+    out->memory_bytes = w.bytes;
+    out->memory_rate = fmin(1, tiles / sms + 0.05);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_strbuf defines = {0};
+    md_cg_chain c;
+    const shape s = shape_of(config);
+    *out = (md_kn_source){0};
+    if (!md_fa_cuda_chain_any(&c, target) || !legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "chain_mma has no kernel of these parameters");
+    md_strbuf_printf(&defines,
+                     "#define MD_DEPTH %" PRId32 "\n#define MD_WIDTH %" PRId32 "\n#define MD_BN %" PRId32
+                     "\n#define MD_WARPS %" PRId32 "\n#define MD_ROW_TILES %" PRId32 "\n#define MD_STAGES %" PRId32
+                     "\n#define MD_SPLIT %" PRId32 "\n#define MD_HOLDS %d\n",
+                     s.depth, s.width, s.keys, s.warps, s.row_tiles, s.stages, s.split, holds_queries(&s, &c));
+    return md_fa_cuda_chain_emit(out, target, &(md_fa_cuda_chain_text){.source = "cuda/chain_mma.cu"}, &defines);
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *size)
+{
+    md_fa_chain w;
+    const shape s = shape_of(config);
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = 1;
+    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
+        return;
+    const int64_t tiles = tiles_of(&w, &s);
+    out->launch[0] = md_fa_cuda_launch(tiles * s.split, 32 * s.warps);
+    out->launch[0].scratch_bytes = s.shared;
+    out->launch[0].overlaps = true;
+    if (s.split > 1)
+        out->workspace_bytes = tiles * s.split * s.part * 4;
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    return (md_fa_class){.group = "chain_mma",
+                         .field = {"keys", "split"},
+                         .is_repeatable = true,
+                         .is_invariant = config->value[SPLIT] == 1};
+}
+
+const md_fa_family md_fa_cuda_chain_mma = {
+    .name = "chain_mma",
+    .device = MD_DEV_CUDA,
+    .n_fields = 7,
+    .field = {{"depth", 128, MD_FA_CHAIN_LENGTHS},
+              {"width", 128, MD_FA_CHAIN_LENGTHS},
+              {"keys", 64, 4, {64, 32, 128, 16}},
+              {"warps", 4, 2, {4, 8}},
+              {"row_tiles", 1, 2, {1, 2}},
+              {"stages", 2, 2, {2, 3}},
+              {"split", 1, 4, {1, 2, 4, 8}}},
+    .applies = applies,
+    .takes = md_fa_cuda_chain_takes,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};
