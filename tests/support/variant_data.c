@@ -140,8 +140,11 @@ bool variant_prepare(variant_bench *b, char *text, size_t n_text)
         ok = make_tensor(b, t);
     for (int32_t i = 0; ok && i < b->formula->n_args; i++) {
         md_fx_arg a = b->formula->args[i];
-        b->arg[i] = a.is_scalar ? (b->formula->scalar[a.id].type == MD_I64 ? md_i(3 + a.id) : md_s(0.5 + a.id))
-                                : md_t(&b->tensor[a.id]);
+        const md_fx_scalar *scalar = a.is_scalar ? &b->formula->scalar[a.id] : NULL;
+        b->arg[i] = !scalar                  ? md_t(&b->tensor[a.id])
+                    : scalar->is_size        ? md_i(b->size[scalar->dim])
+                    : scalar->type == MD_I64 ? md_i(3 + a.id)
+                                             : md_s(0.5 + a.id);
     }
     ok = ok && md_fx_bind(&b->binding, b->formula, b->arg, b->formula->n_args) == MD_OK;
     if (!ok)

@@ -79,7 +79,7 @@ def wgmma(code, config):
 
 def innermost(code):
     """The shortest loop with products."""
-    found = [b for b in loops(code) if count(b, "HMMA") > 2 and not stores(b)]
+    found = [b for b in loops(code) if count(b, "HMMA") >= 2 and not stores(b)]
     return min(found, key=len) if found else []
 
 

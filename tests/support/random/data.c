@@ -159,7 +159,8 @@ bool data_make(data_set *out, const md_fx_formula *formula, uint64_t seed, const
         memcpy(out->tensor[t].before, out->tensor[t].memory, out->tensor[t].n_bytes);
     }
     for (int32_t s = 0; s < formula->n_scalars; s++) {
-        out->integer[s] = data_below(&m, 7) - 3;
+        const int64_t drawn = data_below(&m, 7) - 3;
+        out->integer[s] = formula->scalar[s].is_size ? out->size[formula->scalar[s].dim] : drawn;
         out->real[s] =
             formula->scalar[s].type == MD_I64 ? (double)out->integer[s] : (double)data_below(&m, 200) / 64.0 - 1.5;
     }

@@ -168,10 +168,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
-    return (md_fa_class){.group = "chain_mma",
-                         .field = {"keys", "split"},
-                         .is_repeatable = true,
-                         .is_invariant = config->value[SPLIT] == 1};
+    return md_fa_cuda_chain_class("chain_mma", config->value[SPLIT]);
 }
 
 const md_fa_family md_fa_cuda_chain_mma = {

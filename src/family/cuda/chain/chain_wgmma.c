@@ -43,10 +43,20 @@ static shape shape_of(const md_fa_config *config)
     return s;
 }
 
-/* Scores, their powers and sums in registers; ptxas adds some 50. */
-static bool fits(const shape *s)
+/* Bounds that each row looks up are in its scores, with their values. */
+static bool looks_up_rows(const md_cg_chain *c)
 {
-    const int32_t registers = s->keys / 2 + s->keys / 4 + s->width / 2;
+    bool by_row = false;
+    for (int32_t i = 0; i < c->c->n_bounds; i++)
+        by_row |= md_cg_chain_is_by_row(c->c, &c->c->bound[i]);
+    return by_row;
+}
+
+/* Scores, their powers and sums in registers; ptxas adds some 50. */
+static bool fits(const shape *s, const md_cg_chain *c)
+{
+    const int32_t registers =
+        s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + (looks_up_rows(c) ? 48 : 0);
     return s->shared <= SHARED && registers <= (s->groups == 3 ? 112 : 192) && (s->groups == 2 || s->depth <= 64);
 }
 
@@ -83,7 +93,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_chain w;
     const shape s = shape_of(config);
     md_cg_chain c;
-    if (!md_fa_cuda_chain_of(&c, target) || !fits(&s) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size))
+    if (!md_fa_cuda_chain_of(&c, target) || !fits(&s, &c) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size))
         return false;
     if (!size)
         return true;
@@ -239,10 +249,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
-    return (md_fa_class){.group = "chain_wgmma",
-                         .field = {"keys", "split"},
-                         .is_repeatable = true,
-                         .is_invariant = config->value[SPLIT] == 1};
+    return md_fa_cuda_chain_class("chain_wgmma", config->value[SPLIT]);
 }
 
 const md_fa_family md_fa_cuda_chain_wgmma = {

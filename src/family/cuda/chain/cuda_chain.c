@@ -51,6 +51,11 @@ bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target)
     return md_fa_cuda_chain_type(out) == MD_BF16 || md_fa_cuda_chain_type(out) == MD_F16;
 }
 
+md_fa_class md_fa_cuda_chain_class(const char *group, int32_t split)
+{
+    return (md_fa_class){.group = group, .field = {"keys", "split"}, .is_repeatable = true, .is_invariant = split == 1};
+}
+
 int32_t md_fa_cuda_chain_halves(const md_cg_chain *c)
 {
     bool is_plain;
