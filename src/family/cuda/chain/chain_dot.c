@@ -53,6 +53,7 @@ static shape shape_of(const md_fa_config *config)
 static bool fits(const shape *s)
 {
     return s->shared <= 48 * 1024 && s->rows <= s->lanes && (s->meet == 0 || (s->length == 0 && s->fill == 1)) &&
+           !(s->meet == 16 && s->keys == 8 && s->warps == 4) && /* ptxas moves its loads behind the powers */
            (s->length == 0 || s->fill == 1) && (s->length == 0 || s->length % (s->parts * s->keys) == 0);
 }
 

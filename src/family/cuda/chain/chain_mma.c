@@ -40,9 +40,8 @@ static shape shape_of(const md_fa_config *config)
 /* Registers of a thread for scores, their powers and sums, and what the formula wants to know of rows. */
 static int32_t registers_of(const shape *s, const md_cg_chain *c)
 {
-    const bool folds = md_cg_chain_is_scaled(c) == 2 && (c->c->n_guards == 0 || c->c->is_bounded);
-    return s->row_tiles *
-           (s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + (folds ? 0 : (int32_t)NAMES));
+    return s->row_tiles * (s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 +
+                           (md_fa_cuda_chain_folds(c) ? 0 : (int32_t)NAMES));
 }
 
 static bool holds_queries(const shape *s, const md_cg_chain *c)

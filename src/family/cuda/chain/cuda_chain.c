@@ -56,6 +56,11 @@ md_fa_class md_fa_cuda_chain_class(const char *group, int32_t split)
     return (md_fa_class){.group = group, .field = {"keys", "split"}, .is_repeatable = true, .is_invariant = split == 1};
 }
 
+bool md_fa_cuda_chain_folds(const md_cg_chain *c)
+{
+    return md_cg_chain_is_scaled(c) == 2 && (c->c->n_guards == 0 || c->c->is_bounded);
+}
+
 int32_t md_fa_cuda_chain_halves(const md_cg_chain *c)
 {
     bool is_plain;

@@ -24,6 +24,8 @@ bool md_fa_cuda_chain_of(md_cg_chain *out, const md_fa_target *target);
 bool md_fa_cuda_chain_is_short(const md_cg_chain *chain);
 /** The class of a family whose `keys` and `split` alone decide about bits. */
 md_fa_class md_fa_cuda_chain_class(const char *group, int32_t split);
+/** True if scores are products times a factor, behind bounds alone: kernels need no names of places for them. */
+bool md_fa_cuda_chain_folds(const md_cg_chain *chain);
 /** 16-bit elements that a weight is split into for the tensor cores: 1 if it is rounded to their type, else 2. */
 int32_t md_fa_cuda_chain_halves(const md_cg_chain *chain);
 /** The type of queries, keys, values and weights. */
