@@ -62,7 +62,8 @@ def call(library, p, static, **options):
     op = create(library, p, static, **options)
     try:
         arrays = {name: np.array(a, order="C") for name, a in p.arrays.items()}
-        library.call(op, {**arrays, **p.scalars})
+        sizes = {name: int(n) for name, n in p.sizes.items()}  # of dims that no tensor gives
+        library.call(op, {**sizes, **arrays, **p.scalars})
         stages = [[library.lib.md_op_variant(op, s, v).decode() for v in range(library.lib.md_op_n_variants(op, s))]
                   for s in range(library.lib.md_op_n_stages(op))]
         return arrays, stages
