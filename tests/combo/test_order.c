@@ -168,7 +168,9 @@ static void test_axes_of_fields(void **state)
                              "gemm_fma rows Y columns X depth R\n"
                              "gemm_dot lanes T rows Y columns X\n"
                              "gemm_simt rows Y columns X depth R\n"
-                             "chain_split warps T\n");
+                             "chain_split warps T\n"
+                             "chain_dot warps T\n"
+                             "chain_mma warps T\n");
 }
 
 int main(void)

@@ -143,7 +143,7 @@ static bool compile_config(void *user, const md_fa_config *config)
     gate *g = user;
     md_kn_source source = {0};
     char name[MD_FA_NAME];
-    if (!g->is_full && (g->n_seen++ > 0 && check_random(&g->seed) % 100 != 0))
+    if (!g->is_full && check_random(&g->seed) % (g->n_seen++ > 0 ? 400 : 4) != 0)
         return true;
     md_fa_name(name, g->family, config);
     md_status s = md_fa_emit(&source, g->family, &g->target, config);

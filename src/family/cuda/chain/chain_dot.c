@@ -90,7 +90,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!md_fa_cuda_chain_of(&c, target) || !fits(&s) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size) ||
         (s.meet > 0 && target->facts->capability < 90))
         return false;
-    if (target->facts->capability >= 100 && s.rows == 4 && s.keys == 4 && s.warps == 4) /* ptxas spills */
+    if (target->facts->capability >= 100 && (s.keys == 8 || (s.rows == 4 && s.warps == 4))) /* ptxas spills */
         return false;
     if (!size)
         return true;

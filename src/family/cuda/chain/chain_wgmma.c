@@ -57,7 +57,8 @@ static bool fits(const shape *s, const md_cg_chain *c)
 {
     const int32_t registers =
         s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + (looks_up_rows(c) ? 48 : 0);
-    return s->shared <= SHARED && registers <= (s->groups == 3 ? 112 : 192) && (s->groups == 2 || s->depth <= 64);
+    return s->shared <= SHARED && registers <= (s->groups == 3 ? 112 : 192) &&
+           (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
 }
 
 static bool maps_of(md_kn_map map[2], md_strbuf coordinates[2], const md_cg_chain *c)

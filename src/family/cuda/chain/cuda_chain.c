@@ -19,7 +19,8 @@ md_dtype md_fa_cuda_chain_type(const md_cg_chain *c)
     return type_of(c, MD_ST_Q);
 }
 
-bool md_fa_cuda_chain_is_short(const md_cg_chain *c)
+/* One result of 16 bits, which is stored in pairs of columns. */
+static bool is_short(const md_cg_chain *c)
 {
     const md_st_stage *stage = &c->program->stage[c->stage];
     int32_t n = 0;
@@ -128,7 +129,7 @@ void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, 
     for (int32_t s = 0; s < MD_ST_SIDES; s++)
         out->aligned16 |= UINT32_C(1) << c->c->side[s].load->id;
     for (int32_t i = 0; i < stage->n_stores; i++)
-        if (!stage->store[i].per_row && md_fa_cuda_chain_is_short(c))
+        if (!stage->store[i].per_row && is_short(c))
             out->aligned16 |= UINT32_C(1) << stage->store[i].tensor;
     out->unit = out->aligned16;
     md_fa_cuda_chain_limit_rows(out, c, INT32_MAX - 1024);

@@ -20,8 +20,6 @@ enum { MD_FA_CHAIN_COUNTERS = 32, MD_FA_CHAIN_TICKETS = 65520 };
 bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target);
 /** The same with a maximum and one sum, where weights are powers: rounded to the type of the operands, or not. */
 bool md_fa_cuda_chain_of(md_cg_chain *out, const md_fa_target *target);
-/** True if there is one result of 16 bits, which is stored in pairs of columns. */
-bool md_fa_cuda_chain_is_short(const md_cg_chain *chain);
 /** The class of a family whose `keys` and `split` alone decide about bits. */
 md_fa_class md_fa_cuda_chain_class(const char *group, int32_t split);
 /** True if scores are products times a factor, behind bounds alone: kernels need no names of places for them. */
