@@ -58,7 +58,7 @@ static bool fits(const shape *s, const md_cg_chain *c)
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
     const int32_t registers =
         s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + (looks_up_rows(c) ? 48 : places);
-    return s->shared <= SHARED && registers <= (s->groups == 3 ? 112 : 192) &&
+    return s->shared <= SHARED && registers <= (s->groups == 3 ? 90 : 192) &&
            (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
 }
 
