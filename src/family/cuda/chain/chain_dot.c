@@ -4,7 +4,7 @@
  * that bits depend on nothing else; 0: by occupancy. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "family/cuda/chain/cuda_chain.h"
+#include "family/cuda/chain/few_rows.h"
 #include "family/cuda/cuda.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 extern const md_fa_family md_fa_cuda_chain_dot; /* at the end of this file */
 
 enum { DEPTH, WIDTH, ROWS, KEYS, WARPS, MEET, FILL, LENGTH };
-enum { MAIL_ROOM = 16, LEAST_KEYS = 64 }; /* MAIL_ROOM: chain_meet.h */
+enum { LEAST_KEYS = 64 };
 
 typedef struct shape {
     int32_t depth, width, rows, keys, warps, meet, fill, length;
@@ -46,7 +46,7 @@ static shape shape_of(const md_fa_config *config)
     s.resident = MD_MAX((s.rows == 4 && s.keys == 8 ? 2 : 3) * 4 / s.warps, 1);
     s.part = ((int64_t)s.rows * (s.width + 6) + 3) / 4 * 4; /* whole fours */
     s.mail = (s.parts * s.part * 4 + 127) / 128 * 128;
-    s.shared = s.mail + (s.meet > 0 ? (int64_t)(s.rows * s.width / 4 + MAIL_ROOM) * 24 + 8 : 0);
+    s.shared = s.mail + (s.meet > 0 ? md_fa_few_rows_mail(s.rows, s.width) : 0);
     return s;
 }
 
@@ -63,23 +63,16 @@ static bool applies(const md_fa_target *target)
     return target->facts->capability >= 80 && md_fa_cuda_chain_of(&c, target);
 }
 
-static int64_t items_of(const md_fa_chain *w, const shape *s)
+static md_fa_few_rows few_of(const shape *s)
 {
-    return w->batches * ((w->rows + s->rows - 1) / s->rows);
-}
-
-/* Splits of the keys of each item. */
-static int64_t splits_of(const md_fa_target *target, const md_fa_chain *w, const shape *s)
-{
-    const int64_t items = MD_MAX(items_of(w, s), 1), unit = s->parts * s->keys,
-                  places = MD_MAX(target->facts->threads, 1) * (int64_t)s->fill;
-    if (s->meet > 0)
-        return s->meet;
-    if (s->length > 0)
-        return MD_MAX((w->keys + s->length - 1) / s->length, 1);
-    if (items > MD_FA_CHAIN_TICKETS || 2 * items > places)
-        return 1;
-    return MD_MAX(MD_MIN(places / items, (w->keys + MD_MAX(unit, LEAST_KEYS) - 1) / MD_MAX(unit, LEAST_KEYS)), 1);
+    return (md_fa_few_rows){.rows = s->rows,
+                            .threads = 32 * s->warps,
+                            .meet = s->meet,
+                            .length = s->length,
+                            .resident = s->fill,
+                            .unit = MD_MAX(s->parts * s->keys, LEAST_KEYS),
+                            .part = s->part,
+                            .shared = s->shared};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -96,24 +89,21 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return true;
     if (!md_fa_chain_measure(&w, target, size))
         return false;
-    const int64_t items = items_of(&w, &s);
+    const md_fa_few_rows few = few_of(&s);
+    const int64_t items = md_fa_cuda_chain_tiles(&w, s.rows);
     return w.rows <= s.rows && (s.rows == 1 || w.rows > s.rows / 2) &&
            (s.meet == 0 || (items * s.meet <= target->facts->threads * s.resident && w.keys <= 32768)) &&
-           (s.fill == 1 || splits_of(target, &w, &s) > 1);
+           (s.fill == 1 || md_fa_few_rows_splits(target, &w, &few) > 1);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_chain c;
     const shape s = shape_of(config);
-    if (!md_fa_cuda_chain_of(&c, target))
-        return;
-    md_fa_cuda_chain_envelope(out, target, &c, s.depth, s.width);
-    if (s.length > 0)
-        md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS);
+    md_fa_cuda_chain_envelope(out, target, s.depth, s.width, s.length > 0 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS);
 }
 
-/* ---- Cost. From runs on an H200 with four rows (data/results/attention.md): slower than chain_split everywhere. */
+/* ---- Cost. From runs on an H200 (data/results/attention.md): with four rows slower than chain_split at the shapes that
+ * were timed; with one row of 8 heads faster at 1 x 8,192 and slower at 1 x 1,024 and 64 x 4,096. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double START_US = 2.0, MEMORY_MEET_US = 1.8, CLUSTER_MEET_US = 1.1, PART_US = 0.05;
@@ -123,7 +113,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), places = sms * s.resident;
-    const double items = (double)items_of(&w, &s), splits = (double)splits_of(target, &w, &s), blocks = items * splits;
+    const md_fa_few_rows few = few_of(&s);
+    const double items = (double)md_fa_cuda_chain_tiles(&w, s.rows),
+                 splits = (double)md_fa_few_rows_splits(target, &w, &few), blocks = items * splits;
     const double keys = (double)w.keys * w.part, waves = ceil(blocks / places), used = blocks / (waves * places);
     const double here = fmin(blocks, places) / sms; /* blocks on an SM */
     out->memory_bytes = fmax(w.bytes * w.part, 1);
@@ -176,20 +168,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *size)
 {
-    md_fa_chain w;
     const shape s = shape_of(config);
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = 1;
-    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
-        return;
-    const int64_t items = items_of(&w, &s), splits = splits_of(target, &w, &s);
-    md_kn_geometry *g = &out->launch[0];
-    *g = md_fa_cuda_chain_grid(splits, items, 32 * s.warps);
-    g->scratch_bytes = s.shared;
-    g->overlaps = true;
-    g->cluster = s.meet > 0 ? (int32_t)splits : 1;
-    if (splits > 1 && s.meet == 0)
-        out->workspace_bytes = items * splits * s.part * 4;
+    const md_fa_few_rows few = few_of(&s);
+    md_fa_few_rows_geometry(out, target, size, &few);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)

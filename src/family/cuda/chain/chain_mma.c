@@ -61,11 +61,6 @@ static bool applies(const md_fa_target *target)
     return target->facts->capability >= 80 && md_fa_cuda_chain_any(&c, target);
 }
 
-static int64_t tiles_of(const md_fa_chain *w, const shape *s)
-{
-    return w->batches * ((w->rows + s->rows - 1) / s->rows);
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_chain w;
@@ -81,7 +76,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!md_fa_chain_measure(&w, target, size))
         return false;
-    const double tiles = (double)tiles_of(&w, &s);
+    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows);
     /* rows that one warp less would have */
     const bool is_low = s.rows == 64 || w.rows > s.rows / 2;
     return is_low && (s.split == 1 || (tiles < target->facts->threads && (double)w.keys >= 2.0 * s.split * s.keys));
@@ -89,19 +84,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_chain c;
     const shape s = shape_of(config);
-    if (!md_fa_cuda_chain_any(&c, target))
-        return;
-    md_fa_cuda_chain_envelope(out, target, &c, s.depth, s.width);
-    if (s.split > 1)
-        md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS);
-}
-
-static int64_t resident_of(const md_fa_target *target, const shape *s)
-{
-    const int64_t shared = MD_MAX(target->facts->shared_per_sm, 1) / (s->shared + 1024);
-    return MD_MAX(MD_MIN(shared, s->warps >= 8 ? 1 : 2), 1);
+    md_fa_cuda_chain_envelope(out, target, s.depth, s.width, s.split > 1 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS);
 }
 
 /* ---- Cost. Rates of mma.sync with this form of kernel are estimates from gemm_mma's. */
@@ -114,8 +98,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), gflops = fmax(target->facts->gflops, 1);
-    const double resident = (double)resident_of(target, &s), places = sms * resident;
-    const double tiles = (double)tiles_of(&w, &s) * s.split, keys = ceil((double)w.keys / s.keys) * s.keys;
+    const double resident = md_fa_cuda_chain_resident(target, s.shared, s.warps), places = sms * resident;
+    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows) * s.split,
+                 keys = ceil((double)w.keys / s.keys) * s.keys;
     const double halves = md_fa_cuda_chain_halves(&w.c), flops = 2.0 * s.rows * keys * (s.depth + halves * s.width);
     const double rate = RATE * (s.row_tiles == 2 ? 1 : 0.8) * s.keys / (s.keys + 16) * fmin(1, s.warps * resident / 8);
     const double full_us =
@@ -156,7 +141,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->launch[0].grain = 1;
     if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
         return;
-    const int64_t tiles = tiles_of(&w, &s);
+    const int64_t tiles = md_fa_cuda_chain_tiles(&w, s.rows);
     out->launch[0] = md_fa_cuda_launch(tiles * s.split, 32 * s.warps);
     out->launch[0].scratch_bytes = s.shared;
     out->launch[0].overlaps = true;

@@ -3,7 +3,7 @@
  * keys of a split, so that bits depend on nothing else; 0: as many splits as fill the device. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "family/cuda/chain/cuda_chain.h"
+#include "family/cuda/chain/few_rows.h"
 #include "family/cuda/cuda.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 extern const md_fa_family md_fa_cuda_chain_split; /* at the end of this file */
 
 enum { DEPTH, WIDTH, ROW_TILES, WARPS, STAGES, MEET, LENGTH };
-enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64, MAIL_ROOM = 16 }; /* MAIL_ROOM: chain_meet.h */
+enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64 };
 
 typedef struct shape {
     int32_t depth, width, row_tiles, warps, stages, meet, length, rows;
@@ -33,7 +33,7 @@ static shape shape_of(const md_fa_config *config)
     s.rows = 8 * s.row_tiles;
     s.part = (int64_t)s.rows * (s.width + 4) + 2 * s.rows;
     s.mail = MD_MAX(s.warps * s.stages * stage, s.warps * s.part * 4);
-    s.shared = s.mail + (s.meet > 0 ? (int64_t)(s.rows * s.width / 4 + MAIL_ROOM) * 24 + 8 : 0);
+    s.shared = s.mail + (s.meet > 0 ? md_fa_few_rows_mail(s.rows, s.width) : 0);
     return s;
 }
 
@@ -50,28 +50,16 @@ static bool applies(const md_fa_target *target)
     return target->facts->capability >= 80 && md_fa_cuda_chain_of(&c, target);
 }
 
-static int64_t items_of(const md_fa_chain *w, const shape *s)
+static md_fa_few_rows few_of(const md_fa_target *target, const shape *s)
 {
-    return w->batches * ((w->rows + s->rows - 1) / s->rows);
-}
-
-static int64_t resident_of(const md_fa_target *target, const shape *s)
-{
-    const int64_t shared = MD_MAX(target->facts->shared_per_sm, 1) / (s->shared + 1024);
-    return MD_MAX(MD_MIN(shared, s->warps >= 8 ? 1 : 2), 1);
-}
-
-/* Splits of the keys of each item. */
-static int64_t splits_of(const md_fa_target *target, const md_fa_chain *w, const shape *s)
-{
-    const int64_t items = items_of(w, s), blocks = MD_MAX(target->facts->threads, 1) * resident_of(target, s);
-    if (s->meet > 0) /* a launch of one block is no cluster, and could not send */
-        return s->meet;
-    if (s->length > 0)
-        return MD_MAX((w->keys + s->length - 1) / s->length, 1);
-    if (items > MD_FA_CHAIN_TICKETS || 2 * items > blocks)
-        return 1;
-    return MD_MAX(MD_MIN(blocks / items, (w->keys + LEAST_KEYS - 1) / LEAST_KEYS), 1);
+    return (md_fa_few_rows){.rows = s->rows,
+                            .threads = 32 * s->warps,
+                            .meet = s->meet,
+                            .length = s->length,
+                            .resident = md_fa_cuda_chain_resident(target, s->shared, s->warps),
+                            .unit = LEAST_KEYS,
+                            .part = s->part,
+                            .shared = s->shared};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -88,21 +76,16 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const bool is_paged = !md_cg_chain_is_linear(&c, MD_ST_K) || !md_cg_chain_is_linear(&c, MD_ST_V);
     return md_fa_chain_measure(&w, target, size) && (w.rows <= 4 * s.rows || is_paged) &&
            (s.row_tiles == 1 || w.rows > s.rows / 2) &&
-           (s.meet == 0 || (items_of(&w, &s) * s.meet <= target->facts->threads && w.keys <= 4096));
+           (s.meet == 0 || (md_fa_cuda_chain_tiles(&w, s.rows) * s.meet <= target->facts->threads && w.keys <= 4096));
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_chain c;
     const shape s = shape_of(config);
-    if (!md_fa_cuda_chain_of(&c, target))
-        return;
-    md_fa_cuda_chain_envelope(out, target, &c, s.depth, s.width);
-    if (s.length > 0)
-        md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS);
+    md_fa_cuda_chain_envelope(out, target, s.depth, s.width, s.length > 0 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS);
 }
 
-/* ---- Cost. Fitted to an H200 (data/results/chains.md). */
+/* ---- Cost. Fitted to an H200 (data/results/attention.md). */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double START_US = 1.5, MEMORY_MEET_US = 1.4, CLUSTER_MEET_US = 0.7, PART_US = 0.04, TENSOR = 3;
@@ -111,8 +94,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
         return;
-    const double sms = MD_MAX(target->facts->threads, 1), resident = (double)resident_of(target, &s);
-    const double items = (double)items_of(&w, &s), splits = (double)splits_of(target, &w, &s), blocks = items * splits;
+    const md_fa_few_rows few = few_of(target, &s);
+    const double sms = MD_MAX(target->facts->threads, 1), resident = few.resident;
+    const double items = (double)md_fa_cuda_chain_tiles(&w, s.rows),
+                 splits = (double)md_fa_few_rows_splits(target, &w, &few), blocks = items * splits;
     const double keys = (double)w.keys * w.part, rows = ceil((double)w.rows / s.rows);
     const double waves = ceil(blocks / (sms * resident)), used = blocks / (waves * sms * resident);
     const double loaded = (double)w.batches * rows * keys * (s.depth + s.width) * 2;
@@ -147,20 +132,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *size)
 {
-    md_fa_chain w;
     const shape s = shape_of(config);
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = 1;
-    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
-        return;
-    const int64_t tiles = (w.rows + s.rows - 1) / s.rows, splits = splits_of(target, &w, &s);
-    md_kn_geometry *g = &out->launch[0];
-    *g = md_fa_cuda_chain_grid(splits, tiles * w.batches, 32 * s.warps);
-    g->scratch_bytes = s.shared;
-    g->overlaps = true;
-    g->cluster = s.meet > 0 ? (int32_t)splits : 1;
-    if (splits > 1 && s.meet == 0)
-        out->workspace_bytes = tiles * w.batches * splits * s.part * 4;
+    const md_fa_few_rows few = few_of(target, &s);
+    md_fa_few_rows_geometry(out, target, size, &few);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)

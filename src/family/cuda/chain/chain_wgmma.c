@@ -69,25 +69,10 @@ static bool maps_of(md_kn_map map[2], md_strbuf coordinates[2], const md_cg_chai
     return has_maps && !coordinates[0].failed && !coordinates[1].failed;
 }
 
-static bool has_maps(const md_cg_chain *c)
-{
-    md_kn_map map[2];
-    md_strbuf coordinates[2] = {{0}, {0}};
-    bool r = maps_of(map, coordinates, c);
-    md_strbuf_finish(&coordinates[0]);
-    md_strbuf_finish(&coordinates[1]);
-    return r;
-}
-
 static bool applies(const md_fa_target *target)
 {
     md_cg_chain c;
-    return target->facts->capability == 90 && md_fa_cuda_chain_of(&c, target) && has_maps(&c);
-}
-
-static int64_t tiles_of(const md_fa_chain *w, const shape *s)
-{
-    return w->batches * ((w->rows + s->rows - 1) / s->rows);
+    return target->facts->capability == 90 && md_fa_cuda_chain_of(&c, target) && md_fa_cuda_chain_is_mapped(&c);
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -101,24 +86,20 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return true;
     if (!md_fa_chain_measure(&w, target, size))
         return false;
-    const double tiles = (double)tiles_of(&w, &s);
+    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows);
     return s.split == 1 || (tiles < target->facts->threads && (double)w.keys >= 2.0 * s.split * s.keys);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_chain c;
     const shape s = shape_of(config);
-    if (!md_fa_cuda_chain_of(&c, target))
-        return;
-    md_fa_cuda_chain_envelope(out, target, &c, s.depth, s.width);
+    md_fa_cuda_chain_envelope(out, target, s.depth, s.width,
+                              s.split > 1 ? MD_FA_CHAIN_TICKETS / s.groups : MD_FA_CHAIN_ROWS);
     for (int32_t d = 0; d < target->program->formula->n_dims; d++)
         out->lo[d] = MD_MAX(out->lo[d], 1); /* a tensor map has no empty dims */
-    if (s.split > 1)
-        md_fa_cuda_chain_limit_rows(out, &c, MD_FA_CHAIN_TICKETS / s.groups);
 }
 
-/* ---- Cost. Fitted to an H200 (data/results/chains.md). */
+/* ---- Cost. Fitted to an H200 (data/results/attention.md). */
 
 /* The part of the tensor cores' rate that a long tile reaches. */
 static double rate_of(const shape *s)
@@ -140,7 +121,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), gflops = fmax(target->facts->gflops, 1);
-    const double tiles = (double)tiles_of(&w, &s) * s.split, keys = ceil((double)w.keys / s.keys) * s.keys;
+    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows) * s.split,
+                 keys = ceil((double)w.keys / s.keys) * s.keys;
     const double flops = 2.0 * s.rows * keys * (s.depth + s.width) / s.split; /* of a tile that has all keys */
     const double full_us = flops / (gflops * 1e3 * TENSOR / sms * rate_of(&s)) + w.ops * s.rows * keys / s.split * 2e-6;
     const double part = fmin(1, w.part + (w.part < 1 ? 0.5 * s.keys / keys : 0));
@@ -240,7 +222,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->launch[0].grain = 1;
     if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
         return;
-    const int64_t tiles = tiles_of(&w, &s), threads = 128 * (s.groups + 1);
+    const int64_t tiles = md_fa_cuda_chain_tiles(&w, s.rows), threads = 128 * (s.groups + 1);
     out->launch[0] = md_fa_cuda_launch(MD_MIN(tiles * s.split, MD_MAX(target->facts->threads, 1)), (int32_t)threads);
     out->launch[0].scratch_bytes = s.shared;
     out->launch[0].overlaps = true;

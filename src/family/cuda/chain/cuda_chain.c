@@ -106,7 +106,7 @@ bool md_fa_cuda_chain_takes(const md_fa_target *target, int32_t field, int32_t v
     return size[target->program->index[index].dim] == value;
 }
 
-void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *c, int64_t most)
+static void limit_rows(md_kn_envelope *out, const md_cg_chain *c, int64_t most)
 {
     out->row_points_max = most;
     out->n_row_dims = 0;
@@ -116,12 +116,16 @@ void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *c, int6
         out->row_dim[out->n_row_dims++] = dim_of(c, c->c->rows[i]);
 }
 
-void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_chain *c, int32_t depth,
-                               int32_t width)
+void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, int32_t depth, int32_t width,
+                               int64_t most_rows)
 {
+    md_cg_chain chain;
+    const md_cg_chain *const c = &chain;
+    *out = (md_kn_envelope){0};
+    if (!md_fa_cuda_chain_any(&chain, target))
+        return;
     const int32_t along_depth = dim_of(c, c->c->depth[0]), along_width = dim_of(c, c->c->columns[0]);
     const md_st_stage *stage = &c->program->stage[c->stage];
-    *out = (md_kn_envelope){0};
     for (int32_t d = 0; d < target->program->formula->n_dims; d++)
         out->hi[d] = INT32_MAX - 1024;
     out->lo[along_depth] = out->hi[along_depth] = depth;
@@ -132,7 +136,18 @@ void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, 
         if (!stage->store[i].per_row && is_short(c))
             out->aligned16 |= UINT32_C(1) << stage->store[i].tensor;
     out->unit = out->aligned16;
-    md_fa_cuda_chain_limit_rows(out, c, INT32_MAX - 1024);
+    limit_rows(out, c, most_rows);
+}
+
+int64_t md_fa_cuda_chain_tiles(const md_fa_chain *w, int32_t rows)
+{
+    return w->batches * ((w->rows + rows - 1) / rows);
+}
+
+int32_t md_fa_cuda_chain_resident(const md_fa_target *target, int64_t shared, int32_t warps)
+{
+    const int64_t fit = MD_MAX(target->facts->shared_per_sm, 1) / (shared + 1024);
+    return (int32_t)MD_MAX(MD_MIN(fit, warps >= 8 ? 1 : 2), 1);
 }
 
 bool md_fa_cuda_chain_is_mapped(const md_cg_chain *c)
@@ -141,8 +156,9 @@ bool md_fa_cuda_chain_is_mapped(const md_cg_chain *c)
     md_strbuf coordinates = {0};
     const bool r =
         md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_K) && md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_V);
+    const bool is_whole = !coordinates.failed;
     md_strbuf_finish(&coordinates);
-    return r;
+    return r && is_whole;
 }
 
 md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t threads)

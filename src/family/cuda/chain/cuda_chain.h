@@ -8,6 +8,8 @@
 /* Where chains have their counters: units of MD_KN_COUNTER_UNIT; and tickets of split tiles there, behind the first
  * few words. */
 enum { MD_FA_CHAIN_COUNTERS = 32, MD_FA_CHAIN_TICKETS = 65520 };
+/* Rows of all batches that places of 32 bits have room for. */
+enum { MD_FA_CHAIN_ROWS = INT32_MAX - 1024 };
 
 /* Depths and widths that texts exist for. */
 #define MD_FA_CHAIN_LENGTHS                                                                                            \
@@ -28,11 +30,14 @@ bool md_fa_cuda_chain_folds(const md_cg_chain *chain);
 int32_t md_fa_cuda_chain_halves(const md_cg_chain *chain);
 /** The type of queries, keys, values and weights. */
 md_dtype md_fa_cuda_chain_type(const md_cg_chain *chain);
-/** Operands, and a result of 16 bits, have vectors of 16 bytes along depth and columns, which have these lengths. */
-void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_chain *chain, int32_t depth,
-                               int32_t width);
-/** No more rows than that, of all batches. */
-void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *chain, int64_t most);
+/** Operands, and a result of 16 bits, have vectors of 16 bytes along depth and columns, which have these lengths. All
+ * batches together have at most `most_rows` rows. */
+void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, int32_t depth, int32_t width,
+                               int64_t most_rows);
+/** Tiles of `rows` rows of all batches. */
+int64_t md_fa_cuda_chain_tiles(const md_fa_chain *w, int32_t rows);
+/** Blocks of that much shared memory and so many warps on an SM: registers allow for one of 8 warps, or two. */
+int32_t md_fa_cuda_chain_resident(const md_fa_target *target, int64_t shared, int32_t warps);
 /** True if depth and columns have these lengths; `size` NULL: they may have. */
 bool md_fa_cuda_chain_has(const md_fa_target *target, const md_cg_chain *chain, int32_t depth, int32_t width,
                           const int64_t *size);
