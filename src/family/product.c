@@ -7,6 +7,7 @@
 #include "family/emit.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 static double operand_bytes(const md_fa_product *p, int32_t operand)
@@ -71,6 +72,11 @@ static void take_extent(void *user, int32_t tensor, int32_t axis)
 {
     least_extent *l = user;
     l->least = MD_MIN(l->least, l->shape->extent[tensor][axis]);
+}
+
+double md_fa_product_used_groups(double groups, double rows)
+{
+    return fmax(groups * (1 - pow(1 - 1 / groups, rows)), 1);
 }
 
 int64_t md_fa_product_groups(const md_fa_target *target, const md_kn_shape *shape)

@@ -35,6 +35,8 @@ md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *ta
 void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *target);
 /** The number of groups of a grouped product at a shape: axes may be longer than their dims. */
 int64_t md_fa_product_groups(const md_fa_target *target, const md_kn_shape *shape);
+/** Groups that have a row, on average, of rows that fall on any group alike; 1 or more. */
+double md_fa_product_used_groups(double groups, double rows);
 /** Prints one host launch of a product into a template. */
 md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                                     const char *template_name, md_strbuf *defines);

@@ -102,8 +102,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     md_fa_cuda_chain_envelope(out, target, s.depth, s.width, s.length > 0 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS);
 }
 
-/* ---- Cost. From runs on an H200 (data/results/attention.md): with four rows slower than chain_split at the shapes that
- * were timed; with one row of 8 heads faster at 1 x 8,192 and slower at 1 x 1,024 and 64 x 4,096. */
+/* ---- Cost. From runs on an H200 (data/results/attention.md): with four rows slower than chain_split at the shapes
+ * timed; with one row of 8 heads faster at 1 x 8,192, slower at 1 x 1,024 and 64 x 4,096. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double START_US = 2.0, MEMORY_MEET_US = 1.8, CLUSTER_MEET_US = 1.1, PART_US = 0.05;

@@ -115,7 +115,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     /* Rows are taken to be spread evenly: tiles of the groups that have rows, and of those only. */
     const double rows = (double)w.rows, groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
-    const double used = fmax(groups * (1 - pow(1 - 1 / groups, rows)), 1);
+    const double used = md_fa_product_used_groups(groups, rows);
     md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
     md_fa_product even = w;
     even.batch = (int64_t)ceil(used);

@@ -123,7 +123,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!cut_of(&c, target, config, size))
         return;
     const double rows = (double)c.w.rows, groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
-    const double used = fmax(groups * (1 - pow(1 - 1 / groups, rows)), 1); /* groups that have a row */
+    const double used = md_fa_product_used_groups(groups, rows);
     md_fa_product one = c.w;
     one.rows = (int64_t)ceil(rows / used);
     const double cycles =
