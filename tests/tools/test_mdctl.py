@@ -739,7 +739,7 @@ class Compare(Base):
         ran = self.compare(old, self.line(100.5, shapes[0]) + self.line(90, shapes[1]) + self.line(120, shapes[2], variant="b"))
         self.assertEqual(ran.returncode, 1)
         self.assertIn("3 shapes: geometric mean 1.028, 1 slower and 1 faster beyond the noise\n", ran.stdout)
-        self.assertRegex(ran.stdout, r"3, 8 +100.00 us +120.00 us +1.200  SLOWER, b instead of a")
+        self.assertRegex(ran.stdout, r"3 x 8 +100.00 us +120.00 us +1.200  SLOWER, b instead of a")
         self.assertEqual(self.compare(old, old + self.line(5, (9, 9))).returncode, 0)
         self.assertIn("1 only in the second run", self.compare(old, old + self.line(5, (9, 9))).stdout)
 
@@ -753,14 +753,14 @@ class Compare(Base):
 
     def test_bad(self):
         good = self.line(100)
-        for old, new, part in [(good, self.line(100, device="cuda:0"), "ran on 'host' and"), (good + self.line(1, (2, 2), "cuda:0"), good, "times of 'cuda:0' among those of 'host'"),
-                               (good, "", "holds no times"), (good, "{}\n", "holds no times"), (good, self.line(1, (7, 7)), "no shape in common")]:
+        for old, new, part in [(good, self.line(100, device="cuda:0"), "ran on 'host' and"), (good + self.line(1, (2, 2), "cuda:0"), good, "results of 'cuda:0' beside those of 'host'"),
+                               (good, "", "no shape in common"), (good, "{}\n", "no shape in common"), (good, self.line(1, (7, 7)), "no shape in common")]:
             with self.subTest(part):
                 ran = self.compare(old, new)
                 self.assertEqual(ran.returncode, 1)
                 self.assertIn(part, ran.stderr)
         ran = self.compare(good, good + good[:40])
-        self.assertEqual((ran.returncode, "1 lines are no times" in ran.stderr), (0, True))
+        self.assertEqual((ran.returncode, "1 lines are no JSON" in ran.stderr), (0, True))
         self.bad(2, "bench", "--compare", "x", part="two files")
         self.bad(1, "bench", "--compare", "/nonexistent/x", "y", part="cannot read '/nonexistent/x'")
         self.bad(2, "bench", "--board", "x", part="'x'")

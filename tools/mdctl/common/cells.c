@@ -1,5 +1,5 @@
 /* Gathers lines of times into cells. */
-#include "report/cells.h"
+#include "common/cells.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 static cell *cell_of(cells *all, const json_t *j)
 {
     char shape[128];
-    report_shape(shape, j);
+    result_shape(shape, j);
     for (int i = all->n - 1; i >= 0; i--) /* lines of a cell follow one another */
-        if (!strcmp(all->of[i].op, report_word(j, "op")) && !strcmp(all->of[i].shape, shape) &&
-            !strcmp(all->of[i].dtype, report_word(j, "dtype")))
+        if (!strcmp(all->of[i].op, result_word(j, "op")) && !strcmp(all->of[i].shape, shape) &&
+            !strcmp(all->of[i].dtype, result_dtype(j)))
             return &all->of[i];
     cell *c = &all->of[all->n++];
-    snprintf(c->op, sizeof c->op, "%s", report_word(j, "op"));
-    snprintf(c->dtype, sizeof c->dtype, "%s", report_word(j, "dtype"));
+    snprintf(c->op, sizeof c->op, "%s", result_word(j, "op"));
+    snprintf(c->dtype, sizeof c->dtype, "%s", result_dtype(j));
     memcpy(c->shape, shape, sizeof shape);
     long long rows = 0, length = 0;
     int end = 0;
@@ -33,14 +33,18 @@ static bool is_less(double us, double than)
 
 static void add_line(cell *c, const json_t *j)
 {
-    const char *peer = report_word(j, "peer"), *variant = report_word(j, "variant");
-    const double us = report_number(j, "us");
-    c->bytes = fmax(c->bytes, report_number(j, "bytes"));
+    const char *peer = result_word(j, "peer"), *variant = result_word(j, "variant");
+    const double us = result_number(j, "us");
+    c->bytes = fmax(c->bytes, result_number(j, "bytes"));
     if (!strcmp(peer, "copy") || !strcmp(peer, "clone") || !strcmp(peer, "read")) {
         c->copy_us = is_less(us, c->copy_us) ? us : c->copy_us;
     } else if (!strncmp(peer, "md", 2)) {
         if (c->picked_us == 0.0) {
-            c->picked_us = us;
+            c->picked_us = c->lo = c->hi = us;
+            if (json_object_get(j, "lo")) {
+                c->lo = result_number(j, "lo");
+                c->hi = result_number(j, "hi");
+            }
             snprintf(c->picked, sizeof c->picked, "%s", variant);
         }
         if (is_less(us, c->best_us)) {
@@ -53,11 +57,11 @@ static void add_line(cell *c, const json_t *j)
     }
 }
 
-cells cells_of(const report_input *in)
+cells cells_of(const results *in)
 {
-    cells all = {.of = calloc((size_t)in->count[REPORT_TIME] + 1, sizeof *all.of)};
+    cells all = {.of = calloc((size_t)in->count[RESULT_TIME] + 1, sizeof *all.of)};
     for (int i = 0; all.of && i < in->n; i++)
-        if (in->line[i].kind == REPORT_TIME)
+        if (in->line[i].kind == RESULT_TIME)
             add_line(cell_of(&all, in->line[i].json), in->line[i].json);
     return all;
 }
@@ -65,4 +69,12 @@ cells cells_of(const report_input *in)
 bool cells_same_op(const cell *a, const cell *b)
 {
     return !strcmp(a->op, b->op) && !strcmp(a->dtype, b->dtype);
+}
+
+const cell *cells_find(const cells *all, const cell *like)
+{
+    for (int i = 0; i < all->n; i++)
+        if (cells_same_op(&all->of[i], like) && !strcmp(all->of[i].shape, like->shape) && all->of[i].picked_us > 0.0)
+            return &all->of[i];
+    return NULL;
 }

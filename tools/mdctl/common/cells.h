@@ -1,8 +1,8 @@
-/* Times gathered by op and shape. */
-#ifndef MDCTL_REPORT_CELLS_H
-#define MDCTL_REPORT_CELLS_H
+/* Recorded times, gathered by op and shape. */
+#ifndef MDCTL_CELLS_H
+#define MDCTL_CELLS_H
 
-#include "report/report.h"
+#include "common/results.h"
 
 /* All contenders of one op at one shape. */
 typedef struct cell {
@@ -10,7 +10,8 @@ typedef struct cell {
     int64_t size[2]; /* of a shape of two sizes; else 0 */
     char picked[128], best[128]; /* variants of this library */
     char peer[32]; /* the fastest of others */
-    double picked_us, best_us, peer_us, copy_us, bytes; /* 0: not timed */
+    double picked_us, lo, hi; /* of the pick; lo and hi: of the middle 80% of its times */
+    double best_us, peer_us, copy_us, bytes; /* 0: not timed */
 } cell;
 
 typedef struct cells {
@@ -19,7 +20,9 @@ typedef struct cells {
 } cells;
 
 /** The cells of all times; free `of`. */
-cells cells_of(const report_input *in);
+cells cells_of(const results *in);
 bool cells_same_op(const cell *a, const cell *b);
+/** The cell of the same op, type and shape that has a pick, or NULL. */
+const cell *cells_find(const cells *all, const cell *like);
 
 #endif

@@ -1,22 +1,22 @@
 /* Reads results: files of one JSON object, or of one a line. */
+#include "common/results.h"
 #include "common/cli.h"
-#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *report_word(const json_t *line, const char *field)
+const char *result_word(const json_t *line, const char *field)
 {
     const char *text = json_string_value(json_object_get(line, field));
     return text ? text : "";
 }
 
-double report_number(const json_t *line, const char *field)
+double result_number(const json_t *line, const char *field)
 {
     return json_number_value(json_object_get(line, field));
 }
 
-void report_shape(char out[128], const json_t *line)
+void result_shape(char out[128], const json_t *line)
 {
     size_t i;
     json_t *size;
@@ -29,47 +29,53 @@ void report_shape(char out[128], const json_t *line)
         snprintf(out + strlen(out), 128 - strlen(out), "%s%lld", i ? " x " : "", (long long)json_integer_value(size));
 }
 
-void report_family(char out[64], const char *variant)
-{
-    snprintf(out, 64, "%.*s", (int)strcspn(variant, "/ "), variant);
-}
-
 static bool has(const json_t *j, const char *field)
 {
     return json_object_get(j, field) != NULL;
 }
 
-static report_kind kind_of(const json_t *j)
+const char *result_dtype(const json_t *line)
 {
-    return !strcmp(report_word(j, "bench"), "table")                                                     ? REPORT_HINT
-           : has(j, "best_us") && has(j, "rivals") + has(j, "model") + has(j, "hybrid") + has(j, "idle") ? REPORT_REGRET
-           : has(j, "peer") && report_number(j, "us") > 0.0                                              ? REPORT_TIME
-           : has(j, "matrix") && has(j, "ops")                                                           ? REPORT_DEMO
-           : has(j, "shapes") && has(j, "complete")                                                      ? REPORT_STATS
-                                                                                                         : REPORT_OTHER;
+    static const char *const names[][2] = {
+        {"torch.bfloat16", "bf16"}, {"torch.float16", "f16"}, {"torch.float32", "f32"}};
+    const char *said = result_word(line, "dtype");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(said, names[i][0]))
+            return names[i][1];
+    return said;
 }
 
-static bool add(report_input *in, json_t *j)
+static result_kind kind_of(const json_t *j)
+{
+    return !strcmp(result_word(j, "bench"), "table")        ? RESULT_HINT
+           : has(j, "best") && has(j, "best_us")            ? RESULT_REGRET
+           : has(j, "peer") && result_number(j, "us") > 0.0 ? RESULT_TIME
+           : has(j, "matrix") && has(j, "ops")              ? RESULT_DEMO
+           : has(j, "shapes") && has(j, "complete")         ? RESULT_STATS
+                                                            : RESULT_OTHER;
+}
+
+static bool add(results *in, json_t *j)
 {
     if (in->n == in->room) {
         const int room = in->room ? 2 * in->room : 256;
-        report_line *more = realloc(in->line, (size_t)room * sizeof *more);
+        result_line *more = realloc(in->line, (size_t)room * sizeof *more);
         if (!more)
             return false;
         in->line = more;
         in->room = room;
     }
-    in->line[in->n] = (report_line){kind_of(j), j};
+    in->line[in->n] = (result_line){kind_of(j), j};
     in->count[in->line[in->n++].kind]++;
     return true;
 }
 
 /* The line belongs to `in` from here on. False after a message. */
-static bool take(report_input *in, const char *path, json_t *j)
+static bool take(results *in, const char *path, json_t *j)
 {
-    const char *device = report_word(j, "device");
+    const char *device = result_word(j, "device");
     if (device[0] && in->device[0] && strcmp(device, in->device)) {
-        cli_fail("%s: results of '%s' beside those of '%s'; make a page of each", path, device, in->device);
+        cli_fail("%s: results of '%s' beside those of '%s'; give each device a file", path, device, in->device);
         json_decref(j);
         return false;
     }
@@ -81,7 +87,7 @@ static bool take(report_input *in, const char *path, json_t *j)
     return cli_fail("out of memory"), false;
 }
 
-static bool read_lines(report_input *in, const char *path, FILE *f)
+static bool read_lines(results *in, const char *path, FILE *f)
 {
     char *text = NULL;
     size_t room = 0;
@@ -100,7 +106,7 @@ static bool read_lines(report_input *in, const char *path, FILE *f)
     return ok;
 }
 
-bool report_read(report_input *in, const char *path)
+bool results_read(results *in, const char *path)
 {
     FILE *f = fopen(path, "r");
     if (!f)
@@ -112,7 +118,7 @@ bool report_read(report_input *in, const char *path)
     return ok;
 }
 
-void report_free(report_input *in)
+void results_free(results *in)
 {
     for (int i = 0; i < in->n; i++)
         json_decref(in->line[i].json);

@@ -4,7 +4,7 @@
 
 #include "common/data.h"
 
-enum { BLOCK_OPS = 5 };
+enum { BLOCK_OPS = 5, BLOCK_PRODUCT = 1 }; /* BLOCK_PRODUCT: the op that stands for products */
 
 typedef struct block_op {
     const char *label, *formula;

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum { STEPS = 300, QUICK_STEPS = 40, MATRIX_TOKENS = 4096 };
-enum { PRODUCT = 1 }; /* in block_table */
 /* Of all ops together, builds not counted. A GPU's pools are larger, and so is their data. */
 static const double host_race_us = 50e6, gpu_race_us = 15e6;
 
@@ -37,7 +36,8 @@ static md_status make_ops(demo *d)
         block_options(&o, &d->block, i);
         cli_progress("building %s", block_table[i].label);
         md_status s = md_op_create(&d->op[i].op, d->context, block_table[i].formula, &o);
-        block_sizes(sizes, &d->block, i, i == PRODUCT ? MATRIX_TOKENS : d->block.most_tokens, d->block.most_context);
+        block_sizes(sizes, &d->block, i, i == BLOCK_PRODUCT ? MATRIX_TOKENS : d->block.most_tokens,
+                    d->block.most_context);
         if (s == MD_OK)
             s = data_make(&d->op[i].data.most, d->context, d->op[i].op, sizes, d->o->seed);
         if (s != MD_OK)
@@ -192,7 +192,7 @@ static md_status race(demo *d)
 static md_status race_hints(demo *d)
 {
     static const int64_t sizes[][2] = {{1, 1}, {64, 1}, {256, 1}, {MATRIX_TOKENS, 1}};
-    demo_race_job job = job_of(d, PRODUCT);
+    demo_race_job job = job_of(d, BLOCK_PRODUCT);
     job.is_matrix = true;
     job.n_samples = sizeof sizes / sizeof *sizes;
     job.sample = sizes;
@@ -201,8 +201,7 @@ static md_status race_hints(demo *d)
 
 static demo_story story_of(const demo *d)
 {
-    return (demo_story){.o = d->o,
-                        .device = &d->device,
+    return (demo_story){.device = &d->device,
                         .dtype = md_dtype_name(d->o->op.dtype == MD_DTYPE_DEFAULT ? d->block.dtype : d->o->op.dtype),
                         .block = &d->block,
                         .trace = &d->trace,
@@ -227,7 +226,7 @@ static int run_demo(demo *d)
         trace_generate(&d->trace, d->o->seed, &most);
     if (make_ops(d) != MD_OK || verify(d) != MD_OK || replay(d) != MD_OK || race(d) != MD_OK || race_hints(d) != MD_OK)
         return cli_fail_md();
-    const demo_race_job job = job_of(d, PRODUCT);
+    const demo_race_job job = job_of(d, BLOCK_PRODUCT);
     if (demo_new_shapes_run(&d->new_shapes, &job) != MD_OK)
         return cli_fail_md();
     cli_progress(NULL);

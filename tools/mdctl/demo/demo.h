@@ -84,7 +84,6 @@ typedef struct demo_ratio {
 
 /* All that is printed. */
 typedef struct demo_story {
-    const cli_options *o;
     const cli_device *device;
     const char *dtype;
     const block *block;

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MATRIX_OP = 1 };
-
 static void print_header(const demo_story *d)
 {
     const trace *t = d->trace;
@@ -75,7 +73,7 @@ static void print_matrix(const demo_story *d)
 {
     const demo_race *m = d->matrix;
     printf("\n%sone kernel for all sizes%s: the kernel of each hint alone, %s, us and over the least\n  %-22s",
-           cli_bold(), cli_plain(), block_table[MATRIX_OP].label, "tokens");
+           cli_bold(), cli_plain(), block_table[BLOCK_PRODUCT].label, "tokens");
     for (int i = 0; i < m->n_samples; i++)
         printf(" %17lld", (long long)m->sample[i][0]);
     printf("\n");
@@ -278,7 +276,7 @@ void demo_print_json(FILE *f, const demo_story *d)
             "\"matrix\": {\"op\": \"%s\", ",
             d->device->name, d->device->threads, d->dtype, d->block->width, d->block->hidden, d->block->heads,
             d->trace->n, d->build_us, d->replay_us, d->n_verified, fmin(d->worst_error, 1e300), d->new_shapes->n,
-            d->new_shapes->median_us, d->new_shapes->worst_us, block_table[MATRIX_OP].label);
+            d->new_shapes->median_us, d->new_shapes->worst_us, block_table[BLOCK_PRODUCT].label);
     json_builds(f, d->matrix);
     fprintf(f, "}, \"ops\": [");
     for (int i = 0; i < BLOCK_OPS; i++)

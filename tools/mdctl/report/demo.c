@@ -35,7 +35,7 @@ static void write_matrix(page *p, const json_t *matrix)
     page_table(p, "One kernel for all sizes: time over the least at the size", column, (int)n + 1);
     json_array_foreach(builds, k, build)
     {
-        page_row(p, report_word(build, "build"));
+        page_row(p, result_word(build, "build"));
         for (size_t i = 0; i < n; i++)
             if (at(build, i) > 0.0)
                 page_cell(p, least_at(builds, i) / at(build, i), "%.2f", at(build, i) / least_at(builds, i));
@@ -48,26 +48,26 @@ static void write_matrix(page *p, const json_t *matrix)
 static void write_op(page *p, const json_t *op)
 {
     static const char *const column[] = {"build", "us", "times the best kernel of each step"};
-    const double best = report_number(op, "best_us");
+    const double best = result_number(op, "best_us");
     size_t k;
     json_t *build;
-    page_table(p, report_word(op, "op"), column, 3);
+    page_table(p, result_word(op, "op"), column, 3);
     json_array_foreach(json_object_get(op, "builds"), k,
-                       build) if (report_number(build, "samples") == report_number(op, "samples"))
+                       build) if (result_number(build, "samples") == result_number(op, "samples"))
     {
-        page_row(p, report_word(build, "build"));
-        page_cell(p, -1.0, "%.1f", report_number(build, "us"));
-        page_cell(p, best / report_number(build, "us"), "%.3f", report_number(build, "us") / best);
+        page_row(p, result_word(build, "build"));
+        page_cell(p, -1.0, "%.1f", result_number(build, "us"));
+        page_cell(p, best / result_number(build, "us"), "%.3f", result_number(build, "us") / best);
     }
     page_table_end(p);
 }
 
-void report_demo(page *p, const report_input *in)
+void report_demo(page *p, const results *in)
 {
     size_t k;
     json_t *op;
     for (int i = 0; i < in->n; i++) {
-        if (in->line[i].kind != REPORT_DEMO)
+        if (in->line[i].kind != RESULT_DEMO)
             continue;
         page_section(p, "A transformer block under changing batch sizes",
                      "Each hint's kernel at the other hints' sizes; then single kernels, single hints and ways of "

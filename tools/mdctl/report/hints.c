@@ -34,16 +34,16 @@ static int size_of(matrix *m, int64_t size)
     return i;
 }
 
-static void fill(matrix *m, const report_input *in, const char *dtype)
+static void fill(matrix *m, const results *in, const char *dtype)
 {
     for (int i = 0; i < in->n; i++) {
         const json_t *j = in->line[i].json;
-        if (in->line[i].kind != REPORT_HINT || strcmp(report_word(j, "dtype"), dtype) != 0)
+        if (in->line[i].kind != RESULT_HINT || strcmp(result_dtype(j), dtype) != 0)
             continue;
-        const int c = column_of(m, report_word(j, "column"));
+        const int c = column_of(m, result_word(j, "column"));
         const int s = size_of(m, json_integer_value(json_array_get(json_object_get(j, "shape"), 0)));
         if (c < MOST_COLUMNS && s < MOST_SIZES)
-            m->us[c][s] = report_number(j, "us");
+            m->us[c][s] = result_number(j, "us");
     }
 }
 
@@ -119,7 +119,7 @@ static void write_curves(page *p, const matrix *m, const char *dtype)
     free(script);
 }
 
-void report_hints(page *p, const report_input *in)
+void report_hints(page *p, const results *in)
 {
     static const char *const dtypes[] = {"f32", "bf16", "f16", "f64"};
     bool is_first = true;

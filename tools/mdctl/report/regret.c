@@ -12,14 +12,14 @@ typedef struct losses {
     double *of;
 } losses;
 
-static losses losses_of(const report_input *in, const char *mode, const char *op, const char *dtype)
+static losses losses_of(const results *in, const char *mode, const char *op, const char *dtype)
 {
-    losses out = {.of = calloc((size_t)in->count[REPORT_REGRET] + 1, sizeof *out.of)};
+    losses out = {.of = calloc((size_t)in->count[RESULT_REGRET] + 1, sizeof *out.of)};
     for (int i = 0; out.of && i < in->n; i++) {
         const json_t *j = in->line[i].json, *said = json_object_get(j, mode);
-        if (in->line[i].kind == REPORT_REGRET && said && (!op || !strcmp(op, report_word(j, "op"))) &&
-            (!dtype || !strcmp(dtype, report_word(j, "dtype")))) {
-            const double loss = report_number(said, "regret");
+        if (in->line[i].kind == RESULT_REGRET && said && (!op || !strcmp(op, result_word(j, "op"))) &&
+            (!dtype || !strcmp(dtype, result_dtype(j)))) {
+            const double loss = result_number(said, "regret");
             out.of[out.n++] = loss > 0.0 ? loss : 0.0;
         }
     }
@@ -55,7 +55,7 @@ static void write_losses(page *p, const char *name, losses *l)
 }
 
 /* Of all ops (op NULL), or of one. */
-static void write_modes(page *p, const report_input *in, const char *op, const char *dtype)
+static void write_modes(page *p, const results *in, const char *op, const char *dtype)
 {
     static const char *const column[] = {"picked by", "shapes", "mean loss", "worst", "within 1%", "within 5%"};
     char caption[128];
@@ -70,7 +70,7 @@ static void write_modes(page *p, const report_input *in, const char *op, const c
     page_table_end(p);
 }
 
-static void write_curves(page *p, const report_input *in)
+static void write_curves(page *p, const results *in)
 {
     char *script = NULL;
     size_t size = 0;
@@ -106,20 +106,20 @@ static void write_curves(page *p, const report_input *in)
     free(script);
 }
 
-void report_regret(page *p, const report_input *in)
+void report_regret(page *p, const results *in)
 {
-    if (in->count[REPORT_REGRET] == 0)
+    if (in->count[RESULT_REGRET] == 0)
         return;
     page_section(p, "Picks", "What each way of picking loses to the fastest variant that was timed at the shape.");
     write_curves(p, in);
     write_modes(p, in, NULL, NULL);
     for (int i = 0; i < in->n; i++) {
-        bool is_first = in->line[i].kind == REPORT_REGRET;
+        bool is_first = in->line[i].kind == RESULT_REGRET;
         for (int k = 0; k < i && is_first; k++)
-            is_first = in->line[k].kind != REPORT_REGRET ||
-                       strcmp(report_word(in->line[k].json, "op"), report_word(in->line[i].json, "op")) != 0 ||
-                       strcmp(report_word(in->line[k].json, "dtype"), report_word(in->line[i].json, "dtype")) != 0;
+            is_first = in->line[k].kind != RESULT_REGRET ||
+                       strcmp(result_word(in->line[k].json, "op"), result_word(in->line[i].json, "op")) != 0 ||
+                       strcmp(result_dtype(in->line[k].json), result_dtype(in->line[i].json)) != 0;
         if (is_first)
-            write_modes(p, in, report_word(in->line[i].json, "op"), report_word(in->line[i].json, "dtype"));
+            write_modes(p, in, result_word(in->line[i].json, "op"), result_dtype(in->line[i].json));
     }
 }

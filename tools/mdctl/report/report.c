@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void write_page(FILE *to, const report_input *in)
+static void write_page(FILE *to, const results *in)
 {
-    static void (*const section[])(page * p, const report_input *in) = {report_demo,    report_hints,  report_times,
-                                                                        report_winners, report_regret, report_stats};
+    static void (*const section[])(page * p, const results *in) = {report_demo,    report_hints,  report_times,
+                                                                   report_winners, report_regret, report_stats};
     char title[128];
     page p;
     snprintf(title, sizeof title, "multidispatch%s%s", in->device[0] ? " on " : "", in->device);
@@ -18,7 +18,7 @@ static void write_page(FILE *to, const report_input *in)
     page_end(&p);
 }
 
-static int report(const cli_options *o, const report_input *in)
+static int report(const cli_options *o, const results *in)
 {
     FILE *to = o->output ? fopen(o->output, "w") : stdout;
     if (!to)
@@ -29,16 +29,16 @@ static int report(const cli_options *o, const report_input *in)
 
 int cli_report(const cli_options *o)
 {
-    report_input in = {0};
+    results in = {0};
     bool ok = true;
     if (o->n == 0)
         return cli_usage(
             "report takes files of results: of bench, regret, demo or the judges, or a program's MD_STATS");
     for (int i = 0; i < o->n && ok; i++)
-        ok = report_read(&in, o->arg[i]);
-    if (ok && in.count[REPORT_OTHER] == in.n)
+        ok = results_read(&in, o->arg[i]);
+    if (ok && in.count[RESULT_OTHER] == in.n)
         ok = (cli_fail("the files hold no results that a page can show"), false);
     const int status = ok ? report(o, &in) : CLI_FAILED;
-    report_free(&in);
+    results_free(&in);
     return status;
 }

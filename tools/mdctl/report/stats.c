@@ -8,7 +8,7 @@ enum { MOST_ROWS = 40 };
 
 static int by_time(const void *a, const void *b)
 {
-    const double x = report_number(*(json_t *const *)a, "total_us"), y = report_number(*(json_t *const *)b, "total_us");
+    const double x = result_number(*(json_t *const *)a, "total_us"), y = result_number(*(json_t *const *)b, "total_us");
     return (x < y) - (x > y);
 }
 
@@ -16,26 +16,26 @@ static double sum_of(json_t *const *shape, size_t n)
 {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)
-        sum += report_number(shape[i], "total_us");
+        sum += result_number(shape[i], "total_us");
     return sum;
 }
 
 static void write_shape(page *p, const json_t *shape, double all_us)
 {
     const json_t *stage = json_array_get(json_object_get(shape, "stages"), 0);
-    page_row(p, report_word(shape, "op"));
-    page_cell(p, -1.0, "%s", report_word(shape, "shape"));
-    page_cell(p, -1.0, "%.0f", report_number(shape, "calls"));
-    page_cell(p, -1.0, "%.2f (%s)", report_number(shape, "us"), report_word(shape, "time"));
-    page_cell(p, -1.0, "%.1f%%", all_us > 0.0 ? 100.0 * report_number(shape, "total_us") / all_us : 0.0);
-    page_cell(p, -1.0, "%s (%s)", report_word(stage, "variant"), report_word(stage, "why"));
-    if (report_word(stage, "runner_up")[0])
-        page_cell(p, -1.0, "%s, %.1f%% behind", report_word(stage, "runner_up"),
-                  100.0 * report_number(stage, "margin"));
+    page_row(p, result_word(shape, "op"));
+    page_cell(p, -1.0, "%s", result_word(shape, "shape"));
+    page_cell(p, -1.0, "%.0f", result_number(shape, "calls"));
+    page_cell(p, -1.0, "%.2f (%s)", result_number(shape, "us"), result_word(shape, "time"));
+    page_cell(p, -1.0, "%.1f%%", all_us > 0.0 ? 100.0 * result_number(shape, "total_us") / all_us : 0.0);
+    page_cell(p, -1.0, "%s (%s)", result_word(stage, "variant"), result_word(stage, "why"));
+    if (result_word(stage, "runner_up")[0])
+        page_cell(p, -1.0, "%s, %.1f%% behind", result_word(stage, "runner_up"),
+                  100.0 * result_number(stage, "margin"));
     else
         page_cell(p, -1.0, "none");
     page_cell(p, json_is_true(json_object_get(shape, "uncovered")) ? 0.0 : -1.0, "%.1f%s",
-              report_number(shape, "nearest"),
+              result_number(shape, "nearest"),
               json_is_true(json_object_get(shape, "uncovered")) ? ", not covered" : "");
 }
 
@@ -63,26 +63,26 @@ static void write_ops(page *p, const json_t *ops)
     json_array_foreach(ops, i, op)
     {
         const json_t *counts = json_object_get(op, "counts");
-        const double calls = report_number(counts, "calls"), hits = report_number(counts, "hits");
-        page_row(p, report_word(op, "op"));
-        page_cell(p, -1.0, "%.100s", report_word(op, "formula"));
-        page_cell(p, -1.0, "%.0f", report_number(op, "shapes"));
-        page_cell(p, -1.0, "%.0f", report_number(op, "variants"));
+        const double calls = result_number(counts, "calls"), hits = result_number(counts, "hits");
+        page_row(p, result_word(op, "op"));
+        page_cell(p, -1.0, "%.100s", result_word(op, "formula"));
+        page_cell(p, -1.0, "%.0f", result_number(op, "shapes"));
+        page_cell(p, -1.0, "%.0f", result_number(op, "variants"));
         page_cell(p, -1.0, "%.0f", calls);
         page_cell(p, calls > 0.0 ? hits / calls : -1.0, "%.1f%%", calls > 0.0 ? 100.0 * hits / calls : 0.0);
-        page_cell(p, -1.0, "%.0f", report_number(counts, "evictions"));
-        page_cell(p, -1.0, "%.0f", report_number(counts, "trials"));
-        page_cell(p, -1.0, "%.0f", report_number(counts, "switches"));
+        page_cell(p, -1.0, "%.0f", result_number(counts, "evictions"));
+        page_cell(p, -1.0, "%.0f", result_number(counts, "trials"));
+        page_cell(p, -1.0, "%.0f", result_number(counts, "switches"));
     }
     page_table_end(p);
 }
 
-void report_stats(page *p, const report_input *in)
+void report_stats(page *p, const results *in)
 {
     for (int i = 0; i < in->n; i++) {
         const json_t *shapes = json_object_get(in->line[i].json, "shapes");
         const size_t n = json_array_size(shapes);
-        json_t **sorted = in->line[i].kind == REPORT_STATS ? calloc(n + 1, sizeof *sorted) : NULL;
+        json_t **sorted = in->line[i].kind == RESULT_STATS ? calloc(n + 1, sizeof *sorted) : NULL;
         if (!sorted)
             continue;
         for (size_t k = 0; k < n; k++)

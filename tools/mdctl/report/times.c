@@ -1,5 +1,6 @@
 /* Times of ops beside the copy of their bytes and beside others: a table for each op, and who is fastest where. */
-#include "report/cells.h"
+#include "common/cells.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,9 +70,9 @@ static void write_plot(page *p, const cells *all, int first)
     free(script);
 }
 
-void report_times(page *p, const report_input *in)
+void report_times(page *p, const results *in)
 {
-    if (in->count[REPORT_TIME] == 0)
+    if (in->count[RESULT_TIME] == 0)
         return;
     cells all = cells_of(in);
     page_section(

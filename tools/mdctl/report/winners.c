@@ -1,5 +1,6 @@
 /* Who is fastest where: the family of the best variant over rows and their length. */
-#include "report/cells.h"
+#include "common/cells.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,11 +47,10 @@ static void write_grid(page *p, const cells *all, int first, const axis *rows, c
         snprintf(row, sizeof row, "%lld", (long long)rows->size[i]);
         page_row(p, row);
         for (int k = 0; k < lengths->n; k++) {
-            char family[64];
             const cell *c = cell_at(all, first, rows->size[i], lengths->size[k]);
-            report_family(family, c ? c->best : "");
-            if (c && c->best_us > 0.0)
-                page_cell(p, c->best_us / c->picked_us, "%s %.2f", family, c->picked_us / c->best_us);
+            if (c && c->best_us > 0.0) /* the family is what stands before the config */
+                page_cell(p, c->best_us / c->picked_us, "%.*s %.2f", (int)strcspn(c->best, "/ "), c->best,
+                          c->picked_us / c->best_us);
             else
                 page_cell(p, -1.0, "-");
         }
@@ -77,7 +77,7 @@ static bool write_op(page *p, const cells *all, int first, bool is_first)
     return true;
 }
 
-void report_winners(page *p, const report_input *in)
+void report_winners(page *p, const results *in)
 {
     cells all = cells_of(in);
     bool is_first = true;
