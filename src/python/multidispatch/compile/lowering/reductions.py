@@ -16,8 +16,7 @@ from .tree import Apply, Buf, Gather, Leaf, Value
 def _measured(g: Any, v: Value, axes: Sequence[int]) -> Value:
     """The value, with some tensor that has each of these axes: a kernel reads sizes from its tensors."""
     def is_known(a: int) -> bool:
-        return isinstance(v.shape[a], int) or any(
-            not isinstance(t, T.Iota) and not same(t.stride[a], 0) for t in T.leaves(v.tree))
+        return isinstance(v.shape[a], int) or any(not same(t.stride[a], 0) for t in T.reads(v.tree))
 
     return v if all(map(is_known, axes)) else Value(list(v.shape), v.dtype, g.leaf(g.stored(v)))
 

@@ -126,10 +126,10 @@ def replaced(tree: Tree, how: "Callable[[Leaf], Tree]") -> Tree:
     return walk(tree)
 
 
-def leaves(tree: Tree) -> list[Leaf | Gather | Iota]:
-    """All leaves of the tree that read memory, each object once."""
-    seen: dict[int, Tree] = {}
-    stack: list[Tree] = [tree]
+def leaves(tree: "Tree | None") -> list[Leaf | Gather | Iota]:
+    """All leaves of the tree but constants, each object once."""
+    seen: dict[int, Tree | None] = {}
+    stack: list[Tree | None] = [tree]
     while stack:
         t = stack.pop()
         if id(t) in seen:
@@ -142,6 +142,11 @@ def leaves(tree: Tree) -> list[Leaf | Gather | Iota]:
     return [t for t in seen.values() if isinstance(t, (Leaf, Gather, Iota))]
 
 
+def reads(tree: "Tree | None") -> list[Leaf | Gather]:
+    """The leaves of the tree that read memory."""
+    return [t for t in leaves(tree) if not isinstance(t, Iota)]
+
+
 def cost(tree: Tree) -> int:
     """The cost of computing an element: 1 for a cheap operation, more for others."""
     if isinstance(tree, Apply):
@@ -151,7 +156,7 @@ def cost(tree: Tree) -> int:
 
 def n_large(tree: Tree) -> int:
     """How many tensors as large as the value are read."""
-    return sum(not isinstance(t, Iota) and all(not same(s, 0) for s in t.stride) for t in leaves(tree))
+    return sum(all(not same(s, 0) for s in t.stride) for t in reads(tree))
 
 
 def ends_product(tree: Tree) -> bool:

@@ -7,9 +7,9 @@ import contextlib
 import itertools
 from typing import Any
 
-from ..lowering.tree import Apply, Buf, Gather, Iota, Leaf, Tree, cost, leaves
+from ..lowering.tree import Apply, Buf, Gather, Leaf, Tree, cost, leaves, reads
 from ..sizes import Unsupported, contiguous, magnitude, product, same
-from .loops import LAZY, Group, Index, full_shape, reshape, result_axes
+from .loops import LAZY, Group, Index, common_axes, full_shape, reshape, result_axes
 
 _MOST_MEMBERS = 14
 _MOST_READ = 20  # the most tensors that the kernel reads
@@ -25,7 +25,7 @@ def _axes_read(t: Leaf, axes: list[Any]) -> list[tuple[int, Any]]:
 
 
 def _reads(reader: Buf, b: Buf) -> list[Any]:
-    return [t for t in leaves(reader.tree) if not isinstance(t, Iota) and t.buf is b]  # type: ignore[arg-type]
+    return [t for t in reads(reader.tree) if t.buf is b]
 
 
 def _divided(end: Buf, by: Leaf) -> list[list[Any]] | None:
@@ -54,24 +54,23 @@ class _Finder:
         self.group = Group(root, {})
         self.readers = readers
         self.root, self.end, self.weights = root, end, weights
-        self.key: Any = None
-        self.loops: list[Any] = []
+        self.key: Any = None  # the loop over the keys
         self.product: Buf | None = None
         self.is_row = False
 
     def find(self) -> Group | None:
         if not self._is_ours(self.weights) or not self._divide() or not self._open():
             return None
-        waiting = {t.buf for t in leaves(self.end.tree) if isinstance(t, Leaf)}  # type: ignore[arg-type]
+        waiting = {t.buf for t in leaves(self.end.tree) if isinstance(t, Leaf)}
         while waiting:
             b = max(waiting, key=lambda x: x.number)
             waiting.remove(b)
             if self._take(b):
-                waiting |= {t.buf for t in leaves(b.tree) if isinstance(t, Leaf)}  # type: ignore[arg-type]
+                waiting |= {t.buf for t in leaves(b.tree) if isinstance(t, Leaf)}
                 waiting -= set(self.group.axes)
-        reads = sum(len(leaves(x.tree)) for x in self.group.members if x.tree is not None)
-        is_chain = self.product is not None and self.is_row and self.weights in self.group.axes and reads <= _MOST_READ \
-            and len(self.group.members) <= _MOST_MEMBERS
+        members = self.group.members
+        is_chain = self.product is not None and self.is_row and self.weights in self.group.axes \
+            and len(members) <= _MOST_MEMBERS and sum(len(leaves(x.tree)) for x in members) <= _MOST_READ
         return self.group if is_chain else None
 
     def _open(self) -> bool:
@@ -85,11 +84,11 @@ class _Finder:
         self.key = self.group.axes[self.end][-1]
         return True
 
-    def _align(self) -> list[Any] | None:
-        """The axes of the end as those of the root: for each its loop there."""
+    def _align(self) -> tuple[list[Any], list[Any] | None]:
+        """Loops for the axes of the root, and which of them each axis of the end is."""
         loops = [None if same(n, 1) else Index(n) for n in self.root.shape]
-        self.loops = loops
-        return result_axes(self.end, _reads(self.root, self.end)[0], loops) if self.root is not self.end else loops
+        of_end = loops if self.root is self.end else result_axes(self.end, _reads(self.root, self.end)[0], loops)
+        return loops, of_end
 
     def _divide(self) -> bool:
         """Divides axes as the end's operands have them: heads that were merged with the batch, or whose keys are shared."""
@@ -97,13 +96,14 @@ class _Finder:
         if self.root is not self.end and not self._divide_root():
             return False
         for place in range(2):
-            axes, t = self._align(), leaves(self.end.tree)[place]
+            loops, axes = self._align()
+            t = leaves(self.end.tree)[place]
             if axes is None:
                 return False
             if not isinstance(t, Leaf) or t.buf.kind != "point" or not self._is_ours(t.buf):
                 continue
             parts = _divided(self.end, t)
-            if parts is not None and any(len(p) > 1 for p in parts) and not self._divide_as(axes, parts):
+            if parts is not None and any(len(p) > 1 for p in parts) and not self._divide_as(loops, axes, parts):
                 return False
         return True
 
@@ -115,30 +115,28 @@ class _Finder:
         return all(map(same, self.root.stride, contiguous(self.root.shape))) \
             and reshape(self.root, [n for p in parts for n in p])
 
-    def _divide_as(self, axes: list[Any], parts: list[list[Any]]) -> bool:
+    def _divide_as(self, loops: list[Any], axes: list[Any], parts: list[list[Any]]) -> bool:
         own = {i: p for i, p in zip(axes, parts) if i is not None}
-        shape = [n for i, size in zip(self.loops, self.root.shape) for n in own.get(i, [size])]
+        shape = [n for i, size in zip(loops, self.root.shape) for n in own.get(i, [size])]
         return all(map(same, self.root.stride, contiguous(self.root.shape))) and reshape(self.root, shape)
 
     def _is_ours(self, b: Buf) -> bool:
-        return not b.is_memory and not b.into and all(r is self.end or r in self.group.axes or self._is_of_row(r, b)
+        return not b.is_memory and not b.into and all(r is self.end or r in self.group.axes or self._is_result_of_row(r, b)
                                                       for r in self.readers.get(b, ()))
 
-    def _is_of_row(self, r: Buf, b: Buf) -> bool:
+    def _is_result_of_row(self, r: Buf, b: Buf) -> bool:
         """True for a result of the graph that is made of the row's results alone, such as a logarithm of the sum."""
-        return r.kind == "point" and r.is_memory and not r.into and r.number < self.root.number and \
-            len(r.shape) == len(b.shape) and all(map(same, r.shape, b.shape)) and \
-            all(isinstance(t, Leaf) and _is_of_row(t.buf) and all(map(same, t.stride, contiguous(b.shape)))
-                for t in leaves(r.tree)) and all(map(same, r.stride, contiguous(r.shape)))  # type: ignore[arg-type]
+        if r.kind != "point" or not r.is_memory or r.into or r.number >= self.root.number:
+            return False
+        if len(r.shape) != len(b.shape) or not all(map(same, r.shape, b.shape)):
+            return False
+        plain = contiguous(b.shape)
+        return all(map(same, r.stride, plain)) and all(
+            isinstance(t, Leaf) and _is_of_row(t.buf) and all(map(same, t.stride, plain)) for t in leaves(r.tree))
 
     def _loops(self, b: Buf) -> list[Any] | None:
         """The loops for the axes of `b`, if all members read it in one way."""
-        found: list[Any] = []
-        for _ in range(2):  # the first look may give `b` another shape
-            found = [result_axes(b, t, self.group.axes[r]) if isinstance(t, Leaf) else None
-                     for r in self.group.axes for t in leaves(r.tree)  # type: ignore[arg-type]
-                     if not isinstance(t, Iota) and t.buf is b]
-        return found[0] if found and all(f is not None and f == found[0] for f in found) else None
+        return common_axes(b, [(r, t) for r in self.group.axes for t in _reads(r, b)], self.group)
 
     def _take(self, b: Buf) -> bool:
         """True if `b` is computed in the kernel."""
@@ -187,15 +185,15 @@ def _is_copy(b: Buf) -> bool:
 
 
 def _is_of_row(b: Buf) -> bool:
+    """True for a row's result, and what is made of such results alone, computed on the way."""
     return not b.is_memory and (b.kind == "reduce" or b.kind == "point" and b.tree is not None and all(
         isinstance(t, Leaf) and _is_of_row(t.buf) for t in leaves(b.tree)))
 
 
 def _follows(b: Buf) -> bool:
     """True if a row's result or a product is computed on the way to `b`."""
-    return b.tree is not None and any(not isinstance(t, Iota) and not t.buf.is_memory
-                                      and (t.buf.kind in ("reduce", "product") or t.buf.kind == "point" and _follows(t.buf))
-                                      for t in leaves(b.tree))
+    return any(not t.buf.is_memory and (t.buf.kind in ("reduce", "product") or t.buf.kind == "point" and _follows(t.buf))
+               for t in reads(b.tree))
 
 
 def _rounded(b: Buf) -> Tree:
@@ -208,11 +206,10 @@ def _rounded(b: Buf) -> Tree:
 
 def _weights(end: Buf) -> list[Buf]:
     """What may be the weights that a product multiplies values with: it is made of a row's results."""
-    read = leaves(end.tree)  # type: ignore[arg-type]
+    read = leaves(end.tree)
     if len(read) != 2 or len(end.reduced) != 1 or not all(isinstance(t, Leaf) for t in read):
         return []
-    return [t.buf for t in read if t.buf.kind == "point" and not _is_copy(t.buf)  # type: ignore[union-attr]
-            and _follows(t.buf)]  # type: ignore[union-attr]
+    return [t.buf for t in reads(end.tree) if t.buf.kind == "point" and not _is_copy(t.buf) and _follows(t.buf)]
 
 
 def _root_of(end: Buf, readers: dict[Buf, list[Buf]]) -> Buf:
@@ -220,9 +217,9 @@ def _root_of(end: Buf, readers: dict[Buf, list[Buf]]) -> Buf:
     only = readers.get(end, [])
     if end.is_memory or len(only) != 1 or only[0].kind != "point" or only[0].into:
         return end
-    read = leaves(only[0].tree)  # type: ignore[arg-type]
-    plain = len(_reads(only[0], end)) == 1 and isinstance(_reads(only[0], end)[0], Leaf) and len(read) <= _MOST_AT_END
-    return only[0] if plain and same(product(only[0].shape), product(end.shape)) else end
+    of_end = _reads(only[0], end)
+    is_plain = len(of_end) == 1 and isinstance(of_end[0], Leaf) and len(leaves(only[0].tree)) <= _MOST_AT_END
+    return only[0] if is_plain and same(product(only[0].shape), product(end.shape)) else end
 
 
 def find_chains(bufs: list[Buf], readers: dict[Buf, list[Buf]]) -> dict[Buf, Group]:
@@ -238,7 +235,7 @@ def find_chains(bufs: list[Buf], readers: dict[Buf, list[Buf]]) -> dict[Buf, Gro
                 group = group or _Finder(root, b, weights, readers).find()
         if group is None:
             continue
-        for t in leaves(b.tree):  # type: ignore[arg-type]
+        for t in leaves(b.tree):
             if isinstance(t, Leaf) and t.buf in group.axes:
                 t.buf.tree = _rounded(t.buf)
         taken |= set(group.axes)

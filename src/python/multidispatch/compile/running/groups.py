@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Iterable, Sequence
 
-from ..lowering.tree import Buf, Gather, Iota, Leaf, Tree, cost, leaves, n_large
+from ..lowering.tree import Buf, Gather, Leaf, cost, leaves, n_large, reads
 from ..sizes import contiguous, same
 from .chains import find_chains
-from .loops import LAZY, Group, Index, access, full_shape, result_axes
+from .loops import LAZY, Group, Index, access, common_axes, full_shape, result_axes
 
 _CHEAP = 3  # a value of at most this cost is computed by each reader instead of stored
 _MOST_READ_TWICE = 2  # and only if it reads at most this many tensors of its own size
@@ -33,22 +33,19 @@ def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index
 
 
 class Grouping:
-    """`reads`: the bufs that operations of PyTorch read, each with the place in the graph of its first such reader."""
+    """`by_pytorch`: the bufs that operations of PyTorch read, each with the place in the graph of its first such reader."""
 
-    def __init__(self, bufs: list[Buf], reads: Sequence[tuple[Buf, float]] = ()) -> None:
-        self.reads: dict[Buf, float] = {}
-        for b, place in reads:
-            self.reads[b] = min(place, self.reads.get(b, place))
+    def __init__(self, bufs: list[Buf], by_pytorch: Sequence[tuple[Buf, float]] = ()) -> None:
+        self.by_pytorch: dict[Buf, float] = {}
+        for b, place in by_pytorch:
+            self.by_pytorch[b] = min(place, self.by_pytorch.get(b, place))
         self.groups: dict[Buf, Group] = {}
         self.places: dict[Buf, list[Group]] = {}  # the kernels that compute a result
         self.readers: dict[Buf, dict[Buf, None]] = {}
         for b in bufs:
-            for t in leaves(b.tree) if b.tree is not None else ():
-                if not isinstance(t, Iota):
-                    self.readers.setdefault(t.buf, {})[b] = None
-        for b in bufs:  # what is read by index is memory
-            for t in leaves(b.tree) if b.tree is not None else ():
-                if isinstance(t, Gather):
+            for t in reads(b.tree):
+                self.readers.setdefault(t.buf, {})[b] = None
+                if isinstance(t, Gather):  # what is read by index is memory
                     t.buf.is_memory = True
                     self._index_memory(t)
         chains = find_chains(bufs, self._living(bufs))
@@ -81,9 +78,8 @@ class Grouping:
         for group in chains:
             readers |= dict.fromkeys(group.axes, set(group.axes))
         for b, own in readers.items():
-            for t in leaves(b.tree) if b.tree is not None else ():
-                if not isinstance(t, Iota) and t.buf not in own:
-                    t.buf.is_memory = True
+            for t in reads(b.tree):
+                t.buf.is_memory |= t.buf not in own
 
     def _place(self, group: Group) -> None:
         """Makes a kernel of a chain."""
@@ -92,17 +88,16 @@ class Grouping:
         for b in group.members:
             self.places[b] = [group]
 
-    def _live(self, b: Buf) -> list[tuple[Buf, Tree]]:
+    def _live(self, b: Buf) -> list[tuple[Buf, Leaf | Gather]]:
         """The bufs that read a result, each with the leaf by which it does so now: a change of shape replaces
         leaves."""
-        return [(c, t) for c in self.readers.get(b, ()) if c in self.places
-                for t in leaves(c.tree) if not isinstance(t, Iota) and t.buf is b]  # type: ignore[arg-type]
+        return [(c, t) for c in self.readers.get(b, ()) if c in self.places for t in reads(c.tree) if t.buf is b]
 
     @staticmethod
     def _index_memory(t: Gather) -> None:
         for _, _, tree in t.axes:
-            for leaf in leaves(tree):
-                if not isinstance(leaf, Iota) and leaf.buf.kind != "point":
+            for leaf in reads(tree):
+                if leaf.buf.kind != "point":
                     leaf.buf.is_memory = True
 
     def _open(self, b: Buf) -> None:
@@ -111,7 +106,7 @@ class Grouping:
         self.groups[b] = group
         self.places[b] = [group]
 
-    def _found(self, b: Buf, live: list[tuple[Buf, Tree]]) -> dict[int, tuple[Group, list[Index | None]]] | None:
+    def _found(self, b: Buf, live: list[tuple[Buf, Leaf | Gather]]) -> dict[int, tuple[Group, list[Index | None]]] | None:
         """The groups that read a result, each with the loops for its axes; None if one cannot."""
         found: dict[int, tuple[Group, list[Index | None]]] = {}
         for c, t in live:
@@ -124,7 +119,7 @@ class Grouping:
                 found[id(group)] = (group, axes)
         return found
 
-    def _inline(self, b: Buf, live: list[tuple[Buf, Tree]]) -> bool:
+    def _inline(self, b: Buf, live: list[tuple[Buf, Leaf | Gather]]) -> bool:
         shape = b.shape
         found = self._found(b, live)
         # looking at a reader gave `b` another shape, so the others are asked again
@@ -158,9 +153,9 @@ class Grouping:
         """The place in the graph of the first kernel or operation of PyTorch that reads `b` from memory."""
         own = self.places.get(b, ())
         groups = [g.root.number for c in self.readers.get(b, ()) for g in self.places.get(c, ()) if g not in own]
-        return min([*groups, self.reads.get(b, math.inf)], default=math.inf)
+        return min([*groups, self.by_pytorch.get(b, math.inf)], default=math.inf)
 
-    def _absorb(self, b: Buf, live: list[tuple[Buf, Tree]]) -> bool:
+    def _absorb(self, b: Buf, live: list[tuple[Buf, Leaf | Gather]]) -> bool:
         """True if the first kernel that reads a result computes and stores it, too: then it need not read it."""
         if b.kind not in ("point", "reduce") or b.into or not all(map(same, b.stride, contiguous(b.shape))):
             return False
@@ -169,7 +164,7 @@ class Grouping:
         if group is None or len(group.also) >= _MOST_STORED or self._ends_own_product(b) or group.root.into \
                 or any(x.kind in ("product", "scan") for x in group.members):
             return False
-        axes = self._axes_in(group, b, live)
+        axes = common_axes(b, [(c, t) for c, t in live if c in group.axes], group)
         if axes is None or not self._suits(b, group, axes):
             return False
         root_axes = {i for i in group.axes[group.root] if i is not None}
@@ -191,15 +186,6 @@ class Grouping:
                    and all(c is b for c in self.readers[t.buf]) for t in leaves(b.tree))
 
     @staticmethod
-    def _axes_in(group: Group, b: Buf, live: list[tuple[Buf, Tree]]) -> list[Index | None] | None:
-        """The loops for the axes of `b` in a group, if all that reads it there reads it in one way."""
-        found: list[list[Index | None] | None] = []
-        for _ in range(2):  # the first look may give `b` another shape, which the second one uses
-            found = [result_axes(b, t, group.axes[c]) if isinstance(t, Leaf) else None
-                     for c, t in live if c in group.axes]
-        return found[0] if found and all(f is not None and f == found[0] for f in found) else None
-
-    @staticmethod
     def _suits(b: Buf, group: Group, axes: list[Index | None]) -> bool:
         """True if a kernel may compute `b` on its way."""
         root_axes = {i for i in group.axes[group.root] if i is not None}
@@ -208,8 +194,7 @@ class Grouping:
         assert b.tree is not None
         if len(kinds) >= _MOST_INLINE or group.root.kind == "product":
             return False
-        reads = sum(len(leaves(x.tree)) for x in [b, *group.members] if x.tree is not None)
-        if reads > _MOST_READ:
+        if sum(len(leaves(x.tree)) for x in [b, *group.members]) > _MOST_READ:
             return False
         if b.kind == "point":
             return not outside or cost(b.tree) <= _CHEAP or _follows_reduction(b) or bool(_reduced_by(group) & outside)
@@ -236,35 +221,33 @@ def _is_pair(b: Buf, axes: list[Index | None], other: Buf, group: Group) -> bool
     """True for products of the same rows with two matrices of equal layout, which one kernel computes side by side."""
     if axes != group.axes[other][:len(other.shape)] or not all(map(same, b.reduced, other.reduced)):
         return False
-    reads = []
+    found = []
     for loops, x in (([*axes, *group.axes[other][len(other.shape):]], b), (group.axes[other], other)):
         assert x.tree is not None
         operands = leaves(x.tree)
         if len(operands) != 2 or any(not isinstance(t, Leaf) for t in operands):
             return False
-        reads.append([(t.buf, access(t.stride, loops), t.offset) for t in operands])  # type: ignore[union-attr]
+        found.append([(t.buf, access(t.stride, loops), t.offset) for t in operands])  # type: ignore[union-attr]
 
     def equal(a: Any, c: Any) -> bool:
         return a[1].keys() == c[1].keys() and all(same(a[1][i], c[1][i]) for i in a[1])
 
     for first, second in ((0, 1), (1, 0)):
-        rows, its_rows = reads[0][first], reads[1][first]
+        rows, its_rows = found[0][first], found[1][first]
         if rows[0] is its_rows[0] and same(rows[2], its_rows[2]) and equal(rows, its_rows):
-            return reads[0][second][0] is not reads[1][second][0] and equal(reads[0][second], reads[1][second])
+            return found[0][second][0] is not found[1][second][0] and equal(found[0][second], found[1][second])
     return False
 
 
 def _follows_reduction(b: Buf) -> bool:
     """True for what is computed once a row."""
-    assert b.tree is not None
-    return any(not isinstance(t, Iota) and t.buf.kind == "reduce" and not t.buf.is_memory for t in leaves(b.tree))
+    return any(t.buf.kind == "reduce" and not t.buf.is_memory for t in reads(b.tree))
 
 
 # ---- Reductions that walk over the same tensors side by side
 
 def _read_by(group: Group) -> set[Buf]:
-    return {t.buf for b in group.members for t in leaves(b.tree)  # type: ignore[arg-type]
-            if not isinstance(t, Iota) and t.buf not in group.axes}
+    return {t.buf for b in group.members for t in reads(b.tree) if t.buf not in group.axes}
 
 
 def _join(first: Group, second: Group) -> bool:

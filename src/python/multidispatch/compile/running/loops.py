@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Sequence
 
-from ..lowering.tree import Buf, Leaf, Value, reshaped
+from ..lowering.tree import Buf, Gather, Leaf, Value, reshaped
 from ..sizes import Unsupported, contiguous, magnitude, product, same, tidy
 
 LAZY = ("point", "reduce", "product")  # results that are computed where they are read, or become memory
@@ -18,13 +18,10 @@ class Index:
     size: Any
 
 
-Axes = "list[Index | None]"  # the loop of each axis of a tree; None: the axis has size 1
-
-
 @dataclass(eq=False)
 class Group:
-    """A kernel: the result `root`, others that it stores, and those that it only computes on the way, with the loops of
-    their trees."""
+    """A kernel: the result `root`, others that it stores, and those that it only computes on the way. `axes` has the loop
+    of each axis of their trees; None: the axis has size 1."""
 
     root: Buf
     axes: dict[Buf, list[Index | None]]
@@ -64,6 +61,14 @@ def result_axes(buf: Buf, leaf: Leaf, axes: list[Index | None]) -> list[Index | 
         return None
     left = iter(loops)
     return [None if same(n, 1) else next(left) for n in buf.shape]
+
+
+def common_axes(buf: Buf, found: Sequence[tuple[Buf, Leaf | Gather]], group: Group) -> list[Index | None] | None:
+    """The loops for the axes of `buf` if all readers, given with their leaves, walk along it in one way; else None."""
+    axes: list[list[Index | None] | None] = []
+    for _ in range(2):  # the first look may give `buf` another shape, which the second one uses
+        axes = [result_axes(buf, t, group.axes[reader]) if isinstance(t, Leaf) else None for reader, t in found]
+    return axes[0] if axes and all(a is not None and a == axes[0] for a in axes) else None
 
 
 def reshape(buf: Buf, shape: list[Any]) -> bool:

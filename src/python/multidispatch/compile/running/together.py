@@ -26,7 +26,7 @@ def _is_plain(group: Group, formula: Formula) -> bool:
     """True for pointwise kernels and sums over memory at known places, whose arguments are tensors."""
     return group.root.into is None and all(a.buf is not None for a in formula.arguments) \
         and all(b.kind in ("point", "reduce") for b in group.members) \
-        and not any(isinstance(t, Gather) for b in group.members for t in leaves(b.tree))  # type: ignore[arg-type]
+        and not any(isinstance(t, Gather) for b in group.members for t in leaves(b.tree))
 
 
 def _waits_for_nothing(formula: Formula, stored: set[Buf]) -> bool:
