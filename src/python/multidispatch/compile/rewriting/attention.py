@@ -18,6 +18,20 @@ _SAME_ELEMENTS = (aten.view.default, aten._unsafe_view.default, aten.reshape.def
                   aten.clone.default, aten.alias.default, aten.detach.default)
 
 
+_BY_NAME = (aten._scaled_dot_product_flash_attention_for_cpu.default, aten.scaled_dot_product_attention.default)
+
+
+def given_mask(node: Any) -> Any:
+    """The mask of an attention: some have it by name, the others as the fourth argument."""
+    return node.kwargs.get("attn_mask") if node.target in _BY_NAME else node.args[3]
+
+
+def drop_mask(node: Any) -> None:
+    if node.target not in _BY_NAME:
+        node.args = (*node.args[:3], None, *node.args[4:])
+    node.kwargs = {k: v for k, v in node.kwargs.items() if k != "attn_mask"}
+
+
 @contextlib.contextmanager
 def no_plan_for_each_shape() -> Iterator[None]:
     """While a graph of dynamic sizes is traced, PyTorch does not choose cuDNN's attention where attention is its own: that

@@ -10,7 +10,7 @@ import torch
 
 from .. import attention as _attention  # noqa: F401 (makes the operations)
 from ..sizes import Unsupported, expression, same
-from .attention import new_node
+from .attention import given_mask, new_node
 from .lines import Line, Mask, Reader, Where
 
 aten = torch.ops.aten
@@ -28,10 +28,6 @@ _BACKWARD = {_OF_CPU: (aten._scaled_dot_product_flash_attention_for_cpu_backward
              _EFFICIENT: (aten._scaled_dot_product_efficient_attention_backward.default, 4, 11),
              _CUDNN: (aten._scaled_dot_product_cudnn_attention_backward.default, 8, 14),
              _SAVING: (torch.ops.multidispatch.attention_backward.default, 4, 5)}
-
-
-def _mask_of(node: Any) -> Any:
-    return node.kwargs.get("attn_mask") if node.target in (_OF_CPU, _ANY) else node.args[3]
 
 
 def _is_square(node: Any) -> bool:
@@ -120,7 +116,7 @@ def _rewrite_both(node: Any) -> bool:
     backward, = backwards
     given = backward.kwargs.get("attn_mask") if mask is None else backward.args[mask]
     wants_gradient_of_mask = node.target is _EFFICIENT and backward.args[10][3]
-    if given is not _mask_of(node) or backward.args[1:4] != node.args[:3] or wants_gradient_of_mask:
+    if given is not given_mask(node) or backward.args[1:4] != node.args[:3] or wants_gradient_of_mask:
         return False
     _without_mask(node, None if node.target is _OF_CPU else 3, _PLACES[node.target][1])
     _without_mask(backward, mask, is_causal)
@@ -128,13 +124,13 @@ def _rewrite_both(node: Any) -> bool:
 
 
 def _each(module: Any, change: Callable[[Any], bool]) -> int:
-    nodes = [n for n in module.graph.nodes if n.target in _PLACES and _mask_of(n) is not None]
+    nodes = [n for n in module.graph.nodes if n.target in _PLACES and given_mask(n) is not None]
     if not nodes:
         return 0
     reader, done = Reader(module), 0
     for node in nodes:
         try:
-            done += reader.of(_mask_of(node)) in _CAUSAL and change(node)
+            done += reader.of(given_mask(node)) in _CAUSAL and change(node)
         except Unsupported:
             continue
     return done

@@ -10,8 +10,8 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .. import attention as _attention  # noqa: F401 (makes the operation)
 from ..sizes import Unsupported, expression, same
+from .attention import drop_mask, given_mask
 
 aten = torch.ops.aten
 _MOST = 4096  # the most elements of a constant tensor that are compared
@@ -194,14 +194,10 @@ _ATTENTIONS = (aten._scaled_dot_product_flash_attention_for_cpu.default, torch.o
 
 def _drop_mask(values: Values, node: Any) -> bool:
     """A mask of attention that masks nothing."""
-    is_named = node.target is not torch.ops.multidispatch.attention.default
-    mask = node.kwargs.get("attn_mask") if is_named else node.args[3]
+    mask = given_mask(node)
     if mask not in values.known or not values.is_all(mask, _tensor(mask).dtype == torch.bool):
         return False
-    if is_named:
-        node.kwargs = {k: v for k, v in node.kwargs.items() if k != "attn_mask"}
-    else:
-        node.args = (*node.args[:3], None, *node.args[4:])
+    drop_mask(node)
     return True
 
 
