@@ -42,9 +42,18 @@ def _wide(x: torch.Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
+def _scale(q: Any, scale: Any) -> Any:
+    return 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+
+
+def _repeated(x: Any, n: Any) -> Any:
+    """Keys or values, once for each head of queries."""
+    return x.repeat_interleave(n, -3) if x.dim() > 2 else x
+
+
 def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: Any) -> torch.Tensor:
     q, k = q.to(_wide(q)), k.to(_wide(q))
-    s = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    s = q @ k.transpose(-1, -2) * _scale(q, scale)
     if is_causal:
         mask = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril()
     if mask is None:
@@ -53,19 +62,19 @@ def _scores(q: Any, k: Any, mask: Any, is_causal: bool, scale: Any) -> torch.Ten
 
 
 def _saving(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    keys = k.repeat_interleave(_n_shared(q, k), -3) if q.dim() > 2 else k
-    return _pytorch(q, k, v, mask, is_causal, scale), _scores(q, keys, mask, is_causal, scale).logsumexp(-1)
+    scores = _scores(q, _repeated(k, _n_shared(q, k)), mask, is_causal, scale)
+    return _pytorch(q, k, v, mask, is_causal, scale), scores.logsumexp(-1)
 
 
 def _backward(dy: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: Any, y: Any,
               lse: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     n, wide = _n_shared(q, k), _wide(q)
-    keys, values = (x.repeat_interleave(n, -3) if q.dim() > 2 else x for x in (k, v))
+    keys, values = _repeated(k, n), _repeated(v, n)
     p = (_scores(q, keys, mask, is_causal, scale) - lse.unsqueeze(-1)).exp()
     p = p.masked_fill(lse.unsqueeze(-1) == -torch.inf, 0)
     dy = dy.to(wide)
     ds = p * (dy @ values.to(wide).transpose(-1, -2) - (dy * y.to(wide)).sum(-1, keepdim=True))
-    ds = ds * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    ds = ds * _scale(q, scale)
     dk, dv = ds.transpose(-1, -2) @ q.to(wide), p.transpose(-1, -2) @ dy
     if q.dim() > 2:
         dk, dv = (g.unflatten(-3, (k.shape[-3], n)).sum(-3) for g in (dk, dv))
@@ -159,10 +168,10 @@ def instead(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.
             or is_causal and attn_mask is not None or _is_transformed() or not serves(q, k, v, attn_mask) \
             or not enable_gqa and not statically_known_true(sym_eq(q.shape[:-2], k.shape[:-2])):
         return NotImplemented
-    needs = torch.is_grad_enabled() and [x.requires_grad for x in (q, k, v, attn_mask) if x is not None]
-    if needs and len(needs) > 3 and needs[3]:  # the gradient of a mask
+    with_gradient = [x for x in (q, k, v, attn_mask) if x is not None and x.requires_grad and torch.is_grad_enabled()]
+    if any(x is attn_mask for x in with_gradient):
         return NotImplemented
     options = (attn_mask, is_causal, scale)
-    if needs and any(needs):
+    if with_gradient:
         return torch.ops.multidispatch.attention_saving(q, k, v, *options)[0]
     return torch.ops.multidispatch.attention(q, k, v, *options)

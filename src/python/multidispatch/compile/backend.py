@@ -19,7 +19,7 @@ from .attention import ours
 from .general import one_graph_for_all_sizes
 from .lowering.decompositions import table as decompositions
 from .options import Options, options_of
-from .pieces import Piece, cut, leaves
+from .pieces import Piece, cut, tensors_of
 from .report import Cost, Report, fault, new_report
 from .rewriting.attention import no_plan_for_each_shape
 from .rewriting.causal import name_causal_of_training
@@ -35,8 +35,8 @@ _numbers = itertools.count()
 
 def device_of(module: Any) -> torch.device:
     """The device of a graph's tensors: one that is not the CPU, if there is one."""
-    values = [v for node in module.graph.nodes for v in leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
-    return next((v.device for v in values if v.device.type != "cpu"), torch.device("cpu"))
+    devices = (v.device for node in module.graph.nodes for v in tensors_of(node))
+    return next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
 
 
 def eagerly(module: Any, bound: Any) -> Callable[..., Any]:
@@ -125,8 +125,8 @@ def _piece(p: Piece, g: _Graph, tensors: dict[Any, Any]) -> Callable[..., Any]:
 
 def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_visible: int | None = None,
             options: Options = Options()) -> Any:
-    """The plan of a graph, or its pieces; None if PyTorch computes all, with the reason in the report. The user sees the
-    first n_visible results (None: all)."""
+    """The plan of a graph, or its pieces; None if PyTorch computes all, with the reason in the report. The user sees
+    the first n_visible results (None: all)."""
     report = new_report(name)
     start = time.perf_counter()
     report.nodes = sum(n.op == "call_function" for n in module.graph.nodes)

@@ -89,8 +89,9 @@ def _conditions(program: Any) -> Callable[[list[Any]], bool] | None:
               for axis, size in enumerate(v.shape) if isinstance(size, torch.SymInt)}
     if not texts or any(symbol not in places for symbol in dims.names):
         return None
-    names = ", ".join(f"d{i}={places[symbol]}" for symbol, i in dims.names.items())
-    return eval(f"lambda x: (lambda {', '.join(f'd{i}' for i in range(len(dims.names)))}: {' and '.join(texts)})({names})")
+    names = ", ".join(f"d{i}" for i in dims.names.values())
+    given = ", ".join(places[symbol] for symbol in dims.names)
+    return eval(f"lambda x: (lambda {names}: {' and '.join(texts)})({given})")
 
 
 def _split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
@@ -121,8 +122,8 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
     - weights are bound once, by address: change them in place only
 
     The result is called as `f` was. Calls that do not fit (another size of a static axis, sizes that torch.export assumed
-    otherwise, another dtype or device, other strides) run in PyTorch. Raises what torch.export raises, and multidispatch.Unsupported for a function that changes
-    its arguments."""
+    otherwise, another dtype or device, other strides) run in PyTorch. Raises what torch.export raises, and
+    multidispatch.Unsupported for a function that changes its arguments."""
     if example is None and not isinstance(f, torch.export.ExportedProgram):
         raise ArgumentError("md.capture: give an example, a tuple of arguments")
     with torch.no_grad(), no_plan_for_each_shape():

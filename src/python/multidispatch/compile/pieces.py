@@ -30,17 +30,15 @@ class Piece:
     n_visible: int = 0  # of `writes`, the first
 
 
-def _tensors(node: torch.fx.Node) -> Iterator[torch.Tensor]:
-    value = node.meta.get("val")
-    for v in value if isinstance(value, (list, tuple)) else (value,):
-        if isinstance(v, torch.Tensor):
-            yield v
-
-
-def leaves(x: Any) -> list[Any]:
+def _leaves(x: Any) -> list[Any]:
     out: list[Any] = []
     torch.fx.node.map_aggregate(x, out.append)
     return out
+
+
+def tensors_of(node: torch.fx.Node) -> list[torch.Tensor]:
+    """The tensors that a node gives, as PyTorch describes them."""
+    return [v for v in _leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
 
 
 def _unknown(value: Any) -> set[Any]:
@@ -55,14 +53,14 @@ def _is_arithmetic(node: torch.fx.Node) -> bool:
     """True if the node computes a size or a real from others: every piece does that anew."""
     if node.op != "call_function" or not isinstance(node.meta.get("val"), (*_SIZES, bool, int, float)):
         return False
-    reads_tensors = any(True for n in node.all_input_nodes for _ in _tensors(n))
+    reads_tensors = any(map(tensors_of, node.all_input_nodes))
     return node.target is torch.ops.aten.sym_size.int or not reads_tensors and node.target is not operator.getitem
 
 
 def _check_sizes(node: torch.fx.Node) -> None:
     """Refuses what has no text."""
-    given = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in leaves((node.args, node.kwargs))]
-    for x in (*given, *(s for v in _tensors(node) for s in (*v.shape, *v.stride()))):
+    given = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in _leaves((node.args, node.kwargs))]
+    for x in (*given, *(s for v in tensors_of(node) for s in (*v.shape, *v.stride()))):
         if isinstance(x, torch.SymFloat):
             Dims().real(x.node.expr)
         elif isinstance(x, _SIZES):
@@ -78,14 +76,13 @@ def why_not(node: torch.fx.Node, device: torch.device) -> str:
     given = [n.meta.get("val") for n in node.all_input_nodes if n.op != "get_attr"]
     if node.target is torch.ops.aten._assert_scalar.default:
         return "a check of sizes that depend on data" if any(map(_unknown, given)) else ""
-    known = {s for v in given for x in (v if isinstance(v, (list, tuple)) else (v,)) for s in _unknown(x)}
-    made = node.meta.get("val")
-    for v in made if isinstance(made, (list, tuple)) else (made,):
+    known = {s for x in _leaves(given) for s in _unknown(x)}
+    for v in _leaves(node.meta.get("val")):
         if new := _unknown(v) - known:
             return f"size {min(new, key=str)} depends on data"
     try:
         for n in (node, *(n for n in node.all_input_nodes if n.op != "get_attr")):
-            for v in _tensors(n):
+            for v in tensors_of(n):
                 check_tensor(v, device)
         _check_sizes(node)
     except Unsupported as why:
@@ -93,12 +90,12 @@ def why_not(node: torch.fx.Node, device: torch.device) -> str:
     return ""
 
 
-def scalars_to(module: Any, device: torch.device) -> int:
+def _bring_scalars(module: Any, device: torch.device) -> None:
     """Numbers in tensors on the CPU that operations on another device read are brought there by operations of their own,
     so that only these are PyTorch's."""
     moved: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in list(module.graph.nodes):
-        if node.op != "call_function" or not any(v.device == device for v in _tensors(node)):
+        if node.op != "call_function" or not any(v.device == device for v in tensors_of(node)):
             continue
         for n in node.all_input_nodes:
             value = n.meta.get("val")
@@ -111,14 +108,13 @@ def scalars_to(module: Any, device: torch.device) -> int:
                 with value.fake_mode:
                     moved[n].meta["val"] = value.to(device)
             node.replace_input_with(n, moved[n])
-    return len(moved)
 
 
 class Cutter:
     def __init__(self, module: Any, device: torch.device, n_visible: int | None) -> None:
         self.module, self.device = module, device
         self.nodes = list(module.graph.nodes)
-        self.results = leaves(self.nodes[-1].args[0])
+        self.results = _leaves(self.nodes[-1].args[0])
         self.visible = set(self.results if n_visible is None else self.results[:n_visible])
         self.sources = self._sources()
         self.level: dict[torch.fx.Node, int] = {}
@@ -227,7 +223,7 @@ class Cutter:
 
 
 def _symbols(nodes: list[torch.fx.Node]) -> set[Any]:
-    sizes = [s for n in nodes for v in _tensors(n) for s in (*v.shape, *v.stride())]
+    sizes = [s for n in nodes for v in tensors_of(n) for s in (*v.shape, *v.stride())]
     sizes += [n.meta.get("val") for node in nodes for n in (node, *node.all_input_nodes)]
     return {x for s in sizes if isinstance(s, _SIZES) for x in s.node.expr.free_symbols}
 
@@ -245,11 +241,11 @@ def cut(module: Any, device: torch.device, n_visible: int | None) -> tuple[list[
     """The pieces in the order in which they run ([]: one plan can hold all), and the results: where each is read, or what
     it is."""
     if device.type != "cpu":
-        scalars_to(module, device)
+        _bring_scalars(module, device)
     nodes = list(module.graph.nodes)
     reasons = {n: why for n in nodes if (why := why_not(n, device))}
     reasons = tied(nodes) | reasons
-    for n in leaves(nodes[-1].args[0]):
+    for n in _leaves(nodes[-1].args[0]):
         if isinstance(n, torch.fx.Node) and n.op == "call_function" and overlaps(n.meta.get("val")):
             reasons.setdefault(n, "a result whose elements overlap")
     if not reasons:

@@ -30,9 +30,11 @@ def expression(size: Any) -> Any:
 
 def _as_known(e: Any, known: Any) -> Any:
     """With what PyTorch knows of the sizes: quotients without a remainder, and bounds."""
+    if known is None:
+        return e
     if e.has(Max, Min):
         e = known.simplify(e)
-    if known is None or not known.divisible:
+    if not known.divisible:
         return e
     exact = {q: q.args[0] / q.args[1] for q in e.atoms(FloorDiv) if known.replace(Mod(*q.args)) in known.divisible}
     return e.xreplace(exact)

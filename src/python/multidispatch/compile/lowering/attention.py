@@ -163,14 +163,15 @@ def _over_rows(g: Any, a: Value, b: Value, result: int, h: _Heads) -> Value:
 def _handler(names: Sequence[str], place: Callable[..., tuple[Any, ...]]) -> None:
     def f(g: Any, *args: Any, **options: Any) -> Any:
         mask, dropout, is_causal, scale = place(*args[3:], **options)
-        many = len(g.shapes) > 1
         if dropout != 0.0 or g.dtype not in ("f16", "bf16") and g.device.type == "cuda":
             raise Unsupported("attention with dropout, or of f32 on a GPU")
-        if many and any(g.is_used(i) for i in range(1 if "cpu" not in g.name else 2, len(g.node.meta["val"]))):
+        many = len(g.shapes) > 1
+        n_ours = 2 if "cpu" in g.name else 1  # other results, such as a GPU's lse, are as PyTorch's kernel has them
+        if many and any(g.is_used(i) for i in range(n_ours, len(g.node.meta["val"]))):
             raise Unsupported("attention for a backward of PyTorch's")
         values = [g.value(x) for x in args[:3]]
         _check_shapes(*values)
-        out = attention(g, *values, mask, is_causal, scale, many and "cpu" in g.name and g.is_used(1))
+        out = attention(g, *values, mask, is_causal, scale, n_ours == 2 and g.is_used(1))
         return out if many else out[0]
 
     entry(*names)(f)

@@ -8,7 +8,7 @@ from typing import Any, Iterable, Sequence
 from ..lowering.tree import Buf, Gather, Leaf, cost, leaves, n_large, reads
 from ..sizes import contiguous, same
 from .chains import find_chains
-from .loops import LAZY, Group, Index, access, common_axes, full_shape, result_axes
+from .loops import Group, Index, access, common_axes, full_shape, result_axes
 
 _CHEAP = 3  # a value of at most this cost is computed by each reader instead of stored
 _MOST_READ_TWICE = 2  # and only if it reads at most this many tensors of its own size

@@ -24,7 +24,7 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
 _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
               "embedding_bag", "native_dropout")
-# A view of memory that lies otherwise than PyTorch's would is no error: its result is copied anyway.
+# The plan's memory may have no such view where PyTorch's has one: reshape then copies. The result is copied anyway.
 _REPLACED = {torch.ops.aten.view.default: torch.ops.aten.reshape.default,
              torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default}
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
@@ -70,7 +70,9 @@ class Builder:
     def build(self, fallback: Callable[..., Any], checks: bool) -> Any:
         inputs, results, steps = self._inputs(), self._results(), self._steps()
         dims = self._dims()  # of all sizes that steps and results read, so after both
-        self.places = [(at if axis < 0 else self.place[self._tensors()[at][0]], axis) for at, axis in dims]
+        tensors = self._tensors()
+        # of each dim: the argument that is it, or (argument, axis)
+        self.places = [(at if axis < 0 else self.place[tensors[at][0]], axis) for at, axis in dims]
         for name in [f"d{i}" for i in range(len(self.dims.names))]:
             self.core.dim(name, 0, 0)
         slots = 0
@@ -189,9 +191,8 @@ class Builder:
                 self.dims.texts([*shape, *leaf.stride, leaf.offset])
             _numbers((e.args, e.kwargs), self.dims)
         ordered = [s for _, s in sorted(steps, key=lambda s: s[0])]
-        # A step of kernels without order is a callback, so on a GPU the plan is no single graph. Operations of
-        # PyTorch are
-        # callbacks, too: where there are some nothing is lost.
+        # A step of kernels without order is a callback, so on a GPU the plan is no single graph. Operations of PyTorch
+        # are callbacks, too: where there are some, nothing is lost.
         return gather(ordered, self.grouping, self.formulas) if self.lowered.eager else ordered
 
     def _tensor(self, b: Buf, role: int = 0) -> int:
@@ -333,8 +334,8 @@ def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict
             lines.append(f"    t[{at}].copy_({result})")
             at += 1
     lines += ["    cost.add(now() - start)", f"    return ({''.join(given)})"]
-    space: dict[str, Any] = {"op": _REPLACED.get(e.node.target, e.node.target), "c": constants, "fit": _with_strides, "sqrt": math.sqrt,
-                             "now": time.perf_counter, "cost": cost}
+    space: dict[str, Any] = {"op": _REPLACED.get(e.node.target, e.node.target), "c": constants, "fit": _with_strides,
+                             "sqrt": math.sqrt, "now": time.perf_counter, "cost": cost}
     exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
     return space["run"]
 
