@@ -31,6 +31,13 @@ class Case(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
         torch.manual_seed(34)
+        self.before = {r["graph"] for r in md.explain_graph()}
+
+    def tearDown(self):
+        """Kernels served, not only PyTorch."""
+        reports = [r for r in md.explain_graph() if r["graph"] not in self.before]
+        self.assertEqual([r["reason"] for r in reports if "reason" in r], [])
+        self.assertGreater(sum(len(r["kernels"]) for r in reports), 0)
 
 
 class Fivefold(torch.autograd.Function):

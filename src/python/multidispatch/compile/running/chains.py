@@ -9,8 +9,9 @@ from typing import Any
 
 from ..lowering.tree import Apply, Buf, Gather, Leaf, Tree, cost, leaves, reads
 from ..sizes import Unsupported, contiguous, magnitude, product, same
-from .loops import LAZY, Group, Index, common_axes, full_shape, reshape, result_axes
+from .loops import Group, Index, common_axes, full_shape, reshape, result_axes
 
+_LAZY = ("point", "reduce", "product")  # results that are computed where they are read, or become memory
 _MOST_MEMBERS = 14
 _MOST_READ = 20  # the most tensors that the kernel reads
 _MOST_AT_END = 3  # the most tensors that what is computed of the result may read
@@ -140,7 +141,7 @@ class _Finder:
 
     def _take(self, b: Buf) -> bool:
         """True if `b` is computed in the kernel."""
-        if b.kind not in LAZY or b.tree is None or not self._is_ours(b):
+        if b.kind not in _LAZY or b.tree is None or not self._is_ours(b):
             return False
         if b.kind == "product" and self.product is not None or not self._suits(b):
             return False

@@ -8,8 +8,6 @@ from typing import Any, Sequence
 from ..lowering.tree import Buf, Gather, Leaf, Value, reshaped
 from ..sizes import Unsupported, contiguous, magnitude, product, same, tidy
 
-LAZY = ("point", "reduce", "product")  # results that are computed where they are read, or become memory
-
 
 @dataclass(eq=False)
 class Index:
