@@ -4,6 +4,7 @@ Calls take turns until each way has been timed often enough: all of them are rea
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from typing import Any, Callable
@@ -18,41 +19,53 @@ _GROWTH = 8  # where kernels are still being built the turns begin anew, so many
 
 
 class _Race:
-    """The calls at one tuple of sizes."""
+    """The calls at one tuple of sizes. `key`: as Faster looks them up."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: Any, sizes: list[int]) -> None:
+        self.key, self.sizes = key, sizes
         self.n_calls = 0
         self.best = [float("inf"), float("inf")]  # seconds: plan, eager
         self.winner: int | None = None
         self.n_anew = 0
 
 
+def _key_of(dims: list[tuple[int, int]]) -> Callable[[list[Any]], Any]:
+    """Tells from arguments what their sizes depend on: whole shapes are read faster than sizes."""
+    parts = dict.fromkeys(f"x[{at}]" if axis < 0 else f"x[{at}].shape" for at, axis in dims)
+    return eval(f"lambda x: ({''.join(part + ', ' for part in parts)})")  # made of numbers only
+
+
 class Faster:
-    """A plan, called as one. `module` is what PyTorch runs."""
+    """A plan, called as one; `eager` computes the same in PyTorch. `dims` has the place of each size among the arguments:
+    (argument, axis), with axis -1 where the argument is the size."""
 
     _boxed_call = True
 
     def __init__(self, plan: Any, eager: Callable[[list[Any]], Any], dims: list[tuple[int, int]]) -> None:
         self.plan, self._eager, self._dims = plan, eager, dims
+        self._key = _key_of(dims)
+        self._ways: dict[Any, Callable[[list[Any]], Any]] = {}  # by key: what serves a call
+        self._races: list[_Race] = []
         self._built = threading.Event()
         self._waiter: threading.Thread | None = None
-        self._races: dict[tuple[int, ...], _Race] = {}
         self._lock = threading.Lock()
         self.n_eager = 0
 
     def __call__(self, given: list[Any]) -> Any:
         try:
-            sizes = tuple([given[at] if axis < 0 else given[at].shape[axis] for at, axis in self._dims])
-        except (AttributeError, IndexError):  # of md.capture: the plan says what is wrong
+            way = self._ways.get(self._key(given), self._begin)
+        except (AttributeError, IndexError, TypeError):  # of md.capture: the plan says what is wrong
             return self.plan(given)
-        race = self._races.get(sizes)
-        if race is None:
-            if len(self._races) >= _MOST_SIZES:
-                return self.plan(given)
-            race = self._races.setdefault(sizes, _Race())
-        if race.winner is None:
-            return self._timed(race, given)
-        return self._by_eager(given) if race.winner else self.plan(given)
+        return way(given)
+
+    def _begin(self, given: list[Any]) -> Any:
+        key = self._key(given)
+        with self._lock:
+            if key not in self._ways and len(self._races) < _MOST_SIZES:
+                race = _Race(key, [given[at] if axis < 0 else given[at].shape[axis] for at, axis in self._dims])
+                self._races.append(race)
+                self._ways[key] = functools.partial(self._timed, race)
+        return self._ways.get(key, self.plan)(given)
 
     def _by_eager(self, given: list[Any]) -> Any:
         self.n_eager += 1
@@ -85,11 +98,12 @@ class Faster:
             race.n_anew, race.n_calls, race.best = race.n_anew + 1, 0, [float("inf"), float("inf")]
             return
         race.winner = int(race.best[1] < _GAIN * race.best[0])
+        self._ways[race.key] = self._by_eager if race.winner else self.plan
 
     def served(self) -> list[dict[str, Any]]:
         """Sizes that eager serves, with the times that decided, in microseconds."""
-        return [{"sizes": list(sizes), "plan_us": round(r.best[0] * 1e6, 1), "eager_us": round(r.best[1] * 1e6, 1)}
-                for sizes, r in self._races.items() if r.winner]
+        return [{"sizes": r.sizes, "plan_us": round(r.best[0] * 1e6, 1), "eager_us": round(r.best[1] * 1e6, 1)}
+                for r in self._races if r.winner]
 
     # ---- What reports ask of a plan
 
