@@ -191,7 +191,7 @@ static const delayed list[] = {
      {{1, 300, 300, 64, 64}, {2, 201, 201, 64, 64}, {1, 129, 401, 64, 64}},
      {"chain_wgmma/depth64_width64_keys64_groups2_stages2_split1",
       "chain_wgmma/depth64_width64_keys128_groups2_stages3_split1",
-      "chain_wgmma/depth64_width64_keys64_groups3_stages3_split1",
+      "chain_wgmma/depth64_width64_keys64_groups2_stages3_split1",
       "chain_wgmma/depth64_width64_keys64_groups2_stages2_split2"},
      .stage = 3},
     {"let S[b,i,j] = where(j <= i, sum[d](Q:bf16[b,i,d] * K:bf16[b,j,d]), -inf); let P[b,i,j] = exp(S[b,i,j] - "
