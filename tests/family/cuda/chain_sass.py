@@ -3,14 +3,15 @@
 
     chain_sass.py TEST_CUDA_CHAIN [--full]
 
-In every kernel no local memory is used. chain_wgmma: the powers of a block stand before the wait for the product that
+TEST_CUDA_CHAIN compiles them, and fails where one spills. In every kernel no local memory is used. chain_wgmma: the powers of a block stand before the wait for the product that
 they overlap (ptxas likes to move them behind it). chain_mma and chain_split: each loop over keys has just the products
 that it needs, and powers between them; in chain_mma the next block's copies stand before all of its products.
 chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers.
 
-A sample of configs and compute capabilities, or with --full all of them, as many at once as there are cores. Skipped,
-loudly, where there is no NVRTC or no disassembler (cuobjdump or nvdisasm, also of Triton's package).
+A sample of configs, or with --full all of them. Skipped, loudly, where there is no NVRTC; where there is no disassembler
+(cuobjdump or nvdisasm, also of Triton's package) they are compiled only.
 """
+import collections
 import concurrent.futures
 import glob
 import os
@@ -136,7 +137,7 @@ CHECKS = dict(chain_wgmma=wgmma, chain_mma=mma, chain_split=split, chain_dot=dot
 
 def complaints(tool, path):
     name = os.path.basename(path)
-    family = re.search(r"chain_[a-z]+", name).group(0)
+    family = family_of(path)
     config = {k: int(v) for k, v in re.findall(r"([a-z_]+?)(\d+)", name.split(family + "-")[1].replace("-", "_"))}
     config = {k.strip("_"): v for k, v in config.items()}
     code = list(instructions(tool, path))
@@ -146,37 +147,39 @@ def complaints(tool, path):
         yield f"{name}: {text}"
 
 
-def check(tool, program, family, capability, is_full):
-    """Number of kernels and what is wrong; None where nothing could be compiled."""
+def family_of(path):
+    return re.search(r"chain_[a-z]+", os.path.basename(path)).group(0)
+
+
+def check(tool, program, capability, is_full):
+    """Kernels of each family, and what is wrong; None where nothing can be compiled."""
     with tempfile.TemporaryDirectory() as folder:
-        run = subprocess.run([program, family, capability] + ["--full"] * is_full,
+        run = subprocess.run([program, capability] + ["--full"] * is_full,
                              env=dict(os.environ, MD_TEST_CUBINS=folder), capture_output=True, text=True)
         if run.returncode == 77:
             return None
-        wrong = [run.stdout] if run.returncode else []
         paths = sorted(glob.glob(folder + "/*.cubin"))
-        for path in paths:
-            wrong += list(complaints(tool, path))
-        return len(paths), wrong
+        wrong = [text for path in paths for text in complaints(tool, path)] if tool else []
+        return collections.Counter(map(family_of, paths)), [run.stdout] * (run.returncode != 0) + wrong
 
 
 def main():
     tool = next(disassemblers(), None)
-    if not tool:
-        print("NOT RUN: no cuobjdump or nvdisasm")
-        return 77
     is_full = "--full" in sys.argv
-    work = [(f, c) for f in FAMILIES for c in CAPABILITIES if (f, c) not in ABSENT]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if is_full else 2) as pool:
-        results = list(pool.map(lambda w: check(tool, sys.argv[1], *w, is_full), work))
+        results = list(pool.map(lambda c: check(tool, sys.argv[1], c, is_full), CAPABILITIES))
     if None in results:
         print("NOT RUN: no NVRTC")
         return 77
-    wrong = [text for _, texts in results for text in texts]
-    for (family, capability), (n, texts) in zip(work, results):
-        print(f"{family} sm_{capability}: {n} kernels, {len(texts)} wrong")
-        wrong += [] if n else ["no kernel of " + family]
+    wrong = []
+    for capability, (counts, texts) in zip(CAPABILITIES, results):
+        print(f"sm_{capability}:", ", ".join(f"{counts[f]} {f}" for f in FAMILIES))
+        wrong += texts + [f"sm_{capability}: no kernel of {f}" for f in FAMILIES
+                          if not counts[f] and (f, capability) not in ABSENT]
     print("\n".join(wrong))
+    if not tool and not wrong:
+        print("COMPILED, MACHINE CODE NOT READ: no cuobjdump or nvdisasm")
+        return 77
     return int(bool(wrong))
 
 
