@@ -287,6 +287,23 @@ typedef struct md_tune_options {
 MD_API md_status md_tune_formula(md_context *context, const char *formula, const md_op_options *options,
                                  const md_tune_options *tune);
 
+/** Lists what tuning the formula consists of, for several processes or machines to share: tune->write gets one JSON
+ * object a line for each piece, one family of a stage at one point. A piece says all that tuning it takes, and "ms",
+ * what it is predicted to take; "piece" is its digest. Equal devices and versions list equal pieces with equal
+ * digests, whatever was tuned before. Of `tune`, budget_ms is shared among the pieces by their predicted time; 0: each
+ * may take ten times that, and 5 s. Nothing is built or measured.
+ * @return MD_INVALID_ARGUMENT without tune->write, MD_UNSUPPORTED for kernels of the caller. */
+MD_API md_status md_tune_pieces(md_context *context, const char *formula, const md_op_options *options,
+                                const md_tune_options *tune);
+/** Tunes one piece, and keeps what it finds as md_tune_formula does. `write` (may be NULL) gets the result: wisdom for
+ * md_wisdom_import, between the lines "# piece DIGEST" and "# end DIGEST". The same piece may be tuned any number of
+ * times; a piece that is known already gives its result at once. Of `tune` (may be NULL) only exclude and write, with
+ * its user, count: the piece says the rest. Waits for no other process, but while that measures on the device.
+ * @return MD_CORRUPT for a text that is no piece or was changed, MD_UNSUPPORTED for a piece of another device or
+ * version (both are named), MD_TIMEOUT if nothing was timed because another process had the piece or the device. */
+MD_API md_status md_tune_piece(md_context *context, const char *piece, const md_tune_options *tune, md_write_fn write,
+                               void *user);
+
 /* ---- Statistics */
 
 /** A table of all ops and shapes: variant, why, distance, runner-up, calls, time; then ops and combos. */

@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "dispatch/call/call.h"
+#include "dispatch/pool/fill.h"
 #include "stats/rows.h"
 #include "tune/search/search.h"
 #include "tune/stored/stored.h"
@@ -113,6 +114,9 @@ md_status md_api_find_formula(const char **formula, const char **name, const cha
 /** Describes argument i < n_args of a formula. The texts are the formula's. */
 void md_api_describe_arg(md_arg_info *out, const md_fx_formula *f, int32_t i);
 md_status md_api_check_options(const md_op_options *o);
+/** What tuning with these options is asked for, checked. */
+md_status md_api_tune_request(md_ds_tune_request *out, const md_context *c, const md_op_options *o,
+                              const md_tune_options *t);
 /** Compile options of an op: formula and kernels, with the context's hints and policy as defaults. */
 md_ds_compile_options md_api_compile_options(const md_context *c, const md_op_options *o);
 

@@ -24,23 +24,15 @@ static md_status check_tune(const md_tune_options *t)
     return MD_OK;
 }
 
-md_status md_tune_formula(md_context *context, const char *formula, const md_op_options *options,
-                          const md_tune_options *tune)
+md_status md_api_tune_request(md_ds_tune_request *out, const md_context *c, const md_op_options *o,
+                              const md_tune_options *t)
 {
-    static const md_op_options no_options = {0};
-    static const md_tune_options no_tune = {0};
-    const md_op_options *o = options ? options : &no_options;
-    const md_tune_options *t = tune ? tune : &no_tune;
-    const char *text, *name;
-    if (!context || !formula)
-        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "formula" : "context");
     MD_TRY(md_api_check_options(o));
     MD_TRY(check_tune(t));
-    MD_TRY(md_api_find_formula(&text, &name, formula));
-    md_ds_tune_request request = {
-        .compile = md_api_compile_options(context, o),
-        .builder = context->builder,
-        .log = &context->log,
+    *out = (md_ds_tune_request){
+        .compile = md_api_compile_options(c, o),
+        .builder = c->builder,
+        .log = &c->log,
         .off_hints = t->off_hints != 0,
         .job = {.rigor = t->rigor ? t->rigor : MD_TUNE_MEASURE,
                 .budget_ms = t->budget_ms,
@@ -53,6 +45,20 @@ md_status md_tune_formula(md_context *context, const char *formula, const md_op_
                 .write = t->write,
                 .user = t->user},
     };
+    return MD_OK;
+}
+
+md_status md_tune_formula(md_context *context, const char *formula, const md_op_options *options,
+                          const md_tune_options *tune)
+{
+    static const md_op_options no_options = {0};
+    static const md_tune_options no_tune = {0};
+    md_ds_tune_request request;
+    const char *text, *name;
+    if (!context || !formula)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "formula" : "context");
+    MD_TRY(md_api_tune_request(&request, context, options ? options : &no_options, tune ? tune : &no_tune));
+    MD_TRY(md_api_find_formula(&text, &name, formula));
     return md_ds_tune_formula(&request, text);
 }
 

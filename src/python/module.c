@@ -179,6 +179,11 @@ static PyMethodDef functions[] = {
     {"list_make", md_py_list_make, METH_VARARGS, "list_make(device type, number, formula) -> made"},
     {"list_call", md_py_list_call, METH_VARARGS,
      "list_call(read, find, arguments, stream=None, flat=False) -> results"},
+    {"tune_pieces", md_py_tune_pieces, METH_VARARGS,
+     "tune_pieces(device, formula, sizes, hints, bounds, numeric, tf32, rigor, budget_ms, builds, indices) -> lines"},
+    {"tune_piece", md_py_tune_piece, METH_VARARGS, "tune_piece(device, piece) -> wisdom"},
+    {"wisdom_import", md_py_wisdom_import, METH_VARARGS, "wisdom_import(device, text) -> counts"},
+    {"wisdom_export", md_py_wisdom_export, METH_VARARGS, "wisdom_export(device) -> text"},
     {"check", py_check, METH_VARARGS, "check(device='host'): raises what a kernel reported"},
     {NULL, NULL, 0, NULL},
 };

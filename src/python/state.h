@@ -36,6 +36,12 @@ int md_py_text_add(void *user, const char *text, size_t n_bytes);
 /** The text as str; frees it. If status is an error, raises instead. */
 PyObject *md_py_text_take(md_py_text *text, const md_py_state *state, md_status status);
 
+/* Tuning and wisdom: functions of the module, in tune.c. */
+PyObject *md_py_tune_pieces(PyObject *module, PyObject *args);
+PyObject *md_py_tune_piece(PyObject *module, PyObject *args);
+PyObject *md_py_wisdom_import(PyObject *module, PyObject *args);
+PyObject *md_py_wisdom_export(PyObject *module, PyObject *args);
+
 /* Formulas over lists: functions of the module, in list.c. */
 PyObject *md_py_lists(PyObject *module, PyObject *unused);
 PyObject *md_py_list_read(PyObject *module, PyObject *args);

@@ -138,6 +138,89 @@ static void a_formula_is_tuned_apart_from_ops(void **state)
     free(t.bytes);
 }
 
+/* ---- Pieces */
+
+static char *next_line(char **at)
+{
+    char *line = *at, *end = strchr(line, '\n');
+    if (!end)
+        return NULL;
+    *end = 0;
+    *at = end + 1;
+    return line;
+}
+
+static char *list_pieces(md_context *c, const char *formula, const md_op_options *o)
+{
+    text t = {0};
+    assert_ok(md_tune_pieces(c, formula, o, &(md_tune_options){.max_builds = 2, .write = take, .user = &t}));
+    return t.bytes;
+}
+
+static void pieces_give_what_is_to_be_known(void **state)
+{
+    (void)state;
+    md_context *c = open_context(MD_TUNE_ESTIMATE), *other = open_context(MD_TUNE_ESTIMATE);
+    const md_op_options o = {.hints = "(i=32,j=100) (i=5,j=64)"};
+    char *all = list_pieces(c, "softmax", &o), *same = list_pieces(other, "softmax", &o), *at = all, *line;
+    int n = 0;
+    assert_string_equal(all, same);
+    while ((line = next_line(&at))) {
+        text result = {0}, again = {0};
+        md_wisdom_counts counts;
+        assert_ok(md_tune_piece(c, line, NULL, take, &result));
+        assert_true(!strncmp(result.bytes, "# piece ", 8) && strstr(result.bytes, "\n# end "));
+        const int64_t timed = counter(c, "tuned_timed");
+        assert_ok(md_tune_piece(c, line, NULL, take, &again));
+        assert_string_equal(again.bytes, result.bytes);
+        assert_int_equal(counter(c, "tuned_timed"), timed);
+        assert_ok(md_wisdom_import(&counts, other, result.bytes, result.n, NULL, NULL));
+        assert_int_equal(counts.n_lines, 1);
+        assert_int_equal(counts.n_taken, 1);
+        free(result.bytes);
+        free(again.bytes);
+        n++;
+    }
+    assert_true(n >= 4);
+    /* nothing is left to be tuned, neither here nor where the results went */
+    assert_ok(md_tune_formula(other, "softmax", &o, &(md_tune_options){.budget_ms = 60000}));
+    assert_int_equal(counter(other, "tuned_timed"), 0);
+    free(all);
+    free(same);
+    md_context_destroy(&other);
+    md_context_destroy(&c);
+}
+
+static void pieces_of_others_are_refused(void **state)
+{
+    (void)state;
+    md_context *c = open_context(MD_TUNE_ESTIMATE), *other = NULL;
+    assert_fails(md_tune_pieces(NULL, "gelu", NULL, NULL), MD_INVALID_ARGUMENT, "context");
+    assert_fails(md_tune_pieces(c, NULL, NULL, NULL), MD_INVALID_ARGUMENT, "formula");
+    assert_fails(md_tune_pieces(c, "gelu", NULL, NULL), MD_INVALID_ARGUMENT, "write");
+    assert_fails(md_tune_piece(NULL, "", NULL, NULL, NULL), MD_INVALID_ARGUMENT, "context");
+    assert_fails(md_tune_piece(c, NULL, NULL, NULL, NULL), MD_INVALID_ARGUMENT, "piece");
+    assert_fails(md_tune_piece(c, "{", NULL, NULL, NULL), MD_CORRUPT, "no piece");
+    assert_ok(md_context_create(&other, &(md_context_options){.device = "sm_90a", .cache_dir = ""}));
+    char *all = list_pieces(other, "gelu", NULL), *at = all, *line = next_line(&at);
+    assert_non_null(line);
+    assert_fails(md_tune_piece(c, line, NULL, NULL, NULL), MD_UNSUPPORTED, "(assumed)'; this is '");
+    free(all);
+    all = at = list_pieces(c, "gelu", NULL);
+    line = next_line(&at);
+    char *stage = strstr(line, "\"stage\":0");
+    assert_non_null(stage);
+    stage[8] = '1';
+    assert_fails(md_tune_piece(c, line, NULL, NULL, NULL), MD_CORRUPT, "was changed");
+    free(all);
+    const md_custom custom = {.name = "own", .device = "host", .source = "", .entry = "e", .grid = "1"};
+    assert_fails(md_tune_pieces(c, "gelu", &(md_op_options){.custom = &custom, .n_custom = 1},
+                                &(md_tune_options){.write = take}),
+                 MD_UNSUPPORTED, "kernels of the caller");
+    md_context_destroy(&other);
+    md_context_destroy(&c);
+}
+
 static void creation_tunes_when_asked(void **state)
 {
     (void)state;
@@ -217,9 +300,10 @@ static void no_bit_of_a_user_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_options_are_named),   cmocka_unit_test(a_formula_is_tuned_apart_from_ops),
-        cmocka_unit_test(creation_tunes_when_asked), cmocka_unit_test(the_budget_is_kept),
-        cmocka_unit_test(no_bit_of_a_user_changes),
+        cmocka_unit_test(wrong_options_are_named),      cmocka_unit_test(a_formula_is_tuned_apart_from_ops),
+        cmocka_unit_test(creation_tunes_when_asked),    cmocka_unit_test(the_budget_is_kept),
+        cmocka_unit_test(no_bit_of_a_user_changes),     cmocka_unit_test(pieces_give_what_is_to_be_known),
+        cmocka_unit_test(pieces_of_others_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

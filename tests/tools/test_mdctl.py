@@ -915,6 +915,47 @@ class Tune(Base):
         self.bad(1, "tune", "embedding", "--hints", "8", "--indices", self.file("none.txt", ""), part="no indices")
 
 
+    def test_parts(self):
+        """Parts that together are the work, on stores of their own, merged in any order, twice, and not at all."""
+        op = "softmax", "--hints", "(i=4,j=30) (i=9,j=64)", "--builds", "2"
+        plan = self.json_lines(self.good("tune", *op, "--plan", "--json", env=self.env))
+        self.assertEqual(len({piece["piece"] for piece in plan}), len(plan))
+        shares = [self.json_lines(self.good("tune", *op, "--plan", "--json", "--part", f"{k}/3", env=self.env)) for k in (1, 2, 3)]
+        self.assertEqual(sorted(piece["piece"] for share in shares for piece in share), sorted(piece["piece"] for piece in plan))
+        ms = [sum(piece["ms"] for piece in share) for share in shares]
+        self.assertLessEqual(max(ms), min(ms) + max(piece["ms"] for piece in plan))
+        self.assertRegex(self.good("tune", *op, "--plan", "--part", "2/3"), r"plan \w{32}: \d+ pieces, .* of 3 parts")
+        names = [str(self.folder / f"{k}.jsonl") for k in (1, 2, 3)]
+        for k, name in enumerate(names):
+            self.good("tune", *op, "--part", f"{k + 1}/3", "--wisdom", name, env={**self.env, "MD_CACHE_DIR": str(self.folder / f"s{k}")})
+        stores = [{"MD_CACHE_DIR": str(self.folder / name)} for name in ("a", "b")]
+        self.good("store", "merge", names[2], names[0], names[1], names[0], env=stores[0])
+        done = mdctl("store", "merge", names[0], names[1], env=stores[1])
+        self.assertEqual((done.returncode, done.stderr), (0, "mdctl: part 3/3 is not among these files\n"))
+        self.good("store", "merge", str(self.folder / "s2"), env=stores[1])
+        texts = [self.good("store", "export", env=env) for env in stores]
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(len(self.json_lines(texts[0])), len(plan))
+        self.assertIn("0 configs timed", self.good("tune", *op, "--part", "1/2", env={**self.env, **stores[0]}))
+        self.bad_parts(op, names, stores[0])
+
+    def bad_parts(self, op, names, env):
+        text = pathlib.Path(names[0]).read_text(encoding="utf-8")
+        lines = text.splitlines(keepends=True)
+        for name, bad, part in (("cut.jsonl", "".join(lines[:-1]), "part 1/3 is cut"), ("half.jsonl", text[:len(text) // 2], "part 1/3 is cut"),
+                                ("board.jsonl", text.replace(lines[0], lines[0].replace(" on ", " on Board ")), "was tuned on 'Board "),
+                                ("n.jsonl", text.replace("part 1/3", "part 1/4"), "n.jsonl is part 1/4, but"),
+                                ("plan.jsonl", re.sub(r"plan \w{8}", "plan 01234567", text), "is a part of plan 01234567, but"),
+                                ("line.jsonl", text.replace('"us":', '"u":'), "no wisdom")):
+            before = self.good("store", "export", env=env)
+            self.bad(1, "store", "merge", names[1], self.file(name, bad), part=part, env=env) if name != "line.jsonl" else \
+                self.assertIn(part, mdctl("store", "merge", self.file(name, bad), env=env).stderr)
+            self.assertEqual(self.good("store", "export", env=env), before)
+        for part in "0/2", "3/2", "1/0", "x", "1/1000000":
+            self.bad(2, "tune", *op, "--part", part, part="expected K/N")
+        self.bad(1, "tune", *op, "--wisdom", str(self.folder / "none" / "x"), part="cannot write", env=env)
+        self.bad(1, "tune", "no_such_op", "--plan", part="no_such_op")
+
     def test_installed_times_correct_the_model_nearby(self):
         installed = self.folder / "installed"
         installed.mkdir(mode=0o700)

@@ -56,6 +56,13 @@ typedef struct md_ds_prebuilt {
  * MD_TUNE_MEASURE. `prebuilt` is zeroed; finish it when the pool is filled. */
 md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *pool);
 void md_ds_prebuilt_finish(md_ds_prebuilt *prebuilt);
+/** Searches one stage at some points; `job` says all but target, points, wisdom and counters. */
+md_status md_ds_tune_points(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
+                            const md_tn_point *point, int32_t n);
+/** Ragged twins of all hints, and lopsided points where hints are the defaults; each once. Returns how many, at most
+ * n_hints + MD_DS_MAX_CORNERS. */
+int32_t md_ds_extra_points(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
+                           const md_ds_space *space);
 
 /** Ranks what else of the pool was timed at a hint: the model does not decide where a time is known. */
 md_status md_ds_note_measured(md_ds_pool *pool);

@@ -21,9 +21,8 @@ static bool allows(const void *user, const md_fa_family *family, const md_fa_con
            (!config || md_ds_config_allowed(family, config, a->target, a->policy));
 }
 
-/* Ragged twins of all hints, and lopsided points where hints are the defaults; each once. */
-static int32_t list_extra_points(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
-                                 const md_ds_space *space)
+int32_t md_ds_extra_points(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
+                           const md_ds_space *space)
 {
     int32_t n = 0, n_stored = 0;
     for (int32_t h = 0; h < space->n_hints; h++)
@@ -47,32 +46,37 @@ static double budget_of(const md_tn_job *job, const md_ds_policy *policy)
                                           : MD_TN_BUDGET_MS;
 }
 
+md_status md_ds_tune_points(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
+                            const md_tn_point *point, int32_t n)
+{
+    const allowed families = {target, policy};
+    md_tn_job all = *job;
+    all.target = *target;
+    all.wisdom = policy->wisdom;
+    all.count = policy->tune_count;
+    all.n_points = n;
+    all.point = point;
+    all.allows = allows;
+    all.allows_user = &families;
+    return md_tn_tune(&all);
+}
+
 /* Searches one stage at the hints, and at the extra points where asked for and on a GPU, with half of the time for
  * each. `job` says all but target, points, wisdom and counters; its budget is of all stages. */
 static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
                             const md_ds_space *space, bool off_hints)
 {
-    const allowed families = {target, policy};
     const bool has_extra = off_hints && target->facts->capability > 0;
     md_tn_point *point = calloc((size_t)(space->n_hints + MD_DS_MAX_CORNERS), sizeof *point);
     if (!point)
         return md_fail_memory();
     for (int32_t h = 0; h < space->n_hints; h++)
         md_ds_hint_point(&point[h], target, space, h, false);
-    md_tn_job all = *job;
-    all.target = *target;
-    all.wisdom = policy->wisdom;
-    all.count = policy->tune_count;
-    all.n_points = space->n_hints;
-    all.point = point;
-    all.allows = allows;
-    all.allows_user = &families;
-    all.budget_ms = budget_of(job, policy) / target->program->n_stages / (has_extra ? 2 : 1);
-    md_status s = md_tn_tune(&all);
-    if (s == MD_OK && has_extra) {
-        all.n_points = list_extra_points(point, target, policy, space);
-        s = md_tn_tune(&all);
-    }
+    md_tn_job part = *job;
+    part.budget_ms = budget_of(job, policy) / target->program->n_stages / (has_extra ? 2 : 1);
+    md_status s = md_ds_tune_points(&part, target, policy, point, space->n_hints);
+    if (s == MD_OK && has_extra)
+        s = md_ds_tune_points(&part, target, policy, point, md_ds_extra_points(point, target, policy, space));
     free(point);
     return s;
 }

@@ -19,7 +19,7 @@ from ._core import ArgumentError, DeviceError, FormulaError, MdError, Unsupporte
 
 __all__ = ["ArgumentError", "DeviceError", "FormulaError", "MdError", "Op", "Unsupported", "catalogue", "check",
            "bundle_begin", "bundle_write", "choices_export", "choices_import",
-           "digest", "info", "op", "ops", "share_torch_memory", "stats"]
+           "digest", "info", "op", "ops", "share_torch_memory", "stats", "tune", "wisdom_export", "wisdom_import"]
 __version__ = _core.version()
 
 _SELECT = {"distance": 1, "model": 2, "measure": 3, "hybrid": 4}
@@ -231,6 +231,18 @@ def choices_import(text, device="host"):
     return _core.choices_import(device, text)
 
 
+def wisdom_export(device="host"):
+    """Tuned results of a device as text, for ``wisdom_import`` and ``mdctl store merge``."""
+    return _core.wisdom_export(device)
+
+
+def wisdom_import(text, device="host"):
+    """Keeps what the text says: ``{"lines", "taken", "related", "foreign"}``. Nothing where a line is damaged (MdError).
+
+    A better result never gives way to a worse one, so texts are taken in any order, and any number of times."""
+    return _core.wisdom_import(device, text)
+
+
 def bundle_begin(device="host"):
     """From now on the kernels of all ops on a device are kept for bundle_write. Call it before the first op."""
     _core.bundle_begin(device)
@@ -250,6 +262,7 @@ def check(device="host"):
 
 
 from . import entry, ops  # noqa: E402 (ops uses op)
+from .tuning import tune  # noqa: E402
 
 entry.register(__version__)
 

@@ -37,6 +37,7 @@ typedef struct md_tn_job {
     /* config NULL: the family as a whole. NULL: all families that apply; last resorts only where no other does */
     bool (*allows)(const void *user, const md_fa_family *family, const md_fa_config *config);
     const void *allows_user;
+    const md_fa_family *only; /* this family alone: others may be searched at the point at the same time. NULL: all */
     md_tn_indices indices; /* of gathers and scatters; none: random */
     const char *exclude; /* names of variants, separated by ';', that do not end: quarantined, not run */
     uint64_t seed; /* of synthetic data */

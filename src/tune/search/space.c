@@ -11,7 +11,8 @@
 
 static bool is_allowed(const md_tn_job *job, const md_fa_family *f, const md_fa_config *config)
 {
-    return (config || md_fa_applies(f, &job->target)) && (!job->allows || job->allows(job->allows_user, f, config));
+    return (!job->only || f == job->only) && (config || md_fa_applies(f, &job->target)) &&
+           (!job->allows || job->allows(job->allows_user, f, config));
 }
 
 void md_tn_choose_families(md_tn_work *w)

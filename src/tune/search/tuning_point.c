@@ -21,6 +21,17 @@ static bool is_known(md_tn_work *w, md_tn_tuning_point *tuning_point)
     return is_complete;
 }
 
+/* False where another process has it. A search of one family leaves the others of the point to other processes. */
+static bool take_lease(md_tn_work *w, md_tn_tuning_point *tuning_point)
+{
+    const md_fa_family *only = w->job->only;
+    md_strbuf name = {0};
+    md_strbuf_printf(&name, "%s%s%s", tuning_point->key, only ? "\n" : "", only ? only->name : "");
+    const bool is_taken = name.failed || md_tn_wisdom_lease(&tuning_point->lease, w->job->wisdom, name.text);
+    md_strbuf_finish(&name);
+    return is_taken;
+}
+
 md_status md_tn_tuning_point_open(md_tn_work *w, md_tn_tuning_point *tuning_point)
 {
     tuning_point->best = -1;
@@ -35,7 +46,7 @@ md_status md_tn_tuning_point_open(md_tn_work *w, md_tn_tuning_point *tuning_poin
         md_tn_log_known(w, tuning_point);
         return MD_OK;
     }
-    tuning_point->has_lease = md_tn_wisdom_lease(&tuning_point->lease, w->job->wisdom, tuning_point->key);
+    tuning_point->has_lease = take_lease(w, tuning_point);
     if (!tuning_point->has_lease) {
         MD_TN_COUNT(w, busy);
         md_tn_log_point(w, tuning_point, "busy", "another process tunes it");

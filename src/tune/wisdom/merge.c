@@ -127,6 +127,17 @@ md_status md_tn_wisdom_print(md_strbuf *out, md_tn_wisdom *wisdom)
     return g.has_failed || out->failed ? md_fail_memory() : MD_OK;
 }
 
+md_status md_tn_wisdom_print_one(md_strbuf *out, md_tn_wisdom *wisdom, const char *key, const char *family)
+{
+    md_tn_line line = {.origin = wisdom->origin};
+    const md_status s = md_tn_wisdom_find(&line.record, wisdom, key, family, MD_TUNE_ESTIMATE);
+    if (s != MD_OK)
+        return s == MD_NOT_FOUND ? MD_OK : s;
+    md_tn_line_print(out, &line);
+    md_tn_record_finish(&line.record);
+    return out->failed ? md_fail_memory() : MD_OK;
+}
+
 /* ---- Merge */
 
 typedef struct text_lines {

@@ -73,6 +73,9 @@ void md_tn_wisdom_unlease(md_tn_wisdom *wisdom, int lease);
 /** All that is known here, in memory and in the stores, the best of each key and family. */
 md_status md_tn_wisdom_print(md_strbuf *out, md_tn_wisdom *wisdom);
 
+/** Appends the line of what is known here of a family at a key; nothing where nothing is. */
+md_status md_tn_wisdom_print_one(md_strbuf *out, md_tn_wisdom *wisdom, const char *key, const char *family);
+
 typedef struct md_tn_merged {
     int64_t n_lines; /* that say something */
     int64_t n_bad; /* lines that cannot be read: if there is one nothing is taken */

@@ -1,5 +1,6 @@
 /* store: what is kept on disk, as lists, as text, checked, made smaller. */
 #include "common/cli.h"
+#include "tuning/part_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,14 +124,6 @@ static int take(const cli_options *o, md_context *context, const char *from, con
     return CLI_OK;
 }
 
-static int import_file(const cli_options *o, md_context *context, const char *path)
-{
-    text t = {0};
-    const int status = read_text(&t, path) ? take(o, context, path, &t) : cli_fail("cannot read %s", path);
-    free(t.bytes);
-    return status;
-}
-
 /* What a store in another folder knows of this device. */
 static int import_folder(const cli_options *o, md_context *context, const char *path)
 {
@@ -146,14 +139,82 @@ static int import_folder(const cli_options *o, md_context *context, const char *
     return status;
 }
 
+/* Files are read before anything is taken: parts of different cuts are named, not half merged. */
+typedef struct source {
+    const char *path;
+    bool is_folder;
+    text text;
+    part_head part;
+} source;
+
+static int read_source(source *out, const char *path)
+{
+    struct stat facts;
+    *out = (source){.path = path};
+    out->is_folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+    if (out->is_folder)
+        return CLI_OK;
+    if (!read_text(&out->text, path))
+        return cli_fail("cannot read %s", path);
+    part_read(&out->part, out->text.bytes, out->text.n);
+    return CLI_OK;
+}
+
+static int check_parts(const source *list, int n, md_context *context)
+{
+    const source *first = NULL;
+    char device[96];
+    int status = part_device(device, context) ? CLI_OK : cli_fail_md();
+    for (int i = 0; i < n && status == CLI_OK; i++) {
+        first = first ? first : list[i].part.n_parts ? &list[i] : NULL;
+        if (first)
+            status = part_check(&list[i].part, list[i].path, &first->part, first->path, device);
+    }
+    return status;
+}
+
+/* Says which parts of the cut are not there: their pieces stay as they are. */
+static void name_missing(const source *list, int n)
+{
+    int n_parts = 0;
+    for (int i = 0; i < n; i++)
+        n_parts = list[i].part.n_parts ? list[i].part.n_parts : n_parts;
+    for (int part = 1; part <= n_parts; part++) {
+        bool is_there = false;
+        for (int i = 0; i < n; i++)
+            is_there = is_there || list[i].part.part == part;
+        if (!is_there)
+            fprintf(stderr, "mdctl: part %d/%d is not among these files\n", part, n_parts);
+    }
+}
+
+static int take_sources(const cli_options *o, md_context *context, const source *list, int n)
+{
+    int status = check_parts(list, n, context);
+    for (int i = 0; i < n && status == CLI_OK; i++)
+        status =
+            list[i].is_folder ? import_folder(o, context, list[i].path) : take(o, context, list[i].path, &list[i].text);
+    if (status == CLI_OK)
+        name_missing(list, n);
+    return status;
+}
+
 static int store_import(const cli_options *o, md_context *context)
 {
-    int status = CLI_OK;
-    for (int i = 1; i < o->n && status == CLI_OK; i++) {
-        struct stat facts;
-        const bool is_folder = stat(o->arg[i], &facts) == 0 && S_ISDIR(facts.st_mode);
-        status = is_folder ? import_folder(o, context, o->arg[i]) : import_file(o, context, o->arg[i]);
+    const int n = o->n - 1;
+    int n_read = 0, status = CLI_OK;
+    source *list = calloc((size_t)n + 1, sizeof *list);
+    if (!list)
+        return cli_fail("out of memory");
+    while (n_read < n && status == CLI_OK) {
+        status = read_source(&list[n_read], o->arg[1 + n_read]);
+        n_read++;
     }
+    if (status == CLI_OK)
+        status = take_sources(o, context, list, n);
+    for (int i = 0; i < n_read; i++)
+        free(list[i].text.bytes);
+    free(list);
     return status;
 }
 

@@ -36,7 +36,8 @@ typedef struct cli_options {
     const char *sizes; /* of the call */
     const char *variant, *trace, *output; /* source, demo, bench */
     const char *modes; /* regret */
-    int part, n_parts; /* regret, bench sweep: every n_parts-th shape from the part-th; 1, 1 where it is not given */
+    int part, n_parts; /* regret, bench sweep, tune: the part-th of n_parts; 1, 1 where it is not given */
+    bool has_part; /* it is given */
     int32_t space; /* regret: shapes that are searched */
     bool rivals; /* regret: with every variant's time */
     const char *board; /* bench: one that is built in */
@@ -50,7 +51,8 @@ typedef struct cli_options {
     double budget; /* ms */
     int32_t builds, patience; /* patience: ms */
     bool worker;
-    const char *plot, *from_stats, *indices, *exclude;
+    const char *plot, *from_stats, *indices, *exclude, *wisdom;
+    bool plans;
     bool tunes; /* combo; those below, too */
     const char *field_order, *field_limits;
     const char *arch; /* bundle */

@@ -96,8 +96,14 @@ static const option_row row[] = {
      CLI_BENCH, FLAG, AT(compares), 0, 0, NULL},
     {"step", "N", "bench sweep: sizes and hints N, 2N .. (default 64)", CLI_BENCH, INT32, AT(step), 1, MANY, NULL},
     {"last", "N", "bench sweep: the largest size and hint (default 4096)", CLI_BENCH, INT32, AT(last), 1, MANY, NULL},
-    {"part", "K/N", "regret, bench sweep: every N-th shape or size, from the K-th", CLI_REGRET | CLI_BENCH, PART, 0, 0,
-     0, NULL},
+    {"part", "K/N",
+     "regret, bench sweep: every N-th shape or size, from the K-th; tune: part K of the work, cut into N of equal "
+     "predicted time",
+     CLI_REGRET | CLI_BENCH | CLI_TUNE, PART, 0, 0, 0, NULL},
+    {"plan", NULL, "tune: print the pieces of the work and their predicted time, with --part those of the part",
+     CLI_TUNE, FLAG, AT(plans), 0, 0, NULL},
+    {"wisdom", "FILE", "tune: work in pieces, and write what is found to this file, for mdctl store merge", CLI_TUNE,
+     TEXT, AT(wisdom), 0, 0, NULL},
     {"space", "N",
      "regret: at the first N shapes also build and time all configs of the families, each within --budget "
      "(default 30000 ms)",
@@ -234,9 +240,11 @@ static bool parse_part(cli_options *o, const char *value)
 {
     int end = 0;
     if (sscanf(value, "%d/%d%n", &o->part, &o->n_parts, &end) == 2 && !value[end] && o->part >= 1 &&
-        o->part <= o->n_parts)
+        o->part <= o->n_parts && o->n_parts <= MANY) {
+        o->has_part = true;
         return true;
-    cli_usage("--part '%s': expected K/N with K from 1 to N", value);
+    }
+    cli_usage("--part '%s': expected K/N with K from 1 to N, N at most %d", value, MANY);
     return false;
 }
 

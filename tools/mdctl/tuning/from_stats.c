@@ -60,6 +60,15 @@ static int64_t *indices_of(int64_t *n, const json_t *op)
     return out;
 }
 
+static void say_op(const char *name, int32_t n_shapes, int64_t n_indices)
+{
+    printf("{\"event\": \"op\", \"op\": ");
+    cli_json_text(stdout, name);
+    printf(", \"points\": %d, \"shapes\": %d, \"indices\": %lld}\n", n_shapes < MOST_POINTS ? n_shapes : MOST_POINTS,
+           n_shapes, (long long)n_indices);
+    fflush(stdout);
+}
+
 static int tune_op(tune_run *r, md_context *context, const json_t *root, const json_t *op, const cli_options *o,
                    tune_fn tune)
 {
@@ -85,12 +94,9 @@ static int tune_op(tune_run *r, md_context *context, const json_t *root, const j
     options.hints = points;
     if (json_is_true(json_object_get(op, "tf32")))
         options.tf32 = 1;
-    printf("{\"event\": \"op\", \"op\": ");
-    cli_json_text(stdout, name);
     int64_t n_indices, *indices = indices_of(&n_indices, op);
-    printf(", \"points\": %d, \"shapes\": %d, \"indices\": %lld}\n", n < MOST_POINTS ? n : MOST_POINTS, n,
-           (long long)n_indices);
-    fflush(stdout);
+    if (!o->plans)
+        say_op(name, n, n_indices);
     const int status = tune(r, context, o, &(tune_target){formula, &options, indices, n_indices});
     free(indices);
     return status;

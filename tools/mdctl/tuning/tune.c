@@ -52,7 +52,8 @@ static void take_candidate(tune_run *r, const json_t *line)
     char sizes[128];
     sizes_text(sizes, sizeof sizes, json_object_get(line, "sizes"));
     r->n_candidates++;
-    cli_progress_part((cli_now_us() - r->start_us) * 1e-3, r->budget_ms);
+    if (r->budget_ms > 0.0)
+        cli_progress_part((cli_now_us() - r->start_us) * 1e-3, r->budget_ms);
     cli_progress("%s: %d configs timed; %s", r->formula, r->n_candidates, sizes);
     if (r->n_points_kept == r->capacity) {
         const int32_t more = r->capacity ? 2 * r->capacity : 256;
@@ -81,6 +82,15 @@ static void take_op(tune_run *r, const json_t *line)
                (int)number_of(line, "points"), (int)number_of(line, "shapes"));
 }
 
+/* The progress of a part is that of its pieces' predicted time. */
+static void take_piece(tune_run *r, const json_t *line)
+{
+    r->budget_ms = 0.0;
+    cli_progress_part(number_of(line, "done_ms"), number_of(line, "all_ms"));
+    cli_progress("piece %d of %d: %s", (int)number_of(line, "number"), (int)number_of(line, "pieces"),
+                 text_of(line, "family"));
+}
+
 static int take_line(void *user, const char *text, size_t n_bytes)
 {
     tune_run *r = user;
@@ -96,6 +106,8 @@ static int take_line(void *user, const char *text, size_t n_bytes)
         take_candidate(r, line);
     else if (!strcmp(event, "op"))
         take_op(r, line);
+    else if (!strcmp(event, "piece"))
+        take_piece(r, line);
     else if (!strcmp(event, "winner") && !r->json)
         print_winner(line);
     else if (!r->json && (!strcmp(event, "skipped") || !strcmp(event, "busy")))
@@ -143,47 +155,66 @@ static int put_line(void *user, const char *text, size_t n_bytes)
     return fflush(stdout);
 }
 
-/* Tunes one target. --indices overrides the target's indices. */
-static int tune_one(tune_run *r, md_context *context, const cli_options *o, const tune_target *target)
+int tune_options(md_tune_options *out, int64_t **indices, const cli_options *o, const tune_target *target)
 {
-    md_tune_options t = {.rigor = o->rigor,
-                         .budget_ms = o->budget,
-                         .max_builds = o->builds,
-                         .strategy = o->strategy,
-                         .all_directions = o->all_directions,
-                         .off_hints = o->off_hints,
-                         .seed = o->seed,
-                         .exclude = o->exclude,
-                         .write = put_line,
-                         .user = r,
-                         .indices = target->indices,
-                         .n_indices = target->n_indices};
-    int64_t *indices = NULL;
-    if (o->indices) {
-        indices = read_indices(&t.n_indices, o->indices);
-        if (t.n_indices == 0)
+    *out = (md_tune_options){.rigor = o->rigor,
+                             .budget_ms = o->budget,
+                             .max_builds = o->builds,
+                             .strategy = o->strategy,
+                             .all_directions = o->all_directions,
+                             .off_hints = o->off_hints,
+                             .seed = o->seed,
+                             .exclude = o->exclude,
+                             .indices = target->indices,
+                             .n_indices = target->n_indices};
+    *indices = NULL;
+    if (o->indices) { /* overrides the target's */
+        out->indices = *indices = read_indices(&out->n_indices, o->indices);
+        if (out->n_indices == 0)
             return cli_fail("%s: no indices there", o->indices);
-        t.indices = indices;
     }
-    const md_status s = md_tune_formula(context, target->formula, target->op, &t);
-    free(indices);
-    return s == MD_OK ? CLI_OK : cli_fail_md();
+    return CLI_OK;
 }
 
-static int run(tune_run *r, md_context *context, const cli_options *o)
+static int tune_one(tune_run *r, md_context *context, const cli_options *o, const tune_target *target)
+{
+    md_tune_options t;
+    int64_t *indices = NULL;
+    int status = tune_options(&t, &indices, o, target);
+    t.write = put_line;
+    t.user = r;
+    if (status == CLI_OK && md_tune_formula(context, target->formula, target->op, &t) != MD_OK)
+        status = cli_fail_md();
+    free(indices);
+    return status;
+}
+
+/* Gives every target to a function: the formula's, or those of --from-stats. */
+static int each_target(tune_run *r, md_context *context, const cli_options *o, tune_fn tune)
 {
     md_op_options op = o->op;
     if (o->from_stats)
-        return tune_from_stats(r, context, o, tune_one);
+        return tune_from_stats(r, context, o, tune);
     char *points = points_of(o);
     if (points)
         op.hints = points;
-    int status = tune_one(r, context, o, &(tune_target){o->arg[0], &op, NULL, 0});
+    int status = tune(r, context, o, &(tune_target){o->arg[0], &op, NULL, 0});
     free(points);
     return status;
 }
 
-/* The helper: JSON lines and nothing else. */
+static int run(tune_run *r, md_context *context, const cli_options *o)
+{
+    if (!tune_in_pieces(o))
+        return each_target(r, context, o, tune_one);
+    int status = each_target(r, context, o, tune_add_pieces);
+    if (status == CLI_OK)
+        status = o->plans ? tune_print_plan(r, o) : tune_part(r, context, o);
+    tune_free_pieces(r);
+    return status;
+}
+
+/* The helper: JSON lines and nothing else. A plan builds and runs nothing, and needs no helper. */
 static int work(const cli_options *o)
 {
     md_context *context = NULL;
@@ -211,7 +242,7 @@ int cli_tune(const cli_options *o)
     if (o->from_stats ? o->n != 0 : o->n != 1)
         return cli_usage(
             o->from_stats ? "tune --from-stats takes no formula" : "tune takes one formula or op, but got %d", o->n);
-    if (o->worker)
+    if (o->worker || o->plans)
         return work(o);
     if (o->output && !(r.log = fopen(o->output, "w")))
         return cli_fail("cannot write %s", o->output);
