@@ -25,6 +25,7 @@
  *   md_clamp_S md_abs_S md_sign_S md_relu_S md_floordiv_S md_mod_S md_floor_S ceil round trunc sqrt rsqrt fma
  *   md_exp_S, md_tanh_S, ...    the functions with UNITS in expr/ops.def (f d sf sd: math*.h; pow_i pow_si: prelude.h).
  *                               math*.h define those that MD_USE_<ENUM> asks for (MD_USE_EXP, MD_USE_GELU_TANH, ...)
+ *   md_philox_S(S, S, S)        i and si, under MD_USE_PHILOX
  *   md_any_b(b), md_all_b(b)    int; md_head_b(n): the first n lanes
  *   md_low_d(d), md_high_d(d)   halves as md_dh; md_join_d(low, high); the same for i (md_ih)
  * Memory: T is a storage dtype (f32 f64 f16 bf16 i32 i64 u8 bool), t a pointer to the tensor, o an offset in

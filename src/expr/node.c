@@ -74,7 +74,7 @@ md_dtype md_fx_op_type(md_fx_op op, md_dtype common)
     case MD_FX_RULE_NUMBER:
         return common == MD_BOOL ? MD_I64 : common;
     case MD_FX_RULE_INTEGER:
-        return common == MD_BOOL && (op == MD_FX_SHL || op == MD_FX_SHR) ? MD_I64 : common;
+        return common == MD_BOOL && (op == MD_FX_SHL || op == MD_FX_SHR || op == MD_FX_PHILOX) ? MD_I64 : common;
     case MD_FX_RULE_SAME:
     case MD_FX_RULE_SELECT:
         return common;

@@ -101,6 +101,22 @@ static int64_t shift_right(int64_t a, int64_t count)
     return a >> ((uint64_t)count < 64 ? count : 63);
 }
 
+int64_t md_scalar_philox(int64_t key, int64_t low, int64_t high)
+{
+    uint32_t k[2] = {(uint32_t)key, (uint32_t)((uint64_t)key >> 32)};
+    uint32_t c[4] = {(uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)high, (uint32_t)((uint64_t)high >> 32)};
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = (uint64_t)c[0] * 0xd2511f53u, b = (uint64_t)c[2] * 0xcd9e8d57u;
+        c[0] = (uint32_t)(b >> 32) ^ c[1] ^ k[0];
+        c[1] = (uint32_t)b;
+        c[2] = (uint32_t)(a >> 32) ^ c[3] ^ k[1];
+        c[3] = (uint32_t)a;
+        k[0] += 0x9e3779b9u;
+        k[1] += 0xbb67ae85u;
+    }
+    return (int64_t)((uint64_t)c[1] << 32 | c[0]);
+}
+
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;

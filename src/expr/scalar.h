@@ -23,4 +23,8 @@ md_scalar_test_fn md_scalar_test(md_fx_op op);
 double md_scalar_max(double a, double b);
 double md_scalar_min(double a, double b);
 
+/** The first 64 of the 128 bits of Philox4x32-10: a block of random bits that a key and a counter of 128 bits, its low
+ * and its high half, determine (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC 2011). */
+int64_t md_scalar_philox(int64_t key, int64_t low, int64_t high);
+
 #endif

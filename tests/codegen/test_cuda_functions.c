@@ -136,7 +136,7 @@ static void check_all(md_dtype dtype)
     int n = 0;
     for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++) {
         const md_fx_op_row *row = md_fx_op_info(op);
-        if (md_fx_op_is_function(op) && row->is_math)
+        if (md_fx_op_is_function(op) && row->is_math && row->rule != MD_FX_RULE_INTEGER)
             group[n++] = op;
         if (n == PER_OP || (n > 0 && op == MD_FX_N_OPS - 1)) {
             check_functions(n, group, dtype);

@@ -155,6 +155,7 @@ static void print_others(md_strbuf *out, md_strbuf *calls)
                        "if (md_any_b(b)) md_report_lanes(p->t, 1, 2, i, b);\n"
                        "use(p, md_odd_sd_sf(any<double>(p, point)) + md_odd_si_sf(point), k++);\n"
                        "use(p, md_odd_d_f(lanes<md_d>(p, point)), k++); use(p, md_odd_i_f(i), k++);\n"
+                       "use(p, md_philox_i(i, i, i), k++); use(p, md_philox_si(point, 1, 2), k++);\n"
                        "use(p, md_shfl_xor(i, 1), k++); use(p, md_shfl(i, 1), k++); use(p, md_ballot(md_all_b(b)) + "
                        "md_share(point, 1, 2), k++);\n"
                        "md_copy16(md_shared, p->t, 16); md_copy_commit(); md_copy_wait<0>();\n"
@@ -248,7 +249,7 @@ static void test_no_stack(void **state)
         md_strbuf text = {0}, log = {0};
         void *binary = NULL;
         size_t n_bytes = 0;
-        if (!row->is_math || !is_taken(i))
+        if (!row->is_math || row->rule == MD_FX_RULE_INTEGER || !is_taken(i))
             continue;
         assert_ok(make_function(&text, row, i % 2 ? "d" : "f"));
         assert_ok(md_dev_nvrtc_compile(&binary, &n_bytes, &log, md_strbuf_text(&text), "sm_90a"));

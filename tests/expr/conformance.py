@@ -187,6 +187,34 @@ case("bits_shared_shift", "scalar n:i64; Y[i] = A:i64[i] << n; Z[i] = n >> A[i];
      types="f32", scalars={"n": 3})
 case("int_pow_negative", "Y[i] = pow(A:i64[i], B:i64[i])", {"A": i([1, -1, -1, 2, 0, 3]), "B": i([-5, -3, -2, -1, 0, 4])},
      {"Y": i([1, -1, 1, 0, 1, 81])}, types="f32")
+
+
+def philox(key, low, high):
+    """The first 64 of 128 bits of Philox4x32-10, whose known answers are those of Random123 (kat_vectors)."""
+    words = lambda x: [int(x) >> s & 0xffffffff for s in (0, 32)]
+    (k0, k1), c = words(key), words(low) + words(high)
+    for _ in range(10):
+        a, b = c[0] * 0xd2511f53, c[2] * 0xcd9e8d57
+        c = [b >> 32 ^ c[1] ^ k0, b & 0xffffffff, a >> 32 ^ c[3] ^ k1, a & 0xffffffff]
+        k0, k1 = k0 + 0x9e3779b9 & 0xffffffff, k1 + 0xbb67ae85 & 0xffffffff
+    return wrap([c[1] << 32 | c[0]])[0]
+
+
+KEYS, LOW, HIGH = (wrap(xs) for xs in ((0, 2 ** 64 - 1, 0x299f31d0a4093822), (0, 2 ** 64 - 1, 0x85a308d3243f6a88),
+                                       (0, 2 ** 64 - 1, 0x0370734413198a2e)))
+KNOWN = wrap([0xe169c58d6627e8d5, 0x41c83b0e408f276d, 0x94fdccebd16cfe09])
+assert [philox(*x) for x in zip(KEYS, LOW, HIGH)] == list(KNOWN)
+case("philox_known", "Y[i] = philox(K:i64[i], A:i64[i], B:i64[i])", {"K": KEYS, "A": LOW, "B": HIGH}, {"Y": KNOWN}, types="f32")
+case("philox_others", "Y[i] = philox(A:i64[i], B:i64[i], 7)", {"A": IA, "B": IB},
+     {"Y": wrap(philox(a, b, 7) for a, b in pyint)}, types="f32")
+uniform = lambda bits: (int(bits) >> 40 & 0xffffff) * 2.0 ** -24
+P = range(19)
+case("rand", "scalar s:i64; Y[i] = rand(s, i); Z[i] = rand(s, i, 0); W[i] = rand(s, 3, i, 5)",
+     {}, {"Y": f([uniform(philox(-5, p, 0)) for p in P]), "Z": f([uniform(philox(-5, p, 0)) for p in P]),
+          "W": f([uniform(philox(philox(-5, 3, p), 5, 0)) for p in P])}, types="f32", scalars={"s": -5}, sizes="i=19")
+case("rand_of_truth", "Y[i] = rand(X[i] > 1, X[i] > 0); Z[i] = philox(X[i] > 1, X[i] > 0, false)", {"X": f([0, 1, 2])},
+     {"Y": f([uniform(philox(*x, 0)) for x in ((0, 0), (0, 1), (1, 1))]),
+      "Z": i([philox(*x, 0) for x in ((0, 0), (0, 1), (1, 1))])}, types="f32")
 SMALL = i([-128, -3, 0, 1, 7, 100], dtype="i32")
 case("int32_arithmetic", "Y[i] = X:i32[i] * X[i] + 1", {"X": SMALL}, {"Y": SMALL.astype(np.int64) ** 2 + 1}, types="f32")
 case("int32_copy", "Y[i] = X:i32[i]", {"X": SMALL}, {"Y": SMALL}, types="f32")

@@ -215,6 +215,31 @@ static void test_doubles(void **state)
     }
 }
 
+/* Random bits are those of the reference, and the known answers of Random123 (kat_vectors), in lanes and alone. */
+static void test_philox(void **state)
+{
+    static const int64_t known[3][4] = {{0, 0, 0, (int64_t)UINT64_C(0xe169c58d6627e8d5)},
+                                        {-1, -1, -1, (int64_t)UINT64_C(0x41c83b0e408f276d)},
+                                        {(int64_t)UINT64_C(0x299f31d0a4093822), (int64_t)UINT64_C(0x85a308d3243f6a88),
+                                         (int64_t)UINT64_C(0x0370734413198a2e), (int64_t)UINT64_C(0x94fdccebd16cfe09)}};
+    uint64_t seed = 1;
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(md_scalar_philox(known[i][0], known[i][1], known[i][2]), known[i][3]);
+    for (int round = 0; round < 100; round++) {
+        md_i a[3], y;
+        for (int k = 0; k < 3; k++)
+            for (int l = 0; l < MD_VL; l++)
+                a[k][l] = round == 0 ? known[l % 3][k] : (int64_t)(uniform(&seed) * 0x1p53) * 4097;
+        y = md_philox_i(a[0], a[1], a[2]);
+        for (int l = 0; l < MD_VL; l++) {
+            const int64_t want = md_scalar_philox(a[0][l], a[1][l], a[2][l]);
+            if (y[l] != want || md_philox_si(a[0][l], a[1][l], a[2][l]) != want)
+                fail_msg("lane %d of round %d differs", l, round);
+        }
+    }
+}
+
 static int can_run(void)
 {
 #if defined(__x86_64__) && MD_VL == 16
@@ -233,7 +258,7 @@ int main(void)
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_samples), cmocka_unit_test(test_gelu),    cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_pairs),   cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_pairs),   cmocka_unit_test(test_doubles), cmocka_unit_test(test_philox),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,32 @@ class Calls(unittest.TestCase):
         self.assertIs(z, mine)
         np.testing.assert_array_equal(z, x * 2)
 
+    def test_random_numbers(self):
+        """A number depends on the seed and its place only: in every variant, beside whatever else is computed, in parts."""
+        texts = ("scalar s:i64; Y[i,j] = rand(s, i, j)", "scalar s:i64; Y[i,j] = rand(s, i, j) + sum[k](X[i,k] * W[j,k])",
+                 "scalar s:i64; let p[i,k] = X[i,k] * rand(s, i, k); Y[i,j] = rand(s, i, j) + sum[k](p[i,k])")
+        wanted = np.empty((67, 300), F32)
+        md.op(texts[0])(s=5, out=wanted)
+        n = wanted.size
+        self.assertLess(abs(wanted.mean() - 0.5), 5 * (1 / 12 / n) ** 0.5)
+        self.assertLess(abs(wanted.var() - 1 / 12), 5 * (1 / 180 / n) ** 0.5)
+        self.assertLess(abs(np.corrcoef(wanted[:, 1:].ravel(), wanted[:, :-1].ravel())[0, 1]), 5 / n ** 0.5)
+        self.assertTrue((wanted >= 0).all() and (wanted < 1).all())
+        x, w = np.zeros((67, 8), F32), np.zeros((300, 8), F32)
+        for text in texts:
+            given = {"s": 5} | ({"X": x} if "X[" in text else {}) | ({"W": w} if "W[" in text else {})
+            op = md.op(text)
+            op(**given, out=np.empty_like(wanted))
+            for variant in op.variants()[0] if len(op.variants()) == 1 else ():
+                got = np.full_like(wanted, np.nan)
+                md.op(text, pin=variant)(**given, out=got)
+                np.testing.assert_array_equal(got, wanted, variant)
+        other = np.empty_like(wanted)
+        md.op(texts[0])(s=6, out=other)
+        self.assertLess(abs(np.corrcoef(wanted.ravel(), other.ravel())[0, 1]), 5 / n ** 0.5)
+        with self.assertRaisesRegex(md.FormulaError, "integers, a seed and indices, not f32; declare the scalar as i64"):
+            md.op("scalar s; Y[i] = X[i] * rand(s, i)")
+
     def test_scalar_and_sizes(self):
         op = md.op("scalar s; Y[b,n] = s * X[b,n]")
         x = random(4, 8)

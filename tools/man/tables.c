@@ -21,6 +21,7 @@ static const struct reference {
 #define REAL(id, name, operands, real, ...) [MD_FX_##id] = {"real", #real},
 #define TEST(id, name, operands, real, integer, ...) [MD_FX_##id] = {"bool", #real},
 #define SELECT(id, name, operands, ...) [MD_FX_##id] = {"that of b and c", "a ? b : c"},
+#define INTEGER(id, name, operands, integer, ...) [MD_FX_##id] = {"i64", "of integers only"},
 #define MD_OP(...)
 #include "expr/ops.def"
 };

@@ -247,11 +247,11 @@ static md_status check_bitwise(md_front *fr, md_fx_op op, md_dtype common, const
                           md_dtype_name(common), op == MD_FX_BIT_XOR ? "; a power is written pow(a, b)" : "");
 }
 
-/* A shift has the sign of what is shifted; other operations are unsigned if one operand is. */
+/* A shift has the sign of what is shifted, random bits have one; other operations are unsigned if one operand is. */
 static bool counts_as_unsigned(md_fx_op op, int32_t n, md_fx_node *const *arg)
 {
     bool is = false;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n && op != MD_FX_PHILOX; i++)
         is |= arg[i]->is_unsigned && !is_condition(op, i) && (i == 0 || (op != MD_FX_SHL && op != MD_FX_SHR));
     return is;
 }

@@ -259,6 +259,34 @@ static md_status build_op(const md_resolver *resolver, md_fx_node **out, md_fx_o
     return md_infer_op(resolver->front, out, op, at->n_args, arg, at);
 }
 
+/* rand(seed, i, ...): the seed becomes the random bits of the next two indices, again and again, whose highest 24 are a
+ * number in [0, 1). */
+static md_status build_rand(const md_resolver *resolver, md_fx_node **out, const md_syntax *at)
+{
+    md_front *const fr = resolver->front;
+    md_fx_node *arg[3], *count, *mask, *unit;
+    if (at->n_args < 2)
+        return MD_FRONT_ERROR(fr, at, "'rand' takes a seed and indices: rand(seed, i, j)");
+    for (int32_t i = 0; i < at->n_args; i++) {
+        md_fx_node **const to = i == 0 ? &arg[0] : &arg[2 - i % 2];
+        MD_TRY(md_resolve_node(resolver, to, at->arg[i]));
+        if (md_dtype_is_real((*to)->type))
+            return MD_FRONT_ERROR(fr, at->arg[i], "'rand' takes integers, a seed and indices, not %s%s",
+                                  md_dtype_name((*to)->type), integer_hint(*to, at->arg[i]));
+        if (i % 2 == 1 && i == at->n_args - 1)
+            MD_TRY(md_infer_integer(fr, &arg[2], 0, at));
+        if (i > 0 && (i % 2 == 0 || i == at->n_args - 1))
+            MD_TRY(md_infer_op(fr, &arg[0], MD_FX_PHILOX, 3, arg, at));
+    }
+    MD_TRY(md_infer_integer(fr, &count, 40, at));
+    MD_TRY(md_infer_integer(fr, &mask, 0xffffff, at));
+    MD_TRY(md_infer_real(fr, &unit, 0x1p-24, at));
+    MD_TRY(md_infer_op(fr, out, MD_FX_SHR, 2, (md_fx_node *[]){arg[0], count}, at));
+    MD_TRY(md_infer_op(fr, out, MD_FX_BIT_AND, 2, (md_fx_node *[]){*out, mask}, at));
+    MD_TRY(md_infer_cast(fr, out, MD_F32, *out, at));
+    return md_infer_op(fr, out, MD_FX_MUL, 2, (md_fx_node *[]){*out, unit}, at);
+}
+
 static md_status build_call(const md_resolver *resolver, md_fx_node **out, const md_syntax *at)
 {
     const md_dtype to = md_dtype_parse(at->name);
@@ -270,6 +298,8 @@ static md_status build_call(const md_resolver *resolver, md_fx_node **out, const
         MD_TRY(md_resolve_node(resolver, &arg, at->arg[0]));
         return md_infer_cast(resolver->front, out, to, arg, at);
     }
+    if (op == MD_FX_NO_OP && strcmp(at->name, "rand") == 0) /* nor is this */
+        return build_rand(resolver, out, at);
     if (op == MD_FX_NO_OP)
         return unknown_function(resolver, at);
     MD_TRY(check_count(resolver, at, md_fx_op_info(op)->arity));

@@ -1,6 +1,6 @@
 /* Complementary error function, cube root and the remainder with the dividend's sign, beside math.h: f32 in lanes, f64
- * from libm. Errors stand beside each function in units in the last place of the f32 result, for processors with fma.
- * A part of prelude.h. */
+ * from libm; random bits. Errors stand beside each function in units in the last place of the f32 result, for
+ * processors with fma. A part of prelude.h. */
 #ifndef MD_HOST_MATH_SPECIAL_H
 #define MD_HOST_MATH_SPECIAL_H
 
@@ -8,6 +8,7 @@
 #define MD_USE_ERFC 1
 #define MD_USE_CBRT 1
 #define MD_USE_FMOD 1
+#define MD_USE_PHILOX 1
 #endif
 
 #ifdef MD_USE_ERFC
@@ -55,5 +56,46 @@ MD_LANES2(fmod, md_d, d)
 #endif
 MD_INLINE int64_t md_fmod_si(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 MD_LANES2(fmod, md_i, i)
+
+#if defined(MD_USE_PHILOX) && !defined(MD_NARROW)
+/* The product of the low halves of 64-bit lanes. */
+MD_INLINE md_wh md_m_times(md_wh a, md_wh b)
+{
+#ifdef MD_WIDTHS_512
+    return (md_wh)__builtin_ia32_pmuludq512_mask((md_v16si)a, (md_v16si)b, (md_v8di){0}, MD_ALL8);
+#elif defined(MD_WIDTHS_256)
+    return (md_wh)__builtin_ia32_pmuludq256((md_v8si)a, (md_v8si)b);
+#elif defined(MD_WIDTHS_128)
+    return (md_wh)__builtin_ia32_pmuludq128((md_v4si)a, (md_v4si)b);
+#else
+    return (a & 0xffffffffu) * (b & 0xffffffffu);
+#endif
+}
+/* The first half of a block of Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3,
+ * SC 2011): all bits as expr/scalar.c. Only the low halves of the words count. */
+#define MD_PHILOX(type, times)                                                                                         \
+    type k0 = (type)key, k1 = (type)key >> 32, c0 = (type)low, c1 = (type)low >> 32;                                   \
+    type c2 = (type)high, c3 = (type)high >> 32;                                                                       \
+    MD_FOR (round, 10) {                                                                                               \
+        const type a = times(c0, 0xd2511f53u - (type){0}), b = times(c2, 0xcd9e8d57u - (type){0});                     \
+        c0 = b >> 32 ^ c1 ^ k0;                                                                                        \
+        c1 = b;                                                                                                        \
+        c2 = a >> 32 ^ c3 ^ k1;                                                                                        \
+        c3 = a;                                                                                                        \
+        k0 += 0x9e3779b9u;                                                                                             \
+        k1 += 0xbb67ae85u;                                                                                             \
+    }                                                                                                                  \
+    return (__typeof__(key))(c1 << 32 | (c0 & (0xffffffffu - (type){0})))
+#define MD_M_PRODUCT(a, b) ((uint64_t)(uint32_t)(a) * (b))
+MD_OUTLINE int64_t md_philox_si(int64_t key, int64_t low, int64_t high) { MD_PHILOX(uint64_t, MD_M_PRODUCT); }
+MD_INLINE md_ih md_philox_ih(md_ih key, md_ih low, md_ih high) { MD_PHILOX(md_wh, md_m_times); }
+MD_OUTLINE md_i md_philox_i(md_i key, md_i low, md_i high)
+{
+    return md_join_i(md_philox_ih(md_low_i(key), md_low_i(low), md_low_i(high)),
+                     md_philox_ih(md_high_i(key), md_high_i(low), md_high_i(high)));
+}
+#undef MD_PHILOX
+#undef MD_M_PRODUCT
+#endif
 
 #endif

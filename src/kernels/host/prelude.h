@@ -54,6 +54,7 @@ typedef int64_t md_one_i;
  */
 typedef double md_dh MD_VECTOR(MD_VL * 4);
 typedef int64_t md_ih MD_VECTOR(MD_VL * 4);
+typedef uint64_t md_wh MD_VECTOR(MD_VL * 4);
 
 typedef union md_d2 {
     md_d v;

@@ -159,7 +159,7 @@ static const char *any_function(generator *g, int32_t n_operands, bool is_tame)
     for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++) {
         const md_fx_op_row *row = md_fx_op_info(op);
         if (md_fx_op_is_function(op) && row->arity == n_operands && row->rule != MD_FX_RULE_TEST &&
-            row->rule != MD_FX_RULE_SELECT && (!is_tame || takes_any(row)))
+            row->rule != MD_FX_RULE_INTEGER && row->rule != MD_FX_RULE_SELECT && (!is_tame || takes_any(row)))
             name[n++] = row->name;
     }
     return name[below(g, n)];

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .. import randoms
 from . import embedding
 
 # Operations that the table has a row for, and that must not be taken apart.
@@ -43,6 +44,7 @@ def table() -> dict[Any, Any]:
         if str(op).split(".")[1] in _KEPT:
             del out[op]
     out[aten.embedding_dense_backward.default] = embedding.decompose
+    out |= randoms.decompositions()
     if hasattr(aten, "_fused_rms_norm"):
         out[aten.rms_norm.default] = _rms_norm
     return out

@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from ..report import fault
 from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
 from . import attention as _attention, places as _places  # noqa: F401 (they fill the table)
-from . import reductions as _reductions, views as _views  # noqa: F401
+from . import randoms as _randoms, reductions as _reductions, views as _views  # noqa: F401
 from . import tree as T
 from .results import Output, Results
 from .table import TABLE

@@ -65,7 +65,7 @@ def operand(v: Value, dtype: str) -> Value:
     rounded."""
     if kind(v.dtype) == kind(dtype) and not (dtype == "f64" and v.dtype != "f64"):
         return v
-    if kind(v.dtype) == "real":
+    if kind(v.dtype) == "real" and kind(dtype) != "real":
         raise Unsupported("a real operand of a whole result")
     return cast(v, "f32" if dtype in ("f16", "bf16") else dtype)
 

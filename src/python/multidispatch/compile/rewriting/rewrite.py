@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 import torch
 
+from ..randoms import draw_together
 from ..report import fault
 from ..ties import changes
 from .attention import name_attention
@@ -32,6 +33,7 @@ def _drop_checks(module: Any) -> int:
 REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
     ("checks of dtypes dropped", _drop_checks),
     ("unused operations dropped", _drop_unused),
+    ("seeds drawn with others", draw_together),
     ("operations on constants folded", fold),
     ("attentions named", name_attention),
     ("masks left to causal attention", name_causal),
