@@ -17,7 +17,7 @@ enum { MOST_POINTS = 200000, EACH = 40 }; /* the first points one by one, then e
 
 static int64_t next_point(int64_t n)
 {
-    return n < EACH ? n + 1 : n + n / 10;
+    return n < EACH ? n + 1 : n + n / 5;
 }
 
 static void check_status(md_status s)

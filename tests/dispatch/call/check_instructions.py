@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Instructions of a warm call, counted by callgrind and held to a ceiling: check_instructions.py WARM_COUNT CASE...
 
-WARM_COUNT CASE CALLS makes that many warm calls with the device's launch stubbed, in its function warm_calls. Only that
-function and what it calls is counted: opening the device measures rates by the clock, which takes another number of
-instructions each time. The difference between two numbers of calls leaves out what only the first calls do.
+WARM_COUNT CASE CALLS... makes that many warm calls with the device's launch stubbed, each number in a call of its
+function warm_calls. Only that function and what it calls is counted: opening the device measures rates by the clock,
+which takes another number of instructions each time. The difference between two numbers of calls leaves out what only
+the first calls do.
 Skips itself, and says so, without valgrind.
 """
 import os
@@ -19,15 +20,22 @@ CEILING = {"same": 337, "many": 339, "all": 984}
 FEW, MANY = 2560, 10240
 
 
-def count(folder, program, case, calls):
+def function_in(program):
+    """The name that the compiler gave warm_calls: --dump-after knows no patterns."""
+    return re.search(r" [tT] (warm_calls\S*)", subprocess.run(["nm", program], capture_output=True, text=True).stdout)[1]
+
+
+def counts(folder, program, case):
     # One store for all runs: measuring rates takes valgrind longer than everything else.
     env = {**os.environ, "MD_THREADS": "1", "MD_CPU": "x86-64", "MD_CACHE_DIR": f"{folder}/store"}
-    command = ["valgrind", "--tool=callgrind", "--toggle-collect=warm_calls*", f"--callgrind-out-file={folder}/out"]
-    done = subprocess.run([*command, program, case, str(calls)], capture_output=True, text=True, env=env)
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    if done.returncode or not found:
+    name = function_in(program)
+    command = ["valgrind", "--tool=callgrind", f"--toggle-collect={name}", f"--dump-after={name}",
+               f"--callgrind-out-file={folder}/{case}"]
+    done = subprocess.run([*command, program, case, str(FEW), str(MANY)], capture_output=True, text=True, env=env)
+    texts = [open(path).read() for path in (f"{folder}/{case}.1", f"{folder}/{case}.2") if os.path.exists(path)]
+    if done.returncode or len(texts) != 2:
         sys.exit(f"valgrind or {program} failed:\n{done.stderr}")
-    return int(found[1])
+    return [int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)[1]) for text in texts]
 
 
 def main():
@@ -40,7 +48,8 @@ def main():
             subprocess.run(["strip", "-g", "-o", f"{folder}/stripped", program], check=True)
             program = f"{folder}/stripped"
         for case in sys.argv[2:]:
-            each = (count(folder, program, case, MANY) - count(folder, program, case, FEW)) / (MANY - FEW)
+            few, many = counts(folder, program, case)
+            each = (many - few) / (MANY - FEW)
             print(f"{case}: {each:.0f} instructions a call, at most {CEILING[case]}")
             if not 50 < each <= CEILING[case]:
                 bad.append(case)

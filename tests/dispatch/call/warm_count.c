@@ -1,4 +1,4 @@
-/* Warm calls and nothing else, for counting instructions: warm_count CASE CALLS. The device's launch is replaced by
+/* Warm calls and nothing else, for counting instructions: warm_count CASE CALLS... The device's launch is replaced by
  * a function that returns at once. */
 #include "api/context.h"
 #include "dispatch/support/stub.h"
@@ -31,7 +31,6 @@ int main(int argc, char **argv)
     md_op *op = NULL;
     const char *which = argc > 1 ? argv[1] : "same";
     const int n = !strcmp(which, "all") ? ALL : !strcmp(which, "many") ? MANY : 1;
-    const long calls = argc > 2 ? atol(argv[2]) : 1000;
     CHECK(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .hints = "64"}));
     CHECK(md_op_create(&op, c, "Y[i,j] = X[i,j] * 2 + B[j]", &(md_op_options){.max_variants = 1}));
     for (int k = 0; k < n; k++) {
@@ -49,7 +48,8 @@ int main(int argc, char **argv)
     stub stubbed;
     stub_make(&stubbed, c->dev);
     stub_set(&stubbed, c->dev, true);
-    warm_calls(op, shapes, n, calls);
+    for (int i = 2; i < argc; i++)
+        warm_calls(op, shapes, n, atol(argv[i]));
     stub_set(&stubbed, c->dev, false);
     md_op_destroy(&op);
     md_context_destroy(&c);
