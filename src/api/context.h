@@ -71,6 +71,9 @@ md_status md_api_record_measured(md_context *c);
 /** Puts what picks depend on into the bundle that is being made. */
 md_status md_api_record_facts(md_context *c);
 
+/** "host", "cuda:0": into out, which it returns. */
+const char *md_api_device_name(char out[32], const md_context *c);
+
 /** Statistics are written at exit and at signals from now on, if MD_STATS asks for them. */
 md_status md_api_watch_stats(md_context *c);
 /** Ends that, and writes them. */

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const char *device_name(char out[32], const md_dev *dev)
+const char *md_api_device_name(char out[32], const md_context *c)
 {
-    if (dev->facts.kind == MD_DEV_CUDA)
-        snprintf(out, 32, "cuda:%d", (int)dev->facts.index);
+    if (c->dev->facts.kind == MD_DEV_CUDA)
+        snprintf(out, 32, "cuda:%d", (int)c->dev->facts.index);
     else
-        snprintf(out, 32, "%s", dev->ops->name);
+        snprintf(out, 32, "%s", c->dev->ops->name);
     return out;
 }
 
@@ -24,7 +24,7 @@ static json_t *device_json(const md_context *c)
     const md_dev_facts *f = &c->dev->facts;
     char name[32];
     return json_pack("{s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "device",
-                     device_name(name, c->dev), "name", md_json_text(f->name), "threads", (int)f->threads,
+                     md_api_device_name(name, c), "name", md_json_text(f->name), "threads", (int)f->threads,
                      "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
                      (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps",
                      md_json_real(f->memory_gbps), "gflops", md_json_real(f->gflops), "compiler",

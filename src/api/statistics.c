@@ -31,6 +31,10 @@ static md_status stats_text(md_strbuf *out, md_context *context, const char *for
 {
     md_ss_rows rows;
     rows_of_all(&rows, context);
+    char device[32];
+    md_api_device_name(device, context);
+    rows.device = device;
+    rows.hardware = context->dev->facts.name;
     md_status s = md_ss_print(out, &rows, format);
     md_ss_rows_finish(&rows);
     return s;

@@ -11,7 +11,7 @@
 #include "dispatch/select/select.h"
 #include "family/additions.h"
 #include "family/numeric.h"
-#include "stats/rows.h"
+#include "stats/roof.h"
 #include "tune/tune.h"
 
 typedef struct candidate {
@@ -155,6 +155,14 @@ static json_t *pick_json(const md_ds_op *op, const md_ds_plan *plan, int32_t sta
         "margin", md_json_real(pick->margin), "margin_unit", pick->source == MD_DS_NEAREST ? "octaves" : "time");
 }
 
+/* How near the pick is to the roofline. */
+static json_t *roof_json(const view *v, const md_ds_plan *plan, int32_t stage)
+{
+    md_tn_shortfall shortfall;
+    md_ss_shortfall(&shortfall, v->op, stage, plan->stage[stage].pick.variant, v->shape->size);
+    return md_ss_roof_json(&shortfall);
+}
+
 /* Whether a chain or its parts serve, and why; JSON null for other stages. */
 static json_t *fused_json(const view *v, const md_ds_plan *plan, int32_t stage)
 {
@@ -178,14 +186,14 @@ static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t
     md_st_describe(&text, op->program, stage);
     json_t *kind = text.failed ? NULL : json_string(md_strbuf_text(&text));
     md_strbuf_finish(&text);
-    return md_json_merge(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o}", "kind", kind, "flops",
-                                   md_json_real(flops), "bytes", md_json_real(bytes), "additions",
-                                   md_json_real(md_fa_additions(&op->stage[stage].target, v->shape->size)),
-                                   "candidates", candidates_json(v, stage), "lopsided", is_lopsided(op, v->shape),
-                                   "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
-                                   md_json_text_or_null(numeric[0] ? numeric : NULL), "fused",
-                                   fused_json(v, md_ds_plan_of(entry), stage)),
-                         pick_json(op, md_ds_plan_of(entry), stage));
+    return md_json_merge(
+        json_pack(
+            "{s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o, s:o}", "kind", kind, "flops", md_json_real(flops), "bytes",
+            md_json_real(bytes), "additions", md_json_real(md_fa_additions(&op->stage[stage].target, v->shape->size)),
+            "candidates", candidates_json(v, stage), "lopsided", is_lopsided(op, v->shape), "numeric",
+            md_ds_numeric_name(op->policy.numeric), "numeric_class", md_json_text_or_null(numeric[0] ? numeric : NULL),
+            "fused", fused_json(v, md_ds_plan_of(entry), stage), "roof", roof_json(v, md_ds_plan_of(entry), stage)),
+        pick_json(op, md_ds_plan_of(entry), stage));
 }
 
 static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_tried *x)
@@ -307,6 +315,16 @@ static void print_pick(md_strbuf *out, const json_t *stage)
     md_strbuf_add(out, "\n");
 }
 
+static void print_roof(md_strbuf *out, const json_t *roof)
+{
+    const double us = md_json_number_at(roof, "us"), model_us = md_json_number_at(roof, "model_us");
+    if (json_is_object(roof))
+        md_strbuf_printf(out,
+                         "  roofline: %.3g us (%s), %.0f%% of it by the model; most is lost to this: %s (%.3g us)\n",
+                         us, md_json_text_at(roof, "limit"), model_us > 0.0 ? 100.0 * us / model_us : 0.0,
+                         md_json_text_at(roof, "reason"), md_json_number_at(roof, "lost_us"));
+}
+
 static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
 {
     const char *numeric = md_json_text_at(stage, "numeric"), *class = md_json_text_at(stage, "numeric_class");
@@ -328,6 +346,7 @@ static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
         return;
     }
     print_pick(out, stage);
+    print_roof(out, json_object_get(stage, "roof"));
     if (!strcmp(md_json_text_at(stage, "pick"), "reference"))
         md_strbuf_add(
             out, "  warning: no kernel could be built: the reference evaluator serves, slowly (the log says why)\n");

@@ -134,10 +134,10 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 
 static json_t *stage_json(const md_ss_stage *stage)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o}", "variant", stage->variant, "why", stage->source, "distance",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "variant", stage->variant, "why", stage->source, "distance",
                      stage->distance >= 0 ? md_json_real(stage->distance) : json_null(), "runner_up",
                      stage->runner_up[0] ? json_string(stage->runner_up) : json_null(), "margin",
-                     md_json_real(stage->margin));
+                     md_json_real(stage->margin), "roof", md_ss_roof_json(&stage->shortfall));
 }
 
 static json_t *trial_json(const md_ss_row *r)
@@ -202,8 +202,10 @@ static void print_json(md_strbuf *out, const md_ss_rows *rows)
     json_t *list = json_array();
     for (int64_t i = 0; i < rows->n; i++)
         list = md_json_add(list, row_json(&rows->row[i]));
-    md_json_print_document(out, json_pack("{s:s, s:b, s:o, s:o, s:o, s:i}", "version", md_version(), "complete",
-                                          !md_ss_rows_failed(rows), "ops", ops_json(rows), "shapes", list, "combos",
+    md_json_print_document(out, json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:i}", "version", md_version(), "device",
+                                          md_json_text_or_null(rows->device), "hardware",
+                                          md_json_text_or_null(rows->hardware), "complete", !md_ss_rows_failed(rows),
+                                          "ops", ops_json(rows), "shapes", list, "combos",
                                           md_ss_combos_json(&rows->combos), "busy_combos", rows->combos.n_busy));
 }
 

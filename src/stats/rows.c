@@ -87,6 +87,7 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
         to->source = md_ds_source_name(p->source);
         to->distance = p->distance;
         to->margin = p->margin;
+        md_ss_shortfall(&to->shortfall, v->op, s, p->variant, entry->size);
     }
 }
 
@@ -102,6 +103,7 @@ static void become_other_shapes(md_ss_row *r, const char *why)
     r->stage[0].source = why;
     r->stage[0].distance = -1.0;
     r->stage[0].margin = 0.0;
+    r->stage[0].shortfall = (md_tn_shortfall){0};
 }
 
 /* One row for evicted shapes and calls without an entry: only their sum is known. */

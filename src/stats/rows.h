@@ -5,12 +5,14 @@
 #include "dispatch/hybrid/hybrid.h"
 #include "stats/combos.h"
 #include "stats/ops.h"
+#include "stats/roof.h"
 
 typedef struct md_ss_stage {
     char variant[MD_FA_NAME];
     char runner_up[MD_FA_NAME]; /* "" where there was none */
     const char *source;
     double distance, margin;
+    md_tn_shortfall shortfall; /* us 0: the model says nothing */
 } md_ss_stage;
 
 typedef struct md_ss_row {
@@ -37,6 +39,7 @@ typedef struct md_ss_rows {
     uint64_t age; /* of the op that was retired last */
     int64_t n_bound, n_bound_ops; /* that were left when they were bounded last */
     bool failed; /* memory was short: rows are missing */
+    const char *device, *hardware; /* "cuda:0", "NVIDIA H200"; not owned, NULL: not said */
 } md_ss_rows; /* a zeroed struct is empty */
 
 /** True if memory was short, so that something is missing. */

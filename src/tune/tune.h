@@ -9,6 +9,23 @@ double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features)
 /** Model time of a config at these sizes (by dim id). */
 double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
                         const int64_t *size);
+
+/* What a stage's formula needs at some sizes, whatever computes it. */
+typedef struct md_tn_need {
+    double flops, bytes; /* of each tensor once */
+    bool is_product;
+    int32_t operand_bytes; /* of a product: of an element of its wider operand */
+} md_tn_need;
+/* What keeps a config from the roofline. */
+typedef struct md_tn_shortfall {
+    double us, roof_us; /* the model's time; the least that the device could take for the work */
+    bool is_arithmetic; /* the roof is that of arithmetic, not of memory */
+    const char *reason; /* a static text: what costs the config most beyond the roof */
+    double lost_us; /* what that costs */
+} md_tn_shortfall;
+/** Mends the features of a config one by one; what saves most by that is the reason. */
+md_tn_shortfall md_tn_shortfall_of(const md_dev_facts *facts, const md_fa_features *features, const md_tn_need *need);
+
 /** The legal config of least model time at these sizes whose envelope holds for `shape` (NULL: contiguous, aligned
  * tensors of these sizes); ties to the earlier one. NOT_FOUND where none is legal. `us` may be NULL. */
 md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,

@@ -160,6 +160,8 @@ static void the_json(void **state)
     r.stage[1].margin = 0.25;
     snprintf(r.stage[1].runner_up, sizeof r.stage[1].runner_up, "row/b");
     r.stage[0].distance = 0.0;
+    r.stage[0].shortfall = (md_tn_shortfall){.us = 8.0, .roof_us = 2.0, .reason = "tails", .lost_us = 5.0};
+    rows.device = "cuda:0";
     r.nearest = 0.0;
     r.n_timed = 3;
     r.is_uncovered = r.has_trial = true;
@@ -172,11 +174,14 @@ static void the_json(void **state)
     expect_json(json_object_get(root, "shapes"),
                 "[{'op':'soft','shape':'b=3','calls':4,'total_us':900.0,'us':225.0,'time':'sampled','nearest':0.0,"
                 "'uncovered':true,'trial':{'rivals':5,'timed':4,'switches':3,'demotions':2,'over':true},'stages':["
-                "{'variant':'row/a','why':'model','distance':0.0,'runner_up':null,'margin':0.0},"
-                "{'variant':'row/a','why':'model','distance':null,'runner_up':'row/b','margin':0.25}]},"
+                "{'variant':'row/a','why':'model','distance':0.0,'runner_up':null,'margin':0.0,"
+                "'roof':{'us':2.0,'limit':'memory','model_us':8.0,'reason':'tails','lost_us':5.0}},"
+                "{'variant':'row/a','why':'model','distance':null,'runner_up':'row/b','margin':0.25,'roof':null}]},"
                 "{'op':'add','shape':'n=9','calls':2,'total_us':100.0,'us':50.0,'time':'model','nearest':null,"
                 "'uncovered':false,'trial':null,'stages':["
-                "{'variant':'pw/x','why':'model','distance':2.5,'runner_up':null,'margin':0.0}]}]");
+                "{'variant':'pw/x','why':'model','distance':2.5,'runner_up':null,'margin':0.0,'roof':null}]}]");
+    assert_string_equal(json_string_value(json_object_get(root, "device")), "cuda:0");
+    assert_true(json_is_null(json_object_get(root, "hardware")));
     assert_true(json_is_true(json_object_get(root, "complete")));
     json_decref(root);
     rows.failed = true;

@@ -48,6 +48,51 @@ static double random_size(uint64_t *seed)
            (double)(check_random(seed) % 4 != 0); /* 0 now and then */
 }
 
+/* The roof is the work at the device's rates. What a kernel loses most by is named, and nothing is below the roof. */
+static void test_shortfall_names_the_loss(void **state)
+{
+    fixture *f = *state;
+    md_dev_facts facts = f->fake.base.facts;
+    facts.kind = MD_DEV_CUDA;
+    facts.threads = 100;
+    facts.memory_gbps = 1000.0; /* 1 us a MB */
+    facts.gflops = 10000.0; /* 1 us for 10 million operations */
+    const md_tn_need moves = {.flops = 1e6, .bytes = 100e6}, counts = {.flops = 5e9, .bytes = 1e6},
+                     multiplies = {.flops = 5e9, .bytes = 1e6, .is_product = true, .operand_bytes = 2};
+    const md_fa_features ideal = {
+        .memory_bytes = 100e6, .ops = 1e6, .ops_rate = 1.0, .parallel = 100, .launches = 1, .memory_rate = 1.0};
+    md_fa_features twice = ideal, starved = ideal, alone = ideal, late = ideal, heavy = ideal, slow = ideal;
+    twice.memory_bytes = 200e6;
+    starved.memory_rate = 0.25;
+    late.serial_us = 500.0;
+    heavy.transcendental = 1e9;
+    alone.ops = slow.ops = 5e9;
+    alone.parallel = 10;
+    slow.ops_rate = 0.1;
+    const struct {
+        const md_fa_features *features;
+        const md_tn_need *need;
+        double roof_us;
+        bool is_arithmetic;
+        const char *reason;
+    } row[] = {{&ideal, &moves, 100.0, false, "the launch"},
+               {&twice, &moves, 100.0, false, "it moves more bytes"},
+               {&starved, &moves, 100.0, false, "too few loads in flight"},
+               {&late, &moves, 100.0, false, "latency"},
+               {&heavy, &moves, 100.0, false, "more operations than the formula counts"},
+               {&alone, &counts, 500.0, true, "too few blocks"},
+               {&slow, &counts, 500.0, true, "instructions beside the arithmetic"},
+               {&slow, &multiplies, 500.0 / 14.8, true, "instructions beside the arithmetic"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const md_tn_shortfall x = md_tn_shortfall_of(&facts, row[i].features, row[i].need);
+        assert_true(fabs(x.roof_us - row[i].roof_us) < 1e-6 * row[i].roof_us);
+        assert_int_equal(x.is_arithmetic, row[i].is_arithmetic);
+        assert_true(x.us > x.roof_us && x.lost_us > 0.0);
+        if (strncmp(x.reason, row[i].reason, strlen(row[i].reason)) != 0)
+            fail_msg("row %zu: '%s'", i, x.reason);
+    }
+}
+
 static void test_model_is_monotone(void **state)
 {
     fixture *f = *state;
@@ -313,8 +358,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_model_is_monotone), TEST(test_model_is_sane), TEST(test_best),   TEST(test_shape), TEST(test_copies),
-        TEST(test_copies_of_nothing), TEST(test_race),          TEST(test_budget),
+        TEST(test_shortfall_names_the_loss),
+        TEST(test_model_is_monotone),
+        TEST(test_model_is_sane),
+        TEST(test_best),
+        TEST(test_shape),
+        TEST(test_copies),
+        TEST(test_copies_of_nothing),
+        TEST(test_race),
+        TEST(test_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
