@@ -13,7 +13,7 @@ import time
 import unittest
 
 MDCTL, ROOT = sys.argv[1:3]
-VOID = {"meta", "br", "link", "img", "circle", "path"}
+VOID = {"meta", "br", "link", "img", "circle", "path", "rect"}
 
 
 class Page(html.parser.HTMLParser):
@@ -21,7 +21,7 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.wrong, self.cells, self.headings, self.addresses, self.figures = [], [], [], [], [], 0
+        self.open, self.wrong, self.cells, self.headings, self.captions, self.addresses, self.figures = [], [], [], [], [], [], 0
         self.feed(text)
         self.wrong += self.open
 
@@ -45,6 +45,8 @@ class Page(html.parser.HTMLParser):
             self.cells.append(data)
         elif self.open and self.open[-1] == "h2":
             self.headings.append(data)
+        elif self.open and self.open[-1] == "caption":
+            self.captions.append(data)
 
 
 def lines(*objects):
@@ -54,7 +56,7 @@ def lines(*objects):
 def times(op="softmax", device="host", shapes=((64, 64), (64, 256), (256, 64), (256, 256), (1024, 64), (1024, 256))):
     for rows, length in shapes:
         common = {"op": op, "dtype": "f32", "shape": [rows, length], "device": device, "bytes": 8 * rows * length}
-        yield common | {"peer": "md", "variant": "row_looped/a", "us": 10.0}
+        yield common | {"peer": "md", "variant": "row_looped/a", "us": 10.0, "roof_us": 4.0, "roof": "memory", "reason": "few loads in flight"}
         yield common | {"peer": "md", "variant": "row_persistent/b", "us": 8.0}
         yield common | {"peer": "copy", "us": 5.0}
         yield common | {"peer": "eager", "us": 20.0}
@@ -71,10 +73,25 @@ def regrets():
         yield {"op": "linear", "dtype": "bf16", "shape": f"b={i}", "best": "gemm/a", "best_us": 1.0, "rivals": {}, "model": {"variant": "gemm/a", "regret": i / 100}}
 
 
+def rows():
+    """Lines that are a row of a table each."""
+    yield {"model": "mistral", "way": "md", "device": "host", "dtype": "bf16", "first_s": 12.4, "others_s": 19.3, "sum_ms": 3.56}
+    yield {"what": "sequence", "pass": 0, "total_ms": 249.49, "p50": 477.3, "p99": 1643.0, "max": 1683.0, "host_p50": 181.47}
+    yield {"way": "inductor", "first_s": 8.27, "difference": 0.0}
+    yield {"case": "same", "what": "call", "over_ns": 56.0, "lo": 50.0, "hi": 60.0, "raw_ns": 2255.0}
+    yield {"kind": "prefill", "b": 1, "q": 128, "k": 128, "backend": "FLASH", "us": 8.99, "tflops": 14.9, "gbps": 292}
+
+
+EVENTS = [{"ph": "X", "cat": "build", "name": "row/a", "ts": 10.0, "dur": 5.0, "pid": 1, "tid": 1, "args": {}},
+          {"ph": "X", "cat": "kernel", "name": "<gemm>", "ts": 12.0, "dur": 6.0, "pid": 1, "tid": 2, "args": {}},
+          {"ph": "i", "s": "t", "cat": "choice", "name": "c", "ts": 12.0, "pid": 1, "tid": 2, "args": {}}]
+
 STATS = {"version": "0", "complete": True, "combos": [], "busy_combos": 0,
          "ops": [{"op": "<b>&", "formula": "Y[i] = X[i]", "shapes": 1, "variants": 2, "counts": {"calls": 10, "hits": 9, "evictions": 0, "trials": 0, "switches": 1}}],
          "shapes": [{"op": "<b>&", "shape": "i=3", "calls": 10, "total_us": 50.0, "us": 5.0, "time": "sampled", "nearest": 3.5, "uncovered": True,
-                     "stages": [{"variant": "pointwise/x", "why": "model", "runner_up": "nest", "margin": 0.25}]}]}
+                     "trial": {"rivals": 2, "timed": 7, "switches": 1, "demotions": 0, "over": False},
+                     "stages": [{"variant": "pointwise/x", "why": "model", "runner_up": "nest", "margin": 0.25,
+                                 "roof": {"us": 2.0, "limit": "memory", "model_us": 4.0, "reason": "the launch", "lost_us": 1.5}}]}]}
 
 
 class Report(unittest.TestCase):
@@ -98,14 +115,16 @@ class Report(unittest.TestCase):
 
     def all_kinds(self):
         return [self.file("times.jsonl", lines(*times())), self.file("hints.jsonl", lines(*hints())), self.file("regret.jsonl", lines(*regrets())),
-                self.file("stats.json", json.dumps(STATS, indent=1))]
+                self.file("stats.json", json.dumps(STATS, indent=1)), self.file("rows.jsonl", lines(*rows())), self.file("trace.json", json.dumps(EVENTS))]
 
     def test_every_kind_has_its_section(self):
         text = self.page(*self.all_kinds())
         page = Page(text)
         self.assertEqual(page.wrong, [])
-        self.assertEqual(page.headings, ["Hint and size", "Speed by size", "Who is fastest where", "Picks", "A program's calls"])
-        for cell in ("0.50", "25.0%", "2.00 of eager", "row_persistent 1.25", "2.00 (1.00)", "4.50%", "9%", "20.0%", "60.0%", "3.5, not covered", "nest, 25.0% behind", "<b>&"):
+        self.assertEqual(page.headings, ["Hint and size", "Speed by size", "Who is fastest where", "Picks", "Models", "Passes of steps with changing sizes", "First calls",
+                                         "Cost of a call", "Attention", "Timeline", "A program's calls"])
+        for cell in ("0.50", "25.0%", "2.00 of eager", "row_persistent 1.25", "2.00 (1.00)", "4.50%", "9%", "20.0%", "60.0%", "nest, 25.0% behind", "<b>&", "0.40 of memory", "few loads in flight", "40% of memory",
+                     "the launch", "3.5", "7", "12.40", "1683.0", "8.27", "56", "14.9"):
             self.assertIn(cell, page.cells)
 
     def test_nothing_is_loaded(self):
@@ -117,7 +136,7 @@ class Report(unittest.TestCase):
     @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
     def test_plots(self):
         page = Page(self.page(*self.all_kinds()))
-        self.assertEqual((page.wrong, page.figures), ([], 3))
+        self.assertEqual((page.wrong, page.figures), ([], 6))
 
     def test_without_gnuplot(self):
         bare = self.folder / "bin"
@@ -125,7 +144,39 @@ class Report(unittest.TestCase):
         (bare / "sh").symlink_to("/bin/sh")
         text = self.page(*self.all_kinds(), env={"PATH": str(bare)})
         self.assertIn("gnuplot is not installed", text)
-        self.assertEqual((Page(text).wrong, Page(text).figures), ([], 0))
+        self.assertEqual((Page(text).wrong, Page(text).figures), ([], 3))  # maps of hints and the timeline are drawn without it
+
+    def test_a_cut_trace(self):
+        text = "[\n" + ",\n".join(json.dumps(event) for event in EVENTS) + ",\n" + '{"ph": "X", "ca'
+        ran = self.ran(self.file("trace.json", text))
+        self.assertEqual((ran.returncode, Page(ran.stdout).headings), (0, ["Timeline"]))
+        self.assertIn("1 lines are no JSON, left out", ran.stderr)
+        self.assertIn("&lt;gemm&gt;: 6.00 us", ran.stdout)
+        profile = self.ran(self.file("profile.json", json.dumps({"traceEvents": EVENTS, "schemaVersion": 1})))
+        self.assertEqual(profile.stdout, ran.stdout)
+
+    def test_missing_columns_are_said(self):
+        few = [line for line in times() if line["peer"] == "md"]
+        for line in few:
+            line.pop("roof_us", None)
+        page = Page(self.page(self.file("few.jsonl", lines(*few))))
+        self.assertIn("softmax, f32; not timed beside a copy, the roofline, other programs", page.captions)
+        self.assertEqual([cell for cell in page.cells if "share" in cell or "peer" in cell], [])
+
+    def test_a_programs_hints(self):
+        """Statistics of this machine's own: what other hints would bring is computed; of another machine it is said why not."""
+        stats = self.folder / "own.json"
+        env = dict(os.environ, MD_STATS=str(stats), MD_CACHE_DIR=str(self.folder / "store"), MD_DEVICE="host")
+        subprocess.run([MDCTL, "run", "softmax", "--sizes", "i=3, j=40000", "--hints", "16"], env=env, capture_output=True, check=True)
+        own = json.loads(stats.read_text(encoding="utf-8"))
+        self.assertEqual((own["device"], own["version"] != ""), ("host", True))
+        page = Page(self.page(str(stats)))
+        self.assertIn("What other hints would bring: the loss to the best kernel of each shape, by the model", page.captions)
+        self.assertIn("Shapes that no hint covers: 100.0% of the time", page.captions)
+        self.assertTrue(any(re.fullmatch(r"[0-9.]+% \([0-9.]+%\)", cell) for cell in page.cells))
+        self.assertTrue(any(re.fullmatch(r"\d+% of (memory|arithmetic)", cell) for cell in page.cells), page.cells)
+        stats.write_text(json.dumps(own | {"hardware": "another"}), encoding="utf-8")
+        self.assertIn("is known where these statistics come from", self.page(str(stats)))
 
     def test_many_lines(self):
         shapes = [(i, 64 + k) for i in range(1, 60) for k in range(40)]
@@ -145,7 +196,11 @@ class Report(unittest.TestCase):
     def test_bad(self):
         good = self.file("good.jsonl", lines(*times()))
         for status, words, part in [(2, [], "takes files of results"), (1, ["/nonexistent/x"], "cannot read '/nonexistent/x'"),
-                                    (1, [good, self.file("gpu.jsonl", lines(*times(device="cuda:0")))], "results of 'cuda:0' beside those of 'host'"),
+                                    (1, [good, self.file("gpu.jsonl", lines(*times(device="cuda:0")))], "results of 'cuda:0' beside those of 'host'; give each device a file"),
+                                    (1, [self.file("two.jsonl", lines(*({"hardware": name} | line for name, line in zip(("H100", "H200"), times()))))],
+                                     "results of 'H200' beside those of 'H100'; give each hardware a file"),
+                                    (1, [self.file("old.jsonl", lines(*({"version": name} | line for name, line in zip(("0.1", "0.2"), times()))))],
+                                     "results of version '0.2' beside those of '0.1'; give each version a file"),
                                     (1, [self.file("other.json", "{}")], "no results that a page can show"), (1, [self.file("empty", "")], "no results"),
                                     (1, [good, "-o", "/nonexistent/x"], "cannot write '/nonexistent/x'")]:
             with self.subTest(part):
@@ -158,11 +213,34 @@ class Report(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
     def test_a_browser_shows_it(self):
-        path = self.folder / "page.html"
-        path.write_text(self.page(*self.all_kinds()), encoding="utf-8")
-        shown = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.folder / 'profile'}", "--dump-dom", f"file://{path}"],
-                               capture_output=True, text=True, check=False, timeout=300).stdout
-        self.assertEqual(shown.count("</h2>"), 5)
+        """On a phone and a desktop, light and dark: nothing beyond the window's side, no small text, no request, all that
+        scrolls is reached by the keyboard, text stands out from its ground."""
+        (self.folder / "page.html").write_text(self.page(*self.all_kinds()), encoding="utf-8")
+        (self.folder / "frames.html").write_text(FRAMES, encoding="utf-8")
+        for scheme, is_dark in ((1, False), (0, True)):
+            shown = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", f"--blink-settings=preferredColorScheme={scheme}",
+                                    f"--user-data-dir={self.folder / 'profile'}", "--dump-dom", f"file://{self.folder / 'frames.html'}"],
+                                   capture_output=True, text=True, check=False, timeout=300).stdout
+            frames = json.loads(re.search(r"<pre id=\"out\">(.*?)</pre>", shown, re.S)[1])
+            self.assertEqual([frame["sections"] for frame in frames], [11, 11])
+            for frame in frames:
+                self.assertEqual((frame["beyond"], frame["requests"], frame["unreachable"]), (0, 0, 0), frame)
+                self.assertGreaterEqual(frame["least"], 12)
+                text, ground = (sum(map(int, re.findall(r"\d+", frame[name])[:3])) for name in ("text", "ground"))
+                self.assertEqual(text > ground, is_dark, frame)
+                self.assertGreater(abs(text - ground), 3 * 128, frame)
+            self.assertGreater(frames[0]["scrolls"], 0)
+
+
+# The page in windows of a phone's and a desktop's width, and what is asked of it there.
+FRAMES = """<body><iframe style="width:390px;height:800px" src="page.html"></iframe><iframe style="width:1280px;height:800px" src="page.html"></iframe>
+<pre id="out"></pre><script>onload = () => { document.getElementById("out").textContent = JSON.stringify([...document.querySelectorAll("iframe")].map(frame => {
+  const page = frame.contentDocument, view = frame.contentWindow, root = page.documentElement;
+  const scrolls = [...page.querySelectorAll("*")].filter(x => x.scrollWidth > x.clientWidth && /auto|scroll/.test(view.getComputedStyle(x).overflowX));
+  const sizes = [...page.querySelectorAll("p,td,th,caption,figcaption,h1,h2")].map(x => parseFloat(view.getComputedStyle(x).fontSize));
+  return {beyond: root.scrollWidth - root.clientWidth, requests: view.performance.getEntriesByType("resource").length, scrolls: scrolls.length,
+          unreachable: scrolls.filter(x => x.tabIndex < 0).length, least: Math.min(...sizes), text: view.getComputedStyle(page.body).color,
+          ground: view.getComputedStyle(page.body).backgroundColor, sections: page.querySelectorAll("h2").length}; })); };</script>"""
 
 
 if __name__ == "__main__":

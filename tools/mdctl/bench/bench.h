@@ -6,6 +6,7 @@
 #include "bench/resume.h"
 #include "common/data.h"
 #include "common/device.h"
+#include "common/explained.h"
 #include "common/sweep.h"
 #include "common/timing.h"
 
@@ -45,6 +46,7 @@ typedef struct bench_case {
     const char *name, *sizes;
     md_dtype dtype;
     double flops, bytes;
+    roofline roof; /* of the pick */
     bool is_brief; /* kernels only, not calls; on a GPU a sample is one pass over the sets */
     int n_sets, n;
     data_set set[BENCH_SETS];
@@ -76,6 +78,6 @@ int bench_table(bench *b, bool is_sweep);
 int bench_compare(const cli_options *o);
 
 /** A line for each contender: a row or JSON on stdout, and JSON in the file of --output. */
-void bench_print(bench *b, const bench_case *c);
+void bench_print(bench *b, bench_case *c);
 
 #endif

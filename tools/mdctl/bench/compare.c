@@ -64,9 +64,10 @@ int bench_compare(const cli_options *o)
     if (o->n != 2)
         return cli_usage("bench --compare takes two files, the old run and the new one");
     int status = results_read(&was, o->arg[0]) && results_read(&is, o->arg[1]) ? CLI_OK : CLI_FAILED;
-    if (status == CLI_OK && was.device[0] && is.device[0] && strcmp(was.device, is.device) != 0)
-        status = cli_fail("'%s' ran on '%s' and '%s' on '%s'", o->arg[0], was.device, o->arg[1], is.device);
-    else if (status == CLI_OK)
+    for (int i = RESULT_DEVICE; i <= RESULT_HARDWARE && status == CLI_OK; i++) /* versions may differ */
+        if (was.fact[i][0] && is.fact[i][0] && strcmp(was.fact[i], is.fact[i]) != 0)
+            status = cli_fail("'%s' ran on '%s' and '%s' on '%s'", o->arg[0], was.fact[i], o->arg[1], is.fact[i]);
+    if (status == CLI_OK)
         status = compare_results(&was, &is);
     results_free(&was);
     results_free(&is);

@@ -62,7 +62,8 @@ static void print_json(FILE *f, const bench *b, const bench_case *c, const conte
     print_sizes(f, c->sizes);
     fprintf(f, ", \"shape\": ");
     print_shape(f, c->sizes);
-    fprintf(f, ", \"dtype\": \"%s\", \"device\": \"%s\"", md_dtype_name(c->dtype), b->device.name);
+    fprintf(f, ", \"dtype\": \"%s\", ", md_dtype_name(c->dtype));
+    device_json(f, &b->device);
     for (int s = 0; s < rival->choice.n_stages; s++)
         fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", rival->choice.variant[s]);
     if (rival->choice.n_stages)
@@ -71,8 +72,12 @@ static void print_json(FILE *f, const bench *b, const bench_case *c, const conte
             timing_quantile(&rival->kernel, 0.9), timing_ratio(&rival->kernel, &c->who[0].kernel));
     if (rival->call.n)
         fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", host_us(b, rival), rate(c->flops, us) / 1e6);
-    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, rival->op ? c->n_sets : 1,
+    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f", rate(c->bytes, us) / 1e3, rival->op ? c->n_sets : 1,
             c->bytes);
+    if (rival == &c->who[0] && c->roof.us > 0.0)
+        fprintf(f, ", \"roof_us\": %.3f, \"roof\": \"%s\", \"reason\": \"%s\"", c->roof.us, c->roof.limit,
+                c->roof.reason);
+    fputs("}\n", f);
     fflush(f);
 }
 
@@ -85,9 +90,11 @@ static void print_row(const bench_case *c, const contender *rival)
            rival->op ? rate(c->flops, us) / 1e3 : 0.0, timing_ratio(&rival->kernel, &c->who[0].kernel));
 }
 
-void bench_print(bench *b, const bench_case *c)
+void bench_print(bench *b, bench_case *c)
 {
     cli_progress(NULL);
+    if (c->n && (b->o->json || b->output))
+        c->roof = roofline_of(c->who[0].op, c->sizes);
     for (int i = 0; i < c->n; i++) {
         if (b->o->json)
             print_json(stdout, b, c, &c->who[i]);

@@ -48,14 +48,14 @@ static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t siz
 {
     const contender *rival = &c->who[col->contender];
     const double us = us_of(c, col->contender);
-    fprintf(
-        f,
-        "{\"bench\": \"table\", \"op\": \"matmul\", \"dtype\": \"%s\", \"device\": \"%s\", \"shape\": [%lld, %lld, "
-        "%lld], \"column\": \"%s\", "
-        "\"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
-        md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, col->label,
-        col->hint, rival->choice.variant[0], us, timing_quantile(&rival->kernel, 0.1),
-        timing_quantile(&rival->kernel, 0.9), us / us_of(c, r.least) - 1.0, c->n);
+    fprintf(f, "{\"bench\": \"table\", \"op\": \"matmul\", \"dtype\": \"%s\", ", md_dtype_name(t->dtype));
+    device_json(f, &t->b->device);
+    fprintf(f,
+            ", \"shape\": [%lld, %lld, %lld], \"column\": \"%s\", \"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, "
+            "\"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
+            (long long)size, (long long)size, (long long)size, col->label, col->hint, rival->choice.variant[0], us,
+            timing_quantile(&rival->kernel, 0.1), timing_quantile(&rival->kernel, 0.9), us / us_of(c, r.least) - 1.0,
+            c->n);
     if (r.own >= 0)
         fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[r.own].choice.variant[0],
                 us_of(c, r.own), us / us_of(c, r.own) - 1.0);

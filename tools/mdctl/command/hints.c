@@ -1,45 +1,9 @@
 /* hints suggest STATS.json: which hints would have suited what a service met. */
 #include "common/cli.h"
+#include "common/met.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct met {
-    int32_t n;
-    md_met_shape *shape; /* texts are owned */
-} met;
-
-static void finish(met *m)
-{
-    for (int32_t i = 0; i < m->n; i++)
-        free((char *)m->shape[i].sizes);
-    free(m->shape);
-}
-
-/* "b=8 n=64 strided" as it stands in statistics, to "b=8,n=64"; NULL for what is no shape ("other shapes"). */
-static char *sizes_of(const char *shape)
-{
-    char *text = strchr(shape, '=') ? strdup(shape) : NULL, *strided = text ? strstr(text, " strided") : NULL;
-    if (strided)
-        *strided = 0;
-    for (char *c = text; c && *c; c++)
-        if (*c == ' ')
-            *c = ',';
-    return text;
-}
-
-static void take_shape(met *m, const json_t *row, const char *op, bool by_calls)
-{
-    const char *name = json_string_value(json_object_get(row, "op")),
-               *shape = json_string_value(json_object_get(row, "shape"));
-    const double weight = json_number_value(json_object_get(row, by_calls ? "calls" : "total_us"));
-    if (!name || !shape || strcmp(name, op) || !(weight > 0.0))
-        return;
-    char *sizes = sizes_of(shape);
-    if (sizes)
-        m->shape[m->n++] = (md_met_shape){sizes, weight};
-}
 
 /* The library's object, in one line and with the op's name. */
 static int write_named(void *user, const char *text, size_t n_bytes)
@@ -56,21 +20,15 @@ static int suggest_one(md_context *context, const json_t *root, const json_t *op
 {
     const char *name = json_string_value(json_object_get(op, "op")),
                *formula = json_string_value(json_object_get(op, "formula"));
-    const json_t *shapes = json_object_get(root, "shapes"), *row;
     const char *today = json_string_value(json_object_get(op, "hints"));
-    size_t at;
     met m = {0};
-    if (!name || !formula || !json_is_array(shapes))
+    if (!name || !formula || !json_is_array(json_object_get(root, "shapes")))
         return cli_fail("%s: an op without name or formula, or no shapes: not written by this library's MD_STATS?",
                         o->arg[1]);
-    m.shape = calloc(json_array_size(shapes) + 1, sizeof *m.shape);
-    json_array_foreach(shapes, at, row) take_shape(&m, row, name, o->by_calls);
+    met_collect(&m, root, name, o->by_calls);
     int status = CLI_OK;
     md_op_options options = o->op;
-    if (!options.hints && today && *today)
-        options.hints = today;
-    if (json_is_true(json_object_get(op, "tf32")))
-        options.tf32 = 1;
+    met_options(&options, op);
     if (m.n == 0) {
         fprintf(stderr, "mdctl: %s: no shape was called\n", name);
     } else if (!today || !*today) {
@@ -87,22 +45,8 @@ static int suggest_one(md_context *context, const json_t *root, const json_t *op
         if (md_hints_suggest(context, formula, &options, &suggest) != MD_OK)
             status = cli_fail_md();
     }
-    finish(&m);
+    met_finish(&m);
     return status;
-}
-
-/* Ops made with other hints or pins have rows of their own, but one formula under one name is asked about once. */
-static bool is_repeated(const json_t *ops, size_t at)
-{
-    const json_t *op = json_array_get(ops, at);
-    for (size_t i = 0; i < at; i++) {
-        const json_t *other = json_array_get(ops, i);
-        if (json_equal(json_object_get(op, "op"), json_object_get(other, "op")) &&
-            json_equal(json_object_get(op, "formula"), json_object_get(other, "formula")) &&
-            json_is_true(json_object_get(op, "tf32")) == json_is_true(json_object_get(other, "tf32")))
-            return true;
-    }
-    return false;
 }
 
 static int suggest(const json_t *root, const cli_options *o)
@@ -121,9 +65,8 @@ static int suggest(const json_t *root, const cli_options *o)
         const char *name = json_string_value(json_object_get(op, "op"));
         if (status != CLI_OK || (o->op.name && (!name || strcmp(name, o->op.name))))
             continue;
-        const char *formula = json_string_value(json_object_get(op, "formula"));
         is_found = true;
-        if (is_repeated(ops, at) || (formula && !formula[0])) /* the sum of many destroyed ops has no formula */
+        if (met_is_repeated(ops, at))
             continue;
         status = suggest_one(context, root, op, o);
     }

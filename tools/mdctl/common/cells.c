@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* True for a third size and nothing behind it: M x N x K. */
+static bool is_product(const char *rest)
+{
+    int end = 0;
+    return sscanf(rest, " x %*d%n", &end) == 0 && end > 0 && !rest[end];
+}
+
 static cell *cell_of(cells *all, const json_t *j)
 {
     char shape[128];
@@ -19,7 +26,7 @@ static cell *cell_of(cells *all, const json_t *j)
     memcpy(c->shape, shape, sizeof shape);
     long long rows = 0, length = 0;
     int end = 0;
-    if (sscanf(shape, "%lld x %lld%n", &rows, &length, &end) == 2 && !shape[end]) {
+    if (sscanf(shape, "%lld x %lld%n", &rows, &length, &end) == 2 && (!shape[end] || is_product(shape + end))) {
         c->size[0] = rows;
         c->size[1] = length;
     }
@@ -46,6 +53,9 @@ static void add_line(cell *c, const json_t *j)
                 c->hi = result_number(j, "hi");
             }
             snprintf(c->picked, sizeof c->picked, "%s", variant);
+            c->roof_us = result_number(j, "roof_us");
+            snprintf(c->limit, sizeof c->limit, "%s", result_word(j, "roof"));
+            snprintf(c->reason, sizeof c->reason, "%s", result_word(j, "reason"));
         }
         if (is_less(us, c->best_us)) {
             c->best_us = us;

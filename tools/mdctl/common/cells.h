@@ -7,9 +7,11 @@
 /* All contenders of one op at one shape. */
 typedef struct cell {
     char op[64], dtype[24], shape[128];
-    int64_t size[2]; /* of a shape of two sizes; else 0 */
+    int64_t size[2]; /* the first two of a shape of two or three sizes; else 0 */
     char picked[128], best[128]; /* variants of this library */
     char peer[32]; /* the fastest of others */
+    char limit[16], reason[128]; /* of the pick: which roof, and what costs most beyond it; "" where no line says it */
+    double roof_us;
     double picked_us, lo, hi; /* of the pick; lo and hi: of the middle 80% of its times */
     double best_us, peer_us, copy_us, bytes; /* 0: not timed */
 } cell;

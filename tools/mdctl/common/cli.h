@@ -101,6 +101,8 @@ bool cli_is_terminal(FILE *file);
 /** Bold where colour may be shown on stdout: cli_bold() text cli_plain(). */
 const char *cli_bold(void);
 const char *cli_plain(void);
+/** The colour of a time over the best one's where it may be shown on stdout: green, yellow from 1.1, red from 1.5. */
+const char *cli_shade(double ratio);
 /** One line of progress on stderr, rewritten in place; shown only on a terminal, and not for the first second
  * (MDCTL_PROGRESS_MS). NULL clears it. */
 void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -32,13 +32,19 @@ static const char *line_of(const found *f, const char *word)
     return "";
 }
 
+/* The rest of a line. */
+static void copy_word(char *out, size_t room, const char *line)
+{
+    snprintf(out, room, "%.*s", (int)strcspn(line, "\n"), line);
+}
+
 cli_device device_of(md_context *context)
 {
     cli_device d = {.threads = 1};
     found f = {.n = 0};
     (void)md_info(context, 0, keep, &f);
-    const char *name = line_of(&f, "device");
-    snprintf(d.name, sizeof d.name, "%.*s", (int)strcspn(name, "\n"), name);
+    copy_word(d.name, sizeof d.name, line_of(&f, "device"));
+    copy_word(d.hardware, sizeof d.hardware, line_of(&f, "name"));
     d.is_gpu = !strncmp(d.name, "cuda", 4);
     if (atoi(line_of(&f, "threads")) > 0)
         d.threads = atoi(line_of(&f, "threads"));

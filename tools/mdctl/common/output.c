@@ -1,5 +1,6 @@
 /* Messages, JSON text and progress of all commands. */
 #include "common/cli.h"
+#include "common/device.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -112,6 +113,15 @@ void cli_json_text(FILE *file, const char *text)
     fputc('"', file);
 }
 
+void device_json(FILE *file, const cli_device *device)
+{
+    fputs("\"device\": ", file);
+    cli_json_text(file, device->name);
+    fputs(", \"hardware\": ", file);
+    cli_json_text(file, device->hardware);
+    fprintf(file, ", \"version\": \"%s\"", md_version());
+}
+
 int cli_close_output(FILE *file, const char *path, int status)
 {
     bool is_bad = file && ferror(file);
@@ -123,6 +133,13 @@ int cli_close_output(FILE *file, const char *path, int status)
 const char *cli_bold(void)
 {
     return cli_is_terminal(stdout) ? "\033[1m" : "";
+}
+
+const char *cli_shade(double ratio)
+{
+    if (!cli_is_terminal(stdout))
+        return "";
+    return ratio < 1.1 ? "\033[32m" : ratio < 1.5 ? "\033[33m" : "\033[31m";
 }
 
 const char *cli_plain(void)

@@ -52,6 +52,7 @@ static result_kind kind_of(const json_t *j)
            : has(j, "peer") && result_number(j, "us") > 0.0 ? RESULT_TIME
            : has(j, "matrix") && has(j, "ops")              ? RESULT_DEMO
            : has(j, "shapes") && has(j, "complete")         ? RESULT_STATS
+           : has(j, "ph") && has(j, "ts")                   ? RESULT_EVENT
                                                             : RESULT_OTHER;
 }
 
@@ -70,21 +71,58 @@ static bool add(results *in, json_t *j)
     return true;
 }
 
+/* False after a message: a line says something else than those before it. */
+static bool agrees(results *in, const char *path, const json_t *j)
+{
+    static const char *const field[RESULT_FACTS] = {"device", "hardware", "version"};
+    for (int i = 0; i < RESULT_FACTS; i++) {
+        const char *said = result_word(j, field[i]);
+        if (i == RESULT_DEVICE && !strcmp(said, "cuda")) /* as PyTorch names the first GPU */
+            said = "cuda:0";
+        if (said[0] && in->fact[i][0] && strcmp(said, in->fact[i]))
+            return cli_fail("%s: results of %s'%s' beside those of '%s'; give each %s a file", path,
+                            i == RESULT_VERSION ? "version " : "", said, in->fact[i], field[i]),
+                   false;
+        if (said[0])
+            snprintf(in->fact[i], sizeof in->fact[i], "%s", said);
+    }
+    return true;
+}
+
 /* The line belongs to `in` from here on. False after a message. */
 static bool take(results *in, const char *path, json_t *j)
 {
-    const char *device = result_word(j, "device");
-    if (device[0] && in->device[0] && strcmp(device, in->device)) {
-        cli_fail("%s: results of '%s' beside those of '%s'; give each device a file", path, device, in->device);
+    if (!agrees(in, path, j)) {
         json_decref(j);
         return false;
     }
-    if (device[0])
-        snprintf(in->device, sizeof in->device, "%s", device);
     if (add(in, j))
         return true;
     json_decref(j);
     return cli_fail("out of memory"), false;
+}
+
+/* A list of lines, or of a timeline's events, is taken one by one. */
+static bool take_whole(results *in, const char *path, json_t *whole)
+{
+    const json_t *list = json_is_array(whole) ? whole : json_object_get(whole, "traceEvents");
+    size_t i;
+    json_t *line;
+    bool ok = true;
+    if (!json_is_array(list))
+        return take(in, path, whole);
+    json_array_foreach(list, i, line) ok = ok && take(in, path, json_incref(line));
+    json_decref(whole);
+    return ok;
+}
+
+/* Lines of a list that was cut off end with commas, and its brackets stand alone. */
+static bool is_punctuation(char *text)
+{
+    size_t n = strlen(text);
+    while (n && strchr(", \t\r\n", text[n - 1]))
+        text[--n] = 0;
+    return !n || !strcmp(text, "[") || !strcmp(text, "]");
 }
 
 static bool read_lines(results *in, const char *path, FILE *f)
@@ -94,11 +132,11 @@ static bool read_lines(results *in, const char *path, FILE *f)
     bool ok = true;
     int n_cut = 0;
     while (ok && getline(&text, &room, f) > 0) {
-        json_t *j = json_loads(text, 0, NULL);
-        if (j)
+        json_t *j = is_punctuation(text) ? NULL : json_loads(text, 0, NULL);
+        if (json_is_object(j))
             ok = take(in, path, j);
         else
-            n_cut += text[strspn(text, " \t\r\n")] != 0;
+            n_cut += !is_punctuation(text);
     }
     free(text);
     if (n_cut)
@@ -113,7 +151,7 @@ bool results_read(results *in, const char *path)
         return cli_fail("cannot read '%s'", path), false;
     json_t *whole = json_loadf(f, 0, NULL);
     rewind(f);
-    const bool ok = whole ? take(in, path, whole) : read_lines(in, path, f);
+    const bool ok = whole ? take_whole(in, path, whole) : read_lines(in, path, f);
     fclose(f);
     return ok;
 }

@@ -13,8 +13,12 @@ typedef enum result_kind {
     RESULT_REGRET,
     RESULT_DEMO,
     RESULT_STATS, /* of a program: MD_STATS */
+    RESULT_EVENT, /* of a timeline: MD_TRACE, profilers */
     RESULT_KINDS
 } result_kind;
+
+/* What all lines must agree on, where they say it. */
+typedef enum result_fact { RESULT_DEVICE, RESULT_HARDWARE, RESULT_VERSION, RESULT_FACTS } result_fact;
 
 typedef struct result_line {
     result_kind kind;
@@ -25,11 +29,11 @@ typedef struct results {
     int n, room;
     result_line *line;
     int count[RESULT_KINDS];
-    char device[64]; /* "" where no line says it */
+    char fact[RESULT_FACTS][64]; /* "" where no line says it */
 } results;
 
-/** Adds a file's lines. False after a message: it cannot be read, or its lines are of another device. A line that is no
- * JSON is left out with a message: a run may have ended in the middle. */
+/** Adds a file's lines. False after a message: it cannot be read, or its lines are of another device, hardware or
+ * version. A line that is no JSON is left out with a message: a run may have ended in the middle. */
 bool results_read(results *out, const char *path);
 void results_free(results *r);
 /** A text field, "" where it is missing; a number, 0 where it is missing. */

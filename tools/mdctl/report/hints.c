@@ -119,9 +119,55 @@ static void write_curves(page *p, const matrix *m, const char *dtype)
     free(script);
 }
 
+/* ---- The map: each hint's kernel at each size, and below it what dispatches */
+
+typedef struct map_user {
+    const matrix *m;
+    int n_rows, row[MOST_COLUMNS]; /* columns of the matrix */
+    char name[32];
+} map_user;
+
+static const char *row_name(const void *user, int row)
+{
+    const map_user *u = user;
+    return u->m->column[u->row[row]];
+}
+
+static const char *column_name(const void *user, int column)
+{
+    map_user *u = (map_user *)user;
+    snprintf(u->name, sizeof u->name, "%lld", (long long)u->m->size[column]);
+    return u->name;
+}
+
+static double share(const void *user, int row, int column)
+{
+    const map_user *u = user;
+    const double us = u->m->us[u->row[row]][column];
+    return us > 0.0 ? least(u->m, column) / us : -1.0;
+}
+
+static void write_map(page *p, const matrix *m, const char *dtype, bool is_hint)
+{
+    enum { LEAST_HINTS = 3 };
+    char label[160];
+    map_user user = {.m = m};
+    for (int c = 0; c < m->n_columns; c++)
+        if (!strncmp(m->column[c], "hint ", 5) == is_hint)
+            user.row[user.n_rows++] = c;
+    if (user.n_rows < (is_hint ? LEAST_HINTS : 1))
+        return;
+    snprintf(label, sizeof label,
+             is_hint ? "Before: one hint's kernel at all sizes, %s: share of the fastest of the size"
+                     : "After: what dispatches, %s: share of the fastest of the size",
+             dtype);
+    page_draw_map(p, &(page_map){label, is_hint ? "one hint" : "dispatched", "size", user.n_rows, m->n_sizes, row_name,
+                                 column_name, share, &user});
+}
+
 void report_hints(page *p, const results *in)
 {
-    static const char *const dtypes[] = {"f32", "bf16", "f16", "f64"};
+    static const char *const dtypes[] = {"bf16", "f16", "f32", "f64"};
     bool is_first = true;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         matrix *m = calloc(1, sizeof *m);
@@ -134,6 +180,8 @@ void report_hints(page *p, const results *in)
         if (m && m->n_columns) {
             is_first = false;
             write_table(p, m);
+            write_map(p, m, dtypes[i], true);
+            write_map(p, m, dtypes[i], false);
             if (m->n_sizes > 3)
                 write_curves(p, m, dtypes[i]);
         }

@@ -58,8 +58,14 @@ void page_section(page *p, const char *heading, const char *meaning)
 {
     fputs("<h2>", p->out);
     page_text(p, heading);
-    fputs("</h2>\n<p>", p->out);
-    page_text(p, meaning);
+    fputs("</h2>\n", p->out);
+    page_paragraph(p, meaning);
+}
+
+void page_paragraph(page *p, const char *text)
+{
+    fputs("<p>", p->out);
+    page_text(p, text);
     fputs("</p>\n", p->out);
 }
 
@@ -130,6 +136,14 @@ static bool run_gnuplot(int number, const char *path, const char *commands)
     return pclose(to) == 0;
 }
 
+/* A figure wider than the window scrolls, and can be reached by the keyboard. */
+void page_figure(page *p, const char *label)
+{
+    fputs("<figure tabindex=\"0\" role=\"img\" aria-label=\"", p->out);
+    page_text(p, label);
+    fputs("\">\n", p->out);
+}
+
 void page_plot(page *p, const char *label, const char *commands)
 {
     char path[] = "/tmp/mdctl-plot-XXXXXX";
@@ -138,9 +152,7 @@ void page_plot(page *p, const char *label, const char *commands)
         return;
     FILE *svg = fdopen(file, "r");
     if (svg && run_gnuplot(++p->n_plots, path, commands)) {
-        fputs("<figure role=\"img\" aria-label=\"", p->out);
-        page_text(p, label);
-        fputs("\">\n", p->out);
+        page_figure(p, label);
         copy_svg(p, svg);
         fputs("<figcaption>", p->out);
         page_text(p, label);

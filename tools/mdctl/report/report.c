@@ -7,11 +7,13 @@
 
 static void write_page(FILE *to, const results *in)
 {
-    static void (*const section[])(page * p, const results *in) = {report_demo,    report_hints,  report_times,
-                                                                   report_winners, report_regret, report_stats};
+    static void (*const section[])(page * p, const results *in) = {report_demo,     report_hints,  report_times,
+                                                                   report_winners,  report_regret, report_tables,
+                                                                   report_timeline, report_stats};
     char title[128];
     page p;
-    snprintf(title, sizeof title, "multidispatch%s%s", in->device[0] ? " on " : "", in->device);
+    const char *where = in->fact[in->fact[RESULT_HARDWARE][0] ? RESULT_HARDWARE : RESULT_DEVICE];
+    snprintf(title, sizeof title, "multidispatch%s%s", where[0] ? " on " : "", where);
     page_begin(&p, to, title);
     for (size_t i = 0; i < sizeof section / sizeof *section; i++)
         section[i](&p, in);
@@ -27,6 +29,15 @@ static int report(const cli_options *o, const results *in)
     return o->output ? cli_close_output(to, o->output, CLI_OK) : CLI_OK;
 }
 
+/* False where no section shows anything of them. */
+static bool has_section(const results *in)
+{
+    bool has_any = in->count[RESULT_OTHER] < in->n;
+    for (int i = 0; i < in->n && !has_any; i++)
+        has_any = report_is_row(in->line[i].json);
+    return has_any;
+}
+
 int cli_report(const cli_options *o)
 {
     results in = {0};
@@ -36,7 +47,7 @@ int cli_report(const cli_options *o)
             "report takes files of results: of bench, regret, demo or the judges, or a program's MD_STATS");
     for (int i = 0; i < o->n && ok; i++)
         ok = results_read(&in, o->arg[i]);
-    if (ok && in.count[RESULT_OTHER] == in.n)
+    if (ok && !has_section(&in))
         ok = (cli_fail("the files hold no results that a page can show"), false);
     const int status = ok ? report(o, &in) : CLI_FAILED;
     results_free(&in);

@@ -11,6 +11,12 @@ void report_hints(page *p, const results *in);
 void report_times(page *p, const results *in);
 void report_winners(page *p, const results *in);
 void report_regret(page *p, const results *in);
+void report_tables(page *p, const results *in);
+void report_timeline(page *p, const results *in);
 void report_stats(page *p, const results *in);
+/** Whether report_tables has a table for the line. */
+bool report_is_row(const json_t *line);
+/** What other hints would bring the program of these statistics. */
+void report_suggested(page *p, const json_t *stats);
 
 #endif

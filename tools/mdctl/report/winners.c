@@ -72,7 +72,8 @@ static bool write_op(page *p, const cells *all, int first, bool is_first)
     if (n < LEAST_CELLS || 2 * n < rows.n * lengths.n)
         return false;
     if (is_first)
-        page_section(p, "Who is fastest where", "Over rows and their length; nothing is fastest everywhere.");
+        page_section(p, "Who is fastest where",
+                     "Over rows and their length, or over M and N; nothing is fastest everywhere.");
     write_grid(p, all, first, &rows, &lengths);
     return true;
 }
