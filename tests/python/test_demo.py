@@ -9,25 +9,35 @@ import tempfile
 import unittest
 
 PROGRAM = pathlib.Path(__file__).parents[2] / "tools" / "demo_torch.py"
-SIZES = {"device": "host", "threads": 1, "dtype": "f32", "width": 16, "hidden": 64, "heads": 2}
+SIZES = {"device": "host", "threads": 1, "dtype": "f32", "width": 16, "hidden": 64, "heads": 2, "build_us": 2e6,
+         "new_shapes": {"shapes": 3, "median_us": 1.0, "worst_us": 4.0},
+         "lopsided": {"op": "row_sum", "sampled": [[7, 9]], "builds": [{"us": 2.0}]}}
+NAMES = ["rms_norm", "qkv", "softmax", "up_gelu", "down"]
 
 
 class Beside(unittest.TestCase):
-    def run_on(self, ops):
+    def run_on(self, *words):
+        ops = [{"op": name, "sampled": [[3, 5], [4, 5]], "builds": [{"us": 2.0}]} for name in NAMES]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as demo:
             json.dump(SIZES | {"ops": ops}, demo)
             demo.flush()
-            return subprocess.run([sys.executable, str(PROGRAM), demo.name, "--rounds", "1"], capture_output=True, text=True, check=True).stdout
+            return subprocess.run([sys.executable, str(PROGRAM), demo.name, "--rounds", "1", *words], capture_output=True, text=True, check=True).stdout
 
     def test_every_op(self):
-        names = ["rms_norm", "qkv", "softmax", "up_gelu", "down"]
-        text = self.run_on([{"op": name, "sampled": [[3, 5]], "builds": [{"us": 2.0}]} for name in names])
-        self.assertEqual(re.findall(r"^  (\w+) +dispatched +0.00, eager ", text, re.M), names)
-        last = re.fullmatch(r"The block takes 0.01 ms, ([0-9.]+) times that in eager PyTorch and [0-9.]+ times by torch.compile \(dynamic=True\), "
-                            r"which compiled (\d+) graphs in ([0-9.]+) s\.", text.splitlines()[-1])
-        self.assertIsNotNone(last, text)
-        self.assertGreaterEqual(int(last[2]), 5)
-        self.assertGreater(float(last[3]), 0.1)
+        text = self.run_on()
+        self.assertEqual(re.findall(r"^  (\w+) +dispatched +0.00, eager .* compiled \d+ graphs in", text, re.M), [*NAMES, "row_sum"])
+        wanted = [r"The block takes 0\.01 ms, [0-9.]+ times that in eager PyTorch and [0-9.]+ times by torch.compile \(dynamic=True\)\.",
+                  r"torch.compile made (\d+) graphs for these sizes in ([0-9.]+) s; this library's kernels were built in 2\.0 s, or read from its store\.",
+                  r"A size not met before adds 1 us to its first call at the median and 4 us at worst; by torch.compile \d+ us at the median and [0-9.]+ s at worst\."]
+        found = [re.fullmatch(pattern, line) for pattern, line in zip(wanted, text.splitlines()[-3:])]
+        self.assertTrue(all(found), text)
+        self.assertGreaterEqual(int(found[1][1]), 5)
+        self.assertGreater(float(found[1][2]), 0.1)
+
+    def test_json(self):
+        said = json.loads(self.run_on("--json"))
+        self.assertEqual(list(said["torch"]["ops"]), [*NAMES, "row_sum"])
+        self.assertEqual(len(said["torch"]["ops"]["qkv"]["first_s"]), 2)
 
 
 if __name__ == "__main__":

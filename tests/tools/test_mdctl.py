@@ -639,8 +639,15 @@ class Demo(Base):
         self.assertGreater(demo["verified"], 0)
         self.assertLess(demo["worst_error"], 1e-4)
         self.assertEqual([op["op"] for op in demo["ops"]], ["rms_norm", "qkv", "softmax", "up_gelu", "down"])
+        self.assertEqual((demo["device"], demo["version"]), ("host", json.loads(self.good("info", "--json"))["version"]))
         for op in demo["ops"]:
             self.assertEqual(sum(served["calls"] for served in op["served"]), steps)
+        lopsided = demo["lopsided"]
+        self.assertEqual((lopsided["op"], lopsided["served"]), ("row_sum", []))
+        rows = [sizes[0] for sizes in lopsided["sampled"]]
+        self.assertTrue(rows == sorted(rows) and rows[-1] > 64 * rows[0], rows)
+        self.assertTrue(all(2**20 <= i * j <= 2**21 for i, j in lopsided["sampled"]), lopsided["sampled"])
+        for op in demo["ops"] + [lopsided]:
             self.assertEqual(op["builds"][0]["build"], "dispatched")
             self.assertEqual(len(op["sampled"]), op["samples"])
             self.assertGreaterEqual(op["regret"], 0)
@@ -668,6 +675,9 @@ class Demo(Base):
                              env=dict(os.environ, PYTHONPATH=str(self.folder)), capture_output=True, text=True, check=False)
         self.assertEqual((ran.returncode, ran.stdout), (77, ""))
         self.assertIn("not installed", ran.stderr)
+        ran = subprocess.run([sys.executable, str(pathlib.Path(ROOT) / "tools" / "demo_torch.py"), output, "--json"],
+                             env=dict(os.environ, PYTHONPATH=str(self.folder)), capture_output=True, text=True, check=False)
+        self.assertEqual((ran.returncode, json.loads(ran.stdout)), (77, json.loads(text) | {"torch": None}))
 
     def test_sizes(self):
         trace = self.file("trace.txt", "# batch sizes\n3\n 40 \r\n\n1\n")
@@ -676,11 +686,433 @@ class Demo(Base):
         self.assertIn("3 steps of 1..40 tokens", text)
         self.assertIn("who served what", text)
         self.assertRegex(text, r"best single kernels +[0-9.]+ \([0-9.]+\)")
-        self.assertRegex(text.splitlines()[-1], r"^A size not met before adds \d+ us ")  # the last three lines say what dispatch brings
+        self.assertRegex(text, r"(?m)^  row_sum +\S+/\S+ +[0-9.]+ \([0-9.]+\)$")
+        for line, wanted in zip(text.splitlines()[-3:], [r"A kernel made for one size takes up to [0-9.]+ times .* at most [0-9.]+ times; .* up to [0-9.]+ times, .* [0-9.]+\.",
+                                                         r"Over the trace the block loses [0-9.-]+% .* lose [0-9.-]+% \([0-9.-]+%\)\.", r"A size not met before adds \d+ us .* compiles nothing\."]):
+            self.assertRegex(line, f"^{wanted}$")  # the last three lines say what dispatch brings
+        self.assertNotIn("\033", text)
+
+    def test_counts(self):
+        for command in "run", "explain", "source":
+            self.bad(2, command, part="takes one formula or op, but got 0")
+            self.bad(2, command, "softmax", "gelu", part="but got 2")
+        self.bad(2, "info", "x", part="'x'")
+        self.bad(2, "demo", "x", part="'x'")
+        self.bad(2, "ops", "a", "b")
+        self.bad(2, "bench", part="bench takes boards")
+
+    def test_environment(self):
+        self.bad(1, "info", env={"MD_SELECT": "magic"}, part="MD_SELECT")
+        self.bad(1, "run", "relu", "--sizes", "i=2, j=2", env={"MD_HINTS": "64,banana"}, part="MD_HINTS")
+        self.bad(1, "info", "--device", "tpu", part="'tpu'")
+
+
+class Formulas(Base):
+    def test_bad_formula(self):
+        text = self.bad(1, "run", "Y[i] = exp(X[i]) + foo", "--sizes", "i=3", part="foo")
+        lines = text.rstrip("\n").splitlines()
+        caret = [n for n, line in enumerate(lines) if line.strip() and not line.replace("^", "").replace("~", "").strip()]
+        self.assertEqual(len(caret), 1, text)
+        self.assertEqual(lines[caret[0] - 1][lines[caret[0]].index("^"):][:3], "foo")
+        self.assertIn("1:20", text)
+
+    def test_warning(self):
+        """A binder that hides an index of the left side: a warning with a caret, once, and the op works."""
+        for command, *more in ["run", "--sizes", "i=5, i_2=4"], ["explain", "--sizes", "i=5, i_2=4"], ["source"], ["tune", "--sizes", "i=5, i_2=4", "--budget", "10"]:
+            done = mdctl(command, "Y[i] = sum[i](X[i])", *more, *FEW)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            where, other = (done.stdout, done.stderr) if command == "explain" else (done.stderr, done.stdout)
+            self.assertEqual(where.count("1:12: 'i' is bound here"), 1, where)
+            self.assertIn("\n  Y[i] = sum[i](X[i])\n             ^\n", where)
+            self.assertNotIn("1:12: 'i' is bound here", other)
+
+    def test_bad_names_and_sizes(self):
+        self.bad(1, "run", "nosuchop", part="neither a formula nor an op of the catalogue")
+        for command in "run", "explain":
+            self.bad(1, command, "softmax", *FEW, part="'i' is missing")
+            self.bad(1, command, "softmax", *FEW, "--sizes", "i=4", part="'j' is missing")
+            self.bad(1, command, "softmax", *FEW, "--sizes", "i=4, j=4, q=1", part="'q'")
+        for command in "run", "explain", "choices", "bench", "tune", "combo":
+            more = ["--budget", "10"] if command == "tune" else []
+            self.bad(1, command, "softmax", *FEW, *more, "--sizes", "i=64, j=300, q=5", part="has no dim 'q'; it has i, j")
+            self.bad(1, command, "softmax", *FEW, *more, "--sizes", "i=64, j=300, k=5", part="'k' is dim 'j', which is given twice")
+            self.bad(1, command, "softmax", *FEW, *more, "--sizes", "i=2, i=3", part="dim 'i' is given twice")
+        for command, *more in ["run"], ["check"], ["explain"], ["source"], ["tune", "--budget", "10"], ["bundle", "--output", str(self.folder / "x.mdb")]:
+            for hints, part in ("q=4", "has no dim 'q'"), ("i=4 i=8", "dim 'i' is given twice"), ("(i=4,j=8,k=9)", "'k' is dim 'j', which is given twice"):
+                self.bad(1, command, "softmax", *more, "--hints", hints, part=part)
+        self.bad(1, "run", "softmax", "--static", "j=4, j=8", "--sizes", "i=4", part="'j' is given two sizes that exclude each other")
+        self.bad(2, "run", "softmax", "--threads", "1025", "--sizes", "i=4, j=4", part="1..1024")
+        self.bad(1, "run", "softmax", "--dtype", "i32", "--sizes", "i=4, j=4", part="expected f32, f64, f16, bf16")
+        self.bad(1, "run", "softmax", "--hints", "64,x", "--sizes", "i=4, j=4", part="64,x")
+        self.bad(1, "run", "softmax", "--pin", "nosuch/a1", "--sizes", "i=4, j=4", part="'nosuch/a1' is pinned")
+        self.bad(1, "run", "sotfmax", "--sizes", "i=4, j=4", part="did you mean 'softmax'?")
+        self.bad(1, "run", "softmax", "--sizes", "i=4, j=4", env={"MD_DEVICE": "gpu"}, part="are possible (MD_DEVICE)")
+        self.bad(1, "ops", "nosuchop", part="nosuchop")
+
+    def test_edges_of_sizes(self):
+        most = str(2**63 - 1)
+        few = [*FEW, "--cc", "/nonexistent/cc"]
+        for command in "run", "explain", "bench":
+            self.bad(1, command, "matmul", *few, "--sizes", f"m={most}, n=4, k=4", part="2^63 bytes")
+            self.bad(1, command, "relu", *few, "--sizes", f"i={2**63}, j=4", part="larger than " + most)
+        self.bad(1, "run", "relu", *few, "--sizes", f"i={2**53 + 1}, j=3", part="out of memory")
+        self.bad(1, "explain", "matmul", *few, "--sizes", f"m={2**30}, n={2**30}, k={2**20}", part="10^18 operations and bytes at m=1073741824")
+        self.bad(1, "tune", "relu", "--hints", f"i={most}, j=1", part="a hint lies in 1..2^40")
+        self.bad(1, "explain", "relu", "--sizes", "i=4, j=4", env={"MD_HINTS": f"{most},{2**53}"}, part="MD_HINTS")
+        self.bad(1, "explain", "relu", "--sizes", "i=4, j=4", env={"MD_HINTS": f"{2**64}"}, part="MD_HINTS")
+        shapes = [{"op": "p", "shape": f"b={a} n={b} k=4", "calls": 2**62, "total_us": 1e300} for a in (2**53, 2**63 - 1) for b in (4, 2**63 - 2)]
+        stats = {"ops": [{"op": "p", "formula": "Y[b,n] = sum[k](X[b,k] * W[n,k])", "hints": "(b=64,n=64,k=64)"}], "shapes": shapes}
+        path = self.file("edges.json", json.dumps(stats))
+        self.assertIn("(b=", json.loads(self.good("hints", "suggest", path, "--json", "--threads", "2"))["hints"])
+
+
+class Run(Base):
+    CASES = [
+        ("softmax", "i=5, j=333", "f32"),
+        ("layer_norm", "i=7, j=65", "bf16"),
+        ("Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + c[n])", "b=3, n=40, k=17", "f32"),
+        ("C[m,n] = sum[k](A[m,k] * B[k,n])", "m=33, n=18, k=50", "f64"),
+        ("Y[i,j] = cumsum[j](X[i,j])", "i=3, j=100", "f32"),
+        ("Y[j,i] = 2 * X[i,j] + 1", "i=30, j=9", "f16"),
+        ("Y[t,d] = E[ids[t],d]", "t=9, d=20, E.0=50", "f32"),
+        ("L[] = sum[i](X[i] * X[i])", "i=1000", "f32"),
+        ("Y[i] = argmax[j](X[i,j])", "i=4, j=77", "f32"),
+    ]
+
+    def test_results(self):
+        for formula, sizes, dtype in self.CASES:
+            with self.subTest(formula):
+                text = self.good("run", formula, "--sizes", sizes, "--dtype", dtype, *FEW)
+                self.assertIn(": ok\n", text)
+                self.assertNotIn("WRONG", text)
+                self.assertNotIn("(reference)", text)
+
+    def test_long_sums(self):
+        for formula, sizes in [("Y[j] = sum[i](X[i,j])", "i=2000000, j=2"), ("Y[i,j] = sum[k](A[i,k]*B[j,k])", "i=8, j=9, k=64000")]:
+            with self.subTest(formula):
+                (run,) = self.json_lines(self.good("run", formula, "--sizes", sizes, "--json", "--no-library", *FEW))
+                (stage,) = json.loads(self.good("explain", formula, "--sizes", sizes, "--json", "--no-library", *FEW))["stages"]
+                self.assertLess(stage["additions"], 540)  # multidispatch(3), "Accuracy"
+                self.assertAlmostEqual(run["outputs"][0]["allowed"], (2 + 64 + stage["additions"]) * 2**-24, delta=1e-10)
+        self.assertGreater(run["outputs"][0]["error"], 0)  # sums of the data are not exact
+
+    def test_json(self):
+        formula, sizes, _ = self.CASES[2]
+        (run,) = self.json_lines(self.good("run", formula, "--sizes", sizes, "--json", *FEW))
+        self.assertTrue(run["ok"])
+        self.assertEqual(run["op"], "Y")
+        self.assertEqual(run["outputs"][0]["elements"], 120)
+        self.assertLessEqual(run["outputs"][0]["error"], run["outputs"][0]["allowed"])
+        self.assertRegex(run["variants"][0]["variant"], r"^[a-z_]+")
+
+    def test_empty(self):
+        self.assertIn(": ok\n", self.good("run", "softmax", "--sizes", "i=0, j=5", *FEW))
+
+    def test_no_compiler(self):
+        done = mdctl("run", "softmax", "--sizes", "i=2, j=3", "--cc", "/nonexistent/cc", *FEW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("reference (reference)", done.stdout)
+        warnings = done.stderr.splitlines()
+        self.assertEqual(len(warnings), 1, done.stderr)  # a condition is said once
+        for part in "/nonexistent/cc", "reference evaluator serves", "set MD_CC":
+            self.assertIn(part, warnings[0])
+        self.assertIn("true ", json.loads(mdctl("info", "--json", "--cc", "/bin/true").stdout)["compiler"])  # and no gcc
+        for level, n_lines in ("none", 0), ("error", 0), ("warn", 1), ("info", 2):
+            said = mdctl("run", "softmax", "--sizes", "i=2, j=3", "--cc", "/nonexistent/cc", *FEW, env={"MD_LOG": level}).stderr
+            self.assertEqual(len(said.splitlines()), n_lines, said)
+
+    def test_statistics(self):
+        path = str(self.folder / "stats.json")
+        self.good("run", "softmax", "--sizes", "i=2, j=3", *FEW, env={"MD_STATS": path})
+        with open(path, encoding="utf-8") as f:
+            (shape,) = json.load(f)["shapes"]
+        self.assertEqual((shape["op"], shape["shape"], shape["calls"]), ("softmax", "i=2 j=3", 1))
+
+    def test_pin(self):
+        text = self.good("source", "softmax", *FEW)
+        name = text.splitlines()[-1].split(":", 1)[1]
+        self.assertIn(name + " (pinned)", self.good("run", "softmax", "--sizes", "i=2, j=3", "--pin", name))
+
+
+class Poor(Base):
+    """A process that lacks what others have."""
+
+    RUN = ["run", "softmax", "--sizes", "i=4, j=9", *FEW]
+
+    def test_without_an_environment(self):
+        done = subprocess.run([MDCTL, *self.RUN], env={"MD_DEVICE": "host", "MD_CACHE_DIR": ""}, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("reference (", done.stdout)
+
+    def test_small_files(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+
+        done = subprocess.run([MDCTL, *self.RUN], env=environment({"MD_CACHE_DIR": str(self.folder / "store")}), preexec_fn=limit,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("File too large", done.stderr)
+
+    def test_what_is_not_written_is_said(self):
+        for name, path in (("MD_STATS", "/nonexistent/x"), ("MD_STATS", "/dev/full"), ("MD_TRACE", "/dev/full")):
+            if os.path.exists(path) or "nonexistent" in path:
+                self.bad(1, *self.RUN, part=path, env={name: path})
+
+
+class Explain(Base):
+    def test_table(self):
+        text = self.good("explain", "softmax", "--sizes", "i=3, j=100", *FEW)
+        self.assertIn("candidate", text)
+        self.assertEqual(len(re.findall(r"^  -> ", text, flags=re.M)), 1)
+        picked = re.search(r"^  -> +(\S+)", text, flags=re.M).group(1)
+        self.assertIn(f"  pick: {picked} (model)", text)
+        self.assertIn("MFLOP", text)
+        text = self.good("explain", "softmax", "--sizes", "i=1, j=1000000", "--select", "distance", *FEW)
+        self.assertIn("(nearest)", text)
+        self.assertIn("lopsided", text)
+
+    def test_numeric(self):
+        text = self.good("explain", "softmax", "--sizes", "i=3, j=100", "--numeric", "batch_invariant", *FEW)
+        self.assertIn("numeric policy batch_invariant: class row serves this shape", text)
+        self.assertIn("of another numeric class", text)
+
+    def test_json(self):
+        explained = json.loads(self.good("explain", "softmax", "--sizes", "i=3, j=100", "--json", *FEW))
+        (stage,) = explained["stages"]
+        self.assertEqual(explained["shape"], "i=3 j=100")
+        picked = [c for c in stage["candidates"] if c["variant"] == stage["pick"]]
+        self.assertEqual(len(picked), 1)
+        self.assertTrue(picked[0]["fits"])
+        self.assertGreater(len(stage["candidates"]), 1)
+        self.assertGreater(stage["flops"], 300)
+        self.assertFalse(stage["slow"])
+
+
+class Source(Base):
+    def flags(self):
+        info = json.loads(self.good("info", "--json"))
+        return [word for word in info["compiler_flags"].split() if word.startswith(("-m", "-f")) and word != "-shared"]
+
+    def test_compiles(self):
+        flags = self.flags()
+        for formula in "softmax", "linear_bias_gelu":
+            names = self.good("source", formula, *FEW).split()
+            self.assertGreater(len(names), 1)
+            stage, name = names[0].split(":", 1)
+            text = self.good("source", formula, *FEW, "--stage", stage, "--variant", name)
+            if "a function of the library" in text:
+                continue
+            done = subprocess.run(CC.split() + flags + ["-O0", "-w", "-x", "c", "-c", "-o", str(self.folder / "kernel.o"), "-"], input=text,
+                                  capture_output=True, text=True, check=False, timeout=600)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_json(self):
+        listed = json.loads(self.good("source", "softmax", "--json", *FEW))
+        name = listed["variants"][0]["variant"]
+        one = json.loads(self.good("source", "softmax", "--json", "--variant", name, *FEW))
+        self.assertEqual(one["variant"], name)
+        self.assertEqual(one["source"], self.good("source", "softmax", "--variant", name, *FEW))
+
+    def test_unknown(self):
+        self.bad(1, "source", "softmax", "--variant", "nosuch", *FEW, part="nosuch")
+        self.bad(1, "source", "softmax", "--variant", "row_looped", "--stage", "7", *FEW, part="no number 7")
+
+
+class Lists(Base):
+    def test_ops(self):
+        ops = self.json_lines(self.good("ops", "--json"))
+        self.assertIn("softmax", [op["name"] for op in ops])
+        self.assertTrue(all(op["formula"] and op["description"] for op in ops))
+        (one,) = self.json_lines(self.good("ops", "softmax", "--json"))
+        self.assertIn(one["formula"].splitlines()[0], self.good("ops", "softmax"))
+
+    def test_info(self):
+        info = json.loads(self.good("info", "--json", "--threads", "2"))
+        self.assertEqual((info["device"], info["threads"]), ("host", 2))
+        text = self.good("info", env={"MD_HINTS": "7,70"})
+        self.assertIn("MD_CC", text)
+        self.assertIn("now 7,70", text)
+
+
+class Bench(Base):
+    BOARD = "# op dtype sizes\nsoftmax f32 i=16 j=64\n\nrelu f16 i=8, j=8 # small\nsoftmax f32 i=3 j=9\n"
+    QUICK = ["--quick", "--repeat", "2"] + FEW
+
+    def test_board(self):
+        output = str(self.folder / "out.jsonl")
+        text = self.good("bench", self.file("board.txt", self.BOARD), "--json", "--output", output, *self.QUICK)
+        lines = self.json_lines(text)
+        self.assertEqual(pathlib.Path(output).read_text(encoding="utf-8"), text)
+        self.assertEqual([(x["op"], x["dtype"], x["peer"]) for x in lines],
+                         [(op, dtype, peer) for op, dtype in [("softmax", "f32"), ("relu", "f16"), ("softmax", "f32")] for peer in ("md", "copy")])
+        self.assertEqual(lines[0]["sizes"], {"i": 16, "j": 64})
+        self.assertEqual(lines[2]["sizes"], {"i": 8, "j": 8})
+        for line in lines:
+            self.assertTrue(line["lo"] <= line["us"] <= line["hi"])
+            self.assertGreaterEqual(line["gbps"], 0)
+        self.assertEqual(lines[0]["why"], "model")
+
+    def test_formula(self):
+        formula = 'Y[i] = X[i] # "quoted"\n + 1'
+        lines = self.json_lines(self.good("bench", formula, "--sizes", "i = 100", "--json", "--repeat", "2", "--hints", "16"))
+        self.assertEqual(lines[0]["op"], formula)
+        self.assertEqual(lines[0]["sizes"], {"i": 100})
+        self.assertGreater(len(lines), 2)  # and every variant of the pool
+        empty = self.json_lines(self.good("bench", "relu", "--sizes", "i=0, j=4", "--json", *self.QUICK))
+        self.assertEqual(empty[0]["gbps"], 0)
+        self.assertIn("GB/s", self.good("bench", "relu", "--sizes", "i=3, j=4", *self.QUICK))
+
+    def test_bad(self):
+        self.bad(2, "bench", self.file("b", "relu f32 i=2 j=2\nrelu float i=2\n"), *self.QUICK, part="b:2: expected")
+        self.bad(2, "bench", self.file("b", "relu\n"), *self.QUICK, part="b:1: expected")
+        self.bad(2, "bench", self.file("b", "relu f32 " + " " * 2000 + "i=2\n"), *self.QUICK, part="b:1: the line is too long")
+        self.bad(1, "bench", self.file("b", "nosuchop f32 i=2\n"), *self.QUICK, part="nosuchop")
+        self.bad(1, "bench", self.file("b", "relu f32 i=2\n"), *self.QUICK, part="'j' is missing")
+        self.bad(2, "bench", "/nonexistent/board", part="/nonexistent/board")
+        self.bad(1, "bench", "relu", "--sizes", "i=2, j=2", "--output", "/nonexistent/x", part="cannot write '/nonexistent/x'")
+        if os.access("/dev/full", os.W_OK):
+            self.bad(1, "bench", "relu", "--sizes", "i=2, j=2", "--output", "/dev/full", *self.QUICK, part="'/dev/full' could not be written")
+
+    def test_variants_that_do_not_compile(self):
+        done = mdctl("bench", "relu", "--sizes", "i=2, j=2", "--json", "--repeat", "1", "--cc", "/nonexistent/cc", "--hints", "16")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([x["peer"] for x in self.json_lines(done.stdout)], ["md", "copy"])
+
+
+class Regret(Base):
+    FEW = ["--device", "host", "--threads", "2", "--repeat", "4", "--hints", "16"]
+
+    def test_modes_and_oracles(self):
+        board = self.file("board", "# a comment\nrelu f32 count=2 seed=7 bytes=1e6 i=1..64 j=1..64\n")
+        output = self.folder / "lines.jsonl"
+        text = self.good("regret", board, "--modes", "distance,model,hybrid,idle", "--space", "1", "--budget", "20000", "--output", str(output), *self.FEW)
+        lines = self.json_lines(output.read_text(encoding="utf-8"))
+        self.assertEqual([x for x in lines if "shape" not in x], self.json_lines(text))  # sums stand in both
+        shapes = [x for x in lines if "shape" in x]
+        self.assertEqual(len(shapes), 2)
+        self.assertEqual(len({x["shape"] for x in shapes}), 2)
+        for x in shapes:
+            self.assertGreater(x["best_us"], 0)
+            for mode in ("distance", "model", "hybrid", "idle"):
+                self.assertNotIn("failed", x[mode])
+                self.assertGreater(x[mode]["regret"], -0.9)
+                self.assertGreater(x[mode]["own"], -0.9)
+        self.assertEqual(["space" in x for x in shapes], [True, False])
+        self.assertTrue(shapes[0]["space"]["complete"])
+        self.assertGreaterEqual(shapes[0]["space"]["configs"], 2)
+        self.assertLess(shapes[0]["space"]["us"], 1.5 * shapes[0]["best_us"])  # it is among all: no worse but for noise
+        self.assertEqual([x["mode"] for x in lines if "sum" in x], ["distance", "model", "hybrid", "idle"])
+        self.assertEqual([(x["shapes"], x["complete"]) for x in lines if "space_sum" in x], [(1, 1)] * 4)
+
+    def test_draws_are_equal(self):
+        board = self.file("board", "relu f32 count=3 seed=3 bytes=1e5 i=1..64 j=1..64\n")
+        runs = [[x["shape"] for x in self.json_lines(self.good("regret", board, "--modes", "model", *self.FEW)) if "shape" in x] for _ in range(2)]
+        self.assertEqual(runs[0], runs[1])
+        part = [x["shape"] for x in self.json_lines(self.good("regret", board, "--modes", "model", "--part", "2/3", *self.FEW)) if "shape" in x]
+        self.assertEqual(part, runs[0][1:2])
+
+    def test_bad(self):
+        self.bad(2, "regret", part="regret takes boards")
+        self.bad(2, "regret", "/nonexistent/board", part="/nonexistent/board")
+        self.bad(2, "regret", self.file("b", "relu f32 i=2..1 j=2\n"), *self.FEW, part="b:1: expected")
+        self.bad(1, "regret", self.file("b", "relu f32 i=1..4 j=2\n"), "--output", "/nonexistent/x", *self.FEW, part="cannot write '/nonexistent/x'")
+
+
+class Trace(Base):
+    def test_builds_and_choices_stand_in_it(self):
+        path = self.folder / "trace.json"
+        self.good("run", "gelu", "--sizes", "i=3, j=40", "--hints", "16", "--threads", "2", env={"MD_TRACE": str(path), "MD_CACHE_DIR": ""})
+        events = json.loads(path.read_text(encoding="utf-8"))
+        self.assertTrue({"build", "choice"} <= {x.get("cat") for x in events}, {x.get("cat") for x in events})
+        builds = [x for x in events if x.get("cat") == "build"]
+        self.assertTrue(all(x["dur"] > 0 for x in builds))
+        self.assertTrue(all(x["args"]["kernel"] == "md_" + x["name"].replace("/", "_") + "_gelu_f32" for x in builds), builds)
+
+
+class Demo(Base):
+    QUICK = ["demo", "--quick", "--hints", "64", "--threads", "2"]
+    AZURE = ("TIMESTAMP,ContextTokens,GeneratedTokens\n" "2023-11-16 18:17:03.9799600,40,3\n" "2023-11-16 18:17:04.0319600,9,2\n"
+             "2023-11-16 18:17:09.5000000,300,4\n")
+
+    def check(self, demo, steps):
+        self.assertEqual(demo["steps"], steps)
+        self.assertEqual((demo["dtype"], demo["width"], demo["hidden"], demo["heads"]), ("f32", 512, 2048, 8))
+        self.assertGreater(demo["verified"], 0)
+        self.assertLess(demo["worst_error"], 1e-4)
+        self.assertEqual([op["op"] for op in demo["ops"]], ["rms_norm", "qkv", "softmax", "up_gelu", "down"])
+        self.assertEqual((demo["device"], demo["version"]), ("host", json.loads(self.good("info", "--json"))["version"]))
+        for op in demo["ops"]:
+            self.assertEqual(sum(served["calls"] for served in op["served"]), steps)
+        lopsided = demo["lopsided"]
+        self.assertEqual((lopsided["op"], lopsided["served"]), ("row_sum", []))
+        rows = [sizes[0] for sizes in lopsided["sampled"]]
+        self.assertTrue(rows == sorted(rows) and rows[-1] > 64 * rows[0], rows)
+        self.assertTrue(all(2**20 <= i * j <= 2**21 for i, j in lopsided["sampled"]), lopsided["sampled"])
+        for op in demo["ops"] + [lopsided]:
+            self.assertEqual(op["builds"][0]["build"], "dispatched")
+            self.assertEqual(len(op["sampled"]), op["samples"])
+            self.assertGreaterEqual(op["regret"], 0)
+            self.assertGreaterEqual(op["builds"][0]["us"], op["best_us"] * 0.999)
+            for build in op["builds"]:
+                self.assertAlmostEqual(sum(build["at"]), build["us"], delta=0.01 * len(build["at"]))
+        self.assertLessEqual({"by distance", "by the model", "measured", "hint 64 alone"}, {build["build"] for build in demo["ops"][0]["builds"]})
+        matrix = demo["matrix"]
+        self.assertEqual([tokens for tokens, _ in matrix["sampled"]], [1, 64, 256, 4096])
+        self.assertEqual([build["build"] for build in matrix["builds"]], ["dispatched"] + [f"kernel of hint {hint}" for hint in (1, 64, 256, 4096)])
+        for i in range(4):  # each hint's kernel runs at its own size, and so does what is dispatched
+            self.assertGreater(matrix["builds"][i + 1]["at"][i], 0)
+            self.assertGreater(matrix["builds"][0]["at"][i], 0)
+        self.assertGreaterEqual(demo["new_shapes"]["worst_us"], demo["new_shapes"]["median_us"])
+        self.assertGreater(demo["new_shapes"]["shapes"], 1)
+
+    def test_generated(self):
+        output = str(self.folder / "demo.json")
+        text = self.good(*self.QUICK, "--json", "--output", output)
+        self.check(json.loads(text), 40)
+        self.assertEqual(pathlib.Path(output).read_text(encoding="utf-8"), text)
+        # without PyTorch the comparison is skipped, which tools/demo takes for no failure
+        (self.folder / "torch.py").write_text("raise ImportError('none')\n", encoding="utf-8")
+        ran = subprocess.run([sys.executable, str(pathlib.Path(ROOT) / "tools" / "demo_torch.py"), output],
+                             env=dict(os.environ, PYTHONPATH=str(self.folder)), capture_output=True, text=True, check=False)
+        self.assertEqual((ran.returncode, ran.stdout), (77, ""))
+        self.assertIn("not installed", ran.stderr)
+        ran = subprocess.run([sys.executable, str(pathlib.Path(ROOT) / "tools" / "demo_torch.py"), output, "--json"],
+                             env=dict(os.environ, PYTHONPATH=str(self.folder)), capture_output=True, text=True, check=False)
+        self.assertEqual((ran.returncode, json.loads(ran.stdout)), (77, json.loads(text) | {"torch": None}))
+
+    def test_sizes(self):
+        trace = self.file("trace.txt", "# batch sizes\n3\n 40 \r\n\n1\n")
+        text = self.good(*self.QUICK, "--trace", trace)
+        self.assertIn("one batch size a line", text)
+        self.assertIn("3 steps of 1..40 tokens", text)
+        self.assertIn("who served what", text)
+        self.assertRegex(text, r"best single kernels +[0-9.]+ \([0-9.]+\)")
+        self.assertRegex(text, r"(?m)^  row_sum +\S+/\S+ +[0-9.]+ \([0-9.]+\)$")
+        for line, wanted in zip(text.splitlines()[-3:], [r"A kernel made for one size takes up to [0-9.]+ times .* at most [0-9.]+ times; .* up to [0-9.]+ times, .* [0-9.]+\.",
+                                                         r"Over the trace the block loses [0-9.-]+% .* lose [0-9.-]+% \([0-9.-]+%\)\.", r"A size not met before adds \d+ us .* compiles nothing\."]):
+            self.assertRegex(line, f"^{wanted}$")  # the last three lines say what dispatch brings
+        self.assertNotIn("\033", text)
+
+    def on_terminal(self, *words):
+        """What the program prints on a terminal."""
+        ours, its = pty.openpty()
+        text = b""
+        with subprocess.Popen([MDCTL, *words], stdout=its, stderr=subprocess.DEVNULL, env=dict(os.environ, TERM="xterm", NO_COLOR="")) as process:
+            os.close(its)
+            with contextlib.suppress(OSError):  # EIO: the program has ended
+                while part := os.read(ours, 65536):
+                    text += part
+        os.close(ours)
+        self.assertEqual(process.returncode, 0)
+        return text.decode()
 
     def test_counts(self):
         trace = self.file("trace.txt", "# tokens steps\n3 2\n40 4\n7\n")
-        text = self.good(*self.QUICK, "--trace", trace)
+        status, text = on_terminal([*self.QUICK, "--trace", trace], env={"MDCTL_PROGRESS_MS": "0"})
+        self.assertEqual(status, 0)
+        self.assertRegex(text, "\033\\[3[123]m *[0-9.]+")  # colours, and a line of progress
+        self.assertRegex(text, r"\r.*row_sum: \d+ builds at step")
         self.assertIn("how often each batch size occurs", text)
         self.assertIn("7 steps of 3..40 tokens", text)
 

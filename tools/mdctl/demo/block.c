@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const block_op block_table[BLOCK_OPS] = {
-    {"rms_norm", "rms_norm", false},
-    {"qkv", "Y[i,n] = sum[k](X[i,k] * W[n,k])", false},
-    {"softmax", "softmax", true},
-    {"up_gelu", "Y[i,n] = gelu_tanh(sum[k](X[i,k] * W[n,k]) + c[n])", false},
-    {"down", "Y[i,n] = R[i,n] + sum[k](X[i,k] * W[n,k])", false},
+const block_op block_table[DEMO_OPS] = {
+    {"rms_norm", "rms_norm", BLOCK_BY_TOKENS},
+    {"qkv", "Y[i,n] = sum[k](X[i,k] * W[n,k])", BLOCK_BY_TOKENS},
+    {"softmax", "softmax", BLOCK_BY_CONTEXT},
+    {"up_gelu", "Y[i,n] = gelu_tanh(sum[k](X[i,k] * W[n,k]) + c[n])", BLOCK_BY_TOKENS},
+    {"down", "Y[i,n] = R[i,n] + sum[k](X[i,k] * W[n,k])", BLOCK_BY_TOKENS},
+    {"row_sum", "Y[i] = sum[j](X[i,j])", BLOCK_BY_PAIR},
 };
 
 /* Small for a CPU, so that a demo takes seconds; on a GPU of the size that models have. */
@@ -20,8 +21,14 @@ void block_make(block *out, bool is_gpu)
                             .dtype = MD_BF16,
                             .select = MD_SELECT_MEASURE,
                             .most_tokens = 4096,
-                            .most_context = 1024}
-                  : (block){.width = 512, .heads = 8, .dtype = MD_F32, .most_tokens = 256, .most_context = 2048};
+                            .most_context = 1024,
+                            .elements = 1 << 24}
+                  : (block){.width = 512,
+                            .heads = 8,
+                            .dtype = MD_F32,
+                            .most_tokens = 256,
+                            .most_context = 2048,
+                            .elements = 1 << 20};
     out->hidden = 4 * out->width;
     if (getenv("MD_SELECT"))
         out->select = MD_SELECT_DEFAULT;
@@ -43,10 +50,12 @@ void block_options(md_op_options *out, const block *b, int i)
 
 void block_sizes(char out[64], const block *b, int i, int64_t tokens, int64_t context)
 {
-    if (block_table[i].by_context)
-        snprintf(out, 64, "i=%lld, j=%lld", (long long)(tokens * b->heads), (long long)context);
-    else
+    const block_rule rule = block_table[i].rule;
+    if (rule == BLOCK_BY_TOKENS)
         snprintf(out, 64, "i=%lld", (long long)tokens);
+    else
+        snprintf(out, 64, "i=%lld, j=%lld", (long long)(rule == BLOCK_BY_CONTEXT ? tokens * b->heads : tokens),
+                 (long long)context);
 }
 
 md_status block_shape(block_data *data, md_op *op, const char *sizes)

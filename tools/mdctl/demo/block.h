@@ -1,16 +1,24 @@
-/* The ops of a transformer block, and data for them at any number of tokens. */
+/* The ops of a transformer block, and one of lopsided shapes beside it; data for them at any sizes. */
 #ifndef MDCTL_BLOCK_H
 #define MDCTL_BLOCK_H
 
 #include "common/data.h"
 
-enum { BLOCK_OPS = 5, BLOCK_PRODUCT = 1 }; /* BLOCK_PRODUCT: the op that stands for products */
+/* The ops of the block, the one of them that stands for products, and the one beside it whose shapes are lopsided. */
+enum { BLOCK_OPS = 5, BLOCK_PRODUCT = 1, BLOCK_LOPSIDED = BLOCK_OPS, DEMO_OPS };
+
+/* What the sizes of an op are at a step. */
+typedef enum block_rule {
+    BLOCK_BY_TOKENS, /* a row a token */
+    BLOCK_BY_CONTEXT, /* rows of context length, one per token and head */
+    BLOCK_BY_PAIR /* so many rows of such a length */
+} block_rule;
 
 typedef struct block_op {
     const char *label, *formula;
-    bool by_context; /* rows of context length, one per token and head; else one row a token */
+    block_rule rule;
 } block_op;
-extern const block_op block_table[BLOCK_OPS];
+extern const block_op block_table[DEMO_OPS];
 
 /* The block's sizes. */
 typedef struct block {
@@ -18,7 +26,8 @@ typedef struct block {
     md_dtype dtype; /* this and the next: unless an option or the environment says otherwise */
     md_select select;
     int64_t most_tokens, most_context; /* of a step */
-    char sizes[BLOCK_OPS][48]; /* the static ones of each op; "" if there are none */
+    int64_t elements; /* of a lopsided shape, more or less */
+    char sizes[DEMO_OPS][48]; /* the static ones of each op; "" if there are none */
 } block;
 
 typedef struct block_data {

@@ -9,7 +9,7 @@
 
 enum { STEPS = 300, QUICK_STEPS = 40, MATRIX_TOKENS = 4096 };
 /* Of all ops together, builds not counted. A GPU's pools are larger, and so is their data. */
-static const double host_race_us = 50e6, gpu_race_us = 15e6;
+static const double host_race_us = 30e6, gpu_race_us = 15e6;
 
 typedef struct demo {
     const cli_options *o;
@@ -17,27 +17,36 @@ typedef struct demo {
     cli_device device;
     block block;
     trace trace;
-    demo_op op[BLOCK_OPS];
+    demo_op op[DEMO_OPS];
     int n_samples; /* steps of the trace that are timed */
     int64_t sample[DEMO_SAMPLES][2]; /* tokens and context of each */
-    demo_race race[BLOCK_OPS], matrix;
+    int64_t lopsided[DEMO_SAMPLES][2]; /* rows and length of each */
+    demo_race race[DEMO_OPS], matrix;
     demo_new_shapes new_shapes;
     double build_us, replay_us, worst_error;
     int n_verified, n_wrong;
     FILE *output; /* NULL: not asked for */
 } demo;
 
+/* The sizes whose memory is enough for all that the op is timed at. */
+static void largest_sizes(char out[64], const block *b, int i)
+{
+    if (i == BLOCK_LOPSIDED)
+        block_sizes(out, b, i, 2 * b->elements, 1);
+    else
+        block_sizes(out, b, i, i == BLOCK_PRODUCT ? MATRIX_TOKENS : b->most_tokens, b->most_context);
+}
+
 static md_status make_ops(demo *d)
 {
     double start = cli_now_us();
-    for (int i = 0; i < BLOCK_OPS; i++) {
+    for (int i = 0; i < DEMO_OPS; i++) {
         char sizes[64];
         md_op_options o = d->o->op;
         block_options(&o, &d->block, i);
         cli_progress("building %s", block_table[i].label);
         md_status s = md_op_create(&d->op[i].op, d->context, block_table[i].formula, &o);
-        block_sizes(sizes, &d->block, i, i == BLOCK_PRODUCT ? MATRIX_TOKENS : d->block.most_tokens,
-                    d->block.most_context);
+        largest_sizes(sizes, &d->block, i);
         if (s == MD_OK)
             s = data_make(&d->op[i].data.most, d->context, d->op[i].op, sizes, d->o->seed);
         if (s != MD_OK)
@@ -94,7 +103,7 @@ static md_status verify(demo *d)
 {
     static const int64_t at[][2] = {{1, 1}, {3, 65}, {16, 257}, {33, 1000}};
     const int all = d->o->quick ? 2 : (int)(sizeof at / sizeof *at);
-    for (int i = 0; i < BLOCK_OPS; i++) {
+    for (int i = 0; i < DEMO_OPS; i++) {
         const bool is_slow =
             d->device.is_gpu && strstr(block_table[i].formula, "sum[k]"); /* for the reference, at this width */
         for (int k = 0; k < (is_slow ? 1 : all); k++) {
@@ -154,7 +163,8 @@ static md_status replay(demo *d)
                 return s;
             op->replay_us += us;
             d->replay_us += us;
-            count_served(op, &choice, block_table[i].by_context ? d->trace.context[step] : d->trace.tokens[step]);
+            count_served(op, &choice,
+                         block_table[i].rule == BLOCK_BY_CONTEXT ? d->trace.context[step] : d->trace.tokens[step]);
         }
     }
     cli_progress_part(0, 0);
@@ -173,15 +183,26 @@ static demo_race_job job_of(const demo *d, int i)
                            .op = (demo_op *)&d->op[i],
                            .i = i,
                            .n_samples = d->n_samples,
-                           .sample = d->sample,
-                           .budget_us = (d->device.is_gpu ? gpu_race_us : host_race_us) / BLOCK_OPS};
+                           .sample = i == BLOCK_LOPSIDED ? d->lopsided : d->sample,
+                           .budget_us = (d->device.is_gpu ? gpu_race_us : host_race_us) / DEMO_OPS};
+}
+
+/* From few long rows to many short ones, about as many elements each. */
+static void draw_lopsided(demo *d)
+{
+    for (int k = 0; k < d->n_samples; k++) {
+        const double octaves = log2((double)d->block.elements) * (k + 0.5) / d->n_samples;
+        d->lopsided[k][0] = (int64_t)exp2(octaves);
+        d->lopsided[k][1] = d->block.elements / d->lopsided[k][0] + 1;
+    }
 }
 
 static md_status race(demo *d)
 {
     md_status s = MD_OK;
     d->n_samples = trace_sample(d->sample, d->o->quick ? DEMO_SAMPLES / 4 : DEMO_SAMPLES, &d->trace);
-    for (int i = 0; i < BLOCK_OPS && s == MD_OK; i++) {
+    draw_lopsided(d);
+    for (int i = 0; i < DEMO_OPS && s == MD_OK; i++) {
         const demo_race_job job = job_of(d, i);
         s = demo_race_run(&d->race[i], &job);
     }
@@ -253,7 +274,7 @@ int cli_demo(const cli_options *o)
         return cli_fail("cannot write '%s'", o->output);
     }
     int status = cli_open_context(&d->context, o) == MD_OK ? run_demo(d) : cli_fail_md();
-    for (int i = 0; i < BLOCK_OPS; i++) {
+    for (int i = 0; i < DEMO_OPS; i++) {
         data_free(&d->op[i].data.most);
         md_op_destroy(&d->op[i].op);
     }

@@ -88,7 +88,7 @@ typedef struct demo_story {
     const char *dtype;
     const block *block;
     const trace *trace;
-    const demo_op *op; /* BLOCK_OPS of them; so is `race` */
+    const demo_op *op; /* DEMO_OPS of them; so is `race` */
     const demo_race *race, *matrix;
     const demo_new_shapes *new_shapes;
     double build_us, replay_us, worst_error;

@@ -31,8 +31,8 @@ static void print_served(const demo_story *d)
         for (int k = 0; k < d->op[i].n_served; k++) {
             const demo_served *served = &d->op[i].served[k];
             printf("  %-9s %-46s %s %5lld..%-5lld %4lld calls (%s)\n", k ? "" : block_table[i].label, served->variant,
-                   block_table[i].by_context ? "context" : "tokens ", (long long)served->lo, (long long)served->hi,
-                   (long long)served->calls, served->why);
+                   block_table[i].rule == BLOCK_BY_CONTEXT ? "context" : "tokens ", (long long)served->lo,
+                   (long long)served->hi, (long long)served->calls, served->why);
         }
 }
 
@@ -63,7 +63,8 @@ static void print_matrix_row(const demo_race *m, const demo_total *t)
     printf("  %-22s", t->label);
     for (int i = 0; i < m->n_samples; i++)
         if (t->at[i] > 0.0)
-            printf(" %10.1f %5.2fx", t->at[i], t->at[i] / least_at(m, i));
+            printf(" %10.1f %s%5.2fx%s", t->at[i], cli_shade(t->at[i] / least_at(m, i)), t->at[i] / least_at(m, i),
+                   cli_plain());
         else
             printf(" %17s", "-");
     printf("  %s\n", t->variant);
@@ -112,7 +113,7 @@ static demo_ratio ratio_of_total(const demo_race *r, const demo_total *t)
 /* A row of the table: which build of each op. */
 typedef struct row {
     char label[48];
-    const demo_total *total[BLOCK_OPS];
+    const demo_total *total[DEMO_OPS];
 } row;
 
 static const demo_total *find(const demo_race *r, const char *label)
@@ -150,7 +151,7 @@ static void print_ratio(demo_ratio x)
     char text[32] = "-";
     if (isfinite(x.mean))
         snprintf(text, sizeof text, "%.2f (%.2f)", x.mean, x.worst);
-    printf(" %13s", text);
+    printf(" %s%13s%s", isfinite(x.mean) ? cli_shade(x.mean) : "", text, isfinite(x.mean) ? cli_plain() : "");
 }
 
 static void print_row(const demo_story *d, const row *x)
@@ -159,6 +160,7 @@ static void print_row(const demo_story *d, const row *x)
     for (int i = 0; i < BLOCK_OPS; i++)
         print_ratio(ratio_of_total(&d->race[i], x->total[i]));
     print_ratio(ratio_of_block(d, x));
+    print_ratio(ratio_of_total(&d->race[BLOCK_LOPSIDED], x->total[BLOCK_LOPSIDED]));
     printf("\n");
 }
 
@@ -166,7 +168,7 @@ static row row_by_label(const demo_story *d, const char *label)
 {
     row x = {{0}, {0}};
     snprintf(x.label, sizeof x.label, "%s", label);
-    for (int i = 0; i < BLOCK_OPS; i++)
+    for (int i = 0; i < DEMO_OPS; i++)
         x.total[i] = find(&d->race[i], label);
     return x;
 }
@@ -175,7 +177,7 @@ static row row_of_kernels(const demo_story *d, const char *label, int sign)
 {
     row x = {{0}, {0}};
     snprintf(x.label, sizeof x.label, "%s", label);
-    for (int i = 0; i < BLOCK_OPS; i++)
+    for (int i = 0; i < DEMO_OPS; i++)
         x.total[i] = single_kernel(&d->race[i], sign);
     return x;
 }
@@ -188,7 +190,7 @@ static void print_table(const demo_story *d)
         cli_bold(), cli_plain(), d->race[0].n_samples, "");
     for (int i = 0; i < BLOCK_OPS; i++)
         printf(" %13s", block_table[i].label);
-    printf(" %13s\n", "whole block");
+    printf(" %13s %13s\n", "whole block", block_table[BLOCK_LOPSIDED].label);
     print_row(d, &worst);
     print_row(d, &best);
     for (int k = 1; k < d->race[0].n; k++)
@@ -198,6 +200,45 @@ static void print_table(const demo_story *d)
         }
     const row dispatched = row_by_label(d, d->race[0].total[0].label);
     print_row(d, &dispatched);
+}
+
+/* Where a build stands among those of an op; kernels that do not fit all samples come last. */
+static int place_of(const demo_race *r, int k)
+{
+    int place = 0;
+    const double mean = ratio_of_total(r, &r->total[k]).mean;
+    for (int i = 0; i < r->n; i++)
+        if (r->total[i].kind == DEMO_VARIANT && i != k) {
+            const double other = ratio_of_total(r, &r->total[i]).mean;
+            place += other < mean || (!(mean < other) && i < k);
+        }
+    return place;
+}
+
+static void print_kernel(const char *op, const demo_race *r, const demo_total *t)
+{
+    const demo_ratio x = ratio_of_total(r, t);
+    printf("  %-9s %-56s", op, t->label);
+    if (isfinite(x.mean))
+        print_ratio(x);
+    else
+        printf(" %13s at %d of %d steps", "only", t->n_samples, r->n_samples);
+    printf("\n");
+}
+
+/* The best few of each op's single kernels: --json has all. */
+static void print_kernels(const demo_story *d)
+{
+    enum { SHOWN = 6 };
+    printf("\n%ssingle kernels%s, the same: mean (worst step)\n", cli_bold(), cli_plain());
+    for (int i = 0; i < DEMO_OPS; i++) {
+        const demo_race *r = &d->race[i];
+        int n = 0;
+        for (int place = 0; place < SHOWN; place++)
+            for (int k = 0; k < r->n; k++)
+                if (r->total[k].kind == DEMO_VARIANT && place_of(r, k) == place)
+                    print_kernel(n++ ? "" : block_table[i].label, r, &r->total[k]);
+    }
 }
 
 /* Percent that a ratio is above 1. */
@@ -211,11 +252,14 @@ static void print_sentences(const demo_story *d)
     double kernel, dispatched;
     const row best = row_of_kernels(d, "", 1), all = row_by_label(d, d->race[0].total[0].label);
     const demo_ratio single = ratio_of_block(d, &best), picked = ratio_of_block(d, &all);
+    const demo_race *lopsided = &d->race[BLOCK_LOPSIDED];
     matrix_losses(&kernel, &dispatched, d->matrix);
-    printf("\nA kernel made for one size takes up to %.2f times the best one's time at another, what is dispatched at "
-           "most "
-           "%.2f times.\n",
-           kernel, dispatched);
+    printf(
+        "\nA kernel made for one size takes up to %.2f times the best one's time at another, and what is dispatched at "
+        "most %.2f times; over rows from few and long to many and short the best single kernel takes up to %.2f "
+        "times, what is dispatched %.2f.\n",
+        kernel, dispatched, ratio_of_total(lopsided, best.total[BLOCK_LOPSIDED]).worst,
+        ratio_of_total(lopsided, all.total[BLOCK_LOPSIDED]).worst);
     printf("Over the trace the block loses %.1f%% to the best kernel of each step (worst step %.1f%%); the best single "
            "kernels, known in advance, lose %.1f%% (%.1f%%).\n",
            percent(picked.mean), percent(picked.worst), percent(single.mean), percent(single.worst));
@@ -230,6 +274,7 @@ void demo_print_text(const demo_story *d)
     print_served(d);
     print_matrix(d);
     print_table(d);
+    print_kernels(d);
     print_sentences(d);
 }
 
@@ -255,7 +300,7 @@ static void json_op(FILE *f, const demo_story *d, int i)
     fprintf(f,
             "%s{\"op\": \"%s\", \"replay_us\": %.1f, \"samples\": %d, \"best_us\": %.2f, \"regret\": %.4f, "
             "\"worst_regret\": %.4f, ",
-            i ? ", " : "", block_table[i].label, d->op[i].replay_us, r->n_samples, r->best_us,
+            i && i < BLOCK_OPS ? ", " : "", block_table[i].label, d->op[i].replay_us, r->n_samples, r->best_us,
             r->total[0].us / r->best_us - 1.0, r->worst_regret);
     json_builds(f, r);
     fprintf(f, ", \"served\": [");
@@ -268,18 +313,22 @@ static void json_op(FILE *f, const demo_story *d, int i)
 
 void demo_print_json(FILE *f, const demo_story *d)
 {
+    fputc('{', f);
+    device_json(f, d->device);
     fprintf(f,
-            "{\"device\": \"%s\", \"threads\": %d, \"dtype\": \"%s\", \"width\": %d, \"hidden\": %d, \"heads\": %d, "
+            ", \"threads\": %d, \"dtype\": \"%s\", \"width\": %d, \"hidden\": %d, \"heads\": %d, "
             "\"steps\": %d, "
             "\"build_us\": %.0f, \"replay_us\": %.1f, \"verified\": %d, "
             "\"worst_error\": %.3g, \"new_shapes\": {\"shapes\": %d, \"median_us\": %.2f, \"worst_us\": %.2f}, "
             "\"matrix\": {\"op\": \"%s\", ",
-            d->device->name, d->device->threads, d->dtype, d->block->width, d->block->hidden, d->block->heads,
-            d->trace->n, d->build_us, d->replay_us, d->n_verified, fmin(d->worst_error, 1e300), d->new_shapes->n,
-            d->new_shapes->median_us, d->new_shapes->worst_us, block_table[BLOCK_PRODUCT].label);
+            d->device->threads, d->dtype, d->block->width, d->block->hidden, d->block->heads, d->trace->n, d->build_us,
+            d->replay_us, d->n_verified, fmin(d->worst_error, 1e300), d->new_shapes->n, d->new_shapes->median_us,
+            d->new_shapes->worst_us, block_table[BLOCK_PRODUCT].label);
     json_builds(f, d->matrix);
     fprintf(f, "}, \"ops\": [");
     for (int i = 0; i < BLOCK_OPS; i++)
         json_op(f, d, i);
-    fprintf(f, "]}\n");
+    fprintf(f, "], \"lopsided\": ");
+    json_op(f, d, BLOCK_LOPSIDED);
+    fprintf(f, "}\n");
 }

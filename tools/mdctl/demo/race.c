@@ -222,6 +222,12 @@ static md_status time_all(builds *b, double until_us)
     return s;
 }
 
+/* What else runs on a CPU only adds to times: the least says most. A GPU's clock moves both ways. */
+static double time_of(const builds *b, const timing *t)
+{
+    return timing_quantile(t, b->is_gpu ? 0.5 : 0.0);
+}
+
 static bool is_rival(const builds *b, int k, int least_times)
 {
     return b->build[k].launch && b->build[k].total->kind == DEMO_VARIANT &&
@@ -234,8 +240,7 @@ static const build *fastest(const builds *b, int half, int least_times)
     const build *best = &b->build[b->build[0].same];
     for (int k = 0; k < b->n; k++) {
         const build *made = &b->build[b->build[k].same];
-        if (is_rival(b, k, least_times) &&
-            timing_quantile(&made->half[half], 0.5) < timing_quantile(&best->half[half], 0.5))
+        if (is_rival(b, k, least_times) && time_of(b, &made->half[half]) < time_of(b, &best->half[half]))
             best = made;
     }
     return best;
@@ -249,8 +254,8 @@ static double best_over_picked(const builds *b)
     const build *pick = &b->build[b->build[0].same];
     double best_us = 0.0, picked_us = 0.0;
     for (int h = 0; h < 2 && pick->time.n >= LEAST_TIMES; h++) {
-        best_us += timing_quantile(&fastest(b, h, LEAST_TIMES)->half[1 - h], 0.5);
-        picked_us += timing_quantile(&pick->half[1 - h], 0.5);
+        best_us += time_of(b, &fastest(b, h, LEAST_TIMES)->half[1 - h]);
+        picked_us += time_of(b, &pick->half[1 - h]);
     }
     return best_us > 0.0 && best_us < picked_us ? best_us / picked_us : 1.0;
 }
@@ -258,7 +263,7 @@ static double best_over_picked(const builds *b)
 static void add_regret(const builds *b, demo_race *r, int sample)
 {
     const double ratio = best_over_picked(b);
-    r->best_at[sample] = timing_quantile(&b->build[b->build[0].same].time, 0.5) * ratio;
+    r->best_at[sample] = time_of(b, &b->build[b->build[0].same].time) * ratio;
     r->best_us += r->best_at[sample];
     r->worst_regret = 1.0 / ratio - 1.0 > r->worst_regret ? 1.0 / ratio - 1.0 : r->worst_regret;
 }
@@ -270,7 +275,7 @@ static void add_sample(builds *b, demo_race *r, int sample)
         build *made = &b->build[k];
         if (!made->launch)
             continue;
-        made->total->at[sample] = timing_quantile(&b->build[made->same].time, 0.5);
+        made->total->at[sample] = time_of(b, &b->build[made->same].time);
         made->total->us += made->total->at[sample];
         made->total->n_samples++;
         md_launch_destroy(&made->launch);
@@ -282,7 +287,7 @@ static md_status race_samples(builds *b, demo_race *r, demo_op *op, double budge
     double start = cli_now_us();
     for (int k = 0; k < r->n_samples; k++) {
         char sizes[64];
-        cli_progress_part(b->i + (double)k / r->n_samples, BLOCK_OPS);
+        cli_progress_part(b->i + (double)k / r->n_samples, DEMO_OPS);
         cli_progress("%s: %d builds at step %d of %d", block_table[b->i].label, b->n, k + 1, r->n_samples);
         block_sizes(sizes, b->block, b->i, r->sample[k][0], r->sample[k][1]);
         md_status s = block_shape(&op->data, op->op, sizes);
