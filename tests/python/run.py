@@ -74,7 +74,9 @@ def main():
     print(f"with {python}", flush=True)
     with package.installed(pathlib.Path(build), meson) as site, tempfile.TemporaryDirectory() as folder:
         # Few kernels, and each is compiled once.
-        env = {"MD_HINTS": "16", "MD_CACHE_DIR": folder + "/store", "PYTHONPATH": str(site)}
+        # The wheel has mdctl; of the build folder, what is installed below another root would not find its library.
+        env = {"MD_HINTS": "16", "MD_CACHE_DIR": folder + "/store", "PYTHONPATH": str(site),
+               "PATH": os.pathsep.join([os.path.join(os.path.realpath(build), "tools", "mdctl"), os.environ.get("PATH", "")])}
         tried = {test.name: run_file(python, test, env, folder, limit) for test in tests}
     failed = [f"{name}: {status}" for name, status in tried.items() if status]
     if failed:

@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -291,6 +292,40 @@ class Choices(unittest.TestCase):
         again = pickle.loads(pickle.dumps(op))
         self.assertEqual(repr(again), repr(op))
         np.testing.assert_array_equal(again(random(2, 4)), random(2, 4) * 2)
+
+
+class Pages(unittest.TestCase):
+    def test_report(self):
+        md.op("Y[i,j] = X[i,j] * 3", name="tripled")(random(3, 400))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "page.html")
+            self.assertEqual(md.stats().report(path), path)
+            with open(path, encoding="utf-8") as page:
+                text = page.read()
+            self.assertIn("<h2>A program's calls</h2>", text)
+            self.assertIn("tripled", text)
+            self.assertRegex(text, r"\d+% of (memory|arithmetic)")
+            with self.assertRaisesRegex(md.MdError, "cannot write '/nonexistent/x.html'"):
+                md.stats().report("/nonexistent/x.html")
+
+    def test_commands(self):
+        def ran(*words, **env):
+            return subprocess.run([sys.executable, "-m", "multidispatch", *words], capture_output=True, text=True, check=False,
+                                  env=os.environ | env)
+        said = ran("info", "--json")
+        self.assertEqual((said.returncode, said.stderr), (0, ""))
+        self.assertEqual(json.loads(said.stdout)["version"], md.__version__)
+        self.assertRegex(ran("info").stdout, r"(?m)^device +host$")
+        said = ran("check")
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        self.assertRegex(said.stdout, r"(?m)^ok   results +largest difference to NumPy")
+        self.assertRegex(ran("explain", "softmax", "--sizes", "i=3, j=40").stdout, r"(?m)^  pick: ")
+        for words, status, part in [(["check"], 1, "BAD  compiler   none"), (["explain", "Y[i] = ", "--sizes", "i=3"], 1, "expected"),
+                                    (["explain", "softmax", "--sizes", "k=3"], 1, "k"), (["check", "--device", "tpu"], 1, "'tpu'"), (["else"], 2, "invalid choice")]:
+            with self.subTest(words):
+                said = ran(*words, MD_CC="/nonexistent/cc" if "BAD" in part else os.environ.get("MD_CC", ""))
+                self.assertEqual(said.returncode, status, said.stdout + said.stderr)
+                self.assertIn(part, said.stdout + said.stderr)
 
 
 class Bad(unittest.TestCase):

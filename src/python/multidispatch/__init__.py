@@ -201,6 +201,47 @@ class Stats(dict):
         import pandas
         return pandas.DataFrame(self["shapes"])
 
+    def report(self, path="report.html"):
+        """Writes a page of them, which loads nothing: time by op and shape, which part of the roofline each reaches and what
+        keeps it from more, shapes that no hint covers, what other hints would bring, what is on trial. Returns the path.
+
+        It is made by ``mdctl report``, which comes with this package. gnuplot draws plots where it is installed.
+        """
+        return _report(self, path)
+
+
+def _find_mdctl():
+    """The program that was installed with this package: beside this Python, below the same prefix, or on PATH."""
+    import shutil
+    import sysconfig
+    places = [sysconfig.get_path("scripts"), os.path.join(sys.prefix, "bin"),
+              *(os.path.join(folder, "bin") for folder in _prefixes(os.path.dirname(os.path.abspath(__file__))))]
+    return shutil.which("mdctl", path=os.pathsep.join(places)) or shutil.which("mdctl")
+
+
+def _prefixes(folder):
+    """The folders above .../lib/python3.x/site-packages/multidispatch."""
+    while os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+        if os.path.basename(folder) in ("lib", "lib64"):
+            yield os.path.dirname(folder)
+
+
+def _report(numbers, path):
+    import subprocess
+    import tempfile
+    mdctl = _find_mdctl()
+    if not mdctl:
+        raise MdError("the program mdctl, which comes with this package, was not found: put it on PATH")
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(numbers, file)
+        file.flush()
+        done = subprocess.run([mdctl, "report", file.name, "--output", os.fspath(path)], capture_output=True, text=True,
+                              check=False)
+    if done.returncode:
+        raise MdError(done.stderr.strip() or f"mdctl ended with status {done.returncode}")
+    return path
+
 
 def stats(device="host"):
     """What all ops of this process did on a device, destroyed ones included: the JSON of md_stats_report as a dict."""
