@@ -2,6 +2,7 @@
 """tools/report, tools/report_products and tools/report_sweep on lines made up here. Argument: the source root."""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,19 +53,31 @@ class Products(unittest.TestCase):
 
 
 class Readme(unittest.TestCase):
+    PAGES = ["README.md", "data/results/README.md", "data/results/peers.md", "data/results/when_not.md", "src/python/README.md", "data/results/hints.svg"]
+
     def ran(self, *words):
         return subprocess.run([sys.executable, f"{ROOT}/tools/report_readme", *words], capture_output=True, text=True, check=False)
 
     def test_figures_are_those_of_the_runs(self):
-        self.assertEqual(self.ran(f"{ROOT}/README.md", "--check").stderr, "")
+        self.assertEqual(self.ran(ROOT, "--check").stderr, "")
+
+    def test_another_figure_is_seen_on_every_page(self):
         with tempfile.TemporaryDirectory() as folder:
-            other = pathlib.Path(folder) / "README.md"
-            other.write_text(pathlib.Path(f"{ROOT}/README.md").read_text(encoding="utf-8").replace(" times as fast on average", " times as quick", 1), encoding="utf-8")
-            ran = self.ran(str(other), "--check")
+            root = pathlib.Path(folder)
+            for name in self.PAGES:
+                text = pathlib.Path(ROOT, name).read_text(encoding="utf-8")
+                part = text if name.endswith(".svg") else text[text.index("<!-- written by tools/report_readme"):]
+                last = re.findall(r"\d", part.split("<!-- end -->")[0])[-1]
+                at = len(text) - len(part) + part.split("<!-- end -->")[0].rindex(last)
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text[:at] + str((int(last) + 1) % 10) + text[at + 1:], encoding="utf-8")
+            ran = self.ran(folder, "--check")
             self.assertEqual(ran.returncode, 1)
-            self.assertIn("is not what the recorded runs say", ran.stderr)
-            self.assertEqual(self.ran(str(other), "--write").returncode, 0)
-            self.assertEqual(self.ran(str(other), "--check").returncode, 0)
+            self.assertEqual([line.partition(":")[0] for line in ran.stderr.splitlines()], self.PAGES)
+            self.assertEqual(self.ran(folder, "--write").returncode, 0)
+            self.assertEqual(self.ran(folder, "--check").stderr, "")
+            for name in self.PAGES:
+                self.assertEqual((root / name).read_bytes(), pathlib.Path(ROOT, name).read_bytes())
 
 
 class Sweep(unittest.TestCase):
