@@ -124,6 +124,7 @@ enum {
     MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
     MD_ST_KNOWN_RANGES, /* of rows, then of columns: elements that a condition leaves */
     MD_ST_KNOWN_PRODUCTS = MD_ST_KNOWN_RANGES + 2, /* by which indices are columns */
+    MD_ST_KNOWN_CHAINS = MD_ST_KNOWN_PRODUCTS, /* by kind of device; no stage is a product and a chain */
     MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 4
 };
 typedef struct md_st_program {

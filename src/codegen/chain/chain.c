@@ -23,11 +23,7 @@ static bool is_ragged(const md_st_chain *c)
 /* On a GPU a mask by look-ups of each row takes fewer registers in scores than as bounds of the rows. */
 static bool is_bounded(const md_cg_chain *chain)
 {
-    const md_st_chain *c = chain->c;
-    bool by_row = false;
-    for (int32_t i = 0; i < c->n_bounds && chain->dialect == MD_DEV_CUDA; i++)
-        by_row |= md_cg_chain_is_by_row(c, &c->bound[i]);
-    return c->is_bounded && !by_row;
+    return chain->c->is_bounded && !(chain->dialect == MD_DEV_CUDA && md_cg_chain_looks_up_rows(chain->c));
 }
 
 static void print_head(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain, const md_kn_param *param,

@@ -62,6 +62,9 @@ int md_cg_chain_is_scaled(const md_cg_chain *chain);
 /** The dtype that weights are rounded to; F32: none. *is_plain: the weight is e but for that. */
 md_dtype md_cg_chain_weight(const md_cg_chain *chain, bool *is_plain);
 
+/** True if some bound must be asked of each row, as where packed rows look up where their sequence ends. */
+bool md_cg_chain_looks_up_rows(const md_st_chain *chain);
+
 /** Prints md_params and the functions into `expr`, and #define lines into `defines`. */
 md_status md_cg_chain_print(md_strbuf *defines, md_strbuf *expr, const md_cg_chain *chain, const md_kn_param *param,
                             int32_t n_params);

@@ -55,7 +55,7 @@ bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stag
     if (program->stage[stage].kind != MD_ST_CHAIN)
         return false;
     md_st_know(out, program, stage,
-               &(md_st_fact){.which = MD_ST_KNOWN_PRODUCTS + (dialect == MD_DEV_CUDA),
+               &(md_st_fact){.which = MD_ST_KNOWN_CHAINS + (dialect == MD_DEV_CUDA),
                              .n_bytes = sizeof *out,
                              .make = make_known,
                              .user = &dialect});
@@ -163,7 +163,7 @@ void md_cg_chain_print_batch(md_strbuf *out, const md_cg_chain *c, const char *f
 
 void md_cg_chain_print_row(md_strbuf *out, const md_cg_chain *c, const char *from)
 {
-    print_locals(out, c->c->n_batch, c->c->batch, from);
+    md_cg_chain_print_batch(out, c, from);
     print_locals(out, c->c->n_rows, c->c->rows, from);
 }
 

@@ -32,6 +32,14 @@ bool md_cg_chain_is_by_row(const md_st_chain *c, const md_st_bound *b)
     return false;
 }
 
+bool md_cg_chain_looks_up_rows(const md_st_chain *c)
+{
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        if (md_cg_chain_is_by_row(c, &c->bound[i]))
+            return true;
+    return false;
+}
+
 /* The lowest and highest value of each row index in rows row .. end-1: all of them where a slower index changes. */
 static void print_row_ranges(md_strbuf *out, const md_cg_chain *chain)
 {

@@ -9,7 +9,6 @@ typedef struct printed {
     const char *name; /* md_chain_<name> */
     const md_fx_node *node;
     int32_t ref; /* the REF that is the argument */
-    bool is_outlined;
 } printed;
 
 static md_status print_body(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c, const printed *f,
@@ -103,13 +102,12 @@ static void print_term_choice(md_strbuf *out, const md_cg_chain *c)
 md_status md_cg_chain_print_values(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c)
 {
     static const char *const term_name[MD_ST_MAX_TERMS] = {"term0", "term1", "term2", "term3"};
-    const printed part[] = {{"score", c->c->score, MD_ST_REF_X, false},
-                            {"open", c->c->open, MD_ST_REF_X, false},
-                            {"weight", c->c->weight, MD_ST_REF_E, false}};
+    const printed part[] = {
+        {"score", c->c->score, MD_ST_REF_X}, {"open", c->c->open, MD_ST_REF_X}, {"weight", c->c->weight, MD_ST_REF_E}};
     for (int32_t i = 0; i < MD_COUNT(part); i++)
         MD_TRY(print_function(defines, out, c, &part[i]));
     for (int32_t i = 0; i < c->c->n_terms; i++)
-        MD_TRY(print_function(defines, out, c, &(printed){term_name[i], c->c->term[i], MD_ST_REF_E, false}));
+        MD_TRY(print_function(defines, out, c, &(printed){term_name[i], c->c->term[i], MD_ST_REF_E}));
     print_term_choice(out, c);
     return md_cg_chain_is_scaled(c) ? print_scale(defines, out, c) : MD_OK;
 }
