@@ -156,10 +156,9 @@ static md_status source_text(md_strbuf *out, const md_op *op, int32_t stage, con
     const md_fa_family *family;
     md_fa_config config;
     md_kn_source source = {0};
-    int32_t n = md_op_n_variants(op, stage);
-    for (int32_t i = 0; i < n; i++)
-        if (!strcmp(pool->variant[i]->name, variant))
-            return md_bd_variant_source(out, pool->variant[i]);
+    const int32_t number = md_ds_pool_find(pool, variant);
+    if (number >= 0)
+        return md_bd_variant_source(out, pool->variant[number]);
     if (md_fa_parse(&family, &config, pool->target.facts->kind, variant) != MD_OK)
         return MD_NOT_FOUND;
     if (!md_fa_applies(family, &pool->target))

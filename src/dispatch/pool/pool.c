@@ -64,18 +64,22 @@ static int32_t same_envelope(const md_ds_pool *pool, int32_t variant)
     return i;
 }
 
+int32_t md_ds_pool_find(const md_ds_pool *pool, const char *name)
+{
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n; i++)
+        if (!strcmp(pool->variant[i]->name, name))
+            return i;
+    return -1;
+}
+
 md_status md_ds_pool_add_locked(int32_t *number, md_ds_pool *pool, const md_ds_candidate *candidate)
 {
     char name[MD_FA_NAME];
     md_fa_name(name, candidate->family, &candidate->config);
     const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_relaxed);
-    for (int32_t i = 0; i < n; i++)
-        if (!strcmp(pool->variant[i]->name, name)) {
-            *number = i;
-            return MD_OK;
-        }
-    *number = -1;
-    if (n >= candidate->limit)
+    *number = md_ds_pool_find(pool, name);
+    if (*number >= 0 || n >= candidate->limit)
         return MD_OK;
     MD_TRY(
         md_bd_variant_create(&pool->variant[n], pool->builder, &pool->target, candidate->family, &candidate->config));

@@ -68,6 +68,8 @@ void md_ds_pool_finish(md_ds_pool *pool);
  * left out. md_ds_pool_add takes the lock of variants; of md_ds_pool_add_locked the caller holds it. */
 md_status md_ds_pool_add(int32_t *number, md_ds_pool *pool, const md_ds_candidate *candidate);
 md_status md_ds_pool_add_locked(int32_t *number, md_ds_pool *pool, const md_ds_candidate *candidate);
+/** The number of the variant of that name; -1: the pool has none. */
+int32_t md_ds_pool_find(const md_ds_pool *pool, const char *name);
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *pool);
 

@@ -123,20 +123,12 @@ md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *pool)
     return tune_stage(&job, &pool->target, &pool->policy, pool->space, false); /* creation has no time for more */
 }
 
-static int32_t number_of(const md_ds_pool *pool, const char *variant)
-{
-    for (int32_t i = 0; i < pool->n_variants; i++)
-        if (!strcmp(pool->variant[i]->name, variant))
-            return i;
-    return -1;
-}
-
 static void rank_record(md_ds_pool *pool, int32_t hint, const md_tn_record *r, const int64_t *size)
 {
     for (int32_t i = 0; i < r->n_candidates; i++) {
         const md_tn_candidate *candidate = &r->candidate[i];
         const int32_t number =
-            candidate->verdict == MD_TN_TIMED && candidate->us > 0.0 ? number_of(pool, candidate->name) : -1;
+            candidate->verdict == MD_TN_TIMED && candidate->us > 0.0 ? md_ds_pool_find(pool, candidate->name) : -1;
         if (number < 0)
             continue;
         const md_bd_variant *v = pool->variant[number];

@@ -112,15 +112,6 @@ bool md_ds_stored_has_any(const md_ds_op *op)
     return op->stored && atomic_load_explicit(&op->stored->n_picks, memory_order_relaxed) > 0;
 }
 
-static int32_t find_variant(const md_ds_pool *pool, const char *name)
-{
-    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
-    for (int32_t i = 0; i < n; i++)
-        if (!strcmp(pool->variant[i]->name, name))
-            return i;
-    return -1;
-}
-
 bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     md_ds_stored_pick stored;
@@ -129,7 +120,7 @@ bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
         return false;
     if (op->policy.select == MD_SELECT_DISTANCE && !stored.is_given)
         return false;
-    const int32_t variant = find_variant(pool, stored.pick.variant);
+    const int32_t variant = md_ds_pool_find(pool, stored.pick.variant);
     if (variant < 0 || !(stored.is_own || is_fact(op->stored, &stored.pick.at)) || !md_ds_fits(pool, variant, query))
         return false;
     out->variant = variant;
