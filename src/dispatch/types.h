@@ -33,6 +33,12 @@ typedef struct md_ds_pick {
     double us; /* modelled or measured time; 0: neither is known */
 } md_ds_pick;
 
+/** A pick without a variant yet. */
+static inline md_ds_pick md_ds_empty_pick(md_ds_source source)
+{
+    return (md_ds_pick){.variant = -1, .source = source, .hint = -1, .runner_up = -1, .distance = -1.0};
+}
+
 /* Besides numbers of variants. BY_PARTS, of a chain's stage: the chain is idle, and its parts serve. */
 enum { MD_DS_SOUGHT = -2, MD_DS_BY_PARTS = -3 };
 

@@ -13,15 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t find_in_pool(const md_ds_pool *pool, const char *name)
-{
-    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
-    for (int32_t i = 0; i < n; i++)
-        if (!strcmp(pool->variant[i]->name, name))
-            return i;
-    return -1;
-}
-
 /* Adds a variant that the pool lacks. */
 static md_status add_variant(int32_t *number, const md_ds_op *op, md_ds_pool *pool, const char *name)
 {
@@ -41,7 +32,7 @@ static md_status find_variant(int32_t *out, const md_ds_op *op, int32_t stage, c
                               const char *name)
 {
     md_ds_pool *pool = &op->stage[stage];
-    *out = find_in_pool(pool, name);
+    *out = md_ds_pool_find(pool, name);
     if (*out < 0)
         MD_TRY(add_variant(out, op, pool, name));
     (void)md_bd_variant_wait(pool->variant[*out]);
@@ -56,12 +47,10 @@ static md_status make_plan(md_ds_plan *plan, const md_ds_op *op, const md_kn_sha
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
         md_ds_stage_choice *choice = &plan->stage[s];
-        *choice = (md_ds_stage_choice){.wished = -1, .unloaded = -1};
-        choice->pick = (md_ds_pick){.source = MD_DS_GIVEN, .hint = -1, .runner_up = -1, .distance = -1.0};
+        *choice = (md_ds_stage_choice){.pick = md_ds_empty_pick(MD_DS_GIVEN), .wished = -1, .unloaded = -1};
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return md_fail(MD_INVALID_ARGUMENT, "op %s: a shape of more than 10^18 operations and bytes", op->name);
         choice->is_idle = strcmp(variant[s], "idle") == 0;
-        choice->pick.variant = -1;
         if (!choice->is_idle)
             MD_TRY(find_variant(&choice->pick.variant, op, s, shape, variant[s]));
     }

@@ -120,7 +120,7 @@ static md_status add_fallback(md_ds_pick *out, md_ds_op *op, int32_t stage, cons
     pthread_mutex_lock(&pool->lock_of_variants);
     md_status s = md_ds_select(out, op, stage, query);
     if (s == MD_NOT_FOUND) {
-        *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
+        *out = md_ds_empty_pick(MD_DS_DEFAULT);
         s = md_ds_pool_add_fallback(&out->variant, pool, query->shape);
         if (s == MD_OK)
             atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
@@ -372,9 +372,7 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
     }
     plan->by_reference |= missing != 0;
     for (int32_t s = 0; plan->by_reference && s < op->n_stages; s++)
-        plan->stage[s] = (md_ds_stage_choice){
-            .wished = -1,
-            .pick = {.variant = -1, .source = MD_DS_REFERENCE, .hint = -1, .runner_up = -1, .distance = -1.0}};
+        plan->stage[s] = (md_ds_stage_choice){.pick = md_ds_empty_pick(MD_DS_REFERENCE), .wished = -1};
     return MD_OK;
 }
 

@@ -22,25 +22,31 @@ static bool is_pinned(const md_ds_op *op, int32_t stage)
     return op->stage[stage].pinned >= 0;
 }
 
+static bool is_part_pinned(const md_ds_op *op, const md_st_chain *chain)
+{
+    for (int32_t i = 0; i < chain->n_parts; i++)
+        if (is_pinned(op, chain->part[i]))
+            return true;
+    return false;
+}
+
 /* Under a numeric policy the choice must not follow the shape: the chain serves wherever it can. So does what is
  * pinned. */
 static bool runs_chain(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const md_ds_query *query,
                        uint64_t missing)
 {
     const md_st_chain *c = op->program->stage[stage].chain;
-    double parts = 0.0;
-    bool has_pin = false, lacks_part = false;
-    for (int32_t i = 0; i < c->n_parts; i++) {
+    bool lacks_part = false;
+    for (int32_t i = 0; i < c->n_parts; i++)
         lacks_part |= is_missing(missing, c->part[i]);
-        has_pin |= is_pinned(op, c->part[i]);
-    }
     if (is_missing(missing, stage))
         return false;
-    if (lacks_part || is_pinned(op, stage) || has_pin || op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
-        return lacks_part || is_pinned(op, stage) || !has_pin;
-    for (int32_t i = 0; i < c->n_parts; i++)
-        parts += time_of(plan, op, c->part[i], query->select_sizes);
-    return time_of(plan, op, stage, query->select_sizes) <= parts;
+    if (lacks_part || is_pinned(op, stage))
+        return true;
+    if (is_part_pinned(op, c))
+        return false;
+    return op->policy.numeric >= MD_NUMERIC_DETERMINISTIC ||
+           time_of(plan, op, stage, query->select_sizes) <= md_ds_time_of_parts(plan, op, stage, query->select_sizes);
 }
 
 /* An idle stage keeps a pick that may be named, and loads no library. Only a chain waits for a better one. */
@@ -49,7 +55,7 @@ static void set_idle(md_ds_plan *plan, int32_t stage, bool is_chain, uint64_t *m
     md_ds_stage_choice *s = &plan->stage[stage];
     s->is_idle = true;
     if (is_missing(*missing, stage))
-        s->pick = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
+        s->pick = md_ds_empty_pick(MD_DS_DEFAULT);
     s->wished = is_chain ? s->wished : -1;
     s->unloaded = -1;
     s->saved_us = 0.0;
@@ -112,15 +118,6 @@ static const char *unfit_of(const md_ds_op *op, int32_t stage, const md_kn_shape
     return miss ? miss : "none fits";
 }
 
-static bool has_pin(const md_ds_op *op, int32_t stage)
-{
-    const md_st_chain *c = op->program->stage[stage].chain;
-    bool is = is_pinned(op, stage);
-    for (int32_t i = 0; i < c->n_parts; i++)
-        is |= is_pinned(op, c->part[i]);
-    return is;
-}
-
 void md_ds_print_fused(md_strbuf *out, const md_ds_op *op, const md_ds_plan *plan, int32_t stage,
                        const md_kn_shape *shape, const int64_t *sizes)
 {
@@ -133,7 +130,7 @@ void md_ds_print_fused(md_strbuf *out, const md_ds_op *op, const md_ds_plan *pla
     md_strbuf_add(out, s->is_idle ? "its parts" : "the chain");
     if (plan->by_reference)
         md_strbuf_add(out, ", by the reference evaluator");
-    else if (has_pin(op, stage))
+    else if (is_pinned(op, stage) || is_part_pinned(op, c))
         md_strbuf_add(out, ", which a pin says");
     else if (s->is_idle && s->wished == MD_DS_SOUGHT)
         md_strbuf_add(out, ", while kernels of the chain are chosen for these sizes");
@@ -153,7 +150,7 @@ void md_ds_print_fused(md_strbuf *out, const md_ds_op *op, const md_ds_plan *pla
 bool md_ds_runs_all_once(const md_ds_plan *plan, const md_ds_op *op)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
-        const md_st_chain *c = op->program->stage[s].kind == MD_ST_CHAIN ? op->program->stage[s].chain : NULL;
+        const md_st_chain *c = op->program->stage[s].chain; /* NULL: it is no chain */
         for (int32_t i = 0; c && i < c->n_parts; i++)
             if (plan->stage[c->part[i]].is_idle == plan->stage[s].is_idle)
                 return false;

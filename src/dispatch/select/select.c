@@ -317,7 +317,7 @@ bool md_ds_has_stored_picks(md_ds_op *op, const md_ds_query *query)
 md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     md_ds_pool *pool = &op->stage[stage];
-    *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
+    *out = md_ds_empty_pick(MD_DS_DEFAULT);
     if (pool->pinned >= 0)
         return choose_pinned(out, pool, query->shape);
     md_ds_query of_class = *query;
