@@ -37,14 +37,6 @@ static bool range_of_dtype(md_range_interval *out, md_dtype dtype)
 
 static bool is_narrow(search *s, const md_fx_node *n, md_range_interval *out);
 
-static bool uses_any(const md_fx_node *node, int32_t n, const int32_t *index)
-{
-    for (int32_t i = 0; i < n; i++)
-        if (md_fx_uses_index(node, index[i]))
-            return true;
-    return false;
-}
-
 /* Subscripts of operand B that are scalars whichever index the lanes run over: W[eid[t],n,k], s[n,k // 32]
  * (codegen/product/operand.c: lanes share such quotients). */
 static bool is_shared_in_product(const search *s, const md_fx_node *subscript)
@@ -53,7 +45,7 @@ static bool is_shared_in_product(const search *s, const md_fx_node *subscript)
     const md_st_product *p = s->product;
     if (!p || subscript->kind == MD_FX_CHECK)
         return false;
-    if (!uses_any(subscript, p->n_k, p->k) && !uses_any(subscript, p->n_n, p->n))
+    if (!md_fx_uses_any_index(subscript, p->n_k, p->k) && !md_fx_uses_any_index(subscript, p->n_n, p->n))
         return true;
     return p->n_k == 1 && subscript->kind == MD_FX_OP && subscript->op == MD_FX_FLOORDIV &&
            md_fx_is_index(subscript->arg[0], p->k[0]) && subscript->arg[1]->kind == MD_FX_CONST &&

@@ -21,7 +21,7 @@ void md_cg_visit(const md_st_stage *stage, md_fx_visit_fn fn, void *user)
     if (stage->kind == MD_ST_SCAN)
         (void)md_fx_visit(stage->scan.body, fn, user);
     if (stage->kind == MD_ST_CHAIN)
-        md_st_visit_chain(stage->chain, fn, user);
+        (void)md_st_visit_chain(stage->chain, fn, user);
 }
 
 /* What the stage's expressions mention. */

@@ -37,6 +37,7 @@ typedef bool (*md_fx_visit_fn)(void *user, const md_fx_node *node);
 bool md_fx_visit(const md_fx_node *node, md_fx_visit_fn fn, void *user);
 /** True if the value depends on index id: it occurs free (subscripts included), or a scan runs along it. */
 bool md_fx_uses_index(const md_fx_node *node, int32_t index);
+bool md_fx_uses_any_index(const md_fx_node *node, int32_t n, const int32_t *index);
 bool md_fx_has_kind(const md_fx_node *node, md_fx_kind kind);
 bool md_fx_is_index(const md_fx_node *node, int32_t index); /* is exactly INDEX index */
 /** True if a kernel must check this subscript: it reads memory, or is a CHECK. */

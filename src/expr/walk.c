@@ -78,6 +78,14 @@ bool md_fx_uses_index(const md_fx_node *node, int32_t index)
     return found;
 }
 
+bool md_fx_uses_any_index(const md_fx_node *node, int32_t n, const int32_t *index)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (md_fx_uses_index(node, index[i]))
+            return true;
+    return false;
+}
+
 /* The node with other operands: itself where they are the same. */
 static const md_fx_node *with_args(md_arena *arena, const md_fx_node *node, const md_fx_node *const *arg)
 {

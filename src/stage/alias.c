@@ -57,26 +57,9 @@ static bool values_are_harmless(question *q)
     return true;
 }
 
-static bool note_reading(void *user, const md_fx_node *node)
-{
-    bool *found = ((void **)user)[0];
-    *found |= node->kind == MD_FX_LOAD && node->id == *(const int32_t *)((void **)user)[1];
-    return true;
-}
-
-/* A chain's rows are written while others are still being read. */
-static bool chain_reads(const md_st_stage *s, int32_t tensor)
-{
-    bool found = false;
-    void *user[2] = {&found, &tensor};
-    if (s->kind == MD_ST_CHAIN)
-        md_st_visit_chain(s->chain, note_reading, user);
-    return found;
-}
-
 static bool stage_is_harmless(const md_st_stage *s, const md_st_store *store, int32_t tensor)
 {
-    if (chain_reads(s, tensor))
+    if (s->chain != NULL && md_st_chain_reads(s->chain, tensor)) /* while other rows of it are written */
         return false;
     question q = {.stage = s, .store = store, .tensor = tensor};
     if (!values_are_harmless(&q))

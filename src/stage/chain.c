@@ -39,14 +39,6 @@ static bool is_among(int32_t n, const int32_t *list, int32_t id)
     return false;
 }
 
-static bool uses_any(const md_fx_node *node, int32_t n, const int32_t *index)
-{
-    for (int32_t i = 0; i < n; i++)
-        if (md_fx_uses_index(node, index[i]))
-            return true;
-    return false;
-}
-
 /* The reductions of the value: those around others run over the axis. *inner: what the others depend on. */
 static bool find_axis(builder *b, md_st_set *inner, const md_st_item *item)
 {
@@ -153,7 +145,7 @@ static bool deal(builder *b, md_st_factors *left, const md_fx_node *sum)
     *left = (md_st_factors){.type = f.type, .is_negative = f.is_negative};
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < f.n; i++) {
-            bool is_inside = uses_any(f.factor[i].node, sum->n_bound, sum->bound);
+            bool is_inside = md_fx_uses_any_index(f.factor[i].node, sum->n_bound, sum->bound);
             if (f.factor[i].is_divisor != (pass == 1))
                 continue;
             if (!is_inside)
@@ -285,7 +277,7 @@ static const md_fx_node *with_outer(builder *b, const md_fx_node *ref, const md_
 
 static const md_fx_node *maximum_of(builder *b, const md_fx_node *node, const md_fx_node *body)
 {
-    if (!md_fx_has_kind(body, MD_FX_REF) || uses_any(body, b->frame.n_columns, b->frame.columns) ||
+    if (!md_fx_has_kind(body, MD_FX_REF) || md_fx_uses_any_index(body, b->frame.n_columns, b->frame.columns) ||
         (b->maximum != NULL && !md_fx_equal(b->maker->formula, b->maximum, body)))
         return fail(b, node);
     if (b->maximum == NULL) {
@@ -323,7 +315,7 @@ static const md_fx_node *value_of(builder *b, const md_fx_node *node, const md_f
     md_st_factors_of(&f, body);
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < f.n; i++) {
-            bool is_value = uses_any(f.factor[i].node, b->frame.n_columns, b->frame.columns);
+            bool is_value = md_fx_uses_any_index(f.factor[i].node, b->frame.n_columns, b->frame.columns);
             if (f.factor[i].is_divisor == (pass == 1))
                 *(is_value ? &value : &weight) = md_st_times(a, is_value ? value : weight, &f.factor[i], f.type);
         }
@@ -362,7 +354,8 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
         return maximum_of(b, node, body);
     if (node->op != MD_FX_R_SUM)
         return fail(b, node);
-    return uses_any(body, b->frame.n_columns, b->frame.columns) ? value_of(b, node, body) : term_of(b, node, body);
+    return md_fx_uses_any_index(body, b->frame.n_columns, b->frame.columns) ? value_of(b, node, body)
+                                                                            : term_of(b, node, body);
 }
 
 static bool extract_all(builder *b, int32_t n, md_st_item *item)

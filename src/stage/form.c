@@ -62,7 +62,7 @@ void md_st_take_census(const md_st_maker *m, md_st_stage *s)
     if (s->kind == MD_ST_SCAN)
         (void)md_fx_visit(s->scan.body, note_load, &c);
     if (s->kind == MD_ST_CHAIN)
-        md_st_visit_chain(s->chain, note_load, &c);
+        (void)md_st_visit_chain(s->chain, note_load, &c);
     for (int32_t i = 0; i < s->n_stores; i++) {
         (void)md_fx_visit(s->store[i].value, note_load, &c);
         for (int32_t k = 0; k < s->store[i].n_subscripts; k++)

@@ -80,6 +80,7 @@ enum { MD_ST_MAX_NODES = 1500 };
 bool md_st_is_heavy(const md_fx_node *node); /* has a transcendental function or a power */
 bool md_st_reads(const md_fx_node *node, int32_t tensor);
 bool md_st_item_reads(const md_st_item *item, int32_t tensor);
+bool md_st_chain_reads(const md_st_chain *chain, int32_t tensor); /* other than in its stores */
 /** True if it reads a tensor that several statements write: what it gives depends on where it stands. */
 bool md_st_reads_rewritten(const md_fx_formula *formula, const md_fx_node *node);
 bool md_st_item_has(const md_st_item *item, md_fx_kind kind); /* in its value or subscripts */

@@ -13,20 +13,13 @@ typedef struct finder {
     const md_fx_node **out;
 } finder;
 
-static bool depends_on_bound(const md_fx_node *node, const md_fx_node *reduce)
-{
-    for (int32_t i = 0; i < reduce->n_bound; i++)
-        if (md_fx_uses_index(node, reduce->bound[i]))
-            return true;
-    return false;
-}
-
 static bool note_look_up(void *user, const md_fx_node *node)
 {
     finder *f = user;
     for (int32_t i = 0; node->kind == MD_FX_LOAD && i < node->n_args; i++) {
         const md_fx_node *subscript = node->arg[i];
-        if (!md_fx_has_kind(subscript, MD_FX_LOAD) || depends_on_bound(subscript, f->reduce))
+        if (!md_fx_has_kind(subscript, MD_FX_LOAD) ||
+            md_fx_uses_any_index(subscript, f->reduce->n_bound, f->reduce->bound))
             continue;
         int32_t same = 0;
         while (same < f->n && !md_fx_equal(f->maker->formula, f->out[same], subscript))

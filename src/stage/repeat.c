@@ -143,7 +143,7 @@ static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage
 static bool is_part(const md_st_program *p, int32_t stage)
 {
     for (int32_t i = stage + 1; i < p->n_stages; i++)
-        for (int32_t k = 0; p->stage[i].kind == MD_ST_CHAIN && k < p->stage[i].chain->n_parts; k++)
+        for (int32_t k = 0; p->stage[i].chain != NULL && k < p->stage[i].chain->n_parts; k++)
             if (p->stage[i].chain->part[k] == stage)
                 return true;
     return false;

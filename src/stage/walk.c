@@ -256,16 +256,22 @@ bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *write
     return !m->no_memory;
 }
 
-void md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
+bool md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
 {
     for (int32_t i = 0; i < MD_ST_SIDES; i++)
-        (void)md_fx_visit(c->side[i].value, fn, user);
-    (void)md_fx_visit(c->score, fn, user);
+        if (!md_fx_visit(c->side[i].value, fn, user))
+            return false;
+    if (!md_fx_visit(c->score, fn, user))
+        return false;
     for (int32_t i = 0; i < c->n_terms; i++)
-        (void)md_fx_visit(c->term[i], fn, user);
-    (void)md_fx_visit(c->weight, fn, user);
-    if (c->reference != NULL)
-        (void)md_fx_visit(c->reference, fn, user);
+        if (!md_fx_visit(c->term[i], fn, user))
+            return false;
+    return md_fx_visit(c->weight, fn, user) && (c->reference == NULL || md_fx_visit(c->reference, fn, user));
+}
+
+bool md_st_chain_reads(const md_st_chain *chain, int32_t tensor)
+{
+    return !md_st_visit_chain(chain, is_no_load_of, &tensor);
 }
 
 bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,

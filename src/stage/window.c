@@ -31,10 +31,7 @@ static bool is_plain_load(void *user, const md_fx_node *node)
 static bool runs_over(void *user, const md_fx_node *node)
 {
     const md_fx_node *reduce = user;
-    for (int32_t i = 0; node->kind == MD_FX_LOAD && i < reduce->n_bound; i++)
-        if (md_fx_uses_index(node, reduce->bound[i]))
-            return false;
-    return true;
+    return node->kind != MD_FX_LOAD || !md_fx_uses_any_index(node, reduce->n_bound, reduce->bound);
 }
 
 /* True if memory says how far the reduction runs, as in where(j < N[i], a, 0): few of the points may count. */

@@ -18,10 +18,7 @@ static bool differs_by_row(const md_st_chain *c, const md_fx_node *term)
 {
     if (!term || is_row_index(c, term))
         return false;
-    for (int32_t i = 0; i < c->n_rows; i++)
-        if (md_fx_uses_index(term, c->rows[i]))
-            return true;
-    return c->share > 1 && md_fx_uses_index(term, c->share_index);
+    return md_fx_uses_any_index(term, c->n_rows, c->rows) || (c->share > 1 && md_fx_uses_index(term, c->share_index));
 }
 
 bool md_cg_chain_is_by_row(const md_st_chain *c, const md_st_bound *b)

@@ -21,14 +21,6 @@ static bool is_merged(const merge *m, const md_fx_node *n)
     return false;
 }
 
-static bool uses_any(const merge *m, const md_fx_node *n)
-{
-    for (int32_t i = 0; i < m->n; i++)
-        if (md_fx_uses_index(n, m->index[i]))
-            return true;
-    return false;
-}
-
 /* The last axis is the last index, and no other axis is merged. */
 static bool is_cycle(const merge *m, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
 {
@@ -37,7 +29,7 @@ static bool is_cycle(const merge *m, int32_t tensor, int32_t rank, const md_fx_n
         t->at_least[rank - 1] || md_dtype_is_packed(t->dtype))
         return false;
     for (int32_t i = 0; i < rank - 1; i++)
-        if (uses_any(m, subscript[i]))
+        if (md_fx_uses_any_index(subscript[i], m->n, m->index))
             return false;
     return true;
 }
@@ -52,7 +44,7 @@ static void note_access(merge *m, int32_t tensor, int32_t rank, const md_fx_node
         is_suffix = md_fx_is_index(subscript[axis], m->index[i]) && !t->at_least[axis];
     }
     for (int32_t i = 0; i < (is_suffix ? rank - m->n : rank); i++)
-        m->is_legal &= !uses_any(m, subscript[i]);
+        m->is_legal &= !md_fx_uses_any_index(subscript[i], m->n, m->index);
     if (is_suffix)
         m->tensors |= UINT32_C(1) << tensor;
 }
@@ -84,7 +76,8 @@ static bool can_merge(merge *m, const md_st_stage *st)
         m->is_legal &= !is_merged(m, s->value);
         note_access(m, s->tensor, s->n_subscripts, s->subscript);
         for (int32_t a = 0; a < s->n_subscripts; a++)
-            m->is_legal &= s->subscript[a]->kind == MD_FX_INDEX || !uses_any(m, s->subscript[a]);
+            m->is_legal &=
+                s->subscript[a]->kind == MD_FX_INDEX || !md_fx_uses_any_index(s->subscript[a], m->n, m->index);
     }
     return m->is_legal && m->repeats == m->may_repeat;
 }
