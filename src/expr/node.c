@@ -37,6 +37,14 @@ const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index)
     return n;
 }
 
+const md_fx_node *md_fx_size_node(md_arena *arena, int32_t dim)
+{
+    md_fx_node *n = md_fx_node_new(arena, MD_FX_SIZE, MD_I64);
+    if (n)
+        n->id = dim;
+    return n;
+}
+
 const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript)
 {
     md_fx_node *n = subscript ? md_fx_node_new(arena, MD_FX_CHECK, MD_I64) : NULL;

@@ -13,6 +13,7 @@ const md_fx_node *md_fx_op2(md_arena *arena, md_fx_op op, const md_fx_node *a, c
 const md_fx_node *md_fx_op3(md_arena *arena, md_fx_op op, const md_fx_node *a, const md_fx_node *b,
                             const md_fx_node *c);
 const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index);
+const md_fx_node *md_fx_size_node(md_arena *arena, int32_t dim);
 const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript);
 const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type);
 

@@ -8,17 +8,22 @@
 /* The indices of a chain. */
 typedef struct md_st_frame {
     int32_t axis, axis_dim;
-    int32_t n_rows, rows[MD_MAX_RANK * 2]; /* of a chain that is formed: without those of the batch */
-    int32_t n_batch, batch[MD_MAX_RANK * 2];
+    int32_t n_rows, rows[MD_MAX_RANK * 2]; /* those of the batch, too */
     int32_t n_columns, columns[MD_MAX_RANK];
-    int32_t share_index;
-    int64_t share;
 } md_st_frame;
 
 typedef struct md_st_guards {
     int32_t n;
     const md_fx_node *guard[MD_ST_MAX_GUARDS];
 } md_st_guards;
+
+/* A chain that is being formed. */
+typedef struct md_st_chain_builder {
+    md_st_maker *maker;
+    md_st_frame frame;
+    md_st_chain *chain;
+    md_st_guards guards; /* around the score */
+} md_st_chain_builder;
 
 /* ---- guards.c */
 
@@ -33,6 +38,12 @@ bool md_st_bound_of(md_st_bound *out, const md_st_frame *frame, const md_fx_node
 
 /** How the keys and values of a chain use an index: 0 not, 1 as it is, else only as index // that number. */
 int64_t md_st_share_of(const md_st_chain *chain, int32_t index);
+
+/* ---- chain_extract.c */
+
+/** Takes the reductions over the axis out of the items, whose values then refer to their results, and gives the chain
+ * Q, K, V, depth, score, sums, weight and reference. False where they are not those of a chain. */
+bool md_st_extract_chain(md_st_chain_builder *b, int32_t n, md_st_item *item);
 
 /* ---- chain.c */
 

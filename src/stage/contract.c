@@ -273,9 +273,7 @@ static const md_fx_node *times_unused(contraction *c, const md_fx_node *value)
     for (int32_t i = 0; i < c->n_letters && value != NULL; i++) {
         if (!(unused >> i & 1))
             continue;
-        md_fx_node *size = md_fx_node_new(a, MD_FX_SIZE, MD_I64);
-        if (size != NULL)
-            size->id = c->order->dim[i];
+        const md_fx_node *size = md_fx_size_node(a, c->order->dim[i]);
         value = md_fx_op2(a, MD_FX_MUL, value, md_st_convert(a, size, c->list.type));
     }
     return value;

@@ -7,22 +7,8 @@
 #define MD_STAGE_FORM_H
 
 #include "base/status.h"
+#include "stage/set.h"
 #include "stage/stage.h"
-
-/* A set of index ids. */
-typedef struct md_st_set {
-    uint64_t word[(MD_FX_MAX_INDICES * 2 + 63) / 64];
-} md_st_set;
-
-static inline void md_st_set_add(md_st_set *s, int32_t id)
-{
-    s->word[id / 64] |= (uint64_t)1 << (id % 64);
-}
-
-static inline bool md_st_set_has(const md_st_set *s, int32_t id)
-{
-    return (s->word[id / 64] >> (id % 64) & 1) != 0;
-}
 
 typedef struct md_st_item {
     int32_t tensor;
@@ -99,6 +85,9 @@ bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user);
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type);
 /** The value rounded to a dtype: a CAST. NULL: memory is short. */
 const md_fx_node *md_st_round(md_arena *arena, const md_fx_node *node, md_dtype to);
+/** What a sum over a dim times factors that have left it is: 0 where the dim has no elements, whatever the factors are
+ * (0/0, say). NULL: memory is short. */
+const md_fx_node *md_st_unless_empty(const md_st_maker *m, int32_t dim, const md_fx_node *result);
 bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *writer);
 /** Distinct nodes of a kind in order of appearance, up to max; the whole count. */
 int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, const md_st_item *item);
@@ -144,6 +133,13 @@ int32_t md_st_group_index(md_st_maker *m, const md_fx_node *reduce, const md_fx_
 /** Puts the index in the place of the look-up in all factors that depend on k. False where memory is short. */
 bool md_st_name_groups(md_st_maker *m, md_st_factors *list, const md_st_set *k, const md_fx_node *look_up,
                        int32_t group);
+
+/* ---- densest.c ---- */
+
+/** Of a reduction over several indices the number of the bound index that lies densest, if some tensor has an element
+ * for every point, so that partial results are few compared to what is read; -1: none. `n_outside`: indices that it
+ * depends on and does not bind. */
+int32_t md_st_densest(const md_fx_formula *formula, const md_fx_node *reduce, int32_t n_outside);
 
 /* ---- exact.c ---- */
 

@@ -123,10 +123,9 @@ static bool covers(const places *p, const md_st_stage *stage, const md_st_item *
         if (stage->kind != MD_ST_ROW || reader->free[i] != stage->axis)
             md_st_set_add(&outer, reader->free[i]);
     for (int32_t i = 0; i < p->n; i++) {
-        md_st_set used = md_st_indices(p->load[i]);
-        for (int32_t k = 0; k < MD_COUNT(outer.word); k++)
-            if ((outer.word[k] & ~used.word[k]) != 0)
-                return false;
+        const md_st_set used = md_st_indices(p->load[i]);
+        if (!md_st_set_is_within(&outer, &used))
+            return false;
     }
     return true;
 }

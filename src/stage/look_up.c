@@ -88,10 +88,7 @@ bool md_st_name_groups(md_st_maker *m, md_st_factors *list, const md_st_set *k, 
     bool is_made = md_st_made(m, r.index);
     for (int32_t i = 0; i < list->n && is_made; i++) {
         const md_st_set used = md_st_indices(list->factor[i].node);
-        uint64_t both = 0;
-        for (int32_t w = 0; w < MD_COUNT(used.word); w++)
-            both |= used.word[w] & k->word[w];
-        if (both == 0)
+        if (md_st_set_is_disjoint(&used, k))
             continue;
         list->factor[i].node = md_fx_rewrite(m->arena, list->factor[i].node, name_group, &r);
         is_made = md_st_made(m, list->factor[i].node);

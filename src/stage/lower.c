@@ -17,11 +17,8 @@ static const md_fx_node *count_of(md_st_maker *m, const md_fx_node *reduction)
 {
     const md_fx_node *count = NULL;
     for (int32_t i = 0; i < reduction->n_bound; i++) {
-        md_fx_node *size = md_fx_node_new(m->arena, MD_FX_SIZE, MD_I64);
-        if (size == NULL)
-            return NULL;
-        size->id = m->formula->index[reduction->bound[i]].dim;
-        count = count == NULL ? size : md_fx_op2(m->arena, MD_FX_MUL, count, size);
+        const md_fx_node *size = md_fx_size_node(m->arena, m->formula->index[reduction->bound[i]].dim);
+        count = i == 0 ? size : md_fx_op2(m->arena, MD_FX_MUL, count, size);
     }
     return count;
 }

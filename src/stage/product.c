@@ -20,46 +20,11 @@ typedef struct split {
     int32_t group; /* that index */
 } split;
 
-static bool is_disjoint(const md_st_set *a, const md_st_set *b)
-{
-    uint64_t both = 0;
-    for (int32_t i = 0; i < MD_COUNT(a->word); i++)
-        both |= a->word[i] & b->word[i];
-    return both == 0;
-}
-
-static md_st_set without(const md_st_set *a, const md_st_set *b)
-{
-    md_st_set r;
-    for (int32_t i = 0; i < MD_COUNT(r.word); i++)
-        r.word[i] = a->word[i] & ~b->word[i];
-    return r;
-}
-
-static void unite(md_st_set *a, const md_st_set *b)
-{
-    for (int32_t i = 0; i < MD_COUNT(a->word); i++)
-        a->word[i] |= b->word[i];
-}
-
-static bool is_empty(const md_st_set *s)
-{
-    return is_disjoint(s, s);
-}
-
-static md_st_set set_of(int32_t n, const int32_t *id)
-{
-    md_st_set s = {{0}};
-    for (int32_t i = 0; i < n; i++)
-        md_st_set_add(&s, id[i]);
-    return s;
-}
-
 /* What each factor depends on; whether some do on k. */
 static bool examine(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item)
 {
-    md_st_set k = set_of(reduce->n_bound, reduce->bound), known = set_of(item->n_free, item->free);
-    unite(&known, &k);
+    md_st_set k = md_st_set_of(reduce->n_bound, reduce->bound), known = md_st_set_of(item->n_free, item->free);
+    md_st_set_unite(&known, &k);
     md_st_factors_of(&s->list, reduce->arg[0]);
     if (s->look_up != NULL) {
         md_st_set_add(&known, s->group);
@@ -69,11 +34,10 @@ static bool examine(md_st_maker *m, split *s, const md_fx_node *reduce, const md
     int32_t n_inside = 0;
     for (int32_t i = 0; i < s->list.n; i++) {
         md_st_set used = md_st_indices(s->list.factor[i].node);
-        md_st_set foreign = without(&used, &known);
-        if (!is_empty(&foreign))
+        if (!md_st_set_is_within(&used, &known))
             return false;
-        s->has_k[i] = !is_disjoint(&used, &k);
-        s->used[i] = without(&used, &k);
+        s->has_k[i] = !md_st_set_is_disjoint(&used, &k);
+        s->used[i] = md_st_set_without(&used, &k);
         n_inside += s->has_k[i];
     }
     return n_inside >= 2;
@@ -83,21 +47,22 @@ static bool examine(md_st_maker *m, split *s, const md_fx_node *reduce, const md
  * it. */
 static bool deal(split *s, int32_t a, int32_t b)
 {
-    md_st_set only[2] = {without(&s->used[a], &s->used[b]), without(&s->used[b], &s->used[a])};
+    const md_st_set only[2] = {md_st_set_without(&s->used[a], &s->used[b]),
+                               md_st_set_without(&s->used[b], &s->used[a])};
     s->of_side[0] = s->used[a];
     s->of_side[1] = s->used[b];
-    if (is_empty(&only[0]) || is_empty(&only[1]))
+    if (md_st_set_is_within(&s->used[a], &s->used[b]) || md_st_set_is_within(&s->used[b], &s->used[a]))
         return false;
     for (int32_t i = 0; i < s->list.n; i++) {
-        bool first = !is_disjoint(&s->used[i], &only[0]), second = !is_disjoint(&s->used[i], &only[1]);
+        bool first = !md_st_set_is_disjoint(&s->used[i], &only[0]),
+             second = !md_st_set_is_disjoint(&s->used[i], &only[1]);
         if (s->has_k[i] && first && second)
             return false;
         s->side[i] = !s->has_k[i] ? -2 : first ? 0 : second ? 1 : -1;
         if (s->side[i] >= 0)
-            unite(&s->of_side[(int)s->side[i]], &s->used[i]);
+            md_st_set_unite(&s->of_side[(int)s->side[i]], &s->used[i]);
     }
-    md_st_set m = without(&s->of_side[0], &s->of_side[1]), n = without(&s->of_side[1], &s->of_side[0]);
-    return !is_empty(&m) && !is_empty(&n);
+    return !md_st_set_is_within(&s->of_side[0], &s->of_side[1]) && !md_st_set_is_within(&s->of_side[1], &s->of_side[0]);
 }
 
 static void exchange(split *s)
@@ -114,7 +79,8 @@ static void exchange(split *s)
  * lie side by side. */
 static void orient(split *s, const md_st_item *item)
 {
-    md_st_set n = without(&s->of_side[1], &s->of_side[0]), m = without(&s->of_side[0], &s->of_side[1]);
+    md_st_set n = md_st_set_without(&s->of_side[1], &s->of_side[0]),
+              m = md_st_set_without(&s->of_side[0], &s->of_side[1]);
     if (s->look_up != NULL) {
         if (md_st_set_has(&m, s->group))
             exchange(s);
@@ -156,33 +122,32 @@ static void settle(split *s)
     for (int32_t i = 0; i < s->list.n; i++)
         if (s->side[i] == -1) {
             s->side[i] = (int8_t)side;
-            unite(&s->of_side[side], &s->used[i]);
+            md_st_set_unite(&s->of_side[side], &s->used[i]);
         }
 }
 
 /* True if rows alone say which group they belong to. */
 static bool finds_groups(const split *s)
 {
-    const md_st_set rows = set_of(s->groups.n_m, s->groups.m), used = md_st_indices(s->look_up),
-                    foreign = without(&used, &rows);
-    return s->groups.n_batch == 0 && is_empty(&foreign) && !md_st_set_has(&s->of_side[0], s->group) &&
+    const md_st_set rows = md_st_set_of(s->groups.n_m, s->groups.m), used = md_st_indices(s->look_up);
+    return s->groups.n_batch == 0 && md_st_set_is_within(&used, &rows) && !md_st_set_has(&s->of_side[0], s->group) &&
            md_st_set_has(&s->of_side[1], s->group);
 }
 
 /* Sorts the free indices into groups, in the order of the store. */
 static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
 {
-    md_st_product *g = &s->groups;
+    md_st_product *product = &s->groups;
     for (int32_t i = 0; i < item->n_free; i++) {
         int32_t id = item->free[i];
         bool a = md_st_set_has(&s->of_side[0], id), b = md_st_set_has(&s->of_side[1], id);
         a |= !b && s->look_up != NULL && md_fx_uses_index(s->look_up, id);
         if (a && b)
-            g->batch[g->n_batch++] = id;
+            product->batch[product->n_batch++] = id;
         else if (a)
-            g->m[g->n_m++] = id;
+            product->m[product->n_m++] = id;
         else if (b)
-            g->n[g->n_n++] = id;
+            product->n[product->n_n++] = id;
         else
             return false;
     }
@@ -192,9 +157,9 @@ static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
             is_used |= s->side[k] >= 0 && md_fx_uses_index(s->list.factor[k].node, reduce->bound[i]);
         if (!is_used)
             return false;
-        g->k[g->n_k++] = reduce->bound[i];
+        product->k[product->n_k++] = reduce->bound[i];
     }
-    return g->n_m > 0 && g->n_n > 0 && (s->look_up == NULL || finds_groups(s));
+    return product->n_m > 0 && product->n_n > 0 && (s->look_up == NULL || finds_groups(s));
 }
 
 static bool build_side(md_st_maker *m, split *s, int side)
@@ -305,8 +270,8 @@ static const md_fx_node *with_bounds(md_st_maker *m, const md_fx_node *reduce, c
 
 static bool same_ids(int32_t n, const int32_t *a, int32_t n_b, const int32_t *b)
 {
-    md_st_set x = set_of(n, a), y = set_of(n_b, b), left = without(&x, &y);
-    return n == n_b && is_empty(&left);
+    const md_st_set x = md_st_set_of(n, a), y = md_st_set_of(n_b, b);
+    return n == n_b && md_st_set_is_within(&x, &y);
 }
 
 /* Two sums share the walk over memory only if they share their groups and one operand. */
@@ -341,27 +306,27 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
 }
 
 /* Integers as reals, where no sum can be too large to be exact. */
-static bool use_exact_type(md_st_maker *m, md_st_product *g)
+static bool use_exact_type(md_st_maker *m, md_st_product *product)
 {
-    g->type = md_st_exact_type(m->formula, g);
-    for (int32_t p = 0; p < g->n_products; p++) {
-        g->a[p] = g->type != MD_I64 ? md_st_convert(m->arena, g->a[p], g->type) : g->a[p];
-        g->b[p] = g->type != MD_I64 ? md_st_convert(m->arena, g->b[p], g->type) : g->b[p];
-        if (!md_st_made(m, g->a[p]) || !md_st_made(m, g->b[p]))
+    product->type = md_st_exact_type(m->formula, product);
+    for (int32_t p = 0; p < product->n_products; p++) {
+        product->a[p] = product->type != MD_I64 ? md_st_convert(m->arena, product->a[p], product->type) : product->a[p];
+        product->b[p] = product->type != MD_I64 ? md_st_convert(m->arena, product->b[p], product->type) : product->b[p];
+        if (!md_st_made(m, product->a[p]) || !md_st_made(m, product->b[p]))
             return false;
     }
     return true;
 }
 
 /* Operands B are kept both ways: by group, and as they were written. */
-static bool keep_groups(md_st_maker *m, md_st_product *g, const split *s)
+static bool keep_groups(md_st_maker *m, md_st_product *product, const split *s)
 {
-    g->look_up = s->look_up;
-    g->group = s->group;
-    for (int32_t p = 0; p < g->n_products; p++) {
-        g->of_group[p] = g->b[p];
-        g->b[p] = md_fx_substitute(m->arena, g->b[p], 1, &s->group, &s->look_up);
-        if (!md_st_made(m, g->b[p]))
+    product->look_up = s->look_up;
+    product->group = s->group;
+    for (int32_t p = 0; p < product->n_products; p++) {
+        product->of_group[p] = product->b[p];
+        product->b[p] = md_fx_substitute(m->arena, product->b[p], 1, &s->group, &s->look_up);
+        if (!md_st_made(m, product->b[p]))
             return false;
     }
     return true;

@@ -179,19 +179,6 @@ static bool is_hoisted(const extractor *e, const md_fx_node *factor)
     return md_fx_has_kind(factor, MD_FX_REF) && !md_fx_uses_index(factor, e->frame->axis);
 }
 
-/* Of no elements the sum is 0, whatever the factors are that have left it: 0/0, say. */
-static const md_fx_node *unless_empty(const extractor *e, const md_fx_node *result)
-{
-    md_arena *a = e->maker->arena;
-    const int32_t dim = e->maker->formula->index[e->frame->axis].dim;
-    md_fx_node *size = md_fx_node_new(a, MD_FX_SIZE, MD_I64);
-    if (size == NULL || result == NULL || e->maker->formula->dim[dim].lo > 0)
-        return size == NULL ? NULL : result;
-    size->id = dim;
-    const md_fx_node *is_empty = md_fx_op2(a, MD_FX_EQ, size, md_fx_integer(a, 0));
-    return md_fx_op3(a, MD_FX_WHERE, is_empty, md_fx_real(a, 0.0, result->type), result);
-}
-
 static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, const md_fx_node *body)
 {
     md_arena *a = e->maker->arena;
@@ -214,20 +201,16 @@ static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, c
     for (int32_t i = 0; i < f.n; i++)
         if (is_hoisted(e, f.factor[i].node))
             result = md_st_times(a, result, &f.factor[i], f.type);
-    return unless_empty(e, result);
+    return md_st_unless_empty(e->maker, e->maker->formula->index[e->frame->axis].dim, result);
 }
 
 /* True if a body depends on nothing but the rows' indices and its own. */
 static bool is_closed(const extractor *e, const md_fx_node *body, int32_t bound)
 {
-    md_st_set allowed = {{0}}, used = md_st_indices(body);
+    md_st_set allowed = md_st_set_of(e->frame->n_outer, e->frame->outer);
+    const md_st_set used = md_st_indices(body);
     md_st_set_add(&allowed, bound);
-    for (int32_t i = 0; i < e->frame->n_outer; i++)
-        md_st_set_add(&allowed, e->frame->outer[i]);
-    for (int32_t i = 0; i < MD_COUNT(used.word); i++)
-        if ((used.word[i] & ~allowed.word[i]) != 0)
-            return false;
-    return true;
+    return md_st_set_is_within(&used, &allowed);
 }
 
 /* Bottom up: what is inside a body is a REF already. */

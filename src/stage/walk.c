@@ -142,18 +142,6 @@ int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, cons
     return c.n;
 }
 
-md_fx_node *md_st_reduce_like(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
-{
-    md_fx_node *copy = md_fx_node_new(arena, MD_FX_REDUCE, like->type);
-    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
-    if (copy == NULL || arg == NULL || body == NULL)
-        return NULL;
-    *copy = *like;
-    arg[0] = body;
-    copy->arg = arg;
-    return copy;
-}
-
 /* ---- conditions ---- */
 
 static bool is_made_of_plain_loads(void *user, const md_fx_node *node)
@@ -191,12 +179,19 @@ bool md_st_is_safe(const md_fx_node *value, const md_fx_node *node)
     return !md_st_is_conditional(value, node) || md_fx_visit(node, is_made_of_plain_loads, NULL);
 }
 
-/* ---- inlining ---- */
+/* ---- making ---- */
 
-typedef struct inliner {
-    md_st_maker *maker;
-    const md_st_item *writer;
-} inliner;
+md_fx_node *md_st_reduce_like(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
+{
+    md_fx_node *copy = md_fx_node_new(arena, MD_FX_REDUCE, like->type);
+    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
+    if (copy == NULL || arg == NULL || body == NULL)
+        return NULL;
+    *copy = *like;
+    arg[0] = body;
+    copy->arg = arg;
+    return copy;
+}
 
 const md_fx_node *md_st_round(md_arena *arena, const md_fx_node *node, md_dtype to)
 {
@@ -216,6 +211,22 @@ const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtyp
 {
     return node == NULL || node->type == type ? node : md_st_round(arena, node, type);
 }
+
+const md_fx_node *md_st_unless_empty(const md_st_maker *m, int32_t dim, const md_fx_node *result)
+{
+    if (result == NULL || m->formula->dim[dim].lo > 0)
+        return result;
+    const md_fx_node *is_empty =
+        md_fx_op2(m->arena, MD_FX_EQ, md_fx_size_node(m->arena, dim), md_fx_integer(m->arena, 0));
+    return md_fx_op3(m->arena, MD_FX_WHERE, is_empty, md_fx_real(m->arena, 0.0, result->type), result);
+}
+
+/* ---- inlining ---- */
+
+typedef struct inliner {
+    md_st_maker *maker;
+    const md_st_item *writer;
+} inliner;
 
 /* The value as a load after the store would give it. */
 static const md_fx_node *rounded(md_st_maker *m, const md_st_item *writer)
