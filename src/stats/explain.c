@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "dispatch/hybrid/hybrid.h"
 #include "dispatch/space/space.h"
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "dispatch/select/select.h"
 #include "family/additions.h"
 #include "family/numeric.h"
@@ -34,27 +34,27 @@ static candidate examine(const view *v, int32_t stage, int32_t i, double us)
     const md_ds_op *op = v->op;
     const md_ds_pool *pool = &op->stage[stage];
     int64_t on_grid[MD_DS_MAX_DYNAMIC];
-    candidate x = {.name = pool->variant[i]->name,
+    candidate c = {.name = pool->variant[i]->name,
                    .unfit = md_ds_reject_reason(pool, i, v->shape),
                    .distance = -1.0,
                    .us = us,
                    .hints = md_ds_hints_of(pool, i)};
     if (pool->variant[i]->family->library_answer)
-        x.answer = md_bd_variant_answer(pool->variant[i], v->shape);
-    const int32_t hint = md_ds_nearest_of(&x.distance, op, x.hints, v->sizes);
+        c.answer = md_bd_variant_answer(pool->variant[i], v->shape);
+    const int32_t hint = md_ds_nearest_of(&c.distance, op, c.hints, v->sizes);
     if (pool->pinned == i) {
-        snprintf(x.hint, sizeof x.hint, "pinned");
+        snprintf(c.hint, sizeof c.hint, "pinned");
     } else if (md_ds_has_grid(op)) { /* all variants are in the list of each hint of the grid */
-        x.hints = 0;
-        x.distance = md_ds_nearest_on_grid(on_grid, &op->space, op->policy.metric, v->sizes);
-        md_ds_point_label(x.hint, &op->space, on_grid);
+        c.hints = 0;
+        c.distance = md_ds_nearest_on_grid(on_grid, &op->space, op->policy.metric, v->sizes);
+        md_ds_point_label(c.hint, &op->space, on_grid);
     } else if (hint >= 0) {
-        md_ds_point_label(x.hint, &op->space, op->space.hint[hint]);
-        x.hints &= ~(UINT64_C(1) << hint);
+        md_ds_point_label(c.hint, &op->space, op->space.hint[hint]);
+        c.hints &= ~(UINT64_C(1) << hint);
     } else {
-        snprintf(x.hint, sizeof x.hint, "made for a shape");
+        snprintf(c.hint, sizeof c.hint, "made for a shape");
     }
-    return x;
+    return c;
 }
 
 static bool is_slow(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)

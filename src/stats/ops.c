@@ -175,25 +175,25 @@ static bool is_same(const md_ss_op *a, const md_ss_op *b)
 
 static int by_text(const void *a, const void *b)
 {
-    const md_ss_op *x = a, *y = b;
-    int c = strcmp(x->name, y->name);
-    c = c ? c : strcmp(x->formula ? x->formula : "", y->formula ? y->formula : "");
-    c = c ? c : strcmp(x->hints ? x->hints : "", y->hints ? y->hints : "");
-    c = c ? c : x->allows_tf32 - y->allows_tf32;
-    return c ? c : (x->order > y->order) - (x->order < y->order);
+    const md_ss_op *op = a, *y = b;
+    int c = strcmp(op->name, y->name);
+    c = c ? c : strcmp(op->formula ? op->formula : "", y->formula ? y->formula : "");
+    c = c ? c : strcmp(op->hints ? op->hints : "", y->hints ? y->hints : "");
+    c = c ? c : op->allows_tf32 - y->allows_tf32;
+    return c ? c : (op->order > y->order) - (op->order < y->order);
 }
 
 static int by_order(const void *a, const void *b)
 {
-    const md_ss_op *x = a, *y = b;
-    return (x->order > y->order) - (x->order < y->order);
+    const md_ss_op *op = a, *y = b;
+    return (op->order > y->order) - (op->order < y->order);
 }
 
 /* Sorts by age, the oldest first; the row that stands for many ops comes before all. */
 static int by_age(const void *a, const void *b)
 {
-    const md_ss_op *x = a, *y = b;
-    return (x->age > y->age) - (x->age < y->age);
+    const md_ss_op *op = a, *y = b;
+    return (op->age > y->age) - (op->age < y->age);
 }
 
 /* Adds one op to another, and frees it. */

@@ -145,21 +145,21 @@ void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
 
 static int by_time(const void *a, const void *b)
 {
-    const md_ss_row *x = a, *y = b;
-    if (x->time_us != y->time_us)
-        return x->time_us < y->time_us ? 1 : -1;
-    int c = strcmp(x->op, y->op);
-    return c ? c : strcmp(x->shape, y->shape);
+    const md_ss_row *row = a, *y = b;
+    if (row->time_us != y->time_us)
+        return row->time_us < y->time_us ? 1 : -1;
+    int c = strcmp(row->op, y->op);
+    return c ? c : strcmp(row->shape, y->shape);
 }
 
 static int by_choice(const void *a, const void *b)
 {
-    const md_ss_row *x = a, *y = b;
-    int c = strcmp(x->op, y->op);
-    c = c ? c : strcmp(x->shape, y->shape);
-    c = c ? c : (x->n_stages > y->n_stages) - (x->n_stages < y->n_stages);
-    for (int32_t s = 0; !c && s < x->n_stages; s++)
-        c = strcmp(x->stage[s].variant, y->stage[s].variant);
+    const md_ss_row *row = a, *y = b;
+    int c = strcmp(row->op, y->op);
+    c = c ? c : strcmp(row->shape, y->shape);
+    c = c ? c : (row->n_stages > y->n_stages) - (row->n_stages < y->n_stages);
+    for (int32_t s = 0; !c && s < row->n_stages; s++)
+        c = strcmp(row->stage[s].variant, y->stage[s].variant);
     return c;
 }
 
@@ -203,8 +203,8 @@ void md_ss_rows_sort(md_ss_rows *rows)
 /* Sorts by age, the oldest first; the row that stands for many ops comes before all. */
 static int by_age(const void *a, const void *b)
 {
-    const md_ss_row *x = a, *y = b;
-    return (x->age > y->age) - (x->age < y->age);
+    const md_ss_row *row = a, *y = b;
+    return (row->age > y->age) - (row->age < y->age);
 }
 
 static void fold(md_ss_rows *rows, int64_t n)

@@ -1,7 +1,7 @@
 /* Numeric policies, bit for bit. NUMERIC_DEVICE is the device; skips itself where there is none. NUMERIC_SHORT=1
  * leaves out most cases and classes. */
 #include "api/context.h"
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "family/numeric.h"
 #include "numeric/case.h"
 #include "support/check.h"

@@ -130,7 +130,10 @@ md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v);
 /** "" or "_any": of unit loads and stores on a GPU that no envelope promises to be aligned. */
 const char *md_cg_unit_suffix(const md_cg *cg, const md_cg_place *at);
 md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v);
+/* place.c */
 void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, const md_fx_node *const *subscript);
+/** The offset that the first n axes make, which do not move with the lanes. */
+const char *md_cg_uniform_place(md_cg *cg, int32_t tensor, int32_t n, const md_fx_node *const *subscript);
 /* bounds.c */
 const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis);
 /** Checks a subscript that must be: gives back the subscript to use, and adds to the place's condition or mask. */

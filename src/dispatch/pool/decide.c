@@ -2,7 +2,7 @@
 #include "dispatch/pool/internal.h"
 
 #include "base/status.h"
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "family/numeric.h"
 #include "tune/search/search.h"
 #include "tune/tune.h"

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "dispatch/pool/internal.h"
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "dispatch/space/points.h"
 #include "tune/tune.h"
 

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "dispatch/pool/pool.h"
 #include "dispatch/pool/internal.h"
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "dispatch/space/points.h"
 #include "family/numeric.h"
 #include "tune/tune.h"

@@ -1,7 +1,7 @@
 /* Checks variants against a shape: state, agreement with other variants, envelope, numeric class. */
 #include "dispatch/select/select.h"
 
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "tune/verify/verify.h"
 
 const char *md_ds_misfit(const md_ds_pool *pool, int32_t i, const md_kn_shape *shape)

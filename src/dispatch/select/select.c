@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "dispatch/pool/pool.h"
 #include "dispatch/space/space.h"
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "dispatch/space/points.h"
 #include "dispatch/select/stored.h"
 #include "tune/bench/bench.h"

@@ -1,7 +1,7 @@
 /* Numeric policies: one class serves a shape, whatever hints, modes and builds do. Bits themselves are compared in
  * tests/numeric. */
 #include "dispatch/select/select.h"
-#include "dispatch/numeric.h"
+#include "dispatch/numeric/numeric.h"
 #include "dispatch/support/script.h"
 #include "support/check.h"
 

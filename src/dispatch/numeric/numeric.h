@@ -2,14 +2,14 @@
  * representative that fits it, of those listed at the nearest probe. Probes are a few fixed points of the sizes.
  * Probes, lists and representatives follow from the formula and the device alone: not from hints, threads, measured
  * rates or the shapes that came before. */
-#ifndef MD_DISPATCH_NUMERIC_H
-#define MD_DISPATCH_NUMERIC_H
+#ifndef MD_DISPATCH_NUMERIC_NUMERIC_H
+#define MD_DISPATCH_NUMERIC_NUMERIC_H
 
 #include "build/build.h"
 #include "dispatch/policy.h"
 #include "dispatch/space/space.h"
 
-enum { MD_DS_MAX_PROBES = 64, MD_DS_MAX_REPRESENTATIVES = 24, MD_DS_PROBE_REPRESENTATIVES = 4 };
+enum { MD_DS_MAX_PROBES = 64, MD_DS_MAX_LEVELS = 12, MD_DS_MAX_REPRESENTATIVES = 24, MD_DS_PROBE_REPRESENTATIVES = 4 };
 
 /* The config that stands for a class. Its variant is in the pool from the start. */
 typedef struct md_ds_representative {
@@ -41,5 +41,21 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
  * variant has, where there is none; 0 without a numeric policy (NULL). */
 #define MD_DS_NO_CLASS UINT64_C(2)
 uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape);
+
+/* ---- probes.c, for numeric.c */
+
+/* Sizes of a dim at which classes are chosen. */
+typedef struct md_ds_levels {
+    int32_t dim, n;
+    int64_t size[MD_DS_MAX_LEVELS];
+} md_ds_levels;
+
+/** The levels of every dynamic dim, in the order of the space. Says how many probes they make, and which dims tell them
+ * apart. */
+void md_ds_probes_lay_out(md_ds_levels level[MD_DS_MAX_DYNAMIC], md_ds_numeric *numeric, const md_fa_target *target,
+                          const md_ds_space *space, md_numeric policy);
+/** Where probe i lies, and the sizes by which it chooses: smaller ones where no kernel would be launched for those. */
+void md_ds_probe_place(int64_t size[MD_FX_MAX_DIMS], md_ds_numeric *numeric, int32_t i, const md_ds_levels *level,
+                       const md_fa_target *target, const md_ds_space *space);
 
 #endif
