@@ -18,8 +18,6 @@ struct md_sequence {
 
 /* ---- Life */
 
-static md_status hold_op(void *user, md_ds_op *op);
-
 md_status md_sequence_create(md_sequence **out, md_context *context, const md_sequence_options *options)
 {
     if (!out || !context)
@@ -33,8 +31,6 @@ md_status md_sequence_create(md_sequence **out, md_context *context, const md_se
         return status;
     }
     s->context = context;
-    s->sq->hold = hold_op;
-    s->sq->hold_user = s;
     pthread_mutex_lock(&context->lock_of_ops);
     s->next = context->sequences;
     context->sequences = s;
@@ -145,12 +141,6 @@ static md_status keep_op(md_sequence *s, const md_op *op)
     s->op[s->n_ops++] = *op;
     md_ds_enter(op->ds);
     return MD_OK;
-}
-
-static md_status hold_op(void *user, md_ds_op *op)
-{
-    md_sequence *s = user;
-    return keep_op(s, &(md_op){s->context, op});
 }
 
 static md_status add_call(md_sequence *s, const md_op *op, const md_sequence_arg *args, int32_t n_args)

@@ -67,8 +67,6 @@ typedef struct md_sq {
     char name[64];
     md_sequence_options options; /* with defaults filled in; name NULL */
     bool is_finished;
-    md_status (*hold)(void *user, md_ds_op *op); /* keeps an op alive; called where a call is added */
-    void *hold_user;
     int32_t n_dims, n_tensors, n_memories, n_steps, n_externals;
     struct {
         char *name;
