@@ -17,9 +17,9 @@ typedef struct md_fa_chain {
 /** False where the stage is no chain. */
 bool md_fa_chain_measure(md_fa_chain *out, const md_fa_target *target, const int64_t *size);
 /** Number of pairs of rows and keys that are computed. */
-static inline double md_fa_chain_pairs(const md_fa_chain *w)
+static inline double md_fa_chain_pairs(const md_fa_chain *sized)
 {
-    return (double)w->batches * (double)w->rows * (double)w->keys * w->part;
+    return (double)sized->batches * (double)sized->rows * (double)sized->keys * sized->part;
 }
 /** Prints a launch from a template, of whose parameters `n_extra` follow the stage's. `defines` is freed here. */
 md_status md_fa_chain_emit(md_kn_launch_source *out, const md_fa_target *target, const md_kn_param *extra,

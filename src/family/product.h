@@ -15,11 +15,11 @@ typedef struct md_fa_product {
 } md_fa_product;
 
 /** Elements of operand A or B that are contiguous: a line of K, or of the rows or columns. */
-static inline int64_t md_fa_product_line(const md_fa_product *w, int32_t operand)
+static inline int64_t md_fa_product_line(const md_fa_product *sized, int32_t operand)
 {
-    return md_cg_product_along(&w->p, operand) == MD_CG_ALONG_DEPTH ? w->depth
-           : operand == MD_CG_A                                     ? w->rows
-                                                                    : w->columns;
+    return md_cg_product_along(&sized->p, operand) == MD_CG_ALONG_DEPTH ? sized->depth
+           : operand == MD_CG_A                                         ? sized->rows
+                                                                        : sized->columns;
 }
 
 void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const md_cg_product *product,

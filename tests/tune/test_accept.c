@@ -128,19 +128,19 @@ static void rounded_weights_are_accepted(void **state)
 {
     (void)state;
     for (int32_t is_bent = 0; is_bent < 2; is_bent++) {
-        host_search w;
-        host_search_open(&w, ROUNDED_WEIGHTS("0.2"), 0, 0, is_bent ? BEND_RESULT : BEND_NOTHING,
+        host_search search;
+        host_search_open(&search, ROUNDED_WEIGHTS("0.2"), 0, 0, is_bent ? BEND_RESULT : BEND_NOTHING,
                          is_bent ? "chain" : NULL);
-        for (int32_t d = 0; d < w.formula->n_dims; d++)
-            w.point.size[d] = w.formula->dim[d].name[0] == 'j' ? 90 : 40;
-        w.job.target.stage = w.program->n_stages - 1;
-        assert_int_equal(w.program->stage[w.job.target.stage].kind, MD_ST_CHAIN);
-        w.job.rigor = MD_TUNE_MEASURE;
-        w.job.max_builds = 3;
-        assert_ok(md_tn_tune(&w.job));
-        assert_true(atomic_load(&w.count.timed) > 0 || is_bent);
-        assert_int_equal(atomic_load(&w.count.wrong) > 0, is_bent);
-        host_search_close(&w);
+        for (int32_t d = 0; d < search.formula->n_dims; d++)
+            search.point.size[d] = search.formula->dim[d].name[0] == 'j' ? 90 : 40;
+        search.job.target.stage = search.program->n_stages - 1;
+        assert_int_equal(search.program->stage[search.job.target.stage].kind, MD_ST_CHAIN);
+        search.job.rigor = MD_TUNE_MEASURE;
+        search.job.max_builds = 3;
+        assert_ok(md_tn_tune(&search.job));
+        assert_true(atomic_load(&search.count.timed) > 0 || is_bent);
+        assert_int_equal(atomic_load(&search.count.wrong) > 0, is_bent);
+        host_search_close(&search);
     }
 }
 
@@ -175,18 +175,18 @@ static void rounded_weights_agree(void **state)
     md_tn_agreement found[MD_COUNT(names)];
     int64_t size[MD_FX_MAX_DIMS] = {0};
     md_kn_shape shape;
-    host_search w;
+    host_search search;
     (void)state;
-    host_search_open(&w, ROUNDED_WEIGHTS("1"), 0, 0, BEND_NOTHING, NULL);
-    for (int32_t d = 0; d < w.formula->n_dims; d++)
-        size[d] = w.formula->dim[d].name[0] == 'j' ? 700 : 48;
-    w.job.target.stage = w.program->n_stages - 1;
-    md_tn_shape(&shape, w.program, size);
+    host_search_open(&search, ROUNDED_WEIGHTS("1"), 0, 0, BEND_NOTHING, NULL);
+    for (int32_t d = 0; d < search.formula->n_dims; d++)
+        size[d] = search.formula->dim[d].name[0] == 'j' ? 700 : 48;
+    search.job.target.stage = search.program->n_stages - 1;
+    md_tn_shape(&shape, search.program, size);
     for (int32_t i = 0; i < MD_COUNT(names); i++) {
         const md_fa_family *family;
         md_fa_config config;
         assert_ok(md_fa_parse(&family, &config, MD_DEV_HOST, names[i]));
-        assert_ok(md_bd_variant_create(&variant[i], w.builder, &w.job.target, family, &config));
+        assert_ok(md_bd_variant_create(&variant[i], search.builder, &search.job.target, family, &config));
         assert_ok(md_bd_variant_wait(variant[i]));
     }
     assert_ok(md_tn_agree(found, variant, MD_COUNT(names), &shape));
@@ -195,7 +195,7 @@ static void rounded_weights_agree(void **state)
             fail_msg("%s: %d", names[i], (int)found[i]);
         md_bd_variant_destroy(&variant[i]);
     }
-    host_search_close(&w);
+    host_search_close(&search);
 }
 
 static void writing_beside_outputs_is_refused(void **state)

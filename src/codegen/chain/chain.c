@@ -20,8 +20,7 @@ static bool is_ragged(const md_st_chain *c)
     return false;
 }
 
-/* On a GPU a mask by look-ups of each row takes fewer registers in scores than as bounds of the rows. */
-static bool is_bounded(const md_cg_chain *chain)
+bool md_cg_chain_is_bounded(const md_cg_chain *chain)
 {
     return chain->c->is_bounded && !(chain->dialect == MD_DEV_CUDA && md_cg_chain_looks_up_rows(chain->c));
 }
@@ -45,7 +44,7 @@ static void print_head(md_strbuf *defines, md_strbuf *out, const md_cg_chain *ch
                      "#define MD_ACC_F32 1\n#define MD_USE_F32 1\n#define MD_CHAIN_MAXIMUM %d\n#define MD_CHAIN_SCALE "
                      "%d\n#define MD_CHAIN_P_T %s\n#define MD_CHAIN_WEIGHT %d\n#define MD_CHAIN_TERMS %d\n#define "
                      "MD_CHAIN_TERM %d\n#define MD_CHAIN_GUARDS %d\n",
-                     is_bounded(chain), is_ragged(c), c->has_maximum, md_cg_chain_is_scaled(chain),
+                     md_cg_chain_is_bounded(chain), is_ragged(c), c->has_maximum, md_cg_chain_is_scaled(chain),
                      md_dtype_name(weight), !is_plain, (int)c->n_terms, term, c->n_guards > 0);
 }
 

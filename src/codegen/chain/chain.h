@@ -64,6 +64,10 @@ md_dtype md_cg_chain_weight(const md_cg_chain *chain, bool *is_plain);
 
 /** True if some bound must be asked of each row, as where packed rows look up where their sequence ends. */
 bool md_cg_chain_looks_up_rows(const md_st_chain *chain);
+/** True if guards of the scores are bounds of the rows' keys, of which scores know nothing: MD_CHAIN_BOUNDED. On a
+ * GPU a
+ * mask that each row looks up takes fewer registers in scores. */
+bool md_cg_chain_is_bounded(const md_cg_chain *chain);
 
 /** Prints md_params and the functions into `expr`, and #define lines into `defines`. */
 md_status md_cg_chain_print(md_strbuf *defines, md_strbuf *expr, const md_cg_chain *chain, const md_kn_param *param,
@@ -90,8 +94,6 @@ void md_cg_chain_bind_kept(md_cg *cg, const md_cg_chain *chain);
 
 md_status md_cg_chain_print_places(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* places.c */
 md_status md_cg_chain_print_sides(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* sides.c */
-/** True if a bound must be asked of each row: it differs among them by more than a row index. */
-bool md_cg_chain_is_by_row(const md_st_chain *chain, const md_st_bound *bound);
 md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* span.c */
 md_status md_cg_chain_print_values(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* weights.c */
 md_status md_cg_chain_print_results(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* results.c */

@@ -21,7 +21,8 @@ static bool differs_by_row(const md_st_chain *c, const md_fx_node *term)
     return md_fx_uses_any_index(term, c->n_rows, c->rows) || (c->share > 1 && md_fx_uses_index(term, c->share_index));
 }
 
-bool md_cg_chain_is_by_row(const md_st_chain *c, const md_st_bound *b)
+/* True if a bound must be asked of each row: it differs among them by more than a row index. */
+static bool is_by_row(const md_st_chain *c, const md_st_bound *b)
 {
     for (int32_t i = 0; i < b->n; i++)
         if (differs_by_row(c, b->term[i].term))
@@ -32,7 +33,7 @@ bool md_cg_chain_is_by_row(const md_st_chain *c, const md_st_bound *b)
 bool md_cg_chain_looks_up_rows(const md_st_chain *c)
 {
     for (int32_t i = 0; i < c->n_bounds; i++)
-        if (md_cg_chain_is_by_row(c, &c->bound[i]))
+        if (is_by_row(c, &c->bound[i]))
             return true;
     return false;
 }
@@ -115,7 +116,7 @@ static md_status print_bounds(md_strbuf *defines, md_strbuf *out, md_cg *cg, con
 {
     const md_st_chain *c = chain->c;
     for (int32_t i = 0; i < c->n_bounds; i++) {
-        const bool by_row = md_cg_chain_is_by_row(c, &c->bound[i]);
+        const bool by_row = is_by_row(c, &c->bound[i]);
         const char *outer = c->bound[i].is_end ? "end" : "begin", *wide = c->bound[i].is_end ? "most" : "least",
                    *tight = c->bound[i].is_end ? "least" : "most", *sign = c->bound[i].is_end ? "<" : ">";
         if (by_row)

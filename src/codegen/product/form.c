@@ -36,9 +36,9 @@ bool md_cg_product_is_plain(const md_fx_node *node)
 
 bool md_cg_product_is_share(const md_cg_product *p, const md_fx_node *n)
 {
-    const md_st_product *g = md_cg_product_stage(p);
+    const md_st_product *product = md_cg_product_stage(p);
     return n->kind == MD_FX_OP && (n->op == MD_FX_FLOORDIV || n->op == MD_FX_MOD) && n->arg[0]->kind == MD_FX_INDEX &&
-           md_cg_product_holds(g->n_batch, g->batch, n->arg[0]->id) && n->arg[1]->kind == MD_FX_CONST &&
+           md_cg_product_holds(product->n_batch, product->batch, n->arg[0]->id) && n->arg[1]->kind == MD_FX_CONST &&
            n->arg[1]->type == MD_I64 && n->arg[1]->integer >= 1;
 }
 

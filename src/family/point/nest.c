@@ -19,7 +19,6 @@ typedef struct writer {
     md_cg *cg;
     md_strbuf body; /* statements for one outer point */
     const char *ref[MD_ST_MAX_REDUCTIONS]; /* C variables of the results that are known so far */
-    int32_t n_refs;
 } writer;
 
 static bool has_inner_axis(const md_st_stage *st)

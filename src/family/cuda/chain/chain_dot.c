@@ -3,12 +3,12 @@
  * cluster of `meet` blocks. `fill`: blocks for each SM where keys are split by occupancy. `length`: keys of a split, so
  * that bits depend on nothing else; 0: by occupancy. */
 #include "base/dtype.h"
-#include "base/status.h"
-#include "family/cuda/chain/few_rows.h"
+#include "family/cuda/chain/chain_dot_fit.h"
+#include "family/cuda/chain/chain_kind.h"
 #include "family/cuda/cuda.h"
 
-#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 extern const md_fa_family md_fa_cuda_chain_dot; /* at the end of this file */
 
@@ -77,7 +77,7 @@ static md_fa_few_rows few_of(const shape *s)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_chain w;
+    md_fa_chain sized;
     md_cg_chain c;
     const shape s = shape_of(config);
     if (!md_fa_cuda_chain_of(&c, target) || !fits(&s) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size) ||
@@ -87,90 +87,71 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!size)
         return true;
-    if (!md_fa_chain_measure(&w, target, size))
+    if (!md_fa_chain_measure(&sized, target, size))
         return false;
     const md_fa_few_rows few = few_of(&s);
-    const int64_t items = md_fa_cuda_chain_tiles(&w, s.rows);
-    return w.rows <= s.rows && (s.rows == 1 || w.rows > s.rows / 2) &&
-           (s.meet == 0 || (items * s.meet <= target->facts->threads * s.resident && w.keys <= 32768)) &&
-           (s.fill == 1 || md_fa_few_rows_splits(target, &w, &few) > 1);
+    const int64_t items = md_fa_cuda_chain_tiles(&sized, s.rows);
+    return sized.rows <= s.rows && (s.rows == 1 || sized.rows > s.rows / 2) &&
+           (s.meet == 0 || (items * s.meet <= target->facts->threads * s.resident && sized.keys <= 32768)) &&
+           (s.fill == 1 || md_fa_few_rows_splits(target, &sized, &few) > 1);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
+    md_fa_chain_spec *out = spec;
+    md_cg_chain c;
+    bool is_plain;
     const shape s = shape_of(config);
-    md_fa_cuda_chain_envelope(out, target, s.depth, s.width, s.length > 0 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS);
+    *out = (md_fa_chain_spec){.text.source = "cuda/chain_dot.cu",
+                              .depth = s.depth,
+                              .width = s.width,
+                              .most_rows = s.length > 0 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS,
+                              .few = few_of(&s)};
+    if (!md_fa_cuda_chain_of(&c, target))
+        return false;
+    md_fa_chain_define(out, "DEPTH", s.depth);
+    md_fa_chain_define(out, "WIDTH", s.width);
+    md_fa_chain_define(out, "ROWS", s.rows);
+    md_fa_chain_define(out, "KEYS", s.keys);
+    md_fa_chain_define(out, "TEAM", s.lanes);
+    md_fa_chain_define(out, "WARPS", s.warps);
+    md_fa_chain_define(out, "RESIDENT", s.resident);
+    md_fa_chain_define(out, "CLUSTERED", s.meet > 0);
+    md_fa_chain_define(out, "LENGTH", s.length);
+    md_fa_chain_define(out, "MAIL", s.mail);
+    md_fa_chain_define(out, "ROUNDS", md_cg_chain_weight(&c, &is_plain) != MD_F32);
+    snprintf(out->function, sizeof out->function, "#define md_chain_up md_up1_%s\n",
+             md_dtype_name(md_fa_cuda_chain_type(&c)));
+    return true;
 }
 
-/* ---- Cost. From runs on an H200 (data/results/attention.md): with four rows slower than chain_split at the shapes
- * timed; with one row of 8 heads faster at 1 x 8,192, slower at 1 x 1,024 and 64 x 4,096. */
+/* ---- Cost */
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double START_US = 2.0, MEMORY_MEET_US = 1.8, CLUSTER_MEET_US = 1.1, PART_US = 0.05;
-    md_fa_chain w;
+    md_fa_chain sized;
     const shape s = shape_of(config);
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+    if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0 || sized.rows == 0)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), places = sms * s.resident;
     const md_fa_few_rows few = few_of(&s);
-    const double items = (double)md_fa_cuda_chain_tiles(&w, s.rows),
-                 splits = (double)md_fa_few_rows_splits(target, &w, &few), blocks = items * splits;
-    const double keys = (double)w.keys * w.part, waves = ceil(blocks / places), used = blocks / (waves * places);
+    const double items = (double)md_fa_cuda_chain_tiles(&sized, s.rows),
+                 splits = (double)md_fa_few_rows_splits(target, &sized, &few), blocks = items * splits;
+    const double keys = (double)sized.keys * sized.part, waves = ceil(blocks / places),
+                 used = blocks / (waves * places);
     const double here = fmin(blocks, places) / sms; /* blocks on an SM */
-    out->memory_bytes = fmax(w.bytes * w.part, 1);
+    out->memory_bytes = fmax(sized.bytes * sized.part, 1);
     out->cache_bytes = fmax(items * keys * (s.depth + s.width) * 2 - out->memory_bytes, 0);
-    const double flight = here * 32 * s.warps * s.keys * 16 * 1.5 / 1024; /* KB of an SM */
-    out->memory_rate = fmax(0.05, 0.8 * fmin(1, flight / 96) * fmin(1, blocks / sms) * (0.25 + 0.75 * used));
-    /* A key and a value of a row are two operations an element, and half as many to unpack and exchange. */
-    out->ops = 2.0 * items * keys * (s.depth + s.width) * (s.rows + 1.5);
-    out->ops_rate = 0.6;
+    const double flight = here * 32 * s.warps * s.keys * 16 * LOADS_AHEAD / 1024; /* KB of an SM */
+    out->memory_rate = fmax(0.05, MEMORY_RATE * fmin(1, flight / FULL_FLIGHT_KB) * fmin(1, blocks / sms) *
+                                      (LEAST_USE + (1 - LEAST_USE) * used));
+    out->ops = 2.0 * items * keys * (s.depth + s.width) * (s.rows + UNPACKING_ROWS);
+    out->ops_rate = OPS_RATE;
     out->parallel = fmax(1, fmin(blocks, sms));
     out->serial_us = START_US;
     if (splits > 1)
         out->serial_us += s.meet > 0 ? CLUSTER_MEET_US : MEMORY_MEET_US + PART_US * splits;
-}
-
-static void print_defines(md_strbuf *out, const shape *s, const md_cg_chain *c)
-{
-    bool is_plain;
-    const struct {
-        const char *name;
-        int64_t value;
-    } list[] = {{"DEPTH", s->depth},
-                {"WIDTH", s->width},
-                {"ROWS", s->rows},
-                {"KEYS", s->keys},
-                {"TEAM", s->lanes},
-                {"WARPS", s->warps},
-                {"RESIDENT", s->resident},
-                {"CLUSTERED", s->meet > 0},
-                {"LENGTH", s->length},
-                {"MAIL", s->mail},
-                {"ROUNDS", md_cg_chain_weight(c, &is_plain) != MD_F32}};
-    for (int32_t i = 0; i < MD_COUNT(list); i++)
-        md_strbuf_printf(out, "#define MD_%s %" PRId64 "\n", list[i].name, list[i].value);
-    md_strbuf_printf(out, "#define md_chain_up md_up1_%s\n", md_dtype_name(md_fa_cuda_chain_type(c)));
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_strbuf defines = {0};
-    md_cg_chain c;
-    const shape s = shape_of(config);
-    *out = (md_kn_source){0};
-    if (!md_fa_cuda_chain_of(&c, target) || !legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "chain_dot has no kernel of these parameters");
-    print_defines(&defines, &s, &c);
-    return md_fa_cuda_chain_emit(out, target, &(md_fa_cuda_chain_text){.source = "cuda/chain_dot.cu"}, &defines);
-}
-
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *size)
-{
-    const shape s = shape_of(config);
-    const md_fa_few_rows few = few_of(&s);
-    md_fa_few_rows_geometry(out, target, size, &few);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -195,12 +176,11 @@ const md_fa_family md_fa_cuda_chain_dot = {
               {"meet", 0, 4, {0, 8, 16, 4}},
               {"fill", 1, 3, {1, 2, 3}},
               {"length", 0, 3, {0, 512, 2048}}},
+    .kind = &md_fa_cuda_chain_kind,
+    .spec_of = spec_of,
     .applies = applies,
     .takes = md_fa_cuda_chain_takes,
     .legal = legal,
-    .envelope = envelope,
     .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -2,11 +2,10 @@
  * weights and results. `row_tiles`: 16 rows each of a warp. `split`: parts of the keys of a tile, for few tiles; the
  * last part to end combines them. */
 #include "base/dtype.h"
-#include "base/status.h"
-#include "family/cuda/chain/cuda_chain.h"
+#include "family/cuda/chain/chain_mma_fit.h"
+#include "family/cuda/chain/chain_kind.h"
 #include "family/cuda/cuda.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_cuda_chain_mma; /* at the end of this file */
@@ -63,7 +62,7 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_chain w;
+    md_fa_chain sized;
     md_cg_chain c;
     const shape s = shape_of(config);
     if (!md_fa_cuda_chain_any(&c, target) || s.shared > target->facts->shared_per_block || !fits(&s, &c) ||
@@ -74,79 +73,68 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     /* chain_wgmma is faster, where it is */
     if (target->facts->capability == 90 && md_fa_cuda_chain_of(&c, target) && md_fa_cuda_chain_is_mapped(&c))
         return false;
-    if (!md_fa_chain_measure(&w, target, size))
+    if (!md_fa_chain_measure(&sized, target, size))
         return false;
-    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows);
+    const double tiles = (double)md_fa_cuda_chain_tiles(&sized, s.rows);
     /* rows that one warp less would have */
-    const bool is_low = s.rows == 64 || w.rows > s.rows / 2;
-    return is_low && (s.split == 1 || (tiles < target->facts->threads && (double)w.keys >= 2.0 * s.split * s.keys));
+    const bool is_low = s.rows == 64 || sized.rows > s.rows / 2;
+    return is_low && (s.split == 1 || (tiles < target->facts->threads && (double)sized.keys >= 2.0 * s.split * s.keys));
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
+    md_fa_chain_spec *out = spec;
+    md_cg_chain c;
     const shape s = shape_of(config);
-    md_fa_cuda_chain_envelope(out, target, s.depth, s.width, s.split > 1 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS);
+    *out = (md_fa_chain_spec){.text.source = "cuda/chain_mma.cu",
+                              .depth = s.depth,
+                              .width = s.width,
+                              .most_rows = s.split > 1 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS,
+                              .rows = s.rows,
+                              .split = s.split,
+                              .threads = 32 * s.warps,
+                              .shared = s.shared,
+                              .part = s.part};
+    if (!md_fa_cuda_chain_any(&c, target))
+        return false;
+    md_fa_chain_define(out, "DEPTH", s.depth);
+    md_fa_chain_define(out, "WIDTH", s.width);
+    md_fa_chain_define(out, "BN", s.keys);
+    md_fa_chain_define(out, "WARPS", s.warps);
+    md_fa_chain_define(out, "ROW_TILES", s.row_tiles);
+    md_fa_chain_define(out, "STAGES", s.stages);
+    md_fa_chain_define(out, "SPLIT", s.split);
+    md_fa_chain_define(out, "HOLDS", holds_queries(&s, &c));
+    return true;
 }
 
-/* ---- Cost. Rates of mma.sync with this form of kernel are estimates from gemm_mma's. */
+/* ---- Cost */
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double TENSOR = 16, RATE = 0.3, TILE_US = 4, START_US = 3, MEET_US = 4, PART_US = 2;
-    md_fa_chain w;
+    md_fa_chain sized;
     const shape s = shape_of(config);
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+    if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0 || sized.rows == 0)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), gflops = fmax(target->facts->gflops, 1);
     const double resident = md_fa_cuda_chain_resident(target, s.shared, s.warps), places = sms * resident;
-    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows) * s.split,
-                 keys = ceil((double)w.keys / s.keys) * s.keys;
-    const double halves = md_fa_cuda_chain_halves(&w.c), flops = 2.0 * s.rows * keys * (s.depth + halves * s.width);
-    const double rate = RATE * (s.row_tiles == 2 ? 1 : 0.8) * s.keys / (s.keys + 16) * fmin(1, s.warps * resident / 8);
+    const double tiles = (double)md_fa_cuda_chain_tiles(&sized, s.rows) * s.split,
+                 keys = ceil((double)sized.keys / s.keys) * s.keys;
+    const double halves = md_fa_cuda_chain_halves(&sized.c), flops = 2.0 * s.rows * keys * (s.depth + halves * s.width);
+    const double rate =
+        RATE * (s.row_tiles == 2 ? 1 : ONE_ROW_TILE) * s.keys / (s.keys + START_KEYS) * fmin(1, s.warps * resident / 8);
     const double full_us =
-        resident * (flops / (gflops * 1e3 * TENSOR / sms * rate) + w.ops * s.rows * keys * 2e-6) / s.split;
-    const double part = fmin(1, w.part + (w.part < 1 ? 0.5 * s.keys / keys : 0));
+        resident * (flops / (gflops * 1e3 * TENSOR / sms * rate) + sized.ops * s.rows * keys * SCORE_OP_US) / s.split;
+    const double part = fmin(1, sized.part + (sized.part < 1 ? 0.5 * s.keys / keys : 0));
     const double most = part < 1 ? fmax(1, tiles * part / places + 0.5) : ceil(tiles / places);
     out->serial_us =
         START_US + most * full_us * fmin(1, fmax(tiles / places, 1 / resident)) + fmax(1, tiles / places) * TILE_US;
     if (s.split > 1)
         out->serial_us += MEET_US + s.split * PART_US;
     out->parallel = fmin(tiles, sms);
-    out->memory_bytes = w.bytes;
+    out->memory_bytes = sized.bytes;
     out->memory_rate = fmin(1, tiles / sms + 0.05);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_strbuf defines = {0};
-    md_cg_chain c;
-    const shape s = shape_of(config);
-    *out = (md_kn_source){0};
-    if (!md_fa_cuda_chain_any(&c, target) || !legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "chain_mma has no kernel of these parameters");
-    md_strbuf_printf(&defines,
-                     "#define MD_DEPTH %" PRId32 "\n#define MD_WIDTH %" PRId32 "\n#define MD_BN %" PRId32
-                     "\n#define MD_WARPS %" PRId32 "\n#define MD_ROW_TILES %" PRId32 "\n#define MD_STAGES %" PRId32
-                     "\n#define MD_SPLIT %" PRId32 "\n#define MD_HOLDS %d\n",
-                     s.depth, s.width, s.keys, s.warps, s.row_tiles, s.stages, s.split, holds_queries(&s, &c));
-    return md_fa_cuda_chain_emit(out, target, &(md_fa_cuda_chain_text){.source = "cuda/chain_mma.cu"}, &defines);
-}
-
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *size)
-{
-    md_fa_chain w;
-    const shape s = shape_of(config);
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = 1;
-    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
-        return;
-    const int64_t tiles = md_fa_cuda_chain_tiles(&w, s.rows);
-    out->launch[0] = md_fa_cuda_launch(tiles * s.split, 32 * s.warps);
-    out->launch[0].scratch_bytes = s.shared;
-    out->launch[0].overlaps = true;
-    if (s.split > 1)
-        out->workspace_bytes = tiles * s.split * s.part * 4;
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -166,12 +154,11 @@ const md_fa_family md_fa_cuda_chain_mma = {
               {"row_tiles", 1, 2, {1, 2}},
               {"stages", 2, 2, {2, 3}},
               {"split", 1, 4, {1, 2, 4, 8}}},
+    .kind = &md_fa_cuda_chain_kind,
+    .spec_of = spec_of,
     .applies = applies,
     .takes = md_fa_cuda_chain_takes,
     .legal = legal,
-    .envelope = envelope,
     .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -2,11 +2,10 @@
  * `meet`: the blocks of a split combine their parts through memory (0), or as a cluster of `meet` blocks. `length`:
  * keys of a split, so that bits depend on nothing else; 0: as many splits as fill the device. */
 #include "base/dtype.h"
-#include "base/status.h"
-#include "family/cuda/chain/few_rows.h"
+#include "family/cuda/chain/chain_kind.h"
+#include "family/cuda/chain/chain_split_fit.h"
 #include "family/cuda/cuda.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_cuda_chain_split; /* at the end of this file */
@@ -64,7 +63,7 @@ static md_fa_few_rows few_of(const md_fa_target *target, const shape *s)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_chain w;
+    md_fa_chain sized;
     md_cg_chain c;
     const shape s = shape_of(config);
     if (!md_fa_cuda_chain_of(&c, target) || !fits(&s) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size) ||
@@ -74,67 +73,59 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return true;
     /* more rows are for chain_mma and chain_wgmma; pages are not for the latter */
     const bool is_paged = !md_cg_chain_is_linear(&c, MD_ST_K) || !md_cg_chain_is_linear(&c, MD_ST_V);
-    return md_fa_chain_measure(&w, target, size) && (w.rows <= 4 * s.rows || is_paged) &&
-           (s.row_tiles == 1 || w.rows > s.rows / 2) &&
-           (s.meet == 0 || (md_fa_cuda_chain_tiles(&w, s.rows) * s.meet <= target->facts->threads && w.keys <= 4096));
+    return md_fa_chain_measure(&sized, target, size) && (sized.rows <= 4 * s.rows || is_paged) &&
+           (s.row_tiles == 1 || sized.rows > s.rows / 2) &&
+           (s.meet == 0 ||
+            (md_fa_cuda_chain_tiles(&sized, s.rows) * s.meet <= target->facts->threads && sized.keys <= 4096));
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
+    md_fa_chain_spec *out = spec;
+    md_cg_chain c;
     const shape s = shape_of(config);
-    md_fa_cuda_chain_envelope(out, target, s.depth, s.width, s.length > 0 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS);
+    *out = (md_fa_chain_spec){.text.source = "cuda/chain_split.cu",
+                              .depth = s.depth,
+                              .width = s.width,
+                              .most_rows = s.length > 0 ? MD_FA_CHAIN_TICKETS : MD_FA_CHAIN_ROWS,
+                              .few = few_of(target, &s)};
+    md_fa_chain_define(out, "DEPTH", s.depth);
+    md_fa_chain_define(out, "WIDTH", s.width);
+    md_fa_chain_define(out, "ROW_TILES", s.row_tiles);
+    md_fa_chain_define(out, "WARPS", s.warps);
+    md_fa_chain_define(out, "STAGES", s.stages);
+    md_fa_chain_define(out, "CLUSTERED", s.meet > 0);
+    md_fa_chain_define(out, "LENGTH", s.length);
+    md_fa_chain_define(out, "MAIL", s.mail);
+    return md_fa_cuda_chain_of(&c, target);
 }
 
-/* ---- Cost. Fitted to an H200 (data/results/attention.md). */
+/* ---- Cost */
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double START_US = 1.5, MEMORY_MEET_US = 1.4, CLUSTER_MEET_US = 0.7, PART_US = 0.04, TENSOR = 3;
-    md_fa_chain w;
+    md_fa_chain sized;
     const shape s = shape_of(config);
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+    if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0 || sized.rows == 0)
         return;
     const md_fa_few_rows few = few_of(target, &s);
     const double sms = MD_MAX(target->facts->threads, 1), resident = few.resident;
-    const double items = (double)md_fa_cuda_chain_tiles(&w, s.rows),
-                 splits = (double)md_fa_few_rows_splits(target, &w, &few), blocks = items * splits;
-    const double keys = (double)w.keys * w.part, rows = ceil((double)w.rows / s.rows);
+    const double items = (double)md_fa_cuda_chain_tiles(&sized, s.rows),
+                 splits = (double)md_fa_few_rows_splits(target, &sized, &few), blocks = items * splits;
+    const double keys = (double)sized.keys * sized.part, rows = ceil((double)sized.rows / s.rows);
     const double waves = ceil(blocks / (sms * resident)), used = blocks / (waves * sms * resident);
-    const double loaded = (double)w.batches * rows * keys * (s.depth + s.width) * 2;
-    out->memory_bytes = fmax(w.bytes * w.part, 1);
+    const double loaded = (double)sized.batches * rows * keys * (s.depth + s.width) * 2;
+    out->memory_bytes = fmax(sized.bytes * sized.part, 1);
     out->cache_bytes = fmax(loaded - out->memory_bytes, 0);
     /* Bytes in flight: a block holds its ring. */
     const double flight = fmin(blocks, sms * resident) / sms * (double)s.shared / 1024;
-    out->memory_rate = fmax(0.05, fmin(1, flight / 96) * (0.25 + 0.75 * used));
+    out->memory_rate = fmax(0.05, fmin(1, flight / FULL_FLIGHT_KB) * (LEAST_USE + (1 - LEAST_USE) * used));
     out->ops = 2 * items * s.rows * keys * (s.depth + s.width) / TENSOR;
     out->parallel = fmax(1, fmin(blocks, sms));
     out->serial_us = START_US;
     if (splits > 1)
         out->serial_us += s.meet > 0 ? CLUSTER_MEET_US : MEMORY_MEET_US + PART_US * splits;
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_strbuf defines = {0};
-    md_cg_chain c;
-    const shape s = shape_of(config);
-    *out = (md_kn_source){0};
-    if (!md_fa_cuda_chain_of(&c, target) || !legal(target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "chain_split has no kernel of these parameters");
-    md_strbuf_printf(&defines,
-                     "#define MD_DEPTH %" PRId32 "\n#define MD_WIDTH %" PRId32 "\n#define MD_ROW_TILES %" PRId32
-                     "\n#define MD_WARPS %" PRId32 "\n#define MD_STAGES %" PRId32
-                     "\n#define MD_CLUSTERED %d\n#define MD_LENGTH %" PRId32 "\n#define MD_MAIL %" PRId64 "\n",
-                     s.depth, s.width, s.row_tiles, s.warps, s.stages, s.meet > 0, s.length, s.mail);
-    return md_fa_cuda_chain_emit(out, target, &(md_fa_cuda_chain_text){.source = "cuda/chain_split.cu"}, &defines);
-}
-
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *size)
-{
-    const shape s = shape_of(config);
-    const md_fa_few_rows few = few_of(target, &s);
-    md_fa_few_rows_geometry(out, target, size, &few);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -158,12 +149,11 @@ const md_fa_family md_fa_cuda_chain_split = {
               {"stages", 3, 2, {3, 4}},
               {"meet", 0, 3, {0, 8, 4}},
               {"length", 0, 3, {0, 512, 2048}}},
+    .kind = &md_fa_cuda_chain_kind,
+    .spec_of = spec_of,
     .applies = applies,
-    .legal = legal,
     .takes = md_fa_cuda_chain_takes,
-    .envelope = envelope,
+    .legal = legal,
     .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

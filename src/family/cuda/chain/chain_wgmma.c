@@ -2,7 +2,8 @@
  * tile, for few tiles; the last part to end combines them. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "family/cuda/chain/cuda_chain.h"
+#include "family/cuda/chain/chain_wgmma_fit.h"
+#include "family/cuda/chain/chain_kind.h"
 #include "family/cuda/cuda.h"
 
 #include <inttypes.h>
@@ -43,21 +44,13 @@ static shape shape_of(const md_fa_config *config)
     return s;
 }
 
-/* Bounds that each row looks up are in its scores, with their values. */
-static bool looks_up_rows(const md_cg_chain *c)
-{
-    bool by_row = false;
-    for (int32_t i = 0; i < c->c->n_bounds; i++)
-        by_row |= md_cg_chain_is_by_row(c->c, &c->c->bound[i]);
-    return by_row;
-}
-
-/* Scores, their powers and sums in registers; ptxas adds some 50. */
+/* Scores, their powers and sums in registers; ptxas adds some 50. Bounds that each row looks up are in its scores, with
+ * their values. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
-    const int32_t registers =
-        s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + (looks_up_rows(c) ? 48 : places);
+    const int32_t registers = s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 +
+                              (md_cg_chain_looks_up_rows(c->c) ? 48 : places);
     return s->shared <= SHARED && registers <= (s->groups == 3 ? 90 : 192) &&
            (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
 }
@@ -77,62 +70,81 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_chain w;
+    md_fa_chain sized;
     const shape s = shape_of(config);
     md_cg_chain c;
     if (!md_fa_cuda_chain_of(&c, target) || !fits(&s, &c) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size))
         return false;
     if (!size)
         return true;
-    if (!md_fa_chain_measure(&w, target, size))
+    if (!md_fa_chain_measure(&sized, target, size))
         return false;
-    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows);
-    return s.split == 1 || (tiles < target->facts->threads && (double)w.keys >= 2.0 * s.split * s.keys);
+    const double tiles = (double)md_fa_cuda_chain_tiles(&sized, s.rows);
+    return s.split == 1 || (tiles < target->facts->threads && (double)sized.keys >= 2.0 * s.split * s.keys);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
+    md_fa_chain_spec *out = spec;
+    md_cg_chain c;
     const shape s = shape_of(config);
-    md_fa_cuda_chain_envelope(out, target, s.depth, s.width,
-                              s.split > 1 ? MD_FA_CHAIN_TICKETS / s.groups : MD_FA_CHAIN_ROWS);
-    for (int32_t d = 0; d < target->program->formula->n_dims; d++)
-        out->lo[d] = MD_MAX(out->lo[d], 1); /* a tensor map has no empty dims */
+    *out = (md_fa_chain_spec){.text.source = "cuda/chain_wgmma.cu",
+                              .depth = s.depth,
+                              .width = s.width,
+                              .most_rows = s.split > 1 ? MD_FA_CHAIN_TICKETS / s.groups : MD_FA_CHAIN_ROWS,
+                              .least_size = 1, /* a tensor map has no empty dims */
+                              .rows = s.rows,
+                              .split = s.split,
+                              .threads = 128 * (s.groups + 1),
+                              .most_blocks = MD_MAX(target->facts->threads, 1),
+                              .shared = s.shared,
+                              .part = (int64_t)s.groups * 128 * (s.width / 2 + 4)};
+    md_fa_chain_define(out, "DEPTH", s.depth);
+    md_fa_chain_define(out, "WIDTH", s.width);
+    md_fa_chain_define(out, "BN", s.keys);
+    md_fa_chain_define(out, "GROUPS", s.groups);
+    md_fa_chain_define(out, "STAGES", s.stages);
+    md_fa_chain_define(out, "SLOTS", s.slots);
+    md_fa_chain_define(out, "SPLIT", s.split);
+    md_fa_chain_define(out, "LOW", s.low);
+    md_fa_chain_define(out, "HIGH", s.high);
+    return md_fa_cuda_chain_of(&c, target);
 }
 
-/* ---- Cost. Fitted to an H200 (data/results/attention.md). */
+/* ---- Cost */
 
 /* The part of the tensor cores' rate that a long tile reaches. */
 static double rate_of(const shape *s)
 {
-    const double length = (double)(s->depth + s->width) / 2, per_block = (double)s->keys / (s->keys + 24);
-    const double best = length >= 192  ? 0.86
-                        : length >= 96 ? 0.79
-                        : length >= 64 ? (s->groups == 3 ? 0.71 : 0.53)
-                                       : 0.4;
-    return best * per_block * (s->slots == 1 && length < 192 ? 0.94 : 1);
+    const double length = (double)(s->depth + s->width) / 2, per_block = (double)s->keys / (s->keys + START_KEYS);
+    const double best = length >= 192  ? RATE_192
+                        : length >= 96 ? RATE_96
+                        : length >= 64 ? (s->groups == 3 ? RATE_64_THREE : RATE_64)
+                                       : RATE_LEAST;
+    return best * per_block * (s->slots == 1 && length < 192 ? ONE_SLOT : 1);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double TENSOR = 16, TILE_US = 2.2, TILE_3_US = 9, START_US = 2, MEET_US = 3, PART_US = 1.5;
-    md_fa_chain w;
+    md_fa_chain sized;
     const shape s = shape_of(config);
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+    if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0 || sized.rows == 0)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), gflops = fmax(target->facts->gflops, 1);
-    const double tiles = (double)md_fa_cuda_chain_tiles(&w, s.rows) * s.split,
-                 keys = ceil((double)w.keys / s.keys) * s.keys;
+    const double tiles = (double)md_fa_cuda_chain_tiles(&sized, s.rows) * s.split,
+                 keys = ceil((double)sized.keys / s.keys) * s.keys;
     const double flops = 2.0 * s.rows * keys * (s.depth + s.width) / s.split; /* of a tile that has all keys */
-    const double full_us = flops / (gflops * 1e3 * TENSOR / sms * rate_of(&s)) + w.ops * s.rows * keys / s.split * 2e-6;
-    const double part = fmin(1, w.part + (w.part < 1 ? 0.5 * s.keys / keys : 0));
+    const double full_us =
+        flops / (gflops * 1e3 * TENSOR / sms * rate_of(&s)) + sized.ops * s.rows * keys / s.split * SCORE_OP_US;
+    const double part = fmin(1, sized.part + (sized.part < 1 ? 0.5 * s.keys / keys : 0));
     /* Tiles of different lengths, the longest first, end at nearly the same time. */
     const double most = part < 1 ? fmax(1, tiles * part / sms + 0.5) : ceil(tiles / sms);
     out->serial_us = START_US + most * full_us + fmax(1, tiles / sms) * (s.groups == 3 ? TILE_3_US : TILE_US);
     if (s.split > 1)
         out->serial_us += MEET_US + s.split * PART_US;
     out->parallel = fmin(tiles, sms);
-    out->memory_bytes = w.bytes;
+    out->memory_bytes = sized.bytes;
     out->memory_rate = fmin(1, tiles / sms + 0.05);
 }
 
@@ -173,25 +185,15 @@ static void print_wgmma(md_strbuf *out, const char *name, const char *type, int3
                                  : "\n: \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
 }
 
-static void print_defines(md_strbuf *out, const shape *s)
-{
-    const struct {
-        const char *name;
-        int32_t value;
-    } list[] = {{"DEPTH", s->depth}, {"WIDTH", s->width}, {"BN", s->keys}, {"GROUPS", s->groups}, {"STAGES", s->stages},
-                {"SLOTS", s->slots}, {"SPLIT", s->split}, {"LOW", s->low}, {"HIGH", s->high}};
-    for (int32_t i = 0; i < MD_COUNT(list); i++)
-        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
-}
-
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_chain c;
     md_kn_map map[2];
     md_strbuf coordinates[2] = {{0}, {0}}, defines = {0}, text = {0};
     const shape s = shape_of(config);
+    md_fa_chain_spec spec;
     *out = (md_kn_source){0};
-    if (!md_fa_cuda_chain_of(&c, target) || !legal(target, config, NULL))
+    if (!spec_of(&spec, target, config) || !md_fa_cuda_chain_of(&c, target) || !legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "chain_wgmma has no kernel of these parameters");
     if (!maps_of(map, coordinates, &c))
         return md_fail(MD_INTERNAL, "the copy engine does not take the operands");
@@ -204,30 +206,13 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     }
     print_wgmma(&text, "md_scores", type, s.keys, true);
     print_wgmma(&text, "md_values", type, s.width, false);
-    print_defines(&defines, &s);
-    md_status status = md_fa_cuda_chain_emit(
-        out, target,
-        &(md_fa_cuda_chain_text){.source = "cuda/chain_wgmma.cu", .n_maps = 2, .map = map, .functions = &text},
-        &defines);
+    md_fa_chain_print_defines(&defines, &spec);
+    spec.text.n_maps = 2;
+    spec.text.map = map;
+    spec.text.functions = &text;
+    md_status status = md_fa_cuda_chain_emit(out, target, &spec.text, &defines);
     md_strbuf_finish(&text);
     return status;
-}
-
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *size)
-{
-    md_fa_chain w;
-    const shape s = shape_of(config);
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = 1;
-    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
-        return;
-    const int64_t tiles = md_fa_cuda_chain_tiles(&w, s.rows), threads = 128 * (s.groups + 1);
-    out->launch[0] = md_fa_cuda_launch(MD_MIN(tiles * s.split, MD_MAX(target->facts->threads, 1)), (int32_t)threads);
-    out->launch[0].scratch_bytes = s.shared;
-    out->launch[0].overlaps = true;
-    if (s.split > 1)
-        out->workspace_bytes = tiles * s.groups * s.split * 128 * (s.width / 2 + 4) * 4;
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -246,12 +231,12 @@ const md_fa_family md_fa_cuda_chain_wgmma = {
               {"groups", 2, 2, {2, 3}},
               {"stages", 2, 2, {2, 3}},
               {"split", 1, 4, {1, 2, 3, 4}}},
+    .kind = &md_fa_cuda_chain_kind,
+    .spec_of = spec_of,
     .applies = applies,
-    .legal = legal,
     .takes = md_fa_cuda_chain_takes,
-    .envelope = envelope,
+    .legal = legal,
     .features = features,
     .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

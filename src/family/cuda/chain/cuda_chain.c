@@ -59,7 +59,7 @@ md_fa_class md_fa_cuda_chain_class(const char *group, int32_t split)
 
 bool md_fa_cuda_chain_folds(const md_cg_chain *c)
 {
-    return md_cg_chain_is_scaled(c) == 2 && (c->c->n_guards == 0 || c->c->is_bounded);
+    return md_cg_chain_is_scaled(c) == 2 && (c->c->n_guards == 0 || md_cg_chain_is_bounded(c));
 }
 
 int32_t md_fa_cuda_chain_halves(const md_cg_chain *c)
@@ -139,9 +139,9 @@ void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, 
     limit_rows(out, c, most_rows);
 }
 
-int64_t md_fa_cuda_chain_tiles(const md_fa_chain *w, int32_t rows)
+int64_t md_fa_cuda_chain_tiles(const md_fa_chain *sized, int32_t rows)
 {
-    return w->batches * ((w->rows + rows - 1) / rows);
+    return sized->batches * ((sized->rows + rows - 1) / rows);
 }
 
 int32_t md_fa_cuda_chain_resident(const md_fa_target *target, int64_t shared, int32_t warps)

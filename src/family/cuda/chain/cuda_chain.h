@@ -35,7 +35,7 @@ md_dtype md_fa_cuda_chain_type(const md_cg_chain *chain);
 void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, int32_t depth, int32_t width,
                                int64_t most_rows);
 /** Tiles of `rows` rows of all batches. */
-int64_t md_fa_cuda_chain_tiles(const md_fa_chain *w, int32_t rows);
+int64_t md_fa_cuda_chain_tiles(const md_fa_chain *sized, int32_t rows);
 /** Blocks of that much shared memory and so many warps on an SM: registers allow for one of 8 warps, or two. */
 int32_t md_fa_cuda_chain_resident(const md_fa_target *target, int64_t shared, int32_t warps);
 /** True if depth and columns have these lengths; `size` NULL: they may have. */

@@ -9,28 +9,23 @@ int64_t md_fa_few_rows_mail(int32_t rows, int32_t width)
     return (int64_t)(rows * width / 4 + MAIL_ROOM) * 24 + 8;
 }
 
-int64_t md_fa_few_rows_splits(const md_fa_target *target, const md_fa_chain *w, const md_fa_few_rows *few)
+int64_t md_fa_few_rows_splits(const md_fa_target *target, const md_fa_chain *sized, const md_fa_few_rows *few)
 {
-    const int64_t items = MD_MAX(md_fa_cuda_chain_tiles(w, few->rows), 1),
+    const int64_t items = MD_MAX(md_fa_cuda_chain_tiles(sized, few->rows), 1),
                   blocks = MD_MAX(target->facts->threads, 1) * (int64_t)few->resident;
     if (few->meet > 0)
         return few->meet;
     if (few->length > 0)
-        return MD_MAX((w->keys + few->length - 1) / few->length, 1);
+        return MD_MAX((sized->keys + few->length - 1) / few->length, 1);
     if (items > MD_FA_CHAIN_TICKETS || 2 * items > blocks)
         return 1;
-    return MD_MAX(MD_MIN(blocks / items, (w->keys + few->unit - 1) / few->unit), 1);
+    return MD_MAX(MD_MIN(blocks / items, (sized->keys + few->unit - 1) / few->unit), 1);
 }
 
-void md_fa_few_rows_geometry(md_kn_geometries *out, const md_fa_target *target, const md_kn_shape *size,
+void md_fa_few_rows_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_chain *sized,
                              const md_fa_few_rows *few)
 {
-    md_fa_chain w;
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = 1;
-    if (!md_fa_chain_measure(&w, target, size->size) || w.batches == 0 || w.rows == 0)
-        return;
-    const int64_t items = md_fa_cuda_chain_tiles(&w, few->rows), splits = md_fa_few_rows_splits(target, &w, few);
+    const int64_t items = md_fa_cuda_chain_tiles(sized, few->rows), splits = md_fa_few_rows_splits(target, sized, few);
     md_kn_geometry *g = &out->launch[0];
     *g = md_fa_cuda_chain_grid(splits, items, few->threads);
     g->scratch_bytes = few->shared;

@@ -21,8 +21,9 @@ typedef struct md_fa_few_rows {
 int64_t md_fa_few_rows_mail(int32_t rows, int32_t width);
 /** Splits of the keys of each item. A cluster has all its blocks at every length: a launch of one block is no cluster,
  * and could not send. */
-int64_t md_fa_few_rows_splits(const md_fa_target *target, const md_fa_chain *w, const md_fa_few_rows *few);
-void md_fa_few_rows_geometry(md_kn_geometries *out, const md_fa_target *target, const md_kn_shape *size,
+int64_t md_fa_few_rows_splits(const md_fa_target *target, const md_fa_chain *sized, const md_fa_few_rows *few);
+/** The launch of a chain that has rows. */
+void md_fa_few_rows_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_chain *sized,
                              const md_fa_few_rows *few);
 
 #endif

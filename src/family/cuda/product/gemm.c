@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
+#include "family/cuda/product/gemm_fit.h"
 #include "family/emit.h"
 
 #include <inttypes.h>
@@ -12,8 +13,6 @@
 #include <stdio.h>
 
 enum { SUM_THREADS = 256, SUM_LANES = 4, COPY_THREADS = 256, COPY_AT_ONCE = 2 };
-/* SMs read tiles from L2 at 64 bytes a clock each, which takes this part of the time that the model assumes. */
-static const double L2_SHARE = 0.3, THROTTLED = 0.2, THROTTLED_US = 150;
 
 bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target)
 {
@@ -125,19 +124,13 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
     return status;
 }
 
-bool md_fa_cuda_product_overlaps(const md_fa_product *w)
+bool md_fa_cuda_product_overlaps(const md_fa_product *sized)
 {
-    static const double FLOPS_A_US = 6.5e8, BYTES_A_US = 4e6;
-    /* Limits on arithmetic and memory, in us. Measured: [1000,768,3072] of 7.3 and 3.1 us took 9.7 us instead of 10.6;
-     * [128,4096,4096] of 6.6 and 8.9 us took 13.9 us instead of 13.4. */
-    static const double most[][2] = {{5, 10}, {8, 4}};
-    /* Products that wait for memory gain at any size ([28,4096,11008] took 25.4 us instead of 27.2). */
-    static const double MEMORY_BOUND = 0.7;
-    const double flops =
-                     2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth * w->p.n_products,
-                 flops_us = flops / FLOPS_A_US, bytes_us = w->bytes / BYTES_A_US;
-    for (int32_t i = 0; i < MD_COUNT(most); i++)
-        if (flops_us < most[i][0] && bytes_us < most[i][1])
+    const double flops = 2.0 * (double)sized->batch * (double)sized->rows * (double)sized->columns *
+                         (double)sized->depth * sized->p.n_products,
+                 flops_us = flops / FLOPS_A_US, bytes_us = sized->bytes / BYTES_A_US;
+    for (int32_t i = 0; i < MD_COUNT(MOST_MEMORY_US); i++)
+        if (flops_us < MOST_ARITHMETIC_US[i] && bytes_us < MOST_MEMORY_US[i])
             return true;
     return flops_us < MEMORY_BOUND * bytes_us;
 }
@@ -177,17 +170,17 @@ void md_fa_cuda_product_copies(md_kn_geometries *out, const md_fa_product *work,
 }
 
 /* ---- Costs */
-bool md_fa_cuda_product_is_ragged(const md_fa_product *w)
+bool md_fa_cuda_product_is_ragged(const md_fa_product *sized)
 {
     for (int32_t o = 0; o <= 1; o++)
-        if (md_fa_product_line(w, o) % 8)
+        if (md_fa_product_line(sized, o) % 8)
             return true;
     return false;
 }
 
-static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
+static double tiles_of(const md_fa_product *sized, const md_fa_cuda_tiles *t)
 {
-    return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+    return (double)sized->batch * ceil((double)sized->rows / t->rows) * ceil((double)sized->columns / t->columns);
 }
 
 const md_fa_product *md_fa_cuda_product_at(md_fa_product *room, const md_fa_target *target, const int64_t *size)
@@ -209,22 +202,22 @@ const md_fa_product *md_fa_cuda_product_at(md_fa_product *room, const md_fa_targ
 const md_fa_product *md_fa_cuda_product_work(md_fa_features *out, md_fa_product *room, const md_fa_target *target,
                                              const int64_t *size)
 {
-    const md_fa_product *w = md_fa_cuda_product_at(room, target, size);
-    if (!w)
+    const md_fa_product *sized = md_fa_cuda_product_at(room, target, size);
+    if (!sized)
         return NULL;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    return w->batch > 0 && w->rows > 0 && w->columns > 0 ? w : NULL;
+    return sized->batch > 0 && sized->rows > 0 && sized->columns > 0 ? sized : NULL;
 }
 
-void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w,
+void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *sized,
                                  const md_fa_cuda_tiles *t)
 {
-    double sms = MD_MAX(target->facts->threads, 1), tiles = tiles_of(w, t), split = MD_MAX(t->split, 1),
+    double sms = MD_MAX(target->facts->threads, 1), tiles = tiles_of(sized, t), split = MD_MAX(t->split, 1),
            blocks = tiles * split;
-    double area = (double)t->rows * t->columns * w->p.n_products,
-           results = (double)w->batch * (double)w->rows * (double)w->columns;
+    double area = (double)t->rows * t->columns * sized->p.n_products,
+           results = (double)sized->batch * (double)sized->rows * (double)sized->columns;
     double wave = sms * MD_MAX(t->resident, 1), waves = ceil(blocks / wave);
-    double depth = ceil((double)w->depth / split / 64) * 64;
+    double depth = ceil((double)sized->depth / split / 64) * 64;
     out->ops = 2 * area * tiles * fmax(depth * split, 1);
     out->ops_rate = 1;
     /* The peak is taken to be that of the units used; `parallel` is the number of SMs that are busy on average. */
@@ -233,64 +226,64 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     double us = out->ops / (t->flops * fmax(target->facts->gflops, 1)) * 1e-3;
     out->ops /= t->flops * (1 - THROTTLED * fmin(us / THROTTLED_US, 1));
     out->parallel = fmax(busy, 1e-3);
-    out->transcendental = results * w->epilogue_transcendental;
-    out->memory_bytes = w->bytes;
-    out->cache_bytes = blocks * depth * (t->rows + t->columns * w->p.n_products) * 2.0 - w->bytes;
+    out->transcendental = results * sized->epilogue_transcendental;
+    out->memory_bytes = sized->bytes;
+    out->cache_bytes = blocks * depth * (t->rows + t->columns * sized->p.n_products) * 2.0 - sized->bytes;
     out->cache_bytes = fmax(out->cache_bytes, 0) * L2_SHARE;
-    out->serial_us = waves * depth / 64 * t->step_us + 0.1;
+    out->serial_us = waves * depth / 64 * t->step_us + SERIAL_US;
     out->launches = 1;
-    out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + 0.05); /* an SM reaches a few times its share */
+    out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + IDLE_RATE); /* an SM reaches a few times its share */
     if (split > 1 && !t->is_cluster_reduced) {
         out->launches = 2;
-        out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read mostly from L2 */
-        out->cache_bytes += results * 4 * w->p.n_products * split;
+        out->memory_bytes += results * 4 * sized->p.n_products * split; /* written, then read mostly from L2 */
+        out->cache_bytes += results * 4 * sized->p.n_products * split;
     }
 }
 
 bool md_fa_cuda_product_is_worth_trying(const md_fa_target *target, const md_cg_product *product,
                                         const md_fa_cuda_tiles *t, const int64_t *size)
 {
-    md_fa_product w;
+    md_fa_product sized;
     if (!size)
         return true;
-    md_fa_product_measure(&w, target, product, size);
+    md_fa_product_measure(&sized, target, product, size);
     double sms = MD_MAX(target->facts->threads, 1);
-    return t->split <= 1 ||
-           ((double)w.depth / t->split >= 128 && tiles_of(&w, t) < sms && tiles_of(&w, t) * t->split <= 4 * sms);
+    return t->split <= 1 || ((double)sized.depth / t->split >= 128 && tiles_of(&sized, t) < sms &&
+                             tiles_of(&sized, t) * t->split <= 4 * sms);
 }
 
 bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t,
                                   const int64_t *size)
 {
-    md_fa_product w;
+    md_fa_product sized;
     if (!size)
         return true;
-    md_fa_product_measure(&w, target, product, size);
-    return w.rows > t->rows && tiles_of(&w, t) > MD_MAX(target->facts->threads, 1) * t->resident;
+    md_fa_product_measure(&sized, target, product, size);
+    return sized.rows > t->rows && tiles_of(&sized, t) > MD_MAX(target->facts->threads, 1) * t->resident;
 }
 
 const md_fa_product *md_fa_cuda_product_launched(md_kn_geometries *out, md_fa_product *room, const md_fa_target *target,
                                                  const int64_t *size)
 {
-    const md_fa_product *w = md_fa_cuda_product_at(room, target, size);
+    const md_fa_product *sized = md_fa_cuda_product_at(room, target, size);
     *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
-    return w && w->batch > 0 && w->rows > 0 && w->columns > 0 ? w : NULL;
+    return sized && sized->batch > 0 && sized->rows > 0 && sized->columns > 0 ? sized : NULL;
 }
 
 void md_fa_cuda_product_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
                                  const int64_t *size)
 {
     md_fa_product room;
-    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, size);
+    const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, size);
     out->launch[1].grain = 1;
-    if (!w)
+    if (!sized)
         return;
     md_kn_geometry *g = &out->launch[0];
-    *g = md_fa_cuda_launch(w->batch * ((w->rows + tiles->rows - 1) / tiles->rows) *
-                               ((w->columns + tiles->columns - 1) / tiles->columns) * tiles->split,
+    *g = md_fa_cuda_launch(sized->batch * ((sized->rows + tiles->rows - 1) / tiles->rows) *
+                               ((sized->columns + tiles->columns - 1) / tiles->columns) * tiles->split,
                            tiles->threads);
     g->scratch_bytes = tiles->shared_bytes;
-    g->overlaps = md_fa_cuda_product_overlaps(w);
-    md_fa_cuda_product_sum(out, target, w, tiles->split);
+    g->overlaps = md_fa_cuda_product_overlaps(sized);
+    md_fa_cuda_product_sum(out, target, sized, tiles->split);
 }

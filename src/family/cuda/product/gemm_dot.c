@@ -48,7 +48,7 @@ static bool applies(const md_fa_target *target)
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
-    md_fa_product w;
+    md_fa_product sized;
     if (!product_of(&p, target))
         return false;
     const group g = group_of(&p, config);
@@ -57,13 +57,14 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!size)
         return true;
-    md_fa_product_measure(&w, target, &p, size);
-    return w.rows > g.rows / 2 && (w.columns > g.columns / 2 || g.columns <= 2) && w.depth > g.lanes / 4;
+    md_fa_product_measure(&sized, target, &p, size);
+    return sized.rows > g.rows / 2 && (sized.columns > g.columns / 2 || g.columns <= 2) && sized.depth > g.lanes / 4;
 }
 
-static int64_t blocks_of(const md_fa_product *w, const group *g)
+static int64_t blocks_of(const md_fa_product *sized, const group *g)
 {
-    const int64_t tiles = w->batch * ((w->rows + g->rows - 1) / g->rows) * ((w->columns + g->columns - 1) / g->columns);
+    const int64_t tiles =
+        sized->batch * ((sized->rows + g->rows - 1) / g->rows) * ((sized->columns + g->columns - 1) / g->columns);
     const int64_t groups = g->threads / g->lanes;
     return (tiles + groups - 1) / groups;
 }
@@ -73,12 +74,12 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 {
     md_cg_product p;
     md_fa_product room;
-    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, shape->size);
-    if (!w || !product_of(&p, target))
+    const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
+    if (!sized || !product_of(&p, target))
         return;
     const group g = group_of(&p, config);
-    out->launch[0] = md_fa_cuda_launch(blocks_of(w, &g), g.threads);
-    out->launch[0].overlaps = md_fa_cuda_product_overlaps(w);
+    out->launch[0] = md_fa_cuda_launch(blocks_of(sized, &g), g.threads);
+    out->launch[0].overlaps = md_fa_cuda_product_overlaps(sized);
 }
 
 typedef struct fixed {
@@ -99,27 +100,28 @@ static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config
 enum { RESIDENT = 1923 /* threads of an SM */, SECTOR_BYTES = 32 };
 
 /* Cycles of a load of one element a lane, for all rows of the operand. */
-static double load_cycles(const md_fa_product *w, const group *g, int32_t operand)
+static double load_cycles(const md_fa_product *sized, const group *g, int32_t operand)
 {
     const double lanes = MD_MIN(g->lanes, 32),
-                 item = (double)md_dtype_size(w->p.program->formula->tensor[w->p.load[operand]->id].dtype);
+                 item = (double)md_dtype_size(sized->p.program->formula->tensor[sized->p.load[operand]->id].dtype);
     const double sectors = lanes * fmax(1, 32 / lanes * item / SECTOR_BYTES);
-    return LOAD[item > 2] + (md_cg_product_along(&w->p, operand) == MD_CG_ALONG_DEPTH ? 0 : SECTOR * sectors);
+    return LOAD[item > 2] + (md_cg_product_along(&sized->p, operand) == MD_CG_ALONG_DEPTH ? 0 : SECTOR * sectors);
 }
 
-static double dot_us(const md_fa_target *target, const md_fa_product *w, const group *g)
+static double dot_us(const md_fa_target *target, const md_fa_product *sized, const group *g)
 {
-    const double sms = MD_MAX(target->facts->threads, 1), sums = (double)g->results * w->p.n_products,
+    const double sms = MD_MAX(target->facts->threads, 1), sums = (double)g->results * sized->p.n_products,
                  exchanges = sums * log2(MD_MIN(g->lanes, 32));
-    const double of_sm = ceil((double)blocks_of(w, g) / sms), waves = ceil(of_sm / (RESIDENT / g->threads)),
+    const double of_sm = ceil((double)blocks_of(sized, g) / sms), waves = ceil(of_sm / (RESIDENT / g->threads)),
                  warps = of_sm * g->threads / 32;
-    const double steps = ceil((double)w->depth / g->lanes), rounds = ceil(steps / g->unroll);
-    const double step =
-        g->rows * load_cycles(w, g, MD_CG_A) + g->columns * w->p.n_products * load_cycles(w, g, MD_CG_B) + STEP * sums;
+    const double steps = ceil((double)sized->depth / g->lanes), rounds = ceil(steps / g->unroll);
+    const double step = g->rows * load_cycles(sized, g, MD_CG_A) +
+                        g->columns * sized->p.n_products * load_cycles(sized, g, MD_CG_B) + STEP * sums;
     const double cycles =
         warps * (steps * step + ADD_LANES * exchanges + (g->lanes > 32 ? ADD_WARPS * sums : 0) + WARP);
     return START + waves * rounds * ROUND + (waves - 1) * WAVE + cycles / CLOCK + ADD * exchanges +
-           MEMORY * w->bytes / target->facts->memory_gbps * 1e-3 + (w->epilogue_transcendental > 0 ? FUNCTION : 0);
+           MEMORY * sized->bytes / target->facts->memory_gbps * 1e-3 +
+           (sized->epilogue_transcendental > 0 ? FUNCTION : 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -127,9 +129,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_fixed fixed_room;
     md_fa_product room;
     const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_dot, target, config);
-    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
-    if (w)
-        md_fa_cuda_product_time_features(out, dot_us(target, w, &f->g), 1);
+    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (sized)
+        md_fa_cuda_product_time_features(out, dot_us(target, sized, &f->g), 1);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)

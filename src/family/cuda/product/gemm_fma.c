@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "family/cuda/product/fma_cost.h"
 #include "family/cuda/product/gemm.h"
+#include "family/cuda/product/gemm_fma_fit.h"
 #include "family/cuda/product/wgmma_cost.h"
 
 #include <inttypes.h>
@@ -19,12 +20,12 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
     if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32 || p->n_products > 1)
         return false;
-    const md_st_product *s = &md_fa_stage(target)->product;
+    const md_st_product *product = &md_fa_stage(target)->product;
     for (int32_t o = 0; o <= 1; o++)
         if (!p->load[o] || md_cg_product_along(p, o) == MD_CG_ALONG_NEITHER ||
             p->program->formula->tensor[p->load[o]->id].dtype != MD_F32)
             return false;
-    return s->n_k == 1 && p->n_rows == 1 && p->n_columns == 1;
+    return product->n_k == 1 && p->n_rows == 1 && p->n_columns == 1;
 }
 
 static bool applies(const md_fa_target *target)
@@ -77,14 +78,14 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_fa_config 
                               .columns = config->value[COLUMNS],
                               .split = MD_MAX(config->value[SPLIT], 1),
                               .resident = blocks_of(target, config),
-                              .flops = 0.8,
-                              .step_us = 0.5};
+                              .flops = RATE,
+                              .step_us = STEP_US};
 }
 
-static bool has_odd_lines(const md_fa_product *w)
+static bool has_odd_lines(const md_fa_product *sized)
 {
     for (int32_t o = 0; o <= 1; o++)
-        if (md_fa_product_line(w, o) % 4)
+        if (md_fa_product_line(sized, o) % 4)
             return true;
     return false;
 }
@@ -94,20 +95,20 @@ static bool has_odd_lines(const md_fa_product *w)
 static bool is_worth_trying(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config,
                             const int64_t *size)
 {
-    md_fa_product w;
+    md_fa_product sized;
     const double split = config->value[SPLIT], sms = MD_MAX(target->facts->threads, 1);
     const int32_t rows = config->value[ROWS];
     if (!size)
         return true;
     if (config->value[DEPTH] != (rows > 16 ? 8 : 16)) /* with fewer rows there are fewer pieces than threads */
         return false;
-    md_fa_product_measure(&w, target, p, size);
-    if ((has_odd_lines(&w) && config->value[COPY_WIDTH] > 1) || (rows > 16 && w.rows <= rows / 2) ||
-        (rows < 64 && w.rows > 2 * rows))
+    md_fa_product_measure(&sized, target, p, size);
+    if ((has_odd_lines(&sized) && config->value[COPY_WIDTH] > 1) || (rows > 16 && sized.rows <= rows / 2) ||
+        (rows < 64 && sized.rows > 2 * rows))
         return false;
     const double tiles =
-        (double)w.batch * ceil((double)w.rows / rows) * ceil((double)w.columns / config->value[COLUMNS]);
-    return split <= 1 || ((double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
+        (double)sized.batch * ceil((double)sized.rows / rows) * ceil((double)sized.columns / config->value[COLUMNS]);
+    return split <= 1 || ((double)sized.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
 }
 
 /* True if the threads of a block copy equal numbers of pieces, and a warp's threads form a rectangle in the tile.
@@ -147,13 +148,13 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 static void stream_geometry(md_kn_geometries *out, const md_fa_target *target, const md_cg_product *p,
                             const md_fa_config *config, const int64_t *size)
 {
-    md_fa_product w;
-    md_fa_product_measure(&w, target, p, size);
+    md_fa_product sized;
+    md_fa_product_measure(&sized, target, p, size);
     md_kn_geometry *g = &out->launch[0];
     if (g->blocks == 0)
         return;
     const int64_t tiles = g->blocks;
-    g->blocks = MD_MIN(tiles * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
+    g->blocks = MD_MIN(tiles * MD_MAX((sized.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
     g->grid[0] = md_fa_cuda_grid(g->blocks);
     out->workspace_bytes = 2 * g->blocks * config->value[ROWS] * config->value[COLUMNS] * 4;
     out->launch[1] = md_fa_cuda_launch(MD_MIN(tiles, g->blocks) * PARTS, SUM_THREADS);
@@ -173,11 +174,9 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
         stream_geometry(out, target, &p, config, shape->size);
 }
 
-/* Issued instructions against those of fma, fitted on an H200 to 20 shapes. Tiles of few rows need more from shared
- * memory than it delivers. */
+/* Issued instructions to those of fma. */
 static double issued_of(const md_fa_config *config)
 {
-    static const double SQUARE = 1.1, TALL = 1.315, SHORT = 1.187, FEW_ROWS = 1.38, SHORTEST = 2.275, SINGLE = 1.164;
     const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS],
                   thread_rows = config->value[THREAD_ROWS];
     const double issued = thread_rows == 4                ? SHORTEST
@@ -196,18 +195,17 @@ _Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
 
 static md_fa_cuda_fma cost_of(const md_fa_target *target, const md_fa_config *config)
 {
-    static const double LEAST_STEPS = 34.9, SUM = 0.4;
     return (md_fa_cuda_fma){.rows = config->value[ROWS],
                             .columns = config->value[COLUMNS],
                             .threads = threads_of(config),
                             .sums = config->value[THREAD_ROWS] * ACROSS,
                             .at_once = blocks_of(target, config),
                             .split = MD_MAX(config->value[SPLIT], 1),
-                            .sum = SUM,
+                            .sum = SUM_US,
                             .depth = config->value[DEPTH],
                             .runs = is_stream_k(config) ? runs_of(target, config) : 0,
                             .issued = issued_of(config),
-                            .alone = 125 + 0.71 * config->value[THREAD_ROWS] * ACROSS,
+                            .alone = ALONE + ALONE_SUM * config->value[THREAD_ROWS] * ACROSS,
                             .least_steps = LEAST_STEPS};
 }
 
@@ -225,9 +223,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_fixed fixed_room;
     md_fa_product room;
     const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_fma, target, config);
-    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
-    if (w)
-        md_fa_cuda_product_time_features(out, md_fa_cuda_fma_us(target, w, &f->cost), f->launches);
+    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (sized)
+        md_fa_cuda_product_time_features(out, md_fa_cuda_fma_us(target, sized, &f->cost), f->launches);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)

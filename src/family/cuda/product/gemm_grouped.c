@@ -5,6 +5,7 @@
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
+#include "family/cuda/product/gemm_grouped_fit.h"
 #include "family/cuda/product/mma_tile.h"
 
 #include "kernels/cuda/grouped.h"
@@ -16,11 +17,6 @@ extern const md_fa_family md_fa_cuda_gemm_grouped; /* at the end of this file */
 
 enum { ROWS, COLUMNS, STAGES, WARP_COLUMNS };
 enum { SORT_THREADS = 1024, THREAD_ROWS = 4, THREAD_COLUMNS = 4, SIMT_DEPTH = 16 };
-/* Measured on a Hopper GPU (data/results/grouped.md): parts of the tensor cores' rate that tiles of 128, 64, 32 and 16
- * rows reach with 128 columns, and what is left of them with 64 and 32. */
-static const double RATE[] = {0.182, 0.131, 0.145, 0.12}, NARROW[] = {1, 0.85, 0.6};
-/* us: of sorting, of each row in it by a thread, and of a group */
-static const double SORT = 3, SORT_ROW = 0.12, SORT_GROUP = 0.02;
 
 /* 0 for the largest value, 1 for its half, and so on. */
 static int32_t halvings(int32_t value)
@@ -86,17 +82,17 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 {
     md_fa_cuda_mma_tile t;
     md_cg_product p;
-    md_fa_product w;
+    md_fa_product sized;
     *out = (md_kn_geometries){0};
     out->launch[0].grain = out->launch[1].grain = 1;
     if (!tile_of(&t, &p, target, config))
         return;
-    md_fa_product_measure(&w, target, &p, shape->size);
-    if (w.rows == 0 || w.columns == 0)
+    md_fa_product_measure(&sized, target, &p, shape->size);
+    if (sized.rows == 0 || sized.columns == 0)
         return;
-    const md_grouping at = md_grouping_of(w.rows, md_fa_product_groups(target, shape), t.rows);
+    const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), t.rows);
     out->launch[0] = md_fa_cuda_launch(1, SORT_THREADS);
-    out->launch[1] = md_fa_cuda_launch(at.most_units * ((w.columns + t.columns - 1) / t.columns), t.threads);
+    out->launch[1] = md_fa_cuda_launch(at.most_units * ((sized.columns + t.columns - 1) / t.columns), t.threads);
     out->launch[1].scratch_bytes = t.shared;
     out->launch[1].overlaps = true;
     out->workspace_bytes = at.all * (int64_t)sizeof(int32_t);
@@ -106,23 +102,24 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_cuda_mma_tile t;
     md_cg_product p;
-    md_fa_product w;
+    md_fa_product sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 2};
     if (!tile_of(&t, &p, target, config))
         return;
-    md_fa_product_measure(&w, target, &p, size);
-    if (w.rows == 0 || w.columns == 0)
+    md_fa_product_measure(&sized, target, &p, size);
+    if (sized.rows == 0 || sized.columns == 0)
         return;
     /* Rows are taken to be spread evenly: tiles of the groups that have rows, and of those only. */
-    const double rows = (double)w.rows, groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
+    const double rows = (double)sized.rows,
+                 groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
     const double used = md_fa_product_used_groups(groups, rows);
     md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
-    md_fa_product even = w;
+    md_fa_product even = sized;
     even.batch = (int64_t)ceil(used);
     even.rows = (int64_t)ceil(rows / used);
-    even.bytes = w.a_bytes + (w.bytes - w.a_bytes) * used / groups;
+    even.bytes = sized.a_bytes + (sized.bytes - sized.a_bytes) * used / groups;
     tiles.flops = md_fa_cuda_mma_type(&p) == MD_F32
-                      ? 0.3
+                      ? SIMT_RATE
                       : 16 * RATE[halvings(t.rows)] * NARROW[halvings(MD_MAX(config->value[COLUMNS], 32))];
     md_fa_cuda_product_features(out, target, &even, &tiles);
     out->launches = 2;

@@ -97,9 +97,10 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
-static int64_t result_bytes(const md_fa_product *w)
+static int64_t result_bytes(const md_fa_product *sized)
 {
-    int64_t bytes = w->batch * w->rows * w->columns * w->p.n_products * md_fa_cuda_product_bytes(&w->p);
+    int64_t bytes =
+        sized->batch * sized->rows * sized->columns * sized->p.n_products * md_fa_cuda_product_bytes(&sized->p);
     return (bytes + 255) / 256 * 256;
 }
 
@@ -107,20 +108,20 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
                      const md_kn_shape *shape)
 {
     layout room;
-    md_fa_product w;
+    md_fa_product sized;
     (void)config;
     *out = (md_kn_geometries){0};
     out->launch[0].grain = out->launch[1].grain = 1;
     const layout *plan = layout_of(&room, target);
     if (!plan)
         return;
-    md_fa_product_measure(&w, target, &plan->p, shape->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    md_fa_product_measure(&sized, target, &plan->p, shape->size);
+    if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
     out->launch[0].blocks = 1;
     if (!plan->is_direct)
-        md_fa_cuda_product_sum(out, target, &w, 2); /* the launch is that of adding up slices of K */
-    out->workspace_bytes = LIBRARY_BYTES + (plan->is_direct ? 0 : result_bytes(&w));
+        md_fa_cuda_product_sum(out, target, &sized, 2); /* the launch is that of adding up slices of K */
+    out->workspace_bytes = LIBRARY_BYTES + (plan->is_direct ? 0 : result_bytes(&sized));
 }
 
 /* Our epilogue: its least time in us, and its memory traffic relative to the sums. */
@@ -131,46 +132,46 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     layout layout_room;
     md_fa_product room;
     const layout *plan = layout_of(&layout_room, target);
-    const md_fa_product *w = plan ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
-    if (!w)
+    const md_fa_product *sized = plan ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!sized)
         return;
     const bool is_plain = md_dtype_size((md_dtype)plan->map[0].dtype) > 2 && !is_tf32(plan, target);
-    md_fa_product sums = *w;
+    md_fa_product sums = *sized;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
     const md_fa_cuda_library how = {is_plain, plan->is_direct, plan->is_direct && plan->epilogue, config->value[RANK],
                                     (int32_t)md_dtype_size((md_dtype)plan->map[3].dtype)};
     md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target, &sums, &how), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan->is_direct && plan->epilogue)
-        out->serial_us += md_fa_cuda_library_epilogue_us(w);
+        out->serial_us += md_fa_cuda_library_epilogue_us(sized);
     if (!plan->is_direct) {
         out->launches = 2;
         out->serial_us += EPILOGUE;
-        out->memory_bytes += RESULTS * (double)result_bytes(w);
+        out->memory_bytes += RESULTS * (double)result_bytes(sized);
     }
 }
 
-static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_shape *shape, int64_t inner,
-                        int64_t outer)
+static void fill_matrix(md_dev_cuda_gemm *gemm, int32_t which, const md_kn_map *m, const md_kn_shape *shape,
+                        int64_t inner, int64_t outer)
 {
     const int64_t *stride = shape->stride[m->tensor];
-    w->leading[which] = m->n_dims[1] > 0 && outer > 1 ? stride[m->axis[1]] : inner;
-    w->leading[which] = MD_MAX(w->leading[which], inner);
-    w->stride[which] = m->n_dims[2] > 0 ? stride[m->axis[2]] : 0;
+    gemm->leading[which] = m->n_dims[1] > 0 && outer > 1 ? stride[m->axis[1]] : inner;
+    gemm->leading[which] = MD_MAX(gemm->leading[which], inner);
+    gemm->stride[which] = m->n_dims[2] > 0 ? stride[m->axis[2]] : 0;
 }
 
-static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_shape *shape)
+static void measure(md_dev_cuda_gemm *gemm, const layout *plan, const md_kn_shape *shape)
 {
     const md_cg_product *p = &plan->p;
-    const md_st_product *s = &p->program->stage[p->stage].product;
+    const md_st_product *product = &p->program->stage[p->stage].product;
     const int64_t *size = shape->size;
-    w->rows = md_st_points(p->program, p->n_rows, p->rows, size);
-    w->columns = md_st_points(p->program, p->n_columns, p->columns, size);
-    w->depth = md_st_points(p->program, s->n_k, s->k, size);
-    w->batch = md_st_points(p->program, s->n_batch, s->batch, size);
-    w->in = plan->map[0].dtype;
-    w->out = plan->is_direct ? plan->map[3].dtype : (int32_t)p->type;
-    w->epilogue = plan->is_direct ? plan->epilogue : 0;
+    gemm->rows = md_st_points(p->program, p->n_rows, p->rows, size);
+    gemm->columns = md_st_points(p->program, p->n_columns, p->columns, size);
+    gemm->depth = md_st_points(p->program, product->n_k, product->k, size);
+    gemm->batch = md_st_points(p->program, product->n_batch, product->batch, size);
+    gemm->in = plan->map[0].dtype;
+    gemm->out = plan->is_direct ? plan->map[3].dtype : (int32_t)p->type;
+    gemm->epilogue = plan->is_direct ? plan->epilogue : 0;
 }
 
 /* The alignment that the shape promises for a tensor, so that the library's answer depends on the shape alone. */
@@ -187,9 +188,9 @@ static int32_t alignment_at(int64_t offset)
 }
 
 /* Bytes of a plane: the sums of one product. */
-static int64_t plane_bytes(const layout *plan, const md_dev_cuda_gemm *w)
+static int64_t plane_bytes(const layout *plan, const md_dev_cuda_gemm *gemm)
 {
-    return w->rows * w->columns * md_fa_cuda_product_bytes(&plan->p);
+    return gemm->rows * gemm->columns * md_fa_cuda_product_bytes(&plan->p);
 }
 
 /* Describes product q of the stage to the library. Without is_direct the sums go to the workspace, plane by plane. */
@@ -197,44 +198,46 @@ static void describe(md_dev_cuda_gemm *out, const layout *plan, const md_kn_shap
                      int32_t q)
 {
     const md_kn_map *a = &plan->map[0], *b = &plan->map[MD_CG_B + q], *c = &plan->map[3];
-    md_dev_cuda_gemm w;
-    memset(&w, 0, sizeof w);
-    measure(&w, plan, shape);
-    w.rank = which->rank;
-    w.is_tf32 = which->is_tf32;
-    w.along_rows[0] = md_cg_product_along(&plan->p, MD_CG_A) == MD_CG_ALONG_ROWS;
-    w.along_rows[1] = md_cg_product_along(&plan->p, MD_CG_B + q) == MD_CG_ALONG_ROWS;
-    fill_matrix(&w, 0, a, shape, w.along_rows[0] ? w.rows : w.depth, w.along_rows[0] ? w.depth : w.rows);
-    fill_matrix(&w, 1, b, shape, w.along_rows[1] ? w.columns : w.depth, w.along_rows[1] ? w.depth : w.columns);
-    w.alignment[0] = alignment_of(plan, shape, a->tensor);
-    w.alignment[1] = alignment_of(plan, shape, b->tensor);
+    md_dev_cuda_gemm gemm;
+    memset(&gemm, 0, sizeof gemm);
+    measure(&gemm, plan, shape);
+    gemm.rank = which->rank;
+    gemm.is_tf32 = which->is_tf32;
+    gemm.along_rows[0] = md_cg_product_along(&plan->p, MD_CG_A) == MD_CG_ALONG_ROWS;
+    gemm.along_rows[1] = md_cg_product_along(&plan->p, MD_CG_B + q) == MD_CG_ALONG_ROWS;
+    fill_matrix(&gemm, 0, a, shape, gemm.along_rows[0] ? gemm.rows : gemm.depth,
+                gemm.along_rows[0] ? gemm.depth : gemm.rows);
+    fill_matrix(&gemm, 1, b, shape, gemm.along_rows[1] ? gemm.columns : gemm.depth,
+                gemm.along_rows[1] ? gemm.depth : gemm.columns);
+    gemm.alignment[0] = alignment_of(plan, shape, a->tensor);
+    gemm.alignment[1] = alignment_of(plan, shape, b->tensor);
     if (plan->is_direct) {
-        fill_matrix(&w, 2, c, shape, w.columns, w.rows);
-        w.alignment[2] = alignment_of(plan, shape, c->tensor);
-        if (w.epilogue & MD_DEV_CUDA_GEMM_BIAS)
-            w.alignment[2] = MD_MIN(w.alignment[2], alignment_of(plan, shape, plan->bias));
+        fill_matrix(&gemm, 2, c, shape, gemm.columns, gemm.rows);
+        gemm.alignment[2] = alignment_of(plan, shape, c->tensor);
+        if (gemm.epilogue & MD_DEV_CUDA_GEMM_BIAS)
+            gemm.alignment[2] = MD_MIN(gemm.alignment[2], alignment_of(plan, shape, plan->bias));
     } else {
-        w.leading[2] = w.columns;
-        w.stride[2] = w.rows * w.columns * plan->p.n_products;
-        w.alignment[2] = alignment_at(q * plane_bytes(plan, &w));
+        gemm.leading[2] = gemm.columns;
+        gemm.stride[2] = gemm.rows * gemm.columns * plan->p.n_products;
+        gemm.alignment[2] = alignment_at(q * plane_bytes(plan, &gemm));
     }
-    *out = w;
+    *out = gemm;
 }
 
 static md_status run_product(const layout *plan, const md_kn_call *call, const answer *which, int32_t q)
 {
-    md_dev_cuda_gemm w;
-    describe(&w, plan, call->shape, which, q);
-    const int64_t plane = plane_bytes(plan, &w);
-    const int64_t results = plan->is_direct ? 0 : (w.batch * plane * plan->p.n_products + 255) / 256 * 256;
+    md_dev_cuda_gemm gemm;
+    describe(&gemm, plan, call->shape, which, q);
+    const int64_t plane = plane_bytes(plan, &gemm);
+    const int64_t results = plan->is_direct ? 0 : (gemm.batch * plane * plan->p.n_products + 255) / 256 * 256;
     const md_dev_cuda_gemm_data data = {.a = call->data[plan->map[0].tensor],
                                         .b = call->data[plan->map[MD_CG_B + q].tensor],
-                                        .bias = w.epilogue & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
+                                        .bias = gemm.epilogue & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
                                         .c = plan->is_direct ? call->data[plan->map[3].tensor]
                                                              : (char *)call->workspace + q * plane,
                                         .workspace = (char *)call->workspace + results,
                                         .workspace_bytes = LIBRARY_BYTES};
-    return md_dev_cuda_gemm_run(call->device, call->stream, &w, &data);
+    return md_dev_cuda_gemm_run(call->device, call->stream, &gemm, &data);
 }
 
 _Static_assert(sizeof(md_dev_cuda_gemm) <= sizeof(md_fa_library_call) &&
@@ -245,35 +248,35 @@ static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], co
                              const md_fa_config *config, const md_kn_shape *shape)
 {
     layout room;
-    md_dev_cuda_gemm w;
+    md_dev_cuda_gemm gemm;
     const layout *plan = layout_of(&room, target);
     if (!plan)
         return 0;
     const answer which = {config->value[RANK], is_tf32(plan, target)};
     for (int32_t q = 0; q < plan->p.n_products; q++) {
-        describe(&w, plan, shape, &which, q);
-        if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        describe(&gemm, plan, shape, &which, q);
+        if (gemm.batch == 0 || gemm.rows == 0 || gemm.columns == 0)
             return 0;
-        memcpy(&out[q], &w, sizeof w);
+        memcpy(&out[q], &gemm, sizeof gemm);
     }
     return plan->p.n_products;
 }
 
 static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, bool may_load)
 {
-    md_dev_cuda_gemm w;
-    memcpy(&w, call, sizeof w);
-    return md_dev_cuda_gemm_load(dev, &w, LIBRARY_BYTES, may_load);
+    md_dev_cuda_gemm gemm;
+    memcpy(&gemm, call, sizeof gemm);
+    return md_dev_cuda_gemm_load(dev, &gemm, LIBRARY_BYTES, may_load);
 }
 
 static md_fa_answer library_answer(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call)
 {
-    md_dev_cuda_gemm w;
+    md_dev_cuda_gemm gemm;
     md_dev_cuda_gemm_answer a;
-    memcpy(&w, call, sizeof w);
-    if (md_dev_cuda_gemm_answered(&a, dev, &w) != MD_OK)
+    memcpy(&gemm, call, sizeof gemm);
+    if (md_dev_cuda_gemm_answered(&a, dev, &gemm) != MD_OK)
         return (md_fa_answer){0};
-    return (md_fa_answer){.us = md_fa_cuda_answer_us(facts, &w, &a),
+    return (md_fa_answer){.us = md_fa_cuda_answer_us(facts, &gemm, &a),
                           .algorithm = (int32_t)a.algorithm,
                           .rows = a.rows,
                           .columns = a.columns,

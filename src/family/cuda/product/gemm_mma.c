@@ -112,38 +112,40 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 
 /* The time of functions in the epilogue. Tiles of a wave compute them at once, but 128 threads issue as much as an SM
  * can. With slices, the launch that adds them up spreads the time over all threads. */
-static double epilogue_us(const md_fa_target *target, const md_fa_product *w, const tile *t,
+static double epilogue_us(const md_fa_target *target, const md_fa_product *sized, const tile *t,
                           const md_fa_cuda_tiles *tiles)
 {
     enum { ISSUING_THREADS = 128 };
-    const double blocks = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+    const double blocks =
+        (double)sized->batch * ceil((double)sized->rows / t->rows) * ceil((double)sized->columns / t->columns);
     const double sms = MD_MAX(target->facts->threads, 1), waves = ceil(blocks / (sms * MD_MAX(tiles->resident, 1)));
     if (t->split > 1)
         return 0;
-    return EPILOGUE * md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns *
+    return EPILOGUE * md_fa_cuda_product_epilogue_us(sized) * t->rows * t->columns *
            fmax(waves / t->threads, blocks / sms / ISSUING_THREADS);
 }
 
 /* The time of a step of K that a thread spends on pieces of unaligned rows. */
-static double pieces_us(const md_fa_product *w, const tile *t)
+static double pieces_us(const md_fa_product *sized, const tile *t)
 {
     double us = 0;
-    for (int32_t o = 0; o <= w->p.n_products; o++) {
-        const int64_t line = md_fa_product_line(w, o);
+    for (int32_t o = 0; o <= sized->p.n_products; o++) {
+        const int64_t line = md_fa_product_line(sized, o);
         const double pieces = (double)(o == 0 ? t->rows : t->columns) * (DEPTH / 8) / t->threads;
         us += pieces * (line % 2 ? PIECE_ODD : line % 8 ? PIECE_EVEN : 0);
     }
     return us;
 }
 
-static double store_us(const md_fa_target *target, const md_fa_product *w, const tile *t)
+static double store_us(const md_fa_target *target, const md_fa_product *sized, const tile *t)
 {
-    const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+    const double tiles =
+        (double)sized->batch * ceil((double)sized->rows / t->rows) * ceil((double)sized->columns / t->columns);
     return t->split > 1 ? 0
-                        : ceil(tiles / MD_MAX(target->facts->threads, 1)) * t->rows * t->columns * w->p.n_products *
-                              STORE[w->columns % 2   ? 2
-                                    : w->columns % 4 ? 1
-                                                     : 0];
+                        : ceil(tiles / MD_MAX(target->facts->threads, 1)) * t->rows * t->columns * sized->p.n_products *
+                              STORE[sized->columns % 2   ? 2
+                                    : sized->columns % 4 ? 1
+                                                         : 0];
 }
 
 typedef struct fixed {
@@ -169,14 +171,14 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_fixed fixed_room;
     md_fa_product room;
     const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_mma, target, config);
-    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
-    if (!w)
+    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!sized)
         return;
     md_fa_cuda_tiles tiles = f->tiles;
-    tiles.step_us += pieces_us(w, &f->t);
-    md_fa_cuda_product_features(out, target, w, &tiles);
-    out->serial_us += START + epilogue_us(target, w, &f->t, &tiles) + store_us(target, w, &f->t);
-    if (md_fa_cuda_product_is_ragged(w))
+    tiles.step_us += pieces_us(sized, &f->t);
+    md_fa_cuda_product_features(out, target, sized, &tiles);
+    out->serial_us += START + epilogue_us(target, sized, &f->t, &tiles) + store_us(target, sized, &f->t);
+    if (md_fa_cuda_product_is_ragged(sized))
         out->memory_rate *= RAGGED_MEMORY;
 }
 

@@ -117,54 +117,48 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 }
 
 /* True if operands are copied in pieces of 16 bytes. */
-static bool has_direct_operands(const md_fa_product *w)
+static bool has_direct_operands(const md_fa_product *sized)
 {
-    for (int32_t o = 0; o <= w->p.n_products; o++)
-        if (!w->p.load[o] || w->p.program->formula->tensor[w->p.load[o]->id].dtype != w->p.type)
+    for (int32_t o = 0; o <= sized->p.n_products; o++)
+        if (!sized->p.load[o] || sized->p.program->formula->tensor[sized->p.load[o]->id].dtype != sized->p.type)
             return false;
-    return !md_fa_cuda_product_is_ragged(w);
+    return !md_fa_cuda_product_is_ragged(sized);
 }
 
 enum { MANY_SUMS = 64 }; /* of a thread: few blocks have room on an SM */
 
-static bool is_narrow(const md_fa_product *w)
+static bool is_narrow(const md_fa_product *sized)
 {
-    return w->p.load[0] && md_dtype_size(w->p.program->formula->tensor[w->p.load[0]->id].dtype) < 4;
+    return sized->p.load[0] && md_dtype_size(sized->p.program->formula->tensor[sized->p.load[0]->id].dtype) < 4;
 }
 
-static double f32_us(const md_fa_target *target, const md_fa_product *w, const tile *t, int32_t at_once)
+static double f32_us(const md_fa_target *target, const md_fa_product *sized, const tile *t, int32_t at_once)
 {
-    static const double MOST_SUMS = 1.3, SOME = 1.94, FEW = 2.33, WAIT = 62;
-    /* us: of the launch that adds up slices, and of functions in it; of a further block of few sums on an SM, and of a
-     * further wave of them */
-    static const double SUM = 1.35, SUM_FUNCTION = 0.38, BLOCK = 0.08, WAVE = 0.5;
-    static const double FIRST_TILE = 1.75, FURTHER_TILE = 0.25, LARGE_TILE = 1.45;
-    /* factors on issuing and waiting if elements are copied one by one: of 32 bits, of 16 or fewer */
-    static const double SINGLE[] = {1.45, 0.97}, ALONE[] = {1.27, 1.11};
     const int32_t sums = t->thread_rows * t->thread_columns;
-    const bool is_single = !has_direct_operands(w);
+    const bool is_single = !has_direct_operands(sized);
     md_fa_cuda_fma c = {.rows = t->rows,
                         .columns = t->columns,
                         .threads = t->threads,
                         .sums = sums,
                         .at_once = at_once,
                         .split = t->split,
-                        .sum = SUM + (w->epilogue_transcendental > 0 ? SUM_FUNCTION : 0),
+                        .sum = SUM_US + (sized->epilogue_transcendental > 0 ? SUM_FUNCTION_US : 0),
                         .depth = t->depth,
-                        .issued = (sums >= 64   ? MOST_SUMS
-                                   : sums >= 32 ? SOME
-                                                : FEW) *
-                                  (is_single ? SINGLE[is_narrow(w)] : 1),
-                        .alone = (WAIT + sums) * (is_single ? ALONE[is_narrow(w)] : 1)};
-    const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+                        .issued = (sums >= 64   ? MANY_SUMS_ISSUED
+                                   : sums >= 32 ? SOME_SUMS_ISSUED
+                                                : FEW_SUMS_ISSUED) *
+                                  (is_single ? SINGLE_ISSUED[is_narrow(sized)] : 1),
+                        .alone = (WAIT + sums) * (is_single ? SINGLE_WAIT[is_narrow(sized)] : 1)};
+    const double tiles =
+        (double)sized->batch * ceil((double)sized->rows / t->rows) * ceil((double)sized->columns / t->columns);
     const double blocks = ceil(tiles * t->split / MD_MAX(target->facts->threads, 1)), /* of the busiest SM */
         waves = ceil(blocks / MD_MAX(at_once, 1));
     /* functions of a further block on the SM begin while others run, if tiles are small (41 kernels with gelu) */
     const double in_turn = sums < MANY_SUMS ? FIRST_TILE + FURTHER_TILE * (blocks - 1) : LARGE_TILE * blocks;
     const double epilogue =
-        t->split > 1 ? 0 : md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads * in_turn;
-    return md_fa_cuda_fma_us(target, w, &c) + epilogue +
-           (sums < MANY_SUMS ? BLOCK * (blocks - 1) + WAVE * (waves - 1) : 0);
+        t->split > 1 ? 0 : md_fa_cuda_product_epilogue_us(sized) * t->rows * t->columns / t->threads * in_turn;
+    return md_fa_cuda_fma_us(target, sized, &c) + epilogue +
+           (sums < MANY_SUMS ? BLOCK_US * (blocks - 1) + WAVE_US * (waves - 1) : 0);
 }
 
 typedef struct fixed {
@@ -190,19 +184,19 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_fixed fixed_room;
     md_fa_product room;
     const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_simt, target, config);
-    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
-    if (!w)
+    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!sized)
         return;
     md_fa_cuda_tiles tiles = f->tiles;
-    if (w->p.type == MD_F32) {
-        md_fa_cuda_product_time_features(out, f32_us(target, w, &f->t, tiles.resident), f->t.split > 1 ? 2 : 1);
+    if (sized->p.type == MD_F32) {
+        md_fa_cuda_product_time_features(out, f32_us(target, sized, &f->t, tiles.resident), f->t.split > 1 ? 2 : 1);
         return;
     }
-    if (!has_direct_operands(w)) { /* measured: 7 us for 64 steps of K if elements are copied one by one */
+    if (!has_direct_operands(sized)) { /* measured: 7 us for 64 steps of K if elements are copied one by one */
         tiles.step_us = SINGLE_STEP;
         tiles.flops *= SINGLE_RATE;
     }
-    md_fa_cuda_product_features(out, target, w, &tiles);
+    md_fa_cuda_product_features(out, target, sized, &tiles);
     out->serial_us += START + (f->t.split > 1 ? SLICE * f->t.split : 0);
 }
 

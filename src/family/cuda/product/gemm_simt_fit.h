@@ -22,4 +22,26 @@ MD_FIT(SLICE, 0.00137)
 MD_FIT(SINGLE_STEP, 3.04)
 MD_FIT(SINGLE_RATE, 0.861)
 
+/* f32. Instructions issued to those of fma, by sums of a thread: 64, 32, fewer; cycles that a step waits at least. */
+MD_FIT(MANY_SUMS_ISSUED, 1.3)
+MD_FIT(SOME_SUMS_ISSUED, 1.94)
+MD_FIT(FEW_SUMS_ISSUED, 2.33)
+MD_FIT(WAIT, 62)
+
+/* f32: factors on issuing and waiting if elements are copied one by one: of 32 bits, of 16 or fewer. */
+MD_FIT_LIST(SINGLE_ISSUED, 1.45, 0.97)
+MD_FIT_LIST(SINGLE_WAIT, 1.27, 1.11)
+
+/* f32, us: of the launch that adds up slices, and of functions in it; of a further block of few sums on an SM, and of a
+ * further wave of them. */
+MD_FIT(SUM_US, 1.35)
+MD_FIT(SUM_FUNCTION_US, 0.38)
+MD_FIT(BLOCK_US, 0.08)
+MD_FIT(WAVE_US, 0.5)
+
+/* f32: times of the epilogue that show: of an SM's first small tile, of a further one, of a large one. */
+MD_FIT(FIRST_TILE, 1.75)
+MD_FIT(FURTHER_TILE, 0.25)
+MD_FIT(LARGE_TILE, 1.45)
+
 #endif

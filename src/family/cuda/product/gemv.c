@@ -23,13 +23,13 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
     if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32)
         return false;
-    const md_st_product *s = &md_fa_stage(target)->product;
+    const md_st_product *product = &md_fa_stage(target)->product;
     for (int32_t o = 0; o <= p->n_products; o++)
         if (!p->load[o] || md_cg_product_along(p, o) != MD_CG_ALONG_DEPTH ||
             p->program->formula->tensor[p->load[o]->id].dtype != type_of(p))
             return false;
     md_dtype dtype = type_of(p);
-    return s->n_k == 1 && p->n_rows <= 1 && p->n_columns == 1 &&
+    return product->n_k == 1 && p->n_rows <= 1 && p->n_columns == 1 &&
            (dtype == MD_BF16 || dtype == MD_F16 || dtype == MD_F32);
 }
 
@@ -88,9 +88,9 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
-static int64_t blocks_of(const md_fa_product *w, const md_fa_config *config)
+static int64_t blocks_of(const md_fa_product *sized, const md_fa_config *config)
 {
-    return w->batch * ((w->columns + columns_of(config) - 1) / columns_of(config));
+    return sized->batch * ((sized->columns + columns_of(config) - 1) / columns_of(config));
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
@@ -98,10 +98,10 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 {
     md_cg_product p;
     md_fa_product room;
-    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, shape->size);
-    if (!w || !product_of(&p, target))
+    const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
+    if (!sized || !product_of(&p, target))
         return;
-    out->launch[0] = md_fa_cuda_launch(blocks_of(w, config), 32 * warps_of(config));
+    out->launch[0] = md_fa_cuda_launch(blocks_of(sized, config), 32 * warps_of(config));
     out->launch[0].overlaps = true;
 }
 
@@ -121,29 +121,29 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_fixed fixed_room;
     md_fa_product room;
     const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemv, target, config);
-    const md_fa_product *w = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
-    if (!w)
+    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!sized)
         return;
-    const md_cg_product *p = &w->p;
+    const md_cg_product *p = &sized->p;
     int32_t max_rows = config->value[MAX_ROWS],
             vectors = config->value[COLUMNS] * config->value[UNROLL] * p->n_products;
-    const double bytes = (double)w->depth * (double)md_dtype_size(type_of(p)),
+    const double bytes = (double)sized->depth * (double)md_dtype_size(type_of(p)),
                  bytes_at_once = 512.0 * config->value[SLICE_K] * config->value[UNROLL];
     /* a short K leaves part of the loads unused */
     const double steps = ceil(bytes / bytes_at_once), useful = bytes / (steps * bytes_at_once);
-    md_fa_cuda_load load = {.blocks = (double)blocks_of(w, config),
+    md_fa_cuda_load load = {.blocks = (double)blocks_of(sized, config),
                             .threads = 32 * warps_of(config),
                             .registers = 48 + 4 * vectors + max_rows * (config->value[COLUMNS] * p->n_products + 8),
                             .bytes = 16.0 * vectors * useful};
-    double results = (double)w->batch * (double)w->columns * max_rows;
-    out->memory_bytes = w->bytes;
+    double results = (double)sized->batch * (double)sized->columns * max_rows;
+    out->memory_bytes = sized->bytes;
     /* f32 vectors have half the elements: the rows are read as often for half as many products */
     if (type_of(p) == MD_F32)
         out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (max_rows - 1));
     /* With one column a warp, the rows are read as often as the columns. */
     out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
     /* 16-bit rows are converted to f32 for each column again */
-    out->ops = 2 * results * (double)w->depth * p->n_products *
+    out->ops = 2 * results * (double)sized->depth * p->n_products *
                    (type_of(p) == MD_F32 ? WIDEN_F32
                     : max_rows == 1      ? WIDEN_ONE
                                          : WIDEN) +
@@ -151,7 +151,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
     /* measured: many loads in flight, from all warps */
-    out->serial_us = START + FUNCTION * w->epilogue_transcendental + BATCH * steps +
+    out->serial_us = START + FUNCTION * sized->epilogue_transcendental + BATCH * steps +
                      (type_of(p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SLICE_K] +
                      (vectors > 4 ? MANY_VECTORS : 0);
     const double memory = out->memory_bytes / (target->facts->memory_gbps * fmin(out->memory_rate, 1)) * 1e-3;

@@ -15,10 +15,10 @@ enum { ROW_CLASSES = 3 };
 enum { FEW_COLUMNS = 48, FEW_ROWS_PLAIN = 10 };
 
 /* True if all matrices are aligned to 16 bytes. */
-static bool is_aligned(const md_fa_product *w, bool is_direct)
+static bool is_aligned(const md_fa_product *sized, bool is_direct)
 {
-    return (is_direct ? w->columns : 2 * w->columns) % 8 == 0 && md_fa_product_line(w, 0) % 8 == 0 &&
-           md_fa_product_line(w, 1) % 8 == 0;
+    return (is_direct ? sized->columns : 2 * sized->columns) % 8 == 0 && md_fa_product_line(sized, 0) % 8 == 0 &&
+           md_fa_product_line(sized, 1) % 8 == 0;
 }
 
 static double one_row_us(const md_dev_facts *facts, double bytes, double depth, int32_t item)
@@ -75,45 +75,47 @@ static const kernel_kind tile_kinds[] = {
 /* Algorithms for few rows and for one row, without tiles. */
 enum { FEW_ROWS_ALGORITHM = 11, ONE_ROW_ALGORITHM = 13 };
 
-static double operand_bytes(const md_dev_cuda_gemm *w, int32_t item)
+static double operand_bytes(const md_dev_cuda_gemm *gemm, int32_t item)
 {
-    return (double)w->batch * item * (double)(w->rows + w->columns) * (double)w->depth;
+    return (double)gemm->batch * item * (double)(gemm->rows + gemm->columns) * (double)gemm->depth;
 }
 
-static double result_bytes(const md_dev_cuda_gemm *w, int32_t item)
+static double result_bytes(const md_dev_cuda_gemm *gemm, int32_t item)
 {
-    return (double)w->batch * item * (double)w->rows * (double)w->columns;
+    return (double)gemm->batch * item * (double)gemm->rows * (double)gemm->columns;
 }
 
-static double gemm_bytes(const md_dev_cuda_gemm *w, int32_t item)
+static double gemm_bytes(const md_dev_cuda_gemm *gemm, int32_t item)
 {
-    return operand_bytes(w, item) + result_bytes(w, item);
+    return operand_bytes(gemm, item) + result_bytes(gemm, item);
 }
 
 /* The factor for rows of operands that are not aligned to 16 bytes. */
-static double line_factor(const md_dev_cuda_gemm *w, int32_t item, const kernel_kind *kind)
+static double line_factor(const md_dev_cuda_gemm *gemm, int32_t item, const kernel_kind *kind)
 {
-    const int64_t line = w->leading[0] * item | w->leading[1] * item | w->alignment[0] | w->alignment[1];
+    const int64_t line = gemm->leading[0] * item | gemm->leading[1] * item | gemm->alignment[0] | gemm->alignment[1];
     return line % 4 ? kind->by_2 : line % 16 ? kind->by_8 : 1;
 }
 
-static double tile_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w, const md_dev_cuda_gemm_answer *a,
+static double tile_us(const md_dev_facts *facts, const md_dev_cuda_gemm *gemm, const md_dev_cuda_gemm_answer *a,
                       const kernel_kind *kind)
 {
     const double sms = MD_MAX(facts->threads, 1), depth = kind->depth;
     const double units =
-        (double)w->batch * ceil((double)w->rows / a->rows) * ceil((double)w->columns / a->columns) * a->split;
+        (double)gemm->batch * ceil((double)gemm->rows / a->rows) * ceil((double)gemm->columns / a->columns) * a->split;
     const double at_a_time = a->waves > 0 ? fmax(1, round(units / sms / (double)a->waves)) : 1;
-    const double most = ceil(units / sms), steps = ceil((double)w->depth / depth / a->split);
-    const double lines = line_factor(w, kind->item, kind);
+    const double most = ceil(units / sms), steps = ceil((double)gemm->depth / depth / a->split);
+    const double lines = line_factor(gemm, kind->item, kind);
     const double step =
         a->rows * (double)a->columns * depth * 2 / kind->rate + kind->fill * (a->rows + a->columns) / 64 * lines;
     const double computing = fmax(ceil(most / at_a_time) * steps * kind->step, most * steps * step) +
                              most * kind->epilogue * a->rows * (double)a->columns / 4096;
     const double gbps = facts->memory_gbps * kind->memory / lines, results = kind->results > 0 ? kind->results : gbps;
-    const double memory = operand_bytes(w, kind->item) / gbps * 1e-3 + result_bytes(w, kind->item) / results * 1e-3;
+    const double memory =
+        operand_bytes(gemm, kind->item) / gbps * 1e-3 + result_bytes(gemm, kind->item) / results * 1e-3;
     const double all = md_fa_norm(computing, memory, kind->norm);
-    const double sum = (double)w->batch * (double)w->rows * (double)w->columns * 8 * a->split / kind->sum_gbps * 1e-3;
+    const double sum =
+        (double)gemm->batch * (double)gemm->rows * (double)gemm->columns * 8 * a->split / kind->sum_gbps * 1e-3;
     return kind->scale * (kind->start + all + (a->split > 1 ? kind->sum + kind->slice * a->split + sum : 0));
 }
 
@@ -150,93 +152,97 @@ double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w
 /* ---- By the shape */
 
 /* With so few tiles of 64 x 64 the library cuts K even where that takes longer. */
-static bool cuts_few_tiles(const md_fa_product *w, double most_tiles, int64_t least_depth)
+static bool cuts_few_tiles(const md_fa_product *sized, double most_tiles, int64_t least_depth)
 {
-    return (double)w->batch * ceil((double)w->rows / 64) * ceil((double)w->columns / 64) <= most_tiles &&
-           w->depth >= least_depth;
+    return (double)sized->batch * ceil((double)sized->rows / 64) * ceil((double)sized->columns / 64) <= most_tiles &&
+           sized->depth >= least_depth;
 }
 
 /* CUDA cores: the least time over some tiles and numbers of slices. */
-static double plain_us(const md_dev_facts *facts, const md_fa_product *w)
+static double plain_us(const md_dev_facts *facts, const md_fa_product *sized)
 {
     static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};
-    const double sms = MD_MAX(facts->threads, 1), results = (double)w->batch * (double)w->rows * (double)w->columns;
-    const double rate = RATE * (w->p.type == MD_F64 ? F64_RATE : 1),
-                 stored = results * md_fa_cuda_product_bytes(&w->p) * w->p.n_products;
+    const double sms = MD_MAX(facts->threads, 1),
+                 results = (double)sized->batch * (double)sized->rows * (double)sized->columns;
+    const double rate = RATE * (sized->p.type == MD_F64 ? F64_RATE : 1),
+                 stored = results * md_fa_cuda_product_bytes(&sized->p) * sized->p.n_products;
     const double memory =
-        fmax(w->bytes - stored, 0) / (facts->memory_gbps * MEMORY) * 1e-3 + stored / RESULTS_GBPS * 1e-3;
-    const int32_t least_split = cuts_few_tiles(w, 3, 64) ? 2 : 1;
+        fmax(sized->bytes - stored, 0) / (facts->memory_gbps * MEMORY) * 1e-3 + stored / RESULTS_GBPS * 1e-3;
+    const int32_t least_split = cuts_few_tiles(sized, 3, 64) ? 2 : 1;
     double best = INFINITY;
     for (int32_t i = 0; i < MD_COUNT(tile); i++)
         for (int32_t split = least_split; split <= 32; split *= 2) {
-            double blocks =
-                (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
-            const double short_steps = ceil((double)w->depth / 16 / split);
+            double blocks = (double)sized->batch * ceil((double)sized->rows / tile[i][0]) *
+                            ceil((double)sized->columns / tile[i][1]) * split;
+            const double short_steps = ceil((double)sized->depth / 16 / split);
             const double steps = short_steps > 4 ? ceil(short_steps / 4) : short_steps / 4, /* of 64 */
-                step = STEP + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
+                step = STEP + tile[i][0] * tile[i][1] * 128.0 * sized->p.n_products / rate;
             double work =
                 ceil(blocks / sms) * steps * step + (split > 1 ? SUM + results * 8 * split / SUM_GBPS * 1e-3 : 0);
             best = fmin(best, fmax(work, memory));
         }
-    return (START + best) * (w->rows <= FEW_ROWS ? PLAIN_ROWS : 1);
+    return (START + best) * (sized->rows <= FEW_ROWS ? PLAIN_ROWS : 1);
 }
 
-static double without_tiles_us(const md_dev_facts *facts, const md_fa_product *w, bool is_plain)
+static double without_tiles_us(const md_dev_facts *facts, const md_fa_product *sized, bool is_plain)
 {
-    const double sms = MD_MAX(facts->threads, 1), depth = (double)w->depth;
+    const double sms = MD_MAX(facts->threads, 1), depth = (double)sized->depth;
     const int32_t item = is_plain ? 4 : 2;
-    return w->rows == 1 || w->columns == 1
-               ? one_row_us(facts, w->bytes, depth, item)
-               : few_rows_us(facts, w->bytes, depth, (double)w->rows, (double)w->columns / (FEW_COLUMNS * sms));
+    return sized->rows == 1 || sized->columns == 1 ? one_row_us(facts, sized->bytes, depth, item)
+                                                   : few_rows_us(facts, sized->bytes, depth, (double)sized->rows,
+                                                                 (double)sized->columns / (FEW_COLUMNS * sms));
 }
 
 /* The least time of the kernels for unaligned rows of 16 bits over tiles and numbers of slices that it answers with. */
-static double unaligned_us(const md_dev_facts *facts, const md_fa_product *w)
+static double unaligned_us(const md_dev_facts *facts, const md_fa_product *sized)
 {
     static const int32_t tile[][2] = {{64, 64}, {128, 128}, {256, 128}};
     const double sms = MD_MAX(facts->threads, 1);
-    const md_dev_cuda_gemm what = {.rows = w->rows,
-                                   .columns = w->columns,
-                                   .depth = w->depth,
-                                   .batch = w->batch,
-                                   .leading = {md_fa_product_line(w, 0), md_fa_product_line(w, 1), w->columns},
-                                   .alignment = {16, 16, 16}};
-    const bool is_cut = cuts_few_tiles(w, fmin(10, sms / 2), 17);
+    const md_dev_cuda_gemm what = {
+        .rows = sized->rows,
+        .columns = sized->columns,
+        .depth = sized->depth,
+        .batch = sized->batch,
+        .leading = {md_fa_product_line(sized, 0), md_fa_product_line(sized, 1), sized->columns},
+        .alignment = {16, 16, 16}};
+    const bool is_cut = cuts_few_tiles(sized, fmin(10, sms / 2), 17);
     double best = INFINITY;
     for (int32_t i = 0; i < MD_COUNT(tile); i++) {
         const double tiles =
-            (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]);
+            (double)sized->batch * ceil((double)sized->rows / tile[i][0]) * ceil((double)sized->columns / tile[i][1]);
         for (int32_t split = 1; split <= 64; split *= 2) {
             const md_dev_cuda_gemm_answer answer = {.rows = tile[i][0], .columns = tile[i][1], .split = split};
-            if (split == 1 ? !is_cut : tiles * split <= sms && (w->depth / split >= 32 || (is_cut && split == 2)))
+            if (split == 1 ? !is_cut : tiles * split <= sms && (sized->depth / split >= 32 || (is_cut && split == 2)))
                 best = fmin(best, tile_us(facts, &what, &answer, &tile_kinds[UNALIGNED]));
         }
     }
-    return best * w->p.n_products;
+    return best * sized->p.n_products;
 }
 
-static double shape_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_cuda_library *how)
+static double shape_us(const md_dev_facts *facts, const md_fa_product *sized, const md_fa_cuda_library *how)
 {
-    const bool has_wgmma = !how->is_plain && is_aligned(w, how->is_direct);
-    const int32_t few_rows = has_wgmma || w->batch > 1 || w->p.type != MD_F32 ? 0 : how->is_plain ? FEW_ROWS_PLAIN : 2;
-    const double us = has_wgmma       ? md_fa_wgmma_best_us(facts, w)
-                      : how->is_plain ? plain_us(facts, w)
-                                      : unaligned_us(facts, w);
-    const bool is_vector = w->rows == 1 || w->columns == 1;
-    if (few_rows == 0 || (w->rows > few_rows && !is_vector))
+    const bool has_wgmma = !how->is_plain && is_aligned(sized, how->is_direct);
+    const int32_t few_rows = has_wgmma || sized->batch > 1 || sized->p.type != MD_F32 ? 0
+                             : how->is_plain                                          ? FEW_ROWS_PLAIN
+                                                                                      : 2;
+    const double us = has_wgmma       ? md_fa_wgmma_best_us(facts, sized)
+                      : how->is_plain ? plain_us(facts, sized)
+                                      : unaligned_us(facts, sized);
+    const bool is_vector = sized->rows == 1 || sized->columns == 1;
+    if (few_rows == 0 || (sized->rows > few_rows && !is_vector))
         return us;
-    const double few = without_tiles_us(facts, w, how->is_plain) + (how->has_epilogue ? FEW_EPILOGUE : 0);
+    const double few = without_tiles_us(facts, sized, how->is_plain) + (how->has_epilogue ? FEW_EPILOGUE : 0);
     /* f32 with few columns, and fewer than steps of K: tiles that cut K, even where those take longer */
-    return is_vector ? few : how->is_plain && cuts_few_tiles(w, 10, w->columns + 1) ? us : fmin(us, few);
+    return is_vector ? few : how->is_plain && cuts_few_tiles(sized, 10, sized->columns + 1) ? us : fmin(us, few);
 }
 
-double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_library *how)
+double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *sized, const md_fa_cuda_library *how)
 {
     const md_dev_facts *facts = target->facts;
     md_fa_memo *memo = target->memo;
-    if (how->rank == OUTER_RANK && w->depth == 1 && w->batch == 1 && w->p.n_products == 1)
-        return outer_us(facts, (double)w->rows * (double)w->columns, how->item);
-    const double us = memo && memo->library_us > 0 ? memo->library_us : shape_us(facts, w, how);
+    if (how->rank == OUTER_RANK && sized->depth == 1 && sized->batch == 1 && sized->p.n_products == 1)
+        return outer_us(facts, (double)sized->rows * (double)sized->columns, how->item);
+    const double us = memo && memo->library_us > 0 ? memo->library_us : shape_us(facts, sized, how);
     if (memo)
         memo->library_us = us;
     return us * later_factor(how->rank);

@@ -44,19 +44,19 @@ static bool add_group(md_kn_map *m, int32_t at, const access *x, const group *g)
 static bool make_map(md_kn_map *m, const access *x, const group *fastest, const group *next)
 {
     const md_st_program *program = x->product->program;
-    const md_st_product *s = &program->stage[x->product->stage].product;
+    const md_st_product *product = &program->stage[x->product->stage].product;
     *m = (md_kn_map){
         .tensor = (uint8_t)x->tensor, .dtype = (uint8_t)program->formula->tensor[x->tensor].dtype, .box = {1, 1, 1}};
     if (!add_group(m, 0, x, fastest) || !add_group(m, 1, x, next))
         return false;
-    if (!add_group(m, 2, x, &(group){s->n_batch, s->batch}) && m->n_dims[2] > 0)
+    if (!add_group(m, 2, x, &(group){product->n_batch, product->batch}) && m->n_dims[2] > 0)
         return false;
     return m->n_dims[0] > 0 && m->axis[0] == x->rank - 1 && m->n_dims[0] + m->n_dims[1] + m->n_dims[2] == x->rank;
 }
 
 bool md_fa_cuda_map_operand(md_kn_map *m, const md_cg_product *p, int32_t operand)
 {
-    const md_st_product *s = &p->program->stage[p->stage].product;
+    const md_st_product *product = &p->program->stage[p->stage].product;
     const md_fx_node *load = p->load[operand];
     int32_t n_rows;
     const int32_t *rows = md_cg_product_group(&n_rows, p, operand);
@@ -64,7 +64,7 @@ bool md_fa_cuda_map_operand(md_kn_map *m, const md_cg_product *p, int32_t operan
     if (!load)
         return false;
     const access x = {p, load->id, load->n_args, load->arg};
-    const group along_k = {s->n_k, s->k}, along_rows = {n_rows, rows};
+    const group along_k = {product->n_k, product->k}, along_rows = {n_rows, rows};
     return is_k_first ? make_map(m, &x, &along_k, &along_rows) : make_map(m, &x, &along_rows, &along_k);
 }
 

@@ -26,47 +26,49 @@ typedef struct tiles {
 
 /* Tiles of a cluster, from top to bottom. Two blocks share the operand of the tile's longer side; four share both, two
  * by two. */
-static double cluster_down(const md_fa_wgmma *v)
+static double cluster_down(const md_fa_wgmma *variant)
 {
-    return v->cluster == 4 || (v->cluster == 2 && v->rows <= v->columns) ? 2 : 1;
+    return variant->cluster == 4 || (variant->cluster == 2 && variant->rows <= variant->columns) ? 2 : 1;
 }
 
-static double cluster_across(const md_fa_wgmma *v)
+static double cluster_across(const md_fa_wgmma *variant)
 {
-    return v->cluster / cluster_down(v);
+    return variant->cluster / cluster_down(variant);
 }
 
 /* The factor on copies of rows of so many elements. */
-static double slow_lines(int64_t elements, int32_t item, const md_fa_wgmma *v)
+static double slow_lines(int64_t elements, int32_t item, const md_fa_wgmma *variant)
 {
     const int64_t bytes = elements * item;
-    if (v->is_library || v->has_copies)
+    if (variant->is_library || variant->has_copies)
         return 1;
     return bytes % 32 ? PITCH_16 : bytes % 64 ? PITCH_32 : bytes % 128 ? PITCH_64 : 1;
 }
 
-static int32_t item_of(const md_fa_product *w) /* bytes of an element; other types are converted */
+static int32_t item_of(const md_fa_product *sized) /* bytes of an element; other types are converted */
 {
-    return (int32_t)MD_MAX(2, md_dtype_size(w->p.program->formula->tensor[w->p.load[MD_CG_A]->id].dtype));
+    return (int32_t)MD_MAX(2, md_dtype_size(sized->p.program->formula->tensor[sized->p.load[MD_CG_A]->id].dtype));
 }
 
-static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
+static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *sized, const md_fa_wgmma *variant)
 {
     const double sms = MD_MAX(facts->threads, 1);
-    const int32_t item = item_of(w);
-    const double down = ceil((double)w->rows / (v->rows * cluster_down(v))),
-                 across = ceil((double)w->columns / (v->columns * cluster_across(v)));
-    tiles t = {.together = v->is_cluster_reduced ? v->split : v->cluster, .a_rows = v->rows, .item = item};
-    t.units = (double)w->batch * down * across * (v->is_cluster_reduced ? 1 : v->split);
+    const int32_t item = item_of(sized);
+    const double down = ceil((double)sized->rows / (variant->rows * cluster_down(variant))),
+                 across = ceil((double)sized->columns / (variant->columns * cluster_across(variant)));
+    tiles t = {.together = variant->is_cluster_reduced ? variant->split : variant->cluster,
+               .a_rows = variant->rows,
+               .item = item};
+    t.units = (double)sized->batch * down * across * (variant->is_cluster_reduced ? 1 : variant->split);
     t.slots = floor(sms * (t.together <= 2 ? 1 : t.together == 3 ? CLUSTERED_3 : CLUSTERED) / t.together);
     t.waves = ceil(t.units / fmax(t.slots, 1));
     t.last = t.units / fmax(t.slots, 1) - (t.waves - 1);
-    t.steps = ceil((double)w->depth * item / 128 / v->split);
-    t.a_slow = slow_lines(md_fa_product_line(w, MD_CG_A), item, v);
-    t.b_slow = slow_lines(md_fa_product_line(w, MD_CG_B), item, v);
-    if (w->rows <= v->rows && v->cluster == 1 && !v->is_library)
-        t.a_rows = ceil((double)w->rows / 8) * 8;
-    else if (w->rows % v->rows != 0 && !v->is_library)
+    t.steps = ceil((double)sized->depth * item / 128 / variant->split);
+    t.a_slow = slow_lines(md_fa_product_line(sized, MD_CG_A), item, variant);
+    t.b_slow = slow_lines(md_fa_product_line(sized, MD_CG_B), item, variant);
+    if (sized->rows <= variant->rows && variant->cluster == 1 && !variant->is_library)
+        t.a_rows = ceil((double)sized->rows / 8) * 8;
+    else if (sized->rows % variant->rows != 0 && !variant->is_library)
         /* only the last tiles of rows reach beyond the matrix: either a wave waits for them or they are few */
         t.a_slow *= 1 + BEYOND_ROWS * fmax(1 / t.waves, 1 / down);
     return t;
@@ -83,43 +85,45 @@ static double clock_of(const md_dev_facts *facts) /* cycles in a us */
 }
 
 /* One step of K of a tile without its copies: multiplying and reading shared memory. */
-static double multiply_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
+static double multiply_us(const md_dev_facts *facts, const md_fa_product *sized, const md_fa_wgmma *variant)
 {
-    const double columns = (double)v->columns * w->p.n_products;
-    const double multiply = v->rows * columns * 64 / 4096 * MATH;
-    const double read = v->rows / 64.0 * 4 * (64 * 32 * w->p.n_products + columns * 32) / 128 * SHARED;
+    const double columns = (double)variant->columns * sized->p.n_products;
+    const double multiply = variant->rows * columns * 64 / 4096 * MATH;
+    const double read = variant->rows / 64.0 * 4 * (64 * 32 * sized->p.n_products + columns * 32) / 128 * SHARED;
     return norm4(multiply, read) / clock_of(facts) + STEP;
 }
 
 /* The cost of a copy for each of the blocks that share it, relative to a copy of its own. */
-static double shared_copy(const md_fa_wgmma *v, double blocks)
+static double shared_copy(const md_fa_wgmma *variant, double blocks)
 {
-    const double together = v->rows > 64 || v->is_library ? SHARED_COPY : SHARED_COPY_64;
+    const double together = variant->rows > 64 || variant->is_library ? SHARED_COPY : SHARED_COPY_64;
     return 1 / blocks + together * (1 - 1 / blocks);
 }
 
-static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t,
+static double fill_us(const md_dev_facts *facts, const md_fa_product *sized, const md_fa_wgmma *variant, const tiles *t,
                       double busy)
 {
     /* transposed tiles are copied 64 columns at a time */
-    const bool is_b_transposed = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS;
-    const double columns = is_b_transposed && !v->is_library
-                               ? ceil(v->columns / 64.0) * 64 * (v->columns % 64 != 0 ? PART_PANEL : 1)
-                               : v->columns;
-    const double a = t->a_rows * (v->is_swapped ? w->p.n_products : 1) * t->a_slow * shared_copy(v, cluster_across(v)),
-                 b = columns * (v->is_swapped ? 1 : w->p.n_products) * t->b_slow * shared_copy(v, cluster_down(v));
+    const bool is_b_transposed = md_cg_product_along(&sized->p, MD_CG_B) == MD_CG_ALONG_ROWS;
+    const double columns = is_b_transposed && !variant->is_library
+                               ? ceil(variant->columns / 64.0) * 64 * (variant->columns % 64 != 0 ? PART_PANEL : 1)
+                               : variant->columns;
+    const double a = t->a_rows * (variant->is_swapped ? sized->p.n_products : 1) * t->a_slow *
+                     shared_copy(variant, cluster_across(variant)),
+                 b = columns * (variant->is_swapped ? 1 : sized->p.n_products) * t->b_slow *
+                     shared_copy(variant, cluster_down(variant));
     return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) /
            clock_of(facts);
 }
 
-static double epilogue_math(const md_fa_product *w)
+static double epilogue_math(const md_fa_product *sized)
 {
-    return MATH_OPERATION * w->epilogue_ops + MATH_FUNCTION * w->epilogue_transcendental;
+    return MATH_OPERATION * sized->epilogue_ops + MATH_FUNCTION * sized->epilogue_transcendental;
 }
 
-double md_fa_cuda_product_epilogue_us(const md_fa_product *w)
+double md_fa_cuda_product_epilogue_us(const md_fa_product *sized)
 {
-    return EPILOGUE_ELEMENT * epilogue_math(w);
+    return EPILOGUE_ELEMENT * epilogue_math(sized);
 }
 
 static double words_factor(int64_t columns)
@@ -128,59 +132,63 @@ static double words_factor(int64_t columns)
 }
 
 /* The epilogue of a tile: from its last product to its stored results. */
-static double epilogue_us(const md_fa_product *w, const md_fa_wgmma *v)
+static double epilogue_us(const md_fa_product *sized, const md_fa_wgmma *variant)
 {
-    const int32_t groups = v->is_pingpong || v->rows == 64 ? 1 : 2;
-    const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
-    const double element_factor = v->by_words             ? EPILOGUE_WORDS * words_factor(w->columns)
-                                  : v->has_result         ? 1
-                                  : v->is_cluster_reduced ? EPILOGUE_CLUSTER
-                                                          : EPILOGUE_SHARED;
-    const double panel = v->columns % 64 == 0   ? 64
-                         : v->columns % 32 == 0 ? 32
-                         : v->columns % 16 == 0 ? 16
-                         : v->columns % 56 == 0 ? 56
-                                                : 8;
-    const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
-    const double slow = 1 + STORE_PITCH * (slow_lines(v->is_swapped ? w->rows : w->columns, 2, v) - 1);
+    const int32_t groups = variant->is_pingpong || variant->rows == 64 ? 1 : 2;
+    const double elements = (double)variant->rows * variant->columns * sized->p.n_products / (128 * groups);
+    const double element_factor = variant->by_words             ? EPILOGUE_WORDS * words_factor(sized->columns)
+                                  : variant->has_result         ? 1
+                                  : variant->is_cluster_reduced ? EPILOGUE_CLUSTER
+                                                                : EPILOGUE_SHARED;
+    const double panel = variant->columns % 64 == 0   ? 64
+                         : variant->columns % 32 == 0 ? 32
+                         : variant->columns % 16 == 0 ? 16
+                         : variant->columns % 56 == 0 ? 56
+                                                      : 8;
+    const double panels = variant->has_result ? variant->rows / 64.0 / groups * variant->columns / panel : 0;
+    const double slow =
+        1 + STORE_PITCH * (slow_lines(variant->is_swapped ? sized->rows : sized->columns, 2, variant) - 1);
     /* two products have one result */
-    const double math = epilogue_math(w) / (w->p.n_products * (v->is_cluster_reduced ? v->split : 1));
+    const double math =
+        epilogue_math(sized) / (sized->p.n_products * (variant->is_cluster_reduced ? variant->split : 1));
     return EPILOGUE + EPILOGUE_ELEMENT * elements * (element_factor + math) +
            (EPILOGUE_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
 }
 
 /* All waves. Copies of a tile run during the epilogue of the tile before; with ping-pong, so do the products. */
-static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t,
-                       double multiply)
+static double waves_us(const md_dev_facts *facts, const md_fa_product *sized, const md_fa_wgmma *variant,
+                       const tiles *t, double multiply)
 {
-    const double epilogue = epilogue_us(w, v);
-    const double next = v->is_pingpong ? fmax(multiply, (multiply + epilogue) / 2) : multiply + epilogue;
-    const double copies = t->steps + (w->depth * t->item % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
-    const double full = copies * fill_us(facts, w, v, t, 1), last = copies * fill_us(facts, w, v, t, t->last);
+    const double epilogue = epilogue_us(sized, variant);
+    const double next = variant->is_pingpong ? fmax(multiply, (multiply + epilogue) / 2) : multiply + epilogue;
+    const double copies =
+        t->steps + (sized->depth * t->item % 128 != 0 && !variant->has_copies && !variant->is_library ? BEYOND_K : 0);
+    const double full = copies * fill_us(facts, sized, variant, t, 1),
+                 last = copies * fill_us(facts, sized, variant, t, t->last);
     double us = norm4(multiply, t->waves > 1 ? full : last) + epilogue;
-    if (v->is_cluster_reduced) /* blocks wait for each other between tiles: nothing overlaps */
+    if (variant->is_cluster_reduced) /* blocks wait for each other between tiles: nothing overlaps */
         return t->waves * us + (t->waves - 1) * REDUCED_WAVE;
     if (t->waves > 1)
         us += (t->waves - 2) * norm4(next, full) + norm4(next, last);
     return us;
 }
 
-static double copies_us(const md_fa_product *w)
+static double copies_us(const md_fa_product *sized)
 {
-    return COPIES +
-           (double)w->batch * (double)(w->rows + w->columns) * (double)w->depth * item_of(w) / COPIES_GBPS * 1e-3;
+    return COPIES + (double)sized->batch * (double)(sized->rows + sized->columns) * (double)sized->depth *
+                        item_of(sized) / COPIES_GBPS * 1e-3;
 }
 
 /* The transposed product. */
-static md_fa_product swap(const md_fa_product *w)
+static md_fa_product swap(const md_fa_product *sized)
 {
-    md_fa_product out = *w;
-    out.rows = w->columns;
-    out.columns = w->rows;
-    out.p.along[MD_CG_A] = w->p.along[MD_CG_B];
-    out.p.along[MD_CG_B] = w->p.along[MD_CG_A];
-    out.p.load[MD_CG_A] = w->p.load[MD_CG_B];
-    out.p.load[MD_CG_B] = w->p.load[MD_CG_A];
+    md_fa_product out = *sized;
+    out.rows = sized->columns;
+    out.columns = sized->rows;
+    out.p.along[MD_CG_A] = sized->p.along[MD_CG_B];
+    out.p.along[MD_CG_B] = sized->p.along[MD_CG_A];
+    out.p.load[MD_CG_A] = sized->p.load[MD_CG_B];
+    out.p.load[MD_CG_B] = sized->p.load[MD_CG_A];
     return out;
 }
 
@@ -189,17 +197,17 @@ typedef struct extras {
     double cluster, sum, copies, first_tile, overlap;
 } extras;
 
-static extras extras_of(const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
+static extras extras_of(const md_fa_product *sized, const md_fa_wgmma *variant, const tiles *t)
 {
-    extras e = {.cluster = v->cluster > 1 ? CLUSTER : 0, .copies = v->has_copies ? copies_us(w) : 0};
-    if (v->is_cluster_reduced)
-        e.sum = CLUSTER_BLOCK * v->split;
-    else if (v->split > 1)
-        e.sum =
-            (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split +
-            (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
-    e.first_tile = v->is_library && MD_MIN(w->rows, w->columns) >= MANY ? LIBRARY_STEP * t->steps : 0;
-    e.overlap = v->is_library || !md_fa_cuda_product_overlaps(w) ? 0 : OVERLAP;
+    extras e = {.cluster = variant->cluster > 1 ? CLUSTER : 0, .copies = variant->has_copies ? copies_us(sized) : 0};
+    if (variant->is_cluster_reduced)
+        e.sum = CLUSTER_BLOCK * variant->split;
+    else if (variant->split > 1)
+        e.sum = (variant->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * variant->split +
+                (double)sized->batch * (double)sized->rows * (double)sized->columns * sized->p.n_products * 8 *
+                    variant->split / SUM_GBPS * 1e-3;
+    e.first_tile = variant->is_library && MD_MIN(sized->rows, sized->columns) >= MANY ? LIBRARY_STEP * t->steps : 0;
+    e.overlap = variant->is_library || !md_fa_cuda_product_overlaps(sized) ? 0 : OVERLAP;
     return e;
 }
 
@@ -208,26 +216,31 @@ static double with_extras(double all, const extras *e)
     return START + all + e->cluster + e->sum + e->copies - e->first_tile - e->overlap;
 }
 
-static double memory_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
+static double memory_us(const md_dev_facts *facts, const md_fa_product *sized, const md_fa_wgmma *variant,
+                        const tiles *t)
 {
-    const double lines = v->is_swapped ? v->rows : v->columns; /* of the operands over the result's columns */
-    const double under_way = fmin(t->units, t->slots) * t->together * v->stages * 128.0 * lines * w->p.n_products;
-    return w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? IN_FLIGHT / under_way : 0);
+    const double lines =
+        variant->is_swapped ? variant->rows : variant->columns; /* of the operands over the result's columns */
+    const double under_way =
+        fmin(t->units, t->slots) * t->together * variant->stages * 128.0 * lines * sized->p.n_products;
+    return sized->bytes / (facts->memory_gbps * MEMORY) * 1e-3 *
+           fmax(1, variant->stages > 0 ? IN_FLIGHT / under_way : 0);
 }
 
-double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *v, double enough_us)
+double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *variant,
+                      double enough_us)
 {
     md_fa_product swapped;
-    const md_fa_product *w = v->is_swapped ? (swapped = swap(work), &swapped) : work;
-    const tiles t = tiles_of(facts, w, v);
-    const extras e = extras_of(w, v, &t);
-    const double memory = memory_us(facts, w, v, &t), multiply = t.steps * multiply_us(facts, w, v),
-                 pair = w->p.n_products == 2 ? PAIR : 1, turned = v->is_swapped ? SWAPPED : 1;
+    const md_fa_product *sized = variant->is_swapped ? (swapped = swap(work), &swapped) : work;
+    const tiles t = tiles_of(facts, sized, variant);
+    const extras e = extras_of(sized, variant, &t);
+    const double memory = memory_us(facts, sized, variant, &t), multiply = t.steps * multiply_us(facts, sized, variant),
+                 pair = sized->p.n_products == 2 ? PAIR : 1, turned = variant->is_swapped ? SWAPPED : 1;
     /* the norm is not less than either time, and a wave not shorter than its products */
     double least = with_extras(MD_MAX(memory, t.waves * multiply * pair * turned), &e);
     if (least > enough_us)
         return least;
-    const double waves = waves_us(facts, w, v, &t, multiply) * pair * turned;
+    const double waves = waves_us(facts, sized, variant, &t, multiply) * pair * turned;
     least = with_extras(MD_MAX(memory, waves), &e);
     if (least > enough_us)
         return least;
@@ -240,33 +253,33 @@ enum { ROW_CLASSES = 5 };
 
 /* The best time of tiles whose columns (a multiple of 8) fill 1 to MAX_WAVES waves, with so many rows. */
 enum { MAX_WAVES = 3 };
-static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int32_t rows, bool is_b_transposed)
+static double filling_us(const md_dev_facts *facts, const md_fa_product *sized, int32_t rows, bool is_b_transposed)
 {
-    const double sms = MD_MAX(facts->threads, 1), lines = (double)(is_b_transposed ? w->columns : w->rows),
-                 other = (double)(is_b_transposed ? w->rows : w->columns);
+    const double sms = MD_MAX(facts->threads, 1), lines = (double)(is_b_transposed ? sized->columns : sized->rows),
+                 other = (double)(is_b_transposed ? sized->rows : sized->columns);
     double best = INFINITY;
     for (int32_t waves = 1; waves <= MAX_WAVES; waves++) {
-        const double parts = floor(waves * sms / ((double)w->batch * ceil(lines / rows)));
+        const double parts = floor(waves * sms / ((double)sized->batch * ceil(lines / rows)));
         const double columns = parts < 1 ? INFINITY : ceil(other / parts / 8) * 8;
         if (columns > 256 || rows * columns > 256 * 160)
             continue;
         const int32_t c = (int32_t)MD_MAX(columns, 16);
-        const md_fa_wgmma v = {.rows = is_b_transposed ? c : rows,
-                               .columns = is_b_transposed ? rows : c,
-                               .split = 1,
-                               .cluster = 1 + (rows > 64),
-                               .stages = 8,
-                               .is_pingpong = rows == 128 && c <= 176,
-                               .has_result = true,
-                               .is_library = true};
-        best = fmin(best, md_fa_wgmma_us(facts, w, &v, best * MARGIN));
+        const md_fa_wgmma variant = {.rows = is_b_transposed ? c : rows,
+                                     .columns = is_b_transposed ? rows : c,
+                                     .split = 1,
+                                     .cluster = 1 + (rows > 64),
+                                     .stages = 8,
+                                     .is_pingpong = rows == 128 && c <= 176,
+                                     .has_result = true,
+                                     .is_library = true};
+        best = fmin(best, md_fa_wgmma_us(facts, sized, &variant, best * MARGIN));
         if (parts * columns >= 2 * other) /* more waves would have the same tiles */
             break;
     }
     return best;
 }
 
-double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
+double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *sized)
 {
     static const md_fa_wgmma list[] = {
         {64, 64, 2, 1, .has_result = true},
@@ -280,15 +293,15 @@ double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
     };
     double best = INFINITY;
     for (int32_t i = 0; i < MD_COUNT(list); i++) {
-        md_fa_wgmma v = list[i];
-        v.is_library = true;
-        v.stages = 8;
-        best = fmin(best, md_fa_wgmma_us(facts, w, &v, best * MARGIN));
+        md_fa_wgmma variant = list[i];
+        variant.is_library = true;
+        variant.stages = 8;
+        best = fmin(best, md_fa_wgmma_us(facts, sized, &variant, best * MARGIN));
     }
     for (int32_t rows = 64; rows <= 256; rows *= 2)
-        best = fmin(best, fmin(filling_us(facts, w, rows, false), filling_us(facts, w, rows, true)));
+        best = fmin(best, fmin(filling_us(facts, sized, rows, false), filling_us(facts, sized, rows, true)));
     int32_t which = 0;
-    for (double rows = 16; which < ROW_CLASSES - 1 && (double)w->rows > rows; rows *= 4)
+    for (double rows = 16; which < ROW_CLASSES - 1 && (double)sized->rows > rows; rows *= 4)
         which++;
     return best * LIBRARY[which];
 }

@@ -30,13 +30,13 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     const md_fa_wgmma_spec *s = spec;
     md_fa_product room;
     md_kn_map map[MD_FA_CUDA_MAPS];
-    const md_fa_product *w = md_fa_cuda_product_launched(out, &room, target, shape->size);
+    const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
     out->launch[1].grain = 1;
-    if (!w)
+    if (!sized)
         return;
-    md_fa_wgmma_geometry(out, target, &s->shape, w);
+    md_fa_wgmma_geometry(out, target, &s->shape, sized);
     if (s->shape.has_copies && md_fa_cuda_map_operands(map, &s->product))
-        md_fa_cuda_product_copies(out, w, map);
+        md_fa_cuda_product_copies(out, sized, map);
 }
 
 const md_fa_kind md_fa_wgmma_kind = {

@@ -77,9 +77,9 @@ void md_fa_wgmma_shape_derive(md_fa_wgmma_shape *s, const md_cg_product *p)
 bool md_fa_wgmma_shape_fits(const md_fa_wgmma_shape *s, const md_fa_target *target, const md_cg_product *p)
 {
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
-    md_fa_product w;
-    md_fa_product_measure(&w, target, p, ones);
-    const bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p->n_columns == 1;
+    md_fa_product sized;
+    md_fa_product_measure(&sized, target, p, ones);
+    const bool is_plain = sized.epilogue_ops + sized.epilogue_transcendental == 0 && p->n_columns == 1;
     const int32_t most = is_plain        ? PLAIN_SUMS
                          : s->is_swapped ? SWAPPED_SUMS
                                          : SUMS,
@@ -133,20 +133,21 @@ void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const
 
 /* ---- Geometry and cost */
 void md_fa_wgmma_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_wgmma_shape *s,
-                          const md_fa_product *w)
+                          const md_fa_product *sized)
 {
-    const int64_t down = s->is_swapped ? w->columns : w->rows, across = s->is_swapped ? w->rows : w->columns,
+    const int64_t down = s->is_swapped ? sized->columns : sized->rows,
+                  across = s->is_swapped ? sized->rows : sized->columns,
                   rows = s->rows * (s->shares_a ? 1 : s->cluster),
                   columns = s->columns * (s->shares_a ? s->cluster : 1);
     const int32_t together = s->is_cluster_reduced ? s->split : s->cluster; /* blocks of a cluster */
-    const int64_t tiles = w->batch * ((down + rows - 1) / rows) * ((across + columns - 1) / columns) *
+    const int64_t tiles = sized->batch * ((down + rows - 1) / rows) * ((across + columns - 1) / columns) *
                           (s->is_cluster_reduced ? 1 : s->split);
     md_kn_geometry *g = &out->launch[0];
     *g = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together, s->threads);
     g->cluster = together;
     g->scratch_bytes = s->shared;
-    g->overlaps = s->has_copies || md_fa_cuda_product_overlaps(w);
-    md_fa_cuda_product_sum(out, target, w, s->is_cluster_reduced ? 1 : s->split);
+    g->overlaps = s->has_copies || md_fa_cuda_product_overlaps(sized);
+    md_fa_cuda_product_sum(out, target, sized, s->is_cluster_reduced ? 1 : s->split);
 }
 
 void md_fa_wgmma_fix(md_fa_fixed *out, const md_fa_wgmma_shape *s, int32_t launches)
@@ -172,9 +173,9 @@ void md_fa_wgmma_features(md_fa_features *out, const md_fa_target *target, const
                           const int64_t *size)
 {
     md_fa_product room;
-    const md_fa_product *w = fixed->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
-    if (!w)
+    const md_fa_product *sized = fixed->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    if (!sized)
         return;
-    const double us = md_fa_wgmma_us(target->facts, w, &fixed->variant, md_fa_enough_us(target));
+    const double us = md_fa_wgmma_us(target->facts, sized, &fixed->variant, md_fa_enough_us(target));
     md_fa_cuda_product_time_features(out, us, fixed->launches);
 }

@@ -108,7 +108,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const md_fa_wg
 md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *s,
                            const md_cg_product *p)
 {
-    md_fa_product w;
+    md_fa_product sized;
     md_strbuf defines = {0};
     md_kn_map map[MAPS];
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
@@ -118,10 +118,10 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
         return md_fail(MD_UNSUPPORTED, "an epilogue in registers is for one result of 16 bits");
     set_boxes(map, p, s);
     map[0].is_copy = map[1].is_copy = (uint8_t)s->has_copies;
-    md_fa_product_measure(&w, target, p, ones);
+    md_fa_product_measure(&sized, target, p, ones);
     /* Loads at any address have long texts, so those panels are a loop. */
     print_defines(&defines, p, s, map,
-                  !s->has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 ||
+                  !s->has_result || sized.epilogue_ops > 2 || sized.epilogue_transcendental > 0 ||
                       (s->by_words && read_along_columns(p)));
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
                                     /* padded copies: unaligned results, too */
