@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-enum { MAX_CALLED = 64 }; /* lists that md_combo_call remembers */
-enum { DEFAULT_BUILDS = 12, DEFAULT_BUDGET_S = 10 }; /* of tuning */
+enum { MAX_CALLED = 64 }; /* most lists that md_combo_call remembers */
+enum { DEFAULT_BUILDS = 12, DEFAULT_BUDGET_S = 10 }; /* of md_combo_tune: kernels built, seconds */
 
 struct md_combo {
     md_context *context; /* NULL once it is gone */
@@ -17,8 +17,8 @@ struct md_combo {
     md_cb *cb;
     int32_t n_ops;
     md_op *op; /* one reference each */
-    bool is_called; /* of md_combo_call */
-    uint64_t hash; /* of those */
+    bool is_called; /* made by md_combo_call, which alone knows it */
+    uint64_t hash; /* of its ops, sizes and strides: md_combo_call finds it by that */
     int32_t users; /* calls under way; guarded by the context's lock, as the list */
 };
 
@@ -340,7 +340,7 @@ static void remember(md_combo *c, uint64_t hash)
         free_combo(gone);
 }
 
-/* A combo that a caller's list matches is given its addresses and runs. NOT_FOUND: it does not match. */
+/* Gives a combo the addresses of a caller's list, and runs it. NOT_FOUND: the list is another one. */
 static md_status run_if_matches(md_combo *c, md_stream stream, const md_combo_part *parts, md_ds_op *const *op,
                                 int32_t n)
 {

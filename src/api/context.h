@@ -24,11 +24,11 @@ struct md_context {
     md_bd *builder;
     md_tn_wisdom *wisdom;
     md_tn_stored *stored; /* measured picks; NULL: no store */
-    md_bd_bundles bundles; /* that are open */
+    md_bd_bundles bundles; /* the bundles that are open */
     md_sr_bundle **bundle; /* [bundles.n] */
     _Atomic(md_sr_bundle_maker *) maker; /* of md_bundle_begin; NULL: none */
     md_sr *store; /* NULL: nothing is kept */
-    md_digest128 environment; /* of times, where there is no store */
+    md_digest128 environment; /* what measured times depend on, where no store says it */
     md_trace *trace; /* NULL: no MD_TRACE */
     md_dump *dump; /* NULL: no MD_DUMP */
     md_ds_runtime runtime;
@@ -44,9 +44,9 @@ struct md_context {
     int64_t max_shapes;
     pthread_mutex_t lock_of_ops; /* guards `retired`; taken before the runtime's lock of ops */
     md_ss_rows retired; /* statistics of destroyed ops */
-    struct md_sequence *sequences; /* that are not destroyed; guarded by `lock_of_ops` */
-    struct md_combo *combos; /* the same of combos; those of md_combo_call are known to nobody else */
-    int32_t n_called_combos; /* of md_combo_call */
+    struct md_sequence *sequences; /* sequences that are not destroyed; guarded by `lock_of_ops` */
+    struct md_combo *combos; /* combos that are not destroyed, those that md_combo_call made among them */
+    int32_t n_called_combos; /* how many of `combos` md_combo_call made */
 };
 
 struct md_op {
@@ -63,7 +63,8 @@ md_status md_api_open_store(md_context *c, const md_context_options *o);
 md_status md_api_open_wisdom(md_context *c);
 /** Sets the rates of a host device, if no bundle did: those of the store, else measured now and kept there. */
 void md_api_set_rates(md_context *c);
-/** Takes the facts of the device of this name for which bundles have kernels, and which are next to its own. */
+/** Takes the facts that kernels of the bundles were made for: of those that can run on this device, the ones nearest to
+ * its own. `device`: the name that was asked for. */
 md_status md_api_assume(md_context *c, const char *device);
 #define MD_API_FACTS "facts" /* the kind of facts of devices in bundles and stores */
 /** Puts tuned results into the bundle that is being made. */
@@ -76,7 +77,7 @@ const char *md_api_device_name(char out[32], const md_context *c);
 
 /** Statistics are written at exit and at signals from now on, if MD_STATS asks for them. */
 md_status md_api_watch_stats(md_context *c);
-/** Ends that, and writes them. */
+/** Stops watching, and writes the statistics for the last time. */
 void md_api_end_stats(md_context *c);
 
 /** Drops one reference to the op, held by a handle or a launch. The last one frees the op; its statistics stay. */

@@ -60,7 +60,7 @@ static void add_library(json_t *j, const md_dev_facts *f)
     md_strbuf_finish(&text);
 }
 
-/* Whoever times kernels sweeps so much memory through the cache before each sample. */
+/* How many bytes a tool must sweep through the cache before each sample of a kernel. */
 static void add_cold_bytes(json_t *j, md_dev *dev)
 {
     json_object_set_new(j, "cold_bytes", json_integer((json_int_t)md_tn_cold_bytes(dev)));

@@ -16,8 +16,8 @@ struct md_launch {
     md_op own; /* a copy: the user may destroy the op's handle first */
     md_ds_shape_entry *entry; /* held until the launch is destroyed; NULL where no element is computed */
     md_ds_bound bound;
-    bool is_merged; /* `own` is the merged op of the user's, and `arg` are its arguments */
-    bool is_plain; /* calls find the launch plan by `warm` */
+    bool is_merged; /* `own` is the merged op, and `arg` are its arguments */
+    bool is_plain; /* the warm call can find the launch plan */
     md_ds_call_args warm;
     int32_t n_args;
     md_arg arg[MD_FX_MAX_ARGS + MD_DS_MAX_DYNAMIC]; /* tensors point into `tensor` */
@@ -65,7 +65,8 @@ md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_a
     if (l->is_merged)
         l->own.ds = md_ds_merged_of(op->ds);
     md_ds_enter(l->own.ds);
-    md_status s = l->is_merged ? md_ds_bind(&l->bound, op->ds, args, n_args) : MD_OK; /* what is wrong, as written */
+    /* its message names the user's dims, not the merged ones */
+    md_status s = l->is_merged ? md_ds_bind(&l->bound, op->ds, args, n_args) : MD_OK;
     if (s == MD_OK)
         s = resolve(l, l->is_merged ? merged.arg : args, n_args);
     if (s != MD_OK) {

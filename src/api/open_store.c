@@ -184,8 +184,8 @@ void md_api_close_bundles(md_context *c)
 typedef struct search {
     const md_dev *dev;
     md_dev_facts best;
-    double distance; /* negative: none fits */
-    md_strbuf others; /* what the bundles are for */
+    double distance; /* of the nearest facts; negative: none fit */
+    md_strbuf others; /* what the bundles are for, for a warning */
 } search;
 
 static md_status consider(void *user, const md_sr_bundle_entry *entry)

@@ -41,7 +41,8 @@ void md_api_describe_arg(md_arg_info *out, const md_fx_formula *f, int32_t i)
     }
 }
 
-/* An op that some thread is still making stands in the list, so that equal ones wait for it; it is nobody's yet. */
+/* An op that some thread is still making is in the list, so that equal ones wait for it. It has no owner yet, and is
+ * left out. */
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user)
 {
     pthread_mutex_lock(&context->runtime.lock_of_ops);

@@ -175,7 +175,7 @@ typedef struct held_ops {
     bool failed;
 } held_ops;
 
-/* The lock of ops is held. */
+/* Enters an op. The lock of ops is held. */
 static void hold(void *user, md_ds_op *op)
 {
     held_ops *h = user;
@@ -192,7 +192,8 @@ static void hold(void *user, md_ds_op *op)
     h->op[h->n++] = op;
 }
 
-/* Enters the ops and lets go of their lock: builds that it waits for take that lock when they end. */
+/* Enters the ops before it lets go of their lock, since builds that the import waits for take that lock when they end.
+ */
 md_status md_choices_import(int64_t *n_unknown, md_context *context, const char *text)
 {
     held_ops held = {0};

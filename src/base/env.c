@@ -19,7 +19,7 @@ typedef struct variable {
     const char *meaning;
     variable_kind kind;
     size_t offset; /* in md_env */
-    int64_t low, high; /* of numbers */
+    int64_t low, high; /* of numbers: the least and the greatest */
 } variable;
 
 #define AT(field) offsetof(md_env, field)
@@ -257,7 +257,7 @@ md_status md_env_child_make(md_env_child *out, const char *temp)
     while (passes_on && environ && environ[n])
         n++;
     *out = (md_env_child){.variables = malloc((n + MD_ENV_CHILD_OWN + 1) * sizeof(char *))};
-    out->own[0] = strdup("LC_ALL=C"); /* messages are read here */
+    out->own[0] = strdup("LC_ALL=C"); /* the library reads the compiler's messages */
     out->own[1] = joined("PATH=", md_env_path());
     out->own[2] = temp ? joined("TMPDIR=", temp) : NULL;
     if (!out->variables || !out->own[0] || !out->own[1] || (temp && !out->own[2])) {

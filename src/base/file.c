@@ -101,7 +101,7 @@ static bool write_unnamed(const char *beside, mode_t mode, const void *bytes, si
 /* Mode 0: that of new files. False with errno. */
 static bool write_beside(const char *beside, mode_t mode, const void *bytes, size_t n)
 {
-    unlink(beside); /* of a thread that was killed */
+    unlink(beside); /* the leftover of a thread that was killed */
     if (write_unnamed(beside, mode, bytes, n))
         return true;
     const int fd = md_above_standard(open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
@@ -132,10 +132,11 @@ md_status md_file_replace(const char *path, const void *bytes, size_t n)
     char real[PATH_MAX], beside[PATH_MAX + 32];
     struct stat facts;
     const bool exists = stat(path, &facts) == 0;
-    if (exists && !S_ISREG(facts.st_mode)) /* a terminal, a pipe */
+    if (exists && !S_ISREG(facts.st_mode)) /* a terminal or a pipe is written in place */
         return write_in_place(path, bytes, n);
     const char *target = exists && realpath(path, real) ? real : path; /* a link stays a link */
-    const int length = snprintf(beside, sizeof beside, "%s.%d.tmp", target, (int)gettid()); /* no other thread's */
+    /* no other thread uses this name */
+    const int length = snprintf(beside, sizeof beside, "%s.%d.tmp", target, (int)gettid());
     errno = path[0] ? ENAMETOOLONG : ENOENT;
     if (path[0] && length < (int)sizeof beside && write_beside(beside, exists ? facts.st_mode & 0777 : 0, bytes, n)) {
         if (rename(beside, target) == 0)

@@ -85,7 +85,7 @@ static int take(const char *bytes, size_t n, void *user)
     return text->failed ? -1 : 0;
 }
 
-/* json_dumps goes on behind a key that it could not print. */
+/* json_dumps goes on after a key that it could not print. */
 char *md_json_dump(const json_t *root, size_t flags)
 {
     md_strbuf text = {0};

@@ -9,8 +9,9 @@
 
 #include "md_build_config.h"
 
-/* Mutable, as are the statics of fork.c and exit.c only. The local-dynamic model keeps it out of static thread-local
- * storage, which is scarce if a program loads the library late: CUDA's static runtime would fill it. */
+/* This is one of three mutable statics; fork.c and exit.c have the others. The local-dynamic model keeps it out of
+ * static thread-local storage, which is scarce if a program loads the library late: CUDA's static runtime would fill
+ * it. */
 static _Thread_local char message[1024] __attribute__((tls_model("local-dynamic")));
 
 const char *md_version(void)

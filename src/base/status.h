@@ -12,9 +12,11 @@ md_status md_fail_memory(void);
 /** Appends to the thread's message and returns `code`: for a caller that knows the op, the stage or the file. */
 md_status md_fail_more(md_status code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/** Before a function of the caller: it may fail without a message, and then an older one must not be quoted. */
+/** Call it before a function of the user's: that may fail without a message, and then an older one must not be quoted.
+ */
 char md_hide_message(void);
-/** After it. Where it failed and gave no message, sets one with `who` in it ("the callback"); returns its status. */
+/** Call it after that function. Where it failed and gave no message, sets one with `who` in it ("the callback");
+ * returns its status. */
 md_status md_show_message(char hidden, md_status status, const char *who);
 
 /** Returns the status of a failed call. */

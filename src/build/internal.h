@@ -58,9 +58,9 @@ struct md_bd {
     md_table *loads; /* family and library call -> load (loads.c) */
     int32_t n_jobs; /* queued or running */
     int32_t n_loads; /* of them, loads */
-    uint64_t told_ns; /* when the listener was told of a load */
+    uint64_t told_ns; /* when the listener was last told that a load had ended */
     bool has_loaded; /* some load has ended */
-    int32_t n_orphans; /* of them, without a thread (orphans.c) */
+    int32_t n_orphans; /* jobs whose thread was lost by a fork (orphans.c) */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);
     void *listener_user;
@@ -98,7 +98,7 @@ void md_bd_text_free_source(md_bd_text *text);
 /* These are called with the lock held. */
 /** A variant's launch uses the text from now on. */
 void md_bd_text_use(md_bd_text *text);
-/** A launch uses it no more. */
+/** A launch stops using it. */
 void md_bd_text_leave(md_bd_text *text);
 /** To be called when something about its users or its state has changed. */
 void md_bd_text_sort(md_bd_text *text);

@@ -59,7 +59,7 @@ static void run(load *l)
     l->state = status == MD_OK ? MD_BD_LOADED : status == MD_NOT_FOUND ? MD_BD_DEFERRED : MD_BD_CANNOT_LOAD;
     builder->n_loads--;
     if (!builder->has_loaded)
-        md_jobs_rest_at_exit(); /* by its first use the library has made what exit() takes down */
+        md_jobs_rest_at_exit(); /* at its first use the library registers what exit() takes down */
     builder->has_loaded = true;
     pthread_cond_broadcast(&builder->changed);
     if (is_time_to_notify(builder))
@@ -118,7 +118,7 @@ static md_bd_load_state load_and_wait(load *l)
             pthread_cond_wait(&builder->changed, &builder->lock);
         state = l->state;
         pthread_mutex_unlock(&builder->lock);
-    } while (state == MD_BD_DEFERRED); /* another thread only looked */
+    } while (state == MD_BD_DEFERRED); /* another thread looked, but did not load */
     return state;
 }
 

@@ -195,7 +195,7 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
         text->state = MD_BD_FAILED;
         text->may_pass = status == MD_IO || status == MD_OUT_OF_MEMORY;
     }
-    md_bd_text_sort(text); /* its users may be gone */
+    md_bd_text_sort(text); /* the variants that used it may be gone */
     while (text->waiting) {
         md_bd_ticket *ticket = text->waiting;
         text->waiting = ticket->next;
@@ -239,7 +239,7 @@ md_bd_text *md_bd_text_take(md_bd_made *made)
             text = made->ticket[i].text;
     if (text) {
         text->is_begun = true;
-        builder->n_jobs++; /* the queued one ends by itself */
+        builder->n_jobs++; /* the job that was queued for it ends by itself */
     }
     pthread_mutex_unlock(&builder->lock);
     return text;
@@ -252,7 +252,7 @@ void md_bd_text_build(md_bd_text *text)
     md_status status = make_kernel(&kernel, text);
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
-        /* Others serve: the op warns if none is left. */
+        /* Other variants serve meanwhile: the op warns if none is left. */
         const bool can_compile = builder->dev->facts.can_compile || md_bd_is_bundled(builder);
         md_log_once(builder->dev->log, can_compile ? MD_LOG_NOT_BUILT : MD_LOG_NO_COMPILER,
                     can_compile ? MD_LOG_INFO : MD_LOG_WARN,

@@ -94,8 +94,8 @@ typedef struct md_cb_decision {
     double us[MD_CB_HOWS]; /* that were measured; 0: not known */
     int32_t n[MD_CB_HOWS];
     double time[MD_CB_HOWS][MD_CB_TIMES];
-    uint64_t n_runs; /* while it is open */
-    uint64_t start_ns; /* of the run that is timed, on devices without marks */
+    uint64_t n_runs; /* runs while the decision is open */
+    uint64_t start_ns; /* when the run that is timed began, on devices without marks */
     struct md_dev_mark *from, *to;
     bool is_pending; /* the marks are round a run that may not have ended */
     md_cb_how pending;
@@ -107,7 +107,7 @@ typedef struct md_cb_part {
     int64_t n_items, first; /* first: the number of its first item among the items of all parts */
     int32_t n_operands, n_scalars, n_words;
     md_cb_operand operand[MD_FX_MAX_ARGS];
-    int32_t scalar_arg[MD_FX_MAX_ARGS]; /* argument of scalar i, in order of the arguments */
+    int32_t scalar_arg[MD_FX_MAX_ARGS]; /* by number of the scalar: its argument */
     int64_t *layout; /* [n_items][n_words] */
     void **data; /* [n_items][n_slots] */
     md_kn_word *scalar; /* [n_items][n_scalars]: double, or int64 for scalars of that type */
@@ -121,11 +121,11 @@ typedef struct md_cb {
     int32_t n_parts;
     md_cb_part *part;
     int64_t n_items; /* of all parts */
-    bool has_moved; /* addresses changed since overlaps were looked for */
-    bool has_scalars; /* scalars changed since parameters were filled in */
+    bool has_moved; /* addresses changed since overlaps were last looked for */
+    bool has_scalars; /* scalars changed since parameters were last filled in */
     md_cb_schedule *plan; /* NULL: to be made */
-    struct md_cb_loops *loops; /* of devices that run lists; NULL: to be made */
-    struct md_cb_merged *merged; /* of GPUs; NULL: to be made */
+    struct md_cb_loops *loops; /* on devices that run lists of launches; NULL: to be made */
+    struct md_cb_merged *merged; /* on GPUs; NULL: to be made */
     md_cb_choices choices;
     md_cb_decision decision;
     bool refuses_far, refuses_tight; /* a kernel with a table in device memory, or with few registers, was not built */

@@ -6,9 +6,9 @@
 
 /* A kind while its plan is there: pointers, which are compared faster than texts. */
 typedef struct kind {
-    const md_ds_shape_entry *entry; /* NULL: of calls */
+    const md_ds_shape_entry *entry; /* NULL: each item was a call of its own */
     const md_ds_op *op;
-    const char *variant, *how; /* variant: or why */
+    const char *variant, *how; /* variant: its name; or why each item was a call */
     int32_t part, level;
     int64_t items;
     uint64_t calls;
@@ -17,7 +17,7 @@ typedef struct kind {
 typedef struct kinds {
     int32_t n, last; /* last: place of the kind that was counted last */
     kind kind[MD_SS_COMBO_KINDS];
-    uint64_t n_more; /* calls of others */
+    uint64_t n_more; /* calls of kinds that have no place here */
 } kinds;
 
 static bool is_same(const kind *a, const kind *b)

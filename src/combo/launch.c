@@ -13,7 +13,8 @@ static const md_dev_kernel *kernel_of(md_cb *cb, md_cb_group *g)
         if (state == MD_BD_FAILED) {
             snprintf(g->why, sizeof g->why, "%.190s", why);
             g->text = NULL;
-            cb->refuses_far |= g->kernel.is_far && !g->kernel.min_blocks; /* the next run groups anew */
+            /* so the next run forms the groups without this form */
+            cb->refuses_far |= g->kernel.is_far && !g->kernel.min_blocks;
             cb->refuses_tight |= g->kernel.min_blocks > 0;
         }
         if (state != MD_BD_READY)

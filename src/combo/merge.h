@@ -16,7 +16,7 @@ typedef struct md_cb_group {
     md_kn_geometry geometry;
     md_bd_text *text; /* NULL: there is none */
     const md_dev_kernel *ready; /* NULL: not built yet */
-    const md_dev_kernel *now; /* of the run that is being enqueued; NULL: each unit has its own launch */
+    const md_dev_kernel *now; /* of the run that is being enqueued; NULL: each of its units has a launch */
     uint64_t n_merged, n_single; /* runs by one launch and by many, since md_cb_tell */
     char why[200]; /* it will never be; "": no reason is known */
     bool is_stale; /* the table has other addresses than the units */

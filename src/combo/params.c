@@ -18,7 +18,7 @@ static void bind_item(packer *packing, const md_cb *cb, int32_t p, int64_t item)
 {
     md_ds_op *op;
     const md_cb_part *part = &cb->part[p];
-    (void)md_cb_bind_item(&op, &packing->bound, part, item - part->first); /* it was bound before */
+    (void)md_cb_bind_item(&op, &packing->bound, part, item - part->first); /* cannot fail: it was bound before */
     md_ds_fill_call(&packing->call, op, &packing->bound);
     packing->item = item;
 }

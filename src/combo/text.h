@@ -31,7 +31,7 @@ typedef struct md_cb_kernel {
     int32_t n;
     md_cb_body body[MD_CB_BODIES];
     int32_t threads; /* of a block */
-    int32_t min_blocks; /* that an SM shall hold, which bounds registers; 0: no such bound */
+    int32_t min_blocks; /* how many an SM shall hold, which bounds registers; 0: there is no such bound */
     int32_t table_words; /* of the parameters */
     bool is_far; /* items lie in device memory */
     bool by_warps; /* each warp computes an item */

@@ -60,7 +60,7 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         out->number[id] = out->n_tensors++;
         n_key += 2 * x->rank;
     }
-    n_key += out->n_sizes; /* they stand behind all tensors */
+    n_key += out->n_sizes; /* sizes that are arguments come after all tensors */
     out->n_key = n_key;
     for (int32_t k = 0; k < MD_DS_LAUNCH_PLAN_KEY; k++)
         out->odd[k] = md_hash64(&k, sizeof k) | 1;

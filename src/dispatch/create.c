@@ -168,7 +168,7 @@ static md_status check_bundled(const md_ds_op *op, int32_t stage)
 {
     const md_ds_pool *pool = &op->stage[stage];
     const char *failure = NULL;
-    if (op->program->stage[stage].kind == MD_ST_CHAIN) /* its parts serve */
+    if (op->program->stage[stage].kind == MD_ST_CHAIN) /* a chain's parts serve without it */
         return MD_OK;
     for (int32_t i = 0; i < pool->n_variants; i++) {
         if (atomic_load_explicit(&pool->variant[i]->state, memory_order_acquire) != MD_BD_FAILED)
@@ -222,7 +222,7 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
         if (!o->is_async)
             report_unbuilt(op, s);
         if (op->policy.select == MD_SELECT_HYBRID && !o->is_async)
-            check_at_hints(op, s); /* before the first call, which it would delay */
+            check_at_hints(op, s); /* Before the first call, which this would delay. */
     }
     return MD_OK;
 }

@@ -76,7 +76,7 @@ static void unlink_op(md_ds_op *op)
         }
 }
 
-/* False: the op failed, and the caller builds its own. */
+/* False: the op that others made failed, and the caller builds its own. */
 static bool wait_for(md_ds_op *op)
 {
     md_ds_runtime *r = op->runtime;

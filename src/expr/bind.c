@@ -142,7 +142,7 @@ static void print_place(md_strbuf *out, const md_fx_formula *f, int32_t argument
     md_strbuf_add(out, "]");
 }
 
-/* A dim that two arguments have in another size. */
+/* Fails: two arguments give one dim different sizes. */
 static md_status two_sizes(const binder *b, int32_t i, int32_t axis, int64_t size)
 {
     const md_fx_formula *f = b->formula;

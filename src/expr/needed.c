@@ -11,7 +11,7 @@ typedef struct search {
     const int64_t *size;
     bool is_read[MD_FX_MAX_TENSORS]; /* by a statement that has elements */
     md_memo seen;
-    md_fx_op op; /* of the reduction found */
+    md_fx_op op; /* of the reduction of nothing that was found */
     int32_t dim;
 } search;
 

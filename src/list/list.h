@@ -43,7 +43,7 @@ typedef struct md_li_call {
     char *memory;
     size_t partials[MD_FX_MAX_STMTS]; /* where those of a reduction begin, in bytes */
     int64_t n_partials[MD_FX_MAX_STMTS];
-    bool is_done; /* there is a max of nothing, but no result to need it */
+    bool is_done; /* there is nothing to compute: a maximum of nothing, which no result needs */
 } md_li_call;
 
 /** Makes an op of a step if it is not there. */

@@ -17,7 +17,7 @@ static void set_strides(md_tensor *t)
     for (int32_t a = t->rank - 1; a >= 0; a--) {
         t->stride[a] = stride;
         if (__builtin_mul_overflow(stride, MD_MAX(t->size[a], 1), &stride))
-            stride = INT64_MAX; /* the check of its extent refuses it */
+            stride = INT64_MAX; /* saturates: the check of the view's extent then refuses it */
     }
 }
 

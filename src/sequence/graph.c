@@ -15,7 +15,7 @@ int64_t md_sq_graph_bytes(const md_sq_shape *shape, int32_t first, int32_t n)
     enum { KERNEL_BYTES = 7168 };
     int64_t n_kernels = 0;
     for (const md_sq_part *p = &shape->part[first]; p < &shape->part[first + n]; p++)
-        n_kernels += p->form == MD_SQ_PLAN ? 2 : p->n; /* a library launches about two */
+        n_kernels += p->form == MD_SQ_PLAN ? 2 : p->n; /* a call of a library launches about two kernels */
     return n_kernels * KERNEL_BYTES;
 }
 

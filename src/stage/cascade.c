@@ -10,7 +10,7 @@ typedef struct splitter {
     bool has_failed;
 } splitter;
 
-/* Which REFs occur: results of earlier reductions, or what the element itself gives. */
+/* Which REFs occur in a node: to results of earlier reductions, or to what the element itself gives. */
 typedef struct sight {
     const md_st_cascade_rules *rules;
     bool sees_result, sees_element;

@@ -95,7 +95,7 @@ static bool is_linear(const md_st_chain_builder *b, md_st_side side, const md_fx
            (side == MD_ST_K ? is_even(b, load, c->n_depth, c->depth) : is_even(b, load, c->n_columns, c->columns));
 }
 
-/* What is known of an operand whose value is set. */
+/* Sets what follows from an operand's value. */
 static void set_side(md_st_chain_builder *b, md_st_side side)
 {
     md_st_operand *o = &b->chain->side[side];

@@ -8,7 +8,7 @@
 /* The indices of a chain. */
 typedef struct md_st_frame {
     int32_t axis, axis_dim;
-    int32_t n_rows, rows[MD_MAX_RANK * 2]; /* those of the batch, too */
+    int32_t n_rows, rows[MD_MAX_RANK * 2]; /* without columns; those of the batch among them */
     int32_t n_columns, columns[MD_MAX_RANK];
 } md_st_frame;
 

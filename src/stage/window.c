@@ -57,7 +57,7 @@ bool md_st_is_window(const md_fx_formula *f, const md_fx_node *node)
     return md_st_count_nodes(node->arg[0], MAX_NODES) * points <= MAX_NODES;
 }
 
-/* The body at one point, which is a number with the size of the last index as its last digit's base. */
+/* The body at one of its points. They are numbered in order, with the last index moving fastest. */
 static const md_fx_node *body_at(const md_fx_formula *f, md_arena *arena, const md_fx_node *node, int64_t point)
 {
     const md_fx_node *at[MD_MAX_RANK];

@@ -276,7 +276,7 @@ static void print_candidate(md_strbuf *out, const json_t *variant, const char *h
                      hints, *unfit ? unfit : "yes");
 }
 
-/* Once to measure the columns, once to print. */
+/* Called twice: to measure the columns, and to print. */
 static void print_candidates(md_strbuf *out, const json_t *stage)
 {
     const json_t *list = json_object_get(stage, "candidates");

@@ -112,7 +112,8 @@ static md_status walk_environment(void *user, int root, const char *name)
     w->about = about ? about : "";
     if (w->removes)
         md_sr_clear_fresh(fd);
-    if (status != MD_OUT_OF_MEMORY) /* else nobody could say whose entries they are */
+    /* a folder without a description is not used: nobody could say whose entries it has */
+    if (status != MD_OUT_OF_MEMORY)
         status = md_sr_each_entry(fd, walk_one, w);
     free(about);
     close(fd);

@@ -168,7 +168,7 @@ static bool start_thread(void)
 {
     if (has_thread())
         return true;
-    atomic_store(&process.wanted, 0); /* what the parent of a child was asked */
+    atomic_store(&process.wanted, 0); /* forgets what the parent was asked for */
     if (!md_thread_start(&process.thread, "md-exit", serve, NULL))
         return false;
     atomic_store(&process.owner, getpid());

@@ -65,7 +65,7 @@ static void list_free(list *l)
 /* LONGEST_IN_EXIT_MS is for all waits together: NVRTC may take many seconds for a text on a loaded machine. */
 enum { REST_MS = 2000, LONGEST_IN_EXIT_MS = 20000 };
 #define RESTING UINT64_MAX
-static _Atomic uint64_t left_ns; /* when exit() last ended to wait; RESTING: it waits; 0: it did not begin */
+static _Atomic uint64_t left_ns; /* when exit() last stopped waiting; RESTING: it waits now; 0: it never began */
 static _Atomic int32_t n_running, n_waited_ms; /* jobs of all queues */
 
 static void rest(void)
@@ -78,7 +78,7 @@ static void rest(void)
 
 void md_jobs_rest_at_exit(void)
 {
-    (void)atexit(rest); /* again after each library: what is registered last is called first */
+    (void)atexit(rest); /* registered again after each library, since exit() begins with what was registered last */
 }
 
 static bool may_run(void)
@@ -91,7 +91,7 @@ static bool may_run(void)
 static void run_one(job *j)
 {
     for (;;) {
-        atomic_fetch_add(&n_running, 1); /* before it looks: rest() then waits for it */
+        atomic_fetch_add(&n_running, 1); /* counted before it looks, so that rest() waits for it */
         if (may_run())
             break;
         atomic_fetch_sub(&n_running, 1);
@@ -219,7 +219,8 @@ void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *conte
 
 static void *run_later(void *context)
 {
-    enum { PERIOD_NS = 4000000, CALM_PERIOD_NS = 16000000, CALM = 256 }; /* CALM: looks in vain */
+    /* after CALM looks without a job the longer period holds */
+    enum { PERIOD_NS = 4000000, CALM_PERIOD_NS = 16000000, CALM = 256 };
     md_jobs *jobs = context;
     int32_t n_vain = 0;
     md_thread_default_floats();
@@ -275,7 +276,7 @@ void md_jobs_destroy(md_jobs **handle)
     jobs->later_ends = true;
     pthread_mutex_unlock(&jobs->lock);
     if (has_later_thread)
-        pthread_join(jobs->later_thread, NULL); /* first: what it runs may submit more */
+        pthread_join(jobs->later_thread, NULL); /* stopped first: what it runs may submit more */
     pthread_mutex_lock(&jobs->lock);
     jobs->is_ending = true;
     pthread_cond_broadcast(&jobs->changed);

@@ -381,7 +381,7 @@ void md_pool_destroy(md_pool **handle)
     md_pool *pool = handle ? *handle : NULL;
     if (!pool)
         return;
-    md_jobs_destroy(&pool->jobs); /* first: a job may run loops */
+    md_jobs_destroy(&pool->jobs); /* ended first: a job may run loops */
     stop_workers(pool);
     md_fork_leave(pool);
     for (int32_t i = 0; i < N_SLOTS; i++)

@@ -23,7 +23,7 @@ enum { MAX_OUTPUT = 64 * 1024, SLICE_MS = 50, BUSY_TRIES = 20, BUSY_MS = 50 };
 
 typedef struct child {
     pid_t pid;
-    int fd; /* its output */
+    int fd; /* the pipe that its output comes through */
     char *text; /* MAX_OUTPUT + 1 bytes; NULL: output is dropped */
     size_t size;
     bool is_closed, is_ended;
@@ -49,7 +49,7 @@ static int find_program(char out[4096], const char *name)
     if (strchr(name, '/') || !name[0]) {
         int n = snprintf(out, 4096, "%s", name);
         if (name[0] && name[0] != '/' && md_env_is_privileged())
-            return EACCES; /* in a folder of its caller */
+            return EACCES; /* no program from a folder of its caller: the process is privileged */
         return n < 4096 ? try_program(out) : ENAMETOOLONG;
     }
     int reason = ENOENT;

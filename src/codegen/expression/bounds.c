@@ -82,7 +82,7 @@ static md_cg_name check_lanes(md_cg_place *out, md_cg *cg, const int32_t at[2], 
     return index;
 }
 
-/* Of all blocks, only one writes there. */
+/* Adds the condition that this block owns the place: all blocks compute the index, and one of them stores. */
 static void check_owner(md_cg_place *out, md_cg *cg, md_cg_name index)
 {
     if (!index.text)
@@ -107,7 +107,7 @@ md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis
 {
     bool decides = cg->wants_owner && md_fx_has_kind(subscript, MD_FX_LOAD);
     if (decides)
-        cg->wants_owner = false; /* loads inside the subscript do not */
+        cg->wants_owner = false; /* loads inside of this subscript decide nothing about the owner */
     md_cg_name index = md_cg_eval(cg, subscript);
     if (index.text && is_checked(cg, tensor, axis, subscript)) {
         const char *extent = md_cg_extent(cg, tensor, axis);

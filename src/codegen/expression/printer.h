@@ -63,8 +63,8 @@ struct md_cg {
     md_cg_scope scope[MD_CG_MAX_SCOPES];
     md_cg_text *texts;
     const char *mask; /* lanes that are wanted (a md_b variable), NULL: all; guarded reads keep to it */
-    bool is_storing; /* what is located is written */
-    bool wants_owner; /* the next checked subscript decides which block writes */
+    bool is_storing; /* the place that is being located is one to store to */
+    bool wants_owner; /* the next checked subscript says which block stores */
     const char *store_condition;
     uint32_t pointers; /* tensors whose pointer is a local of this body */
     bool used[MD_FX_N_OPS];

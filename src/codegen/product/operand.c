@@ -208,7 +208,7 @@ static bool needs_values(const md_cg_product *p, int32_t operand)
 {
     int32_t n_rows;
     md_cg_product_group(&n_rows, p, operand);
-    /* a view with one index a side always holds; rows of a group lie apart */
+    /* A matrix that has one index a side is always read as one. Rows of a group lie apart. */
     return !p->load[operand] || n_rows > 1 || md_cg_product_stage(p)->n_k > 1 ||
            (p->is_grouped && operand == MD_CG_A && p->dialect == MD_DEV_CUDA);
 }

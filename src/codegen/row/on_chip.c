@@ -91,7 +91,7 @@ static void derive(chooser *c, const md_fx_node *node)
     while (i < on_chip->n_derived && !md_fx_equal(c->formula, on_chip->derived[i].node, node))
         i++;
     if (i == MD_CG_MAX_DERIVED)
-        return; /* then it is computed where it is used */
+        return; /* there is no room to remember it: it is computed where it is used */
     if (i == on_chip->n_derived)
         on_chip->derived[on_chip->n_derived++] = (md_cg_derived){.node = node, .level = s.level};
     on_chip->derived[i].for_body |= !for_store;
@@ -180,7 +180,7 @@ static bool collect_load(chooser *c, const md_fx_node *node, bool in_arm)
     while (i < on_chip->n_loads && !md_fx_equal(c->formula, on_chip->load[i].node, node))
         i++;
     if (i == MD_CG_MAX_ROW_LOADS)
-        return false; /* then it is loaded where it is used */
+        return false; /* there is no room to remember it: it is loaded where it is used */
     if (i == on_chip->n_loads)
         on_chip->load[on_chip->n_loads++] = (md_cg_row_load){.node = node, .is_shared = is_shared(c, node)};
     on_chip->load[i].passes |= UINT32_C(1) << c->pass;

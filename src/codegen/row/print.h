@@ -11,7 +11,7 @@ typedef struct md_cg_row_printer {
     const md_st_stage *stage;
     md_cg *cg;
     bool is_gpu;
-    md_fx_node size; /* of the axis, as an expression */
+    md_fx_node size; /* of the axis, as a node */
     md_cg_on_chip on_chip;
     md_cg_range range; /* host: what reductions run over */
     md_st_stage narrowed; /* the stage where the range is a part: bodies without the condition */

@@ -39,7 +39,7 @@ static void print_rebased(md_strbuf *out, const md_cg_reduction *reduction)
             out, "part->r%" PRId32 " = own->r%" PRId32 " + delta%" PRId32 " * delta%" PRId32 " * (%s)own->count;\n", id,
             id, id, id, real);
     } else if (r->merge == MD_ST_MERGE_CHAN) {
-        const char *mean = r->type == MD_F64 ? "" : "__fdividef"; /* 2 ulp of a mean do not count here */
+        const char *mean = r->type == MD_F64 ? "" : "__fdividef"; /* An error of 2 ulp in this mean does not matter. */
         const char *by = r->type == MD_F64 ? " / " : ", ";
         md_strbuf_printf(out,
                          "const %s delta%" PRId32 " = %s(own->r%" PRId32 "%s(%s)own->count) - %s(common->r%" PRId32

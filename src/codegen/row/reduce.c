@@ -138,7 +138,7 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *reduction)
     else
         md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(reduction->r)), reduction->id);
     if (md_cg_is_arg(reduction->r->op))
-        /* positions, less the lane where lanes run over the axis */
+        /* positions; where lanes run over the axis, without the lane's own number */
         md_strbuf_printf(out, "md_b i%" PRId32 ";\n", reduction->id);
 }
 

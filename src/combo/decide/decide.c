@@ -136,7 +136,8 @@ md_cb_how md_cb_decide_begin(md_cb *cb, md_stream stream)
     if (dev->ops->mark_create && !collect(cb))
         return d->how;
     if (!d->is_open || !can_time(cb))
-        return d->is_open && cb->merged ? MD_CB_ONE : d->how; /* one launch looks whether its kernels are ready */
+        /* a run as one launch asks for its kernels, and so finds out when they are built */
+        return d->is_open && cb->merged ? MD_CB_ONE : d->how;
     const uint64_t number = d->n_runs++;
     const int32_t every = mode_of(cb) == MD_SELECT_MEASURE ? 1 : TIMED_OF;
     if (number % (uint64_t)every != 0)

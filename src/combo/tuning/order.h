@@ -11,7 +11,7 @@ typedef struct md_cb_field {
     md_cb_axis axis;
 } md_cb_field;
 
-/* Equal sub-kernels: one kernel for items of perhaps different sizes. */
+/* Kernels that are tuned as one: a kernel, for items of perhaps different sizes. */
 typedef struct md_cb_kind {
     int32_t n;
     md_cb_field field[MD_CB_GROUP_FIELDS];

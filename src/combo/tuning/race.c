@@ -122,7 +122,7 @@ md_status md_cb_race(md_cb_way *const *way, int32_t n, md_cb *cb, md_stream stre
         competitor[i] = (md_tn_competitor){.is_in = true, .never_drops = true, .sample = samples[i], .room = SAMPLES};
     md_tn_tournament t = md_tn_tournament_make(MD_TN_FOR_BENCH, &sampler, competitor, n);
     t.policy.samples = t.policy.least_samples = SAMPLES;
-    t.policy.warm_up_us /= 10; /* a race follows another */
+    t.policy.warm_up_us /= 10; /* the device is warm from the race before */
     (void)md_tn_tournament_run(&t);
     for (int32_t i = 0; i < n; i++) {
         const md_tn_summary s = md_tn_tournament_result(&t, i);
@@ -131,7 +131,8 @@ md_status md_cb_race(md_cb_way *const *way, int32_t n, md_cb *cb, md_stream stre
         if (competitor[i].has_failed)
             return md_fail(MD_DEVICE, "a run of the combo gave no time");
         way[i]->us = s.us;
-        way[i]->spread_us = s.n > 1 ? s.spread : INFINITY; /* a look decides nothing */
+        /* with one sample there is no spread, so nothing is decided */
+        way[i]->spread_us = s.n > 1 ? s.spread : INFINITY;
     }
     return MD_OK;
 }

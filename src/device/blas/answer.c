@@ -152,7 +152,8 @@ static void describe(md_dev_cuda_gemm_answer *out, const md_blas_functions *f, c
     *out = (md_dev_cuda_gemm_answer){.algorithm = md_blas_attribute(f, result, MD_BLAS_ALGO_ID),
                                      .split = split > 0 && split < INT16_MAX ? (int32_t)split : 1,
                                      .waves = result->waves};
-    (void)md_blas_tile(&out->columns, &out->rows, md_blas_attribute(f, result, MD_BLAS_ALGO_TILE)); /* C transposed */
+    /* column-major, so C is transposed */
+    (void)md_blas_tile(&out->columns, &out->rows, md_blas_attribute(f, result, MD_BLAS_ALGO_TILE));
 }
 
 md_status md_dev_cuda_gemm_answered(md_dev_cuda_gemm_answer *out, md_dev *dev, const md_dev_cuda_gemm *what)

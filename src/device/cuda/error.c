@@ -61,7 +61,7 @@ md_status md_dev_cuda_result(md_dev_cuda *dev, cudaError_t error, const char *fo
 {
     if (error == cudaSuccess)
         return MD_OK;
-    (void)cudaGetLastError(); /* clears it: else the application's next call would report it */
+    (void)cudaGetLastError(); /* clears the runtime's error, which the application's next call would report */
     if (dev->owner != getpid())
         return fail_forked(dev);
     const meaning *m = find_meaning(error);

@@ -41,7 +41,7 @@ static md_status check_binary(md_dev_cubin *out, const md_dev *dev, const void *
         is_elf ? md_dev_cubin_read(out, binary, n_bytes, entry) : md_dev_ptx_read(out, binary, n_bytes, entry);
     if (status != MD_OK)
         return md_fail_more(MD_DEVICE, "; it cannot be loaded");
-    if (!is_elf) /* the driver compiles it for this GPU */
+    if (!is_elf) /* no machine code, so the driver compiles it for this GPU */
         return MD_OK;
     int32_t made_for = out->capability, is = dev->facts.capability;
     if (made_for / 10 != is / 10 || made_for > is)

@@ -135,7 +135,7 @@ static md_status run_with_room(int32_t *exit_code, char **text, md_dev_host *hos
     if (status != MD_OK || *exit_code == 0 || !strstr(*text, no_room))
         return status;
     pthread_mutex_lock(&host->lock_of_retries);
-    const int tries = host->lacks_room ? 1 : TRIES; /* the wait was in vain before */
+    const int tries = host->lacks_room ? 1 : TRIES; /* after retries that did not help there is one try */
     for (int i = 0; i < tries && status == MD_OK && *exit_code != 0 && strstr(*text, no_room); i++) {
         free(*text);
         *text = NULL;

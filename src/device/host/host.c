@@ -102,7 +102,7 @@ static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kern
     int64_t grain = MD_MAX(geometry->grain, 1);
     size_t scratch_bytes = (size_t)MD_MAX(geometry->scratch_bytes, 0);
     if (geometry->blocks <= grain && scratch_bytes == 0) {
-        k->entry(params.word, 0, geometry->blocks, NULL); /* one piece without scratch: a plain call */
+        k->entry(params.word, 0, geometry->blocks, NULL); /* one piece without scratch: the caller runs it */
         return MD_OK;
     }
     loop l = {k->entry, params.word};

@@ -17,7 +17,7 @@ static bool are_old(const md_dev_host_rates *rates)
     return age > (int64_t)MOST_DAYS * DAY || age < -DAY;
 }
 
-static const double SURE_SPREAD = 0.1; /* less than half of a rate's step */
+static const double SURE_SPREAD = 0.1; /* half of a rate's step is more than this */
 
 bool md_dev_host_are_sure(const md_dev_host_rates *rates)
 {

@@ -34,7 +34,8 @@ static void *open_pattern(const char *root, const char *place)
     void *library = NULL;
     if (snprintf(pattern, sizeof pattern, "%s/%s", root, place) < (int)sizeof pattern &&
         glob(pattern, 0, NULL, &found) == 0) {
-        for (size_t i = found.gl_pathc; i > 0 && !library; i--) /* sorted by name: the newest is last */
+        /* from the last on: glob sorts by name, so the last is the newest */
+        for (size_t i = found.gl_pathc; i > 0 && !library; i--)
             library = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
     }
     globfree(&found);
@@ -101,7 +102,7 @@ static md_status take_functions(md_dev_nvrtc *out, void *library)
     if (dladdr(dlsym(library, functions[0].name), &about) && about.dli_fname)
         snprintf(nvrtc.path, sizeof nvrtc.path, "%s", about.dli_fname);
     *out = nvrtc;
-    (void)md_dev_keep_process(library); /* if this fails, NVRTC still compiles */
+    (void)md_dev_keep_process(library); /* NVRTC compiles even if this fails */
     return MD_OK;
 }
 

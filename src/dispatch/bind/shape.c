@@ -124,7 +124,7 @@ static int64_t next_size(key_reader *r)
     return size;
 }
 
-/* Extents and strides of an argument, whose class `contiguous` is set. */
+/* Reads the extents and strides of an argument; its class `contiguous` is set already. */
 static void read_tensor(md_kn_shape *s, key_reader *r, const md_fx_formula *f, int32_t t)
 {
     const md_fx_tensor *x = &f->tensor[t];

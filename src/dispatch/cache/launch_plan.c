@@ -228,7 +228,7 @@ static int64_t extent_of(const md_ds_op *op, const md_ds_launch_args *launch_arg
             return (int64_t)launch_args->launch_plan[at + report->axis];
         at += a->is_scalar ? 0 : 2 * a->rank;
     }
-    return -1; /* a temporary's */
+    return -1; /* only a temporary has no such number */
 }
 
 __attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_head *head, md_ds_launch_args *launch_args,

@@ -12,7 +12,7 @@ enum { WAYS = 8, CHUNK = MD_DS_CHUNK, MOST_ENTRIES = 16384, LINE = 64 };
 
 typedef struct owner { /* only writers read it */
     md_ds_shape_entry *entry; /* held; NULL: empty */
-    const md_ds_plan *plan; /* the shape entry's plan when this one was written */
+    const md_ds_plan *plan; /* the plan that the shape entry had when this entry was written */
     int32_t place; /* in the index */
 } owner;
 
@@ -24,7 +24,7 @@ typedef struct chunk {
 _Static_assert(sizeof(chunk) % LINE == 0, "plan entries begin at lines");
 
 struct md_ds_plan_cache {
-    pthread_mutex_t lock; /* of writers */
+    pthread_mutex_t lock; /* taken by whoever writes an entry */
     md_ds_plan_cache *older;
     int32_t stride; /* words of a plan entry */
     int32_t n_places; /* a power of two */

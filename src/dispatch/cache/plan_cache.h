@@ -48,7 +48,7 @@ static inline void md_ds_count_time(md_ds_counter *n, uint64_t ns)
  * short. */
 md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_packed_launch *encoded,
                                           md_ds_plan_cache *older);
-void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache); /* and the older ones; NULL allowed */
+void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache); /* destroys the older ones, too; NULL allowed */
 void md_ds_plan_cache_disown(
     md_ds_plan_cache *plan_cache); /* destroys one that was never used, but not the older ones */
 /** True if plan entries are long enough for the plan. */

@@ -105,7 +105,7 @@ static bool copy(md_ds_thread_launch *out, const entry_view *v, const md_ds_arg_
     }
     for (uint32_t i = 0; i < n_upper; i++) {
         const uint64_t word = md_ds_plan_entry_word(upper, i);
-        if (word >> 32 < n) /* else the plan entry is being written, and the copy is not used */
+        if (word >> 32 < n) /* a reader met the entry while it was written; it will discard the copy */
             launch_plan[word >> 32] |= word << 32;
     }
     out->sequence_of = &v->plan_entry[MD_DS_SEQUENCE];

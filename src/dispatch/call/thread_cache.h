@@ -58,7 +58,7 @@ typedef struct md_ds_cached {
     /* The op's serial number, 14 bits of the mixed probes, and 2 bits: 0 if there is an entry, else how many more calls
      * it takes until one is made. */
     uint64_t tag;
-    md_ds_thread_entry *entry; /* NULL at first; in `place` below, or in memory of its own if it needs more room */
+    md_ds_thread_entry *entry; /* NULL at first; then in `place` below, or in memory of its own if it needs more room */
 } md_ds_cached;
 
 /* Room for an entry of the usual length. */

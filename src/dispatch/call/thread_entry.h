@@ -40,8 +40,8 @@ void md_ds_thread_entry_release(md_ds_thread_launch *thread_launch);
  * False: the entry does not serve this call. `low`: all addresses, or'ed. */
 bool md_ds_thread_entry_move(md_ds_thread_entry *entry, const md_ds_op *op, uint64_t low);
 
-/** True if no output overlaps another tensor, except for the aliases that are allowed. `span`: the halves from the
- * spans on. */
+/** True if no output overlaps another tensor, but for the aliases that are allowed. `span`: where the spans begin among
+ * the halves of a launch plan; aliases follow. */
 bool md_ds_no_alias(const md_ds_half *span, const md_ds_arg_layout *layout, const md_ds_word *data);
 
 /** The halves of an entry. */

@@ -8,8 +8,8 @@ static const double usual_load = 0.9;
 /* Callers run ahead if most calls find work left (`ahead`), and the GPU can do no more (`overload`), or the op's own
  * calls do not explain that much load (`above_load`). */
 static const double overload = 0.97, ahead = 0.9, above_load = 0.1;
-/* What marks time besides the kernel, us: [0] on a busy stream; [1] on an idle one, with the launch. At least
- * `least_part` of the time counts. */
+/* us that marks measure besides the kernel: [0] on a busy stream; [1] on an idle one, with the launch. At least
+ * `least_part` of a time is taken to be the kernel's. */
 static const double overhead_us[] = {1.0, 4.0}, least_part = 0.25;
 /* Factors of the share: while callers run ahead, and at most while the GPU is nearly idle. */
 static const double share_ahead = 25.0, most_share = 30.0;

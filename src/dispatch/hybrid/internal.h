@@ -55,9 +55,9 @@ static inline md_ds_trial *md_ds_trial_in(const md_ds_shape_entry *entry)
 typedef struct md_ds_timed_call {
     md_ds_trial *trial; /* NULL: the call is not timed */
     bool is_stale; /* the trial is to be refreshed after the launch */
-    md_ds_plan *plan; /* the challenger's; NULL: the incumbent's */
+    md_ds_plan *plan; /* the plan of a challenger that serves; NULL: the incumbent serves */
     md_ds_timing *marks; /* NULL: the host's clock */
-    md_ds_timing time; /* whose time it is, where there are no marks */
+    md_ds_timing time; /* the time itself, where there are no marks */
 } md_ds_timed_call;
 
 /** Decides whether and whom this call times, and marks its begin. The lock is held. */

@@ -15,11 +15,11 @@
 enum {
     MOST_FAMILIES = 4,
     MOST_TRIALS = 2048
-}; /* MOST_TRIALS: of an op; each trial has a shape and some plans in memory */
+}; /* MOST_TRIALS of an op are in memory at a time, each with a shape and some plans */
 /* Variants that the corrected model expects to take this x the incumbent's time are not tried. */
 static const double hopeless = 4.0;
-/* On an idle stream, marks around a kernel time its launch as well, which varies by so much (us). A library's launch
- * varies more. */
+/* On an idle stream the marks around a kernel time its launch, too. That varies by so much (us), and by more for a
+ * library. */
 static const double resolution_us = 1.0, library_us = 8.0;
 
 typedef struct job {
@@ -145,7 +145,8 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     *own_us = own >= 0 ? us[own] : parts;
     out[0] = family[0] = other[0] =
         (md_ds_challenger){.variant = own, .model_us = own >= 0 ? model_us[own] : parts, .expected = 1.0};
-    if (own >= 0 && parts > 0.0 && parts <= hopeless * *own_us) /* looked at, too, where they seem too slow for that */
+    /* parts are challengers even where they seem too slow to be among the first */
+    if (own >= 0 && parts > 0.0 && parts <= hopeless * *own_us)
         insert(family, &n_families,
                &(md_ds_challenger){
                    .variant = MD_DS_BY_PARTS, .model_us = parts, .expected = fmin(parts / *own_us, MD_DS_TOO_RISKY)});
@@ -271,7 +272,7 @@ static void replace_incumbent(md_ds_trial *t, const job *j)
         return;
     md_ds_trial_switch(t, 1);
     const int32_t last = --t->n_challengers;
-    free(t->challenger[1].plan); /* of the former incumbent */
+    free(t->challenger[1].plan); /* its plan is that of the former incumbent */
     t->challenger[1] = last > 1 ? t->challenger[last] : (md_ds_challenger){.is_out = true};
     if (last > 1)
         t->challenger[last].plan = NULL;

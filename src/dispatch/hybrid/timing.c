@@ -81,7 +81,8 @@ void md_ds_refresh_trial(struct md_ds_hybrid *h, md_ds_trial *t)
     int32_t variant[MD_DS_CHALLENGERS];
     t->version = md_tn_correction_version(pool->correction);
     for (int32_t i = 0; i < t->n_challengers; i++) {
-        const bool is_variant = t->challenger[i].variant >= 0; /* else its time stays, as one below 0 does */
+        /* the time of a chain's parts is not corrected: md_ds_correct leaves times below 0 alone */
+        const bool is_variant = t->challenger[i].variant >= 0;
         us[i] = is_variant ? t->challenger[i].model_us : -t->challenger[i].model_us;
         variant[i] = is_variant ? t->challenger[i].variant : 0;
     }

@@ -43,11 +43,11 @@ typedef struct md_ds_trial {
     int32_t step; /* of A B B A, 0 .. 4 */
     _Atomic bool is_over; /* no challenger is left to be tried, until the correction changes */
     _Atomic bool is_waiting; /* until the budget covers the next challenger */
-    int32_t stored; /* the variant that was kept as this trial's verdict; -1: none yet */
+    int32_t stored; /* the variant that was stored as this trial's verdict; -1: none yet */
     double final_us; /* the incumbent's time when the trial was over */
     int32_t n_watched;
     double watched[MD_DS_WATCHED]; /* times since then */
-    int64_t n_calls; /* that the timed calls stand for */
+    int64_t n_calls; /* calls that the timed ones stand for */
     int32_t n_unplanned; /* calls without a launch plan */
     int32_t n_running; /* timed calls that have no time yet */
     _Atomic int32_t timed, switches, demotions;

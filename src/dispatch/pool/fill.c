@@ -43,7 +43,7 @@ static md_status add_extra_points(md_ds_pool *pool)
     for (int32_t h = 0; h < pool->space->n_hints; h++) {
         md_ds_hint_point(&point[0], &pool->target, pool->space, h, true);
         if (pool->policy.has_default_hints &&
-            h + 1 < pool->space->n_hints) /* at the last hint the best of each family is added */
+            h + 1 < pool->space->n_hints) /* for the last hint the best of every family is in the pool anyway */
             MD_TRY(add_best(pool, &point[0]));
         else
             MD_TRY(md_ds_add_hint(pool, h, false, true));

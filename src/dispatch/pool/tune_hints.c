@@ -120,7 +120,8 @@ md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *pool)
                            .meanwhile_user = prebuilt};
     if (pool->policy.tune < MD_TUNE_MEASURE || !pool->policy.wisdom || !pool->target.facts->can_compile)
         return MD_OK;
-    return tune_stage(&job, &pool->target, &pool->policy, pool->space, false); /* creation has no time for more */
+    /* no extra points: creating an op has no time for them */
+    return tune_stage(&job, &pool->target, &pool->policy, pool->space, false);
 }
 
 static void rank_record(md_ds_pool *pool, int32_t hint, const md_tn_record *r, const int64_t *size)

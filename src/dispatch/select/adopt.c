@@ -98,7 +98,7 @@ static uint64_t id_of(const md_fa_target *target, const md_kn_shape *shape)
     const md_st_program *program = target->program;
     const md_st_stage *stage = md_fa_stage(target);
     const md_st_chain *c = stage->chain;
-    uint32_t own = 0; /* the parts' temporaries do not matter */
+    uint32_t own = 0; /* strides of the parts' temporaries do not matter */
     for (int32_t i = 0; i < stage->n_tensors; i++)
         own |= UINT32_C(1) << stage->tensor[i];
     int64_t word[3 + 2 * MD_MAX_RANK] = {target->stage, shape->unit & own, shape->aligned16 & own};
@@ -174,7 +174,7 @@ static void run_job(void *user)
     bool has_fallback = false;
     md_ds_op *op = begin(w->adoption);
     if (op) {
-        md_ds_async_fill_wait(op); /* it uses what is not thread-safe */
+        md_ds_async_fill_wait(op); /* filling the pools uses what is not thread-safe */
         const md_status s = md_ds_pool_adopt(&has_fallback, &op->stage[w->stage], &w->shape);
         if (has_fallback)
             atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);

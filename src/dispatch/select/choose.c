@@ -97,13 +97,14 @@ static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const m
     md_ds_pick best;
     if (atomic_load_explicit(&op->stage[stage].n_libraries, memory_order_relaxed) == 0)
         return;
-    with_load.may_load = with_load.only_deferred = true; /* the pick is the best of the variants without a library */
+    /* these alone are compared: the pick is the best of all others */
+    with_load.may_load = with_load.only_deferred = true;
     if (query->may_load || op->policy.select == MD_SELECT_HYBRID || !(us > 0.0) ||
         stage_plan->pick.source != MD_DS_MODEL || md_ds_select(&best, op, stage, &with_load) != MD_OK ||
         !(best.us > 0.0) ||
         md_bd_variant_load(op->stage[stage].variant[best.variant], query->shape, MD_BD_LOAD_LOOK) != MD_BD_DEFERRED)
         return;
-    /* what was measured is the best, whatever the model says of the other one */
+    /* A measured time is a fact, so the variant is the best whatever the model says. */
     const bool is_stored = best.source == MD_DS_STORED || best.source == MD_DS_MEASURED;
     const double saved_us = is_stored ? fmax(us - best.us, STORED_GAIN * best.us) : us - best.us;
     if (!is_stored && saved_us < fmax(LEAST_GAIN * us, LEAST_GAIN_US))
@@ -148,7 +149,7 @@ static bool widen(md_ds_query *query, md_ds_effort effort)
     }
     if (effort == MD_DS_ONLY_READY || query->may_load)
         return false;
-    query->may_load = true; /* that takes less time than building another variant */
+    query->may_load = true; /* loading takes less time than building another variant */
     return true;
 }
 
@@ -221,16 +222,16 @@ static md_status choose_ready(chooser *c)
             note_unloaded(c->plan, c->op, c->stage, &c->query);
             return MD_OK;
         }
-        /* measuring has loaded it */
+        /* Who measures has loaded the library's kernel already. */
         const bool waits = !c->is_spare && (c->effort == MD_DS_BEST || (state == LOADS && c->query.call));
         if (!waits && take_stand_in(c, best.variant, state))
             return MD_OK;
         if (c->is_spare)
             return MD_NOT_FOUND;
         if (state == LOADS && waits && load_and_ask(v, shape) && heeds_answers(best.source))
-            continue; /* what it answered may be slower than another variant */
+            continue; /* its answer may make another variant the best */
         if (state == LOADS && md_ds_fits(pool, best.variant, &c->query)) {
-            stage_plan->pick = best; /* it is loaded now; or no other variant fits, and the call loads it */
+            stage_plan->pick = best; /* its kernel is loaded now; or no other variant fits, and the call loads it */
             return MD_OK;
         }
         if (state == LOADS)

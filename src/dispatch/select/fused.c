@@ -113,7 +113,8 @@ static const char *unfit_of(const md_ds_op *op, int32_t stage, const md_kn_shape
     const md_ds_pool *pool = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     const char *miss = n == 0 ? "no family takes it" : NULL;
-    for (int32_t i = n - 1; i >= 0 && !miss; i--) /* what was made for a shape comes last */
+    /* from the last to the first: variants that were made for a shape come last */
+    for (int32_t i = n - 1; i >= 0 && !miss; i--)
         miss = md_ds_reject_reason(pool, i, shape);
     return miss ? miss : "none fits";
 }

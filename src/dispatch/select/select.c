@@ -65,7 +65,7 @@ static int32_t best_at(md_ds_op *op, const md_ds_pool *pool, int32_t hint, const
         n = MD_MAX(n, v + 1);
     }
     md_ds_model_us(us, op, pool->target.stage, sizes, n, wanted);
-    for (int32_t i = 0; i < ranks->n[hint]; i++) { /* of equals the first in the list */
+    for (int32_t i = 0; i < ranks->n[hint]; i++) { /* of equally fast ones the first in the list */
         const int32_t v = ranks->of[hint][i].variant;
         if (wanted[v] && (best < 0 || us[v] < us[best]))
             best = v;
@@ -277,7 +277,7 @@ static bool choose_on_grid(md_ds_pick *out, md_ds_op *op, int32_t stage, const m
     if (!choose_least(out, us, n, MD_DS_NEAREST_ON_GRID))
         return false;
     out->distance = distance;
-    out->us = 0.0; /* the time is of another shape */
+    out->us = 0.0; /* that time is of another shape */
     return true;
 }
 

@@ -113,7 +113,7 @@ void md_ds_stored_write(struct md_ds_stored *stored)
     md_tn_stored_list_finish(&list);
 }
 
-/* Under the lock: a thread that adds a pick afterwards sees that no job is left to write it, and starts one. */
+/* The lock is held: a thread that adds a pick afterwards sees that no job is left to write it, and starts one. */
 static bool is_done(struct md_ds_stored *stored)
 {
     pthread_mutex_lock(&stored->lock);

@@ -107,7 +107,7 @@ static void put(evaluation *e, int32_t tensor)
 /* ---- which outputs need an array ---- */
 
 typedef struct span {
-    uintptr_t first, end; /* bytes; empty where equal */
+    uintptr_t first, end; /* the bytes it spans; both are equal if it is empty */
 } span;
 
 static span span_of(const md_tensor *t)
@@ -157,7 +157,7 @@ typedef struct statement {
     const md_eval_code *subscript[MD_MAX_RANK]; /* NULL where plain */
     staged *array;
     md_eval_access *access;
-    bool is_rounded; /* at each element: not while an element may still be added to */
+    bool is_rounded; /* each element is rounded when it is stored; false where more may still be added to it */
 } statement;
 
 static double add_real(md_fx_assign assign, double old, double x)
@@ -202,7 +202,8 @@ static void write_int(const statement *s, int64_t offset, int64_t x)
     int64_t cell = 0;
     if (s->stmt->assign != MD_FX_SET) {
         const bool compares = s->stmt->assign == MD_FX_MAX_TO || s->stmt->assign == MD_FX_MIN_TO;
-        int64_t sign = s->tensor->dtype == MD_U64 && compares ? INT64_MIN : 0; /* flipped, i64 orders them */
+        /* with the highest bit inverted, i64 orders u64 values */
+        int64_t sign = s->tensor->dtype == MD_U64 && compares ? INT64_MIN : 0;
         int64_t old = md_dtype_load_int(s->access->dtype, s->access->base, offset);
         x = add_int(s->stmt->assign, old ^ sign, x ^ sign) ^ sign;
     } else if (s->is_rounded) {

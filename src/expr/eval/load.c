@@ -132,7 +132,7 @@ static const md_eval_cached *demand(md_eval_machine *m, const load *l)
     md_eval_cached *slot = &m->cached[l->tensor][(hash ^ hash >> 32) % MD_EVAL_CACHED];
     if (!slot->is_valid || memcmp(slot->at, at, sizeof(at)) != 0) {
         md_eval_cached computed;
-        compute(m, l->tensor, at, &computed); /* which may use this table itself */
+        compute(m, l->tensor, at, &computed); /* computing an element may use this table, too */
         *slot = computed;
     }
     return slot;

@@ -16,7 +16,7 @@ typedef struct line {
     cell *value; /* one per position of the scan's index */
 } line;
 
-static const size_t MOST_BYTES = (size_t)64 << 20; /* of all lines */
+static const size_t MOST_BYTES = (size_t)64 << 20; /* most memory of all lines */
 
 typedef struct scan {
     const md_eval_code *body;
@@ -27,7 +27,8 @@ typedef struct scan {
     cell *value; /* of the line that is being filled */
     int32_t n_outer; /* the other indices that the values depend on */
     int32_t outer[MD_FX_MAX_INDICES];
-    int64_t outer_size[MD_FX_MAX_INDICES]; /* 1 where the index stands still while that of the scan moves */
+    /* of the others; 1 where an index does not move while that of the scan does */
+    int64_t outer_size[MD_FX_MAX_INDICES];
     int64_t n_lines;
     line *lines; /* by number of the position modulo n_lines */
 } scan;
@@ -46,7 +47,8 @@ static int64_t int_start(const scan *s)
     return s->op == MD_FX_S_PROD;
 }
 
-/* y after a step of recur_max or recur_min. What nothing comes before is forgotten, whatever is added. */
+/* A step of recur_max or recur_min. An infinity that stands for "no value so far" stays one, even if a is the opposite
+ * infinity, where the plain sum would be NaN. */
 static double extreme_step(md_fx_op op, double a, double y, double b)
 {
     const double none = op == MD_FX_S_MAX_PLUS ? -INFINITY : INFINITY, sum = a == none || y == none ? none : a + y;

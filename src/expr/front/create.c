@@ -20,7 +20,7 @@ static md_status run_passes(md_front *fr)
     MD_TRY(md_front_resolve(fr));
     MD_TRY(md_front_dims(fr));
     MD_TRY(md_front_simplify(fr));
-    MD_TRY(md_front_widen(fr)); /* an operand that was folded away may have been an element */
+    MD_TRY(md_front_widen(fr)); /* simplified before: folding may remove an operand that reads an element */
     MD_TRY(md_front_simplify(fr));
     MD_TRY(md_front_check_sizes(fr));
     return md_front_reaches(fr);

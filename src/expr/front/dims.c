@@ -15,9 +15,9 @@ typedef struct dims {
     md_fx_formula *f;
     const md_syntax_size *at; /* the size being read from the text; NULL while options are read */
     int32_t parent[N_ITEMS]; /* indices, then axes */
-    int32_t dim_of[N_ITEMS]; /* of a root; -1 until numbered */
+    int32_t dim_of[N_ITEMS]; /* of a class, kept at its root; -1 until numbered */
     bool is_loose[N_AXES]; /* some subscript is not a plain index */
-    bool is_written[N_AXES]; /* by a plain index */
+    bool is_written[N_AXES]; /* some subscript is a plain index */
     bool gives_size[N_AXES]; /* loose, yet some index has its size from nowhere else */
 } dims;
 

@@ -73,7 +73,7 @@ static md_status check_depth(const md_parser *p, const md_syntax *s)
     return MD_OK;
 }
 
-/* Hands over the operands. */
+/* Gives a node its operands. */
 static md_status set_args(md_parser *p, md_syntax *s, int32_t n, md_syntax *const *arg)
 {
     s->n_args = n;
@@ -323,7 +323,7 @@ static md_status parse_primary(md_parser *p, md_syntax **out)
 
 /* ---- expressions ---- */
 
-/* As Python's. */
+/* Levels of precedence, as Python has them. */
 enum {
     LEVEL_OR = 1,
     LEVEL_AND,

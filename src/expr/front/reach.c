@@ -31,7 +31,7 @@ static bool is_constant(const md_fx_node *n)
     return n->kind == MD_FX_CONST;
 }
 
-/* What no call could ever read. */
+/* Refuses a subscript with which no call could read anything. */
 static md_status check_shape(walk *w, int32_t tensor, int32_t axis, const md_fx_node *n)
 {
     const md_fx_formula *const f = w->front->formula;
@@ -96,7 +96,7 @@ static bool is_comparison(const md_fx_node *n)
                               is_regular(n->arg[1], false));
 }
 
-/* Otherwise the kernel checks. */
+/* True if sizes alone tell whether the subscript stays inside. Otherwise the kernel checks it. */
 static bool is_decided(const md_fx_formula *f, const md_fx_reach *r)
 {
     bool is = is_regular(r->subscript, true);
@@ -107,7 +107,7 @@ static bool is_decided(const md_fx_formula *f, const md_fx_reach *r)
 
 /* ---- collecting ---- */
 
-/* Gives back the subscript to use. */
+/* Notes a subscript that must be checked; *out is the one to use in its place. */
 static md_status add_reach(walk *w, const md_fx_node **out, int32_t tensor, int32_t axis)
 {
     const md_fx_node *const subscript = *out;

@@ -254,7 +254,7 @@ static md_status take_arm(finder *f, parts *out, const md_syntax *at, const md_s
         return refuse(f, at);
     *out = *own;
     MD_TRY(either(f, &out->b, at, c, 0, (const md_syntax *const[]){arm[0].b, arm[1].b}));
-    if (own->shape == EXTREME && own->a) /* it is not read at the start */
+    if (own->shape == EXTREME && own->a) /* a is not needed there, since the element before is not read */
         return either(f, &out->a, at, c, 0,
                       (const md_syntax *const[]){is_first ? NULL : own->a, is_first ? own->a : NULL});
     if (own->shape == EXTREME || (starts && !own->a && !own->restart))

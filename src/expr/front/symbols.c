@@ -102,7 +102,7 @@ static md_status note_expression(symbols *s, const md_syntax *at, bool in_subscr
         below = true;
     }
     if (at->kind == MD_SYNTAX_CALL && md_dtype_parse(at->name) != MD_DTYPE_DEFAULT)
-        below = false; /* what is converted to an integer need not be one */
+        below = false; /* the operand of a conversion to an integer may be a real */
     for (int32_t i = 0; i < at->n_args; i++)
         MD_TRY(note_expression(s, at->arg[i], below));
     return MD_OK;

@@ -50,7 +50,7 @@ typedef struct md_syntax_scalar {
 } md_syntax_scalar;
 
 typedef struct md_syntax_size {
-    const char *name; /* of a dim; "tensor.axis" included */
+    const char *name; /* of a dim, or of an axis: "tensor.axis" */
     int64_t lo, hi;
     int32_t line, column;
 } md_syntax_size;

@@ -14,7 +14,7 @@ typedef struct md_fl_base {
     const md_syntax *at; /* where it stands first */
     bool is_list, is_let, is_read, is_written;
     md_dtype dtype; /* declared anywhere, else MD_DTYPE_DEFAULT */
-    int32_t now; /* symbol that holds its value here, while the text is read */
+    int32_t now; /* the symbol that stands for its present value, while the text is read */
     int32_t last_read, last_write; /* steps; -1: none so far */
     int32_t write_stmt; /* the last statement that was placed */
 } md_fl_base;
@@ -38,12 +38,12 @@ typedef struct md_fl_stmt {
     bool updates; /* += and its like: elements that are not written keep their value */
     int32_t symbol; /* written */
     int32_t step; /* -1: let of items, which stands in every step that reads it */
-    bool needed; /* while a step is written */
+    bool needed; /* wanted in the step that is being written */
     bool is_live; /* what it computes reaches a result */
 } md_fl_stmt;
 
 typedef struct md_fl_reader {
-    md_arena *arena; /* of the result */
+    md_arena *arena; /* the result's arena */
     md_arena *scratch;
     const char *text;
     md_fx_options options;

@@ -108,10 +108,10 @@ static md_status note_tensors(md_fl_reader *r)
 
 typedef struct reading {
     md_fl_reader *r;
-    int32_t depth; /* of reductions over items */
-    bool is_item; /* an item of every list is at hand */
+    int32_t depth; /* how many reductions over items enclose this place */
+    bool is_item; /* the place is inside such a reduction */
     bool reads_list;
-    const md_syntax *stray; /* an item where none is at hand */
+    const md_syntax *stray; /* an item that is read where no reduction over items encloses it */
 } reading;
 
 static md_status add_stmt(md_fl_reader *r, md_syntax_item *item, md_fl_kind kind, bool is_let, int32_t symbol)

@@ -111,9 +111,9 @@ static md_status finish_text(const char **out, md_fl_reader *r, md_strbuf *b)
 
 typedef struct flatness {
     const md_fl_reader *r;
-    const md_syntax *like; /* an item whose subscripts all others have, too */
+    const md_syntax *like; /* an item that is read; all others must have the same subscripts */
     bool is_flat;
-    int32_t n_names; /* outside of subscripts of items there may be scalars only */
+    int32_t n_names; /* names outside of subscripts: only scalars may stand there */
     int32_t n_subscripts;
 } flatness;
 

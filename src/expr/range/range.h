@@ -37,7 +37,7 @@ typedef struct md_range {
     int32_t n_atoms, n_guards;
     md_range_atom atom[MD_RANGE_ATOMS];
     md_range_linear guard[MD_RANGE_GUARDS]; /* each >= 0 */
-    int steps; /* left; against expressions that share operands */
+    int steps; /* steps that are left; bounds the time for expressions with shared operands */
     bool is_empty; /* some index runs over nothing, or the guards contradict each other */
 } md_range;
 

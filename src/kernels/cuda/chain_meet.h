@@ -10,7 +10,7 @@
 #include "tma.h"
 #endif
 
-#ifndef MD_TEST_PAUSE /* a test of races defines it, as in tma.h */
+#ifndef MD_TEST_PAUSE /* Tests of races define it to delay threads (tma.h). */
 #define MD_TEST_PAUSE(place)
 #endif
 
@@ -178,7 +178,7 @@ MD_INLINE void md_meet_in_cluster(const md_params &p, const md_work &w, const fl
     const int own = max(min(each, all - w.split * each), 0);
     if (threadIdx.x == 0)
         md_bar_expect(bar, own * w.splits * 24);
-    md_cluster_hear(); /* all blocks have begun and have made their barriers */
+    md_cluster_hear(); /* all blocks have begun, and their barriers are there */
     MD_ROLLED for (int unit = threadIdx.x; unit < all; unit += THREADS)
     {
         const md_whole_row r = md_unit_of_block(w, parts, unit);

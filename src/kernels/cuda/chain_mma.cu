@@ -22,7 +22,8 @@
 #include "mma.h"
 #include "chain_rows.h"
 
-#ifndef MD_TEST_PAUSE /* a test of races defines them, as in tma.h; all threads fill with NaN together */
+/* Tests of races define these two, to delay threads and to fill memory with NaN by all threads together (tma.h). */
+#ifndef MD_TEST_PAUSE
 #define MD_TEST_PAUSE(place)
 #define MD_TEST_POISON_TOGETHER(to, bytes)
 #endif

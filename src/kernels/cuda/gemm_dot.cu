@@ -27,7 +27,7 @@ template <int n> struct md_lines {
     int64_t at[n], step;
 };
 
-/* Beyond the last row this is read again, and nothing is stored. */
+/* A group beyond the last row reads that row again, and stores nothing. */
 template <int which, int n>
 MD_INLINE void md_lines_make(md_lines<n> &l, const md_params *p, int64_t batch, int64_t row, int64_t rows)
 {

@@ -243,7 +243,7 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
         md_ring_next(r);
     }
     md_wgmma_wait<0>();
-#if MD_SWAPPED /* else the compiler selects among sums while they are added up */
+#if MD_SWAPPED /* otherwise the compiler would choose between sums while they are added up */
     MD_FOR (q, MD_PRODUCTS)
         MD_FOR (b, BLOCKS)
             MD_FOR (i, MD_BN / 2)
@@ -302,7 +302,7 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
 #endif
     }
 #if MD_CLUSTER_REDUCE
-    md_bar_wait_cluster(empty + MD_STAGES * 8 + 8, turn ^ 1); /* no thread reads this any more */
+    md_bar_wait_cluster(empty + MD_STAGES * 8 + 8, turn ^ 1); /* no block sends to these buffers any more */
 #endif
     if (MD_RESULT == 1 && (threadIdx.x & 31) == 0)
         md_tma_wait_read<0>();

@@ -135,7 +135,8 @@ MD_INLINE constexpr bool md_has_all(md_full) { return true; }
 MD_INLINE constexpr bool md_has_all(md_whole) { return true; }
 MD_INLINE bool md_has_all(md_span n) { return n.lo <= 0 && n.hi >= MD_VL; }
 MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0, 0}; return r; }
-/* All lanes or none, known at run time: the compiler sees that there is nothing to do if not all. */
+/* A vector of which either all lanes count or none, known at run time only. The compiler sees that in the second case
+ * there is nothing to do. */
 struct md_maybe { int all; };
 template <class N> struct md_is_maybe { enum { V = 0 }; };
 template <> struct md_is_maybe<md_maybe> { enum { V = 1 }; };

@@ -61,7 +61,7 @@ MD_INLINE void md_cut(md_slice &s, md_pos n, const md_bars &bars)
     s.per = (n / MD_VL + MD_CLUSTER - 1) / MD_CLUSTER;
     s.first = s.rank * s.per;
     s.chunks = (int)((s.per + MD_GROUP * MD_VECTORS - 1) / (MD_GROUP * MD_VECTORS));
-    s.chunks = s.chunks > 0 ? s.chunks : 1; /* a row of ends alone has an empty one */
+    s.chunks = s.chunks > 0 ? s.chunks : 1; /* a row that is only ends has one empty chunk */
     const int weights = (int)s.per * MD_KEPT_BYTES, slots = (MD_ROOM - weights) / MD_CHUNK_BYTES,
               most = s.chunks * MD_RING_ROWS < MD_CHUNKS ? s.chunks * MD_RING_ROWS : MD_CHUNKS;
     s.shared = md_shared_address(md_shared);

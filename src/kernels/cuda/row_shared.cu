@@ -46,10 +46,10 @@ struct md_ring {
     unsigned parity; /* of the current row */
     int chunks; /* of each row, the last ones of some may be empty */
     const unsigned char *from; /* in thread 0: the next row's whole vectors */
-    int bytes; /* of them; -1: there is no next row */
+    int bytes; /* bytes of those vectors; -1: there is no next row */
 };
 
-/* By one thread. */
+/* Finds the row that is copied next. One thread calls it. */
 MD_INLINE void md_locate(md_ring &r, const md_params *p, int64_t number, int64_t rows)
 {
     r.bytes = -1;

@@ -109,7 +109,7 @@ MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s,
     md_cut_edge(s, s.n, lead);
     if (md_has_edge(s)) {
         md_fetch(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
-        asm volatile("" ::: "memory"); /* registers are scarce: one after the other */
+        asm volatile("" ::: "memory"); /* one after the other, since registers are scarce */
         md_fetch_epilogue(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
     }
 }

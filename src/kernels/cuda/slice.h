@@ -17,7 +17,7 @@ struct md_slice {
     md_span edge;
     md_pos head; /* elements of the row before the first boundary */
     uint32_t turn; /* exchanges so far */
-    bool wait; /* for the others always: their slots are used again for the next row */
+    bool wait; /* true for all others: their slots are used again for the next row */
     bool has_row; /* in the first warp, if only one block gets the row's results: this one */
     uint32_t epoch; /* in the first warp */
     char *slots; /* of the first exchange, of the group's first block */

@@ -89,7 +89,7 @@ MD_INLINE void md_cluster_meet(void)
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
-/* The same in two parts, with work between them. */
+/* md_cluster_meet in two parts: a thread says that it has arrived, does other work, and then waits for the others. */
 MD_INLINE void md_cluster_tell(void)
 {
     MD_TEST_PAUSE(2);

@@ -174,7 +174,7 @@ static void md_run(const md_params *p, md_region *g, int64_t begin, int64_t end)
     }
 }
 
-/* Rows are finished, or their parts kept. */
+/* Ends the rows of a region, or leaves their parts for the second launch. */
 static void md_leave(const md_params *p, md_region *g, int64_t batch, int64_t split)
 {
     for (int64_t i = 0; i < g->n; i++) {

@@ -101,7 +101,7 @@ MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const 
         md_v w[4];
         MD_FOR (c, columns) {
             w[c] = md_source_lanes(p, which, s, at[c], k, MD_VL);
-            md_source_prefetch(p, which, s, at[c] + columns, k); /* for the next columns */
+            md_source_prefetch(p, which, s, at[c] + columns, k); /* asks for what the next columns read */
         }
         MD_FOR (i, rows) {
             md_v x = md_load_v(r->x + i * r->pitch + k);

@@ -280,7 +280,7 @@ MD_INLINE int md_pairs(int64_t runs, int n)
         const int64_t end = md_run_end(from, to, MD_RUN_LENGTH);                                                       \
         md_acc##l a0, a1, a2, a3;                                                                                      \
         int64_t j = from;                                                                                              \
-        if (MD_RANGED && to - from <= MD_VL) { /* the same bits: the other accumulators are of nothing */              \
+        if (MD_RANGED && to - from <= MD_VL) { /* the other accumulators would be those of nothing */                  \
             md_clear##l(&a0, from);                                                                                    \
             if (from < to)                                                                                             \
                 md_add##l(MD_X p, row, &a0, keep, from, (int)(to - from));                                             \

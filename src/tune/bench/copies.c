@@ -161,10 +161,11 @@ md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_fa_target *
     memset(out, 0, sizeof *out);
     out->dev = dev;
     out->call = *call;
-    if (!dev->ops->report_create) /* else kernels cannot write to it; the real call reports the same */
+    /* the CPU is the device: its kernels report here, and the real call will report the same again */
+    if (!dev->ops->report_create)
         out->call.report = &out->report;
     out->call.stream = dev->tuning;
-    out->call.counters = NULL; /* of that stream */
+    out->call.counters = NULL; /* the tuning stream has its own counters */
     out->call.program = target->program;
     out->call.stage = &target->program->stage[target->stage];
     const md_st_stage *s = out->call.stage;

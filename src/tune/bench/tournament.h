@@ -58,7 +58,7 @@ typedef struct md_tn_tournament {
     int32_t n;
     md_tn_competitor *competitor; /* the caller's */
     int32_t pass; /* samples that each has by now: even passes go forward, odd ones back */
-    int32_t n_cuts; /* that are done */
+    int32_t n_cuts; /* cuts that are done */
     bool has_looked, is_warm;
 } md_tn_tournament;
 

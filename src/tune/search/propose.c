@@ -133,7 +133,7 @@ static void add(list *l, int32_t family, const md_tn_choice *c)
     l->status = try_config(&at, &is_new, l->w, family, &c->config);
     if (l->status != MD_OK)
         return;
-    l->w->n_queued += is_new; /* it may end before anyone looks again: its time counts all the same */
+    l->w->n_queued += is_new; /* counted although its build may end before anyone looks */
     md_tn_entry *e = entry_at(l->w, l->tuning_point, at);
     if (!e) {
         l->status = md_fail_memory();

@@ -20,7 +20,7 @@ bool md_tn_is_close(md_dtype t, double additions, double moved, double got, doub
 enum { SAMPLES = 64 };
 /* The reference takes some ten nanoseconds an operation: what all samples of a spot may take. */
 static const double MOST_WORK = 4e6;
-/* One sample may take more: errors of long sums are seen nowhere else. */
+/* One sample may take this much work: errors of long sums are seen nowhere else. */
 static const double MOST_WORK_OF_ONE = 4e7;
 
 typedef struct expected_one {

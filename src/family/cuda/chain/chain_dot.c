@@ -42,7 +42,7 @@ static shape shape_of(const md_fa_config *config)
                .length = config->value[LENGTH]};
     s.lanes = up_to_power(MD_MAX(s.depth, s.width) / 8);
     s.parts = 32 / s.lanes * s.warps;
-    /* ptxas is held to what that leaves a thread: 168 or 255 registers */
+    /* Of a thread ptxas may use 168 or 255 registers, which follows from this number. */
     s.resident = MD_MAX((s.rows == 4 && s.keys == 8 ? 2 : 3) * 4 / s.warps, 1);
     s.part = ((int64_t)s.rows * (s.width + 6) + 3) / 4 * 4; /* whole fours */
     s.mail = (s.parts * s.part * 4 + 127) / 128 * 128;
@@ -53,8 +53,9 @@ static shape shape_of(const md_fa_config *config)
 static bool fits(const shape *s)
 {
     return s->shared <= 48 * 1024 && s->rows <= s->lanes && (s->meet == 0 || (s->length == 0 && s->fill == 1)) &&
-           !(s->meet == 16 && s->keys == 8 && s->warps == 4) && /* ptxas moves its loads behind the powers */
-           (s->length == 0 || s->fill == 1) && (s->length == 0 || s->length % (s->parts * s->keys) == 0);
+           /* ptxas moves the loads of this config behind the powers */
+           !(s->meet == 16 && s->keys == 8 && s->warps == 4) && (s->length == 0 || s->fill == 1) &&
+           (s->length == 0 || s->length % (s->parts * s->keys) == 0);
 }
 
 static bool applies(const md_fa_target *target)
@@ -83,7 +84,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!md_fa_cuda_chain_of(&c, target) || !fits(&s) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size) ||
         (s.meet > 0 && target->facts->capability < 90))
         return false;
-    if (target->facts->capability >= 100 && (s.keys == 8 || (s.rows == 4 && s.warps == 4))) /* ptxas spills */
+    /* ptxas spills in these configs */
+    if (target->facts->capability >= 100 && (s.keys == 8 || (s.rows == 4 && s.warps == 4)))
         return false;
     if (!size)
         return true;

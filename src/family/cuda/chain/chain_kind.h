@@ -12,7 +12,7 @@ typedef struct md_fa_chain_spec {
     int32_t depth, width;
     int64_t most_rows; /* of all batches together */
     int32_t least_size; /* of every dim */
-    md_fa_few_rows few; /* rows 0: not of that form, and what follows holds */
+    md_fa_few_rows few; /* rows 0: it has not this form, and the fields below hold */
     int32_t rows, split, threads; /* of a tile; parts of its keys; of a block */
     int32_t most_blocks; /* that are launched; 0: one for each part */
     int64_t shared, part; /* bytes of a block; floats of a part */

@@ -11,7 +11,8 @@
 extern const md_fa_family md_fa_cuda_chain_mma; /* at the end of this file */
 
 enum { DEPTH, WIDTH, KEYS, WARPS, ROW_TILES, STAGES, SPLIT };
-/* Of a thread: most that are planned for, and with queries; what a formula's rows take. ptxas adds up to 90. */
+/* Registers of a thread that are planned for: at most, at most with queries among them, and for what a formula wants to
+ * know of rows. ptxas adds up to 90. */
 enum { REGISTERS = 152, WITH_QUERIES = 150, NAMES = 26, LEAST_KEYS = 16 };
 
 /* What follows from a config. */

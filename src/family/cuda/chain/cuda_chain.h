@@ -8,10 +8,10 @@
 /* Where chains have their counters: units of MD_KN_COUNTER_UNIT; and tickets of split tiles there, behind the first
  * few words. */
 enum { MD_FA_CHAIN_COUNTERS = 32, MD_FA_CHAIN_TICKETS = 65520 };
-/* Rows of all batches that places of 32 bits have room for. */
+/* The rows of all batches that can be counted in 32 bits. */
 enum { MD_FA_CHAIN_ROWS = INT32_MAX - 1024 };
 
-/* Depths and widths that texts exist for. */
+/* Depths and widths for which there are kernels. */
 #define MD_FA_CHAIN_LENGTHS                                                                                            \
     16,                                                                                                                \
     {                                                                                                                  \

@@ -2,7 +2,7 @@
 #include "family/cuda/chain/few_rows.h"
 #include "family/cuda/cuda.h"
 
-enum { MAIL_ROOM = 16 }; /* more fours than a block's rows have: chain_meet.h */
+enum { MAIL_ROOM = 16 }; /* places that chain_meet.h has beyond those of a block's rows */
 
 int64_t md_fa_few_rows_mail(int32_t rows, int32_t width)
 {

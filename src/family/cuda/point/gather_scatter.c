@@ -102,7 +102,7 @@ void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target 
                             .registers = 36 + (int32_t)width * spec->rows * spec->items * 5 / 4};
     *out = (md_fa_features){.ops_rate = 1, .launches = 1, .parallel = target->facts->threads};
     out->memory_bytes = fmax(fmin(touched_bytes(target, points), 4 * bytes), md_fa_stored_bytes(target, size));
-    /* Lanes beyond the row's end load nothing. */
+    /* Lanes beyond the row's end have nothing to load. */
     double vectors = ceil((double)lanes / (double)width), group = (double)spec->lanes * spec->items;
     double filled = vectors / (ceil(vectors / group) * group);
     load.bytes *= filled;

@@ -46,7 +46,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     /* a vector of half bytes is 16 elements, which take 32 registers when unpacked: 64 were too few for four of them */
     if (md_fa_has_packed(target) && config->value[UNROLL] == 4 && config->value[THREADS] == 512)
         return false;
-    return has_axis || (strided && config->value[UNROLL] == 1); /* for a scalar one variant is enough */
+    return has_axis || (strided && config->value[UNROLL] == 1); /* the stage is one scalar: one variant is enough */
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)

@@ -52,7 +52,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!product_of(&p, target))
         return false;
     const group g = group_of(&p, config);
-    /* one result a group: slower than two, measured, even where there is one row and one column */
+    /* one result a group was slower than two wherever it was measured, even for one row and one column */
     if (g.results == 1 || g.results > g.lanes || g.results * p.n_products > 16 || (p.type != MD_F32 && g.results > 4))
         return false;
     if (!size)

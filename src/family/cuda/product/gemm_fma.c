@@ -49,7 +49,7 @@ static int64_t shared_of(const md_fa_config *config)
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
     const bool is_single = config->value[COPY_WIDTH] == 1;
-    /* with these none was seen to spill */
+    /* no kernel was seen to spill with so many registers */
     const int32_t thread_rows = config->value[THREAD_ROWS], registers = thread_rows > 8   ? 255
                                                                         : is_single       ? 204
                                                                         : thread_rows > 4 ? 168

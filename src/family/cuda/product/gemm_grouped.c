@@ -58,7 +58,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (md_fa_cuda_mma_type(&p) != MD_F32)
         return md_fa_cuda_mma_is_legal(target, &p, &t);
-    /* one tile does: it is for what tensor cores cannot multiply */
+    /* One tile is enough without tensor cores, which multiply all usual types. */
     return t.rows == 32 && config->value[COLUMNS] == 64 && config->value[STAGES] == 3 &&
            config->value[WARP_COLUMNS] == 32;
 }
@@ -71,7 +71,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     if (!tile_of(&t, &p, target, config))
         return;
     md_fa_product_group_envelope(out, target);
-    out->row_points_max = 1 << 30; /* places are 32-bit words */
+    out->row_points_max = 1 << 30; /* places of rows are 32-bit words */
     out->n_row_dims = p.n_rows;
     for (int32_t i = 0; i < p.n_rows; i++)
         out->row_dim[i] = target->program->index[p.rows[i]].dim;

@@ -97,7 +97,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if ((config->value[THREAD_ROWS] && config->value[THREAD_ROWS] == (t.rows >= 128 ? 8 : 4)) ||
         (config->value[THREAD_COLUMNS] && config->value[THREAD_COLUMNS] == (t.columns >= 128 ? 8 : 4)))
-        return false; /* the same as the default */
+        return false; /* such a config is the same as the default */
     if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
     return is_even(&t) && has_registers(&p, &t) && t.shared <= target->facts->shared_per_block &&

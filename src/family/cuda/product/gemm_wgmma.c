@@ -75,13 +75,13 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (s.has_copies && (p.n_products == 2 || md_fa_cuda_map_item_bytes(&p) == 4))
         return false;
-    if (s.has_copies && s.has_result && !s.by_words) /* copies are for odd shapes, whose results are unaligned, too */
+    if (s.has_copies && s.has_result && !s.by_words) /* Copies serve odd shapes, whose results are unaligned as well. */
         return false;
     return (!s.has_result || md_fa_wgmma_map_result(&map, &p)) &&
            md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
-/* Slices that a cluster adds up do not start from 0. */
+/* Where a cluster adds up slices, the sum begins with the first slice and not with 0: that is a class of its own. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     const bool is_cluster_reduced = config->value[SPLIT] > 1 && config->value[SPLIT] == config->value[CLUSTER];

@@ -129,7 +129,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
             vectors = config->value[COLUMNS] * config->value[UNROLL] * p->n_products;
     const double bytes = (double)sized->depth * (double)md_dtype_size(type_of(p)),
                  bytes_at_once = 512.0 * config->value[SLICE_K] * config->value[UNROLL];
-    /* a short K leaves part of the loads unused */
+    /* if K is short, part of a thread's loads are unused */
     const double steps = ceil(bytes / bytes_at_once), useful = bytes / (steps * bytes_at_once);
     md_fa_cuda_load load = {.blocks = (double)blocks_of(sized, config),
                             .threads = 32 * warps_of(config),
@@ -137,12 +137,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .bytes = 16.0 * vectors * useful};
     double results = (double)sized->batch * (double)sized->columns * max_rows;
     out->memory_bytes = sized->bytes;
-    /* f32 vectors have half the elements: the rows are read as often for half as many products */
+    /* f32: a vector has half as many elements, so each read of the rows serves half as many products */
     if (type_of(p) == MD_F32)
         out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (max_rows - 1));
     /* With one column a warp, the rows are read as often as the columns. */
     out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
-    /* 16-bit rows are converted to f32 for each column again */
+    /* 16-bit rows are converted to f32 anew for each column */
     out->ops = 2 * results * (double)sized->depth * p->n_products *
                    (type_of(p) == MD_F32 ? WIDEN_F32
                     : max_rows == 1      ? WIDEN_ONE
@@ -150,7 +150,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                results * RESULT_OPS;
     out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
-    /* measured: many loads in flight, from all warps */
+    /* measured: each warp has many loads in flight */
     out->serial_us = START + FUNCTION * sized->epilogue_transcendental + BATCH * steps +
                      (type_of(p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SLICE_K] +
                      (vectors > 4 ? MANY_VECTORS : 0);

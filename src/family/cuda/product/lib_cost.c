@@ -232,7 +232,8 @@ static double shape_us(const md_dev_facts *facts, const md_fa_product *sized, co
     if (few_rows == 0 || (sized->rows > few_rows && !is_vector))
         return us;
     const double few = without_tiles_us(facts, sized, how->is_plain) + (how->has_epilogue ? FEW_EPILOGUE : 0);
-    /* f32 with few columns, and fewer than steps of K: tiles that cut K, even where those take longer */
+    /* f32, and so few columns that K has more steps: the library answers with tiles that cut K, even where those take
+     * longer */
     return is_vector ? few : how->is_plain && cuts_few_tiles(sized, 10, sized->columns + 1) ? us : fmin(us, few);
 }
 

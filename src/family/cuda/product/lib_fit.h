@@ -41,7 +41,7 @@ MD_FIT(OUTER_MEMORY, 0.92)
  * not: a later one is taken only if it is modelled to take less than 1 / LATER of the first (data/results/model.md). */
 MD_FIT(LATER, 1.2)
 
-/* As scale of tile_kinds. */
+/* The modelled time of the library's own kernels over the measured one, as `scale` of a kernel_kind is. */
 MD_FIT(SCALE, 1.05)
 
 /* The library's epilogue (aligned rows only): us, and results in a us. */

@@ -123,7 +123,7 @@ void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const
     for (int32_t o = 0; o <= p->n_products && !s->has_copies; o++)
         md_fa_cuda_map_needs(out, &map[o], true);
     if (s->has_result && md_fa_wgmma_map_result(&map[p->n_products + 1], p)) {
-        /* What the epilogue reads along the columns is read in pairs, too. */
+        /* Tensors that the epilogue reads along the columns are read in pairs, too. */
         uint32_t vectors = md_cg_unit_tensors(target->program, target->stage, p->columns[p->n_columns - 1]);
         md_fa_cuda_map_needs(out, &map[p->n_products + 1], !s->by_words);
         out->unit |= vectors;

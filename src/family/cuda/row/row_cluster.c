@@ -66,7 +66,7 @@ static bool applies(const md_fa_target *target)
 typedef struct weights {
     int32_t n, bytes;
     int32_t elem_bytes; /* of a vector of all that a row loads */
-    bool are_kept; /* there are no others */
+    bool are_kept; /* all shared loads are such weights, and they stay in shared memory */
 } weights;
 
 static weights weights_of(const md_fa_target *target)

@@ -109,7 +109,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH)
         return is_launch_legal(target, config);
-    /* the same as with fewer blocks on an SM */
+    /* with fewer blocks on an SM it would be the same kernel */
     if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[MD_FA_SPLIT_BLOCKS_PER_SM] - 1))
         return false;
     return v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_TICKET ? is_ticket_legal(target, config) : !is_single;

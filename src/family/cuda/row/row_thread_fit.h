@@ -12,8 +12,8 @@
 /* Each further vector of a row takes longer, since a load touches as many more lines. */
 MD_FIT(EACH_MORE_VECTOR, 0.2)
 
-/* A thread neither shares its row nor shifts vectors; weights, which groups bring together, take about as long
- * again. */
+/* us that a thread for each row takes less, with aligned rows and with shifted ones: it neither shares its row nor
+ * shifts vectors. Weights, which a group loads together, cost about as much as that saves. */
 MD_FIT(ALONE_ALIGNED, 0.16)
 MD_FIT(ALONE_SHIFTED, 0.51)
 MD_FIT(WEIGHTS_SHIFTED, 0.17)

@@ -75,9 +75,11 @@ int32_t md_fa_cuda_column_pieces(const md_fa_target *target, const md_fa_cuda_co
                   .lane = st->outer[st->n_outer - 1],
                   .width = md_fa_cuda_width(target->program, target->stage),
                   .are_plain = tile->is_aligned};
-    if (md_fx_is_recurrence(st->scan.op) && st->scan.body->n_args > 2) /* one that starts anew chooses */
+    /* a recurrence that starts anew selects between values, and needs registers for that */
+    if (md_fx_is_recurrence(st->scan.op) && st->scan.body->n_args > 2)
         return 0;
-    if (o.width > 4 && thread_bytes(target, tile->items) > FEW_BYTES) /* no registers are left for conversions */
+    /* no registers are left to convert elements from shared memory */
+    if (o.width > 4 && thread_bytes(target, tile->items) > FEW_BYTES)
         return 0;
     (void)md_fx_visit(st->scan.body, note_operand, &o);
     return o.are_plain ? o.pieces : 0;

@@ -101,7 +101,8 @@ static double copies_of(const md_fa_config *config, double elements)
     return config->value[SPLIT] && elements <= FEW_ELEMENTS ? 4 : 1;
 }
 
-/* Shares of the points. They must be worth making their bins and adding them up. */
+/* Into how many shares the points are cut. A share must have enough points to be worth the clearing and adding of its
+ * bins. */
 static int64_t shares_of(const md_fa_config *config, double points, double elements)
 {
     const double least = fmax(SHARE_POINTS, 4 * elements * copies_of(config, elements));
@@ -210,7 +211,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  shares = (double)shares_of(config, points, elements), bins = shares * elements;
     md_fa_sweep sweep;
     (void)spec_of(&sweep, target, config);
-    sweep.is_strided = false; /* as a rule */
+    sweep.is_strided = false; /* most bins are read at neighbouring places */
     md_fa_sweep_features(out, target, &sweep, size);
     out->parallel = md_fa_host_parallel(shares, target->facts);
     if (bins * 8 > (double)target->facts->l2_bytes) {

@@ -57,7 +57,7 @@ void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, c
     md_kn_geometries geometry;
     md_fa_transpose_geometry(&geometry, target, size);
     for (int32_t i = 0; i < transpose.n; i++) {
-        /* replaces what the sweep counted for a load that is no vector */
+        /* this takes the place of what the sweep counted for a load that is no vector */
         double cycles = transpose.load[i]->type == MD_F32 ? TILE_CYCLES : TILE_MEMORY_CYCLES;
         out->ops += (cycles - SCATTERED_CYCLES) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     }
