@@ -68,7 +68,7 @@ static void finish(md_bench_competitor *to, const md_tn_competitor *from, int32_
         to[i].n = from[i].n;
         to[i].look_us = from[i].look_us;
         if (from[i].has_failed && to[i].status == MD_OK)
-            to[i].status = MD_DEVICE; /* it gave no time */
+            to[i].status = MD_DEVICE; /* a sample gave no time */
     }
 }
 

@@ -18,7 +18,7 @@ typedef struct variable {
     const char *values; /* WORD: "a|b|c", in the order of the enum, whose first value is `low` */
     const char *meaning;
     variable_kind kind;
-    size_t offset; /* in md_env */
+    size_t offset; /* of the field in md_env */
     int64_t low, high; /* of numbers: the least and the greatest */
 } variable;
 

@@ -79,7 +79,7 @@ void md_bd_use_bundles(md_bd *builder, const md_bd_bundles *bundles);
 md_status md_bd_record_bundle(md_bd *builder, md_sr_bundle_maker *maker);
 /** Marks the kernels of a variant as wanted (md_sr_bundle_keep_only) in the bundle that is being made, if one is. */
 md_status md_bd_bundled_keep(const md_bd_variant *variant);
-/** Says in that bundle which stage it does not cover. */
+/** Says in the bundle that is being made which stage it does not cover. */
 void md_bd_record_gap(md_bd *builder, const char *op, int32_t stage, const char *why);
 bool md_bd_is_recording(const md_bd *builder);
 /** True if kernels come from bundles, and nothing is compiled. */

@@ -16,7 +16,7 @@ static void key_of(char out[80], md_digest128 digest, const md_kn_launch_source 
     snprintf(out, 80, "%s %.40s", hex, source->entry);
 }
 
-/* "sm_90a", "-mavx2 -mfma"; a GPU for which there is nothing by its name. */
+/* What kernels are built for: "sm_90a" of a GPU, "-mavx2 -mfma" of a CPU. A GPU of no known kind: its name. */
 static const char *place_of(const md_dev_facts *f)
 {
     const char *features = strstr(f->flags, " -m");

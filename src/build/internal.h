@@ -13,7 +13,7 @@
  * is QUEUED. */
 struct md_bd_text {
     md_bd *builder;
-    md_digest128 key; /* in the table */
+    md_digest128 key; /* its key in the table of texts */
     md_bd_state state;
     bool is_orphan; /* QUEUED, and no thread builds it: its thread was lost by a fork */
     bool is_begun; /* some thread builds it, or has */
@@ -26,8 +26,8 @@ struct md_bd_text {
     bool is_asked; /* md_bd_text_ask: it is built though no variant waits, and is never unused */
     bool has_job; /* it is queued, or about to be: the job will look at the text */
     int32_t n_users; /* launches of variants */
-    bool is_unused; /* in the builder's list */
-    md_bd_text *older, *newer; /* in that list */
+    bool is_unused; /* it is in the builder's list of unused texts */
+    md_bd_text *older, *newer; /* neighbours in that list */
 };
 
 /* A variant that waits for a text. */
@@ -39,7 +39,7 @@ typedef struct md_bd_ticket {
 
 /* A variant as callers see it, with the builder's own part. */
 typedef struct md_bd_made {
-    md_bd_variant base; /* first */
+    md_bd_variant base; /* must be the first member: callers hold pointers to it */
     int32_t n_open; /* texts not yet READY or FAILED; guarded by the builder's lock */
     uint64_t start_ns;
     md_bd_ticket ticket[MD_KN_MAX_LAUNCHES];
@@ -57,7 +57,7 @@ struct md_bd {
     int32_t n_unused;
     md_table *loads; /* family and library call -> load (loads.c) */
     int32_t n_jobs; /* queued or running */
-    int32_t n_loads; /* of them, loads */
+    int32_t n_loads; /* jobs that are loads */
     uint64_t told_ns; /* when the listener was last told that a load had ended */
     bool has_loaded; /* some load has ended */
     int32_t n_orphans; /* jobs whose thread was lost by a fork (orphans.c) */

@@ -122,7 +122,7 @@ static md_bd_load_state load_and_wait(load *l)
     return state;
 }
 
-/* The state of one need. */
+/* The state of one need. `effort`: looks only, finds out, begins to load, or waits for the load. */
 static md_bd_load_state ask(md_bd *builder, const load_key *key, md_bd_load_effort effort)
 {
     bool is_job = false;

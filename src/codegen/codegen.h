@@ -204,7 +204,7 @@ int32_t md_cg_fetchable(const md_fx_node *out[MD_CG_MAX_FETCHED], const md_st_pr
  * share it (`is_uniform`), "md_load_f32_s(...)" of the type "float". What it needs is printed first. NULL on
  * failure. */
 const char *md_cg_fetch(md_cg *cg, const md_fx_node *load, const char **type, bool *is_uniform);
-/** First error met; MD_OK. */
+/** The first error that was met; MD_OK if there was none. */
 md_status md_cg_status(const md_cg *cg);
 /** `#define MD_USE_...` for the operations printed so far and the dtypes of the stage's tensors: into `defines` of
  * md_cg_assemble. */
@@ -215,7 +215,7 @@ bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage);
 /** Whether lanes of one byte do for a pointwise stage, or a row program over its rows, on the host: every value that
  * lanes hold fits into one, or only its low bits matter. Loads and stores along the lanes must be unit ones. */
 md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage);
-/** Lanes in the place of one of 32 bits: 4, 2 or 1. */
+/** How many lanes of a byte or two take the place of one of 32 bits: 4, 2 or 1. */
 int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes);
 /** Scalar C type and lane C type of a value type: "float"/"md_f"; their suffixes: "sf"/"f". */
 const char *md_cg_scalar_type(md_dtype type);

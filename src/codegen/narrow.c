@@ -12,7 +12,7 @@ typedef struct search {
     int32_t lane; /* bytes: the index along the lanes */
     bool is_bytes; /* lanes hold no reals, and read and write vectors */
     int32_t item; /* bytes: of an element of a vector, 1 (i4 and u4 too) or 2 */
-    bool has_integers; /* else the answer matters to nobody */
+    bool has_integers; /* else nobody needs the answer */
     const md_st_product *product; /* whose operand B is searched; NULL: another expression */
     uint32_t valued; /* tensors whose elements are values, and not only subscripts */
 } search;
@@ -65,7 +65,7 @@ static bool has_plain_subscripts(const search *s, const md_fx_node *load)
     return true;
 }
 
-/* The same for all lanes, or consecutive elements. */
+/* True if all lanes read one element, or consecutive ones. */
 static bool is_vector(const search *s, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
 {
     int64_t coef[MD_MAX_RANK] = {0};

@@ -10,7 +10,7 @@ typedef enum md_cb_axis {
     MD_CB_X,
     MD_CB_Y,
     MD_CB_R,
-    MD_CB_BLOCK_AXES, /* how many of them are block dims */
+    MD_CB_BLOCK_AXES, /* the number of block dims */
     MD_CB_PLAIN = MD_CB_BLOCK_AXES,
     MD_CB_THREADS
 } md_cb_axis;

@@ -61,7 +61,7 @@ typedef struct md_cb_choices {
  * of their own. */
 typedef struct md_cb_schedule {
     int64_t n_units, n_words, n_apart, n_shapes;
-    md_cb_unit *unit; /* by level, then as the items */
+    md_cb_unit *unit; /* sorted by level, then in the order of the items */
     md_kn_word *word;
     int64_t *apart; /* items of all parts */
     const char **why_apart;
@@ -71,7 +71,7 @@ typedef struct md_cb_schedule {
     char *base; /* of that memory, as it stands in the parameters */
     int32_t n_levels;
     bool is_stand_in; /* a shape has a plan that a better one will replace */
-    bool may_change; /* the same, or hybrid may find a better one */
+    bool may_change; /* is_stand_in, or hybrid may find a better plan */
     bool awaits_choices; /* the variant of a choice was not built yet */
     uint64_t uncounted; /* runs since the shapes' calls were counted */
     uint64_t untold, untold_each; /* runs since md_cb_tell; of those, on the host, by launches of each item */
@@ -84,7 +84,7 @@ typedef enum md_cb_by { MD_CB_BY_RULE, MD_CB_BY_MODEL, MD_CB_BY_TIMES, MD_CB_BY_
 
 enum { MD_CB_TIMES = 5 }; /* that are taken of each way */
 
-/* Which of both, and why (decide/). */
+/* Whether one launch or many, and why (decide/). */
 typedef struct md_cb_decision {
     bool is_made, is_current; /* current: it is of the plan that there is */
     md_cb_how how;
@@ -153,7 +153,7 @@ md_status md_cb_set_scalars(md_cb *cb, const md_arg *scalars, int32_t n);
 
 /** INVALID_ARGUMENT unless an argument can be scalar number `scalar` of a part. */
 md_status md_cb_check_scalar(const md_cb_part *part, int64_t item, int32_t scalar, const md_arg *given);
-/** Its word: a double or an int64, by the type of the scalar. */
+/** The word of such a scalar: a double or an int64, by its type. */
 md_kn_word md_cb_scalar(const md_cb_part *part, int32_t scalar, const md_arg *given);
 
 /* ---- find.c */

@@ -15,7 +15,7 @@ typedef struct kind {
 } kind;
 
 typedef struct kinds {
-    int32_t n, last; /* last: place of the kind that was counted last */
+    int32_t n, last; /* last: where the kind is that was counted last */
     kind kind[MD_SS_COMBO_KINDS];
     uint64_t n_more; /* calls of kinds that have no place here */
 } kinds;

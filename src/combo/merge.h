@@ -18,7 +18,7 @@ typedef struct md_cb_group {
     const md_dev_kernel *ready; /* NULL: not built yet */
     const md_dev_kernel *now; /* of the run that is being enqueued; NULL: each of its units has a launch */
     uint64_t n_merged, n_single; /* runs by one launch and by many, since md_cb_tell */
-    char why[200]; /* it will never be; "": no reason is known */
+    char why[200]; /* why it will never be built; "": no reason is known */
     bool is_stale; /* the table has other addresses than the units */
     bool has_old_scalars; /* the table has other scalars */
     md_kn_word *table; /* the parameters */
@@ -27,7 +27,7 @@ typedef struct md_cb_group {
 
 struct md_cb_merged {
     int64_t n;
-    md_cb_group *group; /* by level */
+    md_cb_group *group; /* sorted by level */
     int64_t n_alone; /* units in no group, by level */
     int64_t *alone;
 };

@@ -15,7 +15,7 @@
 typedef struct scheduler {
     md_cb *cb;
     md_cb_schedule *plan;
-    md_table *shapes; /* by shape entry */
+    md_table *shapes; /* shape entry -> the combo's shape */
     md_stream stream;
     int64_t room_of_units, room_of_shapes;
     const md_bd_variant *leader[MD_MAX_STAGES]; /* of this part: by stage, that of the heaviest item; NULL: none */
@@ -176,7 +176,7 @@ static md_status plan_item(scheduler *s, int32_t p, int64_t item)
         why = "all need too much memory at once";
     if (!why)
         return add_units(s, p, item, shape, &bound.shape);
-    shape->n_items--; /* its call counts itself */
+    shape->n_items--; /* the item runs as a call, which counts itself */
     s->plan->why_apart[s->plan->n_apart] = why;
     s->plan->apart[s->plan->n_apart++] = part->first + item;
     return MD_OK;

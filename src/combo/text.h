@@ -37,7 +37,7 @@ typedef struct md_cb_kernel {
     bool by_warps; /* each warp computes an item */
 } md_cb_kernel;
 
-/** Words before those that items share. */
+/** Words in front of those that all items share. */
 int32_t md_cb_text_head(const md_cb_kernel *kernel);
 /** Words of an item where warps take items, known once the text was printed. */
 int32_t md_cb_text_stride(const md_cb_kernel *kernel);

@@ -39,7 +39,7 @@ typedef struct md_dev_facts {
     /* ---- cuda only; 0 elsewhere */
     int32_t capability; /* 90 for 9.0 */
     char arch[16]; /* what kernels are compiled for: "sm_90a" */
-    int32_t index; /* of the device, as the runtime counts them */
+    int32_t index; /* the number by which the runtime counts the device */
     uint64_t board; /* digest of its UUID: equal in all processes, whatever devices they see */
     int32_t driver, runtime, nvrtc; /* 13000 for 13.0; nvrtc 0 until it is loaded */
     int64_t shared_per_block,
@@ -60,7 +60,7 @@ typedef struct md_dev_report {
 
 /* The clock of a device's cores. */
 typedef struct md_dev_clock {
-    int32_t mhz, most_mhz; /* now, and the most that it may have; 0: not known */
+    int32_t mhz, most_mhz; /* the clock now, and the most that it may have; 0: not known */
     bool is_throttled; /* heat or power hold it down */
 } md_dev_clock;
 

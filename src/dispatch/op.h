@@ -31,7 +31,7 @@ typedef struct md_ds_op {
     md_fx_formula *formula;
     md_st_program *program;
     md_fa_customs *customs; /* NULL: none */
-    md_ds_space space; /* copies: calls read them */
+    md_ds_space space; /* a copy, since calls read it */
     md_ds_policy policy;
     int32_t n_stages;
     md_ds_pool *stage; /* as many as the program has; the first n_stages are made */
@@ -47,7 +47,7 @@ typedef struct md_ds_op {
     struct md_ds_waiting *waiting; /* entries whose plan is a stand-in */
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */
-    struct md_ds_hybrid *hybrid; /* MD_SELECT_HYBRID; else NULL */
+    struct md_ds_hybrid *hybrid; /* the state of MD_SELECT_HYBRID; NULL in other modes */
     struct md_ds_stored *stored; /* measured picks, in memory and in the store */
     struct md_ds_indices *indices; /* NULL unless statistics want them */
     _Atomic int32_t n_trials; /* alive */
@@ -61,7 +61,7 @@ typedef struct md_ds_op {
     uint64_t serial; /* unique in the runtime; below 2^48 */
     _Atomic(struct md_ds_plan_cache *) plan_cache; /* made when a shape is met again; NULL until then */
     struct md_ds_merged *merged; /* serves calls with contiguous tensors; NULL: none */
-    md_dev_report report; /* of asynchronous devices, else NULL pointers */
+    md_dev_report report; /* on devices whose calls return early; else its pointers are NULL */
     md_ds_arg_layout layout;
 } md_ds_op;
 

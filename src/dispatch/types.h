@@ -13,7 +13,7 @@ typedef enum md_ds_source {
     MD_DS_PINNED,
     MD_DS_MEASURED,
     MD_DS_STORED, /* measured by an earlier process */
-    MD_DS_GIVEN, /* by md_choices_import */
+    MD_DS_GIVEN, /* given by md_choices_import */
     MD_DS_MODEL,
     MD_DS_NEAREST,
     MD_DS_NEAREST_ON_GRID, /* the nearest hint of the grid of default hints */

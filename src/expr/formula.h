@@ -69,7 +69,7 @@ typedef struct md_fx_dim {
 typedef struct md_fx_index {
     const char *name;
     int32_t dim;
-    bool is_bound; /* by a reduction */
+    bool is_bound; /* a reduction binds it */
 } md_fx_index;
 
 typedef enum md_fx_role { MD_FX_INPUT, MD_FX_OUTPUT, MD_FX_TEMP } md_fx_role;
@@ -122,13 +122,13 @@ typedef struct md_fx_reach {
     const md_fx_node *subscript; /* affine, // and % included */
     int32_t n_guards;
     const md_fx_node *const *guard; /* conditions that hold where it is evaluated (arms of where) */
-    bool is_checked; /* in the kernel, so that no call is refused */
+    bool is_checked; /* the kernel checks it, so that no call is refused for it */
     int32_t line, column;
 } md_fx_reach;
 
 typedef struct md_fx_formula {
     md_arena *arena;
-    const char *text; /* as given */
+    const char *text; /* the text as it was given */
     int32_t n_dims, n_indices, n_tensors, n_scalars, n_stmts, n_args, n_reaches;
     md_fx_dim dim[MD_FX_MAX_DIMS];
     md_fx_index index[MD_FX_MAX_INDICES];

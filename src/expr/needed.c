@@ -9,7 +9,7 @@
 typedef struct search {
     const md_fx_formula *formula;
     const int64_t *size;
-    bool is_read[MD_FX_MAX_TENSORS]; /* by a statement that has elements */
+    bool is_read[MD_FX_MAX_TENSORS]; /* a statement that has elements reads it */
     md_memo seen;
     md_fx_op op; /* of the reduction of nothing that was found */
     int32_t dim;

@@ -20,7 +20,7 @@ typedef struct md_fx_whole_step { /* without padding: equal steps are equal byte
 /* Steps in an order in which 64 values at once are enough, whatever the length. One block of memory: free() ends it.
  * Never changes, so any thread may use it. */
 typedef struct md_fx_whole {
-    const char *text; /* as it was written, or "" */
+    const char *text; /* the text that it was written as, or "" */
     int32_t n;
     md_fx_whole_step step[];
 } md_fx_whole;
@@ -46,7 +46,7 @@ void md_fx_whole_maker_destroy(md_fx_whole_maker *maker);
 typedef struct md_fx_names {
     int32_t n;
     const char *const *name; /* of the inputs, by number: "n", "E.0" */
-    const char *what; /* what a name is that is not among them: "no dim" */
+    const char *what; /* what to call a name that is not among them: "no dim" */
 } md_fx_names;
 
 /** Parses "a, b, c": at most `most` expressions of numbers, names, + - * // % (rounded towards minus infinity), min(a,

@@ -43,7 +43,7 @@ static void add_value(words *w, const md_fx_node *value)
     (void)md_fx_visit(value, add_node, w);
 }
 
-/* In the order of evaluation. */
+/* Adds the names of values in the order in which they are computed. */
 static void add_values(words *w, const md_st_stage *s)
 {
     if (s->kind == MD_ST_PRODUCT)

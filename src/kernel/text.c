@@ -95,7 +95,8 @@ static void add_token(lexer *l)
         l->is_define = end - l->at == 6 && !memcmp(l->at, "define", 6);
     /* "#define F(x)" is a function, "#define F (x)" is not. */
     const bool is_function = l->is_directive && l->is_define && l->n_tokens == 2 && *end == '(';
-    if (is_string && l->is_after_string && !l->out->failed) { /* the compiler joins them */
+    /* the compiler joins string literals that follow each other */
+    if (is_string && l->is_after_string && !l->out->failed) {
         l->out->size -= 2;
         l->at++;
     }

@@ -28,7 +28,7 @@ struct md_list {
     md_fx_list *formula;
     md_op_options options;
     md_numeric numeric; /* of reductions */
-    md_li_op *step, *flat, *whole; /* by step; by reduction */
+    md_li_op *step, *flat, *whole; /* step: by step; flat, whole: by reduction */
     pthread_mutex_t lock; /* held by a call: on a GPU until its work is enqueued */
     md_li_memory *memory;
     md_li_memory *retired; /* that enqueued work may still use; freed at the end */
@@ -41,7 +41,7 @@ typedef struct md_li_call {
     const md_arg *args;
     int64_t n_items;
     char *memory;
-    size_t partials[MD_FX_MAX_STMTS]; /* where those of a reduction begin, in bytes */
+    size_t partials[MD_FX_MAX_STMTS]; /* where the partial results of a reduction begin, in bytes */
     int64_t n_partials[MD_FX_MAX_STMTS];
     bool is_done; /* there is nothing to compute: a maximum of nothing, which no result needs */
 } md_li_call;

@@ -99,7 +99,7 @@ static PyObject *py_choices_import(PyObject *module, PyObject *args)
     md_context *context = context_argument(state, args, &text);
     if (!context)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS /* it may wait for builds, whose log may be Python's */
+    Py_BEGIN_ALLOW_THREADS /* the function may wait for builds, which may log through Python */
         status = md_choices_import(&n_unknown, context, text);
     Py_END_ALLOW_THREADS return status == MD_OK ? PyLong_FromLongLong(n_unknown) : md_py_raise(state, status);
 }
@@ -138,7 +138,7 @@ static PyObject *py_bundle_write(PyObject *module, PyObject *args)
     md_context *context = context_argument(state, args, &path);
     if (!context)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS /* it waits for builds, whose log may be Python's */
+    Py_BEGIN_ALLOW_THREADS /* the function waits for builds, which may log through Python */
         status = md_bundle_write(context, path);
     Py_END_ALLOW_THREADS if (status != MD_OK) return md_py_raise(state, status);
     Py_RETURN_NONE;

@@ -57,7 +57,8 @@ void md_sq_close(md_sq *sq)
         return;
     md_dev *dev = sq->runtime->dev;
     md_sq_evict_all(sq);
-    if (dev->memory.alloc && (sq->arena || sq->retired)) /* the caller's memory may serve others at once */
+    /* once it is freed, the caller's memory may serve others at once */
+    if (dev->memory.alloc && (sq->arena || sq->retired))
         (void)dev->ops->sync(dev, sq->has_run ? sq->last_stream : NULL);
     md_dev_give_temporary(dev, NULL, sq->arena, sq->arena_bytes);
     while (sq->retired) {

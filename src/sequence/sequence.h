@@ -79,7 +79,7 @@ typedef struct md_sq {
     md_sq_external *external;
     /* ---- Of runs */
     int64_t *value; /* of all expressions at the sizes that are being bound */
-    md_tensor *now; /* all tensors at those sizes */
+    md_tensor *now; /* all tensors at the sizes that are being bound */
     int64_t *at; /* their offsets in bytes from the start of their memory */
     uint64_t *word; /* [n_externals] of the run under way: addresses, and the bits of scalars */
     uint64_t *last_word; /* the words of the run before */
@@ -100,7 +100,7 @@ typedef struct md_sq {
     md_table *shapes; /* by sizes and alignment -> md_sq_shape */
     struct md_sq_shape *newest, *oldest, *last; /* least recently used order; `last` ran last */
     struct md_sq_graph *spare; /* graphs that no shape has, for new shapes of the same kernels */
-    int64_t n_graphs, graph_bytes; /* with spare ones */
+    int64_t n_graphs, graph_bytes; /* of all graphs, the spare ones among them */
     uint64_t n_divisions; /* how often a shape's calls were divided into segments */
     md_sequence_counters count;
 } md_sq;

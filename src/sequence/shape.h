@@ -11,8 +11,8 @@
 /* How a step runs at these sizes. */
 typedef enum md_sq_form {
     MD_SQ_NOTHING, /* not at all: there is no element to compute */
-    MD_SQ_LAUNCHES, /* by its launches */
-    MD_SQ_PLAN, /* by its plan: library calls */
+    MD_SQ_LAUNCHES, /* its launches are enqueued */
+    MD_SQ_PLAN, /* its plan is run: it calls a library */
     MD_SQ_CALL, /* by an ordinary call: a better kernel is being built, inputs are copied, the reference serves */
     MD_SQ_CALLBACK
 } md_sq_form;
@@ -49,7 +49,7 @@ typedef struct md_sq_part {
 
 /* A graph, and the launches as they stand in it. */
 typedef struct md_sq_graph {
-    struct md_sq_graph *next; /* in the list of spare graphs */
+    struct md_sq_graph *next; /* the next one in the list of spare graphs */
     md_dev_graph *made;
     md_dev_graph_facts facts;
     uint64_t key; /* digest of its kernels; 0: its nodes cannot be changed one by one */
@@ -66,7 +66,7 @@ typedef struct md_sq_segment {
 } md_sq_segment;
 
 typedef struct md_sq_shape {
-    struct md_sq_shape *newer, *older; /* in the order of use */
+    struct md_sq_shape *newer, *older; /* neighbours in the order of use */
     void *key;
     size_t key_bytes;
     int64_t size[MD_SQ_MAX_DIMS];
@@ -94,7 +94,7 @@ typedef struct md_sq_shape {
     bool *is_moving; /* by external: calls with it are in no graph of the segments */
     md_sq_segment *segment; /* all calls in their order, where one graph of all calls does not serve */
     int32_t n_segments; /* 0: there are none */
-    struct md_sq_memo *memo; /* only while it is bound */
+    struct md_sq_memo *memo; /* only while the shape is bound */
     int32_t n_memos;
 } md_sq_shape;
 

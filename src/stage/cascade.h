@@ -6,7 +6,7 @@
 
 #include "stage/form.h"
 
-/* What a cascade's results are, for those who ask. */
+/* What the body of a cascade may refer to. */
 typedef struct md_st_cascade_rules {
     int32_t axis;
     void *user;
@@ -19,7 +19,7 @@ typedef struct md_st_cascade_rules {
 /* body = part(element, e) * outer(results), e = exp(a - reference). */
 typedef struct md_st_cascade {
     const md_fx_node *a, *reference; /* NULL: there is no exponential of the kind */
-    const md_fx_node *exponential; /* as it stands in the body */
+    const md_fx_node *exponential; /* the exponential as it stands in the body */
     const md_fx_node *part; /* the body without outer; NULL: 1 */
     md_st_factors outer; /* factors of results alone: they leave the sum */
     bool is_rounded; /* an exponential or a factor of results stood below a conversion to a narrow type */

@@ -106,7 +106,7 @@ static void set_side(md_st_chain_builder *b, md_st_side side)
 
 /* ---- groups ---- */
 
-/* Rows that K and V share are rows; what tells K or V apart is the batch. */
+/* Divides the indices of the rows: those that K and V do not depend on are rows of the chain, the others its batch. */
 static void group(md_st_chain_builder *b)
 {
     const md_st_frame *f = &b->frame;

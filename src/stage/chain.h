@@ -17,7 +17,7 @@ enum { MD_ST_MAX_PARTS = 3, MD_ST_MAX_TERMS = 4, MD_ST_MAX_GUARDS = 8, MD_ST_MAX
 
 /* What REFs in a chain's expressions name. */
 enum {
-    MD_ST_REF_TERM = 0, /* and on: the sums */
+    MD_ST_REF_TERM = 0, /* this id and those after it: the sums */
     MD_ST_REF_MAXIMUM = MD_ST_MAX_TERMS,
     MD_ST_REF_X,
     MD_ST_REF_E,
@@ -52,7 +52,7 @@ typedef struct md_st_bound {
 /* Indices of rows, batch and columns are the stage's outer ones; `axis` is the stage's. A group may be empty except
  * columns and depth. */
 typedef struct md_st_chain {
-    int32_t n_parts, part[MD_ST_MAX_PARTS]; /* the stages that give the same, in order */
+    int32_t n_parts, part[MD_ST_MAX_PARTS]; /* the stages that give the same results, in order */
     int32_t n_batch, n_rows, n_columns, n_depth;
     int32_t batch[MD_MAX_RANK * 2], rows[MD_MAX_RANK * 2], columns[MD_MAX_RANK], depth[MD_MAX_RANK];
     /* K and V use batch index share_index only as share_index // share, so rows with one quotient share their keys.
@@ -69,7 +69,7 @@ typedef struct md_st_chain {
     bool is_bounded; /* every guard is a bound */
     int32_t n_terms;
     const md_fx_node *term[MD_ST_MAX_TERMS]; /* over batch, rows, axis, REF(E) */
-    const md_fx_node *weight; /* the same; a CAST says that the formula rounds it */
+    const md_fx_node *weight; /* over the same; a CAST says that the formula rounds it */
     const md_fx_node *reference; /* over batch, rows, REF(MAXIMUM); NULL without a maximum */
 } md_st_chain; /* stores: over batch, rows, columns, REFs of VALUE, MAXIMUM and sums; per_row without columns, VALUE */
 

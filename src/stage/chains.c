@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 typedef struct parts {
-    int32_t n, group[MD_ST_MAX_PARTS]; /* in order */
+    int32_t n, group[MD_ST_MAX_PARTS]; /* its groups in order */
 } parts;
 
 static bool has_part(const parts *p, int32_t group)

@@ -50,7 +50,7 @@ static bool add_bound(contraction *c, const md_fx_node *sum)
 {
     for (int32_t i = 0; i < sum->n_bound; i++) {
         const int32_t known = c->n_letters, at = letter_of(c, sum->bound[i]);
-        if (at < known || at == MD_ST_MAX_LETTERS) /* the same sum twice, or too many */
+        if (at < known || at == MD_ST_MAX_LETTERS) /* the index is bound twice, or there are too many */
             return false;
         c->bound |= UINT32_C(1) << at;
     }

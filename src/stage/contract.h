@@ -14,7 +14,7 @@ struct md_st_order {
     int32_t bound; /* an index that the sum binds, by which it is known */
     const char *text; /* "A[i,j] * (B[j,k] * v[k])" */
     bool is_written; /* the sum stays as it was written */
-    md_st_network network; /* the sizes are those that chose it */
+    md_st_network network; /* its sizes are those by which the order was chosen */
     md_st_path path;
     int32_t dim[MD_ST_MAX_LETTERS]; /* of each letter */
     /* The sum as written: a level for each sum, those inside others too. */

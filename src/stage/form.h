@@ -74,7 +74,7 @@ bool md_st_contains(const md_fx_node *node, const md_fx_node *part); /* that ver
 /** True if a part of a value may be computed although the value does not need it. An arm of a where may read what
  * lies outside where the condition does not hold: unless all its loads are plain, it stays in its arm. */
 bool md_st_is_safe(const md_fx_node *value, const md_fx_node *part);
-bool md_st_is_conditional(const md_fx_node *value, const md_fx_node *part); /* it stands in an arm of a where */
+bool md_st_is_conditional(const md_fx_node *value, const md_fx_node *part); /* the part stands in an arm of a where */
 /** True if the left side is plain distinct indices. */
 bool md_st_is_plain(const md_st_item *item);
 /** True if subscripts are plain distinct indices. */

@@ -114,7 +114,7 @@ const md_fx_node *md_st_drop_guards(md_st_maker *m, const md_st_guards *g, const
 typedef struct linear {
     const md_st_frame *frame;
     int64_t axis; /* coefficient of the axis */
-    md_st_bound sum; /* of all else */
+    md_st_bound sum; /* the sum of all else */
 } linear;
 
 static bool add_term(linear *l, const md_fx_node *term, int64_t coef)

@@ -108,7 +108,7 @@ static void try_parts(sets *s, const md_st_network *network, int32_t point, uint
     s->second[set] = second;
 }
 
-/* The steps of a set, those of its parts before. */
+/* Adds the steps of a set; those of its parts come first. */
 static void add_steps(md_st_path *out, const sets *s, uint32_t set)
 {
     if (!(set & (set - 1)))
@@ -128,7 +128,7 @@ static void exact_path(md_st_path *out, const md_st_network *network, int32_t po
         if (!rest)
             continue;
         try_parts(&s, network, point, set,
-                  UINT32_C(1) << (31 - __builtin_clz(rest))); /* as written, where costs are equal */
+                  UINT32_C(1) << (31 - __builtin_clz(rest))); /* of equal costs the order as written is taken */
         for (uint32_t second = rest; second; second = (second - 1) & rest)
             try_parts(&s, network, point, set, second);
     }

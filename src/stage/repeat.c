@@ -117,7 +117,7 @@ static bool is_no_reduction(void *user, const md_fx_node *node)
     return node->kind != MD_FX_REDUCE;
 }
 
-/* A nest of many loops over few elements: no part of it could leave. */
+/* Warns of a nest of many loops over few elements: splitting found no part of it that could be a stage of its own. */
 static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage, const md_fx_stmt *stmt,
                          const int64_t *size)
 {

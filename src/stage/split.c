@@ -311,7 +311,7 @@ static bool split_window(splitter *sp, int32_t *stmt, const md_st_item *item)
     return false;
 }
 
-/* Splits the statement once; its number moves when a let comes before it. */
+/* Takes one part out of the statement, if one is to leave. The statement's number moves when a let comes before it. */
 static bool split_once(splitter *sp, int32_t *stmt)
 {
     md_st_stage stage;

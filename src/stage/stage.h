@@ -2,8 +2,8 @@
  * touch memory.
  *
  * Lets are inlined wherever the consumer stays one of the kinds below, so a softmax written with lets is one ROW
- * stage and a product with bias and activation one PRODUCT stage. What cannot fuse is a chain; every statement is at
- * least a NEST. */
+ * stage and a product with bias and activation one PRODUCT stage. A product whose operand is a softmax of another
+ * product is one CHAIN stage. A statement that fits none of these is a NEST. */
 #ifndef MD_STAGE_STAGE_H
 #define MD_STAGE_STAGE_H
 
@@ -113,7 +113,7 @@ enum {
     MD_ST_KNOWN_UNIT,
     MD_ST_KNOWN_UNIT_OUTER,
     MD_ST_KNOWN_TRAFFIC,
-    MD_ST_KNOWN_BYTES, /* whether lanes of one byte do */
+    MD_ST_KNOWN_BYTES, /* whether its values fit lanes of one byte */
     MD_ST_KNOWN_WIDTH, /* of vectors on a GPU */
     MD_ST_KNOWN_EPILOGUE,
     MD_ST_KNOWN_ALIASES, /* of the program: which outputs may lie on which inputs (stage 0) */
@@ -123,7 +123,7 @@ enum {
     MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
     MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
     MD_ST_KNOWN_RANGES, /* of rows, then of columns: elements that a condition leaves */
-    MD_ST_KNOWN_PRODUCTS = MD_ST_KNOWN_RANGES + 2, /* by which indices are columns */
+    MD_ST_KNOWN_PRODUCTS = MD_ST_KNOWN_RANGES + 2, /* as a product, by which indices are the columns */
     MD_ST_KNOWN_CHAINS = MD_ST_KNOWN_PRODUCTS, /* by kind of device; no stage is a product and a chain */
     MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 4
 };
@@ -173,7 +173,7 @@ md_status md_st_split_at(md_fx_formula *formula, const md_st_sizes *sizes, md_st
 
 /** A fact about a stage that costs walks over its expressions and never changes. */
 typedef struct md_st_fact {
-    int32_t which; /* its place in the program */
+    int32_t which; /* which place of the program's facts it has */
     size_t n_bytes;
     void (*make)(void *out, const md_st_program *program, int32_t stage, const void *user);
     const void *user;

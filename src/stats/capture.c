@@ -14,7 +14,7 @@ typedef struct row {
 } row;
 
 typedef struct listing {
-    md_ds_runtime *runtime; /* its lock of ops is held */
+    md_ds_runtime *runtime; /* the caller holds its lock of ops */
     row *rows;
     int64_t n, capacity, n_others;
     bool failed; /* memory was short */

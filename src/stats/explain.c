@@ -18,7 +18,7 @@ typedef struct candidate {
     const char *name, *unfit;
     double us, distance; /* octaves to the nearest of its hints; -1: it has none */
     char hint[MD_DS_LABEL]; /* label of the nearest hint; or why the variant is in the pool */
-    uint64_t hints; /* in whose lists it is */
+    uint64_t hints; /* the hints in whose lists it is */
     md_fa_answer answer; /* what the library answered, if it was asked */
 } candidate;
 

@@ -19,7 +19,7 @@ typedef struct md_ss_op {
     char *formula, *hints; /* owned; hints as points */
     bool allows_tf32;
     int32_t n_variants, n_shapes;
-    int64_t order; /* while ops are merged and sorted */
+    int64_t order; /* place before sorting, while ops are merged */
     uint64_t age; /* of destroyed ops, from 1: the higher, the later; 0: the row of many */
     uint64_t count[MD_SS_MAX_COUNTS]; /* in the order of md_ss_count_name */
     int32_t n_indices;

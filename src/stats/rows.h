@@ -23,7 +23,7 @@ typedef struct md_ss_row {
     uint64_t calls;
     double nearest; /* octaves to the nearest hint; -1: not known */
     bool is_uncovered;
-    uint64_t age; /* as of md_ss_op */
+    uint64_t age; /* as `age` of md_ss_op */
     bool has_trial; /* MD_SELECT_HYBRID; merged rows keep the last one's */
     md_ds_trial_state trial;
     double time_us; /* of all calls, from the first launch to the end of the last */

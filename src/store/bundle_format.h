@@ -19,7 +19,7 @@ typedef struct md_sr_bundle_row {
     md_digest128 key, payload; /* digests */
     uint64_t at; /* of the payload in the file */
     uint32_t n, n_stored; /* bytes of the payload, and of it in the file: fewer if it is compressed (zlib) */
-    uint32_t key_at, n_key; /* in the texts of the keys: "kind key" */
+    uint32_t key_at, n_key; /* where "kind key" lies in the texts of the keys */
 } md_sr_bundle_row;
 
 _Static_assert(sizeof(md_sr_bundle_header) == 48 && sizeof(md_sr_bundle_row) == 56,

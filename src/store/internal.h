@@ -27,8 +27,8 @@ typedef struct md_sr_place {
 struct md_sr {
     const md_log *log;
     md_digest128 environment;
-    char folder[33]; /* its digest */
-    char *about; /* its text */
+    char folder[33]; /* the digest of the environment, which names the folder */
+    char *about; /* the text of the environment */
     int64_t limit_bytes;
     bool has_user; /* place[0] is the user's */
     int32_t n_places;

@@ -42,7 +42,7 @@ static struct process {
     pthread_mutex_t lock_of_thread; /* held while the thread is started or ended; taken first */
     pthread_mutex_t lock; /* guards the lists; held while they are run */
     watch *watches;
-    used_name *names; /* never freed: a name is not used twice */
+    used_name *names; /* grows only: no name is used twice, so none is freed */
     pthread_t thread;
     _Atomic int64_t owner; /* the process whose thread it is; 0: there is none */
     sem_t wake;

@@ -287,7 +287,7 @@ void md_jobs_destroy(md_jobs **handle)
         pthread_mutex_lock(&jobs->lock);
     }
     pthread_mutex_unlock(&jobs->lock);
-    list_free(&jobs->queue); /* only a child after fork has jobs left */
+    list_free(&jobs->queue); /* a child after fork has no threads, and may have jobs left */
     list_free(&jobs->later);
     md_fork_leave(jobs);
     md_cond_finish(&jobs->changed);

@@ -52,7 +52,7 @@ struct md_pool {
     alignas(CACHE_LINE) _Atomic uint32_t epoch;
     _Atomic int32_t n_sleeping;
     _Atomic bool is_ending;
-    alignas(CACHE_LINE) pthread_mutex_t lock; /* only for sleeping and waking */
+    alignas(CACHE_LINE) pthread_mutex_t lock; /* held only to sleep and to wake */
     pthread_cond_t wake_worker, wake_caller;
     md_jobs *jobs;
     worker *workers;

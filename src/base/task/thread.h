@@ -27,9 +27,9 @@ typedef struct md_thread_processors {
     uint64_t mask[16]; /* a cpu_set_t */
     bool is_known; /* false: not Linux, or more processors than the mask has bits */
 } md_thread_processors;
-/** Those of the calling thread. */
+/** The processors that the calling thread may run on. */
 md_thread_processors md_thread_allowed(void);
-/** Lets a thread run on them. */
+/** Lets a thread run on these processors. */
 void md_thread_allow(pthread_t thread, const md_thread_processors *processors);
 /* Placement. The system's scheduler often leaves a thread on the processor of the thread that woke it, even if others
  * are idle, and then two lanes of a loop share a processor. So workers start spread out, and a worker on its caller's

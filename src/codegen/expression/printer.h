@@ -28,7 +28,7 @@ typedef struct md_cg_value_number {
     const md_fx_node *node;
     struct md_cg_value_number **arg;
     uint64_t hash;
-    int32_t epoch; /* of `varies` and `known`; older ones are void */
+    int32_t epoch; /* of the body in which `varies` and `known` were set; in another body they are void */
     int8_t varies; /* over the lanes: -1 not yet known */
     int8_t is_guarded; /* reads memory that may lie outside where a guard does not hold, or loops: -1 not yet known */
     md_cg_known *known;

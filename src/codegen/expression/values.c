@@ -152,7 +152,7 @@ static bool is_visible(const md_cg *cg, const md_cg_known *k, const md_fx_node *
     while (at >= 0 && cg->scope[at].id != k->scope)
         at--;
     if (at < 0)
-        return false; /* its block is closed */
+        return false; /* the block where it was declared is closed */
     for (int32_t i = at + 1; i <= cg->depth; i++)
         if (cg->scope[i].hidden >= 0 && (!node || md_fx_uses_index(node, cg->scope[i].hidden)))
             return false;

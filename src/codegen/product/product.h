@@ -10,7 +10,7 @@ enum { MD_CG_A, MD_CG_B, MD_CG_B2, MD_CG_MAX_OPERANDS };
 
 /* Which of the stage's index groups are the columns. */
 typedef enum md_cg_columns {
-    MD_CG_COLUMNS_STORED, /* the one that the first store runs over fastest */
+    MD_CG_COLUMNS_STORED, /* the group that the first store runs over fastest */
     MD_CG_COLUMNS_N,
     MD_CG_COLUMNS_M,
     MD_CG_COLUMNS_GROUPED, /* the stage's n, of a grouped product; the others serve none */

@@ -173,7 +173,7 @@ static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_redu
         return false;
     for (int32_t i = 0; i < rp->on_chip.n_kept; i++)
         if (md_fx_equal(rp->program->formula, rp->on_chip.kept[i].node, body))
-            return false; /* it is computed anyway */
+            return false; /* the product is computed anyway */
     const char *a = md_cg_lanes(rp->cg, body->arg[0]), *b = md_cg_lanes(rp->cg, body->arg[1]);
     if (a && b)
         md_cg_red_add_product(out, reduction, a, b);

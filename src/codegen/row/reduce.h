@@ -9,7 +9,7 @@ typedef struct md_cg_reduction {
     const md_st_reduction *r;
     int32_t id;
     bool is_column; /* results are lane values */
-    bool is_gpu; /* the text is for one */
+    bool is_gpu; /* the text is for a GPU */
     bool is_bytes; /* lanes are bytes */
     bool has_shift; /* bodies use e<id> */
 } md_cg_reduction;

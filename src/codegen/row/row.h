@@ -104,7 +104,7 @@ typedef struct md_cg_on_chip_value {
 typedef struct md_cg_row_load {
     const md_fx_node *node;
     uint32_t passes; /* bit l: level l uses it; bit n_levels: the stores do */
-    bool is_shared; /* by all rows */
+    bool is_shared; /* all rows load the same */
 } md_cg_row_load;
 
 typedef struct md_cg_on_chip {

@@ -10,7 +10,7 @@ typedef struct md_cb_far {
     int64_t n;
     void *there; /* the version in device memory; NULL: none */
     md_stream stream; /* that first used it */
-    bool is_used, by_others; /* by that stream; by other streams, too */
+    bool is_used, by_others; /* work of that stream reads it; work of others does, too */
     bool by_graph; /* captured work may read it at any time */
 } md_cb_far;
 

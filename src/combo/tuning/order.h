@@ -20,7 +20,7 @@ typedef struct md_cb_kind {
 
 typedef struct md_cb_member {
     int32_t kind;
-    int64_t size[MD_CB_BLOCK_AXES]; /* its own; at least 1 */
+    int64_t size[MD_CB_BLOCK_AXES]; /* of the member itself; at least 1 */
 } md_cb_member;
 
 /* A field of a kind. */

@@ -46,7 +46,7 @@ static md_status make(md_cb *cb)
         return md_fail(MD_UNSUPPORTED, "the items of combos run by calls of their own on this device");
     if (cb->plan->awaits_choices) {
         md_cb_choices_wait(cb);
-        MD_TRY(md_cb_prepare(cb)); /* once more, since kernels are built by now */
+        MD_TRY(md_cb_prepare(cb)); /* prepared once more, since kernels are built by now */
     }
     md_bd_wait_all(cb->runtime->builder);
     return MD_OK;
@@ -54,7 +54,7 @@ static md_status make(md_cb *cb)
 
 md_status md_cb_way_make(md_cb_way *out, md_cb *cb)
 {
-    cb->decision.is_current = false; /* it is of another plan */
+    cb->decision.is_current = false; /* the decision was made for another plan */
     const md_status status = make(cb);
     memset(out, 0, sizeof *out);
     out->how = cb->decision.how;

@@ -15,7 +15,7 @@ enum { MAX_TRIED = 256 };
 typedef struct kind {
     const md_ds_op *op;
     const md_bd_variant *own;
-    const int64_t *size; /* by dim id, of the heaviest item */
+    const int64_t *size; /* sizes of the heaviest item, by dim id */
     double work;
     md_fa_config best; /* what the best way runs instead */
 } kind;
@@ -91,7 +91,7 @@ static void report_kinds(const tuner *t)
 
 /* ---- Kinds */
 
-/* Only what md_cb_choose can replace. */
+/* True if md_cb_choose can put another kernel in the place of the unit's. */
 static bool is_tunable(const md_cb_unit *u)
 {
     return u->variant->n_launches == 1 && u->variant->family->n_fields > 0 &&

@@ -16,7 +16,7 @@ typedef struct md_cb_said {
 typedef struct md_cb_tune_job {
     double budget_s;
     int32_t max_builds;
-    bool json; /* the report: an object a line, else text */
+    bool json; /* the report is an object a line, else text */
     md_cb_said order, limits;
     md_sr *store; /* where the winner is kept; NULL: nowhere */
 } md_cb_tune_job;
@@ -31,7 +31,7 @@ void md_cb_recall(md_cb *cb, md_sr *store);
 md_status md_cb_keep(const md_cb *cb, md_sr *store, const char *remark);
 /** The key of that entry; equal in all processes. */
 md_status md_cb_key(md_strbuf *out, const md_cb *cb);
-#define MD_CB_STORE_KIND "combo" /* its kind */
+#define MD_CB_STORE_KIND "combo" /* the kind of its entries */
 
 /* ---- copies.c */
 typedef struct md_cb_copies {

@@ -50,7 +50,7 @@ typedef struct md_dev_cuda_gemm_answer {
 typedef struct md_dev_cuda_gemm_data {
     const void *a, *b, *bias; /* bias: NULL if there is none */
     void *c, *workspace;
-    int64_t workspace_bytes; /* the same at every call */
+    int64_t workspace_bytes; /* as large at every call */
 } md_dev_cuda_gemm_data;
 
 /** True if the library can be loaded. Loads it. */

@@ -45,7 +45,7 @@ static bool open_library(md_blas_functions *f)
             return false;
         memcpy(list[i].to, &symbol, sizeof symbol);
     }
-    return true; /* it stays mapped */
+    return true; /* dlclose is not called: the library stays mapped */
 }
 
 bool md_dev_cuda_has_gemm(void)

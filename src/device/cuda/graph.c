@@ -99,7 +99,7 @@ md_status md_dev_cuda_graph_kernels(md_dev *base, md_stream stream, void *graph,
  * by one, others by updating all. The caller orders calls about one graph. */
 
 typedef struct graph {
-    cudaGraph_t captured; /* its nodes name those of `exec` */
+    cudaGraph_t captured; /* its nodes are what those of `exec` are named by, to change them */
     cudaGraphExec_t exec;
     cudaGraphNode_t *node; /* kernels in the order of their launches; NULL: it is no chain of kernels */
     int32_t n, n_early;

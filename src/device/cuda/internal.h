@@ -32,7 +32,7 @@ typedef struct md_dev_cuda {
     md_dev_cuda_arena *arena[MD_DEV_CUDA_BUCKETS];
     md_dev_cuda_slab *slabs;
     md_dev_cuda_table *tables; /* that are no longer used, or only by graphs */
-    int32_t n_waiting; /* of them, that can be freed once all work is done */
+    int32_t n_waiting; /* tables that can be freed once all work is done */
     md_dev_kernel *copier, *gate; /* made on first use */
     cudaEvent_t begin, end; /* of time(); guarded by clock_lock */
     int32_t *gate_flag; /* pinned */

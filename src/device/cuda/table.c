@@ -12,7 +12,7 @@ enum { MOST_WAITING = 64 };
 struct md_dev_cuda_table {
     md_dev_cuda_table *next;
     void *p;
-    bool is_kept; /* until the device is closed */
+    bool is_kept; /* a graph may read it, so it is kept until the device is closed */
 };
 
 /* ---- Old tables */

@@ -59,7 +59,7 @@ typedef struct imports {
     uintptr_t base;
     const ElfW(Sym) * symbols;
     const char *names;
-    const ElfW(Rela) * list[2]; /* of function calls; of everything else */
+    const ElfW(Rela) * list[2]; /* relocations of function calls, and of everything else */
     size_t n[2], n_unnamed; /* number of entries without a symbol at the start of the second list (200,000 in NVRTC) */
 } imports;
 

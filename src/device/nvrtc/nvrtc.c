@@ -66,7 +66,7 @@ static void *open_library(void)
 
 typedef struct function {
     const char *name;
-    size_t offset; /* in md_dev_nvrtc */
+    size_t offset; /* of the function in md_dev_nvrtc */
 } function;
 
 static const function functions[] = {

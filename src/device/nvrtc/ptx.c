@@ -37,7 +37,7 @@ static int64_t count_shared(const char *text)
         while (line > text && line[-1] != '\n')
             line--;
         const size_t indent = strspn(line, " \t");
-        if (line + indent == at) /* a declaration; "extern" ones have no size */
+        if (line + indent == at) /* the word begins a declaration; "extern" ones have no size */
             n += bracketed(at, "[", at + strcspn(at, ";\n"));
     }
     return n;

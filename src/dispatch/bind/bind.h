@@ -63,7 +63,7 @@ typedef struct md_ds_bound {
     md_ds_as as; /* sizes to choose by */
     md_ds_copies copies; /* inputs that an output overwrites */
     bool is_empty; /* every output is empty: there is nothing to do */
-    bool is_sample; /* the call is one that shall be timed */
+    bool is_sample; /* the call is to be timed */
     bool is_patient; /* a new shape waits for the best variant */
     bool is_timed; /* the caller takes the time: no samples */
 } md_ds_bound;

@@ -83,7 +83,7 @@ static bool write_ranges(writer *w, const md_fx_binding *b)
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         if (op->layout.number[t] >= 0)
             span[op->layout.number[t]] = md_ds_span(&b->tensor[t]);
-    for (int32_t i = 0; i < op->layout.n_args; i++) /* in the order of their numbers */
+    for (int32_t i = 0; i < op->layout.n_args; i++) /* tensors in the order of their numbers */
         if (op->layout.arg[i].is_output)
             alias[n_outputs++] = aliases_of(op, b, op->formula->args[i].id);
     return true;

@@ -34,7 +34,7 @@ _Static_assert(offsetof(md_ds_call_args, key) == offsetof(md_ds_launch_args, lau
 
 typedef struct md_ds_param_map {
     const md_dev_kernel *kernel;
-    const char *variant; /* its name */
+    const char *variant; /* the variant's name */
     int32_t n_params, n_maps, n_relocations;
     bool needs_report, needs_counters;
     const md_ds_relocation *relocation; /* one per literal, in order */

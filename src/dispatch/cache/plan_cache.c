@@ -13,7 +13,7 @@ enum { WAYS = 8, CHUNK = MD_DS_CHUNK, MOST_ENTRIES = 16384, LINE = 64 };
 typedef struct owner { /* only writers read it */
     md_ds_shape_entry *entry; /* held; NULL: empty */
     const md_ds_plan *plan; /* the plan that the shape entry had when this entry was written */
-    int32_t place; /* in the index */
+    int32_t place; /* where it is in the index */
 } owner;
 
 typedef struct chunk {
@@ -225,10 +225,10 @@ static int32_t choose_place(md_ds_plan_cache *cache, uint64_t hash)
     const int32_t first = (int32_t)(hash & (uint64_t)(cache->n_places - 1));
     int32_t empty = -1;
     for (int32_t k = 0; k < WAYS; k++) {
-        const int32_t i = first ^ k; /* the first choice first */
+        const int32_t i = first ^ k; /* the place of first choice is looked at first */
         uint64_t index_entry = atomic_load_explicit(&cache->index[i], memory_order_relaxed);
         if ((uint32_t)index_entry && index_entry >> 32 == hash >> 32)
-            return i; /* the same shape: another thread has published it */
+            return i; /* another thread has published a plan of this shape */
         if (!(uint32_t)index_entry && empty < 0)
             empty = i;
     }

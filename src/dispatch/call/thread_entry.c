@@ -125,7 +125,7 @@ static bool widen(md_ds_cached *cached, int32_t n)
     md_ds_thread_entry *wide = md_ds_alloc_lines(sizeof *wide + (size_t)n * sizeof *wide->word, 64);
     if (!wide)
         return false;
-    if (cached->entry->room > MD_DS_THREAD_ENTRY_WORDS) /* else it is the place in md_ds_thread */
+    if (cached->entry->room > MD_DS_THREAD_ENTRY_WORDS) /* a smaller entry lies in its place in md_ds_thread */
         free(cached->entry);
     cached->entry = wide;
     wide->room = n;
@@ -243,7 +243,7 @@ static bool move_maps(md_ds_thread_entry *e, const md_ds_op *op)
         if (address == at[i])
             continue;
         md_kn_word *map = (md_kn_word *)e->word + i * MD_KN_MAP_WORDS;
-        at[i] = 0; /* until the map is moved */
+        at[i] = 0; /* cleared until the map has been moved */
         if (!md_dev_map_store(map, e->maps[i].at, address) && dev->ops->map_move(map, dev, e->kernel, address) != MD_OK)
             return false;
         at[i] = address;

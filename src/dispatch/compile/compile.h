@@ -21,7 +21,7 @@ typedef struct md_ds_compile_options {
 /* Never changes once it is made; `space` and the targets point into it. */
 typedef struct md_ds_compiled {
     const md_dev_facts *facts; /* of the device; the caller's */
-    md_fx_formula *formula; /* with the temporaries that split it into stages */
+    md_fx_formula *formula; /* with the temporaries by which it was split into stages */
     md_strbuf printed; /* the formula in canonical form, without temporaries */
     md_st_orders orders; /* of sums of products of several tensors */
     bool may_join; /* md_fx_may_merge_dims of the formula as it was before */

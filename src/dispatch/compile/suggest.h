@@ -22,7 +22,7 @@ typedef struct md_ds_regret {
 } md_ds_regret;
 
 typedef struct md_ds_suggestion {
-    int32_t n_shapes; /* points that stood for all of them */
+    int32_t n_shapes; /* how many points all shapes became */
     md_ds_regret suggested, today;
 } md_ds_suggestion;
 

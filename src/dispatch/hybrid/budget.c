@@ -17,7 +17,7 @@ static const double share_ahead = 25.0, most_share = 30.0;
 static const double noticeable = 0.02;
 /* A challenger that is expected to be slower by this part needs a full budget. */
 static const double unpromising = 0.25;
-/* A look comes after so many calls, and so long. */
+/* The load is looked at after so many calls, but not more often than every LOOK_NS. */
 enum { LOOK_CALLS = 16, LOOK_NS = 10000000 };
 
 /* Calls that are not delayed for each one that is: (1 - p) / p at load p. Callers that wait for each call load the GPU

@@ -52,7 +52,7 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     for (int32_t i = 0; dev->ops->mark_create && i < MD_DS_HYBRID_TIMES; i++)
         (void)md_ds_timing_has_marks(&h->timing[i], dev); /* what fails is tried again when a call needs it */
     if (dev->ops->mark_create && dev->ops->mark_create(&h->tail, dev) != MD_OK)
-        h->tail = NULL; /* no background races then */
+        h->tail = NULL; /* without marks there are no background races */
     h->is_idle_only = op->policy.select != MD_SELECT_HYBRID;
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);

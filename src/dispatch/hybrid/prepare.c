@@ -331,7 +331,7 @@ static void run_job(void *user)
     for (int32_t s = 0; s < j->op->n_stages; s++)
         is_early |= !is_settled(&j->op->stage[s]);
     if (is_early)
-        /* a later call asks again, when all is built */
+        /* a later call asks for the trial again, when all is built */
         atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
     else if (!make_trial(j))
         atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);

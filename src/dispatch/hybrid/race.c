@@ -33,7 +33,7 @@ struct md_ds_idle_bench {
     md_ds_op *op;
     md_ds_idle_memory memory;
     md_tn_tournament tournament;
-    struct md_ds_hybrid *hybrid; /* whose race it is */
+    struct md_ds_hybrid *hybrid; /* the state of the op whose race this is */
     uint64_t quiet_ns; /* time without calls that counts as quiet */
     uint64_t deadline_ns, seen_ns, n_calls; /* end of patience; when calls were seen last, and how many by then */
     int32_t n_wasted;

@@ -23,7 +23,7 @@ typedef struct md_ds_challenger {
     double resolution_us; /* its times resolve no smaller differences */
     int32_t n; /* times of calls; the last MD_DS_CHALLENGER_TIMES are kept */
     double us[MD_DS_CHALLENGER_TIMES];
-    double idle_us; /* by a background race; 0: none */
+    double idle_us; /* time by the background race, us; 0: none */
     md_ds_plan *plan; /* what it serves with; owned */
 } md_ds_challenger;
 
@@ -42,11 +42,11 @@ typedef struct md_ds_trial {
     int32_t current; /* the challenger that is tried; 0: none */
     int32_t step; /* of A B B A, 0 .. 4 */
     _Atomic bool is_over; /* no challenger is left to be tried, until the correction changes */
-    _Atomic bool is_waiting; /* until the budget covers the next challenger */
+    _Atomic bool is_waiting; /* nothing is tried until the budget covers the next challenger */
     int32_t stored; /* the variant that was stored as this trial's verdict; -1: none yet */
     double final_us; /* the incumbent's time when the trial was over */
     int32_t n_watched;
-    double watched[MD_DS_WATCHED]; /* times since then */
+    double watched[MD_DS_WATCHED]; /* the incumbent's times since then */
     int64_t n_calls; /* calls that the timed ones stand for */
     int32_t n_unplanned; /* calls without a launch plan */
     int32_t n_running; /* timed calls that have no time yet */

@@ -30,7 +30,7 @@ md_status md_ds_pool_cover(md_ds_pool *pool);
 /* ---- tune_hints.c: tuning a formula without an op, as `mdctl tune` and md_tune_formula do */
 
 typedef struct md_ds_tune_request {
-    md_ds_compile_options compile; /* as of the ops that are to use the result */
+    md_ds_compile_options compile; /* the same as of the ops that are to use the result */
     bool off_hints; /* GPUs: half of the time is for the extra points that pools look at (points.h) */
     md_bd *builder;
     const md_log *log; /* of warnings about the formula; may be NULL */

@@ -33,7 +33,8 @@ static md_status add_decision(md_ds_pool *pool, const md_fa_family *f, const md_
     const md_ds_candidate candidate = {.family = f,
                                        .config = d->config,
                                        .limit = pool->policy.max_variants + (point->is_ragged ? MD_DS_MAX_EXTRA : 0)};
-    const bool is_measured = d->is_measured && !point->is_ragged; /* at the hint itself */
+    /* measured at the hint itself, not at its ragged twin */
+    const bool is_measured = d->is_measured && !point->is_ragged;
     int32_t number;
     MD_TRY(md_ds_pool_add(&number, pool, &candidate));
     if (number < 0)
@@ -63,7 +64,7 @@ typedef struct menu {
     md_tn_decision decision[MAX_FAMILIES];
 } menu;
 
-/* At m->point. */
+/* Lists every family's best at m->point. */
 static md_status list_families(menu *m, const md_ds_pool *pool, bool last_resorts)
 {
     const md_fa_family *f;

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-/* At so many hints pools have every family's best. */
+/* Pools of at most so many hints have every family's best at each. */
 enum { MD_DS_FEW_HINTS = 3, MD_DS_MAX_RANKED = 16 };
 
 /* A variant at a hint. */
@@ -38,7 +38,7 @@ typedef struct md_ds_pool {
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t envelope_of[MD_DS_MAX_VARIANTS]; /* the first variant with the same envelope */
     _Atomic int32_t n_libraries; /* variants whose libraries load something */
-    _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
+    _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement of its results with those of others */
     _Atomic uint32_t likely; /* the last pick by the model and its runner-up (16 bits each, + 1): where to begin */
     struct md_tn_correction *correction; /* of the model, by measured times (correct.c) */
     int32_t pinned; /* variant, or -1 */

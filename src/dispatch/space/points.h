@@ -6,7 +6,7 @@
 #include "dispatch/space/space.h"
 #include "tune/search/search.h"
 
-/* Of a space of one to three dims. */
+/* The most lopsided points of a space with one to three dims. */
 enum { MD_DS_MAX_CORNERS = 64 };
 enum { MD_DS_MAX_BETWEEN = 32, MD_DS_CHAIN_POINTS = 20 };
 

@@ -60,7 +60,7 @@ struct md_eval_machine {
     md_fx_fault *fault;
     md_arena *arena; /* codes */
     md_memo compiled; /* node -> code */
-    md_memo seen; /* which nodes have one user, which more */
+    md_memo seen; /* marks of nodes: those with one user, and those with more */
     int64_t at[MD_FX_MAX_INDICES]; /* the current position of each index */
     md_eval_access tensor[MD_FX_MAX_TENSORS];
     bool is_lazy[MD_FX_MAX_TENSORS]; /* computed on demand from its statement */

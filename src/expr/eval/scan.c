@@ -30,7 +30,7 @@ typedef struct scan {
     /* of the others; 1 where an index does not move while that of the scan does */
     int64_t outer_size[MD_FX_MAX_INDICES];
     int64_t n_lines;
-    line *lines; /* by number of the position modulo n_lines */
+    line *lines; /* a position's line is found by its number modulo n_lines */
 } scan;
 
 static double real_start(md_fx_op op)

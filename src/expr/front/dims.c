@@ -14,7 +14,7 @@ typedef struct dims {
     md_front *front;
     md_fx_formula *f;
     const md_syntax_size *at; /* the size being read from the text; NULL while options are read */
-    int32_t parent[N_ITEMS]; /* indices, then axes */
+    int32_t parent[N_ITEMS]; /* of indices, then of axes */
     int32_t dim_of[N_ITEMS]; /* of a class, kept at its root; -1 until numbered */
     bool is_loose[N_AXES]; /* some subscript is not a plain index */
     bool is_written[N_AXES]; /* some subscript is a plain index */

@@ -138,7 +138,7 @@ md_status md_parse_dtype(md_parser *p, md_dtype *out)
 
 /* ---- primaries ---- */
 
-/* The list index says which item, and is no number. */
+/* Refuses a list index in an expression: it says which item is meant, and is no number. */
 static md_status refuse_list_index(const md_parser *p, const md_token *name)
 {
     if (!p->list || !md_parse_is(name, p->list))

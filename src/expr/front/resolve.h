@@ -9,7 +9,7 @@ typedef struct md_scope {
     const struct md_scope *up;
     const char *name;
     int32_t index;
-    bool is_bound; /* by a reduction */
+    bool is_bound; /* a reduction binds it */
     bool is_scanned; /* a scan runs along it here */
 } md_scope;
 

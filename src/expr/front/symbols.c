@@ -191,7 +191,7 @@ static md_status note_scalars(symbols *s, const md_syntax_item *item)
     return MD_OK;
 }
 
-/* They take their places among the arguments. */
+/* Gives tensors that are declared their places among the arguments. */
 static md_status note_tensors(symbols *s, const md_syntax_item *item)
 {
     for (int32_t i = 0; i < item->n; i++) {

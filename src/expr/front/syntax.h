@@ -11,7 +11,7 @@ enum {
     MD_SYNTAX_MAX_NODES = 20000,
     MD_SYNTAX_MAX_OPERANDS = 16,
     MD_SYNTAX_MAX_STATEMENTS = 96,
-    MD_SYNTAX_MAX_DECLARATIONS = 64 /* of one statement */
+    MD_SYNTAX_MAX_DECLARATIONS = 64 /* declarations of one statement */
 };
 
 typedef enum md_syntax_kind {

@@ -14,7 +14,7 @@ enum { LEVEL_BRACKET, LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_SUM, 
 
 static const struct {
     int32_t level;
-    md_fx_op op; /* whose text is the operator's */
+    md_fx_op op; /* the operator's text stands for it */
 } binary[] = {
     {LEVEL_OR, MD_FX_OR},      {LEVEL_AND, MD_FX_AND},    {LEVEL_COMPARE, MD_FX_LT}, {LEVEL_COMPARE, MD_FX_LE},
     {LEVEL_COMPARE, MD_FX_GT}, {LEVEL_COMPARE, MD_FX_GE}, {LEVEL_COMPARE, MD_FX_EQ}, {LEVEL_COMPARE, MD_FX_NE},

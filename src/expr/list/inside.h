@@ -34,11 +34,11 @@ typedef enum md_fl_kind { MD_FL_REDUCTION, MD_FL_SCALARS, MD_FL_ITEMS } md_fl_ki
 typedef struct md_fl_stmt {
     md_syntax_item *item;
     md_fl_kind kind;
-    bool is_let; /* as the text says */
-    bool updates; /* += and its like: elements that are not written keep their value */
-    int32_t symbol; /* written */
+    bool is_let; /* the text declares it by `let` */
+    bool updates; /* += and its like: elements that it does not write keep their value */
+    int32_t symbol; /* the tensor or value that it writes */
     int32_t step; /* -1: let of items, which stands in every step that reads it */
-    bool needed; /* wanted in the step that is being written */
+    bool needed; /* the step that is being written needs it */
     bool is_live; /* what it computes reaches a result */
 } md_fl_stmt;
 

@@ -47,7 +47,7 @@ typedef struct md_fx_list_arg {
     const char *name;
     bool is_scalar, is_list, is_read, is_written;
     md_dtype dtype; /* of a scalar its type */
-    int32_t rank; /* of one item */
+    int32_t rank; /* of an item's tensor */
 } md_fx_list_arg;
 
 typedef struct md_fx_list {

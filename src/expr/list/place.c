@@ -44,7 +44,7 @@ void md_fl_mark_step(md_fl_reader *r, int32_t step)
 typedef struct placing {
     md_fl_reader *r;
     const md_fl_stmt *stmt; /* that is placed */
-    const md_fl_stmt *of; /* whose reads are looked at: it, or a let */
+    const md_fl_stmt *of; /* whose reads are looked at: the statement itself, or a let that it needs */
     int32_t least; /* step */
     int32_t step; /* the chosen one, in the second walk */
 } placing;

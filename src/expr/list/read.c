@@ -237,7 +237,7 @@ static md_status new_value(md_fl_reader *r, md_fl_base *b, int32_t base, const m
         r->stmt[before->stmt].item->is_let = true;
     r->symbol[r->n_symbols] =
         (md_fl_symbol){md_fl_new_name(r, strlen(b->name) < 48 ? b->name : "new", r->n_symbols), base, -1, false, false};
-    if (b->is_read && !b->dtype) /* its memory is an input, too */
+    if (b->is_read && !b->dtype) /* the memory of this output is an input, too */
         b->dtype = r->options.dtype ? r->options.dtype : MD_F32;
     b->now = r->n_symbols++;
     return r->symbol[b->now].name ? MD_OK : md_fail_memory();

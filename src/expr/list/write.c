@@ -60,7 +60,7 @@ static void print_sizes(md_strbuf *out, const md_fl_reader *r)
 
 /* ---- Statements */
 
-/* Its value is needed inside of the text only. */
+/* True for a value that only this step's text needs. */
 static bool is_let_here(const md_fl_reader *r, const md_fl_stmt *s)
 {
     const md_fl_symbol *own = &r->symbol[s->symbol];

@@ -26,7 +26,7 @@ typedef struct md_fa_customs {
     md_digest128 digest; /* of all descriptions: sources, tunables, rules */
     int32_t n;
     const md_fa_family *list[MD_FA_MAX_CUSTOMS + 1]; /* the families for the device; NULL-terminated */
-    md_fa_custom custom[MD_FA_MAX_CUSTOMS]; /* by family.custom - 1 */
+    md_fa_custom custom[MD_FA_MAX_CUSTOMS]; /* in the order of family.custom, which counts from 1 */
 } md_fa_customs;
 
 /** Copies and checks descriptions. The program must have one stage and outlive them. *out is NULL if none is for the

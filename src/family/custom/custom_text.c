@@ -58,9 +58,9 @@ md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_progr
     for (int32_t d = 0; d < f->n_dims; d++)
         MD_TRY(note(&all, custom, f->dim[d].name));
     for (int32_t s = 0; s < f->n_scalars; s++)
-        if (!f->scalar[s].is_size) /* the dim has the name */
+        if (!f->scalar[s].is_size) /* a size that is an argument has its dim's name, which is checked already */
             MD_TRY(note(&all, custom, f->scalar[s].name));
-    for (int32_t i = 0; i < custom->family.n_fields; i++) /* they are macros */
+    for (int32_t i = 0; i < custom->family.n_fields; i++) /* tunables become macros */
         MD_TRY(note(&all, custom, custom->family.field[i].name));
     return MD_OK;
 }

@@ -39,7 +39,7 @@ static bool note(void *user, const md_fx_node *n)
         return true;
     int32_t last = n->arg[n->n_args - 1]->id;
     if (t->n > 0 && last != t->index)
-        return true; /* it remains a strided load */
+        return true; /* the table is full: this load stays a strided one */
     for (int32_t i = 0; i < t->n; i++)
         if (is_same_load(t->load[i], n))
             return true;

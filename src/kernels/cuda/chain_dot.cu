@@ -31,9 +31,9 @@ enum {
     PARTS = MD_WARPS * GROUPS,
     KEYS_UNIT = PARTS * MD_KEYS,
     SCORES = ROWS * MD_KEYS, /* of a group at a time: those of a row follow each other */
-    OWN = SCORES > MD_TEAM ? SCORES / MD_TEAM : 1, /* of a lane, of one row */
+    OWN = SCORES > MD_TEAM ? SCORES / MD_TEAM : 1, /* scores that a lane has of one row */
     SAME = SCORES < MD_TEAM ? MD_TEAM / SCORES : 1, /* lanes with the same score */
-    ROW_LANES = MD_TEAM / ROWS /* with scores of a row */
+    ROW_LANES = MD_TEAM / ROWS /* lanes that have scores of one row */
 };
 #include "chain_meet.h"
 
@@ -46,7 +46,7 @@ typedef struct md_part {
 /* The row whose scores a lane has. */
 typedef struct md_own {
     md_chain_row at;
-    int row, first, last; /* in the tile; bounds of its keys */
+    int row, first, last; /* row: its number in the tile; first, last: bounds of its keys */
 } md_own;
 
 typedef struct md_queries {

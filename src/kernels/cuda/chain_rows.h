@@ -138,7 +138,7 @@ MD_INLINE void md_rescale(md_sums &o, const md_rows &r)
             o[i] *= r.factor[i / 2 % 2];
 }
 
-/* From the scores of a block to its powers. */
+/* Turns the scores of a block into powers. */
 template <bool masked>
 MD_INLINE void md_softmax(md_block_scores &s, md_rows &r, const md_params &p, const md_named_rows &named, int block,
                           float scale)

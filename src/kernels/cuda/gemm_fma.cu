@@ -50,7 +50,7 @@ template <int size, int t> MD_INLINE int md_own(int thread, int i)
 
 /* The addresses from which a thread loads an operand's tiles. */
 typedef struct md_source {
-    const char *at; /* its first piece of the next tile */
+    const char *at; /* where its first piece of the next tile lies */
     int last; /* last row at which a piece may begin, relative to that one */
 } md_source;
 
@@ -86,7 +86,7 @@ MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int 
     const md_view view = md_view_of<which>(p, 0);
     const int d = L::k(threadIdx.x);
     MD_FOR (i, L::PIECES) {
-        /* from the first piece */
+        /* rows are counted from the first piece's */
         const int row = is_inside ? L::row(i * THREADS) : min(L::row(i * THREADS), s.last), k = L::k(i * THREADS);
         const float *from = (const float *)(s.at + (row * view.row + k * view.step) * 4);
         if (is_whole && MD_COPY_WIDTH == 4) {
@@ -114,7 +114,7 @@ MD_INLINE void md_fetch_both(md_next &to, const md_params &p, md_source &a, md_s
     md_fetch<1>(to.b, p, b, left, is_whole, is_inside);
 }
 
-/* If there is a next tile. */
+/* Loads the pieces of the next tile, if there is one. */
 MD_INLINE void md_fetch_next(md_next &to, const md_params &p, md_source &a, md_source &b, int left, bool is_inside)
 {
     if (left >= MD_BK && is_inside)

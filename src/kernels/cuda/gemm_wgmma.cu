@@ -55,7 +55,7 @@ enum {
     WG_ROWS = MD_PINGPONG ? MD_BM : MD_BM / MD_CONSUMERS,
     BLOCKS = WG_ROWS / 64,
     BN64 = (MD_BN + 63) / 64,
-    DOWN_ONE = MD_BM * 128, /* of one product */
+    DOWN_ONE = MD_BM * 128, /* bytes of operand A of one product */
     DOWN_BYTES = (MD_SWAPPED ? MD_PRODUCTS : 1) * DOWN_ONE,
     ACROSS_ONE = (MD_ACROSS(MD_ALONG_) == 2) ? BN64 * 8192 : MD_BN * 128,
     ACROSS_BYTES = (MD_SWAPPED ? 1 : MD_PRODUCTS) * ACROSS_ONE,
@@ -267,7 +267,7 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
     const int group = threadIdx.x / 128 - 1, step = gridDim.x / MD_CLUSTER;
     unsigned char *mine = buffers + (threadIdx.x / 32 - 4) * BUFFER_BYTES;
     int t = blockIdx.x / MD_CLUSTER;
-    unsigned turn = 0; /* which of the buffers */
+    unsigned turn = 0; /* which of the buffers is next */
     unsigned done = 0; /* stages of the tiles before this one */
     md_tile acc;
     md_ring r = {0, 0};

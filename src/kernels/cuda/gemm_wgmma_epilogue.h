@@ -60,7 +60,7 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
     if (lane == 0 && !is_last)
         md_tma_wait_read<MD_PANELS - 1>();
     __syncwarp();
-    MD_FOR (j, PANEL / 4) /* in the 32-byte swizzle */
+    MD_FOR (j, PANEL / 4) /* places are those of the 32-byte swizzle */
         md_store_word(to + j / 2 * 256 + ((j % 2 ^ (across >> 2)) << 4), out[j]);
     md_proxy_fence();
     __syncwarp();

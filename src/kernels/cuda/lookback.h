@@ -20,7 +20,7 @@ struct md_head {
     unsigned started, done;
 };
 
-#if !MD_RECURRENCE /* whose totals are two words */
+#if !MD_RECURRENCE /* for totals of two words */
 MD_INLINE uint64_t md_bits_of(double v) { return md_u64(v); }
 MD_INLINE uint64_t md_bits_of(float v) { return md_u32(v); }
 MD_INLINE uint64_t md_bits_of(int64_t v) { return (uint64_t)v; }

@@ -11,7 +11,7 @@ MD_INLINE void md_ldmatrix(unsigned (&r)[4], unsigned from)
                  : "memory");
 }
 
-/* The same transposed. */
+/* Loads four 8x8 matrices as md_ldmatrix does, each of them transposed. */
 MD_INLINE void md_ldmatrix_across(unsigned (&r)[4], unsigned from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -40,7 +40,7 @@ MD_INLINE double md_step_term(double a, double y, double b)
 }
 #endif
 
-/* First x, then y. */
+/* The step that does x and then y. */
 template <class T> MD_INLINE md_step<T> md_step_then(const md_step<T> &x, const md_step<T> &y)
 {
     return md_step<T>(md_step_factor(x.a, y.a), md_step_term(y.a, x.b, y.b));

@@ -19,7 +19,7 @@ template <int bytes> MD_INLINE void md_hide(md_words<bytes> &r)
         asm("" : "+r"(r.w[i]));
 }
 
-/* 16 aligned bytes if they exist; else anything. */
+/* Loads 16 aligned bytes if they exist; otherwise the words are undefined. */
 MD_INLINE void md_get_piece_maybe(uint32_t *w, const void *p, md_maybe n)
 {
     asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
@@ -95,7 +95,7 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
         /* so that the compiler sees what vectors' addresses have in common */
         const char *from = (const char *)t + (o * size - past);
         uint32_t w[R::N + 4];
-        MD_FOR_STEP (i, R::N + 4, 4) /* the one after the last only if it has a part of the vector */
+        MD_FOR_STEP (i, R::N + 4, 4) /* a vector that begins between two pieces ends in one piece more */
             md_get_piece(w + i, i < R::N || past ? from + 4 * i : from, 16);
         return md_shift_down<S>(w, past);
     } else {

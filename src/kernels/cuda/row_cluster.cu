@@ -31,9 +31,9 @@ enum { MD_RING_ROWS = 4 }; /* most rows in the ring */
 struct md_bars {
     uint64_t full[MD_CHUNKS], empty[MD_CHUNKS], met[2];
 };
-enum { MD_EMPTY = MD_CHUNKS * 8 }; /* from a chunk's full barrier to its empty one */
+enum { MD_EMPTY = MD_CHUNKS * 8 }; /* bytes from a chunk's full barrier to its empty one */
 struct md_slice {
-    md_pos first; /* its first vector of a row */
+    md_pos first; /* the block's first vector of each row */
     md_pos per; /* vectors of each block, the last ones may have fewer */
     int rank, chunks; /* chunks of a slice */
     unsigned shared; /* address of shared memory: weights, then the ring */
@@ -286,7 +286,7 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, const m
 #else
         MD_EACH (md_fetch_out(MD_X p, &elem[i], at.first + MD_OWN * MD_STEP, md_found{MD_PLACE}))
 #endif
-            md_release(now); /* and a fence: loads before everything else */
+            md_release(now); /* also a fence: loads come before everything else */
         MD_EACH (md_out(MD_X p, &row, &elem[i], at.first + MD_OWN * MD_STEP, md_full()))
             md_step(now, s, md_own_ring(s));
         kept += MD_CHUNK_BYTES;

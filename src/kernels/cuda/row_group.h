@@ -36,7 +36,7 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 #define MD_ALL(i) md_full()
 #endif
 
-/* Between passes, if unpacked values would take too many registers. */
+/* Forgets unpacked values between passes, if they would take too many registers. */
 #define MD_FORGET                                                                                                      \
     MD_FOR (i, MD_UNPACK_ONCE ? 0 : MD_VECTORS)                                                                        \
         md_forget(&elem[i]);
@@ -46,7 +46,7 @@ struct md_layout {
     /* position of this thread's first vector, for loads and stores: one address is computed, the others are at fixed
      * distances from it */
     int64_t first;
-    md_pos place; /* the same, for counting */
+    md_pos place; /* the same position, from which vectors are counted */
     md_pos left; /* whole vectors from there on, in steps of MD_GROUP; <= 0: none */
     /* of the warp's first thread (MD_GROUP >= 32), so that the lanes of a warp loop together */
     md_pos warp_left;

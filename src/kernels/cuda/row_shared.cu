@@ -44,7 +44,7 @@ enum { MD_CHUNK_BYTES = MD_GROUP * MD_VECTORS * 16 };
 struct md_ring {
     unsigned full, read; /* shared memory addresses of the chunks' barriers: has arrived; nobody needs it any more */
     unsigned parity; /* of the current row */
-    int chunks; /* of each row, the last ones of some may be empty */
+    int chunks; /* chunks of each row, of which the last ones may be empty */
     const unsigned char *from; /* in thread 0: the next row's whole vectors */
     int bytes; /* bytes of those vectors; -1: there is no next row */
 };

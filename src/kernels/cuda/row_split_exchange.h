@@ -153,7 +153,7 @@ MD_INLINE void md_record_counts(const md_slice &s, md_pos lead)
     if (s.t < s.blocks)
         md_counts[s.turn & 1][s.t] = md_count_slice(s, s.n, lead, s.t);
 }
-/* States: what others are told of one, and how a state is made of that. */
+/* Exchanging whole states: what a thread tells others of its own, and how a state is made of that. */
 #define MD_TOLD(l) md_part##l of##l;
 #define MD_TELL(l) md_tell##l(&told.of##l, &state);
 #define MD_HEAR(l) md_accept##l(&state, &told.of##l);

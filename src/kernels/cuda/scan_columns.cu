@@ -198,7 +198,7 @@ MD_N_DECL MD_INLINE void md_load_part(MD_OUTER_DECL const md_params *p, MD_VALUE
 
 #define MD_KEPT (MD_ITEMS * (MD_ROUNDS - 1)) /* elements of a thread in shared memory, each for this thread only */
 #if MD_KEPT > 0 && MD_PIECES > 0
-/* As they were loaded. */
+/* The elements wait as they were loaded. */
 #include "scan_ahead.h"
 
 MD_N_DECL MD_INLINE void md_keep_run(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t n, bool is_inside,
@@ -225,7 +225,7 @@ MD_N_DECL MD_INLINE MD_VALUE md_get_kept(MD_OUTER_DECL const md_params *p, int64
     return v;
 }
 #elif MD_KEPT > 0
-/* As values. */
+/* The elements wait as values. */
 MD_INLINE MD_RESULT *md_kept_at(int vector)
 {
     return (MD_RESULT *)md_shared + (vector * MD_THREADS + (int)threadIdx.x);

@@ -19,7 +19,7 @@ struct md_slice {
     uint32_t turn; /* exchanges so far */
     bool wait; /* true for all others: their slots are used again for the next row */
     bool has_row; /* in the first warp, if only one block gets the row's results: this one */
-    uint32_t epoch; /* in the first warp */
+    uint32_t epoch; /* known to the first warp only */
     char *slots; /* of the first exchange, of the group's first block */
 };
 /* Keeps earlier loads in front: the assembler would move each to its first use. All lanes of a warp must reach it. */
@@ -37,7 +37,7 @@ MD_INLINE void md_from_here(md_slice &s)
     s.n = md_epilogue_loads(s.n);
 }
 MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
-/* The same for all lanes of a warp. */
+/* True if some lane of the warp has a vector at i. */
 MD_INLINE bool md_warp_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left + (s.t & 31); }
 MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * (MD_THREADS * MD_VL); }
 MD_INLINE bool md_has_edge(const md_slice &s) { return s.edge.hi > 0; }

@@ -18,7 +18,7 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
     static_assert(md_raw<S>::BYTES % 16 == 0, "whole pieces");
     MD_FOR_STEP (i, md_raw<S>::N, 4)
         md_copy16(md_staged_piece((*n.piece)++), (const char *)((const typename S::E *)t + o) + 4 * i, 16);
-    return md_zero_raw<S>(); /* never called */
+    return md_zero_raw<S>(); /* no kernel that calls this is ever made */
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *, int64_t, md_take_staged n)
 {

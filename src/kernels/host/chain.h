@@ -38,7 +38,7 @@ MD_INLINE float md_largest_lane(md_f v)
     return m;
 }
 
-/* In pairs: the same order whatever the compiler. */
+/* Adds the lanes in pairs, so that the order does not depend on the compiler. */
 MD_INLINE float md_sum_lanes(md_f v)
 {
     float a[MD_VL];

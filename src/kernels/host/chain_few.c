@@ -225,7 +225,7 @@ MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *
 
 #else
 
-/* The parts of a row, one after the other. */
+/* Merges what the splits of the keys found for a row: the state and the sums of each, in order. */
 static void md_combine(const md_params *p, const float *part, md_chain_state *s, float *o)
 {
     const int64_t pitch = md_pitch(p);

@@ -150,7 +150,7 @@ MD_DOTS(6)
 MD_DOTS(7)
 MD_DOTS(8)
 
-/* The same for any strides. */
+/* Dot products of columns of any strides. */
 MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
 {
     for (int64_t c = 0; c < r->columns; c++)
@@ -288,7 +288,7 @@ static void md_add_steps(const md_params *p, const md_run *r, int64_t k0, int64_
 /* A chunk of K, added to the sums of its span. */
 static void md_add_chunk(const md_params *p, const md_run *r, int64_t k0, int64_t depth)
 {
-    const int64_t steps = MD_ALONG_DEPTH ? MD_CHUNK : MD_SUM_DEPTH; /* dot products add their lanes to the sums */
+    const int64_t steps = MD_ALONG_DEPTH ? MD_CHUNK : MD_SUM_DEPTH; /* r->part is for lanes along columns */
     for (int64_t k = 0; k < depth; k += steps) {
         const int is_first = (k0 + k) % MD_SPAN == 0;
         md_acc *sum = is_first || MD_ALONG_DEPTH ? r->sum : r->part;

@@ -58,7 +58,7 @@ static md_status make_pattern(int *fd, md_dtype dtype, int64_t limit, bool is_po
 {
     md_writing writing;
     *fd = md_above_standard(memfd_create("md-pattern", MFD_CLOEXEC));
-    md_writing_begin(&writing); /* a file's largest size counts here, too */
+    md_writing_begin(&writing); /* the process's limit on file sizes holds for memory files, too */
     const bool has_memory = *fd >= 0 && ftruncate(*fd, PATTERN) == 0;
     md_writing_end(&writing);
     if (!has_memory)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { MD_TN_MOST_SAMPLES = 1024 }; /* later ones are not looked at */
+enum { MD_TN_MOST_SAMPLES = 1024 }; /* further samples are ignored */
 
 typedef enum md_tn_estimate_by {
     MD_TN_BY_MEDIAN,

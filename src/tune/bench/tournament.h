@@ -19,7 +19,7 @@ typedef enum md_tn_outcome {
 } md_tn_outcome;
 
 typedef enum md_tn_moment {
-    MD_TN_BEFORE_LOOK, /* at competitor i */
+    MD_TN_BEFORE_LOOK, /* before a look at competitor i */
     MD_TN_BEFORE_SECOND_LOOK,
     MD_TN_BEFORE_ROUND, /* i: the round's number; a round is two samples of each */
     MD_TN_BEFORE_SAMPLE,
@@ -47,7 +47,7 @@ typedef struct md_tn_competitor {
     uint32_t groups; /* bits: dropped only where it is slow in each of its groups; 0: one group of all */
     double look_us; /* the last look; 0: none yet. One that is given is not taken */
     int32_t repeats; /* runs of a sample; 0: from the look */
-    int32_t n, n_taken; /* samples; of those, taken by this tournament */
+    int32_t n, n_taken; /* samples so far; those that this tournament took */
     double *sample; /* the caller's */
     int32_t room; /* samples that fit there; when it is full no more are taken */
 } md_tn_competitor;

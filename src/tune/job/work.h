@@ -49,7 +49,7 @@ typedef struct md_tn_tuning_point {
     const md_tn_point *point;
     char *key;
     int lease;
-    bool is_open; /* to be measured */
+    bool is_open; /* it is still to be measured */
     bool has_lease, has_bench;
     bool is_cut; /* there was not time for everything */
     uint64_t memory_ns, look_ns; /* time that making its memory took; of the longest first look */

@@ -199,7 +199,7 @@ static void run_contest(contest *c, md_tn_purpose purpose)
         e->repeats = x->repeats;
         e->n = x->n;
         if (x->look_us > 0.0 || x->has_failed)
-            e->verdict = MD_TN_SLOW; /* until it has samples */
+            e->verdict = MD_TN_SLOW; /* this holds until it has samples */
         if (x->n == 0)
             continue;
         const md_tn_summary s = md_tn_tournament_result(&t, i);

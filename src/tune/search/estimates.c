@@ -150,7 +150,8 @@ void md_tn_estimates_close(md_tn_estimates **estimates)
         md_strbuf bytes = {0};
         md_table_each(e->known, write_one, &bytes);
         if (!bytes.failed && bytes.size) {
-            qsort(bytes.text, bytes.size / sizeof(answer), sizeof(answer), by_question); /* equal bundles */
+            qsort(bytes.text, bytes.size / sizeof(answer), sizeof(answer),
+                  by_question); /* in one order: the same answers are the same bytes */
             keep(e, &bytes);
         }
         md_strbuf_finish(&bytes);

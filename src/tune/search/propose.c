@@ -274,7 +274,7 @@ static void add_free(list *l)
     int32_t n = 0;
     const double limit = FREE_LIMIT * least_model(w, l->tuning_point);
     const int32_t most = l->most;
-    l->most = l->n_new + 1; /* none of them is new */
+    l->most = l->n_new + 1; /* these configs need no build */
     for (int32_t i = w->n_trials - 1; i >= 0 && n < MAX_FREE; i--) {
         const md_tn_trial *t = &w->trial[i];
         const md_tn_choice *c =

@@ -80,7 +80,7 @@ static int newest_first(const md_tn_conditions *x, const md_tn_conditions *y)
     return c ? c : compare((uint64_t)y->order, (uint64_t)x->order);
 }
 
-/* Equal ones stand together, the newest first. */
+/* Orders picks so that equal ones stand together, the newest first. */
 static int order_picks(const void *a, const void *b)
 {
     const md_tn_stored_pick *x = a, *y = b;

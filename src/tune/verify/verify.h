@@ -12,8 +12,8 @@
 typedef enum md_tn_agreement {
     MD_TN_UNDECIDED = -1, /* was run, but no group of variants that agree was large enough */
     MD_TN_UNSURE = 0, /* was not run */
-    MD_TN_AGREES, /* with most of the others */
-    MD_TN_DIFFERS, /* most of the others agree, but not with this one */
+    MD_TN_AGREES, /* agrees with most others */
+    MD_TN_DIFFERS, /* most others agree with each other, but not with this one */
     MD_TN_FAILS /* does not launch */
 } md_tn_agreement;
 

@@ -31,7 +31,7 @@ static size_t length_of(const char *line)
     return strcspn(line, "\n");
 }
 
-/* As memcmp; a prefix comes first. */
+/* As memcmp; of two texts, one of which begins the other, the shorter comes first. */
 static int compare(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     const int order = memcmp(a, b, MD_MIN(n_a, n_b));

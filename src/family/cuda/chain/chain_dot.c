@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-extern const md_fa_family md_fa_cuda_chain_dot; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_chain_dot; /* defined at the end of this file */
 
 enum { DEPTH, WIDTH, ROWS, KEYS, WARPS, MEET, FILL, LENGTH };
 enum { LEAST_KEYS = 64 };

@@ -8,7 +8,7 @@ enum { MD_FA_CHAIN_DEFINES = 12 };
 
 /* What a config of such a family comes to. */
 typedef struct md_fa_chain_spec {
-    md_fa_cuda_chain_text text; /* its maps and functions: chain_wgmma's own `emit` */
+    md_fa_cuda_chain_text text; /* chain_wgmma's own `emit` adds maps and functions */
     int32_t depth, width;
     int64_t most_rows; /* of all batches together */
     int32_t least_size; /* of every dim */

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_chain_mma; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_chain_mma; /* defined at the end of this file */
 
 enum { DEPTH, WIDTH, KEYS, WARPS, ROW_TILES, STAGES, SPLIT };
 /* Registers of a thread that are planned for: at most, at most with queries among them, and for what a formula wants to
@@ -77,7 +77,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!md_fa_chain_measure(&sized, target, size))
         return false;
     const double tiles = (double)md_fa_cuda_chain_tiles(&sized, s.rows);
-    /* rows that one warp less would have */
+    /* else half of the block's rows would be enough */
     const bool is_low = s.rows == 64 || sized.rows > s.rows / 2;
     return is_low && (s.split == 1 || (tiles < target->facts->threads && (double)sized.keys >= 2.0 * s.split * s.keys));
 }

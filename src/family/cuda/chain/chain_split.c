@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_chain_split; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_chain_split; /* defined at the end of this file */
 
 enum { DEPTH, WIDTH, ROW_TILES, WARPS, STAGES, MEET, LENGTH };
 enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64 };

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_chain_wgmma; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_chain_wgmma; /* defined at the end of this file */
 
 enum { DEPTH, WIDTH, KEYS, GROUPS, STAGES, SPLIT };
 enum { SHARED = 232448, ROWS_OF_GROUP = 64 };

@@ -5,7 +5,7 @@
 #include "family/cuda/point/gather_scatter.h"
 #include "family/numeric.h"
 
-extern const md_fa_family md_fa_cuda_scatter; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_scatter; /* defined at the end of this file */
 
 enum { LANES, ROWS, ITEMS, OWNER, ALIGNED, STRIDED };
 

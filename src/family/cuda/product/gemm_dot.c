@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_dot; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_gemm_dot; /* defined at the end of this file */
 
 enum { LANES, ROWS, COLUMNS };
 enum { THREADS = 128, LOADS = 16 /* of a lane in flight */ };

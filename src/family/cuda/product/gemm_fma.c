@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_fma; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_gemm_fma; /* defined at the end of this file */
 
 enum { ROWS, COLUMNS, SPLIT, THREAD_ROWS, COPY_WIDTH, DEPTH };
 enum { ACROSS = 8, LANES_DOWN = 4, MOST_THREAD_ROWS = 16, RASTER = 8 }; /* ACROSS: columns of a thread */

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_grouped; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_gemm_grouped; /* defined at the end of this file */
 
 enum { ROWS, COLUMNS, STAGES, WARP_COLUMNS };
 enum { SORT_THREADS = 1024, THREAD_ROWS = 4, THREAD_COLUMNS = 4, SIMT_DEPTH = 16 };

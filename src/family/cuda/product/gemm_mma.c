@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_mma; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_gemm_mma; /* defined at the end of this file */
 
 enum { ROWS, COLUMNS, STAGES, SPLIT, RASTER, WARP_COLUMNS };
 enum { DEPTH = 64 };

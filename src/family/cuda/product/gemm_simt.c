@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_simt; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_gemm_simt; /* defined at the end of this file */
 
 enum { ROWS, COLUMNS, SPLIT, RASTER, DEPTH, THREAD_ROWS, THREAD_COLUMNS };
 enum { USUAL_DEPTH = 16 };

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemv; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_gemv; /* defined at the end of this file */
 
 enum { MAX_ROWS, COLUMNS, UNROLL, SLICE_K, WARPS };
 enum { USUAL_WARPS = 8 };

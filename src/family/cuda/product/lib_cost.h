@@ -10,7 +10,7 @@ typedef struct md_fa_cuda_library {
     bool is_plain; /* CUDA cores, for operands of more than 16 bits that are not rounded to tf32 */
     bool is_direct; /* the library stores the results, not sums of f32 or f64 in a workspace */
     bool has_epilogue; /* its own, which kernels for few rows do in another launch */
-    int32_t rank; /* which of its answers */
+    int32_t rank; /* which of the library's answers is meant */
     int32_t item; /* bytes of a result */
 } md_fa_cuda_library;
 

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_column; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_column; /* defined at the end of this file */
 
 enum { THREADS_X, THREADS_Y, ITEMS, KEEP, SPLIT, ALIGN };
 /* A split launch has its tickets at fixed places (kernels/cuda/column.cu). With more blocks than MOST_TICKETS there is

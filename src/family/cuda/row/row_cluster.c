@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_row_cluster; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_row_cluster; /* defined at the end of this file */
 
 enum { LANES, VECTORS, BLOCKS, CLUSTER };
 enum { LONG_ROW = 20480 }; /* bytes; other families serve shorter rows */

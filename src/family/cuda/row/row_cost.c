@@ -75,7 +75,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
     l->slots = slots_of(l) + l->idle * f->threads * l->blocks * IDLE_SLOTS;
 }
 
-static double slots_of_device(const md_fa_target *target) /* in a us */
+static double slots_of_device(const md_fa_target *target) /* issue slots of all SMs in a us */
 {
     return md_fa_cuda_fma_per_us(target->facts) * SLOT_PART;
 }

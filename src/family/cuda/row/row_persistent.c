@@ -3,7 +3,7 @@
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 
-extern const md_fa_family md_fa_cuda_row_persistent; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_row_persistent; /* defined at the end of this file */
 
 enum { LANES, VECTORS, ROWS, KEEP, ALIGN, OCCUPANCY };
 
@@ -66,7 +66,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
-    if (config->value[ALIGN] == MD_FA_CUDA_SINGLE) /* a thread has every so many-th element */
+    if (config->value[ALIGN] == MD_FA_CUDA_SINGLE) /* rows by single elements: a thread has every so many-th one */
         return (md_fa_class){
             .group = "row_single", .field = {"lanes", "keep"}, .is_repeatable = true, .is_invariant = true};
     return md_fa_cuda_row_class(false, config->value[ALIGN] == MD_FA_CUDA_ANY);

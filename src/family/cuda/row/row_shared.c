@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_row_shared; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_row_shared; /* defined at the end of this file */
 
 enum { LANES, VECTORS, BLOCKS };
 enum { PIECE = 16, OTHER_SHARED = 4096 };
@@ -87,7 +87,7 @@ static bool has_blocks(const md_fa_target *target, const md_fa_cuda_row *row, in
     return threads <= 2048 && n <= capacity_of(target, blocks) && registers_of(target, row) * threads <= registers;
 }
 
-/* As many blocks on an SM as there is room for. */
+/* A config asks for so many blocks on an SM, and is legal if they are all that there is room for. */
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_fa_cuda_row row = row_of(config);

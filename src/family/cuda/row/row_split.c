@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_row_split; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_row_split; /* defined at the end of this file */
 
 /* ---- The family */
 

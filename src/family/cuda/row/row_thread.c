@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_row_thread; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_row_thread; /* defined at the end of this file */
 
 enum { VECTORS, THREADS, KEEP, ALIGN };
 

@@ -14,7 +14,7 @@ enum { ACROSS = 8, GROUP_SHARE = 8, COUNTED = 65535, STATE_BYTES = 16, MOST_BYTE
 
 typedef struct tiles {
     int64_t chains, n; /* side by side; of all chains */
-    int64_t width, length; /* columns and elements of the axis of one */
+    int64_t width, length; /* of a chain: its columns, and the elements of its axis */
     int64_t group; /* tiles of a group */
 } tiles;
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_scan_persistent; /* at the end of this file */
+extern const md_fa_family md_fa_cuda_scan_persistent; /* defined at the end of this file */
 
 enum { GROUP, ITEMS, COLUMN, ALIGNED, STRIDED };
 /* THREADS: of a block of columns, and of a block whose rows have a warp or less. ACROSS: vectors of columns in a
@@ -106,7 +106,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops = points * (s.ops + 6);
     double tile = (double)scan.group * scan.items * width, tiles = fmax(ceil((double)s.n / tile), 1);
     if (scan.is_column) {
-        /* steps follow each other: loads, two barriers */
+        /* a thread's rounds follow each other, each with loads and two barriers */
         double rounds = ceil((double)s.n * ACROSS / (scan.threads * (double)scan.items));
         double resident = md_fa_cuda_resident(target->facts, &load),
                waves = load.blocks / fmax(resident * target->facts->threads, 1);

@@ -29,7 +29,7 @@ static int32_t rounds_of(const md_fa_config *config)
     return is_ring(config) ? 1 : config->value[ROUNDS];
 }
 
-/* Columns in one pass. */
+/* True for columns that are scanned in one pass. */
 static bool is_tiled(const md_fa_config *config)
 {
     return config->value[COLUMN] && config->value[LOOKBACK] == LOOKS_BACK;
@@ -146,7 +146,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[COLUMN])
         return is_column_legal(target, config, size);
-    if (md_fa_cuda_is_recurrence(target) && config->value[LOOKBACK]) /* a tile's state is one word */
+    if (md_fa_cuda_is_recurrence(target) && config->value[LOOKBACK]) /* the state of a tile must be one word */
         return false;
     if (!md_fa_cuda_scan_row_fits(target, config->value[ITEMS]))
         return false;

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_host_chain; /* at the end of this file */
+extern const md_fa_family md_fa_host_chain; /* defined at the end of this file */
 
 enum { FEW, ROWS, KEYS, SPLIT };
 

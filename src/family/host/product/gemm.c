@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_host_gemm; /* at the end of this file */
+extern const md_fa_family md_fa_host_gemm; /* defined at the end of this file */
 
 enum { ROWS, VECS, DEPTH, BLOCK };
 enum { GROUP = 4, WIDTH = 2048 }; /* MD_GROUP, MD_WIDTH */

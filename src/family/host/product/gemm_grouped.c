@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_host_gemm_grouped; /* at the end of this file */
+extern const md_fa_family md_fa_host_gemm_grouped; /* defined at the end of this file */
 
 enum { ROWS, VECS, DEPTH, FEW };
 enum { BLOCK = 240, RUN = 64, MOST_ROWS = 8 }; /* MD_BLOCK, MD_COLUMNS; most of MD_MAX_ROWS */
