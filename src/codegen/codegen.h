@@ -46,8 +46,9 @@
  *                                           md_i, md_b bad)
  *   md_lead_T(t, o)                         elements from t + o to the next vector boundary (_unit_nt stores streams
  *                                           only at one); md_stream_end()
- * Lanes of one byte or two (options.bytes; kernels/host/bytes.h): md_y, suffix y, for i64, and md_z, suffix z, for
- * bool; md_load_T_bytes and md_store_T_bytes for _unit. The text steps by MD_VECTOR_LANES, which is MD_VL elsewhere.
+ * Lanes of one byte or two (options.bytes; kernels/host/bytes.h): md_y, suffix y, for i64 (for f32 where reals stay as
+ * memory holds them), and md_z, suffix z, for bool; md_load_T_bytes and md_store_T_bytes for _unit. The text steps by
+ * MD_VECTOR_LANES, which is MD_VL elsewhere.
  * Where n is the constant MD_VL a unit load or store is one vector move. Flags that the text expects: -O2 -fwrapv
  * -fno-math-errno -fno-trapping-math -ffp-contract=off, never -ffast-math. Text that defines MD_CONTRACT lets a * b
  * + c become an fma (products do).
@@ -88,13 +89,18 @@ enum { MD_CG_MAX_FETCHED = 16 };
 
 typedef enum md_cg_access { MD_CG_UNIT, MD_CG_STRIDED } md_cg_access; /* lane loads: stride 1 known, or any stride */
 
-/* Lanes of one byte, or of two, (kernels/host/bytes.h) hold all values of the stage: with a sign or without. */
+/* Lanes of one byte, or of two, (kernels/host/bytes.h) hold all values of the stage: integers with a sign or without,
+ * or reals as memory holds them. */
 typedef enum md_cg_bytes {
     MD_CG_NO_BYTES,
     MD_CG_SIGNED_BYTES,
     MD_CG_UNSIGNED_BYTES,
     MD_CG_SIGNED_WORDS,
-    MD_CG_UNSIGNED_WORDS
+    MD_CG_UNSIGNED_WORDS,
+    MD_CG_F8E4M3_BITS,
+    MD_CG_F8E5M2_BITS,
+    MD_CG_BF16_BITS,
+    MD_CG_F16_BITS
 } md_cg_bytes;
 
 typedef struct md_cg_options {
@@ -217,6 +223,8 @@ bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage);
 md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage);
 /** How many lanes of a byte or two take the place of one of 32 bits: 4, 2 or 1. */
 int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes);
+/** The real type whose values lanes hold as memory does; MD_F32 where they do not. */
+md_dtype md_cg_bits_dtype(md_cg_bytes bytes);
 /** Scalar C type and lane C type of a value type: "float"/"md_f"; their suffixes: "sf"/"f". */
 const char *md_cg_scalar_type(md_dtype type);
 const char *md_cg_lane_type(md_dtype type);

@@ -1,7 +1,11 @@
 /* Whether the integers of a stage fit into 32 bits: then host kernels compute them in lanes of 32 bits, one register
- * instead of two. Whether all values fit into one byte, or two: then lanes are bytes, or words. */
+ * instead of two. Whether all values fit into one byte, or two: then lanes are bytes, or words. Reals of 8 or 16 bits
+ * are selected, compared and negated as memory holds them. */
+#include "base/dtype.h"
 #include "codegen/codegen.h"
 #include "expr/range/range.h"
+
+#include <math.h>
 
 enum { MOST_NODES = 512 }; /* operands that are shared are met several times */
 
@@ -12,6 +16,7 @@ typedef struct search {
     int32_t lane; /* bytes: the index along the lanes */
     bool is_bytes; /* lanes hold no reals, and read and write vectors */
     int32_t item; /* bytes: of an element of a vector, 1 (i4 and u4 too) or 2 */
+    md_dtype real; /* bytes: the type of the reals that lanes hold, and of no integers; MD_F32: none */
     bool has_integers; /* else nobody needs the answer */
     const md_st_product *product; /* whose operand B is searched; NULL: another expression */
     uint32_t valued; /* tensors whose elements are values, and not only subscripts */
@@ -80,7 +85,11 @@ static bool is_vector(const search *s, int32_t tensor, int32_t rank, const md_fx
 /* Elements of lanes that are bytes, or words. */
 static bool is_item(const search *s, md_dtype dtype)
 {
-    return s->item == 1 ? dtype == MD_BOOL || dtype == MD_I8 || dtype == MD_U8 || dtype == MD_I4 || dtype == MD_U4
+    if (dtype == MD_BOOL)
+        return true;
+    if (s->real != MD_F32)
+        return dtype == s->real;
+    return s->item == 1 ? dtype == MD_I8 || dtype == MD_U8 || dtype == MD_I4 || dtype == MD_U4
                         : dtype == MD_I16 || dtype == MD_U16;
 }
 
@@ -139,16 +148,85 @@ static bool has_byte_form(md_fx_op op)
     return table[op];
 }
 
+/* Of reals, what kernels/host/byte_reals.h has: every result is an operand, or one with another sign, or a truth
+ * value. */
+static bool has_bit_form(md_fx_op op)
+{
+    static const bool table[MD_FX_N_OPS] = {
+        [MD_FX_NEG] = true, [MD_FX_ABS] = true,   [MD_FX_RELU] = true,  [MD_FX_MIN] = true,   [MD_FX_MAX] = true,
+        [MD_FX_LT] = true,  [MD_FX_LE] = true,    [MD_FX_GT] = true,    [MD_FX_GE] = true,    [MD_FX_EQ] = true,
+        [MD_FX_NE] = true,  [MD_FX_ISNAN] = true, [MD_FX_ISINF] = true, [MD_FX_CLAMP] = true, [MD_FX_WHERE] = true,
+    };
+    return table[op];
+}
+
+/* A constant that the lanes' type holds exactly, also where it is written as an integer. */
+static bool is_held(const search *s, const md_fx_node *n)
+{
+    uint64_t stored = 0;
+    const double value = md_dtype_is_real(n->type) ? n->num : (double)n->integer;
+    md_dtype_store(s->real, &stored, 0, value);
+    const double loaded = md_dtype_load(s->real, &stored, 0);
+    return loaded == value && signbit(loaded) == signbit(value);
+}
+
+static bool is_bits(search *s, const md_fx_node *n);
+
+/* Operands of an operation on reals: a condition, constants and reals. */
+static bool are_bits(search *s, const md_fx_node *n)
+{
+    md_range_interval range;
+    if (!has_bit_form(n->op))
+        return false;
+    for (int32_t i = 0; i < n->n_args; i++)
+        if (n->op == MD_FX_WHERE && i == 0 ? !is_narrow(s, n->arg[0], &range) : !is_bits(s, n->arg[i]))
+            return false;
+    return true;
+}
+
+/* True if the value is one of the lanes' type: lanes hold it as memory does. */
+static bool is_bits(search *s, const md_fx_node *n)
+{
+    if (s->real == MD_F32 || ++s->n_nodes > MOST_NODES)
+        return false;
+    if (n->kind == MD_FX_CONST)
+        return n->type != MD_BOOL && is_held(s, n);
+    if (n->type != MD_F32)
+        return false;
+    if (n->kind == MD_FX_LOAD)
+        return s->program->formula->tensor[n->id].dtype == s->real && has_plain_subscripts(s, n) && is_item_load(s, n);
+    if (n->kind == MD_FX_CAST)
+        return (n->to == MD_F32 || n->to == s->real) && md_dtype_is_real(n->arg[0]->type) && is_bits(s, n->arg[0]);
+    return n->kind == MD_FX_OP && are_bits(s, n);
+}
+
+/* A comparison of reals. */
+static bool is_test_of_reals(const md_fx_node *n)
+{
+    bool has_real = false;
+    for (int32_t i = 0; i < n->n_args; i++)
+        has_real = has_real || md_dtype_is_real(n->arg[i]->type);
+    return has_real && n->type == MD_BOOL;
+}
+
 /* Operands are integers or truth values where the result is an integer; those of other operations may be anything. */
 static bool is_narrow_op(search *s, const md_fx_node *n, md_range_interval *out)
 {
     md_range_interval arg[3] = {{0, 0}};
+    if (s->is_bytes && is_test_of_reals(n))
+        return are_bits(s, n);
     if (s->is_bytes && !has_byte_form(n->op))
         return false;
     for (int32_t i = 0; i < n->n_args; i++)
         if (!is_narrow(s, n->arg[i], &arg[i < 3 ? i : 2]))
             return false;
     return n->type != MD_I64 || (n->n_args <= 3 && range_of_op(out, n, arg));
+}
+
+/* Of an integer or a truth value. */
+static bool is_lane_type(const search *s, md_dtype type)
+{
+    return type == MD_BOOL || (s->real == MD_F32 && !md_dtype_is_real(type));
 }
 
 static bool is_narrow(search *s, const md_fx_node *n, md_range_interval *out)
@@ -179,7 +257,7 @@ static bool is_narrow(search *s, const md_fx_node *n, md_range_interval *out)
         fits = false;
         break;
     }
-    return fits && out->lo >= s->limit.lo && out->hi <= s->limit.hi && (!s->is_bytes || !md_dtype_is_real(n->type));
+    return fits && out->lo >= s->limit.lo && out->hi <= s->limit.hi && (!s->is_bytes || is_lane_type(s, n->type));
 }
 
 static bool stores_are_narrow(search *s, const md_st_stage *stage)
@@ -298,10 +376,18 @@ static bool stores_are_bytes(search *s, const md_st_stage *stage)
             !is_vector(s, store->tensor, store->n_subscripts, store->subscript) ||
             !md_fx_uses_index(store->subscript[store->n_subscripts - 1], s->lane))
             return false;
-        if (to == MD_BOOL ? !is_narrow(s, store->value, &range) : !wraps(s, store->value))
+        if (to == MD_BOOL   ? !is_narrow(s, store->value, &range)
+            : to == s->real ? !is_bits(s, store->value)
+                            : !wraps(s, store->value))
             return false;
     }
     return true;
+}
+
+/* Sums of f16 are no faster in halves of a register, which must be moved before they are widened. */
+static bool is_row_of_bits(search *s, const md_st_reduction *r)
+{
+    return r->type == MD_F32 && !(s->real == MD_F16 && r->op == MD_FX_R_SUM) && is_bits(s, r->body);
 }
 
 static bool rows_are_bytes(search *s, const md_st_row *row)
@@ -311,16 +397,40 @@ static bool rows_are_bytes(search *s, const md_st_row *row)
         const md_st_reduction *r = &row->reduction[i];
         const bool has_form = r->op == MD_FX_R_SUM || r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN ||
                               r->op == MD_FX_R_ANY || r->op == MD_FX_R_ALL;
-        if (!has_form || md_dtype_is_real(r->type) || !is_narrow(s, r->body, &range))
+        if (!has_form || (md_dtype_is_real(r->type) ? !is_row_of_bits(s, r) : !is_narrow(s, r->body, &range)))
             return false;
     }
     return true;
 }
 
-static bool fits_bytes(const md_st_program *program, int32_t stage, int32_t item, md_range_interval limit)
+typedef struct lanes {
+    md_cg_bytes bytes;
+    int32_t item; /* bytes of a lane */
+    md_range_interval limit;
+    md_dtype real; /* MD_F32: lanes are integers */
+} lanes;
+
+/* In order of preference. */
+static const lanes kinds[] = {
+    {MD_CG_SIGNED_BYTES, 1, {INT8_MIN, INT8_MAX}, MD_F32},
+    {MD_CG_UNSIGNED_BYTES, 1, {0, UINT8_MAX}, MD_F32},
+    {MD_CG_SIGNED_WORDS, 2, {INT16_MIN, INT16_MAX}, MD_F32},
+    {MD_CG_UNSIGNED_WORDS, 2, {0, UINT16_MAX}, MD_F32},
+    {MD_CG_F8E4M3_BITS, 1, {0, 1}, MD_F8E4M3},
+    {MD_CG_F8E5M2_BITS, 1, {0, 1}, MD_F8E5M2},
+    {MD_CG_BF16_BITS, 2, {0, 1}, MD_BF16},
+    {MD_CG_F16_BITS, 2, {0, 1}, MD_F16},
+};
+
+static bool fits(const md_st_program *program, int32_t stage, const lanes *kind)
 {
     const md_st_stage *st = &program->stage[stage];
-    search s = {.program = program, .limit = limit, .lane = st->axis, .is_bytes = true, .item = item};
+    search s = {.program = program,
+                .limit = kind->limit,
+                .lane = st->axis,
+                .is_bytes = true,
+                .item = kind->item,
+                .real = kind->real};
     return stores_are_bytes(&s, st) && (st->kind != MD_ST_ROW || rows_are_bytes(&s, &st->row));
 }
 
@@ -332,22 +442,28 @@ static void find_bytes(void *out, const md_st_program *program, int32_t stage, c
     *bytes = MD_CG_NO_BYTES;
     if (st->has_gather || st->has_scatter || st->axis < 0 || (st->kind != MD_ST_POINTWISE && st->kind != MD_ST_ROW))
         return;
-    static const struct {
-        md_cg_bytes bytes;
-        int32_t item;
-        md_range_interval limit;
-    } rows[] = {{MD_CG_SIGNED_BYTES, 1, {INT8_MIN, INT8_MAX}},
-                {MD_CG_UNSIGNED_BYTES, 1, {0, UINT8_MAX}},
-                {MD_CG_SIGNED_WORDS, 2, {INT16_MIN, INT16_MAX}},
-                {MD_CG_UNSIGNED_WORDS, 2, {0, UINT16_MAX}}};
-    for (int32_t i = 0; i < MD_COUNT(rows) && *bytes == MD_CG_NO_BYTES; i++)
-        if (fits_bytes(program, stage, rows[i].item, rows[i].limit))
-            *bytes = rows[i].bytes;
+    for (int32_t i = 0; i < MD_COUNT(kinds) && *bytes == MD_CG_NO_BYTES; i++)
+        if (fits(program, stage, &kinds[i]))
+            *bytes = kinds[i].bytes;
+}
+
+static const lanes *kind_of(md_cg_bytes bytes)
+{
+    static const lanes none = {MD_CG_NO_BYTES, 4, {INT32_MIN, INT32_MAX}, MD_F32};
+    for (int32_t i = 0; i < MD_COUNT(kinds); i++)
+        if (kinds[i].bytes == bytes)
+            return &kinds[i];
+    return &none;
 }
 
 int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes)
 {
-    return bytes == MD_CG_NO_BYTES ? 1 : bytes >= MD_CG_SIGNED_WORDS ? 2 : 4;
+    return 4 / kind_of(bytes)->item;
+}
+
+md_dtype md_cg_bits_dtype(md_cg_bytes bytes)
+{
+    return kind_of(bytes)->real;
 }
 
 md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage)

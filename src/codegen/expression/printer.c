@@ -148,18 +148,34 @@ const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node)
     return copy;
 }
 
-void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
+/* `#define MD_<word>_<DTYPE> 1` */
+static void print_dtype_use(md_strbuf *out, const char *word, md_dtype dtype)
 {
-    for (int32_t op = 1; op < MD_FX_N_OPS; op++) {
-        if (cg->used[op])
-            md_strbuf_printf(out, "#define MD_USE_%s 1\n", md_fx_op_info((md_fx_op)op)->uses);
-    }
+    md_strbuf_printf(out, "#define MD_%s_", word);
+    for (const char *c = md_dtype_name(dtype); *c; c++)
+        md_strbuf_printf(out, "%c", *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    md_strbuf_add(out, " 1\n");
+}
+
+static void print_byte_uses(const md_cg *cg, md_strbuf *out)
+{
     if (cg->o.bytes)
         md_strbuf_add(out, "#define MD_BYTES 1\n");
     if (md_cg_lanes_per_32_bits(cg->o.bytes) == 2)
         md_strbuf_add(out, "#define MD_WORDS 1\n");
     if (cg->o.bytes == MD_CG_UNSIGNED_BYTES || cg->o.bytes == MD_CG_UNSIGNED_WORDS)
         md_strbuf_add(out, "#define MD_BYTES_UNSIGNED 1\n");
+    if (md_cg_bits_dtype(cg->o.bytes) != MD_F32)
+        print_dtype_use(out, "BITS", md_cg_bits_dtype(cg->o.bytes));
+}
+
+void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
+{
+    for (int32_t op = 1; op < MD_FX_N_OPS; op++) {
+        if (cg->used[op])
+            md_strbuf_printf(out, "#define MD_USE_%s 1\n", md_fx_op_info((md_fx_op)op)->uses);
+    }
+    print_byte_uses(cg, out);
     if (!md_cg_is_cuda(cg) && !cg->o.bytes && md_cg_has_narrow_integers(cg->program, cg->o.stage))
         md_strbuf_add(out, "#define MD_NARROW 1\n");
     bool seen[32] = {false};
@@ -168,9 +184,6 @@ void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
         if (seen[t & 31])
             continue;
         seen[t & 31] = true;
-        md_strbuf_add(out, "#define MD_USE_");
-        for (const char *c = md_dtype_name(t); *c; c++)
-            md_strbuf_printf(out, "%c", *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-        md_strbuf_add(out, " 1\n");
+        print_dtype_use(out, "USE", t);
     }
 }

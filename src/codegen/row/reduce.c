@@ -63,17 +63,24 @@ static const char *lane_suffix(const md_cg_reduction *reduction, md_dtype type)
     return reduction->is_bytes ? md_cg_byte_suffix(type) : md_cg_suffix(type, false);
 }
 
-/* Sums of integers along the lanes: wider than bytes, and apart from md_i, which is two registers. */
-static bool is_total(const md_cg_reduction *reduction)
+/* Accumulators of another type than lanes: NULL where there is none. Sums of integers along the lanes are wider than
+ * bytes, and apart from md_i, which is two registers; sums of reals that lanes hold as memory does, and their
+ * extremes. */
+static const char *apart_suffix(const md_cg_reduction *reduction)
 {
-    return !reduction->is_gpu && !reduction->is_column && reduction->r->op == MD_FX_R_SUM &&
-           md_cg_acc_type(reduction->r) == MD_I64;
+    const md_dtype type = md_cg_acc_type(reduction->r);
+    const bool is_sum = reduction->r->op == MD_FX_R_SUM;
+    if (reduction->is_gpu || reduction->is_column)
+        return NULL;
+    if (reduction->is_bytes)
+        return is_sum ? "total" : type == MD_F32 ? "extent" : NULL;
+    return is_sum && type == MD_I64 ? "pair" : NULL;
 }
 
 static const char *acc_suffix(const md_cg_reduction *reduction)
 {
-    return is_total(reduction) ? (reduction->is_bytes ? "total" : "pair")
-                               : lane_suffix(reduction, md_cg_acc_type(reduction->r));
+    const char *apart = apart_suffix(reduction);
+    return apart ? apart : lane_suffix(reduction, md_cg_acc_type(reduction->r));
 }
 
 static const char *identity_of(const md_cg_reduction *reduction)
@@ -133,7 +140,7 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *reduction)
                          reduction->id);
         return;
     }
-    if (reduction->is_bytes || is_total(reduction))
+    if (reduction->is_bytes || apart_suffix(reduction))
         md_strbuf_printf(out, "md_%s a%" PRId32 ";\n", acc_suffix(reduction), reduction->id);
     else
         md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(reduction->r)), reduction->id);
@@ -187,7 +194,7 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *reduction, const char 
     else
         md_strbuf_printf(out, "md_only_%s(%s, %s, md_n);\n", s, value, identity_of(reduction));
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", reduction->id);
-    if (is_total(reduction))
+    if (apart_suffix(reduction))
         md_strbuf_printf(out, "md_gain_%s(acc->a%" PRId32 ", y%" PRId32 ")", acc_suffix(reduction), reduction->id,
                          reduction->id);
     else
@@ -212,7 +219,7 @@ void md_cg_red_join(md_strbuf *out, const md_cg_reduction *reduction)
         return;
     }
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", reduction->id);
-    if (is_total(reduction))
+    if (apart_suffix(reduction))
         md_strbuf_printf(out, "md_join_%s(acc->a%" PRId32 ", from->a%" PRId32 ")", s, reduction->id, reduction->id);
     else
         print_combined(out, row, s, "acc->a", "from->a", reduction->id);

@@ -20,14 +20,15 @@
     }
 #else
 #define MD_FLOAT8_UP(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL)                                                       \
-    MD_INLINE md_f md_up_##T(md_w8 w)                                                                                  \
+    MD_INLINE md_f md_up_lanes_##T(md_b u)                                                                             \
     {                                                                                                                  \
-        md_b u = md_widen_w8(w), m = u & 0x7f;                                                                         \
+        const md_b m = u & 0x7f;                                                                                       \
         md_b r = md_where_b((md_b)(m < NORMAL), (md_b)(__builtin_convertvector(m, md_f) * STEP),                       \
             (m << (23 - M)) + (BIAS << 23));                                                                           \
         r = md_where_b((md_b)(m > LARGEST), SPECIAL, r);                                                               \
         return (md_f)(r | (md_b)((md_u)(u & 0x80) << 24));                                                             \
-    }
+    }                                                                                                                  \
+    MD_INLINE md_f md_up_##T(md_w8 w) { return md_up_lanes_##T(md_widen_w8(w)); }
 #endif
 #define MD_FLOAT8(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL, LARGEST_BITS)                                            \
     MD_FLOAT8_UP(T, M, BIAS, STEP, NORMAL, LARGEST, SPECIAL)                                                           \

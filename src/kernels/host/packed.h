@@ -21,24 +21,24 @@ MD_INLINE uint32_t md_squeeze(uint64_t x)
     x = (x | x >> 8) & 0x0000ffff0000ffffu;
     return (uint32_t)(x | x >> 16);
 }
-#define MD_HALVES ((MD_VL + 7) / 8) /* words of eight elements */
+#define MD_EIGHTS ((MD_VL + 7) / 8) /* words of eight elements */
 MD_INLINE md_w8 md_get_halves(const void *t, int64_t o)
 {
-    uint32_t from[MD_HALVES] = {0};
-    uint64_t to[MD_HALVES];
+    uint32_t from[MD_EIGHTS] = {0};
+    uint64_t to[MD_EIGHTS];
     md_w8 w;
     __builtin_memcpy(from, (const uint8_t *)t + (o >> 1), MD_VL / 2);
-    for (int i = 0; i < MD_HALVES; i++)
+    for (int i = 0; i < MD_EIGHTS; i++)
         to[i] = md_spread(from[i]);
     __builtin_memcpy(&w, to, MD_VL);
     return w;
 }
 MD_INLINE void md_put_halves(void *t, int64_t o, md_w8 w)
 {
-    uint64_t from[MD_HALVES] = {0};
-    uint32_t to[MD_HALVES];
+    uint64_t from[MD_EIGHTS] = {0};
+    uint32_t to[MD_EIGHTS];
     __builtin_memcpy(from, &w, MD_VL);
-    for (int i = 0; i < MD_HALVES; i++)
+    for (int i = 0; i < MD_EIGHTS; i++)
         to[i] = md_squeeze(from[i]);
     __builtin_memcpy((uint8_t *)t + (o >> 1), to, MD_VL / 2);
 }

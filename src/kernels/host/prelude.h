@@ -216,6 +216,23 @@ MD_BEYOND(min, lt)
 MD_INLINE int md_inside_si(int64_t a, int64_t n) { return (uint64_t)a < (uint64_t)n; }
 MD_INLINE md_b md_inside_i(md_i a, int64_t n) { return md_ge_i(a, (md_i){0}) & md_lt_i(a, md_splat_i(n)); }
 
+/* What folds lanes by halves: `step` with lane l beside lane l + MD_VL/2, and so on. */
+#if MD_VL == 16
+#define MD_HALVES(step, v) \
+    step(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7) \
+    step(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11) \
+    step(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13) \
+    step(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#elif MD_VL == 8
+#define MD_HALVES(step, v) \
+    step(v, 4, 5, 6, 7, 0, 1, 2, 3) step(v, 2, 3, 0, 1, 6, 7, 4, 5) step(v, 1, 0, 3, 2, 5, 4, 7, 6)
+#elif MD_VL == 4
+#define MD_HALVES(step, v) step(v, 2, 3, 0, 1) step(v, 1, 0, 3, 2)
+#else
+#define MD_HALVES(step, v) step(v, 1, 0)
+#endif
+#define MD_SWAPPED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+
 /* The start of part `block` of `blocks` equal parts, without overflow. */
 MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks)
     { return points / blocks * block + points % blocks * block / blocks; }

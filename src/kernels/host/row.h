@@ -8,22 +8,7 @@
 #endif
 
 /* clang-format off */
-/* ---- Folds lanes by halves: lane l with l + MD_VL/2, and so on. */
-#if MD_VL == 16
-#define MD_HALVES(step, v) \
-    step(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7) \
-    step(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11) \
-    step(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13) \
-    step(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
-#elif MD_VL == 8
-#define MD_HALVES(step, v) \
-    step(v, 4, 5, 6, 7, 0, 1, 2, 3) step(v, 2, 3, 0, 1, 6, 7, 4, 5) step(v, 1, 0, 3, 2, 5, 4, 7, 6)
-#elif MD_VL == 4
-#define MD_HALVES(step, v) step(v, 2, 3, 0, 1) step(v, 1, 0, 3, 2)
-#else
-#define MD_HALVES(step, v) step(v, 1, 0)
-#endif
-#define MD_SWAPPED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+/* ---- Folds lanes by halves. */
 #define MD_FOLD_ADD(v, ...) v = v + MD_SWAPPED(v, __VA_ARGS__);
 #define MD_FOLD_MUL(v, ...) v = v * MD_SWAPPED(v, __VA_ARGS__);
 #define MD_FOLD_MAX(v, ...) v = md_max_f(v, MD_SWAPPED(v, __VA_ARGS__));

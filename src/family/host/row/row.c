@@ -22,16 +22,18 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row 
     const md_st_row *program = &md_fa_stage(target)->row;
     md_cg_range range;
     md_cg_range_of(&range, target->program, target->stage, row->is_column);
+    const md_cg_bytes bytes = md_fa_row_bytes(target, row);
+    const bool keeps = row->keeps && range.n == 0 && bytes == MD_CG_NO_BYTES;
     return (md_cg_row_options){
         .program = target->program,
         .stage = target->stage,
         .dialect = MD_DEV_HOST,
         .access = row->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
         .streaming = row->is_streaming,
-        .bytes = md_fa_row_bytes(target, row),
+        .bytes = bytes,
         .is_column = row->is_column,
         .is_online = row->merges && program->is_online && program->n_levels > 1,
-        .keep_points = row->keeps && range.n == 0 ? row->capacity : 0,
+        .keep_points = keeps ? row->capacity : 0,
     };
 }
 
