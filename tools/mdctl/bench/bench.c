@@ -26,6 +26,19 @@ static md_status fill_case(bench *b, bench_case *c, const char *formula)
     return s;
 }
 
+bool bench_is_late(const bench *b)
+{
+    return b->o->budget > 0.0 && cli_now_us() - b->start_us > b->o->budget * 1e3;
+}
+
+/* True if the case of a board is of this part, was not timed by an earlier run, and there is time for it. */
+static bool is_due(const bench *b, int number, const char *op, md_dtype dtype, const char *sizes)
+{
+    char key[BENCH_KEY];
+    bench_key_of_case(key, op, dtype, sizes);
+    return number % b->o->n_parts == b->o->part - 1 && !bench_is_late(b) && !bench_is_done(&b->done, key);
+}
+
 static int bench_case_run(bench *b, const char *formula, md_dtype dtype, const char *sizes)
 {
     bench_case *c = calloc(1, sizeof *c);
@@ -59,7 +72,8 @@ static int bench_line(bench *b, char *line, const char *path, int number)
         return cli_usage("%s:%d: expected \"op dtype name=size ...\", with a dtype as second word", path, number);
     while (rest && isspace((unsigned char)*rest))
         rest++;
-    return bench_case_run(b, op, t, rest ? rest : "");
+    const char *sizes = rest ? rest : "";
+    return is_due(b, b->n_met++, op, t, sizes) ? bench_case_run(b, op, t, sizes) : CLI_OK;
 }
 
 static bool is_blank(const char *line)
@@ -172,6 +186,7 @@ int cli_bench(const cli_options *o)
         md_op_destroy(&b.op[i].op);
         free(b.op[i].formula);
     }
+    bench_done_free(&b.done);
     cli_close_context(&b.context);
     return cli_close_output(b.output, o->output, status);
 }

@@ -23,9 +23,9 @@ typedef struct bench {
     const cli_options *o;
     md_context *context;
     FILE *output;
-    bench_done done; /* --resume */
+    bench_done done; /* --resume: what the file has */
     double start_us;
-    int n_cases, n_done; /* of all boards */
+    int n_cases, n_done, n_met; /* of all boards; met: lines that are cases, so far */
     int n_ops;
     bench_op op[BENCH_OPS];
     cli_device device;
@@ -70,6 +70,8 @@ md_status bench_add_copy(bench *b, bench_case *c);
 /** Times all contenders, interleaved. far > 0: those slower than far x the best get a few samples or one look only. */
 md_status bench_race(bench *b, bench_case *c, double far);
 void bench_free(bench *b, bench_case *c);
+/** True if --budget is spent: what is missing is left to a run with --resume. */
+bool bench_is_late(const bench *b);
 
 /** The matrix of TorchInductor's multi-kernel: kernels made for one hint each at all sizes, against dispatch. */
 int bench_table(bench *b, bool is_sweep);

@@ -220,16 +220,12 @@ static md_status run_size(table *t, int i)
     return s;
 }
 
-/* True if --budget is spent: what is missing is left to a run with --resume. */
-static bool is_late(const table *t)
-{
-    return t->b->o->budget > 0.0 && cli_now_us() - t->b->start_us > t->b->o->budget * 1e3;
-}
-
 /* True if size i belongs to this part and was not timed by an earlier run. */
 static bool is_due(const table *t, int i)
 {
-    return i % t->b->o->n_parts == t->b->o->part - 1 && !bench_is_done(&t->b->done, t->dtype, t->size[i]);
+    char key[BENCH_KEY];
+    bench_key_of_size(key, t->dtype, t->size[i]);
+    return i % t->b->o->n_parts == t->b->o->part - 1 && !bench_is_done(&t->b->done, key);
 }
 
 /* True if nothing is left to do for the type. */
@@ -237,7 +233,7 @@ static bool is_finished(const table *t)
 {
     for (int i = 0; i < t->n_sizes; i++)
         if (is_due(t, i))
-            return is_late(t);
+            return bench_is_late(t->b);
     return true;
 }
 
@@ -247,7 +243,7 @@ static md_status run_sizes(table *t)
     md_status s = MD_OK;
     for (int i = 0; i < t->n_sizes && s == MD_OK; i++)
         s = is_due(t, i) ? make_tuned(t, i) : MD_OK;
-    for (int i = 0; i < t->n_sizes && s == MD_OK && !is_late(t); i++) {
+    for (int i = 0; i < t->n_sizes && s == MD_OK && !bench_is_late(t->b); i++) {
         cli_progress_part(i, t->n_sizes);
         s = is_due(t, i) ? run_size(t, i) : MD_OK;
     }

@@ -36,13 +36,13 @@ typedef struct cli_options {
     const char *sizes; /* of the call */
     const char *variant, *trace, *output; /* source, demo, bench */
     const char *modes; /* regret */
-    int part, n_parts; /* regret, bench sweep, tune: the part-th of n_parts; 1, 1 where it is not given */
+    int part, n_parts; /* regret, bench, tune: the part-th of n_parts; 1, 1 where it is not given */
     bool has_part; /* it is given */
     int32_t space; /* regret: shapes that are searched */
     bool rivals; /* regret: with every variant's time */
     const char *board; /* bench: one that is built in */
     bool compares; /* bench */
-    bool resume; /* bench sweep: go on with the output of an earlier run */
+    bool resume; /* bench: go on with the output of an earlier run */
     uint64_t seed;
     int32_t stage, repeat, count, step, last; /* all but stage: 0 where not given */
     bool by_calls; /* hints */

@@ -97,8 +97,8 @@ static const option_row row[] = {
     {"step", "N", "bench sweep: sizes and hints N, 2N .. (default 64)", CLI_BENCH, INT32, AT(step), 1, MANY, NULL},
     {"last", "N", "bench sweep: the largest size and hint (default 4096)", CLI_BENCH, INT32, AT(last), 1, MANY, NULL},
     {"part", "K/N",
-     "regret, bench sweep: every N-th shape or size, from the K-th; tune: part K of the work, cut into N of equal "
-     "predicted time",
+     "regret, bench: every N-th shape, size or line of a board, from the K-th; tune: part K of the work, cut into N "
+     "of equal predicted time",
      CLI_REGRET | CLI_BENCH | CLI_TUNE, PART, 0, 0, 0, NULL},
     {"plan", NULL, "tune: print the pieces of the work and their predicted time, with --part those of the part",
      CLI_TUNE, FLAG, AT(plans), 0, 0, NULL},
@@ -128,11 +128,11 @@ static const option_row row[] = {
      "tune: which configs are tried: guess (default), the model's best guesses, corrected by what was measured, and "
      "their neighbours; descent, coordinate descent from the model's best",
      CLI_TUNE, WORD, AT(strategy), 0, 0, strategy_words},
-    {"resume", NULL, "bench sweep: go on with the file of --output, and leave out the sizes it has", CLI_BENCH, FLAG,
-     AT(resume), 0, 0, NULL},
+    {"resume", NULL, "bench: go on with the file of --output, and leave out the sizes, or the lines of boards, it has",
+     CLI_BENCH, FLAG, AT(resume), 0, 0, NULL},
     {"budget", "MS",
-     "tune, regret: time it may take; default of tune MD_TUNE_BUDGET_MS, else 1500; bench sweep: begin no size after "
-     "it; combo --tune: begin no step after it (default 10000)",
+     "tune, regret: time it may take; default of tune MD_TUNE_BUDGET_MS, else 1500; bench: begin no size or line "
+     "after it; combo --tune: begin no step after it (default 10000)",
      CLI_TUNE | CLI_REGRET | CLI_BENCH | CLI_COMBO, REAL, AT(budget), 1, DAY_MS, NULL},
     {"builds", "N", "tune: configs built for a point (default 12); combo --tune: steps at most", CLI_TUNE | CLI_COMBO,
      INT32, AT(builds), 1, MANY, NULL},
