@@ -1,34 +1,9 @@
 /* Lanes of one byte or two: which programs have them, and every variant against the evaluator. */
+#include "codegen/host.h"
 #include "support/check.h"
 #include "support/variant.h"
 
 #include "codegen/codegen.h"
-#include "device/open.h"
-
-typedef struct fixture {
-    md_pool *pool;
-    md_dev *dev;
-} fixture;
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof *f);
-    if (!f || md_pool_create(&f->pool, 2) != MD_OK)
-        return -1;
-    if (md_dev_open(&f->dev, &(md_dev_options){.device = "host", .cc = getenv("MD_CC"), .pool = f->pool}) != MD_OK)
-        return -1;
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    md_dev_close(&f->dev);
-    md_pool_destroy(&f->pool);
-    free(f);
-    return 0;
-}
 
 static bool is_full;
 
