@@ -2,6 +2,7 @@
 #ifndef MD_STAGE_SET_H
 #define MD_STAGE_SET_H
 
+#include "base/status.h"
 #include "expr/formula.h"
 
 typedef struct md_st_set {
