@@ -15,6 +15,21 @@ SIZES = {"device": "host", "threads": 1, "dtype": "f32", "width": 16, "hidden": 
 NAMES = ["rms_norm", "qkv", "softmax", "up_gelu", "down"]
 
 
+class Peers(unittest.TestCase):
+    def test_every_op_runs(self):
+        """bench_peers.py at one small size of each op that it knows, eager and compiled for two of them."""
+        boards = ["copy transpose add mul relu gelu silu bias_gelu silu_mul softmax log_softmax layer_norm rms_norm sum max var argmax column_sum cumsum cumprod",
+                  "linear linear_bias_gelu", "matmul", "embedding", "attention attention_causal", "attention_gqa"]
+        sizes = ["i=5 j=7", "b=3 n=5 k=4", "m=3 n=5 k=4", "i=5 j=7 E.0=9", "b=2 h=3 i=4 j=6 d=8 e=8", "b=2 g=3 r=2 i=4 j=6 d=8 e=8"]
+        lines = [f"{op} f32 {size}" for ops, size in zip(boards, sizes) for op in ops.split()]
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as board:
+            board.write("\n".join(lines) + "\nnosuchop f32 i=3\n")
+            board.flush()
+            ran = subprocess.run([sys.executable, str(PROGRAM.parent / "bench_peers.py"), board.name, "--repeat", "1", "--ways", "eager"], capture_output=True, text=True, check=True)
+        self.assertEqual([json.loads(line)["op"] for line in ran.stdout.splitlines()], [line.split()[0] for line in lines])
+        self.assertIn("no function for nosuchop: left out", ran.stderr)
+
+
 class Beside(unittest.TestCase):
     def run_on(self, *words):
         ops = [{"op": name, "sampled": [[3, 5], [4, 5]], "builds": [{"us": 2.0}]} for name in NAMES]
