@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "combo/tuning/order.h"
+#include "tune/search/descent.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -266,18 +267,18 @@ static bool may_go_on(const tuner *t)
 
 static md_status descend(tuner *t)
 {
-    bool is_better = true;
+    md_tn_descent descent = {.n = t->n_dims};
     (void)is_new(t);
-    while (is_better && may_go_on(t)) {
-        is_better = false;
-        for (int32_t i = 0; i < t->n_dims && may_go_on(t); i++) {
-            bool kept;
-            MD_TRY(try_step(&kept, t, &t->dim[i], true));
-            if (!kept && may_go_on(t))
-                MD_TRY(try_step(&kept, t, &t->dim[i], false));
-            is_better |= kept;
-        }
-        t->is_complete = !is_better && may_go_on(t);
+    while (may_go_on(t)) {
+        bool kept;
+        const int32_t step = md_tn_descent_next(&descent);
+        t->is_complete = step < 0;
+        if (t->is_complete)
+            return MD_OK;
+        MD_TRY(try_step(&kept, t, &t->dim[step % t->n_dims], true));
+        if (!kept && may_go_on(t))
+            MD_TRY(try_step(&kept, t, &t->dim[step % t->n_dims], false));
+        md_tn_descent_tell(&descent, kept);
     }
     return MD_OK;
 }

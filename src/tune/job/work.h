@@ -90,6 +90,7 @@ typedef struct md_tn_work {
     struct md_tn_small *small; /* small shapes with their expected results; made when first needed */
     int lock; /* of the device; -1: not held */
     int32_t round;
+    int32_t step; /* of a descent, from its second round on; -1: it has ended */
 } md_tn_work;
 
 /** True if only the time reserved for the end is left of the budget. */

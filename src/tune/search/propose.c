@@ -319,11 +319,11 @@ static void add_steps(list *l)
         for (int32_t f = 0; f < w->n_families && l->n == 0; f++)
             if (l->tuning_point->space[f].n && l->tuning_point->space[f].choice[0].model_us <= least)
                 add(l, f, &l->tuning_point->space[f].choice[0]);
-    } else if (best >= 0) {
+    } else if (best >= 0 && w->step >= 0) {
         const md_tn_trial *t = &w->trial[best];
         for (int32_t way = -1; way <= 1; way += 2) {
             const md_tn_choice *c = md_tn_neighbour(&l->tuning_point->space[t->family_at], t->family, t->config,
-                                                    (w->round - 1) % t->family->n_fields, way);
+                                                    w->step % t->family->n_fields, way);
             if (c)
                 add(l, t->family_at, c);
         }

@@ -2,6 +2,7 @@
 #include "tune/search/search.h"
 
 #include "base/status.h"
+#include "tune/search/descent.h"
 #include "tune/search/internal.h"
 #include "tune/tune.h"
 
@@ -107,10 +108,10 @@ static md_status search(md_tn_work *w)
 {
     /* with MD_TUNE_EXHAUSTIVE, too: builds that did not seem to fit into the budget may fit later */
     const int32_t n_rounds = descends(w) ? DESCENT_ROUNDS : N_ROUNDS;
-    int32_t idle = 0; /* rounds of a descent, one after the other, that proposed nothing */
+    md_tn_descent descent = {.n = MD_FA_MAX_FIELDS};
     for (w->round = 0; w->round < n_rounds; w->round++) {
         int32_t n_all = 0;
-        if (idle == MD_FA_MAX_FIELDS)
+        if (descends(w) && w->round > 0 && (w->step = md_tn_descent_next(&descent)) < 0)
             w->round = n_rounds - 1;
         for (int32_t i = 0; i < w->n_tuning_points; i++) {
             md_tn_tuning_point *tuning_point = &w->tuning_point[i];
@@ -121,7 +122,7 @@ static md_status search(md_tn_work *w)
             MD_TRY(md_tn_propose(&n_new, w, tuning_point, builds_of_round(w, tuning_point, w->round)));
             n_all += n_new;
         }
-        idle = n_all > 0 ? 0 : idle + 1;
+        md_tn_descent_tell(&descent, n_all > 0);
         if (descends(w) && n_all == 0 && w->round < n_rounds - 1)
             continue;
         if (w->round == 0 && w->job->meanwhile)
