@@ -49,18 +49,10 @@ static void key_of(char out[MD_FA_NAME + 16], int32_t point, const char *variant
     snprintf(out, MD_FA_NAME + 16, "%d %s", point, variant);
 }
 
-static void take_candidate(board *b, const json_t *line)
+static void take_time(board *b, int32_t i, const char *variant, double us)
 {
-    const char *variant = json_string_value(json_object_get(line, "variant")),
-               *verdict = json_string_value(json_object_get(line, "verdict"));
-    const double us = json_number_value(json_object_get(line, "us"));
     char key[MD_FA_NAME + 16];
-    md_tn_point p;
-    if (!variant || !verdict || !(us > 0.0) || (strcmp(verdict, "timed") && strcmp(verdict, "slow")))
-        return;
-    read_point(&p, b, line);
-    const int32_t i = add_point(b, &p);
-    double *own = i < 0 ? NULL : malloc(sizeof *own);
+    double *own = us > 0.0 ? malloc(sizeof *own) : NULL;
     if (!own)
         return;
     *own = us;
@@ -74,6 +66,17 @@ static void take_candidate(board *b, const json_t *line)
         b->best_us[i] = us;
         snprintf(b->best[i], sizeof b->best[i], "%s", variant);
     }
+}
+
+static void take_point(board *b, json_t *line)
+{
+    const char *variant;
+    json_t *us;
+    md_tn_point p;
+    read_point(&p, b, line);
+    const int32_t i = add_point(b, &p);
+    json_object_foreach(json_object_get(line, "us"), variant, us) if (i >= 0)
+        take_time(b, i, variant, json_number_value(us));
 }
 
 bool board_read(board *out, const char *path)
@@ -92,9 +95,7 @@ bool board_read(board *out, const char *path)
         json_t *line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL);
         if (!line)
             break;
-        const char *event = json_string_value(json_object_get(line, "event"));
-        if (event && !strcmp(event, "candidate"))
-            take_candidate(out, line);
+        take_point(out, line);
         json_decref(line);
     }
     fclose(file);

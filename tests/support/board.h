@@ -1,5 +1,5 @@
-/* Recorded times of all configs of a formula at some points (the "candidate" lines of `mdctl tune --rigor exhaustive
- * --json`), and a simulated device that takes them. */
+/* Recorded times of all configs of a formula at some points (tools/record_board), and a simulated device that takes
+ * them. */
 #ifndef MD_TESTS_SUPPORT_BOARD_H
 #define MD_TESTS_SUPPORT_BOARD_H
 
@@ -24,8 +24,8 @@ typedef struct board {
     md_table *times; /* "point variant" -> double */
 } board;
 
-/** Reads a file; its first line is {"formula": ..., "dtype": ..., "capability": 90}. False after saying why on
- * stderr. */
+/** Reads a file. Its first line is {"formula": ..., "dtype": ..., "capability": 90}, each further one a point:
+ * {"sizes": {...}, "ragged": false, "us": {VARIANT: TIME, ...}}. False after saying why on stderr. */
 bool board_read(board *out, const char *path);
 void board_finish(board *b);
 /** Recorded us; negative where there is none. */
