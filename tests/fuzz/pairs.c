@@ -297,6 +297,25 @@ static void tune_formula(pair_thread *t)
     note(t, md_tune_formula(t->world->context, pair_formulas[1], &(md_op_options){.hints = "8"}, &o));
 }
 
+static int tune_line(void *user, const char *text, size_t n)
+{
+    pair_thread *t = user;
+    char piece[4096];
+    (void)snprintf(piece, sizeof piece, "%.*s", (int)n, text);
+    if (fuzz_below(&t->run, 2))
+        piece[strcspn(piece, "\n")] = 0; /* one piece; else all are one bad text */
+    note(t, md_tune_piece(t->world->context, piece, NULL, take, &(size_t){0}));
+    return 0;
+}
+
+static void tune_pieces(pair_thread *t)
+{
+    const md_tune_options o = {.budget_ms = 1, .max_builds = 1, .write = tune_line, .user = t};
+    note(t, md_tune_pieces(t->world->context, pair_formulas[1], &(md_op_options){.hints = "8"}, &o));
+}
+
+ACTION(tune_piece, md_tune_piece(t->world->context, "{}", NULL, NULL, NULL) == MD_OK)
+
 /* ---- Statistics and the store */
 
 static void stats_print(pair_thread *t)
@@ -383,6 +402,8 @@ const pair_action pair_actions[] = {
     {"md_capture_list", capture_list},
     {"md_hints_suggest", hints_suggest},
     {"md_tune_formula", tune_formula},
+    {"md_tune_piece", tune_piece},
+    {"md_tune_pieces", tune_pieces},
     {"md_stats_print", stats_print},
     {"md_stats_write", stats_write},
     {"md_bundle_begin", bundle_begin},

@@ -25,6 +25,7 @@ typedef struct variant_bench {
     md_kn_call call;
     md_kn_report report; /* what was reported, wherever kernels wrote it */
     char *device[MD_FX_MAX_TENSORS]; /* the buffers on a device whose memory the CPU does not read; else NULL */
+    bool is_left_out; /* of the part of all texts that is compiled */
     uint64_t random;
 } variant_bench;
 
