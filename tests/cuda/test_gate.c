@@ -5,7 +5,7 @@
  * costs time and a place in a pool. Of what the model picks for pools at most one in eight may be so; all else must
  * compile and fit. `--full` takes all pools and MD_GATE_SECONDS of other legal configs; otherwise a sample that
  * MD_TEST_SEED picks: each operation in one dtype on one architecture, one of each family that serves it, then half
- * the time for more of the pools, half for others (MD_GATE_SECONDS, 4). */
+ * the time for more of the pools, half for others (MD_GATE_SECONDS, 1). */
 #include "gate.h"
 
 #include "support/check.h"
@@ -143,7 +143,7 @@ static void test_gate(void **state)
         skip();
     }
     const char *text = getenv("MD_GATE_SECONDS");
-    double seconds = text ? atof(text) : 4.0;
+    double seconds = text ? atof(text) : 1.0;
     gate_list list = {0};
     gate_run run = {.list = &list, .lock = PTHREAD_MUTEX_INITIALIZER};
     uint64_t seed = check_seed();

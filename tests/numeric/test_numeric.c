@@ -314,7 +314,7 @@ int main(int argc, char **argv)
     };
     is_host = !strcmp(NUMERIC_DEVICE, "host");
     is_short = getenv("NUMERIC_SHORT") != NULL;
-    step = is_short ? 4 : 1;
+    step = is_short ? 7 : 1;
     most_classes = is_short ? 3 : most_classes;
     from = argc > 3 ? (size_t)atoi(argv[2]) : is_short;
     step = argc > 3 ? (size_t)atoi(argv[3]) : step;
