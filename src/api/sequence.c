@@ -1,6 +1,7 @@
 /* Sequences: checks arguments and takes the sequence's lock. Each handle is in its context's list, so that a context
  * that is destroyed first ends it. */
 #include "api/context.h"
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/registry.h"
 #include "sequence/sequence.h"
@@ -134,10 +135,8 @@ static md_status keep_op(md_sequence *s, const md_op *op)
     for (int32_t i = 0; i < s->n_ops; i++)
         if (s->op[i].ds == op->ds)
             return MD_OK;
-    md_op *grown = realloc(s->op, ((size_t)s->n_ops + 1) * sizeof *grown);
-    if (!grown)
+    if (!md_grow(&s->op, (size_t)s->n_ops, sizeof *s->op))
         return md_fail_memory();
-    s->op = grown;
     s->op[s->n_ops++] = *op;
     md_ds_enter(op->ds);
     return MD_OK;

@@ -1,4 +1,5 @@
 /* Chooses how the items of a combo run: each by the plan that a call of it would get, all launches listed by level. */
+#include "base/grow.h"
 #include "base/status.h"
 #include "base/table.h"
 #include "combo/axis.h"
@@ -17,7 +18,6 @@ typedef struct scheduler {
     md_cb_schedule *plan;
     md_table *shapes; /* shape entry -> the combo's shape */
     md_stream stream;
-    int64_t room_of_units, room_of_shapes;
     const md_bd_variant *leader[MD_MAX_STAGES]; /* of this part: by stage, that of the heaviest item; NULL: none */
     const md_ds_op *leader_op; /* that the heaviest item was bound to */
 } scheduler;
@@ -35,15 +35,9 @@ static md_status add_shape(md_cb_shape **out, scheduler *s, md_ds_op *op, md_ds_
         (*out)->n_items++;
         return MD_OK;
     }
-    if (plan->n_shapes == s->room_of_shapes) {
-        const int64_t larger = MD_MAX(2 * s->room_of_shapes, 16);
-        md_cb_shape *grown = realloc(plan->shape, (size_t)larger * sizeof *grown);
-        if (!grown) {
-            md_ds_shape_entry_release(entry);
-            return md_fail_memory();
-        }
-        plan->shape = grown;
-        s->room_of_shapes = larger;
+    if (!md_grow(&plan->shape, (size_t)plan->n_shapes, sizeof *plan->shape)) {
+        md_ds_shape_entry_release(entry);
+        return md_fail_memory();
     }
     plan->shape[plan->n_shapes++] = (md_cb_shape){op, entry, md_ds_plan_of(entry), 1};
     *out = &plan->shape[plan->n_shapes - 1];
@@ -89,14 +83,8 @@ static double bytes_of(const md_cb_part *part, int64_t item)
 static md_status add_unit(scheduler *s, const md_cb_unit *unit)
 {
     md_cb_schedule *plan = s->plan;
-    if (plan->n_units == s->room_of_units) {
-        const int64_t larger = MD_MAX(2 * s->room_of_units, s->cb->n_items + 16);
-        md_cb_unit *grown = realloc(plan->unit, (size_t)larger * sizeof *grown);
-        if (!grown)
-            return md_fail_memory();
-        plan->unit = grown;
-        s->room_of_units = larger;
-    }
+    if (!md_grow(&plan->unit, (size_t)plan->n_units, sizeof *plan->unit))
+        return md_fail_memory();
     plan->unit[plan->n_units] = *unit;
     plan->unit[plan->n_units++].params = plan->n_words;
     plan->n_words += unit->variant->n_params[unit->launch];

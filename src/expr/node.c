@@ -45,17 +45,31 @@ const md_fx_node *md_fx_size_node(md_arena *arena, int32_t dim)
     return n;
 }
 
-const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript)
+/* A node with one operand, at its place in the text. */
+static md_fx_node *over(md_arena *arena, const md_fx_node *operand, md_fx_kind kind, md_dtype type)
 {
-    md_fx_node *n = subscript ? md_fx_node_new(arena, MD_FX_CHECK, MD_I64) : NULL;
+    md_fx_node *n = operand ? md_fx_node_new(arena, kind, type) : NULL;
     const md_fx_node **arg = n ? md_arena_alloc(arena, sizeof *arg) : NULL;
     if (!arg)
         return NULL;
-    arg[0] = subscript;
+    arg[0] = operand;
     n->n_args = 1;
     n->arg = arg;
-    n->line = subscript->line;
-    n->column = subscript->column;
+    n->line = operand->line;
+    n->column = operand->column;
+    return n;
+}
+
+const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript)
+{
+    return over(arena, subscript, MD_FX_CHECK, MD_I64);
+}
+
+const md_fx_node *md_fx_cast(md_arena *arena, const md_fx_node *node, md_dtype to)
+{
+    md_fx_node *n = over(arena, node, MD_FX_CAST, md_dtype_compute(to));
+    if (n)
+        n->to = to;
     return n;
 }
 

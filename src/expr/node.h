@@ -15,6 +15,8 @@ const md_fx_node *md_fx_op3(md_arena *arena, md_fx_op op, const md_fx_node *a, c
 const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index);
 const md_fx_node *md_fx_size_node(md_arena *arena, int32_t dim);
 const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript);
+/** A conversion by the text's own words: bf16(x) rounds, and has the type that bf16 is computed in. */
+const md_fx_node *md_fx_cast(md_arena *arena, const md_fx_node *node, md_dtype to);
 const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type);
 
 /** The type of an operation, reduction or scan whose operands have this common type (of a where: its arms). */

@@ -1,6 +1,7 @@
 /* Makes and evaluates programs of whole numbers. */
 #include "expr/whole.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "expr/scalar.h"
 
@@ -20,15 +21,8 @@ typedef struct md_fx_whole_node {
 
 static node *add(md_fx_whole_maker *m)
 {
-    if (m->n == m->room) {
-        const size_t room = m->room ? 2 * (size_t)m->room : 32;
-        node *nodes = realloc(m->node, room * sizeof *nodes);
-        m->node = nodes ? nodes : m->node;
-        int32_t *open = nodes ? realloc(m->open, room * sizeof *open) : NULL;
-        m->open = open ? open : m->open;
-        m->failed |= !open;
-        m->room = open ? (int32_t)room : m->room;
-    }
+    const size_t n = (size_t)m->n;
+    m->failed |= !md_grow(&m->node, n, sizeof *m->node) || !md_grow(&m->open, n, sizeof *m->open);
     if (m->failed)
         return NULL;
     m->node[m->n] = (node){.depth = 1};

@@ -30,7 +30,7 @@ typedef struct md_fx_whole {
 typedef struct md_fx_whole_maker {
     struct md_fx_whole_node *node;
     int32_t *open; /* nodes that no operation has taken yet */
-    int32_t n, room, n_open;
+    int32_t n, n_open;
     bool failed; /* memory was short */
 } md_fx_whole_maker;
 

@@ -1,5 +1,6 @@
 /* Adds dims, tensors, scalars and calls to a sequence. */
 #include "base/dtype.h"
+#include "base/grow.h"
 #include "base/status.h"
 #include "sequence/sequence.h"
 #include "sequence/values.h"
@@ -12,17 +13,6 @@ static md_status refuse_finished(const md_sq *sq)
 {
     return sq->is_finished ? md_fail(MD_INVALID_ARGUMENT, "sequence %s is finished: nothing can be added", sq->name)
                            : MD_OK;
-}
-
-/* Room for one more element of a list; arrays double at powers of two. */
-static bool grow(void **list, int32_t n, size_t item)
-{
-    if (n & (n - 1))
-        return true;
-    void *grown = realloc(*list, (n ? 2 * (size_t)n : 1) * item);
-    if (grown)
-        *list = grown;
-    return grown != NULL;
 }
 
 md_status md_sq_add_dim(int32_t *number, md_sq *sq, const char *name, int64_t low, int64_t high)
@@ -53,7 +43,8 @@ md_status md_sq_add_dim(int32_t *number, md_sq *sq, const char *name, int64_t lo
 
 static bool add_external(int32_t *number, md_sq *sq, const md_sq_external *external)
 {
-    if (sq->n_externals == MD_SQ_MAX_EXTERNALS || !grow((void **)&sq->external, sq->n_externals, sizeof *sq->external))
+    if (sq->n_externals == MD_SQ_MAX_EXTERNALS ||
+        !md_grow(&sq->external, (size_t)sq->n_externals, sizeof *sq->external))
         return false;
     sq->external[sq->n_externals] = *external;
     *number = sq->n_externals++;
@@ -102,7 +93,7 @@ static md_status parse_tensor(md_sq_tensor *out, md_sq *sq, const md_sequence_te
 static md_status add_memory(int32_t *number, md_sq *sq, const md_sequence_tensor *t)
 {
     int32_t external = -1;
-    if (!grow((void **)&sq->memory, sq->n_memories, sizeof *sq->memory))
+    if (!md_grow(&sq->memory, (size_t)sq->n_memories, sizeof *sq->memory))
         return md_fail_memory();
     const bool is_external = t->role == MD_SEQUENCE_INPUT || t->role == MD_SEQUENCE_OUTPUT;
     if (is_external &&
@@ -132,7 +123,7 @@ md_status md_sq_add_tensor(int32_t *id, md_sq *sq, const md_sequence_tensor *t)
     MD_TRY(refuse_finished(sq));
     MD_TRY(check_tensor(sq, t));
     MD_TRY(parse_tensor(&tensor, sq, t));
-    if (!grow((void **)&sq->tensor, sq->n_tensors, sizeof *sq->tensor))
+    if (!md_grow(&sq->tensor, (size_t)sq->n_tensors, sizeof *sq->tensor))
         return md_fail_memory();
     if (tensor.dtype == MD_DTYPE_DEFAULT)
         tensor.dtype = tensor.base >= 0 ? sq->tensor[tensor.base].dtype : MD_F32;
@@ -154,7 +145,7 @@ md_status md_sq_add_scalar(int32_t *id, md_sq *sq, const char *name, md_dtype dt
     MD_TRY(refuse_finished(sq));
     if (dtype != MD_F64 && dtype != MD_I64)
         return md_fail(MD_INVALID_ARGUMENT, "scalar '%s' is neither f64 nor i64", name ? name : "");
-    if (!grow((void **)&sq->tensor, sq->n_tensors, sizeof *sq->tensor))
+    if (!md_grow(&sq->tensor, (size_t)sq->n_tensors, sizeof *sq->tensor))
         return md_fail_memory();
     MD_TRY(name_tensor(&tensor, name));
     if (!add_external(&tensor.external, sq,
@@ -228,7 +219,7 @@ static md_status check_id(const md_sq *sq, int32_t i, int32_t id)
 /* Room for a step of n arguments, which counts only once it is complete. */
 static md_status new_step(md_sq *sq, const md_sq_step *like)
 {
-    if (!grow((void **)&sq->step, sq->n_steps, sizeof *sq->step))
+    if (!md_grow(&sq->step, (size_t)sq->n_steps, sizeof *sq->step))
         return md_fail_memory();
     md_sq_step *s = &sq->step[sq->n_steps];
     *s = *like;

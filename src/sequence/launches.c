@@ -1,4 +1,5 @@
 /* The launches of a step with their parameters, and the places in them that change with each run. */
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/cache/launch_plan.h"
 #include "sequence/shape.h"
@@ -23,19 +24,9 @@ typedef struct sources {
     md_ds_launch_args launch_args;
 } sources;
 
-static bool grow(void **list, int32_t n, size_t item)
-{
-    if (n & (n - 1))
-        return true;
-    void *grown = realloc(*list, (n ? 2 * (size_t)n : 1) * item);
-    if (grown)
-        *list = grown;
-    return grown != NULL;
-}
-
 md_status md_sq_add_patch(md_sq_shape *shape, const md_sq_patch *patch)
 {
-    if (!grow((void **)&shape->patch, shape->n_patches, sizeof *shape->patch))
+    if (!md_grow(&shape->patch, (size_t)shape->n_patches, sizeof *shape->patch))
         return md_fail_memory();
     shape->patch[shape->n_patches++] = *patch;
     return MD_OK;
@@ -114,7 +105,7 @@ static md_status fill(const sources *s, md_sq_launch *out, md_ds_launch_record *
 static md_status add_launch(const sources *s, md_ds_launch_record *l)
 {
     md_sq_shape *shape = s->shape;
-    if (!grow((void **)&shape->launch, shape->n_launches, sizeof *shape->launch))
+    if (!md_grow(&shape->launch, (size_t)shape->n_launches, sizeof *shape->launch))
         return md_fail_memory();
     md_sq_launch *out = &shape->launch[shape->n_launches];
     *out = (md_sq_launch){l->param_map->kernel, l->geometry, NULL, l->param_map->n_params};
@@ -201,7 +192,7 @@ static bool plan_launches(sources *s, const md_ds_call_args *call, const md_ds_b
     }
     if (!md_ds_launch_plan_make(words, op, call, s->part->plan, bound))
         return false;
-    if (grow((void **)&shape->memo, shape->n_memos, sizeof *shape->memo)) {
+    if (md_grow(&shape->memo, (size_t)shape->n_memos, sizeof *shape->memo)) {
         md_sq_memo *m = &shape->memo[shape->n_memos++];
         m->op = op;
         m->plan = s->part->plan;

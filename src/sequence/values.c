@@ -1,6 +1,7 @@
 /* Expressions over dims, each kept once. */
 #include "sequence/values.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "base/table.h"
 #include "expr/whole.h"
@@ -12,7 +13,7 @@
 
 struct md_sq_values {
     char **dim; /* names */
-    int32_t n_dims, n, room;
+    int32_t n_dims, n;
     md_fx_whole **value;
     md_table *known; /* steps of a value -> number + 1 */
 };
@@ -59,9 +60,7 @@ md_status md_sq_values_add_dim(md_sq_values *v, const char *name)
     for (int32_t d = 0; d < v->n_dims; d++)
         if (!strcmp(v->dim[d], name))
             return md_fail(MD_INVALID_ARGUMENT, "dim '%s' is there already", name);
-    char **grown = realloc(v->dim, (size_t)(v->n_dims + 1) * sizeof *grown);
-    v->dim = grown ? grown : v->dim;
-    char *copy = grown ? strdup(name) : NULL;
+    char *copy = md_grow(&v->dim, (size_t)v->n_dims, sizeof *v->dim) ? strdup(name) : NULL;
     if (!copy)
         return md_fail_memory();
     v->dim[v->n_dims++] = copy;
@@ -78,12 +77,8 @@ static md_status keep(int32_t *out, md_sq_values *v, md_fx_whole *w)
         free(w);
         return MD_OK;
     }
-    if (v->n == v->room) {
-        md_fx_whole **grown = realloc(v->value, (size_t)(2 * v->room + 32) * sizeof *grown);
-        v->value = grown ? grown : v->value;
-        v->room = grown ? 2 * v->room + 32 : v->room;
-    }
-    if (v->n == v->room || md_table_put(v->known, w->step, n_bytes, (void *)(intptr_t)(v->n + 1), NULL) != MD_OK) {
+    if (!md_grow(&v->value, (size_t)v->n, sizeof(md_fx_whole *)) ||
+        md_table_put(v->known, w->step, n_bytes, (void *)(intptr_t)(v->n + 1), NULL) != MD_OK) {
         free(w);
         return md_fail_memory();
     }

@@ -77,7 +77,7 @@ static const md_fx_node *rest_of(splitter *s, const md_st_factor *factor)
         const md_fx_node *inside = part_of(s, factor->node->arg[0]);
         if (inside == factor->node->arg[0])
             return factor->node;
-        return inside != NULL ? md_st_round(s->maker->arena, inside, factor->node->to) : NULL;
+        return inside != NULL ? md_fx_cast(s->maker->arena, inside, factor->node->to) : NULL;
     }
     s->has_failed = true;
     return NULL;

@@ -81,7 +81,7 @@ typedef struct largest {
     int32_t rank, index;
 } largest;
 
-static bool has_free(const md_st_item *item, int32_t index)
+bool md_st_is_free(const md_st_item *item, int32_t index)
 {
     for (int32_t i = 0; i < item->n_free; i++)
         if (item->free[i] == index)
@@ -95,7 +95,7 @@ static bool note_largest(void *user, const md_fx_node *node)
     if (node->kind != MD_FX_LOAD || node->n_args <= l->rank)
         return true;
     const md_fx_node *last = node->arg[node->n_args - 1];
-    if (last->kind == MD_FX_INDEX && has_free(l->item, last->id)) {
+    if (last->kind == MD_FX_INDEX && md_st_is_free(l->item, last->id)) {
         l->rank = node->n_args;
         l->index = last->id;
     }
@@ -106,7 +106,7 @@ static bool note_largest(void *user, const md_fx_node *node)
 static int32_t lane_of(const md_st_item *item)
 {
     const md_fx_node *last = item->n_subscripts > 0 ? item->subscript[item->n_subscripts - 1] : NULL;
-    if (last != NULL && last->kind == MD_FX_INDEX && has_free(item, last->id))
+    if (last != NULL && last->kind == MD_FX_INDEX && md_st_is_free(item, last->id))
         return last->id;
     largest l = {.item = item, .index = -1};
     (void)md_st_visit(item, note_largest, &l);

@@ -31,6 +31,9 @@ typedef struct md_st_maker {
 
 /* ---- form.c ---- */
 
+/** True if the item runs over the index. */
+bool md_st_is_free(const md_st_item *item, int32_t index);
+
 /** Makes one stage of the items, in that order; false where they cannot be one (or memory is short). One item always
  * can. */
 bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *item);
@@ -83,8 +86,6 @@ bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript);
 bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user);
 /** The value in another type: the node itself, or a CAST of it. Operands of an operation have its type. */
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type);
-/** The value rounded to a dtype: a CAST. NULL: memory is short. */
-const md_fx_node *md_st_round(md_arena *arena, const md_fx_node *node, md_dtype to);
 /** What a sum over a dim times factors that have left it is: 0 where the dim has no elements, whatever the factors are
  * (0/0, say). NULL: memory is short. */
 const md_fx_node *md_st_unless_empty(const md_st_maker *m, int32_t dim, const md_fx_node *result);

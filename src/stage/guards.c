@@ -59,7 +59,7 @@ const md_fx_node *md_st_take_guards(md_st_maker *m, md_st_guards *g, const md_fx
         const md_fx_node *inside = md_st_take_guards(m, g, score->arg[0]);
         if (inside == score->arg[0])
             return score;
-        inside = md_st_round(m->arena, inside, score->to);
+        inside = md_fx_cast(m->arena, inside, score->to);
         return md_st_made(m, inside) ? inside : score;
     }
     if (!is_op(score, MD_FX_WHERE))

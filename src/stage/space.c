@@ -45,14 +45,6 @@ typedef struct reading {
     int32_t axis;
 } reading;
 
-static bool is_free(const md_st_item *item, int32_t index)
-{
-    for (int32_t i = 0; i < item->n_free; i++)
-        if (item->free[i] == index)
-            return true;
-    return false;
-}
-
 static bool is_same_element(void *user, const md_fx_node *node)
 {
     const reading *r = user;
@@ -62,7 +54,7 @@ static bool is_same_element(void *user, const md_fx_node *node)
         const md_fx_node *read = node->arg[i], *written = r->writer->subscript[i];
         if (read->kind != MD_FX_INDEX)
             return false;
-        bool stands_for_axis = r->axis >= 0 && written->id == r->axis && !is_free(r->reader, read->id);
+        bool stands_for_axis = r->axis >= 0 && written->id == r->axis && !md_st_is_free(r->reader, read->id);
         if (read->id != written->id && !stands_for_axis)
             return false;
     }

@@ -193,23 +193,10 @@ md_fx_node *md_st_reduce_like(md_arena *arena, const md_fx_node *like, const md_
     return copy;
 }
 
-const md_fx_node *md_st_round(md_arena *arena, const md_fx_node *node, md_dtype to)
-{
-    md_fx_node *cast = md_fx_node_new(arena, MD_FX_CAST, md_dtype_compute(to));
-    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
-    if (cast == NULL || arg == NULL)
-        return NULL;
-    arg[0] = node;
-    cast->to = to;
-    cast->n_args = 1;
-    cast->arg = arg;
-    return cast;
-}
-
 /* Operands of an operation have its type: conversions are nodes. */
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type)
 {
-    return node == NULL || node->type == type ? node : md_st_round(arena, node, type);
+    return node == NULL || node->type == type ? node : md_fx_cast(arena, node, type);
 }
 
 const md_fx_node *md_st_unless_empty(const md_st_maker *m, int32_t dim, const md_fx_node *result)
@@ -233,7 +220,7 @@ static const md_fx_node *rounded(md_st_maker *m, const md_st_item *writer)
 {
     const md_fx_tensor *t = &m->formula->tensor[writer->tensor];
     bool is_same = (t->role == MD_FX_TEMP && !t->is_declared) || t->dtype == writer->value->type;
-    return is_same ? writer->value : md_st_round(m->arena, writer->value, t->dtype);
+    return is_same ? writer->value : md_fx_cast(m->arena, writer->value, t->dtype);
 }
 
 static const md_fx_node *inline_load(void *user, const md_fx_node *node)

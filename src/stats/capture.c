@@ -1,6 +1,7 @@
 /* Lists the kernels of a captured graph with the ops, variants and shapes they belong to. */
 #include "stats/report.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -16,7 +17,7 @@ typedef struct row {
 typedef struct listing {
     md_ds_runtime *runtime; /* the caller holds its lock of ops */
     row *rows;
-    int64_t n, capacity, n_others;
+    int64_t n, n_others;
     bool failed; /* memory was short */
 } listing;
 
@@ -54,17 +55,10 @@ static void add_row(listing *l, const row *r)
             l->rows[i].n++;
             return;
         }
-    if (l->n == l->capacity) {
-        int64_t capacity = l->capacity ? 2 * l->capacity : 16;
-        row *rows = realloc(l->rows, (size_t)capacity * sizeof *rows);
-        if (!rows) {
-            l->failed = true;
-            return;
-        }
-        l->rows = rows;
-        l->capacity = capacity;
-    }
-    l->rows[l->n++] = *r;
+    if (md_grow(&l->rows, (size_t)l->n, sizeof *l->rows))
+        l->rows[l->n++] = *r;
+    else
+        l->failed = true;
 }
 
 static bool find_in(row *out, const md_ds_op *op, const void *handle, const md_kn_word *params)

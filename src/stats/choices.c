@@ -1,6 +1,7 @@
 /* Prints the choices of ops as lines of JSON, and takes such lines over: all or none. */
 #include "stats/choices.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "dispatch/cache/table.h"
@@ -22,15 +23,7 @@ typedef struct visit {
 
 static void append(md_ss_lines *l, char *line)
 {
-    if (line && l->n == l->capacity) {
-        const int64_t capacity = l->capacity ? l->capacity * 2 : 64;
-        char **more = realloc(l->line, (size_t)capacity * sizeof *more);
-        if (more) {
-            l->line = more;
-            l->capacity = capacity;
-        }
-    }
-    if (!line || l->n == l->capacity) {
+    if (!line || !md_grow(&l->line, (size_t)l->n, sizeof *l->line)) {
         l->failed = true;
         free(line);
         return;
@@ -109,7 +102,7 @@ typedef struct reader {
     md_ds_op *const *op;
     int32_t n_ops;
     gift *gift;
-    int64_t n, capacity, n_unknown, line;
+    int64_t n, n_unknown, line;
     bool has_format; /* the first line was one */
 } reader;
 
@@ -120,14 +113,8 @@ static md_status bad_line(const reader *r, const char *what)
 
 static gift *new_gift(reader *r)
 {
-    if (r->n == r->capacity) {
-        const int64_t capacity = r->capacity ? r->capacity * 2 : 64;
-        gift *more = realloc(r->gift, (size_t)capacity * sizeof *more);
-        if (!more)
-            return NULL;
-        r->gift = more;
-        r->capacity = capacity;
-    }
+    if (!md_grow(&r->gift, (size_t)r->n, sizeof *r->gift))
+        return NULL;
     r->gift[r->n] = (gift){0};
     return &r->gift[r->n++];
 }

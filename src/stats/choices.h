@@ -7,7 +7,7 @@
 
 typedef struct md_ss_lines {
     char **line; /* owned, as the lines */
-    int64_t n, capacity;
+    int64_t n;
     bool failed; /* memory was short */
 } md_ss_lines; /* a zeroed struct is empty */
 

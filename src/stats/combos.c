@@ -1,6 +1,7 @@
 /* Rows of combos: added up, printed as lines and as JSON. */
 #include "stats/combos.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/plain.h"
 
@@ -53,14 +54,8 @@ static md_ss_combo *row_of(md_ss_combos *combos, const md_ss_combo *from)
     }
     if (is_full && combos->combo[combos->n - 1].n_parts == 0)
         return &combos->combo[combos->n - 1];
-    if (combos->n == combos->capacity) {
-        const int64_t capacity = combos->capacity ? 2 * combos->capacity : 8;
-        md_ss_combo *grown = realloc(combos->combo, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
-        combos->combo = grown;
-        combos->capacity = capacity;
-    }
+    if (!md_grow(&combos->combo, (size_t)combos->n, sizeof *combos->combo))
+        return NULL;
     md_ss_combo *c = &combos->combo[combos->n++];
     *c = (md_ss_combo){.hash = from->hash, .n_parts = from->n_parts, .n_items = from->n_items};
     c->n_empty = from->n_empty;

@@ -34,7 +34,7 @@ typedef struct md_ss_combo {
 
 /* Lists beyond the first 256 are one row, "other lists". */
 typedef struct md_ss_combos {
-    int64_t n, capacity;
+    int64_t n;
     md_ss_combo *combo;
     int32_t n_busy; /* combos that could not be asked, since they were running */
     bool failed; /* memory was short */

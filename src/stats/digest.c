@@ -1,6 +1,7 @@
 /* Digests the choices of ops, independent of the order of calls. */
 #include "stats/report.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/select/select.h"
@@ -16,16 +17,10 @@ typedef struct visit {
 
 static void append(md_ss_choices *c, md_digest128 one)
 {
-    if (c->n == c->capacity) {
-        int64_t capacity = c->capacity ? c->capacity * 2 : 64;
-        md_digest128 *choice = realloc(c->choice, (size_t)capacity * sizeof *choice);
-        c->failed |= !choice;
-        if (!choice)
-            return;
-        c->choice = choice;
-        c->capacity = capacity;
-    }
-    c->choice[c->n++] = one;
+    if (md_grow(&c->choice, (size_t)c->n, sizeof *c->choice))
+        c->choice[c->n++] = one;
+    else
+        c->failed = true;
 }
 
 static void add_entry(void *user, const md_ds_shape_entry *entry)

@@ -1,6 +1,7 @@
 /* Counters of ops by the names that people read. */
 #include "stats/ops.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/cache/table.h"
@@ -103,15 +104,9 @@ static void merge_indices(md_ss_op *to, md_ss_op *from)
 
 static md_ss_op *new_op(md_ss_ops *ops)
 {
-    if (ops->n == ops->capacity) {
-        int64_t capacity = ops->capacity ? ops->capacity * 2 : 8;
-        md_ss_op *op = realloc(ops->op, (size_t)capacity * sizeof *op);
-        if (!op) {
-            ops->failed = true;
-            return NULL;
-        }
-        ops->op = op;
-        ops->capacity = capacity;
+    if (!md_grow(&ops->op, (size_t)ops->n, sizeof *ops->op)) {
+        ops->failed = true;
+        return NULL;
     }
     md_ss_op *o = &ops->op[ops->n++];
     memset(o, 0, sizeof *o);

@@ -29,7 +29,7 @@ typedef struct md_ss_op {
 const char *md_ss_count_name(int32_t i);
 
 typedef struct md_ss_ops {
-    int64_t n, capacity;
+    int64_t n;
     md_ss_op *op;
     bool failed; /* memory was short: ops are missing or incomplete */
 } md_ss_ops; /* a zeroed struct is empty */

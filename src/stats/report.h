@@ -52,7 +52,7 @@ md_status md_ss_capture(md_strbuf *out, md_ds_runtime *runtime, md_stream stream
 /* A digest of the choices of ops. Processes that must run the same kernels (the ranks of a model) can compare it. */
 
 typedef struct md_ss_choices {
-    int64_t n, capacity;
+    int64_t n;
     md_digest128 *choice;
     bool failed; /* memory was short */
 } md_ss_choices; /* a zeroed struct is empty */

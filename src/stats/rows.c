@@ -1,5 +1,6 @@
 /* Rows of statistics: one a shape and op, collected from entries, merged and sorted. */
 #include "stats/rows.h"
+#include "base/grow.h"
 
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/select/select.h"
@@ -20,17 +21,8 @@ void md_ss_rows_finish(md_ss_rows *rows)
 
 static md_ss_row *new_row(md_ss_rows *rows, int32_t n_stages)
 {
-    if (rows->n == rows->capacity) {
-        int64_t capacity = rows->capacity ? rows->capacity * 2 : 32;
-        md_ss_row *row = realloc(rows->row, (size_t)capacity * sizeof *row);
-        if (!row) {
-            rows->failed = true;
-            return NULL;
-        }
-        rows->row = row;
-        rows->capacity = capacity;
-    }
-    md_ss_stage *stage = calloc((size_t)n_stages, sizeof *stage);
+    const bool has_room = md_grow(&rows->row, (size_t)rows->n, sizeof *rows->row);
+    md_ss_stage *stage = has_room ? calloc((size_t)n_stages, sizeof *stage) : NULL;
     if (!stage) {
         rows->failed = true;
         return NULL;

@@ -32,7 +32,7 @@ typedef struct md_ss_row {
 } md_ss_row;
 
 typedef struct md_ss_rows {
-    int64_t n, capacity;
+    int64_t n;
     md_ss_row *row;
     md_ss_ops ops; /* every op, also those that were never called */
     md_ss_combos combos;

@@ -1,5 +1,6 @@
 /* Collects the entries of a bundle and writes it. */
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "store/bundle.h"
@@ -25,7 +26,7 @@ typedef struct entry {
 struct md_sr_bundle_maker {
     pthread_mutex_t lock;
     entry *entry;
-    size_t n, capacity;
+    size_t n;
     char only[32]; /* "kind ": of these only what is kept is written; "": everything */
 };
 
@@ -56,19 +57,6 @@ void md_sr_bundle_maker_destroy(md_sr_bundle_maker **maker)
     md_mutex_finish(&m->lock);
     free(m);
     *maker = NULL;
-}
-
-static bool grow(md_sr_bundle_maker *m)
-{
-    if (m->n < m->capacity)
-        return true;
-    const size_t capacity = m->capacity ? 2 * m->capacity : 64;
-    entry *grown = realloc(m->entry, capacity * sizeof *grown);
-    if (!grown)
-        return false;
-    m->entry = grown;
-    m->capacity = capacity;
-    return true;
 }
 
 static int by_key(const void *a, const void *b)
@@ -104,7 +92,7 @@ static md_status put(md_sr_bundle_maker *m, const md_sr_bundle_entry *from, bool
     e.payload = md_hash128(e.bytes, n);
     pthread_mutex_lock(&m->lock);
     entry *known = find(m, e.key);
-    const bool has_room = known || grow(m);
+    const bool has_room = known || md_grow(&m->entry, m->n, sizeof *m->entry);
     entry unused = e;
     if (known && replaces) {
         e.is_kept = known->is_kept;

@@ -1,4 +1,5 @@
 /* Keeps a store small: removes the entries that were unused longest. */
+#include "base/grow.h"
 #include "base/status.h"
 #include "store/internal.h"
 
@@ -17,7 +18,7 @@ typedef struct old_file {
 
 typedef struct collection {
     old_file *file;
-    size_t n, capacity;
+    size_t n;
     const char *environment;
     int64_t n_bytes;
 } collection;
@@ -28,14 +29,8 @@ static md_status collect_one(void *user, int fd, const char *kind, const char *p
     struct stat facts;
     if (fstatat(fd, path, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode))
         return MD_OK;
-    if (c->n == c->capacity) {
-        const size_t capacity = c->capacity ? 2 * c->capacity : 256;
-        old_file *more = realloc(c->file, capacity * sizeof *more);
-        if (!more)
-            return md_fail_memory();
-        c->file = more;
-        c->capacity = capacity;
-    }
+    if (!md_grow(&c->file, c->n, sizeof *c->file))
+        return md_fail_memory();
     old_file *f = &c->file[c->n++];
     snprintf(f->path, sizeof f->path, "%.32s/%s", c->environment, path);
     f->is_wisdom = !strcmp(kind, MD_SR_WISDOM) || !strcmp(kind, MD_SR_MEASURED) || !strcmp(kind, MD_SR_COMBO);

@@ -57,7 +57,7 @@ struct md_cg {
     md_strbuf *sink; /* of the innermost block; NULL at depth 0 */
     md_memo numbers; /* node -> value number */
     md_cg_value_number **value;
-    int32_t n_values, capacity;
+    int32_t n_values;
     int32_t epoch, n_names, n_scopes_made;
     int32_t depth;
     md_cg_scope scope[MD_CG_MAX_SCOPES];

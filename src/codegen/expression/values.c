@@ -1,4 +1,5 @@
 /* Value numbers: nodes of one structure are one value, and what is known of it in the text printed so far. */
+#include "base/grow.h"
 #include "base/hash.h"
 #include "codegen/expression/printer.h"
 
@@ -39,14 +40,8 @@ static bool is_same(const md_cg_value_number *v, const head *h, md_cg_value_numb
 
 static bool append(md_cg *cg, md_cg_value_number *v)
 {
-    if (cg->n_values == cg->capacity) {
-        int32_t capacity = cg->capacity ? cg->capacity * 2 : 64;
-        void *grown = realloc(cg->value, (size_t)capacity * sizeof(cg->value[0]));
-        if (!grown)
-            return false;
-        cg->value = grown;
-        cg->capacity = capacity;
-    }
+    if (!md_grow(&cg->value, (size_t)cg->n_values, sizeof(cg->value[0])))
+        return false;
     cg->value[cg->n_values++] = v;
     return true;
 }

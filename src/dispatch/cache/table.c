@@ -1,30 +1,19 @@
 /* Finds, adds and evicts the shape entries of an op. */
 #include "dispatch/cache/table.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/cache/plan_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The ring doubles when its length is 0 or a power of two from 16 on. */
-static bool ring_has_room(md_ds_op *op)
-{
-    int64_t n = op->n_entries;
-    if (n % 16 || (n & (n - 1)))
-        return true;
-    md_ds_shape_entry **ring = realloc(op->ring, (size_t)MD_MAX(2 * n, 16) * sizeof *ring);
-    if (ring)
-        op->ring = ring;
-    return ring != NULL;
-}
-
 /* A place in the ring: a new one while there is room, else that of an entry that only the table holds and that was not
  * used since the hand passed. -1 if all are held or memory is short. */
 static int64_t find_place(md_ds_op *op)
 {
     if (op->n_entries < op->max_entries) {
-        if (!ring_has_room(op))
+        if (!md_grow(&op->ring, (size_t)op->n_entries, sizeof(md_ds_shape_entry *)))
             return -1;
         op->ring[op->n_entries] = NULL;
         return op->n_entries++;

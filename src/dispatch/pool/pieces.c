@@ -1,6 +1,7 @@
 /* Cuts the tuning of a formula into pieces, predicts their times, and tunes one of them. */
 #include "dispatch/pool/pieces.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/pool/internal.h"
 #include "tune/job/work.h"
@@ -76,15 +77,7 @@ static char *point_text(const md_ds_space *space, const md_tn_point *point)
 
 static md_status append(md_ds_pieces *out, md_ds_piece piece)
 {
-    if (piece.point && out->n == out->capacity) {
-        const int32_t capacity = out->capacity ? 2 * out->capacity : 64;
-        md_ds_piece *grown = realloc(out->piece, (size_t)capacity * sizeof *grown);
-        if (grown) {
-            out->piece = grown;
-            out->capacity = capacity;
-        }
-    }
-    if (!piece.point || out->n == out->capacity) {
+    if (!piece.point || !md_grow(&out->piece, (size_t)out->n, sizeof *out->piece)) {
         free(piece.point);
         return md_fail_memory();
     }

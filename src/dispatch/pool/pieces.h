@@ -15,7 +15,7 @@ typedef struct md_ds_piece {
 
 typedef struct md_ds_pieces {
     char *formula; /* in canonical form, with dtypes and static sizes. Owned */
-    int32_t n, capacity;
+    int32_t n;
     md_ds_piece *piece; /* owned */
 } md_ds_pieces;
 

@@ -249,7 +249,7 @@ static void load(struct md_ds_stored *stored)
     }
     free(stored->times.pick);
     stored->times.pick = NULL;
-    stored->times.n_picks = stored->times.room_of_picks = 0;
+    stored->times.n_picks = 0;
     atomic_store_explicit(&stored->op->count.stored_picks, (uint64_t)md_table_count(stored->picks),
                           memory_order_relaxed);
     atomic_store_explicit(&stored->op->count.stored_times, (uint64_t)stored->times.n_times, memory_order_relaxed);

@@ -63,22 +63,6 @@ static md_status binary(simplifier *s, const md_fx_node **out, const md_fx_node 
     return MD_OK;
 }
 
-static md_status cast(simplifier *s, const md_fx_node **out, md_dtype to, const md_fx_node *a)
-{
-    md_fx_node *const n = md_fx_node_new(s->front->arena, MD_FX_CAST, md_dtype_compute(to));
-    const md_fx_node **const arg = md_arena_alloc(s->front->arena, sizeof *arg);
-    if (!n || !arg)
-        return md_fail_memory();
-    arg[0] = a;
-    n->to = to;
-    n->n_args = 1;
-    n->arg = arg;
-    n->line = a->line;
-    n->column = a->column;
-    *out = n;
-    return MD_OK;
-}
-
 /* ---- examining ---- */
 
 static bool is_const(const md_fx_node *n)
@@ -308,8 +292,10 @@ static md_status lower_mean(simplifier *s, const md_fx_node **out, const md_fx_n
             size = one;
     }
     if (sum->type != n->type)
-        MD_TRY(cast(s, &total, n->type, sum));
-    MD_TRY(cast(s, &size, n->type, size));
+        total = md_fx_cast(s->front->arena, sum, n->type);
+    size = md_fx_cast(s->front->arena, size, n->type);
+    if (!total || !size)
+        return md_fail_memory();
     MD_TRY(simplify(s, &size, size));
     MD_TRY(binary(s, out, n, MD_FX_DIV, total, size));
     return simplify_op(s, out, *out);

@@ -182,30 +182,17 @@ md_status md_unsigned_flip(md_front *front, md_fx_node **out, const md_fx_node *
     return MD_OK;
 }
 
-static node cast(md_front *fr, node a, md_dtype to)
-{
-    md_fx_node *const n = a ? md_fx_node_new(fr->arena, MD_FX_CAST, md_dtype_compute(to)) : NULL;
-    const md_fx_node **const arg = n ? md_arena_alloc(fr->arena, sizeof *arg) : NULL;
-    if (!arg)
-        return NULL;
-    *arg = a;
-    n->arg = arg;
-    n->n_args = 1;
-    n->to = to;
-    return n;
-}
-
 /* Of half the number, with what falls off kept in its last bit, the conversion rounds to half of the result. */
 md_status md_unsigned_to_real(md_front *front, md_fx_node **out, const md_fx_node *a, md_dtype to)
 {
     md_front *const fr = front;
     const md_dtype type = md_dtype_compute(to);
     const node odd = op2(fr, MD_FX_BIT_OR, half(fr, a), op2(fr, MD_FX_BIT_AND, a, number(fr, 1)));
-    const node large = op2(fr, MD_FX_MUL, md_fx_real(fr->arena, 2, type), cast(fr, odd, to));
+    const node large = op2(fr, MD_FX_MUL, md_fx_real(fr->arena, 2, type), md_fx_cast(fr->arena, odd, to));
     const node is_small = op2(fr, MD_FX_LE, number(fr, 0), a);
-    node made = where(fr, is_small, cast(fr, a, to), large);
+    node made = where(fr, is_small, md_fx_cast(fr->arena, a, to), large);
     if (type != to)
-        made = cast(fr, made, to); /* twice the largest value of an 8-bit real saturates */
+        made = md_fx_cast(fr->arena, made, to); /* twice the largest value of an 8-bit real saturates */
     if (!made)
         return md_fail_memory();
     *out = md_unsigned_mark(made, false);

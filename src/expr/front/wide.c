@@ -46,22 +46,6 @@ static md_status with_args(md_front *fr, const md_fx_node **out, const md_fx_nod
     return MD_OK;
 }
 
-static md_status cast(md_front *fr, const md_fx_node **out, const md_fx_node *a, md_dtype to)
-{
-    md_fx_node *const n = md_fx_node_new(fr->arena, MD_FX_CAST, to);
-    const md_fx_node **const arg = md_arena_alloc(fr->arena, sizeof *arg);
-    if (!n || !arg)
-        return md_fail_memory();
-    arg[0] = a;
-    n->to = to;
-    n->n_args = 1;
-    n->arg = arg;
-    n->line = a->line;
-    n->column = a->column;
-    *out = n;
-    return MD_OK;
-}
-
 static md_status widen_leaf(md_front *fr, widened *out, const md_fx_node *n)
 {
     out->node = n;
@@ -93,7 +77,9 @@ static md_status widen_op(md_front *fr, widened *out, const md_fx_node *n, const
     if (!out->has_scalar)
         return MD_OK;
     out->node = out->wide;
-    return n->type == MD_F64 ? MD_OK : cast(fr, &out->node, out->wide, MD_F32);
+    if (n->type != MD_F64)
+        out->node = md_fx_cast(fr->arena, out->wide, MD_F32);
+    return out->node ? MD_OK : md_fail_memory();
 }
 
 /* A conversion rounds what is wide, and only once. */
@@ -104,9 +90,10 @@ static md_status widen_cast(md_front *fr, widened *out, const md_fx_node *n, con
     if (!md_dtype_is_real(n->to))
         return MD_OK;
     if (md_dtype_is_narrow(n->to) || !arg->wide)
-        return cast(fr, &out->wide, md_dtype_is_narrow(n->to) ? out->node : arg->node, MD_F64);
-    out->wide = arg->wide;
-    return MD_OK;
+        out->wide = md_fx_cast(fr->arena, md_dtype_is_narrow(n->to) ? out->node : arg->node, MD_F64);
+    else
+        out->wide = arg->wide;
+    return out->wide ? MD_OK : md_fail_memory();
 }
 
 static md_status widen(md_front *fr, widened *out, const md_fx_node *n)

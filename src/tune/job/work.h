@@ -39,7 +39,7 @@ typedef struct md_tn_choice {
 
 /* A family's legal configs at a point whose envelope fits, best by the model first. */
 typedef struct md_tn_space {
-    int32_t n, capacity;
+    int32_t n;
     md_tn_choice *choice;
     bool failed; /* memory was short */
 } md_tn_space;
@@ -85,7 +85,7 @@ typedef struct md_tn_work {
     const md_fa_family *family[MD_TN_MAX_FAMILIES];
     int32_t n_tuning_points;
     md_tn_tuning_point *tuning_point;
-    int32_t n_trials, capacity;
+    int32_t n_trials;
     md_tn_trial *trial;
     struct md_tn_small *small; /* small shapes with their expected results; made when first needed */
     int lock; /* of the device; -1: not held */

@@ -3,6 +3,7 @@
  * time, so that they build in parallel). */
 #include "tune/search/internal.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -35,14 +36,8 @@ static md_status try_config(int32_t *at, bool *is_new, md_tn_work *w, int32_t fa
     *at = find_trial(w, family, config);
     if (*at >= 0)
         return MD_OK;
-    if (w->n_trials == w->capacity) {
-        const int32_t more = w->capacity ? 2 * w->capacity : 64;
-        md_tn_trial *grown = realloc(w->trial, (size_t)more * sizeof *grown);
-        if (!grown)
-            return md_fail_memory();
-        w->trial = grown;
-        w->capacity = more;
-    }
+    if (!md_grow(&w->trial, (size_t)w->n_trials, sizeof *w->trial))
+        return md_fail_memory();
     md_tn_trial t = {.family = w->family[family], .family_at = family, .config = *config};
     MD_TRY(md_bd_variant_create(&t.variant, w->job->builder, &w->job->target, t.family, config));
     t.was_queued = true;
@@ -53,7 +48,7 @@ static md_status try_config(int32_t *at, bool *is_new, md_tn_work *w, int32_t fa
 }
 
 /* The entry of a trial at a point. NULL where memory is short. */
-static md_tn_entry *entry_at(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t trial)
+static md_tn_entry *entry_at(md_tn_tuning_point *tuning_point, int32_t trial)
 {
     if (trial >= tuning_point->capacity) {
         const int32_t more = MD_MAX(2 * tuning_point->capacity, trial + 32);
@@ -64,7 +59,6 @@ static md_tn_entry *entry_at(md_tn_work *w, md_tn_tuning_point *tuning_point, in
         tuning_point->entry = grown;
         tuning_point->capacity = more;
     }
-    (void)w;
     return &tuning_point->entry[trial];
 }
 
@@ -134,7 +128,7 @@ static void add(list *l, int32_t family, const md_tn_choice *c)
     if (l->status != MD_OK)
         return;
     l->w->n_queued += is_new; /* counted although its build may end before anyone looks */
-    md_tn_entry *e = entry_at(l->w, l->tuning_point, at);
+    md_tn_entry *e = entry_at(l->tuning_point, at);
     if (!e) {
         l->status = md_fail_memory();
         return;

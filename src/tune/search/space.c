@@ -1,6 +1,7 @@
 /* The search space: the families of a stage, and the legal configs of each at a point. */
 #include "tune/search/internal.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "tune/tune.h"
 
@@ -43,15 +44,9 @@ static bool list_config(void *user, const md_fa_config *config)
     md_fa_envelope_of(&envelope, l->family, target, config);
     if (md_kn_envelope_miss(&envelope, &l->tuning_point->shape) || !is_allowed(l->w->job, l->family, config))
         return true;
-    if (l->space->n == l->space->capacity) {
-        const int32_t more = MD_MAX(64, 2 * l->space->capacity);
-        md_tn_choice *grown = realloc(l->space->choice, (size_t)more * sizeof *grown);
-        l->space->failed = !grown;
-        if (!grown)
-            return false;
-        l->space->choice = grown;
-        l->space->capacity = more;
-    }
+    l->space->failed = !md_grow(&l->space->choice, (size_t)l->space->n, sizeof *l->space->choice);
+    if (l->space->failed)
+        return false;
     l->space->choice[l->space->n++] =
         (md_tn_choice){*config, md_tn_predict_us(target, l->family, config, l->tuning_point->shape.size)};
     return true;

@@ -1,4 +1,5 @@
 /* Lists of stored picks and times: of equal ones the newest, and of all the newest. */
+#include "base/grow.h"
 #include "base/status.h"
 #include "tune/stored/stored.h"
 
@@ -12,37 +13,20 @@ void md_tn_stored_list_finish(md_tn_stored_list *list)
     memset(list, 0, sizeof *list);
 }
 
-/* Memory for one element more; NULL where there is none. */
-static void *grow(void *old, int32_t *room, int32_t n, size_t size)
-{
-    enum { FIRST = 64 };
-    if (n < *room)
-        return old;
-    const int32_t more = *room ? 2 * *room : FIRST;
-    void *list = n < INT32_MAX / 2 ? realloc(old, (size_t)more * size) : NULL;
-    if (list)
-        *room = more;
-    return list;
-}
-
 void md_tn_stored_add_pick(md_tn_stored_list *list, const md_tn_stored_pick *pick)
 {
-    md_tn_stored_pick *more = grow(list->pick, &list->room_of_picks, list->n_picks, sizeof *pick);
-    list->failed |= !more;
-    if (!more)
-        return;
-    list->pick = more;
-    list->pick[list->n_picks++] = *pick;
+    if (md_grow(&list->pick, (size_t)list->n_picks, sizeof *pick))
+        list->pick[list->n_picks++] = *pick;
+    else
+        list->failed = true;
 }
 
 void md_tn_stored_add_time(md_tn_stored_list *list, const md_tn_stored_time *time)
 {
-    md_tn_stored_time *more = grow(list->time, &list->room_of_times, list->n_times, sizeof *time);
-    list->failed |= !more;
-    if (!more)
-        return;
-    list->time = more;
-    list->time[list->n_times++] = *time;
+    if (md_grow(&list->time, (size_t)list->n_times, sizeof *time))
+        list->time[list->n_times++] = *time;
+    else
+        list->failed = true;
 }
 
 /* ---- Orders. Whole structs differ by nothing else, since unused bytes are 0 in all that readers and callers make. */

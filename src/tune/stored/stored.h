@@ -41,7 +41,7 @@ typedef struct md_tn_stored_time {
 typedef struct md_tn_stored_list {
     md_tn_stored_pick *pick;
     md_tn_stored_time *time;
-    int32_t n_picks, n_times, room_of_picks, room_of_times;
+    int32_t n_picks, n_times;
     bool failed; /* memory was short: something is missing */
 } md_tn_stored_list; /* a zeroed struct is empty */
 

@@ -1,4 +1,5 @@
 /* Exports wisdom as text, and merges text into it. */
+#include "base/grow.h"
 #include "base/status.h"
 #include "tune/wisdom/internal.h"
 
@@ -11,7 +12,7 @@ typedef struct gathering {
     md_tn_wisdom *wisdom;
     md_table *names; /* store key -> the key itself */
     char **line;
-    size_t n, capacity;
+    size_t n;
     bool has_failed;
 } gathering;
 
@@ -19,15 +20,7 @@ static void add_line(gathering *g, const md_tn_line *line)
 {
     md_strbuf text = {0};
     md_tn_line_print(&text, line);
-    if (g->n == g->capacity) {
-        const size_t capacity = g->capacity ? 2 * g->capacity : 64;
-        char **more = realloc(g->line, capacity * sizeof *more);
-        if (more) {
-            g->line = more;
-            g->capacity = capacity;
-        }
-    }
-    if (g->n == g->capacity || text.failed) {
+    if (text.failed || !md_grow(&g->line, g->n, sizeof *g->line)) {
         g->has_failed = true;
         md_strbuf_finish(&text);
         return;
