@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "family/chain.h"
 #include "family/cost.h"
+#include "family/host/chain/host_chain_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -24,13 +25,13 @@ static bool is_load(const md_cg_chain *c)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_chain w;
+    md_fa_chain sized;
     bool few = config->value[FEW] == 1;
-    if (!md_fa_chain_measure(&w, target, size) || few != (config->value[ROWS] <= 8) || (few && !is_load(&w.c)))
+    if (!md_fa_chain_measure(&sized, target, size) || few != (config->value[ROWS] <= 8) || (few && !is_load(&sized.c)))
         return false;
     if (!few)
         return config->value[SPLIT] == 0;
-    return w.rows <= 2 * config->value[ROWS] && (config->value[SPLIT] == 0 || config->value[SPLIT] < w.keys) &&
+    return sized.rows <= 2 * config->value[ROWS] && (config->value[SPLIT] == 0 || config->value[SPLIT] < sized.keys) &&
            (config->value[SPLIT] == 0 || config->value[KEYS] <= config->value[SPLIT]);
 }
 
@@ -65,116 +66,123 @@ static int64_t run_of(const md_fa_config *config)
     return run < 2 ? 2 : run > 8 ? 8 : run;
 }
 
-static int64_t splits_of(const md_fa_chain *w, const md_fa_config *config)
+static int64_t splits_of(const md_fa_chain *sized, const md_fa_config *config)
 {
     int64_t split = config->value[SPLIT];
-    return split > 0 && w->keys > split ? (w->keys + split - 1) / split : 1;
+    return split > 0 && sized->keys > split ? (sized->keys + split - 1) / split : 1;
 }
 
-static int64_t scratch_of(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
+static int64_t scratch_of(const md_fa_target *target, const md_fa_chain *sized, const md_fa_config *config)
 {
     int64_t lanes = md_cg_width(target->facts), rows = config->value[ROWS], keys = config->value[KEYS];
-    int64_t sums = w->c.c->n_terms > 0 ? w->c.c->n_terms : 1, floats;
+    int64_t sums = sized->c.c->n_terms > 0 ? sized->c.c->n_terms : 1, floats;
     if (config->value[FEW] == 1) {
-        int64_t pitch = up(w->columns, run_of(config) * lanes);
-        floats = (2 + sums) * up(rows, 16) + sums * 16 + up(rows * keys, 16) + up(rows * up(w->depth, lanes), 16) +
+        int64_t pitch = up(sized->columns, run_of(config) * lanes);
+        floats = (2 + sums) * up(rows, 16) + sums * 16 + up(rows * keys, 16) + up(rows * up(sized->depth, lanes), 16) +
                  up(rows * pitch, 16);
     } else {
-        int64_t height = height_of(target), most = rows + height, pitch = up(w->columns, 2 * lanes);
-        floats = up(height * keys, 16) + (2 + sums) * up(most, 16) + sums * 16 + up(most * w->depth, 16) +
-                 up(keys * w->depth, 16) + up(keys * pitch, 16) + up(most * pitch, 16);
+        int64_t height = height_of(target), most = rows + height, pitch = up(sized->columns, 2 * lanes);
+        floats = up(height * keys, 16) + (2 + sums) * up(most, 16) + sums * 16 + up(most * sized->depth, 16) +
+                 up(keys * sized->depth, 16) + up(keys * pitch, 16) + up(most * pitch, 16);
         rows = most;
     }
-    return 4 * floats + rows * bytes_of_row(w->c.c);
+    return 4 * floats + rows * bytes_of_row(sized->c.c);
 }
 
-static int64_t tiles_of(const md_fa_chain *w, const md_fa_config *config)
+static int64_t tiles_of(const md_fa_chain *sized, const md_fa_config *config)
 {
-    return (w->rows + config->value[ROWS] - 1) / config->value[ROWS];
+    return (sized->rows + config->value[ROWS] - 1) / config->value[ROWS];
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
-    md_fa_chain w;
+    md_fa_chain sized;
     *out = (md_kn_geometries){0};
     out->launch[0].grain = out->launch[1].grain = 1;
-    if (!md_fa_chain_measure(&w, target, shape->size))
+    if (!md_fa_chain_measure(&sized, target, shape->size))
         return;
-    const int64_t rows = w.batches * w.rows, lanes = md_cg_width(target->facts);
-    out->launch[0].blocks = w.batches * tiles_of(&w, config) * splits_of(&w, config);
-    out->launch[0].scratch_bytes = scratch_of(target, &w, config);
-    if (md_fa_chain_pairs(&w) * (double)(w.depth + w.columns) < 100e3)
+    const int64_t rows = sized.batches * sized.rows, lanes = md_cg_width(target->facts);
+    out->launch[0].blocks = sized.batches * tiles_of(&sized, config) * splits_of(&sized, config);
+    out->launch[0].scratch_bytes = scratch_of(target, &sized, config);
+    if (md_fa_chain_pairs(&sized) * (double)(sized.depth + sized.columns) < 100e3)
         out->launch[0].grain = out->launch[0].blocks > 0 ? out->launch[0].blocks : 1;
     if (config->value[SPLIT] == 0)
         return;
-    const int64_t pitch = up(w.columns, run_of(config) * lanes);
-    out->workspace_bytes = rows * splits_of(&w, config) * (pitch + 16) * 4;
+    const int64_t pitch = up(sized.columns, run_of(config) * lanes);
+    out->workspace_bytes = rows * splits_of(&sized, config) * (pitch + 16) * 4;
     out->launch[1].blocks = rows;
-    out->launch[1].grain = md_fa_host_grain(rows, splits_of(&w, config) * pitch, target->facts);
+    out->launch[1].grain = md_fa_host_grain(rows, splits_of(&sized, config) * pitch, target->facts);
     out->launch[1].scratch_bytes = pitch * 4;
 }
 
 /* ---- cost */
 
-/* Cycles of a pair of a row and a key beside the products, in lanes. Estimates for a Xeon with 512-bit registers. */
-static double weigh_cycles(const md_fa_chain *w)
+/* Cycles of a vector of scores beside the products. */
+static double weigh_cycles(const md_fa_chain *sized)
 {
-    return 4 + 0.6 * w->ops + 9 * w->transcendental;
+    return SCORE_CYCLES + OP_CYCLES * sized->ops + EXP_CYCLES * sized->transcendental;
 }
 
 /* Rows of all tiles, up to whole units of each: the last tile may be short. */
-static double whole_rows(const md_fa_chain *w, const md_fa_config *config, double unit)
+static double whole_rows(const md_fa_chain *sized, const md_fa_config *config, double unit)
 {
-    const double rows = config->value[ROWS], others = (double)tiles_of(w, config) - 1;
-    return unit * (others * ceil(rows / unit) + ceil(((double)w->rows - others * rows) / unit));
+    const double rows = config->value[ROWS], others = (double)tiles_of(sized, config) - 1;
+    return unit * (others * ceil(rows / unit) + ceil(((double)sized->rows - others * rows) / unit));
 }
 
-static double many_cycles(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
+static double many_cycles(const md_fa_target *target, const md_fa_chain *sized, const md_fa_config *config)
 {
     double lanes = md_cg_width(target->facts), height = (double)height_of(target), rows = config->value[ROWS],
-           keys = (double)w->keys * w->part, n = (double)w->rows;
-    double panels = whole_rows(w, config, height / 3), depth = (double)w->depth,
-           columns = (double)up(w->columns, 2 * md_cg_width(target->facts)), tiles = (double)tiles_of(w, config);
+           keys = (double)sized->keys * sized->part, n = (double)sized->rows;
+    double panels = whole_rows(sized, config, height / 3), depth = (double)sized->depth,
+           columns = (double)up(sized->columns, 2 * md_cg_width(target->facts)),
+           tiles = (double)tiles_of(sized, config);
     /* a tile computes whole blocks of keys: half of one too many where bounds cut it */
-    keys = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? height / 2 : 0));
-    double packed = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? 0.25 * rows : 0));
-    double products = panels * keys * (depth + columns) / lanes * 0.56;
-    double packing = tiles * packed * (depth * 9 + columns * 4) / lanes + n * depth * 4 / lanes;
-    double blocks = ceil(keys / config->value[KEYS]) * whole_rows(w, config, height) / height;
-    return (double)w->batches * (products + packing + n * keys / lanes * weigh_cycles(w) +
-                                 blocks * (30 * height + 100) + n * (columns * 8 / lanes + 60));
+    keys = fmin((double)sized->keys, keys + (sized->c.c->n_bounds > 0 ? height / 2 : 0));
+    double packed = fmin((double)sized->keys, keys + (sized->c.c->n_bounds > 0 ? CUT_PART * rows : 0));
+    double products = panels * keys * (depth + columns) / lanes * PRODUCT_CYCLES;
+    double packing = tiles * packed * (depth * KEY_PACK_CYCLES + columns * VALUE_PACK_CYCLES) / lanes +
+                     n * depth * QUERY_CYCLES / lanes;
+    double blocks = ceil(keys / config->value[KEYS]) * whole_rows(sized, config, height) / height;
+    return (double)sized->batches * (products + packing + n * keys / lanes * weigh_cycles(sized) +
+                                     blocks * (BLOCK_ROW_CYCLES * height + BLOCK_CYCLES) +
+                                     n * (columns * RESULT_VECTOR_CYCLES / lanes + RESULT_CYCLES));
 }
 
-static double few_cycles(const md_fa_target *target, const md_fa_chain *w, const md_fa_config *config)
+static double few_cycles(const md_fa_target *target, const md_fa_chain *sized, const md_fa_config *config)
 {
-    double lanes = md_cg_width(target->facts), rows = config->value[ROWS], n = fmin((double)w->rows, rows),
-           keys = (double)w->keys * w->part, depth = (double)up(w->depth, md_cg_width(target->facts));
+    double lanes = md_cg_width(target->facts), rows = config->value[ROWS], n = fmin((double)sized->rows, rows),
+           keys = (double)sized->keys * sized->part, depth = (double)up(sized->depth, md_cg_width(target->facts));
     /* a tile computes whole vectors of keys: half of one too many where bounds cut it */
-    keys = fmin((double)w->keys, keys + (w->c.c->n_bounds > 0 ? lanes / 2 : 0));
-    double run = (double)run_of(config) * lanes, columns = ceil((double)w->columns / run) * run;
-    double scores = n * keys * (depth / lanes * 0.9 + 5.5);
-    double values = keys * (columns / lanes * (0.7 + 0.55 * rows) + 3 * ceil((double)w->columns / run));
-    double splits = (double)splits_of(w, config), tiles = (double)tiles_of(w, config);
-    double cycles = tiles * (scores + values + n * keys / lanes * weigh_cycles(w) + splits * (300 + n * columns / 4));
+    keys = fmin((double)sized->keys, keys + (sized->c.c->n_bounds > 0 ? lanes / 2 : 0));
+    double run = (double)run_of(config) * lanes, columns = ceil((double)sized->columns / run) * run;
+    double scores = n * keys * (depth / lanes * FEW_SCORE_VECTOR_CYCLES + FEW_SCORE_CYCLES);
+    double values = keys * (columns / lanes * (FEW_VALUE_CYCLES + FEW_VALUE_ROW_CYCLES * rows) +
+                            FEW_RUN_CYCLES * ceil((double)sized->columns / run));
+    double splits = (double)splits_of(sized, config), tiles = (double)tiles_of(sized, config);
+    double cycles = tiles * (scores + values + n * keys / lanes * weigh_cycles(sized) +
+                             splits * (SPLIT_CYCLES + n * columns * SPLIT_COLUMN_CYCLES));
     if (config->value[SPLIT] > 0)
-        cycles += (double)w->rows * splits * columns / lanes * 4;
-    return (double)w->batches * cycles;
+        cycles += (double)sized->rows * splits * columns / lanes * MEET_CYCLES;
+    return (double)sized->batches * cycles;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_chain w;
+    md_fa_chain sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = config->value[SPLIT] > 0 ? 2 : 1};
-    if (!md_fa_chain_measure(&w, target, size) || w.batches == 0 || w.rows == 0)
+    if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0 || sized.rows == 0)
         return;
     bool few = config->value[FEW] == 1;
-    double cycles = few ? few_cycles(target, &w, config) : many_cycles(target, &w, config);
-    double tiles = (double)tiles_of(&w, config);
+    double cycles = few ? few_cycles(target, &sized, config) : many_cycles(target, &sized, config);
+    double tiles = (double)tiles_of(&sized, config);
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
-    out->memory_bytes = w.bytes;
-    out->cache_bytes = (tiles - 1) * 4 * (double)w.batches * (double)w.keys * w.part * (double)(w.depth + w.columns);
-    out->parallel = md_fa_host_parallel((double)w.batches * tiles * (double)splits_of(&w, config), target->facts);
+    out->memory_bytes = sized.bytes;
+    out->cache_bytes = (tiles - 1) * 4 * (double)sized.batches * (double)sized.keys * sized.part *
+                       (double)(sized.depth + sized.columns);
+    out->parallel =
+        md_fa_host_parallel((double)sized.batches * tiles * (double)splits_of(&sized, config), target->facts);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
