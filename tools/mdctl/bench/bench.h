@@ -24,7 +24,7 @@ typedef struct bench {
     md_context *context;
     FILE *output;
     bench_done done; /* --resume: what the file has */
-    double start_us;
+    double start_us, case_ms; /* case_ms: for the race of a case; 0: as long as it takes */
     int n_cases, n_done, n_met; /* of all boards; met: lines that are cases, so far */
     int n_ops;
     bench_op op[BENCH_OPS];

@@ -79,7 +79,7 @@ md_status bench_race(bench *b, bench_case *c, double far)
     enum { KERNELS = 1, CALLS = 2 };
     job *j = calloc(1, sizeof *j);
     md_bench_competitor *x = calloc(2 * BENCH_CONTENDERS, sizeof *x);
-    md_bench_options o = {.samples = b->o->repeat < TIMING_MAX ? b->o->repeat : TIMING_MAX};
+    md_bench_options o = {.samples = b->o->repeat < TIMING_MAX ? b->o->repeat : TIMING_MAX, .budget_ms = b->case_ms};
     if (c->is_brief && c->sweep->launch)
         o.sample_us = 1e-3; /* one pass */
     if (far > 0.0) {
