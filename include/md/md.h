@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define MD_VERSION_MAJOR 0
-#define MD_VERSION_MINOR 1
+#define MD_VERSION_MINOR 2
 #define MD_VERSION_PATCH 0
 
 /* ---- General */

@@ -22,7 +22,7 @@ static const char *const identity[] = {"format",  "version", "library", "device"
 
 /* ---- Digests */
 
-/* "0.1.0 SOURCES": kernels of other sources are other kernels. */
+/* "0.2.0 SOURCES": kernels of other sources are other kernels. */
 static void library_text(char out[64])
 {
     snprintf(out, 64, "%s %016" PRIx64, md_version(), md_source_identity);

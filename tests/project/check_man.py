@@ -42,6 +42,7 @@ def main():
         "multidispatch.3": re.findall(r"^MD_API [^(;]*?(md_\w+)\(", header, flags=re.M)
                            + re.findall(r"^static inline md_arg (md_\w+)\(", header, flags=re.M),
     }
+    wanted["md-changes.7"] = re.findall(r"`(md_\w+)`", (root / "data/CHANGES.md").read_text(encoding="utf-8"))
     wanted["md-tutorial.7"] = re.findall(r"^# (.*)", (root / "tools/man/md-tutorial.7.scd").read_text(encoding="utf-8"), flags=re.M)
     n_bad = 0
     terms = {"multidispatch.3": ["family", "stages", "envelope", "pool", "variant", "hints"], "mdctl.1": ["family", "stage", "pool", "variant"],
@@ -61,7 +62,22 @@ def main():
         missing = [w for w in words if not re.search(r"(?<![\w-])" + re.escape(w) + r"(?![\w-])", text)] if words else ["anything"]
         n_bad += len(missing) + bool(said) + ("\n@" in text)
         print(f"{name}: {len(words)} names" + "".join(f"\n  does not name {w}" for w in missing) + (f"\n{said}" if said else ""))
+    n_bad += check_html(folder, sorted(wanted))
     return 1 if n_bad else 0
+
+
+def check_html(folder, names):
+    """The pages as HTML, where mandoc made them: each has the words of its man page and loads nothing; links lead to pages."""
+    pages = {p.name: p.read_text(encoding="utf-8") for p in folder.glob("*.html")}
+    wrong = [f"{name}.html is missing" for name in [*names, "index"] if pages and f"{name}.html" not in pages]
+    for name, text in pages.items():
+        wrong += [f"{name}: {link} leads nowhere" for link in re.findall(r'href="([^"#]+)"', text) if link not in pages]
+        wrong += [f"{name}: loads {what}" for what in re.findall(r"<script|<link|<img|@import|https?://(?!www\.w3\.org)\S+", text)]
+        plain = " ".join(re.sub(r"<[^>]*>", "", text).split())
+        heads = re.findall(r'(?m)^\.SH "?([^"\n]+?)"?$', (folder / name[:-5]).read_text(encoding="utf-8")) if name != "index.html" else []
+        wrong += [f"{name}: lacks the section {head}" for head in heads if head.replace("\\", "") not in plain]
+    print("\n".join([f"HTML: {len(pages)} pages", *wrong]))
+    return len(wrong)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fills a man page's template with the tables of the code and gives it to scdoc.
-Arguments: template, output, scdoc, mdctl, program that prints the library's tables (tables.c).
-A line @name@ becomes the table of that name, @file PATH@ the text of a file beside the template."""
+Arguments: template, output, scdoc, mdctl, program that prints the library's tables (tables.c), the list of changes.
+A line @name@ becomes the table of that name, @file PATH@ the text of a file beside the template, @changes@ the list."""
 
 import json
 import pathlib
@@ -27,6 +27,28 @@ def table(head, rows):
 
 def operand_list(count):
     return ", ".join("abc"[:count])
+
+
+def inline(text):
+    """A line of Markdown: what stands between backticks or asterisks is bold."""
+    parts = re.split(r"`([^`]*)`|\*\*([^*]*)\*\*", text)
+    return "".join(escaped(plain) + (f"*{escaped(code or bold)}*" if code or bold else "")
+                   for plain, code, bold in zip(parts[::3], parts[1::3] + [None], parts[2::3] + [None]))
+
+
+def changes(path):
+    """The list of changes, Markdown of headings, paragraphs and bullets, as a part of a page."""
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    blocks = re.split(r"\n(?=## |- |\n)", text[text.index("\n## "):])
+    out = []
+    for block in (" ".join(b.split()) for b in blocks):
+        if block.startswith("## "):
+            out.append(f"\n# {block[3:].upper()}\n")
+        elif block.startswith("- "):
+            out.append(f"- {inline(block[2:])}")
+        elif block:
+            out.append(f"\n{inline(block)}\n")
+    return "\n".join(out)
 
 
 def tables(mdctl, print_tables):
@@ -61,8 +83,8 @@ def fill(template, found):
 
 
 def main():
-    template, output, scdoc, mdctl, print_tables = sys.argv[1:]
-    text = fill(pathlib.Path(template), tables(mdctl, print_tables))
+    template, output, scdoc, mdctl, print_tables, list_of_changes = sys.argv[1:]
+    text = fill(pathlib.Path(template), tables(mdctl, print_tables) | {"changes": changes(list_of_changes)})
     done = subprocess.run([scdoc], input=text, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode == 0:
         pathlib.Path(output).write_text(done.stdout, encoding="utf-8")
