@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Reads definitions of FlashInfer-Bench (JSON: axes, inputs, outputs, a reference) and says them as formulas.
+
+    flashinfer_formula.py DEFINITION.json...            the formula and what is fixed, a JSON line each
+    flashinfer_formula.py DEFINITION.json --run [N]     also runs N shapes with variable axes drawn at random, beside the reference
+
+Constant axes are fixed sizes, variable ones dims. Kinds: gemm, rmsnorm, fused_add_rmsnorm. Of others, which are programs, the
+reference itself goes through md.capture() with --run. Exit 1: a definition cannot be read, or a result is wrong.
+"""
+import argparse
+import json
+import pathlib
+import random
+import re
+import sys
+
+TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+         "int8": "i8", "int32": "i32", "int64": "i64", "bool": "bool"}
+
+
+# Words of the language, which cannot name a tensor: such a name gets a '_' (calls are by place).
+WORDS = {"sum", "prod", "max", "min", "mean", "var", "argmax", "argmin", "any", "all", "where", "exp", "log", "sqrt", "size", "let", "scalar", "and", "or", "not",
+         "inf", "nan", "pi", "data", *TYPES.values()}
+
+
+class Unreadable(ValueError):
+    """What is wrong with a definition."""
+
+
+def field(definition, name, kind):
+    if not isinstance(definition.get(name), kind):
+        raise Unreadable(f"no field '{name}', or of another kind")
+    return definition[name]
+
+
+def tensors_of(definition, which):
+    """[(name, index names, type)] of inputs or outputs; a scalar has no shape."""
+    out = []
+    for name, spec in field(definition, which, dict).items():
+        if spec.get("dtype") not in TYPES:
+            raise Unreadable(f"{name}: dtype {spec.get('dtype')!r}: expected one of {', '.join(TYPES)}")
+        for axis in spec["shape"] or []:
+            if axis not in definition["axes"]:
+                raise Unreadable(f"{name}: axis {axis!r} is not among the axes")
+        out.append((name + "_" * (name in WORDS), None if spec["shape"] is None else [axis.lower() for axis in spec["shape"]], TYPES[spec["dtype"]]))
+    return out
+
+
+def fixed_sizes(definition):
+    """{index name: size} of constant axes."""
+    sizes = {}
+    for name, axis in field(definition, "axes", dict).items():
+        if axis.get("type") == "const":
+            sizes[name.lower()] = int(axis["value"])
+        elif axis.get("type") != "var":
+            raise Unreadable(f"axis {name}: type {axis.get('type')!r}: expected const or var")
+    return sizes
+
+
+def text_of(tensor):
+    name, indices, dtype = tensor
+    return f"{name}:{dtype}[{','.join(indices)}]"
+
+
+def load_of(tensor, **renamed):
+    name, indices, _ = tensor
+    return f"{name}[{','.join(renamed.get(i, i) for i in indices)}]"
+
+
+def gemm(inputs, outputs, _):
+    summed = [i for i in inputs[0][1] if i in inputs[1][1] and i not in outputs[0][1]] if (len(inputs), len(outputs)) == (2, 1) else []
+    if not summed:
+        raise Unreadable("gemm: expected two inputs that share an axis, and one output")
+    a, b = inputs
+    return f"{text_of(outputs[0])} = sum[{','.join(summed)}]({text_of(a)} * {text_of(b)})"
+
+
+def epsilon(definition):
+    found = re.search(r"(?i)\beps\w*\s*=\s*([0-9.]+(?:e-?\d+)?)", definition.get("reference", ""))
+    return found[1] if found else "1e-6"
+
+
+def norm(row, x, weight, definition):
+    """The statement for a row's elements `x`, a text with {i} where the index of the row stands."""
+    i = row[1][-1]
+    return f"{x.format(i=i)} * rsqrt(mean[q]({x.format(i='q')} * {x.format(i='q')}) + {epsilon(definition)}) * {load_of(weight)}"
+
+
+def rmsnorm(inputs, outputs, definition):
+    x, weight = inputs[:2]
+    row = load_of(x).replace(f",{x[1][-1]}]", ",{i}]")
+    typed = f"{text_of(outputs[0])} = {norm(x, row, weight, definition)}"
+    return typed.replace(f"{x[0]}[", f"{x[0]}:{x[2]}[", 1).replace(f"{weight[0]}[", f"{weight[0]}:{weight[2]}[", 1)
+
+
+def fused_add_rmsnorm(inputs, outputs, definition):
+    x, residual, weight = inputs[:3]
+    i = x[1][-1]
+    total = f"let total[{','.join(x[1])}] = {text_of(x)} + {text_of(residual)}"
+    row = f"total[{','.join(x[1][:-1])},{{i}}]"
+    typed = f"{total}; {text_of(outputs[0])} = {norm(x, row, weight, definition)}".replace(f"{weight[0]}[", f"{weight[0]}:{weight[2]}[", 1)
+    return typed + "".join(f"; {text_of(out)} = total[{','.join(x[1][:-1])},{i}]" for out in outputs[1:])
+
+
+KINDS = {"gemm": gemm, "rmsnorm": rmsnorm, "fused_add_rmsnorm": fused_add_rmsnorm}
+
+
+def read(definition):
+    """(formula, {name: size} that is fixed, names of the dims that vary). Raises Unreadable; KeyError for a kind without a formula."""
+    kind = field(definition, "op_type", str)
+    sizes, inputs, outputs = fixed_sizes(definition), tensors_of(definition, "inputs"), tensors_of(definition, "outputs")
+    if "residual" in " ".join(name for name, _, _ in inputs) and kind == "rmsnorm":
+        kind = "fused_add_rmsnorm"
+    if kind not in KINDS:
+        raise KeyError(kind)
+    vary = [name.lower() for name in definition["axes"] if name.lower() not in sizes]
+    return KINDS[kind](inputs, outputs, definition), sizes, vary
+
+
+def reference_of(torch, definition):
+    room = {"torch": torch}
+    exec(definition["reference"], room)  # a definition is a program: run only those that you trust
+    return room["run"]
+
+
+def draw_inputs(torch, definition, draw):
+    """Tensors of the definition's inputs, with variable axes drawn."""
+    size = {name: axis["value"] if axis["type"] == "const" else draw.choice([1, 2, 3, 17, 64, draw.randint(1, 500)]) for name, axis in definition["axes"].items()}
+    types = {name: getattr(torch, name) for name in TYPES if hasattr(torch, name)}
+    made = []
+    for spec in definition["inputs"].values():
+        dtype = types[spec["dtype"]]
+        shape = [size[axis] for axis in spec["shape"] or []]
+        made.append(torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.randint(0, 4, shape, dtype=dtype))
+    return size, made
+
+
+def run(definition, shapes, seed=1):
+    """Lines of errors beside the reference in f32, over the largest value."""
+    import torch
+    import multidispatch as md
+    reference, draw = reference_of(torch, definition), random.Random(seed)
+    try:
+        formula, sizes, _ = read(definition)
+        call = md.op(formula, static=sizes)
+    except KeyError:
+        call = torch.compile(reference, backend="multidispatch", dynamic=True)
+    for _ in range(shapes):
+        size, inputs = draw_inputs(torch, definition, draw)
+        got, wanted = call(*inputs), reference(*inputs)
+        pairs = zip(got, wanted) if isinstance(wanted, tuple) else [(got, wanted)]
+        worst = max(((a.float() - b.float()).abs().max() / b.float().abs().max().clamp(min=1e-30)).item() for a, b in pairs)
+        yield {"name": definition["name"], "sizes": size, "error": worst, "allowed": 4 * torch.finfo(inputs[0].dtype).eps}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("definition", nargs="+")
+    p.add_argument("--run", type=int, nargs="?", const=5, default=0)
+    given = p.parse_args()
+    status = 0
+    for path in given.definition:
+        try:
+            definition = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+            formula, sizes, vary = read(definition)
+            print(json.dumps({"name": definition.get("name"), "formula": formula, "static": sizes, "dims": vary}))
+        except KeyError as kind:
+            print(f"{path}: op_type {kind} has no formula: its reference is a program", file=sys.stderr)
+        except (OSError, ValueError, TypeError) as wrong:
+            print(f"{path}: {wrong}", file=sys.stderr)
+            status = 1
+            continue
+        for line in run(definition, given.run) if given.run else []:
+            print(json.dumps(line))
+            status |= line["error"] > line["allowed"]
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
