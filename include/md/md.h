@@ -234,6 +234,44 @@ MD_API md_status md_choices_export(md_context *context, md_write_fn write, void 
  * @return MD_INVALID_ARGUMENT naming the line of a bad text, MD_NOT_FOUND for a variant that does not exist,
  * MD_UNSUPPORTED if one cannot serve here (another is pinned, the op is frozen and lacks it, another numeric class). */
 MD_API md_status md_choices_import(int64_t *n_unknown, md_context *context, const char *text);
+#define MD_AGREE_GATHERS 6 /**< that md_agree makes, whatever it finds */
+#define MD_WHY_BYTES 256 /**< for the message of a gather that failed */
+
+/** How the ranks of a program exchange bytes. md/mpi.h makes one for MPI. */
+typedef struct md_exchange {
+    int32_t rank, n_ranks;
+    double seconds; /**< that md_agree may take, with waiting for others and building what it lacks; 0: 30 */
+    /** Gathers n_bytes > 0 from every rank: rank r's are at all + r * n_bytes then. All ranks call it equally often,
+     * and with equal n_bytes. Returns 0; nonzero if it failed or took longer than `seconds`, and writes into `why`
+     * (MD_WHY_BYTES) which rank did not come. */
+    int32_t (*gather)(void *user, void *all, const void *mine, size_t n_bytes, double seconds, char *why);
+    void *user;
+} md_exchange;
+
+/** What md_agree found. */
+typedef struct md_agreement {
+    uint64_t digest[2]; /**< md_digest, equal on all ranks of this kind of device */
+    int32_t n_kinds; /**< of devices among the ranks */
+    int64_t n_shapes; /**< that some rank of this kind has met */
+    int64_t n_disputed; /**< of them, served by different kernels before, or not met by all */
+    int64_t n_changed; /**< shapes that this rank serves otherwise now */
+    int64_t n_vetoed; /**< choices that could not be built on some rank, and gave way to the next */
+    int32_t differing; /**< the first rank whose device, driver or compiler is not rank 0's; -1: none is */
+    char difference[MD_WHY_BYTES]; /**< what differs there; "" */
+} md_agreement;
+
+/** Makes all ranks whose devices have equal names run the same kernels for the shapes that any of them has met, and
+ * puts what was measured since the last time into use (md_context_options.agrees). All ranks call it, with the same
+ * ops alive, while no thread calls these ops. A shape gets the choice of the first rank of the kind that met it; where
+ * a rank cannot build that, it says so, and all take the next rank's, or a runner-up. It makes MD_AGREE_GATHERS gathers
+ * and nothing else collective. Digests go first: where they are equal, little else is exchanged. Captured graphs and
+ * bound launches keep their kernels. `out` may be NULL.
+ * @return the same on all ranks that come back: MD_TIMEOUT if a rank did not come in time (named; shapes may have
+ * changed if it was lost at the very end), MD_INVALID_ARGUMENT if ranks of a kind hold other ops or options,
+ * MD_UNSUPPORTED for ranks of another version, and for a shape whose every choice some rank cannot build. The message
+ * names the rank and what differs; shapes of ops that all hold are agreed on all the same. */
+MD_API md_status md_agree(md_agreement *out, md_context *context, const md_exchange *exchange);
+
 /** Lists the kernels of this context's ops in a CUDA graph: op, variant, shape, how often, name. `graph` is a captured
  * cudaGraph_t, or NULL for the one that `stream` is being captured into. Kernels of others, of libraries, and of ops
  * that are gone are counted only. @return MD_UNSUPPORTED on a device without graphs. */

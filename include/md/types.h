@@ -256,6 +256,9 @@ typedef struct md_context_options {
     void *(*device_alloc)(void *user, int32_t device, md_stream stream, size_t n_bytes);
     void (*device_free)(void *user, int32_t device, md_stream stream, void *p, size_t n_bytes);
     void *device_alloc_user;
+    /** Nonzero: the pick of a shape that was met changes at md_agree alone. What MD_SELECT_MEASURE, MD_SELECT_HYBRID
+     * and idle_tune find between is recorded: until then the model's picks serve. 0: MD_AGREE, else not. */
+    int32_t agrees;
 } md_context_options;
 
 /** A tunable of a custom kernel: a macro of that name in its source, a name in its rules, and "<name><value>" in the

@@ -47,6 +47,7 @@ static md_status set_policy(md_context *c, const md_context_options *o)
     c->policy.tune_count = &c->tune_count;
     c->policy.max_variants = c->env.max_variants;
     c->policy.idle_tune = c->env.idle_tune != 0;
+    c->policy.agrees = o->agrees || c->env.agree;
     c->policy.numeric = numeric ? numeric : MD_NUMERIC_FAST;
     c->max_shapes = o->max_shapes > 0 ? o->max_shapes : c->env.max_shapes > 0 ? c->env.max_shapes : DEFAULT_MAX_SHAPES;
     return MD_OK;

@@ -85,6 +85,16 @@ void md_api_leave(md_op *op);
 /** Calls fn once for every op that is alive. No op is freed meanwhile. */
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user);
 
+/* Ops that stay alive while nobody holds their lock: builds that are waited for take it when they end. */
+typedef struct md_api_ops {
+    md_ds_op **op; /* owned; each op has one owner more */
+    int32_t n, capacity;
+    bool failed;
+} md_api_ops;
+/** Holds all living ops. OUT_OF_MEMORY; release them all the same. */
+md_status md_api_hold_ops(md_api_ops *out, md_context *context);
+void md_api_release_ops(md_api_ops *ops, md_context *context);
+
 /** Ends all sequences before their context is freed: after that they can only be counted and destroyed. */
 void md_api_close_sequences(md_context *context);
 /** The same of combos: after that they can only be destroyed. */

@@ -6,6 +6,7 @@
 #include "dispatch/merged.h"
 #include "dispatch/registry.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user)
@@ -50,6 +51,38 @@ void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), v
         if (op->is_made)
             fn(user, op);
     pthread_mutex_unlock(&context->runtime.lock_of_ops);
+}
+
+/* The lock of ops is held. */
+static void hold(void *user, md_ds_op *op)
+{
+    md_api_ops *h = user;
+    if (h->n == h->capacity) {
+        const int32_t capacity = h->capacity ? h->capacity * 2 : 16;
+        md_ds_op **more = realloc(h->op, (size_t)capacity * sizeof *more);
+        h->failed |= !more;
+        if (!more)
+            return;
+        h->op = more;
+        h->capacity = capacity;
+    }
+    op->n_owners++;
+    h->op[h->n++] = op;
+}
+
+md_status md_api_hold_ops(md_api_ops *out, md_context *context)
+{
+    *out = (md_api_ops){0};
+    md_api_each_op(context, hold, out);
+    return out->failed ? md_fail_memory() : MD_OK;
+}
+
+void md_api_release_ops(md_api_ops *ops, md_context *context)
+{
+    for (int32_t i = 0; i < ops->n; i++)
+        md_api_leave(&(md_op){context, ops->op[i]});
+    free(ops->op);
+    *ops = (md_api_ops){0};
 }
 
 /* Holds the lock of statistics, so that readers find an op either alive or retired, never both or neither. */

@@ -8,8 +8,6 @@
 #include "stats/choices.h"
 #include "stats/report.h"
 
-#include <stdlib.h>
-
 static md_status check_tune(const md_tune_options *t)
 {
     if (t->rigor != MD_TUNE_DEFAULT && t->rigor != MD_TUNE_MEASURE && t->rigor != MD_TUNE_EXHAUSTIVE)
@@ -169,42 +167,18 @@ md_status md_choices_export(md_context *context, md_write_fn write, void *user)
     return s;
 }
 
-typedef struct held_ops {
-    md_ds_op **op;
-    int32_t n, capacity;
-    bool failed;
-} held_ops;
-
-/* Enters an op. The lock of ops is held. */
-static void hold(void *user, md_ds_op *op)
-{
-    held_ops *h = user;
-    if (h->n == h->capacity) {
-        const int32_t capacity = h->capacity ? h->capacity * 2 : 16;
-        md_ds_op **more = realloc(h->op, (size_t)capacity * sizeof *more);
-        h->failed |= !more;
-        if (!more)
-            return;
-        h->op = more;
-        h->capacity = capacity;
-    }
-    op->n_owners++;
-    h->op[h->n++] = op;
-}
-
 /* Enters the ops before it lets go of their lock, since builds that the import waits for take that lock when they end.
  */
 md_status md_choices_import(int64_t *n_unknown, md_context *context, const char *text)
 {
-    held_ops held = {0};
+    md_api_ops held = {0};
     int64_t unknown = 0;
     if (!context || !text)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "text" : "context");
-    md_api_each_op(context, hold, &held);
-    md_status s = held.failed ? md_fail_memory() : md_ss_choices_take(&unknown, held.op, held.n, text);
-    for (int32_t i = 0; i < held.n; i++)
-        md_api_leave(&(md_op){context, held.op[i]});
-    free(held.op);
+    md_status s = md_api_hold_ops(&held, context);
+    if (s == MD_OK)
+        s = md_ss_choices_take(&unknown, held.op, held.n, text);
+    md_api_release_ops(&held, context);
     if (n_unknown)
         *n_unknown = unknown;
     return s;

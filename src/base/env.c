@@ -71,6 +71,10 @@ static const variable variables[] = {
      "1: ops that choose by the model time its best few for often called shapes in moments without calls, on "
      "GPUs; default 0",
      INT32, AT(idle_tune), 0, 1},
+    {"MD_AGREE", "0 or 1",
+     "1: the kernel of a shape that was met changes only when ranks agree (md_agree): what is measured meanwhile is "
+     "recorded; default 0",
+     INT32, AT(agree), 0, 1},
     {"MD_SYNC", "0 or 1",
      "1: a new shape waits for the best kernel instead of being served by what is ready; for tests", INT32, AT(sync), 0,
      1},

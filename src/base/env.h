@@ -37,6 +37,7 @@ typedef struct md_env {
     int32_t verify;
     int32_t sync;
     int32_t idle_tune;
+    int32_t agree;
     int32_t runtime_launch;
     int32_t stats_indices;
     md_stats_signal stats_signal; /* 0 if unset */

@@ -24,6 +24,7 @@ typedef struct md_ds_policy {
     double uncovered; /* octaves to the nearest hint; <= 0: MD_DS_UNCOVERED */
     double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; <= 0: the defaults */
     bool idle_tune; /* MD_SELECT_MODEL: the model's best few are timed in quiet moments */
+    bool agrees; /* what is measured while the program runs serves from the next agreement of ranks on */
     double quiet_us; /* without calls, before hybrid times variants beside them; 0: 200, negative: never */
     const char *pin; /* of the stage: a variant's name; NULL */
     md_tune tune; /* resolved: never *_DEFAULT */

@@ -179,6 +179,7 @@ static PyMethodDef functions[] = {
     {"list_make", md_py_list_make, METH_VARARGS, "list_make(device type, number, formula) -> made"},
     {"list_call", md_py_list_call, METH_VARARGS,
      "list_call(read, find, arguments, stream=None, flat=False) -> results"},
+    {"agree", md_py_agree, METH_VARARGS, "agree(device, rank, ranks, seconds, gather) -> dict"},
     {"tune_pieces", md_py_tune_pieces, METH_VARARGS,
      "tune_pieces(device, formula, sizes, hints, bounds, numeric, tf32, rigor, budget_ms, builds, indices) -> lines"},
     {"tune_piece", md_py_tune_piece, METH_VARARGS, "tune_piece(device, piece) -> wisdom"},

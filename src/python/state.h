@@ -36,6 +36,9 @@ int md_py_text_add(void *user, const char *text, size_t n_bytes);
 /** The text as str; frees it. If status is an error, raises instead. */
 PyObject *md_py_text_take(md_py_text *text, const md_py_state *state, md_status status);
 
+/* The agreement of ranks, in agree.c: agree(device, rank, ranks, seconds, gather) -> dict. */
+PyObject *md_py_agree(PyObject *module, PyObject *args);
+
 /* Tuning and wisdom: functions of the module, in tune.c. */
 PyObject *md_py_tune_pieces(PyObject *module, PyObject *args);
 PyObject *md_py_tune_piece(PyObject *module, PyObject *args);

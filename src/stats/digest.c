@@ -13,6 +13,7 @@
 typedef struct visit {
     md_ss_choices *choices;
     const md_ds_op *op;
+    md_digest128 formula;
 } visit;
 
 static void append(md_ss_choices *c, md_digest128 one)
@@ -23,25 +24,29 @@ static void append(md_ss_choices *c, md_digest128 one)
         c->failed = true;
 }
 
+/* Sizes by dim, which equal formulas number alike. */
 static void add_entry(void *user, const md_ds_shape_entry *entry)
 {
     const visit *v = user;
-    const md_ds_op *op = v->op;
-    char shape[160];
-    md_strbuf text = {0};
-    md_ds_shape_text(shape, sizeof shape, op->formula, entry->size);
-    md_strbuf_printf(&text, "%s\n%s%s\n", md_strbuf_text(&op->compiled->printed), shape,
-                     entry->is_strided ? " strided" : "");
-    for (int32_t s = 0; s < op->n_stages; s++)
-        md_strbuf_printf(&text, "%s\n", md_ds_pick_name(op, md_ds_plan_of(entry), s));
-    v->choices->failed |= text.failed;
-    append(v->choices, md_hash128(md_strbuf_text(&text), text.size));
-    md_strbuf_finish(&text);
+    const int32_t n_dims = v->op->formula->n_dims;
+    int64_t word[4 + MD_FX_MAX_DIMS];
+    uint64_t names = 0;
+    for (int32_t s = 0; s < v->op->n_stages; s++) {
+        const char *name = md_ds_pick_name(v->op, md_ds_plan_of(entry), s);
+        const uint64_t part[2] = {names, md_hash64(name, strlen(name))};
+        names = md_hash64(part, sizeof part);
+    }
+    memcpy(word, &v->formula, sizeof v->formula);
+    word[2] = (int64_t)names;
+    word[3] = entry->is_strided;
+    memcpy(word + 4, entry->size, (size_t)n_dims * sizeof *word);
+    append(v->choices, md_hash128(word, (size_t)(4 + n_dims) * sizeof *word));
 }
 
 void md_ss_choices_add(md_ss_choices *choices, md_ds_op *op)
 {
-    visit v = {choices, op};
+    const md_strbuf *printed = &op->compiled->printed;
+    visit v = {choices, op, md_hash128(md_strbuf_text(printed), printed->size)};
     md_ds_table_each(op, add_entry, &v);
 }
 

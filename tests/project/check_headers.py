@@ -3,6 +3,7 @@
 Arguments: source root, folder of md_build_config.h, C compiler, C++ compiler or "" (words split at spaces), folder of CUDA's headers or ""."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,6 +15,15 @@ def compiles(compiler, options, source):
     if done.returncode:
         print(done.stderr)
     return done.returncode == 0
+
+
+def mpi_flags():
+    """Where MPI's header is, as a system's header; None: there is none."""
+    for name in ("ompi-c", "mpich"):
+        done = subprocess.run(["pkg-config", "--cflags", name], capture_output=True, text=True, check=False) if shutil.which("pkg-config") else None
+        if done and done.returncode == 0:
+            return done.stdout.replace("-I", "-isystem ").split() + ["-D_GNU_SOURCE"]
+    return None
 
 
 def main():
@@ -40,9 +50,13 @@ def main():
 
         for path in sorted((root / "include").rglob("*.h")):
             header = path.relative_to(root / "include")
-            check(header, cc, ["-std=c11", *strict, *public], ".c")
+            more = mpi_flags() if path.name == "mpi.h" else []
+            if more is None:
+                print("no MPI: md/mpi.h was not tried (libopenmpi-dev)")
+                continue
+            check(header, cc, ["-std=c11", *strict, *public, *more], ".c")
             if cxx:
-                check(header, cxx, ["-std=c++17", *strict, *public], ".cc")
+                check(header, cxx, ["-std=c++17", *strict, *public, *more], ".cc")
         for path in sorted((root / "src").rglob("*.h")):
             if skipped.isdisjoint(path.relative_to(root).parts):
                 check(path.relative_to(root / "src"), cc, ["-std=gnu11", "-D_GNU_SOURCE", *strict, *private], ".c")

@@ -52,7 +52,7 @@ FLOORS = {
                  ["create", "launches"], ["bind", "finish", "report"], ["find"], ["run"]],
     "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["schedule"], ["decide"],
               ["create", "run"], ["explain", "tuning"]],
-    "python": [["arrays"], ["state"], ["op"], ["list", "plan", "tune"], ["module"]],
+    "python": [["arrays"], ["state"], ["op"], ["agree", "list", "plan", "tune"], ["module"]],
 }
 MAX_FLOORS = 10
 

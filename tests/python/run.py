@@ -17,7 +17,7 @@ import package
 GROUPS = {  # the modules that a group needs, its files, and what to install
     "numpy": ("numpy", ["test_package*.py"], "tools/bootstrap installs it (python3-numpy)"),
     # A part, for the plain run: tensors, the backend by its name, capturing. The others take minutes: "torch_more".
-    "torch": ("numpy, torch", ["test_torch.py", "test_backend_capture.py", "test_backend_entry.py"],
+    "torch": ("numpy, torch", ["test_torch.py", "test_torch_cluster.py", "test_backend_capture.py", "test_backend_entry.py"],
               "tools/test installs PyTorch into a virtual environment that is kept and found again; or"
               " name a Python that has it in TEST_PYTHON"),
     "torch_more": ("numpy, torch", ["test_torch_*.py", "test_backend.py", "test_backend_attention.py", "test_backend_faster.py",

@@ -102,7 +102,7 @@ static bool is_known(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
     const int32_t by = own == MD_DS_BY_PARTS ? op->program->stage[stage].chain->part[0] : stage;
     const md_ds_source source = plan->stage[by].pick.source;
     return own == -1 || op->stage[stage].pinned >= 0 || source == MD_DS_STORED || source == MD_DS_MEASURED ||
-           source == MD_DS_GIVEN;
+           (source == MD_DS_GIVEN && !op->policy.agrees);
 }
 
 /* The parts of a chain, beside its variants. Races do not run several stages; under a numeric policy the chain serves

@@ -42,16 +42,33 @@ void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_sh
     pick.runner_up = md_ds_plan_of(entry)->stage[t->stage].pick.variant;
     pick.us = us;
     pick.margin = before > us && us > 0.0 ? before / us - 1.0 : 0.0;
+    if (op->policy.agrees) {
+        if (entry->key && us > 0.0 && pick.variant >= 0)
+            md_ds_propose(op, t->stage, md_hash128(entry->key, entry->key_bytes), pick.variant, us);
+        return;
+    }
     if (md_ds_switch(op, entry, shape, t->stage, &pick) != MD_OK)
         return;
     md_ds_trial_switch(t, challenger);
     count_one(&op->count.switches);
 }
 
+/* What was found to be the fastest: the incumbent, or what waits for an agreement of ranks. */
+static const md_ds_challenger *winner_of(md_ds_op *op, const md_ds_trial *t, const md_ds_shape_entry *entry)
+{
+    const int32_t proposed = op->policy.agrees && entry->key
+                                 ? md_ds_proposal_of(op, t->stage, md_hash128(entry->key, entry->key_bytes))
+                                 : -1;
+    for (int32_t i = 1; i < t->n_challengers && proposed >= 0; i++)
+        if (t->challenger[i].variant == proposed)
+            return &t->challenger[i];
+    return &t->challenger[0];
+}
+
 void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
-    const md_ds_challenger *challenger = &t->challenger[0];
+    const md_ds_challenger *challenger = winner_of(op, t, entry);
     if (!t->is_over || challenger->variant < 0 || challenger->variant == t->stored || !entry->key ||
         !md_ds_trial_is_sound(t))
         return;

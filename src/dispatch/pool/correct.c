@@ -35,6 +35,8 @@ void md_ds_observe(md_ds_pool *pool, const int64_t *size, const md_ds_measured *
     o.mhz = md_bd_device(pool->builder)->mhz;
     o.date = (int64_t)time(NULL);
     md_tn_correction_add(pool->correction, &o, may_wait);
+    if (pool->settled && m->clock == MD_TN_CLOCK_TUNING)
+        md_tn_correction_add(pool->settled, &o, may_wait);
 }
 
 /* At sizes by dim id, what an earlier process measured at `date`: it is not written to the store again. */
@@ -46,6 +48,8 @@ static void observe_stored(md_ds_pool *pool, const int64_t *select_sizes, const 
     o.date = date;
     o.is_stored = true;
     md_tn_correction_add(pool->correction, &o, true);
+    if (pool->settled)
+        md_tn_correction_add(pool->settled, &o, true);
 }
 
 void md_ds_observe_at(md_ds_pool *pool, const int64_t *select_sizes, const md_ds_measured *m, bool may_wait)
@@ -63,16 +67,27 @@ void md_ds_rank_observed(md_ds_pool *pool, int32_t hint, md_ds_ranked variant)
     md_ds_rank(pool, hint, variant);
 }
 
-void md_ds_correct(double *us, md_ds_pool *pool, const int64_t *select_sizes, const int32_t *variant, int32_t n)
+static void apply(double *us, md_ds_pool *pool, md_tn_correction *correction, const int64_t *select_sizes,
+                  const int32_t *variant, int32_t n)
 {
     int64_t size[MD_TN_MAX_AXES] = {0};
     md_tn_subject subject[MD_DS_MAX_VARIANTS];
-    if (md_tn_correction_version(pool->correction) == 0)
+    if (md_tn_correction_version(correction) == 0)
         return;
     sizes_of(size, pool->space, select_sizes);
     for (int32_t i = 0; i < n; i++)
         subject[i] = md_tn_subject_of(pool->variant[variant ? variant[i] : i]);
-    md_tn_correction_apply(us, pool->correction, size, subject, n);
+    md_tn_correction_apply(us, correction, size, subject, n);
+}
+
+void md_ds_correct(double *us, md_ds_pool *pool, const int64_t *select_sizes, const int32_t *variant, int32_t n)
+{
+    apply(us, pool, pool->correction, select_sizes, variant, n);
+}
+
+void md_ds_correct_choice(double *us, md_ds_pool *pool, const int64_t *select_sizes, int32_t n)
+{
+    apply(us, pool, md_ds_choosing(pool), select_sizes, NULL, n);
 }
 
 bool md_ds_is_measured(md_ds_pool *pool, int32_t variant)

@@ -34,7 +34,8 @@ md_status md_ds_pool_init(md_ds_pool *pool, md_bd *builder, const md_fa_target *
     bool has_rows[MD_DS_MAX_DYNAMIC];
     for (int32_t i = 0; i < space->n; i++)
         has_rows[i] = space->weight[i] > 0.0 && is_length_of_rows(target->program->formula, space->dim[i]);
-    return md_tn_correction_create(&pool->correction, space->n, space->weight, has_rows);
+    MD_TRY(md_tn_correction_create(&pool->correction, space->n, space->weight, has_rows));
+    return pool->policy.agrees ? md_tn_correction_create(&pool->settled, space->n, space->weight, has_rows) : MD_OK;
 }
 
 void md_ds_pool_finish(md_ds_pool *pool)
@@ -45,6 +46,7 @@ void md_ds_pool_finish(md_ds_pool *pool)
         md_bd_variant_destroy(&pool->variant[i]);
     free(pool->numeric);
     md_tn_correction_destroy(&pool->correction);
+    md_tn_correction_destroy(&pool->settled);
     md_tn_estimates_close(&pool->estimates);
     for (md_ds_ranks *r = pool->draft; r;) {
         md_ds_ranks *older = r->older;

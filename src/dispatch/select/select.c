@@ -149,7 +149,7 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
     const md_ds_pool *pool = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
     /* a correction may make any variant the fastest */
-    const bool is_corrected = md_tn_correction_version(pool->correction) > 0;
+    const bool is_corrected = md_tn_correction_version(md_ds_choosing(pool)) > 0;
     const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, is_corrected);
     if (!choose_least(out, us, n, MD_DS_MODEL))
         return false;
@@ -287,13 +287,24 @@ static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, con
                               : choose_nearest(out, op, &op->stage[stage], query);
 }
 
+/* The model's pick serves until ranks agree. */
+static void propose_measured(md_ds_op *op, int32_t stage, const md_ds_query *query, const md_ds_pick *measured)
+{
+    if (query->key && measured->us > 0.0)
+        md_ds_propose(op, stage, *query->key, measured->variant, measured->us);
+}
+
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     md_ds_pool *pool = &op->stage[stage];
     if (choose_stored(out, op, stage, query))
         return true;
-    if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, pool, query))
-        return true;
+    if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, pool, query)) {
+        if (!op->policy.agrees)
+            return true;
+        propose_measured(op, stage, query, out);
+        *out = md_ds_empty_pick(MD_DS_DEFAULT);
+    }
     if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, query))
         return true;
     /* by distance, too: variants that were made for other shapes are in no hint's list */

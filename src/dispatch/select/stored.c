@@ -120,6 +120,8 @@ bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
         return false;
     if (op->policy.select == MD_SELECT_DISTANCE && !stored.is_given)
         return false;
+    if (op->policy.agrees && stored.is_own && !stored.is_given) /* it serves from the next agreement on */
+        return false;
     const int32_t variant = md_ds_pool_find(pool, stored.pick.variant);
     if (variant < 0 || !(stored.is_own || is_fact(op->stored, &stored.pick.at)) || !md_ds_fits(pool, variant, query))
         return false;
@@ -149,18 +151,67 @@ void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_
     md_ds_stored_write_later(stored);
 }
 
-md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
+static md_tn_stored_pick pick_of(const md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
 {
-    struct md_ds_stored *stored = op->stored;
     md_tn_stored_pick p;
     memset(&p, 0, sizeof p);
     p.shape = shape;
     p.stage = stage;
     memcpy(p.variant, op->stage[stage].variant[variant]->name, sizeof p.variant);
+    return p;
+}
+
+static pick_key key_of(int32_t stage, md_digest128 shape)
+{
+    pick_key key;
+    memset(&key, 0, sizeof key);
+    key.shape = shape;
+    key.stage = stage;
+    return key;
+}
+
+md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
+{
+    struct md_ds_stored *stored = op->stored;
+    const md_tn_stored_pick p = pick_of(op, stage, shape, variant);
+    const pick_key key = key_of(stage, shape);
     pthread_mutex_lock(&stored->lock);
     const bool ok = remember(stored, &p, true, true);
+    free(md_table_remove(stored->proposals, &key, sizeof key));
     pthread_mutex_unlock(&stored->lock);
     return ok ? MD_OK : md_fail_memory();
+}
+
+/* ---- Proposals, until ranks agree */
+
+void md_ds_propose(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant, double us)
+{
+    struct md_ds_stored *stored = op->stored;
+    const pick_key key = key_of(stage, shape);
+    md_ds_stored_pick *p = malloc(sizeof *p);
+    void *old = p;
+    if (!p)
+        return; /* what serves goes on serving */
+    *p = (md_ds_stored_pick){.pick = pick_of(op, stage, shape, variant), .is_own = true};
+    p->pick.us = us;
+    pthread_mutex_lock(&stored->lock);
+    const md_ds_stored_pick *there = md_table_find(stored->proposals, &key, sizeof key);
+    const bool is_better = there ? us < there->pick.us : md_table_count(stored->proposals) < MD_TN_STORED_PICKS;
+    if (is_better && md_table_put(stored->proposals, &key, sizeof key, p, &old) == MD_OK && old == p)
+        old = NULL;
+    pthread_mutex_unlock(&stored->lock);
+    free(old);
+}
+
+int32_t md_ds_proposal_of(const md_ds_op *op, int32_t stage, md_digest128 shape)
+{
+    struct md_ds_stored *stored = op->stored;
+    const pick_key key = key_of(stage, shape);
+    pthread_mutex_lock(&stored->lock);
+    const md_ds_stored_pick *p = md_table_find(stored->proposals, &key, sizeof key);
+    const int32_t variant = p ? md_ds_pool_find(&op->stage[stage], p->pick.variant) : -1;
+    pthread_mutex_unlock(&stored->lock);
+    return variant;
 }
 
 const char *md_ds_stored_key(const md_ds_op *op)
@@ -264,10 +315,11 @@ md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op)
     stored->store = op->policy.stored;
     stored->key = make_key(op);
     stored->picks = md_table_create();
+    stored->proposals = md_table_create();
     md_mutex_init(&stored->lock);
     md_mutex_init(&stored->lock_of_writes);
     md_fork_watch(stored, forget_jobs);
-    if (!stored->key || !stored->picks) {
+    if (!stored->key || !stored->picks || !stored->proposals) {
         md_ds_stored_destroy(&stored);
         return md_fail_memory();
     }
@@ -290,6 +342,7 @@ void md_ds_stored_destroy(struct md_ds_stored **stored)
         md_ds_stored_write(s);
     md_fork_leave(s);
     md_table_destroy(&s->picks, free);
+    md_table_destroy(&s->proposals, free);
     md_tn_stored_list_finish(&s->times);
     md_mutex_finish(&s->lock);
     md_mutex_finish(&s->lock_of_writes);

@@ -22,6 +22,11 @@ bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
 /** Remembers a measured pick, and has it written in the background. */
 void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick);
 
+/** Remembers what was measured to be faster than what serves, where the policy says that picks change at an agreement
+ * alone. Of proposals for one shape the one of least time stays. `us` > 0. */
+void md_ds_propose(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant, double us);
+/** The variant that is proposed; -1: none. md_ds_stored_give ends the proposal. */
+int32_t md_ds_proposal_of(const md_ds_op *op, int32_t stage, md_digest128 shape);
 /** Remembers a pick that was given: it serves whenever it fits, in every mode. It is not written to the store. Returns
  * OUT_OF_MEMORY, also where too many picks are remembered. */
 md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant);

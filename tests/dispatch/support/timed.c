@@ -125,6 +125,7 @@ md_ds_op *timed_op(md_select select, double hybrid_share)
     o.compile.policy.allows_tf32 = timed_now.allows_tf32;
     o.compile.policy.hybrid_share = hybrid_share;
     o.compile.policy.idle_tune = timed_now.idle_tune;
+    o.compile.policy.agrees = timed_now.agrees;
     o.compile.policy.quiet_us = timed_now.quiet_us > 0.0 ? timed_now.quiet_us : -1.0;
     return script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);
 }

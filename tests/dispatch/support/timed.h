@@ -25,6 +25,7 @@ typedef struct timed {
     double noise; /* times are off by up to this part */
     double quiet_us; /* without calls, by the real clock, before a background race; 0: there are none */
     bool idle_tune; /* of ops */
+    bool agrees; /* of ops: picks change at an agreement of ranks alone */
     bool only_mine; /* what pool threads run takes no time of the clock */
     pthread_t owner;
     uint32_t seed;
