@@ -81,14 +81,6 @@ typedef struct largest {
     int32_t rank, index;
 } largest;
 
-bool md_st_is_free(const md_st_item *item, int32_t index)
-{
-    for (int32_t i = 0; i < item->n_free; i++)
-        if (item->free[i] == index)
-            return true;
-    return false;
-}
-
 static bool note_largest(void *user, const md_fx_node *node)
 {
     largest *l = user;

@@ -31,9 +31,6 @@ typedef struct md_st_maker {
 
 /* ---- form.c ---- */
 
-/** True if the item runs over the index. */
-bool md_st_is_free(const md_st_item *item, int32_t index);
-
 /** Makes one stage of the items, in that order; false where they cannot be one (or memory is short). One item always
  * can. */
 bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *item);
@@ -49,6 +46,8 @@ void md_st_set_merge_rules(md_st_maker *m, md_st_row *row, int32_t axis);
 
 /* ---- space.c: making items run over the same indices ---- */
 
+/** True if the item runs over the index. */
+bool md_st_is_free(const md_st_item *item, int32_t index);
 /** Renames the free indices of every item to those of the first; false where their dims differ. Then replaces loads
  * of tensors that earlier items write by the values; false where one is read elsewhere than it is written. */
 bool md_st_unify(md_st_maker *m, int32_t n, md_st_item *item);

@@ -45,6 +45,14 @@ typedef struct reading {
     int32_t axis;
 } reading;
 
+bool md_st_is_free(const md_st_item *item, int32_t index)
+{
+    for (int32_t i = 0; i < item->n_free; i++)
+        if (item->free[i] == index)
+            return true;
+    return false;
+}
+
 static bool is_same_element(void *user, const md_fx_node *node)
 {
     const reading *r = user;
