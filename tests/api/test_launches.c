@@ -1,31 +1,8 @@
 /* Launches on other arguments than they were resolved for: other memory, other alignment, other scalars, mistakes. */
-#include "support/check.h"
+#include "support/host_context.h"
 
 #include <jansson.h>
 #include <unistd.h>
-
-static md_context *context;
-
-static int set_up(void **state)
-{
-    (void)state;
-    return md_context_create(&context, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256"}) !=
-           MD_OK;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    md_context_destroy(&context);
-    return 0;
-}
-
-static md_op *make(const char *formula)
-{
-    md_op *op = NULL;
-    assert_ok(md_op_create(&op, context, formula, NULL));
-    return op;
-}
 
 enum { ROWS = 7, COLUMNS = 64, N = ROWS * COLUMNS };
 

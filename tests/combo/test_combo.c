@@ -1,33 +1,10 @@
 /* Combos against calls of each item alone: equal bits, whatever the mix of ops and sizes. */
-#include "support/check.h"
+#include "support/host_context.h"
 
 #include <md/combo.h>
 #include <stdbool.h>
 
 enum { ITEMS = 200, MOST = 3000 };
-
-static md_context *context;
-
-static int set_up(void **state)
-{
-    (void)state;
-    return md_context_create(&context, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256"}) !=
-           MD_OK;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    md_context_destroy(&context);
-    return 0;
-}
-
-static md_op *make(const char *formula)
-{
-    md_op *op = NULL;
-    assert_ok(md_op_create(&op, context, formula, NULL));
-    return op;
-}
 
 static float *fill(float *x, int64_t n, uint64_t *seed)
 {

@@ -1,34 +1,11 @@
 /* The life of sequences: known and forgotten sizes, a context that goes first, threads, new kernels. */
-#include "support/check.h"
+#include "support/host_context.h"
 #include "support/fault.h"
 
 #include <md/sequence.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-
-static md_context *context;
-
-static int set_up(void **state)
-{
-    (void)state;
-    return md_context_create(&context, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256"}) !=
-           MD_OK;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    md_context_destroy(&context);
-    return 0;
-}
-
-static md_op *make(const char *formula)
-{
-    md_op *op = NULL;
-    assert_ok(md_op_create(&op, context, formula, NULL));
-    return op;
-}
 
 static int32_t tensor(md_sequence *s, md_sequence_role role, const char *name, const char *size)
 {

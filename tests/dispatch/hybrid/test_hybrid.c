@@ -11,6 +11,18 @@ static md_ds_op *hybrid_op(void)
     return timed_op(MD_SELECT_HYBRID, 0.0);
 }
 
+/* An op of two variants that take so many us, and a call of it. The model expects the first to be the faster one. */
+static md_ds_op *two_variants(timed_call *c, double first_us, double second_us)
+{
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    timed_now.us_of[0] = first_us;
+    timed_now.us_of[10] = second_us;
+    md_ds_op *op = hybrid_op();
+    timed_make(c, TIMED_N);
+    return op;
+}
+
 /* A device that is not far behind. Results are looked at now and then. */
 static void run_calls(md_ds_op *op, timed_call *c, int32_t n)
 {
@@ -243,13 +255,8 @@ static void a_wrong_pick_is_replaced(void **state)
 static void one_that_becomes_slow_makes_room(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.1);
-    timed_now.us_of[0] = 100.0;
-    timed_now.us_of[10] = 103.0;
     timed_call c;
-    md_ds_op *op = hybrid_op();
-    timed_make(&c, TIMED_N);
+    md_ds_op *op = two_variants(&c, 100.0, 103.0);
     run_calls(op, &c, 2000);
     assert_int_equal(timed_incumbent(op, &c), 0);
     timed_now.us_of[0] = 150.0;
@@ -263,13 +270,8 @@ static void one_that_becomes_slow_makes_room(void **state)
 static void captures_and_frozen_ops_are_left_alone(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.1);
-    timed_now.us_of[0] = 100.0;
-    timed_now.us_of[10] = 50.0;
     timed_call c;
-    md_ds_op *op = hybrid_op();
-    timed_make(&c, TIMED_N);
+    md_ds_op *op = two_variants(&c, 100.0, 50.0);
     run_calls(op, &c, 20);
     async_device_capture(&timed_now.device, NULL, true);
     int64_t marks = timed_now.device.n_marks;
@@ -291,13 +293,8 @@ static void captures_and_frozen_ops_are_left_alone(void **state)
 static void a_frozen_op_tries_nothing(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.1);
-    timed_now.us_of[0] = 100.0;
-    timed_now.us_of[10] = 50.0;
     timed_call c;
-    md_ds_op *op = hybrid_op();
-    timed_make(&c, TIMED_N);
+    md_ds_op *op = two_variants(&c, 100.0, 50.0);
     timed_wait_for_trial(op, &c);
     run_calls(op, &c, 20);
     const int32_t served = timed_now.served[10];
@@ -317,13 +314,8 @@ static void a_frozen_op_tries_nothing(void **state)
 static void nothing_waits_for_a_time(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.1);
-    timed_now.us_of[0] = 100.0;
-    timed_now.us_of[10] = 50.0;
     timed_call c;
-    md_ds_op *op = hybrid_op();
-    timed_make(&c, TIMED_N);
+    md_ds_op *op = two_variants(&c, 100.0, 50.0);
     run_calls(op, &c, 20);
     int64_t syncs = timed_now.device.n_syncs;
     for (int i = 0; i < 2000; i++)

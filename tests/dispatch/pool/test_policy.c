@@ -2,26 +2,10 @@
  * tests/numeric. */
 #include "dispatch/select/select.h"
 #include "dispatch/numeric/numeric.h"
-#include "dispatch/support/script.h"
+#include "dispatch/support/script_world.h"
 #include "support/check.h"
 
-static script_world world;
 static const char *const copy = "Y[n] = X[n]";
-
-static int set_up(void **state)
-{
-    (void)state;
-    script_reset();
-    script_world_open(&world);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    script_world_close(&world);
-    return 0;
-}
 
 static script_row *allow(int32_t family, int32_t v, double us, int32_t class)
 {

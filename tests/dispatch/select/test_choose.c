@@ -1,27 +1,11 @@
 /* Which variant is picked, and why: envelopes before distance, ranked lists, ties, the model, measuring. */
 #include "dispatch/select/select.h"
-#include "dispatch/support/script.h"
+#include "dispatch/support/script_world.h"
 #include "support/check.h"
 
 #include <math.h>
 
-static script_world world;
 static const char *const copy = "Y[n] = X[n]";
-
-static int set_up(void **state)
-{
-    (void)state;
-    script_reset();
-    script_world_open(&world);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    script_world_close(&world);
-    return 0;
-}
 
 static md_ds_op_options by_distance(void)
 {

@@ -1,27 +1,11 @@
 /* What serves if the choice fails: variants that do not compile, launch or fit, full pools, the reference. */
 #include "base/status.h"
 #include "dispatch/select/select.h"
-#include "dispatch/support/script.h"
+#include "dispatch/support/script_world.h"
 #include "dispatch/call/call.h"
 #include "support/check.h"
 
-static script_world world;
 static const char *const copy = "Y[n] = X[n]";
-
-static int set_up(void **state)
-{
-    (void)state;
-    script_reset();
-    script_world_open(&world);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    script_world_close(&world);
-    return 0;
-}
 
 static void a_variant_that_does_not_compile_is_never_picked(void **state)
 {

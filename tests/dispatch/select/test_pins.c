@@ -1,25 +1,9 @@
 /* Pins: their language, wrong ones, and pinned variants that do not fit. */
 #include "base/status.h"
-#include "dispatch/support/script.h"
+#include "dispatch/support/script_world.h"
 #include "support/check.h"
 
-static script_world world;
 static const char *const copy = "Y[n] = X[n]";
-
-static int set_up(void **state)
-{
-    (void)state;
-    script_reset();
-    script_world_open(&world);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    script_world_close(&world);
-    return 0;
-}
 
 static const char *const two_stages = "let s:f32[i,j] = sum[k](A[i,k] * B[k,j]); Y[i,j] = s[i,j] / sum[j](s[i,j])";
 

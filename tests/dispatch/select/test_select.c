@@ -2,29 +2,13 @@
 #include "base/status.h"
 #include "dispatch/pool/pool.h"
 #include "dispatch/select/select.h"
-#include "dispatch/support/script.h"
+#include "dispatch/support/script_world.h"
 #include "dispatch/call/call.h"
 #include "support/check.h"
 
 #include <math.h>
 
-static script_world world;
 static const char *const copy = "Y[n] = X[n]";
-
-static int set_up(void **state)
-{
-    (void)state;
-    script_reset();
-    script_world_open(&world);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    script_world_close(&world);
-    return 0;
-}
 
 static int32_t variant_of(const md_ds_op *op, const char *name)
 {
