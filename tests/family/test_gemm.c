@@ -115,6 +115,34 @@ static void test_types(void **state)
     }
 }
 
+/* Two steps of K in a lane: every layout, odd and even depths, sums of several spans, ends of what bytes hold. */
+static void test_pairs(void **state)
+{
+    static const struct {
+        const char *formula;
+        int32_t low, high;
+    } cases[] = {
+        {"Y:i32[i,j] = sum[k](A:i8[i,k] * B:i8[j,k])", -128, -126},
+        {"Y:i32[i,j] = sum[k](A:u8[k,i] * B:i8[k,j])", 1, 127},
+        {"Y[i,j] = sum[k](A:i4[i,k] * B:u8[j,k])", 0, 7},
+        {"Y[i,j] = f32(sum[k](A:u4[i,k] * B:u4[k,j])) * a[i]", 0, 15},
+        {"Y:f32[i,j] = sum[k](f32(A:i8[k,i]) * f32(B:i4[j,k]))", -8, 7},
+        {"Y:i32[i,j] = sum[k](A:u8[i,k] * B:u8[j,k]) + sum[k](A:u8[i,k] * C:i8[j,k])", 120, 127},
+    };
+    static const char *const shapes[][2] = {{"gemm", "i=37, j=77, k=291"}, {"gemm", "i=3, j=5, k=32769"},
+                                            {"gemm", "i=13, j=1, k=1"},    {"gemv", "i=7, j=77, k=290"},
+                                            {"gemv", "i=1, j=33, k=65"},   {"gemv", "i=2, j=3, k=70001"}};
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int s = 0; s < MD_COUNT(shapes); s++)
+            check(&(variant_case){.formula = cases[i].formula,
+                                  .dims = shapes[s][1],
+                                  .low = cases[i].low,
+                                  .high = cases[i].high,
+                                  .tolerance = strstr(cases[i].formula, "f32") ? 1e-6 : 0},
+                  shapes[s][0]);
+}
+
 static void test_epilogues(void **state)
 {
     static const char *const cases[] = {
@@ -332,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_few_columns),
         cmocka_unit_test(test_strides),
         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_groups_and_batches),
         cmocka_unit_test(test_shares),

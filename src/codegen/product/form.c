@@ -103,6 +103,17 @@ static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const
     return true;
 }
 
+/* Products of which two fit into 32 bits with a sign, as one instruction makes them. */
+static bool are_pairs(const md_cg_product *p)
+{
+    for (int32_t i = 0; i <= p->n_products; i++) {
+        const md_dtype dtype = p->load[i] ? p->program->formula->tensor[p->load[i]->id].dtype : MD_F32;
+        if (dtype != MD_I8 && dtype != MD_U8 && dtype != MD_I4 && dtype != MD_U4)
+            return false;
+    }
+    return !p->is_grouped;
+}
+
 static bool orient(md_cg_product *out, const md_st_program *program, int32_t stage, bool is_swapped)
 {
     const md_st_product *product = &program->stage[stage].product;
@@ -116,7 +127,10 @@ static bool orient(md_cg_product *out, const md_st_program *program, int32_t sta
     out->rows = is_swapped ? product->n : product->m;
     out->n_columns = is_swapped ? product->n_m : product->n_n;
     out->columns = is_swapped ? product->m : product->n;
-    return out->n_columns > 0 && set_operands(out, program->formula, product);
+    if (out->n_columns == 0 || !set_operands(out, program->formula, product))
+        return false;
+    out->is_paired = are_pairs(out);
+    return true;
 }
 
 const int32_t *md_cg_product_batch(int32_t *n, const md_cg_product *product, int32_t operand)

@@ -62,15 +62,35 @@ static void print_converted(md_strbuf *out, const char *text, md_dtype from, md_
                          md_cg_suffix(to, is_scalar), text);
 }
 
+/* Two steps of K in a lane, or one. */
+static void print_paired_load(md_strbuf *out, const md_cg_product *p, int32_t operand, const char *how)
+{
+    const md_fx_node *load = md_cg_product_memory(p, operand);
+    md_strbuf_printf(out, "        return md_load_%s_%s(p->t%" PRId32 ", offset, n);\n",
+                     md_dtype_name(dtype_of(p, load)), how, load->id);
+}
+
 static void print_load(md_strbuf *out, const md_cg_product *p, int32_t operand, bool is_scalar)
 {
     char text[64];
     const md_fx_node *load = md_cg_product_memory(p, operand);
     md_dtype dtype = dtype_of(p, load);
+    if (p->is_paired && p->dialect == MD_DEV_HOST && !is_scalar) {
+        print_paired_load(out, p, operand, "words");
+        return;
+    }
     snprintf(text, sizeof text,
              is_scalar ? "md_load_%s_s(p->t%" PRId32 ", offset)" : "md_load_%s_unit(p->t%" PRId32 ", offset, n)",
              md_dtype_name(dtype), load->id);
     print_converted(out, text, md_dtype_compute(dtype), p->type, is_scalar);
+}
+
+/* Where an element is: two of 4 bits share a byte. */
+static void print_address(md_strbuf *out, const md_cg_product *p, const md_fx_node *memory)
+{
+    const md_dtype dtype = dtype_of(p, memory);
+    md_strbuf_printf(out, "        return (const %s *)p->t%" PRId32 " + offset%s;\n", md_dtype_c_type(dtype),
+                     memory->id, p->dialect == MD_DEV_HOST && (dtype == MD_I4 || dtype == MD_U4) ? " / 2" : "");
 }
 
 /* ---- Any expression */
@@ -227,11 +247,21 @@ static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
 }
 
 /* ---- The functions, each with a branch per operand; `which` is constant where they are called. */
-typedef enum part { PART_VIEW, PART_LOAD, PART_GET, PART_ADDRESS, PART_PLAIN, PART_AXIS, PART_LANES, PART_AT } part;
+typedef enum part {
+    PART_VIEW,
+    PART_LOAD,
+    PART_PAIRS,
+    PART_GET,
+    PART_ADDRESS,
+    PART_PLAIN,
+    PART_AXIS,
+    PART_LANES,
+    PART_AT
+} part;
 
 static bool is_in_lanes(part what)
 {
-    return what == PART_LOAD || what == PART_AXIS || what == PART_LANES;
+    return what == PART_LOAD || what == PART_PAIRS || what == PART_AXIS || what == PART_LANES;
 }
 
 static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, part what)
@@ -248,10 +278,12 @@ static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, 
         if (memory)
             print_load(out, p, operand, what == PART_GET);
         break;
+    case PART_PAIRS:
+        print_paired_load(out, p, operand, "pairs");
+        break;
     case PART_ADDRESS:
         if (memory)
-            md_strbuf_printf(out, "        return (const %s *)p->t%" PRId32 " + offset;\n",
-                             md_dtype_c_type(dtype_of(p, memory)), memory->id);
+            print_address(out, p, memory);
         break;
     case PART_PLAIN:
         md_strbuf_printf(out, "        return %d;\n", is_plain);
@@ -280,6 +312,8 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
                        "p, (void)batch, (void)v", "0"},
         [PART_LOAD] = {"md_v md_operand_load(const md_params *p, int which, int64_t offset, int n)",
                        "p, (void)offset, (void)n", "(md_v){0}"},
+        [PART_PAIRS] = {"md_v md_operand_pairs(const md_params *p, int which, int64_t offset, int n)",
+                        "p, (void)offset, (void)n", "(md_v){0}"},
         [PART_GET] = {"md_acc md_operand_get(const md_params *p, int which, int64_t offset)", "p, (void)offset", "0"},
         [PART_ADDRESS] = {"const void *md_operand_address(const md_params *p, int which, int64_t offset)",
                           "p, (void)offset", "p"},
@@ -299,6 +333,8 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
     }
     for (int32_t i = 0; i < MD_COUNT(part_text); i++) {
         if (product->dialect != MD_DEV_HOST && is_in_lanes((part)i))
+            continue;
+        if (i == PART_PAIRS && !product->is_paired)
             continue;
         md_strbuf_printf(expr, "MD_INLINE %s\n{\n    (void)%s;\n", part_text[i].head, part_text[i].unused);
         for (int32_t o = 0; o < n_operands(product); o++) {

@@ -6,12 +6,26 @@
 #include <inttypes.h>
 #include <string.h>
 
+static bool has_pairs(const md_cg_product *p)
+{
+    return p->is_paired && p->dialect == MD_DEV_HOST;
+}
+
+/* Sums as the epilogue takes them. */
+static const char *out_type(const md_cg_product *p)
+{
+    return has_pairs(p) ? "md_out" : "md_acc";
+}
+
 static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param *param, int32_t n_params)
 {
     const md_st_product *product = md_cg_product_stage(p);
     md_cg_print_params(out, param, n_params);
-    md_strbuf_printf(out, "typedef %s md_acc;\ntypedef %s md_v;\n", md_cg_scalar_type(p->type),
-                     md_cg_lane_type(p->type));
+    const bool is_paired = has_pairs(p);
+    md_strbuf_printf(out, "typedef %s md_acc;\ntypedef %s md_v;\n", is_paired ? "int32_t" : md_cg_scalar_type(p->type),
+                     is_paired ? "md_b" : md_cg_lane_type(p->type));
+    if (is_paired)
+        md_strbuf_printf(out, "typedef %s md_out;\n", md_cg_scalar_type(p->type));
     md_strbuf_add(out, "typedef struct md_view {\n    int64_t base, row, step;\n} md_view;\n"
                        "enum { MD_LANES_NONE, MD_LANES_DEPTH, MD_LANES_ROWS };\n");
     const struct {
@@ -24,10 +38,14 @@ static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param
                  {"depth", product->n_k, product->k}};
     for (int32_t i = 0; i < MD_COUNT(group); i++) {
         md_strbuf_printf(out, "MD_INLINE int64_t md_points_%s(const md_params *p)\n{\n    (void)p;\n    return ",
-                         group[i].name);
+                         is_paired && group[i].index == product->k ? "values" : group[i].name);
         md_cg_print_points(out, p->program, group[i].n, group[i].index);
         md_strbuf_add(out, ";\n}\n");
     }
+    if (is_paired)
+        md_strbuf_add(out,
+                      "MD_INLINE int64_t md_points_depth(const md_params *p)\n{\n    return (md_points_values(p) + "
+                      "1) / 2;\n}\n");
 }
 
 /* Columns until the last index wraps. */
@@ -72,13 +90,13 @@ static void print_epilogue_head(md_strbuf *out, const md_cg_product *p, md_cg_ac
     }
     md_strbuf_printf(out,
                      "%s void md_epilogue_%s(const md_params *p, int64_t batch, int64_t row, int64_t column, const "
-                     "md_acc *c0, const md_acc *c1, int md_n)\n{\n",
-                     access == MD_CG_UNIT ? "MD_INLINE" : "MD_OUTLINE", name);
+                     "%s *c0, const %s *c1, int md_n)\n{\n",
+                     access == MD_CG_UNIT ? "MD_INLINE" : "MD_OUTLINE", name, out_type(p), out_type(p));
     for (int32_t i = 0; i < 2; i++)
         if (i < p->n_products)
             md_strbuf_printf(
-                out, "const md_v acc%" PRId32 " = md_load_%s_unit(c%" PRId32 ", 0, MD_VL);\n(void)acc%" PRId32 ";\n", i,
-                md_dtype_name(p->type), i, i);
+                out, "const %s acc%" PRId32 " = md_load_%s_unit(c%" PRId32 ", 0, MD_VL);\n(void)acc%" PRId32 ";\n",
+                has_pairs(p) ? md_cg_lane_type(p->type) : "md_v", i, md_dtype_name(p->type), i, i);
         else
             md_strbuf_printf(out, "(void)c%" PRId32 ";\n", i);
 }
@@ -125,7 +143,9 @@ static md_status print_epilogues(md_strbuf *defines, md_strbuf *out, const md_cg
         out,
         "%sMD_INLINE void md_epilogue(const md_params *p, int64_t batch, int64_t row, int64_t column, %s)\n{\n    if (",
         is_gpu ? "MD_N_DECL " : "",
-        is_gpu ? "md_v c0, md_v c1, md_n_t n" : "const md_acc *c0, const md_acc *c1, int n");
+        is_gpu         ? "md_v c0, md_v c1, md_n_t n"
+        : has_pairs(p) ? "const md_out *c0, const md_out *c1, int n"
+                       : "const md_acc *c0, const md_acc *c1, int n");
     md_cg_product_print_unit_stores(out, p);
     md_strbuf_add(out, ")\n        md_epilogue_unit(p, batch, row, column, c0, c1, n);\n    else\n"
                        "        md_epilogue_strided(p, batch, row, column, c0, c1, n);\n}\n");
@@ -189,7 +209,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
         return md_fail(MD_UNSUPPORTED, "no products accumulate in %s", md_dtype_name(product->type));
     md_strbuf_printf(defines,
                      "#define MD_ACC_%s 1\n#define MD_PRODUCTS %" PRId32 "\n#define MD_WRAPS %d\n#define MD_USE_%s 1\n",
-                     name[product->type], product->n_products, product->n_columns > 1, name[product->type]);
+                     has_pairs(product) ? "PAIRS" : name[product->type], product->n_products, product->n_columns > 1,
+                     name[product->type]);
     print_head(expr, product, param, n_params);
     MD_TRY(md_cg_product_print_operands(defines, expr, product));
     if (product->is_grouped)

@@ -35,7 +35,10 @@ typedef struct md_cg_product {
     /* the LOAD of an operand that is read row by row (by_row.c): one whose rows lie anywhere. NULL: another */
     const md_fx_node *row_load[MD_CG_MAX_OPERANDS];
     md_cg_along along[MD_CG_MAX_OPERANDS];
-    md_dtype type; /* of accumulators */
+    md_dtype type; /* of sums, and of accumulators that are not paired */
+    /* host: integers of at most 8 bits in memory. Lanes of 32 bits take two steps of K at a time (kernels/host/pairs.h)
+     */
+    bool is_paired;
     md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
 } md_cg_product;
 
@@ -47,6 +50,12 @@ bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t 
 static inline const md_fx_node *md_cg_product_memory(const md_cg_product *product, int32_t operand)
 {
     return product->load[operand] ? product->load[operand] : product->row_load[operand];
+}
+
+/** Bytes of an accumulator in the host's registers and packed operands. */
+static inline int32_t md_cg_product_acc_bytes(const md_cg_product *product)
+{
+    return product->type == MD_F32 || product->is_paired ? 4 : 8;
 }
 
 md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);

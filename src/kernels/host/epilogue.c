@@ -8,10 +8,10 @@
 #include "mac.h"
 
 /* c0 and c1 are read in whole registers, so the last sums are copied to a place that has room behind them. */
-MD_OUTLINE void md_tail(const md_params *p, int64_t batch, int64_t row, int64_t column, const md_acc *c0,
-                        const md_acc *c1, int n)
+MD_OUTLINE void md_tail(const md_params *p, int64_t batch, int64_t row, int64_t column, const md_out *c0,
+                        const md_out *c1, int n)
 {
-    md_acc sum[2][MD_VL] = {{0}};
+    md_out sum[2][MD_VL] = {{0}};
     for (int i = 0; i < n; i++) {
         sum[0][i] = c0[i];
         if (MD_PRODUCTS == 2)
@@ -29,7 +29,7 @@ MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *
         int64_t row = i / runs, column = i % runs * MD_COLUMNS, end = md_least(column + MD_COLUMNS, columns);
         while (column < end) {
             int64_t n = md_least(md_least(MD_VL, end - column), md_epilogue_room(p, column));
-            const md_acc *at = (const md_acc *)p->work0 + row * columns + column;
+            const md_out *at = (const md_out *)p->work0 + row * columns + column;
             if (n == MD_VL)
                 md_epilogue(p, row / rows, row % rows, column, at, at + (MD_PRODUCTS - 1) * product, MD_VL);
             else

@@ -3,7 +3,7 @@
  * columns, a few rows of B at a time are added to a run of sums. Every element adds K in the same order, whatever
  * the number of rows; split.h says how that is cut.
  *
- * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_MAX_ROWS, MD_COLUMNS (most of a run), MD_CHUNK
+ * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64 | _PAIRS, MD_PRODUCTS, MD_MAX_ROWS, MD_COLUMNS (most of a run), MD_CHUNK
  * (steps of K that rows of A are copied for at a time), MD_ALONG_DEPTH. */
 #ifndef MD_HOST_FEW_ROWS_H
 #define MD_HOST_FEW_ROWS_H
@@ -16,7 +16,7 @@ typedef struct md_run {
     int rows;
     md_acc *x; /* rows of A in this chunk of K, zeros up to a multiple of MD_VL */
     int64_t pitch;
-    md_acc *sum, *part; /* [product][row][MD_RUN_PITCH]: of the span of K, of MD_SUM_DEPTH steps */
+    md_out *sum, *part; /* [product][row][MD_RUN_PITCH]: of the span of K, of MD_SUM_DEPTH steps */
     md_total *total; /* of all spans */
 } md_run;
 #define MD_RUN_SUMS (MD_MAX_ROWS * MD_RUN_PITCH) /* sums of a product */
@@ -24,10 +24,19 @@ typedef struct md_run {
 /* a * b + c, lane by lane. */
 MD_INLINE md_v md_mac_v(md_v a, md_v b, md_v c)
 {
-#ifdef MD_ACC_F32
+#if defined(MD_ACC_F32) || defined(MD_ACC_PAIRS)
     return (md_v)md_mac_t(a, b, c);
 #else
     return a * b + c;
+#endif
+}
+
+MD_INLINE md_v md_times_v(md_v a, md_v b)
+{
+#ifdef MD_ACC_PAIRS
+    return md_mac_v(a, b, (md_v){0});
+#else
+    return a * b;
 #endif
 }
 
@@ -87,10 +96,10 @@ MD_INLINE md_acc md_sum_v(md_v v)
 /* `rows` dot products with each of `columns` columns from `column`, for all whole registers of K. Past the end the last
  * column is computed again. There is no call in the loop, because it would move the accumulators to memory. */
 MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
-                       int64_t column, md_acc *sum)
+                       int64_t column, md_out *sum)
 {
     md_v acc[MD_MAX_ROWS][4];
-    int64_t at[4], depth = s->depth;
+    int64_t at[4], depth = s->whole;
     MD_FOR (c, columns) {
         at[c] = r->column + md_least(column + c, r->columns - 1);
         MD_FOR (i, rows)
@@ -100,7 +109,7 @@ MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const 
     {
         md_v w[4];
         MD_FOR (c, columns) {
-            w[c] = md_source_lanes(p, which, s, at[c], k, MD_VL);
+            w[c] = md_source_vector(p, which, s, at[c], k);
             md_source_prefetch(p, which, s, at[c] + columns, k); /* asks for what the next columns read */
         }
         MD_FOR (i, rows) {
@@ -112,17 +121,17 @@ MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const 
     MD_FOR (c, columns)
         if (column + c < r->columns)
             MD_FOR (i, rows)
-                sum[i * MD_RUN_PITCH + column + c] += md_sum_v(acc[i][c]);
+                sum[i * MD_RUN_PITCH + column + c] += (md_out)md_sum_v(acc[i][c]);
 }
 
 /* The tail of K, less than a register. */
-MD_INLINE void md_dots_tail(const md_params *p, int which, const md_source *s, const md_run *r, md_acc *sum)
+MD_INLINE void md_dots_tail(const md_params *p, int which, const md_source *s, const md_run *r, md_out *sum)
 {
-    int64_t k = s->depth / MD_VL * MD_VL;
+    int64_t k = s->whole / MD_VL * MD_VL;
     for (int64_t c = 0; c < r->columns && k < s->depth; c++) {
         md_v w = md_source_lanes(p, which, s, r->column + c, k, s->depth - k);
         for (int i = 0; i < r->rows; i++)
-            sum[i * MD_RUN_PITCH + c] += md_sum_v(md_load_v(r->x + i * r->pitch + k) * w);
+            sum[i * MD_RUN_PITCH + c] += md_sum_v(md_times_v(md_load_v(r->x + i * r->pitch + k), w));
     }
 }
 
@@ -133,7 +142,7 @@ enum { MD_AT_1 = 4, MD_AT_2 = 4, MD_AT_3 = 4, MD_AT_4 = 4, MD_AT_5 = 4, MD_AT_6 
 enum { MD_AT_1 = 4, MD_AT_2 = 4, MD_AT_3 = 3, MD_AT_4 = 2, MD_AT_5 = 2, MD_AT_6 = 2, MD_AT_7 = 1, MD_AT_8 = 1 };
 #endif
 #define MD_DOTS(n)                                                                                                     \
-    MD_OUTLINE void md_dots_##n(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)       \
+    MD_OUTLINE void md_dots_##n(const md_params *p, const md_source *s, const md_run *r, int which, md_out *sum)       \
     {                                                                                                                  \
         for (int64_t c = 0; c < r->columns; c += MD_AT_##n)                                                            \
             if (which == 1)                                                                                            \
@@ -151,7 +160,7 @@ MD_DOTS(7)
 MD_DOTS(8)
 
 /* Dot products of columns of any strides. */
-MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
+MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_run *r, int which, md_out *sum)
 {
     for (int64_t c = 0; c < r->columns; c++)
         for (int i = 0; i < r->rows; i++) {
@@ -163,9 +172,9 @@ MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_
         }
 }
 
-static void md_accumulate(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
+static void md_accumulate(const md_params *p, const md_source *s, const md_run *r, int which, md_out *sum)
 {
-    typedef void dots(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum);
+    typedef void dots(const md_params *p, const md_source *s, const md_run *r, int which, md_out *sum);
     static dots *const table[] = {md_dots_1, md_dots_2, md_dots_3, md_dots_4,
                                   md_dots_5, md_dots_6, md_dots_7, md_dots_8};
     if (!md_is_expected(s)) {
@@ -238,8 +247,8 @@ static void md_copy_rows(const md_params *p, const md_run *r, int64_t k0, int64_
         md_acc *x = r->x + row * r->pitch;
         int64_t k = 0;
         if (s.lanes == MD_LANES_DEPTH)
-            for (; k + MD_VL <= depth; k += MD_VL)
-                md_store_v(x + k, md_source_lanes(p, 0, &s, r->row + row, k, MD_VL), MD_VL);
+            for (; k + MD_VL <= s.whole; k += MD_VL)
+                md_store_v(x + k, md_source_vector(p, 0, &s, r->row + row, k), MD_VL);
         for (; k < depth; k++)
             x[k] = md_source_at(p, 0, &s, r->row + row, k);
         for (; k % MD_VL != 0; k++)
@@ -252,7 +261,7 @@ static void md_run_finish(const md_params *p, const md_run *r)
     for (int row = 0; row < r->rows; row++)
         for (int64_t c = 0; c < r->columns;) {
             int64_t n = md_least(md_least(MD_VL, r->columns - c), md_epilogue_room(p, r->column + c));
-            const md_acc *at = r->sum + row * MD_RUN_PITCH + c;
+            const md_out *at = r->sum + row * MD_RUN_PITCH + c;
             md_epilogue(p, r->batch, md_row_of(p, r->row + row), r->column + c, at, at + MD_RUN_SUMS, (int)n);
             c += n;
         }
@@ -260,7 +269,7 @@ static void md_run_finish(const md_params *p, const md_run *r)
 
 /* Adds sums, a row at a time: to the sums of a span, or those of all spans. */
 #define MD_ADD_SUMS(name, type)                                                                                        \
-    static void name(const md_run *r, type *to, const md_acc *from, int is_first)                                      \
+    static void name(const md_run *r, type *to, const md_out *from, int is_first)                                      \
     {                                                                                                                  \
         for (int i = 0; i < MD_PRODUCTS * MD_MAX_ROWS; i++) {                                                          \
             if (i % MD_MAX_ROWS >= r->rows)                                                                            \
@@ -270,11 +279,11 @@ static void md_run_finish(const md_params *p, const md_run *r)
                     is_first ? from[i * MD_RUN_PITCH + c] : to[i * MD_RUN_PITCH + c] + from[i * MD_RUN_PITCH + c];     \
         }                                                                                                              \
     }
-MD_ADD_SUMS(md_run_add_part, md_acc)
+MD_ADD_SUMS(md_run_add_part, md_out)
 MD_ADD_SUMS(md_run_add_span, md_total)
 
 /* Steps [k, k + depth) of the chunk that starts at k0. */
-static void md_add_steps(const md_params *p, const md_run *r, int64_t k0, int64_t k, int64_t depth, md_acc *sum)
+static void md_add_steps(const md_params *p, const md_run *r, int64_t k0, int64_t k, int64_t depth, md_out *sum)
 {
     md_run at = *r;
     at.x += k;
@@ -291,9 +300,9 @@ static void md_add_chunk(const md_params *p, const md_run *r, int64_t k0, int64_
     const int64_t steps = MD_ALONG_DEPTH ? MD_CHUNK : MD_SUM_DEPTH; /* r->part is for lanes along columns */
     for (int64_t k = 0; k < depth; k += steps) {
         const int is_first = (k0 + k) % MD_SPAN == 0;
-        md_acc *sum = is_first || MD_ALONG_DEPTH ? r->sum : r->part;
+        md_out *sum = is_first || MD_ALONG_DEPTH ? r->sum : r->part;
         if (is_first || !MD_ALONG_DEPTH)
-            __builtin_memset(sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_RUN_SUMS);
+            __builtin_memset(sum, 0, sizeof(md_out) * MD_PRODUCTS * MD_RUN_SUMS);
         md_add_steps(p, r, k0, k, md_least(steps, depth - k), sum);
         if (sum == r->part)
             md_run_add_part(r, r->sum, r->part, 0);
@@ -301,7 +310,7 @@ static void md_add_chunk(const md_params *p, const md_run *r, int64_t k0, int64_
 }
 
 /* A run with its memory: `scratch` has md_run_scratch accumulators. */
-MD_INLINE md_run md_run_make(int64_t depth, md_acc *scratch)
+MD_INLINE md_run md_run_make(int64_t depth, void *scratch)
 {
     md_run r = {.sum = scratch, .batch = -1};
     r.part = r.sum + MD_PRODUCTS * MD_RUN_SUMS;
@@ -315,7 +324,7 @@ MD_INLINE md_run md_run_make(int64_t depth, md_acc *scratch)
 static void md_run_columns(const md_params *p, const md_run *r, int64_t depth, int is_copied)
 {
     if (depth == 0)
-        __builtin_memset(r->sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_RUN_SUMS);
+        __builtin_memset(r->sum, 0, sizeof(md_out) * MD_PRODUCTS * MD_RUN_SUMS);
     for (int64_t k0 = 0; k0 < depth; k0 += MD_CHUNK) {
         int64_t chunk = md_least(MD_CHUNK, depth - k0), end = k0 + chunk;
         if (!is_copied)
@@ -325,7 +334,7 @@ static void md_run_columns(const md_params *p, const md_run *r, int64_t depth, i
             md_run_add_span(r, r->total, r->sum, end <= MD_SPAN);
     }
     for (int64_t k = 0; depth > MD_SPAN && k < MD_PRODUCTS * MD_RUN_SUMS; k++)
-        r->sum[k] = (md_acc)r->total[k];
+        r->sum[k] = (md_out)r->total[k];
     md_run_finish(p, r);
 }
 

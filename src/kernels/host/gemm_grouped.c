@@ -29,7 +29,7 @@ typedef struct md_columns {
 /* Rows of no group: their sums have no terms. */
 static void md_finish_empty(const md_params *p, const md_unit *u, md_columns c)
 {
-    const md_acc none[2 * MD_VL] = {0};
+    const md_out none[2 * MD_VL] = {0};
     for (int64_t row = u->row; row < u->row_end; row++)
         for (int64_t column = c.from, n; column < c.to; column += n) {
             n = md_least(md_least(MD_VL, c.to - column), md_epilogue_room(p, column));

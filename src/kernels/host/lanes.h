@@ -8,6 +8,8 @@ MD_INLINE void md_store_v(md_acc *out, md_v v, int64_t n)
     md_store_f32_unit(out, 0, v, n);
 #elif defined(MD_ACC_F64)
     md_store_f64_unit(out, 0, v, n);
+#elif defined(MD_ACC_PAIRS)
+    md_put_pairs(out, v, n);
 #else
     md_store_i64_unit(out, 0, v, n);
 #endif
@@ -18,6 +20,13 @@ MD_INLINE void md_transpose_v(md_v v[MD_VL])
 {
 #if defined(MD_ACC_F32)
     md_transpose(v);
+#elif defined(MD_ACC_PAIRS)
+    md_f t[MD_VL];
+    MD_FOR (i, MD_VL)
+        t[i] = (md_f)v[i];
+    md_transpose(t);
+    MD_FOR (i, MD_VL)
+        v[i] = (md_v)t[i];
 #else
     md_acc t[MD_VL][MD_VL];
     for (int i = 0; i < MD_VL; i++)

@@ -8,8 +8,10 @@
 typedef md_acc md_t MD_VECTOR(MD_VL * 4);
 #define MD_TL (MD_VL * 4 / (int)sizeof(md_acc))
 /* What sums of spans of K are added in (split.h). */
-#ifdef MD_ACC_F32
+#if defined(MD_ACC_F32)
 typedef double md_total;
+#elif defined(MD_ACC_PAIRS)
+typedef int64_t md_total;
 #else
 typedef md_acc md_total;
 #endif
@@ -41,6 +43,8 @@ MD_INLINE md_t md_mac_t(md_t a, md_t b, md_t c)
     return (md_t)__builtin_ia32_vfmaddpd256(a, b, c);
 #elif defined(MD_ACC_F64) && MD_VL == 4 && defined(__FMA__)
     return (md_t)__builtin_ia32_vfmaddpd(a, b, c);
+#elif defined(MD_ACC_PAIRS)
+    return (md_t)md_dot_pairs((md_b)a, (md_b)b, (md_b)c);
 #else
     return a * b + c;
 #endif

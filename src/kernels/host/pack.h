@@ -27,9 +27,9 @@ MD_INLINE void md_pack_along_depth(const md_params *p, int which, const md_sourc
     {
         int64_t n = md_least(MD_VL, s->depth - k);
         md_v v[MD_VL], edge[MD_VL];
-        if (md_operand_is_plain(which) && n == MD_VL && rows == block.full) {
+        if (md_operand_is_plain(which) && k + MD_VL <= s->whole && rows == block.full) {
             MD_FOR (i, MD_VL)
-                v[i] = i < block.full ? md_source_lanes(p, which, s, row + i, k, MD_VL) : (md_v){0};
+                v[i] = i < block.full ? md_source_vector(p, which, s, row + i, k) : (md_v){0};
             MD_FOR (i, MD_VL)
                 if (i < block.full)
                     md_source_prefetch(p, which, s, row + i + block.full, k);
@@ -97,7 +97,7 @@ MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_
     for (int64_t k = 0; k < depth; k++) /* k outermost: memory is read along its rows */
         for (int64_t r = row; r < end; r += md_height(end - r)) {
             int64_t height = md_height(end - r);
-            md_v v = md_source_lanes(p, 0, &s, r, k, end - r >= MD_VL ? MD_VL : md_least(height, end - r));
+            md_v v = md_source_across(p, 0, &s, r, k, end - r >= MD_VL ? MD_VL : md_least(height, end - r));
             md_store_v(out + (r - row) * depth + k * height, v, (depth - k) * height >= MD_VL ? MD_VL : height);
         }
 }
@@ -119,8 +119,8 @@ MD_INLINE void md_pack_strips_across(const md_params *p, int which, const md_sou
                 int64_t c = column + i * MD_STRIP + j, left = c < end ? end - c : 0;
                 md_acc *at = out + i * MD_PITCH * s->depth + k * MD_PITCH + j;
                 md_source_prefetch(p, which, s, c, k + 8);
-                md_v v = is_whole ? md_source_lanes(p, which, s, c, k, MD_STRIP_BLOCK)
-                                  : md_source_lanes(p, which, s, c, k, md_least(MD_STRIP_BLOCK, left));
+                md_v v = is_whole ? md_source_across(p, which, s, c, k, MD_STRIP_BLOCK)
+                                  : md_source_across(p, which, s, c, k, md_least(MD_STRIP_BLOCK, left));
                 md_store_v(at, v, MD_STRIP_BLOCK);
             }
 }

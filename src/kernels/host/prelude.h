@@ -267,6 +267,11 @@ __attribute__((cold)) MD_OUTLINE void md_report_lanes(void *report, int tensor, 
 }
 
 #include "memory.h"
+#ifdef MD_ACC_PAIRS
+#include "pairs.h"
+#else
+#define md_out md_acc /* of products: sums as the epilogue takes them */
+#endif
 #if defined(MD_BYTES) || !defined(MD_CONFIGURED)
 #include "bytes.h"
 #endif

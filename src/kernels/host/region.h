@@ -4,7 +4,7 @@
  * stays in the private cache).
  *
  * md_config.h:
- *   MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS
+ *   MD_VL, MD_ACC_F32 | _F64 | _I64 | _PAIRS, MD_PRODUCTS
  *   MD_ROWS, MD_VECS   the tile
  *   MD_DEPTH           of a block of K
  *   MD_GROUP           strips of B packed at a time: enough for long reads, few enough for the private cache
@@ -31,6 +31,16 @@ typedef struct md_region {
     md_scratch at;
 } md_region;
 
+#ifdef MD_ACC_PAIRS
+/* Sums of a tile as the epilogue takes them. Those of several spans are wider than an accumulator. */
+MD_INLINE void md_widen_sums(const md_region *g, md_out out[MD_VL], const md_acc *at, int64_t n)
+{
+    const md_total *total = (const md_total *)(g->b + g->at.total) + (at - g->c);
+    for (int64_t i = 0; i < MD_VL; i++)
+        out[i] = i >= n ? 0 : g->depth > MD_SPAN ? (md_out)total[i] : (md_out)at[i];
+}
+#endif
+
 /* Stores one finished tile. */
 MD_INLINE void md_finish(const md_params *p, const md_region *g, const md_acc *c, int64_t row, int rows, int64_t column,
                          int64_t columns)
@@ -39,7 +49,15 @@ MD_INLINE void md_finish(const md_params *p, const md_region *g, const md_acc *c
         for (int64_t j = 0; j < columns;) {
             int64_t n = md_least(md_least(MD_VL, columns - j), md_epilogue_room(p, column + j));
             const md_acc *at = c + i * MD_PITCH + j;
+#ifdef MD_ACC_PAIRS
+            md_out sum[2][MD_VL];
+            md_widen_sums(g, sum[0], at, n);
+            if (MD_PRODUCTS == 2)
+                md_widen_sums(g, sum[1], at + MD_STRIP, n);
+            md_epilogue(p, g->batch, md_row_of(p, row + i), column + j, sum[0], sum[1], n);
+#else
             md_epilogue(p, g->batch, md_row_of(p, row + i), column + j, at, at + MD_STRIP, n);
+#endif
             j += n;
         }
 }

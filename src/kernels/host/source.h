@@ -6,6 +6,7 @@
  *                                                  be none (a split index group)
  *   md_operand_load(p, which, offset, n)           n lanes from consecutive elements, as accumulator type
  *   md_operand_get(p, which, offset)               one element
+ *   md_operand_pairs(p, which, offset, n)          with MD_ACC_PAIRS: n values, two to a lane (pairs.h)
  *   md_operand_axis(p, which)                      of any other operand: the axis of md_operand_lanes,
  *                                                  MD_LANES_DEPTH or MD_LANES_ROWS
  *   md_operand_lanes(p, which, batch, row, k, n)   n lanes along that axis from (row, k)
@@ -38,6 +39,10 @@ MD_INLINE int64_t md_row_of(const md_params *p, int64_t place)
 typedef struct md_source {
     md_view view;
     int64_t batch, k0, depth;
+    int64_t whole; /* steps of K that are whole: the last pair may be half */
+#ifdef MD_ACC_PAIRS
+    int64_t values; /* of K, from k0 on: k0 counts values, depth and what functions are asked for are pairs */
+#endif
     int is_view, lanes; /* if it is no view: what md_operand_axis said */
     int has_rows; /* each row is a run of memory, found by md_operand_row */
 } md_source;
@@ -50,7 +55,12 @@ MD_INLINE int64_t md_source_row(const md_params *p, int which, int64_t row)
 
 MD_INLINE md_source md_source_make(const md_params *p, int which, int64_t batch, int64_t k0, int64_t depth)
 {
-    md_source s = {.batch = batch, .k0 = k0, .depth = depth};
+    md_source s = {.batch = batch, .k0 = k0, .depth = depth, .whole = depth};
+#ifdef MD_ACC_PAIRS
+    s.k0 = 2 * k0;
+    s.values = md_points_values(p) - s.k0;
+    s.whole = s.values / 2 < depth ? s.values / 2 : depth;
+#endif
     s.is_view = md_operand_view(p, which, batch, &s.view);
     s.lanes = MD_LANES_NONE;
     int64_t step = 0;
@@ -86,6 +96,29 @@ MD_INLINE int md_source_begin(int64_t *at, const md_params *p, int which, const 
     return is_there;
 }
 
+#ifdef MD_ACC_PAIRS
+/* n pairs from (row, pair k) along K. */
+MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s, int64_t row, int64_t k, int64_t n)
+{
+    const int64_t left = s->values - 2 * k;
+    return md_operand_pairs(p, which, md_source_offset(p, which, s, row, 2 * k), (int)(2 * n < left ? 2 * n : left));
+}
+
+/* MD_VL of them, which are whole. */
+MD_INLINE md_v md_source_vector(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
+{
+    return md_operand_pairs(p, which, md_source_offset(p, which, s, row, 2 * k), 2 * MD_VL);
+}
+
+/* Pair k of n rows side by side. */
+MD_INLINE md_v md_source_across(const md_params *p, int which, const md_source *s, int64_t row, int64_t k, int64_t n)
+{
+    const md_v first = md_operand_load(p, which, md_source_offset(p, which, s, row, 2 * k), (int)n);
+    if (2 * k + 1 >= s->values)
+        return first & 0xffff;
+    return (first & 0xffff) | md_operand_load(p, which, md_source_offset(p, which, s, row, 2 * k + 1), (int)n) << 16;
+}
+#else
 /* n lanes from (row, k0 + k) along s->lanes, which is not NONE. */
 MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s, int64_t row, int64_t k, int64_t n)
 {
@@ -97,6 +130,10 @@ MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s
     return md_operand_lanes(p, which, s->batch, md_source_row(p, which, row), s->k0 + k, n);
 }
 
+#define md_source_across md_source_lanes
+#define md_source_vector(p, which, s, row, k) md_source_lanes(p, which, s, row, k, MD_VL)
+#endif
+
 /* Prefetches the line of (row, k0 + k). */
 MD_INLINE void md_source_prefetch(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
@@ -104,11 +141,22 @@ MD_INLINE void md_source_prefetch(const md_params *p, int which, const md_source
         __builtin_prefetch(md_operand_address(p, which, md_source_offset(p, which, s, row, k)));
 }
 
-MD_INLINE md_acc md_source_at(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
+MD_INLINE md_acc md_source_value(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
     if (s->is_view)
         return md_operand_get(p, which, md_source_offset(p, which, s, row, k));
     return md_operand_at(p, which, s->batch, md_source_row(p, which, row), s->k0 + k);
+}
+
+/* The value, or the pair, of (row, k0 + k). */
+MD_INLINE md_acc md_source_at(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
+{
+#ifdef MD_ACC_PAIRS
+    const md_acc second = 2 * k + 1 < s->values ? md_source_value(p, which, s, row, 2 * k + 1) : 0;
+    return (md_source_value(p, which, s, row, 2 * k) & 0xffff) | (md_acc)((uint32_t)second << 16);
+#else
+    return md_source_value(p, which, s, row, k);
+#endif
 }
 
 #endif

@@ -26,7 +26,7 @@ static bool applies(const md_fa_target *target)
 
 md_tiling md_fa_host_tiling(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile)
 {
-    int64_t lanes = md_cg_width(target->facts), pitch = tile->vecs * (product->type == MD_F32 ? lanes : lanes / 2);
+    int64_t lanes = md_cg_width(target->facts), pitch = tile->vecs * (lanes * 4 / md_cg_product_acc_bytes(product));
     bool is_along = md_cg_product_along(product, MD_CG_B) == MD_CG_ALONG_DEPTH;
     return (md_tiling){.rows = tile->rows,
                        .pitch = pitch,
@@ -34,7 +34,7 @@ md_tiling md_fa_host_tiling(const md_fa_target *target, const md_cg_product *pro
                        .group = GROUP,
                        .depth = tile->depth,
                        .lanes = lanes,
-                       .near = is_along ? target->facts->l2_bytes / 2 / (product->type == MD_F32 ? 4 : 8) : 0};
+                       .near = is_along ? target->facts->l2_bytes / 2 / md_cg_product_acc_bytes(product) : 0};
 }
 
 /* True if a tile's accumulators, one register of B for each vector and one of A fit, and the accumulators are enough to
@@ -115,21 +115,21 @@ static double pack_cycles(const md_fa_target *target, const md_cg_product *p, in
     if ((!p->load[operand] && md_cg_product_lane(p, operand) < 0) || along == MD_CG_ALONG_NEITHER)
         return 4;
     double cycles = along == MD_CG_ALONG_DEPTH ? 8.0 / lanes : 4.0 / lanes;
-    return p->type == MD_F32 ? cycles : 3 * cycles;
+    return md_cg_product_acc_bytes(p) == 4 ? cycles : 3 * cycles;
 }
 
 double md_fa_host_region_cycles(const md_fa_target *target, const md_fa_product *w, const md_tiling *t, md_split split)
 {
     double m = (double)md_split_most(w->rows, t->rows, split.rows),
            n = (double)md_split_most(w->columns, t->strip, split.columns);
-    double k = (double)w->depth, vecs = (double)t->pitch / ((double)t->lanes * (w->p.type == MD_F32 ? 1 : 0.5)),
+    double k = (double)w->depth, vecs = (double)t->pitch / ((double)t->lanes * 4 / md_cg_product_acc_bytes(&w->p)),
            rows = (double)t->rows;
     if (split.rows == 1)
         m = padded_rows((double)w->rows, rows);
     double strips = ceil(n / (double)t->strip), steps = strips * m / rows * k;
     /* A cycle does two fma or two loads. A strip of B that leaves room in L1 for the panels of A is read a little
      * faster. */
-    bool is_near = (double)t->pitch * fmin(k, (double)t->depth) * (w->p.type == MD_F32 ? 4 : 8) <=
+    bool is_near = (double)t->pitch * fmin(k, (double)t->depth) * md_cg_product_acc_bytes(&w->p) <=
                    0.7 * (double)target->facts->l1_bytes;
     double step = fmax(rows * vecs / 2, (rows + vecs) / 2) / (is_near ? 0.95 : 0.92);
     double blocks = ceil(fmax(k, 1) / (double)t->depth), tiles = strips * ceil(m / rows) * blocks;
@@ -195,7 +195,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     cut plan = cut_of(target, &w, config);
     md_scratch scratch = md_scratch_of(tiling_of(target, &product, config), plan.split, w.rows, w.columns, w.depth);
     out->launch[0].blocks = plan.regions * w.batch;
-    out->launch[0].scratch_bytes = scratch.all * (product.type == MD_F32 ? 4 : 8);
+    out->launch[0].scratch_bytes = scratch.all * md_cg_product_acc_bytes(&product);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)

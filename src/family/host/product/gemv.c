@@ -29,6 +29,8 @@ static bool product_of(md_cg_product *out, const md_fa_target *target, const md_
 static md_cg_along along(const md_cg_product *p)
 {
     md_cg_along first = md_cg_product_along(p, MD_CG_B);
+    if (p->is_paired && first != MD_CG_ALONG_DEPTH) /* sums of columns are wider than a lane of pairs */
+        return MD_CG_ALONG_NEITHER;
     for (int32_t i = 0; i < p->n_products; i++)
         if (md_cg_product_along(p, MD_CG_B + i) != first ||
             (!p->load[MD_CG_B + i] && md_cg_product_lane(p, MD_CG_B + i) < 0))
@@ -113,7 +115,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_product_measure(&w, target, &product, size);
     double lanes = md_cg_width(target->facts), n = (double)w.columns * (double)w.batch, rows = (double)w.rows,
            k = (double)w.depth;
-    double runs = (double)runs_of(&w, config) * (double)w.batch, slow = w.p.type == MD_F32 ? 1 : 2;
+    double runs = (double)runs_of(&w, config) * (double)w.batch, slow = md_cg_product_acc_bytes(&w.p) / 4;
     bool is_depth = along(&product) == MD_CG_ALONG_DEPTH;
     /* Cycles for a register of B: one load, then one fma for each row. Sums are reduced at the end, or read and written
      * every eight steps of K. */
