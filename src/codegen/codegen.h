@@ -89,10 +89,12 @@ enum { MD_CG_MAX_FETCHED = 16 };
 
 typedef enum md_cg_access { MD_CG_UNIT, MD_CG_STRIDED } md_cg_access; /* lane loads: stride 1 known, or any stride */
 
-/* Lanes of one byte, or of two, (kernels/host/bytes.h) hold all values of the stage: integers with a sign or without,
- * or reals as memory holds them. */
+/* Lanes of half a byte, of one, or of two (kernels/host/bytes.h) hold all values of the stage: integers with a sign or
+ * without, or reals as memory holds them. */
 typedef enum md_cg_bytes {
     MD_CG_NO_BYTES,
+    MD_CG_SIGNED_HALVES,
+    MD_CG_UNSIGNED_HALVES,
     MD_CG_SIGNED_BYTES,
     MD_CG_UNSIGNED_BYTES,
     MD_CG_SIGNED_WORDS,
@@ -221,8 +223,10 @@ bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage);
 /** Whether lanes of one byte do for a pointwise stage, or a row program over its rows, on the host: every value that
  * lanes hold fits into one, or only its low bits matter. Loads and stores along the lanes must be unit ones. */
 md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage);
-/** How many lanes of a byte or two take the place of one of 32 bits: 4, 2 or 1. */
+/** How many lanes of half a byte, one or two take the place of one of 32 bits: 8, 4, 2 or 1. */
 int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes);
+/** True if C's operators do for lanes. */
+bool md_cg_has_byte_operators(md_cg_bytes bytes);
 /** The real type whose values lanes hold as memory does; MD_F32 where they do not. */
 md_dtype md_cg_bits_dtype(md_cg_bytes bytes);
 /** Scalar C type and lane C type of a value type: "float"/"md_f"; their suffixes: "sf"/"f". */

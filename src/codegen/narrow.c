@@ -15,7 +15,7 @@ typedef struct search {
     md_range_interval limit; /* of what a lane holds */
     int32_t lane; /* bytes: the index along the lanes */
     bool is_bytes; /* lanes hold no reals, and read and write vectors */
-    int32_t item; /* bytes: of an element of a vector, 1 (i4 and u4 too) or 2 */
+    int32_t bits; /* bytes: of a lane, 4, 8 (i4 and u4 too) or 16 */
     md_dtype real; /* bytes: the type of the reals that lanes hold, and of no integers; MD_F32: none */
     bool has_integers; /* else nobody needs the answer */
     const md_st_product *product; /* whose operand B is searched; NULL: another expression */
@@ -86,10 +86,12 @@ static bool is_vector(const search *s, int32_t tensor, int32_t rank, const md_fx
 static bool is_item(const search *s, md_dtype dtype)
 {
     if (dtype == MD_BOOL)
-        return true;
+        return s->bits != 4;
     if (s->real != MD_F32)
         return dtype == s->real;
-    return s->item == 1 ? dtype == MD_I8 || dtype == MD_U8 || dtype == MD_I4 || dtype == MD_U4
+    if (s->bits == 4)
+        return dtype == MD_I4 || dtype == MD_U4;
+    return s->bits == 8 ? dtype == MD_I8 || dtype == MD_U8 || dtype == MD_I4 || dtype == MD_U4
                         : dtype == MD_I16 || dtype == MD_U16;
 }
 
@@ -146,6 +148,13 @@ static bool has_byte_form(md_fx_op op)
         [MD_FX_FMA] = true,
     };
     return table[op];
+}
+
+/* Halves of bytes (kernels/host/byte_halves.h) have fewer. */
+static bool has_lane_form(const search *s, md_fx_op op)
+{
+    const bool is_whole = op == MD_FX_MUL || op == MD_FX_FMA || op == MD_FX_ABS || op == MD_FX_SIGN;
+    return has_byte_form(op) && (s->bits > 4 || !is_whole);
 }
 
 /* Of reals, what kernels/host/byte_reals.h has: every result is an operand, or one with another sign, or a truth
@@ -215,7 +224,7 @@ static bool is_narrow_op(search *s, const md_fx_node *n, md_range_interval *out)
     md_range_interval arg[3] = {{0, 0}};
     if (s->is_bytes && is_test_of_reals(n))
         return are_bits(s, n);
-    if (s->is_bytes && !has_byte_form(n->op))
+    if (s->is_bytes && !has_lane_form(s, n->op))
         return false;
     for (int32_t i = 0; i < n->n_args; i++)
         if (!is_narrow(s, n->arg[i], &arg[i < 3 ? i : 2]))
@@ -335,7 +344,7 @@ static bool is_modular(md_fx_op op)
 static bool keeps_item(const search *s, md_dtype to)
 {
     return to == MD_I64 || to == MD_I32 || to == MD_I16 || to == MD_U16 ||
-           (s->item == 1 && (to == MD_I8 || to == MD_U8));
+           (s->bits <= 8 && (to == MD_I8 || to == MD_U8)) || (s->bits == 4 && (to == MD_I4 || to == MD_U4));
 }
 
 /* True if lanes give the low bits of an integer, as many as they have. */
@@ -354,7 +363,7 @@ static bool wraps(search *s, const md_fx_node *n)
         return is_item(s, s->program->formula->tensor[n->id].dtype) && is_narrow_load(s, n, &range);
     if (n->kind == MD_FX_CAST && keeps_item(s, n->to))
         return n->arg[0]->type == MD_I64 && wraps(s, n->arg[0]);
-    if (n->kind != MD_FX_OP || (n->op != MD_FX_WHERE && !is_modular(n->op)))
+    if (n->kind != MD_FX_OP || (n->op != MD_FX_WHERE && !(is_modular(n->op) && has_lane_form(s, n->op))))
         return false;
     if (n->op == MD_FX_WHERE && !is_narrow(s, n->arg[from++], &range))
         return false;
@@ -405,21 +414,23 @@ static bool rows_are_bytes(search *s, const md_st_row *row)
 
 typedef struct lanes {
     md_cg_bytes bytes;
-    int32_t item; /* bytes of a lane */
+    int32_t bits; /* of a lane */
     md_range_interval limit;
     md_dtype real; /* MD_F32: lanes are integers */
 } lanes;
 
 /* In order of preference. */
 static const lanes kinds[] = {
-    {MD_CG_SIGNED_BYTES, 1, {INT8_MIN, INT8_MAX}, MD_F32},
-    {MD_CG_UNSIGNED_BYTES, 1, {0, UINT8_MAX}, MD_F32},
-    {MD_CG_SIGNED_WORDS, 2, {INT16_MIN, INT16_MAX}, MD_F32},
-    {MD_CG_UNSIGNED_WORDS, 2, {0, UINT16_MAX}, MD_F32},
-    {MD_CG_F8E4M3_BITS, 1, {0, 1}, MD_F8E4M3},
-    {MD_CG_F8E5M2_BITS, 1, {0, 1}, MD_F8E5M2},
-    {MD_CG_BF16_BITS, 2, {0, 1}, MD_BF16},
-    {MD_CG_F16_BITS, 2, {0, 1}, MD_F16},
+    {MD_CG_SIGNED_HALVES, 4, {-8, 7}, MD_F32},
+    {MD_CG_UNSIGNED_HALVES, 4, {0, 15}, MD_F32},
+    {MD_CG_SIGNED_BYTES, 8, {INT8_MIN, INT8_MAX}, MD_F32},
+    {MD_CG_UNSIGNED_BYTES, 8, {0, UINT8_MAX}, MD_F32},
+    {MD_CG_SIGNED_WORDS, 16, {INT16_MIN, INT16_MAX}, MD_F32},
+    {MD_CG_UNSIGNED_WORDS, 16, {0, UINT16_MAX}, MD_F32},
+    {MD_CG_F8E4M3_BITS, 8, {0, 1}, MD_F8E4M3},
+    {MD_CG_F8E5M2_BITS, 8, {0, 1}, MD_F8E5M2},
+    {MD_CG_BF16_BITS, 16, {0, 1}, MD_BF16},
+    {MD_CG_F16_BITS, 16, {0, 1}, MD_F16},
 };
 
 static bool fits(const md_st_program *program, int32_t stage, const lanes *kind)
@@ -429,7 +440,7 @@ static bool fits(const md_st_program *program, int32_t stage, const lanes *kind)
                 .limit = kind->limit,
                 .lane = st->axis,
                 .is_bytes = true,
-                .item = kind->item,
+                .bits = kind->bits,
                 .real = kind->real};
     return stores_are_bytes(&s, st) && (st->kind != MD_ST_ROW || rows_are_bytes(&s, &st->row));
 }
@@ -449,7 +460,7 @@ static void find_bytes(void *out, const md_st_program *program, int32_t stage, c
 
 static const lanes *kind_of(md_cg_bytes bytes)
 {
-    static const lanes none = {MD_CG_NO_BYTES, 4, {INT32_MIN, INT32_MAX}, MD_F32};
+    static const lanes none = {MD_CG_NO_BYTES, 32, {INT32_MIN, INT32_MAX}, MD_F32};
     for (int32_t i = 0; i < MD_COUNT(kinds); i++)
         if (kinds[i].bytes == bytes)
             return &kinds[i];
@@ -458,7 +469,13 @@ static const lanes *kind_of(md_cg_bytes bytes)
 
 int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes)
 {
-    return 4 / kind_of(bytes)->item;
+    return 32 / kind_of(bytes)->bits;
+}
+
+bool md_cg_has_byte_operators(md_cg_bytes bytes)
+{
+    const lanes *kind = kind_of(bytes);
+    return kind->bits > 4 && kind->real == MD_F32;
 }
 
 md_dtype md_cg_bits_dtype(md_cg_bytes bytes)

@@ -78,7 +78,7 @@ static const char *apply(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_
     if (same)
         return is_uniform || same == a[0] ? same : md_cg_splat(cg, same, MD_BOOL);
     /* signed integers of C++ on a GPU do not wrap, so they have functions */
-    if (op->sign && !(type == MD_F32 && cg->o.bytes && !is_uniform))
+    if (op->sign && (is_uniform || md_cg_has_byte_operators(cg->o.bytes)))
         return apply_sign(cg, op->sign, n->n_args, is_uniform && type == MD_I64 && md_cg_is_cuda(cg), a);
     if (op->is_math && (md_dtype_is_real(type) || md_fx_op_is_bitwise(n->op)))
         cg->used[n->op] = true;

@@ -163,7 +163,10 @@ static void print_byte_uses(const md_cg *cg, md_strbuf *out)
         md_strbuf_add(out, "#define MD_BYTES 1\n");
     if (md_cg_lanes_per_32_bits(cg->o.bytes) == 2)
         md_strbuf_add(out, "#define MD_WORDS 1\n");
-    if (cg->o.bytes == MD_CG_UNSIGNED_BYTES || cg->o.bytes == MD_CG_UNSIGNED_WORDS)
+    if (md_cg_lanes_per_32_bits(cg->o.bytes) == 8)
+        md_strbuf_add(out, "#define MD_BYTE_HALVES 1\n");
+    if (cg->o.bytes == MD_CG_UNSIGNED_BYTES || cg->o.bytes == MD_CG_UNSIGNED_WORDS ||
+        cg->o.bytes == MD_CG_UNSIGNED_HALVES)
         md_strbuf_add(out, "#define MD_BYTES_UNSIGNED 1\n");
     if (md_cg_bits_dtype(cg->o.bytes) != MD_F32)
         print_dtype_use(out, "BITS", md_cg_bits_dtype(cg->o.bytes));

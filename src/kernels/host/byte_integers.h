@@ -48,13 +48,6 @@ MD_INLINE md_y md_round_u16_y(md_y a) { return a; }
 MD_INLINE md_y md_round_i32_y(md_y a) { return a; }
 
 /* ---- Sums */
-MD_INLINE int64_t md_fold_plus_ih(md_ih v)
-{
-    int64_t r = v[0];
-    for (int i = 1; i < MD_VL / 2; i++)
-        r += v[i];
-    return r;
-}
 #ifdef MD_WORDS
 /* Pairs of words give sums of 32 bits, raised so that they have no sign. Two of them lie in 64 bits: `whole` adds up
  * both at once, `high` the upper ones, so that the difference is the sum of the lower ones. */
@@ -107,22 +100,6 @@ typedef struct md_total {
     md_ih sum;
     int64_t n; /* vectors that are in it */
 } md_total;
-/* The sums of every eight bytes without a sign. */
-MD_INLINE md_ih md_eights(md_wy v)
-{
-#ifdef MD_MASKED_BYTES
-    return (md_ih)__builtin_ia32_psadbw512((char MD_VECTOR(64))v, (char MD_VECTOR(64)){0});
-#elif MD_VL == 8 && defined(__AVX2__)
-    return (md_ih)__builtin_ia32_psadbw256((char MD_VECTOR(32))v, (char MD_VECTOR(32)){0});
-#elif MD_VL == 4 && defined(__SSE2__)
-    return (md_ih)__builtin_ia32_psadbw128((char MD_VECTOR(16))v, (char MD_VECTOR(16)){0});
-#else
-    md_ih r = {0};
-    for (int l = 0; l < MD_YL; l++)
-        r[l / 8] += v[l];
-    return r;
-#endif
-}
 #ifdef MD_BYTES_UNSIGNED
 #define MD_RAISED 0
 #else

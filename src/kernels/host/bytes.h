@@ -1,7 +1,8 @@
 /* Lanes of one byte, for stages whose values all fit into one: MD_YL of them, four times as many as of 32 bits. Or
  * lanes of two bytes (MD_WORDS), twice as many. A part of prelude.h, with the same names but other suffixes:
  *   values     md_y, suffix y: integers with a sign, or without (MD_BYTES_UNSIGNED), as the stage needs them
- *              (byte_integers.h). With MD_BITS_<TYPE> reals as memory holds them (byte_reals.h)
+ *              (byte_integers.h). With MD_BYTE_HALVES two of four bits in a byte (byte_halves.h), with MD_BITS_<TYPE>
+ *              reals as memory holds them (byte_reals.h)
  *   bool       md_z, suffix z: 0 or -1
  *   memory     md_load_T_bytes(t, o, n), md_store_T_bytes(t, o, v, n), _nt, md_lead_T_bytes: bool and i4 u4 i8 u8, or
  *              i16 u16, or the real type
@@ -9,25 +10,36 @@
 #ifndef MD_HOST_BYTES_H
 #define MD_HOST_BYTES_H
 
+/* Elements of C's type in a vector, and lanes. */
 #ifdef MD_WORDS
-#define MD_YL (2 * MD_VL)
+#define MD_Y_ITEMS (2 * MD_VL)
 typedef int16_t md_one_z;
 typedef uint16_t md_one_wy;
 #else
-#define MD_YL (4 * MD_VL)
+#define MD_Y_ITEMS (4 * MD_VL)
 typedef int8_t md_one_z;
 typedef uint8_t md_one_wy;
 #endif
+#ifdef MD_BYTE_HALVES
+#define MD_YL (2 * MD_Y_ITEMS)
+#else
+#define MD_YL MD_Y_ITEMS
+#endif
 #define MD_Y_BYTES (4 * MD_VL) /* of a vector */
 #define MD_Y_ITEM ((int)sizeof(md_one_y))
+#ifdef MD_BYTE_HALVES
+#define MD_UNSIGNED_HIGHEST_Y 15
+#else
+#define MD_UNSIGNED_HIGHEST_Y ((md_one_wy)-1)
+#endif
 #ifdef MD_BYTES_UNSIGNED
 typedef md_one_wy md_one_y;
 #define MD_LOWEST_Y 0
-#define MD_HIGHEST_Y ((md_one_wy)-1)
+#define MD_HIGHEST_Y MD_UNSIGNED_HIGHEST_Y
 #else
 typedef md_one_z md_one_y;
 #define MD_LOWEST_Y (-MD_HIGHEST_Y - 1)
-#define MD_HIGHEST_Y (((md_one_wy)-1) / 2)
+#define MD_HIGHEST_Y (MD_UNSIGNED_HIGHEST_Y / 2)
 #endif
 #define MD_TOP_Y (((md_one_wy)-1) / 2 + 1) /* the highest bit of a lane */
 typedef md_one_y md_y MD_VECTOR(MD_Y_BYTES);
@@ -37,13 +49,13 @@ typedef md_one_wy md_wy MD_VECTOR(MD_Y_BYTES);
 /* clang-format off */
 #define MD_IOTA_16(n) \
     n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9, n + 10, n + 11, n + 12, n + 13, n + 14, n + 15
-#if MD_YL == 64
+#if MD_Y_ITEMS == 64
 #define MD_IOTA_Y {MD_IOTA_16(0), MD_IOTA_16(16), MD_IOTA_16(32), MD_IOTA_16(48)}
-#elif MD_YL == 32
+#elif MD_Y_ITEMS == 32
 #define MD_IOTA_Y {MD_IOTA_16(0), MD_IOTA_16(16)}
-#elif MD_YL == 16
+#elif MD_Y_ITEMS == 16
 #define MD_IOTA_Y {MD_IOTA_16(0)}
-#elif MD_YL == 8
+#elif MD_Y_ITEMS == 8
 #define MD_IOTA_Y {0, 1, 2, 3, 4, 5, 6, 7}
 #else
 #define MD_IOTA_Y {0, 1, 2, 3}
@@ -51,14 +63,21 @@ typedef md_one_wy md_wy MD_VECTOR(MD_Y_BYTES);
 
 /* ---- Truth values, selection */
 MD_INLINE md_z md_splat_z(int a) { return (md_one_z)-(a != 0) + (md_z){0}; }
+#ifdef MD_BYTE_HALVES
+MD_INLINE md_z md_head_z(int n)
+{
+    const md_z at = 2 * (md_z)MD_IOTA_Y, end = (md_one_z)n + (md_z){0};
+    return ((md_z)(at < end) & 0x0f) | ((md_z)(at + 1 < end) & -0x10);
+}
+#else
 MD_INLINE md_z md_head_z(int n) { return (md_z)((md_z)MD_IOTA_Y < (md_one_z)n + (md_z){0}); }
-#define MD_COMPARE_Z(name, sign) MD_INLINE md_z md_##name##_z(md_z a, md_z b) { return (md_z)(-a sign -b); }
-MD_COMPARE_Z(lt, <)
-MD_COMPARE_Z(le, <=)
-MD_COMPARE_Z(gt, >)
-MD_COMPARE_Z(ge, >=)
-MD_COMPARE_Z(eq, ==)
-MD_COMPARE_Z(ne, !=)
+#endif
+MD_INLINE md_z md_lt_z(md_z a, md_z b) { return ~a & b; }
+MD_INLINE md_z md_le_z(md_z a, md_z b) { return ~a | b; }
+MD_INLINE md_z md_gt_z(md_z a, md_z b) { return a & ~b; }
+MD_INLINE md_z md_ge_z(md_z a, md_z b) { return a | ~b; }
+MD_INLINE md_z md_eq_z(md_z a, md_z b) { return ~(a ^ b); }
+MD_INLINE md_z md_ne_z(md_z a, md_z b) { return a ^ b; }
 MD_INLINE md_z md_and_z(md_z a, md_z b) { return a & b; }
 MD_INLINE md_z md_or_z(md_z a, md_z b) { return a | b; }
 MD_INLINE md_z md_not_z(md_z a) { return ~a; }
@@ -141,11 +160,38 @@ MD_INLINE int md_fold_min_z(md_z v) { return !md_any_b((md_b)~v != (md_b){0}); }
 MD_INLINE md_z md_only_z(md_z v, int identity, int n)
     { return n == MD_YL ? v : md_where_z(md_head_z(n), v, md_splat_z(identity)); }
 
+/* ---- Sums of 64 bits */
+MD_INLINE int64_t md_fold_plus_ih(md_ih v)
+{
+    int64_t r = v[0];
+    for (int i = 1; i < MD_VL / 2; i++)
+        r += v[i];
+    return r;
+}
+#ifndef MD_WORDS
+/* The sums of every eight bytes without a sign. */
+MD_INLINE md_ih md_eights(md_wy v)
+{
+#ifdef MD_MASKED_BYTES
+    return (md_ih)__builtin_ia32_psadbw512((char MD_VECTOR(64))v, (char MD_VECTOR(64)){0});
+#elif MD_VL == 8 && defined(__AVX2__)
+    return (md_ih)__builtin_ia32_psadbw256((char MD_VECTOR(32))v, (char MD_VECTOR(32)){0});
+#elif MD_VL == 4 && defined(__SSE2__)
+    return (md_ih)__builtin_ia32_psadbw128((char MD_VECTOR(16))v, (char MD_VECTOR(16)){0});
+#else
+    md_ih r = {0};
+    for (int l = 0; l < MD_YL; l++)
+        r[l / 8] += v[l];
+    return r;
+#endif
+}
+#endif
+
 /* ---- Memory */
 MD_INLINE md_wy md_get_bytes(const void *t, int64_t o, int n)
 {
     md_wy w = {0};
-    if (n == MD_YL)
+    if (n == MD_Y_ITEMS)
         __builtin_memcpy(&w, (const md_one_y *)t + o, sizeof w);
     else
 #ifdef MD_MASKED_BYTES
@@ -158,7 +204,7 @@ MD_INLINE md_wy md_get_bytes(const void *t, int64_t o, int n)
 }
 MD_INLINE void md_put_bytes(void *t, int64_t o, md_wy w, int n)
 {
-    if (n == MD_YL)
+    if (n == MD_Y_ITEMS)
         __builtin_memcpy((md_one_y *)t + o, &w, sizeof w);
     else
 #ifdef MD_MASKED_BYTES
@@ -169,7 +215,7 @@ MD_INLINE void md_put_bytes(void *t, int64_t o, md_wy w, int n)
 }
 MD_INLINE void md_put_bytes_nt(void *t, int64_t o, md_wy w, int n)
 {
-    if (n == MD_YL && (uintptr_t)((md_one_y *)t + o) % sizeof w == 0)
+    if (n == MD_Y_ITEMS && (uintptr_t)((md_one_y *)t + o) % sizeof w == 0)
         md_stream((md_one_y *)t + o, &w, sizeof w);
     else
         md_put_bytes(t, o, w, n);
@@ -257,6 +303,8 @@ MD_BYTE_TYPE(bool, md_z, MD_TRUTH, MD_OF_TRUTH)
 
 #if defined(MD_BITS_BF16) || defined(MD_BITS_F16) || defined(MD_BITS_F8E4M3) || defined(MD_BITS_F8E5M2)
 #include "byte_reals.h"
+#elif defined(MD_BYTE_HALVES)
+#include "byte_halves.h"
 #else
 #include "byte_integers.h"
 #endif
