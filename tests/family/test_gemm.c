@@ -143,6 +143,29 @@ static void test_pairs(void **state)
                   shapes[s][0]);
 }
 
+/* Weights of four bits by tables, where rows begin at whole bytes: groups of 128, of 32, none; tails; two products. */
+static void test_halves(void **state)
+{
+    static const char *const cases[] = {
+        "Y[i,j] = sum[k](A[i,k] * f32(W:i4[j,k]) * s[j,k//128])",
+        "Y[i,j] = sum[k](A[i,k] * (f32(W:u4[j,k]) - z[j,k//256]) * s[j,k//128])",
+        "Y[i,j] = sum[k](A[i,k] * (f32(W:i4[j,k]) - z[j,k//32]) * s[j,k//32])",
+        "Y[i,j] = sum[k](A[i,k] * f32(W:i4[j,k]))",
+        "Y[b,i,j] = sum[k](A[b,i,k] * f32(W:u4[b,j,k]) * s[b,j])",
+        "Y[i,j] = silu(sum[k](A[i,k] * f32(W:i4[j,k]) * s[j])) * sum[k](A[i,k] * f32(V:i4[j,k]) * t[j,k//128])",
+    };
+    static const char *const shapes[] = {"b=2, i=8, j=133, k=1096", "b=3, i=1, j=2, k=387", "b=1, i=5, j=1, k=128",
+                                         "b=1, i=2, j=3, k=5001"};
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int s = 0; s < MD_COUNT(shapes); s++)
+            check(&(variant_case){.formula = cases[i],
+                                  .dims = strstr(cases[i], "b") ? shapes[s] : strstr(shapes[s], "i="),
+                                  .scale = 1,
+                                  .tolerance = 1e-4},
+                  "gemv");
+}
+
 static void test_epilogues(void **state)
 {
     static const char *const cases[] = {
@@ -361,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_strides),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_groups_and_batches),
         cmocka_unit_test(test_shares),

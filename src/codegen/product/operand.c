@@ -172,6 +172,7 @@ typedef struct expression {
     int32_t operand, lane;
     const md_fx_node *node;
     int32_t position; /* an index that has the lane's first value; -1: none */
+    const md_fx_node *weight; /* of a table, md_table_<operand>; NULL: of values as they are */
 } expression;
 
 static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, const expression *e)
@@ -189,7 +190,10 @@ static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_
                      "%s %s%" PRId32
                      "(const md_params *p, int64_t batch, int64_t row, int64_t k, int md_n)\n{\n    (void)md_n;\n",
                      p->dialect == MD_DEV_CUDA || (lane >= 0 && is_cheap(node, lane)) ? "MD_INLINE" : "MD_OUTLINE",
-                     lane < 0 ? "md_acc md_at_" : "md_v md_lanes_", operand);
+                     e->weight  ? "md_v md_table_"
+                     : lane < 0 ? "md_acc md_at_"
+                                : "md_v md_lanes_",
+                     operand);
     md_cg_print_decode(out, p->program, n_batch, batch, "batch");
     md_cg_print_decode(out, p->program, n, rows, "row");
     md_cg_print_decode(out, p->program, product->n_k, product->k, "k");
@@ -197,6 +201,10 @@ static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_
         md_strbuf_printf(out, "const int64_t x%" PRId32 " = x%" PRId32 ";\n(void)x%" PRId32 ";\n", e->position, lane,
                          e->position);
     md_cg_begin(cg, out);
+    if (e->weight) {
+        md_strbuf_printf(out, "const md_i weights = md_every_%s();\n", md_dtype_name(dtype_of(p, e->weight)));
+        md_cg_bind(cg, e->weight, "weights", false);
+    }
     bool is_uniform = true;
     const char *name = lane < 0 ? md_cg_value(cg, node, &is_uniform) : md_cg_lanes(cg, node);
     if (name && (name = md_cg_convert(cg, name, node->type, p->type, lane < 0)))
@@ -208,14 +216,64 @@ static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_
 }
 
 static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand,
-                                  int32_t lane)
+                                  int32_t lane, const md_fx_node *weight)
 {
-    expression e = {.operand = operand, .lane = lane};
+    expression e = {.operand = operand, .lane = lane, .weight = weight};
     md_arena *arena = md_arena_create();
     e.node = arena ? shared_by_lanes(arena, &e.position, p, operand, lane) : NULL;
     const md_status status = e.node ? print_function(defines, out, p, &e) : md_fail_memory();
     md_arena_destroy(&arena);
     return status;
+}
+
+/* ---- Functions of one weight of four bits and of what a block of K shares: a table of all that they can be */
+enum { HALVES_BLOCK = 128 }; /* MD_HALVES_BLOCK of kernels/host/half_dots.h */
+
+typedef struct halves {
+    const md_cg_product *product;
+    int32_t lane;
+    const md_fx_node *weight;
+    bool fails;
+} halves;
+
+static bool is_shared_by_block(const halves *h, const md_fx_node *n)
+{
+    return n->kind == MD_FX_OP && n->op == MD_FX_FLOORDIV && md_fx_is_index(n->arg[0], h->lane) &&
+           n->arg[1]->kind == MD_FX_CONST && n->arg[1]->type == MD_I64 && n->arg[1]->integer > 0 &&
+           n->arg[1]->integer % HALVES_BLOCK == 0;
+}
+
+static bool is_weight(const halves *h, const md_fx_node *n)
+{
+    const md_dtype dtype = n->kind == MD_FX_LOAD ? dtype_of(h->product, n) : MD_F32;
+    bool is = (dtype == MD_I4 || dtype == MD_U4) && md_fx_is_index(n->arg[n->n_args - 1], h->lane);
+    for (int32_t i = 0; is && i < n->n_args - 1; i++)
+        is = n->arg[i]->kind == MD_FX_INDEX && n->arg[i]->id != h->lane;
+    return is && (!h->weight || md_fx_equal(h->product->program->formula, h->weight, n));
+}
+
+static void find_weight(halves *h, const md_fx_node *n)
+{
+    if (h->fails || !md_fx_uses_index(n, h->lane) || is_shared_by_block(h, n))
+        return;
+    if (is_weight(h, n)) {
+        h->weight = n;
+        return;
+    }
+    h->fails = n->kind != MD_FX_OP && n->kind != MD_FX_CAST && n->kind != MD_FX_LOAD;
+    for (int32_t i = 0; i < n->n_args; i++)
+        find_weight(h, n->arg[i]);
+}
+
+/* The weight of an operand B along K; NULL: it is another. */
+static const md_fx_node *weight_of(const md_cg_product *p, int32_t operand)
+{
+    halves h = {.product = p, .lane = md_cg_product_lane(p, operand)};
+    if (p->dialect != MD_DEV_HOST || p->type != MD_F32 || p->n_columns != 1 || h.lane < 0 ||
+        md_cg_product_along(p, operand) != MD_CG_ALONG_DEPTH)
+        return NULL;
+    find_weight(&h, p->operand[operand]);
+    return h.fails ? NULL : h.weight;
 }
 
 /* True if templates take the operand's values from its expression in lanes. A GPU takes them one by one. */
@@ -303,6 +361,51 @@ static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, 
     }
 }
 
+/* Where a weight lies in its tensor, in elements. */
+static md_status print_weight_offset(md_strbuf *out, const md_cg_product *p, int32_t operand, const md_fx_node *weight)
+{
+    const md_st_product *product = md_cg_product_stage(p);
+    int32_t n_batch;
+    const int32_t *batch = md_cg_product_batch(&n_batch, p, operand);
+    md_strbuf_printf(out,
+                     "MD_INLINE int64_t md_weight_at_%" PRId32
+                     "(const md_params *p, int64_t batch, int64_t row, int64_t "
+                     "k)\n{\n",
+                     operand);
+    md_cg_print_decode(out, p->program, n_batch, batch, "batch");
+    md_cg_print_decode(out, p->program, 1, p->columns, "row");
+    md_cg_print_decode(out, p->program, product->n_k, product->k, "k");
+    md_strbuf_add(out, "return 0");
+    for (int32_t i = 0; i < weight->n_args; i++)
+        md_strbuf_printf(out, " + x%" PRId32 " * p->s%" PRId32 "_%" PRId32, weight->arg[i]->id, weight->id, i);
+    md_strbuf_add(out, ";\n}\n");
+    return MD_OK;
+}
+
+/* The functions of kernels/host/half_dots.h, where all operands B have such weights. */
+static md_status print_halves(md_strbuf *defines, md_strbuf *out, const md_cg_product *p)
+{
+    const md_fx_node *weight[MD_CG_MAX_OPERANDS] = {NULL};
+    for (int32_t o = MD_CG_B; o < n_operands(p); o++)
+        if (!(weight[o] = weight_of(p, o)))
+            return MD_OK;
+    for (int32_t o = MD_CG_B; o < n_operands(p); o++) {
+        MD_TRY(print_expression(defines, out, p, o, md_cg_product_lane(p, o), weight[o]));
+        MD_TRY(print_weight_offset(out, p, o, weight[o]));
+    }
+    const bool has_second = n_operands(p) > MD_CG_B2;
+    md_strbuf_printf(
+        out,
+        "#define md_operand_table(p, which, batch, row, k) (which == 1 ? md_table_1(p, batch, row, k, MD_VL) "
+        ": md_table_%d(p, batch, row, k, MD_VL))\n"
+        "#define md_operand_weight(p, which, batch, row, k) (which == 1 ? md_weight_at_1(p, batch, row, k) : "
+        "md_weight_at_%d(p, batch, row, k))\n"
+        "#define md_operand_weights(p, which) ((const char *)(which == 1 ? p->t%" PRId32 " : p->t%" PRId32 "))\n",
+        has_second ? 2 : 1, has_second ? 2 : 1, weight[MD_CG_B]->id, weight[has_second ? MD_CG_B2 : MD_CG_B]->id);
+    md_strbuf_add(defines, "#define MD_HALVES_B 1\n");
+    return MD_OK;
+}
+
 md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product)
 {
     static const struct {
@@ -327,9 +430,9 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
     };
     for (int32_t o = 0; o < n_operands(product); o++) {
         if (needs_lanes(product, o))
-            MD_TRY(print_expression(defines, expr, product, o, md_cg_product_lane(product, o)));
+            MD_TRY(print_expression(defines, expr, product, o, md_cg_product_lane(product, o), NULL));
         if (needs_values(product, o))
-            MD_TRY(print_expression(defines, expr, product, o, -1));
+            MD_TRY(print_expression(defines, expr, product, o, -1, NULL));
     }
     for (int32_t i = 0; i < MD_COUNT(part_text); i++) {
         if (product->dialect != MD_DEV_HOST && is_in_lanes((part)i))
@@ -344,5 +447,6 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
         }
         md_strbuf_printf(expr, "    return %s;\n}\n", part_text[i].otherwise);
     }
+    MD_TRY(print_halves(defines, expr, product));
     return md_cg_product_print_rows(defines, expr, product);
 }

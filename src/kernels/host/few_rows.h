@@ -11,11 +11,19 @@
 #define MD_RUN_PITCH (MD_COLUMNS + MD_VL) /* of a row of sums: the epilogue reads whole registers */
 #define MD_STEPS 8 /* rows of B added at a time */
 
+#if defined(MD_HALVES_B) && MD_ALONG_DEPTH && MD_VL == 16 && defined(__AVX512F__)
+#define MD_BY_HALVES
+#define MD_FIRST_STEP r->halves
+#else
+#define MD_FIRST_STEP 0
+#endif
+
 typedef struct md_run {
     int64_t batch, row, column, columns; /* the first row and column */
     int rows;
     md_acc *x; /* rows of A in this chunk of K, zeros up to a multiple of MD_VL */
     int64_t pitch;
+    int64_t halves; /* steps of this chunk that go through tables of weights (half_dots.h) */
     md_out *sum, *part; /* [product][row][MD_RUN_PITCH]: of the span of K, of MD_SUM_DEPTH steps */
     md_total *total; /* of all spans */
 } md_run;
@@ -58,6 +66,10 @@ MD_OUTLINE md_v md_b_slowly(const md_params *p, int which, const md_source *s, i
     return md_load_v(v);
 }
 
+#ifdef MD_BY_HALVES
+#include "half_dots.h"
+#endif
+
 /* True if B has the layout that the family compiled for. */
 MD_INLINE int md_is_expected(const md_source *s)
 {
@@ -93,6 +105,36 @@ MD_INLINE md_acc md_sum_v(md_v v)
 #endif
 }
 
+#ifdef MD_BY_HALVES
+/* Adds r->halves steps of K to the dot products of columns at[]. */
+MD_INLINE void md_add_halves(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
+                             const int64_t at[4], md_v acc[MD_MAX_ROWS][4])
+{
+    MD_ROLLED for (int64_t k = 0; k < r->halves; k += MD_HALVES_BLOCK)
+    {
+        const float *x = r->x + k;
+        md_f table[4];
+        md_u weights[4];
+        MD_FOR (c, columns) {
+            const int64_t from = md_operand_weight(p, which, s->batch, at[c], s->k0 + k);
+            table[c] = md_operand_table(p, which, s->batch, at[c], s->k0 + k);
+            __builtin_memcpy(&weights[c], md_operand_weights(p, which) + (from >> 1), sizeof weights[c]);
+        }
+        MD_ROLLED for (int j = 0; j < 8; j++, x += MD_VL)
+        {
+            md_v w[4];
+            MD_FOR (c, columns) {
+                w[c] = md_pick(table[c], (md_b)weights[c]);
+                weights[c] >>= 4;
+            }
+            MD_FOR (i, rows)
+                MD_FOR (c, columns)
+                    acc[i][c] = md_mac_v(md_load_v(x + i * r->pitch), w[c], acc[i][c]);
+        }
+    }
+}
+#endif
+
 /* `rows` dot products with each of `columns` columns from `column`, for all whole registers of K. Past the end the last
  * column is computed again. There is no call in the loop, because it would move the accumulators to memory. */
 MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
@@ -105,7 +147,10 @@ MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const 
         MD_FOR (i, rows)
             acc[i][c] = (md_v){0};
     }
-    MD_ROLLED for (int64_t k = 0; k + MD_VL <= depth; k += MD_VL)
+#ifdef MD_BY_HALVES
+    md_add_halves(p, which, s, r, rows, columns, at, acc);
+#endif
+    MD_ROLLED for (int64_t k = MD_FIRST_STEP; k + MD_VL <= depth; k += MD_VL)
     {
         md_v w[4];
         MD_FOR (c, columns) {
@@ -253,6 +298,9 @@ static void md_copy_rows(const md_params *p, const md_run *r, int64_t k0, int64_
             x[k] = md_source_at(p, 0, &s, r->row + row, k);
         for (; k % MD_VL != 0; k++)
             x[k] = 0;
+#ifdef MD_BY_HALVES
+        md_turn_blocks(x, md_halves_of(p, r->batch, k0, depth));
+#endif
     }
 }
 
@@ -287,6 +335,9 @@ static void md_add_steps(const md_params *p, const md_run *r, int64_t k0, int64_
 {
     md_run at = *r;
     at.x += k;
+#ifdef MD_BY_HALVES
+    at.halves = md_halves_of(p, r->batch, k0 + k, depth);
+#endif
     for (int which = 1; which <= MD_PRODUCTS; which++) {
         md_source s =
             which == 1 ? md_source_make(p, 1, r->batch, k0 + k, depth) : md_source_make(p, 2, r->batch, k0 + k, depth);

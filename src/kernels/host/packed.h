@@ -147,6 +147,9 @@ MD_INLINE md_i md_load_i4_whole(const void *t, int64_t o) { return md_from_b(md_
     MD_INLINE void md_store_##T##_s(void *t, int64_t o, int64_t v) { md_put_half(t, o, v); }                           \
     MD_INLINE int64_t md_lead_##T(const void *t, int64_t o) { (void)t; (void)o; return 0; }
 
+/* Every value, in lanes of which four bits are the number. */
+MD_INLINE md_i md_every_u4(void) { return (md_i)MD_IOTA; }
+MD_INLINE md_i md_every_i4(void) { return ((md_i)MD_IOTA ^ 8) - 8; }
 #ifdef MD_USE_I4
 MD_PACKED(i4, (w ^ 8) - 8)
 #endif
