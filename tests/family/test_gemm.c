@@ -134,13 +134,16 @@ static void test_pairs(void **state)
                                             {"gemv", "i=1, j=33, k=65"},   {"gemv", "i=2, j=3, k=70001"}};
     (void)state;
     for (int i = 0; i < MD_COUNT(cases); i++)
-        for (int s = 0; s < MD_COUNT(shapes); s++)
+        for (int s = 0; s < MD_COUNT(shapes); s++) {
+            if (strcmp(shapes[s][0], "gemv") == 0 && strstr(cases[i].formula, "[k,j]"))
+                continue; /* gemm's, with any number of rows */
             check(&(variant_case){.formula = cases[i].formula,
                                   .dims = shapes[s][1],
                                   .low = cases[i].low,
                                   .high = cases[i].high,
                                   .tolerance = strstr(cases[i].formula, "f32") ? 1e-6 : 0},
                   shapes[s][0]);
+        }
 }
 
 /* Weights of four bits by tables, where rows begin at whole bytes: groups of 128, of 32, none; tails; two products. */
