@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any, Callable, Sequence
 
@@ -24,8 +25,48 @@ def expression(size: Any) -> Any:
     node = getattr(size, "node", None)
     if node is None:
         raise Unsupported(f"{size!r} is no size")
-    value = normal(_as_known(node.expr, node.shape_env))
+    value = _equal_of(node.shape_env)(normal(_as_known(node.expr, node.shape_env)))
     return int(value) if value.is_Integer else value
+
+
+class _Equal:
+    """What PyTorch checks to be equal at each call of a graph, such as min(64, s) and s: the simpler one stands for both."""
+
+    def __init__(self, guards: Sequence[Any]) -> None:
+        self.n_guards = len(guards)
+        self._by = dict(filter(None, (_replacement(g.expr) for g in guards)))
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, e: Any) -> Any:
+        if not self._by:
+            return e
+        if e not in self._known:
+            self._known[e] = normal(e.xreplace(self._by))
+        return self._known[e]
+
+
+def _replacement(guard: Any) -> tuple[Any, Any] | None:
+    """(an expression, what is put in its place) for a guard that says that two are equal; else None."""
+    if not isinstance(guard, sympy.Eq):
+        return None
+    a, b = map(normal, guard.args)
+    if a.is_Symbol:
+        a, b = b, a
+    if b.is_Symbol and a.is_polynomial() and not a.has(b) and not a.is_Integer:
+        return b, a  # parts of products are found in no other way
+    if b.is_Symbol or b.is_Integer:
+        return (a, b) if a != b and not a.is_Integer else None
+    return (a, b) if a.count_ops() > b.count_ops() else (b, a) if b.count_ops() > a.count_ops() else None
+
+
+def _equal_of(known: Any) -> Callable[[Any], Any]:
+    guards = getattr(known, "guards", ())
+    equal = getattr(known, "_multidispatch_equal", None)
+    if equal is None or equal.n_guards != len(guards):
+        equal = _Equal(guards)
+        with contextlib.suppress(AttributeError):  # no environment, no guards
+            known._multidispatch_equal = equal
+    return equal
 
 
 def _as_known(e: Any, known: Any) -> Any:
