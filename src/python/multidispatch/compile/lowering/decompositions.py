@@ -39,7 +39,11 @@ def table() -> dict[Any, Any]:
                                aten._softmax_backward_data, aten._log_softmax_backward_data, aten.nll_loss_forward,
                                aten.nll_loss_backward, aten.threshold_backward, aten.select_backward,
                                aten.slice_backward, aten.t, aten.transpose.int, aten.native_group_norm,
-                               aten._native_batch_norm_legit_no_training])
+                               aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional,
+                               aten._native_batch_norm_legit_no_training, aten._batch_norm_with_update,
+                               aten._batch_norm_with_update_functional, aten._batch_norm_no_update,
+                               aten.batch_norm_backward, aten.native_batch_norm, aten.nll_loss2d_forward,
+                               aten.nll_loss2d_backward, aten.tril_indices, aten.triu_indices, aten.addmv])
     for op in list(out):
         if str(op).split(".")[1] in _KEPT:
             del out[op]

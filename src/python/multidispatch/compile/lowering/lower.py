@@ -12,7 +12,8 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from ..report import fault
 from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
 from . import attention as _attention, places as _places  # noqa: F401 (they fill the table)
-from . import randoms as _randoms, reductions as _reductions, views as _views  # noqa: F401
+from . import randoms as _randoms, reductions as _reductions, scatters as _scatters  # noqa: F401
+from . import views as _views  # noqa: F401
 from . import tree as T
 from .results import Output, Results
 from .table import TABLE
@@ -99,8 +100,10 @@ def _name(target: Any) -> str:
 class Lowering:
     """Walks a graph. Handlers of the table are given it: `name`, `shape` and `dtype` are those of the node's result."""
 
-    def __init__(self, module: Any, dims: Dims, device: Any, n_visible: int | None = None) -> None:
+    def __init__(self, module: Any, dims: Dims, device: Any, n_visible: int | None = None,
+                 is_deterministic: bool = False) -> None:
         self.module, self.dims, self.device = module, dims, device
+        self.is_deterministic = is_deterministic  # equal calls give equal bits
         self.n_visible = n_visible  # results that the user sees, the first; None: all
         self.out = Lowered()
         self.env: dict[Any, Any] = {}

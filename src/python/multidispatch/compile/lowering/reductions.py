@@ -343,14 +343,6 @@ def _strides_in(b: Buf, shape: list[Any], read: Any, wanted: Any) -> list[Any] |
     return None if left else out
 
 
-@entry("slice_scatter")
-def _slice_scatter(g: Any, a: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
-    v = g.value(part)
-    if len(v.shape) != len(g.shape) or not all(map(same, v.shape, g.shape)):
-        raise Unsupported("slice_scatter of a part")
-    return cast(v, g.dtype)
-
-
 @entry("cat")
 def _cat(g: Any, tensors: Any, dim: int = 0) -> Value:
     parts = [g.value(t) for t in tensors]

@@ -16,7 +16,8 @@ Size = Any  # int or sympy.Expr
 
 @dataclass(eq=False)
 class Buf:
-    """kind: input, constant, eager (PyTorch writes it), point, reduce, product, scan, cat."""
+    """kind: input, constant, eager (PyTorch writes it), point, reduce, product, scan, cat, scatter (what it writes into
+    another's memory)."""
 
     kind: str
     shape: list[Size]
@@ -27,7 +28,8 @@ class Buf:
     reduced: list[Size] = field(default_factory=list)  # sizes of the tree's last axes, which are reduced
     stride: list[Size] = field(default_factory=list)
     is_memory: bool = False
-    into: "tuple[Buf, Size] | None" = None  # a part of a cat: the whole, and the offset in it
+    into: "tuple[Buf, Size] | None" = None  # a part of a cat, or a scatter: the whole, and the offset in it
+    at: tuple[tuple[Size, Size], ...] = ()  # scatter: stride and size of the whole's axes at whose indices it writes
     data: Any = None  # constant: the tensor
     node: Any = None
     id: int = 0  # the tensor's id in the sequence; 0: not added yet

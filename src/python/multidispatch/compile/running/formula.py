@@ -211,6 +211,13 @@ class Writer:
             return self._leaf(b, t)
         return t.text.format(*(self._tree(b, a) for a in t.args))
 
+    def _scatter(self, b: Buf) -> str:
+        """Writes at indices: the tree has the value, and the index of each axis of `at`."""
+        assert isinstance(b.tree, Apply)
+        value, *indices = (self._tree(b, t) for t in b.tree.args)
+        plain = [self.names[i] for i in self._subscript(self.out[b].by)]
+        return f"{self.stored[b]}[{', '.join([*indices, *plain])}] {b.reduction} {value}"
+
     def _element(self, b: Buf) -> str:
         assert b.tree is not None
         body = self._tree(b, b.tree)
@@ -231,7 +238,9 @@ class Writer:
     def write(self) -> Formula:
         lines = []
         for x in self.order:
-            if x in self.stored:
+            if x.kind == "scatter":
+                lines.append(self._scatter(x))
+            elif x in self.stored:
                 if any(name not in {self.names[i] for i in self.out[x].by} for name in self._indices(x)):
                     raise Unsupported("an output is expanded")
                 lines.append(f"{self._result(x)} = {self._element(x)}")
@@ -242,7 +251,8 @@ class Writer:
         for b, name in self.stored.items():
             out = self._subscript(self.out[b].by)
             self.measured.update(out)
-            arguments[name] = Argument(b, [i.size for i in out], [self.out[b].by[i] for i in out])
+            arguments[name] = Argument(b, [*(n for _, n in b.at), *(i.size for i in out)],
+                                       [*(s for s, _ in b.at), *(self.out[b].by[i] for i in out)])
         if any(not isinstance(i.size, int) and i not in self.measured for i in self.names):
             raise Unmeasured
         dtypes = {name: a.buf.dtype for name, a in arguments.items() if a.buf is not None}

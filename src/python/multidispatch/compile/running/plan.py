@@ -38,7 +38,8 @@ class Builder:
                  options: Options = Options()) -> None:
         self.module, self.report, self.bound = module, report, bound or {}
         self.dims = Dims()
-        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible).run()
+        is_deterministic = options.numeric not in (None, "fast")
+        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible, is_deterministic).run()
         self.grouping, self.formulas = self._kernels()
         self.adopted = self._adopted()
         self.kept: list[Any] = []
