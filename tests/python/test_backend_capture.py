@@ -107,7 +107,7 @@ class Capture(unittest.TestCase):
         with FakeTensorMode():
             x, gain = torch.empty(4, 8, device="cuda"), torch.empty(8, device="cuda")
             program = torch.export.export(Norm(), (x, gain), strict=False)
-        for graph in (_taken_apart(program).graph, program.run_decompositions(decompositions.table()).graph):
+        for graph in (_taken_apart(program, decompositions.table()).graph, program.run_decompositions(decompositions.table()).graph):
             self.assertFalse([n for n in graph.nodes if "rms_norm" in str(n.target)])
 
     def test_function_with_several_results(self):

@@ -12,6 +12,7 @@ if importlib.util.find_spec("torch") is None:
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 
 import multidispatch as md
 from multidispatch.compile import backend
@@ -64,6 +65,21 @@ class Randoms(unittest.TestCase):
         self.assertEqual((len(forward["kernels"]), len(backward["kernels"])), (1, 1))
         for r in (forward, backward):
             self.assertEqual(r["kernels"][0]["formula"].count("rand("), 2, "the masks are drawn, not stored")
+
+    def test_checkpoints_draw_once(self):
+        """What a backward computes again has the mask of the forward."""
+        def f(x, w):
+            return torch.utils.checkpoint.checkpoint(lambda x: F.dropout(torch.tanh(x @ w), 0.5) * 3, x, use_reentrant=False)
+
+        compiled = self.compiled(f)
+        for batch in (30, 4):
+            x, w = torch.randn(batch, 8, requires_grad=True), torch.randn(8, 5)
+            y = compiled(x, w)
+            y.sum().backward()
+            kept = (y != 0).double()
+            exact = (6 * kept * (1 - torch.tanh(x.double() @ w.double()) ** 2)) @ w.double().t()
+            torch.testing.assert_close(x.grad.double(), exact.detach(), rtol=1e-5, atol=1e-5)
+        self.check_ours()
 
     def test_generator(self):
         compiled = self.compiled(lambda x: F.dropout(x, 0.5))

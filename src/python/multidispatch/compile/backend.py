@@ -20,10 +20,12 @@ from .general import one_graph_for_all_sizes
 from .lowering.decompositions import table as decompositions
 from .options import Options, options_of
 from .pieces import Piece, cut, tensors_of
+from .randoms import keep_seeds
 from .report import Cost, Report, fault, new_report
 from .rewriting.attention import no_plan_for_each_shape
 from .rewriting.causal import name_causal_of_training
 from .rewriting.rewrite import copy_of, rewrite
+from .running import building
 from .running.faster import Faster, is_wanted
 from .running.pieces import Pieces
 from .running.plan import Builder
@@ -81,13 +83,32 @@ class _Graph:
 
 def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
     """The plan; with what serves it from eager PyTorch where that is faster."""
-    builder = Builder(module, g.device, g.report, bound, n_visible, g.options)
-    plan = builder.build(fallback_of(module, g.report, bound), g.checks)
-    if not is_wanted(g.options.eager_where_faster, g.device, g.options.numeric):
-        return plan
-    faster = Faster(plan, eagerly(module, bound), builder.places)
-    g.report.raced.append(faster)
-    return faster
+    eager, serves_eager = eagerly(module, bound), is_wanted(g.options.eager_where_faster, g.device, g.options.numeric)
+
+    def begun(report: Report) -> Builder:
+        builder = Builder(module, g.device, report, bound, n_visible, g.options)
+        builder.begin()
+        return builder
+
+    def finished(builder: Builder, check: Callable[[], None] | None = None) -> Any:
+        plan = builder.finish(fallback_of(module, g.report, bound), g.checks, check)
+        if not serves_eager:
+            return plan
+        faster = Faster(plan, eager, builder.places)
+        g.report.raced.append(faster)
+        return faster
+
+    builder = begun(g.report)
+    if g.checks or not building.is_wanted(g.options.eager_while_building, serves_eager):
+        return finished(builder)
+
+    def failed(error: Exception) -> None:
+        why = str(error) if isinstance(error, (Unsupported, MdError)) else fault("PyTorch computes what it was to build")
+        _log.warning("%s: PyTorch goes on: %s", g.report.name, why)
+        g.report.fallbacks[why] += 1
+
+    return building.Building(lambda check: finished(builder, check),
+                             lambda check: finished(begun(Report(g.report.name)), check), eager, failed)
 
 
 def _whole_or_pieces(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
@@ -182,6 +203,7 @@ def _divide(joint: Any, inputs: Any, **options: Any) -> Any:
         fault("masks of this training stay as they are")
         joint.graph = kept
         joint.recompile()
+    keep_seeds(joint)
     return min_cut_rematerialization_partition(joint, inputs, **options)
 
 
@@ -197,7 +219,7 @@ def backend(module: Any, inputs: Any, **options: Any) -> Any:
     """The function that torch.compile calls, found by its name "multidispatch"."""
     chosen = _options(options)
     compiler = aot_autograd(fw_compiler=_compiler("forward", chosen), bw_compiler=_compiler("backward", chosen),
-                            inference_compiler=_compiler("inference", chosen), decompositions=decompositions(),
+                            inference_compiler=_compiler("inference", chosen), decompositions=decompositions(bool(chosen.eager_random)),
                             partition_fn=_divide)
     is_dynamic = any(isinstance(n, torch.SymInt) for x in inputs
                      for n in (x.shape if isinstance(x, torch.Tensor) else (x,)))

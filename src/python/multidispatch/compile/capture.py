@@ -126,14 +126,15 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
     multidispatch.Unsupported for a function that changes its arguments."""
     if example is None and not isinstance(f, torch.export.ExportedProgram):
         raise ArgumentError("md.capture: give an example, a tuple of arguments")
+    chosen = options_of(options)
     with torch.no_grad(), no_plan_for_each_shape():
         program = f if isinstance(f, torch.export.ExportedProgram) else _exported(f, tuple(example), kwargs or {}, dynamic)
         with ours():
-            module = _taken_apart(program)
+            decompositions = table(bool(chosen.eager_random))
+            module = _taken_apart(program, decompositions)
             if module is None:
-                program = program.run_decompositions(table())
+                program = program.run_decompositions(decompositions)
                 module = program.graph_module
-    chosen = options_of(options)
     original = program.module() if isinstance(f, torch.export.ExportedProgram) else f
     return Captured(program, module, name or f"captured{next(_numbers)}", original, chosen)
 
@@ -147,7 +148,7 @@ def _is_pure(node: Any) -> bool:
     return not isinstance(node.target, torch._ops.OperatorBase)  # no loops or branches
 
 
-def _taken_apart(program: Any) -> Any:
+def _taken_apart(program: Any, decompositions: Any) -> Any:
     """The graph with its operations taken apart, traced once; run_decompositions, which traces it twice, takes three times
     as long. None if the graph changes tensors or calls other graphs, which only that knows how to treat."""
     graph = program.graph_module
@@ -158,7 +159,7 @@ def _taken_apart(program: Any) -> Any:
     if mode is None:
         return None
     with mode, enable_python_dispatcher():
-        return make_fx(torch.fx.Interpreter(graph).run, decomposition_table=table())(*inputs)
+        return make_fx(torch.fx.Interpreter(graph).run, decomposition_table=decompositions)(*inputs)
 
 
 def _exported(f: Callable[..., Any], example: Any, kwargs: dict[str, Any], dynamic: Any) -> Any:

@@ -13,6 +13,8 @@ class Options:
     select: str | None = None  # how kernels are picked, as in md.op; None: as the environment says
     numeric: str | None = None
     eager_where_faster: bool | None = None  # None: on a CPU, unless determinism was asked for
+    eager_random: bool | None = None  # True: random numbers are PyTorch's, bit by bit, and no kernel holds them
+    eager_while_building: bool | None = None  # torch.compile's graphs only. None: where eager may serve, as above
 
     def numbers(self) -> tuple[int, int]:
         """`select` and `numeric` as the library has them; 0: not given."""
@@ -28,6 +30,7 @@ def options_of(given: dict[str, Any] | None) -> Options:
             raise ArgumentError(f"options: there is no option {name!r}: expected {', '.join(names)}")
     out = Options(**given)
     out.numbers()
-    if out.eager_where_faster not in (None, True, False):
-        raise ArgumentError(f"option eager_where_faster: {out.eager_where_faster!r}: expected True, False or None")
+    for name in ("eager_where_faster", "eager_random", "eager_while_building"):
+        if getattr(out, name) not in (None, True, False):
+            raise ArgumentError(f"option {name}: {getattr(out, name)!r}: expected True, False or None")
     return out

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import torch
 from torch._functorch import partitioners
+from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import Op
 
@@ -168,6 +169,13 @@ def draw_together(module: Any) -> int:
                 node.replace_all_uses_with(one)
                 module.graph.erase_node(node)
     return sum(len(nodes) - 1 for nodes in many)
+
+
+def keep_seeds(joint: Any) -> None:
+    """A backward that computes a checkpoint again has the seeds of the forward."""
+    for node in joint.graph.nodes:
+        if node.target is torch.ops.multidispatch.seed.default:
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
 def _backward_draws_again() -> None:

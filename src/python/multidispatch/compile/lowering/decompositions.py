@@ -29,7 +29,8 @@ def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: Any = None) -> Any:
 
 
 @functools.cache
-def table() -> dict[Any, Any]:
+def table(eager_random: bool = False) -> dict[Any, Any]:
+    """Operations and what takes them apart. `eager_random`: what draws stays PyTorch's."""
     from torch._decomp import core_aten_decompositions, get_decompositions
 
     aten = torch.ops.aten
@@ -48,7 +49,10 @@ def table() -> dict[Any, Any]:
         if str(op).split(".")[1] in _KEPT:
             del out[op]
     out[aten.embedding_dense_backward.default] = embedding.decompose
-    out |= randoms.decompositions()
+    if eager_random:
+        out = {op: f for op, f in out.items() if op not in randoms.decompositions()}
+    else:
+        out |= randoms.decompositions()
     if hasattr(aten, "_fused_rms_norm"):
         out[aten.rms_norm.default] = _rms_norm
     return out

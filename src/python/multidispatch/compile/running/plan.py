@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
@@ -43,6 +44,7 @@ class Builder:
         self.grouping, self.formulas = self._kernels()
         self.adopted = self._adopted()
         self.kept: list[Any] = []
+        self.costs: dict[int, Cost] = {}  # of operations of PyTorch, by their numbers
         given = [at for at in range(self.lowered.n_args) if at not in self.bound]
         # place in the graph's inputs -> place in the list of arguments of a call
         self.place = {at: i for i, at in enumerate(given)}
@@ -68,12 +70,19 @@ class Builder:
             for b in unmeasured:
                 b.is_memory = True
 
-    def build(self, fallback: Callable[..., Any], checks: bool) -> Any:
-        inputs, results, steps = self._inputs(), self._results(), self._steps()
-        dims = self._dims()  # of all sizes that steps and results read, so after both
+    def begin(self) -> None:
+        """All that may find that no plan can hold the graph; and the report of its steps."""
+        self.inputs, self.results, self.steps = self._inputs(), self._results(), self._steps()
+        self.read = self._dims()  # of all sizes that steps and results read, so after both
         tensors = self._tensors()
         # of each dim: the argument that is it, or (argument, axis)
-        self.places = [(at if axis < 0 else self.place[tensors[at][0]], axis) for at, axis in dims]
+        self.places = [(at if axis < 0 else self.place[tensors[at][0]], axis) for at, axis in self.read]
+        for step in self.steps:
+            self._report(step)
+
+    def finish(self, fallback: Callable[..., Any], checks: bool, check: Callable[[], None] | None = None) -> Any:
+        """The plan, once each of its ops has a kernel. `check` is called now and then, and may raise to stop it."""
+        inputs, results, steps, dims = self.inputs, self.results, self.steps, self.read
         for name in [f"d{i}" for i in range(len(self.dims.names))]:
             self.core.dim(name, 0, 0)
         slots = 0
@@ -95,7 +104,7 @@ class Builder:
                 slots += 1
             rows.append((kind, number, thing, slots - 1 if b else -1, b.dtype if b else "f32", size, stride))
         functions = (fallback, self._empty_strided(), _view_of)
-        self._make_ops()
+        self._make_ops(check)
         for step in steps:
             self._emit(step)
         n_args = self.lowered.n_args - len(self.bound)
@@ -133,10 +142,24 @@ class Builder:
         return {at: (self.dims.values(b.shape), self.dims.values(b.stride)) for at, b in self.lowered.inputs
                 if at not in self.bound}
 
+    def _bound_result(self, o: Any) -> "torch.Tensor | None":
+        """A result that is a tensor bound to the plan, or a view of one; None: another result."""
+        if o.kind == "argument":
+            return self.bound.get(o.value)
+        x = self.bound.get(-1 - o.value) if o.kind == "view" and o.value < 0 else None
+        if x is None:
+            return None
+        if not all(isinstance(n, int) for n in (*o.shape, *o.stride, o.offset)):
+            raise Unsupported("a result that is a part, of a size that varies, of a tensor bound to the plan")
+        return torch.as_strided(x, o.shape, o.stride, x.storage_offset() + o.offset)
+
     def _results(self) -> list[Any]:
         out: list[Any] = []
         for o in self.lowered.outputs:
-            if o.kind == "argument":
+            bound = self._bound_result(o)
+            if bound is not None:
+                out.append((3, 0, bound, None, (), ()))
+            elif o.kind == "argument":
                 out.append((1, self.place[o.value], None, None, (), ()))
             elif o.kind == "size":
                 out.append((2, self.dims.value(o.value), None, None, (), ()))
@@ -216,11 +239,30 @@ class Builder:
         return self.core.tensor(f"v{leaf.buf.number}", 0, dtype, self.dims.texts(shape),
                                 self.dims.texts(leaf.stride) or None, base, self.dims.text(leaf.offset), 0, 0)
 
-    def _make_ops(self) -> None:
+    def _make_ops(self, check: Callable[[], None] | None) -> None:
         """Makes the ops of all kernels side by side: each waits for its first kernel, which others compile behind it."""
         ops = {(f.text, f.sizes, f"b_{b.kind}") for b, f in self.formulas.items()}
-        with ThreadPoolExecutor(max(1, min(len(ops), _MOST_THREADS))) as threads:
-            list(threads.map(lambda op: self.core.make(*op), sorted(ops)))
+
+        def make(op: tuple[str, str, str]) -> None:
+            if check is not None:
+                check()
+            self.core.make(*op)
+
+        most = _MOST_THREADS if check is None else os.cpu_count() or 1  # few are under way when it is stopped
+        with ThreadPoolExecutor(max(1, min(len(ops), most))) as threads:
+            list(threads.map(make, sorted(ops)))
+
+    def _report(self, step: Any) -> None:
+        if isinstance(step, Eager):
+            self.costs[step.number] = cost = Cost()
+            self.report.eager.append({"op": str(step.node.target), "node": step.node.name, "reason": step.reason,
+                                      "cost": cost})
+            return
+        is_together = isinstance(step, Together)
+        more = {"together": self.report.n_together} if is_together else {}
+        for b in step.roots if is_together else [step]:
+            self.report.kernels.append({"formula": self.formulas[b].text, "sizes": self.formulas[b].sizes} | more)
+        self.report.n_together += is_together
 
     def _emit(self, step: Any) -> None:
         if isinstance(step, Eager):
@@ -230,7 +272,6 @@ class Builder:
             self._emit_together(step)
             return
         f = self.formulas[step]
-        self.report.kernels.append({"formula": f.text, "sizes": f.sizes})
         self.core.call(f.text, f.sizes, f"b_{step.kind}", self._arguments(step))
 
     def _arguments(self, step: Buf) -> list[Any]:
@@ -254,8 +295,6 @@ class Builder:
         for root in step.roots:
             f = self.formulas[root]
             parts.setdefault((f.text, f.sizes, f"b_{root.kind}"), []).extend(self._arguments(root))
-            self.report.kernels.append({"formula": f.text, "sizes": f.sizes, "together": self.report.n_together})
-        self.report.n_together += 1
         self.core.together([(*op, ids) for op, ids in parts.items()])
 
     def _emit_eager(self, e: Eager) -> None:
@@ -264,10 +303,9 @@ class Builder:
         whole = [b.into or (b, 0) for b in written]
         outputs = [self._view(Leaf(base, tuple(b.stride), offset), b.shape, b.dtype)
                    for b, (base, offset) in zip(written, whole)]
-        cost = Cost()
-        self.report.eager.append({"op": str(e.node.target), "node": e.node.name, "reason": e.reason, "cost": cost})
         places = [self.adopted[b] for b in e.outputs if b in self.adopted]
-        self.core.eager(_eager_function(e, self.dims, self.adopted, self.carried, cost), [*ids, *outputs], places)
+        self.core.eager(_eager_function(e, self.dims, self.adopted, self.carried, self.costs[e.number]),
+                        [*ids, *outputs], places)
 
 
 def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:

@@ -1,0 +1,113 @@
+"""Serves a graph from eager PyTorch while its kernels are built, in a thread of its own. All calls are real ones."""
+
+from __future__ import annotations
+
+import concurrent.futures.thread  # noqa: F401 (its end of the process is then after ours)
+import os
+import threading
+import weakref
+from typing import Any, Callable
+
+_AT_EXIT_S = 60.0  # how long the end of the process waits for the kernels that are being compiled
+
+_unfinished: "weakref.WeakSet[Building]" = weakref.WeakSet()
+
+
+class Stopped(Exception):
+    """The process ends."""
+
+
+class Building:
+    """Called as a plan. `make(check)` makes that, and calls `check` now and then, which raises Stopped; `again` does so in a
+    forked child, where no thread goes on. `failed` is told why there is none: PyTorch then goes on serving."""
+
+    _boxed_call = True
+
+    def __init__(self, make: Callable[..., Any], again: Callable[..., Any], eager: Callable[[list[Any]], Any],
+                 failed: Callable[[Exception], None]) -> None:
+        self._make, self._again, self._eager, self._failed = make, again, eager, failed
+        self._plan: Any = None
+        self._serve: Callable[[list[Any]], Any] = self._by_eager
+        self._is_stopped = False
+        self.n_eager = 0
+        _unfinished.add(self)
+        self._thread = self._started()
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, daemon=True, name="multidispatch builds a plan")
+        thread.start()
+        return thread
+
+    def _check(self) -> None:
+        if self._is_stopped:
+            raise Stopped
+
+    def _run(self) -> None:
+        try:
+            self._plan = self._make(self._check)
+            self._serve = self._plan
+        except Stopped:
+            return
+        except Exception as error:
+            self._failed(error)
+        self._make = self._again = lambda check: None  # they hold the graph
+        _unfinished.discard(self)
+
+    def _by_eager(self, given: list[Any]) -> Any:
+        self.n_eager += 1
+        return self._eager(given)
+
+    def __call__(self, given: list[Any]) -> Any:
+        return self._serve(given)
+
+    # ---- The process
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def join(self, seconds: float | None = None) -> None:
+        self._thread.join(seconds)
+
+    def begin_again(self) -> None:
+        self._make = self._again
+        self._thread = self._started()
+
+    # ---- What reports ask of a plan
+
+    def count(self) -> dict[str, int]:
+        if self._plan is None:
+            return {"calls": self.n_eager, "eager_calls": self.n_eager, "fallbacks": 0, "sizes": 0}
+        counted = self._plan.count()
+        return counted | {"calls": counted["calls"] + self.n_eager,
+                          "eager_calls": counted.get("eager_calls", 0) + self.n_eager}
+
+    def explain(self) -> str:
+        return self._plan.explain()
+
+    def wait(self) -> None:
+        self.join()
+        if self._plan is not None:
+            self._plan.wait()
+
+
+def _at_exit() -> None:
+    """A thread in the library must not outlive what it uses."""
+    left = list(_unfinished)
+    for b in left:
+        b.stop()
+    for b in left:
+        b.join(_AT_EXIT_S)
+
+
+def _after_fork() -> None:
+    for b in list(_unfinished):
+        b.begin_again()
+
+
+threading._register_atexit(_at_exit)  # type: ignore[attr-defined] (atexit comes when executors have done all their work)
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def is_wanted(wanted: bool | None, serves_eager: bool) -> bool:
+    """Where eager may serve at all, unless the user says otherwise."""
+    return serves_eager if wanted is None else wanted

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Calls of a graph whose kernels are being built: eager PyTorch serves them, then the plan."""
+
+import importlib.util
+import logging
+import os
+import subprocess
+import sys
+import threading
+import unittest
+from unittest import mock
+
+if importlib.util.find_spec("torch") is None:
+    print(f"SKIPPED: test_backend_building.py: {sys.executable} has no PyTorch", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+
+import multidispatch as md
+from multidispatch.compile import backend
+from multidispatch.compile.running.plan import Builder
+import strict  # noqa: F401 (faults are errors)
+
+OPTIONS = {"eager_while_building": True, "eager_where_faster": False}
+
+
+def f(x, w):
+    return torch.tanh(x @ w).sum(1)
+
+
+def compiled(f, **options):
+    return torch.compile(f, backend=backend, dynamic=True, options=OPTIONS | options)
+
+
+class Building(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(18)
+        self.go = threading.Event()
+        self.addCleanup(self.go.set)
+        make_ops = Builder._make_ops
+
+        def waiting(builder, check):
+            self.go.wait()
+            make_ops(builder, check)
+
+        patched = mock.patch.object(Builder, "_make_ops", waiting)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def test_eager_then_the_plan(self):
+        c, w = compiled(f), torch.randn(8, 5)
+        for batch in (3, 7, 1, 3):
+            x = torch.randn(batch, 8)
+            torch.testing.assert_close(c(x, w), f(x, w), rtol=0, atol=0)
+        report = md.explain_graph()[-1]
+        self.assertEqual((report["calls"], report["eager_calls"], len(report["kernels"])), (4, 4, 2))
+        self.go.set()
+        md.wait_graphs()
+        for batch in (3, 1, 0):
+            x = torch.randn(batch, 8)
+            torch.testing.assert_close(c(x, w), f(x, w))
+        report = md.explain_graph()[-1]
+        self.assertEqual((report["calls"], report["eager_calls"], report["fallbacks"]), (7, 4, 0))
+
+    def test_a_backward_of_the_plan_after_eagers_forward(self):
+        c, w = compiled(lambda x, w: torch.nn.functional.dropout(torch.tanh(x @ w), 0.5) * 3), torch.randn(8, 5)
+        x = torch.randn(30, 8, requires_grad=True)
+        y = c(x, w)
+        self.go.set()
+        md.wait_graphs()
+        y.sum().backward()
+        kept = (y != 0).double()
+        exact = (6 * kept * (1 - torch.tanh(x.double() @ w.double()) ** 2)) @ w.double().t()
+        torch.testing.assert_close(x.grad.double(), exact, rtol=1e-5, atol=1e-5)
+        self.assertIn("rand(", md.explain_graph()[-1]["kernels"][0]["formula"])
+
+    def test_what_cannot_be_built(self):
+        def broken(builder, check):
+            raise md.MdError("no room")
+
+        w = torch.randn(8, 5)
+        with mock.patch.object(Builder, "_make_ops", broken), self.assertLogs("multidispatch", logging.WARNING) as log:
+            c = compiled(f)
+            for batch in (3, 2):
+                x = torch.randn(batch, 8)
+                torch.testing.assert_close(c(x, w), f(x, w), rtol=0, atol=0)
+            md.wait_graphs()
+            c(x, w)
+        self.assertEqual(len(log.output), 1, log.output)
+        report = md.explain_graph()[-1]
+        self.assertEqual((report["eager_calls"], report["fallback_reasons"]), (3, {"no room": 1}))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_a_forked_child_builds_by_itself(self):
+        c, w, x = compiled(f), torch.randn(8, 5), torch.randn(3, 8)
+        expected = c(x, w)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                self.go.set()
+                md.wait_graphs()
+                torch.testing.assert_close(c(x, w), expected)
+                status = 0 if md.explain_graph()[-1]["eager_calls"] == 1 else 2
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+    def test_options(self):
+        with self.assertRaisesRegex(Exception, "eager_while_building: 3: expected True, False or None"):
+            compiled(f, eager_while_building=3)(torch.randn(3, 8), torch.randn(8, 5))
+
+
+class AtTheEnd(unittest.TestCase):
+    def test_a_program_that_ends_while_kernels_are_built(self):
+        text = """
+import torch, multidispatch
+c = torch.compile(lambda x: sum(torch.tanh(x[:, i:i + 1] * (i + 2)).cumsum(0).sum(1) for i in range(12)),
+                  backend="multidispatch", dynamic=True)
+print(c(torch.ones(5, 12)).shape)
+"""
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "torch.Size([5])\n", ""))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=int(os.environ.get("TEST_VERBOSE", "0")))
