@@ -121,7 +121,7 @@ class Training(Case):
 
     def test_dropout(self):
         x = torch.ones(20, 20)
-        c = compiled(lambda x: F.dropout(x, 0.5, training=True) * 2)
+        c = compiled(lambda x: F.dropout(x, 0.5, training=True) * 2, options={"eager_random": True})
         for seed in (1, 2):
             torch.manual_seed(seed)
             got = c(x)
