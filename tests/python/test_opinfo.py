@@ -71,7 +71,7 @@ class OpInfo(unittest.TestCase):
         try:
             tensors = [leaves[i].detach().clone(memory_format=torch.preserve_format) for i in at]
             expected = f(*tensors)
-            module = make_fx(f, decomposition_table=table(), tracing_mode="fake")(*tensors)
+            module = make_fx(f, decomposition_table=table(eager_random=True), tracing_mode="fake")(*tensors)
         except Exception:  # not of the backend: PyTorch itself cannot trace the sample
             self.left[op.name, "PyTorch cannot trace it"] += 1
             return
