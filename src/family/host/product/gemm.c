@@ -2,6 +2,7 @@
  * layout. */
 #include "base/status.h"
 #include "family/cost.h"
+#include "family/host/product/host_gemm_fit.h"
 #include "family/host/product/region.h"
 #include "family/numeric.h"
 
@@ -113,33 +114,35 @@ static double pack_cycles(const md_fa_target *target, const md_cg_product *p, in
     md_cg_along along = md_cg_product_along(p, operand);
     double lanes = md_cg_width(target->facts);
     if ((!p->load[operand] && md_cg_product_lane(p, operand) < 0) || along == MD_CG_ALONG_NEITHER)
-        return 4;
-    double cycles = along == MD_CG_ALONG_DEPTH ? 8.0 / lanes : 4.0 / lanes;
-    return md_cg_product_acc_bytes(p) == 4 ? cycles : 3 * cycles;
+        return PACK_ELEMENT;
+    double cycles = along == MD_CG_ALONG_DEPTH ? PACK_TRANSPOSED / lanes : PACK_COPIED / lanes;
+    return md_cg_product_acc_bytes(p) == 4 ? cycles : PACK_WIDE * cycles;
 }
 
-double md_fa_host_region_cycles(const md_fa_target *target, const md_fa_product *w, const md_tiling *t, md_split split)
+double md_fa_host_region_cycles(const md_fa_target *target, const md_fa_product *sized, const md_tiling *t,
+                                md_split split)
 {
-    double m = (double)md_split_most(w->rows, t->rows, split.rows),
-           n = (double)md_split_most(w->columns, t->strip, split.columns);
-    double k = (double)w->depth, vecs = (double)t->pitch / ((double)t->lanes * 4 / md_cg_product_acc_bytes(&w->p)),
+    double m = (double)md_split_most(sized->rows, t->rows, split.rows),
+           n = (double)md_split_most(sized->columns, t->strip, split.columns);
+    double k = (double)sized->depth,
+           vecs = (double)t->pitch / ((double)t->lanes * 4 / md_cg_product_acc_bytes(&sized->p)),
            rows = (double)t->rows;
     if (split.rows == 1)
-        m = padded_rows((double)w->rows, rows);
+        m = padded_rows((double)sized->rows, rows);
     double strips = ceil(n / (double)t->strip), steps = strips * m / rows * k;
     /* A cycle does two fma or two loads. A strip of B that leaves room in L1 for the panels of A is read a little
      * faster. */
-    bool is_near = (double)t->pitch * fmin(k, (double)t->depth) * md_cg_product_acc_bytes(&w->p) <=
-                   0.7 * (double)target->facts->l1_bytes;
-    double step = fmax(rows * vecs / 2, (rows + vecs) / 2) / (is_near ? 0.95 : 0.92);
+    bool is_near = (double)t->pitch * fmin(k, (double)t->depth) * md_cg_product_acc_bytes(&sized->p) <=
+                   L1_PART * (double)target->facts->l1_bytes;
+    double step = fmax(rows * vecs / 2, (rows + vecs) / 2) / (is_near ? NEAR_RATE : FAR_RATE);
     double blocks = ceil(fmax(k, 1) / (double)t->depth), tiles = strips * ceil(m / rows) * blocks;
     double cycles =
         /* a tile is read and written once for each block of K */
-        steps * step + tiles * 20 + strips * m * vecs * 2 * blocks;
-    cycles += m * k * pack_cycles(target, &w->p, MD_CG_A);
-    for (int32_t i = 0; i < w->p.n_products; i++)
-        cycles += n * k * pack_cycles(target, &w->p, MD_CG_B + i);
-    return cycles + m * n / (double)t->lanes * (8 + w->epilogue_ops);
+        steps * step + tiles * TILE_CYCLES + strips * m * vecs * 2 * blocks;
+    cycles += m * k * pack_cycles(target, &sized->p, MD_CG_A);
+    for (int32_t i = 0; i < sized->p.n_products; i++)
+        cycles += n * k * pack_cycles(target, &sized->p, MD_CG_B + i);
+    return cycles + m * n / (double)t->lanes * (RESULT_CYCLES + sized->epilogue_ops);
 }
 
 void md_fa_host_tile_print(md_strbuf *defines, const md_fa_target *target, const md_cg_product *product,
@@ -157,21 +160,21 @@ static int64_t clip(int64_t n, int64_t lo, int64_t hi)
 }
 
 /* Chooses the number of regions with the least estimated time, the smallest among nearly equal ones. */
-static cut cut_of(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
+static cut cut_of(const md_fa_target *target, const md_fa_product *sized, const md_fa_config *config)
 {
-    md_tiling t = tiling_of(target, &w->p, config);
+    md_tiling t = tiling_of(target, &sized->p, config);
     int64_t block = config->value[BLOCK], threads = target->facts->threads > 1 ? target->facts->threads : 1;
-    int64_t least = md_split_parts(w->rows, block) * md_split_parts(w->columns, WIDTH);
-    int64_t most = clip(4 * threads / clip(w->batch, 1, 4 * threads), 1, 4 * threads);
+    int64_t least = md_split_parts(sized->rows, block) * md_split_parts(sized->columns, WIDTH);
+    int64_t most = clip(4 * threads / clip(sized->batch, 1, 4 * threads), 1, 4 * threads);
     cut best = {0};
     double best_time = 0;
     for (int64_t regions = least; regions <= (least > most ? least : most); regions++) {
-        md_split split = md_split_of(regions, w->rows, w->columns, block, WIDTH);
+        md_split split = md_split_of(regions, sized->rows, sized->columns, block, WIDTH);
         if (split.rows == 0)
             continue;
-        double cycles = md_fa_host_region_cycles(target, w, &t, split), blocks = (double)regions * (double)w->batch;
-        double time =
-            ceil(blocks / (double)threads) * cycles + (blocks > 1 ? 3000 : 0); /* waking threads costs a microsecond */
+        double cycles = md_fa_host_region_cycles(target, sized, &t, split),
+               blocks = (double)regions * (double)sized->batch;
+        double time = ceil(blocks / (double)threads) * cycles + (blocks > 1 ? WAKE_CYCLES : 0);
         if (best.regions == 0 || time < best_time * 0.99) {
             best_time = time;
             best = (cut){regions, split, cycles};
@@ -184,38 +187,39 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
                      const md_kn_shape *shape)
 {
     md_cg_product product;
-    md_fa_product w;
+    md_fa_product sized;
     *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     if (!product_of(&product, target))
         return;
-    md_fa_product_measure(&w, target, &product, shape->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    md_fa_product_measure(&sized, target, &product, shape->size);
+    if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
-    cut plan = cut_of(target, &w, config);
-    md_scratch scratch = md_scratch_of(tiling_of(target, &product, config), plan.split, w.rows, w.columns, w.depth);
-    out->launch[0].blocks = plan.regions * w.batch;
+    cut plan = cut_of(target, &sized, config);
+    md_scratch scratch =
+        md_scratch_of(tiling_of(target, &product, config), plan.split, sized.rows, sized.columns, sized.depth);
+    out->launch[0].blocks = plan.regions * sized.batch;
     out->launch[0].scratch_bytes = scratch.all * md_cg_product_acc_bytes(&product);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product product;
-    md_fa_product w;
+    md_fa_product sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!product_of(&product, target))
         return;
-    md_fa_product_measure(&w, target, &product, size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    md_fa_product_measure(&sized, target, &product, size);
+    if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
-    cut plan = cut_of(target, &w, config);
-    double blocks = (double)plan.regions * (double)w.batch,
-           results = (double)w.batch * (double)w.rows * (double)w.columns;
+    cut plan = cut_of(target, &sized, config);
+    double blocks = (double)plan.regions * (double)sized.batch,
+           results = (double)sized.batch * (double)sized.rows * (double)sized.columns;
     out->ops = md_fa_product_cycles(target, plan.cycles * blocks);
-    out->transcendental = results * w.epilogue_transcendental;
-    out->memory_bytes = w.bytes;
-    out->cache_bytes =
-        w.a_bytes * (double)(plan.split.columns - 1) + fmax(w.bytes - w.a_bytes, 0) * (double)(plan.split.rows - 1);
+    out->transcendental = results * sized.epilogue_transcendental;
+    out->memory_bytes = sized.bytes;
+    out->cache_bytes = sized.a_bytes * (double)(plan.split.columns - 1) +
+                       fmax(sized.bytes - sized.a_bytes, 0) * (double)(plan.split.rows - 1);
     out->parallel = md_fa_host_parallel(blocks, target->facts);
 }
 

@@ -3,6 +3,7 @@
  * only. */
 #include "base/status.h"
 #include "family/cost.h"
+#include "family/host/product/host_grouped_fit.h"
 #include "family/host/product/region.h"
 #include "family/numeric.h"
 
@@ -62,7 +63,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 /* ---- How the work is divided */
 typedef struct cut {
-    md_fa_product w;
+    md_fa_product sized;
     md_tiling tiling;
     int64_t regions, width; /* parts of the columns; columns of the widest */
 } cut;
@@ -74,20 +75,20 @@ static bool cut_of(cut *out, const md_fa_target *target, const md_fa_config *con
     const md_fa_host_tile tile = tile_of(config);
     if (!product_of(&product, target))
         return false;
-    md_fa_product_measure(&out->w, target, &product, size);
+    md_fa_product_measure(&out->sized, target, &product, size);
     out->tiling = md_fa_host_tiling(target, &product, &tile);
-    const int64_t threads = MD_MAX(target->facts->threads, 1), n = out->w.columns,
+    const int64_t threads = MD_MAX(target->facts->threads, 1), n = out->sized.columns,
                   wide = MD_MAX(MD_MIN(n / (2 * threads), WIDTH), LEAST_WIDTH);
     out->regions = MD_MAX(n / wide, 1);
     out->width = md_split_most(n, out->tiling.strip, out->regions);
-    return out->w.rows > 0 && n > 0;
+    return out->sized.rows > 0 && n > 0;
 }
 
 /* Accumulators of the scratch of a unit with few rows. */
 static int64_t run_scratch(const md_fa_target *target, const cut *c, const md_fa_config *config)
 {
-    const int64_t lanes = md_cg_width(target->facts), chunk = MD_MIN(c->w.depth, MD_SUM_DEPTH * lanes);
-    const int64_t sums = (c->w.depth > MD_SPAN ? 4 : 2) * c->w.p.n_products * MOST_ROWS * (RUN + lanes);
+    const int64_t lanes = md_cg_width(target->facts), chunk = MD_MIN(c->sized.depth, MD_SUM_DEPTH * lanes);
+    const int64_t sums = (c->sized.depth > MD_SPAN ? 4 : 2) * c->sized.p.n_products * MOST_ROWS * (RUN + lanes);
     return config->value[FEW] == 0 ? 0 : sums + MOST_ROWS * ((chunk + lanes - 1) / lanes * lanes) + lanes;
 }
 
@@ -99,21 +100,24 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->launch[0].grain = out->launch[1].grain = 1;
     if (!cut_of(&c, target, config, shape->size))
         return;
-    const md_scratch packed = md_scratch_of(c.tiling, (md_split){1, 1}, MD_MIN(c.w.rows, BLOCK), c.width, c.w.depth);
-    const md_grouping at = md_grouping_of(c.w.rows, md_fa_product_groups(target, shape), BLOCK);
+    const md_scratch packed =
+        md_scratch_of(c.tiling, (md_split){1, 1}, MD_MIN(c.sized.rows, BLOCK), c.width, c.sized.depth);
+    const md_grouping at = md_grouping_of(c.sized.rows, md_fa_product_groups(target, shape), BLOCK);
     out->launch[0].blocks = 1;
     out->launch[1].blocks = at.most_units * c.regions;
-    out->launch[1].scratch_bytes = MD_MAX(packed.all, run_scratch(target, &c, config)) * (c.w.p.type == MD_F32 ? 4 : 8);
+    out->launch[1].scratch_bytes =
+        MD_MAX(packed.all, run_scratch(target, &c, config)) * (c.sized.p.type == MD_F32 ? 4 : 8);
     out->workspace_bytes = at.all * (int64_t)sizeof(int64_t);
 }
 
 /* ---- Cost: rows are taken to be spread evenly over the groups. */
-static double few_cycles(const md_fa_target *target, const md_fa_product *w)
+static double few_cycles(const md_fa_target *target, const md_fa_product *sized)
 {
-    const double lanes = md_cg_width(target->facts), rows = (double)w->rows, n = (double)w->columns * w->p.n_products;
-    const double slow = w->p.type == MD_F32 ? 1 : 2;
-    const double loads = ceil(rows / MOST_ROWS) * n * (double)w->depth / lanes * slow;
-    return loads + n * (double)w->depth / lanes * slow * rows * 0.75 + n * rows * 6 * slow;
+    const double lanes = md_cg_width(target->facts), rows = (double)sized->rows,
+                 n = (double)sized->columns * sized->p.n_products;
+    const double slow = sized->p.type == MD_F32 ? 1 : 2;
+    const double loads = ceil(rows / MOST_ROWS) * n * (double)sized->depth / lanes * slow;
+    return loads + n * (double)sized->depth / lanes * slow * rows * ROW_CYCLES + n * rows * SUM_CYCLES * slow;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -122,17 +126,18 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 2};
     if (!cut_of(&c, target, config, size))
         return;
-    const double rows = (double)c.w.rows, groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
+    const double rows = (double)c.sized.rows,
+                 groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
     const double used = md_fa_product_used_groups(groups, rows);
-    md_fa_product one = c.w;
+    md_fa_product one = c.sized;
     one.rows = (int64_t)ceil(rows / used);
     const double cycles =
         used * (one.rows <= config->value[FEW] ? few_cycles(target, &one)
                                                : md_fa_host_region_cycles(target, &one, &c.tiling, (md_split){1, 1}));
     out->ops = md_fa_product_cycles(target, cycles);
-    out->transcendental = rows * (double)c.w.columns * c.w.epilogue_transcendental;
-    out->memory_bytes = c.w.a_bytes + (c.w.bytes - c.w.a_bytes) * used / groups;
-    out->serial_us = rows * 0.005;
+    out->transcendental = rows * (double)c.sized.columns * c.sized.epilogue_transcendental;
+    out->memory_bytes = c.sized.a_bytes + (c.sized.bytes - c.sized.a_bytes) * used / groups;
+    out->serial_us = rows * SORT_US;
     out->parallel = md_fa_host_parallel(used * (double)c.regions, target->facts);
 }
 

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/host/product/gemm_lib.h"
+#include "family/host/product/host_lib_fit.h"
 #include "family/product.h"
 
 #include <inttypes.h>
@@ -48,41 +49,36 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
                      const md_kn_shape *shape)
 {
     md_cg_product product;
-    md_fa_product w;
+    md_fa_product sized;
     (void)config;
     *out = (md_kn_geometries){0};
     out->launch[0].grain = out->launch[1].grain = 1;
     if (!product_of(&product, target))
         return;
-    md_fa_product_measure(&w, target, &product, shape->size);
-    int64_t rows = w.batch * w.rows;
-    if (rows == 0 || w.columns == 0)
+    md_fa_product_measure(&sized, target, &product, shape->size);
+    int64_t rows = sized.batch * sized.rows;
+    if (rows == 0 || sized.columns == 0)
         return;
     out->launch[0].blocks = 1;
     if (md_fa_lib_is_direct(&product))
         return;
-    out->launch[1].blocks = rows * ((w.columns + COLUMNS - 1) / COLUMNS);
-    out->launch[1].grain = w.columns < COLUMNS ? 1 + 2 * COLUMNS / (w.columns + 1) : 2;
-    out->workspace_bytes = product.n_products * rows * w.columns * (product.type == MD_F32 ? 4 : 8);
+    out->launch[1].blocks = rows * ((sized.columns + COLUMNS - 1) / COLUMNS);
+    out->launch[1].grain = sized.columns < COLUMNS ? 1 + 2 * COLUMNS / (sized.columns + 1) : 2;
+    out->workspace_bytes = product.n_products * rows * sized.columns * (product.type == MD_F32 ? 4 : 8);
 }
 
-/* Fitted to OpenBLAS 0.3.21 on two cores with AVX-512: it multiplies at nine tenths of the peak and packs all operands
- * on every call. What another machine's library does differently is measured there (calibration). */
+/* It multiplies at nine tenths of the peak and packs all operands on every call. */
 static double product_ops(const md_fa_target *target, double m, double n, double k)
 {
-    return 2 * m * n * k / 0.92 + md_fa_product_cycles(target, 1.1 * (m + n) * k);
+    return 2 * m * n * k / RATE + md_fa_product_cycles(target, PACK_CYCLES * (m + n) * k);
 }
-
-static const double CALL_US = 2;
-/* Own products are off in the same direction, where rows are few: only so much of the library's log counts. */
-static const double OWN_PART = 0.5;
 
 /* Log of measured over modelled time of one of the products by which the library is calibrated. */
 static double off_at(const md_fa_target *target, int32_t shape)
 {
     const double ops = product_ops(target, md_dev_library_rows(shape), MD_DEV_LIBRARY_COLUMNS, MD_DEV_LIBRARY_DEPTH);
     const double us = ops / target->facts->gflops * 1e-3 + CALL_US;
-    return OWN_PART * fmax(fmin(log(target->facts->library_us[shape] / us), 1.5), -1.5);
+    return OWN_PART * fmax(fmin(log(target->facts->library_us[shape] / us), MOST_LOG), -MOST_LOG);
 }
 
 /* The factor of this library at so many rows: between the two nearest products of those that end with a whole tile of
@@ -106,25 +102,26 @@ static double calibration(const md_fa_target *target, double rows)
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product product;
-    md_fa_product w;
+    md_fa_product sized;
     (void)config;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!product_of(&product, target))
         return;
-    md_fa_product_measure(&w, target, &product, size);
-    double m = (double)w.rows, n = (double)w.columns, k = (double)w.depth, calls = (double)w.batch * product.n_products;
+    md_fa_product_measure(&sized, target, &product, size);
+    double m = (double)sized.rows, n = (double)sized.columns, k = (double)sized.depth,
+           calls = (double)sized.batch * product.n_products;
     double wide = product.type == MD_F32 ? 1 : 2;
-    double results = (double)w.batch * m * n;
+    double results = (double)sized.batch * m * n;
     const double factor = calibration(target, m);
     out->ops = calls * wide * product_ops(target, m, n, k) * factor;
-    out->memory_bytes = w.bytes;
+    out->memory_bytes = sized.bytes;
     out->serial_us = calls * CALL_US * factor;
     out->parallel = m * n * k * (double)product.n_products < 1e6 ? 1 : (double)target->facts->threads;
     if (md_fa_lib_is_direct(&product))
         return;
     out->launches = 2;
-    out->ops += md_fa_product_cycles(target, results / md_cg_width(target->facts) * (6 + w.epilogue_ops));
-    out->transcendental = results * w.epilogue_transcendental;
+    out->ops += md_fa_product_cycles(target, results / md_cg_width(target->facts) * (6 + sized.epilogue_ops));
+    out->transcendental = results * sized.epilogue_transcendental;
     out->memory_bytes += 2 * results * 4 * wide * product.n_products;
 }
 

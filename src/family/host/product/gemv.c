@@ -2,6 +2,7 @@
  * the operands are swapped. */
 #include "base/status.h"
 #include "family/cost.h"
+#include "family/host/product/host_gemv_fit.h"
 #include "family/product.h"
 #include "family/numeric.h"
 
@@ -75,32 +76,32 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
                                                : md_cg_product_unit(&product, MD_CG_B + i);
 }
 
-static int64_t runs_of(const md_fa_product *w, const md_fa_config *config)
+static int64_t runs_of(const md_fa_product *sized, const md_fa_config *config)
 {
-    return (w->columns + config->value[COLUMNS] - 1) / config->value[COLUMNS];
+    return (sized->columns + config->value[COLUMNS] - 1) / config->value[COLUMNS];
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_cg_product product;
-    md_fa_product w;
+    md_fa_product sized;
     *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     if (!product_of(&product, target, config))
         return;
-    md_fa_product_measure(&w, target, &product, shape->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    md_fa_product_measure(&sized, target, &product, shape->size);
+    if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
-    int64_t lanes = md_cg_width(target->facts), most = chunk_of(target), chunk = w.depth < most ? w.depth : most,
-            blocks = runs_of(&w, config) * w.batch;
-    int64_t sums = (w.depth > MD_SPAN ? 4 : 2) * product.n_products * MOST * (config->value[COLUMNS] + lanes),
-            x = w.rows * ((chunk + lanes - 1) / lanes * lanes);
+    int64_t lanes = md_cg_width(target->facts), most = chunk_of(target),
+            chunk = sized.depth < most ? sized.depth : most, blocks = runs_of(&sized, config) * sized.batch;
+    int64_t sums = (sized.depth > MD_SPAN ? 4 : 2) * product.n_products * MOST * (config->value[COLUMNS] + lanes),
+            x = sized.rows * ((chunk + lanes - 1) / lanes * lanes);
     int64_t threads = target->facts->threads > 1 ? target->facts->threads : 1;
     out->launch[0].blocks = blocks;
     /* Blocks of a grain share the copy of A; several grains for each thread even out the load. Tiny products run on the
      * calling thread. */
-    double work = (double)w.rows * (double)w.columns * (double)w.depth * (double)w.batch;
+    double work = (double)sized.rows * (double)sized.columns * (double)sized.depth * (double)sized.batch;
     out->launch[0].grain = work < 100e3 ? blocks : (blocks + threads * 4 - 1) / (threads * 4);
     out->launch[0].scratch_bytes = (sums + x + lanes) * (product.type == MD_F32 ? 4 : 8);
 }
@@ -108,26 +109,27 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product product;
-    md_fa_product w;
+    md_fa_product sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!product_of(&product, target, config))
         return;
-    md_fa_product_measure(&w, target, &product, size);
-    double lanes = md_cg_width(target->facts), n = (double)w.columns * (double)w.batch, rows = (double)w.rows,
-           k = (double)w.depth;
-    double runs = (double)runs_of(&w, config) * (double)w.batch, slow = md_cg_product_acc_bytes(&w.p) / 4;
+    md_fa_product_measure(&sized, target, &product, size);
+    double lanes = md_cg_width(target->facts), n = (double)sized.columns * (double)sized.batch,
+           rows = (double)sized.rows, k = (double)sized.depth;
+    double runs = (double)runs_of(&sized, config) * (double)sized.batch, slow = md_cg_product_acc_bytes(&sized.p) / 4;
     bool is_depth = along(&product) == MD_CG_ALONG_DEPTH;
     /* Cycles for a register of B: one load, then one fma for each row. Sums are reduced at the end, or read and written
      * every eight steps of K. */
-    double cycles = (double)product.n_products * n * k / lanes * slow * (1 + rows * (is_depth ? 0.75 : 0.85));
+    double cycles =
+        (double)product.n_products * n * k / lanes * slow * (1 + rows * (is_depth ? DOT_CYCLES : COLUMN_CYCLES));
     if (is_depth)
-        cycles += (double)product.n_products * n * rows * 6 * slow;
-    cycles += runs * (200 + rows * k / lanes) + n * rows / lanes * (8 + w.epilogue_ops);
+        cycles += (double)product.n_products * n * rows * SUM_CYCLES * slow;
+    cycles += runs * (RUN_CYCLES + rows * k / lanes) + n * rows / lanes * (RESULT_CYCLES + sized.epilogue_ops);
     out->ops = md_fa_product_cycles(target, cycles);
-    out->transcendental = n * rows * w.epilogue_transcendental;
+    out->transcendental = n * rows * sized.epilogue_transcendental;
     /* The processor's prefetcher starts again for each run of a row of B. */
-    double run_bytes = fmin((double)w.columns, (double)config->value[COLUMNS]) * 4;
-    out->memory_bytes = w.bytes * (is_depth ? 1 : 1 + 128 / (run_bytes + 64));
+    double run_bytes = fmin((double)sized.columns, (double)config->value[COLUMNS]) * 4;
+    out->memory_bytes = sized.bytes * (is_depth ? 1 : 1 + RESTART_BYTES / (run_bytes + LINE_BYTES));
     out->parallel = md_fa_host_parallel(runs, target->facts);
 }
 
