@@ -70,7 +70,7 @@ static const char *apart_suffix(const md_cg_reduction *reduction)
 {
     const md_dtype type = md_cg_acc_type(reduction->r);
     const bool is_sum = reduction->r->op == MD_FX_R_SUM;
-    if (reduction->is_gpu || reduction->is_column)
+    if (reduction->is_gpu)
         return NULL;
     if (reduction->is_bytes)
         return is_sum ? "total" : type == MD_F32 ? "extent" : NULL;
@@ -238,6 +238,8 @@ void md_cg_red_finish(md_strbuf *out, const md_cg_reduction *reduction)
         md_strbuf_printf(
             out, "md_fold_%s_%s(&row->v%" PRId32 ", &row->r%" PRId32 ", acc->a%" PRId32 ", acc->i%" PRId32 ");\n", fold,
             s, id, id, id, id);
+    else if (reduction->is_column && apart_suffix(reduction))
+        md_strbuf_printf(out, "row->r%" PRId32 " = md_whole_%s(acc->a%" PRId32 ");\n", id, s, id);
     else if (reduction->is_column)
         md_strbuf_printf(out, "row->r%" PRId32 " = acc->a%" PRId32 ";\n", id, id);
     else

@@ -48,6 +48,9 @@ MD_INLINE md_pair md_join_pair(md_pair a, md_pair b) { return (md_pair){a.low + 
 #ifndef MD_NARROW
 MD_INLINE md_pair md_gain_pair(md_pair a, md_i v) { return (md_pair){a.low + md_low_i(v), a.high + md_high_i(v)}; }
 #endif
+#ifndef MD_NARROW
+MD_INLINE md_i md_whole_pair(md_pair a) { return md_join_i(a.low, a.high); }
+#endif
 MD_INLINE int64_t md_fold_sum_pair(md_pair a)
 {
     const md_ih both = a.low + a.high;
