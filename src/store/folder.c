@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 enum { TOUCH_AFTER_S = 24 * 3600 };
+/* Of this file alone: what was open is no longer there. */
+#define STALE ((md_status)-1)
 static const int64_t MOST_BYTES = (int64_t)1 << 30;
 
 static md_status fail_path(const char *what, const char *path)
@@ -160,9 +162,10 @@ static md_status read_open(char **out, size_t *n, int fd, const char *path, md_s
     if (!bytes)
         return md_fail_memory();
     if (!read_all(bytes, (size_t)facts.st_size, fd)) {
+        const bool is_stale = errno == ESTALE;
         fail_path("read", path);
         free(bytes);
-        return MD_IO;
+        return is_stale ? STALE : MD_IO;
     }
     if (touches)
         touch(fd, &facts);
@@ -172,15 +175,31 @@ static md_status read_open(char **out, size_t *n, int fd, const char *path, md_s
     return MD_OK;
 }
 
-md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches)
+static md_status read_once(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches)
 {
     /* O_NONBLOCK: opening a pipe of that name would wait for its writer. */
     const int fd = md_above_standard(openat(at, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (fd < 0)
-        return fail_path("open", path);
+    if (fd < 0) {
+        const bool is_stale = errno == ESTALE;
+        const md_status status = fail_path("open", path);
+        return is_stale ? STALE : status;
+    }
     const md_status status = read_open(out, n, fd, path, owner, touches);
     close(fd);
     return status;
+}
+
+/* On a network file system a file that another machine replaced is stale: the name has a newer one. */
+md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches)
+{
+    enum { TRIES = 20 };
+    md_status status = STALE;
+    for (int i = 0; i < TRIES && status == STALE; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = i * 500000L}, NULL);
+        status = read_once(out, n, at, path, owner, touches);
+    }
+    return status == STALE ? MD_NOT_FOUND : status; /* it says nothing against the entry */
 }
 
 void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix)
@@ -216,6 +235,28 @@ md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, si
     unlinkat(at, name, 0);
     errno = reason;
     fail_path("write", name);
+    return MD_IO;
+}
+
+md_status md_sr_file_add(bool *is_new, int at, const char *path, const void *bytes, size_t n)
+{
+    char name[MD_SR_PATH];
+    MD_TRY(md_sr_fresh_write(name, at, bytes, n, true));
+    *is_new = linkat(at, name, at, path, 0) == 0;
+    if (!*is_new && errno == ENOENT && make_parents(at, path))
+        *is_new = linkat(at, name, at, path, 0) == 0;
+    int reason = *is_new ? 0 : errno;
+    if (reason && reason != EEXIST && renameat(at, name, at, path) == 0) { /* there are no hard links */
+        *is_new = true;
+        reason = 0;
+    }
+    if (*is_new)
+        sync_parent(at, path);
+    unlinkat(at, name, 0);
+    if (*is_new || reason == EEXIST)
+        return MD_OK;
+    errno = reason;
+    fail_path("write", path);
     return MD_IO;
 }
 

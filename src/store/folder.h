@@ -31,5 +31,8 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix);
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives);
 /** Writes a file under its name, whole or not at all, and replaces an older one. Makes missing folders. */
 md_status md_sr_file_write(int at, const char *path, const void *bytes, size_t n);
+/** The same, but an older one stays: the file server decides, whatever this machine has cached. Where there are no hard
+ * links it is replaced. */
+md_status md_sr_file_add(bool *is_new, int at, const char *path, const void *bytes, size_t n);
 
 #endif

@@ -167,6 +167,31 @@ static void unlock_leases(int lock)
     close(lock);
 }
 
+/* Where locks exclude nobody, as on some network file systems, a file does: who ends a lease holds it meanwhile. One
+ * that is older than any such work is taken away. */
+static bool may_end_leases(int fd, const char *mine_name)
+{
+    static const double OLD_S = 10.0;
+    static const char over[] = MD_SR_LEASES "/over";
+    if (linkat(fd, mine_name, fd, over, 0) == 0)
+        return true;
+    if (errno != EEXIST) /* no hard links: then there are no leases either */
+        return true;
+    const double age_s = seconds_between(fd, over, mine_name);
+    if (age_s > OLD_S || -age_s > OLD_S)
+        unlinkat(fd, over, 0);
+    return false;
+}
+
+static bool end_if_over(int fd, const char *path, const char *mine_name, const owner *mine)
+{
+    if (!may_end_leases(fd, mine_name))
+        return false;
+    const bool is_clear = clear_if_over(fd, path, mine_name, mine);
+    unlinkat(fd, MD_SR_LEASES "/over", 0);
+    return is_clear;
+}
+
 /* *is_ours: the lease is ours now. IO: no file can be written. */
 static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
 {
@@ -175,7 +200,7 @@ static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
     const int lock = lock_leases(l->fd);
     *is_ours = linkat(l->fd, name, l->fd, l->path, 0) == 0;
     md_status status = *is_ours || errno == EEXIST ? MD_OK : md_fail(MD_IO, "cannot make a lease: %s", strerror(errno));
-    if (status == MD_OK && !*is_ours && clear_if_over(l->fd, l->path, name, mine))
+    if (status == MD_OK && !*is_ours && end_if_over(l->fd, l->path, name, mine))
         *is_ours = linkat(l->fd, name, l->fd, l->path, 0) == 0;
     unlock_leases(lock);
     unlinkat(l->fd, name, 0);
@@ -207,7 +232,7 @@ md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int
 
 md_sr_lease *md_sr_lease_to_write(md_sr *store, const char *what, const char *name)
 {
-    enum { LIMIT_MS = 5000, WAIT_MS = 2000, STEP_MS = 2 };
+    enum { LIMIT_MS = 5000, WAIT_MS = 8000, STEP_MS = 2 }; /* a lease of a dead machine ends meanwhile */
     md_sr_lease *lease = NULL;
     md_strbuf key = {0};
     md_strbuf_printf(&key, "%s %s", what, name);
@@ -219,6 +244,16 @@ md_sr_lease *md_sr_lease_to_write(md_sr *store, const char *what, const char *na
     }
     md_strbuf_finish(&key);
     return lease;
+}
+
+bool md_sr_lease_is_held(const md_sr_lease *l)
+{
+    char *text = NULL;
+    size_t n = 0;
+    const bool is_held = l->fd < 0 || (md_sr_file_read(&text, &n, l->fd, l->path, MD_SR_USERS, false) == MD_OK &&
+                                       !strcmp(text, l->text));
+    free(text);
+    return is_held;
 }
 
 void md_sr_lease_release(md_sr_lease **lease)

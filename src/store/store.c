@@ -212,7 +212,8 @@ md_status md_sr_find(void **out, size_t *n, md_sr *store, const char *kind, cons
 
 /* ---- Writing */
 
-static md_status put_in(md_sr *s, const char *kind, const char *full, const void *payload, size_t n)
+/* is_new NULL: an older entry is replaced; else it stays. */
+static md_status put_in(bool *is_new, md_sr *s, const char *kind, const char *full, const md_sr_payload *payload)
 {
     char path[MD_SR_PATH];
     void *bytes = NULL;
@@ -221,20 +222,21 @@ static md_status put_in(md_sr *s, const char *kind, const char *full, const void
     MD_TRY(md_sr_writable_fd(&fd, s));
     if (!md_sr_path(path, kind, md_hash128(full, strlen(full))))
         return md_fail(MD_INVALID_ARGUMENT, "'%.200s' is no kind of entry", kind);
-    MD_TRY(md_sr_entry_pack(&bytes, &n_bytes, s->environment, full, payload, n));
-    const md_status status = md_sr_file_write(fd, path, bytes, n_bytes);
+    MD_TRY(md_sr_entry_pack(&bytes, &n_bytes, s->environment, full, payload->bytes, payload->n));
+    const md_status status =
+        is_new ? md_sr_file_add(is_new, fd, path, bytes, n_bytes) : md_sr_file_write(fd, path, bytes, n_bytes);
     free(bytes);
     return status;
 }
 
-md_status md_sr_put(md_sr *store, const char *kind, const char *key, const void *payload, size_t n)
+md_status md_sr_put_counted(bool *is_new, md_sr *store, const char *kind, const char *key, const md_sr_payload *payload)
 {
     if (!store || !store->has_user)
         return md_fail(MD_IO, "there is no folder to keep things in");
     char *full = full_key(kind, key);
     if (!full)
         return md_fail_memory();
-    const md_status status = put_in(store, kind, full, payload, n);
+    const md_status status = put_in(is_new, store, kind, full, payload);
     free(full);
     if (status == MD_OK) {
         count(&store->count.written);
@@ -245,6 +247,11 @@ md_status md_sr_put(md_sr *store, const char *kind, const char *key, const void 
         md_sr_warn_once(store, "entries cannot be kept");
     atomic_store_explicit(&store->has_failed, true, memory_order_relaxed);
     return status;
+}
+
+md_status md_sr_put(md_sr *store, const char *kind, const char *key, const void *payload, size_t n)
+{
+    return md_sr_put_counted(NULL, store, kind, key, &(md_sr_payload){payload, n});
 }
 
 void md_sr_discard(md_sr *store, const char *kind, const char *key)

@@ -55,6 +55,12 @@ int32_t md_sr_n_places(const md_sr *store);
 /** Writes an entry and replaces an older one of that key. On return it survives a crash. IO if it cannot be kept, with
  * one warning a store. */
 md_status md_sr_put(md_sr *store, const char *kind, const char *key, const void *payload, size_t n);
+/** Makes a new payload of what is kept (there NULL, n 0: nothing is); malloc'ed. *out NULL: what is kept stays. Any
+ * status but OK ends the update and is passed up. It may be called again, with what another process kept meanwhile. */
+typedef md_status (*md_sr_merge_fn)(void **out, size_t *n_out, void *user, const void *there, size_t n);
+/** Reads, merges and replaces an entry of the user's folder, so that processes of several machines lose nothing of each
+ * other's. IO as md_sr_put. */
+md_status md_sr_update(md_sr *store, const char *kind, const char *key, md_sr_merge_fn merge, void *user);
 /** Removes the user's entry, if its reader finds that the payload is bad. */
 void md_sr_discard(md_sr *store, const char *kind, const char *key);
 
@@ -70,7 +76,7 @@ typedef struct md_sr_lease md_sr_lease;
 /** Takes the lease of a key for limit_ms. OK with *out NULL: another process holds it. A lease ends when it is
  * released, when its owner has died, or after its time. If no file can be written, everyone gets the lease. */
 md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int64_t limit_ms);
-/** Takes "WHAT NAME" for a short write (5 s), for which another process is waited for, 2 s at most. NULL: it was not to
+/** Takes "WHAT NAME" for a short write (5 s), for which another process is waited for, 8 s at most. NULL: it was not to
  * be had, and the caller goes on without it. */
 md_sr_lease *md_sr_lease_to_write(md_sr *store, const char *what, const char *name);
 void md_sr_lease_release(md_sr_lease **lease);

@@ -76,24 +76,27 @@ bool md_tn_stored_submit(md_tn_stored *stored, void (*run)(void *user), void *us
     return true;
 }
 
-/* Bad lines are named and left out; the next save writes the entry without them. */
-static md_status load_from(md_tn_stored_list *out, md_tn_stored *stored, int32_t place, const char *key)
+/* Bad lines are named and left out; the next save writes the entry without them. Less than 0: it is dropped. */
+static int32_t add_text(md_tn_stored_list *out, const md_tn_stored *stored, const char *key, const void *text, size_t n)
 {
     char problem[200];
+    const int32_t n_bad = md_tn_stored_read(out, problem, text, n);
+    if (n_bad != 0)
+        md_log_at(stored->log, MD_LOG_WARN, "store: measured picks of '%.100s': %s%s", key, problem,
+                  n_bad < 0 ? ": the entry is dropped" : ": such lines are dropped");
+    return n_bad;
+}
+
+static void load_from(md_tn_stored_list *out, md_tn_stored *stored, int32_t place, const char *key)
+{
     void *text = NULL;
     size_t n = 0;
-    const md_status s = md_sr_find_at(&text, &n, stored->store, place, KIND, key);
-    if (s != MD_OK)
-        return s == MD_NOT_FOUND ? MD_OK : s;
-    const int32_t n_bad = md_tn_stored_read(out, problem, text, n);
+    if (md_sr_find_at(&text, &n, stored->store, place, KIND, key) != MD_OK)
+        return;
+    const int32_t n_bad = add_text(out, stored, key, text, n);
     free(text);
-    if (n_bad == 0)
-        return MD_OK;
-    md_log_at(stored->log, MD_LOG_WARN, "store: measured picks of '%.100s': %s%s", key, problem,
-              n_bad < 0 ? ": the entry is dropped" : ": such lines are dropped");
     if (n_bad < 0 && place == 0)
         md_sr_discard(stored->store, KIND, key);
-    return MD_OK;
 }
 
 /* Adds what a bundle has. It is older than what the stores have. */
@@ -130,31 +133,45 @@ void md_tn_stored_load(md_tn_stored_list *out, md_tn_stored *stored, const char 
     if (!stored)
         return;
     for (int32_t place = md_sr_n_places(stored->store) - 1; place >= 0; place--)
-        (void)load_from(out, stored, place, key);
+        load_from(out, stored, place, key);
     load_bundled(out, stored, key);
     md_tn_stored_merge(out);
     record(stored, key, out);
 }
 
-md_status md_tn_stored_save(md_tn_stored *stored, const char *key, const md_tn_stored_list *list)
+typedef struct saving {
+    const md_tn_stored *stored;
+    const char *key;
+    const md_tn_stored_list *list;
+} saving;
+
+/* A md_sr_merge_fn: what is there, and what is new. */
+static md_status add_new(void **out, size_t *n_out, void *user, const void *there, size_t n)
 {
+    const saving *s = user;
     md_tn_stored_list all = {0};
     md_strbuf text = {0};
-    md_sr_lease *lease = md_sr_lease_to_write(stored->store, "measured", key);
-    md_status s =
-        load_from(&all, stored, 0, key); /* an entry that could not be read for want of memory is not overwritten */
-    for (int32_t i = 0; i < list->n_picks; i++)
-        md_tn_stored_add_pick(&all, &list->pick[i]);
-    for (int32_t i = 0; i < list->n_times; i++)
-        md_tn_stored_add_time(&all, &list->time[i]);
+    if (there)
+        (void)add_text(&all, s->stored, s->key, there, n);
+    for (int32_t i = 0; i < s->list->n_picks; i++)
+        md_tn_stored_add_pick(&all, &s->list->pick[i]);
+    for (int32_t i = 0; i < s->list->n_times; i++)
+        md_tn_stored_add_time(&all, &s->list->time[i]);
     md_tn_stored_merge(&all);
-    record(stored, key, &all);
+    record(s->stored, s->key, &all);
     md_tn_stored_print(&text, &all);
-    if (s == MD_OK)
-        s = all.failed || text.failed ? md_fail_memory()
-                                      : md_sr_put(stored->store, KIND, key, md_strbuf_text(&text), text.size);
-    md_sr_lease_release(&lease);
+    const bool is_good = !all.failed && !text.failed;
     md_tn_stored_list_finish(&all);
-    md_strbuf_finish(&text);
-    return s;
+    if (!is_good) {
+        md_strbuf_finish(&text);
+        return md_fail_memory();
+    }
+    *out = text.text;
+    *n_out = text.size;
+    return MD_OK;
+}
+
+md_status md_tn_stored_save(md_tn_stored *stored, const char *key, const md_tn_stored_list *list)
+{
+    return md_sr_update(stored->store, KIND, key, add_new, &(saving){stored, key, list});
 }

@@ -143,20 +143,15 @@ static bool recall(md_tn_record *out, md_tn_wisdom *w, const char *name, md_tune
 
 /* ---- Records in the store */
 
-static bool load_record(md_tn_record *out, md_tn_wisdom *w, int32_t place, const char *name)
+/* Reads the entry of a name. False where it is none; finish it otherwise. */
+static bool read_record(md_tn_record *out, md_tn_wisdom *w, const char *name, const void *text, size_t n)
 {
     md_tn_line line;
-    void *text = NULL;
-    size_t n = 0;
     md_strbuf again = {0};
-    md_status s = md_sr_find_at(&text, &n, w->store, place, MD_TN_WISDOM_KIND, name);
-    const bool is_there = s == MD_OK;
-    if (is_there)
-        s = md_tn_line_read(&line, text, n);
-    free(text);
+    const md_status s = md_tn_line_read(&line, text, n);
     if (s == MD_OUT_OF_MEMORY)
         count(&w->count.unread);
-    if (!is_there || s == MD_OUT_OF_MEMORY)
+    if (s == MD_OUT_OF_MEMORY)
         return false;
     const char *own = s == MD_OK ? name_of(&again, line.record.key, line.record.family) : "";
     const bool is_read = s == MD_OK && !line.is_quarantine && !again.failed && !strcmp(own, name);
@@ -167,6 +162,18 @@ static bool load_record(md_tn_record *out, md_tn_wisdom *w, int32_t place, const
     else if (s == MD_OK)
         md_tn_line_finish(&line);
     md_strbuf_finish(&again);
+    return is_read;
+}
+
+static bool load_record(md_tn_record *out, md_tn_wisdom *w, int32_t place, const char *name)
+{
+    void *text = NULL;
+    size_t n = 0;
+    const md_status s = md_sr_find_at(&text, &n, w->store, place, MD_TN_WISDOM_KIND, name);
+    if (s == MD_OUT_OF_MEMORY)
+        count(&w->count.unread);
+    const bool is_read = s == MD_OK && read_record(out, w, name, text, n);
+    free(text);
     return is_read;
 }
 
@@ -234,25 +241,37 @@ void md_tn_wisdom_each_text(md_tn_wisdom *w, const char *beginning,
         count(&w->count.unread);
 }
 
+typedef struct keeping {
+    md_tn_wisdom *wisdom;
+    const char *name;
+    const md_tn_record *record;
+} keeping;
+
+/* A md_sr_merge_fn: the better record stays. One that could not be read for want of memory may be the better one. */
+static md_status keep_better(void **out, size_t *n_out, void *user, const void *there, size_t n)
+{
+    const keeping *k = user;
+    md_tn_record old = {0};
+    md_strbuf text = {0};
+    const uint64_t unread = atomic_load(&k->wisdom->count.unread);
+    const bool is_there = there && read_record(&old, k->wisdom, k->name, there, n);
+    const bool is_better = !is_there || takes_place(k->record, &old);
+    md_tn_record_finish(&old);
+    if (atomic_load(&k->wisdom->count.unread) != unread || !is_better)
+        return MD_OK;
+    md_tn_line_print(&text, &(md_tn_line){.origin = k->wisdom->origin, .record = *k->record});
+    if (text.failed) {
+        md_strbuf_finish(&text);
+        return md_fail_memory();
+    }
+    *out = text.text;
+    *n_out = text.size;
+    return MD_OK;
+}
+
 static void keep(md_tn_wisdom *w, const char *name, const md_tn_record *record)
 {
-    md_tn_record there = {0};
-    md_strbuf text = {0};
-    md_tn_line line = {.origin = w->origin, .record = *record};
-    /* one process at a time reads, compares and replaces a record of the user's store */
-    md_sr_lease *lease = md_sr_lease_to_write(w->store, "put", name);
-    const uint64_t unread = atomic_load(&w->count.unread);
-    const bool is_there = load_record(&there, w, 0, name);
-    /* a record that could not be read for want of memory may be the better one */
-    const bool is_sure = atomic_load(&w->count.unread) == unread;
-    if (is_sure && (!is_there || takes_place(record, &there))) {
-        md_tn_line_print(&text, &line);
-        if (!text.failed)
-            (void)md_sr_put(w->store, MD_TN_WISDOM_KIND, name, md_strbuf_text(&text), text.size);
-    }
-    md_sr_lease_release(&lease);
-    md_strbuf_finish(&text);
-    md_tn_record_finish(&there);
+    (void)md_sr_update(w->store, MD_TN_WISDOM_KIND, name, keep_better, &(keeping){w, name, record});
 }
 
 md_status md_tn_wisdom_put(md_tn_wisdom *w, const md_tn_record *record)
