@@ -112,7 +112,7 @@ static demo_ratio ratio_of_total(const demo_race *r, const demo_total *t)
 
 /* A row of the table: which build of each op. */
 typedef struct row {
-    char label[48];
+    char label[128];
     const demo_total *total[DEMO_OPS];
 } row;
 
