@@ -39,8 +39,12 @@ static void flags_agree_with_the_system(void **state)
     if (md_file_read(&text, &n, "/proc/cpuinfo") != MD_OK)
         skip();
     const char *const pairs[][2] = {
-        {"-mavx2", " avx2"},       {"-mfma", " fma"},           {"-mf16c", " f16c"},
-        {"-mavx512f", " avx512f"}, {"-mavx512bw", " avx512bw"}, {"-mavx512bf16", " avx512_bf16"},
+        {"-mavx2", " avx2"},
+        {"-mfma", " fma"},
+        {"-mf16c", " f16c"},
+        {"-mavx512f", " avx512f"},
+        {"-mavx512bw", " avx512bw"},
+        {"-mavx512bf16", " avx512_bf16"},
         {"-mavx512vnni", " avx512_vnni"},
     };
     md_cpu cpu;

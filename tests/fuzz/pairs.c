@@ -297,6 +297,16 @@ static void tune_formula(pair_thread *t)
     note(t, md_tune_formula(t->world->context, pair_formulas[1], &(md_op_options){.hints = "8"}, &o));
 }
 
+/* One rank: it gathers from itself. */
+static int32_t gather_alone(void *user, void *all, const void *mine, size_t n_bytes, double seconds, char *why)
+{
+    (void)user, (void)seconds, (void)why;
+    memcpy(all, mine, n_bytes);
+    return 0;
+}
+
+ACTION(agree, md_agree(&(md_agreement){0}, t->world->context, &(md_exchange){0, 1, 1.0, gather_alone, NULL}) == MD_OK)
+
 static int tune_line(void *user, const char *text, size_t n)
 {
     pair_thread *t = user;
@@ -401,6 +411,7 @@ const pair_action pair_actions[] = {
     {"md_digest", digest},
     {"md_capture_list", capture_list},
     {"md_hints_suggest", hints_suggest},
+    {"md_agree", agree},
     {"md_tune_formula", tune_formula},
     {"md_tune_piece", tune_piece},
     {"md_tune_pieces", tune_pieces},

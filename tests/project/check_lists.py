@@ -16,7 +16,7 @@ import tempfile
 INSTALLED = [
     ("include/md", "*.h", "include/md", None, None),
     ("data/wisdom", "*.jsonl", "share/multidispatch/wisdom", None, None),
-    ("tools/examples", "*", "share/doc/multidispatch/examples", None, None),
+    ("tools/examples", "**/*", "share/doc/multidispatch/examples", None, None),
     ("tools/man", "*.scd", "share/man", "", "man"),
     ("src/python/multidispatch", "**/*", None, None, "python"),
 ]
