@@ -115,8 +115,8 @@ static inline int32_t md_mpi_gather(void *user, void *all, const void *mine, siz
     }
     group->is_broken = group->is_late;
     for (size_t at = 0; at < n_bytes && !group->is_broken; at += MD_MPI_PIECE) {
-        const size_t left = n_bytes - at, most = MD_MPI_PIECE;
-        const int n = (int)(left < most ? left : most);
+        const size_t rest = n_bytes - at, piece_bytes = MD_MPI_PIECE;
+        const int n = (int)(rest < piece_bytes ? rest : piece_bytes);
         char *to = piece ? piece : (char *)all;
         MPI_Request request;
         group->is_broken = MPI_Iallgather((const char *)mine + at, n, MPI_BYTE, to, n, MPI_BYTE, group->comm,
