@@ -30,6 +30,7 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
     "device": ("torch", ["test_torch_foreach.py", "test_torch_optimizers.py", "test_torch_databases*.py",
                          "test_torch_capture.py", "test_torch_memory.py"],  # by MD_TEST_TORCH_DEVICE: tools/gpu python
                "install PyTorch"),
+    "dask": ("numpy, dask.distributed", ["test_dask.py"], "tools/test --full installs it (distributed)"),
     "models": ("torch, transformers, timm", ["test_models.py", "test_zoo.py"], "tools/test --full installs them beside PyTorch"),
 }
 
