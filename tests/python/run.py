@@ -17,15 +17,15 @@ import package
 GROUPS = {  # the modules that a group needs, its files, and what to install
     "numpy": ("numpy", ["test_package*.py"], "tools/bootstrap installs it (python3-numpy)"),
     # A part, for the plain run: tensors, the backend by its name, capturing. The others take minutes: "torch_more".
-    "torch": ("numpy, torch", ["test_torch.py", "test_torch_cluster.py", "test_backend_capture.py",
-                               "test_backend_entry.py", "test_backend_nnsmith.py", "test_zoo.py"],
+    "torch": ("numpy, torch", ["test_torch.py", "test_backend_capture.py", "test_backend_entry.py",
+                               "test_backend_nnsmith.py"],
               "tools/test installs PyTorch into a virtual environment that is kept and found again; or"
               " name a Python that has it in TEST_PYTHON"),
     "torch_more": ("numpy, torch", ["test_torch_*.py", "test_backend.py", "test_backend_attention.py", "test_backend_faster.py",
                                     "test_backend_building.py", "test_backend_faults.py", "test_backend_pieces.py",
                                     "test_backend_randoms.py", "test_backend_rewrite.py", "test_backend_scatters.py",
                                     "test_backend_sizes.py", "test_backend_training.py", "test_backend_users.py",
-                                    "test_backend_values.py", "test_demo.py", "test_opinfo.py", "test_backend_kernels.py",
+                                    "test_backend_values.py", "test_demo.py", "test_opinfo.py", "test_zoo.py", "test_backend_kernels.py",
                                     "test_backend_nnsmith_many.py"], "see torch"),
     "device": ("torch", ["test_torch_foreach.py", "test_torch_optimizers.py", "test_torch_databases*.py",
                          "test_torch_capture.py", "test_torch_memory.py"],  # by MD_TEST_TORCH_DEVICE: tools/gpu python
