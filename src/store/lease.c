@@ -246,14 +246,22 @@ md_sr_lease *md_sr_lease_to_write(md_sr *store, const char *what, const char *na
     return lease;
 }
 
+/* True if the file is ours still: it may have ended, and another process may hold it now. It takes no memory: a lease
+ * that cannot be given back stops all others until its time is over. */
+static bool is_ours_still(const md_sr_lease *l)
+{
+    char text[sizeof l->text + 1];
+    const int file = openat(l->fd, l->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return false;
+    const ssize_t n = read(file, text, sizeof text);
+    close(file);
+    return n == (ssize_t)strlen(l->text) && !memcmp(text, l->text, (size_t)n);
+}
+
 bool md_sr_lease_is_held(const md_sr_lease *l)
 {
-    char *text = NULL;
-    size_t n = 0;
-    const bool is_held = l->fd < 0 || (md_sr_file_read(&text, &n, l->fd, l->path, MD_SR_USERS, false) == MD_OK &&
-                                       !strcmp(text, l->text));
-    free(text);
-    return is_held;
+    return l->fd < 0 || is_ours_still(l);
 }
 
 void md_sr_lease_release(md_sr_lease **lease)
@@ -261,12 +269,8 @@ void md_sr_lease_release(md_sr_lease **lease)
     if (!lease || !*lease)
         return;
     md_sr_lease *l = *lease;
-    char *text = NULL;
-    size_t n = 0;
-    /* It may have ended, and another process may hold it now. */
-    if (l->fd >= 0 && md_sr_file_read(&text, &n, l->fd, l->path, MD_SR_USERS, false) == MD_OK && !strcmp(text, l->text))
+    if (l->fd >= 0 && is_ours_still(l))
         unlinkat(l->fd, l->path, 0);
-    free(text);
     free(l);
     *lease = NULL;
 }

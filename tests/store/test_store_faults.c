@@ -314,6 +314,22 @@ static bool use_store(scratch *s, int64_t failing)
     return put == MD_OK;
 }
 
+/* Else all others would wait until its time is over. */
+static void a_lease_is_given_back_without_memory(void **state)
+{
+    md_sr *store = scratch_open(*state, "here");
+    md_sr_lease *lease = NULL;
+    assert_ok(md_sr_lease_take(&lease, store, "a", 60000));
+    assert_non_null(lease);
+    fault_after(1);
+    md_sr_lease_release(&lease);
+    fault_after(0);
+    assert_ok(md_sr_lease_take(&lease, store, "a", 60000));
+    assert_non_null(lease);
+    md_sr_lease_release(&lease);
+    md_sr_close(&store);
+}
+
 static void allocations_that_fail(void **state)
 {
     scratch *s = *state;
@@ -379,6 +395,7 @@ int main(void)
         TEST(leftovers_go_whatever_clocks_say),
         TEST(entries_that_were_aside_come_back),
         TEST(allocations_that_fail),
+        TEST(a_lease_is_given_back_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
