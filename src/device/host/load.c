@@ -68,10 +68,9 @@ static md_status open_from_folder(void **library, const void *binary, size_t n_b
     if (status == MD_OK && !(*library = open_library(path))) {
         const char *reason = dlerror();
         size_t n_path = strlen(path);
+        /* without the path: the file is removed before anyone reads the message */
         if (reason && strncmp(reason, path, n_path) == 0 && reason[n_path] == ':')
-            reason +=
-                /* skips the file's path: the file is removed before anyone reads the message */
-                n_path + 1 + strspn(reason + n_path + 1, " ");
+            reason += n_path + 1 + strspn(reason + n_path + 1, " ");
         status = md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %.800s", reason ? reason : "no reason given");
     }
     md_temp_remove(&folder); /* the mapping stays valid */
