@@ -29,7 +29,7 @@ typedef struct md_mpi_group {
     MPI_Comm program, comm; /* the caller's; its duplicate */
     int rank, n_ranks;
     int is_late; /* the communicator could not be duplicated */
-    int is_broken; /* a gather did not end: nothing of MPI is freed */
+    int is_broken; /* something did not end, so nothing of MPI is freed */
 } md_mpi_group;
 
 static inline void md_mpi_say(const md_mpi_group *group, int to, int tag)
@@ -156,7 +156,7 @@ static inline md_status md_agree_mpi(md_agreement *out, md_context *context, MPI
     exchange.seconds -= MPI_Wtime() - start_s;
     exchange.seconds = exchange.seconds > 1e-3 ? exchange.seconds : 1e-3;
     const md_status status = md_agree(out, context, &exchange);
-    if (!group->is_broken) { /* else MPI still refers to it */
+    if (!group->is_late && !group->is_broken) { /* else MPI still refers to it */
         MPI_Comm_free(&group->comm);
         free(group);
     }

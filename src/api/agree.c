@@ -1,11 +1,7 @@
 /* The agreement of ranks, over the ops of a context. */
 #include "api/context.h"
-#include "base/embed.h"
 #include "base/status.h"
 #include "stats/agree.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 static md_status check(const md_context *context, const md_exchange *x)
 {
@@ -26,14 +22,13 @@ md_status md_agree(md_agreement *out, md_context *context, const md_exchange *ex
     md_api_ops held = {0};
     MD_TRY(check(context, exchange));
     const md_dev_facts *f = &context->dev->facts;
-    snprintf(library, sizeof library, "%s %016" PRIx64, md_version(), md_source_identity);
     snprintf(environment, sizeof environment, "driver %d, runtime %d, nvrtc %d, %.60s", (int)f->driver, (int)f->runtime,
              (int)f->nvrtc, f->compiler[0] ? f->compiler : "no compiler");
     md_status s = md_api_hold_ops(&held, context);
     if (s == MD_OK)
         s = md_ss_agree(&found, &(md_ss_agree_request){.op = held.op,
                                                        .n_ops = held.n,
-                                                       .library = library,
+                                                       .library = md_api_library_name(library),
                                                        .device = f->name,
                                                        .environment = environment,
                                                        .exchange = exchange});

@@ -74,6 +74,9 @@ md_status md_api_record_facts(md_context *c);
 
 /** "host", "cuda:0": into out, which it returns. */
 const char *md_api_device_name(char out[32], const md_context *c);
+/** Version and sources, "0.2.0 0123456789abcdef": kernels of other sources are other kernels. Into out, which it
+ * returns. */
+const char *md_api_library_name(char out[64]);
 
 /** Statistics are written at exit and at signals from now on, if MD_STATS asks for them. */
 md_status md_api_watch_stats(md_context *c);
@@ -88,7 +91,7 @@ void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), v
 /* Ops that stay alive while nobody holds their lock: builds that are waited for take it when they end. */
 typedef struct md_api_ops {
     md_ds_op **op; /* owned; each op has one owner more */
-    int32_t n, capacity;
+    int32_t n;
     bool failed;
 } md_api_ops;
 /** Holds all living ops. OUT_OF_MEMORY; release them all the same. */

@@ -1,11 +1,13 @@
 /* md_info: the device, its compiler, the store and what the context did so far. */
 #include "api/context.h"
+#include "base/embed.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "device/nvrtc/nvrtc.h"
 #include "md_build_config.h"
 #include "tune/bench/bench.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,6 +18,12 @@ const char *md_api_device_name(char out[32], const md_context *c)
         snprintf(out, 32, "cuda:%d", (int)c->dev->facts.index);
     else
         snprintf(out, 32, "%s", c->dev->ops->name);
+    return out;
+}
+
+const char *md_api_library_name(char out[64])
+{
+    snprintf(out, 64, "%s %016" PRIx64, md_version(), md_source_identity);
     return out;
 }
 

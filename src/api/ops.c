@@ -1,5 +1,6 @@
 /* What the files above share: text for callers, arguments described, ops visited, checked and left. */
 #include "api/context.h"
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/bind/bind.h"
 #include "dispatch/create.h"
@@ -57,15 +58,9 @@ void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), v
 static void hold(void *user, md_ds_op *op)
 {
     md_api_ops *h = user;
-    if (h->n == h->capacity) {
-        const int32_t capacity = h->capacity ? h->capacity * 2 : 16;
-        md_ds_op **more = realloc(h->op, (size_t)capacity * sizeof *more);
-        h->failed |= !more;
-        if (!more)
-            return;
-        h->op = more;
-        h->capacity = capacity;
-    }
+    h->failed |= !md_grow(&h->op, (size_t)h->n, sizeof(md_ds_op *));
+    if (h->failed)
+        return;
     op->n_owners++;
     h->op[h->n++] = op;
 }

@@ -1,11 +1,9 @@
 /* Tuning in pieces: lists them as lines of JSON, and tunes one that some process listed. */
 #include "api/context.h"
-#include "base/embed.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "dispatch/pool/pieces.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +19,6 @@ static const char *const identity[] = {"format",  "version", "library", "device"
                                        "numeric", "tf32",    "rigor",   "persistent", "cblas"};
 
 /* ---- Digests */
-
-/* "0.2.0 SOURCES": kernels of other sources are other kernels. */
-static void library_text(char out[64])
-{
-    snprintf(out, 64, "%s %016" PRIx64, md_version(), md_source_identity);
-}
 
 /* The digest of a piece's identity, as text. False where memory is short. */
 static bool digest_of(char out[33], const json_t *piece)
@@ -59,13 +51,12 @@ static json_t *identity_json(const listing *l, const md_ds_piece *p)
 {
     char library[64];
     const md_ds_policy *policy = &l->request->compile.policy;
-    library_text(library);
-    return json_pack("{s:s, s:i, s:s, s:o, s:o, s:i, s:s, s:b, s:s, s:i, s:i, s:b, s:i, s:i, s:b}", "format", FORMAT,
-                     "version", VERSION, "library", library, "device", md_json_text(l->context->dev->facts.name),
-                     "formula", md_json_text(l->pieces->formula), "stage", (int)p->stage, "point", p->point, "ragged",
-                     p->is_ragged, "family", p->family, "bounds", (int)l->o->bounds, "numeric", (int)policy->numeric,
-                     "tf32", policy->allows_tf32, "rigor", (int)l->request->job.rigor, "persistent",
-                     (int)policy->persistent, "cblas", !policy->without_library);
+    return json_pack(
+        "{s:s, s:i, s:s, s:o, s:o, s:i, s:s, s:b, s:s, s:i, s:i, s:b, s:i, s:i, s:b}", "format", FORMAT, "version",
+        VERSION, "library", md_api_library_name(library), "device", md_json_text(l->context->dev->facts.name),
+        "formula", md_json_text(l->pieces->formula), "stage", (int)p->stage, "point", p->point, "ragged", p->is_ragged,
+        "family", p->family, "bounds", (int)l->o->bounds, "numeric", (int)policy->numeric, "tf32", policy->allows_tf32,
+        "rigor", (int)l->request->job.rigor, "persistent", (int)policy->persistent, "cblas", !policy->without_library);
 }
 
 static json_t *indices_json(const md_tn_indices *indices)
@@ -145,8 +136,7 @@ static md_status check_piece(const md_context *context, const json_t *piece)
         return md_fail(MD_CORRUPT, "this text is no piece of tuning, or one that was cut");
     if (!digest_of(digest, piece) || strcmp(digest, md_json_text_at(piece, "piece")) != 0)
         return md_fail(MD_CORRUPT, "piece %.40s was changed: its digest is another", md_json_text_at(piece, "piece"));
-    library_text(library);
-    if (strcmp(theirs, library) != 0)
+    if (strcmp(theirs, md_api_library_name(library)) != 0)
         return md_fail(MD_UNSUPPORTED, "piece %s is of version %.60s of the library; this is %s", digest, theirs,
                        library);
     if (strcmp(device, context->dev->facts.name) != 0)

@@ -46,7 +46,7 @@ static md_status say_records(md_ss_agreement *a)
     }
     if (mine.failed)
         md_ss_agree_note(a, md_fail_memory());
-    const md_status s = md_ss_agree_gather(a, 2, mine.text, mine.failed ? 0 : mine.size, most);
+    const md_status s = md_ss_agree_gather(a, MD_SS_RECORDS, mine.text, mine.failed ? 0 : mine.size, most);
     md_strbuf_finish(&mine);
     return s;
 }
@@ -56,8 +56,8 @@ static void compare_ops(md_ss_agreement *a)
 {
     for (int32_t r = 0; r < a->x->n_ranks && a->has_other_ops && !a->is_settled; r++)
         if (a->kinds[r] == a->kind)
-            md_ss_agree_note(
-                a, md_ss_check_ops(a->kind, md_ss_agree_part_of(a, 2, a->kind), r, md_ss_agree_part_of(a, 2, r)));
+            md_ss_agree_note(a, md_ss_check_ops(a->kind, md_ss_agree_part_of(a, MD_SS_RECORDS, a->kind), r,
+                                                md_ss_agree_part_of(a, MD_SS_RECORDS, r)));
 }
 
 /* Reads the records of this kind, in the order of voices. */
@@ -76,8 +76,9 @@ static md_status read_records(md_ss_agreement *a)
         const md_ss_voice *v = &a->voice[i];
         if (!v->speaks)
             continue;
-        if (v->kind == a->kind && !md_ss_record_read(&a->record[n++], md_ss_agree_part_of(a, 2, v->rank) + at[v->rank],
-                                                     (size_t)v->id->n_bytes))
+        if (v->kind == a->kind &&
+            !md_ss_record_read(&a->record[n++], md_ss_agree_part_of(a, MD_SS_RECORDS, v->rank) + at[v->rank],
+                               (size_t)v->id->n_bytes))
             s = md_fail(MD_CORRUPT, "agree: what rank %d said of its choices cannot be read", (int)v->rank);
         at[v->rank] += (size_t)v->id->n_bytes;
     }
@@ -118,33 +119,43 @@ static md_status add_runners_up(md_ss_agreement *a)
     return MD_OK;
 }
 
-/* A byte for each dispute, in which bit c is a veto of candidate c: of the first in gather 3, of the others in 4. */
-static md_status vote(md_ss_agreement *a, int which, size_t n_bytes)
+/* Bit c: candidate c of the dispute cannot be built here. */
+static char vetoes_of(md_ss_agreement *a, md_ss_gather which, int64_t dispute)
+{
+    const md_ss_dispute *d = &a->vote.dispute[dispute];
+    int bits = 0;
+    for (int32_t c = which == MD_SS_FIRST_VOTE ? 0 : 1; c < (d->is_vetoed ? d->n : 1); c++)
+        bits |= md_ss_vote_try(&a->vote, dispute, c) ? 0 : 1 << c;
+    return (char)bits;
+}
+
+/* The first candidate that no rank vetoed is chosen. */
+static void count_vetoes(md_ss_agreement *a, md_ss_gather which, int64_t dispute)
+{
+    md_ss_dispute *d = &a->vote.dispute[dispute];
+    unsigned bits = 0;
+    for (int32_t r = 0; r < a->x->n_ranks; r++)
+        bits |= a->kinds[r] == a->kind ? (unsigned char)md_ss_agree_part_of(a, which, r)[dispute] : 0;
+    a->out->n_vetoed += __builtin_popcount(bits);
+    d->is_vetoed |= which == MD_SS_FIRST_VOTE && bits;
+    d->chosen = d->is_vetoed ? -1 : 0;
+    for (int32_t c = d->n - 1; c >= 1 && which == MD_SS_SECOND_VOTE && d->is_vetoed; c--)
+        d->chosen = bits >> c & 1 ? d->chosen : c;
+}
+
+/* Every rank says a byte for each dispute: its vetoes. */
+static md_status vote(md_ss_agreement *a, md_ss_gather which, size_t n_bytes)
 {
     char *mine = calloc(MD_MAX(n_bytes, 1), 1);
     if (!mine)
         return md_fail_memory();
-    for (int64_t i = 0; i < a->vote.n; i++) {
-        const md_ss_dispute *d = &a->vote.dispute[i];
-        const int32_t from = which == 3 ? 0 : 1, to = which == 3 ? MD_MIN(d->n, 1) : d->is_vetoed ? d->n : 0;
-        for (int32_t c = from; c < to; c++)
-            if (!md_ss_vote_try(&a->vote, i, c))
-                mine[i] = (char)(mine[i] | 1 << c);
-    }
+    for (int64_t i = 0; i < a->vote.n; i++)
+        mine[i] = vetoes_of(a, which, i);
     const md_status s = md_ss_agree_gather(a, which, mine, n_bytes, n_bytes);
     free(mine);
     MD_TRY(s);
-    for (int64_t i = 0; i < a->vote.n; i++) {
-        int vetoes = 0;
-        for (int32_t r = 0; r < a->x->n_ranks; r++)
-            vetoes |= a->kinds[r] == a->kind ? (unsigned char)md_ss_agree_part_of(a, which, r)[i] : 0;
-        md_ss_dispute *d = &a->vote.dispute[i];
-        d->is_vetoed |= which == 3 && vetoes;
-        d->chosen = which == 3 || !d->is_vetoed ? (d->is_vetoed ? -1 : 0) : -1;
-        for (int32_t c = d->n - 1; c >= 1 && which == 4 && d->is_vetoed; c--)
-            d->chosen = vetoes >> c & 1 ? d->chosen : c;
-        a->out->n_vetoed += __builtin_popcount((unsigned)vetoes);
-    }
+    for (int64_t i = 0; i < a->vote.n; i++)
+        count_vetoes(a, which, i);
     return MD_OK;
 }
 
@@ -152,10 +163,10 @@ static void name_undecided(md_ss_agreement *a)
 {
     for (int64_t i = 0; i < a->vote.n; i++) {
         const md_ss_dispute *d = &a->vote.dispute[i];
-        if (d->chosen >= 0 || d->n == 0)
+        if (d->chosen >= 0)
             continue;
         for (int32_t r = 0; r < a->x->n_ranks; r++)
-            if (md_ss_agree_part_of(a, 3, r)[i] && a->kinds[r] == a->kind) {
+            if (md_ss_agree_part_of(a, MD_SS_FIRST_VOTE, r)[i] && a->kinds[r] == a->kind) {
                 md_ss_agree_note(
                     a, md_fail(MD_UNSUPPORTED,
                                "agree: ranks chose different kernels, and no choice can be built on all of them: rank "
@@ -199,11 +210,11 @@ static md_status decide(md_ss_agreement *a)
             s = make_disputes(a);
         md_ss_agree_note(a, s);
         if (s != MD_OK)
-            a->vote.n = 0;
+            md_ss_vote_drop(&a->vote);
     }
-    MD_TRY(vote(a, 3, n));
+    MD_TRY(vote(a, MD_SS_FIRST_VOTE, n));
     md_ss_agree_note(a, add_runners_up(a));
-    MD_TRY(vote(a, 4, n));
+    MD_TRY(vote(a, MD_SS_SECOND_VOTE, n));
     if (is_over)
         return MD_OK;
     md_ss_agree_note(a, md_ss_vote_apply(&a->vote));
@@ -228,8 +239,8 @@ static md_status digest_choices(uint64_t out[2], const md_ss_agree_request *r)
 
 static md_status judge(const md_ss_agreement *a, const result *all)
 {
-    int32_t failed =
-        -1; /* of several ranks that which says most: the others do not know why it cannot build a choice */
+    /* Of several ranks the one with the longest message: only who cannot build a choice knows why. */
+    int32_t failed = -1;
     for (int32_t r = 0; r < a->x->n_ranks; r++)
         if (all[r].status != MD_OK && (failed < 0 || strlen(all[r].message) > strlen(all[failed].message)))
             failed = r;
@@ -290,7 +301,7 @@ md_status md_ss_agree(md_agreement *out, const md_ss_agree_request *request)
     md_ss_vote_finish(&a.vote);
     md_ss_own_choices_finish(&a.own);
     md_strbuf_finish(&a.ops);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < MD_SS_KEPT_GATHERS; i++)
         free(a.all[i]);
     free(a.record);
     free(a.voice);

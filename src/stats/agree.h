@@ -31,8 +31,7 @@ typedef struct md_ss_hello {
     char library[64], device[64], environment[128];
     uint64_t ops[2], choices[2]; /* digests: of the ops that live, of all choices */
     int64_t n_choices, ops_bytes; /* ops_bytes: of the texts of the ops */
-    int32_t has_proposals; /* something waits for an agreement */
-    int32_t status; /* of this rank, so far */
+    int64_t has_proposals; /* something waits for an agreement */
 } md_ss_hello;
 
 /* A choice, as all ranks see it. */
@@ -55,7 +54,7 @@ typedef struct md_ss_own_choice {
 typedef struct md_ss_own_choices {
     md_digest128 *op; /* digest of each op's key; owned */
     md_ss_own_choice *choice; /* sorted by shape; owned */
-    int64_t n, capacity;
+    int64_t n;
     bool has_proposals, failed;
 } md_ss_own_choices;
 
@@ -112,7 +111,7 @@ typedef struct md_ss_vote {
     int64_t n;
     md_ss_dispute *dispute; /* of this rank's kind; owned */
     md_ss_draft *draft; /* owned */
-    int64_t n_drafts, capacity, n_changed;
+    int64_t n_drafts, n_changed;
     char why[MD_WHY_BYTES]; /* the first candidate that could not be built here, and why not */
 } md_ss_vote;
 
@@ -124,11 +123,22 @@ bool md_ss_vote_try(md_ss_vote *vote, int64_t dispute, int32_t candidate);
 md_status md_ss_vote_apply(md_ss_vote *vote);
 /** Puts this rank's own proposal for a shape into use. */
 md_status md_ss_vote_apply_own(md_ss_vote *vote, const md_ss_own_choice *choice);
+/** Forgets the disputes of a rank that failed: it vetoes nothing, and the others go on. */
+void md_ss_vote_drop(md_ss_vote *vote);
 void md_ss_vote_finish(md_ss_vote *vote);
 
 /* ---- agree_talk.c: gathers, and the first two of them */
 
 enum { MD_SS_MESSAGE = 512 };
+
+/* The gathers between the first, hello, and the last, results. What they bring is kept. */
+typedef enum md_ss_gather {
+    MD_SS_DIGESTS,
+    MD_SS_RECORDS,
+    MD_SS_FIRST_VOTE, /* on the first candidate of each dispute */
+    MD_SS_SECOND_VOTE, /* on the others, where the first was vetoed */
+    MD_SS_KEPT_GATHERS
+} md_ss_gather;
 
 /* One rank's choice for a shape. */
 typedef struct md_ss_voice {
@@ -151,12 +161,12 @@ typedef struct md_ss_agreement {
     md_ss_hello *hello; /* of all ranks */
     int32_t *kinds; /* of all ranks */
     int32_t kind; /* of this rank */
-    size_t *said; /* bytes that each rank says in gather 3 */
+    size_t *said; /* bytes of each rank's records */
     int64_t *disputes; /* of each kind */
     bool is_settled; /* all digests are equal, and nothing is proposed */
     bool has_other_ops; /* in some kind */
-    char *all[5]; /* what gathers 2 to 5 brought */
-    size_t n_bytes[5]; /* of one rank in them */
+    char *all[MD_SS_KEPT_GATHERS]; /* what they brought */
+    size_t n_bytes[MD_SS_KEPT_GATHERS]; /* of one rank in them */
     md_ss_voice *voice; /* of all ranks, sorted by kind, shape and rank */
     int64_t n_voices;
     md_ss_record *record; /* of this kind's disputes */
@@ -167,10 +177,10 @@ typedef struct md_ss_agreement {
 void md_ss_agree_note(md_ss_agreement *a, md_status status);
 /** One gather. TIMEOUT: the exchange failed, and nobody can go on. */
 md_status md_ss_agree_exchange(const md_ss_agreement *a, void *all, const void *mine, size_t n_bytes);
-/** Gather number `which`: of n_mine bytes, padded to n_bytes. What it brings stays until the end. */
-md_status md_ss_agree_gather(md_ss_agreement *a, int which, const void *mine, size_t n_mine, size_t n_bytes);
+/** Gathers n_mine bytes, padded to n_bytes. What this brings stays until the end. */
+md_status md_ss_agree_gather(md_ss_agreement *a, md_ss_gather which, const void *mine, size_t n_mine, size_t n_bytes);
 /** What it brought from a rank. */
-const char *md_ss_agree_part_of(const md_ss_agreement *a, int which, int32_t rank);
+const char *md_ss_agree_part_of(const md_ss_agreement *a, md_ss_gather which, int32_t rank);
 md_status md_ss_agree_say_hello(md_ss_agreement *a);
 md_status md_ss_agree_say_digests(md_ss_agreement *a);
 /** The end of the voices, from `from` on, that are of one kind and shape. */

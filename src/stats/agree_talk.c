@@ -30,7 +30,7 @@ md_status md_ss_agree_exchange(const md_ss_agreement *a, void *all, const void *
     return md_fail(MD_TIMEOUT, "agree: %s", why[0] ? why : "a rank did not come in time, or the exchange failed");
 }
 
-md_status md_ss_agree_gather(md_ss_agreement *a, int which, const void *mine, size_t n_mine, size_t n_bytes)
+md_status md_ss_agree_gather(md_ss_agreement *a, md_ss_gather which, const void *mine, size_t n_mine, size_t n_bytes)
 {
     const size_t n = MD_MAX(n_bytes, 1), n_ranks = (size_t)a->x->n_ranks;
     a->all[which] = calloc(n_ranks + 1, n); /* the last part is this rank's */
@@ -42,7 +42,7 @@ md_status md_ss_agree_gather(md_ss_agreement *a, int which, const void *mine, si
     return md_ss_agree_exchange(a, a->all[which], a->all[which] + n_ranks * n, n);
 }
 
-const char *md_ss_agree_part_of(const md_ss_agreement *a, int which, int32_t rank)
+const char *md_ss_agree_part_of(const md_ss_agreement *a, md_ss_gather which, int32_t rank)
 {
     return a->all[which] + (size_t)rank * a->n_bytes[which];
 }
@@ -133,7 +133,7 @@ static void find_speakers(md_ss_agreement *a, int64_t from, int64_t to, int32_t 
         is_disputed |= a->voice[i].id->what != a->voice[from].id->what;
     for (int64_t i = from; i < to; i++) {
         a->voice[i].is_disputed = a->voice[i].speaks = is_disputed;
-        for (int64_t k = from; k < i; k++)
+        for (int64_t k = from; k < i && a->voice[i].speaks; k++)
             a->voice[i].speaks &= a->voice[k].id->what != a->voice[i].id->what;
         a->said[a->voice[i].rank] += a->voice[i].speaks ? (size_t)a->voice[i].id->n_bytes : 0;
     }
@@ -146,7 +146,7 @@ static void find_speakers(md_ss_agreement *a, int64_t from, int64_t to, int32_t 
 
 static const md_ss_choice_id *ids_of(const md_ss_agreement *a, int32_t rank)
 {
-    return (const void *)md_ss_agree_part_of(a, 1, rank);
+    return (const void *)md_ss_agree_part_of(a, MD_SS_DIGESTS, rank);
 }
 
 /* True if the ranks of each kind have met the same shapes, as they mostly have. */
@@ -210,7 +210,7 @@ md_status md_ss_agree_say_digests(md_ss_agreement *a)
     int64_t most = 0;
     for (int32_t r = 0; r < a->x->n_ranks && !a->is_settled; r++)
         most = MD_MAX(most, a->hello[r].n_choices);
-    MD_TRY(md_ss_agree_gather(a, 1, a->id, a->is_settled ? 0 : (size_t)a->n_ids * sizeof *a->id,
+    MD_TRY(md_ss_agree_gather(a, MD_SS_DIGESTS, a->id, a->is_settled ? 0 : (size_t)a->n_ids * sizeof *a->id,
                               (size_t)most * sizeof *a->id));
     if (a->is_settled)
         a->out->n_shapes = a->n_ids;

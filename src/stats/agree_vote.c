@@ -1,6 +1,7 @@
 /* Candidates of disputed shapes: builds them, and puts those into use that every rank can build. */
 #include "stats/agree.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/cache/table.h"
 #include "dispatch/select/select.h"
@@ -30,13 +31,11 @@ md_status md_ss_vote_add(md_ss_dispute *dispute, const md_ss_record *record, boo
     bool is_new = dispute->n < MD_SS_CANDIDATES;
     for (int32_t i = 0; i < dispute->n; i++)
         is_new = is_new && dispute->candidate[i].what != c.what;
-    md_ss_candidate *more = is_new ? realloc(dispute->candidate, (size_t)(dispute->n + 1) * sizeof *more) : NULL;
-    if (!more) {
+    if (!is_new || !md_grow(&dispute->candidate, (size_t)dispute->n, sizeof *dispute->candidate)) {
         free(c.variant);
         return is_new ? md_fail_memory() : MD_OK;
     }
-    more[dispute->n++] = c;
-    dispute->candidate = more;
+    dispute->candidate[dispute->n++] = c;
     return MD_OK;
 }
 
@@ -44,15 +43,9 @@ md_status md_ss_vote_add(md_ss_dispute *dispute, const md_ss_record *record, boo
 
 static md_status add_draft(md_ss_vote *v, md_ss_draft draft)
 {
-    if (v->n_drafts == v->capacity) {
-        const int64_t capacity = v->capacity ? 2 * v->capacity : 64;
-        md_ss_draft *more = realloc(v->draft, (size_t)capacity * sizeof *more);
-        if (!more) {
-            md_ds_shape_entry_free(draft.entry);
-            return md_fail_memory();
-        }
-        v->draft = more;
-        v->capacity = capacity;
+    if (!md_grow(&v->draft, (size_t)v->n_drafts, sizeof *v->draft)) {
+        md_ds_shape_entry_free(draft.entry);
+        return md_fail_memory();
     }
     v->draft[v->n_drafts++] = draft;
     return MD_OK;
@@ -134,16 +127,23 @@ md_status md_ss_vote_apply_own(md_ss_vote *v, const md_ss_own_choice *choice)
     return MD_OK;
 }
 
+void md_ss_vote_drop(md_ss_vote *v)
+{
+    for (int64_t i = 0; i < v->n; i++) {
+        for (int32_t c = 0; c < v->dispute[i].n; c++)
+            free(v->dispute[i].candidate[c].variant);
+        free(v->dispute[i].candidate);
+    }
+    free(v->dispute);
+    v->dispute = NULL;
+    v->n = 0;
+}
+
 void md_ss_vote_finish(md_ss_vote *v)
 {
     for (int64_t i = 0; i < v->n_drafts; i++)
         if (v->draft[i].entry)
             md_ds_shape_entry_free(v->draft[i].entry);
-    for (int64_t i = 0; v->dispute && i < v->n; i++) {
-        for (int32_t c = 0; c < v->dispute[i].n; c++)
-            free(v->dispute[i].candidate[c].variant);
-        free(v->dispute[i].candidate);
-    }
     free(v->draft);
-    free(v->dispute);
+    md_ss_vote_drop(v);
 }

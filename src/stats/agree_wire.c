@@ -1,6 +1,7 @@
 /* The choices of this rank, and the records of choices that ranks exchange. */
 #include "stats/agree.h"
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "dispatch/cache/table.h"
 #include "dispatch/select/select.h"
@@ -60,44 +61,33 @@ static void name_variants(md_ss_own_choice *c, visit *v, const md_ds_shape_entry
         c->id.n_bytes += (int64_t)strlen(c->variant[s]) + 1;
 }
 
-static md_ss_own_choice *new_choice(md_ss_own_choices *own)
-{
-    if (own->n == own->capacity) {
-        const int64_t capacity = own->capacity ? 2 * own->capacity : 64;
-        md_ss_own_choice *more = realloc(own->choice, (size_t)capacity * sizeof *more);
-        if (!more)
-            return NULL;
-        own->choice = more;
-        own->capacity = capacity;
-    }
-    return &own->choice[own->n];
-}
-
 /* Shapes that the reference serves have no choice; an entry under way to another plan has the one that serves now. */
 static void add_entry(void *user, const md_ds_shape_entry *e)
 {
     visit *v = user;
     md_digest128 part[2];
-    md_ss_own_choice *c = md_ds_plan_of(e)->by_reference ? NULL : new_choice(v->own);
-    if (!c) {
-        v->own->failed |= !md_ds_plan_of(e)->by_reference;
+    md_ss_own_choices *own = v->own;
+    if (md_ds_plan_of(e)->by_reference)
         return;
-    }
+    own->failed |= !md_grow(&own->choice, (size_t)own->n, sizeof *own->choice);
+    if (own->failed)
+        return;
+    md_ss_own_choice *c = &own->choice[own->n];
     *c = (md_ss_own_choice){.op = v->number, .n_words = (int32_t)(e->key_bytes / sizeof(int64_t))};
     c->word = malloc(MD_MAX(e->key_bytes, 1));
     c->variant = malloc(2 * (size_t)v->op->n_stages * sizeof *c->variant);
     if (!c->word || !c->variant) {
         free(c->word);
         free(c->variant);
-        v->own->failed = true;
+        own->failed = true;
         return;
     }
     memcpy(c->word, e->key, e->key_bytes);
-    part[0] = v->own->op[v->number];
+    part[0] = own->op[v->number];
     part[1] = md_hash128(e->key, e->key_bytes);
     c->id.shape = md_hash128(part, sizeof part);
     name_variants(c, v, e);
-    v->own->n++;
+    own->n++;
 }
 
 static int by_shape(const void *a, const void *b)

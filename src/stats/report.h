@@ -31,12 +31,14 @@ json_t *md_ss_check_report(const md_ds_compiled *compiled);
 /** The text of that report. */
 void md_ss_check_print(md_strbuf *out, const json_t *report);
 
-/* ---- explain.c */
+/* ---- explain.c, explain_print.c */
 
 /* Explains which variant serves a shape, and why. */
 
 /** Prints all candidates of all stages at a bound shape, and the pick, as a table or as one JSON object. */
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json);
+/** The text of that report. */
+void md_ss_explain_print(md_strbuf *out, const json_t *report);
 
 /* ---- capture.c */
 

@@ -85,9 +85,9 @@ void md_ds_correct(double *us, md_ds_pool *pool, const int64_t *select_sizes, co
     apply(us, pool, pool->correction, select_sizes, variant, n);
 }
 
-void md_ds_correct_choice(double *us, md_ds_pool *pool, const int64_t *select_sizes, int32_t n)
+void md_ds_correct_picks(double *us, md_ds_pool *pool, const int64_t *select_sizes, int32_t n)
 {
-    apply(us, pool, md_ds_choosing(pool), select_sizes, NULL, n);
+    apply(us, pool, md_ds_pick_correction(pool), select_sizes, NULL, n);
 }
 
 bool md_ds_is_measured(md_ds_pool *pool, int32_t variant)

@@ -108,24 +108,29 @@ static void list_families(point_families *out, const md_fa_target *target, const
         }
 }
 
+/* Configs that each of so many families of a point may have. */
+static int32_t most_builds(const md_tn_job *job, int32_t n_families)
+{
+    if (job->rigor == MD_TUNE_EXHAUSTIVE)
+        return INT32_MAX;
+    const int32_t together = job->max_builds > 0 ? job->max_builds : MD_TN_BUILDS;
+    const int32_t share = (together + n_families - 1) / n_families;
+    return job->max_builds > 0 ? share : MD_MAX(share, LEAST_BUILDS);
+}
+
 static md_status add_point(md_ds_pieces *out, const md_ds_tune_request *request, const md_fa_target *target,
                            const md_ds_compiled *c, const md_tn_point *point)
 {
     const md_tn_job *job = &request->job;
-    const bool is_all = job->rigor == MD_TUNE_EXHAUSTIVE;
     point_families families;
-    const int32_t together = job->max_builds > 0 ? job->max_builds : MD_TN_BUILDS;
-    list_families(&families, target, &c->policy, point, is_all ? INT32_MAX : MD_MAX(together, LEAST_BUILDS));
+    list_families(&families, target, &c->policy, point, most_builds(job, 1));
     for (int32_t i = 0; i < families.n; i++) {
-        const int32_t share = (together + families.n - 1) / families.n;
-        const int32_t builds = is_all                ? families.of[i].n_configs
-                               : job->max_builds > 0 ? MD_MIN(share, families.of[i].n_configs)
-                                                     : MD_MIN(MD_MAX(share, LEAST_BUILDS), families.of[i].n_configs);
+        const int32_t builds = MD_MIN(most_builds(job, families.n), families.of[i].n_configs);
         MD_TRY(append(out, (md_ds_piece){.stage = target->stage,
                                          .is_ragged = point->is_ragged,
                                          .point = point_text(&c->space, point),
                                          .family = families.of[i].family->name,
-                                         .builds = is_all ? 0 : builds,
+                                         .builds = job->rigor == MD_TUNE_EXHAUSTIVE ? 0 : builds,
                                          .ms = predict_ms(target, point, builds)}));
     }
     return MD_OK;

@@ -41,8 +41,8 @@ typedef struct md_ds_pool {
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement of its results with those of others */
     _Atomic uint32_t likely; /* the last pick by the model and its runner-up (16 bits each, + 1): where to begin */
     struct md_tn_correction *correction; /* of the model, by measured times (correct.c) */
-    /* policy.agrees: that of tuned times alone, by which picks are made: ranks with equal wisdom choose alike. NULL:
-     * `correction` does that */
+    /* the same by times of tuning and of earlier processes alone, for the picks of ranks that agree: ranks that begin
+     * alike choose alike. NULL unless policy.agrees */
     struct md_tn_correction *settled;
     int32_t pinned; /* variant, or -1 */
     struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */
@@ -76,13 +76,13 @@ int32_t md_ds_pool_find(const md_ds_pool *pool, const char *name);
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *pool);
 
-/** What corrects the times that picks are made by. */
-static inline struct md_tn_correction *md_ds_choosing(const md_ds_pool *pool)
+/** The correction that picks are made by. */
+static inline struct md_tn_correction *md_ds_pick_correction(const md_ds_pool *pool)
 {
     return pool->settled ? pool->settled : pool->correction;
 }
-/** Applies that one to the times of all n variants. */
-void md_ds_correct_choice(double *us, md_ds_pool *pool, const int64_t *select_sizes, int32_t n);
+/** Applies it to the times of all n variants. */
+void md_ds_correct_picks(double *us, md_ds_pool *pool, const int64_t *select_sizes, int32_t n);
 /** Puts a variant into a hint's ranking, unless it is there. A full ranking keeps the best. */
 void md_ds_rank(md_ds_pool *pool, int32_t hint, md_ds_ranked variant);
 /** The hints whose rankings have the variant, a bit for each. */

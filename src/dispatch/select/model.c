@@ -87,7 +87,7 @@ void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)
 {
     md_ds_predict_us(us, op, stage, sizes, n, wanted);
-    md_ds_correct_choice(us, &op->stage[stage], sizes, n);
+    md_ds_correct_picks(us, &op->stage[stage], sizes, n);
 }
 
 static bool is_unexpected(const md_fa_answer *answer, double by_shape)

@@ -149,7 +149,7 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
     const md_ds_pool *pool = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
     /* a correction may make any variant the fastest */
-    const bool is_corrected = md_tn_correction_version(md_ds_choosing(pool)) > 0;
+    const bool is_corrected = md_tn_correction_version(md_ds_pick_correction(pool)) > 0;
     const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, is_corrected);
     if (!choose_least(out, us, n, MD_DS_MODEL))
         return false;

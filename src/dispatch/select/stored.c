@@ -66,14 +66,20 @@ static bool is_fact(const struct md_ds_stored *stored, const md_tn_conditions *a
 
 /* ---- Picks in memory */
 
+static pick_key key_of(int32_t stage, md_digest128 shape)
+{
+    pick_key key;
+    memset(&key, 0, sizeof key);
+    key.shape = shape;
+    key.stage = stage;
+    return key;
+}
+
 /* The lock is held. A pick that this process measured replaces one from the store; an imported one replaces both. */
 static bool remember(struct md_ds_stored *stored, const md_tn_stored_pick *pick, bool is_own, bool is_given)
 {
-    pick_key key;
+    const pick_key key = key_of(pick->stage, pick->shape);
     void *old = NULL;
-    memset(&key, 0, sizeof key);
-    key.shape = pick->shape;
-    key.stage = pick->stage;
     md_ds_stored_pick *there = md_table_find(stored->picks, &key, sizeof key);
     if (there && ((there->is_given && !is_given) || (there->is_own && !is_own)))
         return true;
@@ -95,10 +101,7 @@ static bool remember(struct md_ds_stored *stored, const md_tn_stored_pick *pick,
 
 static bool recall(md_ds_stored_pick *out, struct md_ds_stored *stored, int32_t stage, md_digest128 shape)
 {
-    pick_key key;
-    memset(&key, 0, sizeof key);
-    key.shape = shape;
-    key.stage = stage;
+    const pick_key key = key_of(stage, shape);
     pthread_mutex_lock(&stored->lock);
     const md_ds_stored_pick *p = md_table_find(stored->picks, &key, sizeof key);
     if (p)
@@ -161,15 +164,6 @@ static md_tn_stored_pick pick_of(const md_ds_op *op, int32_t stage, md_digest128
     return p;
 }
 
-static pick_key key_of(int32_t stage, md_digest128 shape)
-{
-    pick_key key;
-    memset(&key, 0, sizeof key);
-    key.shape = shape;
-    key.stage = stage;
-    return key;
-}
-
 md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int32_t variant)
 {
     struct md_ds_stored *stored = op->stored;
@@ -177,7 +171,8 @@ md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int
     const pick_key key = key_of(stage, shape);
     pthread_mutex_lock(&stored->lock);
     const bool ok = remember(stored, &p, true, true);
-    free(md_table_remove(stored->proposals, &key, sizeof key));
+    if (stored->proposals)
+        free(md_table_remove(stored->proposals, &key, sizeof key));
     pthread_mutex_unlock(&stored->lock);
     return ok ? MD_OK : md_fail_memory();
 }
@@ -315,11 +310,11 @@ md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op)
     stored->store = op->policy.stored;
     stored->key = make_key(op);
     stored->picks = md_table_create();
-    stored->proposals = md_table_create();
+    stored->proposals = op->policy.agrees ? md_table_create() : NULL;
     md_mutex_init(&stored->lock);
     md_mutex_init(&stored->lock_of_writes);
     md_fork_watch(stored, forget_jobs);
-    if (!stored->key || !stored->picks || !stored->proposals) {
+    if (!stored->key || !stored->picks || (op->policy.agrees && !stored->proposals)) {
         md_ds_stored_destroy(&stored);
         return md_fail_memory();
     }

@@ -19,7 +19,7 @@ struct md_ds_stored {
     char *key; /* of the store; owned */
     pthread_mutex_t lock; /* of all below, up to n_taught; taken last */
     md_table *picks;
-    md_table *proposals; /* md_ds_stored_pick, by the same keys */
+    md_table *proposals; /* md_ds_stored_pick, by the same keys; NULL unless policy.agrees */
     md_tn_stored_list times; /* the times as they were read */
     int32_t n_taught[MD_ST_MAX_STAGES]; /* variants that have been told their times */
     int32_t version[MD_ST_MAX_STAGES]; /* of the corrections, as they were written */
