@@ -156,8 +156,7 @@ static json_t *pick_json(const md_ds_op *op, const md_ds_plan *plan, int32_t sta
 /* How near the pick is to the roofline. */
 static json_t *roof_json(const view *v, const md_ds_plan *plan, int32_t stage)
 {
-    md_tn_shortfall shortfall;
-    md_ss_shortfall(&shortfall, v->op, stage, plan->stage[stage].pick.variant, v->shape->size);
+    const md_tn_shortfall shortfall = md_ss_shortfall(v->op, plan, stage, v->shape->size);
     return md_ss_roof_json(&shortfall);
 }
 

@@ -170,25 +170,25 @@ static bool is_same(const md_ss_op *a, const md_ss_op *b)
 
 static int by_text(const void *a, const void *b)
 {
-    const md_ss_op *op = a, *y = b;
-    int c = strcmp(op->name, y->name);
-    c = c ? c : strcmp(op->formula ? op->formula : "", y->formula ? y->formula : "");
-    c = c ? c : strcmp(op->hints ? op->hints : "", y->hints ? y->hints : "");
-    c = c ? c : op->allows_tf32 - y->allows_tf32;
-    return c ? c : (op->order > y->order) - (op->order < y->order);
+    const md_ss_op *one = a, *other = b;
+    int c = strcmp(one->name, other->name);
+    c = c ? c : strcmp(one->formula ? one->formula : "", other->formula ? other->formula : "");
+    c = c ? c : strcmp(one->hints ? one->hints : "", other->hints ? other->hints : "");
+    c = c ? c : one->allows_tf32 - other->allows_tf32;
+    return c ? c : (one->order > other->order) - (one->order < other->order);
 }
 
 static int by_order(const void *a, const void *b)
 {
-    const md_ss_op *op = a, *y = b;
-    return (op->order > y->order) - (op->order < y->order);
+    const md_ss_op *one = a, *other = b;
+    return (one->order > other->order) - (one->order < other->order);
 }
 
 /* Sorts by age, the oldest first; the row that stands for many ops comes before all. */
 static int by_age(const void *a, const void *b)
 {
-    const md_ss_op *op = a, *y = b;
-    return (op->age > y->age) - (op->age < y->age);
+    const md_ss_op *one = a, *other = b;
+    return (one->age > other->age) - (one->age < other->age);
 }
 
 /* Adds one op to another, and frees it. */

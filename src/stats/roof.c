@@ -15,21 +15,20 @@ static int32_t operand_bytes(const md_st_program *program, const md_st_product *
     return MD_MAX(bits / 8, 1);
 }
 
-bool md_ss_shortfall(md_tn_shortfall *out, const md_ds_op *op, int32_t stage, int32_t variant, const int64_t *size)
+md_tn_shortfall md_ss_shortfall(const md_ds_op *op, const md_ds_plan *plan, int32_t stage, const int64_t *size)
 {
     const md_ds_pool *pool = &op->stage[stage];
     const md_st_stage *s = &op->program->stage[stage];
     md_fa_features features = {.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
     md_tn_need need = {.is_product = s->kind == MD_ST_PRODUCT};
-    *out = (md_tn_shortfall){0};
-    if (variant < 0)
-        return false;
+    const int32_t variant = plan->stage[stage].pick.variant;
+    if (plan->stage[stage].is_idle || variant < 0)
+        return (md_tn_shortfall){0};
     if (need.is_product)
         need.operand_bytes = operand_bytes(op->program, &s->product);
     md_st_work(&need.flops, &need.bytes, op->program, stage, size);
     md_fa_features_of(&features, pool->variant[variant]->family, &pool->target, &pool->variant[variant]->config, size);
-    *out = md_tn_shortfall_of(pool->target.facts, &features, &need);
-    return true;
+    return md_tn_shortfall_of(pool->target.facts, &features, &need);
 }
 
 json_t *md_ss_roof_json(const md_tn_shortfall *x)

@@ -37,11 +37,6 @@ typedef struct visit {
     const md_ds_op *op;
 } visit;
 
-static const char *variant_name(const md_ds_pool *pool, int32_t i)
-{
-    return i >= 0 ? pool->variant[i]->name : "";
-}
-
 /* Appends " as n=64": the sizes that the caller selected by. */
 static void add_as(char *text, size_t n_bytes, const md_ds_space *space, const md_ds_as *as)
 {
@@ -55,6 +50,7 @@ static void add_as(char *text, size_t n_bytes, const md_ds_space *space, const m
 static void add_entry(void *user, const md_ds_shape_entry *entry)
 {
     const visit *v = user;
+    const md_ds_plan *plan = md_ds_plan_of(entry);
     uint64_t calls = atomic_load_explicit(&entry->calls, memory_order_relaxed);
     md_ss_row *r = calls ? new_row(v->rows, v->op->n_stages) : NULL;
     if (!r)
@@ -71,15 +67,15 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
     r->time_us = (double)md_ds_shape_entry_ns(entry) / 1e3;
     r->n_timed = atomic_load_explicit(&entry->n_timed, memory_order_relaxed);
     for (int32_t s = 0; s < r->n_stages; s++) {
-        const md_ds_pick *p = &md_ds_plan_of(entry)->stage[s].pick;
+        const md_ds_pick *p = &plan->stage[s].pick;
         md_ss_stage *to = &r->stage[s];
-        snprintf(to->variant, sizeof to->variant, "%s",
-                 p->variant >= 0 ? variant_name(&v->op->stage[s], p->variant) : "reference");
-        snprintf(to->runner_up, sizeof to->runner_up, "%s", variant_name(&v->op->stage[s], p->runner_up));
+        snprintf(to->variant, sizeof to->variant, "%s", md_ds_pick_name(v->op, plan, s));
+        snprintf(to->runner_up, sizeof to->runner_up, "%s",
+                 p->runner_up >= 0 ? md_ds_variant_name(v->op, s, p->runner_up) : "");
         to->source = md_ds_source_name(p->source);
         to->distance = p->distance;
         to->margin = p->margin;
-        md_ss_shortfall(&to->shortfall, v->op, s, p->variant, entry->size);
+        to->shortfall = md_ss_shortfall(v->op, plan, s, entry->size);
     }
 }
 
@@ -137,21 +133,21 @@ void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
 
 static int by_time(const void *a, const void *b)
 {
-    const md_ss_row *row = a, *y = b;
-    if (row->time_us != y->time_us)
-        return row->time_us < y->time_us ? 1 : -1;
-    int c = strcmp(row->op, y->op);
-    return c ? c : strcmp(row->shape, y->shape);
+    const md_ss_row *one = a, *other = b;
+    if (one->time_us != other->time_us)
+        return one->time_us < other->time_us ? 1 : -1;
+    int c = strcmp(one->op, other->op);
+    return c ? c : strcmp(one->shape, other->shape);
 }
 
 static int by_choice(const void *a, const void *b)
 {
-    const md_ss_row *row = a, *y = b;
-    int c = strcmp(row->op, y->op);
-    c = c ? c : strcmp(row->shape, y->shape);
-    c = c ? c : (row->n_stages > y->n_stages) - (row->n_stages < y->n_stages);
-    for (int32_t s = 0; !c && s < row->n_stages; s++)
-        c = strcmp(row->stage[s].variant, y->stage[s].variant);
+    const md_ss_row *one = a, *other = b;
+    int c = strcmp(one->op, other->op);
+    c = c ? c : strcmp(one->shape, other->shape);
+    c = c ? c : (one->n_stages > other->n_stages) - (one->n_stages < other->n_stages);
+    for (int32_t s = 0; !c && s < one->n_stages; s++)
+        c = strcmp(one->stage[s].variant, other->stage[s].variant);
     return c;
 }
 
@@ -195,8 +191,8 @@ void md_ss_rows_sort(md_ss_rows *rows)
 /* Sorts by age, the oldest first; the row that stands for many ops comes before all. */
 static int by_age(const void *a, const void *b)
 {
-    const md_ss_row *row = a, *y = b;
-    return (row->age > y->age) - (row->age < y->age);
+    const md_ss_row *one = a, *other = b;
+    return (one->age > other->age) - (one->age < other->age);
 }
 
 static void fold(md_ss_rows *rows, int64_t n)

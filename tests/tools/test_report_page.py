@@ -178,6 +178,35 @@ class Report(unittest.TestCase):
         stats.write_text(json.dumps(own | {"hardware": "another"}), encoding="utf-8")
         self.assertIn("is known where these statistics come from", self.page(str(stats)))
 
+    def test_stages_that_are_idle(self):
+        """Of a chain and its parts one runs: what is idle has no roof, and the roofline is that of the others."""
+        stats = self.folder / "own.json"
+        env = dict(os.environ, MD_STATS=str(stats), MD_CACHE_DIR=str(self.folder / "store"), MD_DEVICE="host")
+        formula = ("let S[i,j] = sum[d](Q[i,d] * K[j,d]); let m[i] = max[j](S[i,j]); let P[i,j] = exp(S[i,j] - m[i]); let l[i] = sum[j](P[i,j]); "
+                   "O[i,d] = sum[j](P[i,j] * V[j,d]) / l[i]")
+        subprocess.run([MDCTL, "run", formula, "--sizes", "i=40, j=60, d=32", "--hints", "64"], env=env, capture_output=True, check=True)
+        shape, = json.loads(stats.read_text(encoding="utf-8"))["shapes"]
+        idle = [stage["variant"] == "idle" for stage in shape["stages"]]
+        self.assertEqual((idle, any(idle), all(idle)), ([stage["roof"] is None for stage in shape["stages"]], True, False))
+        least = sum(stage["roof"]["us"] for stage in shape["stages"] if stage["roof"])
+        self.assertTrue(any(cell.startswith(f"{100 * least / shape['us']:.0f}% of ") for cell in Page(self.page(str(stats))).cells))
+        shape["stages"] += [{"variant": "reference", "roof": None}]
+        stats.write_text(json.dumps(STATS | {"shapes": [shape]}), encoding="utf-8")
+        self.assertEqual([cell for cell in Page(self.page(str(stats))).cells if "% of " in cell], [])
+
+    def test_ops_of_one_name(self):
+        twice = STATS | {"ops": STATS["ops"] * 2}
+        page = Page(self.page(self.file("twice.json", json.dumps(twice))))
+        self.assertEqual((page.cells.count("0.050"), page.cells.count("above")), (1, 2))
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
+    def test_gnuplot_gets_no_commands(self):
+        """A results file is data: a column's name ends no text of gnuplot's."""
+        touched = self.folder / "touched"
+        rows = [row | {"column": row["column"].replace("model", f"m'\nsystem('touch {touched}')\n#")} for row in hints()]
+        self.assertEqual(Page(self.page(self.file("hints.jsonl", lines(*rows)))).figures, 3)
+        self.assertFalse(touched.exists())
+
     def test_many_lines(self):
         shapes = [(i, 64 + k) for i in range(1, 60) for k in range(40)]
         start = time.monotonic()

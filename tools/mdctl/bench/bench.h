@@ -46,7 +46,8 @@ typedef struct bench_case {
     const char *name, *sizes;
     md_dtype dtype;
     double flops, bytes;
-    roofline roof; /* of the pick */
+    json_t *explained; /* the pick; NULL where nothing is written as JSON */
+    roofline roof;
     bool is_brief; /* kernels only, not calls; on a GPU a sample is one pass over the sets */
     int n_sets, n;
     data_set set[BENCH_SETS];

@@ -127,6 +127,7 @@ void bench_free(bench *b, bench_case *c)
         data_free(&c->copy[k]);
     }
     copier_destroy(c->copier);
+    json_decref(c->explained);
     md_free(b->context, c->from);
     md_free(b->context, c->to);
 }

@@ -93,8 +93,10 @@ static void print_row(const bench_case *c, const contender *rival)
 void bench_print(bench *b, bench_case *c)
 {
     cli_progress(NULL);
-    if (c->n && (b->o->json || b->output))
-        c->roof = roofline_of(c->who[0].op, c->sizes);
+    if (c->n && (b->o->json || b->output)) {
+        c->explained = explained(c->who[0].op, c->sizes);
+        c->roof = roofline_of(json_object_get(c->explained, "stages"));
+    }
     for (int i = 0; i < c->n; i++) {
         if (b->o->json)
             print_json(stdout, b, c, &c->who[i]);

@@ -81,6 +81,14 @@ bool cells_same_op(const cell *a, const cell *b)
     return !strcmp(a->op, b->op) && !strcmp(a->dtype, b->dtype);
 }
 
+bool cells_is_first(const cells *all, int i)
+{
+    int k = 0;
+    while (!cells_same_op(&all->of[k], &all->of[i]))
+        k++;
+    return k == i;
+}
+
 const cell *cells_find(const cells *all, const cell *like)
 {
     for (int i = 0; i < all->n; i++)

@@ -24,6 +24,8 @@ typedef struct cells {
 /** The cells of all times; free `of`. */
 cells cells_of(const results *in);
 bool cells_same_op(const cell *a, const cell *b);
+/** True for the first cell of an op and type. */
+bool cells_is_first(const cells *all, int i);
 /** The cell of the same op, type and shape that has a pick, or NULL. */
 const cell *cells_find(const cells *all, const cell *like);
 

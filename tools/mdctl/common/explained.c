@@ -5,6 +5,7 @@
 #include "common/results.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 json_t *explained(md_op *op, const char *sizes)
 {
@@ -19,25 +20,31 @@ json_t *explained(md_op *op, const char *sizes)
     return out;
 }
 
-roofline roofline_of(md_op *op, const char *sizes)
+/* md_explain calls the variant of a stage its pick. */
+static bool is_idle(const json_t *stage)
+{
+    return !strcmp(result_word(stage, "pick"), "idle") || !strcmp(result_word(stage, "variant"), "idle");
+}
+
+roofline roofline_of(const json_t *stages)
 {
     size_t at;
-    json_t *stage, *said = explained(op, sizes);
-    roofline out = {0};
+    json_t *stage;
     double most = -1.0;
-    json_array_foreach(json_object_get(said, "stages"), at, stage)
+    bool is_known = true;
+    roofline out = {0.0, "", ""};
+    json_array_foreach(stages, at, stage)
     {
         const json_t *roof = json_object_get(stage, "roof");
         const double us = result_number(roof, "us"), beyond = result_number(roof, "model_us") - us;
-        if (!json_is_object(roof))
-            continue;
+        is_known &= json_is_object(roof) || is_idle(stage);
         out.us += us;
-        if (beyond > most) {
+        if (json_is_object(roof) && beyond > most) {
             most = beyond;
-            snprintf(out.limit, sizeof out.limit, "%s", result_word(roof, "limit"));
-            snprintf(out.reason, sizeof out.reason, "%s", result_word(roof, "reason"));
+            out.limit = result_word(roof, "limit");
+            out.reason = result_word(roof, "reason");
         }
     }
-    json_decref(said);
+    out.us = is_known ? out.us : 0.0;
     return out;
 }

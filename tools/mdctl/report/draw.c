@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Cells of a share in (least, the next] have a colour of their own: one path for each keeps the page small. */
+/* A share of at least `least` has this colour: one path for each keeps the page small. */
 static const struct {
     double least;
     const char *colour;
@@ -27,9 +27,8 @@ static void begin(page *p, const char *label, int height)
 
 static void end(page *p, const char *label)
 {
-    fputs("</svg>\n<figcaption>", p->out);
-    page_text(p, label);
-    fputs("</figcaption>\n</figure>\n", p->out);
+    fputs("</svg>\n", p->out);
+    page_figure_end(p, label);
 }
 
 static void text_at(page *p, double x, double y, const char *anchor, const char *text)

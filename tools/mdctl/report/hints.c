@@ -56,28 +56,30 @@ static double least(const matrix *m, int s)
     return us;
 }
 
-/* The seed's hints and whatever dispatches; the other hints are the many columns of a sweep. */
+/* Of the many hints of a sweep a table shows those of TorchInductor's multi-kernel. */
+static const int64_t shown_hint[] = {64, 256, 4096};
+enum { SHOWN_HINTS = sizeof shown_hint / sizeof *shown_hint };
+
+/* These hints, and whatever dispatches. */
 static bool is_shown(const char *column)
 {
-    static const char *const hints[] = {"hint 64", "hint 256", "hint 4096"};
     bool is_hint = false;
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        is_hint |= !strcmp(column, hints[i]);
+    for (int i = 0; i < SHOWN_HINTS; i++)
+        is_hint |= !strncmp(column, "hint ", 5) && strtoll(column + 5, NULL, 10) == shown_hint[i];
     return is_hint || strncmp(column, "hint ", 5) != 0;
 }
 
 static void write_table(page *p, const matrix *m)
 {
-    static const int64_t seed[] = {64, 256, 4096};
     static const char *const head[] = {"what runs", "64", "256", "4096"};
     page_table(p, "us, and times the fastest of the size", head, 4);
     for (int c = 0; c < m->n_columns; c++) {
         if (!is_shown(m->column[c]))
             continue;
         page_row(p, m->column[c]);
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < SHOWN_HINTS; i++) {
             int s = 0;
-            while (s < m->n_sizes && m->size[s] != seed[i])
+            while (s < m->n_sizes && m->size[s] != shown_hint[i])
                 s++;
             if (s < m->n_sizes && m->us[c][s] > 0.0)
                 page_cell(p, least(m, s) / m->us[c][s], "%.2f (%.2f)", m->us[c][s], m->us[c][s] / least(m, s));
@@ -108,8 +110,9 @@ static void write_curves(page *p, const matrix *m, const char *dtype)
     fputs("set logscale x 2\nset xlabel 'size'\nset ylabel 'share of the fastest'\nset yrange [:1.02]\n", to);
     for (int c = 0; c < m->n_columns; c++)
         if (is_shown(m->column[c])) {
-            fprintf(to, "%s$d%d with linespoints pt 7 ps 0.3 dt %d title '%s'", separator, c,
-                    strstr(m->column[c], "default") ? 2 : 1, m->column[c]);
+            fprintf(to, "%s$d%d with linespoints pt 7 ps 0.3 dt %d title ", separator, c,
+                    strstr(m->column[c], "default") ? 2 : 1);
+            page_quote(to, m->column[c]);
             separator = ", ";
         }
     fputs("\n", to);

@@ -124,6 +124,17 @@ static void copy_svg(page *p, FILE *from)
     }
 }
 
+void page_quote(FILE *commands, const char *text)
+{
+    fputc('\'', commands);
+    for (; *text; text++) {
+        if (*text == '\'') /* twice: the character itself */
+            fputc(*text, commands);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, commands);
+    }
+    fputc('\'', commands);
+}
+
 static bool run_gnuplot(int number, const char *path, const char *commands)
 {
     FILE *to = popen("gnuplot", "w");
@@ -144,6 +155,13 @@ void page_figure(page *p, const char *label)
     fputs("\">\n", p->out);
 }
 
+void page_figure_end(page *p, const char *label)
+{
+    fputs("<figcaption>", p->out);
+    page_text(p, label);
+    fputs("</figcaption>\n</figure>\n", p->out);
+}
+
 void page_plot(page *p, const char *label, const char *commands)
 {
     char path[] = "/tmp/mdctl-plot-XXXXXX";
@@ -154,9 +172,7 @@ void page_plot(page *p, const char *label, const char *commands)
     if (svg && run_gnuplot(++p->n_plots, path, commands)) {
         page_figure(p, label);
         copy_svg(p, svg);
-        fputs("<figcaption>", p->out);
-        page_text(p, label);
-        fputs("</figcaption>\n</figure>\n", p->out);
+        page_figure_end(p, label);
     } else {
         cli_fail("no plot '%s': gnuplot failed", label);
     }

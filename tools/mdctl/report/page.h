@@ -23,8 +23,9 @@ void page_row(page *p, const char *head);
 /** A cell; share in [0, 1] colours it from red to green, a share below 0 not at all. */
 void page_cell(page *p, double share, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void page_table_end(page *p);
-/** Begins a figure; its SVG, caption and end follow. */
+/** Begins a figure, whose SVG follows; ends it with its label as the caption. */
 void page_figure(page *p, const char *label);
+void page_figure_end(page *p, const char *label);
 
 /* A map of cells, drawn as SVG without gnuplot. */
 typedef struct page_map {
@@ -44,6 +45,8 @@ typedef struct page_bar {
     const char *text; /* what it is, for whoever points at it */
 } page_bar;
 void page_draw_bars(page *p, const char *label, const char *unit, const page_bar *bar, int n);
+/** Writes a text of a result into commands of gnuplot, in quotes that nothing in it can end. */
+void page_quote(FILE *commands, const char *text);
 /** A plot from commands of gnuplot with their data; `label` says what it shows. Nothing where gnuplot is missing. */
 void page_plot(page *p, const char *label, const char *commands);
 

@@ -1,5 +1,6 @@
 /* A program's own statistics: where its time goes, what was picked, how near to the roofline that is, what was on
  * trial. */
+#include "common/explained.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -45,52 +46,29 @@ static void write_part(page *p, double us, double of_us)
     page_cell(p, -1.0, "%.1f%%", of_us > 0.0 ? 100.0 * us / of_us : 0.0);
 }
 
-/* The part of the roofline that a shape's calls reach, all stages together; below 0 where the model does not say. */
-static double reached(const json_t *shape)
-{
-    size_t i;
-    json_t *stage;
-    double us = 0.0;
-    json_array_foreach(json_object_get(shape, "stages"), i, stage)
-    {
-        const json_t *roof = json_object_get(stage, "roof");
-        if (!json_is_object(roof))
-            return -1.0;
-        us += result_number(roof, "us");
-    }
-    return us > 0.0 && result_number(shape, "us") > 0.0 ? us / result_number(shape, "us") : -1.0;
-}
-
-/* Of the stage that is farthest from its roof, by the model. */
-static const json_t *worst_roof(const json_t *shape)
-{
-    size_t i;
-    json_t *stage;
-    const json_t *worst = NULL;
-    json_array_foreach(json_object_get(shape, "stages"), i, stage)
-    {
-        const json_t *roof = json_object_get(stage, "roof");
-        if (json_is_object(roof) && (!worst || result_number(roof, "model_us") - result_number(roof, "us") >
-                                                   result_number(worst, "model_us") - result_number(worst, "us")))
-            worst = roof;
-    }
-    return worst;
-}
-
 static void write_roof(page *p, const json_t *shape)
 {
-    const double part = reached(shape);
-    const json_t *roof = worst_roof(shape);
-    if (part < 0.0 || !roof)
-        page_cell(p, -1.0, "-");
+    const roofline roof = roofline_of(json_object_get(shape, "stages"));
+    const double us = result_number(shape, "us"), part = us > 0.0 ? roof.us / us : 0.0;
+    if (part > 0.0)
+        page_cell(p, fmin(part, 1.0), "%.0f%% of %s", 100.0 * part, roof.limit);
     else
-        page_cell(p, fmin(part, 1.0), "%.0f%% of %s", 100.0 * part, result_word(roof, "limit"));
-    page_cell(p, -1.0, "%s", roof ? result_word(roof, "reason") : "-");
+        page_cell(p, -1.0, "-");
+    page_cell(p, -1.0, "%s", roof.reason[0] ? roof.reason : "-");
+}
+
+/* The first that runs. */
+static const json_t *stage_of(const json_t *shape)
+{
+    size_t i;
+    const json_t *stages = json_object_get(shape, "stages"), *stage;
+    json_array_foreach(stages, i, stage) if (strcmp(result_word(stage, "variant"), "idle") != 0) return stage;
+    return NULL;
 }
 
 static void write_shape(page *p, const json_t *shape, double all_us)
 {
-    const json_t *stage = json_array_get(json_object_get(shape, "stages"), 0);
+    const json_t *stage = stage_of(shape);
     page_row(p, result_word(shape, "op"));
     page_cell(p, -1.0, "%s", result_word(shape, "shape"));
     page_cell(p, -1.0, "%.0f", result_number(shape, "calls"));
@@ -127,6 +105,27 @@ static double us_of_op(const shapes *all, const char *op)
     return us;
 }
 
+/* Ops of one name are told apart by their hints; shapes name the op only. */
+static bool has_name_before(const json_t *ops, size_t at)
+{
+    bool is_found = false;
+    for (size_t i = 0; i < at && !is_found; i++)
+        is_found = !strcmp(result_word(json_array_get(ops, i), "op"), result_word(json_array_get(ops, at), "op"));
+    return is_found;
+}
+
+static void write_time(page *p, const json_t *ops, size_t at, const shapes *all)
+{
+    if (has_name_before(ops, at)) {
+        page_cell(p, -1.0, "above");
+        page_cell(p, -1.0, "above");
+        return;
+    }
+    const double us = us_of_op(all, result_word(json_array_get(ops, at), "op"));
+    page_cell(p, -1.0, "%.3f", us / 1e3);
+    write_part(p, us, all->us);
+}
+
 static void write_ops(page *p, const json_t *ops, const shapes *all)
 {
     static const char *const column[] = {"op",    "formula",       "ms",      "of all time", "shapes",  "variants",
@@ -138,11 +137,9 @@ static void write_ops(page *p, const json_t *ops, const shapes *all)
     {
         const json_t *counts = json_object_get(op, "counts");
         const double calls = result_number(counts, "calls"), hits = result_number(counts, "hits");
-        const double us = us_of_op(all, result_word(op, "op"));
         page_row(p, result_word(op, "op"));
         page_cell(p, -1.0, "%.100s", result_word(op, "formula"));
-        page_cell(p, -1.0, "%.3f", us / 1e3);
-        write_part(p, us, all->us);
+        write_time(p, ops, i, all);
         page_cell(p, -1.0, "%.0f", result_number(op, "shapes"));
         page_cell(p, -1.0, "%.0f", result_number(op, "variants"));
         page_cell(p, -1.0, "%.0f", calls);
@@ -190,7 +187,7 @@ static void write_trials(page *p, const shapes *all)
             page_table(p, "On trial (hybrid)", column, 8);
         page_row(p, result_word(all->of[i], "op"));
         page_cell(p, -1.0, "%s", result_word(all->of[i], "shape"));
-        page_cell(p, -1.0, "%s", result_word(json_array_get(json_object_get(all->of[i], "stages"), 0), "variant"));
+        page_cell(p, -1.0, "%s", result_word(stage_of(all->of[i]), "variant"));
         page_cell(p, -1.0, "%.0f", result_number(trial, "rivals"));
         page_cell(p, -1.0, "%.0f", result_number(trial, "timed"));
         page_cell(p, -1.0, "%.0f", result_number(trial, "switches"));

@@ -171,18 +171,13 @@ void report_times(page *p, const results *in)
     cells all = cells_of(in);
     page_section(
         p, "Speed by size",
-        "What was picked at each size: its part of the speed of a copy of the same bytes and of the roofline (the "
-        "least "
-        "time for the bytes or the operations on this device), its time over that of the fastest variant of the pool, "
+        "What was picked at each size: its part of the speed of a copy of the same bytes, and of the roofline (the "
+        "least time for the bytes or operations on this device); its time over that of the pool's fastest variant; "
         "and its speed over that of the fastest other program.");
-    for (int i = 0; i < all.n; i++) {
-        bool is_first = true;
-        for (int k = 0; k < i; k++)
-            is_first &= !cells_same_op(&all.of[k], &all.of[i]);
-        if (is_first) {
+    for (int i = 0; i < all.n; i++)
+        if (cells_is_first(&all, i)) {
             write_plot(p, &all, i);
             write_op(p, &all, i);
         }
-    }
     free(all.of);
 }

@@ -82,12 +82,8 @@ void report_winners(page *p, const results *in)
 {
     cells all = cells_of(in);
     bool is_first = true;
-    for (int i = 0; i < all.n; i++) {
-        bool is_new = true;
-        for (int k = 0; k < i; k++)
-            is_new &= !cells_same_op(&all.of[k], &all.of[i]);
-        if (is_new && write_op(p, &all, i, is_first))
+    for (int i = 0; i < all.n; i++)
+        if (cells_is_first(&all, i) && write_op(p, &all, i, is_first))
             is_first = false;
-    }
     free(all.of);
 }
