@@ -934,6 +934,19 @@ class Tune(Base):
         self.assertEqual([line["op"] for line in lines if line["event"] == "op"], ["gelu"])
         self.assertIn({"i": 4, "j": 1000}, [line["sizes"] for line in lines if line["event"] == "winner"])
 
+    def test_shapes_of_statistics(self):
+        """Sizes are read, and not what stands behind them."""
+        path = self.folder / "stats.json"
+        self.good("run", "gelu", "--sizes", "i=4, j=1000", *FEW, env={"MD_STATS": str(path)})
+        stats = json.loads(path.read_text(encoding="utf-8"))
+        row, = stats["shapes"]
+        stats["shapes"] = [row | {"shape": shape, "total_us": us} for us, shape in enumerate(("other shapes", "i=3 j=70 strided as j=64", "i=5 j=9 as i=4"), 1)]
+        path.write_text(json.dumps(stats), encoding="utf-8")
+        said = self.json_lines(self.good("tune", "--from-stats", str(path), "--json", "--budget", "60000", env=self.env))
+        self.assertEqual([line["shapes"] for line in said if line["event"] == "op"], [2])
+        self.assertEqual([line["sizes"] for line in said if line["event"] == "winner" and line["best"]], [{"i": 5, "j": 9}, {"i": 3, "j": 70}])
+        self.assertEqual(json.loads(self.good("hints", "suggest", str(path), "--json"))["shapes"], 2)
+
     def test_recorded_indices(self):
         path = self.folder / "stats.json"
         self.good("run", "embedding", "--sizes", "i=40, j=64, E.0=100", *FEW, env={"MD_STATS": str(path), "MD_STATS_INDICES": "32"})

@@ -12,16 +12,26 @@ void met_finish(met *m)
     *m = (met){0};
 }
 
-/* "b=8 n=64 strided" as it stands in statistics, to "b=8,n=64"; NULL for what is no shape ("other shapes"). */
+/* The sizes of "b=8 n=64 strided as n=16" as "b=8,n=64"; NULL: there are none ("other shapes"), or memory is short. */
 static char *sizes_of(const char *shape)
 {
-    char *text = strchr(shape, '=') ? strdup(shape) : NULL, *strided = text ? strstr(text, " strided") : NULL;
-    if (strided)
-        *strided = 0;
-    for (char *c = text; c && *c; c++)
-        if (*c == ' ')
-            *c = ',';
-    return text;
+    char *text = strdup(shape), *end = text;
+    for (const char *word = shape; text && *word; word += strspn(word, " ")) {
+        const size_t n = strcspn(word, " ");
+        if (!memchr(word, '=', n))
+            break;
+        if (end > text)
+            *end++ = ',';
+        memcpy(end, word, n);
+        end += n;
+        word += n;
+    }
+    if (text)
+        *end = 0;
+    if (end > text)
+        return text;
+    free(text);
+    return NULL;
 }
 
 static void take_shape(met *m, const json_t *row, const char *op, bool by_calls)

@@ -1,4 +1,5 @@
 /* tune --from-stats: the ops of a service at the shapes that it met. */
+#include "common/met.h"
 #include "tuning/command.h"
 
 #include <jansson.h>
@@ -7,42 +8,23 @@
 
 enum { MOST_POINTS = 16 }; /* of one op: those that took most time */
 
-typedef struct met {
-    double weight;
-    const char *shape;
-} met;
-
 static int by_weight(const void *a, const void *b)
 {
-    const met *x = a, *y = b;
+    const md_met_shape *x = a, *y = b;
     return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-static int32_t shapes_of(met *out, const json_t *root, const char *op)
+/* "(b=8,n=64) (b=9,n=64)", the shape with most time first. */
+static void print_points(char *out, size_t n_bytes, const met *shapes)
 {
-    const json_t *row;
-    size_t at;
-    int32_t n = 0;
-    json_array_foreach(json_object_get(root, "shapes"), at, row)
-    {
-        const char *name = json_string_value(json_object_get(row, "op")),
-                   *shape = json_string_value(json_object_get(row, "shape"));
-        const double weight = json_number_value(json_object_get(row, "total_us"));
-        if (name && shape && !strcmp(name, op) && strchr(shape, '='))
-            out[n++] = (met){weight, shape};
+    size_t used = 0;
+    out[0] = 0;
+    qsort(shapes->shape, (size_t)shapes->n, sizeof *shapes->shape, by_weight);
+    for (int32_t i = 0; i < shapes->n && i < MOST_POINTS; i++) {
+        const size_t more = strlen(shapes->shape[i].sizes) + 4;
+        if (used + more < n_bytes)
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s(%s)", used ? " " : "", shapes->shape[i].sizes);
     }
-    qsort(out, (size_t)n, sizeof *out, by_weight);
-    return n;
-}
-
-/* "b=8 n=64 strided" is the point "(b=8,n=64)". */
-static void add_point(char *out, size_t n, const char *shape)
-{
-    size_t at = strlen(out);
-    at += (size_t)snprintf(out + at, n - at, "%s(", at ? " " : "");
-    for (const char *c = shape; *c && strncmp(c, " strided", 8) && at + 2 < n; c++)
-        out[at++] = *c == ' ' ? ',' : *c;
-    snprintf(out + at, n - at, ")");
 }
 
 /* The largest sample of an index tensor, for all index tensors of the op. NULL if none was recorded
@@ -74,26 +56,25 @@ static int tune_op(tune_run *r, md_context *context, const json_t *root, const j
 {
     const char *name = json_string_value(json_object_get(op, "op")),
                *formula = json_string_value(json_object_get(op, "formula"));
-    char points[4096] = "";
+    char points[4096];
     if (!name || !formula)
         return cli_fail("%s: an op without name or formula: not written by this library's MD_STATS?", o->from_stats);
     if (!formula[0])
         return CLI_OK; /* the sum of many destroyed ops */
-    met *list = calloc(json_array_size(json_object_get(root, "shapes")) + 1, sizeof *list);
-    if (!list)
+    met shapes;
+    met_collect(&shapes, root, name, false);
+    if (!shapes.shape)
         return cli_fail("out of memory");
-    const int32_t n = shapes_of(list, root, name);
-    for (int32_t i = 0; i < n && i < MOST_POINTS; i++)
-        add_point(points, sizeof points, list[i].shape);
-    free(list);
+    print_points(points, sizeof points, &shapes);
+    const int32_t n = shapes.n;
+    met_finish(&shapes);
     if (!points[0]) {
         fprintf(stderr, "mdctl: %s: no shape was called\n", name);
         return CLI_OK;
     }
     md_op_options options = o->op;
     options.hints = points;
-    if (json_is_true(json_object_get(op, "tf32")))
-        options.tf32 = 1;
+    met_options(&options, op);
     int64_t n_indices, *indices = indices_of(&n_indices, op);
     if (!o->plans)
         say_op(name, n, n_indices);
