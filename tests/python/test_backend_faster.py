@@ -2,6 +2,7 @@
 """Plans that eager PyTorch serves at the sizes where it was measured to be faster. Times come from a clock of the test."""
 
 import importlib.util
+import os
 import sys
 import threading
 import unittest
@@ -14,7 +15,8 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 import multidispatch as md
-from multidispatch.compile.running import faster
+from multidispatch.compile.options import Options
+from multidispatch.compile.running import building, faster
 import strict  # noqa: F401 (faults are errors)
 
 
@@ -101,12 +103,23 @@ class Served(unittest.TestCase):
 
     def test_wanted(self):
         cpu, gpu = torch.device("cpu"), torch.device("cuda", 0)
-        self.assertEqual([faster.is_wanted(None, d, n) for d in (cpu, gpu) for n in (None, "fast", "deterministic")],
+        self.assertEqual([faster.is_wanted(Options(numeric=n), d) for d in (cpu, gpu) for n in (None, "fast", "deterministic")],
                          [True, True, False, False, False, False])
-        self.assertEqual([faster.is_wanted(w, gpu, None) for w in (True, False)], [True, False])
+        self.assertEqual([faster.is_wanted(Options(eager_where_faster=w), gpu) for w in (True, False)], [True, False])
+
+    def test_determinism(self):
+        """Eager never serves where it was asked for, in whatever way."""
+        def is_any_wanted():
+            options = Options(eager_where_faster=True, eager_while_building=True)
+            return faster.is_wanted(options, torch.device("cpu")) or building.is_wanted(options, True)
+
+        self.assertTrue(is_any_wanted())
+        for word in ("deterministic", "batch_invariant"):
+            with mock.patch.dict(os.environ, MD_NUMERIC=word):
+                self.assertFalse(is_any_wanted())
         torch.use_deterministic_algorithms(True)
         self.addCleanup(torch.use_deterministic_algorithms, False)
-        self.assertFalse(faster.is_wanted(None, cpu, None) or faster.is_wanted(True, cpu, None))
+        self.assertFalse(is_any_wanted())
 
     def test_of_capture(self):
         """Arguments that do not fit are the plan's to refuse; options decide who may serve."""

@@ -83,7 +83,7 @@ class _Graph:
 
 def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
     """The plan; with what serves it from eager PyTorch where that is faster."""
-    eager, serves_eager = eagerly(module, bound), is_wanted(g.options.eager_where_faster, g.device, g.options.numeric)
+    eager, serves_eager = eagerly(module, bound), is_wanted(g.options, g.device)
 
     def begun(report: Report) -> Builder:
         builder = Builder(module, g.device, report, bound, n_visible, g.options)
@@ -99,7 +99,7 @@ def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
         return faster
 
     builder = begun(g.report)
-    if g.checks or not building.is_wanted(g.options.eager_while_building, serves_eager):
+    if g.checks or not building.is_wanted(g.options, serves_eager):
         return finished(builder)
 
     def failed(error: Exception) -> None:

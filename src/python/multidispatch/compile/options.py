@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from typing import Any
+
+import torch
 
 from .. import _NUMERIC, _SELECT, ArgumentError, _number
 
@@ -12,13 +15,18 @@ from .. import _NUMERIC, _SELECT, ArgumentError, _number
 class Options:
     select: str | None = None  # how kernels are picked, as in md.op; None: as the environment says
     numeric: str | None = None
-    eager_where_faster: bool | None = None  # None: on a CPU, unless determinism was asked for
+    eager_where_faster: bool | None = None  # None: on a CPU. Never where determinism was asked for
     eager_random: bool | None = None  # True: random numbers are PyTorch's, bit by bit, and no kernel holds them
-    eager_while_building: bool | None = None  # torch.compile's graphs only. None: where eager may serve, as above
+    eager_while_building: bool | None = None  # torch.compile's graphs only. None: where the above holds
 
     def numbers(self) -> tuple[int, int]:
         """`select` and `numeric` as the library has them; 0: not given."""
         return _number(_SELECT, "select", self.select), _number(_NUMERIC, "numeric", self.numeric)
+
+    def is_deterministic(self) -> bool:
+        """True where equal calls give equal bits: as asked for here, in the environment, or of PyTorch."""
+        numeric = self.numeric or os.environ.get("MD_NUMERIC") or "fast"
+        return numeric != "fast" or torch.are_deterministic_algorithms_enabled()
 
 
 def options_of(given: dict[str, Any] | None) -> Options:

@@ -8,6 +8,8 @@ import threading
 import weakref
 from typing import Any, Callable
 
+from ..options import Options
+
 _AT_EXIT_S = 60.0  # how long the end of the process waits for the kernels that are being compiled
 
 _unfinished: "weakref.WeakSet[Building]" = weakref.WeakSet()
@@ -108,6 +110,8 @@ threading._register_atexit(_at_exit)  # type: ignore[attr-defined] (atexit comes
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def is_wanted(wanted: bool | None, serves_eager: bool) -> bool:
-    """Where eager may serve at all, unless the user says otherwise."""
-    return serves_eager if wanted is None else wanted
+def is_wanted(options: Options, serves_eager: bool) -> bool:
+    """`serves_eager`: where eager is faster. The bits of two ways differ."""
+    if options.is_deterministic():
+        return False
+    return serves_eager if options.eager_while_building is None else options.eager_while_building

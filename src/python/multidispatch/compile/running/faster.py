@@ -11,6 +11,8 @@ from typing import Any, Callable
 
 import torch
 
+from ..options import Options
+
 _SKIPPED = 2  # calls at new sizes before any is timed: they choose kernels, and fill caches
 _TIMED = 4  # calls of each way that are timed: the fastest counts
 _GAIN = 0.9  # eager serves where its time is below this share of the plan's
@@ -118,9 +120,8 @@ class Faster:
         self.plan.wait()
 
 
-def is_wanted(wanted: bool | None, device: torch.device, numeric: str | None) -> bool:
-    """Timing is cheap on a CPU, where a call ends with its work. The bits of two ways differ, so never where the user asked
-    for determinism."""
-    if numeric not in (None, "fast") or torch.are_deterministic_algorithms_enabled():
+def is_wanted(options: Options, device: torch.device) -> bool:
+    """Timing is cheap on a CPU, where a call ends with its work. The bits of two ways differ."""
+    if options.is_deterministic():
         return False
-    return device.type == "cpu" if wanted is None else wanted
+    return device.type == "cpu" if options.eager_where_faster is None else options.eager_where_faster

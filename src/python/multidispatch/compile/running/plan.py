@@ -39,8 +39,7 @@ class Builder:
                  options: Options = Options()) -> None:
         self.module, self.report, self.bound = module, report, bound or {}
         self.dims = Dims()
-        is_deterministic = options.numeric not in (None, "fast")
-        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible, is_deterministic).run()
+        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible, options.is_deterministic()).run()
         self.grouping, self.formulas = self._kernels()
         self.adopted = self._adopted()
         self.kept: list[Any] = []
