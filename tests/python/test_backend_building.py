@@ -93,6 +93,7 @@ class Building(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_a_forked_child_builds_by_itself(self):
+        """When it calls the graph, not before."""
         c, w, x = compiled(f), torch.randn(8, 5), torch.randn(3, 8)
         expected = c(x, w)
         child = os.fork()
@@ -100,9 +101,11 @@ class Building(unittest.TestCase):
             status = 1
             try:
                 self.go.set()
+                at_once = [t for t in threading.enumerate() if "multidispatch" in t.name]
+                torch.testing.assert_close(c(x, w), expected)
                 md.wait_graphs()
                 torch.testing.assert_close(c(x, w), expected)
-                status = 0 if md.explain_graph()[-1]["eager_calls"] == 1 else 2
+                status = 0 if md.explain_graph()[-1]["eager_calls"] == 2 and not at_once else 2
             finally:
                 os._exit(status)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401 (its end of the process is then after ours)
 import os
 import threading
-import weakref
 from typing import Any, Callable
 
 from ..options import Options
 
 _AT_EXIT_S = 60.0  # how long the end of the process waits for the kernels that are being compiled
 
-_unfinished: "weakref.WeakSet[Building]" = weakref.WeakSet()
+_unfinished: "set[Building]" = set()
 
 
 class Stopped(Exception):
@@ -20,8 +19,9 @@ class Stopped(Exception):
 
 
 class Building:
-    """Called as a plan. `make(check)` makes that, and calls `check` now and then, which raises Stopped; `again` does so in a
-    forked child, where no thread goes on. `failed` is told why there is none: PyTorch then goes on serving."""
+    """Called as a plan. `make(check)` makes that, and calls `check` now and then, which raises Stopped. A forked child, where
+    no thread goes on, makes it by `again`, once a graph is called there: the workers of a DataLoader call none. `failed` is
+    told why there is no plan: PyTorch then goes on serving."""
 
     _boxed_call = True
 
@@ -33,12 +33,17 @@ class Building:
         self._is_stopped = False
         self.n_eager = 0
         _unfinished.add(self)
-        self._thread = self._started()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._begin()
 
-    def _started(self) -> threading.Thread:
-        thread = threading.Thread(target=self._run, daemon=True, name="multidispatch builds a plan")
-        thread.start()
-        return thread
+    def _begin(self) -> None:
+        """Starts the thread, once in a process."""
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, daemon=True, name="multidispatch builds a plan")
+                thread.start()
+                self._thread = thread
 
     def _check(self) -> None:
         if self._is_stopped:
@@ -52,10 +57,11 @@ class Building:
             return
         except Exception as error:
             self._failed(error)
-        self._make = self._again = lambda check: None  # they hold the graph
         _unfinished.discard(self)
+        self._make = self._again = lambda check: None  # they hold the graph
 
     def _by_eager(self, given: list[Any]) -> Any:
+        self._begin()
         self.n_eager += 1
         return self._eager(given)
 
@@ -68,11 +74,11 @@ class Building:
         self._is_stopped = True
 
     def join(self, seconds: float | None = None) -> None:
-        self._thread.join(seconds)
+        if self._thread is not None:
+            self._thread.join(seconds)
 
-    def begin_again(self) -> None:
-        self._make = self._again
-        self._thread = self._started()
+    def forget_thread(self) -> None:
+        self._make, self._thread, self._lock = self._again, None, threading.Lock()
 
     # ---- What reports ask of a plan
 
@@ -87,6 +93,7 @@ class Building:
         return self._plan.explain()
 
     def wait(self) -> None:
+        self._begin()
         self.join()
         if self._plan is not None:
             self._plan.wait()
@@ -102,8 +109,8 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    for b in list(_unfinished):
-        b.begin_again()
+    for b in _unfinished:
+        b.forget_thread()
 
 
 threading._register_atexit(_at_exit)  # type: ignore[attr-defined] (atexit comes when executors have done all their work)
