@@ -168,6 +168,7 @@ class Dims:
     def __init__(self) -> None:
         self.names: dict[sympy.Symbol, int] = {}
         self._values: dict[str, int] = {}
+        self._known: dict[Any, str] = {}  # texts by size: each is asked for several times
 
     def name(self, symbol: sympy.Symbol) -> str:
         if symbol.name.startswith("z"):  # the symbols of reals: zf0 is an argument, zuf0 depends on data
@@ -213,6 +214,12 @@ class Dims:
         return list(self._values)
 
     def _text(self, e: Any) -> str:
+        text = self._known.get(e)
+        if text is None:
+            text = self._known[e] = self._written(e)
+        return text
+
+    def _written(self, e: Any) -> str:
         if e.is_Integer:
             return str(e) if e >= 0 else f"(0 - {-e})"
         if e.is_Symbol:
