@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import torch.utils.checkpoint
 
 import multidispatch as md
-from multidispatch.compile import backend
+from multidispatch.compile import backend, randoms
 import strict  # noqa: F401 (faults are errors)
 
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
@@ -101,15 +101,12 @@ class Randoms(unittest.TestCase):
         x = torch.zeros(7, 9)
         torch.manual_seed(5)
         ours = compiled(x)
-        report = sys.modules["multidispatch.compile.report"].last_report()
-        module = report.plan
         torch.manual_seed(5)
         seed = torch.ops.multidispatch.seeds(2, x.device)
         self.assertTrue(torch.equal(ours[0], torch.ops.multidispatch.uniform(seed[0], x.shape, False, 0)))
         u, v = (torch.ops.multidispatch.uniform(seed[1], (3, 5), True, i) for i in range(2))
         normal = torch.sqrt(-2.0 * torch.log(1.0 - u)) * torch.cos(2.0 * torch.pi * v)
         torch.testing.assert_close(ours[1], normal, rtol=1e-12, atol=1e-12)
-        self.assertIsNotNone(module)
 
     def test_draws(self):
         """Moments and dtypes of what PyTorch draws."""
@@ -139,6 +136,34 @@ class Randoms(unittest.TestCase):
             self.assertEqual(u.dtype, dtype)
             self.assertTrue(((u >= 0) & (u < 1)).all())
             self.assertAlmostEqual(u.double().mean().item(), 0.5, delta=0.01)
+
+    def test_dropout_of_all_and_of_nothing(self):
+        x = torch.ones(5, 3)
+        for f, kept in ((lambda x: F.dropout(x, 1.0), 0), (lambda x: torch.ops.aten.native_dropout(x, 0.5, False)[0], 1)):
+            torch._dynamo.reset()
+            self.assertEqual(self.compiled(lambda x, f=f: f(x) * 2)(x).tolist(), (x * 2 * kept).tolist())
+            self.assertEqual(md.explain_graph()[-1]["eager"], [])
+
+    def test_what_is_no_number_is_seen(self):
+        """As in eager PyTorch, dropped or not."""
+        self.assertTrue(self.compiled(lambda x: F.dropout(x, 0.5))(torch.full((100,), torch.nan)).isnan().all())
+
+    def test_other_devices_draw_by_themselves(self):
+        draw = randoms.decompositions()[torch.ops.aten.rand.default]
+        self.assertIs(draw((3,), device=torch.device("xpu")), NotImplemented)
+
+    def test_layouts(self):
+        """PyTorch says which views a result has before the backend sees the graph."""
+        x = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+        for f in (torch.rand_like, torch.randn_like, lambda x: F.dropout(x, 0.5), lambda x: x.clone().uniform_(),
+                  lambda x: x.clone().normal_(), lambda x: x.clone().exponential_()):
+            torch._dynamo.reset()
+            compiled = self.compiled(lambda x, f=f: (f(x), f(x).permute(0, 2, 3, 1).view(-1, 3)))
+            y, rows = compiled(x)
+            self.assertEqual((y.stride(), rows.stride()), (x.stride(), (3, 1)))
+        torch._dynamo.reset()
+        self.assertTrue(self.compiled(lambda x: torch.bernoulli(x, 0.5))(x).is_contiguous())
+        self.check_ours()
 
     def test_attention_with_dropout(self):
         def f(q, k, v):

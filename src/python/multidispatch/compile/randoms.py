@@ -12,7 +12,9 @@ import math
 from typing import Any, Callable
 
 import torch
+from torch._decomp.decompositions import native_dropout
 from torch._functorch import partitioners
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import Op
@@ -86,67 +88,84 @@ def _randn(size: Any, dtype: Any, device: Any) -> torch.Tensor:
     return (torch.sqrt(-2.0 * torch.log(1.0 - u)) * torch.cos(2.0 * math.pi * v)).to(dtype)
 
 
-def _is_real(dtype: Any) -> bool:
-    return dtype in (torch.float64, torch.float32, *_BITS)
+def _is_ours(dtype: Any, device: Any) -> bool:
+    return dtype in (torch.float64, torch.float32, *_BITS) and torch.device(device).type in ("cpu", "cuda")
+
+
+def _laid_as_given(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """The result lies in memory as the first argument does: PyTorch may have been asked whether a view of it exists."""
+    @functools.wraps(draw)
+    def laid(x: torch.Tensor, *args: Any, **options: Any) -> Any:
+        order, _ = compute_elementwise_output_logical_to_physical_perm(x)
+        if order == sorted(order):
+            return draw(x, *args, **options)
+        y = draw(x.permute(order), *args, **options)
+        return y if y is NotImplemented else y.permute([order.index(axis) for axis in range(x.dim())])
+
+    return laid
 
 
 def _sized(draw: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     def made(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
-        dtype = torch.get_default_dtype() if dtype is None else dtype
-        return draw(size, dtype, device) if _is_real(dtype) and not pin_memory else NotImplemented
+        dtype, device = dtype or torch.get_default_dtype(), device or torch.get_default_device()
+        return draw(size, dtype, device) if _is_ours(dtype, device) and not pin_memory else NotImplemented
 
     return made
 
 
 def _like(draw: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    @_laid_as_given
     def made(x: torch.Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
              memory_format: Any = None) -> Any:
         dtype, device = dtype or x.dtype, device or x.device
-        return draw(x.shape, dtype, device) if _is_real(dtype) and not pin_memory else NotImplemented
+        is_plain = not pin_memory and memory_format in (None, torch.preserve_format)
+        return draw(x.shape, dtype, device) if is_plain and _is_ours(dtype, device) else NotImplemented
 
     return made
 
 
 def _bernoulli(x: torch.Tensor, p: Any = None, generator: Any = None) -> Any:
     """1 with probability p, else 0; without p that is x."""
-    if generator is not None:
+    if generator is not None or not _is_ours(torch.float32, x.device):
         return NotImplemented
     u = _uniforms(x.shape, torch.float32, x.device)[0]
     return (u < (x if p is None else p)).to(x.dtype)
 
 
+@_laid_as_given
 def _between(x: torch.Tensor, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Any:
-    if generator is not None or not _is_real(x.dtype):
+    if generator is not None or not _is_ours(x.dtype, x.device):
         return NotImplemented
     return (_rand(x.shape, x.dtype, x.device) * (high - low) + low).to(x.dtype)
 
 
+@_laid_as_given
 def _normal(x: torch.Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    if generator is not None or not _is_real(x.dtype):
+    if generator is not None or not _is_ours(x.dtype, x.device):
         return NotImplemented
     return _randn(x.shape, x.dtype, x.device) * std + mean
 
 
+@_laid_as_given
 def _exponential(x: torch.Tensor, rate: float = 1.0, generator: Any = None) -> Any:
-    if generator is not None or not _is_real(x.dtype):
+    if generator is not None or not _is_ours(x.dtype, x.device):
         return NotImplemented
     u = _uniforms(x.shape, x.dtype, x.device)[0]
     return (-torch.log(1.0 - u) / rate).clamp(min=torch.finfo(u.dtype).tiny).to(x.dtype)  # never 0, as PyTorch's
 
 
 def _dropout(x: torch.Tensor, p: float, train: Any) -> Any:
-    if train is False or not _is_real(x.dtype) or p in (0.0, 1.0):  # PyTorch's own decomposition draws nothing
-        return NotImplemented
+    if train is False or not _is_ours(x.dtype, x.device) or p in (0.0, 1.0):
+        return native_dropout(x, p, train)  # which draws nothing, or by an operation of PyTorch
     keeps = _uniforms(x.shape, torch.float32, x.device)[0] >= p
-    return torch.where(keeps, x * (1.0 / (1.0 - p)), 0.0), keeps
+    return x * keeps * (1.0 / (1.0 - p)), keeps  # x first: the result lies in memory as it does
 
 
 def decompositions() -> dict[Any, Any]:
     return {aten.rand.default: _sized(_rand), aten.randn.default: _sized(_randn), aten.rand_like.default: _like(_rand),
-            aten.randn_like.default: _like(_randn), aten.bernoulli.p: _bernoulli, aten.bernoulli.default: _bernoulli,
-            aten.uniform.default: _between, aten.normal_functional.default: _normal,
-            aten.exponential.default: _exponential,
-            aten.native_dropout.default: _dropout}
+            aten.randn_like.default: _like(_randn), aten.bernoulli.p: _bernoulli,
+            aten.bernoulli.default: _bernoulli, aten.uniform.default: _between, aten.normal_functional.default: _normal,
+            aten.exponential.default: _exponential, aten.native_dropout.default: _dropout}
 
 
 # ---- Seeds of a graph
