@@ -72,7 +72,6 @@ def measure(name, options):
         first = calls[0]
         for _ in range(12):
             compiled(*first)
-        errors.append(0.0)
         eager, ours = best(lambda: model(*first), options.seconds), best(lambda: compiled(*first), options.seconds)
     return {"model": name, "dtype": options.dtype, "error": round(max(errors), 2), "first_s": round(times[0], 2),
             "first_cpu_s": cpus[0], "later_s": round(sum(times[1:]), 2), "eager_ms": round(eager, 3), "ours_ms": round(ours, 3),

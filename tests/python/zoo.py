@@ -209,7 +209,6 @@ def _edges(n, k):
 ZOO = {
     "mistral": _text("Mistral", num_key_value_heads=2, head_dim=8, sliding_window=4),
     "gemma2": _text("Gemma2", num_key_value_heads=2, head_dim=8),
-
     "gemma": _text("Gemma", num_key_value_heads=2, head_dim=8),
     "phi": _text("Phi"),
     "phi3": _text("Phi3"),
