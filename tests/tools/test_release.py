@@ -2,6 +2,7 @@
 """tools/release: what it refuses, and how it ends a package's files. Argument: the source root."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -52,20 +53,27 @@ class Release(unittest.TestCase):
         git("add", "-A")
         git("commit", "-qm", "all: files")
         self.assertEqual(self.ran("tree", "version").returncode, 0)
+        self.assertIn("== version: done before", self.ran().stdout)
+        (self.tree / "dist" / ".version").unlink()
         self.change("meson.build", "license", "licence")
         self.assertIn("changes that are not committed", self.ran("tree").stderr)
-        number = self.ran("version") and next(line.split("'")[1] for line in (self.tree / "meson.build").read_text(encoding="utf-8").splitlines() if "version: '" in line)
+        self.assertEqual(self.ran("version").returncode, 0)
+        self.assertFalse((self.tree / "dist" / ".version").exists())  # it says nothing of the commit
+        number = next(line.split("'")[1] for line in (self.tree / "meson.build").read_text(encoding="utf-8").splitlines() if "version: '" in line)
         git("tag", f"v{number}")
         self.assertIn(f"there is a tag v{number} already", self.ran("version").stderr)
 
     def test_what_was_made(self):
         ran = self.ran("tag")
         self.assertEqual(ran.returncode, 1)
-        self.assertIn("dist/ lacks", ran.stderr)
-        for name in ("a.tar.gz", "a.whl", "a.deb"):
+        self.assertIn("dist/ lacks an archive (multidispatch-", ran.stderr)
+        number = re.search(r"version: '([\d.]+)'", (self.tree / "meson.build").read_text(encoding="utf-8"))[1]
+        for name in (f"multidispatch-{number}.tar.gz", f"multidispatch-{number}-py3-none-any.whl", "multidispatch_0.0.1_amd64.deb"):
             (self.tree / "dist" / name).write_text(name, encoding="utf-8")
+        self.assertIn(f"dist/ lacks a package (multidispatch_{number}_*.deb)", self.ran("tag").stderr)  # what is there is of another version
+        (self.tree / "dist" / f"multidispatch_{number}_amd64.deb").write_text("", encoding="utf-8")
         ran = self.ran("tag")
-        self.assertEqual((ran.returncode, ran.stdout.count("  a.")), (0, 3))
+        self.assertEqual((ran.returncode, ran.stdout.count("  multidispatch"), ran.stdout.count("0.0.1")), (0, 3, 0))
         self.assertIn("git tag -s v", ran.stdout)
 
     def test_words(self):
