@@ -2,15 +2,19 @@
 """The package with NumPy: results, dtypes, outputs, choices, errors, threads, pickling, forks and
 the end of the interpreter."""
 
+import contextlib
 import doctest
+import io
 import json
 import multiprocessing
 import os
 import pickle
+import runpy
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -319,6 +323,10 @@ class Pages(unittest.TestCase):
         said = ran("check")
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
         self.assertRegex(said.stdout, r"(?m)^ok   results +largest difference to NumPy")
+        with mock.patch.object(md, "info", lambda _: {"device": "cuda:0", "can_compile": True, "compiler": "NVRTC"}), io.StringIO() as text:
+            with contextlib.redirect_stdout(text):
+                runpy.run_module("multidispatch.__main__")["main"](["check", "--device", "cuda"])
+            self.assertRegex(text.getvalue(), r"(?m)^--   store +none: .*\n--   results +not checked on cuda:0$")
         self.assertRegex(ran("explain", "softmax", "--sizes", "i=3, j=40").stdout, r"(?m)^  pick: ")
         for words, status, part in [(["check"], 1, "BAD  compiler   none"), (["explain", "Y[i] = ", "--sizes", "i=3"], 1, "expected"),
                                     (["explain", "softmax", "--sizes", "k=3"], 1, "k"), (["check", "--device", "tpu"], 1, "'tpu'"), (["else"], 2, "invalid choice")]:

@@ -21,8 +21,8 @@ def _info(given):
     return 0
 
 
-def _small_op():
-    """A result of every kind of stage, by NumPy and here: the largest difference."""
+def _largest_difference():
+    """Of results on the host to NumPy's, one for every kind of stage."""
     import numpy as np
     random = np.random.default_rng(1)
     x, w = random.random((5, 33), np.float32), random.random((7, 33), np.float32)
@@ -32,30 +32,50 @@ def _small_op():
     return max(float(abs(got - wanted).max()) for got, wanted in pairs)
 
 
-def _check(given):
-    """Says line by line what works; status 1 where something does not."""
-    ok = True
-    facts = md.info(given.device)
-    for name, is_good, said in [
-            ("device", True, f"{facts['device']}: {facts.get('name', '')}"),
-            ("compiler", facts.get("can_compile", False), facts.get("compiler") or "none: install a C compiler, or set MD_CC"),
-            ("store", bool(facts.get("store")), facts.get("store") or "none: kernels are compiled in every process")]:
-        print(f"{'ok  ' if is_good else 'BAD '} {name:10} {said}")
-        ok &= is_good or name == "store"
+# Each says whether something works (None: it is not needed, or not checked), and a text.
+
+def _device(facts):
+    return True, f"{facts['device']}: {facts.get('name', '')}"
+
+
+def _compiler(facts):
+    return facts.get("can_compile", False), facts.get("compiler") or "none: install a C compiler, or set MD_CC"
+
+
+def _store(facts):
+    return (True, facts["store"]) if facts.get("store") else (None, "none: kernels are compiled in every process")
+
+
+def _results(facts):
+    if facts["device"] != "host":
+        return None, f"not checked on {facts['device']}"
     try:
-        error = _small_op() if given.device == "host" else 0.0
-        print(f"{'ok  ' if error < 1e-4 else 'BAD '} {'results':10} largest difference to NumPy {error:.1e}")
-        ok &= error < 1e-4
+        error = _largest_difference()
     except ImportError:
-        print("--   results    NumPy is not installed: not checked")
+        return None, "NumPy is not installed: not checked"
+    return error < 1e-4, f"largest difference to NumPy {error:.1e}"
+
+
+def _backend(_):
     try:
         import torch
         from torch._dynamo import list_backends
-        known = "multidispatch" in list_backends(exclude_tags=())
-        print(f"{'ok  ' if known else 'BAD '} {'backend':10} torch {torch.__version__}, backend multidispatch {'known' if known else 'missing'}")
-        ok &= known
     except ImportError:
-        print("--   backend    PyTorch is not installed")
+        return None, "PyTorch is not installed"
+    known = "multidispatch" in list_backends(exclude_tags=())
+    return known, f"torch {torch.__version__}, backend multidispatch {'known' if known else 'missing'}"
+
+
+_CHECKS = {"device": _device, "compiler": _compiler, "store": _store, "results": _results, "backend": _backend}
+
+
+def _check(given):
+    """Says line by line what works; status 1 where something does not."""
+    facts, ok = md.info(given.device), True
+    for name, check in _CHECKS.items():
+        works, said = check(facts)
+        print(f"{'--' if works is None else 'ok' if works else 'BAD':4} {name:10} {said}")
+        ok &= works is not False
     return 0 if ok else 1
 
 
