@@ -2,10 +2,11 @@
 """Reads definitions of FlashInfer-Bench (JSON: axes, inputs, outputs, a reference) and says them as formulas.
 
     flashinfer_formula.py DEFINITION.json...            the formula and what is fixed, a JSON line each
-    flashinfer_formula.py DEFINITION.json --run [N]     also runs N shapes with variable axes drawn at random, beside the reference
+    flashinfer_formula.py DEFINITION.json --run [N]     also runs N shapes (5), variable axes drawn at random, beside the reference
 
-Constant axes are fixed sizes, variable ones dims. Kinds: gemm, rmsnorm, fused_add_rmsnorm. Of others, which are programs, the
-reference itself goes through md.capture() with --run. Exit 1: a definition cannot be read, or a result is wrong.
+Constant axes are fixed sizes, variable ones dims. Kinds: gemm, rmsnorm, fused_add_rmsnorm. Of any other kind --run compiles
+the reference, a program of PyTorch's, by torch.compile(backend="multidispatch"). A reference is run as it is: take only
+definitions that you trust. Exit 1: a definition cannot be read, or a result is wrong.
 """
 import argparse
 import json
@@ -17,14 +18,28 @@ import sys
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
          "int8": "i8", "int32": "i32", "int64": "i64", "bool": "bool"}
 
-
-# Words of the language, which cannot name a tensor: such a name gets a '_' (calls are by place).
+# Words of the language, which cannot name a tensor or an index: such a name gets a '_' (calls are by place).
 WORDS = {"sum", "prod", "max", "min", "mean", "var", "argmax", "argmin", "any", "all", "where", "exp", "log", "sqrt", "size", "let", "scalar", "and", "or", "not",
          "inf", "nan", "pi", "data", *TYPES.values()}
 
 
 class Unreadable(ValueError):
     """What is wrong with a definition."""
+
+
+class NoFormula(KeyError):
+    """A kind of which only the reference, a program, is known."""
+
+
+def named(name):
+    return name + "_" * (name in WORDS)
+
+
+def free(name, taken):
+    """The name, with as many '_' behind it as make it one that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def field(definition, name, kind):
@@ -39,10 +54,12 @@ def tensors_of(definition, which):
     for name, spec in field(definition, which, dict).items():
         if spec.get("dtype") not in TYPES:
             raise Unreadable(f"{name}: dtype {spec.get('dtype')!r}: expected one of {', '.join(TYPES)}")
-        for axis in spec["shape"] or []:
+        if not isinstance(spec.get("shape"), (list, type(None))):
+            raise Unreadable(f"{name}: shape {spec['shape']!r}: expected a list of axes, or null")
+        for axis in spec.get("shape") or []:
             if axis not in definition["axes"]:
                 raise Unreadable(f"{name}: axis {axis!r} is not among the axes")
-        out.append((name + "_" * (name in WORDS), None if spec["shape"] is None else [axis.lower() for axis in spec["shape"]], TYPES[spec["dtype"]]))
+        out.append((named(name), None if spec.get("shape") is None else [named(axis.lower()) for axis in spec["shape"]], TYPES[spec["dtype"]]))
     return out
 
 
@@ -51,7 +68,7 @@ def fixed_sizes(definition):
     sizes = {}
     for name, axis in field(definition, "axes", dict).items():
         if axis.get("type") == "const":
-            sizes[name.lower()] = int(axis["value"])
+            sizes[named(name.lower())] = int(axis["value"])
         elif axis.get("type") != "var":
             raise Unreadable(f"axis {name}: type {axis.get('type')!r}: expected const or var")
     return sizes
@@ -59,12 +76,13 @@ def fixed_sizes(definition):
 
 def text_of(tensor):
     name, indices, dtype = tensor
-    return f"{name}:{dtype}[{','.join(indices)}]"
+    return f"{name}{f':{dtype}' if dtype else ''}[{','.join(indices)}]"
 
 
-def load_of(tensor, **renamed):
-    name, indices, _ = tensor
-    return f"{name}[{','.join(renamed.get(i, i) for i in indices)}]"
+def row_of(tensor, place):
+    """A row's element at an index of its own, declared as the tensor is."""
+    name, indices, dtype = tensor
+    return text_of((name, [*indices[:-1], place], dtype))
 
 
 def gemm(inputs, outputs, _):
@@ -80,46 +98,44 @@ def epsilon(definition):
     return found[1] if found else "1e-6"
 
 
-def norm(row, x, weight, definition):
-    """The statement for a row's elements `x`, a text with {i} where the index of the row stands."""
-    i = row[1][-1]
-    return f"{x.format(i=i)} * rsqrt(mean[q]({x.format(i='q')} * {x.format(i='q')}) + {epsilon(definition)}) * {load_of(weight)}"
+def norm(row, weight, definition):
+    """The expression for a row that is a tensor (name, index names, type)."""
+    i, q = row[1][-1], free("q", row[1])
+    return f"{row_of(row, i)} * rsqrt(mean[{q}]({row_of(row, q)} * {row_of(row, q)}) + {epsilon(definition)}) * {text_of(weight)}"
 
 
 def rmsnorm(inputs, outputs, definition):
     x, weight = inputs[:2]
-    row = load_of(x).replace(f",{x[1][-1]}]", ",{i}]")
-    typed = f"{text_of(outputs[0])} = {norm(x, row, weight, definition)}"
-    return typed.replace(f"{x[0]}[", f"{x[0]}:{x[2]}[", 1).replace(f"{weight[0]}[", f"{weight[0]}:{weight[2]}[", 1)
+    return f"{text_of(outputs[0])} = {norm(x, weight, definition)}"
 
 
 def fused_add_rmsnorm(inputs, outputs, definition):
     x, residual, weight = inputs[:3]
-    i = x[1][-1]
-    total = f"let total[{','.join(x[1])}] = {text_of(x)} + {text_of(residual)}"
-    row = f"total[{','.join(x[1][:-1])},{{i}}]"
-    typed = f"{total}; {text_of(outputs[0])} = {norm(x, row, weight, definition)}".replace(f"{weight[0]}[", f"{weight[0]}:{weight[2]}[", 1)
-    return typed + "".join(f"; {text_of(out)} = total[{','.join(x[1][:-1])},{i}]" for out in outputs[1:])
+    total = free("total", [name for name, _, _ in inputs + outputs]), x[1], None
+    statements = [f"let {text_of(total)} = {text_of(x)} + {text_of(residual)}", f"{text_of(outputs[0])} = {norm(total, weight, definition)}"]
+    return "; ".join(statements + [f"{text_of(out)} = {text_of(total)}" for out in outputs[1:]])
 
 
 KINDS = {"gemm": gemm, "rmsnorm": rmsnorm, "fused_add_rmsnorm": fused_add_rmsnorm}
 
 
 def read(definition):
-    """(formula, {name: size} that is fixed, names of the dims that vary). Raises Unreadable; KeyError for a kind without a formula."""
+    """(formula, {name: size} that is fixed, names of the dims that vary). Raises Unreadable or NoFormula."""
     kind = field(definition, "op_type", str)
     sizes, inputs, outputs = fixed_sizes(definition), tensors_of(definition, "inputs"), tensors_of(definition, "outputs")
     if "residual" in " ".join(name for name, _, _ in inputs) and kind == "rmsnorm":
         kind = "fused_add_rmsnorm"
     if kind not in KINDS:
-        raise KeyError(kind)
-    vary = [name.lower() for name in definition["axes"] if name.lower() not in sizes]
+        raise NoFormula(kind)
+    used = {i for _, indices, _ in inputs + outputs for i in indices or []}
+    sizes = {name: size for name, size in sizes.items() if name in used}  # others are in no tensor
+    vary = [name for name in map(named, map(str.lower, definition["axes"])) if name in used - set(sizes)]
     return KINDS[kind](inputs, outputs, definition), sizes, vary
 
 
 def reference_of(torch, definition):
     room = {"torch": torch}
-    exec(definition["reference"], room)  # a definition is a program: run only those that you trust
+    exec(definition["reference"], room)
     return room["run"]
 
 
@@ -130,27 +146,28 @@ def draw_inputs(torch, definition, draw):
     made = []
     for spec in definition["inputs"].values():
         dtype = types[spec["dtype"]]
-        shape = [size[axis] for axis in spec["shape"] or []]
+        shape = [size[axis] for axis in spec.get("shape") or []]
         made.append(torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.randint(0, 4, shape, dtype=dtype))
     return size, made
 
 
 def run(definition, shapes, seed=1):
-    """Lines of errors beside the reference in f32, over the largest value."""
+    """A line for each shape: the largest difference to the reference over the output's largest value, and what is allowed."""
     import torch
     import multidispatch as md
     reference, draw = reference_of(torch, definition), random.Random(seed)
     try:
         formula, sizes, _ = read(definition)
         call = md.op(formula, static=sizes)
-    except KeyError:
+    except NoFormula:
         call = torch.compile(reference, backend="multidispatch", dynamic=True)
     for _ in range(shapes):
         size, inputs = draw_inputs(torch, definition, draw)
         got, wanted = call(*inputs), reference(*inputs)
-        pairs = zip(got, wanted) if isinstance(wanted, tuple) else [(got, wanted)]
-        worst = max(((a.float() - b.float()).abs().max() / b.float().abs().max().clamp(min=1e-30)).item() for a, b in pairs)
-        yield {"name": definition["name"], "sizes": size, "error": worst, "allowed": 4 * torch.finfo(inputs[0].dtype).eps}
+        got, wanted = (x if isinstance(x, tuple) else (x,) for x in (got, wanted))
+        worst = max(((a.float() - b.float()).abs().max() / b.float().abs().max().clamp(min=1e-30)).item() for a, b in zip(got, wanted, strict=True))
+        allowed = max(4 * torch.finfo(x.dtype).eps if x.is_floating_point() else 0.0 for x in wanted)
+        yield {"name": definition.get("name"), "sizes": size, "error": worst, "allowed": allowed}
 
 
 def main():
@@ -164,7 +181,7 @@ def main():
             definition = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
             formula, sizes, vary = read(definition)
             print(json.dumps({"name": definition.get("name"), "formula": formula, "static": sizes, "dims": vary}))
-        except KeyError as kind:
+        except NoFormula as kind:
             print(f"{path}: op_type {kind} has no formula: its reference is a program", file=sys.stderr)
         except (OSError, ValueError, TypeError) as wrong:
             print(f"{path}: {wrong}", file=sys.stderr)
@@ -172,8 +189,8 @@ def main():
             continue
         for line in run(definition, given.run) if given.run else []:
             print(json.dumps(line))
-            status |= line["error"] > line["allowed"]
-    return status
+            status |= not line["error"] <= line["allowed"]
+    return int(status)
 
 
 if __name__ == "__main__":

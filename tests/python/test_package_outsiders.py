@@ -89,10 +89,10 @@ class Definitions(unittest.TestCase):
         good = definition("gemm", {"M": None, "K": 4}, {"A": ["M", "K"], "B": ["M", "K"]}, {"C": ["M", "M"]})
         for change, part in [({"op_type": None}, "op_type"), ({"axes": {"M": {"type": "odd"}, "K": {"type": "var"}}}, "odd"), ({"inputs": []}, "inputs"),
                              ({"inputs": {"A": {"shape": ["M"], "dtype": "complex64"}}}, "complex64"), ({"inputs": {"A": {"shape": ["Q"], "dtype": "float32"}}}, "'Q'"),
-                             ({"outputs": {}}, "one output")]:
+                             ({"outputs": {}}, "one output"), ({"inputs": {"A": {"shape": 3, "dtype": "float32"}}}, "shape 3")]:
             with self.subTest(part), self.assertRaisesRegex(flashinfer_formula.Unreadable, part):
                 flashinfer_formula.read(good | change)
-        with self.assertRaises(KeyError):
+        with self.assertRaises(flashinfer_formula.NoFormula):
             flashinfer_formula.read(good | {"op_type": "moe"})
 
 
