@@ -11,7 +11,7 @@ import torch
 from torch._dynamo.source import TensorProperty, TensorPropertySource
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses import fake_impls
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, guard_or_false
 
 from . import attention
 
@@ -104,6 +104,37 @@ def _without_conditions(known: Callable[..., Any]) -> Callable[..., Any]:
     return convolution
 
 
+def _place(index: Any, size: Any) -> Any:
+    """Where an end of a slice lies along an axis; None: its sign is not known."""
+    if guard_or_false(index < 0):
+        index = index + size
+        return index if guard_or_false(index >= 0) else torch.sym_max(index, 0)
+    if not guard_or_false(index >= 0):
+        return None
+    return index if guard_or_false(index <= size) else torch.sym_min(index, size)
+
+
+def _lengths_of_slices() -> None:
+    """Some versions of PyTorch call the length of `x[1:3]` unknown, as if it depended on data, where the size of `x` may be
+    below 3. Here it is an expression of that size."""
+    op = torch.ops.aten.slice.Tensor
+    known = fake_impls.op_implementations_dict[op]
+
+    @functools.wraps(known)
+    def sliced(mode: Any, func: Any, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+        size = x.size(dim) if x.dim() else 0
+        first = _place(0 if start is None else start, size)
+        last = _place(size if end is None else end, size)
+        if isinstance(size, int) or first is None or last is None or step < 1:
+            return known(mode, func, x, dim, start, end, step)
+        length = last - first if guard_or_false(last >= first) else torch.sym_max(last - first, 0)
+        sizes, strides = list(x.size()), list(x.stride())
+        sizes[dim], strides[dim] = (length + step - 1) // step, strides[dim] * step
+        return x.as_strided(sizes, strides, x.storage_offset() + first * x.stride(dim))
+
+    fake_impls.op_implementations_dict[op] = sliced
+
+
 def _reals_of_modules() -> None:
     """With `dynamic=True` PyTorch makes reals arguments of the graph, those of modules too, such as an epsilon: tensors
     that it makes anew at each call, and a second tracing of the graph. Where the source is a module they are constants,
@@ -129,4 +160,5 @@ def one_graph_for_all_sizes() -> None:
     _ones_stay_ones()
     _conditions_of_composites()
     _conditions_of_convolution()
+    _lengths_of_slices()
     _reals_of_modules()
