@@ -59,6 +59,7 @@ md_status regret_add_rival(regret_study *study, const regret_line *l, const char
     const uint32_t pools = mode < 0 ? 0 : UINT32_C(1) << mode;
     regret_rival *r = &study->rival[known < 0 ? study->n_rivals : known];
     md_op_options o = study->o->op;
+    char pin[REGRET_NAME];
     if (known >= 0)
         r->pools |= pools;
     if (known >= 0 || study->n_rivals == REGRET_RIVALS)
@@ -68,7 +69,8 @@ md_status regret_add_rival(regret_study *study, const regret_line *l, const char
     snprintf(r->name, sizeof r->name, "%s", variant);
     o.dtype = l->dtype;
     o.sizes = l->fixed;
-    o.pin = r->name;
+    regret_pin(pin, study, variant);
+    o.pin = pin;
     o.select = MD_SELECT_MODEL;
     md_status s = md_op_create(&r->op, study->context, l->op, &o);
     study->n_rivals += s == MD_OK;
@@ -78,9 +80,10 @@ md_status regret_add_rival(regret_study *study, const regret_line *l, const char
 md_status regret_rivals(regret_study *study, const regret_line *l)
 {
     md_status s = fill_arena(study, l->dtype);
+    study->stage = md_op_n_stages(study->mode[0].op) - 1;
     for (int m = 0; m < study->n_modes && s == MD_OK; m++)
-        for (int i = 0; i < md_op_n_variants(study->mode[m].op, 0) && s == MD_OK; i++)
-            s = regret_add_rival(study, l, md_op_variant(study->mode[m].op, 0, i), m);
+        for (int i = 0; i < md_op_n_variants(study->mode[m].op, study->stage) && s == MD_OK; i++)
+            s = regret_add_rival(study, l, md_op_variant(study->mode[m].op, study->stage, i), m);
     return s;
 }
 
@@ -303,7 +306,9 @@ md_status regret_measure(regret_result *out, regret_study *study)
         if (study->mode[m].pick >= 0)
             study->rival[study->mode[m].pick].is_pick = true;
     }
-    md_status s = time_rivals(study);
+    md_status s = regret_add_parts(study);
+    if (s == MD_OK)
+        s = time_rivals(study);
     if (s == MD_OK)
         judge(out, study);
     for (int i = 0; i < study->n_rivals; i++)

@@ -116,8 +116,10 @@ md_status regret_ask(regret_study *study, regret_mode *m)
         s = md_prepare(m->op, study->shape->sizes);
     if (s == MD_OK)
         s = md_choice_of(&choice, m->op, set[0].arg, set[0].n);
-    m->pick = s == MD_OK ? regret_find(study, choice.variant[0]) : -1;
-    snprintf(m->variant, sizeof m->variant, "%s", s == MD_OK ? choice.variant[0] : "");
+    m->variant[0] = 0;
+    if (s == MD_OK)
+        regret_name(m->variant, study, &choice);
+    m->pick = regret_find(study, m->variant);
     m->is_uncovered = s == MD_OK && choice.is_uncovered;
     return s;
 }

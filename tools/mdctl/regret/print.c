@@ -16,13 +16,19 @@ static int take_trial(void *user, const char *text, size_t n_bytes)
     return 0;
 }
 
-/* {"variant": something, ...} of the first stage's candidates, from the text of md_explain. */
-static void print_candidates(FILE *f, const char *text, size_t n_bytes, const char *name, const char *key)
+typedef struct printed {
+    FILE *file;
+    int32_t stage;
+} printed;
+
+/* {"variant": something, ...} of a stage's candidates, from the text of md_explain. */
+static void print_candidates(const printed *to, const char *text, size_t n_bytes, const char *name, const char *key)
 {
+    FILE *f = to->file;
     bool is_first = true;
     size_t i;
     json_t *all = json_loadb(text, n_bytes, 0, NULL), *one,
-           *list = json_object_get(json_array_get(json_object_get(all, "stages"), 0), "candidates");
+           *list = json_object_get(json_array_get(json_object_get(all, "stages"), (size_t)to->stage), "candidates");
     fprintf(f, ",\"%s\":{", name);
     json_array_foreach(list, i, one)
     {
@@ -98,11 +104,12 @@ void regret_print_shape(regret_study *study, const regret_line *l, const regret_
     if (r->is_searched)
         print_space(f, study, r);
     if (study->o->rivals) {
+        printed to = {f, study->stage};
         print_rivals(f, study);
         for (int i = 0; i < study->n_modes; i++)
             if (!strcmp(study->mode[i].name, "model"))
-                (void)md_explain(study->mode[i].op, shape->sizes, 1, take_predicted, f);
-        (void)md_explain(study->mode[study->n_modes - 1].op, shape->sizes, 1, take_answers, f);
+                (void)md_explain(study->mode[i].op, shape->sizes, 1, take_predicted, &to);
+        (void)md_explain(study->mode[study->n_modes - 1].op, shape->sizes, 1, take_answers, &to);
     }
     fprintf(f, "%s}\n", study->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }

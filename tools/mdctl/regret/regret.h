@@ -14,7 +14,8 @@ enum {
     REGRET_RIVALS = 192,
     REGRET_MODES = 6,
     REGRET_ARGS = 16,
-    REGRET_HINTS = 1024
+    REGRET_HINTS = 1024,
+    REGRET_NAME = 384 /* of a variant, or of the variants of a chain's parts */
 };
 
 typedef struct regret_dim {
@@ -42,7 +43,7 @@ typedef struct regret_mode {
     bool learns; /* from 1,000 calls of each shape, and moments without calls between and after them */
     md_op *op;
     /* at the shape of the moment */
-    char variant[96];
+    char variant[REGRET_NAME];
     int pick; /* index of the rival; -1: none */
     bool is_uncovered, has_failed;
     double regret; /* time over the best one's, minus 1 */
@@ -63,7 +64,7 @@ typedef struct regret_set { /* arguments in memory that all shapes share */
 } regret_set;
 
 typedef struct regret_rival { /* an op that runs one variant only */
-    char name[96];
+    char name[REGRET_NAME];
     md_op *op;
     md_launch *launch[REGRET_SETS];
     uint32_t pools; /* a bit for each mode that has it */
@@ -85,6 +86,7 @@ typedef struct regret_study {
     double arena_bytes;
     md_dtype filled; /* what the arena holds */
     sweep sweep;
+    int32_t stage; /* whose variants compete: the last, which is the chain of the others where there are several */
     int n_modes, n_rivals, n_sets;
     char hints[REGRET_HINTS]; /* that were suggested */
     int n_searched, n_complete; /* shapes of the line, in all their space */
@@ -126,6 +128,12 @@ void regret_close(regret_study *study);
 /** Makes an op for each variant that some mode has. */
 md_status regret_rivals(regret_study *study, const regret_line *l);
 int regret_find(const regret_study *study, const char *variant);
+/** The text of md_op_options.pin for a name: "3:chain/..." for a variant of a chain. */
+void regret_pin(char out[REGRET_NAME], const regret_study *study, const char *name);
+/** What was picked: a variant, or "0:gemm/...; 1:row_looped/..." where the parts of a chain run. */
+void regret_name(char out[REGRET_NAME], const regret_study *study, const md_choice *choice);
+/** Makes a rival of a chain's parts, each by the kernel that the model takes for the fastest at the shape. */
+md_status regret_add_parts(regret_study *study);
 /** Lays out arguments of the first mode's op in the arena, several times. */
 md_status regret_place(regret_study *study, const char *sizes);
 /** Builds and times all configs that the families have at the shape, within the budget, and makes an op for the best

@@ -8,7 +8,7 @@ enum { MOST_BUILDS = 100000 };
 static const double budget_ms = 30000.0;
 
 typedef struct found {
-    char variant[96];
+    char variant[REGRET_NAME];
     bool is_complete;
     int n_configs;
 } found;
