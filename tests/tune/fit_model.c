@@ -46,6 +46,7 @@ typedef struct formula {
     md_dev_facts facts;
     md_fx_formula *parsed;
     md_st_program *program;
+    int32_t stage; /* the only one, or the chain of the others */
 } formula;
 
 /* Equal ones of a formula follow each other: of one shape. */
@@ -65,6 +66,12 @@ typedef struct records {
     int64_t n, capacity;
 } records;
 
+static bool find_stage(formula *f)
+{
+    f->stage = f->program->n_stages - 1;
+    return f->stage == 0 || f->program->stage[f->stage].kind == MD_ST_CHAIN;
+}
+
 static formula *formula_of(records *r, const char *capability, const char *text, const char *dtype)
 {
     char key[1200];
@@ -80,8 +87,7 @@ static formula *formula_of(records *r, const char *capability, const char *text,
     memcpy(f->key, key, sizeof key);
     if (md_dev_cuda_assume(&f->facts, atoi(capability)) != MD_OK ||
         md_fx_formula_create(&f->parsed, entry ? entry->formula : text, &o) != MD_OK ||
-        md_st_split(f->parsed) != MD_OK || md_st_program_create(&f->program, f->parsed) != MD_OK ||
-        f->program->n_stages != 1) {
+        md_st_split(f->parsed) != MD_OK || md_st_program_create(&f->program, f->parsed) != MD_OK || !find_stage(f)) {
         fprintf(stderr, "left out: %s: %s\n", text, md_last_error());
         f->program = NULL;
         return NULL;
@@ -117,9 +123,9 @@ static bool read_record(records *r, char *line)
     record x = {.formula = f, .us = strtod(word[5], NULL)};
     if (!f || !(x.us > 0) || !read_sizes(x.size, f->parsed, word[3]))
         return false;
-    const md_fa_target target = {f->program, 0, &f->facts};
+    const md_fa_target target = {f->program, f->stage, &f->facts};
     if (md_fa_parse_for(&x.family, &x.config, &target, word[4]) != MD_OK || !md_fa_applies(x.family, &target) ||
-        !md_fa_legal(x.family, &target, &x.config, x.size))
+        !md_fa_legal(x.family, &target, &x.config, NULL)) /* pools take variants to sizes that none is made for */
         return false;
     if (r->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 1024;
@@ -157,7 +163,7 @@ static double judge_shape(double *sum, double *weights, const record *first, int
         best = fmin(best, first[i].us);
     for (int64_t i = 0; i < n; i++) {
         const record *r = &first[i];
-        const md_fa_target target = {r->formula->program, 0, &r->formula->facts};
+        const md_fa_target target = {r->formula->program, r->formula->stage, &r->formula->facts};
         const double us = md_tn_predict_us(&target, r->family, &r->config, r->size), off = log(us / r->us),
                      weight = best * best / (r->us * r->us);
         *sum += weight * off * off;

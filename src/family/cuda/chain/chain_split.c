@@ -102,6 +102,18 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
 
 /* ---- Cost */
 
+/* us of a block beside its steps: its start, and the sums of its warps, which meet at its end. */
+static double block_us(const shape *s)
+{
+    return BLOCK_US + SUMS_US * s->row_tiles * s->warps * s->width / 1024;
+}
+
+/* us of the steps of a block: a warp takes each time as many keys as a step has. */
+static double steps_us(const shape *s, double keys)
+{
+    return ceil(keys / (STEP * s->warps)) * (STEP_US + STEP_TILE_US * s->row_tiles * (s->depth + s->width) / 256);
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_chain sized;
@@ -110,22 +122,23 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0 || sized.rows == 0)
         return;
     const md_fa_few_rows few = few_of(target, &s);
-    const double sms = MD_MAX(target->facts->threads, 1), resident = few.resident;
+    const double sms = MD_MAX(target->facts->threads, 1), together = sms * few.resident;
     const double items = (double)md_fa_cuda_chain_tiles(&sized, s.rows),
                  splits = (double)md_fa_few_rows_splits(target, &sized, &few), blocks = items * splits;
     const double keys = (double)sized.keys * sized.part, rows = ceil((double)sized.rows / s.rows);
-    const double waves = ceil(blocks / (sms * resident)), used = blocks / (waves * sms * resident);
+    const double rounds = fmax(blocks / together, 1), used = blocks / (ceil(blocks / together) * together);
     const double loaded = (double)sized.batches * rows * keys * (s.depth + s.width) * 2;
     out->memory_bytes = fmax(sized.bytes * sized.part, 1);
     out->cache_bytes = fmax(loaded - out->memory_bytes, 0);
     /* Bytes in flight: a block holds its ring. */
-    const double flight = fmin(blocks, sms * resident) / sms * (double)s.shared / 1024;
+    const double flight = fmin(blocks, together) / sms * (double)s.shared / 1024;
     out->memory_rate = fmax(0.05, fmin(1, flight / FULL_FLIGHT_KB) * (LEAST_USE + (1 - LEAST_USE) * used));
-    out->ops = 2 * items * s.rows * keys * (s.depth + s.width) / TENSOR;
-    out->parallel = fmax(1, fmin(blocks, sms));
-    out->serial_us = START_US;
+    /* The steps take their time or that of the bytes, whichever is longer: as operations at the device's peak. */
+    out->ops = rounds * steps_us(&s, keys / splits) * target->facts->gflops * 1e3;
+    out->parallel = sms;
+    out->serial_us = START_US + rounds * block_us(&s);
     if (splits > 1)
-        out->serial_us += s.meet > 0 ? CLUSTER_MEET_US : MEMORY_MEET_US + PART_US * splits;
+        out->serial_us += s.meet > 0 ? CLUSTER_MEET_US * rounds : MEMORY_MEET_US + PART_US * splits;
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)

@@ -14,8 +14,12 @@ MD_FIT(MEMORY_MEET_US, 1.4)
 MD_FIT(CLUSTER_MEET_US, 0.7)
 MD_FIT(PART_US, 0.04)
 
-/* The tensor cores' rate that these tiles reach, as a multiple of the peak of f32. */
-MD_FIT(TENSOR, 3)
+/* us: of a block's start and end, of the sums of 32 row tiles times columns of all warps that meet there; of a step, and
+ * of a row tile in it with 256 elements of keys and values. */
+MD_FIT(BLOCK_US, 1)
+MD_FIT(SUMS_US, 1)
+MD_FIT(STEP_US, 0.3)
+MD_FIT(STEP_TILE_US, 0.2)
 
 /* KB in flight on an SM with which it has its share of the memory rate; the part of that which a wave of few blocks
  * reaches. */
