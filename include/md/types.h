@@ -56,11 +56,12 @@ typedef enum md_dtype {
 
 /** How a variant is picked for a new shape. */
 typedef enum md_select {
-    MD_SELECT_DEFAULT = 0, /**< MD_SELECT, else MD_SELECT_MODEL */
+    /** MD_SELECT. Else MD_SELECT_MODEL, and short kernels are timed in moments without calls (idle_tune). */
+    MD_SELECT_DEFAULT = 0,
     /** The best variant at the nearest hint, for sizes that are aligned as the call's. With default hints every quarter
      * of an octave in each dynamic size is a hint. */
     MD_SELECT_DISTANCE = 1,
-    MD_SELECT_MODEL = 2, /**< the least predicted time */
+    MD_SELECT_MODEL = 2, /**< the least predicted time; the pick of a shape stays */
     MD_SELECT_MEASURE = 3, /**< the first call of a shape times all variants that fit */
     /** The model at first. Then other variants serve some calls and are timed, and a faster one takes over. */
     MD_SELECT_HYBRID = 4
@@ -336,9 +337,10 @@ typedef struct md_op_options {
      * busy; 0: 0.0006, chosen so that the 99th percentile of latencies hardly changes. */
     double hybrid_share;
     double hybrid_cap_ms; /**< what trials may cost in all; 0: 1000 */
-    /** Nonzero: with MD_SELECT_MODEL on a GPU, moments without calls are used to time the model's best few (six at
-     * most) for shapes that are called often, within hybrid_cap_ms of GPU time. 0: as MD_IDLE_TUNE says, by default
-     * not. */
+    /** Positive: with MD_SELECT_MODEL, moments without calls are used to time the model's best few (six at most) for
+     * shapes that are called often, within hybrid_cap_ms in all. The last bits of a shape's results may change then.
+     * Negative: never. 0: as MD_IDLE_TUNE says. Where that is not set, and `select` and `numeric` are the default, only
+     * kernels of at most 30 us are timed, and the pick of a shape changes once at most, to one of equal bits. */
     int32_t idle_tune;
 } md_op_options;
 

@@ -46,7 +46,8 @@ static md_status set_policy(md_context *c, const md_context_options *o)
     c->policy.tune_budget_ms = o->tune_budget_ms > 0.0 ? o->tune_budget_ms : (double)c->env.tune_budget_ms;
     c->policy.tune_count = &c->tune_count;
     c->policy.max_variants = c->env.max_variants;
-    c->policy.idle_tune = c->env.idle_tune != 0;
+    c->policy.idle_tune = c->env.idle_tune == MD_IDLE_TUNE_ON || (!select && !c->env.idle_tune);
+    c->policy.races_cheaply = c->env.idle_tune != MD_IDLE_TUNE_ON;
     c->policy.agrees = o->agrees || c->env.agree;
     c->policy.numeric = numeric ? numeric : MD_NUMERIC_FAST;
     c->max_shapes = o->max_shapes > 0 ? o->max_shapes : c->env.max_shapes > 0 ? c->env.max_shapes : DEFAULT_MAX_SHAPES;

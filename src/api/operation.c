@@ -94,6 +94,18 @@ md_status md_api_check_options(const md_op_options *o)
     return MD_OK;
 }
 
+/* Sets whether, and what, the op times in moments without calls. What nobody asked for must not be noticed: an op that
+ * was told how to pick, or which bits are allowed, times nothing. */
+static void set_races(md_ds_policy *p, const md_context *c, const md_op_options *o)
+{
+    if (c->env.idle_tune != MD_IDLE_TUNE_ON && (o->select || p->numeric >= MD_NUMERIC_DETERMINISTIC))
+        p->idle_tune = false;
+    if (o->idle_tune) {
+        p->idle_tune = o->idle_tune > 0;
+        p->races_cheaply = false;
+    }
+}
+
 static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
 {
     md_ds_policy p = c->policy;
@@ -114,7 +126,7 @@ static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
     p.without_library = o->without_library != 0;
     p.hybrid_share = o->hybrid_share;
     p.hybrid_cap_ms = o->hybrid_cap_ms;
-    p.idle_tune = p.idle_tune || o->idle_tune != 0;
+    set_races(&p, c, o);
     p.uncovered = o->uncovered > 0.0 ? o->uncovered : MD_DS_UNCOVERED;
     p.allows_tf32 = o->tf32 != 0;
     return p;

@@ -29,8 +29,10 @@ static const variable variables[] = {
      AT(device), 0, 0},
     {"MD_HINTS", "list of sizes, points or grids",
      "sizes at which kernels are generated; default 1,16,64,256,1024,4096", TEXT, AT(hints), 0, 0},
-    {"MD_SELECT", "distance|model|measure|hybrid", "how a kernel is picked for a new shape; default model", WORD,
-     AT(select), MD_SELECT_DISTANCE, 0},
+    {"MD_SELECT", "distance|model|measure|hybrid",
+     "how a kernel is picked for a new shape; default model, with races in moments without calls (MD_IDLE_TUNE); where "
+     "it is set to model there are none",
+     WORD, AT(select), MD_SELECT_DISTANCE, 0},
     {"MD_METRIC", "log2|inductor", "which distance MD_SELECT=distance uses; default log2", WORD, AT(metric),
      MD_METRIC_LOG2, 0},
     {"MD_PIN", "op[.stage]:variant[;...]", "runs this variant and no other", TEXT, AT(pin), 0, 0},
@@ -67,10 +69,11 @@ static const variable variables[] = {
      "messages to stderr up to this level; default warn; debug tells stages, pools and picks", WORD, AT(log),
      MD_LOG_ERROR, 0},
     {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},
-    {"MD_IDLE_TUNE", "0 or 1",
-     "1: ops that choose by the model time its best few for often called shapes in moments without calls, on "
-     "GPUs; default 0",
-     INT32, AT(idle_tune), 0, 1},
+    {"MD_IDLE_TUNE", "0|1",
+     "0: nothing is timed unless it is asked for; 1: ops that choose by the model time its best six for shapes that "
+     "are called often, in moments without calls, however long they take, and may go on with other last bits; default: "
+     "where MD_SELECT is not set, kernels of at most 30 us are timed so, and a pick changes once, to equal bits",
+     WORD, AT(idle_tune), MD_IDLE_TUNE_OFF, 0},
     {"MD_AGREE", "0 or 1",
      "1: the kernel of a shape that was met changes only when ranks agree (md_agree): what is measured meanwhile is "
      "recorded; default 0",

@@ -9,6 +9,8 @@
 
 typedef enum md_stats_signal { MD_STATS_SIGNAL_HUP = 1, MD_STATS_SIGNAL_USR1, MD_STATS_SIGNAL_USR2 } md_stats_signal;
 
+typedef enum md_env_idle_tune { MD_IDLE_TUNE_OFF = 1, MD_IDLE_TUNE_ON } md_env_idle_tune;
+
 typedef enum md_env_cpu { MD_ENV_X86_64 = 1, MD_ENV_AVX2, MD_ENV_AVX512 } md_env_cpu;
 
 typedef struct md_env {
@@ -36,7 +38,7 @@ typedef struct md_env {
     md_log_level log; /* 0 if unset; MD_LOG_NONE: no messages at all */
     int32_t verify;
     int32_t sync;
-    int32_t idle_tune;
+    md_env_idle_tune idle_tune; /* 0 if unset */
     int32_t agree;
     int32_t runtime_launch;
     int32_t stats_indices;

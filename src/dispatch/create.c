@@ -95,10 +95,12 @@ static void report_unbuilt(const md_ds_op *op, int32_t stage)
                     op->name, stage, failed->failure);
 }
 
-/* Only GPUs have streams of low priority, and marks that say when calls are done. */
+/* Where calls return early, marks say when they are done. */
 static bool wants_idle_tune(const md_ds_op *op)
 {
-    return op->policy.idle_tune && op->policy.select == MD_SELECT_MODEL && op->runtime->dev->ops->mark_create;
+    const md_dev *dev = op->runtime->dev;
+    return op->policy.idle_tune && op->policy.select == MD_SELECT_MODEL &&
+           (dev->ops->mark_create || !md_ds_is_async(op->runtime));
 }
 
 /* Sets all that the identity of an op depends on, and its tables. */

@@ -70,10 +70,10 @@ static inline bool md_ds_is_filling(const md_ds_op *op)
     return atomic_load_explicit(&op->is_filling, memory_order_acquire);
 }
 
-/** True if calls are timed around their launch; else a sampled call takes the slow path, which times it. */
+/** True if sampled calls can be timed around their launch; else they take the slow path, which times them. */
 static inline bool md_ds_times_launches(const md_ds_op *op)
 {
-    return op->takes_times && !op->hybrid && !op->indices && !md_ds_is_async(op->runtime);
+    return op->takes_times && !op->indices && !md_ds_is_async(op->runtime);
 }
 
 #endif

@@ -32,6 +32,7 @@ typedef struct md_ds_runtime {
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
     pthread_mutex_t lock_of_tuning; /* held while the workspace of the device's tuning stream is used */
+    _Atomic bool is_warm; /* what timing needs of the device at first use is there (hybrid/hybrid.c) */
     _Atomic bool is_racing; /* a thread times variants between calls (hybrid/race.c): one at a time */
     pthread_mutex_t lock_of_blocks;
     md_ds_block *blocks; /* not lent; most recently used first */

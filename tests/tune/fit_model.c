@@ -57,6 +57,7 @@ typedef struct record {
     md_fa_config config;
     double us;
     bool is_first; /* of its shape */
+    int64_t line; /* of RECORDS, from 0 */
 } record;
 
 typedef struct records {
@@ -72,6 +73,17 @@ static bool find_stage(formula *f)
     return f->stage == 0 || f->program->stage[f->stage].kind == MD_ST_CHAIN;
 }
 
+/* "90" or, for another board of that architecture, "90:1". */
+static bool assume(md_dev_facts *out, const char *capability)
+{
+    char arch[16] = "";
+    const char *colon = strchr(capability, ':');
+    if (md_dev_cuda_assume(out, atoi(capability)) != MD_OK)
+        return false;
+    memcpy(arch, out->arch, sizeof arch);
+    return !colon || md_dev_cuda_assume_board(out, arch, atoi(colon + 1)) == MD_OK;
+}
+
 static formula *formula_of(records *r, const char *capability, const char *text, const char *dtype)
 {
     char key[1200];
@@ -85,7 +97,7 @@ static formula *formula_of(records *r, const char *capability, const char *text,
     const md_catalogue_entry *entry = md_catalogue_find(text);
     const md_fx_options o = {.dtype = md_dtype_parse(dtype)};
     memcpy(f->key, key, sizeof key);
-    if (md_dev_cuda_assume(&f->facts, atoi(capability)) != MD_OK ||
+    if (!assume(&f->facts, capability) ||
         md_fx_formula_create(&f->parsed, entry ? entry->formula : text, &o) != MD_OK ||
         md_st_split(f->parsed) != MD_OK || md_st_program_create(&f->program, f->parsed) != MD_OK || !find_stage(f)) {
         fprintf(stderr, "left out: %s: %s\n", text, md_last_error());
@@ -113,14 +125,14 @@ static bool read_sizes(int64_t *size, const md_fx_formula *f, char *text)
 }
 
 /* False for a line that is left out: of a formula of several stages, or of a variant that is no more. */
-static bool read_record(records *r, char *line)
+static bool read_record(records *r, char *line, int64_t number)
 {
     char *word[6], *rest = line;
     for (int i = 0; i < 6; i++)
         if (!(word[i] = strsep(&rest, "\t\n")))
             return false;
     const formula *f = formula_of(r, word[0], word[1], word[2]);
-    record x = {.formula = f, .us = strtod(word[5], NULL)};
+    record x = {.formula = f, .us = strtod(word[5], NULL), .line = number};
     if (!f || !(x.us > 0) || !read_sizes(x.size, f->parsed, word[3]))
         return false;
     const md_fa_target target = {f->program, f->stage, &f->facts};
@@ -143,11 +155,11 @@ static bool read_all(records *r, const char *path)
 {
     static char line[LINE];
     FILE *file = fopen(path, "r");
-    int64_t n_left_out = 0;
+    int64_t n_left_out = 0, number = 0;
     if (!file)
         return false;
     while (fgets(line, sizeof line, file))
-        n_left_out += !read_record(r, line);
+        n_left_out += !read_record(r, line, number++);
     fclose(file);
     if (n_left_out)
         fprintf(stderr, "%lld lines left out: several stages, or variants that are no more\n", (long long)n_left_out);
@@ -190,6 +202,18 @@ static void judge(const records *r)
     fflush(stdout);
 }
 
+/* The model's time of each record that is used, behind the number of its line. */
+static void print_times(const records *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        const record *x = &r->record[i];
+        const md_fa_target target = {x->formula->program, x->formula->stage, &x->formula->facts};
+        printf("%lld:%.9g ", (long long)x->line, md_tn_predict_us(&target, x->family, &x->config, x->size));
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
 /* False after naming what is no constant. */
 static bool set_constants(char *line)
 {
@@ -228,6 +252,10 @@ int main(int argc, char **argv)
         return 1;
     }
     while (fgets(line, sizeof line, stdin)) {
+        if (!strcmp(line, "times\n")) {
+            print_times(&r);
+            continue;
+        }
         if (!set_constants(line))
             return 1;
         judge(&r);

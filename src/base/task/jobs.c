@@ -22,7 +22,7 @@ typedef struct list {
 
 struct md_jobs {
     pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t changed;
+    pthread_cond_t changed, later_ended;
     list queue, later; /* later: what one more thread runs, which looks for jobs now and then */
     int32_t n_threads, max_threads;
     int32_t n_idle; /* threads that wait for a job */
@@ -121,6 +121,7 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads)
         return md_fail_memory();
     md_mutex_init(&jobs->lock); /* cannot fail with default attributes on Linux, nor can the next */
     md_cond_init(&jobs->changed);
+    md_cond_init(&jobs->later_ended);
     list_init(&jobs->queue);
     list_init(&jobs->later);
     jobs->max_threads = max_threads;
@@ -217,23 +218,41 @@ void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *conte
 
 /* ---- Jobs for later */
 
+/* Time to the next look after so many looks without a job. */
+static int64_t period_ns(int32_t n_vain)
+{
+    enum { OFTEN = 256, SOMETIMES = 1024, PERIOD_NS = 4000000, CALM_PERIOD_NS = 16000000, LONGEST_NS = 100000000 };
+    return n_vain < OFTEN ? PERIOD_NS : n_vain < SOMETIMES ? CALM_PERIOD_NS : LONGEST_NS;
+}
+
+/* Only the end wakes the thread. The lock is held. */
+static void wait_for_later(md_jobs *jobs, int64_t ns)
+{
+    enum { SECOND = 1000000000 };
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += ns;
+    end.tv_sec += end.tv_nsec / SECOND;
+    end.tv_nsec %= SECOND;
+    pthread_cond_timedwait(&jobs->later_ended, &jobs->lock, &end);
+}
+
 static void *run_later(void *context)
 {
-    /* after CALM looks without a job the longer period holds */
-    enum { PERIOD_NS = 4000000, CALM_PERIOD_NS = 16000000, CALM = 256 };
     md_jobs *jobs = context;
     int32_t n_vain = 0;
     md_thread_default_floats();
     pthread_mutex_lock(&jobs->lock);
     while (!jobs->later_ends || jobs->later.first) {
         job *j = list_take(&jobs->later);
-        pthread_mutex_unlock(&jobs->lock);
-        n_vain = j ? 0 : MD_MIN(n_vain + 1, CALM);
-        if (j)
+        n_vain = j ? 0 : MD_MIN(n_vain + 1, INT32_MAX - 1);
+        if (j) {
+            pthread_mutex_unlock(&jobs->lock);
             run_one(j);
-        else
-            nanosleep(&(struct timespec){.tv_nsec = n_vain < CALM ? PERIOD_NS : CALM_PERIOD_NS}, NULL);
-        pthread_mutex_lock(&jobs->lock);
+            pthread_mutex_lock(&jobs->lock);
+        } else {
+            wait_for_later(jobs, period_ns(n_vain));
+        }
     }
     jobs->has_later_thread = false;
     pthread_mutex_unlock(&jobs->lock);
@@ -274,6 +293,7 @@ void md_jobs_destroy(md_jobs **handle)
     pthread_mutex_lock(&jobs->lock);
     const bool has_later_thread = jobs->has_later_thread;
     jobs->later_ends = true;
+    pthread_cond_broadcast(&jobs->later_ended);
     pthread_mutex_unlock(&jobs->lock);
     if (has_later_thread)
         pthread_join(jobs->later_thread, NULL); /* stopped first: what it runs may submit more */
@@ -291,6 +311,7 @@ void md_jobs_destroy(md_jobs **handle)
     list_free(&jobs->later);
     md_fork_leave(jobs);
     md_cond_finish(&jobs->changed);
+    md_cond_finish(&jobs->later_ended);
     md_mutex_finish(&jobs->lock);
     free(jobs);
     *handle = NULL;

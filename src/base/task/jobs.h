@@ -11,7 +11,8 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context);
 /** Puts a queued job in front of all others. Nothing if it is not queued, or runs already. */
 void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *context);
 /** As md_jobs_submit, but wakes no thread, which can take the caller 100 us. One thread runs all such jobs in turn,
- * and looks for them every 4 ms, or every 16 ms when there was none for a second. */
+ * and looks for them every 4 ms, every 16 ms when there was none for a second, or every 100 ms after a quarter of a
+ * minute. */
 void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *context);
 /** Starts the thread that md_jobs_submit_later needs, unless it runs. Without it jobs are submitted at once. */
 void md_jobs_expect_later(md_jobs *jobs);

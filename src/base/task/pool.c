@@ -399,6 +399,14 @@ int32_t md_pool_threads(const md_pool *pool)
     return pool->n_workers + 1;
 }
 
+bool md_pool_is_busy(const md_pool *pool)
+{
+    bool is_busy = false;
+    for (int32_t i = 0; i < N_SLOTS && !is_busy; i++)
+        is_busy = atomic_load_explicit(&pool->slots[i].is_open, memory_order_relaxed);
+    return is_busy;
+}
+
 md_jobs *md_pool_jobs(md_pool *pool)
 {
     return pool->jobs;

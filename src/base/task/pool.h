@@ -3,6 +3,8 @@
 #define MD_BASE_TASK_POOL_H
 #include "base/task/jobs.h"
 
+#include <stdbool.h>
+
 typedef struct md_pool md_pool;
 /** Runs blocks [first, last). `lane` in [0, threads) differs between concurrent bodies of a loop. `scratch` belongs to
  * this thread during the loop: scratch_bytes, 64-byte aligned, not initialised; NULL for 0 bytes. */
@@ -19,6 +21,8 @@ int32_t md_pool_threads(const md_pool *pool);
  * ran. */
 md_status md_pool_loop(md_pool *pool, int64_t n_blocks, int64_t grain, size_t scratch_bytes, md_pool_body body,
                        void *context);
+/** True if a loop of several pieces is running. */
+bool md_pool_is_busy(const md_pool *pool);
 /** Its background threads, at most `threads`. They end with the pool. */
 md_jobs *md_pool_jobs(md_pool *pool);
 #endif

@@ -33,7 +33,7 @@ static bool encode_compact(md_ds_packed_launch *out, const md_ds_op *op, md_ds_w
         return false;
     const md_kn_geometry *g = &l->geometry;
     const int32_t n = MD_DS_HALVES + (int32_t)md_ds_halves_of(&op->layout) / 2;
-    out->word[MD_DS_DESCRIPTOR] = MD_DS_COMPACT | (md_ds_times_launches(op) ? MD_DS_TIMED : 0) |
+    out->word[MD_DS_DESCRIPTOR] = MD_DS_COMPACT | (head->has_slow_samples ? 0 : MD_DS_TIMED) |
                                   log_of(head->every) << MD_DS_EVERY_SHIFT | (uint64_t)(uintptr_t)l->param_map;
     out->word[MD_DS_BLOCKS] = (uint64_t)g->blocks | (uint64_t)g->grain << 32;
     out->word[MD_DS_SCRATCH] = (uint64_t)g->scratch_bytes;

@@ -18,7 +18,8 @@ enum { MD_DS_SAMPLE_EVERY = 256 };
  *   per launch: md_ds_launch_record, then its md_dev_maps, then its literals */
 typedef struct md_ds_launch_head {
     uint64_t memory_bytes; /* temporaries and workspace */
-    uint32_t n_launches;
+    uint16_t n_launches;
+    uint16_t has_slow_samples; /* sampled calls take the slow path; else they are timed around the launch */
     uint8_t needs_report, needs_counters; /* report: of synchronous devices */
     uint16_t every; /* the sample rate: one call in so many is timed; a power of two, 0: none */
 } md_ds_launch_head;

@@ -12,7 +12,8 @@ struct md_ds_trial; /* hybrid/trial.h */
 typedef enum md_ds_trial_stage {
     MD_DS_NO_TRIAL,
     MD_DS_TRIAL_ASKED, /* a background job makes it */
-    MD_DS_TRIAL_VAIN /* there is no challenger */
+    MD_DS_TRIAL_VAIN, /* there is no challenger */
+    MD_DS_TRIAL_KNOWN_VAIN /* and launch plans have been made since */
 } md_ds_trial_stage;
 
 typedef struct md_ds_shape_entry {
@@ -29,7 +30,8 @@ typedef struct md_ds_shape_entry {
     double nearest; /* octaves to the nearest hint */
     bool is_uncovered; /* farther than the op's threshold */
     bool is_strided; /* some tensor was not contiguous */
-    /* MD_SELECT_HYBRID: */
+    /* MD_SELECT_HYBRID and idle_tune: */
+    _Atomic bool was_sampled; /* some call took the slow path because it was due */
     void (*free_trial)(struct md_ds_trial *trial); /* set before `trial` */
     _Atomic(struct md_ds_trial *) trial; /* made at most once, by a background job; owned */
     _Atomic int32_t trial_state; /* md_ds_trial_stage */

@@ -119,12 +119,12 @@ static md_ds_fast_result run_thread_plan(md_status *status, md_ds_op *op, md_ds_
 {
     if (!md_ds_launch_plan_fits(op, &thread_launch->launch_args))
         return MD_DS_FAST_UNFIT;
-    const uint64_t every = md_ds_launch_head_of(op, thread_launch->launch_args.launch_plan)->every;
-    if (md_ds_count_call(thread_launch->counter, thread, every - 1)) { /* every 0: never sampled */
+    const md_ds_launch_head *head = md_ds_launch_head_of(op, thread_launch->launch_args.launch_plan);
+    if (md_ds_count_call(thread_launch->counter, thread, (uint64_t)head->every - 1)) { /* every 0: never sampled */
         *status = md_ds_launch_plan_run(op, &thread_launch->launch_args, stream);
         return MD_DS_FAST_DONE;
     }
-    if (!md_ds_times_launches(op)) {
+    if (head->has_slow_samples) {
         md_ds_count_elsewhere(thread_launch->counter);
         return MD_DS_FAST_SAMPLE;
     }

@@ -132,8 +132,9 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
         return;
     int32_t n = md_ds_launch_plan_make(launch_plan, op, call, plan, bound);
     if (n) {
-        md_ds_launch_head_of(op, launch_plan)->every =
-            (uint16_t)md_ds_hybrid_every(op, entry, op->takes_times || op->hybrid ? MD_DS_SAMPLE_EVERY : 0);
+        md_ds_launch_head *head = md_ds_launch_head_of(op, launch_plan);
+        head->has_slow_samples = !md_ds_times_launches(op) || md_ds_hybrid_watches(op, entry);
+        head->every = (uint16_t)md_ds_hybrid_every(op, entry, op->takes_times ? MD_DS_SAMPLE_EVERY : 0);
         md_ds_encode(&encoded, op, launch_plan, n);
         plan_cache = plan_cache_for(op, &encoded);
     }
@@ -176,7 +177,7 @@ md_status md_ds_slow_call(md_ds_op *op, md_stream stream, const md_arg *args, in
     if (op->indices)
         md_ds_indices_take(op->indices, op, stream, &bound.binding);
     if (call && atomic_load_explicit(&entry->calls, memory_order_relaxed) > 0 &&
-        (!is_sample || md_ds_hybrid_wants_launch_plan(entry)))
+        (!is_sample || md_ds_hybrid_wants_launch_plan(op, entry)))
         md_ds_add_launch_plan(op, call, entry, &bound);
     md_status s =
         op->hybrid ? md_ds_hybrid_run(op, entry, stream, &bound) : md_ds_run(NULL, op, entry, NULL, stream, &bound);

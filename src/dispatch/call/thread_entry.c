@@ -223,7 +223,7 @@ bool md_ds_thread_entry_set_copy(md_ds_cached *cached, const md_ds_op *op, const
                                             .sequence = thread_launch->sequence,
                                             .counter = thread_launch->counter,
                                             .mask = (uint64_t)head->every - 1,
-                                            .is_timed = md_ds_times_launches(op),
+                                            .is_timed = !head->has_slow_samples,
                                             .param_map = l->param_map,
                                             .geometry = &l->geometry,
                                             .params = params,

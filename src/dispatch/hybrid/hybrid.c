@@ -12,8 +12,9 @@
 #include <stdlib.h>
 
 /* A shape without a launch plan gets a trial after FIRST_CALLS calls, others when one is sampled first: a shape that is
- * seldom called does not earn back what its trial takes. MOST_JOBS trials are prepared at a time. */
-enum { FIRST_CALLS = 8, MOST_JOBS = 4 };
+ * seldom called does not earn back what its trial takes. MOST_JOBS trials are prepared at a time; MOST_QUEUED: with
+ * idle_tune, where a race follows at once. */
+enum { FIRST_CALLS = 8, MOST_JOBS = 4, MOST_QUEUED = 32 };
 
 /* In a child after fork: its pool has no thread that would finish the parent's jobs. */
 static void forget_jobs(void *user)
@@ -34,7 +35,8 @@ static void warm_up(md_ds_op *op)
     void *memory = NULL;
     const double n_bytes = (double)md_tn_cold_bytes(dev) + MD_DS_IDLE_BENCH_BYTES,
                  n_free = dev->ops->free_bytes ? (double)dev->ops->free_bytes(dev) : 0.0;
-    if (!dev->ops->time || !dev->ops->workspace || dev->ops->is_simulated || n_bytes * SHARE > n_free)
+    if (!dev->ops->time || !dev->ops->workspace || dev->ops->is_simulated || n_bytes * SHARE > n_free ||
+        atomic_exchange_explicit(&op->runtime->is_warm, true, memory_order_relaxed))
         return;
     pthread_mutex_lock(&op->runtime->lock_of_tuning);
     (void)dev->ops->time(&us, dev, dev->tuning, NULL, NULL);
@@ -49,11 +51,11 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     if (!h)
         return md_fail_memory();
     h->op = op;
-    for (int32_t i = 0; dev->ops->mark_create && i < MD_DS_HYBRID_TIMES; i++)
+    h->is_idle_only = op->policy.select != MD_SELECT_HYBRID;
+    for (int32_t i = 0; dev->ops->mark_create && !h->is_idle_only && i < MD_DS_HYBRID_TIMES; i++)
         (void)md_ds_timing_has_marks(&h->timing[i], dev); /* what fails is tried again when a call needs it */
     if (dev->ops->mark_create && dev->ops->mark_create(&h->tail, dev) != MD_OK)
         h->tail = NULL; /* without marks there are no background races */
-    h->is_idle_only = op->policy.select != MD_SELECT_HYBRID;
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);
     warm_up(op);
@@ -103,19 +105,25 @@ static bool wants_trial(const struct md_ds_hybrid *h, const md_ds_shape_entry *e
     return !md_ds_trial_in(entry) &&
            atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
            (is_sample || atomic_load_explicit(&entry->calls, memory_order_relaxed) >= FIRST_CALLS) &&
-           atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS;
+           atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < (h->is_idle_only ? MOST_QUEUED : MOST_JOBS);
 }
 
-/* With idle_tune: a shape that is called often, whose pick the model is not sure of. */
-static bool is_doubtful(const md_ds_op *op, const md_ds_shape_entry *entry, const md_ds_bound *bound)
+/* With idle_tune: the model is not sure of the pick of some stage. */
+static bool is_doubtful(const md_ds_op *op, const md_ds_shape_entry *entry)
 {
     const md_ds_plan *plan = md_ds_plan_of(entry);
-    for (int32_t s = 0; s < op->n_stages && bound->is_sample; s++) {
+    for (int32_t s = 0; s < op->n_stages; s++) {
         const md_ds_pick *p = &plan->stage[s].pick;
-        if (p->source == MD_DS_MODEL && p->runner_up >= 0 && p->margin < MD_DS_MODEL_ERROR)
+        if (!plan->stage[s].is_idle && p->source == MD_DS_MODEL && p->runner_up >= 0 && p->margin < MD_DS_MODEL_ERROR &&
+            (!op->policy.races_cheaply || p->us <= MD_DS_CHEAP_US))
             return true;
     }
     return false;
+}
+
+static bool has_no_launch_plan(const md_ds_shape_entry *entry)
+{
+    return atomic_load_explicit(&md_ds_plan_of(entry)->has_no_launch_plan, memory_order_relaxed);
 }
 
 /* Before the launch. Times nothing if another thread has the lock. */
@@ -124,7 +132,8 @@ static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_ent
 {
     if (pthread_mutex_trylock(&h->lock) != 0)
         return;
-    if (wants_trial(h, entry, bound->is_sample) && (!h->is_idle_only || is_doubtful(h->op, entry, bound)))
+    if (wants_trial(h, entry, bound->is_sample) &&
+        (!h->is_idle_only || ((bound->is_sample || has_no_launch_plan(entry)) && is_doubtful(h->op, entry))))
         md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
     if (!h->is_idle_only && md_ds_trial_in(entry))
         md_ds_load_challengers(h->op, md_ds_trial_in(entry));
@@ -172,24 +181,51 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream str
 
 /* ---- What calls, launch plans and statistics read of a trial */
 
+static bool is_vain(const md_ds_shape_entry *entry)
+{
+    return atomic_load_explicit(&entry->trial_state, memory_order_relaxed) >= MD_DS_TRIAL_VAIN;
+}
+
+bool md_ds_hybrid_watches(const md_ds_op *op, const md_ds_shape_entry *entry)
+{
+    md_ds_trial *t = op->hybrid ? md_ds_trial_in(entry) : NULL;
+    if (!op->hybrid || is_vain(entry))
+        return false;
+    if (!op->hybrid->is_idle_only)
+        return true;
+    return t ? !atomic_load_explicit(&t->is_settled, memory_order_relaxed) : is_doubtful(op, entry);
+}
+
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise)
 {
     md_ds_trial *t = op->hybrid ? md_ds_trial_in(entry) : NULL;
-    if (op->hybrid && op->hybrid->is_idle_only)
+    if (!md_ds_hybrid_watches(op, entry))
         return otherwise;
+    if (op->hybrid->is_idle_only)
+        return atomic_load_explicit(&entry->was_sampled, memory_order_relaxed) ? MD_DS_TRIAL_WAITS : MD_DS_TRIAL_AHEAD;
     if (!t)
-        return !op->hybrid || atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_TRIAL_VAIN
-                   ? otherwise
-                   : MD_DS_TRIAL_EVERY;
+        return MD_DS_TRIAL_EVERY;
     const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
     atomic_store_explicit(&t->published_every, every, memory_order_relaxed);
     return (uint32_t)every;
 }
 
-bool md_ds_hybrid_wants_launch_plan(const md_ds_shape_entry *entry)
+/* Without a trial: at the first sample, and once it is known that there will be none. */
+static bool changes_rate(md_ds_shape_entry *entry)
+{
+    int32_t vain = MD_DS_TRIAL_VAIN;
+    const bool is_first = !atomic_exchange_explicit(&entry->was_sampled, true, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&entry->trial_state, &vain, MD_DS_TRIAL_KNOWN_VAIN,
+                                                   memory_order_relaxed, memory_order_relaxed) ||
+           is_first;
+}
+
+bool md_ds_hybrid_wants_launch_plan(const md_ds_op *op, md_ds_shape_entry *entry)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
-    return t && atomic_load_explicit(&t->wants_launch_plan, memory_order_relaxed) &&
+    if (!t)
+        return op->hybrid && changes_rate(entry);
+    return atomic_load_explicit(&t->wants_launch_plan, memory_order_relaxed) &&
            atomic_exchange_explicit(&t->wants_launch_plan, false, memory_order_relaxed);
 }
 

@@ -19,8 +19,10 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream str
 /** One call in so many of the entry's shape takes the slow path: a power of two. `otherwise`: for entries without
  * trials. Launch plans made now are expected to have this rate. */
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise);
+/** True if sampled calls of the entry's shape are to take the slow path. */
+bool md_ds_hybrid_watches(const md_ds_op *op, const md_ds_shape_entry *entry);
 /** True once after the entry's launch plans have become outdated: another variant serves, or at another rate. */
-bool md_ds_hybrid_wants_launch_plan(const md_ds_shape_entry *entry);
+bool md_ds_hybrid_wants_launch_plan(const md_ds_op *op, md_ds_shape_entry *entry);
 
 /* A challenger, for reports. */
 typedef struct md_ds_tried {

@@ -52,6 +52,7 @@ static md_status lay_out(md_ds_idle_memory *m)
 {
     const md_st_program *p = m->op->program;
     const md_st_stage *s = &p->stage[m->stage];
+    const double most = md_ds_is_async(m->op->runtime) ? MD_DS_IDLE_BENCH_BYTES : MD_DS_IDLE_HOST_BYTES;
     for (int32_t i = 0; i < s->n_tensors; i++) {
         const int32_t t = s->tensor[i];
         const md_fx_tensor *x = &p->formula->tensor[t];
@@ -60,7 +61,7 @@ static md_status lay_out(md_ds_idle_memory *m)
             return md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones");
         m->at[t] = m->set_bytes + offset_of(x, &m->shape, t);
         m->set_bytes += (n_bytes + 16 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if ((double)m->set_bytes > MD_DS_IDLE_BENCH_BYTES)
+        if ((double)m->set_bytes > most)
             return md_fail(MD_UNSUPPORTED, "too large to be timed in the background");
     }
     return s->has_scatter || s->has_gather || m->set_bytes == 0
@@ -111,6 +112,12 @@ static void write_piece(const md_ds_idle_memory *m, void *piece)
         md_dtype_store(narrow, piece, i, (double)((uint64_t)i * 2654435761u % 1021) / 510.5 - 1.0);
 }
 
+static md_status copy(md_dev *dev, void *to, const void *from, int64_t n_bytes)
+{
+    return dev->ops->copy_background ? dev->ops->copy_background(dev, dev->tuning, to, from, (size_t)n_bytes)
+                                     : dev->ops->copy(dev, to, from, (size_t)n_bytes);
+}
+
 /* Copies one piece from the host; then the device doubles what it has. */
 static md_status fill(md_ds_idle_memory *m, int64_t n_bytes)
 {
@@ -120,26 +127,45 @@ static md_status fill(md_ds_idle_memory *m, int64_t n_bytes)
     if (!piece)
         return md_fail_memory();
     write_piece(m, piece);
-    md_status s = dev->ops->copy_background(dev, dev->tuning, m->memory, piece, (size_t)done);
+    md_status s = copy(dev, m->memory, piece, done);
     for (int64_t n; s == MD_OK && done < n_bytes; done += n) {
         n = MD_MIN(done, n_bytes - done);
-        s = dev->ops->copy_background(dev, dev->tuning, m->memory + done, m->memory, (size_t)n);
+        s = copy(dev, m->memory + done, m->memory, n);
     }
     free(piece);
     return s;
 }
 
-md_status md_ds_idle_memory_get(md_ds_idle_memory *m)
+/* The workspace of the tuning stream, or memory of its own where streams have none. */
+static md_status get_memory(void **out, md_ds_idle_memory *m, int64_t n_bytes)
 {
     md_dev *dev = m->op->runtime->dev;
+    if (dev->ops->workspace)
+        return dev->ops->workspace(out, dev, dev->tuning, (size_t)n_bytes);
+    if (!m->own)
+        MD_TRY(dev->ops->alloc(&m->own, dev, (size_t)n_bytes));
+    *out = m->own;
+    return MD_OK;
+}
+
+md_status md_ds_idle_memory_get(md_ds_idle_memory *m)
+{
     void *p = NULL;
     const int64_t n_bytes = m->n_sets * m->set_bytes;
-    MD_TRY(dev->ops->workspace(&p, dev, dev->tuning, (size_t)(n_bytes + m->workspace_bytes + ALIGNMENT)));
+    MD_TRY(get_memory(&p, m, n_bytes + m->workspace_bytes + ALIGNMENT));
     char *memory = (char *)(((uintptr_t)p + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (memory == m->memory)
         return MD_OK;
     m->memory = memory;
     return fill(m, n_bytes);
+}
+
+void md_ds_idle_memory_finish(md_ds_idle_memory *m)
+{
+    md_dev *dev = m->op->runtime->dev;
+    if (m->own)
+        dev->ops->free(dev, m->own);
+    m->own = m->memory = NULL;
 }
 
 md_kn_call *md_ds_idle_memory_next(void *memory)

@@ -118,6 +118,7 @@ typedef struct md_ds_idle_memory {
     int64_t set_bytes, workspace_bytes;
     int32_t n_sets, next; /* set of the next run */
     char *memory; /* the sets, then the workspace; filled when the stream's workspace was here */
+    void *own; /* on the host: the memory, as it was allocated */
 } md_ds_idle_memory;
 
 /** Lays out the sets for one stage. UNSUPPORTED where the stage has index tensors (made-up values could be wrong ones)
@@ -127,18 +128,22 @@ md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t s
 /** Gets the memory, which others may have moved since, and fills it. The runtime's lock of tuning is held, until the
  * runs are done. */
 md_status md_ds_idle_memory_get(md_ds_idle_memory *m);
+void md_ds_idle_memory_finish(md_ds_idle_memory *m);
 /** The call on the next set. For md_tn_runs. */
 md_kn_call *md_ds_idle_memory_next(void *memory);
 
 /** Stages whose tensors have more bytes are not timed in the background: long kernels would hold up the next call, and
  * calls tell them apart well enough. */
 #define MD_DS_IDLE_BENCH_BYTES 64e6
+#define MD_DS_IDLE_HOST_BYTES 8e6
 
 /* A race that may be interrupted by calls and goes on in the next quiet moment. One thread at a time. */
 typedef struct md_ds_idle_bench md_ds_idle_bench;
 
 void md_ds_idle_bench_destroy(md_ds_idle_bench **idle); /* NULL allowed */
 
+/** Runs the background race of the entry's trial, on a thread of the pool, if it is quiet. */
+void md_ds_race(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry);
 /** After a launch, without the lock: starts a background race of the trial where one is due. */
 void md_ds_request_race(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry, md_stream stream);
 

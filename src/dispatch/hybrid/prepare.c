@@ -12,10 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-    MOST_FAMILIES = 4,
-    MOST_TRIALS = 2048
-}; /* MOST_TRIALS of an op are in memory at a time, each with a shape and some plans */
+/* MOST_TRIALS of an op are in memory at a time, each with a shape and some plans. */
+enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 };
 /* Variants that the corrected model expects to take this x the incumbent's time are not tried. */
 static const double hopeless = 4.0;
 /* On an idle stream the marks around a kernel time its launch, too. That varies by so much (us), and by more for a
@@ -77,12 +75,13 @@ static const char *reject_reason(const md_ds_pool *pool, int32_t i, const md_kn_
                : why;
 }
 
-/* With idle_tune: the model's best few, if their times differ by less than its error. */
-static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n)
+/* With idle_tune: the model's best few, if their times differ by less than its error. The longest must not take more
+ * than most_us. */
+static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n, double own_us, double most_us)
 {
     enum { FEW = 6 };
     n = MD_MIN(n, FEW);
-    while (n > 1 && list[n - 1].expected > 1.0 + MD_DS_MODEL_ERROR)
+    while (n > 1 && list[n - 1].expected > fmin(1.0 + MD_DS_MODEL_ERROR, most_us / own_us))
         n--;
     return n;
 }
@@ -127,6 +126,11 @@ static void predict(double *us, double *model_us, md_ds_op *op, int32_t stage, i
     md_ds_take_answers(us, op, stage, &j->shape, j->select_sizes, n);
 }
 
+static double longest_us(const md_ds_op *op)
+{
+    return op->policy.races_cheaply ? MD_DS_CHEAP_US : HUGE_VAL;
+}
+
 /* Lists the incumbent, and challengers by expected time: first the best of other families and a chain's parts, where
  * the model errs most, then the fastest others. Returns how many, or 0 if there is no challenger. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
@@ -166,7 +170,7 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
         if (!is_listed(out, n_challengers, other[i].variant))
             insert(out, &n_challengers, &other[i]);
     if (op->hybrid->is_idle_only)
-        n_challengers = keep_doubtful(out, n_challengers);
+        n_challengers = keep_doubtful(out, n_challengers, *own_us, longest_us(op));
     return n_challengers > 1 ? n_challengers : 0;
 }
 
@@ -308,8 +312,8 @@ static bool make_trial(job *j)
     for (int32_t i = 1; i < t->n_challengers; i++)
         t->challenger[i].is_known =
             t->challenger[i].variant >= 0 && md_ds_is_measured(&j->op->stage[t->stage], t->challenger[i].variant);
-    t->is_raced = !md_ds_is_async(j->op->runtime) || t->challenger[0].variant < 0;
-    t->stored = -1;
+    t->is_raced = (!md_ds_is_async(j->op->runtime) && !j->op->hybrid->is_idle_only) || t->challenger[0].variant < 0;
+    t->stored = t->fastest = -1;
     check(t, j);
     if (t->n_challengers < 2 || make_plans(t, j) != MD_OK) {
         free_trial(t);
@@ -335,6 +339,8 @@ static void run_job(void *user)
         atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
     else if (!make_trial(j))
         atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
+    else if (j->op->hybrid->is_idle_only)
+        md_ds_race(j->op->hybrid, j->entry);
     md_ds_shape_entry_release(j->entry);
     _Atomic int32_t *n_jobs = j->n_jobs;
     free(j);

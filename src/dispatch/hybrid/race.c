@@ -7,19 +7,22 @@
 #include "tune/bench/bench.h"
 #include "tune/bench/tournament.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
 /* ---- What a race is */
 
 /* LOOK_NS: time between two looks whether it is quiet; BUSY_LOOK_NS: the same after a look that found calls.
- * PATIENCE_NS: a run of the race waits no longer for a quiet moment. MOST_WASTED: samples of a run that calls may
- * disturb before it ends. */
+ * PATIENCE_NS: a run of the race waits no longer for a quiet moment; QUEUED_PATIENCE_NS: where other races wait behind
+ * it. MOST_WASTED: samples of a run that calls may disturb before it ends. MOST_RUNS: of a race with idle_tune. */
 enum {
     LOOK_NS = 50000,
     BUSY_LOOK_NS = 200000,
     PATIENCE_NS = 100000000,
+    QUEUED_PATIENCE_NS = 10000000,
     MOST_WASTED = 64,
+    MOST_RUNS = 12,
     SAMPLES = MD_DS_CHALLENGER_TIMES
 };
 
@@ -83,7 +86,8 @@ static bool is_busy(struct md_ds_hybrid *h, uint64_t quiet_ns)
                          (double)quiet_ns < (double)MD_MIN(behind, most) * h->budget.call_us * 1e3;
     pthread_mutex_unlock(&h->lock);
     const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
-    return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
+    return is_left || (!h->has_tail && md_ds_is_async(h->op->runtime)) || md_pool_is_busy(dev->pool) ||
+           (captured && md_clock_ns() - captured < after_capture_ns);
 }
 
 static bool is_quiet(md_ds_idle_bench *bench)
@@ -99,6 +103,11 @@ static bool is_ending(const md_ds_idle_bench *bench)
     return atomic_load_explicit(&bench->hybrid->is_ending, memory_order_acquire);
 }
 
+static uint64_t patience_ns(const md_ds_idle_bench *bench)
+{
+    return bench->hybrid->is_idle_only ? QUEUED_PATIENCE_NS : PATIENCE_NS;
+}
+
 /* False when patience ends, or the op does. */
 static bool wait_until_quiet(md_ds_idle_bench *bench)
 {
@@ -108,7 +117,7 @@ static bool wait_until_quiet(md_ds_idle_bench *bench)
         const bool is_called = md_clock_ns() - bench->seen_ns < LOOK_NS;
         nanosleep(&(struct timespec){.tv_nsec = is_called ? BUSY_LOOK_NS : LOOK_NS}, NULL);
     }
-    bench->deadline_ns = md_clock_ns() + PATIENCE_NS;
+    bench->deadline_ns = md_clock_ns() + patience_ns(bench);
     return !is_ending(bench) && !md_tn_is_stuck(bench->op->runtime->dev);
 }
 
@@ -121,6 +130,14 @@ static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
     if (moment == MD_TN_BEFORE_ROUND || moment == MD_TN_BEFORE_SECOND_LOOK)
         return MD_TN_GO_ON;
     return bench->n_wasted < MOST_WASTED && wait_until_quiet(bench) ? MD_TN_GO_ON : MD_TN_PAUSE;
+}
+
+/* In a cheap race: a variant that takes longer than the model said. The first run pays for cold code and page faults,
+ * too. */
+static bool is_too_long(const md_ds_idle_bench *bench, double us, md_tn_step step)
+{
+    static const double cold = 10.0;
+    return bench->op->policy.races_cheaply && us > (step == MD_TN_FIRST_LOOK ? cold : 1.0) * MD_DS_CHEAP_US;
 }
 
 /* A sample may have been delayed by a call that came meanwhile. */
@@ -147,6 +164,8 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
     if (s != MD_OK)
         return MD_TN_RUN_FAILED;
     bench->spent_us += *us * repeats;
+    if (is_too_long(bench, *us, step))
+        return MD_TN_RUN_FAILED;
     if (step != MD_TN_SAMPLE || !has_been_called(bench))
         return MD_TN_SAMPLED;
     bench->n_wasted++;
@@ -184,6 +203,8 @@ static md_status idle_bench_create(md_ds_idle_bench **out, struct md_ds_hybrid *
     bench->op = op;
     bench->quiet_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
     bench->tournament = md_tn_tournament_make(MD_TN_FOR_BACKGROUND, &sampler, bench->competitor, trial->n_challengers);
+    if (op->policy.races_cheaply)
+        bench->tournament.policy.sample_us = fmin(bench->tournament.policy.sample_us, MD_DS_CHEAP_US);
     md_status s = md_ds_idle_memory_plan(&bench->memory, op, trial->stage, &trial->shape, plan_racers(bench, trial));
     if (s != MD_OK) {
         free(bench);
@@ -195,6 +216,8 @@ static md_status idle_bench_create(md_ds_idle_bench **out, struct md_ds_hybrid *
 
 void md_ds_idle_bench_destroy(md_ds_idle_bench **idle)
 {
+    if (*idle)
+        md_ds_idle_memory_finish(&(*idle)->memory);
     free(*idle);
     *idle = NULL;
 }
@@ -206,7 +229,7 @@ static bool idle_bench_run(md_ds_idle_bench *bench)
     md_ds_runtime *runtime = bench->op->runtime;
     if (atomic_exchange_explicit(&runtime->is_racing, true, memory_order_acquire))
         return false;
-    bench->deadline_ns = md_clock_ns() + PATIENCE_NS;
+    bench->deadline_ns = md_clock_ns() + patience_ns(bench);
     bench->n_calls = 0;
     bench->n_wasted = 0;
     bench->seen_ns = md_clock_ns();
@@ -232,34 +255,83 @@ typedef struct race {
     md_ds_shape_entry *entry; /* held */
 } race;
 
-/* The fastest becomes the incumbent, and the trial is over. The lock is held. */
-static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+static void take_times(struct md_ds_hybrid *h, md_ds_trial *t)
 {
-    static const double gain = 0.01;
-    md_ds_trial *t = md_ds_trial_in(entry);
-    md_tn_take_clock(h->op->runtime->dev);
-    const md_tn_summary own = idle_bench_result(t->idle, t->challenger[0].variant);
-    int32_t best = 0;
     h->budget.spent_us += t->idle->spent_us;
-    for (int32_t i = 0; i < t->n_challengers && own.us > 0.0; i++) {
+    for (int32_t i = 0; i < t->n_challengers; i++) {
         md_ds_challenger *challenger = &t->challenger[i];
-        const md_tn_summary s = idle_bench_result(t->idle, challenger->variant);
-        challenger->idle_us = s.us;
+        challenger->idle_us = idle_bench_result(t->idle, challenger->variant).us;
         challenger->is_out = i > 0 && challenger->variant >= 0;
         challenger->is_unloaded = false;
         md_ds_teach_model(h, t, challenger);
+    }
+}
+
+static bool has_own_bits(const md_ds_op *op, const md_ds_trial *t, int32_t challenger)
+{
+    const md_ds_pool *pool = &op->stage[t->stage];
+    const int32_t own = t->challenger[0].variant, other = t->challenger[challenger].variant;
+    return own >= 0 && other >= 0 && pool->variant[own]->numeric_class == pool->variant[other]->numeric_class;
+}
+
+/* The challenger that is faster than the incumbent by the most, of those with its bits or of all; 0: none. */
+static int32_t find_fastest(const md_ds_op *op, const md_ds_trial *t, bool with_own_bits)
+{
+    const double gain = op->policy.races_cheaply ? MD_DS_SWITCH_GAIN : 0.01;
+    const md_tn_summary own = idle_bench_result(t->idle, t->challenger[0].variant);
+    int32_t best = 0;
+    for (int32_t i = 1; i < t->n_challengers && own.us > 0.0; i++) {
+        const md_tn_summary s = idle_bench_result(t->idle, t->challenger[i].variant);
         if (s.us > 0.0 && own.us - s.us > 2.0 * MD_MAX(s.error, own.error) &&
-            s.us < (best > 0 ? t->challenger[best].idle_us : (1.0 - gain) * own.us))
+            s.us < (best > 0 ? t->challenger[best].idle_us : (1.0 - gain) * own.us) &&
+            (!with_own_bits || has_own_bits(op, t, i)))
             best = i;
     }
+    return best;
+}
+
+/* What a trial keeps for a switch; reports need its times alone. With idle_tune there is no other race. */
+static void free_means(md_ds_trial *t)
+{
+    md_ds_idle_bench_destroy(&t->idle);
+    for (int32_t i = 0; i < t->n_challengers; i++) {
+        free(t->challenger[i].plan);
+        t->challenger[i].plan = NULL;
+    }
+}
+
+/* The fastest becomes the incumbent, and the trial is over. After a cheap race the fastest of those with the
+ * incumbent's bits does; if another one is faster, the next process begins with it. The lock is held. */
+static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+{
+    static const double hopeless = 1000.0;
+    md_ds_trial *t = md_ds_trial_in(entry);
+    md_tn_take_clock(h->op->runtime->dev);
+    const md_tn_summary own = idle_bench_result(t->idle, t->challenger[0].variant);
+    take_times(h, t);
+    const int32_t fastest = find_fastest(h->op, t, false),
+                  best = h->op->policy.races_cheaply ? find_fastest(h->op, t, true) : fastest;
+    if (fastest != best)
+        t->fastest = t->challenger[fastest].variant;
     if (best > 0)
         md_ds_make_incumbent(h->op, entry, &t->shape, best);
     for (int32_t i = 1; i < t->n_challengers && t->challenger[0].idle_us > 0.0; i++)
         if (t->challenger[i].idle_us > 0.0)
             t->challenger[i].expected = t->challenger[i].idle_us / t->challenger[0].idle_us;
+        else if (h->op->policy.races_cheaply) /* it took too long, or does not run */
+            t->challenger[i].expected = hopeless;
     if (!t->is_over && own.us > 0.0)
         md_ds_trial_next(t);
     md_ds_keep_verdict(h->op, entry);
+}
+
+/* With idle_tune: the trial has nothing more to do. The lock is held. */
+static void settle(md_ds_trial *t)
+{
+    t->is_raced = true;
+    free_means(t);
+    atomic_store_explicit(&t->is_settled, true, memory_order_relaxed);
+    atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
 }
 
 static md_status run_while_quiet(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
@@ -273,24 +345,43 @@ static md_status run_while_quiet(bool *is_done, struct md_ds_hybrid *h, md_ds_tr
     return s;
 }
 
-static void run_race(void *user)
+static void run_until_busy(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 {
     enum { FIRST_WAIT_NS = 5000000, DOUBLINGS = 8 };
-    race *r = user;
-    struct md_ds_hybrid *h = r->h;
-    md_ds_trial *t = md_ds_trial_in(r->entry);
+    md_ds_trial *t = md_ds_trial_in(entry);
     bool is_done = false;
     md_status s = run_while_quiet(&is_done, h, t);
     pthread_mutex_lock(&h->lock);
     if (is_done)
-        finish_race(h, r->entry);
+        finish_race(h, entry);
     t->is_raced = is_done || s != MD_OK;
     t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
     t->n_races++;
+    if (h->is_idle_only && (t->is_raced || t->n_races >= MOST_RUNS))
+        settle(t);
     pthread_mutex_unlock(&h->lock);
-    md_ds_shape_entry_release(r->entry);
-    free(r);
+}
+
+/* One race of an op runs at a time. */
+void md_ds_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+{
+    int32_t none = 0;
+    if (!atomic_compare_exchange_strong(&h->n_races, &none, 1))
+        return;
+    const bool may = h->op->policy.quiet_us >= 0.0 && !md_ds_trial_in(entry)->is_raced &&
+                     h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    if (may)
+        run_until_busy(h, entry);
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
+}
+
+static void run_race(void *user)
+{
+    race *r = user;
+    run_until_busy(r->h, r->entry);
+    md_ds_shape_entry_release(r->entry);
+    atomic_fetch_sub_explicit(&r->h->n_races, 1, memory_order_release);
+    free(r);
 }
 
 /* A race may wait long for a quiet moment, so it has a thread of its own. */
@@ -300,24 +391,39 @@ static void start_race(void *user)
     md_jobs_submit(md_pool_jobs(r->h->op->runtime->dev->pool), run_race, user);
 }
 
+/* Marks what a race must wait for. The lock is held. */
+static void put_tail(struct md_ds_hybrid *h, const md_ds_shape_entry *entry, md_stream stream)
+{
+    md_dev *dev = h->op->runtime->dev;
+    if (h->tail && dev->ops->mark_put(dev, h->tail, stream) != MD_OK)
+        return;
+    if (h->is_idle_only) { /* no call is timed: the model says how long those behind the tail may take */
+        h->budget.call_us = MD_MAX(h->budget.call_us, md_ds_plan_of(entry)->model_us);
+        h->budget.was_busy = h->tail != NULL;
+    }
+    h->has_tail = h->tail != NULL;
+    h->tail_calls = md_ds_calls_of(h->op);
+}
+
+/* True if a trial is being made that a race follows at once. */
+static bool is_awaited(const struct md_ds_hybrid *h, const md_ds_shape_entry *entry)
+{
+    return h->is_idle_only && atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_TRIAL_ASKED;
+}
+
 void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
     md_dev *dev = h->op->runtime->dev;
-    if (!t || !h->tail || h->op->policy.quiet_us < 0.0 || pthread_mutex_trylock(&h->lock) != 0)
+    const bool is_late = !h->tail && md_ds_is_async(h->op->runtime); /* nobody could tell when calls are done */
+    if ((!t && !is_awaited(h, entry)) || is_late || h->op->policy.quiet_us < 0.0 ||
+        pthread_mutex_trylock(&h->lock) != 0)
         return;
-    const bool is_wanted = !t->is_raced && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
-    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) &&
-        dev->ops->mark_put(dev, h->tail, stream) == MD_OK) {
-        if (h->is_idle_only) { /* no call is timed: the model says how long those behind the tail may take */
-            h->budget.call_us = MD_MAX(h->budget.call_us, md_ds_plan_of(entry)->model_us);
-            h->budget.was_busy = true;
-        }
-        h->has_tail = true;
-        h->tail_calls = md_ds_calls_of(h->op);
-    }
-    race *r = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 &&
-                      md_clock_ns() >= t->race_ns
+    const bool is_racing = atomic_load_explicit(&h->n_races, memory_order_relaxed) != 0,
+               is_wanted = (!t || !t->is_raced) && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    if (is_wanted || is_racing)
+        put_tail(h, entry, stream);
+    race *r = t && is_wanted && (h->has_tail || !h->tail) && !is_racing && md_clock_ns() >= t->race_ns
                   ? malloc(sizeof *r)
                   : NULL;
     if (r) {

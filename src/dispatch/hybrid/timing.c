@@ -53,12 +53,12 @@ void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_sh
     count_one(&op->count.switches);
 }
 
-/* What was found to be the fastest: the incumbent, or what waits for an agreement of ranks. */
+/* What was found to be the fastest: the incumbent, what waits for an agreement of ranks, or for the next process. */
 static const md_ds_challenger *winner_of(md_ds_op *op, const md_ds_trial *t, const md_ds_shape_entry *entry)
 {
     const int32_t proposed = op->policy.agrees && entry->key
                                  ? md_ds_proposal_of(op, t->stage, md_hash128(entry->key, entry->key_bytes))
-                                 : -1;
+                                 : t->fastest;
     for (int32_t i = 1; i < t->n_challengers && proposed >= 0; i++)
         if (t->challenger[i].variant == proposed)
             return &t->challenger[i];
@@ -76,7 +76,7 @@ void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry)
                              .us = challenger->idle_us > 0.0 ? challenger->idle_us
                                                              : md_ds_challenger_summary(challenger).us};
     t->stored = challenger->variant;
-    md_ds_stored_put(op, t->stage, md_hash128(entry->key, entry->key_bytes), &pick);
+    md_ds_stored_put(op, t->stage, md_hash128(entry->key, entry->key_bytes), &pick, challenger == &t->challenger[0]);
 }
 
 /* A call's time is that of all stages: it tells something of the model only where there is one stage. */

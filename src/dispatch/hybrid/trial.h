@@ -57,6 +57,8 @@ typedef struct md_ds_trial {
     int32_t previous_every;
     struct md_ds_idle_bench *idle; /* the background race, used by one thread; NULL: not begun */
     bool is_raced; /* the background race is over, or impossible */
+    _Atomic bool is_settled; /* idle_tune: nothing is left to be found out; launch plans made from now on know it */
+    int32_t fastest; /* the variant that a cheap race found to be the fastest: the next process begins with it; -1 */
     bool is_careful; /* callers wait for each call: variants that were never measured must not be much slower */
     int32_t n_races; /* interrupted runs of the background race */
     uint64_t race_ns; /* when the next may begin */

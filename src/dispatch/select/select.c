@@ -239,7 +239,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *pool, con
         add_runner_up(out, op, pool->target.stage, &ready);
     set_distance(out, op, pool, query->select_sizes);
     if (query->key)
-        md_ds_stored_put(op, pool->target.stage, *query->key, out);
+        md_ds_stored_put(op, pool->target.stage, *query->key, out, true);
     return true;
 }
 

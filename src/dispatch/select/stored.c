@@ -75,28 +75,30 @@ static pick_key key_of(int32_t stage, md_digest128 shape)
     return key;
 }
 
-/* The lock is held. A pick that this process measured replaces one from the store; an imported one replaces both. */
-static bool remember(struct md_ds_stored *stored, const md_tn_stored_pick *pick, bool is_own, bool is_given)
+/* The pick as it is remembered; NULL: there is no room. The lock is held. A pick that this process measured replaces
+ * one from the store; an imported one replaces both. */
+static md_ds_stored_pick *remember(struct md_ds_stored *stored, const md_tn_stored_pick *pick, bool is_own,
+                                   bool is_given)
 {
     const pick_key key = key_of(pick->stage, pick->shape);
     void *old = NULL;
     md_ds_stored_pick *there = md_table_find(stored->picks, &key, sizeof key);
     if (there && ((there->is_given && !is_given) || (there->is_own && !is_own)))
-        return true;
+        return there;
     if (!there && md_table_count(stored->picks) >= MD_TN_STORED_PICKS)
-        return false;
+        return NULL;
     md_ds_stored_pick *p = malloc(sizeof *p);
     if (!p)
-        return false;
-    *p = (md_ds_stored_pick){*pick, is_own, is_own && !is_given, is_given};
+        return NULL;
+    *p = (md_ds_stored_pick){.pick = *pick, .is_own = is_own, .is_new = is_own && !is_given, .is_given = is_given};
     if (md_table_put(stored->picks, &key, sizeof key, p, &old) != MD_OK) {
         free(p);
-        return false;
+        return NULL;
     }
     free(old);
     stored->is_dirty |= p->is_new;
     atomic_store_explicit(&stored->n_picks, (int32_t)md_table_count(stored->picks), memory_order_relaxed);
-    return true;
+    return p;
 }
 
 static bool recall(md_ds_stored_pick *out, struct md_ds_stored *stored, int32_t stage, md_digest128 shape)
@@ -121,7 +123,7 @@ bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
     const md_ds_pool *pool = &op->stage[stage];
     if (!query->key || !md_ds_stored_has_any(op) || !recall(&stored, op->stored, stage, *query->key))
         return false;
-    if (op->policy.select == MD_SELECT_DISTANCE && !stored.is_given)
+    if (stored.is_for_later || (op->policy.select == MD_SELECT_DISTANCE && !stored.is_given))
         return false;
     if (op->policy.agrees && stored.is_own && !stored.is_given) /* it serves from the next agreement on */
         return false;
@@ -136,7 +138,7 @@ bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
     return true;
 }
 
-void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick)
+void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick, bool serves_now)
 {
     struct md_ds_stored *stored = op->stored;
     md_tn_stored_pick p;
@@ -149,7 +151,9 @@ void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_
     p.at = conditions_now(stored);
     memcpy(p.variant, op->stage[stage].variant[pick->variant]->name, sizeof p.variant);
     pthread_mutex_lock(&stored->lock);
-    (void)remember(stored, &p, true, false);
+    md_ds_stored_pick *there = remember(stored, &p, true, false);
+    if (there && !there->is_given)
+        there->is_for_later = !serves_now;
     pthread_mutex_unlock(&stored->lock);
     md_ds_stored_write_later(stored);
 }
@@ -170,7 +174,7 @@ md_status md_ds_stored_give(md_ds_op *op, int32_t stage, md_digest128 shape, int
     const md_tn_stored_pick p = pick_of(op, stage, shape, variant);
     const pick_key key = key_of(stage, shape);
     pthread_mutex_lock(&stored->lock);
-    const bool ok = remember(stored, &p, true, true);
+    const bool ok = remember(stored, &p, true, true) != NULL;
     if (stored->proposals)
         free(md_table_remove(stored->proposals, &key, sizeof key));
     pthread_mutex_unlock(&stored->lock);

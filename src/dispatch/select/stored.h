@@ -19,8 +19,9 @@ bool md_ds_stored_has_any(const md_ds_op *op);
 /** The pick that was measured at the query's shape: MEASURED by this process, else STORED. False if there is none, it
  * was measured under other conditions (driver, compiler, clock), or its variant does not serve the query. */
 bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query);
-/** Remembers a measured pick, and has it written in the background. */
-void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick);
+/** Remembers a measured pick, and has it written in the background. Unless it serves now, only later processes find it.
+ */
+void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_ds_pick *pick, bool serves_now);
 
 /** Remembers what was measured to be faster than what serves, where the policy says that picks change at an agreement
  * alone. Of proposals for one shape the one of least time stays. `us` > 0. */

@@ -10,6 +10,7 @@ typedef struct md_ds_stored_pick {
     md_tn_stored_pick pick;
     bool is_own; /* this process measured it */
     bool is_new; /* not written yet */
+    bool is_for_later; /* only later processes find it */
     bool is_given; /* by md_choices_import: it gives way to nothing else, and is not written */
 } md_ds_stored_pick;
 

@@ -107,7 +107,7 @@ static void expect_context(const md_context *c, source from)
 static void expect_environment(const md_context *c, bool is_set)
 {
     assert_int_equal(c->policy.max_variants, is_set ? 5 : 0);
-    assert_int_equal(c->policy.idle_tune, is_set);
+    assert_int_equal(c->policy.races_cheaply, !is_set);
     assert_int_equal(c->runtime.verifies, is_set);
     assert_int_equal(c->runtime.waits, is_set);
     assert_int_equal(c->runtime.n_indices, is_set ? 9 : 0);
@@ -223,8 +223,55 @@ static int set_up(void **state)
     return 0;
 }
 
+/* Who says nothing gets cheap races; who says how to pick, or which bits are allowed, gets none; who asks for races
+ * gets all of them. */
+static void of_races(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *idle_tune, *select; /* variables */
+        md_op_options o;
+        bool races, cheaply;
+    } cases[] = {
+        {NULL, NULL, {0}, true, true},
+        {"0", NULL, {0}, false, false},
+        {"1", NULL, {0}, true, false},
+        {NULL, "model", {0}, false, false},
+        {"1", "model", {0}, true, false},
+        {NULL, NULL, {.select = MD_SELECT_MODEL}, false, false},
+        {"1", NULL, {.select = MD_SELECT_MODEL}, true, false},
+        {NULL, NULL, {.numeric = MD_NUMERIC_DETERMINISTIC}, false, false},
+        {NULL, NULL, {.numeric = MD_NUMERIC_BATCH_INVARIANT}, false, false},
+        {"1", NULL, {.numeric = MD_NUMERIC_DETERMINISTIC}, true, false},
+        {NULL, NULL, {.idle_tune = 1}, true, false},
+        {"0", "model", {.idle_tune = 1}, true, false},
+        {"1", NULL, {.idle_tune = -1}, false, false},
+        {NULL, NULL, {.idle_tune = -1}, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        md_context *c = NULL;
+        if (cases[i].idle_tune)
+            setenv("MD_IDLE_TUNE", cases[i].idle_tune, 1);
+        if (cases[i].select)
+            setenv("MD_SELECT", cases[i].select, 1);
+        assert_ok(md_context_create(&c, NULL));
+        const md_ds_policy p = md_api_compile_options(c, &cases[i].o).policy;
+        assert_int_equal(p.idle_tune, cases[i].races);
+        if (p.idle_tune)
+            assert_int_equal(p.races_cheaply, cases[i].cheaply);
+        md_context_destroy(&c);
+        unsetenv("MD_IDLE_TUNE");
+        unsetenv("MD_SELECT");
+    }
+    setenv("MD_IDLE_TUNE", "2", 1);
+    md_context *c = NULL;
+    assert_fails(md_context_create(&c, NULL), MD_INVALID_ARGUMENT, "MD_IDLE_TUNE=2 is not allowed; it takes 0|1");
+    unsetenv("MD_IDLE_TUNE");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_contexts), cmocka_unit_test(of_ops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_contexts), cmocka_unit_test(of_ops),
+                                       cmocka_unit_test(of_races)};
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

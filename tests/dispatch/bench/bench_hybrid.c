@@ -1,4 +1,5 @@
-/* What MD_SELECT_HYBRID costs callers that wait: bench_hybrid SIZE LOAD CALLS RUNS [SHARE]. JSON lines. Not a test.
+/* What MD_SELECT_HYBRID, or the default with its races, costs callers that wait: bench_hybrid SIZE LOAD CALLS RUNS
+ * [SHARE [MODE]], MODE hybrid or default. JSON lines. Not a test.
  *
  * Requests arrive evenly, every (mean kernel time / LOAD); each is one md_call of softmax at one of eight shapes in
  * turn: SIZE large (60 to 270 MB, 120 us on an H200) or middle (80 MB, 20 us). A request's latency is the GPU's time
@@ -159,6 +160,7 @@ int main(int argc, char **argv)
     const long n = argc > 3 && atol(argv[3]) > 2 * FIRST ? atol(argv[3]) : 8000;
     const int runs = argc > 4 ? atoi(argv[4]) : 4;
     share = argc > 5 ? atof(argv[5]) : 0.0;
+    const md_select mode = argc > 6 && !strcmp(argv[6], "default") ? MD_SELECT_DEFAULT : MD_SELECT_HYBRID;
     double p99[2][MOST_RUNS], *latency = malloc((size_t)n * sizeof *latency), *host = malloc((size_t)n * sizeof *host);
     int n_runs[2] = {0, 0};
     event = calloc((size_t)n + SATURATED, sizeof(cudaEvent_t));
@@ -176,7 +178,7 @@ int main(int argc, char **argv)
     const double us = mean_us(plain);
     for (int r = 0; r < runs && r < MOST_RUNS; r++) {
         const int on = r % 4 == 1 || r % 4 == 2;
-        md_op *op = make_op(on ? MD_SELECT_HYBRID : MD_SELECT_MODEL);
+        md_op *op = make_op(on ? mode : MD_SELECT_MODEL);
         long longest_at = 0;
         const double longest = run(latency, host, &longest_at, op, n, us / load);
         const long n_counted = n - FIRST;

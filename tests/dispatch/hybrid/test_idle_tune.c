@@ -22,12 +22,13 @@ static md_ds_op *idle_op(timed_call *c, double beta_by_model)
 
 static void call_often(md_ds_op *op, timed_call *c, int n)
 {
+    md_dev *dev = op->runtime->dev;
     for (int i = 0; i < n; i++) {
         assert_ok(md_ds_call(op, NULL, c->arg, 3));
         if (i % 16 == 0)
-            assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
+            assert_ok(dev->ops->sync(dev, NULL));
     }
-    assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
+    assert_ok(dev->ops->sync(dev, NULL));
 }
 
 /* Calls and quiet moments until the race is over; false if there is none after some. */
@@ -90,7 +91,7 @@ static void sure_picks_and_rare_shapes_are_not(void **state)
     timed_finish(&op);
     op = idle_op(&c, 1.1);
     timed_make(&rare, TIMED_N - 1);
-    call_often(op, &rare, 100);
+    call_often(op, &rare, 8); /* the first call that is looked at comes later */
     nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
     assert_int_equal(op->n_trials, 0);
     timed_finish(&op);
@@ -108,6 +109,97 @@ static void nothing_is_raced_unless_it_is_asked_for(void **state)
     o.compile.policy.select = MD_SELECT_DISTANCE; /* means the distance and nothing else */
     op = script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);
     assert_null(op->hybrid);
+    timed_finish(&op);
+}
+
+/* What a user gets who asked for nothing. The classes are of alpha and beta. */
+static md_ds_op *cheap_op(timed_call *c, uint64_t class_of_alpha, uint64_t class_of_beta, double us)
+{
+    timed_now.idle_tune = timed_now.races_cheaply = true;
+    script_allow(SCRIPT_ALPHA, 0, us)->numeric = class_of_alpha;
+    script_allow(SCRIPT_BETA, 0, 1.1 * us)->numeric = class_of_beta;
+    timed_now.us_of[0] = 4.0;
+    timed_now.us_of[10] = 3.0;
+    timed_now.quiet_us = 500.0;
+    md_ds_op *op = timed_op(MD_SELECT_MODEL, 0.0);
+    timed_make(c, TIMED_N);
+    return op;
+}
+
+/* Steps of 20 calls, as few as a shape may get. */
+static bool race_soon(md_ds_op *op, timed_call *c, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        call_often(op, c, 20);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        if (timed_trial_of(op, c).is_raced)
+            return true;
+    }
+    return false;
+}
+
+static void a_cheap_race_needs_few_calls_and_switches_once(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_ds_op *op = cheap_op(&c, 1, 1, 1.0);
+    assert_true(race_soon(op, &c, 1000));
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    assert_int_equal(op->count.trials, 0);
+    timed_now.us_of[0] = 1.0; /* what would be the faster one now is not looked for */
+    call_often(op, &c, 2000);
+    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    call_often(op, &c, 600);
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    assert_int_equal(op->count.switches, 1);
+    const uint64_t before = op->count.calls;
+    call_often(op, &c, 1000);
+    assert_true(op->count.calls == before); /* no call takes the slow path any more */
+    timed_finish(&op);
+}
+
+static void a_cheap_race_keeps_the_bits(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_ds_op *op = cheap_op(&c, 1, 2, 1.0);
+    const int32_t first = timed_incumbent(op, &c);
+    assert_true(race_soon(op, &c, 1000));
+    assert_int_equal(timed_incumbent(op, &c), first);
+    assert_int_equal(op->count.switches, 0);
+    assert_float_equal(timed_trial_of(op, &c).of[1].idle_us, 3.0, 0.05); /* it was timed, and teaches the model */
+    timed_finish(&op);
+}
+
+/* By the model, or as it turns out. */
+static void long_kernels_get_no_cheap_race(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_ds_op *op = cheap_op(&c, 1, 1, MD_DS_CHEAP_US + 1.0);
+    assert_false(race_soon(op, &c, 5));
+    assert_int_equal(op->n_trials, 0);
+    timed_finish(&op);
+    op = cheap_op(&c, 1, 1, 1.0);
+    timed_now.us_of[0] = 3.0 * MD_DS_CHEAP_US;
+    timed_now.us_of[10] = 2.0 * MD_DS_CHEAP_US;
+    const int32_t first = timed_incumbent(op, &c), served = timed_now.served[10];
+    assert_true(race_soon(op, &c, 1000));
+    assert_int_equal(timed_incumbent(op, &c), first);
+    assert_true(timed_now.served[10] - served <= 3); /* two looks, and one to compare results */
+    timed_finish(&op);
+}
+
+/* On a device whose calls return late, as the host's do. */
+static void synchronous_devices_race_too(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_now.all_spend = true;
+    md_ds_op *op = cheap_op(&c, 1, 1, 1.0);
+    assert_true(race_soon(op, &c, 1000));
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    assert_int_equal(op->count.trials, 0);
     timed_finish(&op);
 }
 
@@ -158,6 +250,10 @@ int main(void)
         TEST(nothing_is_raced_unless_it_is_asked_for),
         TEST(numeric_policies_hold),
         TEST(frozen_ops_race_nothing),
+        TEST(a_cheap_race_needs_few_calls_and_switches_once),
+        TEST(a_cheap_race_keeps_the_bits),
+        TEST(long_kernels_get_no_cheap_race),
+        cmocka_unit_test_setup_teardown(synchronous_devices_race_too, timed_set_up, timed_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

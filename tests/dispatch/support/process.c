@@ -50,7 +50,9 @@ process process_start(md_select select, md_tn_stored *store, int64_t max_shapes)
     md_ds_op_options o = script_options();
     o.compile.policy.select = select;
     o.compile.policy.stored = p.store;
-    o.compile.policy.quiet_us = -1.0;
+    o.compile.policy.idle_tune = timed_now.idle_tune;
+    o.compile.policy.races_cheaply = timed_now.races_cheaply;
+    o.compile.policy.quiet_us = timed_now.quiet_us > 0.0 ? timed_now.quiet_us : -1.0;
     o.max_shapes = max_shapes;
     timed_now.world.runtime.dev->ops = &process_ops;
     p.op = script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);

@@ -24,9 +24,10 @@ typedef struct timed {
     double us_each; /* of as many more, in parts of that: 0: any number takes as long */
     double noise; /* times are off by up to this part */
     double quiet_us; /* without calls, by the real clock, before a background race; 0: there are none */
-    bool idle_tune; /* of ops */
+    bool idle_tune, races_cheaply; /* of ops */
     bool agrees; /* of ops: picks change at an agreement of ranks alone */
     bool only_mine; /* what pool threads run takes no time of the clock */
+    bool all_spend; /* without the asynchronous device: what pool threads run takes the device's time, too */
     pthread_t owner;
     uint32_t seed;
     double now_us;

@@ -86,8 +86,9 @@ static const option_row row[] = {
      "file",
      CLI_BENCH | CLI_DEMO | CLI_REGRET | CLI_TUNE | CLI_STORE | CLI_BUNDLE | CLI_REPORT, TEXT, AT(output), 0, 0, NULL},
     {"modes", "LIST",
-     "regret: some of distance,model,measure,hybrid,idle (the model with MD_IDLE_TUNE),hinted; default all", CLI_REGRET,
-     TEXT, AT(modes), 0, 0, NULL},
+     "regret: some of distance,model,measure,hybrid,idle (the model with MD_IDLE_TUNE),default (what an op does "
+     "that was told nothing),hinted; default all",
+     CLI_REGRET, TEXT, AT(modes), 0, 0, NULL},
     {"board", "NAME", "bench: a board that is built in: quick", CLI_BENCH, TEXT, AT(board), 0, 0, NULL},
     {"compare", NULL,
      "bench: of two files of --output, the old one first, what became slower or faster; status 1 if something is "
@@ -316,6 +317,7 @@ bool cli_parse(cli_options *out, unsigned command, int argc, char **argv)
     out->argc = argc;
     out->argv = argv;
     out->context.log = cli_log;
+    out->op.idle_tune = -1; /* what is timed or reported must not change meanwhile */
     for (int i = 0; i < N_ROWS; i++)
         longs[i] = (struct option){row[i].name, row[i].value ? required_argument : no_argument, NULL, FIRST + i};
     opterr = 0;

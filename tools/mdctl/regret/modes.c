@@ -9,13 +9,12 @@
 static const struct {
     const char *name;
     md_select select;
-    bool learns; /* from calls, and from moments without calls */
-} modes[] = {{"distance", MD_SELECT_DISTANCE, false},
-             {"model", MD_SELECT_MODEL, false},
-             {"measure", MD_SELECT_MEASURE, false},
-             {"hybrid", MD_SELECT_HYBRID, true},
-             {"idle", MD_SELECT_MODEL, true}};
-enum { N_MODES = sizeof modes / sizeof *modes, N_CALLS = 1000 };
+    int n_calls; /* to learn from, with moments without calls */
+    int idle_tune;
+} modes[] = {{"distance", MD_SELECT_DISTANCE, 0, -1}, {"model", MD_SELECT_MODEL, 0, -1},
+             {"measure", MD_SELECT_MEASURE, 0, -1},   {"hybrid", MD_SELECT_HYBRID, 1000, -1},
+             {"idle", MD_SELECT_MODEL, 1000, 1},      {"default", MD_SELECT_DEFAULT, 20, 0}};
+enum { N_MODES = sizeof modes / sizeof *modes };
 /* Calls to learn from come in bursts, like steps of a server, and then a while without calls. */
 enum { BURST = 20, PREPARE_NS = 5000000, PAUSE_NS = 1000000, REST_NS = 200000000 };
 
@@ -27,7 +26,7 @@ static md_status make_mode(regret_study *study, const regret_line *l, const regr
     o.dtype = l->dtype;
     o.sizes = l->fixed;
     o.select = select;
-    o.idle_tune = mode->learns;
+    o.idle_tune = mode->idle_tune;
     o.hints = hints ? hints : o.hints;
     *m = *mode;
     cli_progress("building %s %s for %s", l->op, md_dtype_name(l->dtype), m->name);
@@ -57,7 +56,7 @@ static int take_hints(void *user, const char *text, size_t n_bytes)
 md_status regret_make_hinted(regret_study *study, const regret_line *l, const regret_shape *shape, int n)
 {
     enum { HINTS = 16 };
-    const regret_mode hinted = {.name = "hinted"};
+    const regret_mode hinted = {.name = "hinted", .idle_tune = -1};
     if (!l->hints || !is_wanted(study, "hinted"))
         return MD_OK;
     if (strcmp(l->hints, "suggest"))
@@ -79,15 +78,17 @@ md_status regret_make_modes(regret_study *study, const regret_line *l)
     md_status s = MD_OK;
     for (int i = 0; i < N_MODES && s == MD_OK; i++)
         if (is_wanted(study, modes[i].name))
-            s = make_mode(study, l, &(regret_mode){.name = modes[i].name, .learns = modes[i].learns}, modes[i].select,
-                          NULL);
+            s = make_mode(
+                study, l,
+                &(regret_mode){.name = modes[i].name, .n_calls = modes[i].n_calls, .idle_tune = modes[i].idle_tune},
+                modes[i].select, NULL);
     return s;
 }
 
 static md_status serve_calls(regret_study *study, const regret_mode *m)
 {
     const regret_set *set = study->set;
-    for (int i = 0; i < N_CALLS; i++) {
+    for (int i = 0; i < m->n_calls; i++) {
         const regret_set *x = &set[i % study->n_sets];
         md_status s = i % BURST ? MD_OK : md_sync(study->context, NULL);
         if (i && i % BURST == 0)
@@ -106,7 +107,7 @@ md_status regret_ask(regret_study *study, regret_mode *m)
 {
     const regret_set *set = study->set;
     md_choice choice;
-    md_status s = m->learns ? serve_calls(study, m) : MD_OK;
+    md_status s = m->n_calls > 0 ? serve_calls(study, m) : MD_OK;
     if (s != MD_OK)
         return s;
     double start = cli_now_us();

@@ -61,7 +61,7 @@ static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
 {
     fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret,
             m->own_regret, m->has_failed ? ",\"failed\":true" : "");
-    if (m->learns)
+    if (m->n_calls > 0)
         (void)md_explain(m->op, sizes, 1, take_trial, f);
     fputs("}", f);
 }

@@ -40,7 +40,8 @@ typedef struct regret_shape {
 
 typedef struct regret_mode {
     const char *name;
-    bool learns; /* from 1,000 calls of each shape, and moments without calls between and after them */
+    int n_calls; /* of each shape, that it learns from, and from moments without calls between and after them */
+    int idle_tune; /* as md_op_options.idle_tune */
     md_op *op;
     /* at the shape of the moment */
     char variant[REGRET_NAME];

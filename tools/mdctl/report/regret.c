@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const mode_name[] = {"model", "distance", "measure", "hybrid", "idle", "hinted"};
+static const char *const mode_name[] = {"model", "distance", "measure", "hybrid", "idle", "default", "hinted"};
 enum { MODES = sizeof mode_name / sizeof *mode_name };
 
 typedef struct losses {
