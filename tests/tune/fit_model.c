@@ -137,7 +137,7 @@ static bool read_record(records *r, char *line, int64_t number)
         return false;
     const md_fa_target target = {f->program, f->stage, &f->facts};
     if (md_fa_parse_for(&x.family, &x.config, &target, word[4]) != MD_OK || !md_fa_applies(x.family, &target) ||
-        !md_fa_legal(x.family, &target, &x.config, NULL)) /* pools take variants to sizes that none is made for */
+        !md_fa_legal(x.family, &target, &x.config, f->stage > 0 ? NULL : x.size)) /* chains serve beyond such sizes */
         return false;
     if (r->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 1024;

@@ -151,7 +151,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops = 2.0 * items * keys * (s.depth + s.width) * (s.rows + UNPACKING_ROWS);
     out->ops_rate = OPS_RATE;
     out->parallel = fmax(1, fmin(blocks, sms));
-    out->serial_us = START_US;
+    out->serial_us = START_US + waves * BLOCK_US;
     if (splits > 1)
         out->serial_us += s.meet > 0 ? CLUSTER_MEET_US : MEMORY_MEET_US + PART_US * splits;
 }

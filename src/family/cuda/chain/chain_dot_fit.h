@@ -9,8 +9,10 @@
 
 #include "family/fit.h"
 
-/* us: of a launch; of combining the parts of a split through memory, as a cluster, and of each part. */
-MD_FIT(START_US, 2.0)
+/* us: of a launch, of a wave of blocks beside its bytes and operations; of combining the parts of a split through
+ * memory, as a cluster, and of each part. */
+MD_FIT(START_US, 0.5)
+MD_FIT(BLOCK_US, 2)
 MD_FIT(MEMORY_MEET_US, 1.8)
 MD_FIT(CLUSTER_MEET_US, 1.1)
 MD_FIT(PART_US, 0.05)

@@ -102,10 +102,11 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
 
 /* ---- Cost */
 
-/* us of a block beside its steps: its start, and the sums of its warps, which meet at its end. */
-static double block_us(const shape *s)
+/* us of a block beside its steps: its start, and the sums of its warps, which meet at its end. Blocks of an SM that run
+ * together share what adds them up. */
+static double block_us(const shape *s, double on_sm)
 {
-    return BLOCK_US + SUMS_US * s->row_tiles * s->warps * s->width / 1024;
+    return BLOCK_US + SUMS_US * s->row_tiles * s->warps * on_sm * s->width / 2048;
 }
 
 /* us of the steps of a block: a warp takes each time as many keys as a step has. */
@@ -126,17 +127,17 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const double items = (double)md_fa_cuda_chain_tiles(&sized, s.rows),
                  splits = (double)md_fa_few_rows_splits(target, &sized, &few), blocks = items * splits;
     const double keys = (double)sized.keys * sized.part, rows = ceil((double)sized.rows / s.rows);
-    const double rounds = fmax(blocks / together, 1), used = blocks / (ceil(blocks / together) * together);
+    const double rounds = fmax(blocks / together, 1);
     const double loaded = (double)sized.batches * rows * keys * (s.depth + s.width) * 2;
     out->memory_bytes = fmax(sized.bytes * sized.part, 1);
-    out->cache_bytes = fmax(loaded - out->memory_bytes, 0);
+    out->cache_bytes = fmax(loaded - out->memory_bytes, 0) / CACHE_GAIN;
     /* Bytes in flight: a block holds its ring. */
     const double flight = fmin(blocks, together) / sms * (double)s.shared / 1024;
-    out->memory_rate = fmax(0.05, fmin(1, flight / FULL_FLIGHT_KB) * (LEAST_USE + (1 - LEAST_USE) * used));
+    out->memory_rate = fmax(0.05, fmin(1, flight / FULL_FLIGHT_KB));
     /* The steps take their time or that of the bytes, whichever is longer: as operations at the device's peak. */
     out->ops = rounds * steps_us(&s, keys / splits) * target->facts->gflops * 1e3;
     out->parallel = sms;
-    out->serial_us = START_US + rounds * block_us(&s);
+    out->serial_us = START_US + ceil(rounds) * block_us(&s, fmin(fmax(blocks / sms, 1), few.resident));
     if (splits > 1)
         out->serial_us += s.meet > 0 ? CLUSTER_MEET_US * rounds : MEMORY_MEET_US + PART_US * splits;
 }
