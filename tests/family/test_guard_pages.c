@@ -64,8 +64,63 @@ static void products_stay_inside(void **state)
     md_context_destroy(&c);
 }
 
+/* Places of 3 points around `at` that lie in an axis. */
+static int inside(int64_t at, int64_t size)
+{
+    int n = 0;
+    for (int64_t i = at - 1; i <= at + 1; i++)
+        n += i >= 0 && i < size;
+    return n;
+}
+
+/* A convolution of ones, whose results count the points that are not padding. */
+static void check_window(md_context *c, int64_t step, int64_t channels, int64_t rows, int64_t columns)
+{
+    char formula[256];
+    md_op *op = NULL;
+    float *data[3];
+    void *mapped[3];
+    size_t n_mapped[3];
+    md_tensor t[3];
+    md_arg arg[3];
+    const int64_t high = (rows - 1) / step + 1, wide = (columns - 1) / step + 1;
+    const int64_t shape[3][4] = {{2, 5, high, wide}, {2, channels, rows, columns}, {5, channels, 3, 3}};
+    for (int x = 0; x < 3; x++) {
+        const int64_t n = shape[x][0] * shape[x][1] * shape[x][2] * shape[x][3];
+        data[x] = before_a_trap(n, &n_mapped[x], &mapped[x]);
+        for (int64_t e = 0; e < n; e++)
+            data[x][e] = 1.0f;
+        t[x] = md_tensor_make(data[x], MD_F32, 4, shape[x]);
+        arg[x] = md_t(&t[x]);
+    }
+    snprintf(formula, sizeof formula,
+             "Y[n,o,y,x] = sum[c,r,s](where(%d*y+r >= 1 and %d*y+r <= size(X.2) and %d*x+s >= 1 and %d*x+s <= "
+             "size(X.3), X[n,c,%d*y+r-1,%d*x+s-1], 0) * W[o,c,r,s])",
+             (int)step, (int)step, (int)step, (int)step, (int)step, (int)step);
+    assert_ok(md_op_create(&op, c, formula, &(md_op_options){.pin = "gemm/rows8_vecs1_depth256_block480"}));
+    assert_ok(md_call(op, NULL, arg, 3));
+    for (int64_t e = 0; e < 2 * 5 * high * wide; e++)
+        assert_true(data[0][e] ==
+                    (float)(channels * inside(e / wide % high * step, rows) * inside(e % wide * step, columns)));
+    md_op_destroy(&op);
+    for (int x = 0; x < 3; x++)
+        munmap(mapped[x], n_mapped[x]);
+}
+
+static void windows_stay_inside(void **state)
+{
+    (void)state;
+    md_context *c = NULL;
+    static const int64_t columns[] = {1, 2, 7, 15, 16, 17, 31, 33, 47};
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .cc = getenv("MD_CC")}));
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        for (int64_t step = 1; step <= 3; step++)
+            check_window(c, step, 1 + (int64_t)i % 3, 4, columns[i]);
+    md_context_destroy(&c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_stay_inside)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_stay_inside), cmocka_unit_test(windows_stay_inside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* How a PRODUCT stage becomes a product of rows x columns: which indices are which, what its operands are, and along
  * what they lie in memory. */
 #include "codegen/product/product.h"
+#include "codegen/product/terms.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -85,6 +86,19 @@ static const md_fx_node *row_load_of(const md_cg_product *p, int32_t operand)
     return !is_matrix && has_rows(md_cg_product_stage(p), node) ? node : NULL;
 }
 
+/* A load that is a matrix of one index a side needs no other words. */
+static const md_fx_node *window_of(const md_cg_product *p, int32_t operand)
+{
+    md_cg_terms t;
+    const int32_t n_k = md_cg_product_stage(p)->n_k;
+    int32_t n_rows;
+    md_cg_product_group(&n_rows, p, operand);
+    const bool is_matrix = p->load[operand] && n_rows <= 1 && n_k <= 1;
+    return is_matrix || p->is_grouped || n_rows == 0 || n_k == 0
+               ? NULL
+               : md_cg_terms_of(&t, p->program->formula, p->operand[operand], p->type);
+}
+
 /* Orders the products so that all share operand A. */
 static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const md_st_product *product)
 {
@@ -99,6 +113,7 @@ static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const
     for (int32_t i = 0; i <= product->n_products; i++) {
         out->load[i] = load_of(out, i);
         out->row_load[i] = row_load_of(out, i);
+        out->window[i] = window_of(out, i);
     }
     return true;
 }

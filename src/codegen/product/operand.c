@@ -276,10 +276,16 @@ static const md_fx_node *weight_of(const md_cg_product *p, int32_t operand)
     return h.fails ? NULL : h.weight;
 }
 
+static int32_t lane_of(const md_cg_product *p, int32_t operand)
+{
+    const int32_t run = md_cg_product_run(p, operand);
+    return run >= 0 ? run : md_cg_product_lane(p, operand);
+}
+
 /* True if templates take the operand's values from its expression in lanes. A GPU takes them one by one. */
 static bool needs_lanes(const md_cg_product *p, int32_t operand)
 {
-    return p->dialect == MD_DEV_HOST && !md_cg_product_memory(p, operand) && md_cg_product_lane(p, operand) >= 0;
+    return p->dialect == MD_DEV_HOST && !md_cg_product_memory(p, operand) && lane_of(p, operand) >= 0;
 }
 
 static bool needs_values(const md_cg_product *p, int32_t operand)
@@ -293,7 +299,7 @@ static bool needs_values(const md_cg_product *p, int32_t operand)
 
 static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
 {
-    int32_t lane = p->row_load[operand] ? -1 : md_cg_product_lane(p, operand);
+    const int32_t lane = p->row_load[operand] ? -1 : lane_of(p, operand);
     if (lane < 0) {
         md_strbuf_add(out, "        return MD_LANES_NONE;\n");
         return;
@@ -301,7 +307,9 @@ static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
     md_strbuf_add(out, "        return ");
     md_cg_product_print_unit_test(out, p->operand[operand], lane);
     md_strbuf_printf(out, " ? %s : MD_LANES_NONE;\n",
-                     md_cg_product_along(p, operand) == MD_CG_ALONG_DEPTH ? "MD_LANES_DEPTH" : "MD_LANES_ROWS");
+                     md_cg_product_run(p, operand) >= 0                     ? "MD_LANES_RUNS"
+                     : md_cg_product_along(p, operand) == MD_CG_ALONG_DEPTH ? "MD_LANES_DEPTH"
+                                                                            : "MD_LANES_ROWS");
 }
 
 /* ---- The functions, each with a branch per operand; `which` is constant where they are called. */
@@ -430,7 +438,7 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
     };
     for (int32_t o = 0; o < n_operands(product); o++) {
         if (needs_lanes(product, o))
-            MD_TRY(print_expression(defines, expr, product, o, md_cg_product_lane(product, o), NULL));
+            MD_TRY(print_expression(defines, expr, product, o, lane_of(product, o), NULL));
         if (needs_values(product, o))
             MD_TRY(print_expression(defines, expr, product, o, -1, NULL));
     }
@@ -448,5 +456,8 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
         md_strbuf_printf(expr, "    return %s;\n}\n", part_text[i].otherwise);
     }
     MD_TRY(print_halves(defines, expr, product));
+    md_cg_product_print_runs(defines, expr, product);
+    if (product->dialect == MD_DEV_HOST)
+        md_cg_product_print_windows(defines, expr, product);
     return md_cg_product_print_rows(defines, expr, product);
 }

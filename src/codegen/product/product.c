@@ -28,6 +28,8 @@ static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param
         md_strbuf_printf(out, "typedef %s md_out;\n", md_cg_scalar_type(p->type));
     md_strbuf_add(out, "typedef struct md_view {\n    int64_t base, row, step;\n} md_view;\n"
                        "enum { MD_LANES_NONE, MD_LANES_DEPTH, MD_LANES_ROWS };\n");
+    if (p->dialect == MD_DEV_HOST)
+        md_strbuf_add(out, "enum { MD_LANES_RUNS = MD_LANES_ROWS + 1 };\n");
     const struct {
         const char *name;
         int32_t n;

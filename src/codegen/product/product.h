@@ -34,22 +34,34 @@ typedef struct md_cg_product {
     const md_fx_node *load[MD_CG_MAX_OPERANDS];
     /* the LOAD of an operand that is read row by row (by_row.c): one whose rows lie anywhere. NULL: another */
     const md_fx_node *row_load[MD_CG_MAX_OPERANDS];
+    /* the LOAD of an operand that is a window (window.c): one with affine subscripts, zero where a guard of affine
+     * comparisons does not hold. NULL: another, or a matrix of one index a side */
+    const md_fx_node *window[MD_CG_MAX_OPERANDS];
     md_cg_along along[MD_CG_MAX_OPERANDS];
     md_dtype type; /* of sums, and of accumulators that are not paired */
     /* host: integers of at most 8 bits in memory. Lanes of 32 bits take two steps of K at a time (kernels/host/pairs.h)
      */
     bool is_paired;
     md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
+    bool gathers_windows; /* GPU: the template wants the functions of windows */
 } md_cg_product;
 
 /** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that
  * share the columns' operand. The program keeps the answer. */
 bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns);
 
-/** The load whose elements an operand is, whether or not its rows lie apart; NULL: it is another expression. */
+/** True if templates find the elements of windows by their places. */
+static inline bool md_cg_product_has_windows(const md_cg_product *product)
+{
+    return product->dialect == MD_DEV_HOST || product->gathers_windows;
+}
+
+/** The load whose elements an operand is, zeros of windows aside, wherever its rows lie; NULL: it is another
+ * expression. */
 static inline const md_fx_node *md_cg_product_memory(const md_cg_product *product, int32_t operand)
 {
-    return product->load[operand] ? product->load[operand] : product->row_load[operand];
+    const md_fx_node *load = product->load[operand] ? product->load[operand] : product->row_load[operand];
+    return load || !md_cg_product_has_windows(product) ? load : product->window[operand];
 }
 
 /** Bytes of an accumulator in the host's registers and packed operands. */
@@ -119,6 +131,20 @@ void md_cg_product_print_step(md_strbuf *out, const md_fx_node *load, int32_t in
  *   md_operand_row(p, which, batch, row, &at)   where the row begins; false: it is read as zeros
  *   md_operand_row_step(p, which, &step)        what a step of K adds; false: not always the same */
 md_status md_cg_product_print_rows(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+
+/* ---- window.c */
+/** What runs of an operand that is a window go along: the last of its rows if it moves the load's last subscript, else
+ * the last index of K if that does. */
+md_cg_along md_cg_product_window_along(const md_cg_product *product, int32_t operand);
+/** The functions of operands that are windows (kernels/host/window.h says which), and MD_WINDOWS, which has their
+ * bits. */
+void md_cg_product_print_windows(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+
+/** The index that lanes of an operand's expression go along, from row to row until it begins anew: the last of those
+ * that count the rows. -1: lanes go along all rows or along K, or the operand is a load. */
+int32_t md_cg_product_run(const md_cg_product *product, int32_t operand);
+/** md_operand_room of such operands, and MD_RUNS, which has their bits. */
+void md_cg_product_print_runs(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- grouped.c */
 /** The functions of a grouped product: md_points_groups(p), and md_group_of(p, row), which reports a look-up out of

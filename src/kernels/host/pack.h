@@ -2,13 +2,7 @@
 #ifndef MD_HOST_PACK_H
 #define MD_HOST_PACK_H
 
-/* A block: lanes run over up to MD_VL rows, out[k * pitch + lane], usually with `full` rows. If `width`, the number of
- * lanes stored, exceeds the pitch, a store overwrites the start of the next k, which is stored after it. So blocks are
- * packed in the order of their addresses. */
-typedef struct md_block {
-    int64_t pitch;
-    int full, width;
-} md_block;
+#include "window.h"
 
 /* MD_VL steps of K from any rows and steps. The loop is rolled, since a load with its code for computed operands or for
  * tails is long: unrolled, most of a product's time in the compiler went here. */
@@ -68,6 +62,10 @@ MD_INLINE void md_pack_rows_apart(const md_params *p, int which, const md_source
 MD_INLINE void md_pack_block(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                              int64_t row, int rows)
 {
+    if (MD_IS_WINDOW(which) && s->is_window) {
+        md_window_pack_block(p, which, s, out, block, row, rows);
+        return;
+    }
     if (MD_IS_BY_ROW(which) && s->has_rows) {
         md_pack_rows_apart(p, which, s, out, block, row, rows);
         return;
@@ -86,6 +84,10 @@ MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_
                           int64_t depth)
 {
     md_source s = md_source_make(p, 0, batch, k0, depth);
+    if (md_window_is_across(p, 0, &s)) {
+        md_window_pack_across(p, 0, &s, out, row, end, 0);
+        return;
+    }
     if (s.lanes != MD_LANES_ROWS) {
         for (int64_t r = row; r < end; r += md_height(end - r)) {
             int height = md_height(end - r);
@@ -101,10 +103,6 @@ MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_
             md_store_v(out + (r - row) * depth + k * height, v, (depth - k) * height >= MD_VL ? MD_VL : height);
         }
 }
-
-/* Columns of B are cut into strips of MD_PITCH lanes; with two products a strip is half of each, side by side. */
-#define MD_STRIP (MD_PITCH / MD_PRODUCTS)
-#define MD_STRIP_BLOCK (MD_STRIP < MD_VL ? MD_STRIP : MD_VL)
 
 /* An operand stored along its rows (the columns of the product): k outermost, so that memory is read along its rows.
  * Prefetches. */
@@ -132,6 +130,10 @@ MD_INLINE void md_pack_strips(const md_params *p, int which, md_acc *out, int64_
     md_block block = {.pitch = MD_PITCH, .full = MD_STRIP_BLOCK, .width = MD_STRIP_BLOCK};
     if (s.lanes == MD_LANES_ROWS) {
         md_pack_strips_across(p, which, &s, out, column, end);
+        return;
+    }
+    if (md_window_is_across(p, which, &s)) {
+        md_window_pack_across(p, which, &s, out, column, end, MD_STRIP);
         return;
     }
     for (int64_t c = column; c < end; c += MD_STRIP, out += MD_PITCH * depth)

@@ -8,7 +8,8 @@
  *   md_operand_get(p, which, offset)               one element
  *   md_operand_pairs(p, which, offset, n)          with MD_ACC_PAIRS: n values, two to a lane (pairs.h)
  *   md_operand_axis(p, which)                      of any other operand: the axis of md_operand_lanes,
- *                                                  MD_LANES_DEPTH or MD_LANES_ROWS
+ *                                                  MD_LANES_DEPTH or MD_LANES_ROWS, or MD_LANES_RUNS: along the rows
+ *                                                  until the run ends (window.h)
  *   md_operand_lanes(p, which, batch, row, k, n)   n lanes along that axis from (row, k)
  *   md_operand_at(p, which, batch, row, k)         one element of any operand
  *   md_operand_row(p, which, batch, row, &at)      of operands with a bit in MD_BY_ROW: where the row begins; false: it
@@ -35,6 +36,12 @@ MD_INLINE int64_t md_row_of(const md_params *p, int64_t place)
 #define md_operand_row_step(p, which, step) 0
 #endif
 
+#ifdef MD_WINDOWS
+#define MD_IS_WINDOW(which) (MD_WINDOWS >> (which)&1)
+#else
+#define MD_IS_WINDOW(which) 0
+#endif
+
 /* Where an operand's values come from in one block of K. */
 typedef struct md_source {
     md_view view;
@@ -45,6 +52,7 @@ typedef struct md_source {
 #endif
     int is_view, lanes; /* if it is no view: what md_operand_axis said */
     int has_rows; /* each row is a run of memory, found by md_operand_row */
+    int is_window; /* packed by window.h */
 } md_source;
 
 /* Rows of a grouped product are taken in the order of their groups. */
@@ -65,6 +73,7 @@ MD_INLINE md_source md_source_make(const md_params *p, int which, int64_t batch,
     s.lanes = MD_LANES_NONE;
     int64_t step = 0;
     s.has_rows = MD_IS_BY_ROW(which) && md_operand_row_step(p, which, &step) && step == 1;
+    s.is_window = MD_IS_WINDOW(which) && !s.is_view && !s.has_rows;
     if (s.has_rows)
         s.lanes = MD_LANES_DEPTH;
     else if (!s.is_view)

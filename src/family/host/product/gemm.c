@@ -113,6 +113,8 @@ static double pack_cycles(const md_fa_target *target, const md_cg_product *p, in
 {
     md_cg_along along = md_cg_product_along(p, operand);
     double lanes = md_cg_width(target->facts);
+    if (p->window[operand] && !p->load[operand] && !p->is_paired)
+        return PACK_TRANSPOSED / lanes * (md_cg_product_acc_bytes(p) == 4 ? 1 : PACK_WIDE);
     if ((!p->load[operand] && md_cg_product_lane(p, operand) < 0) || along == MD_CG_ALONG_NEITHER)
         return PACK_ELEMENT;
     double cycles = along == MD_CG_ALONG_DEPTH ? PACK_TRANSPOSED / lanes : PACK_COPIED / lanes;
