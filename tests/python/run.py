@@ -21,8 +21,10 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
                                "test_backend_nnsmith.py"],
               "tools/test installs PyTorch into a virtual environment that is kept and found again; or"
               " name a Python that has it in TEST_PYTHON"),
-    "torch_more": ("numpy, torch", ["test_torch_*.py", "test_backend.py", "test_backend_attention.py", "test_backend_faster.py",
-                                    "test_backend_building.py", "test_backend_faults.py", "test_backend_pieces.py",
+    "torch_more": ("numpy, torch", ["test_torch_*.py", "test_backend.py", "test_backend_attention*.py",
+                                    "test_backend_faster.py",
+                                    "test_backend_building.py", "test_backend_faults.py", "test_backend_mending.py",
+                                    "test_backend_pieces.py",
                                     "test_backend_randoms.py", "test_backend_rewrite.py", "test_backend_scatters.py",
                                     "test_backend_sizes.py", "test_backend_training.py", "test_backend_users.py",
                                     "test_backend_values.py", "test_demo.py", "test_opinfo.py", "test_zoo.py", "test_backend_kernels.py",

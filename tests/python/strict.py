@@ -5,7 +5,7 @@ import sys
 
 from multidispatch.compile.lowering import lower
 from multidispatch.compile.rewriting import rewrite
-from multidispatch.compile.running import building
+from multidispatch.compile.running import building, mending
 
 backend = sys.modules["multidispatch.compile.backend"]  # the package has a function of that name
 
@@ -14,7 +14,7 @@ def stop(consequence):
     raise sys.exc_info()[1]
 
 
-for module in (backend, lower, rewrite):
+for module in (backend, lower, mending, rewrite):
     module.fault = stop
 # The first calls are the plan's, unless a test asks for eager's.
 is_wanted = building.is_wanted

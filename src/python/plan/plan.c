@@ -46,6 +46,8 @@ static void plan_free(PyObject *object)
     for (int32_t i = 0; i < self->n_results; i++)
         Py_XDECREF(self->result[i].object);
     Py_XDECREF(self->fallback);
+    Py_XDECREF(self->ran);
+    Py_XDECREF((PyObject *)self->successor);
     Py_XDECREF(self->empty_strided);
     Py_XDECREF(self->view);
     Py_XDECREF(self->kept);
@@ -206,10 +208,10 @@ static int read_values(md_py_plan *self, PyObject *list)
 static PyObject *plan_finish(PyObject *object, PyObject *args)
 {
     md_py_plan *self = md_py_plan_open(object);
-    PyObject *dims, *inputs, *results, *values, *like, *fallback, *empty_strided, *view, *kept;
+    PyObject *dims, *inputs, *results, *values, *like, *fallback, *ran, *empty_strided, *view, *kept;
     int n_args, n_slots, n_hidden, checks;
-    if (!self || !PyArg_ParseTuple(args, "iipOOOiOO(OOO)O", &n_args, &n_slots, &checks, &dims, &inputs, &results,
-                                   &n_hidden, &values, &like, &fallback, &empty_strided, &view, &kept))
+    if (!self || !PyArg_ParseTuple(args, "iipOOOiOO(OOOO)O", &n_args, &n_slots, &checks, &dims, &inputs, &results,
+                                   &n_hidden, &values, &like, &fallback, &ran, &empty_strided, &view, &kept))
         return NULL;
     if (PyList_Size(dims) > MD_PY_PLAN_DIMS)
         return PyErr_Format(self->state->unsupported, "a graph with more than %d sizes", MD_PY_PLAN_DIMS);
@@ -225,6 +227,7 @@ static PyObject *plan_finish(PyObject *object, PyObject *args)
     self->n_slots = n_slots;
     self->checks = checks;
     self->fallback = Py_NewRef(fallback);
+    self->ran = Py_NewRef(ran);
     self->empty_strided = Py_NewRef(empty_strided);
     self->view = Py_NewRef(view);
     self->n_hidden = n_hidden;
@@ -236,11 +239,35 @@ static PyObject *plan_finish(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- Questions */
+/* Takes over all calls, and the counts of those that were. */
+static PyObject *plan_replace(PyObject *object, PyObject *args)
+{
+    md_py_plan *self = (md_py_plan *)object, *other;
+    if (!PyArg_ParseTuple(args, "O!", Py_TYPE(object), &other))
+        return NULL;
+    if (other == self || self->successor || !other->is_finished) {
+        PyErr_SetString(self->state->argument_error, "a plan is replaced once, by a finished one");
+        return NULL;
+    }
+    other->n_calls += self->n_calls;
+    other->n_fallbacks += self->n_fallbacks;
+    self->successor = (md_py_plan *)Py_NewRef((PyObject *)other);
+    Py_RETURN_NONE;
+}
+
+/* ---- Questions: about the plan that takes the calls */
+
+static md_py_plan *serving(PyObject *object)
+{
+    md_py_plan *self = (md_py_plan *)object;
+    while (self->successor)
+        self = self->successor;
+    return self;
+}
 
 static PyObject *plan_explain(PyObject *object, PyObject *none)
 {
-    md_py_plan *self = (md_py_plan *)object;
+    md_py_plan *self = serving(object);
     md_py_text text = {0};
     (void)none;
     return md_py_text_take(&text, self->state, md_sequence_explain(self->sequence, 1, md_py_text_add, &text));
@@ -248,7 +275,7 @@ static PyObject *plan_explain(PyObject *object, PyObject *none)
 
 static PyObject *plan_count(PyObject *object, PyObject *none)
 {
-    md_py_plan *self = (md_py_plan *)object;
+    md_py_plan *self = serving(object);
     md_sequence_counters c;
     (void)none;
     const md_status status = md_sequence_count(&c, self->sequence);
@@ -272,7 +299,7 @@ static PyObject *plan_boxed(PyObject *object, void *user)
 
 static PyObject *plan_wait(PyObject *object, PyObject *none)
 {
-    md_py_plan *self = (md_py_plan *)object;
+    md_py_plan *self = serving(object);
     md_status status = MD_OK;
     (void)none;
     Py_BEGIN_ALLOW_THREADS for (int32_t i = 0; i < self->n_ops && status == MD_OK; i++) status =
@@ -292,6 +319,7 @@ static PyMethodDef methods[] = {
     {"together", md_py_plan_add_together, METH_VARARGS,
      "together(parts): kernels without order; a part: (formula, sizes, name, [ids of the tensors of an item, ...])"},
     {"finish", plan_finish, METH_VARARGS, "finish(...): from then on the plan can be called"},
+    {"replace", plan_replace, METH_VARARGS, "replace(plan): from then on that takes all calls"},
     {"explain", plan_explain, METH_NOARGS, "explain() -> JSON of md_sequence_explain"},
     {"count", plan_count, METH_NOARGS, "count() -> counters"},
     {"wait", plan_wait, METH_NOARGS, "wait(): waits until all kernels are built"},

@@ -55,7 +55,7 @@ typedef struct md_py_eager {
     int32_t adopted[MD_PY_ADOPTED_MOST]; /* where each adopted result stands among the plan's results */
 } md_py_eager;
 
-/* After finish() only `size`, `value`, `has_values` and the counters change, under the GIL. */
+/* After finish() only `successor`, `ran`, `size`, `value`, `has_values` and the counters change, under the GIL. */
 typedef struct md_py_plan {
     PyObject_HEAD md_py_state *state;
     md_py_dl_device device;
@@ -70,6 +70,8 @@ typedef struct md_py_plan {
     bool is_finished, checks; /* checks: arguments are checked in full, since no guards of PyTorch have seen them */
     md_py_type like; /* how PyTorch's tensors are read */
     PyObject *fallback, *empty_strided, *view, *kept; /* owned */
+    PyObject *ran; /* owned: called once, with the plan, after its first run; then NULL */
+    struct md_py_plan *successor; /* owned: the plan that takes its calls; NULL: none */
     int32_t n_args, n_dims, n_inputs, n_results, n_slots, n_values;
     /* how many results at the end the caller does not get: they only own memory that other results view */
     int32_t n_hidden;

@@ -251,13 +251,30 @@ static PyObject *without_hidden(PyObject *results, const md_py_plan *self)
 
 /* ---- The call */
 
-static PyObject *run_eagerly(md_py_plan *self, PyObject *list, const char *why)
+/* `status`: of the run that failed; MD_OK: there was none, since the arguments do not fit. */
+static PyObject *run_eagerly(md_py_plan *self, PyObject *list, const char *why, md_status status)
 {
     self->n_fallbacks++;
     PyObject *text = PyUnicode_DecodeUTF8(why, (Py_ssize_t)strlen(why), "replace");
-    PyObject *out = text ? PyObject_CallFunctionObjArgs(self->fallback, list, text, NULL) : NULL;
+    PyObject *number = PyLong_FromLong((long)status);
+    PyObject *out = NULL;
+    if (text && number)
+        out = PyObject_CallFunctionObjArgs(self->fallback, list, text, number, (PyObject *)self, NULL);
     Py_XDECREF(text);
+    Py_XDECREF(number);
     return out;
+}
+
+/* Calls `ran`, whose failure is no failure of the call. */
+static void tell_ran(md_py_plan *self)
+{
+    PyObject *ran = self->ran;
+    self->ran = NULL;
+    PyObject *out = ran == Py_None ? Py_NewRef(ran) : PyObject_CallFunctionObjArgs(ran, (PyObject *)self, NULL);
+    if (!out)
+        PyErr_WriteUnraisable(ran);
+    Py_XDECREF(out);
+    Py_DECREF(ran);
 }
 
 static PyObject *run_plan(run *r)
@@ -269,7 +286,7 @@ static PyObject *run_plan(run *r)
     if (reads < 0)
         return NULL;
     if (reads == 0)
-        return run_eagerly(self, r->list, r->why);
+        return run_eagerly(self, r->list, r->why, MD_OK);
     if (md_py_current_stream(&r->stream, &like) < 0)
         return NULL;
     PyObject *out = make_results(r);
@@ -284,10 +301,13 @@ static PyObject *run_plan(run *r)
         md_sequence_run(self->sequence, r->stream, size, self->n_dims, r->data, self->n_slots);
     Py_END_ALLOW_THREADS md_py_plan_results = outer;
     md_py_plan_arguments = outer_list;
-    if (status == MD_OK)
+    if (status == MD_OK) {
+        if (self->ran)
+            tell_ran(self);
         return without_hidden(out, self);
+    }
     Py_DECREF(out);
-    return PyErr_Occurred() ? NULL : run_eagerly(self, r->list, md_last_error());
+    return PyErr_Occurred() ? NULL : run_eagerly(self, r->list, md_last_error(), status);
 }
 
 PyObject *md_py_plan_call(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -295,6 +315,8 @@ PyObject *md_py_plan_call(PyObject *object, PyObject *args, PyObject *kwargs)
     md_py_plan *self = (md_py_plan *)object;
     PyObject *list;
     (void)kwargs;
+    if (self->successor)
+        return md_py_plan_call((PyObject *)self->successor, args, kwargs);
     if (!self->is_finished) {
         PyErr_SetString(self->state->argument_error, "the plan is not finished");
         return NULL;

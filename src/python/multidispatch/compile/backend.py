@@ -21,12 +21,13 @@ from .lowering.decompositions import table as decompositions
 from .options import Options, options_of
 from .pieces import Piece, cut, tensors_of
 from .randoms import keep_seeds
-from .report import Cost, Report, fault, new_report
+from .report import Cost, Report, Rows, fault, new_report
 from .rewriting.attention import no_plan_for_each_shape
 from .rewriting.causal import name_causal_of_training
 from .rewriting.rewrite import copy_of, rewrite
 from .running import building
 from .running.faster import Faster, is_wanted
+from .running.mending import Mending
 from .running.pieces import Pieces
 from .running.plan import Builder
 from .sizes import Unsupported
@@ -58,19 +59,6 @@ def eagerly(module: Any, bound: Any) -> Callable[..., Any]:
     return run
 
 
-def fallback_of(module: Any, report: Report, bound: Any) -> Callable[..., Any]:
-    """What runs a graph whose arguments do not fit its plan."""
-    compute = eagerly(module, bound)
-
-    def run(arguments: list[Any], why: str) -> Any:
-        report.fallbacks[why] += 1
-        if report.fallbacks[why] == 1:
-            _log.warning("%s: PyTorch computes the graph: %s", report.name, why)
-        return compute(arguments)
-
-    return run
-
-
 @dataclass(frozen=True)
 class _Graph:
     """What is known of a graph besides its operations."""
@@ -85,30 +73,37 @@ def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
     """The plan; with what serves it from eager PyTorch where that is faster."""
     eager, serves_eager = eagerly(module, bound), is_wanted(g.options, g.device)
 
-    def begun(report: Report) -> Builder:
-        builder = Builder(module, g.device, report, bound, n_visible, g.options)
-        builder.begin()
-        return builder
+    def mending(report: Report) -> Mending:
+        def make(rows: Rows, given_up: dict[Any, str]) -> Builder:
+            builder = Builder(module, g.device, report.name, rows, bound, n_visible, g.options, given_up)
+            builder.begin()
+            return builder
 
-    def finished(builder: Builder, check: Callable[[], None] | None = None) -> Any:
-        plan = builder.finish(fallback_of(module, g.report, bound), g.checks, check)
+        return Mending(module, report, make, eager, g.checks)
+
+    def finished(mending: Mending, builder: Builder, check: Callable[[], None] | None = None) -> Any:
+        builder, plan = mending.finished(builder, check)
         if not serves_eager:
             return plan
         faster = Faster(plan, eager, builder.places)
         g.report.raced.append(faster)
         return faster
 
-    builder = begun(g.report)
+    def again(check: Callable[[], None]) -> Any:
+        anew = mending(Report(g.report.name))
+        return finished(anew, anew.begun(), check)
+
+    first = mending(g.report)
+    builder = first.begun()
     if g.checks or not building.is_wanted(g.options, serves_eager):
-        return finished(builder)
+        return finished(first, builder)
 
     def failed(error: Exception) -> None:
         why = str(error) if isinstance(error, (Unsupported, MdError)) else fault("PyTorch computes what it was to build")
         _log.warning("%s: PyTorch goes on: %s", g.report.name, why)
         g.report.fallbacks[why] += 1
 
-    return building.Building(lambda check: finished(builder, check),
-                             lambda check: finished(begun(Report(g.report.name)), check), eager, failed)
+    return building.Building(lambda check: finished(first, builder, check), again, eager, failed)
 
 
 def _whole_or_pieces(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
@@ -127,20 +122,21 @@ def _piece(p: Piece, g: _Graph, tensors: dict[Any, Any]) -> Callable[..., Any]:
     """What runs a piece. One that no plan can hold after all is PyTorch's."""
     report = g.report
     bound = {i: tensors[n] for i, (n, axis) in enumerate(p.reads) if p.is_plan and axis < 0 and n in tensors}
-    n_kernels, n_eager, n_together = len(report.kernels), len(report.eager), report.n_together
+    n_rows = len(report.rows)
     run = eagerly(p.module, None)
     if p.is_plan:
         try:
             run = _plan(p.module, g, bound, p.n_visible)
             p.reads = [x for i, x in enumerate(p.reads) if i not in bound]
-        except (Unsupported, MdError) as why:
-            del report.kernels[n_kernels:], report.eager[n_eager:]
-            report.n_together = n_together
-            p.is_plan, p.reasons = False, dict.fromkeys(p.nodes, str(why))
-    report.eager += [{"op": str(n.target), "node": n.name, "reason": why} for n, why in p.reasons.items()]
+        except Exception as error:
+            why = str(error) if isinstance(error, (Unsupported, MdError)) else fault("PyTorch computes a piece")
+            del report.rows[n_rows:]
+            p.is_plan, p.reasons = False, dict.fromkeys(p.nodes, why)
+    if not p.is_plan:
+        report.new_rows().eager += [{"op": str(n.target), "node": n.name, "reason": why} for n, why in p.reasons.items()]
     reasons = list(dict.fromkeys(p.reasons.values()))
     report.pieces.append({"by": "a plan" if p.is_plan else "PyTorch", "nodes": len(p.nodes),
-                          "kernels": len(report.kernels) - n_kernels, "reasons": reasons, "cost": Cost()})
+                          "kernels": report.rows[n_rows].kernels, "reasons": reasons, "cost": Cost()})
     return run
 
 

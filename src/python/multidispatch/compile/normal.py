@@ -1,8 +1,8 @@
 """Sizes in one form, so that sizes that are equal for all dims are equal expressions.
 
 PyTorch writes s rounded up to a multiple of 4 as `s + Mod(4 - Mod(s, 4), 4)`, and a size left open in a view as
-`s**2 // s`. Here remainders become quotients, what a divisor divides leaves its quotient, and common factors go. Divisors
-are sizes: they are taken as positive."""
+`s**2 // s`. Here remainders become quotients, unless they are of long expressions; what a divisor divides leaves its
+quotient, and common factors go. Divisors are sizes: they are taken as positive."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import math
 from typing import Any
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv
+from torch.utils._sympy.functions import FloorDiv, PythonMod
 
 # functions that make a quotient whole: does it round up?
 ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}
 QUOTIENTS = ("FloorDiv", "CleanDiv")
 REMAINDERS = ("Mod", "PythonMod")
+_MOST_TWICE = 64  # operations of an expression that stands twice where a remainder becomes a quotient: nested, it doubles
 
 
 @functools.lru_cache(maxsize=65536)
@@ -41,6 +42,8 @@ def normal(e: Any) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
+    if a.count_ops() > _MOST_TWICE:
+        return PythonMod(a, b)
     return sympy.expand(a - b * quotient(a, b))
 
 

@@ -29,37 +29,69 @@ class Cost:
 
 
 @dataclass
+class Rows:
+    """The steps of a plan, or of a piece of PyTorch."""
+
+    kernels: list[dict[str, Any]] = field(default_factory=list)  # "together": kernels with one number are one step
+    eager: list[dict[str, Any]] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.kernels.clear()
+        self.eager.clear()
+
+
+@dataclass
 class Report:
     name: str
     nodes: int = 0
-    kernels: list[dict[str, Any]] = field(default_factory=list)  # "together": kernels with one number are one step
-    eager: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Rows] = field(default_factory=list)
     reason: str = ""  # why the whole graph is PyTorch's
-    pieces: list[dict[str, Any]] = field(default_factory=list)  # plans and pieces of PyTorch, in order; [] if not cut
+    # plans and pieces of PyTorch, in order; [] if not cut
+    pieces: list[dict[str, Any]] = field(default_factory=list)
     rewrites: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    n_together: int = 0
     fallbacks: collections.Counter[str] = field(default_factory=collections.Counter)
     plan: Any = None  # what runs it: a _core.Plan, or what is called as one; or None
     raced: list[Any] = field(default_factory=list)  # plans that eager PyTorch serves where it is faster
 
+    def new_rows(self) -> Rows:
+        self.rows.append(Rows())
+        return self.rows[-1]
+
+    @property
+    def kernels(self) -> list[dict[str, Any]]:
+        """With the numbers of kernels that run together: each is one step of the graph."""
+        out: list[dict[str, Any]] = []
+        n = 0
+        for rows in self.rows:
+            out += [k | {"together": n + k["together"]} if "together" in k else k for k in rows.kernels]
+            n += len({k["together"] for k in rows.kernels if "together" in k})
+        return out
+
+    @property
+    def eager(self) -> list[dict[str, Any]]:
+        return [e for rows in self.rows for e in rows.eager]
+
     def surrender(self, reason: str) -> None:
         """PyTorch computes the whole graph."""
-        self.reason, self.plan, self.n_together = reason, None, 0
-        self.kernels.clear()
+        self.reason, self.plan = reason, None
+        for rows in self.rows:
+            rows.kernels.clear()
         self.pieces.clear()
         self.raced.clear()
 
     def n_steps(self) -> int:
         """Kernels, those that run together as one, and operations of PyTorch."""
-        return len(self.eager) + self.n_together + sum("together" not in k for k in self.kernels)
+        kernels = self.kernels
+        together = {k["together"] for k in kernels if "together" in k}
+        return len(self.eager) + len(together) + sum("together" not in k for k in kernels)
 
     def as_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"graph": self.name, "nodes": self.nodes, "kernels": self.kernels,
                                "eager": list(map(_with_cost, self.eager)),
                                "rewrites": self.rewrites, "seconds": round(self.seconds, 3), "steps": self.n_steps()}
         if self.pieces:
-            out["pieces"] = list(map(_with_cost, self.pieces))
+            out["pieces"] = [_with_cost(p | {"kernels": len(p["kernels"])}) for p in self.pieces]
         if served := [s for r in self.raced for s in r.served()]:
             out["eager_is_faster"] = served
         if self.reason:

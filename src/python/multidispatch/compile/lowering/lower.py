@@ -101,8 +101,9 @@ class Lowering:
     """Walks a graph. Handlers of the table are given it: `name`, `shape` and `dtype` are those of the node's result."""
 
     def __init__(self, module: Any, dims: Dims, device: Any, n_visible: int | None = None,
-                 is_deterministic: bool = False) -> None:
+                 is_deterministic: bool = False, given_up: "dict[Any, str] | None" = None) -> None:
         self.module, self.dims, self.device = module, dims, device
+        self.given_up = given_up or {}  # operations that are PyTorch's, and why
         self.is_deterministic = is_deterministic  # equal calls give equal bits
         self.n_visible = n_visible  # results that the user sees, the first; None: all
         self.out = Lowered()
@@ -123,7 +124,7 @@ class Lowering:
     # ---- What handlers use
 
     def buf(self, kind: str, shape: Sequence[Any], dtype: str, **more: Any) -> Buf:
-        b = Buf(kind, list(shape), dtype, len(self.out.bufs), **more)
+        b = Buf(kind, list(shape), dtype, len(self.out.bufs), **{"node": self.node} | more)
         self.out.bufs.append(b)
         return b
 
@@ -256,6 +257,7 @@ class Lowering:
 
     def _call_function(self, node: Any) -> None:
         value = node.meta.get("val")
+        self.node = node
         if node.target is operator.getitem:
             self.env[node] = self.env[node.args[0]][node.args[1]]
             self._settle(node)
@@ -271,6 +273,8 @@ class Lowering:
             raise Unsupported(f"{node.target} changes its arguments")
         values = list(value) if isinstance(value, (list, tuple)) else [value]
         try:
+            if node in self.given_up:
+                raise Unsupported(self.given_up[node])
             self.env[node] = self._tabled(node, values)
         except Unsupported as why:
             self.env[node] = self._eager(node, values, str(why))
@@ -309,7 +313,6 @@ class Lowering:
             check_tensor(v, self.device)
         self.shapes = [[expression(s) for s in v.shape] for v in tensors]
         self.dtypes = [dtype_of(v) for v in tensors]
-        self.node = node
         given = [n.meta.get("val") for n in node.all_input_nodes]
         types = [*self.dtypes, *(DTYPES.get(v.dtype) for v in given if isinstance(v, torch.Tensor))]
         if any(t in _UNCOMPUTED for t in types) and self.name not in _MOVING:

@@ -31,7 +31,7 @@ class Buf:
     into: "tuple[Buf, Size] | None" = None  # a part of a cat, or a scatter: the whole, and the offset in it
     at: tuple[tuple[Size, Size], ...] = ()  # scatter: stride and size of the whole's axes at whose indices it writes
     data: Any = None  # constant: the tensor
-    node: Any = None
+    node: Any = None  # of the graph: what it was made for
     id: int = 0  # the tensor's id in the sequence; 0: not added yet
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from ... import _core
 from ..options import Options
 from ..lowering.lower import DTYPES, Eager, Held, Lowered, Lowering, Number, Real
 from ..lowering.tree import Buf, Leaf
-from ..report import Cost, Report
+from ..report import Cost, Rows
 from ..sizes import Dims, Unsupported, same
 from .formula import Formula, Unmeasured, write
 from .groups import Grouping
@@ -31,15 +31,24 @@ _REPLACED = {torch.ops.aten.view.default: torch.ops.aten.reshape.default,
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
 
 
-class Builder:
-    """Lowers a graph and adds its steps, in order, to a _core.Plan."""
+class Failed(Exception):
+    """A step cannot be added; the cause says why. `nodes`: the operations that it computes."""
 
-    def __init__(self, module: Any, device: torch.device, report: Report,
+    def __init__(self, nodes: list[Any], why: str) -> None:
+        super().__init__(why)
+        self.nodes = nodes
+
+
+class Builder:
+    """Lowers a graph and adds its steps, in order, to a _core.Plan. `given_up`: operations that are PyTorch's, and why."""
+
+    def __init__(self, module: Any, device: torch.device, name: str, rows: Rows,
                  bound: "dict[int, torch.Tensor] | None" = None, n_visible: int | None = None,
-                 options: Options = Options()) -> None:
-        self.module, self.report, self.bound = module, report, bound or {}
+                 options: Options = Options(), given_up: "dict[Any, str] | None" = None) -> None:
+        self.module, self.rows, self.bound = module, rows, bound or {}
         self.dims = Dims()
-        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible, options.is_deterministic()).run()
+        self.lowered: Lowered = Lowering(module, self.dims, device, n_visible, options.is_deterministic(),
+                                         given_up or {}).run()
         self.grouping, self.formulas = self._kernels()
         self.adopted = self._adopted()
         self.kept: list[Any] = []
@@ -49,7 +58,7 @@ class Builder:
         self.place = {at: i for i, at in enumerate(given)}
         self.carried = self._carried()
         self.device = device
-        self.core = _core.Plan("host" if device.type == "cpu" else str(device), report.name,
+        self.core = _core.Plan("host" if device.type == "cpu" else str(device), name,
                                *options.numbers())
 
     def _kernels(self) -> tuple[Grouping, dict[Buf, Formula]]:
@@ -79,8 +88,20 @@ class Builder:
         for step in self.steps:
             self._report(step)
 
-    def finish(self, fallback: Callable[..., Any], checks: bool, check: Callable[[], None] | None = None) -> Any:
-        """The plan, once each of its ops has a kernel. `check` is called now and then, and may raise to stop it."""
+    def nodes_of_steps(self) -> list[list[Any]]:
+        """For each step, the operations that it computes."""
+        return [self._nodes(step) for step in self.steps]
+
+    def _nodes(self, step: Any) -> list[Any]:
+        if isinstance(step, Eager):
+            return [step.node]
+        roots = step.roots if isinstance(step, Together) else [step]
+        return list(dict.fromkeys(b.node for root in roots for b in self.grouping.groups[root].members if b.node is not None))
+
+    def finish(self, fallback: Callable[..., Any], ran: Callable[[Any], None] | None, checks: bool,
+               check: Callable[[], None] | None = None) -> Any:
+        """The plan, once each of its ops has a kernel. `ran` is told of its first run. `check` is called now and then, and
+        may raise to stop it."""
         inputs, results, steps, dims = self.inputs, self.results, self.steps, self.read
         for name in [f"d{i}" for i in range(len(self.dims.names))]:
             self.core.dim(name, 0, 0)
@@ -102,10 +123,13 @@ class Builder:
                 self._tensor(b, _OUTPUT)
                 slots += 1
             rows.append((kind, number, thing, slots - 1 if b else -1, b.dtype if b else "f32", size, stride))
-        functions = (fallback, self._empty_strided(), _view_of)
+        functions = (fallback, ran, self._empty_strided(), _view_of)
         self._make_ops(check)
         for step in steps:
-            self._emit(step)
+            try:
+                self._emit(step)
+            except Exception as error:
+                raise Failed(self._nodes(step), str(error)) from error
         n_args = self.lowered.n_args - len(self.bound)
         self.core.finish(n_args, slots, checks, dims, ports, rows, self.lowered.n_hidden,
                          self.dims.value_texts, torch.empty(0, device=self.device), functions, self.kept)
@@ -242,26 +266,33 @@ class Builder:
         """Makes the ops of all kernels side by side: each waits for its first kernel, which others compile behind it."""
         ops = {(f.text, f.sizes, f"b_{b.kind}") for b, f in self.formulas.items()}
 
-        def make(op: tuple[str, str, str]) -> None:
+        def make(op: tuple[str, str, str]) -> Exception | None:
             if check is not None:
                 check()
-            self.core.make(*op)
+            try:
+                self.core.make(*op)
+            except Exception as error:
+                return error
+            return None
 
+        ordered = sorted(ops)
         most = _MOST_THREADS if check is None else os.cpu_count() or 1  # few are under way when it is stopped
         with ThreadPoolExecutor(max(1, min(len(ops), most))) as threads:
-            list(threads.map(make, sorted(ops)))
+            failed = {op: error for op, error in zip(ordered, threads.map(make, ordered)) if error is not None}
+        for op, error in failed.items():  # the first; others show when the plan is made anew
+            roots = [b for b, f in self.formulas.items() if (f.text, f.sizes, f"b_{b.kind}") == op]
+            raise Failed(list(dict.fromkeys(n for b in roots for n in self._nodes(b))), str(error)) from error
 
     def _report(self, step: Any) -> None:
         if isinstance(step, Eager):
             self.costs[step.number] = cost = Cost()
-            self.report.eager.append({"op": str(step.node.target), "node": step.node.name, "reason": step.reason,
-                                      "cost": cost})
+            self.rows.eager.append({"op": str(step.node.target), "node": step.node.name, "reason": step.reason,
+                                    "cost": cost})
             return
         is_together = isinstance(step, Together)
-        more = {"together": self.report.n_together} if is_together else {}
+        more = {"together": len({k["together"] for k in self.rows.kernels if "together" in k})} if is_together else {}
         for b in step.roots if is_together else [step]:
-            self.report.kernels.append({"formula": self.formulas[b].text, "sizes": self.formulas[b].sizes} | more)
-        self.report.n_together += is_together
+            self.rows.kernels.append({"formula": self.formulas[b].text, "sizes": self.formulas[b].sizes} | more)
 
     def _emit(self, step: Any) -> None:
         if isinstance(step, Eager):
