@@ -135,7 +135,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const double flight = fmin(blocks, together) / sms * (double)s.shared / 1024;
     out->memory_rate = fmax(0.05, fmin(1, flight / FULL_FLIGHT_KB));
     /* The steps take their time or that of the bytes, whichever is longer: as operations at the device's peak. */
-    out->ops = rounds * steps_us(&s, keys / splits) * target->facts->gflops * 1e3;
+    out->ops = ceil(rounds) * steps_us(&s, keys / splits) * target->facts->gflops * 1e3;
     out->parallel = sms;
     out->serial_us = START_US + ceil(rounds) * block_us(&s, fmin(fmax(blocks / sms, 1), few.resident));
     if (splits > 1)
