@@ -35,8 +35,10 @@ typedef struct md_bd_variant {
     md_fa_target target; /* the program must outlive the variant */
     const md_fa_family *family;
     md_fa_config config;
-    md_fa_fixed fixed; /* of the config, if the family has `fix`; never changes */
+    md_fa_fixed fixed; /* of the config, if the family or its kind has `fix`; never changes */
+    bool has_fixed;
     char name[MD_FA_NAME];
+    uint64_t name_hash; /* md_hash64: the same in every process */
     md_kn_envelope envelope;
     _Atomic int32_t state; /* md_bd_state; the fields below are valid once READY (acquire) */
     int32_t n_launches;
@@ -100,7 +102,7 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
 static inline md_fa_target md_bd_variant_target(const md_bd_variant *variant, const md_fa_target *target)
 {
     md_fa_target t = *target;
-    t.fixed = variant->family->fix ? &variant->fixed : NULL;
+    t.fixed = variant->has_fixed ? &variant->fixed : NULL;
     return t;
 }
 /** Makes a variant FAILED, a READY one too if it computes wrong results. No launch of it may be running. */

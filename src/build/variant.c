@@ -2,11 +2,13 @@
 #include "build/internal.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "family/kernel_name.h"
 #include "family/numeric.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Finds or adds the text of every launch, and starts the builds of new ones. */
 static md_status attach(md_bd_made *made, md_kn_source *source)
@@ -107,11 +109,12 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
     v->builder = builder;
     atomic_init(&v->state, MD_BD_QUEUED);
     md_fa_name(v->name, family, config);
+    v->name_hash = md_hash64(v->name, strlen(v->name));
     md_fa_numeric numeric;
     md_fa_numeric_of(&numeric, target, family, config);
     v->numeric_class = numeric.id;
     md_fa_envelope_of(&v->envelope, family, target, config);
-    (void)md_fa_fix(&v->fixed, family, target, config);
+    v->has_fixed = md_fa_fix(&v->fixed, family, target, config);
     md_status status = emit_and_attach(made);
     if (status != MD_OK) {
         leave_texts(made);

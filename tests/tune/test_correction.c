@@ -221,14 +221,65 @@ static void another_process_can_take_it_over(void **state)
     md_tn_correction_destroy(&d);
 }
 
+static void take_over(void *user, const md_tn_observation *o)
+{
+    md_tn_correction_add(user, o, true);
+}
+
+/* After many replaced observations, of more variants than are remembered, it says what a new one says that was told
+ * those that are left. */
+static void what_was_replaced_leaves_no_trace(void **state)
+{
+    (void)state;
+    enum { OFTEN = 5 * MD_TN_MOST_OBSERVATIONS, ASKED = 60 };
+    uint64_t seed = check_seed();
+    static const bool has_rows[] = {false, true};
+    md_tn_correction *old = NULL, *new = NULL;
+    assert_ok(md_tn_correction_create(&old, 2, weight, has_rows));
+    assert_ok(md_tn_correction_create(&new, 2, weight, has_rows));
+    md_tn_observation o = {.ratio = 1.0};
+    for (int32_t i = 0; i < OFTEN; i++) {
+        if (i % 6 == 0)
+            for (int32_t a = 0; a < 2; a++)
+                o.size[a] = INT64_C(1) << check_random(&seed) % 7; /* few places, none of which is ever empty */
+        o.subject.variant = 1 + check_random(&seed) % (i % 2 ? 40 : 40000);
+        o.clock = (int32_t)(check_random(&seed) % (MD_TN_CLOCK_ESTIMATE + 1));
+        o.ratio = 0.5 + (double)(check_random(&seed) % 1000) / 700.0;
+        md_tn_correction_add(old, &o, true);
+    }
+    md_tn_correction_each(old, take_over, new);
+    for (int32_t k = 0; k < 20; k++) {
+        const int64_t size[2] = {(int64_t)(check_random(&seed) % 5000), (int64_t)(check_random(&seed) % 5000)};
+        md_tn_subject asked[ASKED];
+        double a[ASKED], b[ASKED];
+        for (int32_t i = 0; i < ASKED; i++) {
+            asked[i].variant = 1 + (uint64_t)i;
+            a[i] = b[i] = i % 7 ? 1.0 : -1.0;
+        }
+        md_tn_correction_apply(a, old, size, asked, ASKED);
+        md_tn_correction_apply(b, new, size, asked, ASKED);
+        for (int32_t i = 0; i < ASKED; i++)
+            assert_float_equal(a[i], b[i], 1e-9);
+        assert_true(a[0] == -1.0 && a[1] != 1.0);
+    }
+    md_tn_correction_destroy(&old);
+    md_tn_correction_destroy(&new);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_known_at_first),  cmocka_unit_test(what_all_are_off_by_decides_nothing),
-        cmocka_unit_test(estimates_count_less),       cmocka_unit_test(observations_are_local),
-        cmocka_unit_test(clocks_are_not_compared),    cmocka_unit_test(newer_ones_replace_older_ones),
-        cmocka_unit_test(factors_are_bounded),        cmocka_unit_test(weights_count),
-        cmocka_unit_test(uneven_sizes_are_far_apart), cmocka_unit_test(another_process_can_take_it_over),
+        cmocka_unit_test(nothing_is_known_at_first),
+        cmocka_unit_test(what_all_are_off_by_decides_nothing),
+        cmocka_unit_test(estimates_count_less),
+        cmocka_unit_test(observations_are_local),
+        cmocka_unit_test(clocks_are_not_compared),
+        cmocka_unit_test(newer_ones_replace_older_ones),
+        cmocka_unit_test(factors_are_bounded),
+        cmocka_unit_test(weights_count),
+        cmocka_unit_test(uneven_sizes_are_far_apart),
+        cmocka_unit_test(another_process_can_take_it_over),
+        cmocka_unit_test(what_was_replaced_leaves_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ void md_ds_select_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_op *op, const i
 
 static double predict(md_fa_target *target, const md_bd_variant *v, const int64_t *sizes)
 {
-    target->fixed = v->family->fix ? &v->fixed : NULL;
+    target->fixed = v->has_fixed ? &v->fixed : NULL;
     return md_tn_predict_us(target, v->family, &v->config, sizes);
 }
 
@@ -52,12 +52,14 @@ static void follow(leaders *l, int32_t variant, double us)
     l->variant[at] = variant;
 }
 
+/* us[variant] is the factor of its correction, and becomes its time. */
 static void predict_one(double *us, leaders *l, md_fa_target *target, const md_ds_pool *pool, int32_t variant,
                         const int64_t *sizes)
 {
+    static const double rounding = 1.0 + 1e-12; /* of the factor: no variant is left out for it */
     const bool is_exact = pool->variant[variant]->family->library_calls != NULL;
-    target->memo->enough_us = is_exact ? HUGE_VAL : l->us[1];
-    us[variant] = predict(target, pool->variant[variant], sizes);
+    target->memo->enough_us = is_exact ? HUGE_VAL : l->us[1] / us[variant] * rounding;
+    us[variant] *= predict(target, pool->variant[variant], sizes);
     if (!is_exact)
         follow(l, variant, us[variant]);
 }
@@ -67,18 +69,22 @@ void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_
     md_ds_pool *pool = &op->stage[stage];
     md_fa_memo memo;
     md_fa_target target = pool->target;
+    bool is_done[MD_DS_MAX_VARIANTS] = {false};
     leaders l = {{HUGE_VAL, HUGE_VAL}, {-1, -1}};
     const uint32_t likely = atomic_load_explicit(&pool->likely, memory_order_relaxed);
     const int32_t first[] = {(int32_t)(likely & 0xffff) - 1, (int32_t)(likely >> 16) - 1};
     md_fa_memo_begin(&memo);
     target.memo = &memo;
     for (int32_t i = 0; i < n; i++)
-        us[i] = -1.0;
+        us[i] = wanted[i] ? 1.0 : -1.0;
+    md_ds_correct_picks(us, pool, sizes, n);
     for (int32_t i = 0; i < MD_COUNT(first); i++)
-        if (first[i] >= 0 && first[i] < n && wanted[first[i]])
+        if (first[i] >= 0 && first[i] < n && wanted[first[i]] && !is_done[first[i]]) {
             predict_one(us, &l, &target, pool, first[i], sizes);
+            is_done[first[i]] = true;
+        }
     for (int32_t i = 0; i < n; i++)
-        if (wanted[i] && us[i] < 0.0)
+        if (wanted[i] && !is_done[i])
             predict_one(us, &l, &target, pool, i, sizes);
     atomic_store_explicit(&pool->likely, (uint32_t)(l.variant[0] + 1) | (uint32_t)(l.variant[1] + 1) << 16,
                           memory_order_relaxed);

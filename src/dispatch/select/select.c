@@ -148,9 +148,7 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
 {
     const md_ds_pool *pool = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
-    /* a correction may make any variant the fastest */
-    const bool is_corrected = md_tn_correction_version(md_ds_pick_correction(pool)) > 0;
-    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, is_corrected);
+    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, false);
     if (!choose_least(out, us, n, MD_DS_MODEL))
         return false;
     set_distance(out, op, pool, query->select_sizes);
@@ -263,14 +261,15 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *pool, const md
     return MD_OK;
 }
 
-/* The best of the pool at the nearest hint of the grid, which has all variants in its list. */
+/* The best of the pool at the nearest hint of the grid, which has all variants in its list. Libraries that answer
+ * otherwise are left out; the two fastest of the others are exact. */
 static bool choose_on_grid(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     int64_t hint[MD_DS_MAX_DYNAMIC], sizes[MD_FX_MAX_DIMS];
     double us[MD_DS_MAX_VARIANTS];
     const double distance = md_ds_nearest_on_grid(hint, &op->space, op->policy.metric, query->select_sizes);
     (void)sizes_at(sizes, op, &op->stage[stage], query, hint);
-    const int32_t n = model_fitting(us, op, stage, sizes, query, true);
+    const int32_t n = model_fitting(us, op, stage, sizes, query, false);
     for (int32_t i = 0; i < n; i++)
         if (us[i] > 0.0 && md_ds_answers_otherwise(op, stage, i, query))
             us[i] = -1.0;

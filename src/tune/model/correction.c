@@ -1,7 +1,6 @@
 /* Measured over modelled times near a point in log2 shape space, and what they say of the model's times there. */
 #include "tune/model/correction.h"
 
-#include "base/hash.h"
 #include "base/status.h"
 #include "base/task/fork.h"
 
@@ -31,6 +30,21 @@ typedef struct entry {
     int32_t place; /* entries of one place and one clock have one number */
 } entry;
 
+/* What applying reads of every entry. */
+typedef struct summary {
+    double log_ratio, off; /* off: log_ratio less the mean of its place */
+    int32_t variant; /* number of its subject */
+    bool is_beside; /* it lies where the entry before it in the list lies, and counts as much */
+} summary;
+
+/* The digests of all subjects, by number and by hash. */
+enum { MOST_SUBJECTS = MD_TN_MOST_OBSERVATIONS, BUCKETS = 2 * MOST_SUBJECTS };
+typedef struct subjects {
+    int32_t n;
+    uint64_t digest[MOST_SUBJECTS];
+    int16_t bucket[BUCKETS]; /* 0: empty; else 1 + its number */
+} subjects;
+
 struct md_tn_correction {
     pthread_mutex_t lock;
     int32_t n_axes;
@@ -39,11 +53,13 @@ struct md_tn_correction {
     int32_t n, room, oldest, n_places; /* oldest: replaced next, once all MD_TN_MOST_OBSERVATIONS are there */
     _Atomic int32_t version;
     entry *list;
+    summary *summary; /* parallel to list */
+    subjects subjects;
 };
 
 md_tn_subject md_tn_subject_of(const md_bd_variant *variant)
 {
-    return (md_tn_subject){md_hash64(variant->name, strlen(variant->name))};
+    return (md_tn_subject){variant->name_hash};
 }
 
 md_status md_tn_correction_create(md_tn_correction **out, int32_t n_axes, const double *weight, const bool *has_rows)
@@ -67,6 +83,7 @@ void md_tn_correction_destroy(md_tn_correction **correction)
         return;
     md_mutex_finish(&c->lock);
     free(c->list);
+    free(c->summary);
     free(c);
     *correction = NULL;
 }
@@ -87,6 +104,30 @@ static double distance(const md_tn_correction *c, const entry *a, const entry *b
     return d;
 }
 
+/* ---- Subjects */
+
+/* The bucket of a digest, or the empty one where it would be. */
+static int16_t *bucket_of(subjects *s, uint64_t digest)
+{
+    uint32_t at = (uint32_t)digest % BUCKETS;
+    while (s->bucket[at] && s->digest[s->bucket[at] - 1] != digest)
+        at = (at + 1) % BUCKETS;
+    return &s->bucket[at];
+}
+
+/* The subject's number, a new one if it has none; -1: there are too many. */
+static int32_t number_of(subjects *s, uint64_t digest)
+{
+    int16_t *bucket = bucket_of(s, digest);
+    if (!*bucket) {
+        if (s->n == MOST_SUBJECTS)
+            return -1;
+        s->digest[s->n++] = digest;
+        *bucket = (int16_t)s->n;
+    }
+    return *bucket - 1;
+}
+
 /* ---- Adding */
 
 /* A new entry at the end; the oldest when all are there; NULL where there is no memory. */
@@ -100,9 +141,11 @@ static entry *new_entry(md_tn_correction *c)
     if (c->n == c->room) {
         const int32_t room = MD_MIN(MD_MAX(2 * c->room, FIRST), MD_TN_MOST_OBSERVATIONS);
         entry *list = realloc(c->list, (size_t)room * sizeof *list);
-        if (!list)
+        c->list = list ? list : c->list;
+        summary *summaries = list ? realloc(c->summary, (size_t)room * sizeof *summaries) : NULL;
+        if (!summaries)
             return NULL;
-        c->list = list;
+        c->summary = summaries;
         c->room = room;
     }
     return &c->list[c->n++];
@@ -125,6 +168,49 @@ static entry *find_entry(md_tn_correction *c, entry *from)
     return new_entry(c);
 }
 
+static void find_means(double mean[MD_TN_MOST_OBSERVATIONS], const md_tn_correction *c)
+{
+    int32_t n[MD_TN_MOST_OBSERVATIONS] = {0};
+    for (int32_t i = 0; i < c->n; i++) {
+        const entry *e = &c->list[i];
+        if (n[e->place]++ == 0)
+            mean[e->place] = 0.0;
+        mean[e->place] += (e->log_ratio - mean[e->place]) / n[e->place];
+    }
+}
+
+static bool is_beside(const md_tn_correction *c, const entry *a, const entry *b)
+{
+    const size_t n = (size_t)c->n_axes;
+    return !memcmp(a->at, b->at, n * sizeof *a->at) && !memcmp(a->twos, b->twos, n * sizeof *a->twos) &&
+           (a->o.clock == MD_TN_CLOCK_ESTIMATE) == (b->o.clock == MD_TN_CLOCK_ESTIMATE);
+}
+
+/* Gives all entries their subjects' numbers again: subjects that no entry has any more are dropped. */
+static void number_all(md_tn_correction *c)
+{
+    memset(&c->subjects, 0, sizeof c->subjects);
+    for (int32_t i = 0; i < c->n; i++)
+        c->summary[i].variant = number_of(&c->subjects, c->list[i].o.subject.variant);
+}
+
+/* What follows from all entries together, so that applying them is cheap. */
+static void derive(md_tn_correction *c, const entry *added)
+{
+    double mean[MD_TN_MOST_OBSERVATIONS];
+    int32_t *const number = &c->summary[added - c->list].variant;
+    *number = number_of(&c->subjects, added->o.subject.variant);
+    if (*number < 0)
+        number_all(c);
+    find_means(mean, c);
+    for (int32_t i = 0; i < c->n; i++) {
+        const entry *e = &c->list[i];
+        c->summary[i].log_ratio = e->log_ratio;
+        c->summary[i].off = e->log_ratio - mean[e->place];
+        c->summary[i].is_beside = i > 0 && is_beside(c, e, e - 1);
+    }
+}
+
 void md_tn_correction_add(md_tn_correction *c, const md_tn_observation *observation, bool may_wait)
 {
     if (!(observation->ratio > 0.0) || !isfinite(observation->ratio))
@@ -138,6 +224,7 @@ void md_tn_correction_add(md_tn_correction *c, const md_tn_observation *observat
     entry *to = find_entry(c, &e);
     if (to) {
         *to = e;
+        derive(c, to);
         atomic_fetch_add_explicit(&c->version, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&c->lock);
@@ -150,10 +237,8 @@ int32_t md_tn_correction_version(const md_tn_correction *c)
 
 bool md_tn_correction_knows(md_tn_correction *c, md_tn_subject subject)
 {
-    bool is_known = false;
     pthread_mutex_lock(&c->lock);
-    for (int32_t i = 0; i < c->n && !is_known; i++)
-        is_known = c->list[i].o.subject.variant == subject.variant;
+    const bool is_known = *bucket_of(&c->subjects, subject.variant) != 0;
     pthread_mutex_unlock(&c->lock);
     return is_known;
 }
@@ -174,47 +259,6 @@ typedef struct evidence {
     double off, weight;
 } evidence;
 
-static void find_means(double mean[MD_TN_MOST_OBSERVATIONS], const md_tn_correction *c)
-{
-    int32_t n[MD_TN_MOST_OBSERVATIONS] = {0};
-    for (int32_t i = 0; i < c->n; i++) {
-        const entry *e = &c->list[i];
-        if (n[e->place]++ == 0)
-            mean[e->place] = 0.0;
-        mean[e->place] += (e->log_ratio - mean[e->place]) / n[e->place];
-    }
-}
-
-/* Subjects by their digests. */
-enum { BUCKETS = 256 };
-typedef struct index_of {
-    const md_tn_subject *subject;
-    int16_t bucket[BUCKETS]; /* 0: empty; else 1 + its number */
-} index_of;
-
-static void make_index(index_of *out, const md_tn_subject *subject, int32_t n)
-{
-    *out = (index_of){.subject = subject};
-    for (int32_t i = 0; i < n; i++) {
-        uint32_t at = (uint32_t)subject[i].variant % BUCKETS;
-        while (out->bucket[at])
-            at = (at + 1) % BUCKETS;
-        out->bucket[at] = (int16_t)(i + 1);
-    }
-}
-
-/* Equal subjects lie in one run. */
-static void add_to(evidence *e, const index_of *index, uint64_t variant, double off, double weight)
-{
-    for (uint32_t at = (uint32_t)variant % BUCKETS; index->bucket[at]; at = (at + 1) % BUCKETS) {
-        const int32_t i = index->bucket[at] - 1;
-        if (index->subject[i].variant == variant) {
-            e[i].off += weight * off;
-            e[i].weight += weight;
-        }
-    }
-}
-
 /* The logarithm of the variant's factor relative to the others'. */
 static double expected_off(const evidence *e)
 {
@@ -225,39 +269,41 @@ static double expected_off(const evidence *e)
     return fmax(-most, fmin(most, e->off / e->weight)) / (1.0 + PRIOR * far_2);
 }
 
-/* Adds up all observations. The lock is held. Returns the logarithm of what all variants are off by. */
-static double add_up(evidence *e, const md_tn_correction *c, const entry *here, const index_of *index)
+/* Adds up all observations, by their variants' numbers. Returns the logarithm of what all variants are off by. */
+static double add_up(evidence *e, const md_tn_correction *c, const entry *here)
 {
-    double mean[MD_TN_MOST_OBSERVATIONS], usual = 0.0, weight = 0.0;
-    find_means(mean, c);
+    double usual = 0.0, total = 0.0, near = 0.0, weight = 0.0;
     for (int32_t k = 0; k < c->n; k++) {
-        const entry *x = &c->list[k];
-        const double d = distance(c, here, x), near = exp2(-d / USUAL_HALF_AWAY);
-        const double sharpness = x->o.clock == MD_TN_CLOCK_ESTIMATE ? SHARPNESS_OF_ESTIMATES : SHARPNESS;
+        const summary *x = &c->summary[k];
+        if (!x->is_beside) {
+            const entry *at = &c->list[k];
+            const double d = distance(c, here, at);
+            near = exp2(-d / USUAL_HALF_AWAY);
+            weight = 1.0 / (d * d + (at->o.clock == MD_TN_CLOCK_ESTIMATE ? SHARPNESS_OF_ESTIMATES : SHARPNESS));
+        }
         usual += near * x->log_ratio;
-        weight += near;
-        add_to(e, index, x->o.subject.variant, x->log_ratio - mean[x->place], 1.0 / (d * d + sharpness));
+        total += near;
+        e[x->variant].off += weight * x->off;
+        e[x->variant].weight += weight;
     }
-    return weight > 0.0 ? usual / weight : 0.0;
+    return total > 0.0 ? usual / total : 0.0;
 }
 
 void md_tn_correction_apply(double *us, md_tn_correction *c, const int64_t *size, const md_tn_subject *subject,
                             int32_t n)
 {
-    enum { MOST = BUCKETS / 2 };
     entry here = {.place = -1};
-    evidence e[MOST] = {{0}};
-    index_of index;
+    evidence e[MOST_SUBJECTS];
     if (md_tn_correction_version(c) == 0)
         return;
-    for (; n > MOST; n -= MOST, us += MOST, subject += MOST)
-        md_tn_correction_apply(us, c, size, subject, MOST);
-    make_index(&index, subject, n);
     locate(&here, c, size);
     pthread_mutex_lock(&c->lock);
-    const double usual = add_up(e, c, &here, &index);
-    pthread_mutex_unlock(&c->lock);
-    for (int32_t i = 0; i < n; i++)
+    memset(e, 0, (size_t)c->subjects.n * sizeof *e);
+    const double usual = add_up(e, c, &here);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t number = us[i] > 0.0 ? *bucket_of(&c->subjects, subject[i].variant) - 1 : -1;
         if (us[i] > 0.0)
-            us[i] *= exp(usual + expected_off(&e[i]));
+            us[i] *= exp(usual + (number < 0 ? 0.0 : expected_off(&e[number])));
+    }
+    pthread_mutex_unlock(&c->lock);
 }

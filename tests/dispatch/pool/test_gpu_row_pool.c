@@ -98,6 +98,24 @@ static void a_single_long_row_has_its_own_variant(void **state)
     }
 }
 
+/* Facts of a config are found once: the targets that choices are made with have them, whether the family or its kind
+ * finds them. */
+static void facts_of_configs_are_found_once(void **state)
+{
+    (void)state;
+    int32_t n_of_kinds = 0;
+    md_ds_op *op = op_of(softmax, MD_F32, "1,64,4096", "option hints");
+    for (int32_t i = 0; i < op->stage[0].n_variants; i++) {
+        const md_bd_variant *v = op->stage[0].variant[i];
+        md_fa_fixed fixed;
+        const md_fa_target target = md_bd_variant_target(v, &op->stage[0].target);
+        assert_true((target.fixed != NULL) == md_fa_fix(&fixed, v->family, &v->target, &v->config));
+        n_of_kinds += target.fixed && !v->family->fix;
+    }
+    assert_true(n_of_kinds > 0);
+    md_ds_op_destroy(&op);
+}
+
 static const md_fa_family *row_split(const md_ds_op *op)
 {
     const md_fa_family *f;
@@ -143,6 +161,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_that_are_read_again_are_not_persistent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_ragged_rows_are_read_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_single_long_row_has_its_own_variant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(facts_of_configs_are_found_once, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
