@@ -238,10 +238,10 @@ md_status md_api_record_facts(md_context *c)
 
 /* ---- The rates of the host */
 
-/* Reads and frees a text. That of an older version has no spread and no date: such rates are old. */
+/* Reads and frees a text. False for what no machine can have, or another one had. */
 static bool read_rates(md_dev_host_rates *out, void *text, size_t n)
 {
-    enum { N_LIBRARY = MD_DEV_HOST_RATES + 2, N_NUMBERS = N_LIBRARY + MD_DEV_LIBRARY_SHAPES };
+    enum { N_LIBRARY = MD_DEV_HOST_RATES + 2, MACHINE = N_LIBRARY + MD_DEV_LIBRARY_SHAPES, N_NUMBERS };
     double number[N_NUMBERS] = {0};
     char *at = text, *end = NULL;
     int32_t n_read = 0;
@@ -250,7 +250,7 @@ static bool read_rates(md_dev_host_rates *out, void *text, size_t n)
         if (end == at || !isfinite(number[n_read]) || number[n_read] < 0)
             break;
     }
-    const bool is_good = (n_read == MD_DEV_HOST_RATES || n_read == N_NUMBERS) && at == (char *)text + n;
+    const bool is_good = n_read == N_NUMBERS && at == (char *)text + n && number[MACHINE] == md_dev_host_machine();
     for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
         out->rate[i] = number[i];
     for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
@@ -258,7 +258,7 @@ static bool read_rates(md_dev_host_rates *out, void *text, size_t n)
     out->spread = number[MD_DEV_HOST_RATES];
     out->at = (int64_t)fmin(number[MD_DEV_HOST_RATES + 1], 1e15);
     free(text);
-    return is_good && out->rate[0] > 0 && out->rate[1] > 0 && out->rate[2] > 0 && out->rate[3] > 0 && out->rate[4] > 0;
+    return is_good && md_dev_host_are_possible(out);
 }
 
 /* The rates that an earlier process measured. */
@@ -284,6 +284,7 @@ static void put_rates(const md_context *c, const md_dev_host_rates *r)
     md_strbuf_printf(&text, "%.17g %" PRId64, r->spread, r->at);
     for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
         md_strbuf_printf(&text, " %.17g", r->library_us[i]);
+    md_strbuf_printf(&text, " %d", (int)md_dev_host_machine());
     if (!text.failed)
         (void)md_sr_put(c->store, FACTS, RATES, md_strbuf_text(&text), text.size);
     md_strbuf_finish(&text);

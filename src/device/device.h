@@ -11,8 +11,15 @@
 
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
 
-/* Products by which a library of products is calibrated. */
-enum { MD_DEV_LIBRARY_SHAPES = 6, MD_DEV_LIBRARY_COLUMNS = 256, MD_DEV_LIBRARY_DEPTH = 512 };
+/* Products by which a library of products is calibrated: TILED of them with a multiple of 16 rows, as many with other
+ * numbers, and the rest with the fewest, which libraries multiply without packing. */
+enum {
+    MD_DEV_LIBRARY_SHAPES = 8,
+    MD_DEV_LIBRARY_TILED = 3,
+    MD_DEV_LIBRARY_FEW = 2 * MD_DEV_LIBRARY_TILED,
+    MD_DEV_LIBRARY_COLUMNS = 256,
+    MD_DEV_LIBRARY_DEPTH = 512
+};
 
 /* What models and families ask of a device. Rates are measured when the device is opened (a few ms) and rounded to
  * quarter octaves; a store keeps them for later processes. */
@@ -49,7 +56,8 @@ typedef struct md_dev_facts {
     double slow_call_us; /* what the slow path and the marks round a timed call take of the host */
 } md_dev_facts;
 
-/** Rows of the products of library_us: the first half are multiples of 16, the others are not; each half rises. */
+/** Rows of the products of library_us: rising multiples of 16, from MD_DEV_LIBRARY_TILED on rising others, from
+ * MD_DEV_LIBRARY_FEW on 1, 2, .. */
 int32_t md_dev_library_rows(int32_t shape);
 
 /* A report of an index out of range: kernels write `kernel` (device memory), the host reads `host`. Both are equal on

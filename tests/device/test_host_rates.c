@@ -152,8 +152,11 @@ static void the_library_is_calibrated_where_tries_agree(void **state)
     md_dev_host_measure_library(&f);
     for (int i = 0; i < MD_DEV_LIBRARY_SHAPES; i++) {
         assert_true((f.library_us[i] > 0) == (f.library_us[0] > 0) && f.library_us[i] < 1e7);
-        assert_true(i % (MD_DEV_LIBRARY_SHAPES / 2) == 0 || md_dev_library_rows(i) > md_dev_library_rows(i - 1));
-        assert_int_equal(md_dev_library_rows(i) % 16 == 0, i < MD_DEV_LIBRARY_SHAPES / 2);
+        if (i < MD_DEV_LIBRARY_FEW)
+            assert_true(i % MD_DEV_LIBRARY_TILED == 0 || md_dev_library_rows(i) > md_dev_library_rows(i - 1));
+        else
+            assert_int_equal(md_dev_library_rows(i), 1 + i - MD_DEV_LIBRARY_FEW);
+        assert_int_equal(md_dev_library_rows(i) % 16 == 0, i < MD_DEV_LIBRARY_TILED);
     }
     md_dev_host_rates old = rates(1, 1, 0.2, (int64_t)time(NULL)), again = old;
     old.library_us[0] = 7;

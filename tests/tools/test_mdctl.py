@@ -628,6 +628,20 @@ class Regret(Base):
         part = [x["shape"] for x in self.json_lines(self.good("regret", board, "--modes", "model", "--part", "2/3", *self.FEW)) if "shape" in x]
         self.assertEqual(part, runs[0][1:2])
 
+    def test_a_list_of_shapes(self):
+        """Those whose tensors are too large are left out; a part is every N-th of the others."""
+        shapes = self.file("shapes", "# a comment\ni=3, j=5  # a model\n\ni=4000, j=4000\ni=2, j=7\ni=9, j=1\n")
+        board = self.file("board", f"relu f32 bytes=1e5 shapes={shapes}\n")
+        lines = self.json_lines(self.good("regret", board, "--modes", "model,default", *self.FEW))
+        self.assertEqual([x["shape"] for x in lines if "shape" in x], ["i=3, j=5", "i=2, j=7", "i=9, j=1"])
+        for x in lines:
+            if "sum" in x:
+                self.assertTrue(0 <= x["within_1"] <= x["within_5"] <= 1)
+                within = [y[x["mode"]]["own"] <= 0.05 for y in lines if "shape" in y]
+                self.assertAlmostEqual(x["within_5"], sum(within) / 3, places=3)
+        part = self.json_lines(self.good("regret", board, "--modes", "model", "--part", "2/2", *self.FEW))
+        self.assertEqual([x["shape"] for x in part if "shape" in x], ["i=2, j=7"])
+
     def test_bad(self):
         self.bad(2, "regret", part="regret takes boards")
         self.bad(2, "regret", "/nonexistent/board", part="/nonexistent/board")

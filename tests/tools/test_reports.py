@@ -80,6 +80,29 @@ class Readme(unittest.TestCase):
                 self.assertEqual((root / name).read_bytes(), pathlib.Path(ROOT, name).read_bytes())
 
 
+class Layers(unittest.TestCase):
+    def draw(self, *args):
+        done = subprocess.run([sys.executable, f"{ROOT}/tools/layers_board", *args], capture_output=True, text=True, check=True)
+        return [line.split(" # ") for line in done.stdout.splitlines()]
+
+    def test_shapes(self):
+        drawn = self.draw("--seed", "5")
+        self.assertEqual(len(drawn), 10000)
+        models = {model for _, model in drawn}
+        self.assertEqual(len(models), 20)
+        rows = [int(x.split(",")[0].removeprefix("b=")) for x, _ in drawn]
+        self.assertTrue(min(rows) == 1 and 8192 < max(rows) <= 16384)
+        self.assertTrue(0.3 < sum(r % 16 == 0 for r in rows) / len(rows) < 0.5)
+        self.assertEqual({model for _, model in drawn[:200]}, models)  # any part is a sample of all
+        self.assertNotEqual(drawn, self.draw("--seed", "6"))
+        self.assertEqual(drawn, self.draw("--seed", "5"))
+
+    def test_bytes(self):
+        for x, _ in self.draw("--seed", "5", "--values", "9", "--bytes", "16e6"):
+            b, n, k = (int(word.split("=")[1]) for word in x.split(", "))
+            self.assertLessEqual(4 * (b * (n + k) + n * k), 16e6)
+
+
 class Sweep(unittest.TestCase):
     @staticmethod
     def cell(size, column, us, regret, hint=0, pool=None):
@@ -113,6 +136,11 @@ class Regret(unittest.TestCase):
         self.assertRegex(said, r"MISSED model +to the best of all that was timed +mean +6\.00%  worst +12\.0% \(b=1: gemm_wgmma/a, best gemm_lib/rank3 4\.00 us\)")
         self.assertRegex(said, r"ok +model +to the best of its pool +mean +1\.00%  worst +1\.0%")
         self.assertNotIn("library", said)
+
+    def test_shares(self):
+        said = report("report", [self.shape(f"b={i}", 0.5, own) for i, own in enumerate([0.0] * 8 + [0.03, 0.2])])
+        self.assertRegex(said, r"MISSED model +within 1% of the best of its pool 80\.0%, within 5% of the best of its pool 90\.0%")
+        self.assertRegex(report("report", [self.shape("b=1", 0.5, 0.009)]), r"ok +model +within 1% of the best of its pool 100\.0%")
 
     def test_library(self):
         rivals = {"gemm_wgmma/a": 5.0, "gemm_lib/rank0": 6.0, "gemm_lib/rank3": 4.0}

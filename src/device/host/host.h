@@ -69,6 +69,11 @@ void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev);
 const md_dev_host_rates *md_dev_host_find_measured(const md_dev_facts *facts, bool is_foreign);
 /** Keeps rates, if they are sure, for md_dev_host_find_measured. Thread-safe. */
 void md_dev_host_note_measured(const md_dev_host_rates *rates, const md_dev_facts *facts, bool is_foreign);
+/** A number that machines of other processors or memory do not have: a store may come from a machine of the same name.
+ * Equal after a restart. */
+int32_t md_dev_host_machine(void);
+/** True if a machine can have such rates. */
+bool md_dev_host_are_possible(const md_dev_host_rates *rates);
 /** True if these rates were measured without much load and not long ago. */
 bool md_dev_host_are_sure(const md_dev_host_rates *rates);
 /** Rates that were measured again: the better of both, since load only makes them slower; of old ones the new, as soon

@@ -13,7 +13,7 @@
 int32_t md_dev_library_rows(int32_t shape)
 {
     /* libraries compute tiles of rows, so a few rows past a tile cost as much as a tile */
-    static const int32_t rows[MD_DEV_LIBRARY_SHAPES] = {16, 64, 256, 9, 33, 77};
+    static const int32_t rows[MD_DEV_LIBRARY_SHAPES] = {16, 64, 256, 9, 33, 77, 1, 2};
     return rows[shape];
 }
 

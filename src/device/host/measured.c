@@ -9,12 +9,31 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static bool are_old(const md_dev_host_rates *rates)
 {
     enum { DAY = 24 * 3600, MOST_DAYS = 30 };
     const int64_t age = (int64_t)time(NULL) - rates->at;
     return age > (int64_t)MOST_DAYS * DAY || age < -DAY;
+}
+
+int32_t md_dev_host_machine(void)
+{
+    /* the kernel keeps a little memory for itself, more or less by its version: an eighth of an octave */
+    const double pages = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+    return (int32_t)sysconf(_SC_NPROCESSORS_CONF) * 1000 + (int32_t)lround(8.0 * log2(fmax(pages, 1.0)));
+}
+
+bool md_dev_host_are_possible(const md_dev_host_rates *r)
+{
+    static const double most = 1e6, longest_us = 1e7;
+    bool are_possible = r->spread >= 0 && r->spread <= most;
+    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
+        are_possible &= r->rate[i] > 0 && r->rate[i] <= most;
+    for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
+        are_possible &= r->library_us[i] >= 0 && r->library_us[i] <= longest_us;
+    return are_possible;
 }
 
 static const double SURE_SPREAD = 0.1; /* half of a rate's step is more than this */

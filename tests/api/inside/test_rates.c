@@ -53,23 +53,30 @@ static void expect_rates(const double *want)
     assert_true(strtod(at, &at) == (double)r.at);
     for (int i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
         assert_true(strtod(at, &at) == r.library_us[i]);
+    assert_true(strtod(at, &at) == md_dev_host_machine());
     assert_ptr_equal(at, (char *)text + n);
     free(text);
     md_context_destroy(&c);
 }
 
 /* "11 22 33 44 55 0.02 ..." with the age in days in place of the date. */
-static void put_rates(const char *numbers, int days)
+static void put_rates_of(const char *numbers, int days, int32_t machine)
 {
     char text[128];
     md_context *c = open_context();
     if (days < 0)
         snprintf(text, sizeof text, "%s", numbers);
     else
-        snprintf(text, sizeof text, "%s %lld 1 2 3 4 5 6", numbers, (long long)time(NULL) - days * 86400LL);
+        snprintf(text, sizeof text, "%s %lld 1 2 3 4 5 6 7 8 %d", numbers, (long long)time(NULL) - days * 86400LL,
+                 (int)machine);
     md_sr_discard(c->store, MD_API_FACTS, "rates");
     assert_ok(md_sr_put(c->store, MD_API_FACTS, "rates", text, strlen(text)));
     md_context_destroy(&c);
+}
+
+static void put_rates(const char *numbers, int days)
+{
+    put_rates_of(numbers, days, md_dev_host_machine());
 }
 
 static void rates_are_taken_whole_or_not(void **state)
@@ -91,6 +98,10 @@ static void rates_are_taken_whole_or_not(void **state)
         {"0 22 33 44 55 0.02", 0, false},
         {"11 22 33 44 55 0.02 7", 0, false},
         {"11 22 33 44 55 0.02 1795862745 1 2 3 4 5", -1, false},
+        {"11 22 33 44 55", -1, false}, /* of an older version */
+        {"1e9 22 33 44 55 0.02", 0, false}, /* no machine has that */
+        {"11 22 33 1e300 55 0.02", 0, false},
+        {"11 22 33 44 55 1e7", 0, false},
         {"", -1, false},
         {"rates", -1, false},
     };
@@ -103,13 +114,24 @@ static void rates_are_taken_whole_or_not(void **state)
     }
 }
 
+/* A store that came from a machine of the same name: its rates are measured here, and replaced. */
+static void rates_of_another_machine_are_replaced(void **state)
+{
+    (void)state;
+    put_rates_of("9e5 9e5 9e5 9e5 55 0.02", 0, md_dev_host_machine() + 1);
+    md_context *c = open_context();
+    assert_true(c->dev->facts.memory_gbps < 9e5 && c->dev->facts.gflops < 9e5);
+    md_context_destroy(&c);
+    expect_rates(NULL);
+}
+
 /* Taken under load: measured again, and the better of both is kept. */
 static void rates_of_a_loaded_machine_get_better(void **state)
 {
     (void)state;
-    put_rates("0.001 0.001 0.001 1e8 55 0.5", 0);
+    put_rates("0.001 0.001 0.001 9e5 55 0.5", 0);
     md_context *c = open_context();
-    assert_true(c->dev->facts.memory_gbps > 0.5 && c->dev->facts.gflops == 1e8 && c->dev->facts.launch_us < 55);
+    assert_true(c->dev->facts.memory_gbps > 0.5 && c->dev->facts.gflops == 9e5 && c->dev->facts.launch_us < 55);
     assert_true(c->dev->facts.rates_spread <= 0.5);
     md_context_destroy(&c);
     expect_rates(NULL);
@@ -133,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rates_are_taken_whole_or_not, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(rates_of_another_machine_are_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(rates_of_a_loaded_machine_get_better, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(old_rates_are_replaced, make_folder, remove_folder),
     };

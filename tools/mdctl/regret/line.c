@@ -39,11 +39,12 @@ static bool parse_word(regret_line *l, char *word)
         return (l->seed = strtoull(value, NULL, 10)) > 0;
     if (!strcmp(word, "bytes"))
         return (l->bytes = strtod(value, NULL)) > 0;
-    const char **text = !strcmp(word, "static")  ? &l->fixed
-                        : !strcmp(word, "hints") ? &l->hints
-                        : !strcmp(word, "trace") ? &l->trace
-                        : !strcmp(word, "dim")   ? &l->trace_dim
-                                                 : NULL;
+    const char **text = !strcmp(word, "static")   ? &l->fixed
+                        : !strcmp(word, "hints")  ? &l->hints
+                        : !strcmp(word, "trace")  ? &l->trace
+                        : !strcmp(word, "dim")    ? &l->trace_dim
+                        : !strcmp(word, "shapes") ? &l->shapes
+                                                  : NULL;
     if (text)
         *text = value;
     return text || parse_range(l, word, value);
@@ -92,6 +93,25 @@ int regret_draw(regret_shape *shape, const regret_line *l, md_op *op)
         shape[n].weight = 1.0;
         n += bytes_at(op, shape[n].sizes) <= l->bytes;
     }
+    return n;
+}
+
+int regret_read_shapes(regret_shape *shape, const regret_line *l, md_op *op)
+{
+    char line[256];
+    int n = 0;
+    FILE *f = fopen(l->shapes, "r");
+    while (f && n < REGRET_SHAPES && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "#\n")] = 0;
+        for (size_t last = strlen(line); last > 0 && line[last - 1] == ' ';)
+            line[--last] = 0;
+        if (!line[strspn(line, " \t")] || !(bytes_at(op, line) <= l->bytes))
+            continue;
+        snprintf(shape[n].sizes, sizeof shape[n].sizes, "%.159s", line);
+        shape[n++].weight = 1.0;
+    }
+    if (f)
+        fclose(f);
     return n;
 }
 

@@ -131,10 +131,10 @@ void regret_print_sum(regret_study *study, const char *what, int n, const regret
         cli_json_text(to[i], what);
         fprintf(to[i],
                 ",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"own\":%.5f,\"median\":%.5f,\"p90\":%.5f,\"max\":%.5f,"
-                "\"by_time\":%.5f,\"choosing_us\":%.1f,\"failed\":%d}\n",
+                "\"by_time\":%.5f,\"within_1\":%.4f,\"within_5\":%.4f,\"choosing_us\":%.1f,\"failed\":%d}\n",
                 m->name, n, m->sum / n_shapes, m->own_sum / n_shapes, timing_quantile(&m->all, 0.5),
                 timing_quantile(&m->all, 0.9), m->most, m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0,
-                m->choosing_sum / n, m->n_failed);
+                (double)m->n_within[0] / n_shapes, (double)m->n_within[1] / n_shapes, m->choosing_sum / n, m->n_failed);
     }
 }
 

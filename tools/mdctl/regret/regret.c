@@ -4,7 +4,7 @@
  * have) say how shapes are drawn, a dim's range "i=1..65536" that it is drawn log-uniformly, one number that it is
  * fixed. static=LIST goes to the op; hints=LIST adds a mode that goes by the model at these hints, hints=suggest at
  * sixteen that are suggested for the line's shapes; trace=FILE with dim=NAME takes sizes and weights from lines
- * "size weight" instead of drawing. */
+ * "size weight" instead of drawing, shapes=FILE shapes, one a line. */
 #include "regret/regret.h"
 
 #include <stdlib.h>
@@ -18,6 +18,8 @@ static void add_up(regret_mode *m, const regret_shape *shape, const regret_resul
         return;
     m->sum += m->regret;
     m->own_sum += m->own_regret;
+    for (int i = 0; i < 2; i++)
+        m->n_within[i] += m->own_regret <= (i ? 0.05 : 0.01);
     m->most = m->all.n == 0 || m->regret > m->most ? m->regret : m->most;
     timing_add(&m->all, m->regret);
     m->time += shape->weight * r->best_us * (1.0 + m->regret);
@@ -56,7 +58,10 @@ static md_status study_line(regret_study *study, const regret_line *l)
     char what[96];
     regret_shape *shape = calloc(REGRET_SHAPES, sizeof *shape);
     md_status s = shape ? regret_make_modes(study, l) : MD_OUT_OF_MEMORY;
-    int n = s != MD_OK ? 0 : l->trace ? regret_read_trace(shape, l) : regret_draw(shape, l, study->mode[0].op);
+    int n = s != MD_OK  ? 0
+            : l->trace  ? regret_read_trace(shape, l)
+            : l->shapes ? regret_read_shapes(shape, l, study->mode[0].op)
+                        : regret_draw(shape, l, study->mode[0].op);
     if (s == MD_OK)
         s = regret_make_hinted(study, l, shape, n);
     if (s == MD_OK)

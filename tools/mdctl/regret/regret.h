@@ -8,7 +8,7 @@
 #include "common/timing.h"
 
 enum {
-    REGRET_SHAPES = 4096,
+    REGRET_SHAPES = 16384,
     REGRET_DIMS = 8,
     REGRET_SETS = 16,
     REGRET_RIVALS = 192,
@@ -27,6 +27,7 @@ typedef struct regret_line {
     const char *op, *fixed, *hints, *trace, *trace_dim; /* all but op may be NULL */
     md_dtype dtype;
     int count;
+    const char *shapes; /* a file with a shape a line */
     uint64_t seed;
     double bytes; /* the most that the tensors of a shape have */
     int n_dims;
@@ -53,6 +54,7 @@ typedef struct regret_mode {
     double choosing_us;
     /* of all shapes of a line */
     double sum, most, time, best_time, own_sum, choosing_sum;
+    int n_within[2]; /* shapes where the pick loses at most 1%, 5% to the best of its own pool */
     double space_sum, space_time, space_best; /* of those that were searched */
     int n_failed;
     timing all;
@@ -112,6 +114,9 @@ bool regret_parse(regret_line *out, char *text);
 int regret_draw(regret_shape *shape, const regret_line *l, md_op *op);
 /** Reads up to REGRET_SHAPES shapes and weights from the line's trace; returns their number. */
 int regret_read_trace(regret_shape *shape, const regret_line *l);
+/** Reads up to REGRET_SHAPES shapes from the line's list, but those whose tensors have too many bytes; returns their
+ * number. */
+int regret_read_shapes(regret_shape *shape, const regret_line *l, md_op *op);
 /** Makes an op for each mode that was asked for. */
 md_status regret_make_modes(regret_study *study, const regret_line *l);
 /** Makes the mode of the line's hints, after its shapes are known: suggested hints are for these. */

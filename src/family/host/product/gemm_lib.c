@@ -85,9 +85,9 @@ static double off_at(const md_fa_target *target, int32_t shape)
  * rows, or of those that do not. */
 static double calibration(const md_fa_target *target, double rows)
 {
-    enum { HALF = MD_DEV_LIBRARY_SHAPES / 2 };
+    enum { TILED = MD_DEV_LIBRARY_TILED };
     const md_dev_facts *f = target->facts;
-    const int32_t first = fmod(rows, 16) == 0 ? 0 : HALF, last = first + HALF - 1;
+    const int32_t first = fmod(rows, 16) == 0 ? 0 : TILED, last = first + TILED - 1;
     int32_t i = first;
     for (int32_t s = first; s <= last; s++)
         if (!(f->library_us[s] > 0) || !(f->gflops > 0))
@@ -97,6 +97,18 @@ static double calibration(const md_fa_target *target, double rows)
     const double low = log2(md_dev_library_rows(i)), high = log2(md_dev_library_rows(i + 1));
     const double at = fmax(fmin((log2(fmax(rows, 1)) - low) / (high - low), 1), 0);
     return exp(off_at(target, i) * (1 - at) + off_at(target, i + 1) * at);
+}
+
+/* Operations, on one lane, that take as long as a small product of the fewest rows, which was timed; 0: packing is the
+ * rule at this size, or nothing was timed. */
+static double unpacked_ops(const md_dev_facts *f, double m, double n, double k)
+{
+    enum { FEW = MD_DEV_LIBRARY_FEW, MOST_ROWS = MD_DEV_LIBRARY_SHAPES - FEW };
+    const int32_t shape = m <= MOST_ROWS ? FEW + (int32_t)m - 1 : FEW;
+    if (!(m >= 1) || m > MOST_ROWS || m * n * k > MOST_UNPACKED || !(f->library_us[shape] > 0))
+        return 0;
+    const double us = f->library_us[shape] * n * k / ((double)MD_DEV_LIBRARY_COLUMNS * MD_DEV_LIBRARY_DEPTH);
+    return us * 1e3 * f->gflops / f->threads;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -112,10 +124,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
            calls = (double)sized.batch * product.n_products;
     double wide = product.type == MD_F32 ? 1 : 2;
     double results = (double)sized.batch * m * n;
-    const double factor = calibration(target, m);
-    out->ops = calls * wide * product_ops(target, m, n, k) * factor;
+    const double factor = calibration(target, m), unpacked = unpacked_ops(target->facts, m, n, k);
+    out->ops = calls * wide * (unpacked > 0 ? unpacked : product_ops(target, m, n, k) * factor);
     out->memory_bytes = sized.bytes;
-    out->serial_us = calls * CALL_US * factor;
+    out->serial_us = unpacked > 0 ? 0 : calls * CALL_US * factor;
     out->parallel = m * n * k * (double)product.n_products < 1e6 ? 1 : (double)target->facts->threads;
     if (md_fa_lib_is_direct(&product))
         return;

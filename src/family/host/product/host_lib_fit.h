@@ -19,4 +19,8 @@ MD_FIT(CALL_US, 2)
 MD_FIT(OWN_PART, 0.5)
 MD_FIT(MOST_LOG, 1.5)
 
+/* Products of at most so many multiply-adds are multiplied without packing where rows are the fewest: OpenBLAS' limit
+ * for small matrices. */
+MD_FIT(MOST_UNPACKED, 1e6)
+
 #endif
