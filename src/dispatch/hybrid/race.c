@@ -274,10 +274,17 @@ static bool has_own_bits(const md_ds_op *op, const md_ds_trial *t, int32_t chall
     return own >= 0 && other >= 0 && pool->variant[own]->numeric_class == pool->variant[other]->numeric_class;
 }
 
+/* The least gain that is worth a switch. Threads of a host that is busy with other work are often interrupted. */
+static double least_gain(const md_ds_op *op)
+{
+    static const double asked_for = 0.01, of_hosts = 0.05;
+    return !op->policy.races_cheaply ? asked_for : md_ds_is_async(op->runtime) ? MD_DS_SWITCH_GAIN : of_hosts;
+}
+
 /* The challenger that is faster than the incumbent by the most, of those with its bits or of all; 0: none. */
 static int32_t find_fastest(const md_ds_op *op, const md_ds_trial *t, bool with_own_bits)
 {
-    const double gain = op->policy.races_cheaply ? MD_DS_SWITCH_GAIN : 0.01;
+    const double gain = least_gain(op);
     const md_tn_summary own = idle_bench_result(t->idle, t->challenger[0].variant);
     int32_t best = 0;
     for (int32_t i = 1; i < t->n_challengers && own.us > 0.0; i++) {
