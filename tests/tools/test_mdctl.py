@@ -775,6 +775,8 @@ class Boards(Base):
                 words = line.partition("#")[0].split()
                 if len(words) < 3 or not re.fullmatch(r"f32|bf16", words[1]) or not all("=" in word for word in words[2:]):
                     continue
+                if any(word.startswith("shapes=") for word in words):  # the sizes stand in that file
+                    continue
                 if words[0] not in known:
                     known[words[0]] = self.sizes_of(words[0])
                 given = {name for name, _, value in (word.partition("=") for word in words[2:]) if name not in ("count", "seed", "bytes", "hints", "trace", "static")}
