@@ -48,32 +48,36 @@ static json_int_t weight_bytes(const md_package *p, json_int_t i)
 
 /* ---- Tensors */
 
-/* How many bytes a constant with these texts of numbers reaches; -1: they are no numbers. */
-static json_int_t reach(const md_sequence_tensor *t)
+/* The values of a text of numbers; false: they are no numbers, or negative. */
+static bool read_numbers(int64_t value[MD_MAX_RANK], int32_t *n, const char *text)
 {
     const md_fx_names none = {0, NULL, "no number"};
-    md_fx_whole *size[MD_MAX_RANK] = {NULL}, *stride[MD_MAX_RANK] = {NULL};
-    int32_t n = 0, n_strides = 0;
-    int64_t last = 0, s = 0, d = 0, dense = 1;
-    bool is_right = md_fx_whole_parse(size, MD_MAX_RANK, &n, t->size, "a size", &none) == MD_OK &&
-                    md_fx_whole_parse(stride, MD_MAX_RANK, &n_strides, t->stride, "a stride", &none) == MD_OK &&
-                    (n_strides == 0 || n_strides == n);
-    bool is_empty = false;
-    for (int32_t a = n - 1; is_right && a >= 0; a--) {
-        is_right = md_fx_whole_eval(&s, size[a], NULL) && s >= 0 &&
-                   (n_strides == 0 || (md_fx_whole_eval(&d, stride[a], NULL) && d >= 0));
-        is_empty |= s == 0;
-        is_right = is_right && !__builtin_mul_overflow(s > 0 ? s - 1 : 0, n_strides ? d : dense, &d) &&
-                   !__builtin_add_overflow(last, d, &last) && !__builtin_mul_overflow(dense, s > 0 ? s : 1, &dense);
-    }
+    md_fx_whole *whole[MD_MAX_RANK] = {NULL};
+    bool is_right = md_fx_whole_parse(whole, MD_MAX_RANK, n, text, "a size", &none) == MD_OK;
     for (int32_t a = 0; a < MD_MAX_RANK; a++) {
-        free(size[a]);
-        free(stride[a]);
+        if (is_right && a < *n)
+            is_right = md_fx_whole_eval(&value[a], whole[a], NULL) && value[a] >= 0;
+        free(whole[a]);
+    }
+    return is_right;
+}
+
+/* How many bytes a constant with these texts of numbers reaches; -1: none can be said. */
+static int64_t constant_bytes(const md_sequence_tensor *t)
+{
+    md_tensor shape = {.dtype = t->dtype};
+    int64_t dense = 1, n = 0;
+    int32_t n_strides = 0;
+    if (!read_numbers(shape.size, &shape.rank, t->size) || !read_numbers(shape.stride, &n_strides, t->stride) ||
+        (n_strides != 0 && n_strides != shape.rank))
+        return -1;
+    for (int32_t a = shape.rank - 1; a >= 0 && n_strides == 0; a--) {
+        shape.stride[a] = dense;
+        if (__builtin_mul_overflow(dense, shape.size[a] > 0 ? shape.size[a] : 1, &dense))
+            return -1;
     }
     const int64_t width = md_dtype_bits(t->dtype) / 8;
-    if (!is_right || width == 0 || last > INT64_MAX / width - 1)
-        return -1;
-    return is_empty ? 0 : (last + 1) * width;
+    return md_pk_reach(&n, &shape) && width > 0 && n <= INT64_MAX / width ? n * width : -1;
 }
 
 static md_status find_weight(md_sequence_tensor *t, const md_package *p, const json_t *tensor, size_t i)
@@ -81,7 +85,7 @@ static md_status find_weight(md_sequence_tensor *t, const md_package *p, const j
     const json_int_t weight = md_json_integer_at(tensor, "weight");
     if (!json_is_integer(json_object_get(tensor, "weight")) || weight < 0 || weight >= p->n_weights)
         return wrong("no weight for tensor", i);
-    const json_int_t need = reach(t);
+    const int64_t need = constant_bytes(t);
     if (need < 0 || need > weight_bytes(p, weight))
         return wrong("a weight that is too short for tensor", i);
     t->data = p->weight[weight];

@@ -7,21 +7,48 @@
 
 /* ---- Shapes */
 
-md_status md_pk_shape(md_tensor *out, const md_pk_port *port, const int64_t *size)
+static md_status eval_shape(md_tensor *out, const md_pk_shape *shape, const md_pk_port *port, const int64_t *size)
 {
     int64_t dense = 1;
-    *out = (md_tensor){.dtype = port->dtype, .rank = port->rank};
-    for (int32_t a = port->rank - 1; a >= 0; a--) {
-        if (!md_fx_whole_eval(&out->size[a], port->size[a], size))
-            return md_fx_whole_fail(port->size[a]);
-        if (out->size[a] < 0)
-            return md_fail(MD_INVALID_ARGUMENT, "'%s' has a negative size along axis %d", port->name, (int)a);
+    *out = (md_tensor){.dtype = port->dtype, .rank = shape->rank};
+    for (int32_t a = shape->rank - 1; a >= 0; a--) {
+        if (!md_fx_whole_eval(&out->size[a], shape->size[a], size))
+            return md_fx_whole_fail(shape->size[a]);
         out->stride[a] = dense;
-        if (port->stride[a] && !md_fx_whole_eval(&out->stride[a], port->stride[a], size))
-            return md_fx_whole_fail(port->stride[a]);
+        if (shape->stride[a] && !md_fx_whole_eval(&out->stride[a], shape->stride[a], size))
+            return md_fx_whole_fail(shape->stride[a]);
+        if (out->size[a] < 0 || out->stride[a] < 0)
+            return md_fail(MD_INVALID_ARGUMENT, "'%s' has a negative size along axis %d", port->name, (int)a);
         if (__builtin_mul_overflow(dense, out->size[a] > 0 ? out->size[a] : 1, &dense))
             return md_fail(MD_INVALID_ARGUMENT, "'%s' has more elements than 63 bits count", port->name);
     }
+    return MD_OK;
+}
+
+bool md_pk_reach(int64_t *out, const md_tensor *t)
+{
+    int64_t step;
+    bool is_empty = false;
+    *out = 1;
+    for (int32_t a = 0; a < t->rank; a++) {
+        is_empty |= t->size[a] == 0;
+        if (t->size[a] > 0 &&
+            (__builtin_mul_overflow(t->size[a] - 1, t->stride[a], &step) || __builtin_add_overflow(*out, step, out)))
+            return false;
+    }
+    if (is_empty)
+        *out = 0;
+    return true;
+}
+
+md_status md_pk_see(md_tensor *out, const md_pk_port *port, const int64_t *size)
+{
+    md_tensor memory;
+    int64_t seen, written;
+    MD_TRY(eval_shape(out, &port->shape, port, size));
+    MD_TRY(eval_shape(&memory, &port->memory, port, size));
+    if (!md_pk_reach(&seen, out) || !md_pk_reach(&written, &memory) || written > seen)
+        return md_fail(MD_CORRUPT, "'%s' has less memory than the plan writes", port->name);
     return MD_OK;
 }
 
@@ -32,11 +59,12 @@ static md_status check_port(const md_tensor *given, const md_pk_port *port, cons
     md_tensor wanted;
     bool is_empty = false;
     int32_t strided = -1;
-    if (given->dtype != port->dtype || given->rank != port->rank)
+    if (given->dtype != port->dtype || given->rank != port->shape.rank)
         return md_fail(MD_INVALID_ARGUMENT, "%s %d has dtype %s and rank %d, not %s and %d", what, (int)i,
-                       md_dtype_name(given->dtype), (int)given->rank, md_dtype_name(port->dtype), (int)port->rank);
-    MD_TRY(md_pk_shape(&wanted, port, size));
-    for (int32_t a = 0; a < port->rank; a++) {
+                       md_dtype_name(given->dtype), (int)given->rank, md_dtype_name(port->dtype),
+                       (int)port->shape.rank);
+    MD_TRY(md_pk_see(&wanted, port, size));
+    for (int32_t a = 0; a < port->shape.rank; a++) {
         if (given->size[a] != wanted.size[a])
             return md_fail(MD_INVALID_ARGUMENT, "%s %d has size %lld along axis %d, not %lld", what, (int)i,
                            (long long)given->size[a], (int)a, (long long)wanted.size[a]);
@@ -56,7 +84,7 @@ static md_status read_sizes(int64_t *size, const md_package *p, const md_tensor 
         const md_tensor *t = &inputs[p->dim[d].input];
         if (t->rank <= p->dim[d].axis)
             return md_fail(MD_INVALID_ARGUMENT, "input %d has rank %d, not %d", (int)p->dim[d].input, (int)t->rank,
-                           (int)p->input[p->dim[d].input].rank);
+                           (int)p->input[p->dim[d].input].shape.rank);
         size[d] = t->size[p->dim[d].axis];
     }
     for (int32_t i = 0; i < p->n_inputs; i++)
@@ -88,7 +116,7 @@ md_status md_package_outputs(md_tensor *outputs, md_package *p, const md_tensor 
         return md_fail(MD_INVALID_ARGUMENT, "outputs is NULL");
     MD_TRY(read_sizes(size, p, inputs));
     for (int32_t i = 0; i < p->n_outputs; i++)
-        MD_TRY(md_pk_shape(&outputs[i], &p->output[i], size));
+        MD_TRY(md_pk_see(&outputs[i], &p->output[i], size));
     return MD_OK;
 }
 

@@ -129,11 +129,10 @@ static md_status read_example(int64_t *size, const md_package *p, const json_t *
 static md_status give_memory(void **out, const md_package *p, const md_pk_port *port, const int64_t *size)
 {
     md_tensor t;
-    int64_t n = 1;
-    MD_TRY(md_pk_shape(&t, port, size));
-    for (int32_t a = 0; a < t.rank; a++)
-        n += t.size[a] > 0 ? (t.size[a] - 1) * t.stride[a] : 0;
-    return md_alloc(out, p->context, (size_t)n * md_dtype_size(t.dtype));
+    int64_t n = 0;
+    MD_TRY(md_pk_see(&t, port, size));
+    (void)md_pk_reach(&n, &t); /* which md_pk_see has asked for */
+    return md_alloc(out, p->context, ((size_t)n + 1) * md_dtype_size(t.dtype));
 }
 
 /* Makes the kernels that serve these sizes. */

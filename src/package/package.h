@@ -12,13 +12,19 @@ enum { MD_PK_VERSION = 1, MD_PK_DIMS = 64 };
 #define MD_PK_PLAN "package" /* the kind and the key of the plan among the entries of the file */
 #define MD_PK_WEIGHT "package-weight" /* the kind of weights; the key is the number */
 
+/* Expressions over the dims. */
+typedef struct md_pk_shape {
+    int32_t rank;
+    md_fx_whole *size[MD_MAX_RANK], *stride[MD_MAX_RANK]; /* stride NULL: contiguous */
+} md_pk_shape;
+
 /* A tensor that a call is given. */
 typedef struct md_pk_port {
     const char *name; /* in the plan */
     md_dtype dtype;
-    int32_t rank;
     int32_t place; /* in the data of a run */
-    md_fx_whole *size[MD_MAX_RANK], *stride[MD_MAX_RANK]; /* stride NULL: contiguous */
+    md_pk_shape shape; /* as callers see it */
+    md_pk_shape memory; /* as the sequence writes it: of no more elements */
 } md_pk_port;
 
 /* Axis `axis` of input `input` has the size of a dim. */
@@ -64,7 +70,9 @@ md_status md_pk_build(md_package *package, const md_pk_weights *weights);
 
 /* ---- call.c */
 
-/** Sizes and strides of a port where the dims have these sizes. */
-md_status md_pk_shape(md_tensor *out, const md_pk_port *port, const int64_t *size);
+/** Sizes and strides of a port where the dims have these sizes. CORRUPT: it has less memory than is written. */
+md_status md_pk_see(md_tensor *out, const md_pk_port *port, const int64_t *size);
+/** Elements from a tensor's first to its last, whose sizes and strides are not negative. False beyond 63 bits. */
+bool md_pk_reach(int64_t *out, const md_tensor *t);
 
 #endif

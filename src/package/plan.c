@@ -50,20 +50,29 @@ static md_status parse(md_fx_whole **out, int32_t *n, const char *text, const md
     return status == MD_INVALID_ARGUMENT ? wrong(md_last_error()) : status;
 }
 
+static md_status read_shape(md_pk_shape *out, const json_t *tensor, const char *sizes, const char *strides,
+                            const md_fx_names *dims)
+{
+    const char *stride = md_json_text_at(tensor, strides);
+    int32_t n = 0;
+    MD_TRY(parse(out->size, &out->rank, md_json_text_at(tensor, sizes), dims));
+    if (!*stride)
+        return MD_OK;
+    MD_TRY(parse(out->stride, &n, stride, dims));
+    return n == out->rank ? MD_OK : wrong("a tensor has another number of strides than of sizes");
+}
+
 static md_status read_port(md_pk_port *out, const json_t *tensor, int32_t place, const md_fx_names *dims)
 {
-    const json_t *stride = json_object_get(tensor, "stride");
-    int32_t n = 0;
     out->name = md_json_text_at(tensor, "name");
     out->dtype = md_dtype_parse(md_json_text_at(tensor, "dtype"));
     out->place = place;
     if (out->dtype == MD_DTYPE_DEFAULT)
         return wrong("a tensor has no dtype");
-    MD_TRY(parse(out->size, &out->rank, md_json_text_at(tensor, "size"), dims));
-    if (!json_is_string(stride) || !*json_string_value(stride))
-        return MD_OK;
-    MD_TRY(parse(out->stride, &n, json_string_value(stride), dims));
-    return n == out->rank ? MD_OK : wrong("a tensor has another number of strides than of sizes");
+    MD_TRY(read_shape(&out->memory, tensor, "size", "stride", dims));
+    const bool is_seen_so = !json_object_get(tensor, "seen_size");
+    return read_shape(&out->shape, tensor, is_seen_so ? "size" : "seen_size", is_seen_so ? "stride" : "seen_stride",
+                      dims);
 }
 
 /* Inputs and outputs, in the order of the plan's tensors: that is their order in a run. */
@@ -105,7 +114,8 @@ static md_status read_dims(md_package *p)
     for (int32_t d = 0; d < p->n_dims; d++) {
         const json_t *one = json_array_get(dims, (size_t)d);
         md_pk_dim *dim = &p->dim[d];
-        if (!read_index(&dim->input, one, 0, p->n_inputs) || !read_index(&dim->axis, one, 1, p->input[dim->input].rank))
+        if (!read_index(&dim->input, one, 0, p->n_inputs) ||
+            !read_index(&dim->axis, one, 1, p->input[dim->input].shape.rank))
             return wrong("a dim is no axis of an input");
     }
     return MD_OK;
@@ -169,13 +179,20 @@ md_status md_pk_read(md_package *p, const char *text)
     return read_all(p);
 }
 
+static void free_shape(md_pk_shape *shape)
+{
+    for (int32_t a = 0; a < MD_MAX_RANK; a++) {
+        free(shape->size[a]);
+        free(shape->stride[a]);
+    }
+}
+
 static void free_ports(md_pk_port *port, int32_t n)
 {
-    for (int32_t i = 0; i < n; i++)
-        for (int32_t a = 0; a < MD_MAX_RANK; a++) {
-            free(port[i].size[a]);
-            free(port[i].stride[a]);
-        }
+    for (int32_t i = 0; i < n; i++) {
+        free_shape(&port[i].shape);
+        free_shape(&port[i].memory);
+    }
     free(port);
 }
 

@@ -211,6 +211,42 @@ static void test_weights(void **state)
                  "too short for tensor 1");
 }
 
+/* An output that is seen in another shape than the sequence writes, and one of too little memory. */
+static void test_seen_shape(void **state)
+{
+    (void)state;
+    char text[8192], rest[4096], *size = text;
+    md_package *p = NULL;
+    float x[4][4] = {{1}}, y[8];
+    const int64_t rows[] = {4, 4};
+    md_tensor out, in = md_tensor_make(x, MD_F32, 2, rows);
+    for (int is_wrong = 0; is_wrong < 2; is_wrong++) {
+        snprintf(text, sizeof text, PLAN, md_version(), "host", "");
+        size = strstr(text, "\"size\": \"d0, 2\"},");
+        assert_non_null(size);
+        snprintf(rest, sizeof rest, "%s", size + strlen("\"size\": \"d0, 2\"},"));
+        snprintf(size, sizeof text - (size_t)(size - text), "\"size\": \"d0, 2\", \"seen_size\": \"%s\"},%s",
+                 is_wrong ? "d0" : "d0 // 2, 1, 4", rest);
+        const md_status status = md_package_write(other, text, &(md_package_weight){weights, sizeof weights}, 1,
+                                                  &(md_context_options){.threads = 2, .cache_dir = ""});
+        if (is_wrong) {
+            assert_int_equal(status, MD_CORRUPT);
+            assert_non_null(strstr(md_last_error(), "'y' has less memory than the plan writes"));
+            return;
+        }
+        assert_int_equal(status, MD_OK);
+        assert_ok(md_package_open(&p, other, &plain));
+        assert_ok(md_package_outputs(&out, p, &in));
+        assert_int_equal(out.rank, 3);
+        assert_int_equal(out.size[0], 2);
+        assert_int_equal(out.stride[0], 4);
+        out.data = y;
+        assert_ok(md_package_call(p, NULL, &in, &out));
+        assert_float_equal(y[0], 1, 1e-6);
+        md_package_close(&p);
+    }
+}
+
 /* ---- Files */
 
 static size_t read_file(char **out)
@@ -277,9 +313,9 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls), cmocka_unit_test(test_threads), cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_plans), cmocka_unit_test(test_weights), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_calls),   cmocka_unit_test(test_threads), cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_plans),   cmocka_unit_test(test_weights), cmocka_unit_test(test_seen_shape),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

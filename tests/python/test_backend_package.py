@@ -136,6 +136,20 @@ class Packages(unittest.TestCase):
                 md.package(f, (x,), self.folder.name + "/none.mdp")
         self.assertFalse(os.path.exists(self.folder.name + "/none.mdp"))
 
+    def test_shapes_of_results(self):
+        """Of products, whose memory has fewer axes; expanded ones; of a pool, which PyTorch writes in place."""
+        path = self.folder.name + "/shapes.mdp"
+
+        def f(x, w):
+            return x @ w, (x.sum(-1, keepdim=True) * 2).expand(-1, -1, 5), torch.nn.functional.adaptive_avg_pool2d(x[None], 1)
+
+        md.package(f, [(torch.randn(2, 3, 6), torch.randn(6, 4)), (torch.randn(4, 2, 6), torch.randn(6, 4))], path, dynamic=None)
+        shapes = md.load_package(path)
+        self.assertEqual(len(shapes.plan["examples"]), 2)
+        for b, n in ((2, 3), (7, 2)):
+            x, w = torch.randn(b, n, 6), torch.randn(6, 4)
+            torch.testing.assert_close(shapes(x, w), f(x, w))
+
     def test_constants_conditions_and_dtypes(self):
         path = self.folder.name + "/small.mdp"
         md.package(lambda x, n, y: ((x.to(torch.bfloat16).view(-1, 2) * n), y.t() + 1), (torch.randn(4, 6), 3, torch.ones(5, 7)), path)

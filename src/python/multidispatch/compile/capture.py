@@ -166,7 +166,7 @@ def _is_pure(node: Any) -> bool:
 
 def _taken_apart(program: Any, decompositions: Any) -> Any:
     """The graph with its operations taken apart, traced once; run_decompositions, which traces it twice, takes three times
-    as long. None if the graph changes tensors or calls other graphs, which only that knows how to treat."""
+    as long. None if the graph changes tensors or calls other graphs, taken apart or not: only that knows how to treat it."""
     graph = program.graph_module
     if not all(map(_is_pure, graph.graph.nodes)):
         return None
@@ -175,7 +175,9 @@ def _taken_apart(program: Any, decompositions: Any) -> Any:
     if mode is None:
         return None
     with mode, enable_python_dispatcher():
-        return make_fx(torch.fx.Interpreter(graph).run, decomposition_table=decompositions)(*inputs)
+        apart = make_fx(torch.fx.Interpreter(graph).run, decomposition_table=decompositions)(*inputs)
+    # PyTorch's pools of one element change where their result lies
+    return apart if all(map(_is_pure, apart.graph.nodes)) else None
 
 
 def _exported(f: Callable[..., Any], example: Any, kwargs: dict[str, Any], dynamic: Any) -> Any:

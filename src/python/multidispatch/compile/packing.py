@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any, Callable
 
+import sympy
 import torch
 from torch.utils import _pytree as pytree
 
@@ -13,6 +14,7 @@ from .. import ArgumentError, Unsupported, __version__, _core
 from .backend import device_of
 from .capture import Captured, guards_of, split, traced
 from .lowering.lower import DTYPES
+from .normal import normal
 from .options import options_of
 from .pieces import cut
 from .report import Rows
@@ -20,7 +22,7 @@ from .rewriting.rewrite import rewrite
 from .running.plan import Builder
 from .sizes import Unsupported as NoText
 
-_CONSTANT = 3
+_OUTPUT, _CONSTANT = 2, 3
 
 
 class _Recorder:
@@ -111,7 +113,12 @@ class _Packer:
         """Of the graph: an output, an argument, or a value."""
         kind, number, thing, slot, _, size, stride = self.core.results[i]
         if kind == 0:
-            return {"output": slot - len(self.core.ports)}
+            place = slot - len(self.core.ports)
+            seen = {"seen_size": self._text(size), "seen_stride": self._text(stride)}
+            output = [t for t in self.core.tensors if t["role"] == _OUTPUT and not t["base"]][place]
+            if (output["size"], output.get("stride")) != tuple(seen.values()):
+                output |= seen
+            return {"output": place}
         if kind == 1:
             at = next(at for at, place in self.builder.place.items() if place == number)
             return {"argument": self.leaves.index(at)}
@@ -119,10 +126,13 @@ class _Packer:
             return {"value": thing}
         raise Unsupported("md.package: a result that is a size, a weight, or a view of one")
 
+    def _text(self, values: tuple[int, ...]) -> str:
+        return ", ".join(self.builder.dims.value_texts[i] for i in values)
+
     def _conditions(self) -> list[str]:
         """What torch.export assumed of the sizes."""
         known, out = set(self.builder.dims.names), []
-        for g in guards_of(self.program):
+        for g in map(_settled, guards_of(self.program)):
             try:
                 if g.free_symbols <= known:
                     out.append(self.builder.dims.condition(g))
@@ -160,6 +170,13 @@ class _Packer:
                 "arguments": _template((args, dict(kwargs)), lambda i: {"leaf": i}), "inputs": self.inputs(),
                 "results": _template(results, self._result), "constants": constants}
         return json.dumps(plan), weights
+
+
+def _settled(g: Any) -> Any:
+    """A condition with its sizes in one form: what always holds is then known to."""
+    if isinstance(g, sympy.core.relational.Relational):
+        return g.func(*map(normal, g.args))
+    return g.func(*map(_settled, g.args)) if g.args else g
 
 
 def _leaves_of(program: Any, example: Any, kwargs: Any) -> list[Any]:
