@@ -45,6 +45,13 @@ PyObject *md_py_tune_piece(PyObject *module, PyObject *args);
 PyObject *md_py_wisdom_import(PyObject *module, PyObject *args);
 PyObject *md_py_wisdom_export(PyObject *module, PyObject *args);
 
+/* Packages: functions of the module, in package.c. */
+PyObject *md_py_package_write(PyObject *module, PyObject *args);
+PyObject *md_py_package_open(PyObject *module, PyObject *args);
+PyObject *md_py_package_describe(PyObject *module, PyObject *capsule);
+PyObject *md_py_package_outputs(PyObject *module, PyObject *args);
+PyObject *md_py_package_call(PyObject *module, PyObject *args);
+
 /* Formulas over lists: functions of the module, in list.c. */
 PyObject *md_py_lists(PyObject *module, PyObject *unused);
 PyObject *md_py_list_read(PyObject *module, PyObject *args);

@@ -173,13 +173,17 @@ static const md_sr_bundle_row *find_equal(const md_sr_bundle_row *row, size_t n,
     return NULL;
 }
 
-/* Equal bytes and one version of zlib give equal compressed bytes. */
+/* Equal bytes and one version of zlib give equal compressed bytes. Large ones are weights of packages: numbers, which
+ * take long and hardly become fewer. */
 static void pack(entry *e)
 {
-    enum { LEVEL = 9 };
+    enum { LARGE = 1 << 20, LEVEL = 9, LEVEL_OF_LARGE = 1 };
+    const bool is_large = e->n >= LARGE;
+    const size_t most = is_large ? e->n - e->n / 8 : e->n;
     uLongf n = compressBound((uLong)e->n);
     e->packed = malloc(n);
-    if (e->packed && compress2(e->packed, &n, e->bytes, (uLong)e->n, LEVEL) == Z_OK && n < e->n) {
+    if (e->packed && compress2(e->packed, &n, e->bytes, (uLong)e->n, is_large ? LEVEL_OF_LARGE : LEVEL) == Z_OK &&
+        n < most) {
         e->n_packed = n;
         return;
     }

@@ -24,6 +24,7 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
     "torch_more": ("numpy, torch", ["test_torch_*.py", "test_backend.py", "test_backend_attention*.py",
                                     "test_backend_faster.py",
                                     "test_backend_building.py", "test_backend_faults.py", "test_backend_mending.py",
+                                    "test_backend_package.py",
                                     "test_backend_pieces.py",
                                     "test_backend_randoms.py", "test_backend_rewrite.py", "test_backend_scatters.py",
                                     "test_backend_sizes.py", "test_backend_training.py", "test_backend_users.py",

@@ -9,11 +9,11 @@ import unittest
 from test_backend import SEED, Case, md, torch
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv, Mod
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod
 
 from multidispatch import _core
 from multidispatch.compile.normal import normal
-from multidispatch.compile.sizes import Dims
+from multidispatch.compile.sizes import Dims, magnitude
 
 TABLE = pathlib.Path(__file__).resolve().parent.parent / "expr" / "whole.inc"
 
@@ -43,8 +43,16 @@ class Normal(unittest.TestCase):
         windows = FloorDiv(up, 4)
         for e, text in ((up, 4 * FloorDiv(s + 6, 8)), (windows, FloorDiv(s + 6, 8)), (FloorDiv(s ** 2, s), s),
                         (FloorDiv(16 * t * windows ** 2, up ** 2), t), (FloorDiv(FloorDiv(s, 2) + 1, 2), FloorDiv(s + 2, 4)),
-                        (FloorDiv(s / 2 + 3, 4), FloorDiv(s + 6, 8)), (Mod(4 * s + 3, 4), sympy.Integer(3))):
+                        (FloorDiv(s / 2 + 3, 4), FloorDiv(s + 6, 8)), (Mod(4 * s + 3, 4), sympy.Integer(3)),
+                        (Min(2 ** 63 - 1, FloorDiv(2 * s, 2)), s), (Max(t, FloorDiv(2 * t, 2)), t)):
             self.assertEqual(normal(e), text)
+
+    def test_order(self):
+        """Also of quotients that are known to be whole, where numbers leave a remainder."""
+        s, t = self.s, self.t
+        up = FloorDiv(s, 4) + Mod(3 - Mod(FloorDiv(s, 4), 3), 3)
+        sizes = [4, s / 4, up * 3, s * t, FloorDiv(s / 4, 3) * s * t * 16, s * s * t * 16]
+        self.assertEqual(sorted(sizes, key=magnitude), sizes)
 
     def grown(self, rng, depth):
         kind = rng.randrange(7) if depth else rng.randrange(2)

@@ -309,7 +309,11 @@ entry.register(__version__)
 
 
 def __getattr__(name):
-    """``foreach``; with PyTorch ``agree``, ``capture``, ``explain_graph``, ``optim``, ``wait_graphs``. Imported when used."""
+    """``foreach``, ``load_package``; with PyTorch ``agree``, ``capture``, ``explain_graph``, ``optim``, ``package``,
+    ``wait_graphs``. Imported when used."""
+    if name == "load_package":
+        from .packages import load_package
+        return load_package
     if name == "foreach":
         from .lists import foreach
         return foreach
@@ -319,7 +323,7 @@ def __getattr__(name):
     if name == "agree":
         from .ranks import agree
         return agree
-    if name in ("capture", "explain_graph", "wait_graphs"):
+    if name in ("capture", "explain_graph", "package", "wait_graphs"):
         from . import compile as graphs
         return getattr(graphs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,18 +37,19 @@ class Captured:
                  options: Options = Options()) -> None:
         self._original, self._fits = original, _conditions(program)
         self.program, self._spec = program, program.call_spec
-        self._inputs, bound = _split(program)
+        self._inputs, bound = split(program)
         self.plan = plan_of(module, name, checks=True, bound=bound, options=options)
         self._bound, self._report = bound, last_report()
         is_plain = all(isinstance(x, pytree.LeafSpec) for x in self._spec.in_spec.children()[0].children()) \
             and not self._spec.in_spec.children()[1].children()
         self._n = len(self._inputs) if is_plain else -1
         self._returns_one = self.plan is not None and isinstance(self._spec.out_spec, pytree.LeafSpec)
-        self._constants = self._constant_arguments()
+        self._constants = self.constant_arguments(program)
 
-    def _constant_arguments(self) -> dict[int, Any]:
+    @staticmethod
+    def constant_arguments(program: Any) -> dict[int, Any]:
         """Arguments that are no tensors: their values are part of the graph."""
-        specs = [s for s in self.program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+        specs = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
         return {i: s.arg.value for i, s in enumerate(specs) if hasattr(s.arg, "value")}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -73,18 +74,27 @@ class Captured:
         return out[0] if self._returns_one else pytree.tree_unflatten(list(out), self._spec.out_spec)
 
 
-def _conditions(program: Any) -> Callable[[list[Any]], bool] | None:
-    """Tells from the arguments whether what torch.export assumed of their sizes holds; None: it assumed nothing."""
+def _inputs_of(program: Any) -> list[Any]:
+    """The user's arguments as PyTorch describes them."""
     specs = [s.kind for s in program.graph_signature.input_specs]
     placeholders = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
-    inputs = [v for v, kind in zip(placeholders, specs) if kind == InputKind.USER_INPUT]
-    mode = detect_fake_mode([v for v in inputs if isinstance(v, torch.Tensor)])
+    return [v for v, kind in zip(placeholders, specs) if kind == InputKind.USER_INPUT]
+
+
+def guards_of(program: Any) -> list[Any]:
+    """What torch.export assumed of the sizes."""
+    mode = detect_fake_mode([v for v in _inputs_of(program) if isinstance(v, torch.Tensor)])
     guards = [] if mode is None or mode.shape_env is None else [g.expr for g in mode.shape_env.guards]
+    return [g for g in guards if not (isinstance(g, sympy.Ge) and g.args[0].is_Symbol and g.args[1] == 0)]
+
+
+def _conditions(program: Any) -> Callable[[list[Any]], bool] | None:
+    """Tells from the arguments whether what torch.export assumed of their sizes holds; None: it assumed nothing."""
+    inputs = _inputs_of(program)
     dims, texts = Dims(), []
-    for g in guards:
-        if not (isinstance(g, sympy.Ge) and g.args[0].is_Symbol and g.args[1] == 0):
-            with contextlib.suppress(NoText):
-                texts.append(dims.condition(g))
+    for g in guards_of(program):
+        with contextlib.suppress(NoText):
+            texts.append(dims.condition(g))
     places = {size.node.expr: f"x[{i}].shape[{axis}]" for i, v in enumerate(inputs) if isinstance(v, torch.Tensor)
               for axis, size in enumerate(v.shape) if isinstance(size, torch.SymInt)}
     if not texts or any(symbol not in places for symbol in dims.names):
@@ -94,7 +104,7 @@ def _conditions(program: Any) -> Callable[[list[Any]], bool] | None:
     return eval(f"lambda x: (lambda {names}: {' and '.join(texts)})({given})")
 
 
-def _split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
+def split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
     """Places of the user's arguments, and the tensors of all others (parameters, buffers, constants)."""
     signature = program.graph_signature
     inputs: list[int] = []
@@ -127,16 +137,22 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
     if example is None and not isinstance(f, torch.export.ExportedProgram):
         raise ArgumentError("md.capture: give an example, a tuple of arguments")
     chosen = options_of(options)
+    program, module = traced(f, example, kwargs or {}, dynamic, chosen)
+    original = program.module() if isinstance(f, torch.export.ExportedProgram) else f
+    return Captured(program, module, name or f"captured{next(_numbers)}", original, chosen)
+
+
+def traced(f: Any, example: Any, kwargs: dict[str, Any], dynamic: Any, chosen: Options) -> tuple[Any, Any]:
+    """The ExportedProgram, and its graph with the operations taken apart."""
     with torch.no_grad(), no_plan_for_each_shape():
-        program = f if isinstance(f, torch.export.ExportedProgram) else _exported(f, tuple(example), kwargs or {}, dynamic)
+        program = f if isinstance(f, torch.export.ExportedProgram) else _exported(f, tuple(example), kwargs, dynamic)
         with ours():
             decompositions = table(bool(chosen.eager_random))
             module = _taken_apart(program, decompositions)
             if module is None:
                 program = program.run_decompositions(decompositions)
                 module = program.graph_module
-    original = program.module() if isinstance(f, torch.export.ExportedProgram) else f
-    return Captured(program, module, name or f"captured{next(_numbers)}", original, chosen)
+    return program, module
 
 
 def _is_pure(node: Any) -> bool:
@@ -150,7 +166,7 @@ def _is_pure(node: Any) -> bool:
 
 def _taken_apart(program: Any, decompositions: Any) -> Any:
     """The graph with its operations taken apart, traced once; run_decompositions, which traces it twice, takes three times
-    as long. None if the graph changes tensors or calls other graphs, which only that knows how to treat."""
+    as long. None if the graph changes tensors or calls other graphs, taken apart or not: only that knows how to treat it."""
     graph = program.graph_module
     if not all(map(_is_pure, graph.graph.nodes)):
         return None
@@ -159,7 +175,9 @@ def _taken_apart(program: Any, decompositions: Any) -> Any:
     if mode is None:
         return None
     with mode, enable_python_dispatcher():
-        return make_fx(torch.fx.Interpreter(graph).run, decomposition_table=decompositions)(*inputs)
+        apart = make_fx(torch.fx.Interpreter(graph).run, decomposition_table=decompositions)(*inputs)
+    # PyTorch's pools of one element change where their result lies
+    return apart if all(map(_is_pure, apart.graph.nodes)) else None
 
 
 def _exported(f: Callable[..., Any], example: Any, kwargs: dict[str, Any], dynamic: Any) -> Any:

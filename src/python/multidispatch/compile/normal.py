@@ -17,6 +17,7 @@ from torch.utils._sympy.functions import FloorDiv, PythonMod
 ROUNDED = {"CeilToInt": True, "FloorToInt": False, "TruncToInt": False}
 QUOTIENTS = ("FloorDiv", "CleanDiv")
 REMAINDERS = ("Mod", "PythonMod")
+_NO_SIZE = 2 ** 62  # no size is as large
 _MOST_TWICE = 64  # operations of an expression that stands twice where a remainder becomes a quotient: nested, it doubles
 
 
@@ -30,6 +31,8 @@ def normal(e: Any) -> Any:
         return quotient(normal(e.args[0]), normal(e.args[1]))
     if kind in REMAINDERS:
         return _remainder(*map(normal, e.args))
+    if kind in ("Max", "Min"):
+        return _extreme(e.func, list(map(normal, e.args)), kind == "Min")
     if kind == "ModularIndexing":
         number, divisor, modulus = map(normal, e.args)
         return _remainder(quotient(number, divisor), modulus)
@@ -39,6 +42,13 @@ def normal(e: Any) -> Any:
     if e.is_Add or e.is_Mul or e.is_Pow and e.exp.is_Integer:
         return sympy.expand(e.func(*map(normal, e.args)))
     return e
+
+
+def _extreme(function: Any, parts: list[Any], is_least: bool) -> Any:
+    """The largest or least of sizes. torch.export writes the end of a slice as the least of it and 2^63 - 1."""
+    if is_least:
+        parts = [p for p in parts if not (p.is_Integer and p >= _NO_SIZE)] or parts
+    return function(*dict.fromkeys(parts))
 
 
 def _remainder(a: Any, b: Any) -> Any:

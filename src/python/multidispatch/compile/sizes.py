@@ -135,10 +135,20 @@ def one_or_none(size: Any) -> Any:
 
 def magnitude(size: Any) -> float:
     """The size with a large prime for each symbol, so that sizes can be ordered by magnitude."""
-    if isinstance(size, int):
-        return size
+    return size if isinstance(size, int) else _magnitude(size)
+
+
+@functools.lru_cache(maxsize=65536)
+def _magnitude(size: Any) -> float:
+    """As texts have it: SymPy leaves a quotient that is known to be whole open where these numbers leave a remainder."""
+    dims = Dims()
     symbols = sorted(size.free_symbols, key=str)
-    return float(size.subs({s: _PRIMES[i % len(_PRIMES)] + 40 * (i // len(_PRIMES)) for i, s in enumerate(symbols)}))
+    given = {s: _PRIMES[i % len(_PRIMES)] + 40 * (i // len(_PRIMES)) for i, s in enumerate(symbols)}
+    try:
+        text = dims.text(size)
+    except Unsupported:
+        return float(size.subs(given))
+    return float(eval(text, {f"d{n}": given[s] for s, n in dims.names.items()}))  # of whole numbers and operators only
 
 
 # functions of reals made of sizes, in Python and in a formula
