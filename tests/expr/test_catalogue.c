@@ -90,6 +90,7 @@ static const char *const promised[] = {
     "attention_scores",
     "attention",
     "attention_lse",
+    "attention_backward",
     "attention_causal",
     "attention_gqa",
     "attention_window",

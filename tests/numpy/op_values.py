@@ -315,6 +315,18 @@ def attention(name, inputs, f, **more):
 attention("attention", "Q:bhid K:bhjd V:bhje", lambda Q, K, V: (scores_of(Q, K), V))
 op("attention_lse", "Q:bhid K:bhjd V:bhje", needs="j", recurs=True, **SUMS)( # NaN where the maximum is infinite
     lambda Q, K, V: {"Y": attended(scores_of(Q, K), V), "L": scipy_logsumexp(scores_of(Q, K))})
+
+
+def attention_gradients(Q, K, L, dY, Y, V):
+    """By the rule of the quotient, as PyTorch's flash attention has them."""
+    scale = 1 / np.sqrt(Q.dtype.type(Q.shape[-1]))
+    P = np.exp(scores_of(Q, K) - L[..., None])
+    dS = P * (np.einsum("...ie,...je->...ij", dY, V) - (dY * Y).sum(-1)[..., None]) * scale
+    return {"dQ": np.einsum("...ij,...jd->...id", dS, K), "dK": np.einsum("...ij,...id->...jd", dS, Q),
+            "dV": np.einsum("...ij,...ie->...je", P, dY)}
+
+
+op("attention_backward", "Q:bhid K:bhjd L:bhi dY:bhie Y:bhie V:bhje", recurs=True, **SUMS)(attention_gradients)
 attention("attention_causal", "Q:bhid K:bhjd V:bhje", lambda Q, K, V: (scores_of(Q, K), V, distances(Q, K) >= 0))
 attention("attention_gqa", "Q:bgrid K:bgjd V:bgje", lambda Q, K, V: (scores_of(Q, K[:, :, None]), V[:, :, None]))
 attention("attention_window", "Q:bhid K:bhjd V:bhje", lambda Q, K, V, window: (
