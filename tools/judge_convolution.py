@@ -1,14 +1,11 @@
-""
-    "Convolutions of ResNet-50 beside PyTorch's, JSON lines.
+"""Convolutions of ResNet-50 beside PyTorch's, JSON lines.
 
-    judge_convolution.py[--batches 1, 7][--layers 3][--rounds 15][--layout nchw][--threads 1][--seed 1][--device cuda]
-                        [--pin VARIANT]...
+    judge_convolution.py [--batches 1,7] [--layers 3] [--rounds 15] [--layout nchw] [--threads 1] [--seed 1]
+                         [--device cuda] [--pin VARIANT]...
 
-    Both run with the same number of threads,
-    in turns,
-    in one process.With one thread times are the processor 's, which a busy machine disturbs least, else the wall' s;
-the least of all rounds counts.Data come from the seed.On a GPU operands are bf16,
-    times are those of ten calls between events, and PyTorch 's is the better of both layouts by cuDNN' s benchmarks;
+Both run with the same number of threads, in turns, in one process. With one thread times are the processor's, which a busy
+machine disturbs least, else the wall's; the least of all rounds counts. Data come from the seed. On a GPU operands are
+bf16, times are those of ten calls between events, and PyTorch's is the better of both layouts by cuDNN's benchmarks;
 --pin times these variants instead of the pick, a line each."""
 import argparse
 import json
@@ -20,13 +17,12 @@ import time
 import torch
 import torch.nn.functional as F
 
-#channels in, channels out, image, kernel, stride, how often in ResNet - 50
-LAYERS = [(3, 64, 224, 7, 2, 1), (64, 64, 56, 1, 1, 1), (64, 64, 56, 3, 1, 3), (64, 256, 56, 1, 1, 4),
-          (256, 64, 56, 1, 1, 2), (256, 128, 56, 1, 1, 1), (128, 128, 56, 3, 2, 1), (128, 512, 28, 1, 1, 4),
-          (256, 512, 56, 1, 2, 1), (512, 128, 28, 1, 1, 3), (128, 128, 28, 3, 1, 3), (512, 256, 28, 1, 1, 1),
-          (256, 256, 28, 3, 2, 1), (256, 1024, 14, 1, 1, 6), (512, 1024, 28, 1, 2, 1), (1024, 256, 14, 1, 1, 5),
-          (256, 256, 14, 3, 1, 5), (1024, 512, 14, 1, 1, 1), (512, 512, 14, 3, 2, 1), (512, 2048, 7, 1, 1, 3),
-          (1024, 2048, 14, 1, 2, 1), (2048, 512, 7, 1, 1, 2), (512, 512, 7, 3, 1, 2)]
+# channels in, channels out, image, kernel, stride
+LAYERS = [(3, 64, 224, 7, 2), (64, 64, 56, 1, 1), (64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (256, 64, 56, 1, 1),
+          (256, 128, 56, 1, 1), (128, 128, 56, 3, 2), (128, 512, 28, 1, 1), (256, 512, 56, 1, 2), (512, 128, 28, 1, 1),
+          (128, 128, 28, 3, 1), (512, 256, 28, 1, 1), (256, 256, 28, 3, 2), (256, 1024, 14, 1, 1), (512, 1024, 28, 1, 2),
+          (1024, 256, 14, 1, 1), (256, 256, 14, 3, 1), (1024, 512, 14, 1, 1), (512, 512, 14, 3, 2), (512, 2048, 7, 1, 1),
+          (1024, 2048, 14, 1, 2), (2048, 512, 7, 1, 1), (512, 512, 7, 3, 1)]
 
 
 def formula(kernel, stride, layout, dtype):
@@ -37,9 +33,8 @@ def formula(kernel, stride, layout, dtype):
     guard = " and ".join(f"{at} >= 0 and {at} < size(X.{axis})" for at, axis in zip(place, axes))
     read = f"X:{dtype}[n,c,{place[0]},{place[1]}]" if layout == "nchw" else f"X:{dtype}[n,{place[0]},{place[1]},c]"
     weight = "[o,c]" if kernel == 1 else "[o,c,r,s]" if layout == "nchw" else "[o,r,s,c]"
-    over = ",".join(weight[3:-1].split(","))
     left = f"Y:{dtype}[n,o,y,x]" if layout == "nchw" else f"Y:{dtype}[n,y,x,o]"
-    return f"{left} = sum[{over}]({f'where({guard}, {read}, 0)' if kernel > 1 else read} * W:{dtype}{weight})"
+    return f"{left} = sum[{weight[3:-1]}]({f'where({guard}, {read}, 0)' if kernel > 1 else read} * W:{dtype}{weight})"
 
 
 def host_turns(rounds, *calls):
@@ -75,7 +70,7 @@ def gpu_turns(rounds, *calls):
 
 
 def tensors(layer, batch, options):
-    channels, out, image, kernel, stride, _ = layer
+    channels, out, image, kernel, stride = layer
     kind = {"device": options.device, "dtype": torch.bfloat16 if options.device == "cuda" else torch.float32}
     x = torch.randn(batch, channels, image, image, **kind)
     w = torch.randn(out, channels, kernel, kernel, **kind) / math.sqrt(channels * kernel * kernel)
@@ -88,10 +83,9 @@ def tensors(layer, batch, options):
 
 
 def judge(layer, batch, options, pin):
-    channels, out, _, kernel, stride, _ = layer
+    channels, out, _, kernel, stride = layer
     x, w, y, mine = tensors(layer, batch, options)
-    static = {"o": out, "c": channels} | ({
-    "r" : kernel, "s" : kernel} if kernel > 1 else {})
+    static = {"o": out, "c": channels} | ({"r": kernel, "s": kernel} if kernel > 1 else {})
     text = formula(kernel, stride, options.layout, "bf16" if options.device == "cuda" else "f32")
     op = md.op(text, static=static, pin=pin, hints="n=1,7 y=7,56 x=7,56")
     op.call(*mine)
@@ -146,9 +140,10 @@ def main():
                     print(json.dumps({"layer": LAYERS[i], "pin": pin, "error": str(e)}), flush=True)
                     continue
                 print(json.dumps(rows[-1]), flush=True)
-        ratio = math.exp(statistics.fmean(math.log(r["ratio"]) for r in rows))
-        print(f"batch {batch}: geometric mean of PyTorch's time over ours {ratio:.2f}, least "
-              f"{min(r['ratio'] for r in rows):.2f}")
+        if rows:
+            ratio = math.exp(statistics.fmean(math.log(r["ratio"]) for r in rows))
+            print(f"batch {batch}: geometric mean of PyTorch's time over ours {ratio:.2f}, least "
+                  f"{min(r['ratio'] for r in rows):.2f}")
 
 
 if __name__ == "__main__":
