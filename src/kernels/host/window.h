@@ -192,6 +192,8 @@ MD_INLINE void md_window_pack_lines(md_lines *l, const md_params *p, int which, 
     md_window_move move[MD_WHOLE_LINE];
     md_window_steps steps;
     const md_window w = md_window_make(which, p);
+    if (s->depth == 0) /* no index of K has a value */
+        return;
     const int runs = md_window_find_runs(run, p, which, s->batch, row, l->n);
     md_window_depth(which, p, s->k0, &steps);
     MD_ROLLED for (int64_t phase = 0; phase < md_least(w.period, s->depth); phase++)
