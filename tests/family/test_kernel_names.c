@@ -12,6 +12,7 @@ static const char norm[] = "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X
 static const char linear[] = "Y:bf16[m,n] = gelu(sum[k](A:bf16[m,k] * W:bf16[n,k]) + B:bf16[n])";
 static const char matmul[] = "Y[m,n] = sum[k](A[m,k] * B[k,n])";
 static const char grouped[] = "Y:bf16[m,n] = sum[k](A:bf16[m,k] * B:bf16[e[m],n,k])";
+static const char window[] = "Y:bf16[b,o,x] = sum[c,r](X:bf16[b,c,x + r] * W:bf16[o,c,r])";
 static const char column_sum[] = "Y[j] = sum[i](X[i,j])";
 static const char scan[] = "Y[i,j] = cumsum[j](X[i,j])";
 static const char gather[] = "Y[i,j] = T[I:i64[i],j]";
@@ -63,6 +64,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemm_wgmma", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_swapped", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_mma", linear, "matmul_gelu_bf16"},
+    {MD_DEV_CUDA, "gemm_window", window, "matmul_bf16"},
     {MD_DEV_CUDA, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_CUDA, "gemm_simt", matmul, "matmul_f32"},
     {MD_DEV_CUDA, "gemm_dot", linear, "matmul_gelu_bf16"},

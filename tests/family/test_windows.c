@@ -63,6 +63,7 @@ static const struct {
     {planes, "n=0, o=4, y=5, x=4, c=3, r=2, s=4, X.2=5, X.3=4"},
     {planes, "n=2, o=4, y=5, x=4, c=0, r=3, s=3, X.2=5, X.3=4"},
     {planes, "n=2, o=4, y=5, x=4, c=3, r=3, s=3, X.2=0, X.3=4"},
+    {planes, "n=2, o=4, y=5, x=4, c=3, r=3, s=0, X.2=5, X.3=4"},
     {planes, "n=5, o=2, y=17, x=1, c=3, r=3, s=1, X.2=17, X.3=2"}, /* runs of one */
     {second, "n=3, o=14, y=5, x=37, c=4, r=3, s=3, X.2=9, X.3=73"},
     {second, "n=1, o=3, y=4, x=6, c=7, r=2, s=6, X.2=7, X.3=11"}, /* even filters */

@@ -56,11 +56,11 @@ def placed(x, rng, values):
 
 
 def parse(axes):
-    """"ij" or "bct+": one letter an axis; "+" behind one: as long as a window of r needs, "*": twice as long."""
+    """"ij" or "bct+": one letter an axis; "+" behind one: as long as a window of r needs, each "*": twice as long."""
     out = []
     for a in axes:
         if a in "+*":
-            out[-1] = (out[-1][0], a)
+            out[-1] = (out[-1][0], out[-1][1] + a)
         else:
             out.append((a, ""))
     return out
@@ -68,7 +68,7 @@ def parse(axes):
 
 def extent(axis, sizes):
     name, more = axis
-    return sizes[name] + (sizes["r"] - 1 if sizes[name] else 0) if more == "+" else 2 * sizes[name] if more == "*" else sizes[name]
+    return sizes[name] + (sizes["r"] - 1 if sizes[name] else 0) if more == "+" else sizes[name] << len(more)
 
 
 def to_bf16(x):

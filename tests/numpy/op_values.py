@@ -381,3 +381,87 @@ def conv1d(X, W):
 
 
 op("max_pool1d", "X:bct*")(lambda X: np.maximum(X[:, :, 0::2], X[:, :, 1::2]))
+
+
+def bordered(x, mode="constant"): # of one element; nothing has no edge to repeat
+    return np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], mode=mode) if x.size or mode == "constant" else np.zeros(x.shape[:2] + (0, 0), x.dtype)
+
+
+def taps(x, r, s): # r, s, batch, channel, row, column
+    high, wide = max(x.shape[2] - r + 1, 0), max(x.shape[3] - s + 1, 0)
+    return np.stack([np.stack([x[:, :, p:p + high, q:q + wide] for q in range(s)]) if s else np.zeros((0,) + x.shape[:2] + (high, wide), x.dtype)
+                     for p in range(r)])
+
+
+@op("conv2d", "X:bcij W:ocrs", **SUMS)
+def conv2d(X, W):
+    return np.einsum("rsbcij,ocrs->boij", taps(bordered(X), *W.shape[2:]), W)
+
+
+@op("conv2d_nhwc", "X:bijc W:orsc", **SUMS)
+def conv2d_nhwc(X, W):
+    return conv2d(X.transpose(0, 3, 1, 2), W.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+
+
+@op("conv2d_depthwise", "X:bcij W:crs", **SUMS)
+def conv2d_depthwise(X, W):
+    return np.einsum("rsbcij,crs->bcij", taps(bordered(X), *W.shape[1:]), W)
+
+
+def spread_out(x, high, wide): # every second element zero, and as many zeros around as taps reach
+    out = np.zeros(x.shape[:2] + (2 * x.shape[2] + 2 * high, 2 * x.shape[3] + 2 * wide), x.dtype)
+    out[:, :, high:high + 2 * x.shape[2]:2, wide:wide + 2 * x.shape[3]:2] = x
+    return out
+
+
+@op("conv_transpose2d", "X:bcij W:cors", **SUMS)
+def conv_transpose2d(X, W): # 0 * inf between pixels, as the formula has it
+    r, s = W.shape[2:]
+    x = spread_out(X, r - 1, s - 1 if s else 0)[:, :, :2 * X.shape[2] + 2 * r - 3 + (r == 0), :2 * X.shape[3] + max(2 * s - 3, 0 if not s else -1)]
+    return np.einsum("rsbcij,cors->boij", taps(x, r, s)[::-1, ::-1], W)
+
+
+def quarters(x):
+    return np.stack([x[:, :, p::2, q::2] for p in (0, 1) for q in (0, 1)])
+
+
+op("max_pool2d", "X:bci*j*")(lambda X: quarters(X).max(axis=0))
+op("avg_pool2d", "X:bci*j*", **SUMS)(lambda X: quarters(X).mean(axis=0))
+
+
+@op("max_pool2d_indices", "X:bci*j*", dtypes={"I": np.int64})
+def max_pool2d_indices(X):
+    p, (high, wide) = quarters(X).argmax(axis=0), X.shape[2:] # NaN counts as extreme
+    rows, columns = np.arange(high // 2)[:, None], np.arange(wide // 2)
+    return {"Y": quarters(X).max(axis=0), "I": (2 * rows + p // 2) * wide + 2 * columns + p % 2}
+
+
+op("resize_nearest", "X:bcij")(lambda X: X.repeat(2, axis=2).repeat(2, axis=3))
+
+
+def between(x, axis): # torch: interpolate(scale_factor=2, mode="bilinear") along one axis
+    if not x.size:
+        return np.concatenate([x, x], axis=axis)
+    n, at = x.shape[axis], np.arange(2 * x.shape[axis])
+    low, high = (x.take(np.clip((at + d) // 2, 0, n - 1), axis=axis) for d in (-1, 1))
+    part = (np.where(at % 2, 0.25, 0.75).astype(x.dtype)).reshape([-1 if a == axis else 1 for a in range(4)])
+    return (1 - part) * low + part * high
+
+
+op("resize_bilinear", "X:bcij", overflows=("largest",))(lambda X: between(between(X, 2), 3))
+op("pixel_shuffle", "X:bc**ij")(lambda X: X.reshape(X.shape[0], X.shape[1] // 4, 2, 2, *X.shape[2:]).transpose(0, 1, 4, 2, 5, 3).reshape(
+    X.shape[0], X.shape[1] // 4, 2 * X.shape[2], 2 * X.shape[3]))
+op("pad_zero", "X:bcij")(bordered)
+op("pad_reflect", "X:bci*j*")(lambda X: bordered(X, "reflect"))
+op("pad_replicate", "X:bcij")(lambda X: bordered(X, "edge"))
+op("unfold", "X:bcij")(lambda X: taps(X, 2, 3).transpose(2, 3, 0, 1, 4, 5))
+
+
+@op("fold", "X:bcrsij", **SUMS)
+def fold(X):
+    b, c, r, s, high, wide = X.shape
+    out = np.zeros((b, c, high + r - 1, wide + s - 1 if s else wide), X.dtype)
+    for p in range(r):
+        for q in range(s):
+            out[:, :, p:p + high, q:q + wide] += X[:, :, p, q]
+    return out

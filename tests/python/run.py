@@ -28,7 +28,8 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
                                     "test_backend_pieces.py",
                                     "test_backend_randoms.py", "test_backend_rewrite.py", "test_backend_scatters.py",
                                     "test_backend_sizes.py", "test_backend_training.py", "test_backend_users.py",
-                                    "test_backend_values.py", "test_demo.py", "test_opinfo.py", "test_zoo.py", "test_backend_kernels.py",
+                                    "test_backend_values.py", "test_backend_windows.py", "test_demo.py", "test_opinfo.py",
+                                    "test_zoo.py", "test_backend_kernels.py",
                                     "test_backend_nnsmith_many.py"], "see torch"),
     "device": ("torch", ["test_torch_foreach.py", "test_torch_optimizers.py", "test_torch_databases*.py",
                          "test_torch_capture.py", "test_torch_memory.py"],  # by MD_TEST_TORCH_DEVICE: tools/gpu python

@@ -38,7 +38,8 @@ TOLERANCE = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (2e-2, 1e-2), torch.fl
 # OpInfo's names of rows that are called otherwise there.
 NAMES = {"softmax", "log_softmax", "nn.functional.embedding", "nn.functional.silu", "nn.functional.gelu", "__getitem__",
          "nn.functional.linear", "nn.functional.relu", "nn.functional.hardtanh", "nn.functional.layer_norm", "to",
-         "nn.functional.softplus", "nn.functional.scaled_dot_product_attention"}
+         "nn.functional.softplus", "nn.functional.scaled_dot_product_attention", "nn.functional.conv1d",
+         "nn.functional.conv2d", "nn.functional.conv3d", "nn.functional.max_pool2d", "nn.functional.avg_pool2d"}
 # Uninitialised memory has no value to compare.
 NO_VALUE = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
 SEED = 42  # OpInfo's own, which it sets inside of operations that draw random numbers: a graph does not repeat that

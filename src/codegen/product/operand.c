@@ -457,7 +457,7 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
     }
     MD_TRY(print_halves(defines, expr, product));
     md_cg_product_print_runs(defines, expr, product);
-    if (product->dialect == MD_DEV_HOST)
+    if (md_cg_product_has_windows(product))
         md_cg_product_print_windows(defines, expr, product);
     return md_cg_product_print_rows(defines, expr, product);
 }

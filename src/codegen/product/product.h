@@ -136,8 +136,12 @@ md_status md_cg_product_print_rows(md_strbuf *defines, md_strbuf *expr, const md
 /** What runs of an operand that is a window go along: the last of its rows if it moves the load's last subscript, else
  * the last index of K if that does. */
 md_cg_along md_cg_product_window_along(const md_cg_product *product, int32_t operand);
+/** The first operand that can be read as nothing but a window; -1: none. */
+int32_t md_cg_product_window(const md_cg_product *product);
+/** True if 32 bits hold the terms of its guard where no size has more than 24. */
+bool md_cg_product_window_is_small(const md_cg_product *product, int32_t operand);
 /** The functions of operands that are windows (kernels/host/window.h says which), and MD_WINDOWS, which has their
- * bits. */
+ * bits. On a GPU those of the first (kernels/cuda/gemm_window.cu). */
 void md_cg_product_print_windows(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /** The index that lanes of an operand's expression go along, from row to row until it begins anew: the last of those

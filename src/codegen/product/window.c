@@ -30,6 +30,14 @@ static bool is_short(const md_cg_product *p, int32_t index)
     return size >= 0 && size <= SHORT;
 }
 
+int32_t md_cg_product_window(const md_cg_product *product)
+{
+    for (int32_t o = 0; o <= product->n_products; o++)
+        if (product->window[o] && !product->load[o] && !product->row_load[o])
+            return o;
+    return -1;
+}
+
 md_cg_along md_cg_product_window_along(const md_cg_product *product, int32_t operand)
 {
     const md_fx_node *load = product->window[operand];
@@ -40,9 +48,11 @@ md_cg_along md_cg_product_window_along(const md_cg_product *product, int32_t ope
         return MD_CG_ALONG_NEITHER;
     const int32_t row = rows[n - 1], k = s->k[s->n_k - 1], last = load->n_args - 1;
     const bool by_row = moves(product, load, last, row) != 0, by_k = moves(product, load, last, k) != 0;
-    if (by_row && by_k) /* as both move it in a convolution: along the image, not along the few points of the filter */
-        return is_short(product, row) && !is_short(product, k) ? MD_CG_ALONG_DEPTH : MD_CG_ALONG_ROWS;
-    return by_k ? MD_CG_ALONG_DEPTH : MD_CG_ALONG_ROWS;
+    /* In a convolution along the image, not along the few points of the filter, whether both move the last subscript or,
+     * of a view with an axis for each, the points alone. */
+    if (by_k && n > 1 && is_short(product, k) && !is_short(product, row))
+        return MD_CG_ALONG_ROWS;
+    return by_k && (!by_row || is_short(product, row)) ? MD_CG_ALONG_DEPTH : MD_CG_ALONG_ROWS;
 }
 
 /* ---- The text. Both parts are affine in indices x<id>, of which the run's own counts as 0. */
@@ -247,6 +257,112 @@ static void print_operand(md_strbuf *out, const md_cg_product *p, int32_t operan
     md_strbuf_add(out, "};\n}\n");
 }
 
+/* ---- On a GPU: one operand, with all indices in its parts. 32 bits are enough where md_window_is_narrow says so. */
+
+static void print_narrow_indices(md_strbuf *out, const md_cg_product *p)
+{
+    char size[32];
+    const md_st_product *s = md_cg_product_stage(p);
+    md_strbuf_add(out, "unsigned rest = k;\n");
+    for (int32_t i = s->n_k - 1; i > 0; i--)
+        md_strbuf_printf(out,
+                         "const unsigned n%" PRId32 " = (unsigned)%s;\nconst int x%" PRId32 " = (int)(rest %% n%" PRId32
+                         ");\nrest /= n%" PRId32 ";\n",
+                         s->k[i], md_cg_size(size, p->program, s->k[i]), s->k[i], s->k[i], s->k[i]);
+    md_strbuf_printf(out, "const int x%" PRId32 " = (int)rest;\n", s->k[0]);
+    for (int32_t i = 0; i < s->n_k; i++)
+        md_strbuf_printf(out, "(void)x%" PRId32 ";\n", s->k[i]);
+}
+
+static void print_limit(md_strbuf *out, const md_cg_product *p, int32_t n, const int32_t *index)
+{
+    char size[32];
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, " && %s < 1 << 24", md_cg_size(size, p->program, index[i]));
+}
+
+static void print_is_narrow(md_strbuf *out, const part *a, const md_cg_terms *t, int32_t operand)
+{
+    const md_cg_product *p = a->product;
+    const md_st_product *s = md_cg_product_stage(p);
+    int32_t n, n_batch;
+    const int32_t *rows = md_cg_product_group(&n, p, operand), *batch = md_cg_product_batch(&n_batch, p, operand);
+    md_strbuf_add(out, "MD_INLINE bool md_window_is_narrow(const md_params *p)\n{\n    return ");
+    md_cg_print_points(out, p->program, s->n_k, s->k);
+    md_strbuf_add(out, " < INT64_C(1) << 31");
+    print_limit(out, p, n, rows);
+    print_limit(out, p, n_batch, batch);
+    print_limit(out, p, s->n_k, s->k);
+    for (int32_t i = 0; i < t->n; i++) {
+        for (int32_t j = 0; j < t->term[i].n_sizes; j++)
+            md_strbuf_printf(out, " && p->n%" PRId32 " < 1 << 24", t->term[i].dim[j]);
+    }
+    md_strbuf_add(out, " && (uint64_t)(");
+    print_elements(out, a, t);
+    md_strbuf_add(out, " - 1) < 1 << 30;\n}\n");
+}
+
+bool md_cg_product_window_is_small(const md_cg_product *p, int32_t operand)
+{
+    enum { MOST = 128 }; /* of 2^24 each */
+    md_cg_terms t;
+    if (!md_cg_terms_of(&t, p->program->formula, p->operand[operand], p->type))
+        return false;
+    for (int32_t i = 0; i < t.n; i++) {
+        int64_t sum = 0;
+        if (t.term[i].constant > 1 << 24 || t.term[i].constant < -(1 << 24))
+            return false;
+        for (int32_t j = 0; j < t.term[i].n; j++)
+            sum += t.term[i].coef[j] < 0 ? -t.term[i].coef[j] : t.term[i].coef[j];
+        for (int32_t j = 0; j < t.term[i].n_sizes; j++)
+            sum += t.term[i].size_coef[j] < 0 ? -t.term[i].size_coef[j] : t.term[i].size_coef[j];
+        if (sum >= MOST - 1)
+            return false;
+    }
+    return true;
+}
+
+/* True where runs along K are pieces of eight elements that are read together. */
+static void print_has_pieces(md_strbuf *out, const part *a, const md_cg_terms *t)
+{
+    const md_cg_product *p = a->product;
+    const md_st_product *s = md_cg_product_stage(p);
+    char size[32];
+    bool is_free = true;
+    for (int32_t i = 0; i < t->n; i++)
+        is_free &= coefficient(&t->term[i], s->k[s->n_k - 1]) == 0;
+    md_strbuf_printf(out,
+                     "MD_INLINE bool md_window_has_pieces(const md_params *p)\n{\n    return %d && %s %% 8 == 0 && (",
+                     is_free, md_cg_size(size, p->program, s->k[s->n_k - 1]));
+    print_step(out, a, s->k[s->n_k - 1]);
+    md_strbuf_add(out, ") == 1;\n}\n");
+}
+
+static void print_for_gpu(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand)
+{
+    md_cg_terms t;
+    int32_t n, n_batch;
+    const int32_t *rows = md_cg_product_group(&n, p, operand), *batch = md_cg_product_batch(&n_batch, p, operand);
+    part a = {.product = p, .load = md_cg_terms_of(&t, p->program->formula, p->operand[operand], p->type), .along = -1};
+    md_strbuf_printf(defines, "#define MD_WINDOW %" PRId32 "\n#define MD_WINDOW_TERMS %" PRId32 "\n", operand, t.n);
+    md_strbuf_printf(out,
+                     "typedef struct md_window_part {\n    int at, term[%" PRId32 "];\n} md_window_part;\n"
+                     "MD_INLINE void md_window_rows(const md_params *p, int64_t batch, int64_t row, md_window_part "
+                     "*part)\n{\n",
+                     MD_MAX(t.n, 1));
+    md_cg_print_decode(out, p->program, n_batch, batch, "batch");
+    md_cg_print_decode(out, p->program, n, rows, "row");
+    print_sums(out, &a, &t);
+    a.is_depth = true;
+    md_strbuf_add(out, "}\nMD_INLINE void md_window_depth(const md_params *p, unsigned k, md_window_part *part)\n{\n");
+    print_narrow_indices(out, p);
+    print_sums(out, &a, &t);
+    md_strbuf_add(out, "}\n");
+    a.is_depth = false;
+    print_is_narrow(out, &a, &t, operand);
+    print_has_pieces(out, &a, &t);
+}
+
 /* `which` is a constant where they are called. */
 static void print_choice(md_strbuf *out, const md_cg_product *p, const char *name, const char *arguments)
 {
@@ -265,8 +381,12 @@ void md_cg_product_print_windows(md_strbuf *defines, md_strbuf *out, const md_cg
     uint32_t mask = 0;
     for (int32_t o = 0; o <= p->n_products; o++)
         mask |= p->window[o] ? UINT32_C(1) << o : 0;
-    if (mask == 0 || p->is_paired)
+    if (mask == 0 || (p->is_paired && p->dialect == MD_DEV_HOST))
         return;
+    if (p->dialect != MD_DEV_HOST) {
+        print_for_gpu(defines, out, p, md_cg_product_window(p));
+        return;
+    }
     md_strbuf_printf(defines, "#define MD_WINDOWS %" PRIu32 "\n", mask);
     md_strbuf_printf(
         out,

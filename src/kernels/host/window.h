@@ -192,6 +192,8 @@ MD_INLINE void md_window_pack_lines(md_lines *l, const md_params *p, int which, 
     md_window_move move[MD_WHOLE_LINE];
     md_window_steps steps;
     const md_window w = md_window_make(which, p);
+    if (s->depth == 0) /* no index of K has a value */
+        return;
     const int runs = md_window_find_runs(run, p, which, s->batch, row, l->n);
     md_window_depth(which, p, s->k0, &steps);
     MD_ROLLED for (int64_t phase = 0; phase < md_least(w.period, s->depth); phase++)
@@ -250,13 +252,34 @@ MD_OUTLINE void md_window_lanes_of(md_v v[MD_VL], const md_params *p, int which,
     }
 }
 
+/* Where the rows of a block are in a run along K. */
+typedef struct md_window_block_rows {
+    int64_t at[MD_VL], begin[MD_VL], end[MD_VL];
+    int are_all; /* all rows are there, all along */
+    int are_whole; /* each is there all along, or nowhere */
+} md_window_block_rows;
+
+MD_INLINE void md_window_enter(md_window_block_rows *b, int which, const md_window *w, const md_window_part *part,
+                               int rows, const md_window_part *depth, int64_t first, int64_t last)
+{
+    b->are_all = b->are_whole = w->step == 1;
+    MD_ROLLED for (int i = 0; i < rows; i++)
+    {
+        b->at[i] = part[i].at + depth->at, b->begin[i] = first, b->end[i] = last;
+        md_window_range(which, &part[i], depth, &b->begin[i], &b->end[i]);
+        const int is_there = b->begin[i] <= first && b->end[i] >= last;
+        b->are_all &= is_there;
+        b->are_whole &= is_there || b->begin[i] >= b->end[i];
+    }
+}
+
 /* A block of rows, MD_VL steps of K at a time, transposed. */
 MD_INLINE void md_window_pack_block(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                                     int64_t row, int rows)
 {
     md_window_part part[MD_VL];
     md_window_steps steps;
-    int64_t at[MD_VL] = {0}, begin[MD_VL] = {0}, end[MD_VL] = {0};
+    md_window_block_rows b = {{0}};
     const md_window w = md_window_make(which, p);
     for (int i = 0; i < rows; i++)
         md_window_rows(which, p, s->batch, row + i, &part[i]);
@@ -264,16 +287,19 @@ MD_INLINE void md_window_pack_block(const md_params *p, int which, const md_sour
         md_window_depth(which, p, s->k0 + k, &steps);
         const int64_t first = steps.part.along;
         n = md_least(w.length - first, s->depth - k);
-        MD_ROLLED for (int i = 0; i < rows; i++)
-        {
-            at[i] = part[i].at + steps.part.at, begin[i] = first, end[i] = first + n;
-            md_window_range(which, &part[i], &steps.part, &begin[i], &end[i]);
-        }
+        md_window_enter(&b, which, &w, part, rows, &steps.part, first, first + n);
         MD_ROLLED for (int64_t j = 0; j < n; j += MD_VL)
         {
-            const int64_t lanes = md_least(MD_VL, n - j);
+            const int64_t lanes = md_least(MD_VL, n - j), x = first + j;
             md_v v[MD_VL];
-            md_window_lanes_of(v, p, which, &w, at, first + j, lanes, begin, end);
+            if (b.are_all && lanes == MD_VL && rows == block.full)
+                MD_FOR (i, MD_VL)
+                    v[i] = i < block.full ? md_operand_load(p, which, b.at[i] + x, MD_VL) : (md_v){0};
+            else if (b.are_whole)
+                MD_ROLLED for (int i = 0; i < MD_VL; i++) v[i] =
+                    i < rows && b.begin[i] < b.end[i] ? md_operand_load(p, which, b.at[i] + x, (int)lanes) : (md_v){0};
+            else
+                md_window_lanes_of(v, p, which, &w, b.at, x, lanes, b.begin, b.end);
             md_transpose_v(v);
             MD_FOR (i, MD_VL)
                 if (i < lanes)

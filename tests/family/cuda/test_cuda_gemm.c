@@ -46,6 +46,20 @@ static const struct {
     {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[e[i],j,k]) - Z[e[i],j,k//32]) * S[e[i],j,k//32])", MD_BF16},
     {"Y[i,j] = sum[k](X:i8[i,k] * W:i8[e[i],j,k])", MD_I32},
     {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_F64},
+    /* windows of a tensor */
+    {"Y[n,o,y,x] = sum[c,r,s](where(2*y+r >= 1 and 2*y+r <= size(X.2) and 2*x+s >= 1 and 2*x+s <= "
+     "size(X.3), X[n,c,2*y+r-1,2*x+s-1], 0) * W[o,c,r,s])",
+     MD_BF16},
+    {"size r=3, s=3; Y[n,o,y,x] = relu(sum[c,r,s](where(y+r >= 1 and y+r <= size(X.2) and x+s >= 1 and "
+     "x+s <= size(X.3), X[n,c,y+r-1,x+s-1], 0) * W[o,c,r,s]) + B[o])",
+     MD_F16},
+    {"size r=3, s=3; Y[n,y,x,o] = relu(sum[r,s,c](where(y+r >= 1 and y+r <= size(X.1) and x+s >= 1 and "
+     "x+s <= size(X.2), X[n,y+r-1,x+s-1,c], 0) * W[o,r,s,c]) + R[n,y,x,o])",
+     MD_BF16},
+    {"Y[n,g,o,y,x] = sum[c,r,s](X[n,g,c,y+r,x+s] * W[g,o,c,r,s])", MD_BF16},
+    {"D[n,c,y,x] = sum[o,r,s](where(y+1 >= r and y+1 < r+size(G.2) and x+1 >= s and x+1 < s+size(G.3), "
+     "G[n,o,y+1-r,x+1-s], 0) * W[o,c,r,s])",
+     MD_F16},
 };
 
 static const int32_t capability_list[] = {90, 80};

@@ -61,6 +61,26 @@ static const cuda_run list[] = {
      MD_BF16,
      {{130, 136, 96}, {33, 65, 64}, {1, 72, 256}}},
     {"Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[e[i],j,k])", MD_F32, {{130, 136, 96}, {33, 65, 64}, {1, 72, 256}}},
+    /* windows of a tensor: by planes, by pixels, in groups, a gradient */
+    {"Y[n,o,y,x] = sum[c,r,s](where(2*y+r >= 1 and 2*y+r <= size(X.2) and 2*x+s >= 1 and 2*x+s <= "
+     "size(X.3), X[n,c,2*y+r-1,2*x+s-1], 0) * W[o,c,r,s])",
+     MD_BF16,
+     {{2, 40, 9, 35, 6, 3, 3}, {3, 130, 5, 7, 21, 3, 2}, {1, 3, 1, 1, 70, 1, 1}, {1, 17, 2, 33, 9, 2, 5}}},
+    {"size r=3, s=3; Y[n,o,y,x] = relu(sum[c,r,s](where(y+r >= 1 and y+r <= size(X.2) and x+s >= 1 and "
+     "x+s <= size(X.3), X[n,c,y+r-1,x+s-1], 0) * W[o,c,r,s]) + B[o])",
+     MD_F16,
+     {{2, 72, 8, 40, 16, 3, 3}, {5, 33, 7, 7, 13, 3, 3}, {1, 130, 14, 14, 9, 3, 3}, {2, 8, 3, 21, 5, 3, 3}}},
+    {"size r=3, s=3; Y[n,y,x,o] = relu(sum[r,s,c](where(y+r >= 1 and y+r <= size(X.1) and x+s >= 1 and "
+     "x+s <= size(X.2), X[n,y+r-1,x+s-1,c], 0) * W[o,r,s,c]) + R[n,y,x,o])",
+     MD_BF16,
+     {{2, 9, 13, 72, 3, 3, 16}, {1, 14, 14, 130, 3, 3, 64}, {3, 5, 4, 33, 3, 3, 7}, {1, 2, 40, 8, 3, 3, 24}}},
+    {"Y[n,g,o,y,x] = sum[c,r,s](X[n,g,c,y+r,x+s] * W[g,o,c,r,s])",
+     MD_BF16,
+     {{2, 3, 18, 6, 19, 8, 2, 3}, {1, 2, 33, 5, 8, 3, 3, 1}, {3, 1, 8, 2, 9, 5, 1, 2}, {1, 4, 3, 7, 16, 2, 3, 3}}},
+    {"D[n,c,y,x] = sum[o,r,s](where(y+1 >= r and y+1 < r+size(G.2) and x+1 >= s and x+1 < s+size(G.3), "
+     "G[n,o,y+1-r,x+1-s], 0) * W[o,c,r,s])",
+     MD_F16,
+     {{2, 40, 9, 35, 6, 3, 3}, {3, 70, 5, 7, 21, 3, 2}, {1, 9, 3, 40, 5, 1, 4}, {2, 16, 8, 8, 8, 3, 3}}},
 };
 
 int main(void)

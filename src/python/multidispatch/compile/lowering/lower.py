@@ -13,7 +13,7 @@ from ..report import fault
 from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
 from . import attention as _attention, places as _places  # noqa: F401 (they fill the table)
 from . import randoms as _randoms, reductions as _reductions, scatters as _scatters  # noqa: F401
-from . import views as _views  # noqa: F401
+from . import views as _views, windows as _windows  # noqa: F401
 from . import tree as T
 from .results import Output, Results
 from .table import TABLE

@@ -1,0 +1,16 @@
+/* Constants of the cost model of gemm_window, beside those of gemm_mma.
+ *
+ * Families: gemm_window
+ * Source: assumed, not fitted; no runs are kept */
+#ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_WINDOW_FIT_H
+#define MD_FAMILY_CUDA_PRODUCT_GEMM_WINDOW_FIT_H
+
+#include "family/fit.h"
+
+/* us in which a thread finds eight elements of a step of K: copied asynchronously, and one by one; the part of
+ * gemm_mma's rate that is left. */
+MD_FIT(PIECE_COPIED, 0.03)
+MD_FIT(PIECE_GATHERED, 0.1)
+MD_FIT(PART_OF_RATE, 0.7)
+
+#endif

@@ -1,0 +1,139 @@
+"""The table, continued: what moves a window over a tensor: convolutions and pooling, on a CPU.
+
+A window is memory read by strides: along a result's axis it moves by the stride of the operation, along one of its own by
+the dilation. What reaches beyond an edge reads a padded copy."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, Sequence
+
+from ..sizes import Unsupported, expression, product, same, tidy
+from . import tree as T
+from .places import _axis, _read_at
+from .reductions import operand_memory
+from .table import apply, entry, kind
+from .tree import Apply, Const, Iota, Leaf, Value
+
+_MOST_POINTS = 25  # of a pooling, which is written out
+
+
+def _only_on_cpu(g: Any) -> None:
+    if g.device.type != "cpu":
+        raise Unsupported("PyTorch's kernels for windows, on a GPU")
+
+
+def _each(sizes: Sequence[Any], rank: int, default: Any = None) -> list[Any]:
+    """One number for each axis: PyTorch takes one for all, and none where there is a default."""
+    given = [expression(s) for s in (sizes or default or [])]
+    return given * rank if len(given) == 1 else given
+
+
+def _padded(g: Any, v: Value, pads: Sequence[Any], number: float) -> Value:
+    """A copy with so many more elements at both ends of the last axes; the value itself where there are none."""
+    rank, first = len(v.shape), len(v.shape) - len(pads)
+    shape, places, inside = list(v.shape), {}, []
+    for axis, pad in enumerate(pads, first):
+        if same(pad, 0):
+            continue
+        size, position = v.shape[axis], Iota(_axis(rank, axis))
+        shape[axis] = tidy(size + 2 * pad)
+        places[axis] = Apply("i64({0})", (Iota(_axis(rank, axis), -pad),), 0)  # computed: no axis has its size
+        inside += [Apply("({0} >= {1})", (position, Const(pad)), 0),
+                   Apply("({0} < {1})", (position, Const(tidy(size + pad))), 0)]
+    if not places:
+        return v
+    test = reduce(lambda a, b: Apply("({0} and {1})", (a, b), 0), inside)
+    tree = Apply("where({0}, {1}, {2})", (test, _read_at(g, v, places), Const(number)))
+    out = Value(shape, v.dtype, tree)
+    return g.point(out, T.memory_order(v))
+
+
+def _window(leaf: Leaf, steps: Sequence[Any], dilation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The strides of the window's places, and of the points in it."""
+    last = leaf.stride[len(leaf.stride) - len(steps):]
+    return [tidy(s * n) for s, n in zip(last, steps)], [tidy(s * n) for s, n in zip(last, dilation)]
+
+
+@entry("convolution")
+def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+                 output_padding: Any, groups: int) -> Value:
+    _only_on_cpu(g)
+    v, weight = g.value(x), operand_memory(g, w)
+    rank = len(weight.shape) - 2
+    if transposed or len(v.shape) != rank + 2 or kind(v.dtype) != "real" or weight.dtype != v.dtype:
+        raise Unsupported("a transposed convolution" if transposed else f"a convolution of {v.dtype}")
+    if groups > 1 and same(weight.shape[0], groups):
+        raise Unsupported("a depthwise convolution")
+    leaf = g.leaf(_padded(g, v, _each(padding, rank), 0.0))
+    step, points = _window(leaf, _each(stride, rank), _each(dilation, rank))
+    places, inner = g.shape[2:], list(weight.shape[2:])
+    out, depth = weight.shape[0], weight.shape[1]
+    # axes: batch, group, channel of the group, places; summed: channel, points
+    shape = [g.shape[0], groups, tidy(out // groups) if groups > 1 else out, *places]
+    over = [depth, *inner]
+    n, c = leaf.stride[:2]
+    o, of_w, *rest = weight.tree.stride
+    read = Leaf(leaf.buf, (n, tidy(c * depth), 0, *step, c, *points), leaf.offset)
+    by = Leaf(weight.tree.buf, (0, tidy(o * shape[2]), o, *[0] * rank, of_w, *rest), weight.tree.offset)
+    keeps = [a for a in range(len(shape)) if groups > 1 or a != 1]
+    is_last = rank > 0 and same(leaf.stride[1], 1) and not same(depth, 1)  # channels last
+    channels, spread = [a for a in keeps if a in (1, 2)], [a for a in keeps if a > 2]
+    summed = list(range(len(shape), len(shape) + len(over)))
+    order = [0, *spread, *channels] if is_last else [0, *channels, *spread]
+    if is_last:  # the sum goes along memory
+        summed = [*summed[1:], summed[0]]
+        over = [*inner, depth]
+    all_axes = [*order, *summed]
+    body = Apply("{0} * {1}", tuple(_taken(t, all_axes) for t in (read, by)))
+    buf = g.buf("product", [shape[a] for a in order], v.dtype, tree=body, reduction="sum", reduced=over)
+    moved = dict(zip(order, buf.stride))
+    whole = Value([shape[a] for a in keeps], v.dtype, Leaf(buf, tuple(moved[a] for a in keeps)))
+    result = whole if groups == 1 else T.reshaped(whole, g.shape) or T.reshaped(g.stored(whole), g.shape)
+    if result is None:
+        raise Unsupported("channels of groups that are no view")
+    if bias is None:
+        return result
+    b = g.value(bias)
+    for _ in range(rank):
+        b = T.unsqueezed(b, len(b.shape))
+    return apply(g, "({0} + {1})", [result, b], g.dtype)
+
+
+def _taken(leaf: Leaf, axes: Sequence[int]) -> Leaf:
+    return Leaf(leaf.buf, tuple(leaf.stride[a] for a in axes), leaf.offset)
+
+
+def _pooled(g: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, number: float, text: str) -> Value:
+    """The points of each window, one after the other, by an operation of two."""
+    _only_on_cpu(g)
+    v = g.value(x)
+    size = _each(kernel, 2)
+    if len(v.shape) != 4 or kind(v.dtype) != "real" or not all(isinstance(s, int) for s in size):
+        raise Unsupported("a pooling of other shapes")
+    if product(size) > _MOST_POINTS:
+        raise Unsupported(f"windows of more than {_MOST_POINTS} points")
+    leaf = g.leaf(_padded(g, v, _each(padding, 2), number))
+    step, points = _window(leaf, _each(stride, 2, kernel), _each(dilation, 2))
+    parts = [Value(list(g.shape), v.dtype, Leaf(leaf.buf, (*leaf.stride[:2], *step),
+                                                tidy(leaf.offset + r * points[0] + s * points[1])))
+             for r in range(size[0]) for s in range(size[1])]
+    return reduce(lambda a, b: apply(g, text, [a, b], v.dtype), parts)
+
+
+@entry("max_pool2d_with_indices")
+def _max_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
+              ceil_mode: bool = False) -> list[Value | None]:
+    if ceil_mode or g.is_used(1):
+        raise Unsupported("places of the largest" if not ceil_mode else "windows beyond the edge")
+    return [_pooled(g, x, kernel, stride, padding, dilation, float("-inf"), "max({0}, {1})"), None]
+
+
+@entry("avg_pool2d")
+def _avg_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
+              counts_padding: bool = True, divisor: Any = None) -> Value:
+    if ceil_mode or (not counts_padding and any(not same(p, 0) for p in _each(padding, 2))):
+        raise Unsupported("means of windows of several sizes")
+    total = _pooled(g, x, kernel, stride, padding, (1,), 0.0, "({0} + {1})")
+    n = product(_each(kernel, 2)) if divisor is None else divisor
+    return apply(g, "({0} / {1})", [total, g.value(float(n))], g.dtype, 3)

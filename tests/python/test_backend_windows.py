@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Convolutions and pooling of PyTorch's graphs, by kernels, at sizes that change, in both layouts, beside eager PyTorch."""
+
+import importlib.util
+import sys
+import unittest
+
+if MISSING := [m for m in ("torch",) if importlib.util.find_spec(m) is None]:
+    print(f"SKIPPED: test_backend_windows.py: {sys.executable} has no {', '.join(MISSING)}", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import multidispatch as md
+import strict  # noqa: F401 (faults are errors)
+
+OURS = {"eager_where_faster": False, "eager_while_building": False}
+
+
+class Residual(nn.Module):
+    """A bottleneck as in a residual network."""
+
+    def __init__(self, channels, middle, stride):
+        super().__init__()
+        self.first = nn.Conv2d(channels, middle, 1, bias=False)
+        self.second = nn.Conv2d(middle, middle, 3, stride, 1, groups=2)
+        self.third = nn.Conv2d(middle, channels, 1)
+        self.past = nn.Conv2d(channels, channels, 1, stride)
+        self.norm = nn.BatchNorm2d(middle)
+
+    def forward(self, x):
+        inner = F.relu(self.second(F.relu(self.norm(self.first(x)))))
+        return F.relu(self.third(inner) + self.past(x))
+
+
+MODULES = {
+    "3 x 3": nn.Conv2d(5, 9, 3, padding=1),
+    "stride and dilation": nn.Conv2d(5, 7, (3, 2), stride=(2, 3), padding=(2, 1), dilation=(2, 1)),
+    "no padding": nn.Conv2d(5, 33, 4, bias=False),
+    "1 x 1": nn.Conv2d(5, 40, 1),
+    "groups": nn.Conv2d(10, 6, 3, padding=1, groups=2),
+    "channels": nn.Conv2d(32, 16, 3, padding=1),
+    "largest": nn.MaxPool2d(3, 2, 1),
+    "mean": nn.AvgPool2d(2),
+    "residual": Residual(12, 8, 2),
+}
+
+
+class Windows(unittest.TestCase):
+    def check(self, module, shapes, layout):
+        torch._dynamo.reset()
+        graph = torch.compile(module, backend="multidispatch", dynamic=True, options=OURS)
+        for shape in shapes:
+            x = torch.randn(shape).contiguous(memory_format=layout)
+            want, got = module(x), graph(x)
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+            self.assertEqual(got.stride(), want.stride())
+
+    def test_modules(self):
+        torch.manual_seed(7)
+        for name, module in MODULES.items():
+            channels = {"groups": 10, "channels": 32, "residual": 12}.get(name, 5)
+            for layout in (torch.contiguous_format, torch.channels_last):
+                with self.subTest(name, layout=layout), torch.no_grad():
+                    self.check(module.eval(), [(2, channels, 11, 14), (3, channels, 8, 35)], layout)
+
+    def test_other_ranks(self):
+        with torch.no_grad():
+            for module, shape in ((nn.Conv1d(3, 5, 4, 3, 2), (2, 3, 29)), (nn.Conv3d(2, 5, (2, 3, 3), padding=1), (2, 2, 4, 5, 7))):
+                graph = torch.compile(module, backend="multidispatch", dynamic=True, options=OURS)
+                x = torch.randn(shape)
+                torch.testing.assert_close(graph(x), module(x), rtol=1e-4, atol=1e-5)
+
+    def test_nothing_is_left(self):
+        torch._dynamo.reset()
+        module = Residual(12, 8, 1).eval()
+        with torch.no_grad():
+            torch.compile(module, backend="multidispatch", dynamic=True, options=OURS)(torch.randn(2, 12, 9, 9))
+        self.assertIn(" 0 ops of PyTorch", str(md.explain_graph()).splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
