@@ -34,6 +34,16 @@ static void make_work(void *out, const md_st_program *program, int32_t stage, co
     (void)md_fx_visit(c->weight, count, w);
 }
 
+static double part_of(const md_fa_target *target, const int64_t *size)
+{
+    md_fa_memo *memo = target->memo;
+    if (!memo)
+        return md_st_chain_part(target->program, target->stage, size);
+    if (memo->chain_part < 0)
+        memo->chain_part = md_st_chain_part(target->program, target->stage, size);
+    return memo->chain_part;
+}
+
 bool md_fa_chain_measure(md_fa_chain *out, const md_fa_target *target, const int64_t *size)
 {
     const md_st_program *program = target->program;
@@ -51,7 +61,7 @@ bool md_fa_chain_measure(md_fa_chain *out, const md_fa_target *target, const int
     out->keys = n.keys;
     out->depth = n.depth;
     out->columns = n.columns;
-    out->part = md_st_chain_part(program, target->stage, size);
+    out->part = part_of(target, size);
     out->ops = work.ops;
     out->transcendental = work.transcendental;
     md_fa_work(&flops, &out->bytes, target, size);

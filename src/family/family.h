@@ -33,6 +33,7 @@ typedef struct md_fa_memo {
     const void *row; /* the same of rows (family/cuda/row/row.h) */
     bool has_work; /* flops and bytes are those of md_st_work */
     double flops, bytes;
+    double chain_part; /* md_st_chain_part; -1: not known yet */
     double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
     /* of a config that surely takes longer, features may be those of any time between this and its own: only the
      * fastest matter. HUGE_VAL: all are exact */
@@ -44,6 +45,7 @@ static inline void md_fa_memo_begin(md_fa_memo *memo)
 {
     memo->product = memo->row = NULL;
     memo->has_work = false;
+    memo->chain_part = -1;
     memo->library_us = 0;
     memo->enough_us = HUGE_VAL;
 }

@@ -53,7 +53,7 @@ static void correct(md_ds_op *op)
 static void bench(new_shapes *shapes, const new_shapes_case *c, long n, double *us)
 {
     uint32_t seed = 7;
-    md_ds_op *op = new_shapes_op(shapes, c->name, c->formula, c->dtype, NULL,
+    md_ds_op *op = new_shapes_op(shapes, c->name, c->formula, c->dtype, c->sizes,
                                  strcmp(way, "distance") ? MD_SELECT_MODEL : MD_SELECT_DISTANCE);
     if (!strcmp(way, "corrected"))
         correct(op);

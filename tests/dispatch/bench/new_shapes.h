@@ -23,30 +23,37 @@ typedef struct new_shapes {
 typedef struct new_shapes_case {
     const char *name, *formula;
     md_dtype dtype;
+    const char *sizes; /* static ones; NULL: none */
 } new_shapes_case;
 
 static const new_shapes_case new_shapes_cases[] = {
-    {"linear bf16", "Y[b,n] = sum[k](X[b,k] * W[n,k])", MD_BF16},
-    {"linear f32", "Y[b,n] = sum[k](X[b,k] * W[n,k])", MD_F32},
-    {"linear gelu bf16", "Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + B[n])", MD_BF16},
-    {"swiglu bf16", "Y[b,n] = silu(sum[k](X[b,k] * W[n,k])) * sum[k](X[b,k] * V[n,k])", MD_BF16},
-    {"matmul bf16", "Y[m,n] = sum[k](X[m,k] * W[k,n])", MD_BF16},
-    {"gelu bf16", "Y[i,j] = gelu(X[i,j])", MD_BF16},
-    {"axpb f32", "Y[i,j] = X[i,j] * 2 + 1", MD_F32},
-    {"transpose f32", "Y[i,j] = X[j,i]", MD_F32},
-    {"rms_norm bf16", "Y[i,j] = X[i,j] * rsqrt(mean[k](X[i,k] * X[i,k]) + 1e-6) * G[j]", MD_BF16},
-    {"layer_norm bf16", "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]", MD_BF16},
-    {"softmax f32", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", MD_F32},
-    {"softmax bf16", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", MD_BF16},
-    {"row sum f32", "Y[i] = sum[k](X[i,k])", MD_F32},
-    {"column sum f32", "Y[j] = sum[i](X[i,j])", MD_F32},
-    {"argmax f32", "Y[i] = argmax[k](X[i,k])", MD_F32},
-    {"cumsum f32", "Y[i,j] = cumsum[j](X[i,j])", MD_F32},
+    {"linear bf16", "Y[b,n] = sum[k](X[b,k] * W[n,k])", MD_BF16, NULL},
+    {"linear f32", "Y[b,n] = sum[k](X[b,k] * W[n,k])", MD_F32, NULL},
+    {"linear gelu bf16", "Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + B[n])", MD_BF16, NULL},
+    {"swiglu bf16", "Y[b,n] = silu(sum[k](X[b,k] * W[n,k])) * sum[k](X[b,k] * V[n,k])", MD_BF16, NULL},
+    {"matmul bf16", "Y[m,n] = sum[k](X[m,k] * W[k,n])", MD_BF16, NULL},
+    {"gelu bf16", "Y[i,j] = gelu(X[i,j])", MD_BF16, NULL},
+    {"axpb f32", "Y[i,j] = X[i,j] * 2 + 1", MD_F32, NULL},
+    {"transpose f32", "Y[i,j] = X[j,i]", MD_F32, NULL},
+    {"rms_norm bf16", "Y[i,j] = X[i,j] * rsqrt(mean[k](X[i,k] * X[i,k]) + 1e-6) * G[j]", MD_BF16, NULL},
+    {"layer_norm bf16", "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]", MD_BF16,
+     NULL},
+    {"softmax f32", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", MD_F32, NULL},
+    {"softmax bf16", "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", MD_BF16, NULL},
+    {"row sum f32", "Y[i] = sum[k](X[i,k])", MD_F32, NULL},
+    {"column sum f32", "Y[j] = sum[i](X[i,j])", MD_F32, NULL},
+    {"argmax f32", "Y[i] = argmax[k](X[i,k])", MD_F32, NULL},
+    {"cumsum f32", "Y[i,j] = cumsum[j](X[i,j])", MD_F32, NULL},
     {"rope bf16",
      "Y[t,h,d] = X[t,h,d] * C[t,d] + where(d < size(d) // 2, -X[t,h,d + size(d) // 2], "
      "X[t,h,d - size(d) // 2]) * S[t,d]",
-     MD_BF16},
-    {"gather f32", "Y[i,j] = X[I:i64[i],j]", MD_F32},
+     MD_BF16, NULL},
+    {"gather f32", "Y[i,j] = X[I:i64[i],j]", MD_F32, NULL},
+    {"attention bf16",
+     "let S[h,i,j] = where(j <= i + size(j) - size(i), sum[d](Q[h,i,d] * K[h//4,j,d]) * 0.0884, -inf); "
+     "let P:bf16[h,i,j] = exp(S[h,i,j] - max[k](S[h,i,k])); "
+     "Y[h,i,e] = sum[j](P[h,i,j] * V[h//4,j,e]) / sum[j](P[h,i,j])",
+     MD_BF16, "h=32, d=128, e=128, K.0=8, V.0=8"},
 };
 
 static inline void new_shapes_open(new_shapes *shapes, int32_t capability)
