@@ -143,6 +143,7 @@ static void fill_pools(md_ds_op *op)
         if (md_ds_pool_fill_rest(&op->stage[s]) != MD_OK)
             md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
                       s, md_last_error());
+    md_ds_stored_bring(op);
     md_ds_stored_teach(op);
 }
 
@@ -210,6 +211,8 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
     if (md_bd_is_recording(op->runtime->builder))
         cover(op);
     MD_TRY(md_ds_stored_create(&op->stored, op));
+    if (!fills_later)
+        md_ds_stored_bring(op);
     md_ds_stored_teach(op);
     if (fills_later)
         MD_TRY(md_ds_async_fill_start(op, fill_pools, md_ds_upgrade_ready));

@@ -51,6 +51,7 @@ typedef struct md_ds_op {
     struct md_ds_stored *stored; /* measured picks, in memory and in the store */
     struct md_ds_indices *indices; /* NULL unless statistics want them */
     _Atomic int32_t n_trials; /* alive */
+    _Atomic int32_t n_far; /* shapes that were far from all hints */
     md_ds_counters count;
     char padding[64]; /* warm calls read only what follows, on cache lines that no thread writes */
     bool has_fast_call; /* calls may have launch plans */

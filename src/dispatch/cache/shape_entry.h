@@ -9,6 +9,10 @@
 
 struct md_ds_trial; /* hybrid/trial.h */
 
+/* Shapes farther than so many octaves from all hints, MOST_LOOKED_FOR of an op, are looked at by hybrid. */
+#define MD_DS_FAR 1.0
+enum { MD_DS_MOST_LOOKED_FOR = 256 };
+
 typedef enum md_ds_trial_stage {
     MD_DS_NO_TRIAL,
     MD_DS_TRIAL_ASKED, /* a background job makes it */
@@ -31,7 +35,8 @@ typedef struct md_ds_shape_entry {
     bool is_uncovered; /* farther than the op's threshold */
     bool is_strided; /* some tensor was not contiguous */
     /* MD_SELECT_HYBRID and idle_tune: */
-    _Atomic bool was_sampled; /* some call took the slow path because it was due */
+    bool is_far; /* from all hints, and one of the first such: the pool may have nothing good for it */
+    _Atomic int32_t n_samples; /* calls that took the slow path because it was their turn */
     void (*free_trial)(struct md_ds_trial *trial); /* set before `trial` */
     _Atomic(struct md_ds_trial *) trial; /* made at most once, by a background job; owned */
     _Atomic int32_t trial_state; /* md_ds_trial_stage */

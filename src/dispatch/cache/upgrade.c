@@ -25,6 +25,8 @@ md_status md_ds_shape_entry_of_plan(md_ds_shape_entry **out, md_ds_op *op, const
     md_ds_as_sizes(sizes, &op->space, shape->size, request->as);
     e->nearest = md_ds_nearest_octaves(op, sizes);
     e->is_uncovered = e->nearest > op->policy.uncovered;
+    e->is_far = op->hybrid && e->nearest > MD_DS_FAR &&
+                atomic_fetch_add_explicit(&op->n_far, 1, memory_order_relaxed) < MD_DS_MOST_LOOKED_FOR;
     atomic_init(&e->plan, plan);
     *out = e;
     return MD_OK;

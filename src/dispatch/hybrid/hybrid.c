@@ -121,6 +121,12 @@ static bool is_doubtful(const md_ds_op *op, const md_ds_shape_entry *entry)
     return false;
 }
 
+/* With idle_tune: there may be something to find out. */
+static bool is_worth_a_look(const md_ds_op *op, const md_ds_shape_entry *entry)
+{
+    return is_doubtful(op, entry) || entry->is_far;
+}
+
 static bool has_no_launch_plan(const md_ds_shape_entry *entry)
 {
     return atomic_load_explicit(&md_ds_plan_of(entry)->has_no_launch_plan, memory_order_relaxed);
@@ -133,7 +139,7 @@ static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_ent
     if (pthread_mutex_trylock(&h->lock) != 0)
         return;
     if (wants_trial(h, entry, bound->is_sample) &&
-        (!h->is_idle_only || ((bound->is_sample || has_no_launch_plan(entry)) && is_doubtful(h->op, entry))))
+        (!h->is_idle_only || ((bound->is_sample || has_no_launch_plan(entry)) && is_worth_a_look(h->op, entry))))
         md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
     if (!h->is_idle_only && md_ds_trial_in(entry))
         md_ds_load_challengers(h->op, md_ds_trial_in(entry));
@@ -193,7 +199,16 @@ bool md_ds_hybrid_watches(const md_ds_op *op, const md_ds_shape_entry *entry)
         return false;
     if (!op->hybrid->is_idle_only)
         return true;
-    return t ? !atomic_load_explicit(&t->is_settled, memory_order_relaxed) : is_doubtful(op, entry);
+    return t ? !atomic_load_explicit(&t->is_settled, memory_order_relaxed) : is_worth_a_look(op, entry);
+}
+
+/* With idle_tune, of an entry that is still watched: the rate after so many calls on the slow path. They become seldom,
+ * since where calls leave no quiet moment there will be no race. */
+enum { FIRST_SAMPLES = 1, EARLY_SAMPLES = 6, SELDOM = 4096 };
+
+static uint32_t idle_every(int32_t n_samples)
+{
+    return n_samples < FIRST_SAMPLES ? MD_DS_TRIAL_AHEAD : n_samples < EARLY_SAMPLES ? MD_DS_TRIAL_WAITS : SELDOM;
 }
 
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise)
@@ -202,7 +217,7 @@ uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, 
     if (!md_ds_hybrid_watches(op, entry))
         return otherwise;
     if (op->hybrid->is_idle_only)
-        return atomic_load_explicit(&entry->was_sampled, memory_order_relaxed) ? MD_DS_TRIAL_WAITS : MD_DS_TRIAL_AHEAD;
+        return idle_every(atomic_load_explicit(&entry->n_samples, memory_order_relaxed));
     if (!t)
         return MD_DS_TRIAL_EVERY;
     const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
@@ -210,23 +225,22 @@ uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, 
     return (uint32_t)every;
 }
 
-/* Without a trial: at the first sample, and once it is known that there will be none. */
+/* After some samples, and once it is known that there will be no trial. */
 static bool changes_rate(md_ds_shape_entry *entry)
 {
     int32_t vain = MD_DS_TRIAL_VAIN;
-    const bool is_first = !atomic_exchange_explicit(&entry->was_sampled, true, memory_order_relaxed);
+    const int32_t n = atomic_fetch_add_explicit(&entry->n_samples, 1, memory_order_relaxed);
     return atomic_compare_exchange_strong_explicit(&entry->trial_state, &vain, MD_DS_TRIAL_KNOWN_VAIN,
                                                    memory_order_relaxed, memory_order_relaxed) ||
-           is_first;
+           idle_every(n) != idle_every(n + 1);
 }
 
 bool md_ds_hybrid_wants_launch_plan(const md_ds_op *op, md_ds_shape_entry *entry)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
-    if (!t)
-        return op->hybrid && changes_rate(entry);
-    return atomic_load_explicit(&t->wants_launch_plan, memory_order_relaxed) &&
-           atomic_exchange_explicit(&t->wants_launch_plan, false, memory_order_relaxed);
+    const bool changes = op->hybrid && (!t || op->hybrid->is_idle_only) && changes_rate(entry);
+    return changes || (t && atomic_load_explicit(&t->wants_launch_plan, memory_order_relaxed) &&
+                       atomic_exchange_explicit(&t->wants_launch_plan, false, memory_order_relaxed));
 }
 
 bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)

@@ -31,6 +31,7 @@ struct md_ds_hybrid {
     md_ds_op *op;
     pthread_mutex_t lock; /* of all trials of the op */
     bool is_idle_only; /* MD_SELECT_MODEL with idle_tune: no call is served by a challenger, nor timed */
+    _Atomic int32_t n_followed; /* shapes for which better variants were looked for */
     md_ds_budget budget;
     _Atomic int32_t n_jobs; /* trials being prepared */
     int32_t n_tried; /* calls that challengers serve and that have no time yet */

@@ -2,7 +2,7 @@
 #include "dispatch/hybrid/internal.h"
 
 #include "base/status.h"
-#include "dispatch/pool/pool.h"
+#include "dispatch/pool/fill.h"
 #include "dispatch/select/select.h"
 #include "dispatch/select/plan.h"
 #include "tune/verify/verify.h"
@@ -291,6 +291,48 @@ static void free_trial(md_ds_trial *trial)
     free(trial);
 }
 
+/* The variant that is ahead of what serves the stage by more than the model errs, and gives its bits where that is
+ * wanted; -1: none. */
+static int32_t find_sure(md_ds_pick *out, const job *j, int32_t stage)
+{
+    md_ds_pool *pool = &j->op->stage[stage];
+    const md_ds_plan *plan = md_ds_plan_of(j->entry);
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire), own = own_of(j->op, plan, stage);
+    double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
+    int32_t best = -1;
+    if (own < 0 || is_known(j->op, plan, stage))
+        return -1;
+    predict(us, model_us, j->op, stage, n, j);
+    for (int32_t i = 0; i < n; i++)
+        if (us[i] > 0.0 && us[i] * (1.0 + MD_DS_MODEL_ERROR) < us[own] && (best < 0 || us[i] < us[best]) &&
+            (!j->op->policy.races_cheaply || pool->variant[i]->numeric_class == pool->variant[own]->numeric_class))
+            best = i;
+    *out = plan->stage[stage].pick;
+    out->variant = best;
+    out->runner_up = own;
+    out->us = best >= 0 ? us[best] : 0.0;
+    out->margin = best >= 0 ? us[own] / us[best] - 1.0 : 0.0;
+    return best;
+}
+
+/* With idle_tune: kernels that are too long for a race are not timed. One that was built for the traffic serves where
+ * it is surely better, once its results were compared. */
+static void switch_by_model(const job *j)
+{
+    md_ds_op *op = j->op;
+    for (int32_t s = 0; s < op->n_stages && op->hybrid->is_idle_only; s++) {
+        md_ds_pick pick;
+        const int32_t best = find_sure(&pick, j, s);
+        if (best < 0 || op->policy.agrees)
+            continue;
+        const int32_t both[] = {best, pick.runner_up};
+        md_ds_agree(op, s, both, MD_COUNT(both), &j->shape);
+        if (atomic_load_explicit(&op->stage[s].agreement[best], memory_order_relaxed) < MD_TN_DIFFERS &&
+            md_ds_switch(op, j->entry, &j->shape, s, &pick) == MD_OK)
+            atomic_fetch_add_explicit(&op->count.switches, 1, memory_order_relaxed);
+    }
+}
+
 static bool make_trial(job *j)
 {
     int32_t version[MD_ST_MAX_STAGES]; /* read before the times, so that a later correction makes the trial stale */
@@ -299,6 +341,7 @@ static bool make_trial(job *j)
     md_ds_trial *t = calloc(1, sizeof *t);
     if (!t || choose_stage(t, j) == 0) {
         free(t);
+        switch_by_model(j);
         return false;
     }
     t->count = &j->op->n_trials;
@@ -328,13 +371,35 @@ static bool make_trial(job *j)
     return true;
 }
 
+/* With idle_tune: starts to build variants for the shape where the pool is far behind. True if some were added. */
+static bool follow(const job *j)
+{
+    md_ds_op *op = j->op;
+    const md_ds_plan *plan = md_ds_plan_of(j->entry);
+    bool has_added = false;
+    if (!op->hybrid->is_idle_only || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
+        atomic_fetch_add_explicit(&op->hybrid->n_followed, 1, memory_order_relaxed) >= MD_DS_MOST_LOOKED_FOR)
+        return false;
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        int32_t added = -1;
+        if (!plan->stage[s].is_idle && plan->stage[s].pick.source == MD_DS_MODEL &&
+            md_ds_pool_may_follow(&op->stage[s]))
+            (void)md_ds_pool_follow(&added, &op->stage[s], &j->shape, plan->stage[s].pick.variant,
+                                    op->policy.races_cheaply);
+        has_added |= added >= 0;
+    }
+    if (has_added)
+        atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
+    return has_added;
+}
+
 static void run_job(void *user)
 {
     job *j = user;
     bool is_early = false;
     for (int32_t s = 0; s < j->op->n_stages; s++)
         is_early |= !is_settled(&j->op->stage[s]);
-    if (is_early)
+    if (is_early || follow(j))
         /* a later call asks for the trial again, when all is built */
         atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
     else if (!make_trial(j))

@@ -27,6 +27,20 @@ md_status md_ds_pool_adopt(bool *has_fallback, md_ds_pool *pool, const md_kn_sha
  * none does. */
 md_status md_ds_pool_cover(md_ds_pool *pool);
 
+/* ---- follow.c: hints that follow the traffic. Nothing is added to a pool that a numeric class or a pin restricts, nor
+ * beyond MD_DS_MOST_FOLLOWED variants: that bounds the memory. */
+
+enum { MD_DS_MOST_FOLLOWED = 16 };
+/** The model's time of the pool's pick over that of the best of all configs, beyond which a variant is added. */
+#define MD_DS_FOLLOW_GAIN 1.1
+
+bool md_ds_pool_may_follow(const md_ds_pool *pool);
+/** Starts building the model's best for the shape, which `own` serves, if that is much slower. keeps_bits: of own's
+ * numeric class. *added: its number; -1: none. Takes up to some ms. */
+md_status md_ds_pool_follow(int32_t *added, md_ds_pool *pool, const md_kn_shape *shape, int32_t own, bool keeps_bits);
+/** Starts building what an earlier process added. INVALID_ARGUMENT for a name that is none. */
+md_status md_ds_pool_follow_name(int32_t *added, md_ds_pool *pool, const char *name);
+
 /* ---- tune_hints.c: tuning a formula without an op, as `mdctl tune` and md_tune_formula do */
 
 typedef struct md_ds_tune_request {

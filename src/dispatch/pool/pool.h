@@ -37,6 +37,7 @@ typedef struct md_ds_pool {
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t envelope_of[MD_DS_MAX_VARIANTS]; /* the first variant with the same envelope */
+    _Atomic int32_t n_followed; /* variants that were added for the traffic */
     _Atomic int32_t n_libraries; /* variants whose libraries load something */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement of its results with those of others */
     _Atomic uint32_t likely; /* the last pick by the model and its runner-up (16 bits each, + 1): where to begin */

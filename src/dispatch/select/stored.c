@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "base/task/fork.h"
-#include "dispatch/pool/pool.h"
+#include "dispatch/pool/fill.h"
 #include "dispatch/select/stored_state.h"
 #include "expr/formula.h"
 #include "tune/bench/bench.h"
@@ -264,6 +264,43 @@ void md_ds_stored_teach(md_ds_op *op)
     for (int32_t s = 0; s < op->n_stages; s++)
         teach_stage(stored, s);
     pthread_mutex_unlock(&stored->lock);
+}
+
+/* ---- Variants that an earlier process added */
+
+enum { MOST_BROUGHT = 64 };
+
+typedef struct brought {
+    const md_ds_op *op;
+    int32_t n;
+    md_tn_stored_pick pick[MOST_BROUGHT];
+} brought;
+
+static void note_missing(void *user, const void *key, size_t n_bytes, void *value)
+{
+    brought *b = user;
+    const md_tn_stored_pick *p = &((const md_ds_stored_pick *)value)->pick;
+    (void)key, (void)n_bytes;
+    if (b->n < MOST_BROUGHT && p->stage >= 0 && p->stage < b->op->n_stages && is_fact(b->op->stored, &p->at) &&
+        md_ds_pool_find(&b->op->stage[p->stage], p->variant) < 0)
+        b->pick[b->n++] = *p;
+}
+
+void md_ds_stored_bring(md_ds_op *op)
+{
+    brought *b = op->policy.idle_tune && md_ds_stored_has_any(op) ? malloc(sizeof *b) : NULL;
+    if (!b)
+        return;
+    b->op = op;
+    b->n = 0;
+    pthread_mutex_lock(&op->stored->lock);
+    md_table_each(op->stored->picks, note_missing, b);
+    pthread_mutex_unlock(&op->stored->lock);
+    for (int32_t i = 0; i < b->n; i++) {
+        int32_t added; /* what cannot be added is left out */
+        (void)md_ds_pool_follow_name(&added, &op->stage[b->pick[i].stage], b->pick[i].variant);
+    }
+    free(b);
 }
 
 /* ---- Lifetime */

@@ -11,6 +11,8 @@ md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op);
 /** Writes what is not written yet. NULL in *kept is allowed. */
 void md_ds_stored_destroy(struct md_ds_stored **stored);
 
+/** Adds the variants of stored picks that the pools lack: an earlier process added them for its traffic. */
+void md_ds_stored_bring(md_ds_op *op);
 /** Tells the corrections the stored times of variants that merged the pools since it was called last. */
 void md_ds_stored_teach(md_ds_op *op);
 /** True if a pick may be found. */

@@ -203,6 +203,76 @@ static void synchronous_devices_race_too(void **state)
     timed_finish(&op);
 }
 
+/* The pool was made for 64 elements. Alpha's other config is better from 200 on. */
+static md_ds_op *drifting_op(timed_call *c, double us)
+{
+    timed_now.idle_tune = timed_now.races_cheaply = true;
+    timed_now.quiet_us = 500.0;
+    timed_now.hints = "64";
+    script_allow(SCRIPT_ALPHA, 0, us)->numeric = 1;
+    script_allow(SCRIPT_ALPHA, 1, 0.2 * us)->numeric = 1;
+    script_now.row[SCRIPT_ALPHA][1].legal_lo = 200;
+    timed_now.us_of[0] = us;
+    timed_now.us_of[1] = 0.2 * us;
+    md_ds_op *op = timed_op(MD_SELECT_MODEL, 0.0);
+    timed_make(c, TIMED_N);
+    return op;
+}
+
+static int32_t after_drifting(md_ds_op *op, timed_call *c)
+{
+    for (int i = 0; i < 1000 && timed_incumbent(op, c) != 1; i++) {
+        call_often(op, c, 300);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    return timed_incumbent(op, c);
+}
+
+/* A variant for shapes that nobody expected is built beside the calls, compared, and serves: after a race, or, where
+ * that would take too long, since it is surely better. */
+static void pools_follow_the_traffic(void **state)
+{
+    (void)state;
+    static const double us[] = {20.0, 2000.0};
+    for (int i = 0; i < 2; i++) {
+        timed_call c, other;
+        md_ds_op *op = drifting_op(&c, us[i]);
+        assert_int_equal(op->stage[0].n_variants, 1);
+        assert_int_equal(timed_incumbent(op, &c), 0);
+        assert_int_equal(after_drifting(op, &c), 1);
+        assert_int_equal(op->stage[0].n_variants, 2);
+        assert_int_equal(op->count.switches, 1);
+        assert_int_equal(timed_trial_of(op, &c).is_raced, i == 0);
+        assert_int_equal(op->count.waits, 0);
+        timed_make(&other, TIMED_N + 1); /* a shape nearby has it from its first call */
+        assert_ok(md_ds_call(op, NULL, other.arg, 3));
+        assert_int_equal(timed_incumbent(op, &other), 1);
+        timed_finish(&op);
+        script_reset();
+        script_now.is_text = true;
+    }
+}
+
+static void pools_stay_where_nobody_may_add(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_ds_op *op = drifting_op(&c, 20.0);
+    call_often(op, &c, 3);
+    atomic_store(&op->frozen, MD_DS_FROZEN_READY);
+    call_often(op, &c, 600);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    assert_int_equal(op->stage[0].n_variants, 1);
+    atomic_store(&op->frozen, MD_DS_NOT_FROZEN);
+    script_now.row[SCRIPT_ALPHA][1].numeric = 2; /* other bits */
+    for (int i = 0; i < 5; i++) {
+        call_often(op, &c, 300);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    assert_int_equal(op->stage[0].n_variants, 1);
+    timed_finish(&op);
+}
+
 /* Variants of another numeric class would give other bits. */
 static void numeric_policies_hold(void **state)
 {
@@ -253,6 +323,8 @@ int main(void)
         TEST(a_cheap_race_needs_few_calls_and_switches_once),
         TEST(a_cheap_race_keeps_the_bits),
         TEST(long_kernels_get_no_cheap_race),
+        TEST(pools_follow_the_traffic),
+        TEST(pools_stay_where_nobody_may_add),
         cmocka_unit_test_setup_teardown(synchronous_devices_race_too, timed_set_up, timed_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,12 +63,49 @@ static void a_cheap_race_serves_the_next_process(void **state)
     process_end(&p);
 }
 
+/* What was built for the traffic is in the next process' pool from the start, and so is the pick. */
+static void the_next_process_has_what_the_traffic_asked_for(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_make(&c, 300);
+    timed_now.idle_tune = timed_now.races_cheaply = true;
+    timed_now.quiet_us = 500.0;
+    timed_now.hints = "64";
+    script_allow(SCRIPT_ALPHA, 0, 20.0)->numeric = 1;
+    script_allow(SCRIPT_ALPHA, 1, 4.0)->numeric = 1;
+    script_now.row[SCRIPT_ALPHA][1].legal_lo = 200;
+    timed_now.us_of[0] = 20.0;
+    timed_now.us_of[1] = 4.0;
+    process p = process_start(MD_SELECT_MODEL, process_store(process_disk->root, NULL, "here"), 100);
+    assert_int_equal(p.op->stage[0].n_variants, 1);
+    for (int i = 0; i < 1000 && timed_incumbent(p.op, &c) != 1; i++) {
+        for (int k = 0; k < 300; k++)
+            process_call(&p, &c);
+        assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    assert_int_equal(timed_incumbent(p.op, &c), 1);
+    process_end(&p);
+    p = process_start(MD_SELECT_MODEL, process_store(process_disk->root, NULL, "here"), 100);
+    assert_int_equal(p.op->stage[0].n_variants, 2);
+    process_call(&p, &c);
+    assert_int_equal(timed_incumbent(p.op, &c), 1);
+    assert_int_equal(process_why(&p, &c), MD_DS_STORED);
+    process_end(&p);
+    timed_now.idle_tune = false; /* who was told how to pick has the hints' variants */
+    p = process_start(MD_SELECT_MODEL, process_store(process_disk->root, NULL, "here"), 100);
+    assert_int_equal(p.op->stage[0].n_variants, 1);
+    process_end(&p);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, process_set_up, process_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(hybrid_keeps_its_verdict),
         TEST(a_cheap_race_serves_the_next_process),
+        TEST(the_next_process_has_what_the_traffic_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,8 @@ process process_start(md_select select, md_tn_stored *store, int64_t max_shapes)
     o.compile.policy.idle_tune = timed_now.idle_tune;
     o.compile.policy.races_cheaply = timed_now.races_cheaply;
     o.compile.policy.quiet_us = timed_now.quiet_us > 0.0 ? timed_now.quiet_us : -1.0;
+    if (timed_now.hints)
+        o.compile.hints = timed_now.hints;
     o.max_shapes = max_shapes;
     timed_now.world.runtime.dev->ops = &process_ops;
     p.op = script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);

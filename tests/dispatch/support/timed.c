@@ -126,6 +126,8 @@ md_ds_op *timed_op(md_select select, double hybrid_share)
     o.compile.policy.hybrid_share = hybrid_share;
     o.compile.policy.idle_tune = timed_now.idle_tune;
     o.compile.policy.races_cheaply = timed_now.races_cheaply;
+    if (timed_now.hints)
+        o.compile.hints = timed_now.hints;
     o.compile.policy.agrees = timed_now.agrees;
     o.compile.policy.quiet_us = timed_now.quiet_us > 0.0 ? timed_now.quiet_us : -1.0;
     return script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);

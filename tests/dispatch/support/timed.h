@@ -25,6 +25,7 @@ typedef struct timed {
     double noise; /* times are off by up to this part */
     double quiet_us; /* without calls, by the real clock, before a background race; 0: there are none */
     bool idle_tune, races_cheaply; /* of ops */
+    const char *hints; /* of ops; NULL: those of script_options */
     bool agrees; /* of ops: picks change at an agreement of ranks alone */
     bool only_mine; /* what pool threads run takes no time of the clock */
     bool all_spend; /* without the asynchronous device: what pool threads run takes the device's time, too */
