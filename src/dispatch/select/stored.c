@@ -250,7 +250,8 @@ static int32_t teach_times(const struct md_ds_stored *stored, int32_t stage, con
     md_ds_pool *pool = &stored->op->stage[stage];
     const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     int32_t n_taught = 0;
-    for (int32_t i = list->n_times - 1; i >= 0 && !(is_foreign && n_taught >= MOST_FOREIGN); i--) /* the newest last */
+    /* the newest last */
+    for (int32_t i = list->n_times - 1; i >= 0 && !(is_foreign && n_taught >= MOST_FOREIGN); i--)
         for (int32_t v = stored->n_taught[stage]; v < n && list->time[i].stage == stage; v++)
             if (!strcmp(pool->variant[v]->name, list->time[i].variant)) {
                 teach_one(pool, v, stored, &list->time[i], is_foreign);
