@@ -241,8 +241,8 @@ static void teach_one(md_ds_pool *pool, int32_t variant, const struct md_ds_stor
     md_tn_correction_add(pool->correction, &o, true);
 }
 
-/* Those of variants that joined the pool since. Of another chip so few that they do not crowd out its own times. Returns
- * how many. */
+/* Those of variants that joined the pool since, the newest last. Of another chip only the newest, so that they do not
+ * crowd out its own. Returns how many. */
 static int32_t teach_times(const struct md_ds_stored *stored, int32_t stage, const md_tn_stored_list *list,
                            bool is_foreign)
 {
@@ -250,8 +250,7 @@ static int32_t teach_times(const struct md_ds_stored *stored, int32_t stage, con
     md_ds_pool *pool = &stored->op->stage[stage];
     const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
     int32_t n_taught = 0;
-    /* the newest last */
-    for (int32_t i = list->n_times - 1; i >= 0 && !(is_foreign && n_taught >= MOST_FOREIGN); i--)
+    for (int32_t i = (is_foreign ? MD_MIN(list->n_times, MOST_FOREIGN) : list->n_times) - 1; i >= 0; i--)
         for (int32_t v = stored->n_taught[stage]; v < n && list->time[i].stage == stage; v++)
             if (!strcmp(pool->variant[v]->name, list->time[i].variant)) {
                 teach_one(pool, v, stored, &list->time[i], is_foreign);
