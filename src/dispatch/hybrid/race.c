@@ -381,8 +381,10 @@ void md_ds_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
     int32_t none = 0;
     if (!atomic_compare_exchange_strong(&h->n_races, &none, 1))
         return;
+    pthread_mutex_lock(&h->lock);
     const bool may = h->op->policy.quiet_us >= 0.0 && !md_ds_trial_in(entry)->is_raced &&
                      h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    pthread_mutex_unlock(&h->lock);
     if (may)
         run_until_busy(h, entry);
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
