@@ -7,6 +7,7 @@
 #include "dispatch/space/space.h"
 #include "dispatch/numeric/numeric.h"
 #include "dispatch/select/select.h"
+#include "dispatch/select/stored.h"
 #include "family/additions.h"
 #include "family/numeric.h"
 #include "stats/roof.h"
@@ -172,6 +173,18 @@ static json_t *fused_json(const view *v, const md_ds_plan *plan, int32_t stage)
     return line;
 }
 
+/* Other chips whose measured times correct the model. */
+static json_t *siblings_json(const md_ds_op *op, int32_t stage)
+{
+    json_t *list = json_array();
+    const char *name;
+    int32_t n = 0;
+    for (int32_t i = 0; (name = md_ds_stored_sibling(&n, op, stage, i)) != NULL; i++)
+        (void)json_array_append_new(list, json_pack("{s:o, s:i, s:f}", "chip", md_json_text(name), "times", (int)n,
+                                                    "expected_error", MD_DS_SIBLING_ERROR));
+    return list;
+}
+
 static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t stage)
 {
     const md_ds_op *op = v->op;
@@ -183,14 +196,16 @@ static json_t *stage_json(const view *v, const md_ds_shape_entry *entry, int32_t
     md_st_describe(&text, op->program, stage);
     json_t *kind = text.failed ? NULL : json_string(md_strbuf_text(&text));
     md_strbuf_finish(&text);
-    return md_json_merge(
-        json_pack(
-            "{s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o, s:o}", "kind", kind, "flops", md_json_real(flops), "bytes",
-            md_json_real(bytes), "additions", md_json_real(md_fa_additions(&op->stage[stage].target, v->shape->size)),
-            "candidates", candidates_json(v, stage), "lopsided", is_lopsided(op, v->shape), "numeric",
-            md_ds_numeric_name(op->policy.numeric), "numeric_class", md_json_text_or_null(numeric[0] ? numeric : NULL),
-            "fused", fused_json(v, md_ds_plan_of(entry), stage), "roof", roof_json(v, md_ds_plan_of(entry), stage)),
-        pick_json(op, md_ds_plan_of(entry), stage));
+    return md_json_merge(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o, s:o, s:o}", "kind", kind, "flops",
+                                   md_json_real(flops), "bytes", md_json_real(bytes), "additions",
+                                   md_json_real(md_fa_additions(&op->stage[stage].target, v->shape->size)),
+                                   "candidates", candidates_json(v, stage), "lopsided", is_lopsided(op, v->shape),
+                                   "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
+                                   md_json_text_or_null(numeric[0] ? numeric : NULL), "fused",
+                                   fused_json(v, md_ds_plan_of(entry), stage), "roof",
+                                   roof_json(v, md_ds_plan_of(entry), stage), "times_of_other_chips",
+                                   siblings_json(op, stage)),
+                         pick_json(op, md_ds_plan_of(entry), stage));
 }
 
 static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_tried *x)

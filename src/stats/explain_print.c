@@ -106,6 +106,11 @@ static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
     else if (md_json_is(stage, "slow"))
         md_strbuf_add(out, "  warning: a plain loop nest serves this stage: it is slow; another way to write the "
                            "formula may fit a faster family\n");
+    const json_t *chip;
+    size_t i;
+    json_array_foreach(json_object_get(stage, "times_of_other_chips"), i, chip) md_strbuf_printf(
+        out, "  the model is corrected by %.0f times of %s; expected error %.0f%%\n", md_json_number_at(chip, "times"),
+        md_json_text_at(chip, "chip"), 100 * md_json_number_at(chip, "expected_error"));
     if (md_json_is(stage, "lopsided"))
         md_strbuf_add(out,
                       "  note: diagonal hints cannot see lopsided shapes; give hints by dim, or MD_SELECT=model\n");

@@ -396,7 +396,7 @@ static bool follow(const job *j)
 static void run_job(void *user)
 {
     job *j = user;
-    bool is_early = false;
+    bool is_early = md_ds_is_filling(j->op); /* filling pools uses what is not thread-safe */
     for (int32_t s = 0; s < j->op->n_stages; s++)
         is_early |= !is_settled(&j->op->stage[s]);
     if (is_early || follow(j))

@@ -13,16 +13,19 @@
 
 /* ---- What a race is */
 
-/* LOOK_NS: time between two looks whether it is quiet; BUSY_LOOK_NS: the same after a look that found calls.
+/* LOOK_NS: time between two looks whether it is quiet; BUSY_LOOK_NS: the same after a look that found calls, doubled by
+ * each further one up to CALM_LOOK_NS where nobody asked for races. A look reads counters that calls write, which
+ * then wait for the cache line.
  * PATIENCE_NS: a run of the race waits no longer for a quiet moment; QUEUED_PATIENCE_NS: where other races wait behind
  * it. MOST_WASTED: samples of a run that calls may disturb before it ends. MOST_RUNS: of a race with idle_tune. */
 enum {
     LOOK_NS = 50000,
     BUSY_LOOK_NS = 200000,
+    CALM_LOOK_NS = 5000000,
     PATIENCE_NS = 100000000,
     QUEUED_PATIENCE_NS = 10000000,
     MOST_WASTED = 64,
-    MOST_RUNS = 12,
+    MOST_RUNS = 8,
     SAMPLES = MD_DS_CHALLENGER_TIMES
 };
 
@@ -111,11 +114,14 @@ static uint64_t patience_ns(const md_ds_idle_bench *bench)
 /* False when patience ends, or the op does. */
 static bool wait_until_quiet(md_ds_idle_bench *bench)
 {
+    int64_t busy_ns = BUSY_LOOK_NS;
     while (!is_quiet(bench)) {
         if (md_clock_ns() >= bench->deadline_ns || is_ending(bench))
             return false;
         const bool is_called = md_clock_ns() - bench->seen_ns < LOOK_NS;
-        nanosleep(&(struct timespec){.tv_nsec = is_called ? BUSY_LOOK_NS : LOOK_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = is_called ? busy_ns : LOOK_NS}, NULL);
+        if (is_called && bench->hybrid->is_idle_only)
+            busy_ns = MD_MIN(2 * busy_ns, CALM_LOOK_NS);
     }
     bench->deadline_ns = md_clock_ns() + patience_ns(bench);
     return !is_ending(bench) && !md_tn_is_stuck(bench->op->runtime->dev);
@@ -375,8 +381,10 @@ void md_ds_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
     int32_t none = 0;
     if (!atomic_compare_exchange_strong(&h->n_races, &none, 1))
         return;
+    pthread_mutex_lock(&h->lock);
     const bool may = h->op->policy.quiet_us >= 0.0 && !md_ds_trial_in(entry)->is_raced &&
                      h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    pthread_mutex_unlock(&h->lock);
     if (may)
         run_until_busy(h, entry);
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);

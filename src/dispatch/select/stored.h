@@ -13,6 +13,11 @@ void md_ds_stored_destroy(struct md_ds_stored **stored);
 
 /** Adds the variants of stored picks that the pools lack: an earlier process added them for its traffic. */
 void md_ds_stored_bring(md_ds_op *op);
+/* What variants were off by on one chip says what they are off by on another of its architecture, but for so much: the
+ * root mean square of what is left between an H100 and an H200 (data/results/model.md). */
+#define MD_DS_SIBLING_ERROR 0.11
+/** The i-th other chip whose times correct the model of the stage, and how many; NULL: there are no more. */
+const char *md_ds_stored_sibling(int32_t *n_times, const md_ds_op *op, int32_t stage, int32_t i);
 /** Tells the corrections the stored times of variants that merged the pools since it was called last. */
 void md_ds_stored_teach(md_ds_op *op);
 /** True if a pick may be found. */

@@ -14,6 +14,14 @@ typedef struct md_ds_stored_pick {
     bool is_given; /* by md_choices_import: it gives way to nothing else, and is not written */
 } md_ds_stored_pick;
 
+/* Another chip of the architecture, and what it took there. */
+typedef struct md_ds_sibling {
+    char name[MD_TN_CHIP_NAME];
+    md_tn_stored_list times;
+    int32_t n_taught[MD_ST_MAX_STAGES]; /* times that the correction was told */
+} md_ds_sibling;
+enum { MD_DS_SIBLINGS = 3 };
+
 struct md_ds_stored {
     md_ds_op *op;
     md_tn_stored *store; /* NULL: in memory only */
@@ -22,6 +30,9 @@ struct md_ds_stored {
     md_table *picks;
     md_table *proposals; /* md_ds_stored_pick, by the same keys; NULL unless policy.agrees */
     md_tn_stored_list times; /* the times as they were read */
+    int32_t n_siblings;
+    md_ds_sibling sibling[MD_DS_SIBLINGS];
+    bool has_noted_chip; /* the store's list of chips has this one; under lock_of_writes */
     int32_t n_taught[MD_ST_MAX_STAGES]; /* variants that have been told their times */
     int32_t version[MD_ST_MAX_STAGES]; /* of the corrections, as they were written */
     bool is_dirty; /* some pick is new */

@@ -93,6 +93,15 @@ static void take_times(md_tn_stored_list *list, struct md_ds_stored *stored, int
 
 /* ---- Writing */
 
+/* So that other chips of the architecture find what this one took. */
+static void note_chip(struct md_ds_stored *stored)
+{
+    const md_dev_facts *f = &stored->op->runtime->dev->facts;
+    if (!stored->has_noted_chip && f->arch[0])
+        (void)md_tn_stored_note_chip(stored->store, f->arch, f->name);
+    stored->has_noted_chip = true;
+}
+
 void md_ds_stored_write(struct md_ds_stored *stored)
 {
     md_tn_stored_list list = {0};
@@ -106,9 +115,11 @@ void md_ds_stored_write(struct md_ds_stored *stored)
     pthread_mutex_unlock(&stored->lock);
     for (int32_t s = 0; s < stored->op->n_stages; s++)
         take_times(&list, stored, s);
-    if (list.n_picks + list.n_times > 0)
+    if (list.n_picks + list.n_times > 0) {
         (void)md_tn_stored_save(stored->store, stored->key,
                                 &list); /* a store that cannot be written is warned of once */
+        note_chip(stored);
+    }
     pthread_mutex_unlock(&stored->lock_of_writes);
     md_tn_stored_list_finish(&list);
 }

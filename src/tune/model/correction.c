@@ -35,6 +35,7 @@ typedef struct summary {
     double log_ratio, off; /* off: log_ratio less the mean of its place */
     int32_t variant; /* number of its subject */
     bool is_beside; /* it lies where the entry before it in the list lies, and counts as much */
+    bool is_foreign;
 } summary;
 
 /* The digests of all subjects, by number and by hash. */
@@ -208,6 +209,7 @@ static void derive(md_tn_correction *c, const entry *added)
         c->summary[i].log_ratio = e->log_ratio;
         c->summary[i].off = e->log_ratio - mean[e->place];
         c->summary[i].is_beside = i > 0 && is_beside(c, e, e - 1);
+        c->summary[i].is_foreign = e->o.is_foreign;
     }
 }
 
@@ -281,8 +283,10 @@ static double add_up(evidence *e, const md_tn_correction *c, const entry *here)
             near = exp2(-d / USUAL_HALF_AWAY);
             weight = 1.0 / (d * d + (at->o.clock == MD_TN_CLOCK_ESTIMATE ? SHARPNESS_OF_ESTIMATES : SHARPNESS));
         }
-        usual += near * x->log_ratio;
-        total += near;
+        if (!x->is_foreign) {
+            usual += near * x->log_ratio;
+            total += near;
+        }
         e[x->variant].off += weight * x->off;
         e[x->variant].weight += weight;
     }

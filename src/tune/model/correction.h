@@ -34,6 +34,7 @@ typedef struct md_tn_observation {
     int32_t mhz; /* clock of the device's cores; 0: not known, < 0: it was throttled to -mhz */
     int64_t date; /* seconds since 1970; 0: not known */
     bool is_stored; /* it came from the store */
+    bool is_foreign; /* of another chip: it says how variants compare, not how long they take */
 } md_tn_observation;
 
 typedef struct md_tn_correction md_tn_correction;

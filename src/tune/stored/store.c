@@ -175,3 +175,62 @@ md_status md_tn_stored_save(md_tn_stored *stored, const char *key, const md_tn_s
 {
     return md_sr_update(stored->store, KIND, key, add_new, &(saving){stored, key, list});
 }
+
+/* ---- Chips: a line for each */
+
+#define CHIPS "chips"
+
+/* True if the text has that line. */
+static bool has_line(const char *text, size_t n, const char *line)
+{
+    const size_t length = strlen(line);
+    for (const char *at = text, *end = text + n; at < end;) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        const size_t here = (size_t)((stop ? stop : end) - at);
+        if (here == length && !memcmp(at, line, length))
+            return true;
+        at += here + 1;
+    }
+    return false;
+}
+
+/* A md_sr_merge_fn. */
+static md_status add_chip(void **out, size_t *n_out, void *user, const void *there, size_t n)
+{
+    const char *name = user;
+    md_strbuf text = {0};
+    if (there)
+        md_strbuf_printf(&text, "%.*s", (int)MD_MIN(n, 4096), (const char *)there);
+    if (!there || !has_line(there, n, name))
+        md_strbuf_printf(&text, "%s\n", name);
+    if (text.failed) {
+        md_strbuf_finish(&text);
+        return md_fail_memory();
+    }
+    *out = text.text;
+    *n_out = text.size;
+    return MD_OK;
+}
+
+md_status md_tn_stored_note_chip(md_tn_stored *stored, const char *arch, const char *name)
+{
+    char line[MD_TN_CHIP_NAME];
+    snprintf(line, sizeof line, "%.63s", name);
+    return md_sr_update(stored->store, CHIPS, arch, add_chip, line);
+}
+
+int32_t md_tn_stored_chips(char (*out)[MD_TN_CHIP_NAME], int32_t most, md_tn_stored *stored, const char *arch)
+{
+    int32_t n = 0;
+    for (int32_t place = 0; stored && place < md_sr_n_places(stored->store) && n < most; place++) {
+        void *text = NULL;
+        size_t n_bytes = 0;
+        if (md_sr_find_at(&text, &n_bytes, stored->store, place, CHIPS, arch) != MD_OK)
+            continue;
+        for (char *rest = text, *line; n < most && (line = strsep(&rest, "\n"));)
+            if (*line)
+                snprintf(out[n++], MD_TN_CHIP_NAME, "%.63s", line);
+        free(text);
+    }
+    return n;
+}

@@ -83,4 +83,12 @@ void md_tn_stored_load(md_tn_stored_list *out, md_tn_stored *stored, const char 
 /** Adds to what the user's store has by now. One process at a time; survives a crash on return. Slow. */
 md_status md_tn_stored_save(md_tn_stored *stored, const char *key, const md_tn_stored_list *list);
 
+/* ---- Other chips. Entries are of one chip each; a list of each architecture says which chips there are. */
+
+enum { MD_TN_CHIP_NAME = 64 };
+/** Adds a chip to those of its architecture ("sm_90a"). Slow. */
+md_status md_tn_stored_note_chip(md_tn_stored *stored, const char *arch, const char *name);
+/** The names of the chips of an architecture, at most `most`. Returns how many. */
+int32_t md_tn_stored_chips(char (*out)[MD_TN_CHIP_NAME], int32_t most, md_tn_stored *stored, const char *arch);
+
 #endif

@@ -296,6 +296,59 @@ static void the_correction_lasts(void **state)
 }
 
 /* Nothing waits for the process_disk: a background thread writes soon after. */
+static void be_chip(const char *arch, const char *name)
+{
+    md_dev_facts *f = &timed_now.world.runtime.dev->facts;
+    snprintf(f->arch, sizeof f->arch, "%s", arch);
+    snprintf(f->name, sizeof f->name, "%s", name);
+}
+
+/* What one chip measured corrects the model of its sibling, which says whose times they are and what they are worth.
+ * Its own times count more, and its absolute times are its own. */
+static void times_of_a_sibling_correct_the_model(void **state)
+{
+    (void)state;
+    timed_call c, near;
+    timed_make(&c, 300);
+    timed_make(&near, 330);
+    be_chip("sm_90a", "chip A");
+    process p = process_start_here(MD_SELECT_MEASURE);
+    process_call(&p, &c);
+    assert_int_equal(timed_incumbent(p.op, &c), 10);
+    assert_false(explains(&p, &c, false, "corrected by"));
+    process_end(&p);
+    static const char *const other[][2] = {{"sm_90a", "chip B"}, {"sm_80", "chip C"}, {"", "chip D"}};
+    for (int i = 0; i < 3; i++) {
+        be_chip(other[i][0], other[i][1]);
+        p = process_start_here(MD_SELECT_MODEL);
+        process_call(&p, &c);
+        process_call(&p, &near);
+        assert_int_equal(timed_incumbent(p.op, &c), i == 0 ? 10 : 0);
+        assert_int_equal(timed_incumbent(p.op, &near), i == 0 ? 10 : 0);
+        assert_int_equal(process_why(&p, &c), MD_DS_MODEL);
+        assert_true(explains(&p, &c, false, "corrected by 3 times of chip A; expected error 11%") == (i == 0));
+        assert_true(explains(&p, &c, true, "\"chip A\"") == (i == 0));
+        /* 100 us were measured there: here the model's 1 us stands, corrected by how variants compare */
+        md_ds_bound bound;
+        md_ds_shape_entry *entry = NULL;
+        assert_ok(md_ds_bind(&bound, p.op, c.arg, 3));
+        assert_ok(md_ds_find(&entry, p.op, NULL, &bound));
+        assert_true(md_ds_plan_of(entry)->stage[0].pick.us < 3.0);
+        md_ds_shape_entry_release(entry);
+        process_end(&p);
+    }
+    be_chip("sm_90a", "chip B");
+    timed_now.us_of[10] = 900.0; /* on this one gamma is the fastest */
+    p = process_start(MD_SELECT_MEASURE, process_store(process_disk->root, NULL, "here"), 100);
+    process_call(&p, &c);
+    assert_int_equal(timed_incumbent(p.op, &c), 20);
+    process_end(&p);
+    p = process_start(MD_SELECT_MODEL, process_store(process_disk->root, NULL, "here"), 100);
+    process_call(&p, &near);
+    assert_int_equal(timed_incumbent(p.op, &near), 20);
+    process_end(&p);
+}
+
 static void picks_are_written_in_the_background(void **state)
 {
     (void)state;
@@ -371,6 +424,7 @@ int main(void)
         TEST(what_was_throttled_is_an_estimate),
         TEST(the_correction_lasts),
         TEST(picks_are_written_in_the_background),
+        TEST(times_of_a_sibling_correct_the_model),
         TEST(a_store_that_cannot_be_written_is_read),
         TEST(picks_of_unknown_variants_are_measured_again),
     };
