@@ -4,6 +4,7 @@
 import copy
 import importlib.util
 import os
+import subprocess
 import sys
 import threading
 import unittest
@@ -205,6 +206,20 @@ class Calls(Case):
             self.assertEqual(c(torch.randn(1, 9)).shape, (1, 9))
         with torch.compiler.set_stance("eager_on_recompile"):
             self.assertEqual(c(torch.randn(2, 2, 2)).shape, (2, 2, 2))
+
+    def test_logs(self):
+        """TORCH_LOGS knows the package by its name."""
+        program = ("import torch, multidispatch\n"
+                   "f = torch.compile(lambda x: torch.sort(torch.exp(x) * 2)[0], backend='multidispatch', dynamic=True)\n"
+                   "f(torch.ones(3, 4))")
+        ran = subprocess.run([sys.executable, "-c", program], env=os.environ | {"TORCH_LOGS": "+multidispatch"}, capture_output=True,
+                             text=True, check=True)
+        lines = [line for line in ran.stderr.splitlines() if "inference0:" in line]
+        self.assertEqual(len(lines), 3, ran.stderr)
+        self.assertRegex(lines[0], r"inference0: \d+ nodes, 1 kernels, 1 ops of PyTorch, in ")
+        self.assertRegex(lines[1], r"kernel Y:f32.*exp\(")
+        self.assertIn("PyTorch computes sort (aten.sort.default): no row in the table", lines[2])
+        near(compiled(lambda x: x * 2)(torch.ones(3)), torch.full((3,), 2.0))
 
     def test_marked_sizes(self):
         before = len(md.explain_graph())

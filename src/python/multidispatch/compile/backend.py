@@ -21,7 +21,7 @@ from .lowering.decompositions import table as decompositions
 from .options import Options, options_of
 from .pieces import Piece, cut, tensors_of
 from .randoms import keep_seeds
-from .report import Cost, Report, Rows, fault, new_report
+from .report import Cost, Report, Rows, fault, log_made, new_report
 from .rewriting.attention import no_plan_for_each_shape
 from .rewriting.causal import name_causal_of_training
 from .rewriting.rewrite import copy_of, rewrite
@@ -160,6 +160,7 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_v
     except Exception:  # the user's program is not to blame
         report.surrender(fault(f"PyTorch computes the whole graph {name}"))
     report.seconds = time.perf_counter() - start
+    log_made(report)
     return report.plan
 
 

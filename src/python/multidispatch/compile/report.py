@@ -122,6 +122,16 @@ def _forms(plan: Any) -> dict[str, int]:
     return dict(collections.Counter(call["form"] for call in json.loads(plan.explain())["calls"]))
 
 
+def log_made(report: Report) -> None:
+    """What TORCH_LOGS="multidispatch" shows of a graph, and TORCH_LOGS="+multidispatch" of its steps."""
+    _log.info("%s: %d nodes, %d kernels, %d ops of PyTorch, in %.2f s%s", report.name, report.nodes, len(report.kernels),
+              len(report.eager), report.seconds, f"; all of it is PyTorch's: {report.reason}" if report.reason else "")
+    for k in report.kernels:
+        _log.debug("%s: kernel %s%s", report.name, k["formula"], f" with {k['sizes']}" if k["sizes"] else "")
+    for e in report.eager:
+        _log.debug("%s: PyTorch computes %s (%s): %s", report.name, e["node"], e["op"], e["reason"])
+
+
 _REPORTS: collections.deque[Report] = collections.deque(maxlen=64)
 
 

@@ -24,10 +24,17 @@ def _read_at(g: Any, v: Value, places: dict[int, T.Tree]) -> T.Tree:
 @entry("constant_pad_nd")
 def _pad(g: Any, a: Any, pad: list[Any], value: Any = 0) -> Value:
     v, rank = g.value(a), len(g.shape)
+    borders = {rank - 1 - i: (expression(pad[2 * i]), expression(pad[2 * i + 1])) for i in range(len(pad) // 2)}
+    number = bool(value) if g.dtype == "bool" else float(value) if kind(g.dtype) == "real" else int(value)
+    return padded(g, v, borders, g.shape, Const(number))
+
+
+def padded(g: Any, v: Value, borders: dict[int, tuple[Any, Any]], shape: list[Any], number: T.Tree) -> Value:
+    """The value with more elements, a number, before and behind some axes."""
+    rank = len(shape)
     places: dict[int, T.Tree] = {}
     inside: T.Tree | None = None
-    for i in range(len(pad) // 2):
-        axis, low, high = rank - 1 - i, expression(pad[2 * i]), expression(pad[2 * i + 1])
+    for axis, (low, high) in borders.items():
         if same(low, 0) and same(high, 0):
             continue
         position, size = Iota(_axis(rank, axis)), v.shape[axis]
@@ -42,8 +49,7 @@ def _pad(g: Any, a: Any, pad: list[Any], value: Any = 0) -> Value:
             inside = test if inside is None else Apply("({0} and {1})", (inside, test), 0)
     if inside is None:
         return v
-    number = bool(value) if g.dtype == "bool" else float(value) if kind(g.dtype) == "real" else int(value)
-    return Value(list(g.shape), g.dtype, Apply("where({0}, {1}, {2})", (inside, _read_at(g, v, places), Const(number))))
+    return Value(list(shape), v.dtype, Apply("where({0}, {1}, {2})", (inside, _read_at(g, v, places), number)))
 
 
 @entry("flip")

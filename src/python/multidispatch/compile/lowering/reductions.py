@@ -96,17 +96,17 @@ def _var(g: Any, a: Any, dims: Any = None, unbiased: Any = True, *, correction: 
 
 @entry("cumsum", "cumprod")
 def _scan(g: Any, a: Any, dim: int, **_: Any) -> Value:
-    v = g.value(a)
-    if not v.shape:
-        return cast(v, g.dtype)
-    if v.dtype != g.dtype:
-        v = cast(v, g.dtype)
-    dim %= len(v.shape)
+    v = cast(g.value(a), g.dtype)
+    return scan(g, g.name, v, dim % len(v.shape), g.dtype) if v.shape else v
+
+
+def scan(g: Any, name: str, v: Value, dim: int, dtype: str) -> Value:
+    """A running reduction along an axis."""
     v = _measured(g, v, [dim])
     back = [*range(dim), len(v.shape) - 1, *range(dim, len(v.shape) - 1)]
     last = T.permuted(v, [a for a in range(len(v.shape)) if a != dim] + [dim])
-    buf = g.buf("scan", last.shape, g.dtype, tree=last.tree, reduction=g.name, is_memory=True)
-    return T.permuted(Value(last.shape, g.dtype, Leaf(buf, tuple(buf.stride))), back)
+    buf = g.buf("scan", last.shape, dtype, tree=last.tree, reduction=name, is_memory=True)
+    return T.permuted(Value(last.shape, dtype, Leaf(buf, tuple(buf.stride))), back)
 
 
 @entry("_softmax", "_log_softmax")

@@ -138,6 +138,7 @@ _arithmetic("reciprocal", "(1.0 / {0})", 3, True)
 _arithmetic("div.Tensor", "({0} / {1})", 3, True)
 _arithmetic("div.Scalar", "({0} / {1})", 3, True)
 _arithmetic("true_divide.Tensor", "({0} / {1})", 3, True)
+_arithmetic("copysign.Tensor", "where({1} < 0.0 or 1.0 / {1} < 0.0, -abs({0}), abs({0}))", 4, True)
 _arithmetic("atan2", "atan2({0}, {1})", 8, True)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Sequence
 from ..sizes import Unsupported, expression, product, same, tidy
 from . import tree as T
 from .places import _axis, _read_at
+from .pools import avg_pool, max_pool
 from .reductions import operand_memory
 from .table import apply, entry, kind
 from .tree import Apply, Const, Iota, Leaf, Value
@@ -104,15 +105,16 @@ def _taken(leaf: Leaf, axes: Sequence[int]) -> Leaf:
     return Leaf(leaf.buf, tuple(leaf.stride[a] for a in axes), leaf.offset)
 
 
+def _is_written_out(v: Value, kernel: Any) -> bool:
+    """True for pools that one expression of a few points says."""
+    size = _each(kernel, 2)
+    return len(v.shape) == 4 and kind(v.dtype) == "real" and all(isinstance(s, int) for s in size) \
+        and product(size) <= _MOST_POINTS
+
+
 def _pooled(g: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, number: float, text: str) -> Value:
     """The points of each window, one after the other, by an operation of two."""
-    _only_on_cpu(g)
-    v = g.value(x)
-    size = _each(kernel, 2)
-    if len(v.shape) != 4 or kind(v.dtype) != "real" or not all(isinstance(s, int) for s in size):
-        raise Unsupported("a pooling of other shapes")
-    if product(size) > _MOST_POINTS:
-        raise Unsupported(f"windows of more than {_MOST_POINTS} points")
+    v, size = g.value(x), _each(kernel, 2)
     leaf = g.leaf(_padded(g, v, _each(padding, 2), number))
     step, points = _window(leaf, _each(stride, 2, kernel), _each(dilation, 2))
     parts = [Value(list(g.shape), v.dtype, Leaf(leaf.buf, (*leaf.stride[:2], *step),
@@ -124,16 +126,19 @@ def _pooled(g: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: An
 @entry("max_pool2d_with_indices")
 def _max_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
               ceil_mode: bool = False) -> list[Value | None]:
-    if ceil_mode or g.is_used(1):
-        raise Unsupported("places of the largest" if not ceil_mode else "windows beyond the edge")
+    _only_on_cpu(g)
+    if ceil_mode or g.is_used(1) or not _is_written_out(g.value(x), kernel):
+        return max_pool(g, x, kernel, stride, padding, dilation, ceil_mode)
     return [_pooled(g, x, kernel, stride, padding, dilation, float("-inf"), "max({0}, {1})"), None]
 
 
 @entry("avg_pool2d")
 def _avg_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
               counts_padding: bool = True, divisor: Any = None) -> Value:
-    if ceil_mode or (not counts_padding and any(not same(p, 0) for p in _each(padding, 2))):
-        raise Unsupported("means of windows of several sizes")
+    _only_on_cpu(g)
+    is_even = counts_padding or all(same(p, 0) for p in _each(padding, 2))
+    if ceil_mode or not is_even or not _is_written_out(g.value(x), kernel):
+        return avg_pool(g, x, kernel, stride, padding, ceil_mode, counts_padding, divisor)
     total = _pooled(g, x, kernel, stride, padding, (1,), 0.0, "({0} + {1})")
     n = product(_each(kernel, 2)) if divisor is None else divisor
     return apply(g, "({0} / {1})", [total, g.value(float(n))], g.dtype, 3)

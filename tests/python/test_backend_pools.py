@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Windows in graphs of PyTorch: pools, unfold, diagonals; running extremes; searches among sorted values."""
+
+import importlib.util
+import os
+import sys
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print(f"SKIPPED: test_backend_windows.py: {sys.executable} has no PyTorch", file=sys.stderr)
+    sys.exit(0)
+
+import torch
+import torch.nn.functional as F
+
+import multidispatch as md
+import strict  # noqa: F401 (faults are errors)
+
+SEED = int(os.environ.get("MD_TEST_SEED", "18"))
+OURS = {"eager_where_faster": False}
+
+
+def images(b=2, h=8, w=11, dtype=torch.float32):
+    """With ties, infinities and a NaN."""
+    x = torch.randint(-9, 9, (b, 3, h, w)).to(dtype)
+    x[0, 0, h // 2, w // 2], x[-1, 1, 0, 0], x[-1, 2, -1, -1] = torch.nan, torch.inf, -torch.inf
+    return x
+
+
+class Windows(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(SEED)
+
+    def check(self, f, *calls, is_ours=True, **near):
+        compiled = torch.compile(f, backend="multidispatch", dynamic=True, options=OURS)
+        for given in calls:
+            torch.testing.assert_close(compiled(*given), f(*given), equal_nan=True, **near)
+        report = md.explain_graph()[-1]
+        self.assertNotIn("reason", report)
+        self.assertEqual((report["eager"] == [], report["fallbacks"]), (is_ours, 0), report["eager"])
+
+    def each(self, functions, *calls, **more):
+        for i, f in enumerate(functions):
+            with self.subTest(i):
+                self.setUp()
+                self.check(f, *calls, **more)
+
+    def test_max_pools(self):
+        """NaN hides the place: PyTorch's is that of the last one."""
+        functions = [lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, (3, 2), (2, 1), 1), lambda x: F.max_pool2d(x, 3, 2, 1, 2),
+                     lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), lambda x: F.max_pool1d(x.flatten(2), 4, 3) * 2,
+                     lambda x: F.max_pool2d(x.permute(0, 1, 3, 2), 2)]
+        self.each(functions, (images(),), (images(3, 9, 12),), (images(1, 6, 8),))
+        self.check(functions[1], (images(dtype=torch.bfloat16),))
+
+    def test_places(self):
+        def without_nan(*size):
+            return images(*size).nan_to_num(3.0)
+
+        functions = [lambda x: F.max_pool2d(x, 2, return_indices=True), lambda x: F.max_pool2d(x, (3, 2), (2, 1), 1, return_indices=True),
+                     lambda x: F.max_pool2d(x, 3, 2, 1, 2, return_indices=True)]
+        self.each(functions, (without_nan(),), (without_nan(3, 9, 12),), (without_nan(1, 6, 8),))
+
+    def test_mean_pools(self):
+        functions = [lambda x: F.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, (3, 2), (2, 1), 1), lambda x: F.avg_pool2d(x, 3, 2, 1, False, False),
+                     lambda x: F.avg_pool2d(x, 3, 1, 1, divisor_override=5), lambda x: F.avg_pool1d(x.flatten(2), 4, 3, 2, False, False)]
+        self.each(functions, (images(),), (images(3, 9, 12),), (images(1, 6, 8),))
+        self.check(functions[2], (images(dtype=torch.bfloat16),), rtol=1e-2, atol=1e-2)
+        self.check(functions[2], (images(dtype=torch.float64),))
+        self.setUp()
+        self.check(lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), (images(),), is_ours=False)
+
+    def test_adaptive_pools(self):
+        compiled = torch.compile(lambda x: F.adaptive_avg_pool2d(x, (4, 3)) + 1, backend="multidispatch", dynamic=False, options=OURS)
+        for h, w, is_ours in ((8, 9, True), (8, 11, False)):
+            torch._dynamo.reset()
+            x = images(2, h, w)
+            torch.testing.assert_close(compiled(x), F.adaptive_avg_pool2d(x, (4, 3)) + 1, equal_nan=True)
+            self.assertEqual(md.explain_graph()[-1]["eager"] == [], is_ours)
+
+    def test_unfold(self):
+        self.each([lambda x: x.unfold(3, 3, 2) * 2, lambda x: x.unfold(2, 2, 1).unfold(3, 4, 3).sum(-1), lambda x: (x + 1).unfold(1, 3, 1).amax(-1)],
+                  (images(),), (images(3, 9, 12),))
+
+    def test_diagonals(self):
+        self.each([lambda x: torch.diagonal(x, 0, 2, 3) * 2, lambda x: torch.diagonal(x * 2, 2, 3, 2).sum(-1), lambda x: torch.diagonal(x, -1, 1, 3) + 1],
+                  (images(),), (images(3, 9, 12),))
+
+    def test_running_extremes(self):
+        self.each([lambda x: torch.cummax(x, -1), lambda x: torch.cummin(x, 1), lambda x: torch.cummax(x.permute(0, 3, 2, 1), 2)[0] * 2,
+                   lambda x: torch.cummin(x.nan_to_num(1.0, 2.0, 3.0).long(), -1)], (images(),), (images(3, 9, 12),), (images(1, 1, 1),))
+
+    def test_searches(self):
+        class Search(torch.nn.Module):
+            def __init__(self, f, bounds):
+                super().__init__()
+                self.f = f
+                self.register_buffer("bounds", bounds)
+
+            def forward(self, x):
+                return self.f(x, self.bounds)
+
+        bounds = torch.tensor([-4.0, -1.0, 0.0, 0.0, 3.0, torch.inf])
+        functions = [torch.bucketize, lambda x, b: torch.bucketize(x, b, right=True, out_int32=True), lambda x, b: torch.searchsorted(b, x),
+                     lambda x, b: torch.searchsorted(b, x, side="right"),
+                     lambda x, b: torch.bucketize(x.nan_to_num(1.0, 2.0, 3.0).long(), b.clamp(max=5).long())]
+        self.each([Search(f, bounds) for f in functions], (images(),), (images(3, 9, 12),))
+        self.check(Search(torch.bucketize, torch.arange(600.0)), (images(),), is_ours=False)
+
+    def test_copysign(self):
+        x = torch.tensor([1.0, -2.0, 0.0, -0.0, torch.inf, 3.0])
+        f = torch.compile(torch.copysign, backend="multidispatch", dynamic=True, options=OURS)
+        y = torch.tensor([-0.0, 0.0, -1.0, 1.0, -torch.inf, torch.inf])
+        self.assertEqual(f(x, y).tolist(), torch.copysign(x, y).tolist())
+        self.assertEqual((1 / f(x, y)).tolist(), (1 / torch.copysign(x, y)).tolist())
+
+
+if __name__ == "__main__":
+    print("seed", SEED, file=sys.stderr)
+    unittest.main()
