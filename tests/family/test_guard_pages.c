@@ -97,7 +97,7 @@ static void check_window(md_context *c, int64_t step, int64_t channels, int64_t 
              "Y[n,o,y,x] = sum[c,r,s](where(%d*y+r >= 1 and %d*y+r <= size(X.2) and %d*x+s >= 1 and %d*x+s <= "
              "size(X.3), X[n,c,%d*y+r-1,%d*x+s-1], 0) * W[o,c,r,s])",
              (int)step, (int)step, (int)step, (int)step, (int)step, (int)step);
-    assert_ok(md_op_create(&op, c, formula, &(md_op_options){.pin = "gemm/rows8_vecs1_depth256_block480"}));
+    assert_ok(md_op_create(&op, c, formula, &(md_op_options){.pin = "gemm"}));
     assert_ok(md_call(op, NULL, arg, 3));
     for (int64_t e = 0; e < 2 * 5 * high * wide; e++)
         assert_true(data[0][e] ==

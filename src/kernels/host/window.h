@@ -273,6 +273,15 @@ MD_INLINE void md_window_enter(md_window_block_rows *b, int which, const md_wind
     }
 }
 
+/* n steps of K from x on, element by element: of a run that is too short to be transposed, or not in one piece. */
+MD_INLINE void md_window_pack_few(const md_params *p, int which, const md_window *w, md_acc *out, md_block block,
+                                  const md_window_block_rows *b, int rows, int64_t x, int64_t n)
+{
+    const int lanes = (int)md_least(block.width, block.pitch);
+    MD_ROLLED for (int64_t j = x; j < x + n; j++, out += block.pitch) MD_ROLLED for (int i = 0; i < lanes; i++) out[i] =
+        i < rows && b->begin[i] <= j && j < b->end[i] ? md_operand_get(p, which, b->at[i] + j * w->step) : (md_acc)0;
+}
+
 /* A block of rows, MD_VL steps of K at a time, transposed. */
 MD_INLINE void md_window_pack_block(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                                     int64_t row, int rows)
@@ -288,6 +297,10 @@ MD_INLINE void md_window_pack_block(const md_params *p, int which, const md_sour
         const int64_t first = steps.part.along;
         n = md_least(w.length - first, s->depth - k);
         md_window_enter(&b, which, &w, part, rows, &steps.part, first, first + n);
+        if (w.step != 1 || n < MD_VL / 2) {
+            md_window_pack_few(p, which, &w, out + k * block.pitch, block, &b, rows, first, n);
+            continue;
+        }
         MD_ROLLED for (int64_t j = 0; j < n; j += MD_VL)
         {
             const int64_t lanes = md_least(MD_VL, n - j), x = first + j;
