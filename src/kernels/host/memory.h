@@ -261,6 +261,24 @@ MD_INLINE unsigned long long md_lane_bytes(unsigned long long bits, int size)
     }
 #endif
 
+/* Every other element from the first on, of two vectors of which the second begins MD_VL - 1 behind the first: nothing
+ * beyond the last of them is read. */
+#if MD_VL == 16
+#define MD_EVERY_OTHER(a, b)                                                                                           \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+#elif MD_VL == 8
+#define MD_EVERY_OTHER(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#elif MD_VL == 4
+#define MD_EVERY_OTHER(a, b) __builtin_shufflevector(a, b, 0, 2, 5, 7)
+#else
+#define MD_EVERY_OTHER(a, b) __builtin_shufflevector(a, b, 0, 3)
+#endif
+#ifdef MD_MASKED_BYTES
+#define MD_HAS_PARTS 1
+#else
+#define MD_HAS_PARTS 0
+#endif
+
 /* All of a storage type: T its name, E the C type of an element, W its vector, V and C the compute types, UP, DOWN
  * and UP1, DOWN1 the conversions between them, S, SS the suffixes of V and C, ADD the sum. MD_ONE_T turns a lane of
  * V into C. */
@@ -306,8 +324,22 @@ MD_INLINE unsigned long long md_lane_bytes(unsigned long long bits, int size)
             return md_load_##T##_unit(t, o, MD_VL);                                                                    \
         return UP(md_part_##T##_mu(t, o, m));                                                                          \
     }                                                                                                                  \
+    MD_INLINE W md_twos_##T(const void *t, int64_t o, int n)                                                           \
+    {                                                                                                                  \
+        W a, b;                                                                                                        \
+        if (n == MD_VL) {                                                                                              \
+            __builtin_memcpy(&a, (const E *)t + o, sizeof a);                                                          \
+            __builtin_memcpy(&b, (const E *)t + o + MD_VL - 1, sizeof b);                                              \
+        } else {                                                                                                       \
+            a = md_part_##T(t, o, 2 * n - 1 < MD_VL ? 2 * n - 1 : MD_VL);                                              \
+            b = md_part_##T(t, o + MD_VL - 1, 2 * n - MD_VL);                                                          \
+        }                                                                                                              \
+        return MD_EVERY_OTHER(a, b);                                                                                   \
+    }                                                                                                                  \
     MD_INLINE V md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                      \
     {                                                                                                                  \
+        if (s == 2 && sizeof(E) <= 4 && n > 0 && (n == MD_VL || MD_HAS_PARTS))                                         \
+            return UP(md_twos_##T(t, o, n));                                                                           \
         if (n != MD_VL)                                                                                                \
             return UP(md_part_##T##_s(t, o, s, n));                                                                    \
         const E *e = (const E *)t + o;                                                                                 \
