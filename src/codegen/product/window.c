@@ -48,8 +48,8 @@ md_cg_along md_cg_product_window_along(const md_cg_product *product, int32_t ope
         return MD_CG_ALONG_NEITHER;
     const int32_t row = rows[n - 1], k = s->k[s->n_k - 1], last = load->n_args - 1;
     const bool by_row = moves(product, load, last, row) != 0, by_k = moves(product, load, last, k) != 0;
-    /* In a convolution along the image, not along the few points of the filter, whether both move the last subscript or,
-     * of a view with an axis for each, the points alone. */
+    /* In a convolution along the image, not along the few points of the filter: whether both move the last subscript,
+     * or, of a view with an axis for each, the points alone. */
     if (by_k && n > 1 && is_short(product, k) && !is_short(product, row))
         return MD_CG_ALONG_ROWS;
     return by_k && (!by_row || is_short(product, row)) ? MD_CG_ALONG_DEPTH : MD_CG_ALONG_ROWS;
