@@ -30,6 +30,7 @@ TESTS_OF = {
     "sequence": ["sequence", "test_api_faults"],
     "combo": ["combo", "test_list", "test_list_input"],
     "list": ["list"],
+    "package": ["package", "fuzz_package"],
     "python": ["python"],
     "stats": ["stats", "test_api_scripted", "api:test_life", "test_options", "test_hybrid", "reports"],
     "api": ["api", "stats", "sequence", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
