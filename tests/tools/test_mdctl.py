@@ -642,6 +642,14 @@ class Regret(Base):
         part = self.json_lines(self.good("regret", board, "--modes", "model", "--part", "2/2", *self.FEW))
         self.assertEqual([x["shape"] for x in part if "shape" in x], ["i=2, j=7"])
 
+    def test_chains(self):
+        """Kernels of attention compete with each other, and with the kernels of what they fuse."""
+        board = self.file("board", "attention f32 count=1 b=1 h=2 i=20 j=30 d=16 e=16\n")
+        shape = self.json_lines(self.good("regret", board, "--modes", "model", "--rivals", *self.FEW))[0]
+        self.assertNotIn("failed", shape["model"])
+        names = " ".join(sorted(shape["rivals"]))
+        self.assertRegex(names, "0:gem.*; 1:.*; 2:gem.* chain/")
+
     def test_bad(self):
         self.bad(2, "regret", part="regret takes boards")
         self.bad(2, "regret", "/nonexistent/board", part="/nonexistent/board")
