@@ -101,20 +101,22 @@ static md_status read_sizes(int64_t *size, const md_package *p, const md_tensor 
 
 /* ---- The public functions */
 
-static md_status check_package(const md_package *p, const md_tensor *inputs)
+/* Checks what is given for a call, and reads its sizes. */
+static md_status begin(int64_t *size, const md_package *p, const md_tensor *inputs, const md_tensor *outputs)
 {
     if (!p)
         return md_fail(MD_INVALID_ARGUMENT, "package is NULL");
-    return inputs || p->n_inputs == 0 ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "inputs is NULL");
+    if (!inputs && p->n_inputs)
+        return md_fail(MD_INVALID_ARGUMENT, "inputs is NULL");
+    if (!outputs && p->n_outputs)
+        return md_fail(MD_INVALID_ARGUMENT, "outputs is NULL");
+    return read_sizes(size, p, inputs);
 }
 
 md_status md_package_outputs(md_tensor *outputs, md_package *p, const md_tensor *inputs)
 {
     int64_t size[MD_PK_DIMS];
-    MD_TRY(check_package(p, inputs));
-    if (!outputs && p->n_outputs)
-        return md_fail(MD_INVALID_ARGUMENT, "outputs is NULL");
-    MD_TRY(read_sizes(size, p, inputs));
+    MD_TRY(begin(size, p, inputs, outputs));
     for (int32_t i = 0; i < p->n_outputs; i++)
         MD_TRY(md_pk_see(&outputs[i], &p->output[i], size));
     return MD_OK;
@@ -134,10 +136,7 @@ static void *address(const md_tensor *t)
 md_status md_package_call(md_package *p, md_stream stream, const md_tensor *inputs, const md_tensor *outputs)
 {
     int64_t size[MD_PK_DIMS];
-    MD_TRY(check_package(p, inputs));
-    if (!outputs && p->n_outputs)
-        return md_fail(MD_INVALID_ARGUMENT, "outputs is NULL");
-    MD_TRY(read_sizes(size, p, inputs));
+    MD_TRY(begin(size, p, inputs, outputs));
     for (int32_t i = 0; i < p->n_outputs; i++)
         MD_TRY(check_port(&outputs[i], &p->output[i], size, "output", i));
     const int32_t n = p->n_inputs + p->n_outputs;
