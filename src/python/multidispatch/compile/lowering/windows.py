@@ -10,11 +10,11 @@ from typing import Any, Sequence
 
 from ..sizes import Unsupported, expression, product, same, tidy
 from . import tree as T
-from .places import _axis, _read_at
+from .places import padded
 from .pools import avg_pool, max_pool
 from .reductions import operand_memory
 from .table import apply, entry, kind
-from .tree import Apply, Const, Iota, Leaf, Value
+from .tree import Apply, Const, Leaf, Value
 
 _MOST_POINTS = 25  # of a pooling, which is written out
 
@@ -32,22 +32,11 @@ def _each(sizes: Sequence[Any], rank: int, default: Any = None) -> list[Any]:
 
 def _padded(g: Any, v: Value, pads: Sequence[Any], number: float) -> Value:
     """A copy with so many more elements at both ends of the last axes; the value itself where there are none."""
-    rank, first = len(v.shape), len(v.shape) - len(pads)
-    shape, places, inside = list(v.shape), {}, []
-    for axis, pad in enumerate(pads, first):
-        if same(pad, 0):
-            continue
-        size, position = v.shape[axis], Iota(_axis(rank, axis))
-        shape[axis] = tidy(size + 2 * pad)
-        places[axis] = Apply("i64({0})", (Iota(_axis(rank, axis), -pad),), 0)  # computed: no axis has its size
-        inside += [Apply("({0} >= {1})", (position, Const(pad)), 0),
-                   Apply("({0} < {1})", (position, Const(tidy(size + pad))), 0)]
-    if not places:
-        return v
-    test = reduce(lambda a, b: Apply("({0} and {1})", (a, b), 0), inside)
-    tree = Apply("where({0}, {1}, {2})", (test, _read_at(g, v, places), Const(number)))
-    out = Value(shape, v.dtype, tree)
-    return g.point(out, T.memory_order(v))
+    shape, borders = list(v.shape), dict(enumerate(((pad, pad) for pad in pads), len(v.shape) - len(pads)))
+    for axis, (low, high) in borders.items():
+        shape[axis] = tidy(shape[axis] + low + high)
+    out = padded(g, v, borders, shape, Const(number))
+    return v if out is v else g.point(out, T.memory_order(v))
 
 
 def _window(leaf: Leaf, steps: Sequence[Any], dilation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
