@@ -1,4 +1,5 @@
 /* Matrix products against the reference evaluator: every layout, type, size class, epilogue and vector width. */
+#include "family/host_device.h"
 #include "support/check.h"
 #include "support/variant.h"
 
@@ -6,8 +7,6 @@
 #include "base/status.h"
 #include "device/open.h"
 
-static md_dev *dev;
-static md_pool *pool;
 static char text[1024];
 
 /* Tiles that registers of this width can hold; families' defaults are those for 64 bytes. */
@@ -360,22 +359,6 @@ static void test_tiles_and_widths(void **state)
         }
     }
     dev->facts.vector_bytes = own;
-}
-
-static int open_device(void **state)
-{
-    (void)state;
-    assert_ok(md_pool_create(&pool, 2));
-    assert_ok(md_dev_open(&dev, &(md_dev_options){.device = "host", .cc = getenv("MD_CC"), .pool = pool}));
-    return 0;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    md_dev_close(&dev);
-    md_pool_destroy(&pool);
-    return 0;
 }
 
 int main(void)

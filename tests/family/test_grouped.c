@@ -1,5 +1,6 @@
 /* Grouped products, whose rows look up which matrix they are multiplied by, and products whose rows lie apart, against
  * the reference evaluator: layouts, types, sizes of groups, look-ups out of range. */
+#include "family/host_device.h"
 #include "support/check.h"
 #include "support/variant.h"
 
@@ -7,8 +8,6 @@
 #include "base/status.h"
 #include "device/open.h"
 
-static md_dev *dev;
-static md_pool *pool;
 static char text[1024];
 
 static void check_as(const variant_case *c, const char *family, int least)
@@ -195,22 +194,6 @@ static void test_groups_of_weights(void **state)
             if (d < 2)
                 check(&c, "gemv");
         }
-}
-
-static int open_device(void **state)
-{
-    (void)state;
-    assert_ok(md_pool_create(&pool, 2));
-    assert_ok(md_dev_open(&dev, &(md_dev_options){.device = "host", .cc = getenv("MD_CC"), .pool = pool}));
-    return 0;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    md_dev_close(&dev);
-    md_pool_destroy(&pool);
-    return 0;
 }
 
 int main(void)
