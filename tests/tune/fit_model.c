@@ -124,7 +124,7 @@ static bool read_sizes(int64_t *size, const md_fx_formula *f, char *text)
     return true;
 }
 
-/* False for a line that is left out: of a formula of several stages, or of a variant that is no more. */
+/* False for a line that is left out: of several stages that no chain fuses, or of a variant that is no more. */
 static bool read_record(records *r, char *line, int64_t number)
 {
     char *word[6], *rest = line;
