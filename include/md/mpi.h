@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/select.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,6 +31,14 @@ typedef struct md_mpi_group {
     int is_late; /* the communicator could not be duplicated */
     int is_broken; /* something did not end, so nothing of MPI is freed */
 } md_mpi_group;
+
+/* select(), because nanosleep() is not declared in a program of strict C11. */
+static inline void md_mpi_nap(int microseconds)
+{
+    struct timeval nap = {0, 0};
+    nap.tv_usec = microseconds;
+    select(0, NULL, NULL, NULL, &nap);
+}
 
 static inline void md_mpi_say(const md_mpi_group *group, int to, int tag)
 {
@@ -53,7 +61,6 @@ static inline int md_mpi_hear(const md_mpi_group *group, int tag)
 /* Nonzero: the request is done. Who asks meanwhile hears that this rank is there. */
 static inline int md_mpi_wait(const md_mpi_group *group, MPI_Request *request, double end_s)
 {
-    const struct timespec nap = {0, 20000};
     int is_done = 0;
     for (int spins = 0; !is_done && (spins == 0 || MPI_Wtime() < end_s); spins++) {
         if (MPI_Test(request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
@@ -63,7 +70,7 @@ static inline int md_mpi_wait(const md_mpi_group *group, MPI_Request *request, d
         const int asks = md_mpi_hear(group, MD_MPI_ASK);
         if (asks >= 0)
             md_mpi_say(group, asks, MD_MPI_HERE);
-        nanosleep(&nap, NULL);
+        md_mpi_nap(20);
     }
     return is_done;
 }
@@ -73,7 +80,6 @@ static inline int md_mpi_wait(const md_mpi_group *group, MPI_Request *request, d
 static inline void md_mpi_name_missing(const md_mpi_group *group, char *why)
 {
     const double end_s = MPI_Wtime() + 1.0;
-    const struct timespec nap = {0, 200000};
     char *heard = (char *)calloc((size_t)group->n_ranks, 1);
     int n = 1, missing = -1;
     for (int r = 0; heard && r < group->n_ranks; r++)
@@ -90,7 +96,7 @@ static inline void md_mpi_name_missing(const md_mpi_group *group, char *why)
         if (asks >= 0)
             heard[asks] = 1;
         else if (here < 0)
-            nanosleep(&nap, NULL);
+            md_mpi_nap(200);
     }
     for (int r = group->n_ranks - 1; heard && r >= 0; r--)
         missing = r == group->rank || heard[r] ? missing : r;

@@ -22,7 +22,7 @@ def mpi_flags():
     for name in ("ompi-c", "mpich"):
         done = subprocess.run(["pkg-config", "--cflags", name], capture_output=True, text=True, check=False) if shutil.which("pkg-config") else None
         if done and done.returncode == 0:
-            return done.stdout.replace("-I", "-isystem ").split() + ["-D_GNU_SOURCE"]
+            return done.stdout.replace("-I", "-isystem ").split()
     return None
 
 

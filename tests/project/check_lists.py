@@ -42,6 +42,7 @@ ELSEWHERE = {
     "src/device/cuda/none.c": "stands in where there is no CUDA",
     "src/kernels/host/defaults/": "what generated text stands for, so that tools can read kernels by themselves",
     "tests/cuda/torch_capture.py": "run by tools/gpu",
+    "tools/examples/cluster/agree_nccl.c": "needs two GPUs and NCCL: tools/gpu cluster builds and runs it",
 }
 
 
