@@ -1,7 +1,6 @@
 /* Reads the arguments of warm calls. */
 #include "dispatch/args.h"
 
-#include "base/dtype.h"
 #include "base/hash.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Computes the shape of a call, its classes and its key. */
 #include "dispatch/bind/bind.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 
 #include <string.h>

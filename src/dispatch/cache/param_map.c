@@ -4,7 +4,6 @@
 #include "base/status.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* The word of the key where a tensor's sizes begin; its strides follow. -1: a temporary. */
 static int32_t key_of(const md_ds_op *op, int32_t tensor)

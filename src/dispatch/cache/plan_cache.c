@@ -4,7 +4,6 @@
 #include "base/task/fork.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Plan entries are written under the lock. Words are released and acquired one by one, so that no reader sees a new
  * word with an old sequence number. */

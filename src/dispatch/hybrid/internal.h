@@ -98,6 +98,25 @@ void md_ds_refresh_trial(struct md_ds_hybrid *hybrid, md_ds_trial *trial);
 /** Takes the time of a call in us; not positive: the call has none. Times of older generations are dropped. */
 void md_ds_record_time(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry, const md_ds_timing *timing, double us);
 
+/* ---- challengers.c */
+
+/* A trial that is to be made. */
+typedef struct md_ds_trial_job {
+    _Atomic int32_t *n_jobs;
+    md_ds_op *op;
+    md_ds_shape_entry *entry; /* held */
+    md_kn_shape shape;
+    int64_t select_sizes[MD_FX_MAX_DIMS]; /* what variants are chosen by */
+} md_ds_trial_job;
+
+/** Sets the trial's stage, of those that have challengers the one that takes the most time, and its challengers, the
+ * incumbent first. Returns how many; 0: no stage has any. */
+int32_t md_ds_choose_challengers(md_ds_trial *trial, const md_ds_trial_job *job);
+bool md_ds_is_listed(const md_ds_challenger *list, int32_t n, int32_t variant);
+/** The variant that is ahead of what serves the stage by more than the model errs, and gives its bits where that is
+ * wanted; -1: none. */
+int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *job, int32_t stage);
+
 /* ---- prepare.c */
 
 /** Queues a job, counted in *n_jobs, that makes the entry's trial. At most one job per entry. */
@@ -108,7 +127,26 @@ void md_ds_load_challengers(md_ds_op *op, md_ds_trial *trial);
 /** Waits until *n_jobs is 0. */
 void md_ds_prepare_wait(const _Atomic int32_t *n_jobs);
 
-/* ---- race.c */
+/* ---- quiet.c */
+
+/* What a race knows of calls. One thread at a time. */
+typedef struct md_ds_quiet {
+    struct md_ds_hybrid *hybrid; /* of the op whose race it is */
+    uint64_t least_ns; /* time without calls that counts as quiet */
+    uint64_t deadline_ns; /* nobody waits longer */
+    uint64_t seen_ns, n_calls; /* when calls of the context were seen last, and how many there were by then */
+} md_ds_quiet;
+
+/** Begins a run of the race. */
+void md_ds_quiet_begin(md_ds_quiet *quiet);
+/** Waits until the GPU and the context are quiet; false where that takes too long, or the op ends. */
+bool md_ds_quiet_wait(md_ds_quiet *quiet);
+/** True if an op of the context was called since this was asked last. */
+bool md_ds_quiet_is_over(md_ds_quiet *quiet);
+/** Marks on the stream what a race must wait for. The lock is held. */
+void md_ds_put_tail(struct md_ds_hybrid *hybrid, const md_ds_shape_entry *entry, md_stream stream);
+
+/* ---- idle_memory.c */
 
 typedef struct md_ds_idle_memory {
     md_ds_op *op;
@@ -137,6 +175,8 @@ md_kn_call *md_ds_idle_memory_next(void *memory);
  * calls tell them apart well enough. */
 #define MD_DS_IDLE_BENCH_BYTES 64e6
 #define MD_DS_IDLE_HOST_BYTES 8e6
+
+/* ---- race.c */
 
 /* A race that may be interrupted by calls and goes on in the next quiet moment. One thread at a time. */
 typedef struct md_ds_idle_bench md_ds_idle_bench;

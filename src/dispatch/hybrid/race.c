@@ -9,25 +9,11 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* ---- What a race is */
 
-/* LOOK_NS: time between two looks whether it is quiet; BUSY_LOOK_NS: the same after a look that found calls, doubled by
- * each further one up to CALM_LOOK_NS where nobody asked for races. A look reads counters that calls write, which
- * then wait for the cache line.
- * PATIENCE_NS: a run of the race waits no longer for a quiet moment; QUEUED_PATIENCE_NS: where other races wait behind
- * it. MOST_WASTED: samples of a run that calls may disturb before it ends. MOST_RUNS: of a race with idle_tune. */
-enum {
-    LOOK_NS = 50000,
-    BUSY_LOOK_NS = 200000,
-    CALM_LOOK_NS = 5000000,
-    PATIENCE_NS = 100000000,
-    QUEUED_PATIENCE_NS = 10000000,
-    MOST_WASTED = 64,
-    MOST_RUNS = 8,
-    SAMPLES = MD_DS_CHALLENGER_TIMES
-};
+/* MOST_WASTED: samples of a run that calls may disturb before it ends. MOST_RUNS: of a race with idle_tune. */
+enum { MOST_WASTED = 64, MOST_RUNS = 8, SAMPLES = MD_DS_CHALLENGER_TIMES };
 
 typedef struct racer {
     int32_t variant;
@@ -39,93 +25,12 @@ struct md_ds_idle_bench {
     md_ds_op *op;
     md_ds_idle_memory memory;
     md_tn_tournament tournament;
-    struct md_ds_hybrid *hybrid; /* the state of the op whose race this is */
-    uint64_t quiet_ns; /* time without calls that counts as quiet */
-    uint64_t deadline_ns, seen_ns, n_calls; /* end of patience; when calls were seen last, and how many by then */
+    md_ds_quiet quiet;
     int32_t n_wasted;
     double spent_us; /* GPU time that the whole race took */
     md_tn_competitor competitor[MD_DS_CHALLENGERS];
     racer racer[MD_DS_CHALLENGERS];
 };
-
-/* ---- Quiet moments */
-
-/* False where another thread holds the list of ops. */
-static bool count_calls(uint64_t *out, md_ds_runtime *runtime)
-{
-    if (pthread_mutex_trylock(&runtime->lock_of_ops) != 0)
-        return false;
-    *out = 0;
-    for (md_ds_op *op = runtime->ops; op; op = op->next)
-        if (op->is_made)
-            *out += md_ds_calls_of(op);
-    pthread_mutex_unlock(&runtime->lock_of_ops);
-    return true;
-}
-
-/* True if an op of the context was called since this was asked last. */
-static bool has_been_called(md_ds_idle_bench *bench)
-{
-    uint64_t n = 0;
-    if (count_calls(&n, bench->op->runtime) && n == bench->n_calls)
-        return false;
-    bench->n_calls = n;
-    bench->seen_ns = md_clock_ns();
-    return true;
-}
-
-/* The GPU is busy if it has not passed the tail, or if the calls made since then may not be done after quiet_ns
- * without calls. If a stream was captured a short time ago, one may be under capture now. */
-static bool is_busy(struct md_ds_hybrid *h, uint64_t quiet_ns)
-{
-    static const uint64_t after_capture_ns = 50000000;
-    enum { FEW = 8 };
-    md_dev *dev = h->op->runtime->dev;
-    double us = 0.0;
-    pthread_mutex_lock(&h->lock);
-    /* If the last call found the GPU idle, the host is the slower one: at most FEW calls can be unfinished. */
-    const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->budget.was_busy ? behind : FEW;
-    const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
-                         (double)quiet_ns < (double)MD_MIN(behind, most) * h->budget.call_us * 1e3;
-    pthread_mutex_unlock(&h->lock);
-    const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
-    return is_left || (!h->has_tail && md_ds_is_async(h->op->runtime)) || md_pool_is_busy(dev->pool) ||
-           (captured && md_clock_ns() - captured < after_capture_ns);
-}
-
-static bool is_quiet(md_ds_idle_bench *bench)
-{
-    if (has_been_called(bench))
-        return false;
-    const uint64_t quiet_ns = md_clock_ns() - bench->seen_ns;
-    return quiet_ns >= bench->quiet_ns && !is_busy(bench->hybrid, quiet_ns);
-}
-
-static bool is_ending(const md_ds_idle_bench *bench)
-{
-    return atomic_load_explicit(&bench->hybrid->is_ending, memory_order_acquire);
-}
-
-static uint64_t patience_ns(const md_ds_idle_bench *bench)
-{
-    return bench->hybrid->is_idle_only ? QUEUED_PATIENCE_NS : PATIENCE_NS;
-}
-
-/* False when patience ends, or the op does. */
-static bool wait_until_quiet(md_ds_idle_bench *bench)
-{
-    int64_t busy_ns = BUSY_LOOK_NS;
-    while (!is_quiet(bench)) {
-        if (md_clock_ns() >= bench->deadline_ns || is_ending(bench))
-            return false;
-        const bool is_called = md_clock_ns() - bench->seen_ns < LOOK_NS;
-        nanosleep(&(struct timespec){.tv_nsec = is_called ? busy_ns : LOOK_NS}, NULL);
-        if (is_called && bench->hybrid->is_idle_only)
-            busy_ns = MD_MIN(2 * busy_ns, CALM_LOOK_NS);
-    }
-    bench->deadline_ns = md_clock_ns() + patience_ns(bench);
-    return !is_ending(bench) && !md_tn_is_stuck(bench->op->runtime->dev);
-}
 
 /* ---- The tournament's callbacks */
 
@@ -135,7 +40,7 @@ static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
     (void)i;
     if (moment == MD_TN_BEFORE_ROUND || moment == MD_TN_BEFORE_SECOND_LOOK)
         return MD_TN_GO_ON;
-    return bench->n_wasted < MOST_WASTED && wait_until_quiet(bench) ? MD_TN_GO_ON : MD_TN_PAUSE;
+    return bench->n_wasted < MOST_WASTED && md_ds_quiet_wait(&bench->quiet) ? MD_TN_GO_ON : MD_TN_PAUSE;
 }
 
 /* In a cheap race: a variant that takes longer than the model said. The first run pays for cold code and page faults,
@@ -172,7 +77,7 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
     bench->spent_us += *us * repeats;
     if (is_too_long(bench, *us, step))
         return MD_TN_RUN_FAILED;
-    if (step != MD_TN_SAMPLE || !has_been_called(bench))
+    if (step != MD_TN_SAMPLE || !md_ds_quiet_is_over(&bench->quiet))
         return MD_TN_SAMPLED;
     bench->n_wasted++;
     return MD_TN_DISTURBED;
@@ -205,9 +110,9 @@ static md_status idle_bench_create(md_ds_idle_bench **out, struct md_ds_hybrid *
     if (!bench)
         return md_fail_memory();
     const md_tn_sampler sampler = {sample, proceed, bench};
-    bench->hybrid = h;
     bench->op = op;
-    bench->quiet_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
+    bench->quiet.hybrid = h;
+    bench->quiet.least_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
     bench->tournament = md_tn_tournament_make(MD_TN_FOR_BACKGROUND, &sampler, bench->competitor, trial->n_challengers);
     if (op->policy.races_cheaply)
         bench->tournament.policy.sample_us = fmin(bench->tournament.policy.sample_us, MD_DS_CHEAP_US);
@@ -235,10 +140,8 @@ static bool idle_bench_run(md_ds_idle_bench *bench)
     md_ds_runtime *runtime = bench->op->runtime;
     if (atomic_exchange_explicit(&runtime->is_racing, true, memory_order_acquire))
         return false;
-    bench->deadline_ns = md_clock_ns() + patience_ns(bench);
-    bench->n_calls = 0;
     bench->n_wasted = 0;
-    bench->seen_ns = md_clock_ns();
+    md_ds_quiet_begin(&bench->quiet);
     const bool is_over = md_tn_tournament_run(&bench->tournament) == MD_TN_ENDED;
     atomic_store_explicit(&runtime->is_racing, false, memory_order_release);
     return is_over;
@@ -406,20 +309,6 @@ static void start_race(void *user)
     md_jobs_submit(md_pool_jobs(r->h->op->runtime->dev->pool), run_race, user);
 }
 
-/* Marks what a race must wait for. The lock is held. */
-static void put_tail(struct md_ds_hybrid *h, const md_ds_shape_entry *entry, md_stream stream)
-{
-    md_dev *dev = h->op->runtime->dev;
-    if (h->tail && dev->ops->mark_put(dev, h->tail, stream) != MD_OK)
-        return;
-    if (h->is_idle_only) { /* no call is timed: the model says how long those behind the tail may take */
-        h->budget.call_us = MD_MAX(h->budget.call_us, md_ds_plan_of(entry)->model_us);
-        h->budget.was_busy = h->tail != NULL;
-    }
-    h->has_tail = h->tail != NULL;
-    h->tail_calls = md_ds_calls_of(h->op);
-}
-
 /* True if a trial is being made that a race follows at once. */
 static bool is_awaited(const struct md_ds_hybrid *h, const md_ds_shape_entry *entry)
 {
@@ -437,7 +326,7 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
     const bool is_racing = atomic_load_explicit(&h->n_races, memory_order_relaxed) != 0,
                is_wanted = (!t || !t->is_raced) && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
     if (is_wanted || is_racing)
-        put_tail(h, entry, stream);
+        md_ds_put_tail(h, entry, stream);
     race *r = t && is_wanted && (h->has_tail || !h->tail) && !is_racing && md_clock_ns() >= t->race_ns
                   ? malloc(sizeof *r)
                   : NULL;

@@ -6,7 +6,6 @@
 #include "dispatch/bind/bind.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A range of device memory and its copy. Tensors that overlap share one copy, so that all of them see one state. */
 typedef struct host_copy {

@@ -7,10 +7,8 @@
 #include "dispatch/pool/fill.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/select/stored.h"
-#include "dispatch/space/points.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_SIGHTS = 64 };
 

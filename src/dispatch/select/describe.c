@@ -4,7 +4,6 @@
 #include "base/status.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Of variants that the log names for a stage. The file of MD_DUMP has all. */
 enum { LOG_VARIANTS = 12 };

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct ordered {
     md_ds_piece *piece;

@@ -2,7 +2,6 @@
 #include "dispatch/select/plan.h"
 #include "dispatch/select/select.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "tune/tune.h"
 

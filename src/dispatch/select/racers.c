@@ -1,7 +1,6 @@
 /* Picks the variants to time: the fastest by the model, and the best of each family, where the model errs most. */
 #include "dispatch/select/select.h"
 
-#include "base/status.h"
 #include "tune/bench/bench.h"
 
 /* The model errs by less than this between variants, and between the best of two families. */

@@ -11,7 +11,6 @@
 #include "tune/tune.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Timing the variants at a shape takes so long: RUNS runs of the fastest, by the model; with what their libraries load,
  * which may take LOADS_MS. Choosing and the call itself come on top: about 10 ms

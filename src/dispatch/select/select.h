@@ -15,7 +15,7 @@ typedef struct md_ds_query {
     const md_kn_shape *shape;
     const int64_t *select_sizes; /* sizes to choose by, by dim id */
     const md_kn_call *call; /* data for MD_SELECT_MEASURE; NULL: the model chooses */
-    const md_digest128 *key; /* of the shape, to find a stored pick (kept.h); NULL: none is looked for */
+    const md_digest128 *key; /* of the shape, to find a stored pick (stored.h); NULL: none is looked for */
     bool with_unbuilt; /* variants that are being built, or whose library is not loaded, count as ready */
     bool may_load; /* libraries may load what they need */
     bool without_unasked; /* not the variants of libraries that were not asked, or have not answered */

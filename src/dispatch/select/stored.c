@@ -1,4 +1,4 @@
-/* Measured picks of an op: reads them, finds them by shape, and teaches the correction what they took. */
+/* Measured picks of an op: reads them, and finds them by shape. */
 #include "dispatch/select/stored.h"
 
 #include "base/status.h"
@@ -19,9 +19,9 @@ typedef struct pick_key {
     int64_t stage;
 } pick_key;
 
-/* ---- The key in the store: all that a pick depends on, but the shape and the environment */
+/* ---- The key in the store */
 
-static char *make_key(const md_ds_op *op, const char *chip)
+char *md_ds_stored_make_key(const md_ds_op *op, const char *chip)
 {
     static const char *const bounds[] = {"report", "clamp", "zero"};
     md_strbuf b = {0};
@@ -57,8 +57,7 @@ static md_tn_conditions conditions_now(const struct md_ds_stored *stored)
                               .date = (int64_t)time(NULL)};
 }
 
-/* What was measured under other conditions is an estimate. */
-static bool is_fact(const struct md_ds_stored *stored, const md_tn_conditions *at)
+bool md_ds_stored_is_fact(const struct md_ds_stored *stored, const md_tn_conditions *at)
 {
     return at->environment == md_tn_stored_environment(stored->store) && !at->is_throttled &&
            md_tn_is_same_clock(at->mhz, md_tn_clock_mhz(stored->op->runtime->dev));
@@ -128,7 +127,8 @@ bool md_ds_stored_find(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
     if (op->policy.agrees && stored.is_own && !stored.is_given) /* it serves from the next agreement on */
         return false;
     const int32_t variant = md_ds_pool_find(pool, stored.pick.variant);
-    if (variant < 0 || !(stored.is_own || is_fact(op->stored, &stored.pick.at)) || !md_ds_fits(pool, variant, query))
+    if (variant < 0 || !(stored.is_own || md_ds_stored_is_fact(op->stored, &stored.pick.at)) ||
+        !md_ds_fits(pool, variant, query))
         return false;
     out->variant = variant;
     out->runner_up = -1;
@@ -218,84 +218,6 @@ const char *md_ds_stored_key(const md_ds_op *op)
     return op->stored->key;
 }
 
-/* ---- Times */
-
-static void teach_one(md_ds_pool *pool, int32_t variant, const struct md_ds_stored *stored, const md_tn_stored_time *t,
-                      bool is_foreign)
-{
-    const md_ds_space *space = pool->space;
-    const md_bd_variant *v = pool->variant[variant];
-    int64_t size[MD_FX_MAX_DIMS] = {0};
-    if (t->n_sizes != space->n)
-        return;
-    md_ds_point_sizes(size, space, t->size);
-    md_tn_observation o = {.subject = md_tn_subject_of(v),
-                           .clock = !is_foreign && is_fact(stored, &t->at) ? t->clock : MD_TN_CLOCK_ESTIMATE,
-                           .mhz = t->at.is_throttled ? -t->at.mhz : t->at.mhz,
-                           .date = t->at.date,
-                           .is_stored = true,
-                           .is_foreign = is_foreign};
-    const double model_us = md_tn_predict_us(&pool->target, v->family, &v->config, size);
-    o.ratio = model_us > 0.0 ? t->us / model_us : 0.0;
-    memcpy(o.size, t->size, sizeof o.size);
-    md_tn_correction_add(pool->correction, &o, true);
-}
-
-/* Those of variants that joined the pool since, the newest last. Of another chip only the newest, so that they do not
- * crowd out its own. Returns how many. */
-static int32_t teach_times(const struct md_ds_stored *stored, int32_t stage, const md_tn_stored_list *list,
-                           bool is_foreign)
-{
-    enum { MOST_FOREIGN = MD_TN_MOST_OBSERVATIONS / 4 };
-    md_ds_pool *pool = &stored->op->stage[stage];
-    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
-    int32_t n_taught = 0;
-    for (int32_t i = (is_foreign ? MD_MIN(list->n_times, MOST_FOREIGN) : list->n_times) - 1; i >= 0; i--)
-        for (int32_t v = stored->n_taught[stage]; v < n && list->time[i].stage == stage; v++)
-            if (!strcmp(pool->variant[v]->name, list->time[i].variant)) {
-                teach_one(pool, v, stored, &list->time[i], is_foreign);
-                n_taught++;
-            }
-    return n_taught;
-}
-
-const char *md_ds_stored_sibling(int32_t *n_times, const md_ds_op *op, int32_t stage, int32_t i)
-{
-    const struct md_ds_stored *stored = op->stored;
-    for (int32_t k = 0; stored && k < stored->n_siblings; k++) {
-        *n_times = stored->sibling[k].n_taught[stage];
-        if (*n_times > 0 && i-- == 0)
-            return stored->sibling[k].name;
-    }
-    return NULL;
-}
-
-static void teach_stage(struct md_ds_stored *stored, int32_t stage)
-{
-    md_ds_pool *pool = &stored->op->stage[stage];
-    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
-    if (!pool->correction || n == stored->n_taught[stage])
-        return;
-    for (int32_t i = 0; i < stored->n_siblings; i++) {
-        md_ds_sibling *s = &stored->sibling[i];
-        s->n_taught[stage] += teach_times(stored, stage, &s->times, true);
-    }
-    (void)teach_times(stored, stage, &stored->times, false);
-    stored->n_taught[stage] = n;
-    stored->version[stage] = md_tn_correction_version(pool->correction);
-}
-
-void md_ds_stored_teach(md_ds_op *op)
-{
-    struct md_ds_stored *stored = op->stored;
-    if (!stored)
-        return;
-    pthread_mutex_lock(&stored->lock);
-    for (int32_t s = 0; s < op->n_stages; s++)
-        teach_stage(stored, s);
-    pthread_mutex_unlock(&stored->lock);
-}
-
 /* ---- Variants that an earlier process added */
 
 enum { MOST_BROUGHT = 64 };
@@ -311,8 +233,8 @@ static void note_missing(void *user, const void *key, size_t n_bytes, void *valu
     brought *b = user;
     const md_tn_stored_pick *p = &((const md_ds_stored_pick *)value)->pick;
     (void)key, (void)n_bytes;
-    if (b->n < MOST_BROUGHT && p->stage >= 0 && p->stage < b->op->n_stages && is_fact(b->op->stored, &p->at) &&
-        md_ds_pool_find(&b->op->stage[p->stage], p->variant) < 0)
+    if (b->n < MOST_BROUGHT && p->stage >= 0 && p->stage < b->op->n_stages &&
+        md_ds_stored_is_fact(b->op->stored, &p->at) && md_ds_pool_find(&b->op->stage[p->stage], p->variant) < 0)
         b->pick[b->n++] = *p;
 }
 
@@ -372,32 +294,6 @@ static void load(struct md_ds_stored *stored)
     atomic_store_explicit(&stored->op->count.stored_times, (uint64_t)stored->times.n_times, memory_order_relaxed);
 }
 
-static bool is_known_sibling(const struct md_ds_stored *stored, const char *name)
-{
-    bool is_known = !strcmp(name, stored->op->runtime->dev->facts.name);
-    for (int32_t i = 0; i < stored->n_siblings; i++)
-        is_known |= !strcmp(name, stored->sibling[i].name);
-    return is_known;
-}
-
-/* What other chips of the architecture took. Their picks are not taken over. */
-static void load_siblings(struct md_ds_stored *stored)
-{
-    const md_dev_facts *f = &stored->op->runtime->dev->facts;
-    char name[MD_DS_SIBLINGS + 1][MD_TN_CHIP_NAME];
-    const int32_t n = f->arch[0] ? md_tn_stored_chips(name, MD_DS_SIBLINGS + 1, stored->store, f->arch) : 0;
-    for (int32_t i = 0; i < n && stored->n_siblings < MD_DS_SIBLINGS; i++) {
-        md_ds_sibling *s = &stored->sibling[stored->n_siblings];
-        char *key = is_known_sibling(stored, name[i]) ? NULL : make_key(stored->op, name[i]);
-        if (!key)
-            continue;
-        md_tn_stored_load(&s->times, stored->store, key);
-        memcpy(s->name, name[i], sizeof s->name);
-        stored->n_siblings++;
-        free(key);
-    }
-}
-
 md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op)
 {
     struct md_ds_stored *stored = calloc(1, sizeof *stored);
@@ -405,7 +301,7 @@ md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op)
         return md_fail_memory();
     stored->op = op;
     stored->store = op->policy.stored;
-    stored->key = make_key(op, op->runtime->dev->facts.name);
+    stored->key = md_ds_stored_make_key(op, op->runtime->dev->facts.name);
     stored->picks = md_table_create();
     stored->proposals = op->policy.agrees ? md_table_create() : NULL;
     md_mutex_init(&stored->lock);
@@ -416,7 +312,7 @@ md_status md_ds_stored_create(struct md_ds_stored **out, md_ds_op *op)
         return md_fail_memory();
     }
     load(stored);
-    load_siblings(stored);
+    md_ds_stored_load_siblings(stored);
     *out = stored;
     return MD_OK;
 }

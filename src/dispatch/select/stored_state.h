@@ -42,6 +42,13 @@ struct md_ds_stored {
     pthread_mutex_t lock_of_writes; /* one at a time; taken before `lock` */
 };
 
+/** The key in the store: all that a pick depends on, but the shape and the environment. The caller frees it; NULL:
+ * memory is short. */
+char *md_ds_stored_make_key(const md_ds_op *op, const char *chip);
+/** True if what was measured under these conditions holds now; else it is an estimate. */
+bool md_ds_stored_is_fact(const struct md_ds_stored *stored, const md_tn_conditions *at);
+/** Reads what other chips of the architecture took. Their picks are not taken over. */
+void md_ds_stored_load_siblings(struct md_ds_stored *stored);
 /** Queues a write, unless one is queued or nothing can be written. */
 void md_ds_stored_write_later(struct md_ds_stored *stored);
 /** Takes `lock` and the corrections' locks. */
