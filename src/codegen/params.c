@@ -2,7 +2,6 @@
 #include "codegen/codegen.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 void md_cg_visit(const md_st_stage *stage, md_fx_visit_fn fn, void *user)
 {

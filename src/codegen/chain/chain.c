@@ -1,7 +1,6 @@
 /* The text of a chain: parameters, definitions, then its parts. */
 #include "codegen/chain/chain.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "expr/node.h"
 

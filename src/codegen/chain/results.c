@@ -1,7 +1,6 @@
 /* The text of what a chain does with a row's sums: closing them, and the stores. */
 #include "codegen/chain/chain.h"
 
-#include "base/dtype.h"
 #include "codegen/product/product.h"
 #include "expr/node.h"
 

@@ -1,7 +1,6 @@
 /* The text of a chain's scores, terms and weights. */
 #include "codegen/chain/chain.h"
 
-#include "base/dtype.h"
 #include "codegen/product/product.h"
 #include "expr/node.h"
 

@@ -2,7 +2,6 @@
 #include "codegen/expression/printer.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool lanes)
 {

@@ -1,8 +1,6 @@
 /* Loads that a GPU's thread makes ahead of all arithmetic, so that many are under way at once. */
 #include "codegen/expression/printer.h"
 
-#include "base/dtype.h"
-
 typedef struct search {
     const md_st_program *program;
     const md_fx_node **out;

@@ -3,7 +3,6 @@
 #include "base/hash.h"
 #include "codegen/expression/printer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* All that makes two nodes with equal operands the same value; hashed and compared as bytes. */

@@ -1,10 +1,8 @@
 /* The text of a product around its operands: parameters, sizes, epilogue. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/product/product.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static bool has_pairs(const md_cg_product *p)
 {

@@ -70,6 +70,11 @@ static inline int32_t md_cg_product_acc_bytes(const md_cg_product *product)
     return product->type == MD_F32 || product->is_paired ? 4 : 8;
 }
 
+static inline md_dtype md_cg_product_dtype(const md_cg_product *product, const md_fx_node *load)
+{
+    return product->program->formula->tensor[load->id].dtype;
+}
+
 md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);
 /** Tensors whose last axis must have stride 1 for vector access to an operand. */
 uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand);
@@ -141,19 +146,31 @@ int32_t md_cg_product_window(const md_cg_product *product);
 /** True if 32 bits hold the terms of its guard where no size has more than 24. */
 bool md_cg_product_window_is_small(const md_cg_product *product, int32_t operand);
 /** The functions of operands that are windows (kernels/host/window.h says which), and MD_WINDOWS, which has their
- * bits. On a GPU those of the first (kernels/cuda/gemm_window.cu). */
+ * bits. */
 void md_cg_product_print_windows(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+/** On a GPU those of the first operand that is one (kernels/cuda/gemm_window.cu), if any is. */
+void md_cg_product_print_window(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
+/* ---- grouped.c */
+/** The functions of a grouped product: md_points_groups(p), and md_group_of(p, row), which reports a look-up out of
+ * range and gives -1. */
+md_status md_cg_product_print_groups(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+
+/* ---- value.c */
 /** The index that lanes of an operand's expression go along, from row to row until it begins anew: the last of those
  * that count the rows. -1: lanes go along all rows or along K, or the operand is a load. */
 int32_t md_cg_product_run(const md_cg_product *product, int32_t operand);
 /** md_operand_room of such operands, and MD_RUNS, which has their bits. */
 void md_cg_product_print_runs(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
-/* ---- grouped.c */
-/** The functions of a grouped product: md_points_groups(p), and md_group_of(p, row), which reports a look-up out of
- * range and gives -1. */
-md_status md_cg_product_print_groups(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+/** Prints md_lanes_<operand>, an operand's values along the index `lane`, or md_at_<operand> for one value (lane -1).
+ * With a weight md_table_<operand>: the values for all that the weight can be. */
+md_status md_cg_product_print_value(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product, int32_t operand,
+                                    int32_t lane, const md_fx_node *weight);
+
+/* ---- halves.c */
+/** The functions of kernels/host/half_dots.h, and MD_HALVES_B, where all operands B are functions of one weight. */
+md_status md_cg_product_print_halves(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- operand.c */
 md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);

@@ -3,8 +3,6 @@
 #include "codegen/expression/printer.h"
 #include "codegen/row/print.h"
 
-#include "base/dtype.h"
-
 #include <inttypes.h>
 
 /* The position, and in rows the number of elements: the end of a parameter list. */

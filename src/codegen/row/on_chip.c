@@ -4,10 +4,6 @@
 #include "base/status.h"
 #include "expr/memo.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { KEEP_COST = 8 }; /* a value is worth a store and a load if recomputing it takes this many operations */
 
 typedef struct chooser {

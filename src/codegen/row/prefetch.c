@@ -2,7 +2,6 @@
 #include "codegen/expression/printer.h"
 #include "codegen/row/row.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 
 #include <inttypes.h>

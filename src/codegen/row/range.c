@@ -4,7 +4,6 @@
 #include "expr/node.h"
 
 #include <math.h>
-#include <string.h>
 
 /* What adding the element does not change. */
 static bool is_neutral(md_fx_op op, const md_fx_node *n)

@@ -1,7 +1,6 @@
 /* One reduction as text: identity, update, joining accumulators, folding lanes, merging the results of two chunks. */
 #include "codegen/row/reduce.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 
 #include <inttypes.h>
