@@ -1,5 +1,4 @@
 /* Binding the arguments of a call to a formula: every mistake of a caller is found here, and named. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "expr/diag.h"

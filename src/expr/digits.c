@@ -1,6 +1,7 @@
-/* Real numbers as text. */
+/* Numbers as text. */
 #include "expr/digits.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,4 +25,20 @@ void md_fx_print_real(md_strbuf *out, double value, md_dtype type)
             md_strbuf_add(out, ".");
         was_point = !is_plain;
     }
+}
+
+void md_fx_print_number(md_strbuf *out, md_dtype type, int64_t integer, double real)
+{
+    if (type == MD_I64 && integer == INT64_MIN)
+        md_strbuf_add(out, "(-9223372036854775807 - 1)"); /* the digits alone would not fit */
+    else if (type == MD_I64)
+        md_strbuf_printf(out, "%lld", (long long)integer);
+    else if (isnan(real))
+        md_strbuf_add(out, "nan");
+    else if (isinf(real))
+        md_strbuf_add(out, real < 0 ? "-inf" : "inf");
+    else if (real == 0 && signbit(real))
+        md_strbuf_add(out, "-0.0");
+    else
+        md_fx_print_real(out, real, type);
 }

@@ -1,4 +1,4 @@
-/* Structural equality of nodes, up to the names of bound indices. */
+/* Structural equality of nodes, up to the names of bound indices, and replacing of equal parts. */
 #include "expr/memo.h"
 #include "expr/node.h"
 
@@ -90,4 +90,22 @@ bool md_fx_equal(const md_fx_formula *formula, const md_fx_node *a, const md_fx_
     bool is_equal = equal(&c, NULL, a, b);
     md_memo_finish(&c.equal);
     return is_equal;
+}
+
+typedef struct replacing {
+    const md_fx_formula *formula;
+    const md_fx_node *from, *to;
+} replacing;
+
+static const md_fx_node *replace(void *user, const md_fx_node *node)
+{
+    const replacing *r = user;
+    return node->kind == r->from->kind && md_fx_equal(r->formula, node, r->from) ? r->to : node;
+}
+
+const md_fx_node *md_fx_replace(const md_fx_formula *formula, md_arena *arena, const md_fx_node *node,
+                                const md_fx_node *from, const md_fx_node *to)
+{
+    replacing r = {formula, from, to};
+    return md_fx_rewrite(arena, node, replace, &r);
 }

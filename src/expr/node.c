@@ -1,8 +1,6 @@
 /* Making nodes: copies, constants, operators with their types. */
 #include "expr/node.h"
 
-#include <string.h>
-
 md_fx_node *md_fx_node_new(md_arena *arena, md_fx_kind kind, md_dtype type)
 {
     md_fx_node *n = md_arena_alloc(arena, sizeof *n);

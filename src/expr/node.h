@@ -35,11 +35,16 @@ const md_fx_node *md_fx_substitute(md_arena *arena, const md_fx_node *node, int3
 /** Applies fn bottom-up; fn returns the node itself or a replacement; NULL means out of memory and stops. */
 typedef const md_fx_node *(*md_fx_rewrite_fn)(void *user, const md_fx_node *node);
 const md_fx_node *md_fx_rewrite(md_arena *arena, const md_fx_node *node, md_fx_rewrite_fn fn, void *user);
+/** A copy in which every part that is equal to `from` is `to`. */
+const md_fx_node *md_fx_replace(const md_fx_formula *formula, md_arena *arena, const md_fx_node *node,
+                                const md_fx_node *from, const md_fx_node *to);
 /** Calls fn on every distinct node, operands first; stops when it returns false. Returns whether it ran to the end. */
 typedef bool (*md_fx_visit_fn)(void *user, const md_fx_node *node);
 bool md_fx_visit(const md_fx_node *node, md_fx_visit_fn fn, void *user);
 /** True if the value depends on index id: it occurs free (subscripts included), or a scan runs along it. */
 bool md_fx_uses_index(const md_fx_node *node, int32_t index);
+/** True if the node itself binds the index: a reduction over it, or a scan along it. */
+bool md_fx_binds(const md_fx_node *node, int32_t index);
 bool md_fx_uses_any_index(const md_fx_node *node, int32_t n, const int32_t *index);
 bool md_fx_has_kind(const md_fx_node *node, md_fx_kind kind);
 bool md_fx_is_index(const md_fx_node *node, int32_t index); /* is exactly INDEX index */

@@ -19,6 +19,7 @@
 #define DOMAIN(l, h) .lo = (double)(l), .hi = (double)(h)
 #define OPERATOR(s) .text = (s), .sign = (s)
 #define TEXT(s) .text = (s)
+#define LEVEL(l) .level = MD_FX_LEVEL_##l
 #define BINDS(how) .binder = (how)
 
 #define MD_OP(id, lower, rule_name, operands, ...)                                                                     \

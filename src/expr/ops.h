@@ -27,6 +27,23 @@ typedef enum md_fx_rule {
 typedef enum md_fx_binder { MD_FX_BINDS_NOTHING, MD_FX_REDUCES, MD_FX_SCANS } md_fx_binder;
 typedef enum md_fx_rounding { MD_FX_APPROXIMATE, MD_FX_ROUNDED, MD_FX_EXACT } md_fx_rounding;
 
+/* How tightly a sign binds, as in Python; a call, a tensor or a name binds tightest. */
+typedef enum md_fx_level {
+    MD_FX_LEVEL_ANY,
+    MD_FX_LEVEL_OR,
+    MD_FX_LEVEL_AND,
+    MD_FX_LEVEL_NOT,
+    MD_FX_LEVEL_COMPARE,
+    MD_FX_LEVEL_BIT_OR,
+    MD_FX_LEVEL_BIT_XOR,
+    MD_FX_LEVEL_BIT_AND,
+    MD_FX_LEVEL_SHIFT,
+    MD_FX_LEVEL_SUM,
+    MD_FX_LEVEL_TERM,
+    MD_FX_LEVEL_SIGN,
+    MD_FX_LEVEL_PRIMARY
+} md_fx_level;
+
 /* A row of the table; ops.def explains the attributes. */
 typedef struct md_fx_op_row {
     const char *name; /* generated text calls md_<name>_f and its like */
@@ -35,6 +52,7 @@ typedef struct md_fx_op_row {
     const char *uses; /* math.h defines the function where MD_USE_<uses> is defined */
     int32_t arity;
     md_fx_rule rule;
+    md_fx_level level; /* of a sign; else MD_FX_LEVEL_ANY */
     md_fx_binder binder;
     md_fx_rounding rounding;
     bool is_math; /* of reals: defined by math.h of the kernels */

@@ -1,7 +1,6 @@
 /* Formulas as text. Parsing the text again gives the same formula: it has the dtypes of all arguments
  * and static sizes, and a constant carries its type, f32(2), where its partners give it none. */
 #include "base/dtype.h"
-#include "base/status.h"
 #include "base/strbuf.h"
 #include "expr/digits.h"
 #include "expr/formula.h"
@@ -10,25 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* As in the parser; a call, a tensor or a name binds tightest. */
-enum {
-    LEVEL_NONE,
-    LEVEL_OR,
-    LEVEL_AND,
-    LEVEL_NOT,
-    LEVEL_COMPARE,
-    LEVEL_BIT_OR,
-    LEVEL_BIT_XOR,
-    LEVEL_BIT_AND,
-    LEVEL_SHIFT,
-    LEVEL_SUM,
-    LEVEL_TERM,
-    LEVEL_SIGN,
-    LEVEL_PRIMARY
-};
 
 typedef struct printer {
     md_strbuf *out;
@@ -48,34 +29,18 @@ static bool is_negative(const md_fx_node *n)
     return md_dtype_is_real(n->type) ? signbit(n->num) && !isnan(n->num) : n->integer < 0;
 }
 
-static void print_number(md_strbuf *out, const md_fx_node *n)
-{
-    if (n->type == MD_I64 && n->integer == INT64_MIN)
-        md_strbuf_add(out, "(-9223372036854775807 - 1)"); /* the digits alone would not fit */
-    else if (n->type == MD_I64)
-        md_strbuf_printf(out, "%lld", (long long)n->integer);
-    else if (isnan(n->num))
-        md_strbuf_add(out, "nan");
-    else if (isinf(n->num))
-        md_strbuf_add(out, n->num < 0 ? "-inf" : "inf");
-    else if (n->num == 0 && signbit(n->num))
-        md_strbuf_add(out, "-0.0");
-    else
-        md_fx_print_real(out, n->num, n->type);
-}
-
 static void print_constant(printer *p, const md_fx_node *n, int level, bool is_anchored)
 {
     if (n->type == MD_BOOL) {
         md_strbuf_add(p->out, n->integer ? "true" : "false");
         return;
     }
-    const bool needs_parentheses = is_anchored && is_negative(n) && level > LEVEL_SIGN;
+    const bool needs_parentheses = is_anchored && is_negative(n) && level > MD_FX_LEVEL_SIGN;
     if (!is_anchored)
         md_strbuf_add(p->out, p->is_wide && n->type == MD_F64 ? "f32" : md_dtype_name(n->type));
     if (!is_anchored || needs_parentheses)
         md_strbuf_add(p->out, "(");
-    print_number(p->out, n);
+    md_fx_print_number(p->out, n->type, n->integer, n->num);
     if (!is_anchored || needs_parentheses)
         md_strbuf_add(p->out, ")");
 }
@@ -127,7 +92,7 @@ static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *co
     md_strbuf_add(p->out, "[");
     for (int32_t i = 0; i < n; i++) {
         md_strbuf_add(p->out, i ? "," : "");
-        print(p, subscript[i], LEVEL_NONE, true);
+        print(p, subscript[i], MD_FX_LEVEL_ANY, true);
     }
     md_strbuf_add(p->out, "]");
 }
@@ -136,16 +101,8 @@ static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *co
 
 static int level_of(md_fx_op op)
 {
-    static const uint8_t levels[MD_FX_N_OPS] = {
-        [MD_FX_OR] = LEVEL_OR,        [MD_FX_AND] = LEVEL_AND,       [MD_FX_NOT] = LEVEL_NOT,
-        [MD_FX_LT] = LEVEL_COMPARE,   [MD_FX_LE] = LEVEL_COMPARE,    [MD_FX_GT] = LEVEL_COMPARE,
-        [MD_FX_GE] = LEVEL_COMPARE,   [MD_FX_EQ] = LEVEL_COMPARE,    [MD_FX_NE] = LEVEL_COMPARE,
-        [MD_FX_ADD] = LEVEL_SUM,      [MD_FX_SUB] = LEVEL_SUM,       [MD_FX_MUL] = LEVEL_TERM,
-        [MD_FX_DIV] = LEVEL_TERM,     [MD_FX_FLOORDIV] = LEVEL_TERM, [MD_FX_MOD] = LEVEL_TERM,
-        [MD_FX_NEG] = LEVEL_SIGN,     [MD_FX_BIT_NOT] = LEVEL_SIGN,  [MD_FX_BIT_AND] = LEVEL_BIT_AND,
-        [MD_FX_SHL] = LEVEL_SHIFT,    [MD_FX_SHR] = LEVEL_SHIFT,     [MD_FX_BIT_XOR] = LEVEL_BIT_XOR,
-        [MD_FX_BIT_OR] = LEVEL_BIT_OR};
-    return levels[op] ? levels[op] : LEVEL_PRIMARY;
+    const md_fx_level level = md_fx_op_info(op)->level;
+    return level ? level : MD_FX_LEVEL_PRIMARY;
 }
 
 /* The condition of a where has no part in the type of the rest. */
@@ -196,7 +153,7 @@ static void print_operator(printer *p, const md_fx_node *n, bool anchors)
         return;
     }
     /* Operators group to the left; comparisons do not group. */
-    print(p, n->arg[0], level == LEVEL_COMPARE ? level + 1 : level, anchors);
+    print(p, n->arg[0], level == MD_FX_LEVEL_COMPARE ? level + 1 : level, anchors);
     md_strbuf_printf(p->out, " %s ", md_fx_op_text(n->op));
     print(p, n->arg[1], level + 1, anchors);
 }
@@ -205,11 +162,11 @@ static void print_op(printer *p, const md_fx_node *n, int level, bool is_anchore
 {
     const bool anchors = anchors_operands(n, is_anchored);
     const int own = level_of(n->op);
-    if (own == LEVEL_PRIMARY) {
+    if (own == MD_FX_LEVEL_PRIMARY) {
         md_strbuf_printf(p->out, "%s(", md_fx_op_text(n->op));
         for (int32_t i = 0; i < n->n_args; i++) {
             md_strbuf_add(p->out, i ? ", " : "");
-            print(p, n->arg[i], LEVEL_NONE, anchors && i >= first_typed(n));
+            print(p, n->arg[i], MD_FX_LEVEL_ANY, anchors && i >= first_typed(n));
         }
         md_strbuf_add(p->out, ")");
         return;
@@ -229,7 +186,7 @@ static void print_binder(printer *p, const md_fx_node *n)
     const md_fx_node *const *const arg = is_pair ? n->arg[0]->arg : n->arg;
     for (int32_t i = 0; i < (is_pair ? n->arg[0]->n_args : 1); i++) {
         md_strbuf_add(p->out, i ? ", " : "");
-        print(p, arg[i], LEVEL_NONE, false);
+        print(p, arg[i], MD_FX_LEVEL_ANY, false);
     }
     md_strbuf_add(p->out, n->unbiased ? ", unbiased" : "");
     md_strbuf_add(p->out, n->exclusive ? ", exclusive" : "");
@@ -261,7 +218,7 @@ static void print_bits(printer *p, const md_fx_node *n, md_dtype type)
     md_strbuf_add(p->out, type == MD_U64 ? "i64(" : "");
     if (n->kind == MD_FX_CAST) {
         md_strbuf_printf(p->out, "%s(", md_dtype_name(type));
-        print(p, n->arg[0], LEVEL_NONE, false);
+        print(p, n->arg[0], MD_FX_LEVEL_ANY, false);
         md_strbuf_add(p->out, ")");
     } else {
         print_tensor(p, n->id, n->n_args, n->arg);
@@ -332,7 +289,7 @@ static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
 void md_fx_print_node(md_strbuf *out, const md_fx_formula *formula, const md_fx_node *node)
 {
     printer p = {.out = out, .formula = formula};
-    print(&p, node, LEVEL_NONE, true);
+    print(&p, node, MD_FX_LEVEL_ANY, true);
 }
 
 /* ---- statements ---- */
@@ -414,7 +371,7 @@ static void print_statement(printer *p, const md_fx_stmt *s)
     print_tensor(p, s->tensor, t->rank, s->subscript);
     md_strbuf_printf(p->out, " %s ", assigns[s->assign]);
     const bool gives_type = t->role != MD_FX_TEMP || t->is_declared;
-    print(p, s->value, LEVEL_NONE, gives_type && md_dtype_compute(t->dtype) == s->value->type);
+    print(p, s->value, MD_FX_LEVEL_ANY, gives_type && md_dtype_compute(t->dtype) == s->value->type);
 }
 
 void md_fx_print(md_strbuf *out, const md_fx_formula *formula)

@@ -47,7 +47,7 @@ bool md_fx_is_checked(const md_fx_node *subscript)
     return subscript->kind == MD_FX_CHECK || md_fx_has_kind(subscript, MD_FX_LOAD);
 }
 
-static bool binds(const md_fx_node *node, int32_t index)
+bool md_fx_binds(const md_fx_node *node, int32_t index)
 {
     for (int32_t i = 0; i < node->n_bound; i++)
         if (node->bound[i] == index)
@@ -59,7 +59,7 @@ static bool uses(md_memo *seen, const md_fx_node *node, int32_t index)
 {
     if (node->kind == MD_FX_INDEX)
         return node->id == index;
-    if (binds(node, index))
+    if (md_fx_binds(node, index))
         return node->kind == MD_FX_SCAN; /* a scan runs along a free index: its value depends on the position */
     if (node->n_args == 0 || md_memo_find(seen, node, NULL, 0, NULL))
         return false;
@@ -186,7 +186,7 @@ static const md_fx_node *substitute_shadowed(substituter *s, const md_fx_node *n
     int32_t from[MD_FX_MAX_INDICES], n = 0;
     const md_fx_node *to[MD_FX_MAX_INDICES];
     for (int32_t i = 0; i < s->n && n < MD_FX_MAX_INDICES; i++) {
-        if (binds(node, s->from[i]))
+        if (md_fx_binds(node, s->from[i]))
             continue;
         from[n] = s->from[i];
         to[n++] = s->to[i];

@@ -1,7 +1,6 @@
 /* Whole results: the statements in order, each element by element. */
 #include "expr/eval/code.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* From text to formula: runs the passes of the front end in order. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "expr/diag.h"
 #include "expr/front/front.h"
 
 static md_status run_passes(md_front *fr)

@@ -1,7 +1,6 @@
 /* Which axes and indices are one size: union-find over all indices and all axes, then names and sizes for the classes.
  */
 #include "base/status.h"
-#include "expr/diag.h"
 #include "expr/front/front.h"
 #include "expr/node.h"
 

@@ -5,6 +5,7 @@
 #ifndef MD_EXPR_FRONT_FRONT_H
 #define MD_EXPR_FRONT_FRONT_H
 
+#include "expr/diag.h"
 #include "expr/formula.h"
 #include "expr/front/syntax.h"
 

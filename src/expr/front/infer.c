@@ -3,7 +3,6 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "expr/diag.h"
 #include "expr/front/rewrite.h"
 #include "expr/node.h"
 #include "expr/scalar.h"

@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "expr/diag.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

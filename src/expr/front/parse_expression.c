@@ -12,42 +12,7 @@
 
 #include <string.h>
 
-static const char *const sign_text[MD_TOKEN_N_KINDS] = {
-#define SIGN_TEXT(name, text) [MD_TOKEN_##name] = text,
-    MD_LEX_SIGNS(SIGN_TEXT)
-#undef SIGN_TEXT
-};
-
-/* ---- helpers ---- */
-
-bool md_parse_is(const md_token *t, const char *name)
-{
-    return t->kind == MD_TOKEN_NAME && strcmp(t->text, name) == 0;
-}
-
-md_status md_parse_expected(const md_parser *p, const char *what)
-{
-    if (p->at->kind == MD_TOKEN_END)
-        return md_fx_complain(p->text, p->at->line, p->at->column, "expected %s, but the formula ends here", what);
-    return md_fx_complain(p->text, p->at->line, p->at->column, "expected %s before '%s'", what, p->at->text);
-}
-
-bool md_parse_accept(md_parser *p, md_token_kind kind)
-{
-    if (p->at->kind != kind)
-        return false;
-    p->at++;
-    return true;
-}
-
-md_status md_parse_expect(md_parser *p, md_token_kind kind)
-{
-    char what[8] = "'";
-    if (md_parse_accept(p, kind))
-        return MD_OK;
-    strcat(strcat(what, sign_text[kind]), "'");
-    return md_parse_expected(p, what);
-}
+/* ---- nodes ---- */
 
 static md_status new_node(md_parser *p, md_syntax **out, md_syntax_kind kind, const md_token *at)
 {
@@ -117,23 +82,6 @@ static md_status parse_operands(md_parser *p, md_syntax *s, md_token_kind close,
             return md_parse_expected(p, close == MD_TOKEN_CLOSE ? "',' or ')'" : "',' or ']'");
     }
     return set_args(p, s, n, arg);
-}
-
-md_status md_parse_dtype(md_parser *p, md_dtype *out)
-{
-    if (p->at->kind != MD_TOKEN_NAME)
-        return md_parse_expected(p, "a dtype");
-    const md_dtype t = md_dtype_parse(p->at->text);
-    if (t == MD_DTYPE_DEFAULT) {
-        md_fx_nearest near = {.wanted = p->at->text};
-        for (int32_t k = 0; md_dtype_nth(k) != MD_DTYPE_DEFAULT; k++)
-            md_fx_nearest_offer(&near, md_dtype_name(md_dtype_nth(k)));
-        return md_fx_complain(p->text, p->at->line, p->at->column, "'%s' is no dtype%s%s%s", p->at->text,
-                              MD_FX_NEAREST_ARGS(near));
-    }
-    p->at++;
-    *out = t;
-    return MD_OK;
 }
 
 /* ---- primaries ---- */
@@ -323,74 +271,49 @@ static md_status parse_primary(md_parser *p, md_syntax **out)
 
 /* ---- expressions ---- */
 
-/* Levels of precedence, as Python has them. */
-enum {
-    LEVEL_OR = 1,
-    LEVEL_AND,
-    LEVEL_NOT,
-    LEVEL_COMPARE,
-    LEVEL_BIT_OR,
-    LEVEL_BIT_XOR,
-    LEVEL_BIT_AND,
-    LEVEL_SHIFT,
-    LEVEL_SUM,
-    LEVEL_TERM,
-    LEVEL_SIGN
-};
-
-typedef struct binary {
-    md_fx_op op;
-    int level;
-} binary;
-
-static binary binary_at(const md_token *t)
+/* The operator with two operands that a token is; MD_FX_NO_OP: none. */
+static md_fx_op binary_at(const md_token *t)
 {
-    static const binary by_sign[MD_TOKEN_N_KINDS] = {
-        [MD_TOKEN_LT] = {MD_FX_LT, LEVEL_COMPARE},
-        [MD_TOKEN_LE] = {MD_FX_LE, LEVEL_COMPARE},
-        [MD_TOKEN_GT] = {MD_FX_GT, LEVEL_COMPARE},
-        [MD_TOKEN_GE] = {MD_FX_GE, LEVEL_COMPARE},
-        [MD_TOKEN_EQ] = {MD_FX_EQ, LEVEL_COMPARE},
-        [MD_TOKEN_NE] = {MD_FX_NE, LEVEL_COMPARE},
-        [MD_TOKEN_BAR] = {MD_FX_BIT_OR, LEVEL_BIT_OR},
-        [MD_TOKEN_CARET] = {MD_FX_BIT_XOR, LEVEL_BIT_XOR},
-        [MD_TOKEN_AMPERSAND] = {MD_FX_BIT_AND, LEVEL_BIT_AND},
-        [MD_TOKEN_SHIFT_LEFT] = {MD_FX_SHL, LEVEL_SHIFT},
-        [MD_TOKEN_SHIFT_RIGHT] = {MD_FX_SHR, LEVEL_SHIFT},
-        [MD_TOKEN_PLUS] = {MD_FX_ADD, LEVEL_SUM},
-        [MD_TOKEN_MINUS] = {MD_FX_SUB, LEVEL_SUM},
-        [MD_TOKEN_STAR] = {MD_FX_MUL, LEVEL_TERM},
-        [MD_TOKEN_SLASH] = {MD_FX_DIV, LEVEL_TERM},
-        [MD_TOKEN_SLASHES] = {MD_FX_FLOORDIV, LEVEL_TERM},
-        [MD_TOKEN_PERCENT] = {MD_FX_MOD, LEVEL_TERM},
-    };
-    if (md_parse_is(t, "or"))
-        return (binary){MD_FX_OR, LEVEL_OR};
-    if (md_parse_is(t, "and"))
-        return (binary){MD_FX_AND, LEVEL_AND};
-    return by_sign[t->kind];
+    static const md_fx_op by_sign[MD_TOKEN_N_KINDS] = {[MD_TOKEN_LT] = MD_FX_LT,
+                                                       [MD_TOKEN_LE] = MD_FX_LE,
+                                                       [MD_TOKEN_GT] = MD_FX_GT,
+                                                       [MD_TOKEN_GE] = MD_FX_GE,
+                                                       [MD_TOKEN_EQ] = MD_FX_EQ,
+                                                       [MD_TOKEN_NE] = MD_FX_NE,
+                                                       [MD_TOKEN_BAR] = MD_FX_BIT_OR,
+                                                       [MD_TOKEN_CARET] = MD_FX_BIT_XOR,
+                                                       [MD_TOKEN_AMPERSAND] = MD_FX_BIT_AND,
+                                                       [MD_TOKEN_SHIFT_LEFT] = MD_FX_SHL,
+                                                       [MD_TOKEN_SHIFT_RIGHT] = MD_FX_SHR,
+                                                       [MD_TOKEN_PLUS] = MD_FX_ADD,
+                                                       [MD_TOKEN_MINUS] = MD_FX_SUB,
+                                                       [MD_TOKEN_STAR] = MD_FX_MUL,
+                                                       [MD_TOKEN_SLASH] = MD_FX_DIV,
+                                                       [MD_TOKEN_SLASHES] = MD_FX_FLOORDIV,
+                                                       [MD_TOKEN_PERCENT] = MD_FX_MOD};
+    return md_parse_is(t, "or") ? MD_FX_OR : md_parse_is(t, "and") ? MD_FX_AND : by_sign[t->kind];
 }
 
 /* "-", "~" or "not" before an operand. */
-static md_status parse_prefix(md_parser *p, md_syntax **out, md_fx_op op, int level)
+static md_status parse_prefix(md_parser *p, md_syntax **out, md_fx_op op)
 {
     md_syntax *operand;
     MD_TRY(new_node(p, out, MD_SYNTAX_OP, p->at++));
     (*out)->op = op;
-    MD_TRY(md_parse_expression(p, &operand, level));
+    MD_TRY(md_parse_expression(p, &operand, (int)md_fx_op_info(op)->level));
     return set_args(p, *out, 1, &operand);
 }
 
 static md_status parse_operand(md_parser *p, md_syntax **out, int least)
 {
     if (p->at->kind == MD_TOKEN_MINUS)
-        return parse_prefix(p, out, MD_FX_NEG, LEVEL_SIGN);
+        return parse_prefix(p, out, MD_FX_NEG);
     if (p->at->kind == MD_TOKEN_TILDE)
-        return parse_prefix(p, out, MD_FX_BIT_NOT, LEVEL_SIGN);
+        return parse_prefix(p, out, MD_FX_BIT_NOT);
     if (md_parse_is(p->at, "not")) {
-        if (least > LEVEL_NOT)
+        if (least > MD_FX_LEVEL_NOT)
             return md_fx_complain(p->text, p->at->line, p->at->column, "'not' needs parentheses here");
-        return parse_prefix(p, out, MD_FX_NOT, LEVEL_NOT);
+        return parse_prefix(p, out, MD_FX_NOT);
     }
     return parse_primary(p, out);
 }
@@ -400,16 +323,17 @@ static md_status parse_binaries(md_parser *p, md_syntax **out, int least)
 {
     MD_TRY(parse_operand(p, out, least));
     bool was_compared = false, goes_on = false;
-    for (binary b = binary_at(p->at); b.op && b.level >= least; b = binary_at(p->at)) {
+    for (md_fx_op op; (op = binary_at(p->at)) && (int)md_fx_op_info(op)->level >= least;) {
+        const bool compares = md_fx_op_info(op)->level == MD_FX_LEVEL_COMPARE;
         /* `not` binds more loosely than a comparison, which it has taken already. */
         md_syntax *side[2] = {*out, NULL};
-        if (b.level == LEVEL_COMPARE && was_compared)
+        if (compares && was_compared)
             return md_fx_complain(p->text, p->at->line, p->at->column,
                                   "comparisons do not chain; write 'a < b and b < c'");
-        was_compared = b.level == LEVEL_COMPARE;
+        was_compared = compares;
         MD_TRY(new_node(p, out, MD_SYNTAX_OP, p->at++));
-        (*out)->op = b.op;
-        MD_TRY(md_parse_expression(p, &side[1], b.level + 1));
+        (*out)->op = op;
+        MD_TRY(md_parse_expression(p, &side[1], (int)md_fx_op_info(op)->level + 1));
         MD_TRY(set_sides(p, *out, side, goes_on));
         goes_on = true;
     }

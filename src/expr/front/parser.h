@@ -1,4 +1,4 @@
-/* The parser while it reads a formula. Private to parse.c and parse_expression.c. */
+/* The parser while it reads a formula. Private to parse.c, parse_token.c and parse_expression.c. */
 #ifndef MD_EXPR_FRONT_PARSER_H
 #define MD_EXPR_FRONT_PARSER_H
 

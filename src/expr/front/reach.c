@@ -1,6 +1,5 @@
 /* What subscripts may look like, and which of them must be checked against a tensor's size at each call. */
 #include "base/status.h"
-#include "expr/diag.h"
 #include "expr/front/front.h"
 #include "expr/node.h"
 

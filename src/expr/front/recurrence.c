@@ -3,7 +3,6 @@
  * taken apart as it is written, before names mean anything: as a * before + b, or as the larger or smaller of (before +
  * a) and b. All else is not associative, and refused. */
 #include "base/status.h"
-#include "expr/diag.h"
 #include "expr/front/front.h"
 #include "expr/front/rewrite.h"
 #include "expr/ops.h"

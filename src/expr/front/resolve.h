@@ -25,6 +25,9 @@ typedef struct md_resolver {
 const md_scope *md_scope_find(const md_scope *s, const char *name);
 /** A new index of the formula. */
 md_status md_resolve_new_index(md_front *front, int32_t *out, const md_syntax *at, bool is_bound);
+/** Errors that say what may have been meant. */
+md_status md_resolve_unknown_name(const md_resolver *resolver, const md_syntax *at);
+md_status md_resolve_unknown_function(const md_resolver *resolver, const md_syntax *at);
 /** The typed node of an expression. */
 md_status md_resolve_node(const md_resolver *resolver, md_fx_node **out, const md_syntax *at);
 /** One subscript of a tensor, as an i64 node. */

@@ -4,7 +4,6 @@
 #include "expr/front/lex.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 typedef struct reader {
     const char *text, *at;

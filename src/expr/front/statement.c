@@ -1,7 +1,6 @@
 /* Statements: the indices of the left side, what is written where, and the stored type. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "expr/diag.h"
 #include "expr/front/front.h"
 #include "expr/front/infer.h"
 #include "expr/node.h"

@@ -1,7 +1,6 @@
 /* The first look at a parsed formula: which names are tensors and scalars, and what the text declares about them. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "expr/diag.h"
 #include "expr/front/front.h"
 
 #include <string.h>

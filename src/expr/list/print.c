@@ -1,5 +1,4 @@
 /* Syntax as text, with all parentheses. */
-#include "base/dtype.h"
 #include "expr/digits.h"
 #include "expr/list/inside.h"
 
