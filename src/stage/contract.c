@@ -9,17 +9,15 @@
  * in one order only, and a sum over nothing where another operand is infinite or NaN. */
 #include "stage/contract.h"
 
-#include "base/dtype.h"
 #include "base/strbuf.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { MAX_BOUND = 16, NOMINAL = 256 /* of a size that the order must not depend on, or that nobody hints */ };
 
 typedef struct contraction {
     const md_st_contractor *to;
-    const md_fx_node *sum;
+    const md_fx_node *sum, *level[MD_ST_MAX_LEVELS]; /* all of it, and what stands at each level */
     int32_t n_letters, letter[MD_ST_MAX_LETTERS]; /* index ids */
     uint32_t bound; /* letters */
     md_st_factors list;
@@ -62,10 +60,11 @@ static bool add_level(contraction *c, const md_fx_node *sum)
 {
     md_st_factors f;
     md_st_factors_of(&f, sum->arg[0]);
-    if (c->order->n_levels == MD_ST_MAX_LEVELS || !add_bound(c, sum))
+    md_st_levels *levels = &c->order->levels;
+    if (levels->n == MD_ST_MAX_LEVELS || !add_bound(c, sum))
         return false;
-    const int32_t level = c->order->n_levels++;
-    c->order->factors[level] = f.n;
+    c->level[levels->n] = sum;
+    levels->factors[levels->n++] = f.n;
     c->list.is_negative ^= f.is_negative;
     for (int32_t i = 0; i < f.n; i++) {
         const bool is_level = !f.factor[i].is_divisor && is_sum(f.factor[i].node, f.type);
@@ -79,7 +78,7 @@ static bool add_level(contraction *c, const md_fx_node *sum)
     return true;
 }
 
-/* The letters that each factor and each level depends on. */
+/* The letters that each factor depends on. */
 static bool find_letters(contraction *c)
 {
     for (int32_t i = 0; i < c->list.n; i++) {
@@ -96,19 +95,14 @@ static bool find_letters(contraction *c)
     return true;
 }
 
-static void note_levels(contraction *c, const md_fx_node *sum, int32_t *level)
+/* The letters that each level runs over: those that it depends on or binds. */
+static void note_levels(contraction *c)
 {
-    md_st_factors f;
-    const int32_t mine = (*level)++;
-    md_st_factors_of(&f, sum->arg[0]);
-    for (int32_t i = 0; i < c->n_letters; i++)
-        if (md_fx_uses_index(sum->arg[0], c->letter[i]))
-            c->order->level[mine] |= UINT32_C(1) << i;
-    for (int32_t i = 0; i < sum->n_bound; i++)
-        c->order->level[mine] |= UINT32_C(1) << letter_of(c, sum->bound[i]);
-    for (int32_t i = 0; i < f.n; i++)
-        if (!f.factor[i].is_divisor && is_sum(f.factor[i].node, f.type))
-            note_levels(c, f.factor[i].node, level);
+    md_st_levels *levels = &c->order->levels;
+    for (int32_t l = 0; l < levels->n; l++)
+        for (int32_t i = 0; i < c->n_letters; i++)
+            if (md_fx_uses_index(c->level[l]->arg[0], c->letter[i]) || md_fx_binds(c->level[l], c->letter[i]))
+                levels->letters[l] |= UINT32_C(1) << i;
 }
 
 /* ---- operands ---- */
@@ -191,14 +185,6 @@ static void set_sizes(contraction *c)
 
 /* ---- is it worth it? ---- */
 
-static double written_operations(const struct md_st_order *o, int32_t point)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < o->n_levels; i++)
-        sum += MD_MAX(o->factors[i], 1) * md_st_volume(&o->network, point, o->level[i]);
-    return sum;
-}
-
 static uint32_t operand_letters(const md_st_network *network)
 {
     uint32_t letters = 0;
@@ -217,10 +203,10 @@ static bool is_better(const contraction *c, const md_fx_stmt *stmt)
         return false;
     for (int32_t p = 0; p < o->network.n_points; p++) {
         const md_st_path_work work = md_st_work_of(&o->network, &o->path, p);
-        gain += log(written_operations(o, p) / fmax(1, md_st_cost_of(&work)));
+        gain += log(md_st_written_operations(&o->network, &o->levels, p) / fmax(1, md_st_cost_of(&work)));
     }
     gain /= o->network.n_points;
-    return gain >= log(2) || (gain >= 0 && o->n_levels == 1 && c->to->kind_of(c->to->user, stmt, c->sum) == MD_ST_NEST);
+    return gain >= log(2) || (gain >= 0 && o->levels.n == 1 && c->to->kind_of(c->to->user, stmt, c->sum) == MD_ST_NEST);
 }
 
 /* ---- writing it ---- */
@@ -354,11 +340,10 @@ typedef struct walk {
 /* Lays the sum out and finds its order; false where it is no sum of a product that could have one. */
 static bool lay_out(contraction *c)
 {
-    int32_t level = 0;
     c->list.type = c->sum->type;
     if (!add_level(c, c->sum) || !find_letters(c) || !make_operands(c))
         return false;
-    note_levels(c, c->sum, &level);
+    note_levels(c);
     c->order->network.kept = ~c->bound;
     set_sizes(c);
     md_st_best_path(&c->order->path, &c->order->network);
@@ -406,6 +391,6 @@ void md_st_order_work(md_st_order_facts *out, const struct md_st_order *order, c
                                .text = at.text,
                                .is_written = at.is_written,
                                .operations = work.operations,
-                               .written = written_operations(&at, 0),
+                               .written = md_st_written_operations(&at.network, &at.levels, 0),
                                .largest = at.is_written ? 0 : work.largest};
 }

@@ -6,8 +6,6 @@
 #include "stage/form.h"
 #include "stage/order.h"
 
-enum { MD_ST_MAX_LEVELS = 8 };
-
 /* A sum in its order. Letters of the network are indices of the formula. */
 struct md_st_order {
     int32_t tensor; /* of the statement that the sum stands in */
@@ -17,10 +15,7 @@ struct md_st_order {
     md_st_network network; /* its sizes are those by which the order was chosen */
     md_st_path path;
     int32_t dim[MD_ST_MAX_LETTERS]; /* of each letter */
-    /* The sum as written: a level for each sum, those inside others too. */
-    int32_t n_levels;
-    uint32_t level[MD_ST_MAX_LEVELS]; /* the letters that it runs over */
-    int32_t factors[MD_ST_MAX_LEVELS];
+    md_st_levels levels;
 };
 
 /** Rewrites the sums of a statement. `kind_of` says which stage a sum would be as it is written. */

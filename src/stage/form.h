@@ -83,6 +83,8 @@ bool md_st_is_plain(const md_st_item *item);
 bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript);
 /** Calls fn for every distinct node of the item: value, then subscripts. */
 bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user);
+/** Rewrites the values of all items (md_fx_rewrite); false when memory is short. */
+bool md_st_rewrite_all(md_st_maker *m, int32_t n, md_st_item *item, md_fx_rewrite_fn fn, void *user);
 /** The value in another type: the node itself, or a CAST of it. Operands of an operation have its type. */
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type);
 /** What a sum over a dim times factors that have left it is: 0 where the dim has no elements, whatever the factors are

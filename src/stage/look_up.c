@@ -2,8 +2,6 @@
  * look-up, so that the matrices are an operand like any other. */
 #include "stage/form.h"
 
-#include <string.h>
-
 static const char GROUP[] = "group";
 
 typedef struct finder {
@@ -70,27 +68,16 @@ int32_t md_st_group_index(md_st_maker *m, const md_fx_node *reduce, const md_fx_
     return p->n_indices++;
 }
 
-typedef struct renaming {
-    const md_st_maker *maker;
-    const md_fx_node *look_up, *index;
-} renaming;
-
-static const md_fx_node *name_group(void *user, const md_fx_node *node)
-{
-    const renaming *r = user;
-    return md_fx_equal(r->maker->formula, node, r->look_up) ? r->index : node;
-}
-
 bool md_st_name_groups(md_st_maker *m, md_st_factors *list, const md_st_set *k, const md_fx_node *look_up,
                        int32_t group)
 {
-    renaming r = {.maker = m, .look_up = look_up, .index = md_fx_index_node(m->arena, group)};
-    bool is_made = md_st_made(m, r.index);
+    const md_fx_node *index = md_fx_index_node(m->arena, group);
+    bool is_made = md_st_made(m, index);
     for (int32_t i = 0; i < list->n && is_made; i++) {
         const md_st_set used = md_st_indices(list->factor[i].node);
         if (md_st_set_is_disjoint(&used, k))
             continue;
-        list->factor[i].node = md_fx_rewrite(m->arena, list->factor[i].node, name_group, &r);
+        list->factor[i].node = md_fx_replace(m->formula, m->arena, list->factor[i].node, look_up, index);
         is_made = md_st_made(m, list->factor[i].node);
     }
     return is_made;

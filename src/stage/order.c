@@ -27,7 +27,8 @@ uint32_t md_st_left(const md_st_network *network, uint32_t set)
     return letters_of(network, set) & (network->kept | letters_of(network, all_of(network) & ~set));
 }
 
-double md_st_volume(const md_st_network *network, int32_t point, uint32_t letters)
+/* The product of the sizes of the letters. */
+static double volume_of(const md_st_network *network, int32_t point, uint32_t letters)
 {
     double volume = 1;
     for (; letters; letters &= letters - 1)
@@ -38,7 +39,7 @@ double md_st_volume(const md_st_network *network, int32_t point, uint32_t letter
 /* A sum stores its result, unless it is the last one. */
 static void add_sum(md_st_path_work *work, const md_st_network *network, int32_t point, uint32_t set)
 {
-    const double elements = set == all_of(network) ? 0 : md_st_volume(network, point, md_st_left(network, set));
+    const double elements = set == all_of(network) ? 0 : volume_of(network, point, md_st_left(network, set));
     work->stored += elements;
     work->largest = fmax(work->largest, elements);
 }
@@ -48,7 +49,7 @@ static void add_operand(md_st_path_work *work, const md_st_network *network, int
     const uint32_t set = UINT32_C(1) << i;
     if (md_st_left(network, set) == network->operand[i])
         return;
-    work->operations += md_st_volume(network, point, network->operand[i]);
+    work->operations += volume_of(network, point, network->operand[i]);
     add_sum(work, network, point, set);
 }
 
@@ -58,9 +59,17 @@ static void add_step(md_st_path_work *work, const md_st_network *network, int32_
 {
     const uint32_t over = md_st_left(network, first) | md_st_left(network, second);
     const bool sums = over != md_st_left(network, first | second);
-    work->operations += (sums ? 2 : 1) * md_st_volume(network, point, over);
+    work->operations += (sums ? 2 : 1) * volume_of(network, point, over);
     if (sums)
         add_sum(work, network, point, first | second);
+}
+
+double md_st_written_operations(const md_st_network *network, const md_st_levels *levels, int32_t point)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < levels->n; i++)
+        sum += (levels->factors[i] > 0 ? levels->factors[i] : 1) * volume_of(network, point, levels->letters[i]);
+    return sum;
 }
 
 md_st_path_work md_st_work_of(const md_st_network *network, const md_st_path *path, int32_t point)
@@ -140,8 +149,8 @@ static void exact_path(md_st_path *out, const md_st_network *network, int32_t po
 
 static double growth(const md_st_network *network, int32_t point, uint32_t a, uint32_t b)
 {
-    return md_st_volume(network, point, md_st_left(network, a | b)) -
-           md_st_volume(network, point, md_st_left(network, a)) - md_st_volume(network, point, md_st_left(network, b));
+    return volume_of(network, point, md_st_left(network, a | b)) - volume_of(network, point, md_st_left(network, a)) -
+           volume_of(network, point, md_st_left(network, b));
 }
 
 static void greedy_path(md_st_path *out, const md_st_network *network, int32_t point)

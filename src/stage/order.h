@@ -26,8 +26,16 @@ typedef struct md_st_path {
 
 /** The letters that are left of the product of a set of operands: those of the result and of other operands. */
 uint32_t md_st_left(const md_st_network *network, uint32_t set);
-/** The product of the sizes of the letters at a point. */
-double md_st_volume(const md_st_network *network, int32_t point, uint32_t letters);
+
+/* The sum as it was written: a level for each sum, those inside others too. */
+enum { MD_ST_MAX_LEVELS = 8 };
+typedef struct md_st_levels {
+    int32_t n;
+    uint32_t letters[MD_ST_MAX_LEVELS]; /* that it runs over */
+    int32_t factors[MD_ST_MAX_LEVELS]; /* how many */
+} md_st_levels;
+/** Multiplications and additions of the sum as it was written. */
+double md_st_written_operations(const md_st_network *network, const md_st_levels *levels, int32_t point);
 
 typedef struct md_st_path_work {
     double operations; /* multiplications and additions */

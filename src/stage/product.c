@@ -6,8 +6,6 @@
  * factor meets terms of both signs. A side keeps the order of its factors. */
 #include "stage/form.h"
 
-#include "base/dtype.h"
-
 typedef struct split {
     md_st_factors list;
     md_st_set used[MD_ST_MAX_FACTORS]; /* free indices and k, by factor */
@@ -368,11 +366,8 @@ bool md_st_form_product(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item 
         *out = (md_st_stage){.axis = -1};
         return false;
     }
-    for (int32_t i = 0; i < n; i++) {
-        item[i].value = md_fx_rewrite(m->arena, item[i].value, extract, &e);
-        if (!md_st_made(m, item[i].value))
-            return false;
-    }
+    if (!md_st_rewrite_all(m, n, item, extract, &e))
+        return false;
     out->kind = MD_ST_PRODUCT;
     out->n_outer = item[0].n_free;
     for (int32_t i = 0; i < item[0].n_free; i++)

@@ -234,11 +234,8 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
 static bool extract_all(md_st_maker *m, const frame *f, md_st_row *row, int32_t n, md_st_item *item)
 {
     extractor e = {.maker = m, .frame = f, .row = row};
-    for (int32_t i = 0; i < n; i++) {
-        item[i].value = md_fx_rewrite(m->arena, item[i].value, extract, &e);
-        if (!md_st_made(m, item[i].value) || e.is_impossible)
-            return false;
-    }
+    if (!md_st_rewrite_all(m, n, item, extract, &e) || e.is_impossible)
+        return false;
     for (int32_t i = 0; i < row->n_reductions; i++)
         row->n_levels = MD_MAX(row->n_levels, row->reduction[i].level + 1);
     return true;

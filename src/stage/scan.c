@@ -1,15 +1,9 @@
 /* Scan stages: one scan along a free index, anything pointwise in it and after it. */
 #include "stage/form.h"
 
-typedef struct extractor {
-    md_st_maker *maker;
-    const md_fx_node *scan;
-} extractor;
-
 static const md_fx_node *extract(void *user, const md_fx_node *node)
 {
-    extractor *e = user;
-    return node->kind == MD_FX_SCAN ? md_fx_ref(e->maker->arena, 0, node->type) : node;
+    return node->kind == MD_FX_SCAN ? md_fx_ref(user, 0, node->type) : node;
 }
 
 /* The one scan of all items; NULL where there are several that differ, or one in another. */
@@ -50,12 +44,8 @@ bool md_st_form_scan(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *it
             out->outer[out->n_outer++] = item[0].free[i];
     if (out->axis < 0)
         return false;
-    extractor e = {.maker = m, .scan = scan};
-    for (int32_t i = 0; i < n; i++) {
-        item[i].value = md_fx_rewrite(m->arena, item[i].value, extract, &e);
-        if (!md_st_made(m, item[i].value))
-            return false;
-    }
+    if (!md_st_rewrite_all(m, n, item, extract, m->arena))
+        return false;
     md_st_put_stores(out, n, item);
     return true;
 }

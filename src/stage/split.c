@@ -149,22 +149,10 @@ static const md_fx_node *load_of(splitter *sp, int32_t tensor, md_dtype type, in
     return load;
 }
 
-typedef struct replacing {
-    const md_fx_formula *formula;
-    const md_fx_node *what, *with;
-} replacing;
-
-static const md_fx_node *replace(void *user, const md_fx_node *node)
-{
-    const replacing *r = user;
-    return node->kind == r->what->kind && md_fx_equal(r->formula, node, r->what) ? r->with : node;
-}
-
 static bool put_instead(splitter *sp, int32_t stmt, const md_fx_node *node, const md_fx_node *with)
 {
     md_fx_formula *f = sp->formula;
-    replacing r = {.formula = f, .what = node, .with = with};
-    const md_fx_node *value = with != NULL ? md_fx_rewrite(f->arena, f->stmt[stmt].value, replace, &r) : NULL;
+    const md_fx_node *value = with != NULL ? md_fx_replace(f, f->arena, f->stmt[stmt].value, node, with) : NULL;
     if (!md_st_made(&sp->maker, value))
         return false;
     f->stmt[stmt].value = value;

@@ -52,6 +52,16 @@ bool md_st_reads(const md_fx_node *node, int32_t tensor)
     return !md_fx_visit(node, is_no_load_of, &tensor);
 }
 
+bool md_st_rewrite_all(md_st_maker *m, int32_t n, md_st_item *item, md_fx_rewrite_fn fn, void *user)
+{
+    for (int32_t i = 0; i < n; i++) {
+        item[i].value = md_fx_rewrite(m->arena, item[i].value, fn, user);
+        if (!md_st_made(m, item[i].value))
+            return false;
+    }
+    return true;
+}
+
 bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user)
 {
     if (!md_fx_visit(item->value, fn, user))
