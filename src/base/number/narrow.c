@@ -2,7 +2,6 @@
 #include "base/number/number.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- Half precision: IEEE 754 binary16, and bfloat16 (the upper half of binary32). */
 
