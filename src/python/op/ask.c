@@ -2,8 +2,6 @@
  * tuple of dtype names. */
 #include "python/op/op.h"
 
-#include <string.h>
-
 /* The op for these names of dtypes. "" stands for scalars, and for outputs of the dtype that the formula gives. NULL
  * with an error. */
 static const md_py_variant *named_variant(md_py_op *self, const char *device, PyObject *dtypes)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
@@ -13,10 +10,11 @@ import torch
 
 from ... import _core
 from ..options import Options
-from ..lowering.lower import DTYPES, Eager, Held, Lowered, Lowering, Number, Real
+from ..lowering.lower import DTYPES, Eager, Lowered, Lowering
 from ..lowering.tree import Buf, Leaf
 from ..report import Cost, Rows
 from ..sizes import Dims, Unsupported, same
+from .eager import function_of, note_numbers
 from .formula import Formula, Unmeasured, write
 from .groups import Grouping
 from .together import Together, gather
@@ -25,9 +23,6 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
 _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
               "embedding_bag", "native_dropout")
-# The plan's memory may have no such view where PyTorch's has one: reshape then copies. The result is copied anyway.
-_REPLACED = {torch.ops.aten.view.default: torch.ops.aten.reshape.default,
-             torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default}
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
 
 
@@ -236,7 +231,7 @@ class Builder:
                     self.dims.texts([*b.shape, *b.stride, *(b.into or ())[1:]])
             for leaf, shape in e.reads:
                 self.dims.texts([*shape, *leaf.stride, leaf.offset])
-            _numbers((e.args, e.kwargs), self.dims)
+            note_numbers(e, self.dims)
         ordered = [s for _, s in sorted(steps, key=lambda s: s[0])]
         # A step of kernels without order is a callback, so on a GPU the plan is no single graph. Operations of PyTorch
         # are callbacks, too: where there are some, nothing is lost.
@@ -334,8 +329,8 @@ class Builder:
         outputs = [self._view(Leaf(base, tuple(b.stride), offset), b.shape, b.dtype)
                    for b, (base, offset) in zip(written, whole)]
         places = [self.adopted[b] for b in e.outputs if b in self.adopted]
-        self.core.eager(_eager_function(e, self.dims, self.adopted, self.carried, self.costs[e.number]),
-                        [*ids, *outputs], places)
+        self.core.eager(function_of(e, self.dims, self.adopted, self.carried, self.costs[e.number]), [*ids, *outputs],
+                        places)
 
 
 def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
@@ -344,68 +339,3 @@ def _view_of(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.T
 
 
 _view_of = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view_of)
-
-
-def _numbers(x: Any, dims: Dims) -> None:
-    if isinstance(x, Number):
-        dims.text(x.size)
-    elif isinstance(x, Real):
-        dims.real(x.real)
-    elif isinstance(x, (list, tuple)):
-        for y in x:
-            _numbers(y, dims)
-    elif isinstance(x, dict):
-        _numbers(list(x.values()), dims)
-
-
-def _with_strides(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
-    """The tensor with its memory in the order that the graph says."""
-    return x if x.stride() == stride else torch.empty_strided(x.shape, stride, dtype=x.dtype, device=x.device).copy_(x)
-
-
-def _eager_function(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict[Buf, int],
-                    cost: Cost) -> Callable[..., Any]:
-    """fn(tensors, sizes, arguments): runs the operation on views of the plan's memory and on arguments of the call that are
-    carried, and copies its results there. It gives those that are adopted."""
-    constants: list[Any] = []
-    held = [f"a[{carried[leaf.buf]}]" if leaf.buf in carried else None for leaf, _ in e.reads]
-    numbers = itertools.count()
-    held = [h or f"t[{next(numbers)}]" for h in held]
-
-    def source(x: Any) -> str:
-        if isinstance(x, Held):
-            return held[x.number]
-        if isinstance(x, Number):
-            return dims.text(x.size)
-        if isinstance(x, Real):
-            return dims.real(x.real)
-        if isinstance(x, list):
-            return "[" + ", ".join(map(source, x)) + "]"
-        if isinstance(x, tuple):
-            return "(" + "".join(source(y) + ", " for y in x) + ")"
-        constants.append(x)
-        return f"c[{len(constants) - 1}]"
-
-    args = ", ".join([*map(source, e.args), *(f"{k}={source(v)}" for k, v in e.kwargs.items())])
-    names = ", ".join(f"d{i}" for i in range(len(dims.names)))
-    lines = ["def run(t, s, a):", "    start = now()"]
-    if names:
-        lines.append(f"    {names}{',' if len(dims.names) == 1 else ''} = s")
-    lines.append(f"    out = op({args})")
-    at = next(numbers)
-    many = isinstance(e.node.meta.get("val"), (list, tuple))
-    given = []
-    for i, b in enumerate(e.outputs):
-        result = f"out[{i}]" if many else "out"
-        if b in adopted:
-            given.append(f"fit({result}, ({''.join(dims.text(s) + ', ' for s in b.stride)})), ")
-        elif b is not None:
-            lines.append(f"    t[{at}].copy_({result})")
-            at += 1
-    lines += ["    cost.add(now() - start)", f"    return ({''.join(given)})"]
-    space: dict[str, Any] = {"op": _REPLACED.get(e.node.target, e.node.target), "c": constants, "fit": _with_strides,
-                             "sqrt": math.sqrt, "now": time.perf_counter, "cost": cost}
-    exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
-    return space["run"]
-
-
