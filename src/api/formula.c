@@ -3,7 +3,6 @@
 #include "base/status.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct md_formula {
     md_fx_formula *formula;

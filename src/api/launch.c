@@ -1,6 +1,5 @@
 /* Calls and resolved launches: md_call, md_resolve, md_launch_run and what they chose. */
 #include "api/context.h"
-#include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/merged.h"
 #include "dispatch/registry.h"

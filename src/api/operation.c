@@ -3,7 +3,6 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/registry.h"
 #include "dispatch/create.h"
 #include "expr/catalogue.h"
 #include "expr/diag.h"

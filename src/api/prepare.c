@@ -3,7 +3,6 @@
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/cache/shape_entry.h"
-#include "dispatch/registry.h"
 #include "dispatch/create.h"
 #include "dispatch/merged.h"
 

@@ -2,8 +2,6 @@
 #include "combo/merge.h"
 #include "dispatch/select/select.h"
 
-#include <string.h>
-
 /* A kind while its plan is there: pointers, which are compared faster than texts. */
 typedef struct kind {
     const md_ds_shape_entry *entry; /* NULL: each item was a call of its own */

@@ -1,11 +1,9 @@
 /* Finds a combo again by what a caller gives: ops, sizes and strides. Addresses and scalars then replace those of
  * before. */
-#include "base/dtype.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "combo/combo.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uint64_t mix(uint64_t hash, const void *words, size_t n_bytes)

@@ -1,7 +1,6 @@
 /* Names kernels by their variant and by what they compute. */
 #include "family/kernel_name.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "expr/node.h"

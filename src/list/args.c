@@ -1,5 +1,4 @@
 /* The arguments of a call: checks, items as rows of equal length, where partial results lie. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "expr/needed.h"
 #include "list/list.h"

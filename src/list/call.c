@@ -1,5 +1,4 @@
 /* Runs the steps of a formula over lists: combos over the items, and small ops for the numbers between them. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "list/list.h"

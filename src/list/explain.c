@@ -3,8 +3,6 @@
 #include "base/status.h"
 #include "list/list.h"
 
-#include <string.h>
-
 static json_t *step_json(const md_fx_list *list, int32_t i)
 {
     static const char *const kind[] = {"reduce", "scalars", "items"};

@@ -1,11 +1,9 @@
 /* Binds a sequence at a tuple of sizes: sizes of all tensors, kernels of all calls, memory, and launches. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/call/call.h"
 #include "sequence/shape.h"
 #include "sequence/values.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

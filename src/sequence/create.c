@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_SIZES = 1024, MAX_GRAPHS = 1024, MAX_GRAPH_BYTES = 100 << 20 };
 

@@ -1,7 +1,6 @@
 /* The table of shapes: by sizes, and by how far each address is from a multiple of 64. */
 #include "sequence/find.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "sequence/values.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static bool is_temporary(const md_sq *sq, const md_sq_arg *arg)
 {

@@ -1,5 +1,4 @@
 /* What a sequence says of itself: counters, and a list of its calls and tensors at the sizes of the last run. */
-#include "base/dtype.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "base/strbuf.h"
@@ -8,7 +7,6 @@
 #include "sequence/values.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static int by_value(const void *a, const void *b)
 {

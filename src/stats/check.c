@@ -2,7 +2,6 @@
  * JSON, and its text is printed from that. */
 #include "stats/report.h"
 
-#include "base/dtype.h"
 #include "base/json.h"
 #include "dispatch/select/select.h"
 #include "expr/node.h"

@@ -3,7 +3,6 @@
 
 #include "base/grow.h"
 #include "base/json.h"
-#include "base/plain.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "store/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* A turn that met another process's write is taken again. */

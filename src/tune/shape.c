@@ -1,7 +1,6 @@
 /* The shape of contiguous tensors at given sizes. */
 #include "tune/tune.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "expr/node.h"
 

@@ -1,6 +1,5 @@
 /* Verdicts about lists in the store, in the form of stored picks: one entry for the ops of a combo, a line for each
  * list of sizes, strides and alignments. */
-#include "base/status.h"
 #include "combo/decide/decide.h"
 #include "dispatch/select/stored.h"
 #include "tune/bench/bench.h"

@@ -1,7 +1,6 @@
 /* Copies a tensor with any strides to another of the same sizes, on a stream. */
 #include "device/cuda/internal.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 
 /* Parameters of cuda/copy_tensor.cu: to, from, number of elements, bytes of an element, then for each axis, last first:

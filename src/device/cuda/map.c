@@ -2,7 +2,6 @@
  * driver. */
 #include "device/cuda/internal.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 
 #include <string.h>

@@ -3,8 +3,6 @@
 
 #include "base/status.h"
 
-#include <stdatomic.h>
-
 /* A gate kernel holds the stream until the whole body is enqueued. Otherwise the time would include gaps in which the
  * GPU waits for the host. If the body waits for the stream, or fills its queue, the gate opens after this limit. */
 enum { GATE_LIMIT_NS = 2000000 };

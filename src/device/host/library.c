@@ -3,7 +3,6 @@
 #include "device/host/host.h"
 
 #include "base/clock.h"
-#include "base/status.h"
 
 #include "md_build_config.h"
 

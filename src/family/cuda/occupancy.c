@@ -1,7 +1,6 @@
 /* How many blocks an SM holds, and how much of the memory rate a launch can reach with the bytes it has in flight. */
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 
 #include <math.h>

@@ -6,11 +6,8 @@
 #include "codegen/row/scan.h"
 #include "codegen/codegen.h"
 #include "family/emit.h"
-#include "family/cost.h"
-#include "family/numeric.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 typedef struct writer {
     const md_fa_target *target;

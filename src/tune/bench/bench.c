@@ -2,7 +2,6 @@
 #include "tune/bench/bench.h"
 
 #include "base/clock.h"
-#include "base/dtype.h"
 #include "base/status.h"
 #include "tune/bench/copies.h"
 

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Before each sample other memory is swept through the cache, and each run of a sample has a set of copies for
  * itself: where tensors are small, sets alone would have to be thousands. Where memory is short nothing is swept, and

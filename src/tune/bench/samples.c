@@ -5,7 +5,6 @@
 #include "base/status.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The quantile by linear interpolation; n > 0. */

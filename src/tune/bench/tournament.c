@@ -1,8 +1,6 @@
 /* The benchmark engine: looks, warm-up, rounds, cuts, ties. See tournament.h. */
 #include "tune/bench/tournament.h"
 
-#include "base/status.h"
-
 #include <math.h>
 
 /* Samples before a tie is believed; passes of warm-up, however short they are. */

@@ -2,13 +2,6 @@
  * Outputs are poisoned first, and the memory around them must not change. A wrong candidate is quarantined. */
 #include "tune/verify/internal.h"
 
-#include "base/dtype.h"
-#include "base/status.h"
-#include "tune/tune.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 /* Not verifiable: a scatter with `=`, of which any writer of an element may win. */
 static bool is_verifiable(const md_st_program *program, int32_t stage)
 {

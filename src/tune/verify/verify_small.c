@@ -7,7 +7,6 @@
 #include "family/additions.h"
 #include "tune/tune.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

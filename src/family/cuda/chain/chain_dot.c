@@ -2,7 +2,6 @@
  * `keys`: of a group of lanes at a time. `meet`: the blocks of a split combine their parts through memory (0), or as a
  * cluster of `meet` blocks. `fill`: blocks for each SM where keys are split by occupancy. `length`: keys of a split, so
  * that bits depend on nothing else; 0: by occupancy. */
-#include "base/dtype.h"
 #include "family/cuda/chain/chain_dot_fit.h"
 #include "family/cuda/chain/chain_kind.h"
 #include "family/cuda/cuda.h"

@@ -1,7 +1,6 @@
 /* Family chain_mma: attention on tensor cores by mma.sync, from sm_80 on (kernels/cuda/chain_mma.cu), with any score,
  * weights and results. `row_tiles`: 16 rows each of a warp. `split`: parts of the keys of a tile, for few tiles; the
  * last part to end combines them. */
-#include "base/dtype.h"
 #include "family/cuda/chain/chain_mma_fit.h"
 #include "family/cuda/chain/chain_kind.h"
 #include "family/cuda/cuda.h"

@@ -1,7 +1,6 @@
 /* Family chain_split: attention for few rows that share keys (kernels/cuda/chain_split.cu). `row_tiles`: 8 rows each.
  * `meet`: the blocks of a split combine their parts through memory (0), or as a cluster of `meet` blocks. `length`:
  * keys of a split, so that bits depend on nothing else; 0: as many splits as fill the device. */
-#include "base/dtype.h"
 #include "family/cuda/chain/chain_kind.h"
 #include "family/cuda/chain/chain_split_fit.h"
 #include "family/cuda/cuda.h"

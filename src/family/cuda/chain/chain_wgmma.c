@@ -1,6 +1,5 @@
 /* Family chain_wgmma: attention on Hopper's tensor cores (kernels/cuda/chain_wgmma.cu). `split`: parts of the keys of a
  * tile, for few tiles; the last part to end combines them. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/chain/chain_wgmma_fit.h"
 #include "family/cuda/chain/chain_kind.h"

@@ -1,7 +1,6 @@
 /* What the GPU families of chains share. */
 #include "family/cuda/chain/cuda_chain.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
 #include "family/emit.h"

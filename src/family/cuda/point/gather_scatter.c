@@ -1,7 +1,6 @@
 /* Gathers and scatters on GPUs: envelope, geometry and cost. */
 #include "family/cuda/point/gather_scatter.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "family/cost.h"

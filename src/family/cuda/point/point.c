@@ -3,13 +3,11 @@
 #include "family/emit.h"
 #include "family/cuda/point/point.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/cuda/cuda.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* ---- Shape */
 

@@ -2,12 +2,10 @@
 #include "family/emit.h"
 #include "family/cuda/point/point.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* The side of a tile. Its rows are 128 bytes of the narrowest type, and a thread has four vectors of it: many small
  * blocks, so that some read while others write. Measured on an H200: twice the side, or half the vectors, cost 15 to

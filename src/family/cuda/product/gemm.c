@@ -2,7 +2,6 @@
  * cost. */
 #include "family/cuda/product/gemm.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/product/gemm_fit.h"

@@ -2,7 +2,6 @@
  * heuristic is used; the heuristic is asked for each shape. */
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "device/blas/blas.h"
 #include "family/cuda/product/gemm.h"
@@ -10,7 +9,6 @@
 #include "family/cuda/product/lib_layout.h"
 #include "family/cuda/product/wgmma_cost.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { RANK };

@@ -2,7 +2,6 @@
  * alignment. */
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/product/mma_tile.h"
 #include "family/cuda/product/wgmma_cost.h"

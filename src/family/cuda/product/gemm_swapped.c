@@ -4,7 +4,6 @@
  * a single 16-bit result at addresses that the copy engine takes. */
 #include "family/cuda/cuda.h"
 
-#include "base/status.h"
 #include "family/cuda/product/wgmma_cost.h"
 #include "family/cuda/product/wgmma_shape.h"
 

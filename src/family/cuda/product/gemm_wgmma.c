@@ -5,7 +5,6 @@
  * by words at any address. */
 #include "family/cuda/cuda.h"
 
-#include "base/status.h"
 #include "family/cuda/product/wgmma_cost.h"
 #include "family/cuda/product/wgmma_shape.h"
 

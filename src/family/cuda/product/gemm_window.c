@@ -2,13 +2,9 @@
  * (kernels/cuda/gemm_window.cu). */
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/product/gemm_window_fit.h"
 #include "family/cuda/product/mma_tile.h"
-
-#include <inttypes.h>
-#include <math.h>
 
 extern const md_fa_family md_fa_cuda_gemm_window; /* defined at the end of this file */
 

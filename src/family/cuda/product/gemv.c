@@ -1,7 +1,6 @@
 /* Family gemv: products with at most eight rows whose operands are contiguous along K (kernels/cuda/gemv.cu). */
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/gemv_fit.h"

@@ -1,7 +1,6 @@
 /* The time of a product in cuBLASLt. Its kernels for rows that are aligned to 16 bytes are modelled in wgmma_cost.c. */
 #include "family/cuda/product/lib_cost.h"
 
-#include "base/dtype.h"
 #include "family/cost.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/wgmma_cost.h"

@@ -3,7 +3,6 @@
 #include "family/cuda/product/lib_layout.h"
 
 #include "device/blas/blas.h"
-#include "family/cuda/cuda.h"
 
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Tensor maps of products: which dims of the formula form the rows, columns and batch of each tensor. */
 #include "family/cuda/product/gemm.h"
 
-#include "base/dtype.h"
-
 #include <string.h>
 
 /* How a product reads or writes a tensor. */

@@ -4,7 +4,6 @@
  * kernels and on the regret of the pick. */
 #include "family/cuda/product/wgmma_cost.h"
 
-#include "base/dtype.h"
 #include "family/cost.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/product/gemm.h"

@@ -1,7 +1,6 @@
 /* Tiles of products on Hopper's tensor cores: what follows from a config, tensor maps, geometry, cost. */
 #include "family/cuda/product/wgmma_shape.h"
 
-#include "base/dtype.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/product/wgmma_cost.h"
 

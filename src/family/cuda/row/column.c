@@ -4,7 +4,6 @@
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/cuda/row/row.h"

@@ -2,7 +2,6 @@
 #include "family/emit.h"
 #include "family/cuda/row/row.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/reduce.h"
 #include "family/cuda/cuda.h"

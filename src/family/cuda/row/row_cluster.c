@@ -7,7 +7,6 @@
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/reduce.h"
 #include "family/cost.h"

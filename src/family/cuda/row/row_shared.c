@@ -6,7 +6,6 @@
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cost.h"
 

@@ -4,14 +4,10 @@
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/reduce.h"
-#include "family/cost.h"
 #include "family/cuda/row/row_split.h"
 #include "family/numeric.h"
-
-#include <math.h>
 
 extern const md_fa_family md_fa_cuda_row_split; /* defined at the end of this file */
 

@@ -2,15 +2,10 @@
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/reduce.h"
-#include "family/cost.h"
 #include "family/cuda/row/row_split.h"
 #include "family/numeric.h"
-
-#include <inttypes.h>
-#include <math.h>
 
 md_cg_row_options md_fa_cuda_split_options(const md_fa_target *target, const md_fa_config *config)
 {

@@ -2,7 +2,6 @@
 #include "family/emit.h"
 #include "family/cuda/row/scan.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/scan_cuda.h"
 #include "family/cost.h"

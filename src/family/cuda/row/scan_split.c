@@ -1,7 +1,6 @@
 /* Family scan_split: scans of few long rows, cut into tiles. Either one pass in which a block looks back at the totals
  * of earlier tiles, or one pass of blocks that run side by side (cuda/scan_ring.cu), or three launches. Few long
  * columns are cut into parts, in two launches. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "family/cuda/row/scan_split_fit.h"

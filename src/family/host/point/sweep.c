@@ -1,7 +1,6 @@
 /* Sweeps on the host: envelope, geometry and cost. */
 #include "family/host/point/sweep.h"
 
-#include "base/dtype.h"
 #include "family/cost.h"
 #include "family/host/cycles_fit.h"
 #include "family/host/point/sweep_fit.h"

@@ -5,7 +5,6 @@
 #include "base/status.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 typedef struct writer {
     const md_fa_target *target;

@@ -4,14 +4,12 @@
 #include "family/host/cycles_fit.h"
 #include "family/host/point/sweep.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "family/cost.h"
 #include "family/host/point/sweep_fit.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { SIDE = 128 }; /* side of a block of tiles; host/transpose.c gets it as MD_SIDE */
 

@@ -1,15 +1,12 @@
 /* Family gemm_lib: products by CBLAS. An epilogue is a second launch. The library has its own threads; their number
  * (OPENBLAS_NUM_THREADS and the like) is a setting of the whole process, which we leave to the user. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/host/product/gemm_lib.h"
 #include "family/host/product/host_lib_fit.h"
 #include "family/product.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "md_build_config.h"
 

@@ -8,7 +8,6 @@
 #include "family/cost.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { MANY_POINTS = 16384 }; /* more do not matter for the grain */
 

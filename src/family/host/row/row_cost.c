@@ -5,7 +5,6 @@
 #include "family/host/row/row.h"
 
 #include "base/dtype.h"
-#include "base/status.h"
 #include "codegen/row/range.h"
 #include "codegen/row/reduce.h"
 #include "family/cost.h"

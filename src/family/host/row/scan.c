@@ -1,6 +1,5 @@
 /* Family scan: prefix sums and the like, along rows in vectors, down columns in lanes, or over long rows that are cut
  * into pieces. */
-#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/scan.h"
 #include "family/applies.h"
@@ -10,7 +9,6 @@
 #include "family/host/row/host_scan_fit.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { COLUMN, SPLIT, STRIDED, NONTEMPORAL }; /* COLUMN: vectors of a block of columns; 0: lanes run along the axis */
 enum { PIECE = 16384, MANY_POINTS = 16384 };
