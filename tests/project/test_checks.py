@@ -209,7 +209,10 @@ def check_the_layers():
 
 def check_the_limits():
     limits("a good tree", {"src/a.c": source(function(60, "int a, int b, int c, int d, int e, int f"))}, None)
-    limits("501 lines", {"src/a.h": "\n" * 501}, "501 lines")
+    limits("401 lines in src", {"src/a.h": "\n" * 401}, "401 lines, more than 400")
+    limits("401 lines of Python in src", {"src/a.py": "\n" * 401}, "401 lines, more than 400")
+    limits("500 lines elsewhere", {"tests/a.h": "\n" * 500}, None)
+    limits("501 lines elsewhere", {"tests/a.h": "\n" * 501}, "501 lines, more than 500")
     limits("a function of 61 lines", {"src/a.c": source(function(61, "void"))}, "md_f has 61 lines")
     limits("a function of 7 parameters", {"src/a.c": source(function(9, "int a, int (*b)(int, int), int c, int d, int e, int f,\n"
            "         int g"))}, "md_f has 7 parameters")
