@@ -2,6 +2,7 @@
  * destroyed first ends them. Those of md_combo_call are found there by their hash. */
 #include "api/context.h"
 #include "base/status.h"
+#include "combo/stored.h"
 #include "combo/tuning/tuning.h"
 #include "dispatch/create.h"
 #include "dispatch/registry.h"
@@ -95,7 +96,7 @@ static md_status make_combo(md_combo **out, md_context *context, const md_combo_
     if (status == MD_OK)
         status = hold_ops(c, op, n);
     if (status == MD_OK && context->env.tune != MD_TUNE_OFF)
-        md_cb_recall(c->cb, context->store);
+        md_cb_swaps_find(c->cb);
     if (status != MD_OK) {
         free_combo(c);
         return status;
@@ -273,7 +274,6 @@ static md_status tune(md_strbuf *report, md_combo *c, md_stream stream, const md
                                 : (md_cb_said){env->combo_field_order, "MD_COMBO_FIELD_ORDER"},
         .limits = o->field_limits ? (md_cb_said){o->field_limits, "option field_limits"}
                                   : (md_cb_said){env->combo_field_limits, "MD_COMBO_FIELD_LIMITS"},
-        .store = c->context->store,
     };
     if (md_ds_is_capturing(c->cb->runtime, stream))
         return md_fail(MD_UNSUPPORTED, "combos are not tuned while the stream is captured");

@@ -5,6 +5,7 @@
 #include "api/context.h"
 #include "combo/decide/decide.h"
 #include "combo/merge.h"
+#include "combo/stored.h"
 #include "combo/tuning/tuning.h"
 
 #include <dirent.h>

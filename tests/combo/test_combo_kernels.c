@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "api/context.h"
-#include "combo/tuning/tuning.h"
+#include "combo/stored.h"
 
 #include <md/combo.h>
 
@@ -178,14 +178,13 @@ static void bodies_for_sm_100a(void **state)
     several_bodies("sm_100a");
 }
 
-/* Says how two items run: rows of 4096 elements, and rows of `last`. They get the winner that is kept, if one is. */
-static void explain_two(char text[16384], const char *last, const char *winner)
+/* Says how two items run: rows of 4096 elements, and rows of `last`. They get the winner, if there is one. */
+static void explain_two(char text[16384], const char *last, const md_tn_stored_swap *winner)
 {
     list *add = make_list("Y[i,j] = X[i,j] + B[j]", "i=4096, j=%d", 0, 2);
     const char *const sizes[] = {"i=4096, j=4096", last};
     md_arg args[2][3];
     md_combo *combo = NULL;
-    md_strbuf key = {0};
     md_cb *cb = NULL;
     for (int i = 0; i < 2; i++)
         for (int a = 0; a < 3; a++) {
@@ -196,10 +195,15 @@ static void explain_two(char text[16384], const char *last, const char *winner)
         }
     const md_combo_part part = {add->op, &args[0][0], 3, 2};
     assert_ok(md_cb_create(&cb, &context->runtime, &part, &add->op->ds, 1));
-    assert_ok(md_cb_key(&key, cb));
-    md_cb_destroy(&cb);
+    char *key = md_cb_store_key(cb);
+    md_tn_stored_list stored = {0};
     if (winner)
-        assert_ok(md_sr_put(context->store, MD_CB_STORE_KIND, md_strbuf_text(&key), winner, strlen(winner)));
+        md_tn_stored_add_swap(&stored, winner);
+    assert_true(!winner || md_cb_list_digest(&stored.swap[0].of.shape, cb, false));
+    assert_ok(md_tn_stored_save(context->stored, key, &stored));
+    md_tn_stored_list_finish(&stored);
+    free(key);
+    md_cb_destroy(&cb);
     assert_ok(md_combo_bind(&combo, context, &part, 1));
     md_bd_wait_all(context->builder);
     (void)md_combo_run(combo, NULL, NULL, 0); /* the kernels are there: planned anew */
@@ -207,15 +211,15 @@ static void explain_two(char text[16384], const char *last, const char *winner)
     memset(text, 0, 16384);
     assert_ok(md_combo_explain(combo, 0, take, text));
     md_combo_destroy(&combo);
-    md_strbuf_finish(&key);
     free_list(add);
 }
 
-/* A kept winner is merged like any kernel, and no item gets a larger block than its own sizes ask for. Nothing is run,
- * so the winner is written by hand. */
+/* A stored winner is merged like any kernel, and no item gets a larger block than its own sizes ask for. Nothing is
+ * run, so the winner is written by hand. */
 static void choices(void **state)
 {
-    char folder[] = "/tmp/md_test_combo_kernels_XXXXXX", text[16384], command[96], from[96], to[96], winner[300];
+    char folder[] = "/tmp/md_test_combo_kernels_XXXXXX", text[16384], command[96], from[96], to[96];
+    md_tn_stored_swap winner;
     (void)state;
     assert_non_null(mkdtemp(folder));
     open_for("sm_90a", folder);
@@ -228,11 +232,15 @@ static void choices(void **state)
     if (!unroll)
         fail_msg("%s", text);
     unroll[strlen("unroll")] = '4';
-    snprintf(winner, sizeof winner, "combo 1\n0 0 %s %s\n", from, to);
-    explain_two(text, "i=4096, j=2", winner);
+    memset(&winner, 0, sizeof winner);
+    winner.of.us = 1.0;
+    winner.of.at.environment = md_tn_stored_environment(context->stored);
+    memcpy(winner.of.variant, from, sizeof from);
+    memcpy(winner.to, to, sizeof to);
+    explain_two(text, "i=4096, j=2", &winner);
     if (!strstr(text, to) || !strstr(text, "unroll2") || strstr(text, "unroll1") || strstr(text, "being built"))
         fail_msg("limits 4096 and 2: %s", text);
-    explain_two(text, "i=4096, j=1000", winner);
+    explain_two(text, "i=4096, j=1000", &winner);
     if (!strstr(text, to) || strstr(text, "unroll2") || strstr(text, "unroll1") || !strstr(text, "(ready)"))
         fail_msg("limits 4096 and 1024: %s", text);
     md_context_destroy(&context);

@@ -50,7 +50,7 @@ FLOORS = {
                  ["hybrid"], ["call"], ["create", "open"]],
     "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory"], ["lifetime", "segments"],
                  ["create", "launches"], ["bind", "finish", "report"], ["find"], ["run"]],
-    "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "table"], ["find", "overlaps", "params"], ["launch"], ["schedule"], ["decide"],
+    "combo": [["axis", "combo", "far", "text"], ["merge"], ["args", "choice", "count", "loops", "stored", "table"], ["find", "overlaps", "params"], ["launch"], ["schedule"], ["decide"],
               ["create", "run"], ["explain", "tuning"]],
     "python": [["arrays"], ["state"], ["op"], ["agree", "list", "package", "plan", "tune"], ["module"]],
 }

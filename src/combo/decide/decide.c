@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "combo/merge.h"
+#include "combo/stored.h"
 #include "tune/bench/bench.h"
 #include "tune/bench/samples.h"
 

@@ -24,10 +24,4 @@ void md_cb_predict(double us[MD_CB_HOWS], const md_cb *cb);
 /** The way that predicted times ask for: one launch if that is below 0.97 of launches of each item. */
 md_cb_how md_cb_prefer(const double us[MD_CB_HOWS]);
 
-/* ---- record.c */
-/** What was measured for this list of items, here or by another process, under conditions like those of now. */
-bool md_cb_record_find(md_cb_how *how, double *us, const md_cb *cb);
-/** Has a verdict written in the background. */
-void md_cb_record_put(const md_cb *cb, md_cb_how how, double us);
-
 #endif

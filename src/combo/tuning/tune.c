@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "combo/stored.h"
 #include "combo/tuning/order.h"
 #include "tune/search/descent.h"
 
@@ -187,6 +188,12 @@ static bool is_new(tuner *t)
     return true;
 }
 
+static md_cb_choice choice_of(const kind *k, bool is_tuned)
+{
+    const md_bd_variant *own = k->own;
+    return (md_cb_choice){k->op, own->family, own->target.stage, own->config, is_tuned ? k->best : own->config};
+}
+
 /* What the kinds run becomes the combo's choices. */
 static void set_choices(tuner *t)
 {
@@ -195,7 +202,7 @@ static void set_choices(tuner *t)
     for (int32_t i = 0; i < t->n_kinds; i++) {
         const kind *k = &t->kind[i];
         if (memcmp(k->best.value, k->own->config.value, sizeof k->best.value) != 0)
-            c->choice[c->n++] = (md_cb_choice){k->op, k->own->family, k->own->target.stage, k->own->config, k->best};
+            c->choice[c->n++] = choice_of(k, true);
     }
 }
 
@@ -325,14 +332,14 @@ static void restore(md_cb *cb, const md_cb_choices *before)
 static md_status finish(tuner *t, const md_cb_choices *before)
 {
     const bool is_tuned = t->best.plan != NULL;
+    md_cb_choice all[MD_CB_MAX_CHOICES];
     bool is_kept = false;
-    char remark[160];
-    snprintf(remark, sizeof remark, "heuristic %.3f us, separate %.3f us, tuned %.3f us", t->heuristic.us, t->apart.us,
-             best_of(t)->us);
     if (is_tuned || t->is_complete) {
         t->cb->choices.n = is_tuned ? t->best.n_choices : 0;
         memcpy(t->cb->choices.choice, t->best.choice, sizeof t->best.choice);
-        is_kept = t->job->store && md_cb_keep(t->cb, t->job->store, remark) == MD_OK;
+        for (int32_t i = 0; i < t->n_kinds; i++)
+            all[i] = choice_of(&t->kind[i], is_tuned);
+        is_kept = md_cb_swaps_put(t->cb, t->n_kinds, all, best_of(t)->us) == MD_OK;
     } else {
         restore(t->cb, before);
     }

@@ -5,7 +5,6 @@
 
 #include "base/strbuf.h"
 #include "combo/combo.h"
-#include "store/store.h"
 
 /* A text and who gave it, for messages. */
 typedef struct md_cb_said {
@@ -18,20 +17,10 @@ typedef struct md_cb_tune_job {
     int32_t max_builds;
     bool json; /* the report is an object a line, else text */
     md_cb_said order, limits;
-    md_sr *store; /* where the winner is kept; NULL: nowhere */
 } md_cb_tune_job;
 
 /** Tunes and reports each step. Runs on private copies of all tensors. The caller has waited for the ops. */
 md_status md_cb_tune(md_strbuf *report, md_cb *cb, md_stream stream, const md_cb_tune_job *job);
-
-/* ---- tuned.c */
-/** Takes the choices that were kept for a combo of equal formulas, sizes and strides. What is damaged is dropped. */
-void md_cb_recall(md_cb *cb, md_sr *store);
-/** Keeps the choices of a combo. */
-md_status md_cb_keep(const md_cb *cb, md_sr *store, const char *remark);
-/** The key of that entry; equal in all processes. */
-md_status md_cb_key(md_strbuf *out, const md_cb *cb);
-#define MD_CB_STORE_KIND "combo" /* the kind of its entries */
 
 /* ---- copies.c */
 typedef struct md_cb_copies {

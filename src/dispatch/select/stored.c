@@ -19,50 +19,6 @@ typedef struct pick_key {
     int64_t stage;
 } pick_key;
 
-/* ---- The key in the store */
-
-char *md_ds_stored_make_key(const md_ds_op *op, const char *chip)
-{
-    static const char *const bounds[] = {"report", "clamp", "zero"};
-    md_strbuf b = {0};
-    char digest[33];
-    md_fx_print(&b, op->formula);
-    for (size_t i = 0; i < b.size; i++)
-        if (b.text[i] == '\n')
-            b.text[i] = ' ';
-    md_strbuf_printf(&b, " | bounds %s | numeric %s", bounds[op->formula->bounds],
-                     md_ds_numeric_name(op->policy.numeric));
-    if (op->policy.allows_tf32)
-        md_strbuf_add(&b, " | tf32");
-    if (op->customs) {
-        md_digest_text(digest, op->customs->digest);
-        md_strbuf_printf(&b, " | custom %s", digest);
-    }
-    md_strbuf_printf(&b, " | %s", chip);
-    if (b.failed) {
-        md_strbuf_finish(&b);
-        return NULL;
-    }
-    return b.text;
-}
-
-/* ---- Conditions */
-
-static md_tn_conditions conditions_now(const struct md_ds_stored *stored)
-{
-    const md_dev *dev = stored->op->runtime->dev;
-    return (md_tn_conditions){.environment = md_tn_stored_environment(stored->store),
-                              .mhz = md_tn_clock_mhz(dev),
-                              .is_throttled = md_tn_is_throttled(dev),
-                              .date = (int64_t)time(NULL)};
-}
-
-bool md_ds_stored_is_fact(const struct md_ds_stored *stored, const md_tn_conditions *at)
-{
-    return at->environment == md_tn_stored_environment(stored->store) && !at->is_throttled &&
-           md_tn_is_same_clock(at->mhz, md_tn_clock_mhz(stored->op->runtime->dev));
-}
-
 /* ---- Picks in memory */
 
 static pick_key key_of(int32_t stage, md_digest128 shape)
@@ -148,7 +104,7 @@ void md_ds_stored_put(md_ds_op *op, int32_t stage, md_digest128 shape, const md_
     p.shape = shape;
     p.stage = stage;
     p.us = pick->us;
-    p.at = conditions_now(stored);
+    p.at = md_tn_conditions_now(stored->store, op->runtime->dev);
     memcpy(p.variant, op->stage[stage].variant[pick->variant]->name, sizeof p.variant);
     pthread_mutex_lock(&stored->lock);
     md_ds_stored_pick *there = remember(stored, &p, true, false);

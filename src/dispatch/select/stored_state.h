@@ -3,7 +3,7 @@
 #define MD_DISPATCH_SELECT_STORED_STATE_H
 
 #include "dispatch/op.h"
-#include "tune/stored/stored.h"
+#include "tune/bench/bench.h"
 
 /* A pick in memory, by shape and stage. */
 typedef struct md_ds_stored_pick {
@@ -45,8 +45,11 @@ struct md_ds_stored {
 /** The key in the store: all that a pick depends on, but the shape and the environment. The caller frees it; NULL:
  * memory is short. */
 char *md_ds_stored_make_key(const md_ds_op *op, const char *chip);
-/** True if what was measured under these conditions holds now; else it is an estimate. */
-bool md_ds_stored_is_fact(const struct md_ds_stored *stored, const md_tn_conditions *at);
+static inline bool md_ds_stored_is_fact(const struct md_ds_stored *stored, const md_tn_conditions *at)
+{
+    return md_tn_is_fact(at, stored->store, stored->op->runtime->dev);
+}
+
 /** Reads what other chips of the architecture took. Their picks are not taken over. */
 void md_ds_stored_load_siblings(struct md_ds_stored *stored);
 /** Queues a write, unless one is queued or nothing can be written. */

@@ -5,22 +5,20 @@
 #include "build/build.h"
 #include "device/device.h"
 #include "tune/bench/data.h"
+#include "tune/stored/stored.h"
 
 /* ---- clock.c */
 
 /* The clock that measured work ran at. */
 
-/* Clocks that differ by more than this part give other times. */
-#define MD_TN_SAME_CLOCK 0.1
-
 /** Right after work was measured: keeps its clock in dev->mhz. Says once in the log that the device was throttled, or
  * that its clock moves. Nothing on devices that do not tell. Thread-safe; some 10 us. */
 void md_tn_take_clock(md_dev *dev);
-/** The clock that was measured at last in MHz; 0: not known. */
-int32_t md_tn_clock_mhz(const md_dev *dev);
-bool md_tn_is_throttled(const md_dev *dev);
-/** False if both clocks are known and differ by too much. */
-bool md_tn_is_same_clock(int32_t mhz, int32_t other_mhz);
+/** Under which conditions something is measured now; the clock is the one that was measured at last. */
+md_tn_conditions md_tn_conditions_now(const md_tn_stored *stored, const md_dev *dev);
+/** True if what was measured under these conditions holds now: with these versions, at this clock. Else it is an
+ * estimate. */
+bool md_tn_is_fact(const md_tn_conditions *at, const md_tn_stored *stored, const md_dev *dev);
 
 /* ---- cold.c */
 

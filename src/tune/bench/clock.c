@@ -4,9 +4,12 @@
 #include "base/status.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* A clock that is locked moves by less than this part. */
 static const double LOCKED = 0.03;
+/* Clocks that differ by more than this part give other times. */
+static const double SAME = 0.1;
 
 /* False if the clock was the same, or higher. */
 static bool extend(_Atomic int32_t *limit, int32_t mhz, int32_t sign)
@@ -37,18 +40,34 @@ void md_tn_take_clock(md_dev *dev)
                     dev->facts.name, least, most);
 }
 
-int32_t md_tn_clock_mhz(const md_dev *dev)
+/* 0: not known. */
+static int32_t clock_mhz(const md_dev *dev)
 {
     return abs(atomic_load_explicit(&dev->mhz, memory_order_relaxed));
 }
 
-bool md_tn_is_throttled(const md_dev *dev)
+static bool is_throttled(const md_dev *dev)
 {
     return atomic_load_explicit(&dev->mhz, memory_order_relaxed) < 0;
 }
 
-bool md_tn_is_same_clock(int32_t mhz, int32_t other_mhz)
+/* False if both clocks are known and differ by too much. */
+static bool is_same_clock(int32_t mhz, int32_t other_mhz)
 {
     const int32_t most = MD_MAX(mhz, other_mhz), least = MD_MIN(mhz, other_mhz);
-    return least <= 0 || (double)(most - least) <= MD_TN_SAME_CLOCK * (double)most;
+    return least <= 0 || (double)(most - least) <= SAME * (double)most;
+}
+
+md_tn_conditions md_tn_conditions_now(const md_tn_stored *stored, const md_dev *dev)
+{
+    return (md_tn_conditions){.environment = md_tn_stored_environment(stored),
+                              .mhz = clock_mhz(dev),
+                              .is_throttled = is_throttled(dev),
+                              .date = (int64_t)time(NULL)};
+}
+
+bool md_tn_is_fact(const md_tn_conditions *at, const md_tn_stored *stored, const md_dev *dev)
+{
+    return at->environment == md_tn_stored_environment(stored) && !at->is_throttled &&
+           is_same_clock(at->mhz, clock_mhz(dev));
 }

@@ -1,4 +1,4 @@
-/* Lists of stored picks and times: of equal ones the newest, and of all the newest. */
+/* Lists of stored picks, times and swaps: of equal ones the newest, and of all the newest. */
 #include "base/grow.h"
 #include "base/status.h"
 #include "tune/stored/stored.h"
@@ -10,6 +10,7 @@ void md_tn_stored_list_finish(md_tn_stored_list *list)
 {
     free(list->pick);
     free(list->time);
+    free(list->swap);
     memset(list, 0, sizeof *list);
 }
 
@@ -29,15 +30,35 @@ void md_tn_stored_add_time(md_tn_stored_list *list, const md_tn_stored_time *tim
         list->failed = true;
 }
 
-/* ---- Orders. Whole structs differ by nothing else, since unused bytes are 0 in all that readers and callers make. */
+void md_tn_stored_add_swap(md_tn_stored_list *list, const md_tn_stored_swap *swap)
+{
+    if (md_grow(&list->swap, (size_t)list->n_swaps, sizeof *swap))
+        list->swap[list->n_swaps++] = *swap;
+    else
+        list->failed = true;
+}
+
+void md_tn_stored_add(md_tn_stored_list *list, const md_tn_stored_list *more)
+{
+    for (int32_t i = 0; i < more->n_picks; i++)
+        md_tn_stored_add_pick(list, &more->pick[i]);
+    for (int32_t i = 0; i < more->n_times; i++)
+        md_tn_stored_add_time(list, &more->time[i]);
+    for (int32_t i = 0; i < more->n_swaps; i++)
+        md_tn_stored_add_swap(list, &more->swap[i]);
+}
+
+/* ---- What is equal but for its conditions. Whole structs differ by nothing else, since unused bytes are 0 in all that
+ * readers and callers make. */
 
 static int compare(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int by_shape(const md_tn_stored_pick *x, const md_tn_stored_pick *y)
+static int by_shape(const void *a, const void *b)
 {
+    const md_tn_stored_pick *x = a, *y = b;
     int c = compare(x->at.environment, y->at.environment);
     if (!c)
         c = compare((uint64_t)x->stage, (uint64_t)y->stage);
@@ -46,8 +67,9 @@ static int by_shape(const md_tn_stored_pick *x, const md_tn_stored_pick *y)
     return c ? c : compare(x->shape.hi, y->shape.hi);
 }
 
-static int by_variant_and_place(const md_tn_stored_time *x, const md_tn_stored_time *y)
+static int by_variant_and_place(const void *a, const void *b)
 {
+    const md_tn_stored_time *x = a, *y = b;
     int c = compare(x->at.environment, y->at.environment);
     if (!c)
         c = compare((uint64_t)x->stage, (uint64_t)y->stage);
@@ -58,32 +80,46 @@ static int by_variant_and_place(const md_tn_stored_time *x, const md_tn_stored_t
     return c ? c : memcmp(x->size, y->size, sizeof x->size);
 }
 
-static int newest_first(const md_tn_conditions *x, const md_tn_conditions *y)
+static int by_what_gives_way(const void *a, const void *b)
 {
+    const md_tn_stored_swap *x = a, *y = b;
+    int c = by_shape(x, y);
+    if (!c)
+        c = compare((uint64_t)x->op, (uint64_t)y->op);
+    return c ? c : strcmp(x->of.variant, y->of.variant);
+}
+
+/* ---- Orders: equal ones together, the newest of them first; then the newest of all first */
+
+static int newest_first(const void *a, const void *b)
+{
+    const md_tn_conditions *x = a, *y = b;
     const int c = compare((uint64_t)y->date, (uint64_t)x->date);
     return c ? c : compare((uint64_t)y->order, (uint64_t)x->order);
 }
 
-/* Orders picks so that equal ones stand together, the newest first. */
 static int order_picks(const void *a, const void *b)
 {
-    const md_tn_stored_pick *x = a, *y = b;
-    const int c = by_shape(x, y);
-    return c ? c : newest_first(&x->at, &y->at);
+    const int c = by_shape(a, b);
+    return c ? c : newest_first(a, b);
 }
 
 static int order_times(const void *a, const void *b)
 {
-    const md_tn_stored_time *x = a, *y = b;
-    const int c = by_variant_and_place(x, y);
-    return c ? c : newest_first(&x->at, &y->at);
+    const int c = by_variant_and_place(a, b);
+    return c ? c : newest_first(a, b);
+}
+
+static int order_swaps(const void *a, const void *b)
+{
+    const int c = by_what_gives_way(a, b);
+    return c ? c : newest_first(a, b);
 }
 
 static int newest_pick_first(const void *a, const void *b)
 {
-    const md_tn_stored_pick *x = a, *y = b;
-    const int c = compare((uint64_t)y->at.date, (uint64_t)x->at.date);
-    return c ? c : by_shape(x, y);
+    const int c = newest_first(a, b);
+    return c ? c : by_shape(a, b);
 }
 
 static int newest_time_first(const void *a, const void *b)
@@ -91,51 +127,59 @@ static int newest_time_first(const void *a, const void *b)
     const md_tn_stored_time *x = a, *y = b;
     int c = compare((uint64_t)x->stage, (uint64_t)y->stage);
     if (!c)
-        c = compare((uint64_t)y->at.date, (uint64_t)x->at.date);
+        c = newest_first(x, y);
     return c ? c : by_variant_and_place(x, y);
 }
 
-static void merge_picks(md_tn_stored_list *list)
+static int newest_swap_first(const void *a, const void *b)
 {
-    int32_t n = 0;
-    if (list->n_picks == 0)
-        return;
-    for (int32_t i = 0; i < list->n_picks; i++)
-        list->pick[i].at.order = i;
-    qsort(list->pick, (size_t)list->n_picks, sizeof *list->pick, order_picks);
-    for (int32_t i = 0; i < list->n_picks; i++)
-        if (n == 0 || by_shape(&list->pick[n - 1], &list->pick[i]) != 0)
-            list->pick[n++] = list->pick[i];
-    qsort(list->pick, (size_t)n, sizeof *list->pick, newest_pick_first);
-    list->n_picks = MD_MIN(n, MD_TN_STORED_PICKS);
-    for (int32_t i = 0; i < list->n_picks; i++)
-        list->pick[i].at.order = 0;
+    const int c = newest_first(a, b);
+    return c ? c : by_what_gives_way(a, b);
 }
 
-static void merge_times(md_tn_stored_list *list)
+typedef int (*compare_fn)(const void *a, const void *b);
+
+/* Of equal ones the newest. Returns how many are left. */
+static int32_t keep_newest(void *list, int32_t n, size_t size, compare_fn equal, compare_fn together, compare_fn newest)
 {
-    int32_t n = 0, stored = 0, of_stage = 0;
-    if (list->n_times == 0)
-        return;
-    for (int32_t i = 0; i < list->n_times; i++)
-        list->time[i].at.order = i;
-    qsort(list->time, (size_t)list->n_times, sizeof *list->time, order_times);
-    for (int32_t i = 0; i < list->n_times; i++)
-        if (n == 0 || by_variant_and_place(&list->time[n - 1], &list->time[i]) != 0)
-            list->time[n++] = list->time[i];
-    qsort(list->time, (size_t)n, sizeof *list->time, newest_time_first);
+    char *const at = list;
+    int32_t n_kept = 0;
+    for (int32_t i = 0; i < n; i++)
+        ((md_tn_conditions *)(void *)(at + (size_t)i * size))->order = i;
+    if (n > 0)
+        qsort(at, (size_t)n, size, together);
     for (int32_t i = 0; i < n; i++) {
-        of_stage = stored > 0 && list->time[stored - 1].stage == list->time[i].stage ? of_stage + 1 : 0;
-        if (of_stage < MD_TN_STORED_TIMES)
-            list->time[stored++] = list->time[i];
+        char *const one = at + (size_t)i * size;
+        ((md_tn_conditions *)(void *)one)->order = 0;
+        if (n_kept == 0 || equal(at + (size_t)(n_kept - 1) * size, one) != 0)
+            memmove(at + (size_t)n_kept++ * size, one, size);
     }
-    list->n_times = stored;
-    for (int32_t i = 0; i < stored; i++)
-        list->time[i].at.order = 0;
+    if (n_kept > 0)
+        qsort(at, (size_t)n_kept, size, newest);
+    return n_kept;
+}
+
+/* The newest of each stage. */
+static int32_t limit_times(md_tn_stored_time *time, int32_t n)
+{
+    int32_t stored = 0, of_stage = 0;
+    for (int32_t i = 0; i < n; i++) {
+        of_stage = stored > 0 && time[stored - 1].stage == time[i].stage ? of_stage + 1 : 0;
+        if (of_stage < MD_TN_STORED_TIMES)
+            time[stored++] = time[i];
+    }
+    return stored;
 }
 
 void md_tn_stored_merge(md_tn_stored_list *list)
 {
-    merge_picks(list);
-    merge_times(list);
+    list->n_picks =
+        keep_newest(list->pick, list->n_picks, sizeof *list->pick, by_shape, order_picks, newest_pick_first);
+    list->n_picks = MD_MIN(list->n_picks, MD_TN_STORED_PICKS);
+    list->n_times = keep_newest(list->time, list->n_times, sizeof *list->time, by_variant_and_place, order_times,
+                                newest_time_first);
+    list->n_times = limit_times(list->time, list->n_times);
+    list->n_swaps =
+        keep_newest(list->swap, list->n_swaps, sizeof *list->swap, by_what_gives_way, order_swaps, newest_swap_first);
+    list->n_swaps = MD_MIN(list->n_swaps, MD_TN_STORED_PICKS);
 }

@@ -1,4 +1,4 @@
-/* Stored picks and times in the store: one entry an op, for all environments; read, merged and written under a
+/* Stored picks, times and swaps in the store: one entry an op, for all environments; read, merged and written under a
  * lease. */
 #include "base/status.h"
 #include "tune/stored/stored.h"
@@ -119,7 +119,7 @@ static void record(const md_tn_stored *stored, const char *key, const md_tn_stor
 {
     md_sr_bundle_maker *maker = stored->maker ? atomic_load_explicit(stored->maker, memory_order_relaxed) : NULL;
     md_strbuf text = {0};
-    if (!maker || list->n_picks + list->n_times == 0)
+    if (!maker || list->n_picks + list->n_times + list->n_swaps == 0)
         return;
     md_tn_stored_print(&text, list);
     if (text.failed || md_sr_bundle_set(maker, KIND, key, md_strbuf_text(&text), text.size) != MD_OK)
@@ -153,10 +153,7 @@ static md_status add_new(void **out, size_t *n_out, void *user, const void *ther
     md_strbuf text = {0};
     if (there)
         (void)add_text(&all, s->stored, s->key, there, n);
-    for (int32_t i = 0; i < s->list->n_picks; i++)
-        md_tn_stored_add_pick(&all, &s->list->pick[i]);
-    for (int32_t i = 0; i < s->list->n_times; i++)
-        md_tn_stored_add_time(&all, &s->list->time[i]);
+    md_tn_stored_add(&all, s->list);
     md_tn_stored_merge(&all);
     record(s->stored, s->key, &all);
     md_tn_stored_print(&text, &all);

@@ -1,6 +1,7 @@
 /* What was measured while the program ran, kept in the store: at which shapes which variant was the fastest (picks),
- * and the times of variants (for the correction of the model). One entry of the store for each op and device model, of
- * all drivers and compilers together: each line says where it was measured. */
+ * and the times of variants (for the correction of the model); of combos also what tuning found (swaps). One entry of
+ * the store for each op, or the ops of a combo, and device model, of all drivers and compilers together: each line says
+ * where it was measured. */
 #ifndef MD_TUNE_STORED_STORED_H
 #define MD_TUNE_STORED_STORED_H
 
@@ -21,37 +22,49 @@ typedef struct md_tn_conditions {
     int64_t date; /* seconds since 1970, UTC */
 } md_tn_conditions;
 
+/* What is stored begins with its conditions. */
 typedef struct md_tn_stored_pick {
+    md_tn_conditions at;
     md_digest128 shape; /* of the shape key: sizes, strides, alignment */
     int32_t stage;
     double us; /* > 0 */
-    md_tn_conditions at;
     char variant[MD_FA_NAME];
 } md_tn_stored_pick;
 
 typedef struct md_tn_stored_time {
+    md_tn_conditions at;
     int32_t stage, clock; /* md_tn_clock */
     int32_t n_sizes;
     int64_t size[MD_TN_MAX_AXES]; /* of the stage's shape space */
     double us; /* > 0 */
-    md_tn_conditions at;
     char variant[MD_FA_NAME];
 } md_tn_stored_time;
+
+/* A winner of a combo's tuning: the variant that takes the place of another one (the same: none does). */
+typedef struct md_tn_stored_swap {
+    md_tn_stored_pick of; /* the combo's list as shape, its time, the variant that gives way */
+    int32_t op; /* its number in the combo */
+    char to[MD_FA_NAME];
+} md_tn_stored_swap;
 
 typedef struct md_tn_stored_list {
     md_tn_stored_pick *pick;
     md_tn_stored_time *time;
-    int32_t n_picks, n_times;
+    md_tn_stored_swap *swap;
+    int32_t n_picks, n_times, n_swaps;
     bool failed; /* memory was short: something is missing */
 } md_tn_stored_list; /* a zeroed struct is empty */
 
 void md_tn_stored_list_finish(md_tn_stored_list *list);
 void md_tn_stored_add_pick(md_tn_stored_list *list, const md_tn_stored_pick *pick);
 void md_tn_stored_add_time(md_tn_stored_list *list, const md_tn_stored_time *time);
+void md_tn_stored_add_swap(md_tn_stored_list *list, const md_tn_stored_swap *swap);
+/** Adds all of another list. */
+void md_tn_stored_add(md_tn_stored_list *list, const md_tn_stored_list *more);
 /** Of equal ones (shape, place, variant, environment) the newest stays, and of all the newest. Sorts. */
 void md_tn_stored_merge(md_tn_stored_list *list);
 
-/** Appends the text of an entry: a line for each pick and time. */
+/** Appends the text of an entry: a line for each pick, time and swap. */
 void md_tn_stored_print(md_strbuf *out, const md_tn_stored_list *list);
 /** Adds what a text says. Returns how many lines are bad, with the first of them in `problem`; -1: it is no such text
  * at all. Any bytes may be given, with a 0 behind them. */

@@ -1,5 +1,6 @@
-/* Stored picks and times as text: a first line that names the format, then
+/* Stored picks, times and swaps as text: a first line that names the format, then
  *   pick ENVIRONMENT STAGE SHAPE US MHZ THROTTLED DATE VARIANT
+ *   swap ENVIRONMENT STAGE SHAPE US MHZ THROTTLED DATE VARIANT OP TO
  *   time ENVIRONMENT STAGE CLOCK US MHZ THROTTLED DATE N SIZE... VARIANT */
 #include "base/plain.h"
 #include "base/status.h"
@@ -25,15 +26,24 @@ static void print_rest(md_strbuf *out, double us, const md_tn_conditions *at)
     md_strbuf_printf(out, " %s %" PRId32 " %" PRId32 " %" PRId64, number, at->mhz, at->is_throttled, at->date);
 }
 
+static void print_pick(md_strbuf *out, const char *word, const md_tn_stored_pick *p)
+{
+    print_conditions(out, word, p->stage, p->at.environment);
+    md_strbuf_printf(out, " %016" PRIx64 "%016" PRIx64, p->shape.hi, p->shape.lo);
+    print_rest(out, p->us, &p->at);
+    md_strbuf_printf(out, " %s", p->variant);
+}
+
 void md_tn_stored_print(md_strbuf *out, const md_tn_stored_list *list)
 {
     md_strbuf_add(out, FORMAT);
     for (int32_t i = 0; i < list->n_picks; i++) {
-        const md_tn_stored_pick *p = &list->pick[i];
-        print_conditions(out, "pick", p->stage, p->at.environment);
-        md_strbuf_printf(out, " %016" PRIx64 "%016" PRIx64, p->shape.hi, p->shape.lo);
-        print_rest(out, p->us, &p->at);
-        md_strbuf_printf(out, " %s\n", p->variant);
+        print_pick(out, "pick", &list->pick[i]);
+        md_strbuf_add(out, "\n");
+    }
+    for (int32_t i = 0; i < list->n_swaps; i++) {
+        print_pick(out, "swap", &list->swap[i].of);
+        md_strbuf_printf(out, " %" PRId32 " %s\n", list->swap[i].op, list->swap[i].to);
     }
     for (int32_t i = 0; i < list->n_times; i++) {
         const md_tn_stored_time *t = &list->time[i];
@@ -108,18 +118,36 @@ static void read_rest(double *us, md_tn_conditions *at, cursor *c)
     at->date = next_number(c, 0, INT64_MAX);
 }
 
-static bool read_pick(md_tn_stored_list *list, cursor *c)
+static void take_pick(md_tn_stored_pick *p, cursor *c)
 {
     char word[MD_FA_NAME];
+    next_word(word, c);
+    p->at.environment = next_digest(c, 0, word);
+    p->stage = (int32_t)next_number(c, 0, MD_ST_MAX_STAGES - 1);
+    next_word(word, c);
+    p->shape = (md_digest128){.hi = next_digest(c, 0, word), .lo = next_digest(c, 16, word)};
+    read_rest(&p->us, &p->at, c);
+    next_word(p->variant, c);
+}
+
+static bool read_swap(md_tn_stored_list *list, cursor *c)
+{
+    md_tn_stored_swap s;
+    memset(&s, 0, sizeof s);
+    take_pick(&s.of, c);
+    s.op = (int32_t)next_number(c, 0, INT32_MAX);
+    next_word(s.to, c);
+    if (c->is_bad || c->at != c->end)
+        return false;
+    md_tn_stored_add_swap(list, &s);
+    return true;
+}
+
+static bool read_pick(md_tn_stored_list *list, cursor *c)
+{
     md_tn_stored_pick p;
     memset(&p, 0, sizeof p);
-    next_word(word, c);
-    p.at.environment = next_digest(c, 0, word);
-    p.stage = (int32_t)next_number(c, 0, MD_ST_MAX_STAGES - 1);
-    next_word(word, c);
-    p.shape = (md_digest128){.hi = next_digest(c, 0, word), .lo = next_digest(c, 16, word)};
-    read_rest(&p.us, &p.at, c);
-    next_word(p.variant, c);
+    take_pick(&p, c);
     if (c->is_bad || c->at != c->end)
         return false;
     md_tn_stored_add_pick(list, &p);
@@ -151,7 +179,10 @@ static bool read_line(md_tn_stored_list *list, const char *line, size_t n)
     char word[MD_FA_NAME];
     cursor c = {line, line + n, false};
     next_word(word, &c);
-    return !strcmp(word, "pick") ? read_pick(list, &c) : !strcmp(word, "time") ? read_time(list, &c) : false;
+    return !strcmp(word, "pick")   ? read_pick(list, &c)
+           : !strcmp(word, "time") ? read_time(list, &c)
+           : !strcmp(word, "swap") ? read_swap(list, &c)
+                                   : false;
 }
 
 int32_t md_tn_stored_read(md_tn_stored_list *list, char problem[200], const char *text, size_t n)
@@ -169,7 +200,7 @@ int32_t md_tn_stored_read(md_tn_stored_list *list, char problem[200], const char
         number++;
         if (!newline || !read_line(list, at, length)) {
             if (n_bad++ == 0)
-                snprintf(problem, 200, "line %d is no pick and no time: %.*s", number, (int)MD_MIN(length, 120), at);
+                snprintf(problem, 200, "line %d is no pick, time or swap: %.*s", number, (int)MD_MIN(length, 120), at);
         }
         at += length + 1;
     }

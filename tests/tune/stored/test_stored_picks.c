@@ -70,7 +70,13 @@ static void what_is_saved_comes_back(void **state)
     const md_tn_stored_pick pick = pick_of(stored, 5, "row_looped/lanes32_vec4", 77);
     const md_tn_stored_time time = time_of(stored, 300, "row_split/v1", 78);
     md_tn_stored_add_pick(&list, &pick);
+    md_tn_stored_swap swap;
+    memset(&swap, 0, sizeof swap);
+    swap.of = pick_of(stored, 6, "row_looped/v4", 79);
+    swap.op = 3;
+    memcpy(swap.to, "row_looped/v1", sizeof "row_looped/v1");
     md_tn_stored_add_time(&list, &time);
+    md_tn_stored_add_swap(&list, &swap);
     assert_ok(md_tn_stored_save(stored, KEY, &list));
     md_tn_stored_close(&stored);
     assert_null(stored);
@@ -80,7 +86,9 @@ static void what_is_saved_comes_back(void **state)
     assert_int_equal(got.n_picks, 1);
     assert_int_equal(got.n_times, 1);
     assert_memory_equal(&got.pick[0], &pick, sizeof pick);
+    assert_int_equal(got.n_swaps, 1);
     assert_memory_equal(&got.time[0], &time, sizeof time);
+    assert_memory_equal(&got.swap[0], &swap, sizeof swap);
     assert_int_equal(s->n_warnings, 0); /* no line was dropped */
     md_tn_stored_list_finish(&got);
     md_tn_stored_load(&got, stored, "another op");
@@ -105,6 +113,34 @@ static void the_newest_is_left(void **state)
     md_tn_stored_list_finish(&got);
     md_tn_stored_close(&stored);
     md_tn_stored_close(&other);
+}
+
+/* Of a combo's winners the newest is left for each kernel that gives way, in each op. */
+static void swaps_are_replaced(void **state)
+{
+    static const struct {
+        int op;
+        const char *from, *to;
+        int64_t date;
+    } rows[] = {{0, "a", "b", 10}, {0, "a", "a", 30}, {0, "a", "c", 20}, {1, "a", "b", 10}, {0, "b", "c", 10}};
+    scratch *s = *state;
+    md_tn_stored *stored = open_at(s, "", NULL, "here");
+    md_tn_stored_list list = {0};
+    for (int i = 0; i < MD_COUNT(rows); i++) {
+        md_tn_stored_swap swap;
+        memset(&swap, 0, sizeof swap);
+        swap.of = pick_of(stored, 6, rows[i].from, rows[i].date);
+        swap.op = rows[i].op;
+        memcpy(swap.to, rows[i].to, 2);
+        md_tn_stored_add_swap(&list, &swap);
+    }
+    md_tn_stored_merge(&list);
+    assert_int_equal(list.n_swaps, 3);
+    for (int32_t i = 0; i < list.n_swaps; i++)
+        if (list.swap[i].op == 0 && list.swap[i].of.variant[0] == 'a')
+            assert_string_equal(list.swap[i].to, "a");
+    md_tn_stored_list_finish(&list);
+    md_tn_stored_close(&stored);
 }
 
 static void lists_have_limits(void **state)
@@ -148,6 +184,8 @@ static void bad_lines_are_named_and_left_out(void **state)
         "time 0000000000000001 0 1 1.5 0 0 9 2 5 v",
         "time 0000000000000001 0 9 1.5 0 0 9 1 5 v",
         "time 0000000000000001 0 1 1.5 0 0 9 99 5 v",
+        "swap 0000000000000001 0 00000000000000020000000000000003 1.5 0 0 9 v",
+        "swap 0000000000000001 0 00000000000000020000000000000003 1.5 0 0 9 v -1 w",
         "else 0000000000000001 0 1 1.5 0 0 9 1 5 v",
     };
     for (int i = 0; i < MD_COUNT(bad); i++) {
@@ -156,7 +194,7 @@ static void bad_lines_are_named_and_left_out(void **state)
         const int n = snprintf(text, sizeof text, "measured 1\n%s\n%s\n%s", good, bad[i], i % 2 ? "" : "x");
         assert_int_equal(md_tn_stored_read(&list, problem, text, (size_t)n), i % 2 ? 1 : 2);
         assert_int_equal(list.n_picks, 1);
-        assert_int_equal(list.n_times, 0);
+        assert_int_equal(list.n_times + list.n_swaps, 0);
         assert_non_null(strstr(problem, "line 3 is no pick"));
         md_tn_stored_list_finish(&list);
         assert_int_equal(md_tn_stored_read(&list, problem, text, 5), -1);
@@ -304,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_saved_comes_back),
         TEST(the_newest_is_left),
+        TEST(swaps_are_replaced),
         TEST(lists_have_limits),
         TEST(bad_lines_are_named_and_left_out),
         TEST(corrupt_entries_are_named_and_dropped),
