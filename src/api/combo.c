@@ -297,7 +297,7 @@ md_status md_combo_tune(md_combo *combo, md_stream stream, const md_combo_tune_o
 
 /* ---- Calls */
 
-/* Combos of one hash, one after the other, each with a user. NULL: no more. */
+/* The next combo with the hash, behind `after`, which gets a user. NULL: there is no more. */
 static md_combo *find_called(md_context *context, const md_combo *after, uint64_t hash)
 {
     pthread_mutex_lock(&context->lock_of_ops);

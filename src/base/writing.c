@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Both are sent to the thread whose call failed. One that was pending before is left. */
+/* Both signals are sent to the thread whose call failed. One that was pending before stays pending. */
 void md_writing_begin(md_writing *w)
 {
     sigset_t ours;

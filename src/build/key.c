@@ -1,4 +1,4 @@
-/* By what kernels are known: in a context, in the store and in bundles. */
+/* Keys of kernels: in a context, in the store and in bundles. */
 #include "build/internal.h"
 
 #include <string.h>

@@ -120,7 +120,7 @@ static void name_param(char out[32], const md_kn_param *param)
         snprintf(out, 32, "%s", name[param->kind]);
 }
 
-/* What the text does not mention behind the struct needs no word. */
+/* A parameter that the text does not mention behind the struct needs no word. */
 static void sort_params(md_cb_body *body, const char *text, size_t n)
 {
     const md_bd_variant *v = body->variant;

@@ -16,7 +16,7 @@ typedef struct fact {
     const char *name;
     fact_type type;
     size_t at, n; /* n: bytes of a text */
-    bool counts; /* choices depend on it */
+    bool counts; /* choices depend on the fact */
 } fact;
 
 #define FACT(type, field, counts)                                                                                      \

@@ -9,7 +9,7 @@
 typedef struct md_fa_chain {
     md_cg_chain c;
     int64_t batches, rows, keys, depth, columns;
-    double part; /* of all pairs of rows and keys: those that bounds leave, as far as sizes tell */
+    double part; /* the part of all pairs of rows and keys that bounds leave, as far as sizes tell */
     double bytes; /* of all tensors, each read or written once */
     double ops, transcendental; /* of each score, beside the products: e, terms and weight included */
 } md_fa_chain;

@@ -35,8 +35,8 @@ typedef struct md_fa_memo {
     double flops, bytes;
     double chain_part; /* md_st_chain_part; -1: not known yet */
     double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
-    /* of a config that surely takes longer, features may be those of any time between this and its own: only the
-     * fastest matter. HUGE_VAL: all are exact */
+    /* a config that surely takes longer than this need not have its own features, only ones of a longer time than this:
+     * only the fastest matter. HUGE_VAL: all are exact */
     double enough_us;
     _Alignas(8) unsigned char product_bytes[256], row_bytes[128]; /* where `product` and `row` point to */
 } md_fa_memo;

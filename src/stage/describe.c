@@ -144,7 +144,7 @@ static stage_ops ops_of_stage(const md_st_program *p, const md_st_stage *s, cons
     return sum;
 }
 
-/* Where no reduction is inside, sizes say nothing. */
+/* Operations of an element, which depend on sizes only if reductions are inside. */
 typedef struct known_ops {
     bool depends;
     stage_ops sum;

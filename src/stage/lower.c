@@ -34,7 +34,7 @@ static const md_fx_node *lower_node(void *user, const md_fx_node *node)
         return NULL;
     const md_fx_node *mean = md_fx_op2(a, MD_FX_DIV, sum_over(a, node, x), md_st_convert(a, count, node->type));
     const md_fx_node *d = md_fx_op2(a, MD_FX_SUB, x, mean);
-    if (node->unbiased) /* of nothing, as of one element, it is 0/0 */
+    if (node->unbiased) /* the unbiased variance of no element, as of one, is 0/0 */
         count = md_fx_op2(a, MD_FX_MAX, md_fx_op2(a, MD_FX_SUB, count, md_fx_integer(a, 1)), md_fx_integer(a, 0));
     return md_fx_op2(a, MD_FX_DIV, sum_over(a, node, md_fx_op2(a, MD_FX_MUL, d, d)),
                      md_st_convert(a, count, node->type));

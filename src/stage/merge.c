@@ -89,7 +89,8 @@ static bool is_result(void *user, const md_fx_node *ref)
     return true;
 }
 
-/* That a is what the maximum is of makes every term at most 1: then no chunk can overflow where the whole does not. */
+/* If `a` is what the maximum is taken of, every term is at most 1: then no chunk can overflow where the whole does not.
+ */
 static bool is_shifted(void *user, const md_fx_node *a, const md_fx_node *reference)
 {
     const row_sight *s = user;

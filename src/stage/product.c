@@ -303,7 +303,7 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
     return node;
 }
 
-/* Integers as reals, where no sum can be too large to be exact. */
+/* Computes integers as reals where no sum can be too large to be exact. */
 static bool use_exact_type(md_st_maker *m, md_st_product *product)
 {
     product->type = md_st_exact_type(m->formula, product);

@@ -93,7 +93,7 @@ static bool warn_of_repeat(md_fx_formula *f, const search *s, const md_fx_stmt *
 typedef struct touched {
     const md_st_program *program;
     const int64_t *size;
-    double elements; /* at least so many points of indices in the load with the most */
+    double elements; /* the most points of indices that one load has: a tensor has at least so many elements */
 } touched;
 
 static bool note_touched(void *user, const md_fx_node *node)

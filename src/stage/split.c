@@ -331,7 +331,7 @@ static void split_all(splitter *sp)
     }
 }
 
-/* Splitting must not be why a program has too many stages. */
+/* Fails if the split program has too many stages: then the formula stays as it was. */
 static md_status check(const md_fx_formula *f)
 {
     md_st_program *p = NULL;

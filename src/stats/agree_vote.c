@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of runners-up those that there are; else the choice itself. */
+/* The names that a record gives the runners-up, where it has some; else those of the choice. */
 static const char **names_of(const md_ss_record *record, bool is_runner_up)
 {
     const char **name = malloc((size_t)record->n_stages * sizeof *name), *at = record->names;
@@ -63,7 +63,7 @@ static md_digest128 shape_of(const md_ss_record *record)
     return md_hash128(part, sizeof part);
 }
 
-/* What serves already needs no draft. */
+/* Makes a candidate's entry. One that serves already needs none. */
 static md_status make_draft(md_ss_vote *v, int64_t dispute, int32_t candidate, int32_t op)
 {
     const md_ss_candidate *c = &v->dispute[dispute].candidate[candidate];

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* "i=64 j=64, i=16 j=16": the nearest first, or why it is there. */
+/* "i=64 j=64, i=16 j=16": the hints of a variant, the nearest first; or why a variant without hints is in the pool. */
 static void add_hints(md_strbuf *out, const json_t *variant)
 {
     const json_t *hints = json_object_get(variant, "hints");

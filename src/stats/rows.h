@@ -37,7 +37,7 @@ typedef struct md_ss_rows {
     md_ss_ops ops; /* every op, also those that were never called */
     md_ss_combos combos;
     uint64_t age; /* of the op that was retired last */
-    int64_t n_bound, n_bound_ops; /* that were left when they were bounded last */
+    int64_t n_bound, n_bound_ops; /* rows and ops that were left when the list was last cut to its limit */
     bool failed; /* memory was short: rows are missing */
     const char *device, *hardware; /* "cuda:0", "NVIDIA H200"; not owned, NULL: not said */
 } md_ss_rows; /* a zeroed struct is empty */

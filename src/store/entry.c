@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Written as it is in memory. On a machine of the other byte order the version does not match. */
+/* The bytes are those in memory. On a machine of the other byte order the version does not match. */
 typedef struct header {
     char magic[8];
     uint32_t version, n_key;

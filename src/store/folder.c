@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { TOUCH_AFTER_S = 24 * 3600 };
-/* Of this file alone: what was open is no longer there. */
+/* A status of this file alone: the file that was open is no longer there. */
 #define STALE ((md_status)-1)
 static const int64_t MOST_BYTES = (int64_t)1 << 30;
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A turn that met another process's write is taken again. */
+/* An update that met another process's write is tried again. */
 enum { TURNS = 50, NAP_NS = 1000000 };
 
 typedef struct update {

@@ -55,7 +55,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static uint32_t ask(uint32_t what)
 {
-    atomic_fetch_or(&process.wanted, what); /* before it is counted: what is counted is seen */
+    atomic_fetch_or(&process.wanted, what); /* before it is counted, so that who sees the count sees it */
     const uint32_t ticket = atomic_fetch_add(&process.n_asked, 1) + 1;
     sem_post(&process.wake);
     return ticket;
@@ -76,7 +76,7 @@ static void end_by(int number)
 {
     const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(number, &standard, NULL);
-    raise(number); /* blocked in its own handler: it comes when that returns */
+    raise(number); /* the signal is blocked in its own handler: it comes when that returns */
 }
 
 static void hear(int number)

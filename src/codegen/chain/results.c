@@ -138,7 +138,7 @@ static md_status print_store(md_strbuf *defines, md_strbuf *out, const md_cg_cha
     return status != MD_OK ? status : end;
 }
 
-/* Twice: for results and what their values read with unit stride, and for any other. */
+/* Prints the stores twice: for results, and what their values read, with unit stride; and for any other strides. */
 static void print_store_choice(md_strbuf *out, const md_cg_chain *c)
 {
     const md_st_stage *stage = stage_of(c);

@@ -60,7 +60,8 @@ static bool is_cyclic_access(const md_cg *cg, int32_t rank, const md_fx_node *co
            (rank == 1 || !md_fx_is_index(subscript[rank - 2], cg->o.flat[cg->o.n_flat - 2]));
 }
 
-/* The period, once and so much again that a vector may begin anywhere in it: an array in front of the lanes. */
+/* Loads the period into an array in front of the lanes, and so much of it again that a vector may begin anywhere in it.
+ */
 static md_cg_name load_cycle(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node;
@@ -187,7 +188,7 @@ void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is
     md_dtype from = store->value->type, to = cg->formula->tensor[store->tensor].dtype;
     const char *text = stored_text(cg, to, from, value, is_uniform);
     if (at.motion == MD_CG_FIXED && !is_uniform) {
-        /* All lanes to one element: one after the other. */
+        /* all lanes store to one element: one after the other */
         at.motion = MD_CG_SCATTERED;
         at.offset = md_cg_splat(cg, at.offset, MD_I64);
     } else if (at.motion != MD_CG_FIXED && is_uniform && text) {

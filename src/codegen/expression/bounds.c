@@ -60,7 +60,7 @@ static md_cg_name check_uniform(md_cg_place *out, md_cg *cg, const int32_t at[2]
     return index;
 }
 
-/* A subscript of its own in each lane. */
+/* Checks a subscript that differs from lane to lane. */
 static md_cg_name check_lanes(md_cg_place *out, md_cg *cg, const int32_t at[2], const char *extent, md_cg_name index)
 {
     bool clamps = cg->formula->bounds == MD_BOUNDS_CLAMP;

@@ -162,7 +162,7 @@ static md_cg_name print_branch(md_cg *cg, md_cg_value_number *v, const char *con
     return name;
 }
 
-/* A condition of its own in each lane: guarded reads of an arm keep to the lanes that take it. */
+/* A condition that differs from lane to lane: guarded reads of an arm keep to the lanes that take it. */
 static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *condition)
 {
     const md_fx_node *n = v->node;

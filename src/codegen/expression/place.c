@@ -160,7 +160,7 @@ static void add_line(sum *s, md_cg *cg, const md_fx_node *place, const char *str
     add_term(cg, &s->stride, stride);
 }
 
-/* One axis. */
+/* Adds what one axis contributes to the place. */
 static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
     const char *stride = md_cg_format(cg, "p->s%" PRId32 "_%" PRId32, tensor, axis);

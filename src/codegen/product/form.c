@@ -86,7 +86,7 @@ static const md_fx_node *row_load_of(const md_cg_product *p, int32_t operand)
     return !is_matrix && has_rows(md_cg_product_stage(p), node) ? node : NULL;
 }
 
-/* A load that is a matrix of one index a side needs no other words. */
+/* The load of a window. NULL also for a load that is a matrix of one index a side: it is read as a matrix. */
 static const md_fx_node *window_of(const md_cg_product *p, int32_t operand)
 {
     md_cg_terms t;

@@ -9,7 +9,7 @@ static bool has_pairs(const md_cg_product *p)
     return p->is_paired && p->dialect == MD_DEV_HOST;
 }
 
-/* Sums as the epilogue takes them. */
+/* The type of sums as the epilogue takes them. */
 static const char *out_type(const md_cg_product *p)
 {
     return has_pairs(p) ? "md_out" : "md_acc";

@@ -15,7 +15,7 @@ typedef struct chooser {
     md_memo seen; /* nodes of this walk, with in_arm */
 } chooser;
 
-/* How many plain operations one is worth. */
+/* The cost of an operation, in plain ones. */
 static int32_t cost_of_op(md_fx_op op)
 {
     const double slots = md_fx_op_info(op)->slots;
@@ -267,7 +267,7 @@ static void make_known(void *out, const md_st_program *program, int32_t stage, c
     choose(out, options);
 }
 
-/* Cost models ask for what the few variants of a stage keep on chip thousands of times. */
+/* The program keeps the answer: cost models ask thousands of times, about the few variants of a stage. */
 void md_cg_on_chip_make(md_cg_on_chip *out, const md_cg_row_options *options)
 {
     const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 |

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* What adding the element does not change. */
+/* True if adding the element changes nothing. */
 static bool is_neutral(md_fx_op op, const md_fx_node *n)
 {
     static const double neutral[MD_FX_N_OPS] = {

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* md_weight without a branch: several of them keep one another busy. */
+/* Prints md_weight without a branch, so that several of them overlap. */
 static void print_weight(md_strbuf *out, md_dtype type, int32_t shift)
 {
     md_strbuf_printf(out,

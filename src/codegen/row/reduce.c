@@ -271,7 +271,7 @@ static void print_chan(md_strbuf *out, const md_cg_reduction *reduction)
     md_strbuf_printf(out,
                      "into->r%" PRId32 " = old.r%" PRId32 " + from->r%" PRId32 " + delta%" PRId32 " * delta%" PRId32,
                      id, id, id, id, id);
-    /* of GPUs some divide doubles slowly; counts are exact enough as they are */
+    /* some GPUs divide doubles slowly, and counts are exact enough */
     const char *wide = reduction->is_gpu ? real : "double";
     md_strbuf_printf(out, " * (%s)((%s)old.count * (%s)from->count / (%s)into->count);\n", real, wide, wide, wide);
 }

@@ -218,7 +218,7 @@ static bool is_used(const md_cb_schedule *plan, const kind *k)
     return false;
 }
 
-/* Builds and times what the kinds now say. */
+/* Builds and times the combo with the configs that the kinds have now. */
 static md_status race_trial(const char **result, tuner *t, const kind *k)
 {
     md_cb_way *const ways[] = {best_of(t), &t->trial};

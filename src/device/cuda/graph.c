@@ -228,7 +228,7 @@ static md_status put(graph *g, bool *is_updated, md_dev_cuda *dev, cudaGraph_t c
 static void upload(md_dev_cuda *dev, const graph *g)
 {
     if (cudaGraphUpload(g->exec, dev->capturing) != cudaSuccess)
-        (void)cudaGetLastError(); /* the first launch does it */
+        (void)cudaGetLastError(); /* the first launch uploads it */
 }
 
 static md_status make(graph **out, bool *is_updated, md_dev_cuda *dev, md_status (*body)(void *user, md_stream stream),

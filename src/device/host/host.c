@@ -331,7 +331,7 @@ static void measure_rates(md_dev *dev)
     md_dev_facts *f = &dev->facts;
     const int32_t vector_bytes = f->vector_bytes;
     md_cpu cpu = {.vector_bytes = vector_bytes};
-    if (((md_dev_host *)dev)->is_foreign) /* measured with what this processor has, and scaled */
+    if (((md_dev_host *)dev)->is_foreign) /* the rates were measured in this processor's vectors */
         md_cpu_detect(&cpu);
     f->vector_bytes = cpu.vector_bytes;
     md_dev_host_measure(f, dev->pool);

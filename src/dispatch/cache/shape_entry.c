@@ -54,7 +54,7 @@ void md_ds_shape_entry_put_plan(md_ds_shape_entry *entry, md_ds_plan *plan, int3
     atomic_store_explicit(&entry->plan, plan, memory_order_release);
 }
 
-/* The counts of an entry outlive it, as sums. */
+/* Adds the entry's counts to the sums of the op, which outlive it. */
 static void forget(md_ds_shape_entry *e)
 {
     atomic_fetch_add_explicit(&e->count->forgotten_calls, atomic_load_explicit(&e->calls, memory_order_relaxed),

@@ -9,7 +9,8 @@
 
 struct md_ds_trial; /* hybrid/trial.h */
 
-/* Shapes farther than so many octaves from all hints, MOST_LOOKED_FOR of an op, are looked at by hybrid. */
+/* Hybrid looks for better variants at shapes that are farther than this from all hints (octaves), at MOST_LOOKED_FOR
+ * shapes of an op. */
 #define MD_DS_FAR 1.0
 enum { MD_DS_MOST_LOOKED_FOR = 256 };
 
@@ -36,7 +37,7 @@ typedef struct md_ds_shape_entry {
     bool is_strided; /* some tensor was not contiguous */
     /* MD_SELECT_HYBRID and idle_tune: */
     bool is_far; /* from all hints, and one of the first such: the pool may have nothing good for it */
-    _Atomic int32_t n_samples; /* calls that took the slow path because it was their turn */
+    _Atomic int32_t n_samples; /* sampled calls so far, which took the slow path */
     void (*free_trial)(struct md_ds_trial *trial); /* set before `trial` */
     _Atomic(struct md_ds_trial *) trial; /* made at most once, by a background job; owned */
     _Atomic int32_t trial_state; /* md_ds_trial_stage */

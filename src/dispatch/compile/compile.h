@@ -24,7 +24,7 @@ typedef struct md_ds_compiled {
     md_fx_formula *formula; /* with the temporaries by which it was split into stages */
     md_strbuf printed; /* the formula in canonical form, without temporaries */
     md_st_orders orders; /* of sums of products of several tensors */
-    bool may_join; /* md_fx_may_merge_dims of the formula as it was before */
+    bool may_join; /* md_fx_may_merge_dims of the formula before it was split */
     md_st_program *program;
     md_fa_customs *customs; /* NULL: none */
     md_ds_space space;

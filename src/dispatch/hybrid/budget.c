@@ -36,7 +36,7 @@ static double share_of(const md_ds_budget *budget, double share)
            (budget->is_ahead ? share_ahead : MD_MIN(spare(budget) * usual_load / (1.0 - usual_load), most_share));
 }
 
-/* The most that may be saved: it delays `most_delayed` calls. */
+/* The most budget that may be saved up: spent at once, it delays `most_delayed` calls. */
 static double most_of(const md_ds_budget *budget, double us)
 {
     static const double most_delayed = 5.0;

@@ -9,15 +9,15 @@
 #include <stdint.h>
 
 typedef struct md_ds_budget { /* a zeroed one is empty */
-    double us; /* what challengers may take longer than the incumbent, now */
-    double spent_us; /* what they took longer in all */
+    double us; /* time that challengers may take beyond the incumbent's, at present */
+    double spent_us; /* time that they took beyond it so far */
     double call_us; /* usual time of a call, of late */
     double load; /* part of the time that the GPU is busy, as seen last; 0: not known, which counts as 0.9 */
     bool is_ahead; /* callers do not wait for the GPU */
     bool is_closed; /* callers wait for each call before they make the next */
     double sum_us, sum_calls; /* of calls that earned; halved at each look */
     int32_t n_seen, n_busy; /* calls since the last look, and those that found work left on their stream */
-    bool was_busy; /* the last one did */
+    bool was_busy; /* the last call found work left */
     uint64_t since_ns, n_calls; /* time and calls of the op at the last look */
 } md_ds_budget;
 

@@ -225,7 +225,7 @@ uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, 
     return (uint32_t)every;
 }
 
-/* After some samples, and once it is known that there will be no trial. */
+/* True if launch plans need another rate: after some samples, and once it is known that there will be no trial. */
 static bool changes_rate(md_ds_shape_entry *entry)
 {
     int32_t vain = MD_DS_TRIAL_VAIN;

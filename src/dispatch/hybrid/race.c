@@ -43,8 +43,8 @@ static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
     return bench->n_wasted < MOST_WASTED && md_ds_quiet_wait(&bench->quiet) ? MD_TN_GO_ON : MD_TN_PAUSE;
 }
 
-/* In a cheap race: a variant that takes longer than the model said. The first run pays for cold code and page faults,
- * too. */
+/* True in a cheap race for a variant whose run takes longer than MD_DS_CHEAP_US. The first run may take longer: it pays
+ * for cold code and page faults. */
 static bool is_too_long(const md_ds_idle_bench *bench, double us, md_tn_step step)
 {
     static const double cold = 10.0;
@@ -206,7 +206,7 @@ static int32_t find_fastest(const md_ds_op *op, const md_ds_trial *t, bool with_
     return best;
 }
 
-/* What a trial keeps for a switch; reports need its times alone. With idle_tune there is no other race. */
+/* Frees what a trial needs to switch; reports need its times alone. With idle_tune there is no other race. */
 static void free_means(md_ds_trial *t)
 {
     md_ds_idle_bench_destroy(&t->idle);

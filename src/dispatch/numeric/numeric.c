@@ -119,7 +119,7 @@ static int32_t cheapest(double *us, const md_ds_numeric *numeric, const md_fa_ta
     return best;
 }
 
-/* A new one; -1 where there are `most`. */
+/* Adds a representative; -1 where there are `most` already. */
 static int32_t add_representative(md_ds_numeric *numeric, const md_fa_target *target, uint64_t id,
                                   const md_fa_family *family, const md_fa_config *config, int32_t most)
 {
@@ -190,7 +190,7 @@ static void list_representatives(md_ds_numeric *numeric, md_ds_probe *p, const t
             representative = cheapest(&us, numeric, t->target, 0, &t->shape[side]);
         if (both && k == 1 && p->n > 0 && representative >= 0 &&
             numeric->representative[representative].id != numeric->representative[p->representative[0]].id)
-            return; /* there was no room for its class: the one listed serves all */
+            return; /* its class has no representative: the one in the list serves all */
         append(p, representative);
     }
 }

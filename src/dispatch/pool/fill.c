@@ -82,7 +82,7 @@ static void load_libraries(const md_ds_pool *pool)
         load_between_hints(pool);
 }
 
-/* What serves the shape is built first. */
+/* Adds a variant for the shape if none fits it. Its build goes before all others. */
 static md_status adopt_exact(bool *is_added, md_ds_pool *pool, const md_kn_shape *shape)
 {
     int32_t number = -1;
@@ -224,7 +224,7 @@ static md_status add_representatives(md_ds_pool *pool)
 
 /* ---- One variant for all shapes */
 
-/* Numeric classes need their representatives. */
+/* True if one variant is to serve all shapes. With numeric classes each class has a representative. */
 static bool is_single(const md_ds_pool *pool)
 {
     return pool->policy.max_variants == 1 && !pool->numeric;

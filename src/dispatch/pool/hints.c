@@ -16,7 +16,7 @@ static const double MAX_BEHIND = 1.5;
 static const double NEAR = 1.05;
 /* A variant of the pool that is at most so many times slower than a hint's best of the kind is listed in its place. */
 static const double NEAR_KIND = 1.25;
-/* Off the hints another variant is added only for so many times the best one's time. */
+/* Off the hints a variant is added where the fastest of the pool takes more than this times as long. */
 static const double FAR_BEHIND = 1.15;
 
 /* GPU pools of default hints, or of many, keep every family's best at the last hint only. */

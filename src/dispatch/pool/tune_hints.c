@@ -83,7 +83,7 @@ static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, co
 
 /* ---- For a pool */
 
-/* Failures are ignored: the pool tries again. */
+/* Starts builds that the pool asks for later. Failures are ignored: the pool tries again. */
 static void prebuild(void *user)
 {
     md_ds_prebuilt *p = user;

@@ -29,7 +29,7 @@ struct md_ds_adoption {
     sight sight[MOST_SIGHTS];
 };
 
-/* What a job is for. */
+/* The lengths that a job is to find kernels for. */
 typedef struct wish {
     struct md_ds_adoption *adoption;
     uint64_t id;

@@ -56,7 +56,7 @@ static void follow(leaders *l, int32_t variant, double us)
 static void predict_one(double *us, leaders *l, md_fa_target *target, const md_ds_pool *pool, int32_t variant,
                         const int64_t *sizes)
 {
-    static const double rounding = 1.0 + 1e-12; /* of the factor: no variant is left out for it */
+    static const double rounding = 1.0 + 1e-12; /* rounding of the factor leaves no variant out */
     const bool is_exact = pool->variant[variant]->family->library_calls != NULL;
     target->memo->enough_us = is_exact ? HUGE_VAL : l->us[1] / us[variant] * rounding;
     us[variant] *= predict(target, pool->variant[variant], sizes);

@@ -68,7 +68,7 @@ static md_status list_pieces(md_ds_piece *piece, int32_t *n_temps, size_t *sum, 
         *p = (md_ds_piece){0};
         MD_TRY(temp_bytes(&p->n_bytes, op, t, size));
         find_life(p, plan, op, t);
-        if (p->last < 0) /* what a chain keeps to itself */
+        if (p->last < 0) /* it lives on chip, inside a chain */
             *p = (md_ds_piece){0};
         if (__builtin_add_overflow(*sum, p->n_bytes, sum))
             return too_large(op);

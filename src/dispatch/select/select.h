@@ -45,8 +45,9 @@ void md_ds_select_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_op *op, const i
  * compute; the others get -1. Each takes a tenth of a microsecond, more or less. */
 void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,
                       const bool *wanted);
-/** As md_ds_predict_us for a pick: of variants of `wanted` that are neither the fastest nor the second, times may be
- * less than the model's, though more than the second's. Those of libraries, which their answers correct, are exact. */
+/** As md_ds_predict_us, for choosing the fastest: only the two least times are exact. The time of another variant may
+ * be less than the model's, though more than the second least. Libraries' times, which their answers correct, are
+ * exact. */
 void md_ds_predict_fastest(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,
                            const bool *wanted);
 /** As md_ds_predict_us, corrected by measured times. */

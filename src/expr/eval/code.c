@@ -102,7 +102,7 @@ static double run_round(md_eval_machine *m, const md_eval_code *c)
     return md_dtype_round((md_dtype)c->id, md_eval_real(m, c->arg[0]));
 }
 
-/* Through memory of the type: whatever a store and a load do. */
+/* Converts as a store to memory of the type and a load from it do. */
 static int64_t run_real_to_int(md_eval_machine *m, const md_eval_code *c)
 {
     int64_t cell = 0;

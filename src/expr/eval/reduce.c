@@ -75,7 +75,7 @@ static int64_t run_int_prod(md_eval_machine *m, const md_eval_code *c)
 static double run_mean(md_eval_machine *m, const md_eval_code *c)
 {
     const reduction *r = c->more;
-    return run_sum(m, c) / r->count; /* of nothing: NaN */
+    return run_sum(m, c) / r->count; /* the mean of no element is NaN */
 }
 
 /* Two passes: exact up to the last rounding, however far the mean lies from 0. */

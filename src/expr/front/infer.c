@@ -246,7 +246,8 @@ static md_status check_bitwise(md_front *fr, md_fx_op op, md_dtype common, const
                           md_dtype_name(common), op == MD_FX_BIT_XOR ? "; a power is written pow(a, b)" : "");
 }
 
-/* A shift has the sign of what is shifted, random bits have one; other operations are unsigned if one operand is. */
+/* Whether the result is unsigned: of a shift, if what is shifted is; of random bits, never; of other operations, if one
+ * operand is. */
 static bool counts_as_unsigned(md_fx_op op, int32_t n, md_fx_node *const *arg)
 {
     bool is = false;
@@ -269,7 +270,7 @@ md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n,
         return fold_literals(front, out, &o, at);
     if (is_weak && type != MD_BOOL && !md_fx_op_is_bitwise(op))
         return weak_op(front, out, &o, at);
-    /* What is computed in: the result's type, or, of a test, the operands' own. */
+    /* Operands get the type of the result; those of a test their own. */
     const bool is_unsigned = common == MD_I64 && counts_as_unsigned(op, n, arg);
     const bool is_real_test = n == 1 && md_fx_op_is_test(op); /* isnan, isinf */
     const md_dtype operand = is_real_test && common != MD_F64 ? MD_F32 : type == MD_BOOL ? common : type;

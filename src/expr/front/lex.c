@@ -152,7 +152,7 @@ static md_status read_real(lexer *lx, md_token *t)
     }
     plain[n++] = 'e';
     exponent += shift;
-    /* by hand: "%ld" would do, but the sign and digits are all it takes */
+    /* the sign and the digits of the exponent */
     if (exponent < 0)
         plain[n++] = '-';
     char digits[24];

@@ -106,7 +106,8 @@ static md_status refuse(const finder *f, const md_syntax *at)
 
 static md_status take(finder *f, parts *out, const md_syntax *at);
 
-/* The larger or smaller of a + before and b, plus or minus what does not read it. */
+/* max(a + before, b), or min, plus or minus `by`, which does not read the element before: it is added to both a and b.
+ */
 static md_status shift(finder *f, parts *out, const md_syntax *at, const parts *p, const parts *by)
 {
     *out = *p;
@@ -194,7 +195,7 @@ static md_status take_negative(finder *f, parts *out, const md_syntax *at, const
     return MD_OK;
 }
 
-/* max or min of the element before, to which something may be added, or of such a max or min, and of something else. */
+/* max(before + a, b), where a may be missing, and before + a may be such a max itself; min alike. */
 static md_status take_extreme(finder *f, parts *out, const md_syntax *at, md_fx_op op, const parts *p, const parts *y)
 {
     const parts *const own = p->shape == FREE ? y : p, *const other = p->shape == FREE ? p : y;

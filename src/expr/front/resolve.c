@@ -198,7 +198,8 @@ static md_status build_rand(const md_resolver *resolver, md_fx_node **out, const
 static md_status build_call(const md_resolver *resolver, md_fx_node **out, const md_syntax *at)
 {
     const md_dtype to = md_dtype_parse(at->name);
-    const bool is_modulo = strcmp(at->name, "remainder") == 0; /* no word of the language: it may name a tensor */
+    /* remainder and rand are no words of the language: they may name tensors */
+    const bool is_modulo = strcmp(at->name, "remainder") == 0;
     const md_fx_op op = is_modulo ? MD_FX_MOD : md_fx_function_named(at->name);
     if (to != MD_DTYPE_DEFAULT) {
         md_fx_node *arg;
@@ -206,7 +207,7 @@ static md_status build_call(const md_resolver *resolver, md_fx_node **out, const
         MD_TRY(md_resolve_node(resolver, &arg, at->arg[0]));
         return md_infer_cast(resolver->front, out, to, arg, at);
     }
-    if (op == MD_FX_NO_OP && strcmp(at->name, "rand") == 0) /* nor is this */
+    if (op == MD_FX_NO_OP && strcmp(at->name, "rand") == 0)
         return build_rand(resolver, out, at);
     if (op == MD_FX_NO_OP)
         return md_resolve_unknown_function(resolver, at);

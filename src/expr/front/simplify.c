@@ -44,7 +44,7 @@ static md_status constant(simplifier *s, const md_fx_node **out, const md_fx_nod
     return MD_OK;
 }
 
-/* op(a, b) at the place of `at`, of which it takes the rest. */
+/* op(a, b), with the place in the text and all other fields of `at`. */
 static md_status binary(simplifier *s, const md_fx_node **out, const md_fx_node *at, md_fx_op op, const md_fx_node *a,
                         const md_fx_node *b)
 {

@@ -49,7 +49,7 @@ typedef struct placing {
     int32_t step; /* the chosen one, in the second walk */
 } placing;
 
-/* What is written in step `step` is there for a statement of this kind. */
+/* The first step in which a statement of this kind can read what step `step` writes. */
 static int32_t after(const md_fl_reader *r, int32_t step, md_fl_kind kind)
 {
     const md_fx_step_kind own = kind == MD_FL_ITEMS ? MD_FX_STEP_ITEMS : MD_FX_STEP_SCALARS;

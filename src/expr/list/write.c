@@ -247,7 +247,7 @@ static md_status add_reduction(md_fl_reader *r, int32_t stmt)
     return MD_OK;
 }
 
-/* The sum, or what it is, of all partial results of a reduction. */
+/* Closes a reduction: the sum, maximum and so on of all its partial results. */
 static void print_end(md_strbuf *out, const md_fl_reader *r, const md_fl_stmt *s)
 {
     const int32_t stmt = (int32_t)(s - r->stmt);

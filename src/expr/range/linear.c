@@ -138,7 +138,7 @@ static md_range_interval interval_abs(md_range_interval a)
     return (md_range_interval){a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, MD_MAX(a.hi, -a.lo)};
 }
 
-/* The numbers from 0 to the last with as many bits as the larger of two that are not negative. */
+/* Bounds of a | b and a ^ b for a, b >= 0: from 0 to 2^n - 1, where n bits hold the larger one. */
 static bool interval_bits(md_range_interval *out, md_range_interval a, md_range_interval b)
 {
     if (a.lo < 0 || b.lo < 0)

@@ -26,7 +26,7 @@ MD_INLINE int64_t md_fold_max_y(md_y v) { return md_fold_most_z(v); }
 MD_INLINE int64_t md_fold_min_y(md_y v) { return md_fold_least_z(v); }
 #endif
 
-/* ---- Conversions and arithmetic. Where only the low bits matter, whatever fits into none wraps. */
+/* ---- Conversions and arithmetic. Lanes wrap: they serve where all values fit, or only the low bits matter. */
 MD_INLINE md_y md_cast_z_y(md_z a) { return (md_y)-a; }
 MD_INLINE md_z md_cast_y_z(md_y a) { return (md_z)(a != (md_y){0}); }
 MD_INLINE md_y md_clamp_y(md_y a, md_y low, md_y high) { return md_min_y(md_max_y(a, low), high); }

@@ -79,7 +79,7 @@ MD_INLINE md_z md_ne_y(md_y a, md_y b) { return ~md_eq_y(a, b); }
 MD_EXTREME_REAL(max, >)
 MD_EXTREME_REAL(min, <)
 MD_INLINE md_y md_clamp_y(md_y a, md_y low, md_y high) { return md_min_y(md_max_y(a, low), high); }
-/* Without those from minus zero to minus infinity: as integers the lowest ones. */
+/* Drops what lies from minus zero to minus infinity: as integers the lowest values. */
 MD_INLINE md_y md_relu_y(md_y a) { return a & ~(md_y)(a <= (md_one_y)MD_FARTHEST_Y + (md_y){0}); }
 
 /* ---- Rows: maximum and minimum. As integers with a sign, values above zero are in order, and as integers without one
@@ -140,7 +140,7 @@ MD_INLINE md_total md_gain_total(md_total a, md_y v)
 #elif !defined(MD_WORDS)
 typedef struct md_total {
     md_f_pair even, odd;
-    md_z nan; /* lanes where one was that the sums do not show */
+    md_z nan; /* lanes that had a NaN which the sums do not show */
 } md_total;
 MD_INLINE md_total md_splat_total(float a)
 {

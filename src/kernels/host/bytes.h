@@ -86,8 +86,8 @@ MD_INLINE md_y md_where_y(md_z c, md_y a, md_y b) { return (md_y)md_where_z(c, (
 MD_INLINE md_z md_max_z(md_z a, md_z b) { return a | b; }
 MD_INLINE md_z md_min_z(md_z a, md_z b) { return a & b; }
 
-/* ---- The greater and the smaller of two lanes as numbers with a sign (md_most_z) and without (md_most_wy). GCC sees
- * none in a comparison and a selection. SSE2 has those of bytes without a sign and of words with one: the others are
+/* ---- The greater and the smaller of two lanes as numbers with a sign (md_most_z) and without (md_most_wy). GCC makes
+ * neither of a comparison and a selection. SSE2 has those of bytes without a sign and of words with one: the others are
  * the same with the highest bit turned over. */
 #ifdef MD_WORDS
 #define MD_BUILTIN_Y(name, sign, bits) __builtin_ia32_p##name##sign##w##bits

@@ -42,7 +42,7 @@
     {                                                                                                                  \
         md_step##l(MD_X p, row, acc, from, to);                                                                        \
     }                                                                                                                  \
-    /* A run. */                                                                                                       \
+    /* The steps [from, end) of the axis, for all tiles. */                                                            \
     MD_INLINE void md_column_run##l(MD_OUTER_DECL const md_params *p, md_row *row, md_acc##l *acc, int64_t at,         \
                                     int tiles, int last, int64_t from, int64_t end)                                    \
     {                                                                                                                  \

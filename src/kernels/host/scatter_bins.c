@@ -25,7 +25,7 @@ typedef MD_NAMED(MD_LANES_, MD_BIN) md_lanes_of_bin;
 typedef MD_NAMED(MD_ONE_LANE_, MD_BIN) md_one_lane;
 /* clang-format on */
 
-/* From one bin of an element to the next, 0 where it has one: stands in front of the bins. */
+/* Bytes in front of the bins. They hold the distance from one bin of an element to its next, 0 if it has one bin. */
 #define MD_HEAD_BYTES 64
 MD_INLINE int64_t md_bin_stride(const void *bins) { return *(const int64_t *)((const char *)bins - MD_HEAD_BYTES); }
 MD_INLINE int64_t md_bin_copies(int64_t elements) { return elements <= MD_FEW ? 4 : 1; }

@@ -35,7 +35,7 @@ typedef struct md_block {
 /* Rows that are packed together: memory is read in lines of so many. A line is read again only when MD_LINES were
  * written, so that its stores have left the processor. */
 enum { MD_LINE = 256, MD_LINES = 8 };
-/* With zeros behind it, to the end of a strip, and room for a vector. */
+/* A line, the zeros behind it to the end of a strip, and room for a vector. */
 enum { MD_WHOLE_LINE = MD_LINE + 2 * MD_STRIP + 2 * MD_VL };
 
 /* Lines on their way into strips of B, `strip` columns each, or into panels of A: strip 0. */

@@ -151,7 +151,7 @@ void md_tn_estimates_close(md_tn_estimates **estimates)
         md_table_each(e->known, write_one, &bytes);
         if (!bytes.failed && bytes.size) {
             qsort(bytes.text, bytes.size / sizeof(answer), sizeof(answer),
-                  by_question); /* in one order: the same answers are the same bytes */
+                  by_question); /* sorted, so that equal answers are equal bytes */
             keep(e, &bytes);
         }
         md_strbuf_finish(&bytes);

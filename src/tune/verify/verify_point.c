@@ -27,14 +27,14 @@ typedef struct expected_one {
     int32_t tensor;
     int64_t at; /* element, counted row by row */
     double value;
-    double moved; /* what may come of weights that are rounded at another place */
+    double moved; /* error that may come of weights that are rounded at another place */
 } expected_one;
 
 struct md_tn_expected {
     int32_t n;
     double additions; /* of the stage's sums */
     double moved; /* md_fa_moved_rounding */
-    int32_t values; /* the tensor whose magnitudes say what may come of it; -1: none */
+    int32_t values; /* the tensor whose magnitudes bound that error; -1: none */
     expected_one one[SAMPLES];
 };
 

@@ -18,7 +18,7 @@ md_dtype md_fa_cuda_chain_type(const md_cg_chain *c)
     return type_of(c, MD_ST_Q);
 }
 
-/* One result of 16 bits, which is stored in pairs of columns. */
+/* True for one result of 16 bits: it is stored in pairs of columns. */
 static bool is_short(const md_cg_chain *c)
 {
     const md_st_stage *stage = &c->program->stage[c->stage];

@@ -174,7 +174,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
         stream_geometry(out, target, &p, config, shape->size);
 }
 
-/* Issued instructions to those of fma. */
+/* Issued instructions over those of fma. */
 static double issued_of(const md_fa_config *config)
 {
     const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS],

@@ -81,7 +81,7 @@ static const char *height_miss(const md_kn_envelope *envelope, const md_kn_shape
     return "tiles have more rows than a vector has lanes, which packing cannot fill";
 }
 
-/* Nowhere, where a block of A is higher than the vectors that it is packed by; else everywhere. */
+/* Holds at no shape where a block of A is higher than the vectors that it is packed by; else at all. */
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product product;

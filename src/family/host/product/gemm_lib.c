@@ -64,7 +64,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->workspace_bytes = product.n_products * rows * sized.columns * (product.type == MD_F32 ? 4 : 8);
 }
 
-/* It multiplies at nine tenths of the peak and packs all operands on every call. */
+/* The library multiplies at nine tenths of the peak and packs all operands on every call. */
 static double product_ops(const md_fa_target *target, double m, double n, double k)
 {
     return 2 * m * n * k / RATE + md_fa_product_cycles(target, PACK_CYCLES * (m + n) * k);

@@ -115,7 +115,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double cycles =
         vectors * (VECTOR_CYCLES + accesses + work.operations + (is_column ? ACROSS_CYCLES : STEPS_CYCLES)) +
         rows * (is_column ? 0 : ROW_CYCLES);
-    /* Accesses were counted for lanes along the axis. For columns it is the others that are vectors. */
+    /* Accesses were counted for lanes along the axis. For columns the other ones are vectors. */
     cycles += rows * n *
               (config->value[STRIDED] ? STRIDED_CYCLES * accesses
                : is_column            ? SCATTERED_CYCLES * (accesses - work.scattered)
