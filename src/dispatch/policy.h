@@ -24,7 +24,7 @@ typedef struct md_ds_policy {
     double uncovered; /* octaves to the nearest hint; <= 0: MD_DS_UNCOVERED */
     double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; <= 0: the defaults */
     bool idle_tune; /* MD_SELECT_MODEL: the model's best few are timed in quiet moments */
-    bool races_cheaply; /* idle_tune without being asked: of short kernels, and picks change once, to equal bits */
+    bool races_cheaply; /* idle_tune without being asked: unnoticed, and picks change once, to equal bits */
     bool agrees; /* what is measured while the program runs serves from the next agreement of ranks on */
     double quiet_us; /* without calls, before hybrid times variants beside them; 0: 200, negative: never */
     const char *pin; /* of the stage: a variant's name; NULL */
@@ -42,8 +42,12 @@ typedef struct md_ds_policy {
 #define MD_DS_HYBRID_CAP_MS 1000.0
 /* The model errs by less than this part between the best few: a pick that is ahead by more is not doubted. */
 #define MD_DS_MODEL_ERROR 0.35
-/* policy.races_cheaply: us that a sample takes at most, so that a call that comes meanwhile is hardly delayed. */
+/* policy.races_cheaply: us that a sample takes at most, so that a call that comes meanwhile is hardly delayed. After a
+ * long time without calls another call is not to be expected soon: then a sample may take a CALM_PART of that time, and
+ * CALM_US at most. */
 #define MD_DS_CHEAP_US 30.0
+#define MD_DS_CALM_US 1000.0
+#define MD_DS_CALM_PART (1.0 / 32)
 
 /** Refuses what the policy cannot serve: a store by `=` that may write one element twice, under `deterministic` or
  * stricter. INVALID_ARGUMENT names the tensor. */

@@ -1,6 +1,7 @@
 /* Background jobs of the process. */
 #include "support/check.h"
 
+#include "base/clock.h"
 #include "base/task/jobs.h"
 #include "base/task/pool.h"
 
@@ -174,6 +175,32 @@ static void later_jobs_run_elsewhere(void **state)
     }
 }
 
+/* A job that is to come after a while does not come before it, unless somebody hastens it or the queue ends. */
+static void jobs_come_after_a_while(void **state)
+{
+    (void)state;
+    const uint64_t soon_ns = 20000000, never_ns = UINT64_C(1000000000000);
+    md_pool *pool = NULL;
+    _Atomic int count = 0;
+    assert_ok(md_pool_create(&pool, 1));
+    md_jobs *jobs = md_pool_jobs(pool);
+    assert_false(md_jobs_submit_after(jobs, 0, add_one, &count)); /* no thread runs it */
+    md_jobs_expect_later(jobs);
+    const uint64_t start_ns = md_clock_ns();
+    assert_true(md_jobs_submit_after(jobs, never_ns, add_one, &count));
+    assert_true(md_jobs_submit_after(jobs, soon_ns, add_one, &count));
+    while (atomic_load(&count) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_true(md_clock_ns() - start_ns >= soon_ns);
+    assert_int_equal(atomic_load(&count), 1);
+    md_jobs_hasten_later(jobs, add_one);
+    while (atomic_load(&count) == 1)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_true(md_jobs_submit_after(jobs, never_ns, add_one, &count));
+    md_pool_destroy(&pool);
+    assert_int_equal(atomic_load(&count), 3);
+}
+
 /* A caller that is pinned to one processor shares it with no background thread. */
 static void note_processors(void *context)
 {
@@ -269,6 +296,7 @@ int main(void)
         cmocka_unit_test(jobs_submit_jobs),
         cmocka_unit_test(hastened_jobs_run_first),
         cmocka_unit_test(later_jobs_run_elsewhere),
+        cmocka_unit_test(jobs_come_after_a_while),
         cmocka_unit_test(exit_waits_for_running_jobs),
         cmocka_unit_test(jobs_run_where_the_pool_was_made),
         cmocka_unit_test(later_jobs_need_no_expectation),

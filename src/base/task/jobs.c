@@ -14,6 +14,7 @@ typedef struct job {
     struct job *next;
     void (*run)(void *context);
     void *context;
+    uint64_t due_ns; /* of a job for later */
 } job;
 
 typedef struct list {
@@ -22,7 +23,7 @@ typedef struct list {
 
 struct md_jobs {
     pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t changed, later_ended;
+    pthread_cond_t changed, later_changed;
     list queue, later; /* later: what one more thread runs, which looks for jobs now and then */
     int32_t n_threads, max_threads;
     int32_t n_idle; /* threads that wait for a job */
@@ -46,12 +47,18 @@ static void list_add(list *l, job *j)
     l->last = &j->next;
 }
 
+/* `at` points to the job in the list. */
+static job *list_cut(list *l, job **at)
+{
+    job *const j = *at;
+    if (j && !(*at = j->next))
+        l->last = at;
+    return j;
+}
+
 static job *list_take(list *l)
 {
-    job *j = l->first;
-    if (j && !(l->first = j->next))
-        l->last = &l->first;
-    return j;
+    return list_cut(l, &l->first);
 }
 
 static void list_free(list *l)
@@ -121,7 +128,7 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads)
         return md_fail_memory();
     md_mutex_init(&jobs->lock); /* cannot fail with default attributes on Linux, nor can the next */
     md_cond_init(&jobs->changed);
-    md_cond_init(&jobs->later_ended);
+    md_cond_init(&jobs->later_changed);
     list_init(&jobs->queue);
     list_init(&jobs->later);
     jobs->max_threads = max_threads;
@@ -205,11 +212,8 @@ void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *conte
     job **at = &l->first;
     while (*at && ((*at)->run != run || (*at)->context != context))
         at = &(*at)->next;
-    job *const found = *at;
-    if (found && found != l->first) {
-        *at = found->next;
-        if (!found->next)
-            l->last = at;
+    if (*at && *at != l->first) {
+        job *const found = list_cut(l, at);
         found->next = l->first;
         l->first = found;
     }
@@ -225,7 +229,7 @@ static int64_t period_ns(int32_t n_vain)
     return n_vain < OFTEN ? PERIOD_NS : n_vain < SOMETIMES ? CALM_PERIOD_NS : LONGEST_NS;
 }
 
-/* Only the end wakes the thread. The lock is held. */
+/* Only the end, and who cannot wait, wake the thread. The lock is held. */
 static void wait_for_later(md_jobs *jobs, int64_t ns)
 {
     enum { SECOND = 1000000000 };
@@ -234,7 +238,17 @@ static void wait_for_later(md_jobs *jobs, int64_t ns)
     end.tv_nsec += ns;
     end.tv_sec += end.tv_nsec / SECOND;
     end.tv_nsec %= SECOND;
-    pthread_cond_timedwait(&jobs->later_ended, &jobs->lock, &end);
+    pthread_cond_timedwait(&jobs->later_changed, &jobs->lock, &end);
+}
+
+/* The first job that is due; at the end all are. The lock is held. */
+static job *take_due(md_jobs *jobs)
+{
+    const uint64_t now_ns = jobs->later_ends ? UINT64_MAX : md_clock_ns();
+    job **at = &jobs->later.first;
+    while (*at && (*at)->due_ns > now_ns)
+        at = &(*at)->next;
+    return list_cut(&jobs->later, at);
 }
 
 static void *run_later(void *context)
@@ -244,8 +258,8 @@ static void *run_later(void *context)
     md_thread_default_floats();
     pthread_mutex_lock(&jobs->lock);
     while (!jobs->later_ends || jobs->later.first) {
-        job *j = list_take(&jobs->later);
-        n_vain = j ? 0 : MD_MIN(n_vain + 1, INT32_MAX - 1);
+        job *j = take_due(jobs);
+        n_vain = j || jobs->later.first ? 0 : MD_MIN(n_vain + 1, INT32_MAX - 1);
         if (j) {
             pthread_mutex_unlock(&jobs->lock);
             run_one(j);
@@ -267,20 +281,41 @@ void md_jobs_expect_later(md_jobs *jobs)
     pthread_mutex_unlock(&jobs->lock);
 }
 
-void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *context)
+/* False if there is no thread for it: nothing is listed. */
+static bool list_for_later(md_jobs *jobs, const job *made)
 {
     job *j = malloc(sizeof *j);
     pthread_mutex_lock(&jobs->lock);
-    const bool is_listed = j && jobs->has_later_thread;
+    const bool is_listed = j && jobs->has_later_thread && (made->due_ns == 0 || !jobs->later_ends);
     if (is_listed) {
-        *j = (job){NULL, run, context};
+        *j = *made;
         list_add(&jobs->later, j);
     }
     pthread_mutex_unlock(&jobs->lock);
-    if (!is_listed) {
+    if (!is_listed)
         free(j);
+    return is_listed;
+}
+
+void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *context)
+{
+    if (!list_for_later(jobs, &(job){.run = run, .context = context}))
         md_jobs_submit(jobs, run, context);
-    }
+}
+
+bool md_jobs_submit_after(md_jobs *jobs, uint64_t ns, void (*run)(void *context), void *context)
+{
+    return list_for_later(jobs, &(job){.run = run, .context = context, .due_ns = md_clock_ns() + ns});
+}
+
+void md_jobs_hasten_later(md_jobs *jobs, void (*run)(void *context))
+{
+    pthread_mutex_lock(&jobs->lock);
+    for (job *j = jobs->later.first; j; j = j->next)
+        if (j->run == run)
+            j->due_ns = 0;
+    pthread_cond_broadcast(&jobs->later_changed);
+    pthread_mutex_unlock(&jobs->lock);
 }
 
 /* ---- The end */
@@ -293,7 +328,7 @@ void md_jobs_destroy(md_jobs **handle)
     pthread_mutex_lock(&jobs->lock);
     const bool has_later_thread = jobs->has_later_thread;
     jobs->later_ends = true;
-    pthread_cond_broadcast(&jobs->later_ended);
+    pthread_cond_broadcast(&jobs->later_changed);
     pthread_mutex_unlock(&jobs->lock);
     if (has_later_thread)
         pthread_join(jobs->later_thread, NULL); /* stopped first: what it runs may submit more */
@@ -311,7 +346,7 @@ void md_jobs_destroy(md_jobs **handle)
     list_free(&jobs->later);
     md_fork_leave(jobs);
     md_cond_finish(&jobs->changed);
-    md_cond_finish(&jobs->later_ended);
+    md_cond_finish(&jobs->later_changed);
     md_mutex_finish(&jobs->lock);
     free(jobs);
     *handle = NULL;

@@ -2,6 +2,9 @@
 #ifndef MD_BASE_TASK_JOBS_H
 #define MD_BASE_TASK_JOBS_H
 #include <md/md.h>
+
+#include <stdbool.h>
+
 typedef struct md_jobs md_jobs;
 md_status md_jobs_create(md_jobs **out, int32_t max_threads);
 /** Waits for all queued jobs, then frees. */
@@ -14,6 +17,11 @@ void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *conte
  * and looks for them every 4 ms, every 16 ms when there was none for a second, or every 100 ms after a quarter of a
  * minute. */
 void md_jobs_submit_later(md_jobs *jobs, void (*run)(void *context), void *context);
+/** As md_jobs_submit_later, but the job runs after so many ns at the earliest, and when the queue ends. False: there is
+ * no thread for it, and the job never runs. */
+bool md_jobs_submit_after(md_jobs *jobs, uint64_t ns, void (*run)(void *context), void *context);
+/** Jobs for later with this function run at once. */
+void md_jobs_hasten_later(md_jobs *jobs, void (*run)(void *context));
 /** Starts the thread that md_jobs_submit_later needs, unless it runs. Without it jobs are submitted at once. */
 void md_jobs_expect_later(md_jobs *jobs);
 /** From now on exit() waits for the jobs that run, in all queues of the process, and lets no other begin, before it

@@ -50,12 +50,12 @@ static const char *reject_reason(const md_ds_pool *pool, int32_t i, const md_kn_
                : why;
 }
 
-/* With idle_tune: the model's best few, if their times differ by less than its error. The longest must not take more
- * than most_us. */
+/* With idle_tune: the model's best few, if their times differ by less than its error. Neither they nor the incumbent
+ * may take more than most_us. */
 static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n, double own_us, double most_us)
 {
     enum { FEW = 6 };
-    n = MD_MIN(n, FEW);
+    n = own_us > most_us ? 1 : MD_MIN(n, FEW);
     while (n > 1 && list[n - 1].expected > fmin(1.0 + MD_DS_MODEL_ERROR, most_us / own_us))
         n--;
     return n;
@@ -103,7 +103,7 @@ static void predict(double *us, double *model_us, md_ds_op *op, int32_t stage, i
 
 static double longest_us(const md_ds_op *op)
 {
-    return op->policy.races_cheaply ? MD_DS_CHEAP_US : HUGE_VAL;
+    return op->policy.races_cheaply ? MD_DS_CALM_US : HUGE_VAL;
 }
 
 /* Lists the incumbent, and challengers by expected time: first the best of other families and a chain's parts, where
@@ -159,7 +159,7 @@ int32_t md_ds_choose_challengers(md_ds_trial *t, const md_ds_trial_job *j)
         int32_t n = list_challengers(challenger, &us, j->op, s, j);
         if (n == 0 || us <= most)
             continue;
-        most = us;
+        most = t->own_us = us;
         t->stage = s;
         t->n_challengers = n;
         memcpy(t->challenger, challenger, sizeof challenger);

@@ -14,7 +14,7 @@
 /* A shape without a launch plan gets a trial after FIRST_CALLS calls, others when one is sampled first: a shape that is
  * seldom called does not earn back what its trial takes. MOST_JOBS trials are prepared at a time; MOST_QUEUED: with
  * idle_tune, where a race follows at once. */
-enum { FIRST_CALLS = 8, MOST_JOBS = 4, MOST_QUEUED = 32 };
+enum { FIRST_CALLS = 8, MOST_JOBS = 4, MOST_QUEUED = 512 };
 
 /* In a child after fork: its pool has no thread that would finish the parent's jobs. */
 static void forget_jobs(void *user)
@@ -33,7 +33,7 @@ static void warm_up(md_ds_op *op)
     md_dev *dev = op->runtime->dev;
     double us = 0.0;
     void *memory = NULL;
-    const double n_bytes = (double)md_tn_cold_bytes(dev) + MD_DS_IDLE_BENCH_BYTES,
+    const double n_bytes = (double)md_tn_cold_bytes(dev) + MD_DS_IDLE_FIRST_BYTES,
                  n_free = dev->ops->free_bytes ? (double)dev->ops->free_bytes(dev) : 0.0;
     if (!dev->ops->time || !dev->ops->workspace || dev->ops->is_simulated || n_bytes * SHARE > n_free ||
         atomic_exchange_explicit(&op->runtime->is_warm, true, memory_order_relaxed))
@@ -71,8 +71,8 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
         return;
     md_dev *dev = h->op->runtime->dev;
     atomic_store_explicit(&h->is_ending, true, memory_order_release);
-    md_ds_prepare_wait(&h->n_jobs);
-    md_ds_prepare_wait(&h->n_races);
+    md_ds_prepare_wait(&h->n_jobs, h->op);
+    md_ds_prepare_wait(&h->n_races, h->op);
     md_fork_leave(h);
     if (h->tail)
         dev->ops->mark_destroy(dev, h->tail);
@@ -115,7 +115,7 @@ static bool is_doubtful(const md_ds_op *op, const md_ds_shape_entry *entry)
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_ds_pick *p = &plan->stage[s].pick;
         if (!plan->stage[s].is_idle && p->source == MD_DS_MODEL && p->runner_up >= 0 && p->margin < MD_DS_MODEL_ERROR &&
-            (!op->policy.races_cheaply || p->us <= MD_DS_CHEAP_US))
+            (!op->policy.races_cheaply || p->us <= MD_DS_CALM_US))
             return true;
     }
     return false;

@@ -12,6 +12,7 @@
 enum {
     ALIGNMENT = 256,
     PIECE = 1 << 16 /* copied from the host, which holds the driver's lock */,
+    MOST_COPIED = 1 << 25 /* on the device at a time: about 20 us, in which no call can begin */,
     SHARE = 20,
     MOST_SETS = 1 << 20
 };
@@ -129,7 +130,7 @@ static md_status fill(md_ds_idle_memory *m, int64_t n_bytes)
     write_piece(m, piece);
     md_status s = copy(dev, m->memory, piece, done);
     for (int64_t n; s == MD_OK && done < n_bytes; done += n) {
-        n = MD_MIN(done, n_bytes - done);
+        n = MD_MIN(MD_MIN(done, MOST_COPIED), n_bytes - done);
         s = copy(dev, m->memory + done, m->memory, n);
     }
     free(piece);

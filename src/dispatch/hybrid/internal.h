@@ -107,6 +107,9 @@ typedef struct md_ds_trial_job {
     md_ds_shape_entry *entry; /* held */
     md_kn_shape shape;
     int64_t select_sizes[MD_FX_MAX_DIMS]; /* what variants are chosen by */
+    int32_t n_runs; /* so far; it comes again while kernels are being built, and after a race that found no moment */
+    uint64_t due_ns;
+    bool has_followed; /* the traffic */
 } md_ds_trial_job;
 
 /** Sets the trial's stage, of those that have challengers the one that takes the most time, and its challengers, the
@@ -124,16 +127,15 @@ void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entr
 /** Takes challengers in whose library's kernels are loaded by now, and begins to load what would save more than loading
  * costs. The lock of hybrid is held. */
 void md_ds_load_challengers(md_ds_op *op, md_ds_trial *trial);
-/** Waits until *n_jobs is 0. */
-void md_ds_prepare_wait(const _Atomic int32_t *n_jobs);
+/** Waits until *n_jobs, of an op that ends, is 0. */
+void md_ds_prepare_wait(const _Atomic int32_t *n_jobs, const md_ds_op *op);
 
 /* ---- quiet.c */
 
 /* What a race knows of calls. One thread at a time. */
 typedef struct md_ds_quiet {
     struct md_ds_hybrid *hybrid; /* of the op whose race it is */
-    uint64_t least_ns; /* time without calls that counts as quiet */
-    uint64_t deadline_ns; /* nobody waits longer */
+    uint64_t least_ns; /* time without calls that counts as quiet; may be changed between waits */
     uint64_t seen_ns, n_calls; /* when calls of the context were seen last, and how many there were by then */
 } md_ds_quiet;
 
@@ -171,9 +173,10 @@ void md_ds_idle_memory_finish(md_ds_idle_memory *m);
 /** The call on the next set. For md_tn_runs. */
 md_kn_call *md_ds_idle_memory_next(void *memory);
 
-/** Stages whose tensors have more bytes are not timed in the background: long kernels would hold up the next call, and
- * calls tell them apart well enough. */
-#define MD_DS_IDLE_BENCH_BYTES 64e6
+/** Stages whose tensors have more bytes are not timed in the background. Most need no more than the FIRST_BYTES, which
+ * are there from the beginning. */
+#define MD_DS_IDLE_FIRST_BYTES 64e6
+#define MD_DS_IDLE_BENCH_BYTES 256e6
 #define MD_DS_IDLE_HOST_BYTES 8e6
 
 /* ---- race.c */
@@ -183,8 +186,9 @@ typedef struct md_ds_idle_bench md_ds_idle_bench;
 
 void md_ds_idle_bench_destroy(md_ds_idle_bench **idle); /* NULL allowed */
 
-/** Runs the background race of the entry's trial, on a thread of the pool, if it is quiet. */
-void md_ds_race(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry);
+/** Runs the background race of the entry's trial, on a thread of the pool, if it is quiet. True if it should run again,
+ * after trial->race_ns. */
+bool md_ds_race(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry);
 /** After a launch, without the lock: starts a background race of the trial where one is due. */
 void md_ds_request_race(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry, md_stream stream);
 

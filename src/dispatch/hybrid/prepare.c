@@ -1,6 +1,7 @@
 /* Prepares trials on threads of the pool: checks that the challengers agree, and makes their plans. */
 #include "dispatch/hybrid/internal.h"
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/pool/fill.h"
 #include "dispatch/select/select.h"
@@ -183,14 +184,16 @@ static bool make_trial(md_ds_trial_job *j)
 }
 
 /* With idle_tune: starts to build variants for the shape where the pool is far behind. True if some were added. */
-static bool follow(const md_ds_trial_job *j)
+static bool follow(md_ds_trial_job *j)
 {
     md_ds_op *op = j->op;
     const md_ds_plan *plan = md_ds_plan_of(j->entry);
     bool has_added = false;
-    if (!op->hybrid->is_idle_only || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
+    if (!op->hybrid->is_idle_only || j->has_followed ||
+        atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
         atomic_fetch_add_explicit(&op->hybrid->n_followed, 1, memory_order_relaxed) >= MD_DS_MOST_LOOKED_FOR)
         return false;
+    j->has_followed = true;
     for (int32_t s = 0; s < op->n_stages; s++) {
         int32_t added = -1;
         if (!plan->stage[s].is_idle && plan->stage[s].pick.source == MD_DS_MODEL &&
@@ -204,19 +207,64 @@ static bool follow(const md_ds_trial_job *j)
     return has_added;
 }
 
+/* Filling pools uses what is not thread-safe, and what is being built could be the best. */
+static bool is_early(md_ds_trial_job *j)
+{
+    bool is_building = md_ds_is_filling(j->op);
+    for (int32_t s = 0; s < j->op->n_stages; s++)
+        is_building |= !is_settled(&j->op->stage[s]);
+    return is_building || follow(j);
+}
+
+/* What can be done by now. True if something is left, for which the job comes again. */
+static bool work(md_ds_trial_job *j)
+{
+    md_ds_op *op = j->op;
+    if (atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN)
+        return false;
+    if (!md_ds_trial_in(j->entry)) {
+        if (is_early(j))
+            return true;
+        if (!make_trial(j)) {
+            atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
+            return false;
+        }
+    }
+    return op->hybrid->is_idle_only && md_ds_race(op->hybrid, j->entry);
+}
+
+static bool is_ending(const md_ds_op *op)
+{
+    return atomic_load_explicit(&op->hybrid->is_ending, memory_order_acquire);
+}
+
+static void run_job(void *user);
+
+/* False if nobody waits for it any longer, or it came too often. */
+static bool comes_again(md_ds_trial_job *j)
+{
+    enum { MOST_RUNS = 20, FIRST_NS = 8000000, DOUBLINGS = 7 };
+    const uint64_t ns = (uint64_t)FIRST_NS << MD_MIN(j->n_runs, DOUBLINGS);
+    j->n_runs++;
+    j->due_ns = md_clock_ns() + ns;
+    return !is_ending(j->op) && j->n_runs < MOST_RUNS &&
+           md_jobs_submit_after(md_pool_jobs(j->op->runtime->dev->pool), ns, run_job, j);
+}
+
 static void run_job(void *user)
 {
     md_ds_trial_job *j = user;
-    bool is_early = md_ds_is_filling(j->op); /* filling pools uses what is not thread-safe */
-    for (int32_t s = 0; s < j->op->n_stages; s++)
-        is_early |= !is_settled(&j->op->stage[s]);
-    if (is_early || follow(j))
-        /* a later call asks for the trial again, when all is built */
-        atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
-    else if (!make_trial(j))
-        atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
-    else if (j->op->hybrid->is_idle_only)
-        md_ds_race(j->op->hybrid, j->entry);
+    const uint64_t now_ns = md_clock_ns();
+    /* hastened because another op ends */
+    if (!is_ending(j->op) && now_ns < j->due_ns &&
+        md_jobs_submit_after(md_pool_jobs(j->op->runtime->dev->pool), j->due_ns - now_ns, run_job, j))
+        return;
+    if (work(j) && comes_again(j))
+        return;
+    /* a later call asks for the trial again */
+    int32_t asked = MD_DS_TRIAL_ASKED;
+    if (!md_ds_trial_in(j->entry))
+        atomic_compare_exchange_strong(&j->entry->trial_state, &asked, MD_DS_NO_TRIAL);
     md_ds_shape_entry_release(j->entry);
     _Atomic int32_t *n_jobs = j->n_jobs;
     free(j);
@@ -238,9 +286,11 @@ void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entr
     md_jobs_submit_later(md_pool_jobs(op->runtime->dev->pool), run_job, j);
 }
 
-/* Jobs take milliseconds. */
-void md_ds_prepare_wait(const _Atomic int32_t *n_jobs)
+/* Jobs take milliseconds. One that waits to come again is hastened: it notices that its op ends. */
+void md_ds_prepare_wait(const _Atomic int32_t *n_jobs, const md_ds_op *op)
 {
-    while (atomic_load_explicit(n_jobs, memory_order_acquire) > 0)
+    while (atomic_load_explicit(n_jobs, memory_order_acquire) > 0) {
+        md_jobs_hasten_later(md_pool_jobs(op->runtime->dev->pool), run_job);
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    }
 }

@@ -77,12 +77,12 @@ static bool is_ending(const md_ds_quiet *quiet)
 
 static uint64_t end_of_patience(const md_ds_quiet *quiet)
 {
-    return md_clock_ns() + (quiet->hybrid->is_idle_only ? QUEUED_PATIENCE_NS : PATIENCE_NS);
+    const uint64_t patience_ns = quiet->hybrid->is_idle_only ? QUEUED_PATIENCE_NS : PATIENCE_NS;
+    return md_clock_ns() + MD_MAX(patience_ns, 2 * quiet->least_ns);
 }
 
 void md_ds_quiet_begin(md_ds_quiet *quiet)
 {
-    quiet->deadline_ns = end_of_patience(quiet);
     quiet->n_calls = 0;
     quiet->seen_ns = md_clock_ns();
 }
@@ -90,15 +90,15 @@ void md_ds_quiet_begin(md_ds_quiet *quiet)
 bool md_ds_quiet_wait(md_ds_quiet *quiet)
 {
     int64_t busy_ns = BUSY_LOOK_NS;
+    const uint64_t deadline_ns = end_of_patience(quiet);
     while (!is_quiet(quiet)) {
-        if (md_clock_ns() >= quiet->deadline_ns || is_ending(quiet))
+        if (md_clock_ns() >= deadline_ns || is_ending(quiet))
             return false;
         const bool is_called = md_clock_ns() - quiet->seen_ns < LOOK_NS;
         nanosleep(&(struct timespec){.tv_nsec = is_called ? busy_ns : LOOK_NS}, NULL);
         if (is_called && quiet->hybrid->is_idle_only)
             busy_ns = MD_MIN(2 * busy_ns, CALM_LOOK_NS);
     }
-    quiet->deadline_ns = end_of_patience(quiet);
     return !is_ending(quiet) && !md_tn_is_stuck(quiet->hybrid->op->runtime->dev);
 }
 

@@ -13,11 +13,12 @@
 /* ---- What a race is */
 
 /* MOST_WASTED: samples of a run that calls may disturb before it ends. MOST_RUNS: of a race with idle_tune. */
-enum { MOST_WASTED = 64, MOST_RUNS = 8, SAMPLES = MD_DS_CHALLENGER_TIMES };
+enum { MOST_WASTED = 64, MOST_RUNS = 12, SAMPLES = MD_DS_CHALLENGER_TIMES };
 
 typedef struct racer {
     int32_t variant;
     md_kn_geometries geometry;
+    double expected_us;
     double sample[SAMPLES];
 } racer;
 
@@ -26,6 +27,7 @@ struct md_ds_idle_bench {
     md_ds_idle_memory memory;
     md_tn_tournament tournament;
     md_ds_quiet quiet;
+    uint64_t quiet_ns; /* time without calls that counts as quiet */
     int32_t n_wasted;
     double spent_us; /* GPU time that the whole race took */
     md_tn_competitor competitor[MD_DS_CHALLENGERS];
@@ -34,21 +36,31 @@ struct md_ds_idle_bench {
 
 /* ---- The tournament's callbacks */
 
+/* Before a sample of this competitor. In a cheap race a long one waits for a long quiet moment. */
+static uint64_t least_quiet_ns(const md_ds_idle_bench *bench, int32_t i)
+{
+    const double us = bench->racer[i].expected_us;
+    const bool is_long = bench->op->policy.races_cheaply && us > MD_DS_CHEAP_US;
+    return is_long ? MD_MAX(bench->quiet_ns, (uint64_t)(us / MD_DS_CALM_PART * 1e3)) : bench->quiet_ns;
+}
+
 static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
 {
     md_ds_idle_bench *bench = user;
-    (void)i;
     if (moment == MD_TN_BEFORE_ROUND || moment == MD_TN_BEFORE_SECOND_LOOK)
         return MD_TN_GO_ON;
+    bench->quiet.least_ns = least_quiet_ns(bench, i);
     return bench->n_wasted < MOST_WASTED && md_ds_quiet_wait(&bench->quiet) ? MD_TN_GO_ON : MD_TN_PAUSE;
 }
 
-/* True in a cheap race for a variant whose run takes longer than MD_DS_CHEAP_US. The first run may take longer: it pays
- * for cold code and page faults. */
+/* True in a cheap race for a variant whose run takes longer than this quiet moment allows. The first run may take
+ * longer: it pays for cold code and page faults. */
 static bool is_too_long(const md_ds_idle_bench *bench, double us, md_tn_step step)
 {
-    static const double cold = 10.0;
-    return bench->op->policy.races_cheaply && us > (step == MD_TN_FIRST_LOOK ? cold : 1.0) * MD_DS_CHEAP_US;
+    static const double cold = 10.0, error = 2.0;
+    const double quiet_us = (double)(md_clock_ns() - bench->quiet.seen_ns) * 1e-3;
+    const double most_us = fmax(MD_DS_CHEAP_US, error * MD_DS_CALM_PART * quiet_us);
+    return bench->op->policy.races_cheaply && us > (step == MD_TN_FIRST_LOOK ? cold : 1.0) * most_us;
 }
 
 /* A sample may have been delayed by a call that came meanwhile. */
@@ -91,6 +103,7 @@ static int64_t plan_racers(md_ds_idle_bench *bench, const md_ds_trial *trial)
     for (int32_t i = 0; i < trial->n_challengers; i++) {
         racer *rival = &bench->racer[i];
         rival->variant = trial->challenger[i].variant;
+        rival->expected_us = trial->own_us * trial->challenger[i].expected;
         rival->geometry = trial->challenger[i].plan->stage[trial->stage].geometry;
         workspace_bytes = MD_MAX(workspace_bytes, rival->geometry.workspace_bytes);
         bench->competitor[i] = (md_tn_competitor){.is_in = rival->variant >= 0, /* a chain's parts are several stages */
@@ -112,7 +125,7 @@ static md_status idle_bench_create(md_ds_idle_bench **out, struct md_ds_hybrid *
     const md_tn_sampler sampler = {sample, proceed, bench};
     bench->op = op;
     bench->quiet.hybrid = h;
-    bench->quiet.least_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
+    bench->quiet_ns = (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3);
     bench->tournament = md_tn_tournament_make(MD_TN_FOR_BACKGROUND, &sampler, bench->competitor, trial->n_challengers);
     if (op->policy.races_cheaply)
         bench->tournament.policy.sample_us = fmin(bench->tournament.policy.sample_us, MD_DS_CHEAP_US);
@@ -279,18 +292,21 @@ static void run_until_busy(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 }
 
 /* One race of an op runs at a time. */
-void md_ds_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+bool md_ds_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 {
+    md_ds_trial *t = md_ds_trial_in(entry);
     int32_t none = 0;
     if (!atomic_compare_exchange_strong(&h->n_races, &none, 1))
-        return;
+        return true;
     pthread_mutex_lock(&h->lock);
-    const bool may = h->op->policy.quiet_us >= 0.0 && !md_ds_trial_in(entry)->is_raced &&
-                     h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    const bool may =
+        h->op->policy.quiet_us >= 0.0 && !t->is_raced && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
     pthread_mutex_unlock(&h->lock);
-    if (may)
+    if (may && md_clock_ns() >= t->race_ns)
         run_until_busy(h, entry);
+    const bool is_left = may && !t->is_raced;
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
+    return is_left;
 }
 
 static void run_race(void *user)

@@ -39,6 +39,7 @@ typedef struct md_ds_trial {
     int32_t looks; /* times of a challenger before it is judged first, at least */
     int32_t version; /* of the correction that `expected` was made with */
     md_ds_challenger challenger[MD_DS_CHALLENGERS];
+    double own_us; /* what the corrected model expected of the incumbent at first */
     int32_t current; /* the challenger that is tried; 0: none */
     int32_t step; /* of A B B A, 0 .. 4 */
     _Atomic bool is_over; /* no challenger is left to be tried, until the correction changes */

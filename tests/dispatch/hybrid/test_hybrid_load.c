@@ -63,7 +63,7 @@ static void call_and_prepare(md_ds_op *op, timed_call *c)
 {
     assert_ok(md_ds_call(op, NULL, c->arg, 3));
     if (op->hybrid)
-        md_ds_prepare_wait(&op->hybrid->n_jobs);
+        md_ds_prepare_wait(&op->hybrid->n_jobs, op);
 }
 
 static double serve(md_ds_op *op, timed_call *c)

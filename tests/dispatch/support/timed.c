@@ -190,7 +190,7 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
         md_ds_shape_entry_release(entry);
         if (is_there)
             return;
-        md_ds_prepare_wait(&op->hybrid->n_jobs);
+        md_ds_prepare_wait(&op->hybrid->n_jobs, op);
         if (i % 64 == 63) /* for jobs on a busy machine */
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
