@@ -1,10 +1,15 @@
-/* Writes the timeline of MD_TRACE, one JSON event a line. */
+/* Writes the timeline of MD_TRACE, one JSON event a line.
+ *
+ * In a regular file the next event overwrites the end of the array, so the file is whole after each one: Python ends
+ * without destroying its contexts. Contexts that have a file open at the same time add to it; the first empties it. */
 #include "base/trace.h"
 
 #include "base/clock.h"
-#include "base/task/fork.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "base/strbuf.h"
+#include "base/task/fork.h"
 #include "base/writing.h"
 
 #include <errno.h>
@@ -12,20 +17,58 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct md_trace {
-    FILE *file;
+    int fd;
     pthread_mutex_t lock;
-    uint64_t start_ns;
-    bool is_empty, failed;
+    bool is_stream; /* a pipe or a device: the array ends with md_trace_close */
+    bool is_empty; /* of a stream */
+    bool failed;
     bool is_parents; /* in a child after fork: only the parent writes */
     char path[]; /* for messages */
 };
 
+static const char empty[] = "[\n]\n", end[] = "\n]\n";
+enum { EMPTY_BYTES = sizeof empty - 1, END_BYTES = sizeof end - 1 };
+
 static void leave_to_parent(void *user)
 {
     ((md_trace *)user)->is_parents = true;
+}
+
+/* Locks the file against other traces that have it open. A file system without locks serves one trace. */
+static void lock_file(int fd, short type)
+{
+    struct flock all = {.l_type = type, .l_whence = SEEK_SET};
+    while (fcntl(fd, F_OFD_SETLKW, &all) != 0 && errno == EINTR) {
+    }
+}
+
+/* Empties the file unless another trace has it open. The shared lock says so until the file is closed. */
+static bool begin_file(int fd)
+{
+    const bool is_first = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    bool ok = true;
+    if (is_first)
+        ok = ftruncate(fd, 0) == 0 && pwrite(fd, empty, EMPTY_BYTES, 0) == EMPTY_BYTES;
+    (void)flock(fd, LOCK_SH);
+    return ok;
+}
+
+static bool begin(md_trace *t)
+{
+    struct stat about;
+    if (fstat(t->fd, &about) != 0)
+        return false;
+    t->is_stream = t->is_empty = !S_ISREG(about.st_mode);
+    md_writing writing;
+    md_writing_begin(&writing);
+    const bool ok = t->is_stream || begin_file(t->fd);
+    md_writing_end(&writing);
+    return ok;
 }
 
 md_status md_trace_open(md_trace **out, const char *path)
@@ -33,18 +76,17 @@ md_status md_trace_open(md_trace **out, const char *path)
     md_trace *t = calloc(1, sizeof *t + strlen(path) + 1);
     if (!t)
         return md_fail_memory();
-    const int fd = md_above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    t->file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!t->file) {
+    t->fd = md_above_standard(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (t->fd < 0 || !begin(t)) {
         md_status s = md_fail(MD_IO, "MD_TRACE: cannot write '%s': %s", path, strerror(errno));
+        if (t->fd >= 0)
+            close(t->fd);
         free(t);
         return s;
     }
     memcpy(t->path, path, strlen(path) + 1);
     md_mutex_init(&t->lock);
     md_fork_watch(t, leave_to_parent);
-    t->start_ns = md_clock_ns();
-    t->is_empty = true;
     *out = t;
     return MD_OK;
 }
@@ -56,8 +98,10 @@ md_status md_trace_close(md_trace **trace)
     md_trace *t = *trace;
     md_writing writing;
     md_writing_begin(&writing);
-    bool ok = t->is_parents || (fputs(t->is_empty ? "[]\n" : "\n]\n", t->file) >= 0 && !t->failed);
-    ok = fclose(t->file) == 0 && ok;
+    bool ok = !t->failed;
+    if (t->is_stream && !t->is_parents)
+        ok = md_file_write_all(t->fd, t->is_empty ? "[]\n" : end, END_BYTES) && ok;
+    ok = close(t->fd) == 0 && ok;
     md_writing_end(&writing);
     md_status s = ok ? MD_OK : md_fail(MD_IO, "MD_TRACE: '%s' could not be written", t->path);
     md_fork_leave(t);
@@ -76,25 +120,57 @@ static json_t *json_of_args(const md_trace_arg *args)
     return list;
 }
 
+/* Adds an event to a file that may hold those of others; where it does not fit, the file keeps what it had. */
+static bool add_to_file(int fd, md_strbuf *event)
+{
+    lock_file(fd, F_WRLCK);
+    const off_t size = lseek(fd, 0, SEEK_END);
+    const bool is_first = size < EMPTY_BYTES + END_BYTES;
+    const off_t at = is_first ? 1 : size - END_BYTES;
+    md_strbuf_add(event, end);
+    const char *text = md_strbuf_text(event) + is_first; /* begins with a comma */
+    const ssize_t n = (ssize_t)event->size - is_first;
+    bool ok = !event->failed && size >= EMPTY_BYTES;
+    if (ok && pwrite(fd, text, (size_t)n, at) != n) {
+        ok = false;
+        (void)!pwrite(fd, end, END_BYTES, at);
+        (void)!ftruncate(fd, at + END_BYTES);
+    }
+    lock_file(fd, F_UNLCK);
+    return ok;
+}
+
+static bool add_to_stream(md_trace *t, md_strbuf *event)
+{
+    if (event->failed || !md_file_write_all(t->fd, t->is_empty ? "[" : ",", 1) ||
+        !md_file_write_all(t->fd, event->text + 1, event->size - 1))
+        return false;
+    t->is_empty = false;
+    return true;
+}
+
 static void write_event(md_trace *t, json_t *event)
 {
-    char *line = event ? md_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    char *line = event ? md_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    md_strbuf text = {0};
     md_writing writing;
     json_decref(event);
+    md_strbuf_add(&text, ",\n");
+    md_strbuf_add(&text, line ? line : "");
     pthread_mutex_lock(&t->lock);
     md_writing_begin(&writing);
-    if (!line || fprintf(t->file, "%s%s", t->is_empty ? "[\n" : ",\n", line) < 0 || fflush(t->file))
+    if (!line || !(t->is_stream ? add_to_stream(t, &text) : add_to_file(t->fd, &text)))
         t->failed = true;
-    else
-        t->is_empty = false;
     md_writing_end(&writing);
     pthread_mutex_unlock(&t->lock);
+    md_strbuf_finish(&text);
     free(line);
 }
 
-static double us_since(const md_trace *t, uint64_t ns)
+/* Of one clock for all traces of a machine. */
+static json_t *us_of(uint64_t ns)
 {
-    return ns > t->start_ns ? (double)(ns - t->start_ns) / 1e3 : 0.0;
+    return json_real((double)ns / 1e3);
 }
 
 void md_trace_span(md_trace *t, const char *category, const char *name, uint64_t start_ns, uint64_t end_ns,
@@ -103,9 +179,8 @@ void md_trace_span(md_trace *t, const char *category, const char *name, uint64_t
     if (!t || t->is_parents)
         return;
     write_event(t, json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "ph", "X", "cat", category, "name",
-                             md_json_text(name), "ts", json_real(us_since(t, start_ns)), "dur",
-                             json_real((double)(end_ns - start_ns) / 1e3), "pid", (int)getpid(), "tid", (int)gettid(),
-                             "args", json_of_args(args)));
+                             md_json_text(name), "ts", us_of(start_ns), "dur", us_of(end_ns - start_ns), "pid",
+                             (int)getpid(), "tid", (int)gettid(), "args", json_of_args(args)));
 }
 
 void md_trace_mark(md_trace *t, const char *category, const char *name, const md_trace_arg *args)
@@ -113,6 +188,6 @@ void md_trace_mark(md_trace *t, const char *category, const char *name, const md
     if (!t || t->is_parents)
         return;
     write_event(t, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:o}", "ph", "i", "s", "t", "cat", category, "name",
-                             md_json_text(name), "ts", json_real(us_since(t, md_clock_ns())), "pid", (int)getpid(),
-                             "tid", (int)gettid(), "args", json_of_args(args)));
+                             md_json_text(name), "ts", us_of(md_clock_ns()), "pid", (int)getpid(), "tid", (int)gettid(),
+                             "args", json_of_args(args)));
 }

@@ -1,6 +1,6 @@
 /* A timeline of builds, measurements and choices, as a file for Perfetto and chrome://tracing: the JSON array of the
- * Trace Event Format, one event a line. The file can be read after every event. A NULL trace ignores all events.
- * Thread-safe. */
+ * Trace Event Format, one event a line. A regular file is a whole array after every event; traces that are open at the
+ * same time, also of other processes, share it. A NULL trace ignores all events. Thread-safe. */
 #ifndef MD_BASE_TRACE_H
 #define MD_BASE_TRACE_H
 
@@ -8,7 +8,7 @@
 
 typedef struct md_trace md_trace;
 
-/** Opens a trace and replaces the file. IO names the path. */
+/** Opens a trace, and empties the file unless another trace has it open. IO names the path. */
 md_status md_trace_open(md_trace **out, const char *path);
 /** Ends the array and closes the file; IO if an event could not be written. *trace may be NULL. */
 md_status md_trace_close(md_trace **trace);

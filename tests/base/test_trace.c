@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { N_THREADS = 4, N_EVENTS = 50 };
 
@@ -89,6 +92,86 @@ static void empty_is_an_array(void **state)
     json_decref(list);
 }
 
+/* Whoever never closes a trace, such as Python, leaves a whole array. */
+static void is_whole_after_each_event(void **state)
+{
+    (void)state;
+    md_trace *trace = NULL;
+    assert_int_equal(md_trace_open(&trace, path), MD_OK);
+    for (size_t n = 0; n < 4; n++) {
+        json_t *list = load();
+        assert_int_equal(json_array_size(list), n);
+        json_decref(list);
+        md_trace_mark(trace, "choice", "mark", NULL);
+    }
+    assert_int_equal(md_trace_close(&trace), MD_OK);
+}
+
+/* As of the contexts of a CPU and of a GPU in one process. */
+static void two_add_to_one_file(void **state)
+{
+    (void)state;
+    md_trace *trace[2] = {NULL};
+    for (int round = 0; round < 2; round++) { /* the second begins anew */
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(md_trace_open(&trace[i], path), MD_OK);
+        for (int i = 0; i < 6; i++)
+            md_trace_mark(trace[i % 2], "choice", "mark", NULL);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(md_trace_close(&trace[i]), MD_OK);
+        json_t *list = load();
+        assert_int_equal(json_array_size(list), 6);
+        json_decref(list);
+    }
+}
+
+static void set_size_limit(rlim_t n)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* The disk is full in the middle of an event. */
+static void what_does_not_fit_is_left_out(void **state)
+{
+    (void)state;
+    md_trace *trace = NULL;
+    struct stat about;
+    assert_int_equal(md_trace_open(&trace, path), MD_OK);
+    md_trace_mark(trace, "choice", "mark", NULL);
+    assert_int_equal(stat(path, &about), 0);
+    set_size_limit((rlim_t)about.st_size + 20);
+    md_trace_mark(trace, "choice", "mark", NULL);
+    set_size_limit(RLIM_INFINITY);
+    assert_int_equal(md_trace_close(&trace), MD_IO);
+    json_t *list = load();
+    assert_int_equal(json_array_size(list), 1);
+    json_decref(list);
+}
+
+/* A pipe is written to its end by md_trace_close. */
+static void a_pipe_gets_all(void **state)
+{
+    (void)state;
+    int end[2];
+    char name[32], text[4096] = "";
+    md_trace *trace = NULL;
+    assert_int_equal(pipe(end), 0);
+    snprintf(name, sizeof name, "/dev/fd/%d", end[1]);
+    assert_int_equal(md_trace_open(&trace, name), MD_OK);
+    md_trace_mark(trace, "choice", "one", NULL);
+    md_trace_mark(trace, "choice", "two", NULL);
+    assert_int_equal(md_trace_close(&trace), MD_OK);
+    close(end[1]);
+    assert_true(read(end[0], text, sizeof text - 1) > 0);
+    close(end[0]);
+    json_t *list = json_loads(text, 0, NULL);
+    assert_int_equal(json_array_size(list), 2);
+    json_decref(list);
+}
+
 static void a_path_that_cannot_be_is_named(void **state)
 {
     (void)state;
@@ -103,8 +186,9 @@ static void a_path_that_cannot_be_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_of_many_threads_are_whole),
-        cmocka_unit_test(empty_is_an_array),
+        cmocka_unit_test(events_of_many_threads_are_whole), cmocka_unit_test(empty_is_an_array),
+        cmocka_unit_test(is_whole_after_each_event),        cmocka_unit_test(two_add_to_one_file),
+        cmocka_unit_test(what_does_not_fit_is_left_out),    cmocka_unit_test(a_pipe_gets_all),
         cmocka_unit_test(a_path_that_cannot_be_is_named),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -8,6 +8,7 @@ import io
 import json
 import multiprocessing
 import os
+import pathlib
 import pickle
 import runpy
 import subprocess
@@ -450,6 +451,16 @@ class Processes(unittest.TestCase):
         done = self.run_python("op = md.op('Y[i] = exp(X[i])', async_=True); keep = [op]; keep.append(keep)\n"
                                "op(np.ones(3, np.float32)); md.ops.softmax(np.ones((2, 2), np.float32))")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_trace_is_whole(self):
+        """No context is destroyed at the end of Python."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "trace.json")
+            self.run_python("op = md.op('Y[b,n] = sum[k](X[b,k]*W[n,k])')\n"
+                            "for b in (1, 7): op(np.ones((b, 64), np.float32), np.ones((32, 64), np.float32))",
+                            MD_TRACE=str(path))
+            kinds = {event["cat"] for event in json.loads(path.read_text(encoding="utf-8"))}
+        self.assertLessEqual({"build", "choice"}, kinds)
 
     def test_missing_compiler(self):
         done = self.run_python("print(md.op('Y[i] = X[i] + 1')(np.ones(3, np.float32)).tolist())", MD_CC="/nonexistent")
