@@ -17,6 +17,7 @@ import torch
 
 import multidispatch as md
 from multidispatch.compile import backend
+import quick  # noqa: F401 (kernels of -O0)
 import strict  # noqa: F401 (faults are errors)
 
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
