@@ -1,16 +1,25 @@
 #!/usr/bin/env python3
-"""Many tiny models (tests/python/zoo.py) through the backend of torch.compile: a line for each, as a table or as JSON.
+"""Many tiny models through the backend of torch.compile, beside eager PyTorch and TorchInductor: a line for each.
 
-    tools/model_table.py [--models mistral,swin] [--dtype f32] [--threads 2] [--json FILE] [--seconds 0.5] [--limit 300]
+    tools/model_table.py [--models mistral,swin] [--dtype bf16] [--ways ours,inductor] [--device cuda] [--jobs 8]
+                         [--threads 2] [--seconds 0.3] [--limit 300] [--budget 200] [--fresh] [--json FILE]
 
-Each model runs in a process of its own. Columns: graphs, pieces (of graphs that were cut), kernels, operations of PyTorch
-beside them and why, the largest error against f64 over eager's own, seconds of the first call, milliseconds of a warm
-call of the first size in eager PyTorch and in ours, and what PyTorch serves because it is faster. --fresh: with an empty
-store of kernels."""
+The models are those of tests/python/zoo_more.py, or by name of zoo.py. Each runs in a process of its own, several at
+once with --jobs; only one measures times. --fresh: with an empty store of kernels. --budget: seconds after which no
+model is begun.
+
+Columns: graphs, pieces (of graphs that were cut), kernels, operations of PyTorch beside them (below: which, why); the
+largest error of any call against f64, over eager's own; seconds of the first call, and of the other first calls; then,
+for the sizes of the row (three), milliseconds of warm calls in turns, the fastest of each way: eager's for the first,
+and eager's time over ours for each; the same for TorchInductor, with its first call. At the end the geometric means."""
 
 import argparse
 import collections
+import concurrent.futures
+import contextlib
+import fcntl
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -20,17 +29,13 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "python"))
 DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
-COLUMNS = ("model", "dtype", "graphs", "pieces", "kernels", "pytorch", "error", "first_s", "later_s", "eager_ms", "ours_ms", "gain")
+COLUMNS = ("model", "dtype", "graphs", "pieces", "kernels", "pytorch", "error", "first_s", "later_s", "eager_ms")
+WARM_CALLS = 12  # of each size, before any is timed: eager and the plan take turns in them, and all are compared
+FLOOR = {"f32": 1e-6, "bf16": 4e-3, "f16": 1e-3}  # of the largest element: errors below it count as this
 
 
-def best(f, seconds):
-    """Milliseconds of the fastest of the calls that fit into so many seconds."""
-    end, fastest = time.perf_counter() + seconds, float("inf")
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        f()
-        fastest = min(fastest, time.perf_counter() - start)
-    return fastest * 1e3
+def error(got, exact):
+    return (got.double() - exact).abs().max().item() if exact.numel() else 0.0
 
 
 def cpu():
@@ -39,9 +44,63 @@ def cpu():
     return times.user + times.system, times.children_user + times.children_system
 
 
-def error(got, exact):
-    got, exact = (x if isinstance(x, tuple) else (x,) for x in (got, exact))
-    return max((a.double() - b.double()).abs().max().item() for a, b in zip(got, exact) if b.numel())
+class Model:
+    """One model in several ways, with the arguments of its calls."""
+
+    def __init__(self, name, options):
+        import torch
+        import zoo
+
+        self.torch, self.options, dtype = torch, options, getattr(torch, DTYPES[options.dtype])
+        row, self.eager = zoo.ZOO[name], zoo.make(name).to(options.device, dtype)
+        exact = zoo.in_f64(self.eager)
+        self.calls = [self.arguments(row, size, zoo, dtype) for size in row.sizes]
+        with torch.no_grad():
+            self.exact = [exact(*(zoo.as_dtype(x, torch.float64) for x in call)) for call in self.calls]
+            self.error_of_eager = [max(error(self.eager(*call), wanted), FLOOR[options.dtype] * wanted.abs().max().item())
+                                   for call, wanted in zip(self.calls, self.exact)]
+
+    def arguments(self, row, size, zoo, dtype):
+        return [x.to(self.options.device) if isinstance(x, self.torch.Tensor) else x
+                for x in (zoo.as_dtype(x, dtype) for x in row.arguments(*size))]
+
+    def call(self, f, i):
+        """Seconds of a call, and its result."""
+        start = time.perf_counter()
+        out = f(*self.calls[i])
+        if self.options.device != "cpu":
+            self.torch.cuda.synchronize()
+        return time.perf_counter() - start, out
+
+    def first_calls(self, f):
+        """Seconds, and those of the processor."""
+        cpu_start, out = cpu(), [self.call(f, 0)[0]]
+        of_cpu = [round(b - a, 2) for a, b in zip(cpu_start, cpu())]
+        return out + [self.call(f, i)[0] for i in range(1, len(self.calls))], of_cpu
+
+    def errors(self, f):
+        """The largest error of a way over eager's."""
+        return max(error(self.call(f, i)[1], self.exact[i]) / self.error_of_eager[i]
+                   for i in range(len(self.calls)) for _ in range(WARM_CALLS))
+
+    def times(self, ways):
+        """Milliseconds of the fastest of the calls that fit into the seconds, for each size and way, in turns."""
+        out = []
+        for i in range(len(self.calls)):
+            best, end = [math.inf] * len(ways), time.perf_counter() + self.options.seconds * len(ways)
+            while time.perf_counter() < end or math.inf in best:
+                best = [min(b, self.call(f, i)[0]) for b, f in zip(best, ways)]
+            out.append([b * 1e3 for b in best])
+        return out
+
+
+@contextlib.contextmanager
+def alone(path):
+    """Only one process at a time measures."""
+    with open(path or os.devnull, "w", encoding="utf-8") as lock:
+        if path:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def measure(name, options):
@@ -49,33 +108,24 @@ def measure(name, options):
     import torch
 
     import multidispatch as md
-    import zoo
+    from multidispatch.compile import backend
 
-    dtype, row = getattr(torch, DTYPES[options.dtype]), zoo.ZOO[name]
     if options.threads:
         torch.set_num_threads(options.threads)
-    model = zoo.make(name).to(dtype)
-    exact = zoo.in_f64(model)
-    compiled = torch.compile(model, backend="multidispatch", dynamic=True)
-    errors, times, calls, cpus = [], [], [], []
+    model, row, ways = Model(name, options), {"model": name, "dtype": options.dtype, "device": options.device}, {}
     with torch.no_grad():
-        for size in row.sizes:
-            arguments = [zoo.as_dtype(x, dtype) for x in row.arguments(*size)]
-            calls.append(arguments)
-            start, cpu_start = time.perf_counter(), cpu()
-            got = compiled(*arguments)
-            times.append(time.perf_counter() - start)
-            cpus.append([round(b - a, 2) for a, b in zip(cpu_start, cpu())])
-            wanted = exact(*(zoo.as_dtype(x, torch.float64) for x in arguments))
-            errors.append(error(got, wanted) / max(error(model(*arguments), wanted), 1e-6 * wanted.abs().max().item()))
-        md.wait_graphs()
-        first = calls[0]
-        for _ in range(12):
-            compiled(*first)
-        eager, ours = best(lambda: model(*first), options.seconds), best(lambda: compiled(*first), options.seconds)
-    return {"model": name, "dtype": options.dtype, "error": round(max(errors), 2), "first_s": round(times[0], 2),
-            "first_cpu_s": cpus[0], "later_s": round(sum(times[1:]), 2), "eager_ms": round(eager, 3), "ours_ms": round(ours, 3),
-            "gain": round(eager / ours, 2)} | reports(md.explain_graph())
+        for way in options.ways.split(","):
+            ways[way] = torch.compile(model.eager, dynamic=True, **({"backend": backend} if way == "ours" else {}))
+            times, of_cpu = model.first_calls(ways[way])
+            if way == "ours":
+                md.wait_graphs()
+            row[way] = {"error": round(model.errors(ways[way]), 2), "first_s": round(times[0], 2), "first_cpu_s": of_cpu,
+                        "later_s": round(sum(times[1:]), 2)}
+        with alone(options.lock):
+            times = model.times([model.eager, *ways.values()])
+        for i, way in enumerate(ways, 1):
+            row[way] |= {"ms": [round(t[i], 3) for t in times], "gain": [round(t[0] / t[i], 3) for t in times]}
+    return row | {"eager_ms": [round(t[0], 3) for t in times]} | reports(md.explain_graph())
 
 
 def reports(graphs):
@@ -91,8 +141,11 @@ def reports(graphs):
 
 def child(name, options):
     """The row of one model, measured in a process of its own."""
-    command = [sys.executable, __file__, "--one", name, "--dtype", options.dtype, "--seconds", str(options.seconds),
-               "--threads", str(options.threads)]
+    if time.monotonic() > options.end:
+        return {"model": name, "dtype": options.dtype, "failed": "not begun: the time is over"}
+    command = [sys.executable, __file__, "--one", name, "--lock", options.lock]
+    for option in ("dtype", "seconds", "threads", "ways", "device"):
+        command += ["--" + option, str(getattr(options, option))]
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | ({"MD_CACHE_DIR": folder} if options.fresh else {})
         try:
@@ -105,36 +158,70 @@ def child(name, options):
 
 
 def show(row):
-    cells = [str(row.get(c, "")) for c in COLUMNS]
-    print(" ".join(f"{x:<14}" if i == 0 else f"{x:>8}" for i, x in enumerate(cells)), flush=True)
+    first = row.get("ours", {})
+    cells = [str((row | {"eager_ms": row.get("eager_ms", [""])[0]} | first).get(c, "")) for c in COLUMNS]
+    cells += [" ".join(f"{g:.2f}" for g in row[way]["gain"]) for way in ("ours", "inductor") if way in row]
+    cells += [str(row["inductor"]["first_s"])] if "inductor" in row else []
+    print(" ".join(f"{x:<17}" if i == 0 else f"{x:>8}" for i, x in enumerate(cells)), flush=True)
     for text in (*([row["failed"]] if "failed" in row else []), *(f"whole graph: {w}" for w in row.get("whole", ())),
                  *(f"{n} x {op}: {why}" for op, n, why in row.get("why", ())),
                  *(f"fell back: {why}" for why in row.get("fallbacks", ()))):
         print("    " + text[:200], flush=True)
 
 
-def main():
+def mean(numbers):
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
+
+
+def summary(rows):
+    """What the table says as a whole."""
+    done = [r for r in rows if "ours" in r]
+    if not done:
+        return
+    gains = [g for r in done for g in r["ours"]["gain"]]
+    both = [(g, h) for r in done if "inductor" in r for g, h in zip(r["ours"]["gain"], r["inductor"]["gain"])]
+    slow = [r["model"] for r in done if min(r["ours"]["gain"]) < 0.95]
+    print(f"{len(done)} of {len(rows)} models; ours over eager: {mean(gains):.2f} at the mean, {min(gains):.2f} at least; "
+          f"below 0.95 in {len(slow)}: {', '.join(slow) or 'none'}")
+    if both:
+        print(f"TorchInductor, {len(both)} calls: {mean([h for _, h in both]):.2f} over eager; ours over it {mean([g / h for g, h in both]):.2f}")
+    print(f"whole graphs of PyTorch in: {', '.join(r['model'] for r in done if r['whole']) or 'none'}; errors above twice eager's in: "
+          f"{', '.join(r['model'] for r in done if r['ours']['error'] > 2) or 'none'}; first call: "
+          f"{sorted(r['ours']['first_s'] for r in done)[len(done) // 2]} s at the median, {max(r['ours']['first_s'] for r in done)} at most")
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default="")
+    for option, value in (("models", ""), ("ways", "ours"), ("device", "cpu"), ("jobs", 1), ("threads", 0), ("seconds", 0.3),
+                          ("limit", 300.0), ("budget", math.inf), ("json", "")):
+        parser.add_argument("--" + option, type=type(value), default=value)
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--limit", type=float, default=300.0)
     parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--json", default="")
-    parser.add_argument("--one", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    for hidden in ("--one", "--lock"):
+        parser.add_argument(hidden, default="", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
     if options.one:
         print(json.dumps(measure(options.one, options)))
         return
-    import zoo
-    print(" ".join(f"{c:<14}" if i == 0 else f"{c:>8}" for i, c in enumerate(COLUMNS)))
-    for name in options.models.split(",") if options.models else zoo.ZOO:
-        row = child(name, options)
-        show(row)
-        if options.json:
-            with open(options.json, "a", encoding="utf-8") as out:
-                out.write(json.dumps(row) + "\n")
+    import zoo_more
+    options.end = time.monotonic() + options.budget
+    names = options.models.split(",") if options.models else list(zoo_more.MORE)
+    print(" ".join(f"{c:<17}" if i == 0 else f"{c:>8}" for i, c in enumerate((*COLUMNS, "gains"))))
+    rows = []
+    with tempfile.NamedTemporaryFile() as lock, concurrent.futures.ThreadPoolExecutor(options.jobs) as jobs:
+        options.lock = lock.name
+        for done in concurrent.futures.as_completed([jobs.submit(child, name, options) for name in names]):
+            rows.append(done.result())
+            show(rows[-1])
+            if options.json:
+                with open(options.json, "a", encoding="utf-8") as out:
+                    out.write(json.dumps(rows[-1]) + "\n")
+    summary(rows)
 
 
 if __name__ == "__main__":

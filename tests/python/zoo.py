@@ -1,92 +1,13 @@
-"""Many tiny models of transformers, timm and our own, by config with random weights: for test_zoo.py and tools/model_table.py.
-
-A row gives a module, and the arguments of a call for a batch and a length (of text), the size of images, or frames."""
+"""Many tiny models of transformers, timm and our own, by config with random weights: for test_zoo.py and tools/model_table.py."""
 
 import copy
-import dataclasses
-import importlib
-from typing import Any, Callable
 
 import torch
 
 import models
+import zoo_more
 from models import VOCABULARY
-
-WIDTH = 32
-NO_DROPOUT = ("dropout", "hidden_dropout", "hidden_dropout_prob", "attention_dropout", "attention_probs_dropout_prob",
-              "resid_pdrop", "embd_pdrop", "attn_pdrop", "activation_dropout", "dropout_rate", "classifier_dropout",
-              "drop_path_rate", "embd_dropout", "resid_dropout", "layerdrop", "encoder_layerdrop", "decoder_layerdrop")
-
-
-class Field(torch.nn.Module):
-    """A model of transformers as a function of its arguments that gives one tensor."""
-
-    def __init__(self, model, field, options):
-        super().__init__()
-        self.model, self.field, self.options = model, field, options
-
-    def forward(self, *args):
-        return getattr(self.model(*args, **self.options), self.field)
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    make: Callable[[], torch.nn.Module]
-    arguments: Callable[[int, int], tuple[Any, ...]]
-    sizes: tuple[tuple[int, int], ...] = ((2, 6), (3, 9), (1, 7))  # batch and length of the calls
-
-
-def _ids(batch, length):
-    return (torch.randint(3, VOCABULARY, (batch, length)),)
-
-
-def _ids_twice(batch, length):
-    return (*_ids(batch, length), *_ids(batch, length))
-
-
-def _images(batch, size):
-    return (torch.randn(batch, 3, size, size),)
-
-
-IMAGES = ((2, 32), (3, 32), (1, 32))
-
-
-def _hugging(name, head, arguments=_ids, field="logits", sizes=None, call=None, **config):
-    """Row of a model of transformers: <name><head>, <name>Config."""
-    def make():
-        transformers = importlib.import_module("transformers")
-        made = getattr(transformers, name + "Config")(**config)
-        for option in NO_DROPOUT:
-            if isinstance(getattr(made, option, None), float):
-                setattr(made, option, 0.0)
-        return Field(getattr(transformers, name + head)(made), field, call or {})
-
-    return Row(make, arguments, sizes or (IMAGES if arguments is _images else Row.sizes))
-
-
-def _text(name, head="ForCausalLM", **config):
-    """Row of a model whose config has the usual names."""
-    is_decoder = head == "ForCausalLM"
-    usual = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4,
-             "intermediate_size": 2 * WIDTH, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-    return _hugging(name, head, call={"use_cache": False} if is_decoder else {}, **(usual | config))
-
-
-def _image(name, head="ForImageClassification", **config):
-    return _hugging(name, head, _images, **({"image_size": 32, "num_labels": 10} | config))
-
-
-def _vit(name, head="ForImageClassification", **config):
-    usual = {"patch_size": 8, "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 2 * WIDTH}
-    return _image(name, head, **(usual | config))
-
-
-def _timm(name, sizes=IMAGES, **options):
-    def make():
-        import timm
-        return timm.create_model(name, pretrained=False, num_classes=10, **options)
-
-    return Row(make, _images, sizes)
+from zoo_rows import IMAGES, WIDTH, Row, hugging, ids, image, images, text, timm, vit
 
 
 def _mixer():
@@ -207,75 +128,75 @@ def _edges(n, k):
 
 
 ZOO = {
-    "mistral": _text("Mistral", num_key_value_heads=2, head_dim=8, sliding_window=4),
-    "gemma2": _text("Gemma2", num_key_value_heads=2, head_dim=8),
-    "gemma": _text("Gemma", num_key_value_heads=2, head_dim=8),
-    "phi": _text("Phi"),
-    "phi3": _text("Phi3"),
-    "falcon": _text("Falcon", bos_token_id=1, eos_token_id=2),
-    "gpt_neox": _text("GPTNeoX"),
-    "gptj": _hugging("GPTJ", "ForCausalLM", call={"use_cache": False}, vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=2,
+    "mistral": text("Mistral", num_key_value_heads=2, head_dim=8, sliding_window=4),
+    "gemma2": text("Gemma2", num_key_value_heads=2, head_dim=8),
+    "gemma": text("Gemma", num_key_value_heads=2, head_dim=8),
+    "phi": text("Phi"),
+    "phi3": text("Phi3"),
+    "falcon": text("Falcon", bos_token_id=1, eos_token_id=2),
+    "gpt_neox": text("GPTNeoX"),
+    "gptj": hugging("GPTJ", "ForCausalLM", call={"use_cache": False}, vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=2,
                      n_head=4, n_positions=64, rotary_dim=4),
-    "opt": _text("OPT", ffn_dim=2 * WIDTH, word_embed_proj_dim=WIDTH),
-    "stablelm": _text("StableLm", num_key_value_heads=4),
-    "starcoder2": _text("Starcoder2", num_key_value_heads=2),
-    "cohere": _text("Cohere"),
-    "olmo2": _text("Olmo2"),
-    "qwen3": _text("Qwen3", num_key_value_heads=2, head_dim=8),
-    "mpt": _hugging("Mpt", "ForCausalLM", call={"use_cache": False}, vocab_size=VOCABULARY, d_model=WIDTH, n_layers=2,
+    "opt": text("OPT", ffn_dim=2 * WIDTH, word_embed_proj_dim=WIDTH),
+    "stablelm": text("StableLm", num_key_value_heads=4),
+    "starcoder2": text("Starcoder2", num_key_value_heads=2),
+    "cohere": text("Cohere"),
+    "olmo2": text("Olmo2"),
+    "qwen3": text("Qwen3", num_key_value_heads=2, head_dim=8),
+    "mpt": hugging("Mpt", "ForCausalLM", call={"use_cache": False}, vocab_size=VOCABULARY, d_model=WIDTH, n_layers=2,
                     n_heads=4, max_seq_len=64),
-    "mixtral": _text("Mixtral", num_key_value_heads=2, num_local_experts=4),
-    "olmoe": _text("Olmoe", num_experts=4, num_experts_per_tok=2),
-    "mamba": _hugging("Mamba", "ForCausalLM", call={"use_cache": False}, vocab_size=VOCABULARY, hidden_size=WIDTH,
+    "mixtral": text("Mixtral", num_key_value_heads=2, num_local_experts=4),
+    "olmoe": text("Olmoe", num_experts=4, num_experts_per_tok=2),
+    "mamba": hugging("Mamba", "ForCausalLM", call={"use_cache": False}, vocab_size=VOCABULARY, hidden_size=WIDTH,
                       num_hidden_layers=2, state_size=4, sizes=((2, 6), (3, 6))),
-    "roberta": _text("Roberta", "ForMaskedLM", max_position_embeddings=66),
-    "electra": _text("Electra", "ForMaskedLM", embedding_size=WIDTH),
-    "albert": _text("Albert", "ForMaskedLM", embedding_size=WIDTH),
-    "distilbert": _hugging("DistilBert", "ForMaskedLM", vocab_size=VOCABULARY, dim=WIDTH, hidden_dim=2 * WIDTH, n_layers=2,
+    "roberta": text("Roberta", "ForMaskedLM", max_position_embeddings=66),
+    "electra": text("Electra", "ForMaskedLM", embedding_size=WIDTH),
+    "albert": text("Albert", "ForMaskedLM", embedding_size=WIDTH),
+    "distilbert": hugging("DistilBert", "ForMaskedLM", vocab_size=VOCABULARY, dim=WIDTH, hidden_dim=2 * WIDTH, n_layers=2,
                            n_heads=4, max_position_embeddings=64),
-    "mpnet": _text("MPNet", "ForMaskedLM", max_position_embeddings=66),
-    "modernbert": _text("ModernBert", "ForMaskedLM", local_attention=4, global_attn_every_n_layers=2),
-    "convbert": _text("ConvBert", "ForMaskedLM", embedding_size=WIDTH, head_ratio=2, conv_kernel_size=3),
-    "fnet": _text("FNet", "ForMaskedLM"),
-    "bart": _hugging("Bart", "ForConditionalGeneration", _ids, call={"use_cache": False}, vocab_size=VOCABULARY, d_model=WIDTH,
+    "mpnet": text("MPNet", "ForMaskedLM", max_position_embeddings=66),
+    "modernbert": text("ModernBert", "ForMaskedLM", local_attention=4, global_attn_every_n_layers=2),
+    "convbert": text("ConvBert", "ForMaskedLM", embedding_size=WIDTH, head_ratio=2, conv_kernel_size=3),
+    "fnet": text("FNet", "ForMaskedLM"),
+    "bart": hugging("Bart", "ForConditionalGeneration", ids, call={"use_cache": False}, vocab_size=VOCABULARY, d_model=WIDTH,
                      encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
                      encoder_ffn_dim=2 * WIDTH, decoder_ffn_dim=2 * WIDTH, max_position_embeddings=64),
-    "whisper": _hugging(
+    "whisper": hugging(
         "Whisper", "ForConditionalGeneration",
         lambda batch, length: (torch.randn(batch, 8, 24), None, torch.randint(3, VOCABULARY, (batch, length))),
         call={"use_cache": False}, vocab_size=VOCABULARY, num_mel_bins=8, d_model=WIDTH, encoder_layers=2, decoder_layers=2,
         encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=2 * WIDTH, decoder_ffn_dim=2 * WIDTH,
         max_source_positions=12, max_target_positions=32, pad_token_id=0, decoder_start_token_id=1),
-    "wav2vec2": _hugging(
+    "wav2vec2": hugging(
         "Wav2Vec2", "ForCTC", lambda batch, length: (torch.randn(batch, length * 40),), vocab_size=VOCABULARY,
         hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4, intermediate_size=2 * WIDTH, conv_dim=(16, 16),
         conv_stride=(5, 2), conv_kernel=(10, 3), num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=2),
-    "beit": _vit("Beit"),
-    "swinv2": _image("Swinv2", patch_size=4, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=2),
-    "resnet": _image("ResNet", embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic"),
-    "mobilevit": _timm("mobilevit_xxs", sizes=((2, 64), (1, 64))),
-    "segformer": _hugging("Segformer", "ForSemanticSegmentation", _images, num_labels=5, depths=[1, 1, 1, 1],
+    "beit": vit("Beit"),
+    "swinv2": image("Swinv2", patch_size=4, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=2),
+    "resnet": image("ResNet", embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic"),
+    "mobilevit": timm("mobilevit_xxs", sizes=((2, 64), (1, 64))),
+    "segformer": hugging("Segformer", "ForSemanticSegmentation", images, num_labels=5, depths=[1, 1, 1, 1],
                           hidden_sizes=[8, 16, 16, 16], num_attention_heads=[1, 2, 2, 2], decoder_hidden_size=16),
-    "dinov2": _vit("Dinov2"),
-    "clip": _hugging("CLIPVision", "ModelWithProjection", _images, "image_embeds", image_size=32, patch_size=8, hidden_size=WIDTH,
+    "dinov2": vit("Dinov2"),
+    "clip": hugging("CLIPVision", "ModelWithProjection", images, "image_embeds", image_size=32, patch_size=8, hidden_size=WIDTH,
                      intermediate_size=2 * WIDTH, num_hidden_layers=2, num_attention_heads=4, projection_dim=16),
-    "mixer": Row(_mixer, _images, IMAGES),
-    "efficientnet": _timm("tinynet_e"),
-    "mobilenetv3": _timm("mobilenetv3_small_050"),
-    "levit": _timm("levit_128s", img_size=64, embed_dim=(32, 48, 64), depth=(1, 1, 1), sizes=((2, 64), (3, 64))),
-    "regnet": _timm("regnetx_002"),
-    "lstm": _own(lambda: Recurrent(torch.nn.LSTMCell), _ids),
-    "gru": _own(lambda: Recurrent(torch.nn.GRUCell), _ids),
+    "mixer": Row(_mixer, images, IMAGES),
+    "efficientnet": timm("tinynet_e"),
+    "mobilenetv3": timm("mobilenetv3_small_050"),
+    "levit": timm("levit_128s", img_size=64, embed_dim=(32, 48, 64), depth=(1, 1, 1), sizes=((2, 64), (3, 64))),
+    "regnet": timm("regnetx_002"),
+    "lstm": _own(lambda: Recurrent(torch.nn.LSTMCell), ids),
+    "gru": _own(lambda: Recurrent(torch.nn.GRUCell), ids),
     "recommender": _own(Recommender, lambda batch, length: (torch.randn(batch, 5), torch.randint(0, 50, (batch, length)))),
     "graph": _own(GraphNetwork, _edges),
     "residual": _own(lambda: torch.nn.Sequential(Block(3, 8), Block(8, 16, 2), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
-                                                 torch.nn.Linear(16, 10)), _images, IMAGES),
-    "unet": _own(Unet, lambda batch, size: (*_images(batch, size), torch.randint(0, 100, (batch,))), ((2, 16), (3, 16), (1, 16))),
-    "rotary": _own(Own, _ids),
+                                                 torch.nn.Linear(16, 10)), images, IMAGES),
+    "unet": _own(Unet, lambda batch, size: (*images(batch, size), torch.randint(0, 100, (batch,))), ((2, 16), (3, 16), (1, 16))),
+    "rotary": _own(Own, ids),
 }
 
 
-ZOO |= {name: Row(f, lambda batch, length, name=name: (models.inputs(name, batch, length),),
+ZOO |= zoo_more.MORE | {name: Row(f, lambda batch, length, name=name: (models.inputs(name, batch, length),),
                   Row.sizes if name in models.LANGUAGE else IMAGES) for name, f in (models.LANGUAGE | models.VISION).items()}
 
 
