@@ -165,6 +165,37 @@ class Places(Case):
                                 (torch.arange(x.shape[1]) > 2).float().mean() * x), torch.randn(3, 5))
 
 
+SLICES = {
+    "last": lambda x: x / (x[:, -1:] + 3), "last two": lambda x: x[:, -2:] * x[:, :2], "all but": lambda x: x[:, 1:] - x[:, :-1],
+    "first": lambda x: x / (x[:, :1] + 3), "beyond": lambda x: x[:, 2:100] + 1, "steps": lambda x: x[:, -4:-1:2] * 2,
+    "a size": lambda x: x[:, -x.shape[0]:] + x[:, :x.shape[0]],
+    "from a size": lambda x: x[:, -(x.shape[0] + 1):-1] + x[:, -x.shape[0]:],
+    "of a part": lambda x: x.unflatten(0, (-1, 1))[:, 0].cumsum(1)[:, -1:] + x, "places": lambda x: x[:, -1:, -2:] + x[:, :, -1:]}
+
+
+class Slices(Case):
+    """By torch.compile: PyTorch asks there what the sizes of slices are, before the backend is called."""
+
+    def test_from_the_end(self):
+        """At sizes that they do not reach, too."""
+        for name, f in SLICES.items():
+            torch._dynamo.reset()
+            compiled = torch.compile(f, backend=backend, dynamic=True, options={"eager_where_faster": False})
+            for shape in ((2, 5, 4), (3, 7, 4), (2, 3, 4), (1, 4, 4), (1, 1, 4), (2, 0, 4)):
+                x = torch.randn(shape)
+                with self.subTest(name, shape=shape):
+                    torch.testing.assert_close(compiled(x), f(x))
+
+    def test_one_graph(self):
+        """For all sizes that a slice reaches."""
+        torch._dynamo.reset()
+        before = {r["graph"] for r in md.explain_graph()}
+        compiled = torch.compile(lambda x: x[:, -2:] / x[:, -1:], backend=backend, dynamic=True)
+        for size in (5, 9, 3, 2):
+            compiled(torch.ones(3, size, 4))
+        self.assertEqual(sum(r["graph"] not in before for r in md.explain_graph()), 1)
+
+
 class Memory(Case):
     def check(self, f, *inputs):
         got, want, report = self.planned(f, *inputs)

@@ -11,7 +11,7 @@ import torch
 from torch._dynamo.source import TensorProperty, TensorPropertySource
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses import fake_impls
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, guard_or_false
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols, guard_or_false
 
 from . import attention
 
@@ -104,13 +104,20 @@ def _without_conditions(known: Callable[..., Any]) -> Callable[..., Any]:
     return convolution
 
 
+_TO_THE_END = 2**62  # an end from here on is the axis's
+
+
 def _place(index: Any, size: Any) -> Any:
-    """Where an end of a slice lies along an axis; None: its sign is not known."""
-    if guard_or_false(index < 0):
-        index = index + size
-        return index if guard_or_false(index >= 0) else torch.sym_max(index, 0)
-    if not guard_or_false(index >= 0):
+    """Where an end of a slice lies along an axis; None: that depends on data.
+
+    Whether it counts from the end of the axis, and lies inside then, are conditions of the graph: only so is `x[-1:]` of
+    one element, which broadcasts."""
+    if index is None or isinstance(index, int) and index >= _TO_THE_END:
+        return size
+    if free_unbacked_symbols((index, size)):
         return None
+    if index < 0:
+        return size + index if size + index >= 0 else 0
     return index if guard_or_false(index <= size) else torch.sym_min(index, size)
 
 
@@ -124,7 +131,7 @@ def _lengths_of_slices() -> None:
     def sliced(mode: Any, func: Any, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
         size = x.size(dim) if x.dim() else 0
         first = _place(0 if start is None else start, size)
-        last = _place(size if end is None else end, size)
+        last = _place(end, size)
         if isinstance(size, int) or first is None or last is None or step < 1:
             return known(mode, func, x, dim, start, end, step)
         length = last - first if guard_or_false(last >= first) else torch.sym_max(last - first, 0)
