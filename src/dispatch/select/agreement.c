@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-/* Tensors of a check take at most so many bytes: larger copies would block other threads' calls of the driver. */
-static const double most_bytes = 128e3;
+/* Tensors of a check take few bytes: larger copies would block other threads' calls of the driver. Where variants serve
+ * no shape that small, a larger one will do. */
+static const double few_bytes = 128e3, most_bytes = 4e6;
 
 /* Half the size; a multiple of BOUNDARY if the size is one. */
 static int64_t half_of(int64_t size)
@@ -17,24 +18,59 @@ static int64_t half_of(int64_t size)
     return size % BOUNDARY ? half | 1 : MD_MAX(half / BOUNDARY * BOUNDARY, BOUNDARY);
 }
 
-/* A shape of the same alignment classes with at most most_bytes. False if there is none. */
-static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_fa_target *target, const md_kn_shape *shape)
+/* True if the variants that fit `shape` fit `small`, too. */
+static bool all_fit(const md_ds_pool *pool, const int32_t *variant, int32_t n, const md_kn_shape *small,
+                    const md_kn_shape *shape)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const md_kn_envelope *envelope = &pool->variant[variant[i]]->envelope;
+        if (md_kn_envelope_miss(envelope, small) && !md_kn_envelope_miss(envelope, shape))
+            return false;
+    }
+    return true;
+}
+
+/* Halves the largest size that can be halved without a variant that does not fit any longer. False: there is none. */
+static bool halve(md_kn_shape *out, int64_t *size, const md_ds_op *op, const md_ds_pool *pool, const int32_t *variant,
+                  int32_t n, const md_kn_shape *shape)
+{
+    bool is_kept[MD_FX_MAX_DIMS] = {false};
+    for (int32_t round = 0; round < op->space.n; round++) {
+        int32_t largest = -1;
+        for (int32_t i = 0; i < op->space.n; i++) {
+            const int32_t dim = op->space.dim[i];
+            if (!is_kept[dim] && size[dim] >= 2 && half_of(size[dim]) < size[dim] &&
+                (largest < 0 || size[dim] > size[largest]))
+                largest = dim;
+        }
+        if (largest < 0)
+            return false;
+        const int64_t whole = size[largest];
+        md_kn_shape small = *out;
+        size[largest] = half_of(whole);
+        md_tn_shape(&small, op->program, size);
+        small.aligned &= shape->aligned;
+        small.aligned16 &= shape->aligned16;
+        if (all_fit(pool, variant, n, &small, shape)) {
+            *out = small;
+            return true;
+        }
+        size[largest] = whole;
+        is_kept[largest] = true;
+    }
+    return false;
+}
+
+/* A small shape of the same alignment classes that the variants fit as they do `shape`. False if there is none. */
+static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_ds_pool *pool, const int32_t *variant, int32_t n,
+                   const md_kn_shape *shape)
 {
     int64_t size[MD_FX_MAX_DIMS] = {0};
     *out = *shape;
     memcpy(size, shape->size, (size_t)op->formula->n_dims * sizeof *size);
-    for (int32_t round = 0; md_tn_agree_bytes(target, out) > most_bytes; round++) {
-        int32_t largest = op->space.n ? op->space.dim[0] : -1;
-        for (int32_t i = 1; i < op->space.n; i++)
-            if (size[op->space.dim[i]] > size[largest])
-                largest = op->space.dim[i];
-        if (largest < 0 || size[largest] < 2 || half_of(size[largest]) >= size[largest] || round == 64)
-            return false;
-        size[largest] = half_of(size[largest]);
-        md_tn_shape(out, op->program, size);
-        out->aligned &= shape->aligned;
-        out->aligned16 &= shape->aligned16;
-    }
+    while (md_tn_agree_bytes(&pool->target, out) > few_bytes)
+        if (!halve(out, size, op, pool, variant, n, shape))
+            return md_tn_agree_bytes(&pool->target, out) <= most_bytes;
     return true;
 }
 
@@ -81,7 +117,7 @@ void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n,
     bool is_known = true;
     for (int32_t i = 0; i < n; i++)
         is_known &= atomic_load_explicit(&pool->agreement[variant[i]], memory_order_relaxed) != MD_TN_UNSURE;
-    if (is_known || !shrink(&small, op, &pool->target, shape))
+    if (is_known || !shrink(&small, op, pool, variant, n, shape))
         return;
     n_fit = list_unsure(number, pool, variant, n, &small);
     for (int32_t i = 0; i < n_fit; i++)

@@ -202,6 +202,20 @@ static void a_long_quiet_moment_is_enough_for_long_kernels(void **state)
     timed_finish(&op);
 }
 
+/* Results are compared at the smallest shape that all challengers serve, though that is not small. */
+static void variants_of_large_shapes_alone_race_too(void **state)
+{
+    (void)state;
+    timed_call c;
+    timed_now.hints = "200000";
+    script_now.row[SCRIPT_BETA][0].lo = 60000;
+    md_ds_op *op = cheap_op(&c, 1, 1, 1.0);
+    timed_make(&c, 200000);
+    assert_true(race_soon(op, &c, 1000));
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    timed_finish(&op);
+}
+
 /* Calls without a pause keep a race from running. It comes again by itself, although nobody calls any more. */
 static void a_race_comes_again_without_calls(void **state)
 {
@@ -356,6 +370,7 @@ int main(void)
         TEST(a_cheap_race_keeps_the_bits),
         TEST(long_kernels_get_no_cheap_race),
         TEST(a_long_quiet_moment_is_enough_for_long_kernels),
+        TEST(variants_of_large_shapes_alone_race_too),
         TEST(a_race_comes_again_without_calls),
         TEST(pools_follow_the_traffic),
         TEST(pools_stay_where_nobody_may_add),
