@@ -42,34 +42,36 @@ static double outer_us(const md_dev_facts *facts, double results, int32_t item)
     return OUTER_START + fmax(results / OUTER_RESULTS, results * item / (facts->memory_gbps * OUTER_MEMORY) * 1e-3);
 }
 
-static double later_factor(int32_t rank)
+/* later = 0: as of most kernels. */
+static double later_factor(int32_t rank, double later)
 {
-    return rank > 0 ? LATER : 1;
+    return rank <= 0 ? 1 : later > 0 ? later : LATER;
 }
 
 /* ---- By the answer */
 
 /* A kind of kernels, by the number of its algorithm: constants fitted to 1,150 random shapes with all answers for each,
- * on an H200; adding slices (and the start of 20) to 346 kernels in calls on an H100, 0.4 to 1.1 us more. us: of a
+ * on an H200; 66 to 589 kernels at layers of models, on another H200; adding slices (and the start of 20) to 346
+ * kernels in calls on an H100, 0.4 to 1.1 us more. us: of a
  * launch, of a step of K alone, of filling a step for 64 rows or columns, of the epilogue of 64 x 64 elements, of
  * adding slices and of each slice. flops of an SM in a us; parts of the memory rate and GB/s of adding; the norm that
  * joins computing and memory; factors for rows that are aligned to 2, and to 4 or 8 bytes. scale: over the measured
- * time, so that it compares with our own products, which take less than their model says but for those that serve
- * unaligned rows, as algorithm 24 does. */
+ * time, so that it compares with our own products, some of which take less than their model says. later: the factor
+ * of answers after the first; 0: LATER. */
 typedef struct kernel_kind {
     uint32_t algorithm;
     int32_t item, depth; /* bytes of an operand's element, elements of a step of K */
-    double start, step, fill, epilogue, sum, slice, rate, memory, sum_gbps, norm, by_2, by_8, scale;
+    double start, step, fill, epilogue, sum, slice, rate, memory, sum_gbps, norm, by_2, by_8, scale, later;
     /* GB/s of results, whatever the memory (an H100 and an H200 agree); 0: as for operands */
     double results;
 } kernel_kind;
 
 enum { UNALIGNED = 1 };
 static const kernel_kind tile_kinds[] = {
-    {66, 2, 64, 2.93, 0.115, 0.03, 0.301, 1.51, 0.0128, 9.36e6, 0.837, 4490, 2.44, 1.5, 1.2, 1.16, 0},
-    {24, 2, 32, 3.36, 0.0353, 0.324, 0, 3.4, 0.0101, 7.63e6, 0.151, 8270, 13, 0.858, 0.91, 1.05, 1330},
-    {55, 4, 16, 3.42, 0.1, 0.125, 0.469, 2.6, 0.216, 6.51e5, 0.462, 46800, 3.27, 1, 0.992, 1.05, 0},
-    {20, 4, 16, 2.5, 0.1, 0.415, 0.251, 3.4, 0.00434, 2.04e6, 0.944, 4560, 1.04, 1, 0.933, 1.05, 0},
+    {66, 2, 64, 3.88, 0.094, 0.0242, 0.198, 1.57, 0.0129, 9.27e6, 0.854, 4100, 3.6, 1.5, 1.2, 0.97, 1.05, 0},
+    {24, 2, 32, 3.36, 0.0353, 0.324, 0, 3.4, 0.0101, 7.63e6, 0.151, 8270, 13, 0.858, 0.91, 1.05, 0, 1330},
+    {55, 4, 16, 3.42, 0.1, 0.125, 0.469, 2.6, 0.216, 6.51e5, 0.462, 46800, 3.27, 1, 0.992, 1.05, 0, 0},
+    {20, 4, 16, 2.5, 0.1, 0.415, 0.251, 3.4, 0.00434, 2.04e6, 0.944, 4560, 1.04, 1, 0.933, 1.05, 0, 0},
 };
 /* Algorithms for few rows and for one row, without tiles. */
 enum { FEW_ROWS_ALGORITHM = 11, ONE_ROW_ALGORITHM = 13 };
@@ -127,13 +129,15 @@ static double kernel_us(const md_dev_facts *facts, const md_dev_cuda_gemm *what,
                         int32_t item)
 {
     if (answer->algorithm == FEW_ROWS_ALGORITHM)
-        return SCALE * few_rows_us(facts, gemm_bytes(what, item), (double)what->depth, (double)what->rows,
-                                   (double)answer->waves);
+        return later_factor(what->rank, 0) * SCALE *
+               few_rows_us(facts, gemm_bytes(what, item), (double)what->depth, (double)what->rows,
+                           (double)answer->waves);
     if (answer->algorithm == ONE_ROW_ALGORITHM && (what->rows == 1 || what->columns == 1))
-        return SCALE * one_row_us(facts, gemm_bytes(what, item), (double)what->depth, item);
+        return later_factor(what->rank, 0) * SCALE *
+               one_row_us(facts, gemm_bytes(what, item), (double)what->depth, item);
     for (int32_t i = 0; i < MD_COUNT(tile_kinds); i++)
         if (tile_kinds[i].algorithm == answer->algorithm && tile_kinds[i].item == item && answer->rows > 0)
-            return tile_us(facts, what, answer, &tile_kinds[i]);
+            return later_factor(what->rank, tile_kinds[i].later) * tile_us(facts, what, answer, &tile_kinds[i]);
     return 0;
 }
 
@@ -145,7 +149,7 @@ double md_fa_cuda_answer_us(const md_dev_facts *facts, const md_dev_cuda_gemm *w
         return 0;
     if (what->depth == 1 && what->rank == OUTER_RANK && what->batch == 1)
         return outer_us(facts, (double)what->rows * (double)what->columns, (int32_t)md_dtype_size((md_dtype)what->out));
-    return later_factor(what->rank) * kernel_us(facts, what, answer, item);
+    return kernel_us(facts, what, answer, item);
 }
 
 /* ---- By the shape */
@@ -245,5 +249,5 @@ double md_fa_cuda_library_us(const md_fa_target *target, const md_fa_product *si
     const double us = memo && memo->library_us > 0 ? memo->library_us : shape_us(facts, sized, how);
     if (memo)
         memo->library_us = us;
-    return us * later_factor(how->rank);
+    return us * later_factor(how->rank, 0);
 }
