@@ -120,6 +120,7 @@ md_status regret_ask(regret_study *study, regret_mode *m)
     m->variant[0] = 0;
     if (s == MD_OK)
         regret_name(m->variant, study, &choice);
+    m->source = s == MD_OK ? choice.source[study->stage] : "";
     m->pick = regret_find(study, m->variant);
     m->is_uncovered = s == MD_OK && choice.is_uncovered;
     return s;

@@ -59,8 +59,8 @@ static int take_answers(void *user, const char *text, size_t n_bytes)
 
 static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
 {
-    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret,
-            m->own_regret, m->has_failed ? ",\"failed\":true" : "");
+    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"source\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant,
+            m->source, m->regret, m->own_regret, m->has_failed ? ",\"failed\":true" : "");
     if (m->n_calls > 0)
         (void)md_explain(m->op, sizes, 1, take_trial, f);
     fputs("}", f);

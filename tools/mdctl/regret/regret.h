@@ -46,6 +46,7 @@ typedef struct regret_mode {
     md_op *op;
     /* at the shape of the moment */
     char variant[REGRET_NAME];
+    const char *source; /* what the choice rests on: md_choice.source */
     int pick; /* index of the rival; -1: none */
     bool is_uncovered, has_failed;
     double regret; /* time over the best one's, minus 1 */
