@@ -18,7 +18,13 @@ bool md_fa_has_packed(const md_fa_target *target)
 
 bool md_fa_applies(const md_fa_family *family, const md_fa_target *target)
 {
-    return (family->takes_packed || !md_fa_has_packed(target)) && family->applies(target);
+    md_fa_spec spec;
+    if (!family->takes_packed && md_fa_has_packed(target))
+        return false;
+    if (family->applies)
+        return family->applies(target);
+    const md_fa_config config = md_fa_default(family);
+    return family->spec_of(spec.bytes, target, &config);
 }
 
 md_fa_config md_fa_default(const md_fa_family *family)
@@ -108,7 +114,11 @@ bool md_fa_fix(md_fa_fixed *out, const md_fa_family *family, const md_fa_target 
         family->fix(out, target, config);
         return true;
     }
-    if (!family->kind || !family->kind->fix || !spec_of(&spec, family, target, config))
+    if (!family->kind || !family->kind->features)
+        return false;
+    if (!family->kind->fix)
+        return family->spec_of(out->bytes, target, config);
+    if (!spec_of(&spec, family, target, config))
         return false;
     family->kind->fix(out, target, spec.bytes);
     return true;
@@ -125,17 +135,12 @@ const void *md_fa_fixed_of(md_fa_fixed *room, const md_fa_family *family, const 
 void md_fa_features_of(md_fa_features *out, const md_fa_family *family, const md_fa_target *target,
                        const md_fa_config *config, const int64_t *size)
 {
-    md_fa_spec spec;
     md_fa_fixed room;
-    const void *known = spec.bytes;
     if (family->features) {
         family->features(out, target, config, size);
         return;
     }
-    if (family->kind->fix)
-        known = md_fa_fixed_of(&room, family, target, config);
-    else if (!spec_of(&spec, family, target, config))
-        known = NULL;
+    const void *known = md_fa_fixed_of(&room, family, target, config);
     if (known)
         family->kind->features(out, target, known, size);
 }

@@ -50,9 +50,11 @@ static inline void md_fa_memo_begin(md_fa_memo *memo)
     memo->enough_us = HUGE_VAL;
 }
 
-/* What a family knows of a config whatever the sizes: a struct of its own, which md_fa_family.fix makes. */
+enum { MD_FA_SPEC_BYTES = 512 };
+/* What a family knows of a config whatever the sizes: a struct of its own, which md_fa_family.fix makes, or its kind's
+ * spec. */
 typedef struct md_fa_fixed {
-    _Alignas(8) unsigned char bytes[192];
+    _Alignas(8) unsigned char bytes[MD_FA_SPEC_BYTES];
 } md_fa_fixed;
 
 /* What a family is asked about: a stage, and where and how it is to run. */
@@ -120,7 +122,7 @@ typedef struct md_fa_answer {
 
 /* What a config comes to in the families of one kind: the kind's own struct, which md_fa_family.spec_of makes. */
 typedef struct md_fa_spec {
-    _Alignas(8) unsigned char bytes[512];
+    _Alignas(8) unsigned char bytes[MD_FA_SPEC_BYTES];
 } md_fa_spec;
 
 /* What families of one kind share: callbacks over a spec. A family's own callback goes before its kind's. */
@@ -149,7 +151,7 @@ typedef struct md_fa_family {
     const md_fa_kind *kind; /* NULL: all callbacks are the family's own */
     /** Makes the kind's spec of a config. False where the family does not take the stage. */
     bool (*spec_of)(void *spec, const md_fa_target *target, const md_fa_config *config);
-    /** True if the family can serve the stage at some sizes. */
+    /** True if the family can serve the stage at some sizes. NULL: if `spec_of` takes it. */
     bool (*applies)(const md_fa_target *target);
     /** True if a config is worth trying at these sizes (by dim id). It is no limit on correctness: that is the
      * envelope. NULL: every config is. */

@@ -103,15 +103,6 @@ void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *targe
     md_st_each_group_axis(&md_fa_stage(target)->product, note_axis, out);
 }
 
-md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config)
-{
-    if (!md_fa_applies(family, target))
-        return md_fail(MD_INTERNAL, "family %s does not take this stage", family->name);
-    if (config && !md_fa_legal(family, target, config, NULL))
-        return md_fail(MD_UNSUPPORTED, "%s has no kernel of these parameters", family->name);
-    return MD_OK;
-}
-
 md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                                     const char *template_name, md_strbuf *defines)
 {

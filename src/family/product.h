@@ -27,9 +27,6 @@ void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const
 /** The number of f32 operations that a thread of the host could do in so many cycles: the unit of
  * md_fa_features.ops. */
 double md_fa_product_cycles(const md_fa_target *target, double cycles);
-/** How `emit` of a family of products begins: INTERNAL if the family does not take the stage; UNSUPPORTED if the config
- * is not legal at any size (config NULL: not checked). */
-md_status md_fa_product_check(const md_fa_family *family, const md_fa_target *target, const md_fa_config *config);
 /** Adds to the envelope of a grouped product that all axes which rows are looked up in have one length: a look-up is
  * then in all of them or in none. */
 void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *target);
@@ -37,6 +34,12 @@ void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *targe
 int64_t md_fa_product_groups(const md_fa_target *target, const md_kn_shape *shape);
 /** Groups that have a row, on average, of rows that fall on any group alike; 1 or more. */
 double md_fa_product_used_groups(double groups, double rows);
+/* A spec where a config comes to nothing more. */
+typedef struct md_fa_product_spec {
+    md_cg_product p;
+    md_fa_config config;
+} md_fa_product_spec;
+
 /** Prints one host launch of a product into a template. */
 md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                                     const char *template_name, md_strbuf *defines);

@@ -77,7 +77,7 @@ static void test_emit(void **state)
             md_fa_target target = {program, s, &facts};
             for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
                 md_fa_config config = md_fa_default(*f);
-                if ((*f)->applies(&target) && md_fa_legal(*f, &target, &config, size))
+                if (md_fa_applies(*f, &target) && md_fa_legal(*f, &target, &config, size))
                     for (int is_once = 0; is_once < 2; is_once++)
                         emit_failing(&target, *f, &config, is_once);
             }

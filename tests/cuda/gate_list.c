@@ -133,7 +133,7 @@ static md_status collect_family(gate_list *list, const gate_case *c)
     collector col = {.list = list, .c = *c};
     md_fa_target target = {c->program, c->stage, c->facts};
     size_t n = 1;
-    if (!c->family->applies(&target))
+    if (!md_fa_applies(c->family, &target))
         return MD_OK;
     for (int32_t i = 0; i < c->family->n_fields; i++)
         n *= (size_t)(c->family->field[i].n + c->family->field[i].more);

@@ -246,7 +246,7 @@ bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program
     md_fa_target target = {program, stage, &s->context->dev->facts};
     picker p = {.seed = seed};
     char name[MD_FA_NAME];
-    for (int k = 0; k < f->n_sets && family->applies(&target); k++)
+    for (int k = 0; k < f->n_sets && md_fa_applies(family, &target); k++)
         md_fa_each_all(&target, family, f->set[k].size, pick, &p);
     if (p.n == 0)
         return false;

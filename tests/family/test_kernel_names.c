@@ -159,7 +159,7 @@ static void check_row(const row *r)
     char name[MD_KN_ENTRY], more[60];
     make(&m, r->device, r->formula);
     const md_fa_family *family = find_family(r->device, r->family);
-    if (!family || !family->applies(&m.target))
+    if (!family || !md_fa_applies(family, &m.target))
         fail_msg("%s does not serve %s", r->family, r->formula);
     const md_fa_config config = config_of(&m.target, family);
     md_kn_source source;

@@ -222,7 +222,7 @@ static void test_families(void **state)
             md_kn_geometries geometry;
             md_kn_shape empty = {.size = {0}};
             seen all = {0, 0}, first = {0, 1};
-            if (!(*f)->applies(&target))
+            if (!md_fa_applies(*f, &target))
                 continue;
             md_fa_each(&target, *f, size, count, &all);
             md_fa_each(&target, *f, size, count, &first);
@@ -266,17 +266,17 @@ static void test_calibration(void **state)
     const md_fa_family *library = find_family(MD_DEV_HOST, "gemm_lib"), *own = find_family(MD_DEV_HOST, "gemm");
     for (int32_t i = 0; i < MD_DEV_LIBRARY_SHAPES; i++)
         measured.library_us[i] = i < MD_DEV_LIBRARY_TILED ? 1e6 : i < MD_DEV_LIBRARY_FEW ? 1e-3 : 0;
-    for (int64_t rows = 1; rows < 700 && library->applies(&plain); rows++) {
+    for (int64_t rows = 1; rows < 700 && md_fa_applies(library, &plain); rows++) {
         const double factor = ops_of(library, &target, rows) / ops_of(library, &plain, rows);
         assert_true(rows % 16 == 0 ? factor > 1.5 && factor < 5 : factor > 0.2 && factor < 0.7);
         assert_true(ops_of(own, &target, rows) == ops_of(own, &plain, rows));
     }
     measured.library_us[4] = 0; /* not measured: half of it says nothing */
-    if (library->applies(&plain))
+    if (md_fa_applies(library, &plain))
         assert_true(ops_of(library, &target, 33) == ops_of(library, &plain, 33));
     /* The fewest rows, where they were timed: as long as that, for small products only. */
     measured.library_us[MD_DEV_LIBRARY_FEW] = 5;
-    if (library->applies(&plain)) {
+    if (md_fa_applies(library, &plain)) {
         md_fa_features f = {.ops_rate = 1, .parallel = 1, .launches = 1};
         const md_fa_config config = md_fa_default(library);
         const int64_t same[] = {1, MD_DEV_LIBRARY_DEPTH, MD_DEV_LIBRARY_COLUMNS}, large[] = {1, 2000, 2000};

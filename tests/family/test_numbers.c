@@ -169,7 +169,7 @@ static void add_stage(numbers *n, const md_fa_target *target)
     n->target = target;
     for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f; f++) {
         n->family = *f;
-        if (!(*f)->is_library && (*f)->applies(target)) /* a new family changes only what it serves */
+        if (!(*f)->is_library && md_fa_applies(*f, target)) /* a new family changes only what it serves */
             md_fa_each(target, *f, n->shape.size, take, n);
     }
 }

@@ -109,7 +109,7 @@ static void check_stage(fuzz_run *f, subject *s)
         if (fuzz_below(f, 2))
             s->shape.aligned = s->shape.aligned16 = 0;
         for (int32_t i = 0; md_fa_of(&s->target, i); i++) {
-            if (!md_fa_of(&s->target, i)->applies(&s->target) || !pick_config(s, f, md_fa_of(&s->target, i)))
+            if (!md_fa_applies(md_fa_of(&s->target, i), &s->target) || !pick_config(s, f, md_fa_of(&s->target, i)))
                 continue;
             check_features(s);
             check_geometry(s);

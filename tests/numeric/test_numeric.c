@@ -234,7 +234,7 @@ static void variants_of_a_class_are_alike(void **state)
         shape = bound.shape;
         numeric_call_free(&call);
         for (const md_fa_family *const *f = md_fa_families(all->target->facts->kind); op->ds->n_stages == 1 && *f; f++)
-            if ((*f)->applies(all->target)) {
+            if (md_fa_applies(*f, all->target)) {
                 all->family = *f;
                 md_fa_each(all->target, *f, shape.size, note, all);
             }

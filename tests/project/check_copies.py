@@ -15,8 +15,6 @@ SUFFIXES = {".c", ".h", ".cu", ".py"}
 
 # (file, file): why their common lines stay. A folder stands for all of its files.
 EXCEPTIONS = {
-    ("family/cuda/product/gemm_mma.c", "family/cuda/product/gemm_simt.c"):
-        "each family has a tile of its own in what it knows of a config; what they share is in gemm.c",
     ("family/cuda/row/scan_persistent.c", "family/cuda/row/scan_split.c"): "tables: a family's fields and callbacks",
     ("family/host/row/row_looped.c", "family/host/row/row_persistent.c"): "tables: the fields of a config, in the kind's spec",
     ("kernels/cuda/math.h", "kernels/host/arithmetic.h"):

@@ -120,7 +120,7 @@ static bool serves(const variant_bench *b, const md_fa_target *target, const md_
                    const md_fa_config *config)
 {
     md_kn_envelope envelope;
-    if (!family || family->device != b->dev->facts.kind || !family->applies(target) ||
+    if (!family || family->device != b->dev->facts.kind || !md_fa_applies(family, target) ||
         !md_fa_legal(family, target, config, b->binding.size))
         return false;
     memset(&envelope, 0, sizeof envelope);

@@ -117,7 +117,7 @@ static void look(world *w, md_tn_record *r)
     const md_fa_target target = {
         .program = program, .stage = stage, .facts = &w->dev->facts, .allows_tf32 = strstr(r->key, " | tf32") != NULL};
     is_good = is_good && is_key_of(r->key, &target, &point) &&
-              md_fa_parse_for(&family, &config, &target, r->variant) == MD_OK && family->applies(&target) &&
+              md_fa_parse_for(&family, &config, &target, r->variant) == MD_OK && md_fa_applies(family, &target) &&
               holds(&target, family, &config, &point);
     if (!is_good)
         fprintf(stderr, "%s: %s does not hold there any more\n", r->key, r->variant);

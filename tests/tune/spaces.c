@@ -95,7 +95,7 @@ static bool take(void *user, const md_fa_config *config)
 static int32_t count_of(const md_fa_target *target, const md_fa_family *family, const md_kn_shape *shape, bool prints)
 {
     count c = {target, family, shape, 0, prints};
-    if (family->applies(target))
+    if (md_fa_applies(family, target))
         md_fa_each_all(target, family, shape->size, take, &c);
     return c.n;
 }
@@ -109,7 +109,7 @@ static bool print_point(const op *o, const md_dev_facts *facts, const char *text
     for (int32_t stage = 0; stage < o->program->n_stages; stage++) {
         const md_fa_target target = {o->program, stage, facts};
         for (const md_fa_family *const *f = md_fa_families(facts->kind); *f; f++)
-            if (!(*f)->is_last_resort && (*f)->applies(&target))
+            if (!(*f)->is_last_resort && md_fa_applies(*f, &target))
                 printf("  %d %-16s %d\n", stage, (*f)->name, count_of(&target, *f, &shape, prints));
     }
     return true;

@@ -140,7 +140,7 @@ static double model_regret(const board *b, int32_t point)
         md_fa_config config;
         double model;
         char name[MD_FA_NAME];
-        if ((*f)->is_last_resort || !(*f)->applies(&target))
+        if ((*f)->is_last_resort || !md_fa_applies(*f, &target))
             continue;
         place at = {b, point, *f};
         if (md_tn_best_of(&config, &model, &target, *f, &shape, &(md_tn_filter){was_family_recorded, &at}) != MD_OK ||

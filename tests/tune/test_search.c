@@ -45,7 +45,7 @@ static best true_best(const search_world *w, const md_tn_point *p)
     best b = {.w = w, .shape = &shape, .us = INFINITY};
     for (const md_fa_family *const *f = md_fa_families(w->facts.kind); *f; f++) {
         b.family = *f;
-        if (!(*f)->is_last_resort && (*f)->applies(&w->target))
+        if (!(*f)->is_last_resort && md_fa_applies(*f, &w->target))
             md_fa_each_all(&w->target, *f, shape.size, look, &b);
     }
     return b;
@@ -194,13 +194,13 @@ static void every_family_has_its_best(void **state)
     for (const md_fa_family *const *f = md_fa_families(w.facts.kind); *f; f++) {
         md_fa_config config;
         double us;
-        n += !(*f)->is_last_resort && (*f)->applies(&w.target) &&
+        n += !(*f)->is_last_resort && md_fa_applies(*f, &w.target) &&
              md_tn_best_of(&config, &us, &w.target, *f, &at, NULL) == MD_OK; /* row_thread has none for long rows */
     }
     assert_int_equal(search_found(&r, &w, &p, MD_TUNE_MEASURE), n);
     md_tn_record_finish(&r);
     for (const md_fa_family *const *f = md_fa_families(w.facts.kind); *f; f++) {
-        if ((*f)->is_last_resort || !(*f)->applies(&w.target))
+        if ((*f)->is_last_resort || !md_fa_applies(*f, &w.target))
             continue;
         md_kn_shape shape;
         md_tn_decision d;
@@ -375,7 +375,7 @@ static int32_t ask(answer *out, md_tn_estimates *estimates, const search_world *
 {
     int32_t n = 0;
     for (const md_fa_family *const *f = md_fa_families(w->facts.kind); *f; f++) {
-        if ((*f)->is_last_resort || !(*f)->applies(&w->target))
+        if ((*f)->is_last_resort || !md_fa_applies(*f, &w->target))
             continue;
         assert_true(n < MOST_FAMILIES);
         answer *a = &out[n++];

@@ -9,7 +9,6 @@
 #include "tune/bench/bench.h"
 #include "tune/tune.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -143,7 +143,7 @@ static double best_us(const md_fa_target *target, const int64_t *size)
         const md_fa_family *f = md_fa_of(target, i);
         md_fa_config config;
         double us;
-        if (f->applies(target) && md_tn_best(&config, &us, target, f, size, NULL) == MD_OK)
+        if (md_fa_applies(f, target) && md_tn_best(&config, &us, target, f, size, NULL) == MD_OK)
             least = MD_MIN(least, us);
     }
     return least;
@@ -152,7 +152,7 @@ static double best_us(const md_fa_target *target, const int64_t *size)
 static bool have_same_families(const md_fa_target *a, const md_fa_target *b)
 {
     for (int32_t i = 0; md_fa_of(a, i); i++)
-        if (md_fa_of(a, i)->applies(a) != md_fa_of(a, i)->applies(b))
+        if (md_fa_applies(md_fa_of(a, i), a) != md_fa_applies(md_fa_of(a, i), b))
             return false;
     return true;
 }

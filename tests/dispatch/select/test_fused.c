@@ -251,7 +251,7 @@ static void note_regret(regret *r, md_ds_op *op, const int64_t size[5])
     for (int32_t i = 0; (f = md_fa_of(target, i)) != NULL; i++) {
         md_fa_config config;
         double us;
-        if (f->applies(target) && !f->is_last_resort &&
+        if (md_fa_applies(f, target) && !f->is_last_resort &&
             md_tn_best(&config, &us, target, f, bound.shape.size, &bound.shape) == MD_OK)
             best = fmin(best, us);
     }

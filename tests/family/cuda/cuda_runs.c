@@ -133,7 +133,7 @@ static void test_pins(void **state)
         assert_ok(md_st_split(formula));
         assert_ok(md_st_program_create(&program, formula));
         const md_fa_target target = {.program = program, .facts = &facts};
-        assert_true(family->applies(&target));
+        assert_true(md_fa_applies(family, &target));
         assert_ok(md_fa_emit(&source, family, &target, &config));
         check_compiles(&source, r->variant);
         md_kn_source_finish(&source);

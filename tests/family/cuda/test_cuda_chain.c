@@ -181,7 +181,7 @@ static void check_family(gate *g, const md_fx_formula *formula)
 {
     static const int64_t depth[] = {128, 64, 256, 80, 16}, rows[] = {1, 4, 33, 4096};
     const int before = g->n;
-    if (strncmp(g->family->name, "chain", 5) != 0 || !g->family->applies(&g->target))
+    if (strncmp(g->family->name, "chain", 5) != 0 || !md_fa_applies(g->family, &g->target))
         return;
     const size_t some_depth = check_random(&g->seed) % MD_COUNT(depth),
                  some_rows = check_random(&g->seed) % MD_COUNT(rows);

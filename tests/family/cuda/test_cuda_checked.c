@@ -50,7 +50,7 @@ static int compile_families(const md_dev_nvrtc *nvrtc, const char *text, int32_t
     for (int32_t s = 0; s < program->n_stages; s++) {
         const md_fa_target target = {.program = program, .stage = s, .facts = &facts};
         for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
-            if (!(*f)->is_library && (*f)->applies(&target)) {
+            if (!(*f)->is_library && md_fa_applies(*f, &target)) {
                 print_message("%d: %s: %s\n", (int)capability, (*f)->name, text);
                 compile(nvrtc, &target, *f);
                 n++;

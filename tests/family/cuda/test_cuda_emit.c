@@ -85,7 +85,7 @@ static void check_formula(emits *e, const md_st_program *program)
         for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
             e->family = *f;
             e->n_seen = 0;
-            if (!(*f)->is_library && strncmp((*f)->name, "gem", 3) == 0 && (*f)->applies(&e->target))
+            if (!(*f)->is_library && strncmp((*f)->name, "gem", 3) == 0 && md_fa_applies(*f, &e->target))
                 md_fa_each_all(&e->target, *f, size, check_config, e);
         }
     }

@@ -142,7 +142,7 @@ static bool compile_config(void *user, const md_fa_config *config)
 
 static void check_family(gate *g, const md_fx_formula *formula)
 {
-    if (strncmp(g->family->name, "gem", 3) != 0 || !g->family->applies(&g->target))
+    if (strncmp(g->family->name, "gem", 3) != 0 || !md_fa_applies(g->family, &g->target))
         return;
     g->n_seen = 0;
     for (size_t i = 0; i < MD_COUNT(size_list); i++) {

@@ -249,7 +249,7 @@ static void check_families(work *w, const md_fx_formula *formula, const md_st_pr
                                                            : w->p->k;
     for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
         for (int i = 0; i < w->effort && strncmp((*f)->name, "gem", 3) == 0 && strcmp((*f)->name, "gemm_lib") != 0 &&
-                        (*f)->applies(&target);
+                        md_fa_applies(*f, &target);
              i++) {
             picker p = {.seed = &w->seed};
             char name[MD_FA_NAME];

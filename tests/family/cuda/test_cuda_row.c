@@ -74,7 +74,7 @@ static void test_configs(void **state)
                           {&f, &md_fa_cuda_row_looped, size_list[s], 0},
                           {&f, &md_fa_cuda_row_thread, size_list[s], 0}};
             for (int32_t k = 0; k < 3; k++) {
-                assert_true(v[k].family->applies(&f.target));
+                assert_true(md_fa_applies(v[k].family, &f.target));
                 md_fa_each_all(&f.target, v[k].family, size_list[s], check_config, &v[k]);
             }
             assert_true(v[0].n + v[1].n > 0);

@@ -124,7 +124,7 @@ static void configs_of(const md_fa_target *target, const form *f)
 {
     const md_fa_family *family = f->is_column ? &md_fa_cuda_column : &md_fa_cuda_row_split;
     int32_t n = 0;
-    assert_true(family->applies(target));
+    assert_true(md_fa_applies(family, target));
     for (int32_t s = 0; s < (int32_t)MD_COUNT(size_list); s++) {
         visit v = {target, family, size_list[s], 0};
         md_fa_each_all(target, family, size_list[s], check_config, &v);

@@ -286,3 +286,9 @@ void md_fa_cuda_product_geometry(md_kn_geometries *out, const md_fa_target *targ
     g->overlaps = md_fa_cuda_product_overlaps(sized);
     md_fa_cuda_product_sum(out, target, sized, tiles->split);
 }
+
+void md_fa_cuda_tiled_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,
+                               const md_kn_shape *shape)
+{
+    md_fa_cuda_product_geometry(out, target, &((const md_fa_cuda_tiled *)spec)->tiles, shape->size);
+}

@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_dot; /* defined at the end of this file */
-
 enum { LANES, ROWS, COLUMNS };
 enum { THREADS = 128, LOADS = 16 /* of a lane in flight */ };
 
@@ -29,35 +27,37 @@ static group group_of(const md_cg_product *p, const md_fa_config *config)
     return g;
 }
 
-static bool product_of(md_cg_product *p, const md_fa_target *target)
-{
-    if (!md_fa_cuda_product_of(p, target))
-        return false;
-    for (int32_t o = 0; o <= p->n_products; o++)
-        if (!p->load[o])
-            return false;
-    return md_fa_stage(target)->product.n_k == 1 && p->n_rows <= 1 && p->n_columns == 1;
-}
+typedef struct dot_spec {
+    md_cg_product p;
+    group g;
+} dot_spec;
 
-static bool applies(const md_fa_target *target)
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_product product;
-    return product_of(&product, target);
+    dot_spec *s = out;
+    if (!md_fa_cuda_product_of(&s->p, target))
+        return false;
+    for (int32_t o = 0; o <= s->p.n_products; o++)
+        if (!s->p.load[o])
+            return false;
+    s->g = group_of(&s->p, config);
+    return md_fa_stage(target)->product.n_k == 1 && s->p.n_rows <= 1 && s->p.n_columns == 1;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
+    dot_spec s;
     md_fa_product sized;
-    if (!product_of(&p, target))
+    if (!spec_of(&s, target, config))
         return false;
-    const group g = group_of(&p, config);
+    const group g = s.g;
     /* one result a group was slower than two wherever it was measured, even for one row and one column */
-    if (g.results == 1 || g.results > g.lanes || g.results * p.n_products > 16 || (p.type != MD_F32 && g.results > 4))
+    if (g.results == 1 || g.results > g.lanes || g.results * s.p.n_products > 16 ||
+        (s.p.type != MD_F32 && g.results > 4))
         return false;
     if (!size)
         return true;
-    md_fa_product_measure(&sized, target, &p, size);
+    md_fa_product_measure(&sized, target, &s.p, size);
     return sized.rows > g.rows / 2 && (sized.columns > g.columns / 2 || g.columns <= 2) && sized.depth > g.lanes / 4;
 }
 
@@ -69,32 +69,15 @@ static int64_t blocks_of(const md_fa_product *sized, const group *g)
     return (tiles + groups - 1) / groups;
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
-    md_cg_product p;
+    const dot_spec *s = spec;
     md_fa_product room;
     const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
-    if (!sized || !product_of(&p, target))
+    if (!sized)
         return;
-    const group g = group_of(&p, config);
-    out->launch[0] = md_fa_cuda_launch(blocks_of(sized, &g), g.threads);
+    out->launch[0] = md_fa_cuda_launch(blocks_of(sized, &s->g), s->g.threads);
     out->launch[0].overlaps = md_fa_cuda_product_overlaps(sized);
-}
-
-typedef struct fixed {
-    bool takes;
-    group g;
-} fixed;
-_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    fixed *f = (void *)out->bytes;
-    *f = (fixed){.takes = product_of(&p, target)};
-    if (f->takes)
-        f->g = group_of(&p, config);
 }
 
 enum { RESIDENT = 1923 /* threads of an SM */, SECTOR_BYTES = 32 };
@@ -124,29 +107,24 @@ static double dot_us(const md_fa_target *target, const md_fa_product *sized, con
            (sized->epilogue_transcendental > 0 ? FUNCTION : 0);
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_fa_fixed fixed_room;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_dot, target, config);
-    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (sized)
-        md_fa_cuda_product_time_features(out, dot_us(target, sized, &f->g), 1);
+        md_fa_cuda_product_time_features(out, dot_us(target, sized, &((const dot_spec *)known)->g), 1);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product p;
+    const dot_spec *s = spec;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_dot, target, config));
-    (void)product_of(&p, target);
-    const group g = group_of(&p, config);
     md_strbuf_printf(&defines,
                      "#define MD_GROUP %" PRId32 "\n#define MD_ROWS %" PRId32 "\n#define MD_COLUMNS %" PRId32
                      "\n#define MD_UNROLL_K %" PRId32 "\n",
-                     g.lanes, g.rows, g.columns, g.unroll);
+                     s->g.lanes, s->g.rows, s->g.columns, s->g.unroll);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_dot.cu", .lanes = 1};
-    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    return md_fa_cuda_product_emit(out, target, &s->p, &text, &defines);
 }
 
 /* A lane adds every so many-th product in order, then lanes are added in pairs. */
@@ -156,16 +134,15 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     return (md_fa_class){.group = "gemm_dot", .field = {"lanes"}, .is_repeatable = true, .is_invariant = true};
 }
 
+static const md_fa_kind kind = {.checks_config = true, .features = features, .emit = emit, .geometry = geometry};
+
 const md_fa_family md_fa_cuda_gemm_dot = {
     .name = "gemm_dot",
     .device = MD_DEV_CUDA,
     .n_fields = 3,
     .field = {{"lanes", 32, 7, {32, 4, 8, 16, 64, 128, 256}}, {"rows", 1, 3, {1, 2, 4}}, {"columns", 2, 3, {1, 2, 4}}},
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

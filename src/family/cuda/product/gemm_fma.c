@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_fma; /* defined at the end of this file */
-
 enum { ROWS, COLUMNS, SPLIT, THREAD_ROWS, COPY_WIDTH, DEPTH };
 enum { ACROSS = 8, LANES_DOWN = 4, MOST_THREAD_ROWS = 16, RASTER = 8 }; /* ACROSS: columns of a thread */
 enum { UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, SUM_THREADS = 128 }; /* UNIT: MD_STREAM_UNIT of the kernel */
@@ -26,12 +24,6 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
             p->program->formula->tensor[p->load[o]->id].dtype != MD_F32)
             return false;
     return product->n_k == 1 && p->n_rows == 1 && p->n_columns == 1;
-}
-
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return product_of(&product, target);
 }
 
 static int32_t threads_of(const md_fa_config *config)
@@ -123,25 +115,68 @@ static bool is_even(const md_fa_config *config)
            rows * pieces % threads == 0 && config->value[COLUMNS] * pieces % threads == 0;
 }
 
+/* Issued instructions over those of fma. */
+static double issued_of(const md_fa_config *config)
+{
+    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS],
+                  thread_rows = config->value[THREAD_ROWS];
+    const double issued = thread_rows == 4                ? SHORTEST
+                          : thread_rows == 8              ? (rows < 64 ? FEW_ROWS : SHORT)
+                          : rows == 128 && columns == 128 ? SQUARE
+                                                          : TALL;
+    return config->value[COPY_WIDTH] > 1 ? issued : issued * SINGLE;
+}
+
+static md_fa_cuda_fma cost_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return (md_fa_cuda_fma){.rows = config->value[ROWS],
+                            .columns = config->value[COLUMNS],
+                            .threads = threads_of(config),
+                            .sums = config->value[THREAD_ROWS] * ACROSS,
+                            .at_once = blocks_of(target, config),
+                            .split = MD_MAX(config->value[SPLIT], 1),
+                            .sum = SUM_US,
+                            .depth = config->value[DEPTH],
+                            .runs = is_stream_k(config) ? runs_of(target, config) : 0,
+                            .issued = issued_of(config),
+                            .alone = ALONE + ALONE_SUM * config->value[THREAD_ROWS] * ACROSS,
+                            .least_steps = LEAST_STEPS};
+}
+
+/* What a config comes to. */
+typedef struct fma_spec {
+    md_fa_cuda_tiled tiled;
+    md_fa_config config;
+    md_fa_cuda_fma cost;
+} fma_spec;
+_Static_assert(sizeof(fma_spec) <= sizeof(md_fa_spec), "there is room for it");
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
+{
+    fma_spec *s = out;
+    if (!product_of(&s->tiled.p, target))
+        return false;
+    s->tiled.tiles = tiles_of(target, config);
+    s->config = *config;
+    s->cost = cost_of(target, config);
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
-    if (!product_of(&p, target))
-        return false;
-    return is_even(config) && shared_of(config) <= target->facts->shared_per_block &&
+    return product_of(&p, target) && is_even(config) && shared_of(config) <= target->facts->shared_per_block &&
            is_worth_trying(target, &p, config, size);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product p;
-    *out = (md_kn_envelope){0};
-    if (!product_of(&p, target))
-        return;
+    const fma_spec *s = spec;
+    (void)target;
     for (int32_t o = 0; o <= 1; o++) {
-        out->unit |= UINT32_C(1) << p.load[o]->id;
-        if (config->value[COPY_WIDTH] == 4)
-            out->aligned16 |= UINT32_C(1) << p.load[o]->id;
+        out->unit |= UINT32_C(1) << s->tiled.p.load[o]->id;
+        if (s->config.value[COPY_WIDTH] == 4)
+            out->aligned16 |= UINT32_C(1) << s->tiled.p.load[o]->id;
     }
 }
 
@@ -161,93 +196,43 @@ static void stream_geometry(md_kn_geometries *out, const md_fa_target *target, c
     out->launch[1].overlaps = true;
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
-    md_cg_product p;
-    *out = (md_kn_geometries){0};
-    if (!product_of(&p, target))
-        return;
-    md_fa_cuda_tiles tiles = tiles_of(target, config);
-    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
-    if (is_stream_k(config))
-        stream_geometry(out, target, &p, config, shape->size);
+    const fma_spec *s = spec;
+    md_fa_cuda_tiled_geometry(out, target, spec, shape);
+    if (is_stream_k(&s->config))
+        stream_geometry(out, target, &s->tiled.p, &s->config, shape->size);
 }
 
-/* Issued instructions over those of fma. */
-static double issued_of(const md_fa_config *config)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS],
-                  thread_rows = config->value[THREAD_ROWS];
-    const double issued = thread_rows == 4                ? SHORTEST
-                          : thread_rows == 8              ? (rows < 64 ? FEW_ROWS : SHORT)
-                          : rows == 128 && columns == 128 ? SQUARE
-                                                          : TALL;
-    return config->value[COPY_WIDTH] > 1 ? issued : issued * SINGLE;
-}
-
-typedef struct fixed {
-    bool takes;
-    int32_t launches;
-    md_fa_cuda_fma cost;
-} fixed;
-_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
-
-static md_fa_cuda_fma cost_of(const md_fa_target *target, const md_fa_config *config)
-{
-    return (md_fa_cuda_fma){.rows = config->value[ROWS],
-                            .columns = config->value[COLUMNS],
-                            .threads = threads_of(config),
-                            .sums = config->value[THREAD_ROWS] * ACROSS,
-                            .at_once = blocks_of(target, config),
-                            .split = MD_MAX(config->value[SPLIT], 1),
-                            .sum = SUM_US,
-                            .depth = config->value[DEPTH],
-                            .runs = is_stream_k(config) ? runs_of(target, config) : 0,
-                            .issued = issued_of(config),
-                            .alone = ALONE + ALONE_SUM * config->value[THREAD_ROWS] * ACROSS,
-                            .least_steps = LEAST_STEPS};
-}
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    fixed *f = (void *)out->bytes;
-    *f = (fixed){.takes = product_of(&p, target), .launches = config->value[SPLIT] == 1 ? 1 : 2};
-    if (f->takes)
-        f->cost = cost_of(target, config);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed fixed_room;
+    const fma_spec *s = known;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_fma, target, config);
-    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (sized)
-        md_fa_cuda_product_time_features(out, md_fa_cuda_fma_us(target, sized, &f->cost), f->launches);
+        md_fa_cuda_product_time_features(out, md_fa_cuda_fma_us(target, sized, &s->cost),
+                                         s->config.value[SPLIT] == 1 ? 1 : 2);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product p;
+    const fma_spec *s = spec;
+    const md_fa_config *config = &s->config;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_fma, target, config));
-    (void)product_of(&p, target);
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32
                      "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_COPY_WIDTH %" PRId32
                      "\n#define MD_BLOCKS %" PRId32 "\n#define MD_RASTER %d\n",
                      config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[THREAD_ROWS],
-                     ACROSS, config->value[COPY_WIDTH], blocks_of(target, config), RASTER);
-    md_fa_cuda_product_print_along(&defines, &p);
+                     ACROSS, config->value[COPY_WIDTH], s->tiled.tiles.resident, RASTER);
+    md_fa_cuda_product_print_along(&defines, &s->tiled.p);
     md_strbuf_printf(&defines, "#define MD_STREAM_K %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
                      is_stream_k(config) ? runs_of(target, config) : 0, PARTS, SUM_THREADS);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu",
                                     .lanes = 4,
                                     .split = config->value[SPLIT],
                                     .end = is_stream_k(config) ? "cuda/gemm_stream_k.cu" : NULL};
-    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    return md_fa_cuda_product_emit(out, target, &s->tiled.p, &text, &defines);
 }
 
 /* Slices are whole steps of K. With `split0` they depend on the number of tiles. */
@@ -259,6 +244,9 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     return (md_fa_class){.group = "gemm_fma", .field = {"split", "depth"}, .is_repeatable = true, .is_invariant = true};
 }
 
+static const md_fa_kind kind = {
+    .checks_config = true, .envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
+
 const md_fa_family md_fa_cuda_gemm_fma = {
     .name = "gemm_fma",
     .device = MD_DEV_CUDA,
@@ -269,12 +257,8 @@ const md_fa_family md_fa_cuda_gemm_fma = {
               {"thread_rows", 16, 3, {16, 8, 4}}, /* rows of a thread */
               {"copy_width", 4, 2, {4, 1}}, /* floats of a copy */
               {"depth", 8, 2, {8, 16}}},
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .envelope = envelope,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

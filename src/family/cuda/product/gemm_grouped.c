@@ -13,8 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_grouped; /* defined at the end of this file */
-
 enum { ROWS, COLUMNS, STAGES, WARP_COLUMNS };
 enum { SORT_THREADS = 1024, THREAD_ROWS = 4, THREAD_COLUMNS = 4, SIMT_DEPTH = 16 };
 
@@ -24,16 +22,27 @@ static int32_t halvings(int32_t value)
     return value >= 128 ? 0 : value >= 64 ? 1 : value >= 32 ? 2 : 3;
 }
 
-/* The product's tiles; without tensor cores only rows, columns, threads and shared count. */
-static bool tile_of(md_fa_cuda_mma_tile *t, md_cg_product *p, const md_fa_target *target, const md_fa_config *config)
+typedef struct grouped_spec {
+    md_cg_product p;
+    md_fa_cuda_mma_tile t; /* without tensor cores only rows, columns, threads and shared count */
+    int32_t columns; /* as the config says it */
+    bool is_mma;
+} grouped_spec;
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
+    grouped_spec *s = out;
     const int32_t *v = config->value;
+    md_cg_product *p = &s->p;
+    md_fa_cuda_mma_tile *t = &s->t;
     const bool is_product = md_cg_product_of(p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
     p->dialect = MD_DEV_CUDA;
     if (!is_product)
         return false;
     *t = md_fa_cuda_mma_tile_of(p, &(md_fa_cuda_mma_fields){v[ROWS], v[COLUMNS], v[STAGES], 1, v[WARP_COLUMNS]});
-    if (md_fa_cuda_mma_type(p) != MD_F32)
+    s->columns = v[COLUMNS];
+    s->is_mma = md_fa_cuda_mma_type(p) != MD_F32;
+    if (s->is_mma)
         return true;
     const int64_t pitch_a = t->rows + 4, pitch_b = t->columns + 4;
     const int64_t stages = 2 * SIMT_DEPTH * (pitch_a + p->n_products * pitch_b),
@@ -43,120 +52,98 @@ static bool tile_of(md_fa_cuda_mma_tile *t, md_cg_product *p, const md_fa_target
     return true;
 }
 
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product p;
-    return md_cg_product_of(&p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_cuda_mma_tile t;
-    md_cg_product p;
+    grouped_spec s;
     (void)size;
-    if (!tile_of(&t, &p, target, config))
+    if (!spec_of(&s, target, config))
         return false;
-    if (md_fa_cuda_mma_type(&p) != MD_F32)
-        return md_fa_cuda_mma_is_legal(target, &p, &t);
+    if (s.is_mma)
+        return md_fa_cuda_mma_is_legal(target, &s.p, &s.t);
     /* One tile is enough without tensor cores, which multiply all usual types. */
-    return t.rows == 32 && config->value[COLUMNS] == 64 && config->value[STAGES] == 3 &&
-           config->value[WARP_COLUMNS] == 32;
+    return s.t.rows == 32 && s.columns == 64 && config->value[STAGES] == 3 && config->value[WARP_COLUMNS] == 32;
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
-    md_fa_cuda_mma_tile t;
-    md_cg_product p;
-    *out = (md_kn_envelope){0};
-    if (!tile_of(&t, &p, target, config))
-        return;
+    const grouped_spec *s = spec;
     md_fa_product_group_envelope(out, target);
     out->row_points_max = 1 << 30; /* places of rows are 32-bit words */
-    out->n_row_dims = p.n_rows;
-    for (int32_t i = 0; i < p.n_rows; i++)
-        out->row_dim[i] = target->program->index[p.rows[i]].dim;
+    out->n_row_dims = s->p.n_rows;
+    for (int32_t i = 0; i < s->p.n_rows; i++)
+        out->row_dim[i] = target->program->index[s->p.rows[i]].dim;
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
-    md_fa_cuda_mma_tile t;
-    md_cg_product p;
+    const grouped_spec *s = spec;
     md_fa_product sized;
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = out->launch[1].grain = 1;
-    if (!tile_of(&t, &p, target, config))
-        return;
-    md_fa_product_measure(&sized, target, &p, shape->size);
+    out->launch[1].grain = 1;
+    md_fa_product_measure(&sized, target, &s->p, shape->size);
     if (sized.rows == 0 || sized.columns == 0)
         return;
-    const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), t.rows);
+    const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), s->t.rows);
     out->launch[0] = md_fa_cuda_launch(1, SORT_THREADS);
-    out->launch[1] = md_fa_cuda_launch(at.most_units * ((sized.columns + t.columns - 1) / t.columns), t.threads);
-    out->launch[1].scratch_bytes = t.shared;
+    out->launch[1] =
+        md_fa_cuda_launch(at.most_units * ((sized.columns + s->t.columns - 1) / s->t.columns), s->t.threads);
+    out->launch[1].scratch_bytes = s->t.shared;
     out->launch[1].overlaps = true;
     out->workspace_bytes = at.all * (int64_t)sizeof(int32_t);
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_fa_cuda_mma_tile t;
-    md_cg_product p;
+    const grouped_spec *s = known;
     md_fa_product sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 2};
-    if (!tile_of(&t, &p, target, config))
-        return;
-    md_fa_product_measure(&sized, target, &p, size);
+    md_fa_product_measure(&sized, target, &s->p, size);
     if (sized.rows == 0 || sized.columns == 0)
         return;
     /* Rows are taken to be spread evenly: tiles of the groups that have rows, and of those only. */
     const double rows = (double)sized.rows,
                  groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
     const double used = md_fa_product_used_groups(groups, rows);
-    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
+    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &s->t);
     md_fa_product even = sized;
     even.batch = (int64_t)ceil(used);
     even.rows = (int64_t)ceil(rows / used);
     even.bytes = sized.a_bytes + (sized.bytes - sized.a_bytes) * used / groups;
-    tiles.flops = md_fa_cuda_mma_type(&p) == MD_F32
-                      ? SIMT_RATE
-                      : 16 * RATE[halvings(t.rows)] * NARROW[halvings(MD_MAX(config->value[COLUMNS], 32))];
+    tiles.flops = s->is_mma ? 16 * RATE[halvings(s->t.rows)] * NARROW[halvings(MD_MAX(s->columns, 32))] : SIMT_RATE;
     md_fa_cuda_product_features(out, target, &even, &tiles);
     out->launches = 2;
     out->serial_us += SORT + SORT_ROW * ceil(rows / SORT_THREADS) + SORT_GROUP * groups / SORT_THREADS;
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_fa_cuda_mma_tile t;
-    md_cg_product p;
+    const grouped_spec *s = spec;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_grouped, target, config));
-    (void)tile_of(&t, &p, target, config);
     md_fa_cuda_product_text text = {
         .source = "cuda/gemm_grouped_mma.cu", .begin = "cuda/group_rows.cu", .lanes = 4, .split = 1};
-    if (md_fa_cuda_mma_type(&p) != MD_F32) {
-        md_fa_cuda_mma_print(&defines, &p, &t);
+    if (s->is_mma) {
+        md_fa_cuda_mma_print(&defines, &s->p, &s->t);
     } else {
         text.source = "cuda/gemm_grouped.cu";
         md_strbuf_printf(&defines,
                          "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32
                          "\n#define MD_TM %d\n#define MD_TN %d\n#define MD_BK %d\n",
-                         t.rows, t.columns, THREAD_ROWS, THREAD_COLUMNS, SIMT_DEPTH);
-        md_fa_cuda_product_print_along(&defines, &p);
-        md_fa_cuda_simt_print_direct(&defines, &p);
+                         s->t.rows, s->t.columns, THREAD_ROWS, THREAD_COLUMNS, SIMT_DEPTH);
+        md_fa_cuda_product_print_along(&defines, &s->p);
+        md_fa_cuda_simt_print_direct(&defines, &s->p);
     }
-    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    return md_fa_cuda_product_emit(out, target, &s->p, &text, &defines);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
-    md_fa_cuda_mma_tile t;
-    md_cg_product p;
-    const bool is_mma = tile_of(&t, &p, target, config) && md_fa_cuda_mma_type(&p) != MD_F32;
+    grouped_spec s;
+    const bool is_mma = spec_of(&s, target, config) && s.is_mma;
     return (md_fa_class){
         .group = is_mma ? "gemm_grouped_mma" : "gemm_grouped", .is_repeatable = true, .is_invariant = true};
 }
+
+static const md_fa_kind kind = {
+    .checks_config = true, .envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
 
 const md_fa_family md_fa_cuda_gemm_grouped = {
     .name = "gemm_grouped",
@@ -167,11 +154,8 @@ const md_fa_family md_fa_cuda_gemm_grouped = {
               {"columns", 64, 3, {64, 128, 32}},
               {"stages", 3, 2, {3, 4}},
               {"warp_columns", 32, 1, {32, 16}, 1}}, /* columns of a warp */
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .envelope = envelope,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_mma; /* defined at the end of this file */
-
 enum { ROWS, COLUMNS, STAGES, SPLIT, RASTER, WARP_COLUMNS };
 enum { DEPTH = 64 };
 
@@ -28,13 +26,6 @@ tile md_fa_cuda_mma_tile_of(const md_cg_product *p, const md_fa_cuda_mma_fields 
     return t;
 }
 
-static tile tile_of(const md_cg_product *p, const md_fa_config *config)
-{
-    const int32_t *v = config->value;
-    const md_fa_cuda_mma_fields fields = {v[ROWS], v[COLUMNS], v[STAGES], v[SPLIT], v[WARP_COLUMNS]};
-    return md_fa_cuda_mma_tile_of(p, &fields);
-}
-
 md_dtype md_fa_cuda_mma_type(const md_cg_product *p)
 {
     md_dtype first = MD_F32;
@@ -46,17 +37,6 @@ md_dtype md_fa_cuda_mma_type(const md_cg_product *p)
         first = dtype;
     }
     return p->type == MD_F32 ? first : MD_F32;
-}
-
-static bool product_of(md_cg_product *p, const md_fa_target *target)
-{
-    return md_fa_cuda_product_of(p, target) && md_fa_cuda_mma_type(p) != MD_F32;
-}
-
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return product_of(&product, target);
 }
 
 md_fa_cuda_tiles md_fa_cuda_mma_tiles(const md_fa_target *target, const tile *t)
@@ -85,28 +65,35 @@ bool md_fa_cuda_mma_is_legal(const md_fa_target *target, const md_cg_product *p,
     return t->shared <= target->facts->shared_per_block;
 }
 
-static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+/* What a config comes to. */
+typedef struct mma_spec {
+    md_fa_cuda_tiled tiled;
+    tile t;
+    int32_t raster;
+} mma_spec;
+_Static_assert(sizeof(mma_spec) <= sizeof(md_fa_spec), "there is room for it");
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_product p;
-    if (!product_of(&p, target))
+    mma_spec *s = out;
+    const int32_t *v = config->value;
+    if (!md_fa_cuda_product_of(&s->tiled.p, target) || md_fa_cuda_mma_type(&s->tiled.p) == MD_F32)
         return false;
-    tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
-    if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
-        return false;
-    return md_fa_cuda_mma_is_legal(target, &p, &t) && md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
+    s->t = md_fa_cuda_mma_tile_of(&s->tiled.p,
+                                  &(md_fa_cuda_mma_fields){v[ROWS], v[COLUMNS], v[STAGES], v[SPLIT], v[WARP_COLUMNS]});
+    s->tiled.tiles = md_fa_cuda_mma_tiles(target, &s->t);
+    s->raster = v[RASTER];
+    return true;
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
-    *out = (md_kn_geometries){0};
-    if (!product_of(&p, target))
-        return;
-    tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
-    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
+    mma_spec s;
+    if (!spec_of(&s, target, config) ||
+        (s.raster != 8 && !md_fa_cuda_product_has_waves(target, &s.tiled.p, &s.tiled.tiles, size)))
+        return false;
+    return md_fa_cuda_mma_is_legal(target, &s.tiled.p, &s.t) &&
+           md_fa_cuda_product_is_worth_trying(target, &s.tiled.p, &s.tiled.tiles, size);
 }
 
 /* The time of functions in the epilogue. Tiles of a wave compute them at once, but 128 threads issue as much as an SM
@@ -147,36 +134,17 @@ static double store_us(const md_fa_target *target, const md_fa_product *sized, c
                                                          : 0];
 }
 
-typedef struct fixed {
-    bool takes;
-    tile t;
-    md_fa_cuda_tiles tiles;
-} fixed;
-_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_cg_product p;
-    fixed *f = (void *)out->bytes;
-    *f = (fixed){.takes = product_of(&p, target)};
-    if (!f->takes)
-        return;
-    f->t = tile_of(&p, config);
-    f->tiles = md_fa_cuda_mma_tiles(target, &f->t);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed fixed_room;
+    const mma_spec *s = known;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_mma, target, config);
-    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (!sized)
         return;
-    md_fa_cuda_tiles tiles = f->tiles;
-    tiles.step_us += pieces_us(sized, &f->t);
+    md_fa_cuda_tiles tiles = s->tiled.tiles;
+    tiles.step_us += pieces_us(sized, &s->t);
     md_fa_cuda_product_features(out, target, sized, &tiles);
-    out->serial_us += START + epilogue_us(target, sized, &f->t, &tiles) + store_us(target, sized, &f->t);
+    out->serial_us += START + epilogue_us(target, sized, &s->t, &tiles) + store_us(target, sized, &s->t);
     if (md_fa_cuda_product_is_ragged(sized))
         out->memory_rate *= RAGGED_MEMORY;
 }
@@ -191,17 +159,14 @@ void md_fa_cuda_mma_print(md_strbuf *out, const md_cg_product *p, const tile *t)
     md_fa_cuda_product_print_along(out, p);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product p;
+    const mma_spec *s = spec;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_mma, target, config));
-    (void)product_of(&p, target);
-    tile t = tile_of(&p, config);
-    md_fa_cuda_mma_print(&defines, &p, &t);
-    md_strbuf_printf(&defines, "#define MD_RASTER %" PRId32 "\n", config->value[RASTER]);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_mma.cu", .lanes = 4, .split = t.split};
-    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    md_fa_cuda_mma_print(&defines, &s->tiled.p, &s->t);
+    md_strbuf_printf(&defines, "#define MD_RASTER %" PRId32 "\n", s->raster);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_mma.cu", .lanes = 4, .split = s->t.split};
+    return md_fa_cuda_product_emit(out, target, &s->tiled.p, &text, &defines);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -209,6 +174,9 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     (void)target, (void)config;
     return md_fa_cuda_product_class("gemm_mma");
 }
+
+static const md_fa_kind kind = {
+    .checks_config = true, .features = features, .emit = emit, .geometry = md_fa_cuda_tiled_geometry};
 
 const md_fa_family md_fa_cuda_gemm_mma = {
     .name = "gemm_mma",
@@ -220,11 +188,8 @@ const md_fa_family md_fa_cuda_gemm_mma = {
               {"split", 1, 5, {1, 2, 4, 8, 16}},
               {"raster", 8, 1, {8, 2, 4, 16}, 3}, /* rows of tiles in a band, which is traversed column by column */
               {"warp_columns", 32, 1, {32, 16}, 1}}, /* columns of a warp */
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

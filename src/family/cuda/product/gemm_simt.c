@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemm_simt; /* defined at the end of this file */
-
 enum { ROWS, COLUMNS, SPLIT, RASTER, DEPTH, THREAD_ROWS, THREAD_COLUMNS };
 enum { USUAL_DEPTH = 16 };
 
@@ -35,12 +33,6 @@ static tile tile_of(const md_cg_product *p, const md_fa_config *config)
             results = (int64_t)p->n_products * t.rows * pitch_b;
     t.shared = MD_MAX(stages, results) * md_fa_cuda_product_bytes(p);
     return t;
-}
-
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return md_fa_cuda_product_of(&product, target);
 }
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product *p, const tile *t)
@@ -83,37 +75,44 @@ static bool has_registers(const md_cg_product *p, const tile *t)
     return t->thread_rows * t->thread_columns * p->n_products + 12 * pieces <= 127;
 }
 
-static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+/* What a config comes to. */
+typedef struct simt_spec {
+    md_fa_cuda_tiled tiled;
+    tile t;
+    int32_t raster;
+} simt_spec;
+_Static_assert(sizeof(simt_spec) <= sizeof(md_fa_spec), "there is room for it");
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_product p;
-    if (!md_fa_cuda_product_of(&p, target))
+    simt_spec *s = out;
+    if (!md_fa_cuda_product_of(&s->tiled.p, target))
         return false;
-    tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
-    if (p.type != MD_F32 && t.thread_rows * t.thread_columns * p.n_products > 32)
-        return false;
-    /* in such narrow tiles the copy of one operand takes all registers */
-    if (t.rows > 2 * t.columns || t.columns > 4 * t.rows)
-        return false;
-    if ((config->value[THREAD_ROWS] && config->value[THREAD_ROWS] == (t.rows >= 128 ? 8 : 4)) ||
-        (config->value[THREAD_COLUMNS] && config->value[THREAD_COLUMNS] == (t.columns >= 128 ? 8 : 4)))
-        return false; /* such a config is the same as the default */
-    if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
-        return false;
-    return is_even(&t) && has_registers(&p, &t) && t.shared <= target->facts->shared_per_block &&
-           md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
+    s->t = tile_of(&s->tiled.p, config);
+    s->tiled.tiles = tiles_of(target, &s->tiled.p, &s->t);
+    s->raster = config->value[RASTER];
+    return true;
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
-    *out = (md_kn_geometries){0};
-    if (!md_fa_cuda_product_of(&p, target))
-        return;
-    tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
-    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
+    simt_spec s;
+    if (!spec_of(&s, target, config))
+        return false;
+    const md_cg_product *p = &s.tiled.p;
+    const tile *t = &s.t;
+    if (p->type != MD_F32 && t->thread_rows * t->thread_columns * p->n_products > 32)
+        return false;
+    /* in such narrow tiles the copy of one operand takes all registers */
+    if (t->rows > 2 * t->columns || t->columns > 4 * t->rows)
+        return false;
+    if ((config->value[THREAD_ROWS] && config->value[THREAD_ROWS] == (t->rows >= 128 ? 8 : 4)) ||
+        (config->value[THREAD_COLUMNS] && config->value[THREAD_COLUMNS] == (t->columns >= 128 ? 8 : 4)))
+        return false; /* such a config is the same as the default */
+    if (s.raster != 8 && !md_fa_cuda_product_has_waves(target, p, &s.tiled.tiles, size))
+        return false;
+    return is_even(t) && has_registers(p, t) && t->shared <= target->facts->shared_per_block &&
+           md_fa_cuda_product_is_worth_trying(target, p, &s.tiled.tiles, size);
 }
 
 /* True if operands are copied in pieces of 16 bytes. */
@@ -161,35 +160,16 @@ static double f32_us(const md_fa_target *target, const md_fa_product *sized, con
            (sums < MANY_SUMS ? BLOCK_US * (blocks - 1) + WAVE_US * (waves - 1) : 0);
 }
 
-typedef struct fixed {
-    bool takes;
-    tile t;
-    md_fa_cuda_tiles tiles;
-} fixed;
-_Static_assert(sizeof(fixed) <= sizeof(md_fa_fixed), "there is room for it");
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_cg_product p;
-    fixed *f = (void *)out->bytes;
-    *f = (fixed){.takes = md_fa_cuda_product_of(&p, target)};
-    if (!f->takes)
-        return;
-    f->t = tile_of(&p, config);
-    f->tiles = tiles_of(target, &p, &f->t);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed fixed_room;
+    const simt_spec *s = known;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemm_simt, target, config);
-    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (!sized)
         return;
-    md_fa_cuda_tiles tiles = f->tiles;
+    md_fa_cuda_tiles tiles = s->tiled.tiles;
     if (sized->p.type == MD_F32) {
-        md_fa_cuda_product_time_features(out, f32_us(target, sized, &f->t, tiles.resident), f->t.split > 1 ? 2 : 1);
+        md_fa_cuda_product_time_features(out, f32_us(target, sized, &s->t, tiles.resident), s->t.split > 1 ? 2 : 1);
         return;
     }
     if (!has_direct_operands(sized)) { /* measured: 7 us for 64 steps of K if elements are copied one by one */
@@ -197,7 +177,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         tiles.flops *= SINGLE_RATE;
     }
     md_fa_cuda_product_features(out, target, sized, &tiles);
-    out->serial_us += START + (f->t.split > 1 ? SLICE * f->t.split : 0);
+    out->serial_us += START + (s->t.split > 1 ? SLICE * s->t.split : 0);
 }
 
 void md_fa_cuda_simt_print_direct(md_strbuf *out, const md_cg_product *p)
@@ -208,21 +188,19 @@ void md_fa_cuda_simt_print_direct(md_strbuf *out, const md_cg_product *p)
                          o <= p->n_products && p->load[o] && f->tensor[p->load[o]->id].dtype == p->type);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product p;
+    const simt_spec *s = spec;
+    const tile *t = &s->t;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_simt, target, config));
-    (void)md_fa_cuda_product_of(&p, target);
-    tile t = tile_of(&p, config);
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32
                      "\n#define MD_TN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_RASTER %" PRId32 "\n",
-                     t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth, config->value[RASTER]);
-    md_fa_cuda_product_print_along(&defines, &p);
-    md_fa_cuda_simt_print_direct(&defines, &p);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_simt.cu", .lanes = 4, .split = t.split};
-    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+                     t->rows, t->columns, t->thread_rows, t->thread_columns, t->depth, s->raster);
+    md_fa_cuda_product_print_along(&defines, &s->tiled.p);
+    md_fa_cuda_simt_print_direct(&defines, &s->tiled.p);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_simt.cu", .lanes = 4, .split = t->split};
+    return md_fa_cuda_product_emit(out, target, &s->tiled.p, &text, &defines);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -230,6 +208,9 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     (void)target, (void)config;
     return md_fa_cuda_product_class("gemm_simt");
 }
+
+static const md_fa_kind kind = {
+    .checks_config = true, .features = features, .emit = emit, .geometry = md_fa_cuda_tiled_geometry};
 
 const md_fa_family md_fa_cuda_gemm_simt = {
     .name = "gemm_simt",
@@ -243,11 +224,8 @@ const md_fa_family md_fa_cuda_gemm_simt = {
               {"depth", USUAL_DEPTH, 1, {USUAL_DEPTH, 8, 32}, 2},
               {"thread_rows", 0, 1, {0, 4, 8}, 2}, /* of a thread; 0: depends on the tile */
               {"thread_columns", 0, 1, {0, 4, 8}, 2}},
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -29,12 +29,6 @@ static bool product_of(md_cg_product *out, const md_fa_target *target)
            !md_fa_cuda_map_needs_copies(map, out) && md_fa_wgmma_map_result(&map[0], out);
 }
 
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return product_of(&product, target);
-}
-
 static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_wgmma_spec *s = spec;
@@ -46,12 +40,9 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
+    md_fa_wgmma_spec s;
     (void)size;
-    if (!product_of(&p, target))
-        return false;
-    const md_fa_wgmma_shape s = shape_of(&p, config);
-    return s.rows >= 64 && md_fa_wgmma_shape_fits(&s, target, &p);
+    return spec_of(&s, target, config) && s.shape.rows >= 64 && md_fa_wgmma_shape_fits(&s.shape, target, &s.product);
 }
 
 /* An element's sum has the order of gemm_wgmma's. */
@@ -73,7 +64,6 @@ const md_fa_family md_fa_cuda_gemm_swapped = {
               {"cluster", 1, 2, {1, 2}}},
     .kind = &md_fa_wgmma_kind,
     .spec_of = spec_of,
-    .applies = applies,
     .legal = legal,
     .numeric = numeric,
 };

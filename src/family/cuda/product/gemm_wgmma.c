@@ -28,12 +28,6 @@ static md_fa_wgmma_shape shape_of(const md_cg_product *p, const md_fa_config *co
     return s;
 }
 
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return md_fa_wgmma_product_of(&product, target);
-}
-
 static md_fa_cuda_tiles tiles_of(const md_fa_wgmma_shape *s)
 {
     /* wgmma with few columns waits for operands; a tile of half the rows reads twice as much. Tensor cores have 16
@@ -101,7 +95,6 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
               {"pad", 0, 2, {0, 1}}},
     .kind = &md_fa_wgmma_kind,
     .spec_of = spec_of,
-    .applies = applies,
     .legal = legal,
     .numeric = numeric,
 };

@@ -2,18 +2,22 @@
  * (kernels/cuda/gemm_window.cu). */
 #include "family/cuda/cuda.h"
 
-#include "base/status.h"
 #include "family/cuda/product/gemm_window_fit.h"
 #include "family/cuda/product/mma_tile.h"
-
-extern const md_fa_family md_fa_cuda_gemm_window; /* defined at the end of this file */
 
 enum { ROWS, COLUMNS, STAGES, SPLIT };
 enum { WARP_COLUMNS = 32, RASTER = 8, MOST_KEPT = 96, MOST_PARTS = 4 };
 
-/* The product, with what the window lies along. */
-static bool product_of(md_cg_product *p, const md_fa_target *target)
+typedef struct window_spec {
+    md_fa_cuda_tiled tiled; /* its product says what the window lies along */
+    md_fa_cuda_mma_tile t;
+} window_spec;
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
+    window_spec *s = out;
+    const int32_t *v = config->value;
+    md_cg_product *p = &s->tiled.p;
     if (!md_fa_cuda_product_of(p, target) || p->is_grouped || p->n_products != 1)
         return false;
     const int32_t window = md_cg_product_window(p);
@@ -21,19 +25,9 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
     if (window < 0 || md_fa_cuda_mma_type(p) == MD_F32 || !md_cg_product_window_is_small(p, window))
         return false;
     p->along[window] = md_cg_product_window_along(p, window);
+    s->t = md_fa_cuda_mma_tile_of(p, &(md_fa_cuda_mma_fields){v[ROWS], v[COLUMNS], v[STAGES], v[SPLIT], WARP_COLUMNS});
+    s->tiled.tiles = md_fa_cuda_mma_tiles(target, &s->t);
     return true;
-}
-
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return product_of(&product, target);
-}
-
-static md_fa_cuda_mma_tile tile_of(const md_cg_product *p, const md_fa_config *config)
-{
-    const int32_t *v = config->value;
-    return md_fa_cuda_mma_tile_of(p, &(md_fa_cuda_mma_fields){v[ROWS], v[COLUMNS], v[STAGES], v[SPLIT], WARP_COLUMNS});
 }
 
 /* A thread's sums, and the pieces of both operands that wait in registers while a block of K is multiplied; the rows
@@ -47,25 +41,10 @@ static bool fits_registers(const md_cg_product *p, const md_fa_cuda_mma_tile *t)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product p;
-    if (!product_of(&p, target))
-        return false;
-    const md_fa_cuda_mma_tile t = tile_of(&p, config);
-    const md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
-    return fits_registers(&p, &t) && md_fa_cuda_mma_is_legal(target, &p, &t) &&
-           md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
-}
-
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
-{
-    md_cg_product p;
-    *out = (md_kn_geometries){0};
-    if (!product_of(&p, target))
-        return;
-    const md_fa_cuda_mma_tile t = tile_of(&p, config);
-    const md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
-    md_fa_cuda_product_geometry(out, target, &tiles, shape->size);
+    window_spec s;
+    return spec_of(&s, target, config) && fits_registers(&s.tiled.p, &s.t) &&
+           md_fa_cuda_mma_is_legal(target, &s.tiled.p, &s.t) &&
+           md_fa_cuda_product_is_worth_trying(target, &s.tiled.p, &s.tiled.tiles, size);
 }
 
 /* The time of a step of K in which a thread finds its pieces. */
@@ -76,31 +55,27 @@ static double gather_us(const md_cg_product *p, const md_fa_cuda_mma_tile *t)
            t->threads;
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_cg_product p;
+    const window_spec *s = known;
     md_fa_product room;
     const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
-    if (!sized || !product_of(&p, target))
+    if (!sized)
         return;
-    const md_fa_cuda_mma_tile t = tile_of(&p, config);
-    md_fa_cuda_tiles tiles = md_fa_cuda_mma_tiles(target, &t);
-    tiles.step_us += gather_us(&p, &t);
+    md_fa_cuda_tiles tiles = s->tiled.tiles;
+    tiles.step_us += gather_us(&s->tiled.p, &s->t);
     tiles.flops *= PART_OF_RATE;
     md_fa_cuda_product_features(out, target, sized, &tiles);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product p;
+    const window_spec *s = spec;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_cuda_gemm_window, target, config));
-    (void)product_of(&p, target);
-    const md_fa_cuda_mma_tile t = tile_of(&p, config);
-    md_fa_cuda_mma_print(&defines, &p, &t);
+    md_fa_cuda_mma_print(&defines, &s->tiled.p, &s->t);
     md_strbuf_printf(&defines, "#define MD_RASTER %d\n", RASTER);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_window.cu", .lanes = 4, .split = t.split};
-    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_window.cu", .lanes = 4, .split = s->t.split};
+    return md_fa_cuda_product_emit(out, target, &s->tiled.p, &text, &defines);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -108,6 +83,9 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     (void)target, (void)config;
     return md_fa_cuda_product_class("gemm_mma");
 }
+
+static const md_fa_kind kind = {
+    .checks_config = true, .features = features, .emit = emit, .geometry = md_fa_cuda_tiled_geometry};
 
 const md_fa_family md_fa_cuda_gemm_window = {
     .name = "gemm_window",
@@ -117,10 +95,8 @@ const md_fa_family md_fa_cuda_gemm_window = {
               {"columns", 128, 3, {128, 64, 32}},
               {"stages", 3, 2, {3, 4}},
               {"split", 1, 5, {1, 2, 4, 8, 16}}},
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_cuda_gemv; /* defined at the end of this file */
-
 enum { MAX_ROWS, COLUMNS, UNROLL, SLICE_K, WARPS };
 enum { USUAL_WARPS = 8 };
 
@@ -30,12 +28,6 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
     md_dtype dtype = type_of(p);
     return product->n_k == 1 && p->n_rows <= 1 && p->n_columns == 1 &&
            (dtype == MD_BF16 || dtype == MD_F16 || dtype == MD_F32);
-}
-
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return product_of(&product, target);
 }
 
 /* Warps of a block: at least as many as slices of K. */
@@ -71,56 +63,47 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return !size || (rows <= max_rows && (max_rows == 1 || rows > max_rows / 2));
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_product p;
-    *out = (md_kn_envelope){0};
-    if (!product_of(&p, target))
-        return;
-    out->row_points_max = config->value[MAX_ROWS];
-    out->n_row_dims = p.n_rows;
-    for (int32_t i = 0; i < p.n_rows; i++)
-        out->row_dim[i] = target->program->index[p.rows[i]].dim;
-    for (int32_t o = 0; o <= p.n_products; o++) {
-        out->unit |= UINT32_C(1) << p.load[o]->id;
-        out->aligned16 |= UINT32_C(1) << p.load[o]->id;
-    }
-}
-
 static int64_t blocks_of(const md_fa_product *sized, const md_fa_config *config)
 {
     return sized->batch * ((sized->columns + columns_of(config) - 1) / columns_of(config));
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_product p;
+    md_fa_product_spec *s = out;
+    s->config = *config;
+    return product_of(&s->p, target);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
+{
+    const md_fa_product_spec *s = spec;
+    out->row_points_max = s->config.value[MAX_ROWS];
+    out->n_row_dims = s->p.n_rows;
+    for (int32_t i = 0; i < s->p.n_rows; i++)
+        out->row_dim[i] = target->program->index[s->p.rows[i]].dim;
+    for (int32_t o = 0; o <= s->p.n_products; o++) {
+        out->unit |= UINT32_C(1) << s->p.load[o]->id;
+        out->aligned16 |= UINT32_C(1) << s->p.load[o]->id;
+    }
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+{
+    const md_fa_config *config = &((const md_fa_product_spec *)spec)->config;
     md_fa_product room;
     const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
-    if (!sized || !product_of(&p, target))
+    if (!sized)
         return;
     out->launch[0] = md_fa_cuda_launch(blocks_of(sized, config), 32 * warps_of(config));
     out->launch[0].overlaps = true;
 }
 
-typedef struct fixed {
-    bool takes;
-} fixed;
-
-static void fix(md_fa_fixed *out, const md_fa_target *target, const md_fa_config *config)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_cg_product p;
-    (void)config;
-    *(fixed *)(void *)out->bytes = (fixed){.takes = product_of(&p, target)};
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_fixed fixed_room;
+    const md_fa_config *config = &((const md_fa_product_spec *)known)->config;
     md_fa_product room;
-    const fixed *f = md_fa_fixed_of(&fixed_room, &md_fa_cuda_gemv, target, config);
-    const md_fa_product *sized = f->takes ? md_fa_cuda_product_work(out, &room, target, size) : NULL;
+    const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (!sized)
         return;
     const md_cg_product *p = &sized->p;
@@ -159,13 +142,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->serial_us = fmax(out->serial_us, under_way - memory);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product p;
+    const md_fa_product_spec *s = spec;
+    const md_fa_config *config = &s->config;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_cuda_gemv, target, config));
-    (void)product_of(&p, target);
-    md_dtype dtype = type_of(&p);
+    md_dtype dtype = type_of(&s->p);
     md_strbuf_printf(&defines,
                      "#define MD_MAX_ROWS %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNROLL_K %" PRId32
                      "\n#define MD_SLICE_K %" PRId32 "\n#define MD_WARPS %" PRId32
@@ -173,7 +155,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      config->value[MAX_ROWS], config->value[COLUMNS], config->value[UNROLL], config->value[SLICE_K],
                      warps_of(config), dtype == MD_F32 ? 4 : 2, dtype == MD_F16 ? "f16" : "bf16");
     md_fa_cuda_product_text text = {.source = "cuda/gemv.cu", .lanes = columns_of(config) % 4 ? 2 : 4};
-    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    return md_fa_cuda_product_emit(out, target, &s->p, &text, &defines);
 }
 
 /* Not invariant, since only few rows are served. */
@@ -182,6 +164,9 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     (void)target, (void)config;
     return (md_fa_class){.group = "dots", .field = {"slice_k"}, .is_repeatable = true};
 }
+
+static const md_fa_kind kind = {
+    .checks_config = true, .envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
 
 const md_fa_family md_fa_cuda_gemv = {
     .name = "gemv",
@@ -192,12 +177,8 @@ const md_fa_family md_fa_cuda_gemv = {
               {"unroll", 2, 4, {1, 2, 4, 8, 3, 5, 6, 7}, 4},
               {"slice_k", 2, 4, {1, 2, 4, 8, 16}, 1},
               {"warps", USUAL_WARPS, 1, {USUAL_WARPS, 2, 4, 16}, 3}},
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .envelope = envelope,
-    .fix = fix,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

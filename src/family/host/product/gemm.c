@@ -1,6 +1,5 @@
 /* Family gemm: matrix products with packed operands (kernels/host/gemm.c). It takes every product stage in any
  * layout. */
-#include "base/status.h"
 #include "family/cost.h"
 #include "family/host/product/host_gemm_fit.h"
 #include "family/host/product/region.h"
@@ -9,21 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_host_gemm; /* defined at the end of this file */
-
 enum { ROWS, VECS, DEPTH, BLOCK };
 enum { GROUP = 4, WIDTH = 2048 }; /* MD_GROUP, MD_WIDTH */
-
-static bool product_of(md_cg_product *out, const md_fa_target *target)
-{
-    return md_cg_product_of(out, target->program, target->stage, MD_CG_COLUMNS_STORED);
-}
-
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return product_of(&product, target);
-}
 
 md_tiling md_fa_host_tiling(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile)
 {
@@ -67,12 +53,19 @@ static md_tiling tiling_of(const md_fa_target *target, const md_cg_product *prod
     return md_fa_host_tiling(target, product, &tile);
 }
 
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_product_spec *s = out;
+    s->config = *config;
+    return md_cg_product_of(&s->p, target->program, target->stage, MD_CG_COLUMNS_STORED);
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_cg_product product;
+    md_fa_product_spec s;
     const md_fa_host_tile tile = tile_of(config);
     (void)size;
-    return product_of(&product, target) && md_fa_host_tile_is_legal(target, &product, &tile);
+    return spec_of(&s, target, config) && md_fa_host_tile_is_legal(target, &s.p, &tile);
 }
 
 static const char *height_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
@@ -82,13 +75,10 @@ static const char *height_miss(const md_kn_envelope *envelope, const md_kn_shape
 }
 
 /* Holds at no shape where a block of A is higher than the vectors that it is packed by; else at all. */
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product product;
-    *out = (md_kn_envelope){0};
-    if (!product_of(&product, target))
-        return;
-    const md_tiling t = tiling_of(target, &product, config);
+    const md_fa_product_spec *s = spec;
+    const md_tiling t = tiling_of(target, &s->p, &s->config);
     if (t.rows > t.lanes)
         out->rule_miss = height_miss;
 }
@@ -185,36 +175,29 @@ static cut cut_of(const md_fa_target *target, const md_fa_product *sized, const 
     return best;
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
-    md_cg_product product;
+    const md_fa_product_spec *s = spec;
     md_fa_product sized;
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = 1;
-    if (!product_of(&product, target))
-        return;
-    md_fa_product_measure(&sized, target, &product, shape->size);
+    md_fa_product_measure(&sized, target, &s->p, shape->size);
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
-    cut plan = cut_of(target, &sized, config);
+    cut plan = cut_of(target, &sized, &s->config);
     md_scratch scratch =
-        md_scratch_of(tiling_of(target, &product, config), plan.split, sized.rows, sized.columns, sized.depth);
+        md_scratch_of(tiling_of(target, &s->p, &s->config), plan.split, sized.rows, sized.columns, sized.depth);
     out->launch[0].blocks = plan.regions * sized.batch;
-    out->launch[0].scratch_bytes = scratch.all * md_cg_product_acc_bytes(&product);
+    out->launch[0].scratch_bytes = scratch.all * md_cg_product_acc_bytes(&s->p);
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_cg_product product;
+    const md_fa_product_spec *s = known;
     md_fa_product sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!product_of(&product, target))
-        return;
-    md_fa_product_measure(&sized, target, &product, size);
+    md_fa_product_measure(&sized, target, &s->p, size);
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
-    cut plan = cut_of(target, &sized, config);
+    cut plan = cut_of(target, &sized, &s->config);
     double blocks = (double)plan.regions * (double)sized.batch,
            results = (double)sized.batch * (double)sized.rows * (double)sized.columns;
     out->ops = md_fa_product_cycles(target, plan.cycles * blocks);
@@ -225,17 +208,17 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->parallel = md_fa_host_parallel(blocks, target->facts);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product product;
+    const md_fa_product_spec *s = spec;
     md_strbuf defines = {0};
-    MD_TRY(md_fa_product_check(&md_fa_host_gemm, target, NULL));
-    (void)product_of(&product, target);
-    const md_fa_host_tile tile = tile_of(config);
-    md_fa_host_tile_print(&defines, target, &product, &tile);
-    md_strbuf_printf(&defines, "#define MD_BLOCK %" PRId32 "\n#define MD_WIDTH %d\n", config->value[BLOCK], WIDTH);
-    return md_fa_product_emit(out, target, &product, "host/gemm.c", &defines);
+    const md_fa_host_tile tile = tile_of(&s->config);
+    md_fa_host_tile_print(&defines, target, &s->p, &tile);
+    md_strbuf_printf(&defines, "#define MD_BLOCK %" PRId32 "\n#define MD_WIDTH %d\n", s->config.value[BLOCK], WIDTH);
+    return md_fa_product_emit(out, target, &s->p, "host/gemm.c", &defines);
 }
+
+static const md_fa_kind kind = {.envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
 
 const md_fa_family md_fa_host_gemm = {
     .name = "gemm",
@@ -246,11 +229,8 @@ const md_fa_family md_fa_host_gemm = {
               {"vecs", 2, 4, {2, 3, 4, 1}},
               {"depth", 256, 2, {256, 512}},
               {"block", 480, 3, {480, 240, 120}}},
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .envelope = envelope,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = md_fa_class_product,
 };

@@ -12,22 +12,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern const md_fa_family md_fa_host_gemm_grouped; /* defined at the end of this file */
-
 enum { ROWS, VECS, DEPTH, FEW };
 enum { BLOCK = 240, RUN = 64, MOST_ROWS = 8 }; /* MD_BLOCK, MD_COLUMNS; most of MD_MAX_ROWS */
 enum { WIDTH = 512, LEAST_WIDTH = 64 }; /* columns of a block */
-
-static bool product_of(md_cg_product *out, const md_fa_target *target)
-{
-    return md_cg_product_of(out, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
-}
-
-static bool applies(const md_fa_target *target)
-{
-    md_cg_product product;
-    return product_of(&product, target);
-}
 
 static md_fa_host_tile tile_of(const md_fa_config *config)
 {
@@ -45,19 +32,25 @@ static bool takes_few(const md_cg_product *p)
     return true;
 }
 
-static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_product product;
-    const md_fa_host_tile tile = tile_of(config);
-    (void)size;
-    return product_of(&product, target) && md_fa_host_tile_is_legal(target, &product, &tile) &&
-           (config->value[FEW] == 0 || takes_few(&product));
+    md_fa_product_spec *s = out;
+    s->config = *config;
+    return md_cg_product_of(&s->p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    (void)config;
-    *out = (md_kn_envelope){0};
+    md_fa_product_spec s;
+    const md_fa_host_tile tile = tile_of(config);
+    (void)size;
+    return spec_of(&s, target, config) && md_fa_host_tile_is_legal(target, &s.p, &tile) &&
+           (config->value[FEW] == 0 || takes_few(&s.p));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
+{
+    (void)spec;
     md_fa_product_group_envelope(out, target);
 }
 
@@ -69,14 +62,11 @@ typedef struct cut {
 } cut;
 
 /* False: there is nothing to do. */
-static bool cut_of(cut *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static bool cut_of(cut *out, const md_fa_target *target, const md_fa_product_spec *s, const int64_t *size)
 {
-    md_cg_product product;
-    const md_fa_host_tile tile = tile_of(config);
-    if (!product_of(&product, target))
-        return false;
-    md_fa_product_measure(&out->sized, target, &product, size);
-    out->tiling = md_fa_host_tiling(target, &product, &tile);
+    const md_fa_host_tile tile = tile_of(&s->config);
+    md_fa_product_measure(&out->sized, target, &s->p, size);
+    out->tiling = md_fa_host_tiling(target, &s->p, &tile);
     const int64_t threads = MD_MAX(target->facts->threads, 1), n = out->sized.columns,
                   wide = MD_MAX(MD_MIN(n / (2 * threads), WIDTH), LEAST_WIDTH);
     out->regions = MD_MAX(n / wide, 1);
@@ -92,13 +82,12 @@ static int64_t run_scratch(const md_fa_target *target, const cut *c, const md_fa
     return config->value[FEW] == 0 ? 0 : sums + MOST_ROWS * ((chunk + lanes - 1) / lanes * lanes) + lanes;
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
+    const md_fa_product_spec *s = spec;
     cut c;
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = out->launch[1].grain = 1;
-    if (!cut_of(&c, target, config, shape->size))
+    out->launch[1].grain = 1;
+    if (!cut_of(&c, target, s, shape->size))
         return;
     const md_scratch packed =
         md_scratch_of(c.tiling, (md_split){1, 1}, MD_MIN(c.sized.rows, BLOCK), c.width, c.sized.depth);
@@ -106,7 +95,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->launch[0].blocks = 1;
     out->launch[1].blocks = at.most_units * c.regions;
     out->launch[1].scratch_bytes =
-        MD_MAX(packed.all, run_scratch(target, &c, config)) * (c.sized.p.type == MD_F32 ? 4 : 8);
+        MD_MAX(packed.all, run_scratch(target, &c, &s->config)) * (c.sized.p.type == MD_F32 ? 4 : 8);
     out->workspace_bytes = at.all * (int64_t)sizeof(int64_t);
 }
 
@@ -120,11 +109,12 @@ static double few_cycles(const md_fa_target *target, const md_fa_product *sized)
     return loads + n * (double)sized->depth / lanes * slow * rows * ROW_CYCLES + n * rows * SUM_CYCLES * slow;
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
+    const md_fa_product_spec *s = known;
     cut c;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 2};
-    if (!cut_of(&c, target, config, size))
+    if (!cut_of(&c, target, s, size))
         return;
     const double rows = (double)c.sized.rows,
                  groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
@@ -132,8 +122,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_product one = c.sized;
     one.rows = (int64_t)ceil(rows / used);
     const double cycles =
-        used * (one.rows <= config->value[FEW] ? few_cycles(target, &one)
-                                               : md_fa_host_region_cycles(target, &one, &c.tiling, (md_split){1, 1}));
+        used * (one.rows <= s->config.value[FEW] ? few_cycles(target, &one)
+                                                 : md_fa_host_region_cycles(target, &one, &c.tiling, (md_split){1, 1}));
     out->ops = md_fa_product_cycles(target, cycles);
     out->transcendental = rows * (double)c.sized.columns * c.sized.epilogue_transcendental;
     out->memory_bytes = c.sized.a_bytes + (c.sized.bytes - c.sized.a_bytes) * used / groups;
@@ -142,33 +132,31 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 }
 
 /* ---- Text */
-static void print_defines(md_strbuf *out, const md_fa_target *target, const md_cg_product *p,
-                          const md_fa_config *config)
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_product_spec *s)
 {
-    const md_fa_host_tile tile = tile_of(config);
-    md_fa_host_tile_print(out, target, p, &tile);
+    const md_fa_host_tile tile = tile_of(&s->config);
+    const int32_t few = s->config.value[FEW];
+    md_fa_host_tile_print(out, target, &s->p, &tile);
     md_strbuf_printf(out,
                      "#define MD_BLOCK %d\n#define MD_FEW %" PRId32 "\n#define MD_MAX_ROWS %" PRId32
                      "\n#define MD_COLUMNS %d\n#define MD_CHUNK %" PRId64 "\n#define MD_ALONG_DEPTH %d\n",
-                     BLOCK, config->value[FEW], MD_MIN(config->value[FEW], MOST_ROWS), RUN,
-                     (int64_t)MD_SUM_DEPTH * md_cg_width(target->facts),
-                     md_cg_product_along(p, MD_CG_B) == MD_CG_ALONG_DEPTH);
+                     BLOCK, few, MD_MIN(few, MOST_ROWS), RUN, (int64_t)MD_SUM_DEPTH * md_cg_width(target->facts),
+                     md_cg_product_along(&s->p, MD_CG_B) == MD_CG_ALONG_DEPTH);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
     static const char *const source[] = {"host/group_rows.c", "host/gemm_grouped.c"};
-    md_cg_product product;
-    md_status status = md_fa_product_check(&md_fa_host_gemm_grouped, target, NULL);
+    const md_fa_product_spec *s = spec;
+    md_status status = MD_OK;
     *out = (md_kn_source){.n_launches = MD_COUNT(source)};
     for (int32_t i = 0; i < MD_COUNT(source) && status == MD_OK; i++) {
         md_strbuf defines = {0};
-        (void)product_of(&product, target);
         if (i == 0)
             md_strbuf_printf(&defines, "#define MD_BLOCK %d\n", BLOCK);
         else
-            print_defines(&defines, target, &product, config);
-        status = md_fa_product_emit_launch(&out->launch[i], target, &product, source[i], &defines);
+            print_defines(&defines, target, s);
+        status = md_fa_product_emit_launch(&out->launch[i], target, &s->p, source[i], &defines);
         md_strbuf_finish(&defines);
     }
     if (status != MD_OK)
@@ -184,6 +172,8 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     return (md_fa_class){.group = "grouped", .field = {"few"}, .is_repeatable = true};
 }
 
+static const md_fa_kind kind = {.envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
+
 const md_fa_family md_fa_host_gemm_grouped = {
     .name = "gemm_grouped",
     .device = MD_DEV_HOST,
@@ -193,11 +183,8 @@ const md_fa_family md_fa_host_gemm_grouped = {
               {"vecs", 2, 4, {2, 3, 4, 1}},
               {"depth", 256, 2, {256, 512}},
               {"few", 8, 3, {8, 16, 0}}}, /* rows of a group that are multiplied without packing its matrix */
-    .applies = applies,
+    .kind = &kind,
+    .spec_of = spec_of,
     .legal = legal,
-    .envelope = envelope,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };

@@ -1,6 +1,5 @@
 /* Family gemv: products with at most eight rows (kernels/host/gemv.c). With swap_ab1 it is n that has few points, and
  * the operands are swapped. */
-#include "base/status.h"
 #include "family/cost.h"
 #include "family/host/product/host_gemv_fit.h"
 #include "family/product.h"
@@ -39,6 +38,13 @@ static md_cg_along along(const md_cg_product *p)
     return first;
 }
 
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_product_spec *s = out;
+    s->config = *config;
+    return product_of(&s->p, target, config);
+}
+
 static bool serves(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product product;
@@ -60,20 +66,17 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_st_points(target->program, product.n_rows, product.rows, size) <= MOST;
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product product;
-    *out = (md_kn_envelope){0};
-    if (!product_of(&product, target, config))
-        return;
+    const md_cg_product *p = &((const md_fa_product_spec *)spec)->p;
     out->row_points_max = MOST;
-    out->n_row_dims = product.n_rows;
-    for (int32_t i = 0; i < product.n_rows; i++)
-        out->row_dim[i] = target->program->index[product.rows[i]].dim;
+    out->n_row_dims = p->n_rows;
+    for (int32_t i = 0; i < p->n_rows; i++)
+        out->row_dim[i] = target->program->index[p->rows[i]].dim;
     /* Other strides would be correct but slow: gemm packs them. */
-    for (int32_t i = 0; i < product.n_products; i++)
-        out->unit |= product.load[MD_CG_B + i] ? UINT32_C(1) << product.load[MD_CG_B + i]->id
-                                               : md_cg_product_unit(&product, MD_CG_B + i);
+    for (int32_t i = 0; i < p->n_products; i++)
+        out->unit |=
+            p->load[MD_CG_B + i] ? UINT32_C(1) << p->load[MD_CG_B + i]->id : md_cg_product_unit(p, MD_CG_B + i);
 }
 
 static int64_t runs_of(const md_fa_product *sized, const md_fa_config *config)
@@ -81,21 +84,17 @@ static int64_t runs_of(const md_fa_product *sized, const md_fa_config *config)
     return (sized->columns + config->value[COLUMNS] - 1) / config->value[COLUMNS];
 }
 
-static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
-                     const md_kn_shape *shape)
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
-    md_cg_product product;
+    const md_cg_product *p = &((const md_fa_product_spec *)spec)->p;
+    const md_fa_config *config = &((const md_fa_product_spec *)spec)->config;
     md_fa_product sized;
-    *out = (md_kn_geometries){0};
-    out->launch[0].grain = 1;
-    if (!product_of(&product, target, config))
-        return;
-    md_fa_product_measure(&sized, target, &product, shape->size);
+    md_fa_product_measure(&sized, target, p, shape->size);
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
     int64_t lanes = md_cg_width(target->facts), most = chunk_of(target),
             chunk = sized.depth < most ? sized.depth : most, blocks = runs_of(&sized, config) * sized.batch;
-    int64_t sums = (sized.depth > MD_SPAN ? 4 : 2) * product.n_products * MOST * (config->value[COLUMNS] + lanes),
+    int64_t sums = (sized.depth > MD_SPAN ? 4 : 2) * p->n_products * MOST * (config->value[COLUMNS] + lanes),
             x = sized.rows * ((chunk + lanes - 1) / lanes * lanes);
     int64_t threads = target->facts->threads > 1 ? target->facts->threads : 1;
     out->launch[0].blocks = blocks;
@@ -103,27 +102,25 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
      * calling thread. */
     double work = (double)sized.rows * (double)sized.columns * (double)sized.depth * (double)sized.batch;
     out->launch[0].grain = work < 100e3 ? blocks : (blocks + threads * 4 - 1) / (threads * 4);
-    out->launch[0].scratch_bytes = (sums + x + lanes) * (product.type == MD_F32 ? 4 : 8);
+    out->launch[0].scratch_bytes = (sums + x + lanes) * (p->type == MD_F32 ? 4 : 8);
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    md_cg_product product;
+    const md_cg_product *p = &((const md_fa_product_spec *)known)->p;
+    const md_fa_config *config = &((const md_fa_product_spec *)known)->config;
     md_fa_product sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!product_of(&product, target, config))
-        return;
-    md_fa_product_measure(&sized, target, &product, size);
+    md_fa_product_measure(&sized, target, p, size);
     double lanes = md_cg_width(target->facts), n = (double)sized.columns * (double)sized.batch,
            rows = (double)sized.rows, k = (double)sized.depth;
     double runs = (double)runs_of(&sized, config) * (double)sized.batch, slow = md_cg_product_acc_bytes(&sized.p) / 4;
-    bool is_depth = along(&product) == MD_CG_ALONG_DEPTH;
+    bool is_depth = along(p) == MD_CG_ALONG_DEPTH;
     /* Cycles for a register of B: one load, then one fma for each row. Sums are reduced at the end, or read and written
      * every eight steps of K. */
-    double cycles =
-        (double)product.n_products * n * k / lanes * slow * (1 + rows * (is_depth ? DOT_CYCLES : COLUMN_CYCLES));
+    double cycles = (double)p->n_products * n * k / lanes * slow * (1 + rows * (is_depth ? DOT_CYCLES : COLUMN_CYCLES));
     if (is_depth)
-        cycles += (double)product.n_products * n * rows * SUM_CYCLES * slow;
+        cycles += (double)p->n_products * n * rows * SUM_CYCLES * slow;
     cycles += runs * (RUN_CYCLES + rows * k / lanes) + n * rows / lanes * (RESULT_CYCLES + sized.epilogue_ops);
     out->ops = md_fa_product_cycles(target, cycles);
     out->transcendental = n * rows * sized.epilogue_transcendental;
@@ -133,17 +130,15 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->parallel = md_fa_host_parallel(runs, target->facts);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    md_cg_product product;
+    const md_fa_product_spec *s = spec;
     md_strbuf defines = {0};
-    if (!product_of(&product, target, config))
-        return md_fail(MD_INTERNAL, "family gemv does not take this stage");
     md_strbuf_printf(&defines,
                      "#define MD_MAX_ROWS %d\n#define MD_COLUMNS %" PRId32 "\n#define MD_CHUNK %" PRId64
                      "\n#define MD_ALONG_DEPTH %d\n",
-                     MOST, config->value[COLUMNS], chunk_of(target), along(&product) == MD_CG_ALONG_DEPTH);
-    return md_fa_product_emit(out, target, &product, "host/gemv.c", &defines);
+                     MOST, s->config.value[COLUMNS], chunk_of(target), along(&s->p) == MD_CG_ALONG_DEPTH);
+    return md_fa_product_emit(out, target, &s->p, "host/gemv.c", &defines);
 }
 
 /* Dot products have lanes along K and serve only few rows: a class of its own, not invariant. Otherwise K is added in
@@ -158,17 +153,17 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     return (md_fa_class){.group = "dots", .field = {"swap_ab"}, .is_repeatable = true};
 }
 
+static const md_fa_kind kind = {.envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
+
 const md_fa_family md_fa_host_gemv = {
     .name = "gemv",
     .device = MD_DEV_HOST,
     .takes_packed = true,
     .n_fields = 2,
     .field = {{"swap_ab", 0, 2, {0, 1}}, {"columns", 128, 5, {512, 1024, 256, 128, 64}}},
+    .kind = &kind,
+    .spec_of = spec_of,
     .applies = applies,
     .legal = legal,
-    .envelope = envelope,
-    .features = features,
-    .emit = emit,
-    .geometry = geometry,
     .numeric = numeric,
 };
