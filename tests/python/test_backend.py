@@ -1,16 +1,11 @@
 #!/usr/bin/env python3
 """The backend of torch.compile: small graphs against PyTorch's own result. Skipped, loudly, where PyTorch is missing."""
 
-import importlib.util
 import math
 import os
-import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 
 import multidispatch as md

@@ -4,15 +4,11 @@ that is written out; its gradients: test_backend_attention_back.py. Errors are m
 twice eager's own.
 MD_TEST_TORCH_DEVICE names the device; on a GPU f32 stays PyTorch's."""
 
-import importlib.util
 import os
 import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_attention.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 
 import multidispatch as md

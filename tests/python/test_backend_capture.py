@@ -1,14 +1,9 @@
 #!/usr/bin/env python3
 """md.capture: plans without Dynamo. Skipped, loudly, where PyTorch is missing."""
 
-import importlib.util
-import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_capture.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 

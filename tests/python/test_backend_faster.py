@@ -1,17 +1,12 @@
 #!/usr/bin/env python3
 """Plans that eager PyTorch serves at the sizes where it was measured to be faster. Times come from a clock of the test."""
 
-import importlib.util
 import os
-import sys
 import threading
 import unittest
 from unittest import mock
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_faster.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 
 import multidispatch as md

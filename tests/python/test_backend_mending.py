@@ -2,7 +2,6 @@
 """What fails although it was thought to be ours goes to PyTorch alone: failures are injected while a graph is lowered, while
 formulas are written, when ops are made, when kernels are built, and in the first call."""
 
-import importlib.util
 import logging
 import os
 import pathlib
@@ -13,10 +12,7 @@ import textwrap
 import unittest
 from unittest import mock
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_mending.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 
 import multidispatch as md

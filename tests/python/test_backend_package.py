@@ -2,7 +2,6 @@
 """md.package and md.load_package: models in one file, called in a process without a compiler, without the model's code, and
 without PyTorch where NumPy's arrays are given."""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -12,10 +11,7 @@ import tempfile
 import textwrap
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_package.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 
 import multidispatch as md

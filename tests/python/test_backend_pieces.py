@@ -2,15 +2,11 @@
 """Graphs with what no plan can hold: cut there, all else in plans. Skipped, loudly, where PyTorch is missing."""
 
 import copy
-import importlib.util
 import sys
 import unittest
 from unittest import mock
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_pieces.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode

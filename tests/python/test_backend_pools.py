@@ -1,15 +1,11 @@
 #!/usr/bin/env python3
 """Windows in graphs of PyTorch: pools, unfold, diagonals; running extremes; searches among sorted values."""
 
-import importlib.util
 import os
 import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_windows.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 import torch.nn.functional as F
 

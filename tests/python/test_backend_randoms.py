@@ -1,15 +1,10 @@
 #!/usr/bin/env python3
 """Random numbers in graphs: dropout that is fused and that the backward draws again, and PyTorch's other draws."""
 
-import importlib.util
 import os
-import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_randoms.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint

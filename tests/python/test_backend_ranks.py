@@ -2,16 +2,13 @@
 """Training of compiled models by two processes over gloo: DistributedDataParallel, and FSDP2's fully_shard. Gradients are those
 of eager PyTorch."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_ranks.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
+import needs_torch  # noqa: F401
 
 PROGRAM = """
 import sys

@@ -3,14 +3,9 @@
 Skipped, loudly, where PyTorch is missing."""
 
 import functools
-import importlib.util
-import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_rewrite.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx

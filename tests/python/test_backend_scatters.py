@@ -1,15 +1,10 @@
 #!/usr/bin/env python3
 """Writes at indices in graphs, bags of embeddings, and values written into parts of others, against eager PyTorch."""
 
-import importlib.util
 import os
-import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_scatters.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 import torch.nn.functional as F
 

@@ -2,15 +2,10 @@
 """Training steps through the backend of torch.compile: gradients against PyTorch's, and which kernels the graphs have.
 Skipped, loudly, where PyTorch is missing."""
 
-import importlib.util
 import os
-import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_training.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
-
+import needs_torch  # noqa: F401
 import torch
 
 import multidispatch as md

@@ -2,16 +2,13 @@
 """What users of torch.compile expect of a backend: training in all its forms, changed tensors, threads, forks, stances."""
 
 import copy
-import importlib.util
 import os
 import subprocess
 import sys
 import threading
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_users.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
+import needs_torch  # noqa: F401
 os.environ["MD_CC"] = "/no/compiler"  # kernels are not under test
 
 import torch

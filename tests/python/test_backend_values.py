@@ -3,14 +3,11 @@
 range, pads and views of memory, tensors that are changed. Graphs are traced without Dynamo, and formulas run in the
 reference evaluator: what is under test is what a graph is lowered to."""
 
-import importlib.util
 import os
 import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print(f"SKIPPED: test_backend_values.py: {sys.executable} has no PyTorch", file=sys.stderr)
-    sys.exit(0)
+import needs_torch  # noqa: F401
 os.environ["MD_CC"] = "/no/compiler"
 
 import logging
