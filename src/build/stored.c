@@ -28,7 +28,7 @@ md_status md_bd_stored_find(md_bd_stored *out, md_sr *store, md_digest128 digest
     if (n < 2 || (text[0] != BINARY && text[0] != FAILURE)) {
         free(bytes);
         md_sr_discard(store, KIND, key);
-        return md_fail(MD_NOT_FOUND, "what is kept of '%s' is no kernel", entry);
+        return md_fail(MD_NOT_FOUND, "the store's entry of kernel '%s' is none", entry);
     }
     *out = (md_bd_stored){.bytes = bytes};
     if (text[0] == FAILURE) {

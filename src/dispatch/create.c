@@ -141,8 +141,8 @@ static void fill_pools(md_ds_op *op)
 {
     for (int32_t s = 0; s < op->n_stages; s++)
         if (md_ds_pool_fill_rest(&op->stage[s]) != MD_OK)
-            md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
-                      s, md_last_error());
+            md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: no more variants are added to its pool: %s",
+                      op->name, s, md_last_error());
     md_ds_stored_bring(op);
     md_ds_stored_teach(op);
 }

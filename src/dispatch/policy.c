@@ -28,11 +28,11 @@ md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy)
         for (int32_t i = 0; i < program->stage[s].n_stores; i++) {
             const md_st_store *store = &program->stage[s].store[i];
             if (store->assign == MD_FX_SET && reads_tensor(store))
-                return md_fail(MD_INVALID_ARGUMENT,
-                               "numeric policy %s: '%s' is written by '=' where indices say, and of equal indices any "
-                               "one would win: "
-                               "use 'max=' or 'min=', '+=' onto zeros, or the policy fast",
-                               md_ds_numeric_name(policy), program->formula->tensor[store->tensor].name);
+                return md_fail(
+                    MD_INVALID_ARGUMENT,
+                    "numeric policy %s: '%s' is scattered by '=', and which of two points with equal indices "
+                    "wins would be left to chance: use 'max=' or 'min=', '+=' onto zeros, or the policy fast",
+                    md_ds_numeric_name(policy), program->formula->tensor[store->tensor].name);
         }
     return MD_OK;
 }

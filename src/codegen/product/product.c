@@ -206,7 +206,7 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
 {
     static const char *const name[] = {[MD_F32] = "F32", [MD_F64] = "F64", [MD_I64] = "I64"};
     if ((unsigned)product->type >= (unsigned)MD_COUNT(name) || !name[product->type])
-        return md_fail(MD_UNSUPPORTED, "no products accumulate in %s", md_dtype_name(product->type));
+        return md_fail(MD_UNSUPPORTED, "products cannot be summed in %s", md_dtype_name(product->type));
     md_strbuf_printf(defines,
                      "#define MD_ACC_%s 1\n#define MD_PRODUCTS %" PRId32 "\n#define MD_WRAPS %d\n#define MD_USE_%s 1\n",
                      has_pairs(product) ? "PAIRS" : name[product->type], product->n_products, product->n_columns > 1,

@@ -87,6 +87,15 @@ static void run_blocks(void *context, int64_t first, int64_t last, int32_t lane,
     l->entry(l->params, first, last, scratch);
 }
 
+static md_status check_native(const md_dev *dev)
+{
+    return ((const md_dev_host *)dev)->is_foreign
+               ? md_fail(MD_UNSUPPORTED,
+                         "kernels are built for another processor (MD_CPU): this one has not all of its "
+                         "instructions")
+               : MD_OK;
+}
+
 static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                         md_dev_params params, const md_kn_call *call)
 {
@@ -94,8 +103,7 @@ static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kern
     const host_kernel *k = (const host_kernel *)kernel;
     if (geometry->blocks <= 0)
         return MD_OK;
-    if (((const md_dev_host *)dev)->is_foreign)
-        return md_fail(MD_UNSUPPORTED, "this processor lacks instructions of kernels that are built for another one");
+    MD_TRY(check_native(dev));
     if (k->function)
         return k->function(call);
     int64_t grain = MD_MAX(geometry->grain, 1);
@@ -189,8 +197,7 @@ static void run_list_pieces(void *context, int64_t first, int64_t last, int32_t 
 static md_status launch_list(md_dev *dev, const md_dev_list *list)
 {
     list_loop l = {.list = list, .cancel = dev->cancel.asked ? &dev->cancel : NULL};
-    if (((const md_dev_host *)dev)->is_foreign)
-        return md_fail(MD_UNSUPPORTED, "this processor lacks instructions of kernels that are built for another one");
+    MD_TRY(check_native(dev));
     MD_TRY(md_pool_loop(dev->pool, list->n_pieces, 1, (size_t)MD_MAX(list->scratch_bytes, 0), run_list_pieces, &l));
     return atomic_load(&l.is_cancelled) ? md_fail_cancelled() : MD_OK;
 }

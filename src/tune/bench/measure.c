@@ -177,10 +177,11 @@ md_status md_tn_measure(double *us, md_bd_variant *const *variants, int32_t n, c
     m->of = calloc((size_t)n, sizeof *m->of);
     m->competitor = calloc((size_t)n, sizeof *m->competitor);
     m->sample = calloc((size_t)(n * md_tn_policy_for(MD_TN_FOR_MEASURE)->samples), sizeof *m->sample);
-    md_status status = !m->of || !m->competitor || !m->sample ? md_fail_memory()
-                       : md_tn_is_stuck(m->dev)
-                           ? md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end")
-                           : MD_OK;
+    md_status status =
+        !m->of || !m->competitor || !m->sample ? md_fail_memory()
+        : md_tn_is_stuck(m->dev)
+            ? md_fail(MD_TIMEOUT, "a kernel that was measured before still runs: nothing more is measured")
+            : MD_OK;
     if (status == MD_OK)
         status = make_sets(m, &variants[0]->target, call, plan(m, variants, call));
     if (status == MD_OK) {

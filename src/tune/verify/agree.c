@@ -272,7 +272,7 @@ static md_status prepare(agree *a, md_bd_variant *const *variants, int32_t n, co
                  .additions = md_fa_additions(target, shape->size),
                  .moved = md_fa_moved_rounding(target)};
     if (md_tn_is_stuck(a->dev))
-        return md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end");
+        return md_fail(MD_TIMEOUT, "a kernel that was measured before still runs: nothing more is measured");
     a->call = (md_kn_call){.shape = shape,
                            .program = target->program,
                            .stage = a->stage,

@@ -66,7 +66,7 @@ def operand(v: Value, dtype: str) -> Value:
     if kind(v.dtype) == kind(dtype) and not (dtype == "f64" and v.dtype != "f64"):
         return v
     if kind(v.dtype) == "real" and kind(dtype) != "real":
-        raise Unsupported("a real operand of a whole result")
+        raise Unsupported(f"an operand of {v.dtype}, a real, for a result of {dtype}")
     return cast(v, "f32" if dtype in ("f16", "bf16") else dtype)
 
 
@@ -308,7 +308,7 @@ def _gelu(g: Any, a: Any, approximate: str = "none") -> Value:
 def _to_copy(g: Any, a: Any, *_: Any, **options: Any) -> Value:
     g.same_device(options.get("device"))
     if options.get("layout") is not None and "strided" not in str(options["layout"]):
-        raise Unsupported("another layout")
+        raise Unsupported(f"layout {options['layout']}")
     return cast(g.value(a), g.dtype)
 
 
