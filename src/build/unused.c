@@ -28,7 +28,7 @@ void md_bd_text_drop(void *value)
 
 static bool may_unload(const md_bd *builder)
 {
-    return builder->dev->ops->is_capturing == NULL;
+    return !builder->dev->ops->is_capturing;
 }
 
 static void take_out(md_bd_text *text)

@@ -50,7 +50,7 @@ static md_status launch_group(const md_cb *cb, md_cb_group *g, md_stream stream)
 {
     md_dev *dev = cb->runtime->dev;
     g->n_merged += g->now != NULL;
-    g->n_single += g->now == NULL;
+    g->n_single += !g->now;
     if (g->now)
         return dev->ops->launch(dev, stream, g->now, &g->geometry, (md_dev_params){g->table, g->kernel.table_words},
                                 NULL);

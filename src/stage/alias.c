@@ -60,7 +60,7 @@ static bool values_are_harmless(question *q)
 static bool stage_is_harmless(const md_st_stage *s, const md_st_store *store, int32_t tensor)
 {
     /* the chain reads it again while other rows are written */
-    if (s->chain != NULL && md_st_chain_reads(s->chain, tensor))
+    if (s->chain && md_st_chain_reads(s->chain, tensor))
         return false;
     question q = {.stage = s, .store = store, .tensor = tensor};
     if (!values_are_harmless(&q))

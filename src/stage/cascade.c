@@ -93,12 +93,12 @@ static const md_fx_node *part_of(splitter *s, const md_fx_node *node)
         md_st_factor left = f.factor[i];
         left.node = rest_of(s, &f.factor[i]);
         is_whole &= left.node == f.factor[i].node;
-        if (left.node != NULL)
+        if (left.node)
             acc = md_st_times(s->maker->arena, acc, &left, f.type);
     }
     if (is_whole)
         return node;
-    if (acc != NULL && f.is_negative)
+    if (acc && f.is_negative)
         acc = md_fx_op1(s->maker->arena, MD_FX_NEG, acc);
     else if (f.is_negative)
         acc = md_fx_real(s->maker->arena, -1.0, f.type);

@@ -152,7 +152,7 @@ static bool is_readable(const md_st_chain_builder *b)
     for (int32_t side = 0; side < MD_ST_SIDES; side++) {
         if (c->side[side].is_plain)
             continue;
-        if (!c->is_bounded || (side != MD_ST_V && ref != NULL && md_st_is_conditional(c->open, ref)))
+        if (!c->is_bounded || (side != MD_ST_V && ref && md_st_is_conditional(c->open, ref)))
             return false;
     }
     return true;
@@ -185,9 +185,9 @@ static bool make(md_st_chain_builder *b, md_st_stage *out, int32_t n, md_st_item
 
 bool md_st_form_chain(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item)
 {
-    md_st_chain *chain = md_arena_alloc(m->arena, sizeof(*chain));
+    md_st_chain *chain = md_arena_alloc(m->arena, sizeof *chain);
     *out = (md_st_stage){.axis = -1};
-    if (chain == NULL) {
+    if (!chain) {
         m->no_memory = true;
         return false;
     }

@@ -42,7 +42,7 @@ static bool deal(extractor *e, md_st_factors *left, const md_fx_node *sum)
         }
     for (int k = 0; k < 2; k++)
         for (int32_t i = 0; i < sum->n_bound; i++)
-            if (side[k] == NULL || !md_fx_uses_index(side[k], sum->bound[i]))
+            if (!side[k] || !md_fx_uses_index(side[k], sum->bound[i]))
                 return false;
     e->chain->side[MD_ST_Q].value = side[0];
     e->chain->side[MD_ST_K].value = side[1];
@@ -74,7 +74,7 @@ static bool set_product(extractor *e, const md_fx_node *sum)
     e->x = md_fx_ref(a, MD_ST_REF_X, MD_F32);
     for (int32_t i = 0; i < left.n; i++)
         e->x = md_st_times(a, e->x, &left.factor[i], left.type);
-    if (left.is_negative && e->x != NULL)
+    if (left.is_negative && e->x)
         e->x = md_fx_op1(a, MD_FX_NEG, e->x);
     return md_st_made(e->maker, e->x);
 }
@@ -85,7 +85,7 @@ static const md_fx_node *replace_sum(void *user, const md_fx_node *node)
     extractor *e = user;
     if (node->kind != MD_FX_REDUCE || e->has_failed)
         return node;
-    if (e->sum == NULL ? !set_product(e, node) : !md_fx_equal(e->maker->formula, e->sum, node))
+    if (!e->sum ? !set_product(e, node) : !md_fx_equal(e->maker->formula, e->sum, node))
         return fail(e, node);
     return e->x;
 }
@@ -103,7 +103,7 @@ static bool is_shifted(void *user, const md_fx_node *a, const md_fx_node *refere
 {
     const extractor *e = user;
     return e->chain->has_maximum && md_fx_equal(e->maker->formula, a, e->chain->open) &&
-           (e->chain->reference == NULL || md_fx_equal(e->maker->formula, e->chain->reference, reference));
+           (!e->chain->reference || md_fx_equal(e->maker->formula, e->chain->reference, reference));
 }
 
 /* Splits a body, in which the exponential then is REF(E). */
@@ -135,7 +135,7 @@ static const md_fx_node *over_e(extractor *e, const md_st_cascade *c)
 {
     md_arena *a = e->maker->arena;
     replacing r = {c->exponential, md_fx_ref(a, MD_ST_REF_E, MD_F32)};
-    if (c->part == NULL || (c->exponential != NULL) != e->chain->has_maximum || !md_st_made(e->maker, r.to))
+    if (!c->part || (c->exponential != NULL) != e->chain->has_maximum || !md_st_made(e->maker, r.to))
         return NULL;
     const md_fx_node *part = md_fx_rewrite(a, c->part, replace, &r);
     if (!md_st_made(e->maker, part) || !md_fx_visit(part, is_not_x, NULL))
@@ -176,7 +176,7 @@ static const md_fx_node *term_of(extractor *e, const md_fx_node *node, const md_
     md_st_chain *chain = e->chain;
     const md_fx_node *term = split_body(e, &c, body) ? over_e(e, &c) : NULL;
     int32_t i = 0;
-    if (term == NULL)
+    if (!term)
         return fail(e, node);
     while (i < chain->n_terms && !md_fx_equal(e->maker->formula, chain->term[i], term))
         i++;
@@ -201,15 +201,14 @@ static const md_fx_node *value_of(extractor *e, const md_fx_node *node, const md
             if (f.factor[i].is_divisor == (pass == 1))
                 *(is_value ? &value : &weight) = md_st_times(a, is_value ? value : weight, &f.factor[i], f.type);
         }
-    if (f.is_negative && weight != NULL)
+    if (f.is_negative && weight)
         weight = md_fx_op1(a, MD_FX_NEG, weight);
-    if (weight == NULL || value == NULL || md_fx_has_kind(value, MD_FX_REF) || !split_body(e, &c, weight))
+    if (!weight || !value || md_fx_has_kind(value, MD_FX_REF) || !split_body(e, &c, weight))
         return fail(e, node);
     weight = over_e(e, &c);
-    bool is_same =
-        e->chain->weight == NULL || (weight != NULL && md_fx_equal(e->maker->formula, e->chain->weight, weight) &&
-                                     md_fx_equal(e->maker->formula, e->chain->side[MD_ST_V].value, value));
-    if (weight == NULL || !is_same)
+    bool is_same = !e->chain->weight || (weight && md_fx_equal(e->maker->formula, e->chain->weight, weight) &&
+                                         md_fx_equal(e->maker->formula, e->chain->side[MD_ST_V].value, value));
+    if (!weight || !is_same)
         return fail(e, node);
     e->chain->weight = weight;
     e->chain->side[MD_ST_V].value = value;
@@ -227,11 +226,11 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
     const md_fx_node *axis = md_fx_index_node(a, e->frame->axis);
     const md_fx_node *body = axis != NULL ? md_fx_substitute(a, node->arg[0], 1, node->bound, &axis) : NULL;
     body = body != NULL ? md_fx_rewrite(a, body, replace_sum, e) : NULL;
-    if (body == NULL || e->has_failed)
-        return body == NULL ? NULL : node;
+    if (!body || e->has_failed)
+        return !body ? NULL : node;
     body = md_st_drop_guards(e->maker, e->guards, body);
-    if (body == NULL || !is_over(e, body, e->frame->n_columns, e->frame->columns) || body->type != MD_F32)
-        return body == NULL ? NULL : fail(e, node);
+    if (!body || !is_over(e, body, e->frame->n_columns, e->frame->columns) || body->type != MD_F32)
+        return !body ? NULL : fail(e, node);
     if (node->op == MD_FX_R_MAX)
         return maximum_of(e, node, body);
     if (node->op != MD_FX_R_SUM)

@@ -27,9 +27,9 @@ static bool bound_at(double *out, const md_st_program *p, const md_st_bound *b, 
     for (int32_t i = 0; i < b->n; i++) {
         const md_fx_node *t = b->term[i].term;
         int64_t value = 1;
-        if (t != NULL && t->kind == MD_FX_INDEX)
+        if (t && t->kind == MD_FX_INDEX)
             *out += (double)b->term[i].coef * place * (double)(md_st_size(p, t->id, size) - 1);
-        else if (t != NULL && !md_fx_value_of_sizes(&value, size, t))
+        else if (t && !md_fx_value_of_sizes(&value, size, t))
             return false;
         else
             *out += (double)b->term[i].coef * (double)value;

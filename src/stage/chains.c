@@ -151,9 +151,9 @@ static bool find_parts(md_st_draft *d, int32_t last, parts *p, md_st_item *item,
 
 void md_st_add_chains(md_st_draft *d)
 {
-    md_st_item *item = calloc(MD_FX_MAX_STMTS, sizeof(*item));
-    md_st_stage *stage = calloc(1, sizeof(*stage));
-    d->maker->no_memory |= item == NULL || stage == NULL;
+    md_st_item *item = calloc(MD_FX_MAX_STMTS, sizeof *item);
+    md_st_stage *stage = calloc(1, sizeof *stage);
+    d->maker->no_memory |= !item || !stage;
     for (int32_t g = 1; g < d->n_groups && d->n_groups < MD_ST_MAX_STAGES && !d->maker->no_memory; g++) {
         parts p;
         if (!find_parts(d, g, &p, item, stage))

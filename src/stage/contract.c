@@ -214,7 +214,7 @@ static bool is_better(const contraction *c, const md_fx_stmt *stmt)
 /* A sum over letters, in the order in which the sum binds them. */
 static const md_fx_node *sum_over(contraction *c, const md_fx_node *body, uint32_t letters)
 {
-    if (!letters || body == NULL)
+    if (!letters || !body)
         return body;
     md_fx_node *sum = md_st_reduce_like(c->to->formula->arena, c->sum, body);
     if (!md_st_made(c->to->maker, sum))
@@ -281,7 +281,7 @@ static void print_set(md_strbuf *out, contraction *c, uint32_t set, bool is_whol
 {
     if (!(set & (set - 1))) {
         const md_fx_node *node = product_of(c, __builtin_ctz(set), NULL);
-        if (node != NULL)
+        if (node)
             md_fx_print_node(out, c->to->formula, node);
         return;
     }
@@ -325,7 +325,7 @@ static void note_order(contraction *c, const md_fx_stmt *stmt, bool is_written)
     c->order->bound = c->sum->bound[0];
     c->order->is_written = is_written;
     c->order->text = text.failed ? NULL : md_arena_text(c->to->formula->arena, md_strbuf_text(&text));
-    c->to->maker->no_memory |= c->order->text == NULL;
+    c->to->maker->no_memory |= !c->order->text;
     list->order[list->n++] = c->order;
     md_strbuf_finish(&text);
 }
@@ -363,8 +363,8 @@ static const md_fx_node *contract(void *user, const md_fx_node *node)
         return node;
     contraction c = {.to = w->to, .sum = node};
     c.order = md_arena_alloc(w->to->formula->arena, sizeof *c.order);
-    w->to->maker->no_memory |= c.order == NULL;
-    if (c.order == NULL || !lay_out(&c))
+    w->to->maker->no_memory |= !c.order;
+    if (!c.order || !lay_out(&c))
         return node;
     const bool is_good = is_better(&c, w->stmt);
     note_order(&c, w->stmt, !is_good);

@@ -45,9 +45,9 @@ void md_st_factors_of(md_st_factors *out, const md_fx_node *node)
 
 const md_fx_node *md_st_times(md_arena *arena, const md_fx_node *acc, const md_st_factor *factor, md_dtype type)
 {
-    if (acc == NULL && !factor->is_divisor)
+    if (!acc && !factor->is_divisor)
         return factor->node;
-    if (acc == NULL)
+    if (!acc)
         acc = md_dtype_is_real(type) ? md_fx_real(arena, 1.0, type) : md_fx_integer(arena, 1);
     return md_fx_op2(arena, factor->is_divisor ? MD_FX_DIV : MD_FX_MUL, acc, factor->node);
 }

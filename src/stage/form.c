@@ -98,7 +98,7 @@ static bool note_largest(void *user, const md_fx_node *node)
 static int32_t lane_of(const md_st_item *item)
 {
     const md_fx_node *last = item->n_subscripts > 0 ? item->subscript[item->n_subscripts - 1] : NULL;
-    if (last != NULL && last->kind == MD_FX_INDEX && md_st_is_free(item, last->id))
+    if (last && last->kind == MD_FX_INDEX && md_st_is_free(item, last->id))
         return last->id;
     largest l = {.item = item, .index = -1};
     (void)md_st_visit(item, note_largest, &l);
@@ -181,7 +181,7 @@ bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *i
             (has_scatter && !kinds[k].with_scatter) || (has_guards && !is_nest) ||
             (!has_reductions && !has_scans && !is_nest && k > 0))
             continue;
-        memcpy(copy, item, (size_t)n * sizeof(*copy));
+        memcpy(copy, item, (size_t)n * sizeof *copy);
         *out = (md_st_stage){.axis = -1};
         if (kinds[k].form(m, out, n, copy) && !m->no_memory) {
             md_st_take_census(m, out);

@@ -149,8 +149,8 @@ static bool place(md_st_draft *draft, int32_t stmt, md_st_stage *alone, md_st_st
 
 static bool group_statements(md_st_draft *draft)
 {
-    md_st_stage *alone = calloc(2, sizeof(*alone));
-    draft->maker->no_memory |= alone == NULL;
+    md_st_stage *alone = calloc(2, sizeof *alone);
+    draft->maker->no_memory |= !alone;
     for (int32_t i = 0; i < draft->formula->n_stmts && !draft->maker->no_memory; i++)
         if (draft->is_live[i])
             (void)place(draft, i, &alone[0], &alone[1]);
@@ -203,9 +203,9 @@ static void drop_stores(md_st_draft *draft)
 static md_status finish(const md_st_draft *draft)
 {
     md_st_program *program = draft->maker->program;
-    program->stage = md_arena_alloc(program->arena, (size_t)draft->n_groups * sizeof(*program->stage));
-    program->known = md_arena_alloc(program->arena, (size_t)draft->n_groups * sizeof(*program->known));
-    if (program->stage == NULL || program->known == NULL)
+    program->stage = md_arena_alloc(program->arena, (size_t)draft->n_groups * sizeof *program->stage);
+    program->known = md_arena_alloc(program->arena, (size_t)draft->n_groups * sizeof *program->known);
+    if (!program->stage || !program->known)
         return md_fail_memory();
     program->n_stages = draft->n_groups;
     for (int32_t g = 0; g < draft->n_groups; g++) {
@@ -220,8 +220,8 @@ static md_status finish(const md_st_draft *draft)
 
 md_status md_st_plan(md_st_maker *m)
 {
-    md_st_draft *draft = calloc(1, sizeof(*draft));
-    if (draft == NULL)
+    md_st_draft *draft = calloc(1, sizeof *draft);
+    if (!draft)
         return md_fail_memory();
     draft->maker = m;
     draft->formula = m->formula;

@@ -121,8 +121,8 @@ static bool add_term(linear *l, const md_fx_node *term, int64_t coef)
 {
     md_st_bound *b = &l->sum;
     for (int32_t i = 0; i < b->n; i++)
-        if (b->term[i].term == term || (term != NULL && b->term[i].term != NULL && term->kind == MD_FX_INDEX &&
-                                        md_fx_is_index(b->term[i].term, term->id)))
+        if (b->term[i].term == term ||
+            (term && b->term[i].term && term->kind == MD_FX_INDEX && md_fx_is_index(b->term[i].term, term->id)))
             return !__builtin_add_overflow(b->term[i].coef, coef, &b->term[i].coef);
     if (b->n == MD_ST_MAX_BOUND_TERMS)
         return false;

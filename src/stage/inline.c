@@ -88,10 +88,10 @@ static bool is_repeated(const md_st_item *reader, const md_fx_node *load)
             continue;
         for (int32_t k = 0; k < reduce[i]->n_bound; k++)
             has_other |= !md_st_set_has(&used, reduce[i]->bound[k]);
-        if (inner == NULL || md_st_contains(inner, reduce[i]))
+        if (!inner || md_st_contains(inner, reduce[i]))
             inner = reduce[i];
     }
-    if (inner != NULL)
+    if (inner)
         innermost = inner->bound[inner->n_bound - 1];
     else if (reader->n_free > 0)
         innermost = reader->free[reader->n_free - 1];
@@ -193,9 +193,9 @@ static bool try_inline(md_st_draft *draft, int32_t stmt, md_st_item *changed, md
 
 bool md_st_inline_lets(md_st_draft *draft)
 {
-    md_st_item *changed = calloc(MD_FX_MAX_STMTS, sizeof(*changed));
-    md_st_stage *scratch = calloc(1, sizeof(*scratch));
-    draft->maker->no_memory |= changed == NULL || scratch == NULL;
+    md_st_item *changed = calloc(MD_FX_MAX_STMTS, sizeof *changed);
+    md_st_stage *scratch = calloc(1, sizeof *scratch);
+    draft->maker->no_memory |= !changed || !scratch;
     for (int32_t i = 0; i < draft->formula->n_stmts && !draft->maker->no_memory; i++) {
         int32_t tensor = draft->item[i].tensor;
         if (draft->formula->tensor[tensor].role != MD_FX_TEMP || (draft->forced >> tensor & 1) != 0)

@@ -55,7 +55,7 @@ static bool note_owner(void *user, const md_fx_node *node)
 int32_t md_st_group_index(md_st_maker *m, const md_fx_node *reduce, const md_fx_node *look_up)
 {
     md_st_program *p = m->program;
-    if (p == NULL) /* no program is made, only the kind of a stage is asked for */
+    if (!p) /* no program is made, only the kind of a stage is asked for */
         return m->formula->n_indices;
     owner o = {.maker = m, .look_up = look_up, .dim = -1};
     (void)md_fx_visit(reduce->arg[0], note_owner, &o);

@@ -5,7 +5,7 @@
 static const md_fx_node *sum_over(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
 {
     md_fx_node *sum = md_st_reduce_like(arena, like, body);
-    if (sum == NULL)
+    if (!sum)
         return NULL;
     sum->op = MD_FX_R_SUM;
     sum->unbiased = false;
@@ -30,7 +30,7 @@ static const md_fx_node *lower_node(void *user, const md_fx_node *node)
         return node;
     md_arena *a = m->arena;
     const md_fx_node *count = count_of(m, node), *x = md_st_convert(a, node->arg[0], node->type);
-    if (x == NULL)
+    if (!x)
         return NULL;
     const md_fx_node *mean = md_fx_op2(a, MD_FX_DIV, sum_over(a, node, x), md_st_convert(a, count, node->type));
     const md_fx_node *d = md_fx_op2(a, MD_FX_SUB, x, mean);

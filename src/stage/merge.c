@@ -58,7 +58,7 @@ static const md_fx_node *count_for_size(md_st_maker *m, const md_fx_node *x, con
 static bool set_chan(md_st_maker *m, md_st_row *row, md_st_reduction *r, int32_t axis)
 {
     const md_fx_node *d = r->op == MD_FX_R_SUM ? square_of(m, r->body) : NULL;
-    if (d == NULL || !is_op(d, MD_FX_SUB))
+    if (!d || !is_op(d, MD_FX_SUB))
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const md_fx_node *x = d->arg[side], *mean = d->arg[1 - side];
@@ -104,7 +104,7 @@ static bool set_rescaled(md_st_maker *m, const md_st_row *row, md_st_reduction *
     row_sight sight = {m, row};
     md_st_cascade_rules rules = {.axis = axis, .user = &sight, .is_result = is_result, .is_shifted = is_shifted};
     if (r->op != MD_FX_R_SUM || !md_dtype_is_real(r->type) || !md_st_cascade_of(&c, m, r->body, &rules) ||
-        c.exponential == NULL || c.outer.n > 0 || c.is_rounded)
+        !c.exponential || c.outer.n > 0 || c.is_rounded)
         return false;
     r->merge = MD_ST_MERGE_RESCALED;
     r->shift = c.reference->id;

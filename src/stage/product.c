@@ -24,7 +24,7 @@ static bool examine(md_st_maker *m, split *s, const md_fx_node *reduce, const md
     md_st_set k = md_st_set_of(reduce->n_bound, reduce->bound), known = md_st_set_of(item->n_free, item->free);
     md_st_set_unite(&known, &k);
     md_st_factors_of(&s->list, reduce->arg[0]);
-    if (s->look_up != NULL) {
+    if (s->look_up) {
         md_st_set_add(&known, s->group);
         if (!md_st_name_groups(m, &s->list, &k, s->look_up, s->group))
             return false;
@@ -79,7 +79,7 @@ static void orient(split *s, const md_st_item *item)
 {
     md_st_set n = md_st_set_without(&s->of_side[1], &s->of_side[0]),
               m = md_st_set_without(&s->of_side[0], &s->of_side[1]);
-    if (s->look_up != NULL) {
+    if (s->look_up) {
         if (md_st_set_has(&m, s->group))
             exchange(s);
         return;
@@ -157,7 +157,7 @@ static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
             return false;
         product->k[product->n_k++] = reduce->bound[i];
     }
-    return product->n_m > 0 && product->n_n > 0 && (s->look_up == NULL || finds_groups(s));
+    return product->n_m > 0 && product->n_n > 0 && (!s->look_up || finds_groups(s));
 }
 
 static bool build_side(md_st_maker *m, split *s, int side)
@@ -200,7 +200,7 @@ static bool split_sum(md_st_maker *m, split *s, const md_fx_node *reduce, const 
         return true;
     const int32_t n = md_st_find_look_ups(found, m, reduce);
     for (int32_t i = 0; i < n; i++) {
-        if (like != NULL && (like->look_up == NULL || !md_fx_equal(m->formula, like->look_up, found[i])))
+        if (like && (!like->look_up || !md_fx_equal(m->formula, like->look_up, found[i])))
             continue;
         *s = (split){.look_up = found[i], .group = like != NULL ? like->group : md_st_group_index(m, reduce, found[i])};
         if (s->group >= 0 && split_factors(m, s, reduce, item))
@@ -243,7 +243,7 @@ static bool find_sums(md_st_maker *m, extractor *e, int32_t n, const md_st_item 
 /* The sum with its bound indices named as those of another over the same dims; NULL where the dims differ. */
 static const md_fx_node *with_bounds(md_st_maker *m, const md_fx_node *reduce, const md_fx_node *like)
 {
-    const md_fx_node *index[MD_MAX_RANK], **arg = md_arena_alloc(m->arena, sizeof(*arg));
+    const md_fx_node *index[MD_MAX_RANK], **arg = md_arena_alloc(m->arena, sizeof *arg);
     md_fx_node *copy = md_fx_node_new(m->arena, MD_FX_REDUCE, reduce->type);
     if (reduce->n_bound != like->n_bound || reduce->type != like->type)
         return NULL;
@@ -254,7 +254,7 @@ static const md_fx_node *with_bounds(md_st_maker *m, const md_fx_node *reduce, c
         if (!md_st_made(m, index[i]))
             return NULL;
     }
-    if (!md_st_made(m, copy) || arg == NULL)
+    if (!md_st_made(m, copy) || !arg)
         return NULL;
     *copy = *reduce;
     arg[0] = md_fx_substitute(m->arena, reduce->arg[0], reduce->n_bound, reduce->bound, index);
@@ -276,7 +276,7 @@ static bool same_ids(int32_t n, const int32_t *a, int32_t n_b, const int32_t *b)
 static bool go_together(const md_st_maker *m, const split *p, const split *q)
 {
     const md_st_product *a = &p->groups, *b = &q->groups;
-    return (p->look_up == NULL) == (q->look_up == NULL) && same_ids(a->n_batch, a->batch, b->n_batch, b->batch) &&
+    return (!p->look_up) == (!q->look_up) && same_ids(a->n_batch, a->batch, b->n_batch, b->batch) &&
            same_ids(a->n_m, a->m, b->n_m, b->m) && same_ids(a->n_n, a->n, b->n_n, b->n) &&
            (md_fx_equal(m->formula, p->expr[0], q->expr[0]) || md_fx_equal(m->formula, p->expr[1], q->expr[1]));
 }
@@ -340,18 +340,18 @@ static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_s
     out->product.n_products = e->n;
     if (e->n == 2) {
         const md_fx_node *other = with_bounds(m, e->reduce[1], e->reduce[0]);
-        if (other == NULL || !split_sum(m, &second, other, item, &first) || !go_together(m, &first, &second))
+        if (!other || !split_sum(m, &second, other, item, &first) || !go_together(m, &first, &second))
             return false;
     }
     for (int32_t p = 0; p < e->n; p++) {
         out->product.a[p] = (p == 0 ? &first : &second)->expr[0];
         out->product.b[p] = (p == 0 ? &first : &second)->expr[1];
     }
-    if (!use_exact_type(m, &out->product) || (first.look_up != NULL && !keep_groups(m, &out->product, &first)))
+    if (!use_exact_type(m, &out->product) || (first.look_up && !keep_groups(m, &out->product, &first)))
         return false;
     for (int32_t p = 0; p < e->n; p++) {
         e->result[p] = result_of(m, p == 0 ? &first : &second, p, out->product.type);
-        if (e->result[p] == NULL)
+        if (!e->result[p])
             return false;
     }
     out->product.a_is_load = is_plain_load(out->product.a[0]) && (e->n == 1 || is_plain_load(out->product.a[1]));

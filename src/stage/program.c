@@ -9,14 +9,14 @@ static md_status fill(md_st_program *p)
 {
     md_st_maker m = {.program = p, .formula = p->formula, .arena = p->arena};
     p->n_indices = p->formula->n_indices;
-    memcpy(p->index, p->formula->index, (size_t)p->n_indices * sizeof(*p->index));
+    memcpy(p->index, p->formula->index, (size_t)p->n_indices * sizeof *p->index);
     return md_st_plan(&m);
 }
 
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula)
 {
-    md_st_program *p = calloc(1, sizeof(*p));
-    if (p == NULL)
+    md_st_program *p = calloc(1, sizeof *p);
+    if (!p)
         return md_fail_memory();
     p->formula = formula;
     p->arena = md_arena_create();
@@ -31,7 +31,7 @@ md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula
 
 void md_st_program_destroy(md_st_program **program)
 {
-    if (program == NULL || *program == NULL)
+    if (!program || !*program)
         return;
     for (int32_t s = 0; s < (*program)->n_stages; s++)
         for (int32_t k = 0; k < MD_ST_KNOWN; k++)
@@ -53,7 +53,7 @@ void md_st_program_drop(md_st_program *p, int32_t chain)
     memset(&p->known[p->n_stages], 0, sizeof p->known[p->n_stages]);
     for (int32_t s = chain; s < p->n_stages; s++) {
         md_st_chain *c = (md_st_chain *)(uintptr_t)p->stage[s].chain; /* the program's own */
-        for (int32_t i = 0; c != NULL && i < c->n_parts; i++)
+        for (int32_t i = 0; c && i < c->n_parts; i++)
             c->part[i] -= c->part[i] > chain;
     }
 }

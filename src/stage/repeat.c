@@ -52,7 +52,7 @@ static bool find_below(search *s, const md_fx_node *node)
 static bool find(search *s, const md_fx_node *node)
 {
     const bool reduces = node->kind == MD_FX_REDUCE, scans = node->kind == MD_FX_SCAN;
-    for (const around *a = s->inside; a != NULL && (reduces || scans); a = a->up) {
+    for (const around *a = s->inside; a && (reduces || scans); a = a->up) {
         const bool is_repeat = scans ? a->index == node->bound[0] : !md_fx_uses_index(node, a->index);
         if (is_repeat && is_loop(s->program, a->index)) {
             s->found = node;
@@ -72,9 +72,9 @@ static bool find(search *s, const md_fx_node *node)
 static bool add_warning(md_fx_formula *f, const md_fx_node *node, const md_fx_stmt *stmt, const char *message)
 {
     const bool has_place = node && node->line > 0;
-    const char *const text = message == NULL ? NULL
-                                             : md_fx_remark(f->arena, f->text, has_place ? node->line : stmt->line,
-                                                            has_place ? node->column : stmt->column, "%s", message);
+    const char *const text = !message ? NULL
+                                      : md_fx_remark(f->arena, f->text, has_place ? node->line : stmt->line,
+                                                     has_place ? node->column : stmt->column, "%s", message);
     f->warning[f->n_warnings] = text;
     f->n_warnings += text != NULL;
     return text != NULL;
@@ -127,7 +127,7 @@ static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage
     md_st_work(&operations, &bytes, p, stage, size);
     (void)md_fx_visit(p->stage[stage].store[0].value, note_touched, &t);
     (void)md_fx_visit(p->stage[stage].store[0].value, is_no_reduction, &reduction);
-    if (reduction == NULL || operations < COSTLY_OPERATIONS || operations < COSTLY_RATIO * t.elements)
+    if (!reduction || operations < COSTLY_OPERATIONS || operations < COSTLY_RATIO * t.elements)
         return true;
     return add_warning(
         f, reduction, stmt,
@@ -143,7 +143,7 @@ static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage
 static bool is_part(const md_st_program *p, int32_t stage)
 {
     for (int32_t i = stage + 1; i < p->n_stages; i++)
-        for (int32_t k = 0; p->stage[i].chain != NULL && k < p->stage[i].chain->n_parts; k++)
+        for (int32_t k = 0; p->stage[i].chain && k < p->stage[i].chain->n_parts; k++)
             if (p->stage[i].chain->part[k] == stage)
                 return true;
     return false;

@@ -195,7 +195,7 @@ static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, c
             inside = md_st_times(a, inside, &f.factor[i], f.type);
     if (f.is_negative)
         inside = md_fx_op1(a, MD_FX_NEG, inside);
-    if (inside == NULL)
+    if (!inside)
         return NULL;
     const md_fx_node *result = reference_to(e, reduce, inside);
     for (int32_t i = 0; i < f.n; i++)
@@ -224,9 +224,8 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
         return node;
     }
     const md_fx_node *axis = md_fx_index_node(e->maker->arena, e->frame->axis);
-    const md_fx_node *body =
-        axis != NULL ? md_fx_substitute(e->maker->arena, node->arg[0], 1, node->bound, &axis) : NULL;
-    if (body == NULL)
+    const md_fx_node *body = axis ? md_fx_substitute(e->maker->arena, node->arg[0], 1, node->bound, &axis) : NULL;
+    if (!body)
         return NULL;
     return node->op == MD_FX_R_SUM ? sum_reference(e, node, body) : reference_to(e, node, body);
 }

@@ -15,8 +15,7 @@ static const md_fx_node *only_scan(const md_st_maker *m, int32_t n, const md_st_
         if (count > MD_COUNT(scan))
             return NULL;
         for (int32_t s = 0; s < count; s++) {
-            if (md_fx_has_kind(scan[s]->arg[0], MD_FX_SCAN) ||
-                (only != NULL && !md_fx_equal(m->formula, only, scan[s])))
+            if (md_fx_has_kind(scan[s]->arg[0], MD_FX_SCAN) || (only && !md_fx_equal(m->formula, only, scan[s])))
                 return NULL;
             only = scan[s];
         }
@@ -29,7 +28,7 @@ bool md_st_form_scan(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *it
     if (!md_st_unify(m, n, item))
         return false;
     const md_fx_node *scan = only_scan(m, n, item);
-    if (scan == NULL)
+    if (!scan)
         return false;
     out->kind = MD_ST_SCAN;
     out->scan = (md_st_scan){.op = scan->op,

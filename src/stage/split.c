@@ -70,7 +70,7 @@ static bool add_tensor(splitter *sp, const md_fx_stmt *s, const md_fx_node *node
     md_fx_tensor *t = &f->tensor[f->n_tensors];
     *t = (md_fx_tensor){.role = MD_FX_TEMP, .dtype = node->type, .rank = rank, .stmt = (int32_t)(s - f->stmt)};
     t->name = md_arena_printf(f->arena, "%s.%d", f->tensor[s->tensor].name, sp->n_made + 1);
-    sp->maker.no_memory |= t->name == NULL;
+    sp->maker.no_memory |= !t->name;
     for (int32_t i = 0; i < rank; i++)
         t->dim[i] = f->index[index[i]].dim;
     return !sp->maker.no_memory;
@@ -79,7 +79,7 @@ static bool add_tensor(splitter *sp, const md_fx_stmt *s, const md_fx_node *node
 /* Puts a statement in front of another. */
 static void insert(md_fx_formula *f, int32_t at, const md_fx_stmt *s)
 {
-    memmove(&f->stmt[at + 1], &f->stmt[at], (size_t)(f->n_stmts - at) * sizeof(*f->stmt));
+    memmove(&f->stmt[at + 1], &f->stmt[at], (size_t)(f->n_stmts - at) * sizeof *f->stmt);
     f->stmt[at] = *s;
     f->n_stmts++;
     for (int32_t t = 0; t < f->n_tensors; t++)
@@ -135,12 +135,12 @@ static const md_fx_node *load_of(splitter *sp, int32_t tensor, md_dtype type, in
 {
     md_arena *a = sp->maker.arena;
     md_fx_node *load = md_fx_node_new(a, MD_FX_LOAD, type);
-    const md_fx_node **arg = md_arena_alloc(a, (size_t)(n + 1) * sizeof(*arg));
-    if (load == NULL || arg == NULL)
+    const md_fx_node **arg = md_arena_alloc(a, (size_t)(n + 1) * sizeof *arg);
+    if (!load || !arg)
         return NULL;
     for (int32_t i = 0; i < n; i++) {
         arg[i] = md_fx_index_node(a, index[i]);
-        if (arg[i] == NULL)
+        if (!arg[i])
             return NULL;
     }
     load->id = tensor;
@@ -186,7 +186,7 @@ static bool nest_inner(splitter *sp, int32_t stmt, const md_fx_node *node, int32
 {
     md_arena *a = sp->maker.arena;
     md_fx_node *inner = md_st_reduce_like(a, node, node->arg[0]), *outer = md_st_reduce_like(a, node, inner);
-    if (outer == NULL) {
+    if (!outer) {
         sp->maker.no_memory = true;
         return false;
     }
@@ -319,7 +319,7 @@ static void split_all(splitter *sp)
     md_fx_formula *f = sp->formula;
     for (int32_t i = 0; i < f->n_stmts && !sp->maker.no_memory; i++) {
         const md_fx_node *lowered = md_st_lower(&sp->maker, f->stmt[i].value);
-        if (lowered == NULL)
+        if (!lowered)
             return;
         f->stmt[i].value = lowered;
         int32_t first = i;
@@ -366,11 +366,11 @@ md_status md_st_split(md_fx_formula *formula)
 md_status md_st_split_at(md_fx_formula *formula, const md_st_sizes *sizes, md_st_orders *orders)
 {
     splitter sp = {.formula = formula, .maker = {.formula = formula, .arena = formula->arena}};
-    md_fx_formula *original = malloc(sizeof(*original));
+    md_fx_formula *original = malloc(sizeof *original);
     *orders = (md_st_orders){.n = 0};
-    sp.scratch = calloc(1, sizeof(*sp.scratch));
+    sp.scratch = calloc(1, sizeof *sp.scratch);
     md_status status = MD_OK;
-    if (original == NULL || sp.scratch == NULL) {
+    if (!original || !sp.scratch) {
         status = md_fail_memory();
     } else {
         *original = *formula;

@@ -3,7 +3,7 @@
 
 bool md_st_made(md_st_maker *m, const md_fx_node *node)
 {
-    m->no_memory |= node == NULL;
+    m->no_memory |= !node;
     return node != NULL;
 }
 
@@ -194,8 +194,8 @@ bool md_st_is_safe(const md_fx_node *value, const md_fx_node *node)
 md_fx_node *md_st_reduce_like(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
 {
     md_fx_node *copy = md_fx_node_new(arena, MD_FX_REDUCE, like->type);
-    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
-    if (copy == NULL || arg == NULL || body == NULL)
+    const md_fx_node **arg = md_arena_alloc(arena, sizeof *arg);
+    if (!copy || !arg || !body)
         return NULL;
     *copy = *like;
     arg[0] = body;
@@ -206,12 +206,12 @@ md_fx_node *md_st_reduce_like(md_arena *arena, const md_fx_node *like, const md_
 /* Operands of an operation have its type: conversions are nodes. */
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type)
 {
-    return node == NULL || node->type == type ? node : md_fx_cast(arena, node, type);
+    return !node || node->type == type ? node : md_fx_cast(arena, node, type);
 }
 
 const md_fx_node *md_st_unless_empty(const md_st_maker *m, int32_t dim, const md_fx_node *result)
 {
-    if (result == NULL || m->formula->dim[dim].lo > 0)
+    if (!result || m->formula->dim[dim].lo > 0)
         return result;
     const md_fx_node *is_empty =
         md_fx_op2(m->arena, MD_FX_EQ, md_fx_size_node(m->arena, dim), md_fx_integer(m->arena, 0));
@@ -274,7 +274,7 @@ bool md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
     for (int32_t i = 0; i < c->n_terms; i++)
         if (!md_fx_visit(c->term[i], fn, user))
             return false;
-    return md_fx_visit(c->weight, fn, user) && (c->reference == NULL || md_fx_visit(c->reference, fn, user));
+    return md_fx_visit(c->weight, fn, user) && (!c->reference || md_fx_visit(c->reference, fn, user));
 }
 
 bool md_st_chain_reads(const md_st_chain *chain, int32_t tensor)

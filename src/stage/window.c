@@ -65,7 +65,7 @@ static const md_fx_node *body_at(const md_fx_formula *f, md_arena *arena, const 
         const int64_t size = size_of(f, node->bound[i]);
         at[i] = md_fx_integer(arena, point % size);
         point /= size;
-        if (at[i] == NULL)
+        if (!at[i])
             return NULL;
     }
     return md_fx_substitute(arena, node->arg[0], node->n_bound, node->bound, at);

@@ -124,7 +124,7 @@ static json_t *answer_json(const md_fa_answer *a)
 static json_t *candidate_json(const md_ds_op *op, const candidate *c)
 {
     return json_pack("{s:s, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "variant", c->name, "model_us", md_json_real(c->us),
-                     "hint", c->hint, "hints", hints_json(op, c), "fits", c->unfit == NULL, "distance",
+                     "hint", c->hint, "hints", hints_json(op, c), "fits", !c->unfit, "distance",
                      distance_json(c->distance), "unfit", md_json_text_or_null(c->unfit), "answer",
                      answer_json(&c->answer));
 }

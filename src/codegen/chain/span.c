@@ -5,7 +5,7 @@
 
 static bool is_row_index(const md_st_chain *c, const md_fx_node *term)
 {
-    if (term == NULL || term->kind != MD_FX_INDEX)
+    if (!term || term->kind != MD_FX_INDEX)
         return false;
     for (int32_t i = 0; i < c->n_rows; i++)
         if (c->rows[i] == term->id)

@@ -151,7 +151,7 @@ static bool follow(graph *g, size_t n)
             return false;
         g->n_early += is_early;
     }
-    return at == NULL;
+    return !at;
 }
 
 static void list_chain(graph *g)

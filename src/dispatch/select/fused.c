@@ -81,7 +81,7 @@ void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *quer
         loads |= plan->stage[s].saved_us > 0.0;
     }
     plan->may_load &= loads;
-    if (plan->is_stand_in && !plan->is_early && !waits && query->call == NULL && op->policy.select != MD_SELECT_MEASURE)
+    if (plan->is_stand_in && !plan->is_early && !waits && !query->call && op->policy.select != MD_SELECT_MEASURE)
         plan->is_stand_in = false;
 }
 

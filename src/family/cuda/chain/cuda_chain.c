@@ -99,7 +99,7 @@ bool md_fa_cuda_chain_has(const md_fa_target *target, const md_cg_chain *c, int3
 bool md_fa_cuda_chain_takes(const md_fa_target *target, int32_t field, int32_t value, const int64_t *size)
 {
     const md_st_stage *stage = md_fa_stage(target);
-    if (field > 1 || size == NULL || stage->kind != MD_ST_CHAIN)
+    if (field > 1 || !size || stage->kind != MD_ST_CHAIN)
         return true;
     const int32_t index = field == 0 ? stage->chain->depth[0] : stage->chain->columns[0];
     return size[target->program->index[index].dim] == value;
