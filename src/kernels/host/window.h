@@ -255,8 +255,8 @@ MD_OUTLINE void md_window_lanes_of(md_v v[MD_VL], const md_params *p, int which,
 /* Where the rows of a block are in a run along K. */
 typedef struct md_window_block_rows {
     int64_t at[MD_VL], begin[MD_VL], end[MD_VL];
-    int are_all; /* all rows are there, all along */
-    int are_whole; /* each is there all along, or nowhere */
+    int are_all; /* every row lies inside the tensor at all steps */
+    int are_whole; /* each lies inside at all steps, or at none */
 } md_window_block_rows;
 
 MD_INLINE void md_window_enter(md_window_block_rows *b, int which, const md_window *w, const md_window_part *part,

@@ -14,8 +14,8 @@ MD_FIT(RATE, 0.92)
 MD_FIT(PACK_CYCLES, 1.1)
 MD_FIT(CALL_US, 2)
 
-/* Own products are off in the same direction, where rows are few: the part of the library's log that counts, and the
- * most of that log. */
+/* The logarithm of measured over modelled time of a library product: the part of it that is taken for an error of the
+ * library alone, since the model errs on our own products of few rows, too; the most of it. */
 MD_FIT(OWN_PART, 0.5)
 MD_FIT(MOST_LOG, 1.5)
 

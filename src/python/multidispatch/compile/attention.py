@@ -82,7 +82,8 @@ def _backward(dy: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale
 
 
 def _fake(q: Any, k: Any, v: Any, _: Any, is_causal: bool, scale: Any) -> torch.Tensor:
-    """In memory as PyTorch's result lies. A mask, which it asks for sizes of 1, does not matter for that."""
+    """The result without data, laid out as PyTorch's. A mask does not matter for that, and PyTorch would ask whether its
+    sizes are 1."""
     return _pytorch(q, k, v, None, is_causal, scale)
 
 
@@ -157,7 +158,7 @@ def _shares_heads(q: Any, k: Any) -> bool:
 
 
 def _is_transformed() -> bool:
-    """Under vmap, jvp and the like, for which the operations have no rules."""
+    """True under vmap, jvp and the like, for which the operations have no rules."""
     return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
 
 

@@ -64,13 +64,13 @@ def _equal_of(known: Any) -> Callable[[Any], Any]:
     equal = getattr(known, "_multidispatch_equal", None)
     if equal is None or equal.n_guards != len(guards):
         equal = _Equal(guards)
-        with contextlib.suppress(AttributeError):  # no environment, no guards
+        with contextlib.suppress(AttributeError):  # PyTorch has no guards here to keep it with
             known._multidispatch_equal = equal
     return equal
 
 
 def _as_known(e: Any, known: Any) -> Any:
-    """With what PyTorch knows of the sizes: quotients without a remainder, and bounds."""
+    """The expression made simpler by what PyTorch knows of the sizes: quotients without a remainder, and bounds."""
     if known is None:
         return e
     if e.has(Max, Min):

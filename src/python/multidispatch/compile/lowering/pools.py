@@ -57,7 +57,7 @@ def _pair(x: Any, default: Sequence[int] = ()) -> list[int]:
 
 
 def _padded(g: Any, v: Value, padding: Sequence[int], more: int, number: float) -> Value:
-    """With a border; `more` is added behind, for windows that begin inside and end outside."""
+    """The value with a border; `more` is added behind, for windows that begin inside and end outside."""
     rank = len(v.shape)
     if not any(padding) and not more:
         return v

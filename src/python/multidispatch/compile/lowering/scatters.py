@@ -12,7 +12,8 @@ from .tree import Apply, Const, Gather, Iota, Leaf, Value
 
 
 def _check(g: Any, how: str) -> None:
-    """Refuses updates whose order shows where that is not fixed, and those that round each time on a GPU."""
+    """Refuses updates whose result depends on their order, where equal bits were asked for, and on a GPU those that round
+    at each update."""
     if g.dtype == "bool" and how != "=":
         raise Unsupported("sums of truth values")
     is_fixed = g.device.type == "cpu" and how != "="

@@ -95,7 +95,7 @@ def _taken(leaf: Leaf, axes: Sequence[int]) -> Leaf:
 
 
 def _is_written_out(v: Value, kernel: Any) -> bool:
-    """True for pools that one expression of a few points says."""
+    """True for pools that are written out: one expression over the few points of a window."""
     size = _each(kernel, 2)
     return len(v.shape) == 4 and kind(v.dtype) == "real" and all(isinstance(s, int) for s in size) \
         and product(size) <= _MOST_POINTS

@@ -143,7 +143,7 @@ def _mask_of(node: Any, shape: list[Any]) -> tuple[Any, Any] | None:
 
 
 def new_node(graph: Any, target: Any, args: tuple[Any, ...], **options: Any) -> Any:
-    """A node with the value that it has in the graph."""
+    """A new node, with the description of its result that PyTorch keeps of every node."""
     node = graph.call_function(target, args, options)
     values = torch.fx.node.map_arg((args, options), lambda n: n.meta["val"])
     mode = next(v.fake_mode for n in node.all_input_nodes if hasattr(v := n.meta["val"], "fake_mode"))

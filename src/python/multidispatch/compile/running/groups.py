@@ -73,7 +73,7 @@ class Grouping:
 
     @staticmethod
     def _operands_are_memory(bufs: list[Buf], chains: Iterable[Group]) -> None:
-        """So is all that a chain reads."""
+        """Operands of products and scans become memory, and so does all that a chain reads."""
         readers = {b: set[Buf]() for b in bufs if b.kind in ("product", "scan")}
         for group in chains:
             readers |= dict.fromkeys(group.axes, set(group.axes))
