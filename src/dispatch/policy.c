@@ -30,7 +30,7 @@ md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy)
             if (store->assign == MD_FX_SET && reads_tensor(store))
                 return md_fail(
                     MD_INVALID_ARGUMENT,
-                    "numeric policy %s: '%s' is scattered by '=', and which of two points with equal indices "
+                    "numeric policy %s: '%s' is written by '=' at indices that are read, and which of two equal ones "
                     "wins would be left to chance: use 'max=' or 'min=', '+=' onto zeros, or the policy fast",
                     md_ds_numeric_name(policy), program->formula->tensor[store->tensor].name);
         }

@@ -23,7 +23,7 @@ static void high_tiles_are_refused(void **state)
         f.facts.vector_bytes = 16 << c / MD_COUNT(rows) % 3;
         snprintf(name, sizeof name, "gemm/rows%d", (int)height);
         assert_ok(md_fa_parse(&family, &config, MD_DEV_HOST, name));
-        family->envelope(&envelope, &f.target, &config);
+        md_fa_envelope_of(&envelope, family, &f.target, &config);
         const char *const miss = md_kn_envelope_miss(&envelope, &shape);
         if ((miss != NULL) != (height > f.facts.vector_bytes / 4))
             fail_msg("%s with vectors of %d bytes: %s", name, (int)f.facts.vector_bytes, miss ? miss : "taken");

@@ -270,11 +270,12 @@ const md_fa_product *md_fa_cuda_product_launched(md_kn_geometries *out, md_fa_pr
     return sized && sized->batch > 0 && sized->rows > 0 && sized->columns > 0 ? sized : NULL;
 }
 
-void md_fa_cuda_product_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
-                                 const int64_t *size)
+void md_fa_cuda_tiled_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,
+                               const md_kn_shape *shape)
 {
+    const md_fa_cuda_tiles *tiles = &((const md_fa_cuda_tiled *)spec)->tiles;
     md_fa_product room;
-    const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, size);
+    const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
     out->launch[1].grain = 1;
     if (!sized)
         return;
@@ -285,10 +286,4 @@ void md_fa_cuda_product_geometry(md_kn_geometries *out, const md_fa_target *targ
     g->scratch_bytes = tiles->shared_bytes;
     g->overlaps = md_fa_cuda_product_overlaps(sized);
     md_fa_cuda_product_sum(out, target, sized, tiles->split);
-}
-
-void md_fa_cuda_tiled_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,
-                               const md_kn_shape *shape)
-{
-    md_fa_cuda_product_geometry(out, target, &((const md_fa_cuda_tiled *)spec)->tiles, shape->size);
 }

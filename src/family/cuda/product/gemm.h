@@ -90,15 +90,13 @@ typedef struct md_fa_cuda_tiles {
 
 void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *work,
                                  const md_fa_cuda_tiles *tiles);
-/** The geometry with one block for each tile and slice of K, and of the launch that adds up the slices. Nothing if a
- * size is 0. */
-void md_fa_cuda_product_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_cuda_tiles *tiles,
-                                 const int64_t *size);
-/* What begins the spec of a family of tiled products; such a family's geometry is md_fa_cuda_tiled_geometry. */
+/* What begins the spec of a family of tiled products. */
 typedef struct md_fa_cuda_tiled {
     md_cg_product p;
     md_fa_cuda_tiles tiles;
 } md_fa_cuda_tiled;
+/** The geometry of such families: one block for each tile and slice of K, and the launch that adds up the slices.
+ * Nothing if a size is 0. */
 void md_fa_cuda_tiled_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,
                                const md_kn_shape *shape);
 /** True if a config is worth trying: K is split only if there are few blocks and K is long. */
