@@ -74,9 +74,9 @@ md_status md_api_check_options(const md_op_options *o)
     if ((int)o->persistent < 0 || o->persistent > MD_PERSISTENT_NEVER)
         return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)o->persistent);
     if (!(o->hybrid_share >= 0.0) || o->hybrid_share > 1.0)
-        return md_fail(MD_INVALID_ARGUMENT, "option hybrid_share: %g is no part of the time", o->hybrid_share);
+        return md_fail(MD_INVALID_ARGUMENT, "option hybrid_share: %g is not from 0 to 1", o->hybrid_share);
     if (!(o->hybrid_cap_ms >= 0.0))
-        return md_fail(MD_INVALID_ARGUMENT, "option hybrid_cap_ms: %g is no time", o->hybrid_cap_ms);
+        return md_fail(MD_INVALID_ARGUMENT, "option hybrid_cap_ms: %g is not 0 or more", o->hybrid_cap_ms);
     if (!(o->uncovered >= 0.0))
         return md_fail(MD_INVALID_ARGUMENT, "option uncovered: %g is no distance in octaves", o->uncovered);
     if ((int)o->numeric < 0 || o->numeric > MD_NUMERIC_BATCH_INVARIANT)

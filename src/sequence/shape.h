@@ -204,7 +204,8 @@ void md_sq_drop_moves(md_sq_shape *shape, const md_sq *sq);
 bool md_sq_segments_serve(md_sq *sq, md_sq_shape *shape);
 /** After a run by launches: makes segments where words move and no graph of all can follow. True if it has some. */
 bool md_sq_segments_after(md_sq *sq, md_sq_shape *shape, md_sq_run_fn run);
-/** True if words move, and a graph of all follows by few changed nodes. */
+/** True if words differ from run to run, but so few launches read them that one graph of all launches serves: before
+ * a run its nodes of those launches are changed. */
 bool md_sq_few_nodes_move(const md_sq *sq, const md_sq_shape *shape);
 
 /* ---- launches.c */

@@ -22,7 +22,6 @@ FIRST_COMMIT = "4b4deb21"  # of those whose subjects are checked, exclusive
 EXCEPTIONS = {
     "src/codegen/narrow.c": "is being split",
     "src/kernels/host/memory.h": "is being split",
-    "src/python/multidispatch/compile/lowering/lower.py": "is being split",
     "include/md/dlpack.h:md_tensor_from_parts": "a DLTensor's fields one by one: the header does not know the struct",
 }
 

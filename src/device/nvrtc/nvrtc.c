@@ -210,7 +210,7 @@ static md_status take_binary(void **out, size_t *n_bytes, const md_dev_nvrtc *nv
     result = is_ptx ? nvrtc->ptx(program, bytes) : nvrtc->cubin(program, bytes);
     if (result != 0) {
         free(bytes);
-        return md_fail(MD_COMPILE, "NVRTC keeps its binary: %s", nvrtc->error_text(result));
+        return md_fail(MD_COMPILE, "NVRTC compiled, but does not give the binary: %s", nvrtc->error_text(result));
     }
     *out = bytes;
     *n_bytes = n;

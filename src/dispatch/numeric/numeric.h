@@ -54,7 +54,8 @@ typedef struct md_ds_levels {
  * apart. */
 void md_ds_probes_lay_out(md_ds_levels level[MD_DS_MAX_DYNAMIC], md_ds_numeric *numeric, const md_fa_target *target,
                           const md_ds_space *space, md_numeric policy);
-/** Where probe i lies, and the sizes by which it chooses: smaller ones where no kernel would be launched for those. */
+/** Where probe i lies among the levels, and the sizes that it is chosen by. Those are smaller where a level is so large
+ * that no kernel would be launched for it. */
 void md_ds_probe_place(int64_t size[MD_FX_MAX_DIMS], md_ds_numeric *numeric, int32_t i, const md_ds_levels *level,
                        const md_fa_target *target, const md_ds_space *space);
 

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from .. import ArgumentError, Unsupported, __version__, _core
 from .backend import device_of
 from .capture import Captured, guards_of, split, traced
-from .lowering.lower import DTYPES
+from .lowering.lowered import DTYPES
 from .normal import normal
 from .options import options_of
 from .pieces import cut

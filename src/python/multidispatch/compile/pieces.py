@@ -8,7 +8,7 @@ from typing import Any, Iterator
 
 import torch
 
-from .lowering.lower import check_tensor
+from .lowering.lowered import check_tensor
 from .sizes import Dims, Unsupported, contiguous, expression, same
 from .ties import changes, overlaps, tied
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
 from typing import Any, Sequence
 
 import torch
@@ -15,80 +14,14 @@ from . import attention as _attention, places as _places  # noqa: F401 (they fil
 from . import randoms as _randoms, reductions as _reductions, scatters as _scatters  # noqa: F401
 from . import views as _views, windows as _windows  # noqa: F401
 from . import tree as T
-from .results import Output, Results
+from .lowered import DTYPES, Eager, Held, Lowered, Number, Real, check_tensor, dtype_of
+from .results import Results
 from .table import TABLE
 from .tree import Apply, Buf, Const, Iota, Leaf, Value, cost
 
-DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
-          torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool", torch.int8: "i8",
-          torch.int16: "i16", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64"}
-_UNCOMPUTED = ("u16", "u32", "u64")  # memory for operations of PyTorch, such as the state of a generator of random numbers
+_UNCOMPUTED = ("u16", "u32", "u64")  # memory for operations of PyTorch, such as the state of a random generator
 _MOVING = ("view", "_unsafe_view", "reshape", "permute", "transpose.int", "t", "expand", "alias", "detach", "clone")
 _SHARED = 2  # a value that is used twice is computed by both readers up to this cost
-
-
-@dataclass
-class Eager:
-    """An operation that PyTorch computes: its arguments are Leafs, sizes and constants; it writes `outputs`."""
-
-    node: Any
-    args: Any
-    kwargs: Any
-    reads: list[tuple[Leaf, list[Any]]]  # tensors that it reads, each with its shape
-    outputs: list[Buf | None]
-    number: int
-    reason: str
-
-
-@dataclass
-class Lowered:
-    bufs: list[Buf] = field(default_factory=list)
-    eager: list[Eager] = field(default_factory=list)
-    inputs: list[tuple[int, Buf]] = field(default_factory=list)  # place among the arguments
-    symbols: list[tuple[int, Any]] = field(default_factory=list)  # sizes among the arguments
-    outputs: list[Output] = field(default_factory=list)
-    n_hidden: int = 0  # outputs at the end that the caller does not get: memory of which several results are views
-    n_args: int = 0
-
-
-@dataclass(frozen=True)
-class Held:
-    """Stands for a tensor among the arguments of an eager operation: its place in `reads`."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Number:
-    """Stands for a size among the arguments of an eager operation."""
-
-    size: Any
-
-
-@dataclass(frozen=True)
-class Real:
-    """Stands for a real made of sizes among the arguments of an eager operation."""
-
-    real: Any
-
-
-def dtype_of(value: Any) -> str:
-    if value.dtype not in DTYPES:
-        raise Unsupported(f"tensors of {value.dtype}")
-    return DTYPES[value.dtype]
-
-
-def check_tensor(value: Any, device: Any) -> None:
-    """Refuses what a plan cannot hold."""
-    if value.device != device:
-        raise Unsupported(f"tensors on {value.device} and {device}")
-    if value.layout != torch.strided or value.is_quantized or value.is_sparse:
-        raise Unsupported("a tensor that is sparse or quantised")
-    if value.is_neg() or value.is_conj():
-        raise Unsupported("a tensor with PyTorch's negative or conjugate bit")
-    if value.dim() > 8:
-        raise Unsupported("more than 8 axes")
-    dtype_of(value)
 
 
 def _name(target: Any) -> str:
@@ -291,10 +224,8 @@ class Lowering:
             return
         if any(u.op == "output" for u in node.users) and not isinstance(v.tree, (Const, Iota)):
             stride = [expression(s) for s in node.meta["val"].stride()]
-            axes = [a for a, n in enumerate(v.shape) if not same(n, 1)]
-            ordered = iter(sorted(axes, key=lambda a: -magnitude(stride[a])))
-            if not any(same(stride[a], 0) for a in axes):
-                self.env[node] = self.point(v, [next(ordered) if a in axes else a for a in range(len(v.shape))])
+            if not any(same(s, 0) for s, n in zip(stride, v.shape) if not same(n, 1)):
+                self.env[node] = self._ordered(v, stride)
         elif len(node.users) > 1:
             is_rounded = isinstance(v.tree, Apply) and v.tree.text == v.dtype + "({0})"
             self.env[node] = self.point(v, T.memory_order(v)) if is_rounded else self.shared(self.whole(v))
@@ -379,10 +310,13 @@ class Lowering:
         stride, t = [expression(s) for s in described.stride()], v.tree
         axes = [a for a, n in enumerate(v.shape) if not same(n, 1)]
         is_so = isinstance(t, Leaf) and all(same(t.stride[a], stride[a]) for a in axes)
-        if is_so or not is_dense(v.shape, stride):
-            return self.leaf(v)
+        return self.leaf(v if is_so or not is_dense(v.shape, stride) else self._ordered(v, stride))
+
+    def _ordered(self, v: Value, stride: Sequence[Any]) -> Value:
+        """The value as a result whose axes of more than one element lie in these strides' order."""
+        axes = [a for a, n in enumerate(v.shape) if not same(n, 1)]
         ordered = iter(sorted(axes, key=lambda a: -magnitude(stride[a])))
-        return self.leaf(self.point(v, [next(ordered) if a in axes else a for a in range(len(v.shape))]))
+        return self.point(v, [next(ordered) if a in axes else a for a in range(len(v.shape))])
 
     @staticmethod
     def _is_unused(node: Any, i: int, n: int) -> bool:

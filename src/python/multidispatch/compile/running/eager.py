@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import torch
 
-from ..lowering.lower import Eager, Held, Number, Real
+from ..lowering.lowered import Eager, Held, Number, Real
 from ..lowering.tree import Buf
 from ..report import Cost
 from ..sizes import Dims

@@ -53,7 +53,7 @@ class Mending:
             except (Unsupported, MdError) as error:
                 failure, why = error, str(error)
             except Exception as error:
-                failure, why = error, fault("what fails with it is PyTorch's")
+                failure, why = error, fault("PyTorch computes the operations that it concerns")
             culprit = self._culprit()
             if culprit is None or culprit in self._given_up:
                 raise failure

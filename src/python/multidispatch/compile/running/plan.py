@@ -10,7 +10,8 @@ import torch
 
 from ... import _core
 from ..options import Options
-from ..lowering.lower import DTYPES, Eager, Lowered, Lowering
+from ..lowering.lower import Lowering
+from ..lowering.lowered import DTYPES, Eager, Lowered
 from ..lowering.tree import Buf, Leaf
 from ..report import Cost, Rows
 from ..sizes import Dims, Unsupported, same
