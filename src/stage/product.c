@@ -354,8 +354,6 @@ static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_s
         if (!e->result[p])
             return false;
     }
-    out->product.a_is_load = is_plain_load(out->product.a[0]) && (e->n == 1 || is_plain_load(out->product.a[1]));
-    out->product.b_is_load = is_plain_load(out->product.b[0]) && (e->n == 1 || is_plain_load(out->product.b[1]));
     return true;
 }
 

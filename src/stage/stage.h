@@ -68,7 +68,6 @@ typedef struct md_st_product {
     /* over batch, m, k: a LOAD, a CAST or conversion of one, or any pointwise expression */
     const md_fx_node *a[MD_ST_MAX_PRODUCTS];
     const md_fx_node *b[MD_ST_MAX_PRODUCTS]; /* over batch, n, k */
-    bool a_is_load, b_is_load; /* exactly a LOAD with plain subscripts (of any dtype) */
     md_dtype type; /* of the accumulator: F32, F64 or I64 */
     /* A grouped product: a row looks up which group it belongs to, and with it which of several matrices B it is
      * multiplied by, as in W[eid[t],n,k]. n_batch is 0. NULL: the product is not grouped. */

@@ -29,9 +29,9 @@ static void print_product(md_strbuf *out, const md_st_program *p, const md_st_pr
     for (int32_t i = 0; i < product->n_products; i++) {
         md_strbuf_printf(out, "  @%d %s = ", i, md_dtype_name(product->type));
         md_fx_print_node(out, p->formula, product->a[i]);
-        md_strbuf_add(out, product->a_is_load ? " (load) x " : " x ");
+        md_strbuf_add(out, " x ");
         md_fx_print_node(out, p->formula, product->b[i]);
-        md_strbuf_add(out, product->b_is_load ? " (load)\n" : "\n");
+        md_strbuf_add(out, "\n");
     }
 }
 
