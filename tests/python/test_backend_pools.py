@@ -65,7 +65,7 @@ class Windows(unittest.TestCase):
         self.check(functions[2], (images(dtype=torch.bfloat16),), rtol=1e-2, atol=1e-2)
         self.check(functions[2], (images(dtype=torch.float64),))
         self.setUp()
-        self.check(lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), (images(),), is_ours=False)
+        self.check(lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), (images(),))
 
     def test_adaptive_pools(self):
         compiled = torch.compile(lambda x: F.adaptive_avg_pool2d(x, (4, 3)) + 1, backend="multidispatch", dynamic=False, options=OURS)

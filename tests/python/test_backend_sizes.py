@@ -9,7 +9,7 @@ import unittest
 from test_backend import SEED, Case, md, torch
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod
+from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, FloorDiv, Max, Min, Mod, ToFloat
 
 from multidispatch import _core
 from multidispatch.compile.normal import normal
@@ -46,6 +46,16 @@ class Normal(unittest.TestCase):
                         (FloorDiv(s / 2 + 3, 4), FloorDiv(s + 6, 8)), (Mod(4 * s + 3, 4), sympy.Integer(3)),
                         (Min(2 ** 63 - 1, FloorDiv(2 * s, 2)), s), (Max(t, FloorDiv(2 * t, 2)), t)):
             self.assertEqual(normal(e), text)
+
+    def test_reals(self):
+        """Lengths of ranges of reals, where PyTorch rounds nothing."""
+        s = self.s
+        for e, text in ((CeilToInt(FloatTrueDiv(ToFloat(-s) - ToFloat(s), sympy.Float(-1.0))), 2 * s),
+                        (CeilToInt(FloatTrueDiv(ToFloat(s) - 0.5, sympy.Float(0.25))), 4 * s - 2),
+                        (CeilToInt(FloatTrueDiv(ToFloat(s), sympy.Float(3.0))), FloorDiv(s + 2, 3))):
+            self.assertEqual(normal(e), text)
+        rounded = CeilToInt(FloatTrueDiv(ToFloat(s), sympy.Float(0.1)))
+        self.assertEqual(normal(rounded), rounded)
 
     def test_order(self):
         """Also of quotients that are known to be whole, where numbers leave a remainder."""

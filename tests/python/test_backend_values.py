@@ -152,6 +152,14 @@ class Places(Case):
                                 F.pad(x, (1, 1)).softmax(-1), F.pad(x, (1, 1)) @ F.pad(x, (1, 1)).t()), x)
         self.compare(lambda x: (F.pad(x, (0, 4 - x.shape[1] % 4)), F.pad(x, (x.shape[0], 0, 0, x.shape[1]))), x)
 
+    def test_aranges_of_reals(self):
+        """As of relative positions; PyTorch counts their elements in reals."""
+        x = torch.randn(6, 4)
+        self.compare(lambda x: (torch.arange(x.shape[0], -x.shape[0], -1.0) + x.sum(), torch.arange(0, x.shape[0], 3.0) * 2,
+                                torch.arange(0.5, x.shape[0], 0.25) + x.sum(), torch.arange(x.shape[1] / 2, 9.0) + x.sum(),
+                                torch.arange(0.0, 1.0, 0.1) + x.sum(), torch.arange(5.0, dtype=torch.bfloat16) * 2,
+                                torch.empty_permuted((4, 6), (1, 0)).shape[0] + x), x)
+
     def test_flips_and_repeats(self):
         x = torch.randn(3, 5)
         self.compare(lambda x: (x.flip(1), x.flip(0, 1) * 2, x.t().flip(0), x[:1].flip(0)), x)

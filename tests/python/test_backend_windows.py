@@ -45,6 +45,14 @@ MODULES = {
     "largest": nn.MaxPool2d(3, 2, 1),
     "mean": nn.AvgPool2d(2),
     "residual": Residual(12, 8, 2),
+    "depthwise": nn.Conv2d(5, 5, 3, padding=1, groups=5),
+    "depthwise, several": nn.Conv2d(5, 15, (2, 3), stride=(2, 1), padding=(0, 2), dilation=(1, 2), groups=5, bias=False),
+    "largest, rounded up": nn.MaxPool2d(2, ceil_mode=True),
+    "largest, rounded up, padded": nn.MaxPool2d(3, 2, 1, ceil_mode=True),
+    "mean, rounded up": nn.AvgPool2d((2, 3), ceil_mode=True),
+    "mean, rounded up, padded": nn.AvgPool2d(3, 2, 1, ceil_mode=True),
+    "mean, rounded up, inside": nn.AvgPool2d(3, (2, 1), 1, ceil_mode=True, count_include_pad=False),
+    "mean of large windows": nn.AvgPool2d(6, 4, 2, ceil_mode=True),
 }
 
 
@@ -57,6 +65,7 @@ class Windows(unittest.TestCase):
             want, got = module(x), graph(x)
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
             self.assertEqual(got.stride(), want.stride())
+        self.assertIn(" 0 ops of PyTorch", str(md.explain_graph()).splitlines()[-1])
 
     def test_modules(self):
         torch.manual_seed(7)
@@ -73,12 +82,15 @@ class Windows(unittest.TestCase):
                 x = torch.randn(shape)
                 torch.testing.assert_close(graph(x), module(x), rtol=1e-4, atol=1e-5)
 
-    def test_nothing_is_left(self):
-        torch._dynamo.reset()
-        module = Residual(12, 8, 1).eval()
-        with torch.no_grad():
-            torch.compile(module, backend="multidispatch", dynamic=True, options=OURS)(torch.randn(2, 12, 9, 9))
-        self.assertIn(" 0 ops of PyTorch", str(md.explain_graph()).splitlines()[-1])
+    def test_what_is_pytorchs(self):
+        """Where its kernels are faster; explain_graph says so."""
+        for module, shape, why in ((nn.Conv2d(64, 64, 3, groups=64), (2, 64, 56, 56), "a depthwise convolution of many"),
+                                   (nn.ConvTranspose2d(3, 4, 3, 2, 1), (2, 3, 5, 6), "a transposed convolution, for which")):
+            torch._dynamo.reset()
+            with torch.no_grad():
+                compiled = torch.compile(lambda x: module(x) * 2, backend="multidispatch", dynamic=True, options=OURS)
+                torch.testing.assert_close(compiled(torch.ones(shape)), module(torch.ones(shape)) * 2, rtol=1e-4, atol=1e-5)
+            self.assertIn(why, str(md.explain_graph()))
 
 
 if __name__ == "__main__":

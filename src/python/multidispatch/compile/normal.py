@@ -36,12 +36,29 @@ def normal(e: Any) -> Any:
     if kind == "ModularIndexing":
         number, divisor, modulus = map(normal, e.args)
         return _remainder(quotient(number, divisor), modulus)
-    if kind in ROUNDED and type(e.args[0]).__name__ == "IntTrueDiv":
-        above, below = map(normal, e.args[0].args)
+    if kind in ROUNDED and (exact := _ratio(e.args[0])) is not None:
+        above, below = sympy.together(exact).as_numer_denom()
         return -quotient(-above, below) if ROUNDED[kind] else quotient(above, below)
     if e.is_Add or e.is_Mul or e.is_Pow and e.exp.is_Integer:
         return sympy.expand(e.func(*map(normal, e.args)))
     return e
+
+
+_FINEST = 1024  # the largest denominator of a number whose quotients are taken for exact
+
+
+def _ratio(e: Any) -> Any:
+    """What a real made of sizes is in exact arithmetic, as of arange(n, -n, -0.5); None: PyTorch rounds it."""
+    kind = type(e).__name__
+    if e.is_Float:
+        exact = sympy.Rational(float(e))
+        return exact if exact.q <= _FINEST else None
+    if e.is_integer:
+        return normal(e)
+    parts = list(map(_ratio, e.args)) if kind in ("ToFloat", "IntTrueDiv", "FloatTrueDiv", "Add", "Mul") else [None]
+    if None in parts:
+        return None
+    return parts[0] / parts[1] if kind.endswith("Div") else e.func(*parts) if kind != "ToFloat" else parts[0]
 
 
 def _extreme(function: Any, parts: list[Any], is_least: bool) -> Any:

@@ -64,7 +64,7 @@ def _check_sizes(node: torch.fx.Node) -> None:
         if isinstance(x, torch.SymFloat):
             Dims().real(x.node.expr)
         elif isinstance(x, _SIZES):
-            Dims().text(x.node.expr)
+            Dims().text(expression(x) if isinstance(x, torch.SymInt) else x.node.expr)
 
 
 def why_not(node: torch.fx.Node, device: torch.device) -> str:

@@ -29,6 +29,14 @@ def expression(size: Any) -> Any:
     return int(value) if value.is_Integer else value
 
 
+def first_size(size: Any) -> int | None:
+    """The size in the first call; None: it depends on data."""
+    if isinstance(size, int):
+        return size
+    known = size.node.hint
+    return None if known is None else int(known)
+
+
 class _Equal:
     """What PyTorch checks to be equal at each call of a graph, such as min(64, s) and s: the simpler one stands for both."""
 

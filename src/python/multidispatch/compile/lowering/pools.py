@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..sizes import Unsupported, expression
+from ..sizes import Unsupported, expression, tidy
 from . import tree as T
 from .places import padded
 from .reductions import reduce, scan
@@ -71,6 +71,13 @@ def _slid(g: Any, v: Value, k: list[int], step: list[int], spread: list[int]) ->
     return windows(g, v, [rank - 2, rank - 1], k, step, spread, g.shape[-2:])
 
 
+def rounded_up(step: Sequence[Any]) -> Any:
+    """How far windows may reach beyond an end where the last begins inside (ceil_mode)."""
+    if not all(isinstance(s, int) for s in step):
+        raise Unsupported("a window of a size that varies")
+    return max(step) - 1
+
+
 def max_pool(g: Any, a: Any, k: Any, step: Any = (), padding: Any = 0, spread: Any = 1, ceil: bool = False) -> list[Any]:
     """max_pool2d_with_indices."""
     v, k = as_stored(g.value(a)), _pair(k)
@@ -78,7 +85,7 @@ def max_pool(g: Any, a: Any, k: Any, step: Any = (), padding: Any = 0, spread: A
     if v.dtype not in REAL:
         raise Unsupported(f"a pool of {v.dtype}")
     rank, width = len(v.shape), v.shape[-1]
-    slid = _slid(g, _padded(g, v, padding, max(step) - 1 if ceil else 0, float("-inf")), k, step, spread)
+    slid = _slid(g, _padded(g, v, padding, rounded_up(step) if ceil else 0, float("-inf")), k, step, spread)
     out = [reduce(g, "max", slid, [-2, -1], False, v.dtype), None]
     if g.is_used(1):
         at = reduce(g, "argmax", slid, [-2, -1], False, "i64")
@@ -89,26 +96,37 @@ def max_pool(g: Any, a: Any, k: Any, step: Any = (), padding: Any = 0, spread: A
     return out
 
 
-def _counted(g: Any, axis: int, k: int, step: int, padding: int, size: Any) -> T.Tree:
-    """How many elements of each window lie inside."""
+def _counted(g: Any, axis: int, k: int, step: int, padding: int, inside: tuple[Any, Any]) -> T.Tree:
+    """How many elements of each window lie inside (from, to)."""
     begin = Iota(tuple(step * (a == axis) for a in range(len(g.shape))), -padding)
-    return Apply(f"(min({{0}} + {k}, {{1}}) - max({{0}}, 0))", (begin, Const(size)), 3)
+    return Apply(f"(min({{0}} + {k}, {{1}}) - max({{0}}, {{2}}))", (begin, Const(inside[1]), Const(inside[0])), 3)
+
+
+def mean_of(g: Any, total: Value, k: Any, step: Any, padding: Any, ceil: bool, with_border: bool, divisor: int | None) -> Value:
+    """The sums of windows over how many elements each has: with those of the border, but none beyond it."""
+    k = _pair(k)
+    step, padding = _pair(step, k), _pair(padding)
+    is_even = not ceil and (with_border or not any(padding))
+    if divisor or is_even:
+        return Value(total.shape, g.dtype, Apply("({0} / {1})", (total.tree, Const(float(divisor or k[0] * k[1]))), 3))
+    wide, rank = "f64" if g.dtype == "f64" else "f32", len(g.shape)
+    sizes = [expression(n) for n in g.node.args[0].meta["val"].shape[-2:]]
+    inside = [(-p, tidy(n + p)) if with_border else (0, n) for n, p in zip(sizes, padding)]
+    n = [_counted(g, rank - 2 + i, k[i], step[i], padding[i], inside[i]) for i in (0, 1)]
+    return Value(total.shape, g.dtype, Apply(f"({{0}} / {wide}({{1}} * {{2}}))", (total.tree, *n), 4))
 
 
 def avg_pool(g: Any, a: Any, k: Any, step: Any = (), padding: Any = 0, ceil: bool = False, with_border: bool = True,
              divisor: int | None = None) -> Value:
     """avg_pool2d."""
-    v, k = g.value(a), _pair(k)
-    step, padding = _pair(step, k), _pair(padding)
-    if v.dtype not in REAL or ceil:
-        raise Unsupported(f"a mean pool of {v.dtype}, or with parts of windows")
-    wide = "f64" if v.dtype == "f64" else "f32"
-    total = reduce(g, "sum", _slid(g, _padded(g, v, padding, 0, 0.0), k, step, [1, 1]), [-2, -1], False, wide)
-    if with_border or divisor or not any(padding):
-        return Value(total.shape, g.dtype, Apply("({0} / {1})", (total.tree, Const(float(divisor or k[0] * k[1]))), 3))
-    rank = len(v.shape)
-    n = [_counted(g, rank - 2 + i, k[i], step[i], padding[i], v.shape[rank - 2 + i]) for i in (0, 1)]
-    return Value(total.shape, g.dtype, Apply(f"({{0}} / {wide}({{1}} * {{2}}))", (total.tree, *n), 4))
+    v, size = g.value(a), _pair(k)
+    pads = _pair(padding)
+    if v.dtype not in REAL:
+        raise Unsupported(f"a mean pool of {v.dtype}")
+    more = rounded_up(_pair(step, size)) if ceil else 0
+    slid = _slid(g, _padded(g, v, pads, more, 0.0), size, _pair(step, size), [1, 1])
+    total = reduce(g, "sum", slid, [-2, -1], False, "f64" if v.dtype == "f64" else "f32")
+    return mean_of(g, total, k, step, padding, ceil, with_border, divisor)
 
 
 @entry("_adaptive_avg_pool2d")

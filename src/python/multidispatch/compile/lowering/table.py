@@ -329,7 +329,7 @@ def _is(g: Any, a: Any) -> Value:
 
 
 @entry("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor", "empty.memory_format",
-       "new_zeros", "new_ones", "new_full", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
+       "new_zeros", "new_ones", "new_full", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 def _full(g: Any, *args: Any, **options: Any) -> Value:
     g.same_device(options.get("device"))
     value = {"f": lambda: args[-1], "s": lambda: args[0], "z": lambda: 0, "o": lambda: 1, "e": lambda: 0}[
@@ -355,7 +355,15 @@ def _arange(g: Any, *args: Any, **options: Any) -> Value:
     step = args[2] if len(args) > 2 else 1
     if g.name == "iota":
         start, step = options["start"], options["step"]
-    if any(isinstance(x, float) for x in (start, step)):
-        raise Unsupported("arange of reals")
-    v = Value(list(g.shape), "i64", Iota((expression(step),), expression(start)))
-    return cast(v, g.dtype)
+    start, step = (int(x) if isinstance(x, float) and x == int(x) else x for x in (start, step))
+    if all(isinstance(x, (int, torch.SymInt)) for x in (start, step)):
+        return cast(Value(list(g.shape), "i64", Iota((expression(step),), expression(start))), g.dtype)
+    if g.dtype not in REAL:
+        raise Unsupported("whole numbers from an arange of reals")
+    place = cast(Value(list(g.shape), "i64", Iota((1,))), "f64")  # PyTorch computes them in f64, too
+    return cast(apply(g, "({0} + {1} * {2})", [_real_of(g, start), place, _real_of(g, step)], "f64", 2), g.dtype)
+
+
+def _real_of(g: Any, x: Any) -> Value:
+    """A number in f64."""
+    return cast(g.value(x), "f64")
