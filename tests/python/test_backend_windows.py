@@ -85,7 +85,10 @@ class Windows(unittest.TestCase):
     def test_what_is_pytorchs(self):
         """Where its kernels are faster; explain_graph says so."""
         for module, shape, why in ((nn.Conv2d(64, 64, 3, groups=64), (2, 64, 56, 56), "a depthwise convolution of many"),
-                                   (nn.ConvTranspose2d(3, 4, 3, 2, 1), (2, 3, 5, 6), "a transposed convolution, for which")):
+                                   (nn.ConvTranspose2d(3, 4, 3, 2, 1), (2, 3, 5, 6), "a transposed convolution, for which"),
+                                   (nn.Upsample(scale_factor=2, mode="bilinear"), (2, 3, 5, 6), "upsample_bilinear2d"),
+                                   (nn.Upsample(scale_factor=1.5, mode="bicubic"), (2, 3, 5, 6), "upsample_bicubic2d"),
+                                   (nn.Upsample(scale_factor=2, mode="linear"), (2, 3, 7), "upsample_linear1d")):
             torch._dynamo.reset()
             with torch.no_grad():
                 compiled = torch.compile(lambda x: module(x) * 2, backend="multidispatch", dynamic=True, options=OURS)

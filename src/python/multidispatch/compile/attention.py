@@ -129,6 +129,11 @@ def _as(ours: bool) -> Iterator[None]:
         _local.is_ours = before
 
 
+def is_ours() -> bool:
+    """True while a graph of this backend is traced by this thread."""
+    return getattr(_local, "is_ours", False)
+
+
 def ours() -> Any:
     """While a graph is traced for this backend in this thread."""
     return _as(True)
@@ -165,7 +170,7 @@ def _is_transformed() -> bool:
 def instead(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
             scale: Any = None, enable_gqa: bool = False) -> Any:
     """For aten.scaled_dot_product_attention while a graph is traced: NotImplemented where it stays PyTorch's."""
-    if not getattr(_local, "is_ours", False) or not isinstance(dropout_p, (int, float)) or dropout_p != 0.0 \
+    if not is_ours() or not isinstance(dropout_p, (int, float)) or dropout_p != 0.0 \
             or is_causal and attn_mask is not None or _is_transformed() or not serves(q, k, v, attn_mask) \
             or not enable_gqa and not statically_known_true(sym_eq(q.shape[:-2], k.shape[:-2])):
         return NotImplemented

@@ -17,6 +17,8 @@ _KEPT = ("gelu", "silu", "_softmax", "_log_softmax", "native_layer_norm", "embed
          "embedding_dense_backward",
          # taken apart index_add and index_copy take negative indices, which are errors, and index_fill refuses them
          "index_add", "index_copy", "index_fill",
+         # on a CPU; general.py keeps the others there
+         "upsample_linear1d", "upsample_trilinear3d",
          # its decomposition gives no logsumexp, which the backward reads
          "_scaled_dot_product_flash_attention_for_cpu")
 

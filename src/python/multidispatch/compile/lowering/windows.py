@@ -179,3 +179,8 @@ def _avg_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,)
         return avg_pool(g, x, kernel, stride, padding, ceil_mode, counts_padding, divisor)
     total = _pooled(g, x, kernel, stride, padding, (1,), ceil_mode, 0.0, "({0} + {1})")
     return mean_of(g, total, kernel, stride, padding, ceil_mode, counts_padding, divisor)
+
+
+@entry("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
+def _interpolation(g: Any, *_: Any, **__: Any) -> Value:
+    raise Unsupported("an interpolation, for which PyTorch's kernel is faster")
