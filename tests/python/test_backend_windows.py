@@ -82,6 +82,16 @@ class Windows(unittest.TestCase):
                 x = torch.randn(shape)
                 torch.testing.assert_close(graph(x), module(x), rtol=1e-4, atol=1e-5)
 
+    def test_few_filters(self):
+        """A product of at most eight rows: by the family that packs windows. Another read each element of the image alone."""
+        op = md.op("Y[n,o,y,x] = sum[c,r,s](X[n,c,y+r,x+s] * W[o,c,r,s])", static={"o": 8, "c": 16, "r": 3, "s": 3})
+        views = md.op("Y[n,o,y,x] = sum[c,r,s](X[n,c,y,r,x,s] * W[o,c,r,s])", static={"o": 8, "c": 16, "r": 3, "s": 3})
+        x, w, y = torch.randn(2, 16, 18, 18), torch.randn(8, 16, 3, 3), torch.empty(2, 8, 16, 16)
+        for f, given in ((op, x), (views, x.as_strided((2, 16, 16, 3, 16, 3), (5184, 324, 18, 18, 1, 1)))):
+            f.call(y, given, w)
+            torch.testing.assert_close(y, F.conv2d(x, w), rtol=1e-4, atol=1e-4)
+            self.assertNotIn("gemv", str(f.choice(given, w, out=y)))
+
     def test_what_is_pytorchs(self):
         """Where its kernels are faster; explain_graph says so."""
         for module, shape, why in ((nn.Conv2d(64, 64, 3, groups=64), (2, 64, 56, 56), "a depthwise convolution of many"),

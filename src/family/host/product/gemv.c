@@ -25,6 +25,13 @@ static bool product_of(md_cg_product *out, const md_fa_target *target, const md_
                             config->value[SWAP_AB] ? MD_CG_COLUMNS_M : MD_CG_COLUMNS_N);
 }
 
+/* True for a window of an image: columns and K of several indices each. Its elements would be read one by one, which
+ * took 200 times as long as gemm, which packs them. */
+static bool is_image(const md_cg_product *p, int32_t operand)
+{
+    return p->window[operand] && p->n_columns > 1 && md_cg_product_stage(p)->n_k > 1;
+}
+
 /* The direction in which B is contiguous. Both operands B must have the same. NEITHER: not served. */
 static md_cg_along along(const md_cg_product *p)
 {
@@ -32,7 +39,7 @@ static md_cg_along along(const md_cg_product *p)
     if (p->is_paired && first != MD_CG_ALONG_DEPTH) /* sums of columns are wider than a lane of pairs */
         return MD_CG_ALONG_NEITHER;
     for (int32_t i = 0; i < p->n_products; i++)
-        if (md_cg_product_along(p, MD_CG_B + i) != first ||
+        if (is_image(p, MD_CG_B + i) || md_cg_product_along(p, MD_CG_B + i) != first ||
             (!p->load[MD_CG_B + i] && md_cg_product_lane(p, MD_CG_B + i) < 0))
             return MD_CG_ALONG_NEITHER;
     return first;
