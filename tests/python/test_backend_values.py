@@ -170,6 +170,42 @@ class Places(Case):
                                 (torch.arange(x.shape[1]) > 2).float().mean() * x), torch.randn(3, 5))
 
 
+def turned(x, by):
+    """Rotary embeddings as Llama's reference code writes them."""
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * by[:, None]).flatten(3).type_as(x)
+
+
+class Complex(Case):
+    """As pairs of real numbers, if they are made of such: nothing of it is PyTorch's."""
+
+    def test_rotary(self):
+        def by(n):
+            return torch.polar(torch.ones(n, 4), torch.arange(n)[:, None] / 10.0 ** torch.arange(4))
+
+        x = torch.randn(2, 5, 3, 8)
+        self.compare(lambda x: (turned(x, by(x.shape[1])) * 2,), x)
+        self.compare(lambda x: (turned(x, by(x.shape[1])),), x.bfloat16())
+
+    def test_operations(self):
+        x, y = torch.randn(3, 4), torch.randn(3, 4)
+        self.compare(lambda x, y: (torch.view_as_real(torch.complex(x, y) * torch.polar(x, y)), torch.complex(x, y).angle(),
+                                   torch.view_as_real(torch.complex(x, y) / 3), torch.view_as_real(x * torch.complex(y, x)),
+                                   torch.view_as_real((torch.complex(x, y) - torch.polar(y, x))[1:].t().unsqueeze(1)),
+                                   torch.view_as_real((torch.complex(x, y) * torch.complex(y, x).conj()).sum(1)),
+                                   torch.view_as_real(-torch.complex(x, y).clone()) + 1), x, y, signs=False)
+
+    def test_what_stays(self):
+        """Arguments are read as real numbers by PyTorch; complex results are its own."""
+        x = torch.randn(5, 4)
+        for f, given in ((lambda x, c: (torch.view_as_real(torch.complex(x, x) * c) * 2,), (x, torch.randn(5, 4, dtype=torch.complex64))),
+                         (lambda x: (torch.polar(x, x) * torch.polar(x, x), x * 2), (x,)), (lambda x: (torch.polar(x, x).abs() * 2,), (x,))):
+            got, want, report = self.planned(f, *given)
+            torch.testing.assert_close(got, want)
+            self.assertNotIn("reason", report)
+            self.assertTrue(report["kernels"])
+
+
 SLICES = {
     "last": lambda x: x / (x[:, -1:] + 3), "last two": lambda x: x[:, -2:] * x[:, :2], "all but": lambda x: x[:, 1:] - x[:, :-1],
     "first": lambda x: x / (x[:, :1] + 3), "beyond": lambda x: x[:, 2:100] + 1, "steps": lambda x: x[:, -4:-1:2] * 2,

@@ -11,6 +11,7 @@ from ..report import fault
 from ..ties import changes
 from .attention import name_attention
 from .causal import name_causal
+from .pairs import pair_complex
 from .stacks import order_stacks
 from .uniform import fold
 
@@ -33,6 +34,8 @@ def _drop_checks(module: Any) -> int:
 REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
     ("checks of dtypes dropped", _drop_checks),
     ("unused operations dropped", _drop_unused),
+    ("readers of complex numbers read pairs of reals", pair_complex),
+    ("operations dropped that pairs left unused", _drop_unused),
     ("seeds drawn with others", draw_together),
     ("operations on constants folded", fold),
     ("attentions named", name_attention),
