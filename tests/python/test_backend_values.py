@@ -142,6 +142,14 @@ class Indices(Case):
                     torch.testing.assert_close(self.planned(f, w, i, ones)[0], want)
 
 
+    def test_first_positions(self):
+        """Fewer than an axis has, which is not the outermost in memory: relative positions of XLNet."""
+        x = torch.randn(3, 9, 2)
+        self.compare(lambda x: (torch.index_select(x * 2, 1, torch.arange(x.shape[0])) * 3, x.exp()[:, torch.arange(4)] + 1,
+                                torch.index_select(x.transpose(0, 1) + 1, 1, torch.arange(2)).sum(2),
+                                (x * 2).gather(1, torch.arange(4)[None, :, None].expand(3, 4, 2))), x)
+
+
 class Places(Case):
     def test_pads(self):
         x = torch.randn(3, 5)

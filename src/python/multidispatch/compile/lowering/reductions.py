@@ -218,7 +218,7 @@ def _gathered(leaf: Leaf, stride: Sequence[Any], picked: Sequence[tuple[Any, Any
                 out = [tidy(a + s * b) for a, b in zip(out, index.stride)]
                 offset = tidy(offset + s * index.offset)
                 continue
-            index = Apply("i64({0})", (index,), 0)  # a bare name would be an axis of the formula
+            index = Apply("max({0}, 0)", (index,), 0)  # not the plain index: its axis would have the result's size
         left.append((s, n, index))
     return Gather(leaf.buf, tuple(out), offset, tuple(left)) if left else Leaf(leaf.buf, tuple(out), offset)
 
