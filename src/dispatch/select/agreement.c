@@ -18,45 +18,57 @@ static int64_t half_of(int64_t size)
     return size % BOUNDARY ? half | 1 : MD_MAX(half / BOUNDARY * BOUNDARY, BOUNDARY);
 }
 
-/* True if the variants that fit `shape` fit `small`, too. */
-static bool all_fit(const md_ds_pool *pool, const int32_t *variant, int32_t n, const md_kn_shape *small,
-                    const md_kn_shape *shape)
+/* A shape on its way to fewer bytes. */
+typedef struct shrinking {
+    const md_ds_op *op;
+    const md_ds_pool *pool;
+    const int32_t *variant; /* those that are to be compared */
+    int32_t n;
+    const md_kn_shape *from;
+    md_kn_shape shape;
+    int64_t size[MD_FX_MAX_DIMS];
+} shrinking;
+
+/* True if the variants that fit the shape it began with fit this one, too. */
+static bool all_fit(const shrinking *s, const md_kn_shape *small)
 {
-    for (int32_t i = 0; i < n; i++) {
-        const md_kn_envelope *envelope = &pool->variant[variant[i]]->envelope;
-        if (md_kn_envelope_miss(envelope, small) && !md_kn_envelope_miss(envelope, shape))
+    for (int32_t i = 0; i < s->n; i++) {
+        const md_kn_envelope *envelope = &s->pool->variant[s->variant[i]]->envelope;
+        if (md_kn_envelope_miss(envelope, small) && !md_kn_envelope_miss(envelope, s->from))
             return false;
     }
     return true;
 }
 
+/* The dim of the largest size that can be halved and is not kept; -1: there is none. */
+static int32_t largest_dim(const shrinking *s, const bool is_kept[MD_FX_MAX_DIMS])
+{
+    int32_t largest = -1;
+    for (int32_t i = 0; i < s->op->space.n; i++) {
+        const int32_t dim = s->op->space.dim[i];
+        if (!is_kept[dim] && s->size[dim] >= 2 && half_of(s->size[dim]) < s->size[dim] &&
+            (largest < 0 || s->size[dim] > s->size[largest]))
+            largest = dim;
+    }
+    return largest;
+}
+
 /* Halves the largest size that can be halved without a variant that does not fit any longer. False: there is none. */
-static bool halve(md_kn_shape *out, int64_t *size, const md_ds_op *op, const md_ds_pool *pool, const int32_t *variant,
-                  int32_t n, const md_kn_shape *shape)
+static bool halve(shrinking *s)
 {
     bool is_kept[MD_FX_MAX_DIMS] = {false};
-    for (int32_t round = 0; round < op->space.n; round++) {
-        int32_t largest = -1;
-        for (int32_t i = 0; i < op->space.n; i++) {
-            const int32_t dim = op->space.dim[i];
-            if (!is_kept[dim] && size[dim] >= 2 && half_of(size[dim]) < size[dim] &&
-                (largest < 0 || size[dim] > size[largest]))
-                largest = dim;
-        }
-        if (largest < 0)
-            return false;
-        const int64_t whole = size[largest];
-        md_kn_shape small = *out;
-        size[largest] = half_of(whole);
-        md_tn_shape(&small, op->program, size);
-        small.aligned &= shape->aligned;
-        small.aligned16 &= shape->aligned16;
-        if (all_fit(pool, variant, n, &small, shape)) {
-            *out = small;
+    for (int32_t dim; (dim = largest_dim(s, is_kept)) >= 0; is_kept[dim] = true) {
+        const int64_t whole = s->size[dim];
+        md_kn_shape small = s->shape;
+        s->size[dim] = half_of(whole);
+        md_tn_shape(&small, s->op->program, s->size);
+        small.aligned &= s->from->aligned;
+        small.aligned16 &= s->from->aligned16;
+        if (all_fit(s, &small)) {
+            s->shape = small;
             return true;
         }
-        size[largest] = whole;
-        is_kept[largest] = true;
+        s->size[dim] = whole;
     }
     return false;
 }
@@ -65,13 +77,12 @@ static bool halve(md_kn_shape *out, int64_t *size, const md_ds_op *op, const md_
 static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_ds_pool *pool, const int32_t *variant, int32_t n,
                    const md_kn_shape *shape)
 {
-    int64_t size[MD_FX_MAX_DIMS] = {0};
-    *out = *shape;
-    memcpy(size, shape->size, (size_t)op->formula->n_dims * sizeof *size);
-    while (md_tn_agree_bytes(&pool->target, out) > few_bytes)
-        if (!halve(out, size, op, pool, variant, n, shape))
-            return md_tn_agree_bytes(&pool->target, out) <= most_bytes;
-    return true;
+    shrinking s = {.op = op, .pool = pool, .variant = variant, .n = n, .from = shape, .shape = *shape};
+    memcpy(s.size, shape->size, (size_t)op->formula->n_dims * sizeof *s.size);
+    while (md_tn_agree_bytes(&pool->target, &s.shape) > few_bytes && halve(&s))
+        ;
+    *out = s.shape;
+    return md_tn_agree_bytes(&pool->target, out) <= most_bytes;
 }
 
 void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreement found)

@@ -13,8 +13,8 @@ MD_FIT(SCORE_CYCLES, 4)
 MD_FIT(OP_CYCLES, 0.6)
 MD_FIT(EXP_CYCLES, 9)
 
-/* Where keys are packed, cycles: of a vector of products for a third of the rows that registers hold; of packing a vector
- * of keys, and one of values; of a vector of queries. */
+/* Where keys are packed, cycles: of a vector of products for a third of the rows that registers hold; of packing a
+ * vector of keys, and one of values; of a vector of queries. */
 MD_FIT(PRODUCT_CYCLES, 0.56)
 MD_FIT(KEY_PACK_CYCLES, 9)
 MD_FIT(VALUE_PACK_CYCLES, 4)
