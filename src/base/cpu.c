@@ -120,6 +120,7 @@ static const cpu_feature features[] = {
     {"-mavx512bw", LEAF7_EBX, 30, NEEDS_AVX512, MD_ENV_AVX512},
     {"-mavx512dq", LEAF7_EBX, 17, NEEDS_AVX512, MD_ENV_AVX512},
     {"-mavx512vl", LEAF7_EBX, 31, NEEDS_AVX512, MD_ENV_AVX512},
+    {"-mavx512vbmi", LEAF7_ECX, 1, NEEDS_AVX512, MD_ENV_AVX512},
     {"-mavx512vnni", LEAF7_ECX, 11, NEEDS_AVX512, MD_ENV_AVX512},
     {"-mavx512bf16", LEAF7_1_EAX, 5, NEEDS_AVX512, MD_ENV_AVX512},
 };

@@ -223,6 +223,9 @@ bool md_cg_has_narrow_integers(const md_st_program *program, int32_t stage);
 /** Whether lanes of one byte do for a pointwise stage, or a row program over its rows, on the host: every value that
  * lanes hold fits into one, or only its low bits matter. Loads and stores along the lanes must be unit ones. */
 md_cg_bytes md_cg_byte_lanes(const md_st_program *program, int32_t stage);
+/** Bits of an element where an elementwise stage's only result is a function of one element of as many bits, 4 or 8, at
+ * the same place, and of scalars; else 0. *from: the tensor that is read. */
+int32_t md_cg_tabled(int32_t *from, const md_st_program *program, int32_t stage);
 /** How many lanes of half a byte, one or two take the place of one of 32 bits: 8, 4, 2 or 1. */
 int32_t md_cg_lanes_per_32_bits(md_cg_bytes bytes);
 /** True if C's operators do for lanes. */

@@ -45,6 +45,7 @@ static void flags_agree_with_the_system(void **state)
         {"-mavx512f", " avx512f"},
         {"-mavx512bw", " avx512bw"},
         {"-mavx512bf16", " avx512_bf16"},
+        {"-mavx512vbmi", " avx512vbmi "},
         {"-mavx512vnni", " avx512_vnni"},
     };
     md_cpu cpu;

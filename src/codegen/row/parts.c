@@ -2,12 +2,31 @@
  * the bodies of reductions, stores. */
 #include "codegen/row/print.h"
 
+#include "base/dtype.h"
+#include "codegen/expression/printer.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
 const char *md_cg_rp_function(const md_cg_row_printer *rp, bool takes_n)
 {
     return rp->is_gpu && (takes_n || rp->o->is_column) ? "MD_N_DECL " : "";
+}
+
+/* The load that a sum down columns adds up, if it is one of vectors of integers below 32 bits; else NULL. */
+static const md_fx_node *near_load(const md_cg_row_printer *rp, const md_st_reduction *r)
+{
+    const md_fx_node *n = r->body;
+    if (n->kind == MD_FX_CAST && n->to == MD_I64)
+        n = n->arg[0];
+    if (rp->is_gpu || !rp->o->is_column || rp->o->access != MD_CG_UNIT || r->op != MD_FX_R_SUM || r->type != MD_I64 ||
+        n->kind != MD_FX_LOAD || n->n_args == 0 || !md_fx_is_index(n->arg[n->n_args - 1], md_cg_row_lane(rp->o)))
+        return NULL;
+    for (int32_t i = 0; i < n->n_args - 1; i++)
+        if (n->arg[i]->kind != MD_FX_INDEX || n->arg[i]->id == md_cg_row_lane(rp->o))
+            return NULL;
+    const md_dtype dtype = rp->program->formula->tensor[n->id].dtype;
+    return !md_dtype_is_real(dtype) && md_dtype_bits(dtype) <= 16 ? n : NULL;
 }
 
 md_cg_reduction md_cg_rp_reduction(const md_cg_row_printer *rp, int32_t id)
@@ -17,6 +36,7 @@ md_cg_reduction md_cg_rp_reduction(const md_cg_row_printer *rp, int32_t id)
                              .is_column = rp->o->is_column,
                              .is_gpu = rp->is_gpu,
                              .is_bytes = rp->o->bytes != MD_CG_NO_BYTES,
+                             .is_near = near_load(rp, &rp->stage->row.reduction[id]) != NULL,
                              .has_shift = rp->has_shift[id]};
 }
 
@@ -180,14 +200,31 @@ static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_redu
     return true;
 }
 
+/* A vector of integers in lanes of 32 bits. */
+static const char *near_lanes(md_cg *cg, const md_fx_node *load)
+{
+    md_cg_place at;
+    md_cg_locate(&at, cg, load->id, load->n_args, load->arg);
+    return md_cg_format(cg, "md_near_%s(%s, %s, md_n)", md_dtype_name(cg->formula->tensor[load->id].dtype), at.pointer,
+                        at.offset);
+}
+
+/* What md_add adds, as lanes of the accumulator's type. */
+static const char *body_lanes(md_cg_row_printer *rp, const md_cg_reduction *reduction)
+{
+    const md_st_reduction *r = reduction->r;
+    return reduction->is_near
+               ? near_lanes(rp->cg, near_load(rp, r))
+               : md_cg_convert(rp->cg, md_cg_lanes(rp->cg, r->body), r->body->type, md_cg_acc_type(r), false);
+}
+
 void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
 {
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
         md_cg_reduction reduction = md_cg_rp_reduction(rp, i);
         if (reduction.r->level != level || adds_product(rp, out, &reduction))
             continue;
-        const char *value = md_cg_convert(rp->cg, md_cg_lanes(rp->cg, reduction.r->body), reduction.r->body->type,
-                                          md_cg_acc_type(reduction.r), false);
+        const char *value = body_lanes(rp, &reduction);
         if (value)
             md_cg_red_add(out, &reduction, value, rp->stage->axis);
     }

@@ -36,7 +36,7 @@ static bool note_load(void *user, const md_fx_node *node)
     return true;
 }
 
-void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node *const *body)
+void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node *const *body, const char *ask)
 {
     load_list list = {.cg = cg};
     for (int32_t i = 0; i < n; i++)
@@ -48,9 +48,10 @@ void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node
         const md_fx_node *load = list.load[i];
         md_cg_place at;
         md_cg_locate(&at, cg, load->id, load->n_args, load->arg);
+        const md_dtype dtype = cg->formula->tensor[load->id].dtype;
         if (md_cg_status(cg) == MD_OK && at.motion == MD_CG_CONSECUTIVE)
-            md_strbuf_printf(out, "__builtin_prefetch((const char *)%s + (%s) * %d);\n", at.pointer, at.offset,
-                             (int)md_dtype_size(cg->formula->tensor[load->id].dtype));
+            md_strbuf_printf(out, "%s((const char *)%s + (%s) * %d%s);\n", ask, at.pointer, at.offset,
+                             (int)md_dtype_size(dtype), md_dtype_is_packed(dtype) ? " / 2" : "");
     }
     md_strbuf_add(out, "}\n");
 }

@@ -73,6 +73,8 @@ static const char *apart_suffix(const md_cg_reduction *reduction)
         return NULL;
     if (reduction->is_bytes)
         return is_sum ? "total" : type == MD_F32 ? "extent" : NULL;
+    if (reduction->is_near)
+        return "near";
     return is_sum && type == MD_I64 ? "pair" : NULL;
 }
 
@@ -186,7 +188,9 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *reduction, const char 
         return;
     }
     md_strbuf_printf(out, "const %s y%" PRId32 " = ",
-                     reduction->is_bytes ? md_cg_byte_type(reduction->r->type) : md_cg_lane_type(reduction->r->type),
+                     reduction->is_near    ? "md_b"
+                     : reduction->is_bytes ? md_cg_byte_type(reduction->r->type)
+                                           : md_cg_lane_type(reduction->r->type),
                      reduction->id);
     if (reduction->is_column)
         md_strbuf_printf(out, "%s;\n", value);

@@ -11,6 +11,7 @@ typedef struct md_cg_reduction {
     bool is_column; /* results are lane values */
     bool is_gpu; /* the text is for a GPU */
     bool is_bytes; /* lanes are bytes */
+    bool is_near; /* a sum of narrow integers down columns: lanes of 32 bits for some elements (host/near.h) */
     bool has_shift; /* bodies use e<id> */
 } md_cg_reduction;
 

@@ -1,6 +1,7 @@
 /* The text of a row program: all its functions on the host, and those that a GPU has in the same form. */
 #include "codegen/row/row.h"
 
+#include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/print.h"
 
@@ -184,7 +185,8 @@ static void print_prefetch(md_cg_row_printer *rp)
     const md_fx_node *body[MD_ST_MAX_REDUCTIONS];
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++)
         body[i] = rp->stage->row.reduction[i].body;
-    md_cg_print_prefetch(&rp->text, rp->cg, rp->stage->row.n_reductions, body);
+    md_cg_print_prefetch(&rp->text, rp->cg, rp->stage->row.n_reductions, body,
+                         rp->o->is_column ? "md_ask" : "__builtin_prefetch");
 }
 
 static void print_out(md_cg_row_printer *rp)
@@ -259,6 +261,25 @@ static bool rounds(const md_st_row *row)
     return false;
 }
 
+static bool has_near(const md_cg_row_printer *rp)
+{
+    bool is_near = false;
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++)
+        is_near |= md_cg_rp_reduction(rp, i).is_near;
+    return is_near;
+}
+
+/* What a column's body loads, if it is a load and no more than a conversion: bits of an element. */
+static int32_t bits_of_column(const md_cg_row_printer *rp)
+{
+    enum { ALONE = 512 }; /* as many as a cache line has */
+    const md_fx_node *n = rp->stage->row.reduction[0].body;
+    while (n->kind == MD_FX_CAST)
+        n = n->arg[0];
+    const bool is_short = rp->stage->row.n_reductions == 1 && n->kind == MD_FX_LOAD;
+    return is_short ? md_dtype_bits(rp->program->formula->tensor[n->id].dtype) : ALONE;
+}
+
 static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
 {
     md_cg_print_uses(rp->cg, out);
@@ -270,6 +291,9 @@ static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
         rp->stage->row.n_levels);
     if (rp->range.n > 0)
         md_strbuf_add(out, "#define MD_RANGED 1\n");
+    if (!rp->is_gpu && rp->o->is_column)
+        md_strbuf_printf(out, "#define MD_LOAD_BITS %" PRId32 "\n#define MD_HAS_NEAR %d\n", bits_of_column(rp),
+                         has_near(rp));
 }
 
 static void find_shifts(md_cg_row_printer *rp)

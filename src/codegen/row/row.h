@@ -124,7 +124,7 @@ int32_t md_cg_row_lane(const md_cg_row_options *options);
 md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_options *options);
 
 /** Parts of such a text that scans have too: md_prefetch, the macros of indices, and the loop over rows or tiles. */
-void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node *const *body);
+void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node *const *body, const char *ask);
 void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column,
                              md_dev_kind dialect);
 void md_cg_print_row_loop(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);

@@ -177,7 +177,7 @@ md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan
     md_cg_print_row_indices(expr, o->program, o->stage, o->is_column, o->dialect);
     print_macros(expr, &st->scan);
     md_cg_print_scan(expr, cg, o);
-    md_cg_print_prefetch(expr, cg, 1, &st->scan.body);
+    md_cg_print_prefetch(expr, cg, 1, &st->scan.body, "__builtin_prefetch");
     if (!o->is_column)
         md_cg_print_scan_lead(expr, cg, st);
     md_cg_print_row_loop(expr, o->program, o->stage, o->is_column);

@@ -11,36 +11,54 @@
 #define MD_TILE 16 /* vectors of a block */
 #endif
 #define MD_STEP 8 /* elements of the axis at a time: an accumulator stays in a register for that long */
+/* Vectors side by side that a step takes: those of a cache line, which is then touched once. Lines of a column whose
+ * distance is a power of two push each other out of the cache. Bodies that are long take one (MD_LOAD_BITS 512). */
+#define MD_LINE (512 / (MD_LOAD_BITS * MD_VL))
+#if MD_LINE < 2 || MD_TILE < 2
+#define MD_ACROSS 1
+#elif MD_LINE > 8 && MD_TILE >= 8
+#define MD_ACROSS 8
+#elif MD_LINE > MD_TILE
+#define MD_ACROSS MD_TILE
+#else
+#define MD_ACROSS MD_LINE
+#endif
 #define MD_RUN_COLUMN (16 * MD_STEP) /* elements of a run, with MD_PAIRWISE (row.h) */
 #define MD_FETCH_STEPS 2 /* prefetch distance in steps: rows are far apart, where no hardware prefetches */
 
 /* One level over the axis for `tiles` vectors; the last one has md_n lanes. Steps are calls, so that the long body is
  * in the text only twice. */
 #define MD_COLUMN_PASS(l)                                                                                              \
-    MD_INLINE void md_step##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from,           \
-                              int64_t to)                                                                              \
+    MD_INLINE void md_step##l(MD_OUTER_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t at,         \
+                              int across, int n, int64_t from, int64_t to)                                             \
     {                                                                                                                  \
-        md_acc##l a = *acc;                                                                                            \
-        if (MD_PAIRWISE)                                                                                               \
-            md_clear##l(&a, from);                                                                                     \
-        for (int64_t j = from; j < to; j++) {                                                                          \
-            md_prefetch(MD_X p, j + MD_FETCH_STEPS * MD_STEP);                                                         \
-            md_add##l(MD_X p, row, &a, 0, j);                                                                          \
+        md_acc##l a[MD_ACROSS];                                                                                        \
+        MD_FOR (u, across) {                                                                                           \
+            a[u] = acc[u];                                                                                             \
+            if (MD_PAIRWISE || MD_HAS_NEAR)                                                                            \
+                md_clear##l(&a[u], from);                                                                              \
         }                                                                                                              \
-        if (MD_PAIRWISE)                                                                                               \
-            md_join##l(acc, &a);                                                                                       \
-        else                                                                                                           \
-            *acc = a;                                                                                                  \
+        for (int64_t j = from; j < to; j++) {                                                                          \
+            md_prefetch(MD_X_AT(at, n) p, j + MD_FETCH_STEPS * MD_STEP);                                               \
+            MD_FOR (u, across)                                                                                         \
+                md_add##l(MD_X_AT(at + u * MD_VL, n) p, &row[u], &a[u], 0, j);                                         \
+        }                                                                                                              \
+        MD_FOR (u, across) {                                                                                           \
+            if (MD_PAIRWISE || MD_HAS_NEAR)                                                                            \
+                md_join##l(&acc[u], &a[u]);                                                                            \
+            else                                                                                                       \
+                acc[u] = a[u];                                                                                         \
+        }                                                                                                              \
     }                                                                                                                  \
     MD_OUTLINE void md_step_whole##l(MD_OUTER_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t at,  \
                                      int64_t from, int64_t to)                                                         \
     {                                                                                                                  \
-        md_step##l(MD_X_AT(at, MD_VL) p, row, acc, from, to);                                                          \
+        md_step##l(MD_OUTER p, row, acc, at, MD_ACROSS, MD_VL, from, to);                                              \
     }                                                                                                                  \
-    MD_OUTLINE void md_step_part##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from,     \
-                                    int64_t to)                                                                        \
+    MD_OUTLINE void md_step_part##l(MD_OUTER_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t at,   \
+                                    int n, int64_t from, int64_t to)                                                   \
     {                                                                                                                  \
-        md_step##l(MD_X p, row, acc, from, to);                                                                        \
+        md_step##l(MD_OUTER p, row, acc, at, 1, n, from, to);                                                          \
     }                                                                                                                  \
     /* The steps [from, end) of the axis, for all tiles. */                                                            \
     MD_INLINE void md_column_run##l(MD_OUTER_DECL const md_params *p, md_row *row, md_acc##l *acc, int64_t at,         \
@@ -51,10 +69,11 @@
             md_clear##l(&acc[t], 0);                                                                                   \
         for (; from < end; from += MD_STEP) {                                                                          \
             const int64_t to = md_min_si(from + MD_STEP, end);                                                         \
-            for (int t = 0; t < whole; t++)                                                                            \
+            int t = 0;                                                                                                 \
+            for (; t + MD_ACROSS <= whole; t += MD_ACROSS)                                                             \
                 md_step_whole##l(MD_OUTER p, &row[t], &acc[t], at + t * MD_VL, from, to);                              \
-            if (whole < tiles)                                                                                         \
-                md_step_part##l(MD_X_AT(at + whole * MD_VL, last) p, &row[whole], &acc[whole], from, to);              \
+            for (; t < tiles; t++)                                                                                     \
+                md_step_part##l(MD_OUTER p, &row[t], &acc[t], at + t * MD_VL, t < whole ? MD_VL : last, from, to);     \
         }                                                                                                              \
     }                                                                                                                  \
     MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last,   \

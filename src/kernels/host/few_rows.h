@@ -108,7 +108,7 @@ MD_INLINE md_acc md_sum_v(md_v v)
 #ifdef MD_BY_HALVES
 /* Adds r->halves steps of K to the dot products of columns at[]. */
 MD_INLINE void md_add_halves(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
-                             const int64_t at[4], md_v acc[MD_MAX_ROWS][4])
+                             int64_t ahead, const int64_t at[4], md_v acc[MD_MAX_ROWS][4])
 {
     MD_ROLLED for (int64_t k = 0; k < r->halves; k += MD_HALVES_BLOCK)
     {
@@ -119,6 +119,8 @@ MD_INLINE void md_add_halves(const md_params *p, int which, const md_source *s, 
             const int64_t from = md_operand_weight(p, which, s->batch, at[c], s->k0 + k);
             table[c] = md_operand_table(p, which, s->batch, at[c], s->k0 + k);
             __builtin_memcpy(&weights[c], md_operand_weights(p, which) + (from >> 1), sizeof weights[c]);
+            md_ask(md_operand_weights(p, which) +
+                   (md_operand_weight(p, which, s->batch, at[c] + ahead, s->k0 + k) >> 1));
         }
         MD_ROLLED for (int j = 0; j < 8; j++, x += MD_VL)
         {
@@ -136,9 +138,10 @@ MD_INLINE void md_add_halves(const md_params *p, int which, const md_source *s, 
 #endif
 
 /* `rows` dot products with each of `columns` columns from `column`, for all whole registers of K. Past the end the last
- * column is computed again. There is no call in the loop, because it would move the accumulators to memory. */
+ * column is computed again. Asks for what the columns `ahead` of these read. There is no call in the loop, because it
+ * would move the accumulators to memory. */
 MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
-                       int64_t column, md_out *sum)
+                       int64_t ahead, int64_t column, md_out *sum)
 {
     md_v acc[MD_MAX_ROWS][4];
     int64_t at[4], depth = s->whole;
@@ -148,14 +151,14 @@ MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const 
             acc[i][c] = (md_v){0};
     }
 #ifdef MD_BY_HALVES
-    md_add_halves(p, which, s, r, rows, columns, at, acc);
+    md_add_halves(p, which, s, r, rows, columns, ahead, at, acc);
 #endif
     MD_ROLLED for (int64_t k = MD_FIRST_STEP; k + MD_VL <= depth; k += MD_VL)
     {
         md_v w[4];
         MD_FOR (c, columns) {
             w[c] = md_source_vector(p, which, s, at[c], k);
-            md_source_prefetch(p, which, s, at[c] + columns, k); /* asks for what the next columns read */
+            md_source_ask(p, which, s, at[c] + ahead, k);
         }
         MD_FOR (i, rows) {
             md_v x = md_load_v(r->x + i * r->pitch + k);
@@ -186,14 +189,19 @@ enum { MD_AT_1 = 4, MD_AT_2 = 4, MD_AT_3 = 4, MD_AT_4 = 4, MD_AT_5 = 4, MD_AT_6 
 #else
 enum { MD_AT_1 = 4, MD_AT_2 = 4, MD_AT_3 = 3, MD_AT_4 = 2, MD_AT_5 = 2, MD_AT_6 = 2, MD_AT_7 = 1, MD_AT_8 = 1 };
 #endif
+#define MD_DOTS_OF(n, which)                                                                                           \
+    do {                                                                                                               \
+        const int64_t ahead = md_source_ahead(p, which, s, r->column, MD_AT_##n);                                      \
+        for (int64_t c = 0; c < r->columns; c += MD_AT_##n)                                                            \
+            md_dots(p, which, s, r, n, MD_AT_##n, ahead, c, sum);                                                      \
+    } while (0)
 #define MD_DOTS(n)                                                                                                     \
     MD_OUTLINE void md_dots_##n(const md_params *p, const md_source *s, const md_run *r, int which, md_out *sum)       \
     {                                                                                                                  \
-        for (int64_t c = 0; c < r->columns; c += MD_AT_##n)                                                            \
-            if (which == 1)                                                                                            \
-                md_dots(p, 1, s, r, n, MD_AT_##n, c, sum);                                                             \
-            else if (MD_PRODUCTS == 2)                                                                                 \
-                md_dots(p, 2, s, r, n, MD_AT_##n, c, sum);                                                             \
+        if (which == 1)                                                                                                \
+            MD_DOTS_OF(n, 1);                                                                                          \
+        else if (MD_PRODUCTS == 2)                                                                                     \
+            MD_DOTS_OF(n, 2);                                                                                          \
     }
 MD_DOTS(1)
 MD_DOTS(2)

@@ -36,9 +36,10 @@
     {                                                                                                                  \
         const md_b u = (md_b)v, top = md_splat_b(1) & (int)LARGEST_BITS, m = md_least_b(u & INT32_MAX, top);           \
         const md_b power = md_most_b(m & 0x7f800000, md_splat_b(1) & (BIAS + 1) << 23);                                \
-        const md_b big = power + ((23 - M) << 23); /* what is added to it is rounded to M bits, or to STEP */          \
-        md_b r = (md_b)((md_f)big + (md_f)m) - big + ((power >> (23 - M)) - ((BIAS + 1) << M));                        \
-        r |= (md_b)((md_u)u >> 24) & 0x80;                                                                             \
+        /* what is added to it is rounded to M bits, or to STEP; its low bits make the exponent's bias */              \
+        const md_b big = power + (((23 - M) << 23) | (-((BIAS + 1) << M) & 0xff));                                     \
+        md_b r = (md_b)((md_f)big + (md_f)m) + (power >> (23 - M));                                                    \
+        r = (r & 0x7f) | ((md_b)((md_u)u >> 24) & 0x80);                                                               \
         r = md_where_b((md_b)(v != v), md_splat_b(1) & 0x7f, r);                                                       \
         return md_thin_w8(r);                                                                                          \
     }                                                                                                                  \

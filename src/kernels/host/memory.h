@@ -122,6 +122,11 @@ MD_INLINE float md_round_f16_si(int64_t v) { return md_round_f16_sf(md_odd_si_sf
 
 #include "float8.h"
 
+/* ---- Asks for a line of memory, some MD_ASK_BYTES before it is read. It comes into the second-level cache: what was
+ * asked for into the first one waits for a free place there, and slows the loads down that are under way. */
+#define MD_ASK_BYTES 32768
+MD_INLINE void md_ask(const void *at) { __builtin_prefetch(at, 0, 2); }
+
 /* ---- Streaming stores bypass the caches, so that a line that is fully written is not read first. */
 MD_INLINE void md_stream(void *to, const void *from, int n_bytes)
 {

@@ -99,6 +99,34 @@ MD_STORAGE(f8e5m2, uint8_t, md_w8, md_f, float, md_up_f8e5m2, md_down_f8e5m2, md
 #ifdef MD_USE_BOOL
 MD_STORAGE(bool, uint8_t, md_w8, md_b, int, MD_UP_BOOL, MD_DOWN_BOOL, MD_UP1_BOOL, MD_DOWN1_BOOL, b, sb, MD_OP_OR)
 #endif
+
+/* Integers in lanes of 32 bits, from consecutive elements. */
+#define MD_NEAR_TYPE(T, E, W, WIDEN)                                                                                   \
+    MD_INLINE md_b md_near_##T(const void *t, int64_t o, int n)                                                        \
+    {                                                                                                                  \
+        W w;                                                                                                           \
+        if (n == MD_VL)                                                                                                \
+            __builtin_memcpy(&w, (const E *)t + o, sizeof w);                                                          \
+        else                                                                                                           \
+            w = md_part_##T(t, o, n);                                                                                  \
+        return WIDEN(w);                                                                                               \
+    }
+#define MD_NEAR_BOOL(w) (-MD_UP_BOOL(w))
+#ifdef MD_USE_BOOL
+MD_NEAR_TYPE(bool, uint8_t, md_w8, MD_NEAR_BOOL)
+#endif
+#ifdef MD_USE_U8
+MD_NEAR_TYPE(u8, uint8_t, md_w8, md_widen_w8)
+#endif
+#ifdef MD_USE_I8
+MD_NEAR_TYPE(i8, int8_t, md_s8, md_widen_s8)
+#endif
+#ifdef MD_USE_U16
+MD_NEAR_TYPE(u16, uint16_t, md_w16, md_widen_w16)
+#endif
+#ifdef MD_USE_I16
+MD_NEAR_TYPE(i16, int16_t, md_s16, md_widen_s16)
+#endif
 #if defined(MD_USE_I4) || defined(MD_USE_U4)
 #include "packed.h"
 #endif

@@ -115,12 +115,16 @@ MD_INLINE md_b md_top_halves(const void *t, int64_t o)
     return md_widen_w8(md_get_halves(t, o)) << 28;
 #endif
 }
-MD_INLINE md_i md_load_u4_whole(const void *t, int64_t o) { return md_from_b((md_b)((md_u)md_top_halves(t, o) >> 28)); }
-MD_INLINE md_i md_load_i4_whole(const void *t, int64_t o) { return md_from_b(md_top_halves(t, o) >> 28); }
+MD_INLINE md_b md_whole_u4(const void *t, int64_t o) { return (md_b)((md_u)md_top_halves(t, o) >> 28); }
+MD_INLINE md_b md_whole_i4(const void *t, int64_t o) { return md_top_halves(t, o) >> 28; }
+MD_INLINE md_b md_near_u4(const void *t, int64_t o, int n)
+    { return n == MD_VL && !(o & 1) ? md_whole_u4(t, o) : md_widen_w8(md_part_halves(t, o, 1, n)); }
+MD_INLINE md_b md_near_i4(const void *t, int64_t o, int n)
+    { return n == MD_VL && !(o & 1) ? md_whole_i4(t, o) : (md_widen_w8(md_part_halves(t, o, 1, n)) ^ 8) - 8; }
 
 #define MD_PACKED(T, UP1)                                                                                              \
     MD_INLINE md_i md_load_##T##_unit(const void *t, int64_t o, int n)                                                 \
-        { return n == MD_VL && !(o & 1) ? md_load_##T##_whole(t, o) : md_up_##T(md_part_halves(t, o, 1, n)); }       \
+        { return n == MD_VL && !(o & 1) ? md_from_b(md_whole_##T(t, o)) : md_up_##T(md_part_halves(t, o, 1, n)); }     \
     MD_INLINE md_i md_load_##T##_unit_m(const void *t, int64_t o, int n, md_b m)                                       \
         { return md_up_##T(md_part_halves_m(t, o, 1, n, m)); }                                                         \
     MD_INLINE md_i md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                   \

@@ -60,6 +60,28 @@ MD_INLINE int64_t md_fold_sum_pair(md_pair a)
     return sum;
 }
 
+/* Sums of integers of 16 bits and less down columns: of a few elements in lanes of 32 bits, which joining adds to those
+ * of 64. */
+typedef struct md_near {
+    md_b few;
+    md_pair all;
+} md_near;
+MD_INLINE md_near md_splat_near(int64_t a) { return (md_near){{0}, md_splat_pair(a)}; }
+MD_INLINE md_near md_gain_near(md_near a, md_b v) { a.few += v; return a; }
+MD_INLINE md_pair md_settle_near(md_near a)
+{
+    const md_m few = md_widen_b(a.few);
+    return (md_pair){a.all.low + md_low_i(few), a.all.high + md_high_i(few)};
+}
+MD_INLINE md_near md_join_near(md_near a, md_near b)
+{
+    a.all = md_join_pair(a.all, md_settle_near(b));
+    return a;
+}
+#ifndef MD_NARROW
+MD_INLINE md_i md_whole_near(md_near a) { return md_whole_pair(md_settle_near(a)); }
+#endif
+
 /* ---- Sets lanes n and above to the identity. */
 #define MD_ONLY(vec, one, s)                                                                                           \
     MD_INLINE vec md_only_##s(vec v, one identity, int n)                                                              \

@@ -143,11 +143,33 @@ MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s
 #define md_source_vector(p, which, s, row, k) md_source_lanes(p, which, s, row, k, MD_VL)
 #endif
 
+#ifdef MD_ACC_PAIRS
+#define MD_STEP_VALUES 2 /* of a step of K */
+#else
+#define MD_STEP_VALUES 1
+#endif
 /* Prefetches the line of (row, k0 + k). */
 MD_INLINE void md_source_prefetch(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
     if (md_operand_is_plain(which))
-        __builtin_prefetch(md_operand_address(p, which, md_source_offset(p, which, s, row, k)));
+        __builtin_prefetch(md_operand_address(p, which, md_source_offset(p, which, s, row, MD_STEP_VALUES * k)));
+}
+
+/* Asks for it md_source_ahead of its use. */
+MD_INLINE void md_source_ask(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
+{
+    if (md_operand_is_plain(which))
+        md_ask(md_operand_address(p, which, md_source_offset(p, which, s, row, MD_STEP_VALUES * k)));
+}
+
+/* How many rows of a plain operand, a multiple of `rows`, span MD_ASK_BYTES: so far ahead memory is asked for. */
+MD_INLINE int64_t md_source_ahead(const md_params *p, int which, const md_source *s, int64_t row, int64_t rows)
+{
+    if (!md_operand_is_plain(which))
+        return rows;
+    const int64_t bytes = (const char *)md_operand_address(p, which, md_source_offset(p, which, s, row + rows, 0)) -
+                          (const char *)md_operand_address(p, which, md_source_offset(p, which, s, row, 0));
+    return bytes <= 0 || bytes >= MD_ASK_BYTES ? rows : (MD_ASK_BYTES + bytes - 1) / bytes * rows;
 }
 
 MD_INLINE md_acc md_source_value(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)

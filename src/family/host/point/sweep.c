@@ -33,6 +33,14 @@ md_cg_bytes md_fa_sweep_bytes(const md_fa_target *target, const md_fa_sweep *swe
     return sweep->is_strided || sweep->is_cyclic ? MD_CG_NO_BYTES : md_cg_byte_lanes(target->program, target->stage);
 }
 
+int32_t md_fa_sweep_table(int32_t *from, const md_fa_target *target, const md_fa_sweep *sweep, int32_t n_outer)
+{
+    const bool is_one_axis = n_outer == 0 && !sweep->is_strided && !sweep->is_cyclic && !sweep->is_owned;
+    return is_one_axis && md_fa_sweep_bytes(target, sweep) == MD_CG_NO_BYTES
+               ? md_cg_tabled(from, target->program, target->stage)
+               : 0;
+}
+
 /* The number of points of the outer loop, and of lanes of each. */
 static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep,
                          const int64_t *size)
@@ -87,13 +95,15 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     md_fa_host_count(&work, st, target->program);
     count_points(&points, &lanes, target, sweep, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
+    int32_t from = 0;
+    const bool is_tabled = md_fa_sweep_table(&from, target, sweep, st->n_outer - (merged(target, sweep) - 1)) > 0;
     const int64_t width = md_cg_width(target->facts) * md_cg_lanes_per_32_bits(md_fa_sweep_bytes(target, sweep));
     double vectors = ceil((double)lanes / (double)width), n = (double)points * (double)lanes;
     bool has_tail = lanes % width != 0;
     double accesses = work.loads + work.stores;
     /* Cycles of rows (start and end), of vectors, and of accesses that are no vectors. */
     double cycles = (double)points * (ROW_CYCLES + ACCESS_CYCLES * accesses + (has_tail ? TAIL_CYCLES * accesses : 0));
-    cycles += (double)points * vectors * (VECTOR_CYCLES + accesses + work.operations);
+    cycles += (double)points * vectors * (VECTOR_CYCLES + accesses + (is_tabled ? 0 : work.operations));
     if (sweep->is_strided)
         cycles += n * STRIDED_CYCLES * accesses;
     else
@@ -108,7 +118,7 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     out->cache_bytes = 0;
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
     out->ops_rate = 1;
-    out->transcendental = n * work.transcendental;
+    out->transcendental = is_tabled ? 0 : n * work.transcendental;
     out->serial_us = sweep->is_streaming ? STREAMING_US : 0;
     md_kn_geometries geometry;
     md_fa_sweep_geometry(&geometry, target, sweep, size);

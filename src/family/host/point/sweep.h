@@ -31,6 +31,9 @@ enum { MD_FA_CYCLE = 64 };
 
 /** Whether its lanes are bytes. */
 md_cg_bytes md_fa_sweep_bytes(const md_fa_target *target, const md_fa_sweep *sweep);
+/** Bits of an element where elements are looked up (md_cg_tabled); 0: they are computed. `n_outer`: indices of the
+ * outer loop. */
+int32_t md_fa_sweep_table(int32_t *from, const md_fa_target *target, const md_fa_sweep *sweep, int32_t n_outer);
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
 void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_sweep *sweep,

@@ -109,6 +109,18 @@ static void print_sweep(md_strbuf *out, const writer *w)
     md_strbuf_add(out, "}\n}\n");
 }
 
+/* Elements of contiguous tensors that are one axis are looked up in a table, unless lanes are bytes anyway. */
+static void print_table(md_strbuf *out, const writer *w)
+{
+    int32_t from = 0;
+    const int32_t bits = md_fa_sweep_table(&from, w->target, w->sweep, w->n_outer);
+    if (bits > 0)
+        md_strbuf_printf(out,
+                         "#define MD_TABLE_BITS %" PRId32 "\n#define MD_TABLE_FROM t%" PRId32
+                         "\n#define MD_TABLE_TO t%" PRId32 "\n",
+                         bits, from, w->stage->store[0].tensor);
+}
+
 static md_status assemble(md_kn_launch_source *launch, const writer *w)
 {
     md_strbuf defines = {0}, expr = {0};
@@ -120,6 +132,7 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
         md_strbuf_add(&defines, "#define MD_OWNED 1\n");
     if (w->sweep->is_cyclic)
         md_strbuf_printf(&defines, "#define MD_CYCLE %d\n", (int)MD_FA_CYCLE);
+    print_table(&defines, w);
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     if (w->sweep->is_binned)
