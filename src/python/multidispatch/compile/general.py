@@ -132,16 +132,21 @@ _TO_THE_END = 2**62  # an end from here on is the axis's
 
 
 def _place(index: Any, size: Any) -> Any:
-    """Where an end of a slice lies along an axis; None: that depends on data.
+    """Where an end of a slice lies along an axis; None: its sign depends on data.
 
     Whether it counts from the end of the axis, and lies inside then, are conditions of the graph: only so is `x[-1:]` of
     one element, which broadcasts."""
     if index is None or isinstance(index, int) and index >= _TO_THE_END:
         return size
-    if free_unbacked_symbols((index, size)):
+    is_argument = isinstance(index, torch.SymInt) and index.node.expr.is_Symbol  # or an item: of any sign in one graph
+    depends_on_data = free_unbacked_symbols((index, size))
+    if guard_or_false(index < 0) if depends_on_data or is_argument else index < 0:
+        from_start = size + index
+        if depends_on_data:
+            return from_start if guard_or_false(from_start >= 0) else torch.sym_max(from_start, 0)
+        return from_start if from_start >= 0 else 0
+    if (depends_on_data or is_argument) and not guard_or_false(index >= 0):
         return None
-    if index < 0:
-        return size + index if size + index >= 0 else 0
     return index if guard_or_false(index <= size) else torch.sym_min(index, size)
 
 
