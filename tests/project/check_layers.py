@@ -42,7 +42,7 @@ FLOORS = {
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order", "whole"], ["walk"], ["print"], ["equal", "eval"],
              ["merge_dims", "range"], ["front", "needed"], ["bind", "list"]],
     "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "facts"], ["open"]],
-    "codegen": [["codegen"], ["assemble", "narrow", "params", "tabled", "text"], ["expression"], ["product", "row"], ["chain"]],
+    "codegen": [["codegen"], ["narrow"], ["assemble", "byte_lanes", "params", "tabled", "text"], ["expression"], ["product", "row"], ["chain"]],
     "family": [["family"], ["additions", "applies", "cost", "custom", "emit", "fit", "kernel_name", "numeric"], ["chain", "point", "product"], ["host"], ["cuda"], ["families"],
                ["names"]],
     "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"]],
