@@ -53,7 +53,7 @@ md_status md_bd_made_copy_params(md_bd_variant *v, md_kn_source *source)
         v->n_params[i] = n;
         _Static_assert(sizeof source->launch[i].label == sizeof v->name, "a label is a variant's name");
         memcpy(source->launch[i].label, v->name, sizeof v->name);
-        char part[8] = "";
+        char part[16] = "";
         if (source->n_launches > 1)
             snprintf(part, sizeof part, ".%d", i + 1);
         snprintf(source->launch[i].origin, sizeof source->launch[i].origin, "%s.%d.%s%s",
