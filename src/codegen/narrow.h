@@ -24,14 +24,14 @@ typedef struct md_cg_narrow_search {
 /** True if lanes within the limits hold the value and all that it is made of. *out: the range of an integer. */
 bool md_cg_is_narrow(md_cg_narrow_search *s, const md_fx_node *n, md_range_interval *out);
 bool md_cg_is_narrow_load(const md_cg_narrow_search *s, const md_fx_node *n, md_range_interval *out);
-/** Of bytes: elements of this dtype are lanes as memory holds them. */
+/** For lanes of bytes: elements of this dtype are lanes as memory holds them. */
 bool md_cg_is_lane_item(const md_cg_narrow_search *s, md_dtype dtype);
-/** Of bytes: an access that moves with the lanes by single elements. */
+/** For lanes of bytes: an access that moves with the lanes by single elements. */
 bool md_cg_is_vector_access(const md_cg_narrow_search *s, int32_t tensor, int32_t rank,
                             const md_fx_node *const *subscript);
-/** Of bytes: the kernels' text has the operation for such lanes. */
+/** For lanes of bytes: the kernels' text has the operation for such lanes. */
 bool md_cg_has_lane_form(const md_cg_narrow_search *s, md_fx_op op);
-/** Of bytes: the value is one of the lanes' real type, which lanes hold as memory does. */
+/** For lanes of bytes: the value is one of the lanes' real type, which lanes hold as memory does. */
 bool md_cg_is_bits(md_cg_narrow_search *s, const md_fx_node *n);
 
 #endif

@@ -3,18 +3,17 @@
 #include "codegen/codegen.h"
 
 typedef struct search {
-    const md_st_program *program;
     const md_st_store *store;
     const md_fx_node *load; /* the one that was met */
 } search;
 
-/* Element by element: plain indices, the store's. */
+/* True for a load at the place of the store, and of the tensor that was met before, if any was. */
 static bool is_at_store(const search *s, const md_fx_node *load)
 {
-    bool is = load->n_args > 0 && load->n_args == s->store->n_subscripts;
-    for (int32_t i = 0; is && i < load->n_args; i++)
-        is = load->arg[i]->kind == MD_FX_INDEX && md_fx_is_index(s->store->subscript[i], load->arg[i]->id);
-    return is && (!s->load || s->load->id == load->id);
+    bool is_there = load->n_args > 0 && load->n_args == s->store->n_subscripts;
+    for (int32_t i = 0; is_there && i < load->n_args; i++)
+        is_there = load->arg[i]->kind == MD_FX_INDEX && md_fx_is_index(s->store->subscript[i], load->arg[i]->id);
+    return is_there && (!s->load || s->load->id == load->id);
 }
 
 static bool depends_on_load(search *s, const md_fx_node *n)
@@ -45,7 +44,7 @@ int32_t md_cg_tabled(int32_t *from, const md_st_program *program, int32_t stage)
     if (st->kind != MD_ST_POINTWISE || st->has_gather || st->has_scatter || st->axis < 0 || st->n_stores != 1 ||
         st->store[0].assign != MD_FX_SET)
         return 0;
-    search s = {.program = program, .store = &st->store[0]};
+    search s = {.store = &st->store[0]};
     if (!depends_on_load(&s, st->store[0].value) || !s.load)
         return 0;
     *from = s.load->id;

@@ -55,7 +55,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static uint32_t ask(uint32_t what)
 {
-    atomic_fetch_or(&process.wanted, what); /* before it is counted, so that who sees the count sees it */
+    atomic_fetch_or(&process.wanted, what); /* before it is counted: a thread that sees the count sees this, too */
     const uint32_t ticket = atomic_fetch_add(&process.n_asked, 1) + 1;
     sem_post(&process.wake);
     return ticket;

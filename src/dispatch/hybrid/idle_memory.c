@@ -12,7 +12,7 @@
 enum {
     ALIGNMENT = 256,
     PIECE = 1 << 16 /* copied from the host, which holds the driver's lock */,
-    MOST_COPIED = 1 << 25 /* on the device at a time: about 20 us, in which no call can begin */,
+    MOST_COPIED = 1 << 25 /* on the device at a time: about 20 us, for which a call may have to wait */,
     SHARE = 20,
     MOST_SETS = 1 << 20
 };

@@ -107,17 +107,17 @@ typedef struct md_ds_trial_job {
     md_ds_shape_entry *entry; /* held */
     md_kn_shape shape;
     int64_t select_sizes[MD_FX_MAX_DIMS]; /* what variants are chosen by */
-    int32_t n_runs; /* so far; it comes again while kernels are being built, and after a race that found no moment */
-    uint64_t due_ns;
-    bool has_followed; /* the traffic */
+    int32_t n_runs; /* so far; while kernels are built, and after a race without a quiet moment, it runs again */
+    uint64_t due_ns; /* of its next run */
+    bool has_followed; /* md_ds_pool_follow was asked */
 } md_ds_trial_job;
 
 /** Sets the trial's stage, of those that have challengers the one that takes the most time, and its challengers, the
  * incumbent first. Returns how many; 0: no stage has any. */
 int32_t md_ds_choose_challengers(md_ds_trial *trial, const md_ds_trial_job *job);
 bool md_ds_is_listed(const md_ds_challenger *list, int32_t n, int32_t variant);
-/** The variant that is ahead of what serves the stage by more than the model errs, and gives its bits where that is
- * wanted; -1: none. */
+/** The variant that is ahead of what serves the stage by more than the model errs; with races_cheaply one of the same
+ * numeric class. -1: none. */
 int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *job, int32_t stage);
 
 /* ---- prepare.c */

@@ -89,6 +89,8 @@ class _Pairs:
         if len(args) != 2:
             return None
         a, b = (self.operand(x) if _is_complex(x) else x for x in args)
+        if a is None or b is None:
+            return None
         if target is aten.mul.Tensor and isinstance(a, tuple) and isinstance(b, tuple):
             return _product(self.call, a, b)
         if target in (aten.mul.Tensor, aten.div.Tensor) and isinstance(a, tuple) and not isinstance(b, (tuple, complex)):
