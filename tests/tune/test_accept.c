@@ -112,10 +112,31 @@ static void tolerances(void **state)
         assert_false(md_tn_is_close(t, 0.0, 0.0, NAN, 0.0) || md_tn_is_close(t, 0.0, 0.0, 0.0, NAN) ||
                      md_tn_is_close(t, 0.0, 0.0, INFINITY, NAN));
         assert_false(md_tn_is_close(t, 0.0, 0.0, INFINITY, -INFINITY) || md_tn_is_close(t, 0.0, 0.0, 3e38, INFINITY));
-        assert_false(md_tn_is_close(t, 0.0, 0.0, -INFINITY, -3e38));
+        assert_false(md_tn_is_close(t, 0.0, 0.0, -INFINITY, -300.0));
     }
     assert_true(md_tn_is_close(MD_F32, 0.0, 0.01, 1.01, 1.0));
     assert_false(md_tn_is_close(MD_F32, 0.0, 0.01, 1.011, 1.0));
+}
+
+/* What is too large for a dtype: infinity, or for f8 its largest value; nothing else, and not of the other sign. */
+static void overflows(void **state)
+{
+    (void)state;
+    static const struct {
+        md_dtype dtype;
+        double want, got;
+    } row[] = {{MD_F32, 6e42, INFINITY},  {MD_F32, 3.4028e38, INFINITY}, {MD_F64, 1.7976931348e308, INFINITY},
+               {MD_BF16, 6e42, INFINITY}, {MD_F16, 7e4, INFINITY},       {MD_F16, 65504.0, INFINITY},
+               {MD_F8E5M2, 1e6, 57344.0}, {MD_F8E4M3, 1e6, 448.0},       {MD_F32, 3.4028e38, 3.4027e38}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_true(md_tn_is_close(row[i].dtype, 0.0, 0.0, row[i].got, row[i].want));
+        assert_true(md_tn_is_close(row[i].dtype, 0.0, 0.0, -row[i].got, -row[i].want));
+        assert_false(md_tn_is_close(row[i].dtype, 0.0, 0.0, 1.0, row[i].want));
+        assert_false(md_tn_is_close(row[i].dtype, 0.0, 0.0, -INFINITY, row[i].want));
+    }
+    assert_false(md_tn_is_close(MD_F32, 0.0, 0.0, INFINITY, 3e38) || md_tn_is_close(MD_F32, 0.0, 0.0, NAN, 6e42));
+    assert_false(md_tn_is_close(MD_F16, 0.0, 0.0, INFINITY, 6e4) ||
+                 md_tn_is_close(MD_I32, 0.0, 0.0, 2147483647.0, 1e10));
 }
 
 /* A chain rounds weights before they are divided, which a result in f32 shows: it is right, and another result is not.
@@ -283,6 +304,7 @@ int main(void)
         cmocka_unit_test(what_does_not_compile_is_passed_over),
         cmocka_unit_test(excluded_names_are_quarantined),
         cmocka_unit_test(tolerances),
+        cmocka_unit_test(overflows),
         cmocka_unit_test(rounded_weights_are_accepted),
         cmocka_unit_test(rounded_weights_agree),
         cmocka_unit_test(long_sums_are_told_apart),
