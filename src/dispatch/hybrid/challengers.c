@@ -101,6 +101,40 @@ static void predict(double *us, double *model_us, md_ds_op *op, int32_t stage, i
     md_ds_take_answers(us, op, stage, &j->shape, j->select_sizes, n);
 }
 
+static bool is_queued(const md_ds_pool *pool, int32_t i)
+{
+    return atomic_load_explicit(&pool->variant[i]->state, memory_order_acquire) == MD_BD_QUEUED;
+}
+
+/* True if a variant that is being built may be faster at the shape than what serves, by the model and its error. */
+static bool awaits(const md_ds_trial_job *j, int32_t stage)
+{
+    md_ds_pool *pool = &j->op->stage[stage];
+    const int32_t own = own_of(j->op, md_ds_plan_of(j->entry), stage);
+    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
+    double us[MD_DS_MAX_VARIANTS];
+    int32_t n_queued = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_queued += is_queued(pool, i);
+    if (n_queued == 0 || own == -1)
+        return false;
+    md_ds_predict_us(us, j->op, stage, j->select_sizes, n, NULL);
+    md_ds_correct(us, pool, j->select_sizes, NULL, n);
+    for (int32_t i = 0; i < n; i++)
+        if (is_queued(pool, i) && !md_kn_envelope_miss(&pool->variant[i]->envelope, &j->shape) &&
+            (own < 0 || us[i] < us[own] * (1.0 + MD_DS_MODEL_ERROR)))
+            return true;
+    return false;
+}
+
+bool md_ds_awaits(const md_ds_trial_job *j)
+{
+    for (int32_t s = 0; s < j->op->n_stages; s++)
+        if (awaits(j, s))
+            return true;
+    return false;
+}
+
 static double longest_us(const md_ds_op *op)
 {
     return op->policy.races_cheaply ? MD_DS_CALM_US : HUGE_VAL;

@@ -116,6 +116,9 @@ typedef struct md_ds_trial_job {
  * incumbent first. Returns how many; 0: no stage has any. */
 int32_t md_ds_choose_challengers(md_ds_trial *trial, const md_ds_trial_job *job);
 bool md_ds_is_listed(const md_ds_challenger *list, int32_t n, int32_t variant);
+/** True if a variant that is being built may be faster at the shape than what serves a stage, by the model and its
+ * error: a trial waits for it. */
+bool md_ds_awaits(const md_ds_trial_job *job);
 /** The variant that is ahead of what serves the stage by more than the model errs; with races_cheaply one of the same
  * numeric class. -1: none. */
 int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *job, int32_t stage);

@@ -18,15 +18,6 @@ enum { MOST_TRIALS = 2048 };
  * library. */
 static const double resolution_us = 1.0, library_us = 8.0;
 
-static bool is_settled(const md_ds_pool *pool)
-{
-    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
-    for (int32_t i = 0; i < n; i++)
-        if (atomic_load_explicit(&pool->variant[i]->state, memory_order_acquire) == MD_BD_QUEUED)
-            return false;
-    return true;
-}
-
 /* Keeps the challengers that agree with most variants. Only they are checked: the GPU is at work. */
 static void check(md_ds_trial *t, md_ds_trial_job *j)
 {
@@ -207,13 +198,10 @@ static bool follow(md_ds_trial_job *j)
     return has_added;
 }
 
-/* Filling pools uses what is not thread-safe, and what is being built could be the best. */
+/* Filling pools uses what is not thread-safe. */
 static bool is_early(md_ds_trial_job *j)
 {
-    bool is_building = md_ds_is_filling(j->op);
-    for (int32_t s = 0; s < j->op->n_stages; s++)
-        is_building |= !is_settled(&j->op->stage[s]);
-    return is_building || follow(j);
+    return md_ds_is_filling(j->op) || md_ds_awaits(j) || follow(j);
 }
 
 /* What can be done by now. True if something is left, for which the job comes again. */

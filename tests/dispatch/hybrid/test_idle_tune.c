@@ -236,6 +236,33 @@ static void a_race_comes_again_without_calls(void **state)
     timed_finish(&op);
 }
 
+/* A kernel that is being built keeps a race waiting if it may win it by the model, and not otherwise. */
+static void races_wait_for_what_may_win(void **state)
+{
+    (void)state;
+    static const double gamma_by_model[] = {1.6, 1.2};
+    for (int32_t waits = 0; waits < 2; waits++) {
+        timed_call c;
+        script_allow(SCRIPT_GAMMA, 0, gamma_by_model[waits])->numeric = 1;
+        timed_now.us_of[20] = 2.0;
+        md_ds_op *op = cheap_op(&c, 1, 1, 1.0);
+        const md_ds_pool *pool = &op->stage[0];
+        assert_int_equal(pool->n_variants, 3);
+        assert_int_equal(timed_incumbent(op, &c), 0);
+        atomic_store(&pool->variant[2]->state, MD_BD_QUEUED);
+        assert_true(race_soon(op, &c, waits ? 20 : 1000) == !waits);
+        assert_int_equal(timed_incumbent(op, &c), waits ? 0 : 10);
+        atomic_store(&pool->variant[2]->state, MD_BD_READY);
+        if (waits) {
+            assert_true(race_soon(op, &c, 1000));
+            assert_int_equal(timed_incumbent(op, &c), 20);
+        }
+        timed_finish(&op);
+        script_reset();
+        script_now.is_text = true;
+    }
+}
+
 /* On a device whose calls return late, as the host's do. */
 static void synchronous_devices_race_too(void **state)
 {
@@ -372,6 +399,7 @@ int main(void)
         TEST(a_long_quiet_moment_is_enough_for_long_kernels),
         TEST(variants_of_large_shapes_alone_race_too),
         TEST(a_race_comes_again_without_calls),
+        TEST(races_wait_for_what_may_win),
         TEST(pools_follow_the_traffic),
         TEST(pools_stay_where_nobody_may_add),
         cmocka_unit_test_setup_teardown(synchronous_devices_race_too, timed_set_up, timed_tear_down),
