@@ -90,10 +90,7 @@ MD_FIT(SWAPPED, 1.125)
 /* The factor on transposed copies whose columns are no multiple of 64: they begin inside lines, too. */
 MD_FIT(PART_PANEL, 1.56)
 
-/* The part of the SMs for which clusters of three, and of more blocks, find room: 39 clusters of 3, 30 of 4, 15 of 8
- * and 7 of 16 on 132 SMs. */
-MD_FIT(CLUSTERED_3, 1.125)
-MD_FIT(CLUSTERED, 0.91)
+/* The time of a library relative to that of the best tiles, by rows. */
 MD_FIT_LIST(LIBRARY, 1.01, 0.97, 0.924, 0.943, 0.945)
 
 /* Where the best is sought, times that are surely longer need not be exact; more than rounding. */
