@@ -106,11 +106,12 @@ static double tile_rate(const md_fa_target *target, const md_fa_config *config, 
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 
-/* Bytes that a thread loads with a vector, and half as many again. Vectors of single bytes are loads of 8 bytes, one
- * for each tensor: a value that is used twice is loaded once. loaded: bytes of all loads of all points. */
-static double vector_bytes(const md_fa_host_work *work, double loaded, double points)
+/* The longer of two, us: moving the bytes, and beginning all blocks, of which those with one vector a thread are over
+ * soon. */
+static double bytes_us(const md_fa_target *target, double bytes, double blocks, double vectors)
 {
-    return work->widest_load == 1 ? 12 * fmax(loaded / fmax(points, 1), 1) : 24 * MD_MAX(work->loads, 1);
+    const double rate = RATE * (1 - DOUBLING_PART * log2(vectors)), sms = MD_MAX(target->facts->threads, 1);
+    return fmax(bytes / (md_fa_cuda_bytes_per_us(target->facts) * rate), blocks / (BLOCKS * sms));
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -125,24 +126,19 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     place(&g, target, config, size);
     double points = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
-    /* Half of the bytes are stores, so loads of 32 KB on an SM saturate memory. One vector for each thread is enough at
-     * full occupancy (H200: a copy then reaches the rate of cudaMemcpy). */
-    double per_thread = config->value[TRANSPOSE] ? 4 : point.unroll, loads = MD_MAX(work.loads, 1);
-    md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks,
-                            .threads = g.launch[0].block[0],
-                            .shared_bytes = g.launch[0].scratch_bytes,
-                            .registers = 24 + 4 * (int32_t)(per_thread * loads),
-                            .bytes =
-                                per_thread * vector_bytes(&work, bytes - md_fa_stored_bytes(target, size), points)};
-    double rate = md_fa_cuda_rate(target->facts, &load) * (1 - DOUBLING_PART * log2(per_thread));
-    out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
-    if (!config->value[TRANSPOSE] && !point.is_flat && md_fa_cuda_point_is_busy(target))
+    const bool is_tiled = config->value[TRANSPOSE] != 0;
+    const double vectors = is_tiled ? 4 : point.unroll, blocks = (double)g.launch[0].blocks;
+    double rate = is_tiled ? tile_rate(target, config, size) : 1;
+    if (!is_tiled && !point.is_flat && md_fa_cuda_point_is_busy(target))
         rate *= point.unroll == 1 ? BUSY_ONE : point.threads == 128 ? 1 : BUSY_LARGE;
-    out->memory_rate = rate * (config->value[TRANSPOSE] ? tile_rate(target, config, size) : 1);
+    out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
+    const double us = bytes_us(target, out->memory_bytes, blocks, vectors) / rate;
+    out->memory_rate = out->memory_bytes / fmax(us, 1e-3) / md_fa_cuda_bytes_per_us(target->facts);
+    out->serial_us = START + (!is_tiled && !point.is_flat && md_fa_cuda_point_can_flatten(target) ? DIVIDE : 0);
     out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
     out->ops_rate = 0.5;
     out->transcendental = points * work.transcendental;
-    out->parallel = MD_MIN(MD_MAX((double)g.launch[0].blocks, 1), (double)MD_MAX(target->facts->threads, 1));
+    out->parallel = MD_MIN(MD_MAX(blocks, 1), (double)MD_MAX(target->facts->threads, 1));
     out->launches = 1;
 }
 
