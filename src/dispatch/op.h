@@ -48,6 +48,8 @@ typedef struct md_ds_op {
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */
     struct md_ds_hybrid *hybrid; /* the state of MD_SELECT_HYBRID; NULL in other modes */
+    /* hybrid's, of an entry whose new plan replaces a stand-in; NULL: none */
+    void (*upgraded)(struct md_ds_op *op, struct md_ds_shape_entry *entry, const md_kn_shape *shape);
     struct md_ds_stored *stored; /* measured picks, in memory and in the store */
     struct md_ds_indices *indices; /* NULL unless statistics want them */
     _Atomic int32_t n_trials; /* alive */

@@ -101,6 +101,8 @@ static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
                                    .effort = MD_DS_ONLY_READY};
     bool is_stand_in = true;
     if (choose_again(&is_stand_in, op, w->entry, &request) == MD_OK && !is_stand_in) {
+        if (op->upgraded)
+            op->upgraded(op, w->entry, &w->shape);
         atomic_fetch_sub_explicit(&op->n_waiting, 1, memory_order_relaxed);
         md_ds_shape_entry_release(w->entry);
         free(w);

@@ -44,6 +44,8 @@ static void warm_up(md_ds_op *op)
     pthread_mutex_unlock(&op->runtime->lock_of_tuning);
 }
 
+static void ask_late(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape);
+
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
 {
     md_dev *dev = op->runtime->dev;
@@ -60,6 +62,7 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     md_fork_watch(h, forget_jobs);
     warm_up(op);
     md_jobs_expect_later(md_pool_jobs(dev->pool));
+    op->upgraded = ask_late;
     *out = h;
     return MD_OK;
 }
@@ -89,15 +92,28 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
     *hybrid = NULL;
 }
 
-static bool may_try(const md_ds_op *op, const md_ds_shape_entry *entry, md_stream stream)
+/* The entry's plan is its own and final, and the op may still change it. */
+static bool is_open(const md_ds_op *op, const md_ds_shape_entry *entry)
 {
     const md_ds_plan *plan = md_ds_plan_of(entry);
-    if (md_ds_is_capturing(op->runtime, stream)) {
-        atomic_store_explicit(&op->hybrid->captured_ns, md_clock_ns(), memory_order_relaxed);
-        return false;
-    }
     return !entry->is_loose && !plan->by_reference && !plan->is_stand_in &&
            atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN;
+}
+
+/* False while the stream is captured. */
+static bool may_mark(const md_ds_op *op, md_stream stream)
+{
+    if (!md_ds_is_capturing(op->runtime, stream))
+        return true;
+    atomic_store_explicit(&op->hybrid->captured_ns, md_clock_ns(), memory_order_relaxed);
+    return false;
+}
+
+/* One of a few calls that another plan serves: after the last of them a race may come (ask_late). */
+static bool is_stand_in_due(const md_ds_shape_entry *entry)
+{
+    return md_ds_plan_of(entry)->is_stand_in && !entry->is_loose &&
+           atomic_load_explicit(&entry->calls, memory_order_relaxed) % FIRST_CALLS == 0;
 }
 
 static bool wants_trial(const struct md_ds_hybrid *h, const md_ds_shape_entry *entry, bool is_sample)
@@ -127,9 +143,19 @@ static bool is_worth_a_look(const md_ds_op *op, const md_ds_shape_entry *entry)
     return is_doubtful(op, entry) || entry->is_far;
 }
 
-static bool has_no_launch_plan(const md_ds_shape_entry *entry)
+/* None of its calls is a sample: they have no launch plan, for good or until a library's kernel is loaded. */
+static bool has_no_samples(const md_ds_shape_entry *entry)
 {
-    return atomic_load_explicit(&md_ds_plan_of(entry)->has_no_launch_plan, memory_order_relaxed);
+    const md_ds_plan *plan = md_ds_plan_of(entry);
+    return plan->may_load || atomic_load_explicit(&plan->has_no_launch_plan, memory_order_relaxed);
+}
+
+/* Calls asked for no trial while another plan stood in, and may be over. */
+static void ask_late(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape)
+{
+    struct md_ds_hybrid *h = op->hybrid;
+    if (is_open(op, entry) && wants_trial(h, entry, false) && (!h->is_idle_only || is_worth_a_look(op, entry)))
+        md_ds_prepare_trial(&h->n_jobs, op, entry, shape, &entry->as);
 }
 
 /* Before the launch. Times nothing if another thread has the lock. */
@@ -139,8 +165,8 @@ static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_ent
     if (pthread_mutex_trylock(&h->lock) != 0)
         return;
     if (wants_trial(h, entry, bound->is_sample) &&
-        (!h->is_idle_only || ((bound->is_sample || has_no_launch_plan(entry)) && is_worth_a_look(h->op, entry))))
-        md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
+        (!h->is_idle_only || ((bound->is_sample || has_no_samples(entry)) && is_worth_a_look(h->op, entry))))
+        md_ds_prepare_trial(&h->n_jobs, h->op, entry, &bound->shape, &bound->as);
     if (!h->is_idle_only && md_ds_trial_in(entry))
         md_ds_load_challengers(h->op, md_ds_trial_in(entry));
     if (!h->is_idle_only)
@@ -169,16 +195,16 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream str
     struct md_ds_hybrid *h = op->hybrid;
     md_ds_timed_call call = {0};
     double us = -1.0;
-    const bool is_sync = !md_ds_is_async(op->runtime), may = may_try(op, entry, stream);
+    const bool is_sync = !md_ds_is_async(op->runtime), marks = may_mark(op, stream), may = marks && is_open(op, entry);
     if (may)
         begin(&call, h, entry, stream, bound);
     md_status s = md_ds_run(call.trial && is_sync ? &us : NULL, op, entry, call.plan, stream, bound);
     if (call.trial)
         md_ds_end_timing(&call, h, entry, stream, us, s);
-    if (may) {
+    if (may)
         digest_times(h, entry, call.is_stale);
+    if (may || (marks && is_stand_in_due(entry)))
         md_ds_request_race(h, entry, stream);
-    }
     /* Where there is but one stage a challenger that did not launch has done nothing: the incumbent serves. */
     return s != MD_OK && s != MD_INVALID_ARGUMENT && call.plan && op->n_stages == 1
                ? md_ds_run(NULL, op, entry, NULL, stream, bound)

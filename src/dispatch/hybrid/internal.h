@@ -126,7 +126,8 @@ int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *job, int32_t sta
 /* ---- prepare.c */
 
 /** Queues a job, counted in *n_jobs, that makes the entry's trial. At most one job per entry. */
-void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_bound *bound);
+void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape,
+                         const md_ds_as *as);
 /** Takes challengers in whose library's kernels are loaded by now, and begins to load what would save more than loading
  * costs. The lock of hybrid is held. */
 void md_ds_load_challengers(md_ds_op *op, md_ds_trial *trial);

@@ -259,7 +259,8 @@ static void run_job(void *user)
     atomic_fetch_sub_explicit(n_jobs, 1, memory_order_release);
 }
 
-void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_bound *bound)
+void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape,
+                         const md_ds_as *as)
 {
     if (atomic_load_explicit(&op->n_trials, memory_order_relaxed) >= MOST_TRIALS ||
         atomic_exchange_explicit(&entry->trial_state, MD_DS_TRIAL_ASKED, memory_order_relaxed) != MD_DS_NO_TRIAL)
@@ -267,8 +268,8 @@ void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entr
     md_ds_trial_job *j = calloc(1, sizeof *j);
     if (!j)
         return;
-    *j = (md_ds_trial_job){.n_jobs = n_jobs, .op = op, .entry = entry, .shape = bound->shape};
-    md_ds_select_sizes(j->select_sizes, op, bound->shape.size, &bound->as);
+    *j = (md_ds_trial_job){.n_jobs = n_jobs, .op = op, .entry = entry, .shape = *shape};
+    md_ds_select_sizes(j->select_sizes, op, shape->size, as);
     md_ds_shape_entry_hold(entry);
     atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
     md_jobs_submit_later(md_pool_jobs(op->runtime->dev->pool), run_job, j);

@@ -325,10 +325,11 @@ static void start_race(void *user)
     md_jobs_submit(md_pool_jobs(r->h->op->runtime->dev->pool), run_race, user);
 }
 
-/* True if a trial is being made that a race follows at once. */
+/* True if a trial is being made, or may be soon, that a race follows at once. */
 static bool is_awaited(const struct md_ds_hybrid *h, const md_ds_shape_entry *entry)
 {
-    return h->is_idle_only && atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_TRIAL_ASKED;
+    return h->is_idle_only && (atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_TRIAL_ASKED ||
+                               md_ds_plan_of(entry)->is_stand_in);
 }
 
 void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream)

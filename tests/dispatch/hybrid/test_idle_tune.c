@@ -1,5 +1,6 @@
 /* MD_SELECT_MODEL with idle_tune: the model's best few are timed in moments without calls, and no call is used. */
 #include "dispatch/support/timed.h"
+#include "dispatch/cache/upgrade.h"
 #include "dispatch/call/call.h"
 #include "support/check.h"
 
@@ -236,6 +237,27 @@ static void a_race_comes_again_without_calls(void **state)
     timed_finish(&op);
 }
 
+/* All calls came while another kernel stood in for the pick. Once that is built nobody calls any more. */
+static void picks_that_come_late_are_raced(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_ds_op *op = cheap_op(&c, 1, 1, 1.0);
+    atomic_store(&op->stage[0].variant[0]->state, MD_BD_QUEUED);
+    call_often(op, &c, 20);
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    assert_int_equal(op->n_trials, 0);
+    atomic_store(&op->stage[0].variant[0]->state, MD_BD_READY);
+    md_ds_upgrade_ready(op);
+    for (int i = 0; i < 10000 && !timed_trial_of(op, &c).is_raced; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    assert_true(timed_trial_of(op, &c).is_raced);
+    call_often(op, &c, 1);
+    assert_int_equal(timed_incumbent(op, &c), 10); /* the upgrade had put 0 */
+    assert_int_equal(op->count.switches, 1);
+    timed_finish(&op);
+}
+
 /* A kernel that is being built keeps a race waiting if it may win it by the model, and not otherwise. */
 static void races_wait_for_what_may_win(void **state)
 {
@@ -400,6 +422,7 @@ int main(void)
         TEST(variants_of_large_shapes_alone_race_too),
         TEST(a_race_comes_again_without_calls),
         TEST(races_wait_for_what_may_win),
+        TEST(picks_that_come_late_are_raced),
         TEST(pools_follow_the_traffic),
         TEST(pools_stay_where_nobody_may_add),
         cmocka_unit_test_setup_teardown(synchronous_devices_race_too, timed_set_up, timed_tear_down),
