@@ -81,10 +81,10 @@ typedef struct corner {
     int64_t at_long, at_short;
 } corner;
 static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}};
-static const corner corners_of_many[] = {{1 << 20, 1},   {1 << 20, 2},   {1 << 20, 16}, {1 << 18, 64},
-                                         {1 << 16, 256}, {1 << 15, 512}, {49152, 2048}, {1 << 14, 1024},
-                                         {8192, 2048},   {8192, 4096},   {12288, 4096}, {1024, 64},
-                                         {2048, 64},     {4096, 64},     {4096, 256},   {1 << 24, 1}};
+static const corner corners_of_many[] = {{1 << 20, 1},   {1 << 20, 2},  {1 << 20, 16},   {1 << 18, 64},  {1 << 16, 256},
+                                         {1 << 15, 512}, {49152, 2048}, {1 << 14, 1024}, {8192, 2048},   {8192, 4096},
+                                         {12288, 4096},  {1 << 17, 96}, {1 << 16, 160},  {1 << 15, 384}, {4096, 4},
+                                         {1024, 64},     {2048, 64},    {4096, 64},      {4096, 256},    {1 << 24, 1}};
 enum {
     OF_SCANS = 1
 }; /* the last of corners_of_many is for scans alone: they have kernels of their own for long rows */
