@@ -87,6 +87,15 @@ class Windows(unittest.TestCase):
         self.each([lambda x: torch.cummax(x, -1), lambda x: torch.cummin(x, 1), lambda x: torch.cummax(x.permute(0, 3, 2, 1), 2)[0] * 2,
                    lambda x: torch.cummin(x.nan_to_num(1.0, 2.0, 3.0).long(), -1)], (images(),), (images(3, 9, 12),), (images(1, 1, 1),))
 
+    def test_running_sums_of_exp(self):
+        """Of large numbers, after infinities, and nan from where one is."""
+        self.each([lambda x: torch.logcumsumexp(x * 30, -1), lambda x: torch.logcumsumexp(x + 1, 1) * 2, lambda x: torch.logcumsumexp(x.double(), 2)],
+                  (images(),), (images(3, 9, 12),), (images(1, 1, 1),))
+        only = torch.full((2, 1, 3, 5), -torch.inf)
+        only[1, 0, 1, 2:] = 1.0
+        self.setUp()
+        self.check(lambda x: torch.logcumsumexp(x, 3), (only,))
+
     def test_searches(self):
         class Search(torch.nn.Module):
             def __init__(self, f, bounds):

@@ -23,6 +23,17 @@ def distinct(n, k):
     return torch.randperm(n)[:k]
 
 
+def edges(n):
+    """Among them bounds of bins, what is outside, infinities and nan."""
+    return torch.cat([torch.randn(n, 3), torch.tensor([[-1.0, 1.0, -0.3], [2.0, torch.inf, torch.nan]])])
+
+
+def bags(n, k, dtype=torch.int64, is_last=False):
+    """Ids, and where their k bags begin; some are empty."""
+    starts = torch.cat([torch.zeros(1), torch.randint(0, n + 1, (k - 1,)).sort()[0], torch.tensor([n] * is_last)])
+    return ids(11, n).to(dtype), starts.to(dtype)
+
+
 # What is computed, of which arguments for a size n.
 CASES = {
     "index_add": (lambda x, i, s: x.index_add(0, i, s * 2), lambda n: (torch.randn(9, 5), ids(9, n), torch.randn(n, 5))),
@@ -51,6 +62,17 @@ CASES = {
     "shifted": (lambda x: _shifted(x), lambda n: (ids(9, n, 6),)),
     "bag_sum": (lambda w, i: F.embedding_bag(i, w, mode="sum") * 2, lambda n: (torch.randn(11, 6), ids(11, n, 4))),
     "bag_mean": (lambda w, i: F.embedding_bag(i, w), lambda n: (torch.randn(11, 6), ids(11, n, 4))),
+    "histc": (lambda x: torch.histc(x * 2, 10, -2, 2), lambda n: (edges(n),)),
+    "histc_f64": (lambda x: torch.histc(x, 7, -0.3, 2.0) + 1, lambda n: (edges(n).double(),)),
+    "bag_ragged": (lambda w, i, o: F.embedding_bag(i, w, o, mode="sum") * 2, lambda n: (torch.randn(11, 6), *bags(n, n))),
+    "bag_ragged_mean": (lambda w, i, o: F.embedding_bag(i, w, o, padding_idx=3), lambda n: (torch.randn(11, 6), *bags(4 * n, n))),
+    "bag_ragged_max": (lambda w, i, o: F.embedding_bag(i, w, o, mode="max", padding_idx=-2),
+                       lambda n: (torch.randn(11, 6), *bags(4 * n, n, torch.int32))),
+    "bag_ragged_last": (lambda w, i, o: F.embedding_bag(i, w, o, include_last_offset=True),
+                        lambda n: (torch.randn(12, 6), *bags(3 * n, n, is_last=True))),
+    "bag_ragged_weighted": (lambda w, i, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s),
+                            lambda n: (torch.randn(11, 6), *bags(3 * n, n), torch.randn(3 * n))),
+    "bag_padded": (lambda w, i: F.embedding_bag(i, w, mode="max", padding_idx=3), lambda n: (torch.randn(11, 6), ids(11, n, 4))),
     "bag_weighted": (lambda w, i, s: F.embedding_bag(i, w, mode="sum", per_sample_weights=s),
                      lambda n: (torch.randn(11, 6), ids(11, n, 4), torch.randn(n, 4))),
 }
@@ -99,6 +121,20 @@ class Scatters(unittest.TestCase):
                 compiled(x, torch.tensor([0, bad]), s)
                 md.check("host")
         torch.testing.assert_close(compiled(x, torch.tensor([1, 1]), s)[1], torch.full((3,), 2.0))
+
+    def test_offsets_that_are_none(self):
+        """Eager's exception: offsets that do not begin with 0, fall, or lie behind the ids."""
+        def bag(w, i, o):
+            return F.embedding_bag(i, w, o, mode="sum")
+
+        compiled, w, i = self.compiled(bag), torch.randn(11, 6), torch.arange(5)
+        compiled(w, i, torch.tensor([0, 3]))
+        for bad in ([0, 9], [1, 3], [0, 3, 2]):
+            with self.assertRaises(RuntimeError) as theirs:
+                bag(w, i, torch.tensor(bad))
+            with self.assertRaises(RuntimeError) as ours:
+                compiled(w, i, torch.tensor(bad))
+            self.assertEqual(str(ours.exception), str(theirs.exception))
 
     def test_narrow_sums_round_once(self):
         compiled = self.compiled(lambda x, i, s: x.index_add(0, i, s))

@@ -117,6 +117,12 @@ class Values(Case):
         x = torch.randn(3, 5)
         self.compare(lambda x: (x.var(1, correction=2), x.var((0, 1), correction=3), x.std(1, correction=2)), x)
 
+    def test_hypot(self):
+        """Squares overflow and underflow; infinite where one is, beside nan, too."""
+        x = torch.tensor([0.0, -0.0, 1.0, -3.0, INF, -INF, NAN, 1e-30, 1e30, 3e38]).repeat(10, 1)
+        for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+            self.compare(lambda x, y: (torch.hypot(x, y),), x.to(dtype), x.t().to(dtype))
+
     def test_other_rows(self):
         x, y = torch.tensor([NAN, 1.0, -2.0, INF]), torch.tensor([1.0, NAN, 3.0, NAN])
         self.compare(lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), F.leaky_relu(x, 0.2)), x, y)

@@ -92,6 +92,18 @@ class Windows(unittest.TestCase):
             torch.testing.assert_close(y, F.conv2d(x, w), rtol=1e-4, atol=1e-4)
             self.assertNotIn("gemv", str(f.choice(given, w, out=y)))
 
+    def test_sizes_of_interpolations(self):
+        """A size that is an attribute of a module or an argument is a symbol of the graph."""
+        def resized(x, size, mode):
+            return F.interpolate(x, size=[size] * (x.dim() - 2), mode=mode) * 2
+
+        for mode, shape in (("linear", (2, 3, 7)), ("bilinear", (2, 3, 5, 6)), ("bicubic", (2, 3, 5, 6)), ("trilinear", (1, 2, 3, 4, 5))):
+            torch._dynamo.reset()
+            compiled = torch.compile(resized, backend="multidispatch", dynamic=True, options=OURS)
+            for size in (4, 9):
+                x = torch.randn(shape)
+                torch.testing.assert_close(compiled(x, size, mode), resized(x, size, mode))
+
     def test_what_is_pytorchs(self):
         """Where its kernels are faster; explain_graph says so."""
         for module, shape, why in ((nn.Conv2d(64, 64, 3, groups=64), (2, 64, 56, 56), "a depthwise convolution of many"),

@@ -121,11 +121,18 @@ def _whole_on_cpu(op: Any, is_composite: bool, apart: Callable[..., Any]) -> Cal
         if not attention.is_ours() or x.device.type != "cpu" or has_gradient:
             return apart(x, *args, **options)
         if is_composite:
-            return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, *args, **options)
+            return _of_known_size(op, x, *args, **options)
         with torch._C._AutoDispatchBelowAutograd():
             return op(x, *args, **options)
 
     return interpolated
+
+
+def _of_known_size(op: Any, x: Any, size: Any, align_corners: bool, scales: Any = None) -> Any:
+    """`op` has no kernel for a size that is no plain number, such as an attribute of a module: its default overload has."""
+    if size is None or all(isinstance(n, int) for n in size):
+        return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, size, align_corners, scales)
+    return op.overloadpacket.default(x, size, align_corners, *(scales or [None] * len(size)))
 
 
 _TO_THE_END = 2**62  # an end from here on is the axis's

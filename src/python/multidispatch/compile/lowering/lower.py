@@ -10,7 +10,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..report import fault
 from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
-from . import attention as _attention, places as _places  # noqa: F401 (they fill the table)
+from . import attention as _attention, bags as _bags, places as _places  # noqa: F401 (they fill the table)
 from . import randoms as _randoms, reductions as _reductions, scatters as _scatters  # noqa: F401
 from . import views as _views, windows as _windows  # noqa: F401
 from . import tree as T
@@ -322,7 +322,7 @@ class Lowering:
     def _is_unused(node: Any, i: int, n: int) -> bool:
         if not isinstance(node.meta.get("val"), (list, tuple)):
             return False
-        return all(u.target is operator.getitem and u.args[1] != i for u in node.users)
+        return all(u.target is operator.getitem and (u.args[1] != i or not u.users) for u in node.users)
 
     def _output(self, node: Any) -> None:
         results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]

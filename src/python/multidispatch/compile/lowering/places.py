@@ -14,7 +14,7 @@ def _axis(rank: int, axis: int, sign: int = 1) -> tuple[int, ...]:
     return tuple(sign * (a == axis) for a in range(rank))
 
 
-def _read_at(g: Any, v: Value, places: dict[int, T.Tree]) -> T.Tree:
+def read_at(g: Any, v: Value, places: dict[int, T.Tree]) -> T.Tree:
     """The value's elements, along some axes at the places that trees over the result say."""
     leaf = g.leaf(v)
     stride = tuple(0 if a in places else s for a, s in enumerate(leaf.stride))
@@ -49,7 +49,7 @@ def padded(g: Any, v: Value, borders: dict[int, tuple[Any, Any]], shape: list[An
             inside = test if inside is None else Apply("({0} and {1})", (inside, test), 0)
     if inside is None:
         return v
-    return Value(list(shape), v.dtype, Apply("where({0}, {1}, {2})", (inside, _read_at(g, v, places), number)))
+    return Value(list(shape), v.dtype, Apply("where({0}, {1}, {2})", (inside, read_at(g, v, places), number)))
 
 
 @entry("flip")
@@ -58,7 +58,7 @@ def _flip(g: Any, a: Any, dims: list[int]) -> Value:
     rank = len(v.shape)
     places = {d % rank: Apply("i64({0})", (Iota(_axis(rank, d % rank, -1), v.shape[d % rank] - 1),), 0)
               for d in dims if not same(v.shape[d % rank], 1)}
-    return Value(list(v.shape), v.dtype, _read_at(g, v, places)) if places else v
+    return Value(list(v.shape), v.dtype, read_at(g, v, places)) if places else v
 
 
 @entry("repeat")

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from ..sizes import Unsupported, expression, tidy
 from . import tree as T
-from .places import padded
+from .places import padded, read_at
 from .reductions import reduce, scan
 from .table import REAL, apply, as_stored, cast, entry
 from .tree import Apply, Const, Iota, Leaf, Value
@@ -157,6 +157,26 @@ def _running(g: Any, a: Any, dim: int) -> list[Any]:
     is_nan = " or isnan({0})" if v.dtype in REAL else ""
     hits = apply(g, f"where({{0}} == {{1}}{is_nan}, {{2}}, 0)", [g.shared(v), top, place], "i64", 3)
     return [top, scan(g, "cummax", hits, dim % len(v.shape), "i64")]
+
+
+@entry("logcumsumexp")
+def _running_sums_of_exp(g: Any, a: Any, dim: int) -> Value:
+    """A running sum of exp(x - the maximum so far), which shrinks where the maximum grows; and that maximum."""
+    v = g.value(a)
+    if g.dtype not in REAL:
+        raise Unsupported(f"logcumsumexp of {g.dtype}")
+    if not v.shape:
+        return v
+    dim, wide = dim % len(v.shape), "f64" if g.dtype == "f64" else "f32"
+    v = g.shared(cast(v, wide))
+    top = scan(g, "cummax", v, dim, wide)
+    at = Apply("max({0}, 0)", (Iota(tuple(int(axis == dim) for axis in range(len(v.shape))), -1),), 1)
+    before = Value(list(v.shape), wide, read_at(g, top, {dim: at}))
+    less = "where({0} == {1}, 1.0, exp({0} - {1}))"  # of equal infinities, too
+    shrinks, term = apply(g, less, [before, top], wide, 9), apply(g, less, [v, top], wide, 9)
+    total = scan(g, "recur", Value(list(v.shape), wide, Apply("{0}, {1}", (shrinks.tree, term.tree), 1)), dim, wide)
+    out = apply(g, "({0} + log({1}))", [top, total], wide, 9)
+    return Value(out.shape, g.dtype, out.tree)
 
 
 @entry("bucketize.Tensor", "searchsorted.Tensor")

@@ -1,14 +1,17 @@
-"""The table, continued: elements written at places that indices say, over a copy of the rest; and bags of embeddings."""
+"""The table, continued: elements written at places that indices say, over a copy of the rest."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
 
-from ..sizes import Unsupported, expression, same, tidy
+import torch
+
+from ..sizes import Unsupported, expression, product, same, tidy
 from . import tree as T
-from .reductions import _index_value, reduce
-from .table import apply, as_stored, cast, entry, kind
-from .tree import Apply, Const, Gather, Iota, Leaf, Value
+from .reductions import _index_value
+from .table import REAL, apply, as_stored, cast, entry, kind
+from .tree import Apply, Const, Leaf, Value
 
 
 def _check(g: Any, how: str) -> None:
@@ -103,6 +106,26 @@ def _index_add(g: Any, a: Any, dim: int, index: Any, source: Any, *, alpha: Any 
     return _rows(g, a, dim, index, v, "+=")
 
 
+@entry("histc")
+def _histc(g: Any, a: Any, bins: int = 100, least: Any = 0, most: Any = 0) -> Value:
+    """Each element adds 1 to its bin; one outside, as nan is, adds 0 to the first."""
+    v, bounds = g.value(a), [float(b) for b in (least, most) if isinstance(b, (int, float))]
+    if g.dtype not in REAL or len(bounds) < 2 or bounds[0] == bounds[1] or g.device.type != "cpu":
+        raise Unsupported("a histogram of whole numbers, on a GPU, or whose bounds are those of the data")
+    low, high = (torch.tensor(b, dtype=torch.float64 if g.dtype == "f64" else torch.float32).item() for b in bounds)
+    if not (low < high and math.isfinite(high - low)):
+        raise Unsupported("bounds of a histogram that are none")
+    flat = T.reshaped(g.stored(as_stored(v)), [product(v.shape)])
+    assert flat is not None
+    v = flat
+    inside = apply(g, "({0} >= {1} and {0} <= {2})", [v, g.value(low), g.value(high)], "bool", 2)
+    place = apply(g, "({0} - {1}) * {2} / {3}", [v, g.value(low), g.value(float(bins)), g.value(high - low)], v.dtype, 4)
+    index = apply(g, "where({0}, min(i64({1}), {2}), 0)", [inside, place, g.value(bins - 1)], "i64", 3)
+    hits = apply(g, "where({0}, 1.0, 0.0)", [inside], g.dtype)
+    base = Value(list(g.shape), g.dtype, Const(0.0))
+    return _scattered(g, base, hits, {0: _index_memory(g, index).tree}, {}, "+=")
+
+
 @entry("index_copy")
 def _index_copy(g: Any, a: Any, dim: int, index: Any, source: Any) -> Value:
     return _rows(g, a, dim, index, source, "=")
@@ -146,29 +169,6 @@ def _embedding_backward(g: Any, gradient: Any, ids: Any, rows: Any, padding: int
     base = Value(list(g.shape), g.dtype, Const(0.0))
     last = len(v.shape) - 1
     return _scattered(g, base, v, {0: wide.tree}, {1: last}, "+=")
-
-
-@entry("_embedding_bag", "_embedding_bag_forward_only")
-def _embedding_bag(g: Any, table: Any, ids: Any, offsets: Any, scale_by_frequency: bool = False, mode: int = 0,
-                   sparse: bool = False, weights: Any = None, include_last: bool = False, padding: int = -1) -> list[Any]:
-    """Bags of equal length: the rows of a matrix of ids."""
-    w, i, starts = g.value(table), g.value(ids), g.value(offsets)
-    t = starts.tree
-    is_matrix = isinstance(t, Iota) and same(t.offset, 0) and same(tidy(starts.shape[0] * t.stride[0]), i.shape[0])
-    if not is_matrix or include_last or padding >= 0 or any(g.is_used(k) for k in (1, 2, 3)):
-        raise Unsupported("bags of different lengths, or with a padding")
-    n, length, width = starts.shape[0], t.stride[0], w.shape[1]
-    leaf, name = g.leaf(w), ("sum", "mean", "max")[mode]
-    bags = T.reshaped(Value(i.shape, i.dtype, g.leaf(i)), [n, length])
-    assert bags is not None
-    wide = T.expanded(T.unsqueezed(bags, 2), [n, length, width])
-    tree: T.Tree = Gather(leaf.buf, (0, 0, leaf.stride[1]), leaf.offset, ((leaf.stride[0], w.shape[0], wide.tree),))
-    v = Value([n, length, width], w.dtype, tree)
-    if weights is not None:
-        scale = T.reshaped(Value(i.shape, w.dtype, g.leaf(g.value(weights))), [n, length])
-        assert scale is not None
-        v = apply(g, "({0} * {1})", [v, T.unsqueezed(scale, 2)], w.dtype)
-    return [reduce(g, name, v, [1], False, g.dtypes[0]), None, None, None]
 
 
 # ---- Parts

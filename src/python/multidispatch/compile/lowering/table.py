@@ -258,6 +258,18 @@ def _without_nan(g: Any, a: Any, b: Any) -> Value:
     return apply(g, f"where(isnan({{0}}), {{1}}, where(isnan({{1}}), {{0}}, {name}({{0}}, {{1}})))", [x, y], g.dtype, 3)
 
 
+@entry("hypot")
+def _hypot(g: Any, a: Any, b: Any) -> Value:
+    """The greater times sqrt(1 + quotient ^ 2): squares may overflow. Infinite where one is, whatever the other."""
+    if g.dtype not in REAL:
+        raise Unsupported(f"hypot of {g.dtype}")
+    sides = [apply(g, "abs({0})", [operand(g.value(v), g.dtype)], g.dtype) for v in (a, b)]
+    long = g.shared(apply(g, "max({0}, {1})", sides, g.dtype))
+    part = g.shared(apply(g, "(min({0}, {1}) / {2})", [*sides, long], g.dtype, 4))
+    text = "where(isinf({0}) or isinf({1}), inf, where({2} == 0.0, 0.0, {2} * sqrt(1.0 + {3} * {3})))"
+    return apply(g, text, [*sides, long, part], g.dtype, 6)
+
+
 @entry("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _pow(g: Any, a: Any, b: Any) -> Value:
     power = float(b) if isinstance(b, (int, float)) else None
