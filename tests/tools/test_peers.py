@@ -45,6 +45,9 @@ class Peers(unittest.TestCase):
         self.assertEqual([row["us"] for row in lines], [40, 45, 10])  # the pick is the first line of a case; others' clocks are not asked
         self.assertEqual([row["us"] for row in second_clock.sample(lines, 1, 30)], [40, 45])
         self.assertEqual([row["us"] for row in second_clock.sample(lines, 2, 30)], [40])
+        self.assertEqual([row["us"] for row in second_clock.sample(lines, 0, 30)], [40, 45])
+        self.assertEqual(len(second_clock.sample([{"us": 40}] * 65, 0, 30)), 22)
+        self.assertEqual(second_clock.sample([], 0, 30), [])
 
     def test_times_of_the_other_clock(self):
         def state(line, summaries):
