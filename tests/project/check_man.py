@@ -66,12 +66,21 @@ def main():
     return 1 if n_bad else 0
 
 
+def leads(link, name, pages):
+    """True if a page has the place that a link on page `name` names."""
+    page, _, place = link.partition("#")
+    text = pages.get(page or name)
+    return text is not None and (not place or f' id="{place}"' in text)
+
+
 def check_html(folder, names):
     """The pages as HTML, where mandoc made them: each has the words of its man page and loads nothing; links lead to pages."""
     pages = {p.name: p.read_text(encoding="utf-8") for p in folder.glob("*.html")}
     wrong = [f"{name}.html is missing" for name in [*names, "index"] if pages and f"{name}.html" not in pages]
     for name, text in pages.items():
-        wrong += [f"{name}: {link} leads nowhere" for link in re.findall(r'href="([^"#]+)"', text) if link not in pages]
+        wrong += [f"{name}: {link} leads nowhere" for link in re.findall(r'href="([^"]*)"', text) if not leads(link, name, pages)]
+        places = re.findall(r' id="([^"]*)"', text)
+        wrong += [f"{name}: two places are called {place}" for place in sorted(set(places)) if places.count(place) > 1]
         wrong += [f"{name}: loads {what}" for what in re.findall(r"<script|<link|<img|@import|https?://(?!www\.w3\.org)\S+", text)]
         plain = " ".join(re.sub(r"<[^>]*>", "", text).split())
         heads = re.findall(r'(?m)^\.SH "?([^"\n]+?)"?$', (folder / name[:-5]).read_text(encoding="utf-8")) if name != "index.html" else []
