@@ -225,6 +225,7 @@ class Report(unittest.TestCase):
     def test_bad(self):
         good = self.file("good.jsonl", lines(*times()))
         for status, words, part in [(2, [], "takes files of results"), (1, ["/nonexistent/x"], "cannot read '/nonexistent/x'"),
+                                    (1, [str(self.folder)], f"cannot read '{self.folder}'"),
                                     (1, [good, self.file("gpu.jsonl", lines(*times(device="cuda:0")))], "results of 'cuda:0' beside those of 'host'; give each device a file"),
                                     (1, [self.file("two.jsonl", lines(*({"hardware": name} | line for name, line in zip(("H100", "H200"), times()))))],
                                      "results of 'H200' beside those of 'H100'; give each hardware a file"),
@@ -236,6 +237,8 @@ class Report(unittest.TestCase):
                 ran = self.ran(*words)
                 self.assertEqual(ran.returncode, status)
                 self.assertIn(part, ran.stderr)
+        same = self.ran(good, self.file("cpu.jsonl", lines(*times(op="sum", device="cpu"))))  # as PyTorch calls the host
+        self.assertEqual((same.returncode, same.stderr), (0, ""))
         cut = self.ran(self.file("cut.jsonl", lines(*times()) + '{"op": "so'))
         self.assertEqual((cut.returncode, Page(cut.stdout).headings[:1]), (0, ["Speed by size"]))
         self.assertIn("1 lines are no JSON, left out", cut.stderr)

@@ -71,14 +71,20 @@ static bool add(results *in, json_t *j)
     return true;
 }
 
+/* PyTorch calls the first GPU cuda and the host cpu. */
+static const char *device_of(const char *said)
+{
+    return !strcmp(said, "cuda") ? "cuda:0" : !strcmp(said, "cpu") ? "host" : said;
+}
+
 /* False after a message: a line says something else than those before it. */
 static bool agrees(results *in, const char *path, const json_t *j)
 {
     static const char *const field[RESULT_FACTS] = {"device", "hardware", "version"};
     for (int i = 0; i < RESULT_FACTS; i++) {
         const char *said = result_word(j, field[i]);
-        if (i == RESULT_DEVICE && !strcmp(said, "cuda")) /* as PyTorch names the first GPU */
-            said = "cuda:0";
+        if (i == RESULT_DEVICE)
+            said = device_of(said);
         if (said[0] && in->fact[i][0] && strcmp(said, in->fact[i]))
             return cli_fail("%s: results of %s'%s' beside those of '%s'; give each %s a file", path,
                             i == RESULT_VERSION ? "version " : "", said, in->fact[i], field[i]),
@@ -139,6 +145,8 @@ static bool read_lines(results *in, const char *path, FILE *f)
             n_cut += !is_punctuation(text);
     }
     free(text);
+    if (ferror(f)) /* a folder, say */
+        return cli_fail("cannot read '%s'", path), false;
     if (n_cut)
         cli_fail("%s: %d lines are no JSON, left out", path, n_cut);
     return ok;
