@@ -127,6 +127,13 @@ class Report(unittest.TestCase):
                      "the launch", "3.5", "7", "12.40", "1683.0", "8.27", "56", "14.9"):
             self.assertIn(cell, page.cells)
 
+    def test_sizes_of_the_table(self):
+        """Those that were timed, nearest to the hints of the table."""
+        moved = [row | {"shape": [2 * size - 1 for size in row["shape"]]} for row in hints()]
+        page = Page(self.page(self.file("moved.jsonl", lines(*moved))))
+        self.assertEqual(page.cells[:4], ["what runs", "127", "255", "8191"])
+        self.assertNotIn("-", page.cells)
+
     def test_nothing_is_loaded(self):
         text = self.page(*self.all_kinds())
         self.assertEqual(Page(text).addresses, [])

@@ -69,20 +69,41 @@ static bool is_shown(const char *column)
     return is_hint || strncmp(column, "hint ", 5) != 0;
 }
 
+/* The sizes of the matrix that are nearest to the hints of the table, each once; how many. */
+static int nearest_sizes(int nearest[SHOWN_HINTS], const matrix *m)
+{
+    int n = 0;
+    for (int i = 0; i < SHOWN_HINTS; i++) {
+        int best = 0;
+        for (int s = 1; s < m->n_sizes; s++)
+            if (fabs(log2((double)m->size[s] / (double)shown_hint[i])) <
+                fabs(log2((double)m->size[best] / (double)shown_hint[i])))
+                best = s;
+        if (!n || nearest[n - 1] != best)
+            nearest[n++] = best;
+    }
+    return n;
+}
+
 static void write_table(page *p, const matrix *m)
 {
-    static const char *const head[] = {"what runs", "64", "256", "4096"};
-    page_table(p, "us, and times the fastest of the size", head, 4);
+    int at[SHOWN_HINTS];
+    const int n = nearest_sizes(at, m);
+    char size[SHOWN_HINTS][24];
+    const char *head[1 + SHOWN_HINTS] = {"what runs"};
+    for (int i = 0; i < n; i++) {
+        snprintf(size[i], sizeof size[i], "%lld", (long long)m->size[at[i]]);
+        head[1 + i] = size[i];
+    }
+    page_table(p, "us, and times the fastest of the size", head, 1 + n);
     for (int c = 0; c < m->n_columns; c++) {
         if (!is_shown(m->column[c]))
             continue;
         page_row(p, m->column[c]);
-        for (int i = 0; i < SHOWN_HINTS; i++) {
-            int s = 0;
-            while (s < m->n_sizes && m->size[s] != shown_hint[i])
-                s++;
-            if (s < m->n_sizes && m->us[c][s] > 0.0)
-                page_cell(p, least(m, s) / m->us[c][s], "%.2f (%.2f)", m->us[c][s], m->us[c][s] / least(m, s));
+        for (int i = 0; i < n; i++) {
+            const double us = m->us[c][at[i]], best = least(m, at[i]);
+            if (us > 0.0)
+                page_cell(p, best / us, "%.2f (%.2f)", us, us / best);
             else
                 page_cell(p, -1.0, "-");
         }
