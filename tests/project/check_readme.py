@@ -2,7 +2,7 @@
 """Tries what README.md shows, as a user would, on the host device:
   ```c      a program: compiles, runs, and prints what its first comment says
   ```sh     commands: each ends with status 0; ./program is the first program
-  | .. | `formula` |   in the section Formulas: the library accepts it
+  | .. | `formula` |   in the section Formulas, and md.op("formula") in ```python: the library accepts it
 The program must be the same text as in tools/examples, and each variable and constant named must exist.
 check_consumer.py tries the blocks ```install, ```cmake and ```meson with an installed library.
 Arguments: source root, folder of the library, mdctl, program that prints the variables, C compiler."""
@@ -74,18 +74,23 @@ class Checker:
                 done = self.run(["bash", "-e", "-o", "pipefail", "-c", command])
                 self.report(done.returncode == 0, line, f"exit status {done.returncode}: {command}\n{done.stderr[-2000:]}")
 
+    def check_formula(self, line, formula):
+        command = "check" if "@" in formula else "source"  # formulas over lists have no source of their own
+        done = self.run([str(self.mdctl), command, formula], env=dict(self.env, MD_CC="false"))  # which needs no compiler
+        self.report(done.returncode == 0, line, f"{formula}\n{done.stderr[-1000:]}")
+
     def check_formulas(self, text):
+        for line, words, code in blocks(text):
+            for formula in re.findall(r'md\.op\("([^"]*)"', code) if words[0] == "python" else ():
+                self.check_formula(line, formula)
         section = re.search(r"^## Formulas\n(.*?)^## ", text, flags=re.S | re.M)
         first = text.count("\n", 0, section.start()) + 1
-        env = dict(self.env, MD_CC="false")  # accepting a formula needs no compiler
         n = 0
         for line, row in enumerate(section.group(0).splitlines(), first):
             cell = re.match(r"\|.*\| `(.*)` \|$", row)
             if cell:
                 n += 1
-                command = "check" if "@" in cell.group(1) else "source"  # formulas over lists have no source of their own
-                done = self.run([str(self.mdctl), command, cell.group(1)], env=env)
-                self.report(done.returncode == 0, line, f"{cell.group(1)}\n{done.stderr[-1000:]}")
+                self.check_formula(line, cell.group(1))
         self.report(n > 0, first, "the table of formulas is gone")
 
     def check_names(self, text):
