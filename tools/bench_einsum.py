@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Networks of tensors, such as einsum-benchmark has, step by step: each pairwise step as a formula, beside NumPy and PyTorch.
 
-    bench_einsum.py [--kinds chain,tree,lattice,regular,random] [--count N] [--seed N] [--sizes LO-HI] [--repeat N] [--device host|cuda]
+    bench_einsum.py [--package] [--kinds chain,tree,...] [--count N] [--tensors N] [--seed N] [--sizes LO-HI] [--repeat N] [--device host|cuda]
 
-A step of a path is `Z[..] = sum[..](A[..] * B[..])` with index orders that nobody here chose. The path is opt_einsum's where
-that is installed, else the cheapest step first. Steps whose result or operands have more than 8 axes are left out, which is
-said. Each result is compared with NumPy's in f64; JSON lines as of `mdctl bench`. Exit 1: a result is wrong.
+--package: networks are drawn by the generators of einsum-benchmark itself (`pip install einsum_benchmark networkx`), else by
+those below. A step of a path is `Z[..] = sum[..](A[..] * B[..])` with index orders that nobody here chose. The path is opt_einsum's where
+that is installed, else the cheapest step first. Steps whose result or operands have more than 8 axes, or that multiply
+more than 2e8 pairs, are left out, which is said. Each result is compared with NumPy's in f64; JSON lines as of `mdctl bench`. Exit 1: a result is wrong.
 """
 import argparse
 import json
@@ -16,7 +17,7 @@ import string
 import sys
 import time
 
-MOST_RANK = 8
+MOST_RANK, MOST_PRODUCTS = 8, 2e8
 LETTERS = [c for c in string.ascii_lowercase if c != "e"] + [a + b for a in "abcdfgh" for b in string.ascii_lowercase[:9]]  # index names
 
 
@@ -87,6 +88,39 @@ def network(kind, n, seed, sizes=(2, 9)):
         draw.shuffle(indices)
     draw.shuffle(result)
     return list(tensors.values()), result, {name: draw.randint(*sizes) for indices in tensors.values() for name in indices}
+
+
+# ---- Networks of the package
+
+def _language(g, n, low, high, seed):
+    return g.language_model.sliding_likelihood(mera_depth=2, axis_size_hidden=high, axis_size_observable=low, batch_size=2 + seed % 7)
+
+
+# The text of an einsum and the shapes of its operands, of n tensors or about as many.
+PACKAGE = {
+    "chain": lambda g, n, low, high, seed: g.structured.matrix_chain(n, low, high, True, seed),
+    "tree": lambda g, n, low, high, seed: g.structured.tree(n, low, high, 2, seed),
+    "lattice": lambda g, n, low, high, seed: g.structured.lattice((2, max(2, n // 2)), d_min=low, d_max=high, seed=seed),
+    "regular": lambda g, n, low, high, seed: g.random.regular(n + n % 2, 3, low, high, seed),
+    "random": lambda g, n, low, high, seed: g.random.connected_network(n, 2.5, 2, low, high, seed),
+    "hyper": lambda g, n, low, high, seed: g.random.connected_hypernetwork(n, 2.0, 5, 4, number_of_output_indices=2, min_axis_size=low, max_axis_size=high, seed=seed),
+    "states": lambda g, n, low, high, seed: g.quantum_computing.matrix_product_state(n, low, high, high, seed),
+    "language": _language,
+}
+
+
+def drawn(kind, n, seed, sizes):
+    """As network(), by einsum-benchmark."""
+    from einsum_benchmark import generators
+    text, operands = PACKAGE[kind](generators, n, *sizes, seed)[:2]
+    names = {}
+    for symbol in text:
+        if symbol not in ",->":
+            names.setdefault(symbol, LETTERS[len(names)])
+    given, _, result = text.partition("->")
+    tensors = [[names[x] for x in term] for term in given.split(",")]
+    shapes = [getattr(x, "shape", x) for x in operands]
+    return tensors, [names[x] for x in result], {name: int(length) for t, shape in zip(tensors, shapes) for name, length in zip(t, shape)}
 
 
 def greedy(tensors, result, size):
@@ -179,7 +213,8 @@ def run_step(np, md, torch, step, size, given):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
+    p.add_argument("--kinds", type=lambda text: text.split(","))
+    p.add_argument("--package", action="store_true")
     p.add_argument("--count", type=int, default=2)
     p.add_argument("--tensors", type=int, default=8)
     p.add_argument("--seed", type=int, default=1)
@@ -194,18 +229,25 @@ def main():
         torch = None
     import multidispatch as md
     wrong = n = left_out = 0
-    for kind in given.kinds:
+    for kind in given.kinds or (PACKAGE if given.package else KINDS):
         for seed in range(given.seed, given.seed + given.count):
-            tensors, result, size = network(kind, given.tensors, seed, given.sizes)
+            try:
+                tensors, result, size = (drawn if given.package else network)(kind, given.tensors, seed, given.sizes)
+            except ImportError as missing:
+                print(f"bench_einsum: {missing}", file=sys.stderr)
+                return 77
+            except (AssertionError, IndexError, ValueError) as refused:  # some draws of the package end so
+                print(f"bench_einsum: {kind} {seed}: not drawn: {refused}", file=sys.stderr)
+                continue
             for step in steps(tensors, result, size, random.Random(seed)):
-                if max(map(len, step)) > MOST_RANK:
+                if max(map(len, step)) > MOST_RANK or math.prod(size[i] for i in set(step[0] + step[1])) > MOST_PRODUCTS:
                     left_out += 1
                     continue
                 for line in run_step(np, md, torch, step, size, given):
                     print(json.dumps(line | {"network": f"{kind} {seed}"}), flush=True)
                     wrong += line.get("error", 0.0) > 1.0
                 n += 1
-    print(f"bench_einsum: {n} steps, {wrong} wrong, {left_out} left out (more than {MOST_RANK} axes)", file=sys.stderr)
+    print(f"bench_einsum: {n} steps, {wrong} wrong, {left_out} left out (more than {MOST_RANK} axes or {MOST_PRODUCTS:g} products)", file=sys.stderr)
     return 1 if wrong else 0
 
 

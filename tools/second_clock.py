@@ -96,8 +96,11 @@ def measure(bench, torch, calls):
 
 
 def times_in(said):
-    """us of every line, from cuda-bench's JSON; NaN where it was skipped."""
+    """us of every line, from cuda-bench's JSON; NaN where it was skipped, which is said."""
     us = {}
+    reasons = {state["skip_reason"] for state in said["benchmarks"][0]["states"] if state.get("skip_reason")}
+    if reasons:
+        print(f"second_clock: cuda-bench skips lines: {'; '.join(sorted(reasons))}", file=sys.stderr)
     for state in said["benchmarks"][0]["states"]:
         line = next(int(axis["value"]) for axis in state["axis_values"] if axis["name"] == "line")
         mean = next((summary for summary in state.get("summaries") or [] if summary["tag"] == GPU_TIME), None)
@@ -114,7 +117,7 @@ def verdict(compared, tolerance):
     """A sentence, and whether the clocks agree."""
     ratios = [row["ratio"] for row in compared]
     if not ratios:
-        return "no line is long enough to compare", False
+        return "no line to compare: cuda-bench gave no time, or all are too short", False
     off = sum(abs(ratio - 1) > tolerance for ratio in ratios)
     median = statistics.median(ratios)
     said = f"{len(ratios)} lines: the other clock's times are {median:.4f} of the recorded ones at the median, {off} differ by over {100 * tolerance:g}%"

@@ -5,7 +5,9 @@ import os
 import pathlib
 import random
 import sys
+import types
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -35,6 +37,19 @@ class Networks(unittest.TestCase):
                     self.assertLessEqual(error, 1.0, f"{kind} {seed}: {bench_einsum.formula(*step)}")
                     n += 1
         self.assertGreater(n, 10 * EFFORT)
+
+    def test_networks_of_the_package(self):
+        """What its generators give: symbols beyond the alphabet, shapes or operands, a summed index of one tensor alone."""
+        made = types.ModuleType("einsum_benchmark")
+        made.generators = mock.Mock()
+        made.generators.structured.tree.return_value = "Ba,a\u0100c->cB", [(2, 3), np.zeros((3, 5, 4))]
+        with mock.patch.dict(sys.modules, {"einsum_benchmark": made}):
+            tensors, result, size = bench_einsum.drawn("tree", 2, 1, (2, 9))
+        self.assertEqual(made.generators.structured.tree.call_args.args, (2, 2, 9, 2, 1))
+        (x, a), (_, other, c) = tensors
+        self.assertEqual((tensors[1][0], result, size), (a, [c, x], {x: 2, a: 3, other: 5, c: 4}))
+        step, = bench_einsum.steps(tensors, result, size, random.Random(1))
+        self.assertEqual(set(step[2]), {x, c})
 
     def test_paths_end_in_the_result(self):
         for kind in bench_einsum.KINDS:
