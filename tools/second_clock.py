@@ -48,9 +48,9 @@ def sample(rows, every, least):
 class Calls:
     """The calls of lines, on a stream that cuda-bench gives."""
 
-    def __init__(self, torch, md):
+    def __init__(self, torch, md, device="cuda"):
         self.torch, self.md, self.table = torch, md, bench_peers.operations(torch)
-        self.machine = bench_peers.Machine(torch, "cuda", 1)
+        self.machine = bench_peers.Machine(torch, device, 1)
 
     def of(self, row):
         """A function of a stream, or None where the op has no row."""
@@ -59,22 +59,26 @@ class Calls:
         torch, entry = self.torch, self.table[row["op"]]
         tensors = self.machine.tensors(entry, row["sizes"], getattr(torch, bench_peers.TYPES[row["dtype"]]))
         if row["peer"] == "eager":
-            def eager(stream):
-                with torch.cuda.stream(stream):
-                    entry[0](*tensors)
-            return eager
+            return self.on_stream(entry[0], tensors)
         op = self.md.op(row["op"])
         inputs = dict(zip((a[0] for a in op.arguments if not a[3]), tensors))
         out = op(**inputs)  # made once; picks and builds
         ordered = [out if a[3] else inputs[a[0]] for a in op.arguments]
-        return lambda stream: op.call(*ordered, stream=stream.cuda_stream)
+        return self.on_stream(op.call, ordered)
+
+    def on_stream(self, call, tensors):
+        """A function that makes the stream PyTorch's current one, which both use."""
+        def run(stream):
+            with self.torch.cuda.stream(stream):
+                call(*tensors)
+        return run
 
     def empty(self):
         """The least that a launch takes: one element."""
-        x = self.torch.zeros(1, device="cuda")
+        x = self.torch.zeros(1, device=self.machine.device)
         op = self.md.op("Y[i] = X[i]")
         y = op(x)
-        return lambda stream: op.call(y, x, stream=stream.cuda_stream)
+        return self.on_stream(op.call, [y, x])
 
 
 def measure(bench, torch, calls):

@@ -16,6 +16,20 @@ NAMES = ["rms_norm", "qkv", "softmax", "up_gelu", "down"]
 
 
 class Peers(unittest.TestCase):
+    def test_what_the_second_clock_times(self):
+        """Its calls run, here without a stream, which is the current one."""
+        import multidispatch as md
+        import torch
+
+        sys.path.insert(0, str(PROGRAM.parent))
+        import second_clock
+        calls = second_clock.Calls(torch, md, "host")
+        for op, sizes in (("layer_norm", {"i": 3, "j": 5}), ("linear", {"b": 2, "n": 3, "k": 4}), ("embedding", {"i": 3, "j": 5, "E.0": 7})):
+            for peer in ("md", "eager"):
+                calls.of({"peer": peer, "op": op, "dtype": "f32", "sizes": sizes})(None)
+        calls.empty()(None)
+        self.assertIsNone(calls.of({"peer": "md", "op": "nothing", "dtype": "f32", "sizes": {}}))
+
     def test_every_op_runs(self):
         """bench_peers.py at one small size of each op that it knows, eager and compiled for two of them."""
         boards = ["copy transpose add mul relu gelu silu bias_gelu silu_mul softmax log_softmax layer_norm rms_norm sum max var argmax column_sum cumsum cumprod",
