@@ -93,24 +93,40 @@ def gemm(inputs, outputs, _):
     return f"{text_of(outputs[0])} = sum[{','.join(summed)}]({text_of(a)} * {text_of(b)})"
 
 
-def epsilon(definition):
-    found = re.search(r"(?i)\beps\w*\s*=\s*([0-9.]+(?:e-?\d+)?)", definition.get("reference", ""))
-    return found[1] if found else "1e-6"
+def epsilon(reference):
+    """The number by its name, or where it is added below the root."""
+    number = r"([0-9.]+(?:e-?\d+)?)"
+    found = re.search(rf"(?i)\beps\w*\s*=\s*{number}", reference) or re.search(rf"rsqrt\([^\n]*\+\s*{number}\s*\)", reference)
+    if not found:
+        raise Unreadable("a norm whose reference names no epsilon")
+    return found[1]
 
 
 def norm(row, weight, definition):
-    """The expression for a row that is a tensor (name, index names, type)."""
-    i, q = row[1][-1], free("q", row[1])
-    return f"{row_of(row, i)} * rsqrt(mean[{q}]({row_of(row, q)} * {row_of(row, q)}) + {epsilon(definition)}) * {text_of(weight)}"
+    """The expression for a row that is a tensor (name, index names, type). Gemma's weights are added to 1."""
+    i, q, reference = row[1][-1], free("q", row[1]), definition.get("reference", "")
+    scale = text_of(weight)
+    if re.search(rf"\b1(\.0*)?\s*\+\s*{re.escape(weight[0])}\b", reference):
+        scale = f"(1.0 + {scale})"
+    return f"{row_of(row, i)} * rsqrt(mean[{q}]({row_of(row, q)} * {row_of(row, q)}) + {epsilon(reference)}) * {scale}"
+
+
+def check_norm(inputs, outputs, n, kind):
+    """n - 1 inputs of rows, and a weight; others, such as scales of narrow types, are another operation."""
+    ranks = [len(indices or []) for _, indices, _ in inputs]
+    if ranks != [*[ranks[0]] * (n - 1), 1] or not 1 <= len(outputs) < n:
+        raise NoFormula(kind)
 
 
 def rmsnorm(inputs, outputs, definition):
-    x, weight = inputs[:2]
+    check_norm(inputs, outputs, 2, "rmsnorm")
+    x, weight = inputs
     return f"{text_of(outputs[0])} = {norm(x, weight, definition)}"
 
 
 def fused_add_rmsnorm(inputs, outputs, definition):
-    x, residual, weight = inputs[:3]
+    check_norm(inputs, outputs, 3, "fused_add_rmsnorm")
+    x, residual, weight = inputs
     total = free("total", [name for name, _, _ in inputs + outputs]), x[1], None
     statements = [f"let {text_of(total)} = {text_of(x)} + {text_of(residual)}", f"{text_of(outputs[0])} = {norm(total, weight, definition)}"]
     return "; ".join(statements + [f"{text_of(out)} = {text_of(total)}" for out in outputs[1:]])

@@ -100,6 +100,19 @@ class Definitions(unittest.TestCase):
             np.testing.assert_allclose(out, norm(x + r), rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(total, x + r, rtol=1e-6)
 
+    def test_norms_that_differ(self):
+        """Weights that are added to 1, a number without a name; scales that belong to another operation; no number."""
+        axes, rows = {"batch_size": None, "hidden_size": 32}, ["batch_size", "hidden_size"]
+        inputs = {"hidden_states": rows, "weight": ["hidden_size"]}
+        near_one = "y = x * torch.rsqrt(x.pow(2).mean(-1) + 1e-2)\ny = y * (1.0 + weight.float())"
+        formula, sizes, _ = flashinfer_formula.read(definition("rmsnorm", axes, inputs, {"output": rows}, near_one))
+        x, w = self.made(7, 32), self.made(32)
+        np.testing.assert_allclose(md.op(formula, static=sizes)(x, w), x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-2) * (1 + w), rtol=1e-5, atol=1e-6)
+        with self.assertRaises(flashinfer_formula.NoFormula):
+            flashinfer_formula.read(definition("rmsnorm", axes, {"hidden_states": rows, "scales": rows, "weight": ["hidden_size"]}, {"output": rows}, near_one))
+        with self.assertRaisesRegex(flashinfer_formula.Unreadable, "no epsilon"):
+            flashinfer_formula.read(definition("rmsnorm", axes, inputs, {"output": rows}, "y = x"))
+
     def test_what_cannot_be_read(self):
         good = definition("gemm", {"M": None, "K": 4}, {"A": ["M", "K"], "B": ["M", "K"]}, {"C": ["M", "M"]})
         for change, part in [({"op_type": None}, "op_type"), ({"axes": {"M": {"type": "odd"}, "K": {"type": "var"}}}, "odd"), ({"inputs": []}, "inputs"),
