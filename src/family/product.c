@@ -40,7 +40,7 @@ void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const
     out->rows = md_st_points(program, product->n_rows, product->rows, size);
     out->columns = md_st_points(program, product->n_columns, product->columns, size);
     out->depth = md_st_points(program, s->n_k, s->k, size);
-    if (product->is_paired)
+    if (product->is_paired && product->dialect == MD_DEV_HOST)
         out->depth = (out->depth + 1) / 2;
     md_st_work(&flops, &out->bytes, program, target->stage, size);
     out->a_bytes = (double)out->batch * operand_bytes(out, MD_CG_A);

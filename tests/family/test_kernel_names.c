@@ -13,6 +13,7 @@ static const char linear[] = "Y:bf16[m,n] = gelu(sum[k](A:bf16[m,k] * W:bf16[n,k
 static const char matmul[] = "Y[m,n] = sum[k](A[m,k] * B[k,n])";
 static const char grouped[] = "Y:bf16[m,n] = sum[k](A:bf16[m,k] * B:bf16[e[m],n,k])";
 static const char window[] = "Y:bf16[b,o,x] = sum[c,r](X:bf16[b,c,x + r] * W:bf16[o,c,r])";
+static const char integers[] = "Y:bf16[i,j] = f32(sum[k](X:i8[i,k] * W:i8[j,k])) * S:f32[j]";
 static const char column_sum[] = "Y[j] = sum[i](X[i,j])";
 static const char scan[] = "Y[i,j] = cumsum[j](X[i,j])";
 static const char gather[] = "Y[i,j] = T[I:i64[i],j]";
@@ -65,6 +66,8 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemm_swapped", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_mma", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_window", window, "matmul_bf16"},
+    {MD_DEV_CUDA, "gemm_quantised", integers, "matmul_bf16"},
+    {MD_DEV_CUDA, "gemm_wgmma8", integers, "matmul_bf16"},
     {MD_DEV_CUDA, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_CUDA, "gemm_simt", matmul, "matmul_f32"},
     {MD_DEV_CUDA, "gemm_dot", linear, "matmul_gelu_bf16"},

@@ -3,6 +3,7 @@
 #include "codegen/product/product.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static bool has_pairs(const md_cg_product *p)
 {
@@ -61,14 +62,36 @@ static void print_room(md_strbuf *out, const md_cg_product *p)
                          size);
 }
 
+/* Integers that are summed as such, where the stage takes them for reals, have two names: one of the real, and one of
+ * what the stage makes of it first. */
+static void bind_integers(md_cg *cg, md_strbuf *out, int32_t product)
+{
+    char name[16];
+    const md_fx_node ref = {.kind = MD_FX_REF, .type = MD_F64, .id = product};
+    const md_fx_node *sum = md_cg_keep(cg, &ref), *const arg[] = {sum};
+    const md_fx_node cast = {.kind = MD_FX_CAST, .type = MD_I64, .to = MD_I64, .n_args = 1, .arg = arg};
+    snprintf(name, sizeof name, "real%" PRId32, product);
+    md_strbuf_printf(out, "const md_d %s = md_cast_i_d(acc%" PRId32 ");\n(void)%s;\n", name, product, name);
+    md_cg_bind(cg, sum, name, false);
+    md_cg_bind(cg, md_cg_keep(cg, &cast), product == 0 ? "acc0" : "acc1", false);
+}
+
+static void bind_sums(md_cg *cg, md_strbuf *out, const md_cg_product *p)
+{
+    for (int32_t i = 0; i < p->n_products; i++)
+        if (p->type == MD_I64 && md_cg_product_stage(p)->type == MD_F64)
+            bind_integers(cg, out, i);
+        else
+            md_cg_bind_ref(cg, i, p->type, i == 0 ? "acc0" : "acc1", false);
+}
+
 static md_status print_stores(md_strbuf *out, md_cg *cg, const md_cg_product *p)
 {
     const md_st_stage *stage = &p->program->stage[p->stage];
     const char *value[MD_ST_MAX_STORES];
     bool is_uniform[MD_ST_MAX_STORES];
     md_cg_begin(cg, out);
-    for (int32_t i = 0; i < p->n_products; i++)
-        md_cg_bind_ref(cg, i, p->type, i == 0 ? "acc0" : "acc1", false);
+    bind_sums(cg, out, p);
     for (int32_t i = 0; i < stage->n_stores; i++)
         if (!(value[i] = md_cg_value(cg, stage->store[i].value, &is_uniform[i])))
             return md_cg_status(cg);
@@ -188,8 +211,7 @@ md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *out, const m
                        "column, md_v acc0, md_v acc1, md_n_t md_n)\n{\n(void)acc1;\n");
     print_place(out, p);
     md_cg_begin(cg, out);
-    for (int32_t i = 0; i < p->n_products; i++)
-        md_cg_bind_ref(cg, i, p->type, i == 0 ? "acc0" : "acc1", false);
+    bind_sums(cg, out, p);
     const char *value = md_cg_lanes(cg, store->value);
     if (value)
         md_strbuf_printf(out, "return md_pack_%s(%s.v[0], %s.v[1]);\n}\n",
@@ -215,6 +237,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
     MD_TRY(md_cg_product_print_operands(defines, expr, product));
     if (product->is_grouped)
         MD_TRY(md_cg_product_print_groups(defines, expr, product));
+    if (product->quantised)
+        MD_TRY(md_cg_quantised_print(defines, expr, product));
     MD_TRY(print_epilogues(defines, expr, product));
     return expr->failed || defines->failed ? md_fail_memory() : MD_OK;
 }

@@ -20,6 +20,8 @@ typedef enum md_cg_columns {
 /* Along what an operand lies in memory: what its (largest) load runs over fastest. */
 typedef enum md_cg_along { MD_CG_ALONG_NEITHER, MD_CG_ALONG_DEPTH, MD_CG_ALONG_ROWS } md_cg_along;
 
+struct md_cg_quantised_product;
+
 typedef struct md_cg_product {
     const md_st_program *program;
     int32_t stage;
@@ -44,6 +46,8 @@ typedef struct md_cg_product {
     bool is_paired;
     md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
     bool gathers_windows; /* GPU: the template wants the functions of windows */
+    /* GPU: the template wants scales and zeros of operands of few bits; NULL: it does not. Outlives the product */
+    const struct md_cg_quantised_product *quantised;
 } md_cg_product;
 
 /** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that
@@ -167,6 +171,37 @@ void md_cg_product_print_runs(md_strbuf *defines, md_strbuf *expr, const md_cg_p
  * With a weight md_table_<operand>: the values for all that the weight can be. */
 md_status md_cg_product_print_value(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product, int32_t operand,
                                     int32_t lane, const md_fx_node *weight);
+
+/* ---- quantised.c */
+enum { MD_CG_MOST_SCALES = 3, MD_CG_LONGEST_RUN = 1 << 20 };
+/* An operand as (load - zero) * scale. */
+typedef struct md_cg_quantised {
+    const md_fx_node *load; /* of a matrix for each batch */
+    const md_fx_node *zero; /* NULL: none */
+    bool is_added; /* the zero is added instead */
+    bool is_divisor[MD_CG_MOST_SCALES]; /* the scale divides */
+    int32_t n_scales, run; /* steps of K that share zero and scales */
+    const md_fx_node *scale[MD_CG_MOST_SCALES];
+} md_cg_quantised;
+
+typedef struct md_cg_quantised_product {
+    md_cg_quantised operand[MD_CG_MAX_OPERANDS];
+    md_dtype type; /* in which loads are multiplied: I32, BF16 or F16 */
+    int32_t run; /* steps of K that share zeros and scales of all operands */
+    int32_t most_depth; /* K up to which 32 bits hold the sums */
+    bool has_scale[2], has_zero; /* of operand A and of operands B; zeros are of B */
+} md_cg_quantised_product;
+
+/** True if sums of runs have scales or zeros. */
+static inline bool md_cg_quantised_has_marks(const md_cg_quantised_product *q)
+{
+    return q->has_scale[0] || q->has_scale[1] || q->has_zero;
+}
+/** True where all operands have 16 bits or fewer, some at most 8, and tensor cores can multiply their loads, which
+ * become the operands of *product. */
+bool md_cg_quantised_of(md_cg_quantised_product *out, md_cg_product *product);
+/** The functions md_scale_<o>(p, batch, row, k) and md_zero_<o> of product->quantised. */
+md_status md_cg_quantised_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- halves.c */
 /** The functions of kernels/host/half_dots.h, and MD_HALVES_B, where all operands B are functions of one weight. */

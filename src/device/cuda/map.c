@@ -8,7 +8,7 @@
 
 /* cuTensorMapEncodeTiled of the driver (CUDA 12.0). Declared here, so that the driver's header is not needed. f32 is
  * rounded to tf32: only products that allow tf32 have maps of f32. */
-enum { TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 };
+enum { TYPE_U8 = 0, TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 };
 enum { SWIZZLE_NONE, SWIZZLE_32, SWIZZLE_64, SWIZZLE_128 };
 enum { INTERLEAVE_NONE = 0, PROMOTION_128 = 2, PROMOTION_256 = 3, FILL_ZEROS = 0 };
 typedef struct __attribute__((may_alias)) tensor_map {
@@ -49,7 +49,10 @@ static int swizzle_of(const md_kn_map *m)
 
 static int type_of(const md_kn_map *m)
 {
-    return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_TF32;
+    return m->dtype == MD_BF16                      ? TYPE_BF16
+           : m->dtype == MD_F16                     ? TYPE_F16
+           : md_dtype_size((md_dtype)m->dtype) == 1 ? TYPE_U8
+                                                    : TYPE_TF32;
 }
 
 /* Bytes that a miss loads into the L2. Tensors larger than the L2 are up to 5% faster with 128 bytes, others with

@@ -46,6 +46,18 @@ static const struct {
     {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[e[i],j,k]) - Z[e[i],j,k//32]) * S[e[i],j,k//32])", MD_BF16},
     {"Y[i,j] = sum[k](X:i8[i,k] * W:i8[e[i],j,k])", MD_I32},
     {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_F64},
+    /* operands of 4 and 8 bits */
+    {"Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[j,k])", MD_I32},
+    {"Y[i,j] = f32(sum[k](X:u8[i,k] * W:i4[j,k])) * A[i] * B[j]", MD_BF16},
+    {"Y[i,j] = f32(sum[k](X:i8[i,k] * W:i8[j,k])) * A[i] * B[j]", MD_BF16},
+    {"Y[i,j] = silu(sum[k](X:f8e5m2[i,k] * W:f8e4m3[j,k]) * A[i]) * sum[k](X:f8e5m2[i,k] * V:f8e4m3[j,k])", MD_BF16},
+    {"Y[b,i,j] = sum[k](X:f8e4m3[b,i,k] * W:f8e4m3[j,k]) * A[i] * B[j]", MD_BF16},
+    {"Y[i,j] = sum[k](X:f8e4m3[i,k] * A[i,k//128] * W:f8e5m2[j,k] * B[j//128,k//128])", MD_F32},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) - Z[j,k//32]) * S[j,k//32])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:u4[k,j]) - Z[j,k//96]) / S[k//96,j])", MD_F16},
+    {"Y[i,j] = silu(sum[k](X[i,k] * W:i8[j,k] * S[j,k//64])) * sum[k](X[i,k] * V:i8[j,k] * T[j,k//64])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:u8[j,k]) - 128)) * S[j] + B[j]", MD_F16},
+    {"Y[i,j] = sum[k,l](X[i,k,l] * W:f8e4m3[j,k,l])", MD_BF16},
     /* windows of a tensor */
     {"Y[n,o,y,x] = sum[c,r,s](where(2*y+r >= 1 and 2*y+r <= size(X.2) and 2*x+s >= 1 and 2*x+s <= "
      "size(X.3), X[n,c,2*y+r-1,2*x+s-1], 0) * W[o,c,r,s])",

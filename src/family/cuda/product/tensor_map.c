@@ -123,6 +123,19 @@ bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product
     return known.has_maps;
 }
 
+bool md_fa_cuda_map_bytes(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
+{
+    for (int32_t o = 0; o <= p->n_products; o++) {
+        if (md_cg_product_along(p, o) != MD_CG_ALONG_DEPTH || !md_fa_cuda_map_operand(&map[o], p, o))
+            return false;
+        const md_dtype dtype = (md_dtype)map[o].dtype;
+        if (md_dtype_bits(dtype) != 8 || dtype == MD_BOOL ||
+            md_dtype_is_real(dtype) != md_dtype_is_real((md_dtype)map[0].dtype))
+            return false;
+    }
+    return p->n_products == 1 || map[1].n_dims[2] == map[2].n_dims[2];
+}
+
 bool md_fa_cuda_map_needs_copies(const md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
 {
     return map[0].is_copy || map[1].is_copy || (p->n_products == 2 && map[2].is_copy);

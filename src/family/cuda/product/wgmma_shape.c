@@ -104,6 +104,11 @@ bool md_fa_wgmma_product_of(md_cg_product *out, const md_fa_target *target)
            takes(target, out, map[0].dtype);
 }
 
+bool md_fa_wgmma_maps(md_kn_map map[MAPS], const md_cg_product *p)
+{
+    return md_fa_cuda_map_bytes(map, p) || md_fa_cuda_map_operands(map, p);
+}
+
 bool md_fa_wgmma_map_result(md_kn_map *m, const md_cg_product *p)
 {
     return md_cg_product_has_result(p) && md_fa_cuda_map_result(m, p);
@@ -113,7 +118,7 @@ void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const
                           const md_cg_product *p)
 {
     md_kn_map map[MAPS];
-    if (!md_fa_cuda_map_operands(map, p))
+    if (!md_fa_wgmma_maps(map, p))
         return;
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;

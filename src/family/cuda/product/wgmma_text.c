@@ -1,5 +1,6 @@
 /* Text of products on Hopper's tensor cores: defines, tensor maps, and the wgmma instruction, whose text depends on the
  * number of columns. */
+#include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/product/wgmma_shape.h"
@@ -60,6 +61,38 @@ static void print_instruction(md_strbuf *out, const md_cg_product *p, const md_f
     md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
 }
 
+/* The same for operands of 8 bits; `name`: md_wgmma, or md_wgmma_first, which takes the sums for zeros. Integers are in
+ * the registers of floats. */
+static void print_byte_instruction(md_strbuf *out, const md_cg_product *p, const md_fa_wgmma_shape *s, bool is_first)
+{
+    static const char *const type[] = {[MD_I8] = "s8", [MD_U8] = "u8", [MD_F8E4M3] = "e4m3", [MD_F8E5M2] = "e5m2"};
+    const md_dtype a = md_cg_product_dtype(p, p->load[MD_CG_A]), b = md_cg_product_dtype(p, p->load[MD_CG_B]);
+    const bool is_integer = !md_dtype_is_real(a);
+    const int32_t n = s->columns / 2;
+    md_strbuf_printf(out,
+                     "static __device__ __forceinline__ void md_wgmma%s(float (&f)[%" PRId32
+                     "], unsigned long long a, unsigned long long b)\n{\n    %s (&d)[%" PRId32 "] = *(%s (*)[%" PRId32
+                     "])&f;\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32 "k32.%s.%s.%s {",
+                     is_first ? "_first" : "", n, is_integer ? "int" : "float", n, is_integer ? "int" : "float", n,
+                     s->columns, is_integer ? "s32" : "f32", type[a], type[b]);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
+    md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", %d%s;\"\n        : ", n, n + 1, !is_first,
+                     is_integer ? "" : ", 1, 1");
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s\"%s\"(d[%" PRId32 "])", i ? ", " : "", is_integer ? "+r" : is_first ? "=f" : "+f", i);
+    md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
+}
+
+static void print_byte_instructions(md_strbuf *out, const md_cg_product *p, const md_fa_wgmma_shape *s)
+{
+    const bool is_real = md_dtype_is_real(md_cg_product_dtype(p, p->load[MD_CG_A]));
+    md_strbuf_printf(out, "#define MD_IS_INTEGER %d\n", !is_real);
+    print_byte_instruction(out, p, s, false);
+    if (is_real)
+        print_byte_instruction(out, p, s, true);
+}
+
 /* Tensors that the epilogue reads along the columns. */
 static uint32_t read_along_columns(const md_cg_product *p)
 {
@@ -102,7 +135,10 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const md_fa_wg
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
-    print_instruction(out, p, s);
+    if (md_fa_cuda_map_item_bytes(p) == 1)
+        print_byte_instructions(out, p, s);
+    else
+        print_instruction(out, p, s);
 }
 
 md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *s,
@@ -112,7 +148,7 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
     md_strbuf defines = {0};
     md_kn_map map[MAPS];
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
-    if (!md_fa_cuda_map_operands(map, p))
+    if (!md_fa_wgmma_maps(map, p))
         return md_fail(MD_INTERNAL, "the copy engine does not take the operands");
     if (s->has_result && !md_fa_wgmma_map_result(&map[p->n_products + 1], p))
         return md_fail(MD_UNSUPPORTED, "an epilogue in registers is for one result of 16 bits");
@@ -123,7 +159,8 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
     print_defines(&defines, p, s, map,
                   !s->has_result || sized.epilogue_ops > 2 || sized.epilogue_transcendental > 0 ||
                       (s->by_words && read_along_columns(p)));
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
+    md_fa_cuda_product_text text = {.source = md_fa_cuda_map_item_bytes(p) == 1 ? "cuda/gemm_wgmma8.cu"
+                                                                                : "cuda/gemm_wgmma.cu",
                                     /* padded copies: unaligned results, too */
                                     .lanes = s->has_result   ? 2
                                              : s->has_copies ? 4

@@ -1,0 +1,223 @@
+/* Family gemm_quantised: products of operands of 4, 8 and 16 bits by mma.sync (kernels/cuda/gemm_quantised.cu):
+ * integers, whose sums are exact; reals of 8 bits; weights of few bits that are widened in registers, with scales and
+ * zero points of runs of K. */
+#include "family/cuda/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/gemm_quantised_fit.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { ROWS, COLUMNS, STAGES, SPLIT, DEPTH, WARPS_DEPTH };
+enum { WARP_COLUMNS = 32, RASTER = 8, STEP_DEPTH = 32, MOST_SUMS = 64, MOST_MARKED = 32, MOST_THREADS = 256 };
+
+typedef struct quantised_spec {
+    md_fa_cuda_tiled tiled;
+    md_dtype type; /* in which loads are multiplied */
+    int32_t run, most_depth; /* as md_cg_quantised_product; a run is at most a stage, a step without scales */
+    int32_t rows, columns, stages, split, depth, warps_rows, warps_columns, warps_depth;
+    bool has_scale[2], has_zero;
+} quantised_spec;
+_Static_assert(sizeof(quantised_spec) <= sizeof(md_fa_spec), "there is room for it");
+
+static bool has_marks(const quantised_spec *s)
+{
+    return s->has_scale[0] || s->has_scale[1] || s->has_zero;
+}
+
+static md_dtype dtype_of(const quantised_spec *s, int32_t operand)
+{
+    return md_cg_product_dtype(&s->tiled.p, s->tiled.p.load[operand]);
+}
+
+static int64_t line_bytes(const quantised_spec *s, int32_t operand)
+{
+    return (int64_t)s->depth * md_dtype_bits(dtype_of(s, operand)) / 8;
+}
+
+static int64_t shared_of(const quantised_spec *s)
+{
+    const int64_t products = s->tiled.p.n_products, runs = s->depth / s->run,
+                  marks = runs * (s->rows * s->has_scale[0] + products * s->columns * (s->has_scale[1] + s->has_zero));
+    const int64_t stage = s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + 4 * marks,
+                  results = products * s->rows * (s->columns + 4) * 4 * s->warps_depth;
+    return MD_MAX(s->stages * stage, results);
+}
+
+static int32_t common_divisor(int32_t a, int32_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_config *config, int32_t run)
+{
+    const int32_t *v = config->value;
+    s->rows = v[ROWS];
+    s->columns = v[COLUMNS] / s->tiled.p.n_products;
+    s->stages = v[STAGES];
+    s->split = v[SPLIT];
+    s->depth = v[DEPTH];
+    s->warps_depth = v[WARPS_DEPTH];
+    s->run = has_marks(s) ? common_divisor(run, s->depth) : STEP_DEPTH;
+    s->warps_rows = s->rows >= 64 ? 2 : 1;
+    s->warps_columns = MD_MAX(s->columns / WARP_COLUMNS, 1);
+    md_fa_cuda_tiles *t = &s->tiled.tiles;
+    const int32_t threads = 32 * s->warps_rows * s->warps_columns * s->warps_depth;
+    const md_fa_cuda_load load = {.threads = threads, .registers = 128, .shared_bytes = shared_of(s)};
+    const double rate = RATE[s->rows >= 128 ? 0 : s->rows >= 64 ? 1 : s->rows >= 32 ? 2 : 3];
+    *t = (md_fa_cuda_tiles){.threads = threads,
+                            .shared_bytes = load.shared_bytes,
+                            .rows = s->rows,
+                            .columns = s->columns,
+                            .split = s->split,
+                            .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                            .flops = (s->type == MD_I32 ? 32 : 16) * rate * (has_marks(s) ? MARKED : 1),
+                            .step_us = STEP / s->warps_depth};
+}
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
+{
+    quantised_spec *s = out;
+    md_cg_quantised_product q;
+    if (!md_fa_cuda_product_of(&s->tiled.p, target) || !md_cg_quantised_of(&q, &s->tiled.p))
+        return false;
+    s->type = q.type;
+    s->most_depth = q.most_depth;
+    s->has_scale[0] = q.has_scale[0];
+    s->has_scale[1] = q.has_scale[1];
+    s->has_zero = q.has_zero;
+    set_tile(s, target, config, q.run);
+    /* More indices of K have no limit that an envelope can state. */
+    return s->most_depth == INT32_MAX || md_fa_stage(target)->product.n_k == 1;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    quantised_spec s;
+    if (!spec_of(&s, target, config))
+        return false;
+    const int32_t threads = s.tiled.tiles.threads, sums = s.rows * s.columns * s.tiled.p.n_products * s.warps_depth;
+    if (threads > MOST_THREADS || threads < 64 || s.columns < 16 ||
+        sums > (has_marks(&s) ? MOST_MARKED : MOST_SUMS) * threads || s.depth / STEP_DEPTH % s.warps_depth)
+        return false;
+    if (s.warps_depth > 1 && s.rows > 32) /* they are for few rows, where there are few tiles */
+        return false;
+    return s.tiled.tiles.shared_bytes <= target->facts->shared_per_block &&
+           md_fa_cuda_product_is_worth_trying(target, &s.tiled.p, &s.tiled.tiles, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
+{
+    const quantised_spec *s = spec;
+    const md_st_product *product = &md_fa_stage(target)->product;
+    if (s->most_depth < INT32_MAX)
+        out->hi[target->program->index[product->k[0]].dim] = s->most_depth;
+}
+
+/* Bytes of an operand's element in memory. */
+static double element_bytes(const quantised_spec *s, int32_t operand)
+{
+    return md_dtype_bits(dtype_of(s, operand)) / 8.0;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
+{
+    const quantised_spec *s = known;
+    md_fa_product room;
+    const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
+    if (!sized)
+        return;
+    md_fa_cuda_tiles tiles = s->tiled.tiles;
+    /* All warps of an SM widen at once, four of them in a cycle. */
+    tiles.step_us += WIDEN * s->columns * 64 / 1024 * tiles.resident / 4 * (s->type != MD_I32);
+    md_fa_cuda_product_features(out, target, sized, &tiles);
+    out->serial_us += START;
+    const double blocks = (double)sized->batch * ceil((double)sized->rows / s->rows) *
+                          ceil((double)sized->columns / s->columns),
+                 bytes = (s->rows * element_bytes(s, MD_CG_A) +
+                          s->columns * s->tiled.p.n_products * element_bytes(s, MD_CG_B)) *
+                         (double)sized->depth * blocks;
+    out->cache_bytes = fmax(bytes - sized->bytes, 0);
+}
+
+static void print_defines(md_strbuf *out, const quantised_spec *s)
+{
+    static const char *const kind[] = {
+        [MD_BF16] = "BF16", [MD_F16] = "F16", [MD_F8E4M3] = "F8E4M3", [MD_F8E5M2] = "F8E5M2",
+        [MD_I8] = "I8",     [MD_U8] = "U8",   [MD_I4] = "I4",         [MD_U4] = "U4"};
+    const struct {
+        const char *name;
+        int32_t value;
+    } list[] = {{"BM", s->rows},
+                {"BN", s->columns},
+                {"BK", s->depth},
+                {"WARPS_M", s->warps_rows},
+                {"WARPS_N", s->warps_columns},
+                {"WARPS_K", s->warps_depth},
+                {"STAGES", s->stages},
+                {"RASTER", RASTER},
+                {"BLOCKS", s->tiled.tiles.threads <= 128 ? 2 : 1},
+                {"IS_INTEGER", s->type == MD_I32},
+                {"RUN", s->run},
+                {"HAS_SCALE_0", s->has_scale[0]},
+                {"HAS_SCALE_1", s->has_scale[1]},
+                {"HAS_ZERO", s->has_zero}};
+    for (int32_t i = 0; i < MD_COUNT(list); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
+    for (int32_t o = MD_CG_A; o <= MD_CG_B; o++)
+        md_strbuf_printf(out, "#define MD_KIND_%" PRId32 " MD_OF_%s\n#define MD_SIGN_%" PRId32 " %s\n", o,
+                         kind[dtype_of(s, o)], o, md_dtype_is_unsigned(dtype_of(s, o)) ? "u8" : "s8");
+    md_strbuf_printf(out, "#define MD_MULTIPLY %s\n", s->type == MD_I32 ? "s32" : s->type == MD_BF16 ? "bf16" : "f16");
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
+{
+    const quantised_spec *s = spec;
+    md_strbuf defines = {0};
+    md_cg_product p;
+    md_cg_quantised_product q;
+    if (!md_fa_cuda_product_of(&p, target) || !md_cg_quantised_of(&q, &p))
+        return md_fail(MD_INTERNAL, "operands of few bits are none any more");
+    p.quantised = &q;
+    print_defines(&defines, s);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_quantised.cu", .lanes = 4, .split = s->split};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+/* Integers are exact in any order. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    quantised_spec s;
+    const bool is_exact = spec_of(&s, target, config) && s.type == MD_I32 && !has_marks(&s);
+    return is_exact ? (md_fa_class){.group = "gemm_integers", .is_repeatable = true, .is_invariant = true}
+                    : (md_fa_class){.group = "gemm_quantised",
+                                    .field = {"split", "depth", "warps_depth"},
+                                    .is_repeatable = true,
+                                    .is_invariant = true};
+}
+
+static const md_fa_kind kind = {.checks_config = true,
+                                .envelope = envelope,
+                                .features = features,
+                                .emit = emit,
+                                .geometry = md_fa_cuda_tiled_geometry};
+
+const md_fa_family md_fa_cuda_gemm_quantised = {
+    .name = "gemm_quantised",
+    .device = MD_DEV_CUDA,
+    .takes_packed = true,
+    .n_fields = 6,
+    .field = {{"rows", 64, 4, {128, 64, 32, 16}},
+              {"columns", 64, 3, {128, 64, 32}},
+              {"stages", 4, 3, {4, 3, 6}},
+              {"split", 1, 4, {1, 2, 4, 8}},
+              {"depth", 128, 2, {128, 256}}, /* steps of K of a stage */
+              {"warps_depth", 1, 4, {1, 2, 4, 8}}}, /* warps that share them */
+    .kind = &kind,
+    .spec_of = spec_of,
+    .legal = legal,
+    .numeric = numeric,
+};

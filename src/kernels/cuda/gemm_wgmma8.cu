@@ -1,0 +1,110 @@
+/* Products of 8-bit operands on Hopper's tensor cores, as gemm_wgmma.cu in everything but the sums. Sums of integers
+ * have 32 bits, and stay in registers of floats as they are. The units that multiply 8-bit reals keep some 14 bits of a
+ * sum, so that of a stage is made alone and added to the one in f32.
+ *
+ * md_config.h: as gemm_wgmma.cu, with MD_OPERAND_BYTES 1, both operands along K, no slices and MD_RESULT 0 or 1; and
+ *   MD_IS_INTEGER              sums are integers
+ *   md_wgmma_first(d, a, b)    for reals: md_wgmma from 0 on */
+#include "md_config.h"
+#include "prelude.h"
+#include "tma.h"
+#include "md_expr.h"
+#include "gemm_epilogue.h"
+#include "wgmma.h"
+#include "gemm_wgmma_copy.h"
+
+#if MD_IS_INTEGER
+#include "gemm_wgmma_multiply.h"
+#else
+/* Computes the sums of one tile. While a warpgroup adds up those of a stage, the other one multiplies. */
+MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, unsigned full, unsigned empty)
+{
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (b, BLOCKS)
+            MD_FOR (i, MD_BN / 2)
+                acc[q][b][i] = 0;
+    MD_ROLLED for (int i = 0; i < steps; i++)
+    {
+        const unsigned stage = tiles + r.stage * STAGE_BYTES;
+        const unsigned down = stage + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128)),
+                       across = stage + DOWN_BYTES;
+        md_tile part;
+        md_bar_wait(full + r.stage * 8, r.phase);
+        md_wgmma_fence();
+        MD_FOR (k, 4 * MD_DEEP) /* of 32 bytes */
+            MD_FOR (q, MD_PRODUCTS) {
+                const unsigned in = k / 4 * SLICE_BYTES + k % 4 * 32;
+                const unsigned long long right = md_wgmma_matrix(across + q * ACROSS_ONE + in, 8192);
+                MD_FOR (m, BLOCKS)
+                    if (k == 0)
+                        md_wgmma_first(part[q][m], md_wgmma_matrix(down + m * 8192 + in, 8192), right);
+                    else
+                        md_wgmma(part[q][m], md_wgmma_matrix(down + m * 8192 + in, 8192), right);
+            }
+        md_wgmma_commit();
+        md_wgmma_wait<0>();
+        md_release(empty + r.stage * 8);
+        MD_FOR (q, MD_PRODUCTS)
+            MD_FOR (b, BLOCKS)
+                MD_FOR (j, MD_BN / 2) {
+                    asm volatile("" : "+f"(part[q][b][j])::"memory"); /* they are there only after the wait */
+                    acc[q][b][j] = __fadd_rn(acc[q][b][j], part[q][b][j]);
+                }
+        md_ring_next(r);
+    }
+}
+#endif
+
+/* A sum in a register or in shared memory. */
+MD_INLINE md_acc md_sum_of(float v) { return MD_IS_INTEGER ? (md_acc)__float_as_int(v) : (md_acc)v; }
+
+#if MD_PRODUCTS == 2
+#define MD_MAP_OF_RESULT map3
+#else
+#define MD_MAP_OF_RESULT map2
+#endif
+
+#if MD_RESULT
+MD_N_DECL MD_INLINE unsigned md_pair(const md_params &p, const float *acc, const float *acc1, int batch, int row,
+                                     int column, md_n_t n)
+{
+    const md_v sums = {{md_sum_of(acc[0]), md_sum_of(acc[1])}}, others = {{md_sum_of(acc1[0]), md_sum_of(acc1[1])}};
+    return md_result(&p, batch, row, column, sums, others, n);
+}
+
+#include "gemm_wgmma_registers.h"
+#else
+MD_INLINE md_v md_sums_of(const float *c)
+{
+    md_v v;
+    MD_FOR (l, MD_VL)
+        v.v[l] = md_sum_of(c[l]);
+    return v;
+}
+
+/* Puts a panel of a warp's 16 rows into shared memory as sums, then runs the epilogue. */
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
+                        int column, float *sums)
+{
+    const int lane = threadIdx.x & 31, rows = (int)md_points_rows(&p), columns = (int)md_points_columns(&p);
+    __syncwarp();
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (j, PANEL / 4) {
+            const float *from = (q ? acc1 : acc) + j * 2;
+            const float2 pair = {from[0], from[1]};
+            *(float2 *)(sums + (q * 16 + lane / 4 + j % 2 * 8) * PITCH + j / 2 * 8 + lane % 4 * 2) = pair;
+        }
+    __syncwarp();
+    MD_ROLLED for (int i = lane; i < 16 * PANEL / MD_VL; i += 32)
+    {
+        const int r = i / (PANEL / MD_VL), c = i % (PANEL / MD_VL) * MD_VL, n = min(columns - column - c, MD_VL);
+        const float *from = sums + r * PITCH + c;
+        if (row + r < rows && n > 0)
+            md_finish(&p, at.batch, row + r, column + c, md_sums_of(from),
+                      md_sums_of(from + (MD_PRODUCTS - 1) * 16 * PITCH), n);
+    }
+}
+#endif
+
+#include "gemm_wgmma_results.h"
+#include "gemm_wgmma_run.h"
