@@ -63,7 +63,7 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
     s->warps_depth = v[WARPS_DEPTH];
     s->run = has_marks(s) ? common_divisor(run, s->depth) : STEP_DEPTH;
     s->warps_rows = s->rows >= 64 ? 2 : 1;
-    s->warps_columns = MD_MAX(s->columns / WARP_COLUMNS, 1);
+    s->warps_columns = MD_MAX(s->columns * s->tiled.p.n_products / WARP_COLUMNS, 1);
     md_fa_cuda_tiles *t = &s->tiled.tiles;
     const int32_t threads = 32 * s->warps_rows * s->warps_columns * s->warps_depth;
     const md_fa_cuda_load load = {.threads = threads, .registers = 128, .shared_bytes = shared_of(s)};

@@ -1,0 +1,168 @@
+/* Products of operands of 4 and 8 bits on GPUs, without one: which families take them, in what they multiply, up to
+ * which depth; and kernels of three architectures that keep to their registers (needs NVRTC). */
+#include "family/cuda/target_fixture.h"
+
+#include "codegen/product/product.h"
+#include "device/nvrtc/nvrtc.h"
+
+static const struct {
+    const char *text;
+    md_dtype dtype, type; /* of the op; in which loads are multiplied, F32: not at all */
+    int32_t run, most_depth; /* 0: no limit */
+} list[] = {
+    {"Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[j,k])", MD_F32, MD_I32, MD_CG_LONGEST_RUN, 131071},
+    {"Y:i32[i,j] = sum[k](i32(X:i8[i,k]) * i32(W:i8[j,k]))", MD_F32, MD_I32, MD_CG_LONGEST_RUN, 131071},
+    {"Y[i,j] = f32(sum[k](X:u8[i,k] * W:i4[j,k])) * A[i]", MD_F32, MD_I32, MD_CG_LONGEST_RUN, 1048575},
+    {"Y[i,j] = sum[k](f32(X:u8[i,k]) * f32(W:u8[j,k]))", MD_F32, MD_I32, MD_CG_LONGEST_RUN, 32767},
+    {"Y[i,j] = sum[k](f32(X:i8[i,k]) * f32(W:i8[j,k]) * S[j,k//48])", MD_F32, MD_F32, 16, 0},
+    {"Y[i,j] = sum[k](f32(X:i8[i,k]) * f32(W:i8[j,k]) * S[j,k//96])", MD_F32, MD_I32, 32, 0},
+    {"Y[i,j] = sum[k](X:f8e4m3[i,k] * W:f8e5m2[j,k])", MD_F32, MD_F16, MD_CG_LONGEST_RUN, 0},
+    {"Y[i,j] = sum[k](X:f8e4m3[i,k] * W:i8[j,k])", MD_F32, MD_F16, MD_CG_LONGEST_RUN, 0},
+    {"Y[i,j] = sum[k](X[i,k] * W:i8[j,k])", MD_BF16, MD_BF16, MD_CG_LONGEST_RUN, 0},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) - Z[j,k//32]) * S[j,k//128])", MD_BF16, MD_BF16, 32, 0},
+    {"Y[i,j] = sum[k](X[i,k] / A[i,k//256] * W:f8e5m2[j,k] * B[j//128,k//128])", MD_F16, MD_F16, 128, 0},
+    /* neither f32 nor 16 bits twice, nor what an operand of few bits does not hold */
+    {"Y[i,j] = sum[k](X[i,k] * W:i8[j,k])", MD_F32, MD_F32, 0, 0},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, MD_F32, 0, 0},
+    {"Y[i,j] = sum[k](X:f16[i,k] * W:bf16[j,k])", MD_F32, MD_F32, 0, 0},
+    {"Y[i,j] = sum[k](X[i,k] * exp(f32(W:i8[j,k])))", MD_BF16, MD_F32, 0, 0},
+    {"Y[i,j] = sum[k](X[i,k] * u8(W:i8[j,k]))", MD_BF16, MD_F32, 0, 0},
+    {"Y[i,j] = sum[k](X:i16[i,k] * W:i8[j,k])", MD_F32, MD_F32, 0, 0},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) - Z[k]))", MD_BF16, MD_F32, 0, 0},
+};
+
+static const md_fa_family *family_of(const char *name)
+{
+    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
+        if (strcmp((*f)->name, name) == 0)
+            return *f;
+    fail_msg("no family %s", name);
+    return NULL;
+}
+
+static void test_what_is_taken(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MD_COUNT(list); i++) {
+        fixture f;
+        md_cg_product p;
+        md_cg_quantised_product q;
+        open_fixture(&f, list[i].text, list[i].dtype);
+        if (!md_cg_product_of(&p, f.program, 0, MD_CG_COLUMNS_STORED))
+            fail_msg("%s: no product", list[i].text);
+        const bool takes = md_cg_quantised_of(&q, &p);
+        if (takes != (list[i].type != MD_F32))
+            fail_msg("%s: %s", list[i].text, takes ? "taken" : "refused");
+        assert_int_equal(md_fa_applies(family_of("gemm_quantised"), &f.target), takes);
+        if (takes) {
+            assert_int_equal(q.type, list[i].type);
+            assert_int_equal(q.run, list[i].run);
+            assert_int_equal(q.most_depth, list[i].most_depth ? list[i].most_depth : INT32_MAX);
+        }
+        close_fixture(&f);
+    }
+}
+
+/* Sums of integers must fit 32 bits: envelopes say so. */
+static void test_depth(void **state)
+{
+    static const char *const names[] = {"gemm_quantised", "gemm_wgmma8"};
+    (void)state;
+    fixture f;
+    open_fixture(&f, "Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[j,k])", MD_F32);
+    const int32_t depth = f.program->index[md_fa_stage(&f.target)->product.k[0]].dim;
+    for (size_t i = 0; i < MD_COUNT(names); i++) {
+        const md_fa_config config = md_fa_default(family_of(names[i]));
+        md_kn_envelope envelope = {0};
+        md_fa_envelope_of(&envelope, family_of(names[i]), &f.target, &config);
+        assert_int_equal(envelope.hi[depth], 131071);
+    }
+    close_fixture(&f);
+}
+
+/* Reals of 8 bits go to units that are less exact than f32 only where that is allowed. */
+static void test_exactness(void **state)
+{
+    (void)state;
+    fixture f;
+    open_fixture(&f, "Y[i,j] = sum[k](X:f8e4m3[i,k] * W:f8e4m3[j,k])", MD_BF16);
+    const md_fa_family *family = family_of("gemm_wgmma8");
+    assert_false(md_fa_applies(family, &f.target));
+    f.target.allows_tf32 = true;
+    assert_true(md_fa_applies(family, &f.target));
+    close_fixture(&f);
+}
+
+typedef struct gate {
+    const char *text;
+    md_dtype dtype;
+    const char *variant; /* of 16, 64 and 128 rows */
+    int32_t registers; /* that none may exceed */
+} gate;
+
+static const gate gates[] = {
+    {"Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[j,k])", MD_F32,
+     "gemm_quantised/rows128_columns128_stages4_split1_depth128_warps_depth1", 152},
+    {"Y[i,j] = sum[k](X:f8e4m3[i,k] * W:f8e4m3[j,k]) * A[i]", MD_BF16,
+     "gemm_quantised/rows128_columns128_stages3_split1_depth128_warps_depth1", 184},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) - Z[j,k//32]) * S[j,k//32])", MD_BF16,
+     "gemm_quantised/rows16_columns32_stages4_split1_depth256_warps_depth4", 168},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) - Z[j,k//32]) * S[j,k//32])", MD_BF16,
+     "gemm_quantised/rows64_columns128_stages3_split1_depth128_warps_depth1", 255},
+    {"Y[i,j] = silu(sum[k](X[i,k] * W:i8[j,k] * S[j,k//64])) * sum[k](X[i,k] * V:i8[j,k] * T[j,k//64])", MD_F16,
+     "gemm_quantised/rows64_columns64_stages3_split1_depth128_warps_depth1", 255},
+};
+
+static void compile(const gate *g, fixture *f, int32_t capability)
+{
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    md_kn_source source = {0};
+    md_strbuf log = {0};
+    md_dev_cubin cubin;
+    void *binary = NULL;
+    size_t n = 0;
+    assert_ok(md_dev_cuda_assume(&f->facts, capability));
+    assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, g->variant));
+    assert_true(md_fa_legal(family, &f->target, &config, NULL));
+    assert_ok(md_fa_emit(&source, family, &f->target, &config));
+    const char *text = md_strbuf_text(&source.launch[0].text);
+    assert_ok(md_dev_nvrtc_compile(&binary, &n, &log, text, f->facts.arch));
+    assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, source.launch[0].entry));
+    print_message("%s, %s: %d registers\n", f->facts.arch, g->variant, (int)cubin.registers);
+    assert_int_equal(cubin.capability, capability);
+    assert_int_equal(cubin.frame_bytes, 0);
+    assert_true(cubin.registers <= g->registers);
+    free(binary);
+    md_strbuf_finish(&log);
+    md_kn_source_finish(&source);
+}
+
+static void test_registers(void **state)
+{
+    static const int32_t capabilities[] = {80, 90, 100};
+    md_dev_nvrtc nvrtc;
+    (void)state;
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
+        print_message("NOT COMPILED: %s\n", md_last_error());
+        skip();
+    }
+    for (size_t i = 0; i < MD_COUNT(gates); i++)
+        for (size_t c = 0; c < MD_COUNT(capabilities); c++) {
+            fixture f;
+            open_fixture(&f, gates[i].text, gates[i].dtype);
+            compile(&gates[i], &f, capabilities[c]);
+            close_fixture(&f);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_taken),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_exactness),
+        cmocka_unit_test(test_registers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
