@@ -330,7 +330,9 @@ typedef struct md_op_options {
     double tune_budget_ms; /**< 0: the context's */
     double uncovered; /**< shapes farther than this many octaves from every hint are marked as not covered; 0: 3 */
     int32_t async; /**< nonzero: md_op_create returns when one variant of each stage is ready */
-    int32_t tf32; /**< nonzero: products of f32 on a GPU may round operands to 11 significant bits (tf32) */
+    /** nonzero: products on a GPU may be less exact than f32: operands of f32 may be rounded to 11 significant bits
+     * (tf32), and sums of two 8-bit reals may keep about 14 bits of each 128 terms */
+    int32_t tf32;
     const md_custom *custom; /**< kernels of the caller; a bad one is INVALID_ARGUMENT or COMPILE. NULL: none */
     int32_t n_custom;
     /** MD_SELECT_HYBRID: the part of the op's GPU time that trials may cost at 90% load, more where the GPU is less

@@ -75,6 +75,7 @@ static const char *const promised[] = {
     "add_bias",
     "dequant_linear",
     "linear_int8",
+    "linear_f8",
     "linear_int4",
     "moe_up",
     "moe_down",

@@ -94,6 +94,8 @@ def values(kind, shape, sizes, change, state, rng):
         return state.integers(-128, 128, shape).astype(np.int8)
     if kind == "i4": # one to a byte here
         return state.integers(-8, 8, shape).astype(np.int8)
+    if kind == "f8": # the bits of f8e4m3 without NaN
+        return (state.integers(0, 127, shape) | state.integers(0, 2, shape) << 7).astype(np.uint8)
     n = sizes[kind[0]] # an index into an axis of that size; with '!' each once
     each_once = rng.sample(range(max(n, shape[0])), shape[0]) if kind.endswith("!") else state.integers(0, max(n, 1), shape)
     return np.array(each_once, dtype=np.int64)

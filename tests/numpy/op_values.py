@@ -264,6 +264,18 @@ def linear_int8(X, W, sx, sw):
     return (X.astype(np.int64) @ W.astype(np.int64).T).astype(sx.dtype) * sx[:, None] * sw
 
 
+def from_f8e4m3(bits):
+    """Finite values: the formulas' bits 0 to 2, exponent 3 to 6, sign 7."""
+    exponent, mantissa = bits >> 3 & 15, bits & 7
+    size = np.where(exponent == 0, mantissa * 2.0 ** -9, (8 + mantissa) * 2.0 ** (exponent.astype(np.float64) - 10))
+    return np.where(bits >> 7, -size, size)
+
+
+@op("linear_f8", "X:bk=f8 W:nk=f8 sx:b sw:n", recurs=True, **SUMS)
+def linear_f8(X, W, sx, sw):
+    return linear(from_f8e4m3(X).astype(sx.dtype), from_f8e4m3(W).astype(sx.dtype)) * sx[:, None] * sw
+
+
 # z and s have more columns than they need
 @op("linear_int4", "X:bk Wq:nk=i4 z:nk s:nk", recurs=True, **SUMS)
 def linear_int4(X, Wq, z, s):
