@@ -200,7 +200,10 @@ static inline bool md_cg_quantised_has_marks(const md_cg_quantised_product *q)
 /** True where all operands have 16 bits or fewer, some at most 8, and tensor cores can multiply their loads, which
  * become the operands of *product. */
 bool md_cg_quantised_of(md_cg_quantised_product *out, md_cg_product *product);
-/** The functions md_scale_<o>(p, batch, row, k) and md_zero_<o> of product->quantised. */
+/** The load that a scale or zero is, if it is nothing else and its last subscript counts runs of q->run steps. */
+const md_fx_node *md_cg_quantised_mark(const md_cg_quantised *q, bool is_zero);
+/** The functions of product->quantised: md_scale_<o>(p, batch, row, k), and for such loads md_scale_at_<o>, which says
+ * where one lies, and md_scale_is_unit_<o>(p), true if those of neighbouring runs lie side by side. For zeros, too. */
 md_status md_cg_quantised_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- halves.c */

@@ -192,11 +192,25 @@ bool md_cg_quantised_of(md_cg_quantised_product *out, md_cg_product *p)
     return out->type != MD_F32 && (p->type == MD_F32 || (out->type == MD_I32 && !md_cg_quantised_has_marks(out)));
 }
 
+const md_fx_node *md_cg_quantised_mark(const md_cg_quantised *q, bool is_zero)
+{
+    const bool is_lone = is_zero ? q->zero && !q->is_added : q->n_scales == 1 && !q->is_divisor[0];
+    const md_fx_node *load = is_zero ? q->zero : q->scale[0];
+    while (is_lone && load->kind == MD_FX_CAST && load->type == load->arg[0]->type)
+        load = load->arg[0];
+    if (!is_lone || load->kind != MD_FX_LOAD || load->n_args == 0 || load->type != MD_F32)
+        return NULL;
+    const md_fx_node *last = load->arg[load->n_args - 1];
+    return last->kind == MD_FX_OP && last->op == MD_FX_FLOORDIV && last->arg[1]->kind == MD_FX_CONST &&
+                   last->arg[1]->integer == q->run
+               ? load
+               : NULL;
+}
+
 /* ---- Text */
-static const char *print_mark(md_cg *cg, md_strbuf *out, const md_fx_node *node)
+static const char *print_mark(md_cg *cg, const md_fx_node *node)
 {
     const char *name = md_cg_value(cg, node, NULL);
-    (void)out;
     return name ? md_cg_convert(cg, name, node->type, MD_F32, true) : NULL;
 }
 
@@ -204,22 +218,37 @@ static void print_scales(md_cg *cg, md_strbuf *out, const md_cg_quantised *q)
 {
     md_strbuf_add(out, "    float mark = 1;\n");
     for (int32_t i = 0; i < q->n_scales; i++) {
-        const char *name = print_mark(cg, out, q->scale[i]);
+        const char *name = print_mark(cg, q->scale[i]);
         if (name)
             md_strbuf_printf(out, "    mark = mark %c %s;\n", q->is_divisor[i] ? '/' : '*', name);
     }
+    md_strbuf_add(out, "    return mark;\n");
 }
 
 static void print_zero(md_cg *cg, md_strbuf *out, const md_cg_quantised *q)
 {
-    const char *name = q->zero ? print_mark(cg, out, q->zero) : "0.0f";
-    md_strbuf_printf(out, "    const float mark = %s%s;\n", q->is_added ? "-" : "", name ? name : "0");
+    const char *name = q->zero ? print_mark(cg, q->zero) : "0.0f";
+    md_strbuf_printf(out, "    return %s%s;\n", q->is_added ? "-" : "", name ? name : "0");
 }
 
-/* md_scale_<o> or md_zero_<o>. */
-static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand,
-                                const md_cg_quantised *q, bool is_zero)
+static void print_place(md_cg *cg, md_strbuf *out, const md_cg_product *p, const md_fx_node *load)
 {
+    const char *condition = NULL, *offset = md_cg_offset(cg, load, &condition);
+    md_strbuf_printf(out, "    return (const char *)p->t%" PRId32 " + (%s) * %d;\n", load->id, offset ? offset : "0",
+                     (int)md_dtype_size(md_cg_product_dtype(p, load)));
+}
+
+/* What is printed of a mark: its value, or where it lies. */
+typedef struct mark {
+    int32_t operand;
+    bool is_zero;
+    const md_fx_node *load; /* NULL: the value is printed */
+} mark;
+
+static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, const mark *m)
+{
+    const md_cg_quantised *q = &p->quantised->operand[m->operand];
+    const int32_t operand = m->operand;
     const md_st_product *product = md_cg_product_stage(p);
     int32_t n, n_batch;
     const int32_t *rows = md_cg_product_group(&n, p, operand), *batch = md_cg_product_batch(&n_batch, p, operand);
@@ -228,23 +257,39 @@ static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_
     if (!cg)
         return md_fail_memory();
     md_strbuf_printf(out,
-                     "MD_INLINE float md_%s_%" PRId32
+                     "MD_INLINE %s md_%s_%s%" PRId32
                      "(const md_params *p, int64_t batch, int64_t row, int64_t k)\n{\n    enum { md_n = 1 };\n"
                      "    (void)md_n;\n",
-                     is_zero ? "zero" : "scale", operand);
+                     m->load ? "const void *" : "float", m->is_zero ? "zero" : "scale", m->load ? "at_" : "", operand);
     md_cg_print_decode(out, p->program, n_batch, batch, "batch");
     md_cg_print_decode(out, p->program, n, rows, "row");
     md_cg_print_decode(out, p->program, product->n_k, product->k, "k");
     md_cg_begin(cg, out);
-    if (is_zero)
+    if (m->load)
+        print_place(cg, out, p, m->load);
+    else if (m->is_zero)
         print_zero(cg, out, q);
     else
         print_scales(cg, out, q);
-    md_strbuf_add(out, "    return mark;\n}\n");
+    md_strbuf_add(out, "}\n");
     md_status status = md_cg_status(cg);
     md_cg_print_uses(cg, defines);
     md_cg_destroy(&cg);
     return status;
+}
+
+static md_status print_mark_functions(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, mark m)
+{
+    const md_fx_node *load = md_cg_quantised_mark(&p->quantised->operand[m.operand], m.is_zero);
+    MD_TRY(print_function(defines, out, p, &m));
+    if (!load)
+        return MD_OK;
+    md_strbuf_printf(out,
+                     "MD_INLINE bool md_%s_is_unit_%" PRId32 "(const md_params *p)\n{\n    return p->s%" PRId32
+                     "_%" PRId32 " == 1;\n}\n",
+                     m.is_zero ? "zero" : "scale", m.operand, load->id, load->n_args - 1);
+    m.load = load;
+    return print_function(defines, out, p, &m);
 }
 
 md_status md_cg_quantised_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *p)
@@ -252,9 +297,9 @@ md_status md_cg_quantised_print(md_strbuf *defines, md_strbuf *expr, const md_cg
     const md_cg_quantised_product *q = p->quantised;
     for (int32_t o = 0; o <= p->n_products; o++) {
         if (q->has_scale[o > MD_CG_A])
-            MD_TRY(print_function(defines, expr, p, o, &q->operand[o], false));
+            MD_TRY(print_mark_functions(defines, expr, p, (mark){.operand = o}));
         if (q->has_zero && o > MD_CG_A)
-            MD_TRY(print_function(defines, expr, p, o, &q->operand[o], true));
+            MD_TRY(print_mark_functions(defines, expr, p, (mark){.operand = o, .is_zero = true}));
     }
     return MD_OK;
 }

@@ -16,8 +16,11 @@
  *   MD_MULTIPLY                s32, bf16 or f16: in what is multiplied; MD_IS_INTEGER: 1 for s32
  *   MD_SIGN_0, MD_SIGN_1       s8 or u8
  *   MD_RUN                     steps of K that have one scale, at most MD_BK; 32 where there is none
- *   MD_HAS_SCALE_0, MD_HAS_SCALE_1, MD_HAS_ZERO
- * md_expr.h: src/codegen/product/product.h, and md_scale_<o>, md_zero_<o> (src/codegen/product/quantised.c). */
+ *   MD_HAS_SCALE_0, MD_HAS_SCALE_1, MD_HAS_ZERO   of A, of B
+ *   MD_SCALE_LIES_0, MD_SCALE_LIES_1, MD_ZERO_LIES   marks of a line's runs may lie side by side in memory
+ *   MD_SCALE_KIND_0, MD_SCALE_KIND_1, MD_ZERO_KIND   as what they are in shared memory; f32 if they do not
+ * md_expr.h: src/codegen/product/product.h, and md_scale_<o>, md_zero_<o> and where they lie
+ * (src/codegen/product/quantised.c). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -35,14 +38,58 @@ enum {
     A_BYTES = MD_BM * md_lines<MD_KIND_0>::BYTES,
     B_BYTES = MD_BN * md_lines<MD_KIND_1>::BYTES,
     MARKS_AT = A_BYTES + MD_PRODUCTS * B_BYTES, /* scales of A, scales of B, zeros of B; each by run */
-    SCALES_B_AT = MARKS_AT + MD_HAS_SCALE_0 * RUNS * MD_BM * 4,
-    ZEROS_B_AT = SCALES_B_AT + MD_HAS_SCALE_1 * MD_PRODUCTS * RUNS * MD_BN * 4,
-    STAGE = ZEROS_B_AT + MD_HAS_ZERO * MD_PRODUCTS * RUNS * MD_BN * 4,
+    SCALES_B = RUNS * MD_BN * md_mark<MD_SCALE_KIND_1>::BYTES, /* of a product */
+    ZEROS_B = RUNS * MD_BN * md_mark<MD_ZERO_KIND>::BYTES,
+    SCALES_B_AT = MARKS_AT + MD_HAS_SCALE_0 * RUNS * MD_BM * md_mark<MD_SCALE_KIND_0>::BYTES,
+    ZEROS_B_AT = SCALES_B_AT + MD_HAS_SCALE_1 * MD_PRODUCTS * SCALES_B,
+    STAGE = (ZEROS_B_AT + MD_HAS_ZERO * MD_PRODUCTS * ZEROS_B + 15) / 16 * 16,
     PITCH = MD_BN + 4,
     PLANE = MD_PRODUCTS * MD_BM * PITCH /* of a warp's part of the steps, at the end */
 };
 
-/* ---- Scales and zeros */
+/* ---- Scales and zeros: marks of a tile's lines, RUNS a stage. */
+
+/* Marks that lie side by side as the runs do go to shared memory as they are, by an asynchronous copy a line. */
+typedef const void *md_mark_place(const md_params *p, int64_t batch, int64_t row, int64_t k);
+typedef float md_mark_of(const md_params *p, int64_t batch, int64_t row, int64_t k);
+
+template <int lines, int kind, md_mark_place place, md_mark_of of> struct md_marks_feed {
+    enum { BYTES = md_mark<kind>::BYTES, ALL = RUNS * BYTES, N = (lines + THREADS - 1) / THREADS };
+    const char *from[N]; /* of the next stage; null: the line is no row */
+    bool is_unit;
+
+    __device__ __forceinline__ void begin(const md_params *p, const md_source &s, int64_t k, bool unit)
+    {
+        is_unit = unit;
+        MD_FOR (i, N) {
+            const int line = threadIdx.x + i * THREADS;
+            const int64_t row = s.row + line;
+            const bool is_there = line < lines && row < s.rows && k < s.end;
+            from[i] = is_there ? (const char *)place(p, s.batch, row, k) : nullptr;
+        }
+    }
+
+    __device__ __forceinline__ void fetch(uint32_t to, const md_params *p, const md_source &s, int64_t k)
+    {
+        const int n = max((int)md_least((s.end - k + MD_RUN - 1) / MD_RUN, RUNS), 0);
+        MD_FOR (i, N) {
+            const int line = threadIdx.x + i * THREADS;
+            if (lines % THREADS && line >= lines)
+                break;
+            const uint32_t at = to + line * ALL;
+            const int some = from[i] ? n : 0;
+            if (some > 0 && is_unit && (uint64_t)from[i] % ALL == 0) {
+                md_copy_small<ALL>(at, from[i], some * BYTES);
+            } else {
+                MD_ROLLED for (int r = 0; r < RUNS; r++)
+                    md_mark<kind>::put(at + r * BYTES, r < some ? of(p, s.batch, s.row + line, k + r * MD_RUN) : 0);
+            }
+            from[i] += from[i] ? ALL : 0;
+        }
+    }
+};
+
+/* Other marks are computed in registers, and kept as f32 once a stage has been multiplied. */
 template <int lines> struct md_marks {
     enum { N = (lines * RUNS + THREADS - 1) / THREADS };
     float v[N];
@@ -60,8 +107,6 @@ template <int lines> struct md_mark_at {
     }
 };
 
-typedef float md_mark_of(const md_params *p, int64_t batch, int64_t row, int64_t k);
-
 template <int lines, md_mark_of of>
 MD_INLINE void md_marks_fetch(md_marks<lines> &marks, const md_params *p, const md_source &s, int64_t k)
 {
@@ -74,9 +119,11 @@ MD_INLINE void md_marks_fetch(md_marks<lines> &marks, const md_params *p, const 
 
 template <int lines> MD_INLINE void md_marks_keep(uint8_t *to, const md_marks<lines> &marks)
 {
-    MD_FOR (i, md_marks<lines>::N)
-        if (md_mark_at<lines>(i).is_there)
-            ((float *)to)[threadIdx.x + i * THREADS] = marks.v[i];
+    MD_FOR (i, md_marks<lines>::N) {
+        const md_mark_at<lines> at(i);
+        if (at.is_there)
+            ((float *)to)[at.line * RUNS + at.run] = marks.v[i];
+    }
 }
 
 /* All operands of a product. */
@@ -85,24 +132,88 @@ typedef struct md_sources {
 } md_sources;
 
 typedef struct md_stage {
+    md_feed<0, MD_KIND_0, MD_BM, THREADS> of_a;
+    md_feed<1, MD_KIND_1, MD_BN, THREADS> of_b;
+    md_feed<2, MD_KIND_1, MD_BN, THREADS> of_b2;
     md_marks<MD_BM> a;
     md_marks<MD_BN> scale[MD_PRODUCTS], zero[MD_PRODUCTS];
+#if MD_SCALE_LIES_0
+    md_marks_feed<MD_BM, MD_SCALE_KIND_0, md_scale_at_0, md_scale_0> scale0;
+#endif
+#if MD_SCALE_LIES_1
+    md_marks_feed<MD_BN, MD_SCALE_KIND_1, md_scale_at_1, md_scale_1> scale1;
+#endif
+#if MD_SCALE_LIES_1 && MD_PRODUCTS == 2
+    md_marks_feed<MD_BN, MD_SCALE_KIND_1, md_scale_at_2, md_scale_2> scale2;
+#endif
+#if MD_ZERO_LIES
+    md_marks_feed<MD_BN, MD_ZERO_KIND, md_zero_at_1, md_zero_1> zero1;
+#endif
+#if MD_ZERO_LIES && MD_PRODUCTS == 2
+    md_marks_feed<MD_BN, MD_ZERO_KIND, md_zero_at_2, md_zero_2> zero2;
+#endif
 } md_stage;
 
-MD_INLINE void md_stage_fetch(md_stage &t, const md_params *p, const md_sources &s, int64_t k)
+/* From the steps at k on. */
+MD_INLINE void md_stage_begin(md_stage &t, const md_params *p, const md_sources &s, int64_t k)
 {
-#if MD_HAS_SCALE_0
+    t.of_a.begin(p, s.a, k);
+    t.of_b.begin(p, s.b, k);
+    if (MD_PRODUCTS == 2)
+        t.of_b2.begin(p, s.b2, k);
+#if MD_SCALE_LIES_0
+    t.scale0.begin(p, s.a, k, md_scale_is_unit_0(p));
+#endif
+#if MD_SCALE_LIES_1
+    t.scale1.begin(p, s.b, k, md_scale_is_unit_1(p));
+#endif
+#if MD_SCALE_LIES_1 && MD_PRODUCTS == 2
+    t.scale2.begin(p, s.b2, k, md_scale_is_unit_2(p));
+#endif
+#if MD_ZERO_LIES
+    t.zero1.begin(p, s.b, k, md_zero_is_unit_1(p));
+#endif
+#if MD_ZERO_LIES && MD_PRODUCTS == 2
+    t.zero2.begin(p, s.b2, k, md_zero_is_unit_2(p));
+#endif
+}
+
+MD_INLINE void md_tiles_fetch(md_stage &t, uint32_t to, const md_params *p, const md_sources &s, int64_t k)
+{
+    t.of_a.fetch(to, p, s.a, k);
+    t.of_b.fetch(to + A_BYTES, p, s.b, k);
+    if (MD_PRODUCTS == 2)
+        t.of_b2.fetch(to + A_BYTES + B_BYTES, p, s.b2, k);
+}
+
+/* `to`: the stage. */
+MD_INLINE void md_stage_fetch(md_stage &t, uint32_t to, const md_params *p, const md_sources &s, int64_t k)
+{
+    md_tiles_fetch(t, to, p, s, k);
+#if MD_SCALE_LIES_0
+    t.scale0.fetch(to + MARKS_AT, p, s.a, k);
+#elif MD_HAS_SCALE_0
     md_marks_fetch<MD_BM, md_scale_0>(t.a, p, s.a, k);
 #endif
-#if MD_HAS_SCALE_1
+#if MD_SCALE_LIES_1
+    t.scale1.fetch(to + SCALES_B_AT, p, s.b, k);
+#elif MD_HAS_SCALE_1
     md_marks_fetch<MD_BN, md_scale_1>(t.scale[0], p, s.b, k);
+#endif
+#if MD_ZERO_LIES
+    t.zero1.fetch(to + ZEROS_B_AT, p, s.b, k);
+#elif MD_HAS_ZERO
+    md_marks_fetch<MD_BN, md_zero_1>(t.zero[0], p, s.b, k);
+#endif
 #if MD_PRODUCTS == 2
+#if MD_SCALE_LIES_1
+    t.scale2.fetch(to + SCALES_B_AT + SCALES_B, p, s.b2, k);
+#elif MD_HAS_SCALE_1
     md_marks_fetch<MD_BN, md_scale_2>(t.scale[1], p, s.b2, k);
 #endif
-#endif
-#if MD_HAS_ZERO
-    md_marks_fetch<MD_BN, md_zero_1>(t.zero[0], p, s.b, k);
-#if MD_PRODUCTS == 2
+#if MD_ZERO_LIES
+    t.zero2.fetch(to + ZEROS_B_AT + ZEROS_B, p, s.b2, k);
+#elif MD_HAS_ZERO
     md_marks_fetch<MD_BN, md_zero_2>(t.zero[1], p, s.b2, k);
 #endif
 #endif
@@ -110,22 +221,14 @@ MD_INLINE void md_stage_fetch(md_stage &t, const md_params *p, const md_sources 
 
 MD_INLINE void md_stage_keep(uint8_t *to, const md_stage &t)
 {
-    if (MD_HAS_SCALE_0)
+    if (MD_HAS_SCALE_0 && !MD_SCALE_LIES_0)
         md_marks_keep(to + MARKS_AT, t.a);
     MD_FOR (q, MD_PRODUCTS) {
-        if (MD_HAS_SCALE_1)
-            md_marks_keep(to + SCALES_B_AT + q * RUNS * MD_BN * 4, t.scale[q]);
-        if (MD_HAS_ZERO)
-            md_marks_keep(to + ZEROS_B_AT + q * RUNS * MD_BN * 4, t.zero[q]);
+        if (MD_HAS_SCALE_1 && !MD_SCALE_LIES_1)
+            md_marks_keep(to + SCALES_B_AT + q * SCALES_B, t.scale[q]);
+        if (MD_HAS_ZERO && !MD_ZERO_LIES)
+            md_marks_keep(to + ZEROS_B_AT + q * ZEROS_B, t.zero[q]);
     }
-}
-
-MD_INLINE void md_tiles_fetch(uint32_t to, const md_params *p, const md_sources &s, int64_t k)
-{
-    md_tile_fetch<0, MD_KIND_0, MD_BM, THREADS>(to, p, s.a, k);
-    md_tile_fetch<1, MD_KIND_1, MD_BN, THREADS>(to + A_BYTES, p, s.b, k);
-    if (MD_PRODUCTS == 2)
-        md_tile_fetch<2, MD_KIND_1, MD_BN, THREADS>(to + A_BYTES + B_BYTES, p, s.b2, k);
 }
 
 /* ---- Sums */
@@ -146,6 +249,7 @@ template <class T> MD_INLINE void md_clear(T (&part)[WM / 16][WN / 8][4])
 }
 
 /* A step of 32 of K: rows of A as fragments, column after column of B. */
+template <bool is_first>
 MD_INLINE void md_step(md_part &part, const md_fragment (&a)[WM / 16][2], uint32_t tile, int column, int step)
 {
     const int lane = threadIdx.x & 31;
@@ -153,7 +257,7 @@ MD_INLINE void md_step(md_part &part, const md_fragment (&a)[WM / 16][2], uint32
         md_fragment b;
         md_fragment_load<MD_KIND_1>(b, tile, column + j * 8 + lane / 4, step);
         MD_FOR (i, WM / 16)
-            md_mma_step(part[i][j], a[i], b);
+            md_mma_step<is_first>(part[i][j], a[i], b);
     }
 }
 
@@ -166,19 +270,26 @@ MD_INLINE void md_add_run(md_kept (&acc)[WM / 16][WN / 8][4], const md_part &par
     MD_FOR (i, WM / 16)
         MD_FOR (h, 2)
             scale_a[i][h] =
-                MD_HAS_SCALE_0 ? ((const float *)(stage + MARKS_AT))[run * MD_BM + row + i * 16 + h * 8 + lane / 4] : 1;
+                MD_HAS_SCALE_0
+                    ? md_mark<MD_SCALE_KIND_0>::get(stage + MARKS_AT, (row + i * 16 + h * 8 + lane / 4) * RUNS + run)
+                    : 1;
     MD_FOR (j, WN / 8) {
-        const int at = (q * RUNS + run) * MD_BN + column + j * 8 + lane % 4 * 2;
-        const float2 none = {1, 1}, scale = MD_HAS_SCALE_1 ? *(const float2 *)(stage + SCALES_B_AT + at * 4) : none,
-                     zero = MD_HAS_ZERO ? *(const float2 *)(stage + ZEROS_B_AT + at * 4) : none;
+        float scale[2] = {1, 1}, zero[2] = {0, 0};
+        MD_FOR (h, 2) {
+            const int at = (column + j * 8 + lane % 4 * 2 + h) * RUNS + run;
+            if (MD_HAS_SCALE_1)
+                scale[h] = md_mark<MD_SCALE_KIND_1>::get(stage + SCALES_B_AT + q * SCALES_B, at);
+            if (MD_HAS_ZERO)
+                zero[h] = md_mark<MD_ZERO_KIND>::get(stage + ZEROS_B_AT + q * ZEROS_B, at);
+        }
         MD_FOR (i, WM / 16)
             MD_FOR (h, 4) {
                 float v = (float)part[i][j][h];
                 if (MD_HAS_ZERO)
-                    v = __fmaf_rn(-(h & 1 ? zero.y : zero.x), (float)ones[i][h], v);
+                    v = __fmaf_rn(-zero[h & 1], (float)ones[i][h], v);
                 if (MD_HAS_SCALE_0)
                     v = __fmul_rn(v, scale_a[i][h / 2]);
-                acc[i][j][h] = (md_kept)__fmaf_rn(v, h & 1 ? scale.y : scale.x, (float)acc[i][j][h]);
+                acc[i][j][h] = (md_kept)__fmaf_rn(v, scale[h & 1], (float)acc[i][j][h]);
             }
     }
 }
@@ -195,8 +306,11 @@ MD_INLINE void md_steps(md_part &part, md_sum (&ones)[WM / 16][4], uint32_t stag
                 md_fragment_load<MD_KIND_0>(a[i][h], stage, row + i * 16 + h * 8 + lane / 4, first + s);
         if (MD_HAS_ZERO && q == 0)
             MD_FOR (i, WM / 16)
-                md_mma_step(ones[i], a[i], md_fragment_of_ones());
-        md_step(part, a, stage + A_BYTES + q * B_BYTES, column, first + s);
+                md_mma_step<false>(ones[i], a[i], md_fragment_of_ones());
+        if (HAS_MARKS && s == 0)
+            md_step<HAS_MARKS>(part, a, stage + A_BYTES + q * B_BYTES, column, first + s);
+        else
+            md_step<false>(part, a, stage + A_BYTES + q * B_BYTES, column, first + s);
     }
 }
 
@@ -212,7 +326,6 @@ MD_INLINE void md_multiply(md_whole_part &acc, const uint8_t *memory, uint32_t s
         MD_FOR (q, MD_PRODUCTS) {
 #if MD_HAS_SCALE_0 || MD_HAS_SCALE_1 || MD_HAS_ZERO
             md_part part;
-            md_clear(part);
             md_steps(part, ones, stage, q, row, column, step);
             md_add_run(acc[q], part, ones, memory, q, step * 32 / MD_RUN, row, column);
 #else
@@ -228,7 +341,8 @@ MD_INLINE void md_run(const md_params *p, md_whole_part &acc, uint8_t *memory, c
 {
     const uint32_t shared = md_shared_address(memory);
     const int blocks = (int)((to - from + MD_BK - 1) / MD_BK);
-    md_stage marks;
+    md_stage feed;
+    md_stage_begin(feed, p, s, from);
     int now = 0, next = 0;
     MD_ROLLED for (int i = 1 - MD_STAGES; i < blocks; i++)
     {
@@ -241,8 +355,7 @@ MD_INLINE void md_run(const md_params *p, md_whole_part &acc, uint8_t *memory, c
         if (ahead < blocks) {
             const int64_t k = from + (int64_t)ahead * MD_BK;
             MD_TEST_POISON_TOGETHER(shared + next * STAGE, STAGE);
-            md_tiles_fetch(shared + next * STAGE, p, s, k);
-            md_stage_fetch(marks, p, s, k);
+            md_stage_fetch(feed, shared + next * STAGE, p, s, k);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (i >= 0) {
@@ -251,7 +364,7 @@ MD_INLINE void md_run(const md_params *p, md_whole_part &acc, uint8_t *memory, c
         }
         MD_TEST_PAUSE(i + 1);
         if (ahead < blocks)
-            md_stage_keep(memory + next * STAGE, marks);
+            md_stage_keep(memory + next * STAGE, feed);
         next = next + 1 == MD_STAGES ? 0 : next + 1;
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");

@@ -16,40 +16,72 @@
 #if MD_IS_INTEGER
 #include "gemm_wgmma_multiply.h"
 #else
-/* Computes the sums of one tile. While a warpgroup adds up those of a stage, the other one multiplies. */
-MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, unsigned full, unsigned empty)
+/* Issues the products of a stage, whose sums `part` will have. */
+MD_INLINE void md_issue(md_tile &part, const md_ring &r, unsigned tiles, unsigned full)
+{
+    const unsigned stage = tiles + r.stage * STAGE_BYTES;
+    const unsigned down = stage + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128)),
+                   across = stage + DOWN_BYTES;
+    md_bar_wait(full + r.stage * 8, r.phase);
+    md_wgmma_fence();
+    MD_FOR (k, 4 * MD_DEEP) /* of 32 bytes */
+        MD_FOR (q, MD_PRODUCTS) {
+            const unsigned in = k / 4 * SLICE_BYTES + k % 4 * 32;
+            const unsigned long long right = md_wgmma_matrix(across + q * ACROSS_ONE + in, 8192);
+            MD_FOR (m, BLOCKS)
+                if (k == 0)
+                    md_wgmma_first(part[q][m], md_wgmma_matrix(down + m * 8192 + in, 8192), right);
+                else
+                    md_wgmma(part[q][m], md_wgmma_matrix(down + m * 8192 + in, 8192), right);
+        }
+    md_wgmma_commit();
+}
+
+/* Adds the sums of a stage, of which there are some only after the wait. */
+MD_INLINE void md_add_part(md_tile &acc, md_tile &part)
 {
     MD_FOR (q, MD_PRODUCTS)
         MD_FOR (b, BLOCKS)
-            MD_FOR (i, MD_BN / 2)
-                acc[q][b][i] = 0;
-    MD_ROLLED for (int i = 0; i < steps; i++)
-    {
-        const unsigned stage = tiles + r.stage * STAGE_BYTES;
-        const unsigned down = stage + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128)),
-                       across = stage + DOWN_BYTES;
-        md_tile part;
-        md_bar_wait(full + r.stage * 8, r.phase);
-        md_wgmma_fence();
-        MD_FOR (k, 4 * MD_DEEP) /* of 32 bytes */
-            MD_FOR (q, MD_PRODUCTS) {
-                const unsigned in = k / 4 * SLICE_BYTES + k % 4 * 32;
-                const unsigned long long right = md_wgmma_matrix(across + q * ACROSS_ONE + in, 8192);
-                MD_FOR (m, BLOCKS)
-                    if (k == 0)
-                        md_wgmma_first(part[q][m], md_wgmma_matrix(down + m * 8192 + in, 8192), right);
-                    else
-                        md_wgmma(part[q][m], md_wgmma_matrix(down + m * 8192 + in, 8192), right);
+            MD_FOR (j, MD_BN / 2) {
+                asm volatile("" : "+f"(part[q][b][j])::"memory");
+                acc[q][b][j] = __fadd_rn(acc[q][b][j], part[q][b][j]);
             }
-        md_wgmma_commit();
+}
+
+MD_INLINE void md_clear_tile(md_tile &acc)
+{
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (b, BLOCKS)
+            MD_FOR (j, MD_BN / 2)
+                acc[q][b][j] = 0;
+}
+
+/* Computes the sums of one tile, two stages at a time: those of the first are added while the second is multiplied, and
+ * those of the second while the other warpgroup multiplies. The compiler would serialise products that are under way
+ * from one turn of the loop to the next. */
+MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, unsigned full, unsigned empty)
+{
+    md_tile first, second;
+    md_clear_tile(acc);
+    MD_ROLLED for (int i = 0; i < steps / 2; i++)
+    {
+        const unsigned before = empty + r.stage * 8;
+        md_issue(first, r, tiles, full);
+        md_ring_next(r);
+        md_issue(second, r, tiles, full);
+        md_wgmma_wait<1>();
+        md_release(before);
+        md_add_part(acc, first);
         md_wgmma_wait<0>();
         md_release(empty + r.stage * 8);
-        MD_FOR (q, MD_PRODUCTS)
-            MD_FOR (b, BLOCKS)
-                MD_FOR (j, MD_BN / 2) {
-                    asm volatile("" : "+f"(part[q][b][j])::"memory"); /* they are there only after the wait */
-                    acc[q][b][j] = __fadd_rn(acc[q][b][j], part[q][b][j]);
-                }
+        md_add_part(acc, second);
+        md_ring_next(r);
+    }
+    if (steps & 1) {
+        md_issue(first, r, tiles, full);
+        md_wgmma_wait<0>();
+        md_release(empty + r.stage * 8);
+        md_add_part(acc, first);
         md_ring_next(r);
     }
 }

@@ -11,7 +11,7 @@
 #define MD_TEST_POISON_TOGETHER(to, bytes)
 #endif
 
-enum { MD_OF_BF16, MD_OF_F16, MD_OF_F8E4M3, MD_OF_F8E5M2, MD_OF_I8, MD_OF_U8, MD_OF_I4, MD_OF_U4 };
+enum { MD_OF_BF16, MD_OF_F16, MD_OF_F8E4M3, MD_OF_F8E5M2, MD_OF_I8, MD_OF_U8, MD_OF_I4, MD_OF_U4, MD_OF_F32 };
 
 template <int kind> struct md_kind {
     enum { BITS = kind <= MD_OF_F16 ? 16 : kind <= MD_OF_U8 ? 8 : 4, PIECE = 128 / BITS /* elements of 16 bytes */ };
@@ -89,40 +89,59 @@ MD_OUTLINE uint4 md_each(const md_params *p, int how, int64_t batch, int64_t row
     return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-/* The tile of the steps of K from k on. */
-template <int which, int kind, int size, int threads>
-MD_INLINE void md_tile_fetch(uint32_t to, const md_params *p, const md_source &s, int64_t k)
-{
+/* A thread's pieces of a tile, stage after stage: what is the same for all stages. */
+template <int which, int kind, int size, int threads> struct md_feed {
     enum {
         PIECES = md_lines<kind>::PIECES,
         ALL = size * PIECES,
+        N = (ALL + threads - 1) / threads,
         PIECE = md_kind<kind>::PIECE,
-        BITS = md_kind<kind>::BITS
+        BITS = md_kind<kind>::BITS,
+        APART = threads / PIECES /* lines from one piece to the next */
     };
-    const int line = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
-    const int rows = (int)md_least(s.rows - s.row, size), n = (int)md_least(s.end - k - piece * PIECE, PIECE);
-    const char *base = (const char *)md_operand_address(p, which, 0),
-               *from = base + (s.view.base + (s.row + line) * s.view.row + k + piece * PIECE) * BITS / 8;
-    const int64_t apart = threads / PIECES * s.view.row * BITS / 8;
-    MD_FOR (i, (ALL + threads - 1) / threads) {
-        const int r = line + i * (threads / PIECES);
-        if (ALL % threads && r >= size)
-            break;
-        const int some = r < rows && n > 0 ? n : 0;
-        const uint32_t at = to + md_lines<kind>::byte(r, piece);
-        if (s.how == BY_COPY) {
-            const char *x = some ? from + i * apart : base;
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(x), "r"((some * BITS + 7) / 8)
-                         : "memory");
-        } else {
+    const char *from; /* of the next stage */
+    int64_t apart; /* bytes from one piece to the next */
+    unsigned there; /* bit i: that line is a row */
+    int line, piece;
+
+    __device__ __forceinline__ void begin(const md_params *p, const md_source &s, int64_t k)
+    {
+        line = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
+        from = (const char *)md_operand_address(p, which, 0) +
+               (s.view.base + (s.row + line) * s.view.row + k + piece * PIECE) * BITS / 8;
+        apart = APART * s.view.row * BITS / 8;
+        there = 0;
+        MD_FOR (i, N)
+            there |= (unsigned)(line + i * APART < size && s.row + line + i * APART < s.rows) << i;
+    }
+
+    /* Starts copying the stage of the steps from k on. */
+    __device__ __forceinline__ void fetch(uint32_t to, const md_params *p, const md_source &s, int64_t k)
+    {
+        const int n = max((int)md_least(s.end - k - piece * PIECE, PIECE), 0);
+        MD_FOR (i, N) {
+            const int r = line + i * APART;
+            if (ALL % threads && r >= size)
+                break;
+            const bool is_there = there >> i & 1;
+            const uint32_t at = to + md_lines<kind>::byte(r, piece);
+            if (s.how == BY_COPY) {
+                const char *x = is_there && n > 0 ? from + i * apart : (const char *)md_operand_address(p, which, 0);
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(x),
+                             "r"(is_there ? (n * BITS + 7) / 8 : 0)
+                             : "memory");
+                continue;
+            }
             const int64_t row = s.row + r, first = k + piece * PIECE;
-            const uint4 v = md_each<which, kind>(
-                p, s.how, s.batch, row, first, s.view.base + row * s.view.row + first * s.view.step, s.view.step, some);
+            const uint4 v = md_each<which, kind>(p, s.how, s.batch, row, first,
+                                                 s.view.base + row * s.view.row + first * s.view.step, s.view.step,
+                                                 is_there ? n : 0);
             asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                          : "memory");
         }
+        from += MD_BK * BITS / 8;
     }
-}
+};
 
 /* ---- From shared memory to registers: eight elements */
 template <int kind> MD_INLINE void md_load_bits(uint32_t (&w)[md_kind<kind>::BITS / 4], uint32_t from)
@@ -279,22 +298,55 @@ MD_INLINE md_fragment md_fragment_of_ones(void)
     return r;
 }
 
-/* 16 rows (a[0]: the first eight) by 8 columns by 32 of K. */
-MD_INLINE void md_mma_step(md_sum (&c)[4], const md_fragment (&a)[2], const md_fragment &b)
+/* 16 rows (a[0]: the first eight) by 8 columns by 32 of K, added to c, or c itself. */
+template <bool is_first> MD_INLINE void md_mma_step(md_sum (&c)[4], const md_fragment (&a)[2], const md_fragment &b)
 {
+    const md_sum none = 0;
 #if MD_IS_INTEGER
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." MD_AS_TEXT(MD_SIGN_0) "." MD_AS_TEXT(
-                     MD_SIGN_1) ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-                 : "r"(a[0].w[0]), "r"(a[1].w[0]), "r"(a[0].w[1]), "r"(a[1].w[1]), "r"(b.w[0]), "r"(b.w[1]));
+                     MD_SIGN_1) ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                 : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+                 : "r"(a[0].w[0]), "r"(a[1].w[0]), "r"(a[0].w[1]), "r"(a[1].w[1]), "r"(b.w[0]), "r"(b.w[1]),
+                   "r"(is_first ? none : c[0]), "r"(is_first ? none : c[1]), "r"(is_first ? none : c[2]),
+                   "r"(is_first ? none : c[3]));
 #else
     MD_FOR_STEP (h, 4, 2)
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MD_AS_TEXT(MD_MULTIPLY) "." MD_AS_TEXT(
-                         MD_MULTIPLY) ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                         MD_MULTIPLY) ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                     : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
                      : "r"(a[0].w[h]), "r"(a[1].w[h]), "r"(a[0].w[h + 1]), "r"(a[1].w[h + 1]), "r"(b.w[h]),
-                       "r"(b.w[h + 1]));
+                       "r"(b.w[h + 1]), "f"(is_first && h == 0 ? none : c[0]), "f"(is_first && h == 0 ? none : c[1]),
+                       "f"(is_first && h == 0 ? none : c[2]), "f"(is_first && h == 0 ? none : c[3]));
 #endif
+}
+
+/* ---- Scales and zeros */
+template <int kind> struct md_mark {
+    enum { BYTES = kind == MD_OF_F32 ? 4 : 2 };
+    static __device__ __forceinline__ float get(const uint8_t *from, int i)
+    {
+        if constexpr (kind == MD_OF_F32)
+            return ((const float *)from)[i];
+        else if constexpr (kind == MD_OF_BF16)
+            return md_f32((uint32_t)((const uint16_t *)from)[i] << 16);
+        else
+            return md_up1_f16(((const uint16_t *)from)[i]);
+    }
+    static __device__ __forceinline__ void put(uint32_t to, float v)
+    {
+        if constexpr (kind == MD_OF_F32)
+            asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
+        else
+            asm volatile("st.shared.u16 [%0], %1;" ::"r"(to),
+                         "h"(kind == MD_OF_BF16 ? md_down1_bf16(v) : md_down1_f16(v))
+                         : "memory");
+    }
+};
+
+/* 4, 8 or 16 bytes, the last of which may be zeros. */
+template <int bytes> MD_INLINE void md_copy_small(uint32_t to, const void *from, int n)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes), "r"(n) : "memory");
 }
 
 #endif

@@ -54,7 +54,7 @@ static const struct {
     {"Y[b,i,j] = sum[k](X:f8e4m3[b,i,k] * W:f8e4m3[j,k]) * A[i] * B[j]", MD_BF16},
     {"Y[i,j] = sum[k](X:f8e4m3[i,k] * A[i,k//128] * W:f8e5m2[j,k] * B[j//128,k//128])", MD_F32},
     {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) - Z[j,k//32]) * S[j,k//32])", MD_BF16},
-    {"Y[i,j] = sum[k](X[i,k] * (f32(W:u4[k,j]) - Z[j,k//96]) / S[k//96,j])", MD_F16},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:u4[k,j]) - Z[j,k//96]) / (1 + abs(S[k//96,j])))", MD_F16},
     {"Y[i,j] = silu(sum[k](X[i,k] * W:i8[j,k] * S[j,k//64])) * sum[k](X[i,k] * V:i8[j,k] * T[j,k//64])", MD_BF16},
     {"Y[i,j] = sum[k](X[i,k] * (f32(W:u8[j,k]) - 128)) * S[j] + B[j]", MD_F16},
     {"Y[i,j] = sum[k,l](X[i,k,l] * W:f8e4m3[j,k,l])", MD_BF16},

@@ -12,6 +12,7 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, STAGES, SPLIT, DEPTH, WARPS_DEPTH };
+enum { MARK_A, MARK_B, MARK_ZERO };
 enum { WARP_COLUMNS = 32, RASTER = 8, STEP_DEPTH = 32, MOST_SUMS = 64, MOST_MARKED = 32, MOST_THREADS = 256 };
 
 typedef struct quantised_spec {
@@ -20,6 +21,7 @@ typedef struct quantised_spec {
     int32_t run, most_depth; /* as md_cg_quantised_product; a run is at most a stage, a step without scales */
     int32_t rows, columns, stages, split, depth, warps_rows, warps_columns, warps_depth;
     bool has_scale[2], has_zero;
+    md_dtype mark[3]; /* of scales of A and of B, of zeros, if those of runs may lie side by side; F64: others */
 } quantised_spec;
 _Static_assert(sizeof(quantised_spec) <= sizeof(md_fa_spec), "there is room for it");
 
@@ -38,11 +40,27 @@ static int64_t line_bytes(const quantised_spec *s, int32_t operand)
     return (int64_t)s->depth * md_dtype_bits(dtype_of(s, operand)) / 8;
 }
 
+/* True if marks of a line's runs are what one asynchronous copy moves, of a tensor where they lie side by side. */
+static bool lies(const quantised_spec *s, int32_t mark)
+{
+    const int64_t bytes = (int64_t)md_dtype_size(s->mark[mark]) * (s->depth / s->run);
+    return s->mark[mark] != MD_F64 && (bytes == 4 || bytes == 8 || bytes == 16);
+}
+
+static int64_t mark_bytes(const quantised_spec *s, int32_t mark)
+{
+    return s->depth / s->run * (lies(s, mark) ? (int64_t)md_dtype_size(s->mark[mark]) : 4);
+}
+
 static int64_t shared_of(const quantised_spec *s)
 {
-    const int64_t products = s->tiled.p.n_products, runs = s->depth / s->run,
-                  marks = runs * (s->rows * s->has_scale[0] + products * s->columns * (s->has_scale[1] + s->has_zero));
-    const int64_t stage = s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + 4 * marks,
+    const int64_t products = s->tiled.p.n_products,
+                  marks = s->rows * s->has_scale[0] * mark_bytes(s, MARK_A) +
+                          products * s->columns *
+                              (s->has_scale[1] * mark_bytes(s, MARK_B) + s->has_zero * mark_bytes(s, MARK_ZERO));
+    const int64_t stage =
+                      (s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + marks + 15) /
+                      16 * 16,
                   results = products * s->rows * (s->columns + 4) * 4 * s->warps_depth;
     return MD_MAX(s->stages * stage, results);
 }
@@ -52,7 +70,24 @@ static int32_t common_divisor(int32_t a, int32_t b)
     return b == 0 ? a : common_divisor(b, a % b);
 }
 
-static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_config *config, int32_t run)
+/* The type of scales or zeros that are loads of one type, and count runs of the spec's length. */
+static md_dtype mark_of(const quantised_spec *s, const md_cg_quantised_product *q, int32_t mark)
+{
+    const int32_t last = mark == MARK_A ? MD_CG_A : s->tiled.p.n_products;
+    md_dtype type = MD_F64;
+    for (int32_t o = mark == MARK_A ? MD_CG_A : MD_CG_B; o <= last; o++) {
+        const md_fx_node *load = md_cg_quantised_mark(&q->operand[o], mark == MARK_ZERO);
+        const md_dtype dtype = load ? md_cg_product_dtype(&s->tiled.p, load) : MD_F64;
+        if ((dtype != MD_F32 && dtype != MD_BF16 && dtype != MD_F16) || q->operand[o].run != s->run ||
+            (type != MD_F64 && type != dtype))
+            return MD_F64;
+        type = dtype;
+    }
+    return type;
+}
+
+static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_config *config,
+                     const md_cg_quantised_product *q)
 {
     const int32_t *v = config->value;
     s->rows = v[ROWS];
@@ -61,7 +96,9 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
     s->split = v[SPLIT];
     s->depth = v[DEPTH];
     s->warps_depth = v[WARPS_DEPTH];
-    s->run = has_marks(s) ? common_divisor(run, s->depth) : STEP_DEPTH;
+    s->run = has_marks(s) ? common_divisor(q->run, s->depth) : STEP_DEPTH;
+    for (int32_t i = MARK_A; i <= MARK_ZERO; i++)
+        s->mark[i] = mark_of(s, q, i);
     s->warps_rows = s->rows >= 64 ? 2 : 1;
     s->warps_columns = MD_MAX(s->columns * s->tiled.p.n_products / WARP_COLUMNS, 1);
     md_fa_cuda_tiles *t = &s->tiled.tiles;
@@ -89,7 +126,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
     s->has_scale[0] = q.has_scale[0];
     s->has_scale[1] = q.has_scale[1];
     s->has_zero = q.has_zero;
-    set_tile(s, target, config, q.run);
+    set_tile(s, target, config, &q);
     /* More indices of K have no limit that an envelope can state. */
     return s->most_depth == INT32_MAX || md_fa_stage(target)->product.n_k == 1;
 }
@@ -100,10 +137,10 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!spec_of(&s, target, config))
         return false;
     const int32_t threads = s.tiled.tiles.threads, sums = s.rows * s.columns * s.tiled.p.n_products * s.warps_depth;
-    if (threads > MOST_THREADS || threads < 64 || s.columns < 16 ||
+    if (threads > MOST_THREADS || threads < 64 || s.columns < 16 || s.rows > 4 * s.columns ||
         sums > (has_marks(&s) ? MOST_MARKED : MOST_SUMS) * threads || s.depth / STEP_DEPTH % s.warps_depth)
         return false;
-    if (s.warps_depth > 1 && s.rows > 32) /* they are for few rows, where there are few tiles */
+    if (s.warps_depth > 1 && s.rows > 64) /* they are for few rows, where there are few tiles */
         return false;
     return s.tiled.tiles.shared_bytes <= target->facts->shared_per_block &&
            md_fa_cuda_product_is_worth_trying(target, &s.tiled.p, &s.tiled.tiles, size);
@@ -143,6 +180,18 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     out->cache_bytes = fmax(bytes - sized->bytes, 0);
 }
 
+static void print_marks(md_strbuf *out, const quantised_spec *s)
+{
+    static const char *const name[] = {"SCALE_LIES_0", "SCALE_LIES_1", "ZERO_LIES"}, *const kind[] = {"SCALE_KIND_0",
+                                                                                                      "SCALE_KIND_1",
+                                                                                                      "ZERO_KIND"};
+    for (int32_t i = MARK_A; i <= MARK_ZERO; i++)
+        md_strbuf_printf(out, "#define MD_%s %d\n#define MD_%s MD_OF_%s\n", name[i], lies(s, i), kind[i],
+                         !lies(s, i) || s->mark[i] == MD_F32 ? "F32"
+                         : s->mark[i] == MD_BF16             ? "BF16"
+                                                             : "F16");
+}
+
 static void print_defines(md_strbuf *out, const quantised_spec *s)
 {
     static const char *const kind[] = {
@@ -170,6 +219,7 @@ static void print_defines(md_strbuf *out, const quantised_spec *s)
     for (int32_t o = MD_CG_A; o <= MD_CG_B; o++)
         md_strbuf_printf(out, "#define MD_KIND_%" PRId32 " MD_OF_%s\n#define MD_SIGN_%" PRId32 " %s\n", o,
                          kind[dtype_of(s, o)], o, md_dtype_is_unsigned(dtype_of(s, o)) ? "u8" : "s8");
+    print_marks(out, s);
     md_strbuf_printf(out, "#define MD_MULTIPLY %s\n", s->type == MD_I32 ? "s32" : s->type == MD_BF16 ? "bf16" : "f16");
 }
 
@@ -211,8 +261,8 @@ const md_fa_family md_fa_cuda_gemm_quantised = {
     .takes_packed = true,
     .n_fields = 6,
     .field = {{"rows", 64, 4, {128, 64, 32, 16}},
-              {"columns", 64, 3, {128, 64, 32}},
-              {"stages", 4, 3, {4, 3, 6}},
+              {"columns", 64, 4, {128, 64, 32, 16}},
+              {"stages", 4, 3, {4, 3, 8}},
               {"split", 1, 4, {1, 2, 4, 8}},
               {"depth", 128, 2, {128, 256}}, /* steps of K of a stage */
               {"warps_depth", 1, 4, {1, 2, 4, 8}}}, /* warps that share them */

@@ -10,7 +10,7 @@
 #include "family/cuda/product/wgmma_shape.h"
 
 enum { ROWS, COLUMNS, PINGPONG, CLUSTER, EPILOGUE };
-enum { MOST_REAL_SUMS = 96 }; /* of a thread: it holds those of a stage, too */
+enum { MOST_REAL_SUMS = 64 }; /* of a thread: it holds those of two stages, too */
 
 typedef struct wgmma8_spec {
     md_fa_wgmma_spec wgmma;
