@@ -25,7 +25,7 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
                                     "test_backend_faster.py",
                                     "test_backend_building.py", "test_backend_faults.py", "test_backend_mending.py",
                                     "test_backend_package.py",
-                                    "test_backend_pieces.py", "test_backend_pools.py",
+                                    "test_backend_pieces.py", "test_backend_pools.py", "test_backend_products.py",
                                     "test_backend_ranks.py",
                                     "test_backend_randoms.py", "test_backend_rewrite.py", "test_backend_scatters.py",
                                     "test_backend_sizes.py", "test_backend_training.py", "test_backend_users.py",

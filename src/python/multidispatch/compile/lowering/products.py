@@ -1,0 +1,56 @@
+"""The table, continued: products of integers, and of rows that belong to groups, as those of experts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sizes import Unsupported
+from . import tree as T
+from .reductions import operand_memory, product_of, reduce
+from .table import cast, entry, kind
+from .tree import Apply, Const, Gather, Iota, Leaf, Value
+
+
+@entry("_int_mm")
+def _int_mm(g: Any, a: Any, b: Any) -> Value:
+    return product_of(g, operand_memory(g, a), T.permuted(operand_memory(g, b), [1, 0]), 0, "i32")
+
+
+def _group_of(g: Any, ends: Value, rows: Any) -> Value:
+    """The group of each row, by the row behind each group's last; as many as there are groups where a row has none."""
+    both = [rows, ends.shape[0]]
+    end = T.expanded(T.unsqueezed(cast(ends, "i64"), 0), both)
+    is_behind = Apply("i64({0} >= {1})", (Iota((1, 0)), end.tree), 1)
+    return reduce(g, "sum", Value(both, "i64", is_behind), [1], False, "i64")
+
+
+def _grouped(g: Any, a: Any, weights: Any, ends: Any, dtype: str) -> tuple[Value, Value]:
+    """[rows, n]: each row of a [rows, k] times the one of weights [groups, k, n] that its group has; and the groups. Rows
+    of no group are taken for the last one's."""
+    x, w = operand_memory(g, a), operand_memory(g, weights)
+    if len(x.shape) != 2 or len(w.shape) != 3 or ends is None or kind(x.dtype) != "real" or x.dtype != w.dtype:
+        raise Unsupported("a product by groups of this form")
+    group = _group_of(g, g.value(ends), x.shape[0])
+    groups, depth, columns = w.shape
+    whole = [x.shape[0], columns, depth]
+    leaf, at = g.leaf(w), g.leaf(g.stored(Value(group.shape, "i64", Apply("min({0}, {1})", (group.tree, Const(groups - 1))))))
+    index = Leaf(at.buf, (at.stride[0], 0, 0), at.offset)
+    chosen = Gather(leaf.buf, (0, leaf.stride[2], leaf.stride[1]), leaf.offset, ((leaf.stride[0], groups, index),))
+    left = T.expanded(T.unsqueezed(x, 1), whole)
+    buf = g.buf("product", whole[:2], dtype, tree=Apply("{0} * {1}", (left.tree, chosen)), reduction="sum", reduced=[depth])
+    return Value(whole[:2], dtype, Leaf(buf, tuple(buf.stride))), group
+
+
+@entry("_grouped_mm")
+def _grouped_mm(g: Any, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Value:
+    if bias is not None:
+        raise Unsupported("a product by groups with a bias")
+    return _grouped(g, a, b, offs, g.dtype)[0]
+
+
+@entry("transformers.grouped_mm_fallback")
+def _grouped_mm_fallback(g: Any, a: Any, b: Any, offs: Any) -> Value:
+    """Rows of no group are zeros here."""
+    out, group = _grouped(g, a, b, offs, g.dtype)
+    has_group = Apply("({0} < {1})", (T.expanded(T.unsqueezed(group, 1), out.shape).tree, Const(g.value(b).shape[0])))
+    return Value(out.shape, out.dtype, Apply("where({0}, {1}, 0)", (has_group, out.tree)))
