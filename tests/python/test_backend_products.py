@@ -46,6 +46,24 @@ class Integers(Case):
         self.assertEqual(len(kernels), 1, kernels)
 
 
+class EightBitReals(Case):
+    def test_scaled_mm(self):
+        """A scale for each operand, or for each row; a bias."""
+        def f(a, b, sa, sb, bias):
+            return torch._scaled_mm(a, b, sa, sb, bias=bias, out_dtype=torch.bfloat16)
+
+        def data(m, k, n, by_row):
+            a, b = (torch.randn(*size).to(torch.float8_e4m3fn) for size in ((m, k), (n, k)))
+            sizes = ((m, 1), (1, n)) if by_row else ((1,), (1,))
+            return a, b.t(), torch.rand(sizes[0]), torch.rand(sizes[1]), torch.randn(n).to(torch.bfloat16)
+
+        for by_row in (False, True):
+            torch._dynamo.reset()
+            self.before = len(md.explain_graph())
+            kernels = self.compare(f, data(32, 64, 16, by_row), data(48, 128, 32, by_row), tolerance=0.02)
+            self.assertEqual(len(kernels), 1, kernels)
+
+
 class Groups(Case):
     def data(self, rows, groups, k, n, dtype, counts=None):
         counts = torch.bincount(torch.randint(0, groups, (rows,)), minlength=groups) if counts is None else counts

@@ -20,8 +20,13 @@ md_py_plan *md_py_plan_open(PyObject *object)
 
 static int add_op(md_op **out, md_py_plan *self, const char *formula, const char *sizes, const char *name)
 {
-    const md_op_options options = {
-        .sizes = sizes, .name = name, .select = self->select, .numeric = self->numeric, .async = 1};
+    const md_op_options options = {.sizes = sizes,
+                                   .name = name,
+                                   .select = self->select,
+                                   .numeric = self->numeric,
+                                   .async = 1,
+                                   /* PyTorch's products of 8-bit reals are no more exact */
+                                   .tf32 = strstr(formula, ":f8") != NULL};
     md_status status;
     *out = NULL;
     Py_BEGIN_ALLOW_THREADS status = md_op_create(out, self->context, formula, &options);

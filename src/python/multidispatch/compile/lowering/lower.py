@@ -21,6 +21,7 @@ from .table import TABLE
 from .tree import Apply, Buf, Const, Iota, Leaf, Value, cost
 
 _UNCOMPUTED = ("u16", "u32", "u64")  # memory for operations of PyTorch, such as the state of a random generator
+_EIGHT_BITS = ("f8e4m3", "f8e5m2")  # reals that only products compute with
 _MOVING = ("view", "_unsafe_view", "reshape", "permute", "transpose.int", "t", "expand", "alias", "detach", "clone")
 _SHARED = 2  # a value that is used twice is computed by both readers up to this cost
 
@@ -249,6 +250,8 @@ class Lowering:
         types = [*self.dtypes, *(DTYPES.get(v.dtype) for v in given if isinstance(v, torch.Tensor))]
         if any(t in _UNCOMPUTED for t in types) and self.name not in _MOVING:
             raise Unsupported("whole numbers without a sign")
+        if any(t in _EIGHT_BITS for t in types) and self.name not in (*_MOVING, "_scaled_mm"):
+            raise Unsupported("reals of 8 bits")
         n_bufs = len(self.out.bufs)
         try:
             out = handler(self, *self._mapped(node.args), **self._mapped(node.kwargs))

@@ -1,19 +1,35 @@
-"""The table, continued: products of integers, and of rows that belong to groups, as those of experts."""
+"""The table, continued: products of integers and of 8-bit reals, and of rows that belong to groups, as of experts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..sizes import Unsupported
+from ..sizes import Unsupported, same
 from . import tree as T
 from .reductions import operand_memory, product_of, reduce
-from .table import cast, entry, kind
+from .table import REAL, apply, cast, entry, kind
 from .tree import Apply, Const, Gather, Iota, Leaf, Value
 
 
 @entry("_int_mm")
 def _int_mm(g: Any, a: Any, b: Any) -> Value:
     return product_of(g, operand_memory(g, a), T.permuted(operand_memory(g, b), [1, 0]), 0, "i32")
+
+
+@entry("_scaled_mm")
+def _scaled_mm(g: Any, a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, scale_result: Any = None,
+               out_dtype: Any = None, use_fast_accum: bool = False) -> Value:
+    """Of 8-bit reals, with a scale for each operand, or one for each row of it."""
+    rows, columns = g.shape
+    if scale_result is not None or g.dtype not in REAL:
+        raise Unsupported("a product of 8-bit reals with a result of as many")
+    out = product_of(g, operand_memory(g, a), T.permuted(operand_memory(g, b), [1, 0]), 0, "f32")
+    for scale, shape in ((g.value(scale_a), [rows, 1]), (g.value(scale_b), [1, columns])):
+        is_one = all(same(s, 1) for s in scale.shape)
+        if not is_one and (len(scale.shape) != 2 or not all(map(same, scale.shape, shape))):
+            raise Unsupported("scales of parts of rows")
+        out = apply(g, "({0} * {1})", [out, scale], "f32")
+    return out if bias is None else apply(g, "({0} + {1})", [out, g.value(bias)], g.dtype)
 
 
 def _group_of(g: Any, ends: Value, rows: Any) -> Value:

@@ -149,8 +149,8 @@ def _layer_norm(g: Any, a: Any, shape: Any, weight: Any, bias: Any, eps: float) 
 
 def product_of(g: Any, a: Value, b: Value, n_batch: int, dtype: str = "", order: Sequence[int] | None = None) -> Value:
     """[*batch, m, n]: the sum over the last axes of a [*batch, m, ..] times b [*batch, n, ..], in the dtype of the operands
-    or a wider one. Its memory has the axes in `order`."""
-    if (kind(a.dtype) != "real" and dtype != "i32") or a.dtype != b.dtype:
+    or a wider one, which must be given for whole numbers and reals of 8 bits. Its memory has the axes in `order`."""
+    if kind(a.dtype) != "real" and not dtype or kind(a.dtype) == "real" and a.dtype != b.dtype:
         raise Unsupported(f"a product of {a.dtype} and {b.dtype}")
     shape, over = [*a.shape[:n_batch + 1], b.shape[n_batch]], a.shape[n_batch + 1:]
     left = T.expanded(T.unsqueezed(a, n_batch + 1), [*shape, *over])
