@@ -248,14 +248,12 @@ template <class T> MD_INLINE void md_clear(T (&part)[WM / 16][WN / 8][4])
                 part[i][j][h] = 0;
 }
 
-/* A step of 32 of K: rows of A as fragments, column after column of B. */
-template <bool is_first>
-MD_INLINE void md_step(md_part &part, const md_fragment (&a)[WM / 16][2], uint32_t tile, int column, int step)
+/* A step of 32 of K: rows of A as fragments, column after column of B, from the thread's first one on. */
+template <bool is_first> MD_INLINE void md_step(md_part &part, const md_fragment (&a)[WM / 16][2], uint32_t from)
 {
-    const int lane = threadIdx.x & 31;
     MD_FOR (j, WN / 8) {
         md_fragment b;
-        md_fragment_load<MD_KIND_1>(b, tile, column + j * 8 + lane / 4, step);
+        md_fragment_load<MD_KIND_1>(b, from + j * 8 * md_lines<MD_KIND_1>::BYTES);
         MD_FOR (i, WM / 16)
             md_mma_step<is_first>(part[i][j], a[i], b);
     }
@@ -301,23 +299,26 @@ MD_INLINE void md_steps(md_part &part, md_sum (&ones)[WM / 16][4], uint32_t stag
     const int lane = threadIdx.x & 31;
     MD_FOR (s, RUN_STEPS) {
         md_fragment a[WM / 16][2];
+        const uint32_t of_a = md_fragment_at<MD_KIND_0>(stage, row + lane / 4, first + s),
+                       of_b = md_fragment_at<MD_KIND_1>(stage + A_BYTES + q * B_BYTES, column + lane / 4, first + s);
         MD_FOR (i, WM / 16)
             MD_FOR (h, 2)
-                md_fragment_load<MD_KIND_0>(a[i][h], stage, row + i * 16 + h * 8 + lane / 4, first + s);
+                md_fragment_load<MD_KIND_0>(a[i][h], of_a + (i * 16 + h * 8) * md_lines<MD_KIND_0>::BYTES);
         if (MD_HAS_ZERO && q == 0)
             MD_FOR (i, WM / 16)
                 md_mma_step<false>(ones[i], a[i], md_fragment_of_ones());
         if (HAS_MARKS && s == 0)
-            md_step<HAS_MARKS>(part, a, stage + A_BYTES + q * B_BYTES, column, first + s);
+            md_step<HAS_MARKS>(part, a, of_b);
         else
-            md_step<false>(part, a, stage + A_BYTES + q * B_BYTES, column, first + s);
+            md_step<false>(part, a, of_b);
     }
 }
 
 /* The steps of a stage that are this warp's, from `first` on. */
 MD_INLINE void md_multiply(md_whole_part &acc, const uint8_t *memory, uint32_t stage, int row, int column, int first)
 {
-    MD_FOR (r, STEPS / RUN_STEPS) {
+    MD_ROLLED for (int r = 0; r < STEPS / RUN_STEPS; r++)
+    {
         const int step = first + r * RUN_STEPS;
         md_sum ones[WM / 16][4];
         MD_FOR (i, WM / 16)

@@ -276,13 +276,19 @@ template <int kind> MD_INLINE void md_fragment_widen(md_fragment &out, const uin
 #endif
 }
 
-/* Elements of a line of a tile that are this thread's in a step: eight of 32, by its place among four. */
-template <int kind> MD_INLINE void md_fragment_load(md_fragment &out, uint32_t tile, int line, int step)
+/* Where the elements of a line of a tile are that are this thread's in a step: eight of 32, by its place among four.
+ * Those of the line 8 n further are 8 n lines behind. */
+template <int kind> MD_INLINE uint32_t md_fragment_at(uint32_t tile, int line, int step)
 {
     enum { BITS = md_kind<kind>::BITS };
     const int byte = threadIdx.x % 4 * BITS;
-    uint32_t w[BITS / 4];
-    md_load_bits<kind>(w, tile + md_lines<kind>::byte(line, step * (BITS / 4) + byte / 16) + byte % 16);
+    return tile + md_lines<kind>::byte(line, step * (BITS / 4) + byte / 16) + byte % 16;
+}
+
+template <int kind> MD_INLINE void md_fragment_load(md_fragment &out, uint32_t at)
+{
+    uint32_t w[md_kind<kind>::BITS / 4];
+    md_load_bits<kind>(w, at);
     md_fragment_widen<kind>(out, w);
 }
 

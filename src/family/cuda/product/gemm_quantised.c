@@ -13,13 +13,22 @@
 
 enum { ROWS, COLUMNS, STAGES, SPLIT, DEPTH, WARPS_DEPTH };
 enum { MARK_A, MARK_B, MARK_ZERO };
-enum { WARP_COLUMNS = 32, RASTER = 8, STEP_DEPTH = 32, MOST_SUMS = 64, MOST_MARKED = 32, MOST_THREADS = 256 };
+enum {
+    WARP_COLUMNS = 32,
+    RASTER = 8,
+    STEP_DEPTH = 32,
+    MOST_SUMS = 64,
+    FEW_SUMS = 16,
+    MOST_MARKED = 32,
+    MOST_THREADS = 256
+};
 
 typedef struct quantised_spec {
     md_fa_cuda_tiled tiled;
     md_dtype type; /* in which loads are multiplied */
     int32_t run, most_depth; /* as md_cg_quantised_product; a run is at most a stage, a step without scales */
     int32_t rows, columns, stages, split, depth, warps_rows, warps_columns, warps_depth;
+    int32_t blocks; /* of an SM that registers must leave room for */
     bool has_scale[2], has_zero;
     md_dtype mark[3]; /* of scales of A and of B, of zeros, if those of runs may lie side by side; F64: others */
 } quantised_spec;
@@ -86,6 +95,13 @@ static md_dtype mark_of(const quantised_spec *s, const md_cg_quantised_product *
     return type;
 }
 
+/* True if no marks wait in registers. */
+static bool all_lie(const quantised_spec *s)
+{
+    return (!s->has_scale[0] || lies(s, MARK_A)) && (!s->has_scale[1] || lies(s, MARK_B)) &&
+           (!s->has_zero || lies(s, MARK_ZERO));
+}
+
 static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_config *config,
                      const md_cg_quantised_product *q)
 {
@@ -102,8 +118,11 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
     s->warps_rows = s->rows >= 64 ? 2 : 1;
     s->warps_columns = MD_MAX(s->columns * s->tiled.p.n_products / WARP_COLUMNS, 1);
     md_fa_cuda_tiles *t = &s->tiled.tiles;
-    const int32_t threads = 32 * s->warps_rows * s->warps_columns * s->warps_depth;
-    const md_fa_cuda_load load = {.threads = threads, .registers = 128, .shared_bytes = shared_of(s)};
+    const int32_t threads = 32 * s->warps_rows * s->warps_columns * s->warps_depth,
+                  sums = s->rows * s->columns * s->tiled.p.n_products * s->warps_depth;
+    const bool has_room = sums <= FEW_SUMS * threads && s->tiled.p.n_products == 1 && all_lie(s);
+    s->blocks = MD_MAX((has_room ? 2 : 1) * MOST_THREADS / threads, 1);
+    const md_fa_cuda_load load = {.threads = threads, .registers = has_room ? 128 : 255, .shared_bytes = shared_of(s)};
     const double rate = RATE[s->rows >= 128 ? 0 : s->rows >= 64 ? 1 : s->rows >= 32 ? 2 : 3];
     *t = (md_fa_cuda_tiles){.threads = threads,
                             .shared_bytes = load.shared_bytes,
@@ -208,7 +227,7 @@ static void print_defines(md_strbuf *out, const quantised_spec *s)
                 {"WARPS_K", s->warps_depth},
                 {"STAGES", s->stages},
                 {"RASTER", RASTER},
-                {"BLOCKS", s->tiled.tiles.threads <= 128 ? 2 : 1},
+                {"BLOCKS", s->blocks},
                 {"IS_INTEGER", s->type == MD_I32},
                 {"RUN", s->run},
                 {"HAS_SCALE_0", s->has_scale[0]},
