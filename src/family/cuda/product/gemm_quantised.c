@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/gemm_quantised_fit.h"
+#include "family/cuda/product/wgmma_cost.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,6 +20,7 @@ enum {
     STEP_DEPTH = 32,
     MOST_SUMS = 64,
     FEW_SUMS = 16,
+    FEW_PIECES = 6,
     MOST_MARKED = 32,
     MOST_THREADS = 256
 };
@@ -95,11 +97,19 @@ static md_dtype mark_of(const quantised_spec *s, const md_cg_quantised_product *
     return type;
 }
 
-/* True if no marks wait in registers. */
-static bool all_lie(const quantised_spec *s)
+/* Pieces of 16 bytes of a stage. */
+static int64_t pieces_of(const quantised_spec *s)
 {
-    return (!s->has_scale[0] || lies(s, MARK_A)) && (!s->has_scale[1] || lies(s, MARK_B)) &&
-           (!s->has_zero || lies(s, MARK_ZERO));
+    return (s->rows * line_bytes(s, MD_CG_A) + s->tiled.p.n_products * s->columns * line_bytes(s, MD_CG_B)) / 16;
+}
+
+/* True if half the registers do: few sums and pieces, and no marks wait in them. */
+static bool needs_few_registers(const quantised_spec *s, int32_t threads)
+{
+    const bool all_lie = (!s->has_scale[0] || lies(s, MARK_A)) && (!s->has_scale[1] || lies(s, MARK_B)) &&
+                         (!s->has_zero || lies(s, MARK_ZERO));
+    return s->tiled.p.n_products == 1 && all_lie && pieces_of(s) <= FEW_PIECES * threads &&
+           s->rows * s->columns * s->warps_depth <= FEW_SUMS * threads;
 }
 
 static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_config *config,
@@ -119,19 +129,16 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
     s->warps_columns = MD_MAX(s->columns * s->tiled.p.n_products / WARP_COLUMNS, 1);
     md_fa_cuda_tiles *t = &s->tiled.tiles;
     const int32_t threads = 32 * s->warps_rows * s->warps_columns * s->warps_depth,
-                  sums = s->rows * s->columns * s->tiled.p.n_products * s->warps_depth;
-    const bool has_room = sums <= FEW_SUMS * threads && s->tiled.p.n_products == 1 && all_lie(s);
-    s->blocks = MD_MAX((has_room ? 2 : 1) * MOST_THREADS / threads, 1);
+                  blocks = MD_MAX(MOST_THREADS / threads, 1);
+    const bool has_room = needs_few_registers(s, threads);
+    s->blocks = has_room ? 2 * blocks : blocks;
     const md_fa_cuda_load load = {.threads = threads, .registers = has_room ? 128 : 255, .shared_bytes = shared_of(s)};
-    const double rate = RATE[s->rows >= 128 ? 0 : s->rows >= 64 ? 1 : s->rows >= 32 ? 2 : 3];
     *t = (md_fa_cuda_tiles){.threads = threads,
                             .shared_bytes = load.shared_bytes,
                             .rows = s->rows,
                             .columns = s->columns,
                             .split = s->split,
-                            .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
-                            .flops = (s->type == MD_I32 ? 32 : 16) * rate * (has_marks(s) ? MARKED : 1),
-                            .step_us = STEP / s->warps_depth};
+                            .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1)};
 }
 
 static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
@@ -173,10 +180,29 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const void
         out->hi[target->program->index[product->k[0]].dim] = s->most_depth;
 }
 
-/* Bytes of an operand's element in memory. */
-static double element_bytes(const quantised_spec *s, int32_t operand)
+/* ---- Cost: these kernels wait for instructions more than for anything else. */
+
+/* Instructions in which a warp widens what each thread has of a line in a step. */
+static double widening(const quantised_spec *s, int32_t operand)
 {
-    return md_dtype_bits(dtype_of(s, operand)) / 8.0;
+    const md_dtype dtype = dtype_of(s, operand);
+    const int32_t bits = md_dtype_bits(dtype);
+    if (s->type == MD_I32)
+        return bits == 4 ? WIDEN_HALVES / 2 : 0;
+    return bits == 16 ? 0 : bits == 4 ? WIDEN_HALVES : s->type == MD_F16 ? WIDEN_TO_F16 : WIDEN_BYTES;
+}
+
+/* Instructions of all warps of a block for a stage. */
+static double instructions(const quantised_spec *s)
+{
+    const double sums = (double)s->rows / 16 * s->columns / 8 * s->tiled.p.n_products, /* of warps */
+        lines_a = (double)s->rows / 8 * s->warps_columns,
+                 lines_b = (double)s->columns / 8 * s->tiled.p.n_products * s->warps_rows;
+    double step = lines_a * (1 + widening(s, MD_CG_A)) + lines_b * (1 + widening(s, MD_CG_B)) + sums * 2 * MULTIPLY +
+                  WARP_STEP * s->warps_rows * s->warps_columns;
+    if (has_marks(s))
+        step += (sums * MARK_SUMS + lines_b * MARK_LINE) * STEP_DEPTH / MD_MIN(s->run, s->depth / s->warps_depth);
+    return step * s->depth / STEP_DEPTH + PIECE * (double)pieces_of(s) / 32 + WARP_STAGE * s->tiled.tiles.threads / 32;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -186,17 +212,19 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (!sized)
         return;
-    md_fa_cuda_tiles tiles = s->tiled.tiles;
-    /* All warps of an SM widen at once, four of them in a cycle. */
-    tiles.step_us += WIDEN * s->columns * 64 / 1024 * tiles.resident / 4 * (s->type != MD_I32);
-    md_fa_cuda_product_features(out, target, sized, &tiles);
-    out->serial_us += START;
+    const double sms = MD_MAX(target->facts->threads, 1),
+                 results = (double)sized->batch * (double)sized->rows * (double)sized->columns * sized->p.n_products;
     const double blocks = (double)sized->batch * ceil((double)sized->rows / s->rows) *
-                          ceil((double)sized->columns / s->columns),
-                 bytes = (s->rows * element_bytes(s, MD_CG_A) +
-                          s->columns * s->tiled.p.n_products * element_bytes(s, MD_CG_B)) *
-                         (double)sized->depth * blocks;
-    out->cache_bytes = fmax(bytes - sized->bytes, 0);
+                          ceil((double)sized->columns / s->columns) * s->split,
+                 stages = ceil((double)sized->depth / s->depth / s->split);
+    const double clock = target->facts->gflops / (sms * FLOPS_A_CLOCK); /* GHz */
+    const double issue = ceil(blocks / sms) * stages * instructions(s) / (ISSUED * clock * 1e3),
+                 memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY),
+                 waiting = ceil(blocks / (sms * s->tiled.tiles.resident)) * stages * LATENCY;
+    const double us = sqrt(issue * issue + memory * memory + waiting * waiting) + START +
+                      (s->split > 1 ? SUM + results * s->split / SUM_RATE : 0) +
+                      md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
+    md_fa_cuda_product_time_features(out, us, s->split > 1 ? 2 : 1);
 }
 
 static void print_marks(md_strbuf *out, const quantised_spec *s)
