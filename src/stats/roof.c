@@ -2,6 +2,7 @@
 #include "stats/roof.h"
 
 #include "base/json.h"
+#include "codegen/row/range.h"
 
 /* Bytes of an element of the wider operand of a product; of what is no plain load, those of f32. */
 static int32_t operand_bytes(const md_st_program *program, const md_st_product *product)
@@ -13,6 +14,17 @@ static int32_t operand_bytes(const md_st_program *program, const md_st_product *
             MD_MAX(bits, operand[i]->kind == MD_FX_LOAD ? md_dtype_bits(program->formula->tensor[operand[i]->id].dtype)
                                                         : md_dtype_bits(MD_F32));
     return MD_MAX(bits / 8, 1);
+}
+
+/* The part of a row that its condition leaves: on the host nothing else is computed (codegen/row/range.h). */
+static double part_of_row(const md_fa_target *target, const int64_t *size)
+{
+    md_cg_range range;
+    if (target->facts->kind != MD_DEV_HOST || md_fa_stage(target)->kind != MD_ST_ROW)
+        return 1.0;
+    md_cg_range_of(&range, target->program, target->stage, false);
+    return md_cg_range_length(&range, target->program, target->stage, size) /
+           (double)MD_MAX(md_st_size(target->program, md_fa_stage(target)->axis, size), 1);
 }
 
 md_tn_shortfall md_ss_shortfall(const md_ds_op *op, const md_ds_plan *plan, int32_t stage, const int64_t *size)
@@ -27,6 +39,7 @@ md_tn_shortfall md_ss_shortfall(const md_ds_op *op, const md_ds_plan *plan, int3
     if (need.is_product)
         need.operand_bytes = operand_bytes(op->program, &s->product);
     md_st_work(&need.flops, &need.bytes, op->program, stage, size);
+    need.flops *= part_of_row(&pool->target, size);
     md_fa_features_of(&features, pool->variant[variant]->family, &pool->target, &pool->variant[variant]->config, size);
     return md_tn_shortfall_of(pool->target.facts, &features, &need);
 }

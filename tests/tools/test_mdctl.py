@@ -115,6 +115,11 @@ class Check(Base):
         self.assertIsNone(report["stages"][0]["slow"])
         self.assertEqual(report["warnings"], [])
 
+    def test_roofline_of_rows_by_pointers(self):
+        """Of 1000 rows of a matrix of 20,000 entries each has 20 at the mean: operations on all would be a roof above the model's time."""
+        text = self.good("explain", "Y[i] = sum[k](where(P:i64[i] <= k and k < P[i+1], X[k], 0))", *FEW, "--device", "host", "--sizes", "i=1000, k=20000, P.0=1001")
+        self.assertLess(float(re.search(r"roofline: .*, (\d+)% of it by the model", text)[1]), 100)
+
     def test_mistakes(self):
         self.bad(1, "check", "Y[i] = ", "--device", "host", part="expected")
         self.bad(2, "check", part="one formula or op")
