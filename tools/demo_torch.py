@@ -141,7 +141,8 @@ def import_torch(demo):
     except ImportError:
         torch = None
     if torch is None or (demo["device"] != "host" and not torch.cuda.is_available()):
-        print("PyTorch: not installed, or without a GPU; nothing to compare with", file=sys.stderr)
+        missing = "is not installed" if torch is None else "sees no GPU"
+        print(f"PyTorch {missing}: nothing to compare with", file=sys.stderr)
         return None
     return torch
 

@@ -2,7 +2,17 @@
 #include "demo/demo.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Says where other programs wanted the processors, too: the times of what waits for all threads grow most. */
+static void print_load(int threads)
+{
+    double load = 0.0;
+    if (getloadavg(&load, 1) == 1 && load > threads + 1.0)
+        printf("  other programs kept the machine busy (load %.1f, %d threads of ours): times are rough\n", load,
+               threads);
+}
 
 static void print_header(const demo_story *d)
 {
@@ -22,6 +32,7 @@ static void print_header(const demo_story *d)
     printf("  %d results checked against the f64 reference: largest error %.1e of the largest value\n", d->n_verified,
            d->worst_error);
     printf("  built in %.2f s; the trace through md_call took %.1f ms\n", d->build_us / 1e6, d->replay_us / 1e3);
+    print_load(d->device->threads);
 }
 
 static void print_served(const demo_story *d)
