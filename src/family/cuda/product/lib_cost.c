@@ -20,17 +20,23 @@ static bool is_aligned(const md_fa_product *sized, bool is_direct)
            md_fa_product_line(sized, 1) % 8 == 0;
 }
 
+/* Not hypot: glibc's newest version of it would be all that keeps a wheel from systems of 2021. */
+static double root_of_squares(double a, double b)
+{
+    return sqrt(a * a + b * b);
+}
+
 static double one_row_us(const md_dev_facts *facts, double bytes, double depth, int32_t item)
 {
     const double memory = bytes / (facts->memory_gbps * ROW_MEMORY[item > 2]) * 1e-3;
-    return ROW_START + hypot(memory, ROW_STEP * depth * 1e-3);
+    return ROW_START + root_of_squares(memory, ROW_STEP * depth * 1e-3);
 }
 
 static double few_rows_us(const md_dev_facts *facts, double bytes, double depth, double rows, double waves)
 {
     const double memory = bytes / facts->memory_gbps * 1e-3;
     const double step = FEW_STEP[rows <= 2 ? 0 : rows <= 10 ? 1 : 2];
-    return FEW_START + hypot(memory, fmax(ceil(waves), 1) * depth * step * 1e-3);
+    return FEW_START + root_of_squares(memory, fmax(ceil(waves), 1) * depth * step * 1e-3);
 }
 
 /* One step of K, by the second answer: us of a launch, results in a us, part of the memory rate. From 8 products on an
