@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,14 @@ class Release(unittest.TestCase):
         ran = self.ran("version")
         self.assertEqual(ran.returncode, 1)
         self.assertRegex(ran.stderr, r"md.h says \d+\.\d+\.9, meson.build \d+\.\d+\.0")
+
+    def test_wheels_for_new_systems_only(self):
+        """Of a wheel's tag, which functions of newer glibcs raise."""
+        made = runpy.run_path(str(ROOT / "tools" / "release"))
+        made["check_tag"]("multidispatch-0.2.0-cp311-abi3-manylinux_2_34_x86_64.whl")
+        for tag in ("manylinux_2_35_x86_64", "linux_x86_64"):
+            with self.assertRaisesRegex(made["Failed"], tag):
+                made["check_tag"](f"multidispatch-0.2.0-cp311-abi3-{tag}.whl")
 
     def test_a_version_without_a_date(self):
         heading = next(line for line in (self.tree / "data/CHANGES.md").read_text(encoding="utf-8").splitlines() if line.startswith("## "))
