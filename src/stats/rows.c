@@ -62,7 +62,7 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
     add_as(r->shape, sizeof r->shape, &v->op->space, &entry->as);
     r->nearest = entry->nearest;
     r->is_uncovered = entry->is_uncovered;
-    r->has_trial = md_ds_trial_of(&r->trial, v->op, entry);
+    r->has_trial = md_ds_trial_visited(&r->trial, v->op, entry);
     r->calls = calls;
     r->time_us = (double)md_ds_shape_entry_ns(entry) / 1e3;
     r->n_timed = atomic_load_explicit(&entry->n_timed, memory_order_relaxed);
@@ -112,7 +112,7 @@ void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
 {
     visit v = {rows, op};
     md_ss_ops_add(&rows->ops, op);
-    md_ds_table_each(op, add_entry, &v);
+    md_ds_trials_each(op, add_entry, &v);
     add_forgotten(rows, op);
 }
 

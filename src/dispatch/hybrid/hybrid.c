@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "base/task/pool.h"
+#include "dispatch/cache/table.h"
 #include "dispatch/hybrid/internal.h"
 #include "dispatch/run/run.h"
 #include "tune/bench/bench.h"
@@ -269,12 +270,8 @@ bool md_ds_hybrid_wants_launch_plan(const md_ds_op *op, md_ds_shape_entry *entry
                        atomic_exchange_explicit(&t->wants_launch_plan, false, memory_order_relaxed));
 }
 
-bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
+static void describe(md_ds_trial_state *out, const md_ds_op *op, const md_ds_trial *t)
 {
-    const md_ds_trial *t = md_ds_trial_in(entry);
-    if (!t)
-        return false;
-    pthread_mutex_lock(&op->hybrid->lock);
     *out = (md_ds_trial_state){.stage = t->stage,
                                .challengers = t->n_challengers - 1,
                                .timed = t->timed,
@@ -289,6 +286,32 @@ bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shap
                                    challenger->expected, md_ds_challenger_summary(challenger).us,
                                    challenger->idle_us,  challenger->is_out};
     }
+}
+
+bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
+{
+    const md_ds_trial *t = md_ds_trial_in(entry);
+    if (!t)
+        return false;
+    pthread_mutex_lock(&op->hybrid->lock);
+    describe(out, op, t);
     pthread_mutex_unlock(&op->hybrid->lock);
     return true;
+}
+
+bool md_ds_trial_visited(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
+{
+    const md_ds_trial *t = md_ds_trial_in(entry);
+    if (t)
+        describe(out, op, t);
+    return t != NULL;
+}
+
+void md_ds_trials_each(md_ds_op *op, void (*fn)(void *user, const md_ds_shape_entry *entry), void *user)
+{
+    if (op->hybrid)
+        pthread_mutex_lock(&op->hybrid->lock);
+    md_ds_table_each(op, fn, user);
+    if (op->hybrid)
+        pthread_mutex_unlock(&op->hybrid->lock);
 }

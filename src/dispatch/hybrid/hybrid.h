@@ -39,7 +39,10 @@ typedef struct md_ds_trial_state {
     md_ds_tried of[MD_DS_CHALLENGERS]; /* the incumbent, and `challengers` others */
 } md_ds_trial_state;
 
-/** False if the shape has no trial. */
+/** False if the shape has no trial. Not from inside md_ds_table_each, whose lock comes after the trials'. */
 bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry);
+/** As md_ds_table_each; fn may ask md_ds_trial_visited, which is md_ds_trial_of for it. */
+void md_ds_trials_each(md_ds_op *op, void (*fn)(void *user, const md_ds_shape_entry *entry), void *user);
+bool md_ds_trial_visited(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry);
 
 #endif

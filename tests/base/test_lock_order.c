@@ -1,0 +1,67 @@
+/* That support/start.c ends a program which takes two locks in both orders. Called with a case, it does so. */
+#include "support/check.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static void take(pthread_mutex_t *first, pthread_mutex_t *second, bool tries)
+{
+    pthread_mutex_lock(first);
+    if (tries)
+        pthread_mutex_trylock(second);
+    else
+        pthread_mutex_lock(second);
+    pthread_mutex_unlock(second);
+    pthread_mutex_unlock(first);
+}
+
+/* Who only tries waits for nobody; a lock that is made anew is another one. */
+static int take_both(const char *how)
+{
+    pthread_mutex_t a, b;
+    pthread_mutex_init(&a, NULL);
+    pthread_mutex_init(&b, NULL);
+    take(&a, &b, false);
+    if (!strcmp(how, "anew"))
+        pthread_mutex_init(&a, NULL);
+    if (!strcmp(how, "same"))
+        take(&a, &b, false);
+    else
+        take(&b, &a, !strcmp(how, "tried"));
+    return 0;
+}
+
+static int status_of(const char *how)
+{
+    char name[] = "test_lock_order", given[8];
+    char *argv[] = {name, given, NULL};
+    pid_t child;
+    int status = 0;
+    snprintf(given, sizeof given, "%s", how);
+    assert_int_equal(posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void turned_orders_end_the_program(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"same", "tried", "anew"};
+    for (int i = 0; i < (int)(sizeof good / sizeof *good); i++)
+        assert_int_equal(status_of(good[i]), 0);
+    const int status = status_of("turned");
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(turned_orders_end_the_program)};
+    return argc > 1 ? take_both(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
+}
