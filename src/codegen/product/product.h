@@ -193,7 +193,7 @@ typedef struct md_cg_quantised_product {
 } md_cg_quantised_product;
 
 /** True if sums of runs have scales or zeros. */
-static inline bool md_cg_quantised_has_marks(const md_cg_quantised_product *q)
+static inline bool md_cg_quantised_has_qparams(const md_cg_quantised_product *q)
 {
     return q->has_scale[0] || q->has_scale[1] || q->has_zero;
 }
@@ -201,7 +201,7 @@ static inline bool md_cg_quantised_has_marks(const md_cg_quantised_product *q)
  * become the operands of *product. */
 bool md_cg_quantised_of(md_cg_quantised_product *out, md_cg_product *product);
 /** The load that a scale or zero is, if it is nothing else and its last subscript counts runs of q->run steps. */
-const md_fx_node *md_cg_quantised_mark(const md_cg_quantised *q, bool is_zero);
+const md_fx_node *md_cg_quantised_qparam(const md_cg_quantised *q, bool is_zero);
 /** The functions of product->quantised: md_scale_<o>(p, batch, row, k), and for such loads md_scale_at_<o>, which says
  * where one lies, and md_scale_is_unit_<o>(p), true if those of neighbouring runs lie side by side. For zeros, too. */
 md_status md_cg_quantised_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);

@@ -171,7 +171,7 @@ static void settle(md_cg_quantised_product *out, md_cg_product *p)
         p->row_load[o] = p->window[o] = NULL;
         p->along[o] = along_of(p, q->load, o);
     }
-    if (out->type == MD_I32 && !md_cg_quantised_has_marks(out)) {
+    if (out->type == MD_I32 && !md_cg_quantised_has_qparams(out)) {
         const double most =
             magnitude(md_cg_product_dtype(p, p->load[MD_CG_A])) * magnitude(md_cg_product_dtype(p, p->load[MD_CG_B]));
         out->most_depth = (int32_t)(INT32_MAX / most);
@@ -189,10 +189,10 @@ bool md_cg_quantised_of(md_cg_quantised_product *out, md_cg_product *p)
             return false;
     out->type = multiplied_in(p, out->operand);
     settle(out, p);
-    return out->type != MD_F32 && (p->type == MD_F32 || (out->type == MD_I32 && !md_cg_quantised_has_marks(out)));
+    return out->type != MD_F32 && (p->type == MD_F32 || (out->type == MD_I32 && !md_cg_quantised_has_qparams(out)));
 }
 
-const md_fx_node *md_cg_quantised_mark(const md_cg_quantised *q, bool is_zero)
+const md_fx_node *md_cg_quantised_qparam(const md_cg_quantised *q, bool is_zero)
 {
     const bool is_lone = is_zero ? q->zero && !q->is_added : q->n_scales == 1 && !q->is_divisor[0];
     const md_fx_node *load = is_zero ? q->zero : q->scale[0];
@@ -208,7 +208,7 @@ const md_fx_node *md_cg_quantised_mark(const md_cg_quantised *q, bool is_zero)
 }
 
 /* ---- Text */
-static const char *print_mark(md_cg *cg, const md_fx_node *node)
+static const char *print_qparam(md_cg *cg, const md_fx_node *node)
 {
     const char *name = md_cg_value(cg, node, NULL);
     return name ? md_cg_convert(cg, name, node->type, MD_F32, true) : NULL;
@@ -216,18 +216,18 @@ static const char *print_mark(md_cg *cg, const md_fx_node *node)
 
 static void print_scales(md_cg *cg, md_strbuf *out, const md_cg_quantised *q)
 {
-    md_strbuf_add(out, "    float mark = 1;\n");
+    md_strbuf_add(out, "    float qparam = 1;\n");
     for (int32_t i = 0; i < q->n_scales; i++) {
-        const char *name = print_mark(cg, q->scale[i]);
+        const char *name = print_qparam(cg, q->scale[i]);
         if (name)
-            md_strbuf_printf(out, "    mark = mark %c %s;\n", q->is_divisor[i] ? '/' : '*', name);
+            md_strbuf_printf(out, "    qparam = qparam %c %s;\n", q->is_divisor[i] ? '/' : '*', name);
     }
-    md_strbuf_add(out, "    return mark;\n");
+    md_strbuf_add(out, "    return qparam;\n");
 }
 
 static void print_zero(md_cg *cg, md_strbuf *out, const md_cg_quantised *q)
 {
-    const char *name = q->zero ? print_mark(cg, q->zero) : "0.0f";
+    const char *name = q->zero ? print_qparam(cg, q->zero) : "0.0f";
     md_strbuf_printf(out, "    return %s%s;\n", q->is_added ? "-" : "", name ? name : "0");
 }
 
@@ -238,14 +238,14 @@ static void print_place(md_cg *cg, md_strbuf *out, const md_cg_product *p, const
                      (int)md_dtype_size(md_cg_product_dtype(p, load)));
 }
 
-/* What is printed of a mark: its value, or where it lies. */
-typedef struct mark {
+/* What is printed of a qparam: its value, or where it lies. */
+typedef struct qparam {
     int32_t operand;
     bool is_zero;
     const md_fx_node *load; /* NULL: the value is printed */
-} mark;
+} qparam;
 
-static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, const mark *m)
+static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, const qparam *m)
 {
     const md_cg_quantised *q = &p->quantised->operand[m->operand];
     const int32_t operand = m->operand;
@@ -278,9 +278,9 @@ static md_status print_function(md_strbuf *defines, md_strbuf *out, const md_cg_
     return status;
 }
 
-static md_status print_mark_functions(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, mark m)
+static md_status print_qparam_functions(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, qparam m)
 {
-    const md_fx_node *load = md_cg_quantised_mark(&p->quantised->operand[m.operand], m.is_zero);
+    const md_fx_node *load = md_cg_quantised_qparam(&p->quantised->operand[m.operand], m.is_zero);
     MD_TRY(print_function(defines, out, p, &m));
     if (!load)
         return MD_OK;
@@ -297,9 +297,9 @@ md_status md_cg_quantised_print(md_strbuf *defines, md_strbuf *expr, const md_cg
     const md_cg_quantised_product *q = p->quantised;
     for (int32_t o = 0; o <= p->n_products; o++) {
         if (q->has_scale[o > MD_CG_A])
-            MD_TRY(print_mark_functions(defines, expr, p, (mark){.operand = o}));
+            MD_TRY(print_qparam_functions(defines, expr, p, (qparam){.operand = o}));
         if (q->has_zero && o > MD_CG_A)
-            MD_TRY(print_mark_functions(defines, expr, p, (mark){.operand = o, .is_zero = true}));
+            MD_TRY(print_qparam_functions(defines, expr, p, (qparam){.operand = o, .is_zero = true}));
     }
     return MD_OK;
 }

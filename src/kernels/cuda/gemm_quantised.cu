@@ -17,7 +17,7 @@
  *   MD_SIGN_0, MD_SIGN_1       s8 or u8
  *   MD_RUN                     steps of K that have one scale, at most MD_BK; 32 where there is none
  *   MD_HAS_SCALE_0, MD_HAS_SCALE_1, MD_HAS_ZERO   of A, of B
- *   MD_SCALE_LIES_0, MD_SCALE_LIES_1, MD_ZERO_LIES   marks of a line's runs may lie side by side in memory
+ *   MD_SCALE_LIES_0, MD_SCALE_LIES_1, MD_ZERO_LIES   qparams of a line's runs may lie side by side in memory
  *   MD_SCALE_KIND_0, MD_SCALE_KIND_1, MD_ZERO_KIND   as what they are in shared memory; f32 if they do not
  * md_expr.h: src/codegen/product/product.h, and md_scale_<o>, md_zero_<o> and where they lie
  * (src/codegen/product/quantised.c). */
@@ -34,20 +34,20 @@ enum {
     STEPS = MD_BK / 32 / MD_WARPS_K, /* of 32 of K, of a warp in a stage */
     RUN_STEPS = MD_RUN / 32 < STEPS ? MD_RUN / 32 : STEPS,
     RUNS = MD_BK / MD_RUN, /* of a stage */
-    HAS_MARKS = MD_HAS_SCALE_0 || MD_HAS_SCALE_1 || MD_HAS_ZERO,
+    HAS_QPARAMS = MD_HAS_SCALE_0 || MD_HAS_SCALE_1 || MD_HAS_ZERO,
     A_BYTES = MD_BM * md_lines<MD_KIND_0>::BYTES,
     B_BYTES = MD_BN * md_lines<MD_KIND_1>::BYTES,
-    MARKS_AT = A_BYTES + MD_PRODUCTS * B_BYTES, /* scales of A, scales of B, zeros of B; each by run */
-    SCALES_B = RUNS * MD_BN * md_mark<MD_SCALE_KIND_1>::BYTES, /* of a product */
-    ZEROS_B = RUNS * MD_BN * md_mark<MD_ZERO_KIND>::BYTES,
-    SCALES_B_AT = MARKS_AT + MD_HAS_SCALE_0 * RUNS * MD_BM * md_mark<MD_SCALE_KIND_0>::BYTES,
+    QPARAMS_AT = A_BYTES + MD_PRODUCTS * B_BYTES, /* scales of A, scales of B, zeros of B; each by run */
+    SCALES_B = RUNS * MD_BN * md_qparam<MD_SCALE_KIND_1>::BYTES, /* of a product */
+    ZEROS_B = RUNS * MD_BN * md_qparam<MD_ZERO_KIND>::BYTES,
+    SCALES_B_AT = QPARAMS_AT + MD_HAS_SCALE_0 * RUNS * MD_BM * md_qparam<MD_SCALE_KIND_0>::BYTES,
     ZEROS_B_AT = SCALES_B_AT + MD_HAS_SCALE_1 * MD_PRODUCTS * SCALES_B,
     STAGE = (ZEROS_B_AT + MD_HAS_ZERO * MD_PRODUCTS * ZEROS_B + 15) / 16 * 16,
     PITCH = MD_BN + 4,
     PLANE = MD_PRODUCTS * MD_BM * PITCH /* of a warp's part of the steps, at the end */
 };
 
-#include "quantised_marks.h"
+#include "quantised_params.h"
 
 /* All operands of a product. */
 typedef struct md_sources {
@@ -58,22 +58,22 @@ typedef struct md_stage {
     md_feed<0, MD_KIND_0, MD_BM, THREADS> of_a;
     md_feed<1, MD_KIND_1, MD_BN, THREADS> of_b;
     md_feed<2, MD_KIND_1, MD_BN, THREADS> of_b2;
-    md_marks<MD_BM> a;
-    md_marks<MD_BN> scale[MD_PRODUCTS], zero[MD_PRODUCTS];
+    md_qparams<MD_BM> a;
+    md_qparams<MD_BN> scale[MD_PRODUCTS], zero[MD_PRODUCTS];
 #if MD_SCALE_LIES_0
-    md_marks_feed<MD_BM, MD_SCALE_KIND_0, md_scale_at_0, md_scale_0> scale0;
+    md_qparams_feed<MD_BM, MD_SCALE_KIND_0, md_scale_at_0, md_scale_0> scale0;
 #endif
 #if MD_SCALE_LIES_1
-    md_marks_feed<MD_BN, MD_SCALE_KIND_1, md_scale_at_1, md_scale_1> scale1;
+    md_qparams_feed<MD_BN, MD_SCALE_KIND_1, md_scale_at_1, md_scale_1> scale1;
 #endif
 #if MD_SCALE_LIES_1 && MD_PRODUCTS == 2
-    md_marks_feed<MD_BN, MD_SCALE_KIND_1, md_scale_at_2, md_scale_2> scale2;
+    md_qparams_feed<MD_BN, MD_SCALE_KIND_1, md_scale_at_2, md_scale_2> scale2;
 #endif
 #if MD_ZERO_LIES
-    md_marks_feed<MD_BN, MD_ZERO_KIND, md_zero_at_1, md_zero_1> zero1;
+    md_qparams_feed<MD_BN, MD_ZERO_KIND, md_zero_at_1, md_zero_1> zero1;
 #endif
 #if MD_ZERO_LIES && MD_PRODUCTS == 2
-    md_marks_feed<MD_BN, MD_ZERO_KIND, md_zero_at_2, md_zero_2> zero2;
+    md_qparams_feed<MD_BN, MD_ZERO_KIND, md_zero_at_2, md_zero_2> zero2;
 #endif
 } md_stage;
 
@@ -114,30 +114,30 @@ MD_INLINE void md_stage_fetch(md_stage &t, uint32_t to, const md_params *p, cons
 {
     md_tiles_fetch(t, to, p, s, k);
 #if MD_SCALE_LIES_0
-    t.scale0.fetch(to + MARKS_AT, p, s.a, k);
+    t.scale0.fetch(to + QPARAMS_AT, p, s.a, k);
 #elif MD_HAS_SCALE_0
-    md_marks_fetch<MD_BM, md_scale_0>(t.a, p, s.a, k);
+    md_qparams_fetch<MD_BM, md_scale_0>(t.a, p, s.a, k);
 #endif
 #if MD_SCALE_LIES_1
     t.scale1.fetch(to + SCALES_B_AT, p, s.b, k);
 #elif MD_HAS_SCALE_1
-    md_marks_fetch<MD_BN, md_scale_1>(t.scale[0], p, s.b, k);
+    md_qparams_fetch<MD_BN, md_scale_1>(t.scale[0], p, s.b, k);
 #endif
 #if MD_ZERO_LIES
     t.zero1.fetch(to + ZEROS_B_AT, p, s.b, k);
 #elif MD_HAS_ZERO
-    md_marks_fetch<MD_BN, md_zero_1>(t.zero[0], p, s.b, k);
+    md_qparams_fetch<MD_BN, md_zero_1>(t.zero[0], p, s.b, k);
 #endif
 #if MD_PRODUCTS == 2
 #if MD_SCALE_LIES_1
     t.scale2.fetch(to + SCALES_B_AT + SCALES_B, p, s.b2, k);
 #elif MD_HAS_SCALE_1
-    md_marks_fetch<MD_BN, md_scale_2>(t.scale[1], p, s.b2, k);
+    md_qparams_fetch<MD_BN, md_scale_2>(t.scale[1], p, s.b2, k);
 #endif
 #if MD_ZERO_LIES
     t.zero2.fetch(to + ZEROS_B_AT + ZEROS_B, p, s.b2, k);
 #elif MD_HAS_ZERO
-    md_marks_fetch<MD_BN, md_zero_2>(t.zero[1], p, s.b2, k);
+    md_qparams_fetch<MD_BN, md_zero_2>(t.zero[1], p, s.b2, k);
 #endif
 #endif
 }
@@ -145,12 +145,12 @@ MD_INLINE void md_stage_fetch(md_stage &t, uint32_t to, const md_params *p, cons
 MD_INLINE void md_stage_keep(uint8_t *to, const md_stage &t)
 {
     if (MD_HAS_SCALE_0 && !MD_SCALE_LIES_0)
-        md_marks_keep(to + MARKS_AT, t.a);
+        md_qparams_keep(to + QPARAMS_AT, t.a);
     MD_FOR (q, MD_PRODUCTS) {
         if (MD_HAS_SCALE_1 && !MD_SCALE_LIES_1)
-            md_marks_keep(to + SCALES_B_AT + q * SCALES_B, t.scale[q]);
+            md_qparams_keep(to + SCALES_B_AT + q * SCALES_B, t.scale[q]);
         if (MD_HAS_ZERO && !MD_ZERO_LIES)
-            md_marks_keep(to + ZEROS_B_AT + q * ZEROS_B, t.zero[q]);
+            md_qparams_keep(to + ZEROS_B_AT + q * ZEROS_B, t.zero[q]);
     }
 }
 
@@ -190,18 +190,17 @@ MD_INLINE void md_add_run(md_kept (&acc)[WM / 16][WN / 8][4], const md_part &par
     float scale_a[WM / 16][2];
     MD_FOR (i, WM / 16)
         MD_FOR (h, 2)
-            scale_a[i][h] =
-                MD_HAS_SCALE_0
-                    ? md_mark<MD_SCALE_KIND_0>::get(stage + MARKS_AT, (row + i * 16 + h * 8 + lane / 4) * RUNS + run)
-                    : 1;
+            scale_a[i][h] = MD_HAS_SCALE_0 ? md_qparam<MD_SCALE_KIND_0>::get(
+                                                 stage + QPARAMS_AT, (row + i * 16 + h * 8 + lane / 4) * RUNS + run)
+                                           : 1;
     MD_FOR (j, WN / 8) {
         float scale[2] = {1, 1}, zero[2] = {0, 0};
         MD_FOR (h, 2) {
             const int at = (column + j * 8 + lane % 4 * 2 + h) * RUNS + run;
             if (MD_HAS_SCALE_1)
-                scale[h] = md_mark<MD_SCALE_KIND_1>::get(stage + SCALES_B_AT + q * SCALES_B, at);
+                scale[h] = md_qparam<MD_SCALE_KIND_1>::get(stage + SCALES_B_AT + q * SCALES_B, at);
             if (MD_HAS_ZERO)
-                zero[h] = md_mark<MD_ZERO_KIND>::get(stage + ZEROS_B_AT + q * ZEROS_B, at);
+                zero[h] = md_qparam<MD_ZERO_KIND>::get(stage + ZEROS_B_AT + q * ZEROS_B, at);
         }
         MD_FOR (i, WM / 16)
             MD_FOR (h, 4) {
@@ -230,8 +229,8 @@ MD_INLINE void md_steps(md_part &part, md_sum (&ones)[WM / 16][4], uint32_t stag
         if (MD_HAS_ZERO && q == 0)
             MD_FOR (i, WM / 16)
                 md_mma_step<false>(ones[i], a[i], md_fragment_of_ones());
-        if (HAS_MARKS && s == 0)
-            md_step<HAS_MARKS>(part, a, of_b);
+        if (HAS_QPARAMS && s == 0)
+            md_step<HAS_QPARAMS>(part, a, of_b);
         else
             md_step<false>(part, a, of_b);
     }

@@ -327,7 +327,7 @@ template <bool is_first> MD_INLINE void md_mma_step(md_sum (&c)[4], const md_fra
 }
 
 /* ---- Scales and zeros */
-template <int kind> struct md_mark {
+template <int kind> struct md_qparam {
     enum { BYTES = kind == MD_OF_F32 ? 4 : 2 };
     static __device__ __forceinline__ float get(const uint8_t *from, int i)
     {

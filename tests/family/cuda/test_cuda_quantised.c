@@ -129,7 +129,7 @@ static void compile(const gate *g, fixture *f, int32_t capability)
     const char *text = md_strbuf_text(&source.launch[0].text);
     assert_ok(md_dev_nvrtc_compile(&binary, &n, &log, text, f->facts.arch));
     assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, source.launch[0].entry));
-    if (strstr(g->text, "- Z[")) /* marks of bf16 by runs of 32 are copied as they lie */
+    if (strstr(g->text, "- Z[")) /* qparams of bf16 by runs of 32 are copied as they lie */
         assert_true(strstr(text, "#define MD_ZERO_LIES 1") && strstr(text, "#define MD_SCALE_LIES_1 1"));
     print_message("%s, %s: %d registers\n", f->facts.arch, g->variant, (int)cubin.registers);
     assert_int_equal(cubin.capability, capability);

@@ -13,7 +13,7 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, STAGES, SPLIT, DEPTH, WARPS_DEPTH };
-enum { MARK_A, MARK_B, MARK_ZERO };
+enum { QPARAM_A, QPARAM_B, QPARAM_ZERO }; /* scales of A, of B; zeros */
 enum {
     WARP_COLUMNS = 32,
     RASTER = 8,
@@ -21,7 +21,7 @@ enum {
     MOST_SUMS = 64,
     FEW_SUMS = 16,
     FEW_PIECES = 6,
-    MOST_MARKED = 32,
+    MOST_WITH_QPARAMS = 32,
     MOST_THREADS = 256
 };
 
@@ -32,11 +32,11 @@ typedef struct quantised_spec {
     int32_t rows, columns, stages, split, depth, warps_rows, warps_columns, warps_depth;
     int32_t blocks; /* of an SM that registers must leave room for */
     bool has_scale[2], has_zero;
-    md_dtype mark[3]; /* of scales of A and of B, of zeros, if those of runs may lie side by side; F64: others */
+    md_dtype qparam[3]; /* of scales of A and of B, of zeros, if those of runs may lie side by side; F64: others */
 } quantised_spec;
 _Static_assert(sizeof(quantised_spec) <= sizeof(md_fa_spec), "there is room for it");
 
-static bool has_marks(const quantised_spec *s)
+static bool has_qparams(const quantised_spec *s)
 {
     return s->has_scale[0] || s->has_scale[1] || s->has_zero;
 }
@@ -51,27 +51,27 @@ static int64_t line_bytes(const quantised_spec *s, int32_t operand)
     return (int64_t)s->depth * md_dtype_bits(dtype_of(s, operand)) / 8;
 }
 
-/* True if marks of a line's runs are what one asynchronous copy moves, of a tensor where they lie side by side. */
-static bool lies(const quantised_spec *s, int32_t mark)
+/* True if qparams of a line's runs are what one asynchronous copy moves, of a tensor where they lie side by side. */
+static bool lies(const quantised_spec *s, int32_t qparam)
 {
-    const int64_t bytes = (int64_t)md_dtype_size(s->mark[mark]) * (s->depth / s->run);
-    return s->mark[mark] != MD_F64 && (bytes == 4 || bytes == 8 || bytes == 16);
+    const int64_t bytes = (int64_t)md_dtype_size(s->qparam[qparam]) * (s->depth / s->run);
+    return s->qparam[qparam] != MD_F64 && (bytes == 4 || bytes == 8 || bytes == 16);
 }
 
-static int64_t mark_bytes(const quantised_spec *s, int32_t mark)
+static int64_t qparam_bytes(const quantised_spec *s, int32_t qparam)
 {
-    return s->depth / s->run * (lies(s, mark) ? (int64_t)md_dtype_size(s->mark[mark]) : 4);
+    return s->depth / s->run * (lies(s, qparam) ? (int64_t)md_dtype_size(s->qparam[qparam]) : 4);
 }
 
 static int64_t shared_of(const quantised_spec *s)
 {
-    const int64_t products = s->tiled.p.n_products,
-                  marks = s->rows * s->has_scale[0] * mark_bytes(s, MARK_A) +
-                          products * s->columns *
-                              (s->has_scale[1] * mark_bytes(s, MARK_B) + s->has_zero * mark_bytes(s, MARK_ZERO));
-    const int64_t stage =
-                      (s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + marks + 15) /
-                      16 * 16,
+    const int64_t products = s->tiled.p.n_products, qparams = s->rows * s->has_scale[0] * qparam_bytes(s, QPARAM_A) +
+                                                              products * s->columns *
+                                                                  (s->has_scale[1] * qparam_bytes(s, QPARAM_B) +
+                                                                   s->has_zero * qparam_bytes(s, QPARAM_ZERO));
+    const int64_t stage = (s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + qparams +
+                           15) /
+                          16 * 16,
                   results = products * s->rows * (s->columns + 4) * 4 * s->warps_depth;
     return MD_MAX(s->stages * stage, results);
 }
@@ -82,12 +82,12 @@ static int32_t common_divisor(int32_t a, int32_t b)
 }
 
 /* The type of scales or zeros that are loads of one type, and count runs of the spec's length. */
-static md_dtype mark_of(const quantised_spec *s, const md_cg_quantised_product *q, int32_t mark)
+static md_dtype qparam_of(const quantised_spec *s, const md_cg_quantised_product *q, int32_t qparam)
 {
-    const int32_t last = mark == MARK_A ? MD_CG_A : s->tiled.p.n_products;
+    const int32_t last = qparam == QPARAM_A ? MD_CG_A : s->tiled.p.n_products;
     md_dtype type = MD_F64;
-    for (int32_t o = mark == MARK_A ? MD_CG_A : MD_CG_B; o <= last; o++) {
-        const md_fx_node *load = md_cg_quantised_mark(&q->operand[o], mark == MARK_ZERO);
+    for (int32_t o = qparam == QPARAM_A ? MD_CG_A : MD_CG_B; o <= last; o++) {
+        const md_fx_node *load = md_cg_quantised_qparam(&q->operand[o], qparam == QPARAM_ZERO);
         const md_dtype dtype = load ? md_cg_product_dtype(&s->tiled.p, load) : MD_F64;
         if ((dtype != MD_F32 && dtype != MD_BF16 && dtype != MD_F16) || q->operand[o].run != s->run ||
             (type != MD_F64 && type != dtype))
@@ -103,11 +103,11 @@ static int64_t pieces_of(const quantised_spec *s)
     return (s->rows * line_bytes(s, MD_CG_A) + s->tiled.p.n_products * s->columns * line_bytes(s, MD_CG_B)) / 16;
 }
 
-/* True if half the registers do: few sums and pieces, and no marks wait in them. */
+/* True if half the registers do: few sums and pieces, and no qparams wait in them. */
 static bool needs_few_registers(const quantised_spec *s, int32_t threads)
 {
-    const bool all_lie = (!s->has_scale[0] || lies(s, MARK_A)) && (!s->has_scale[1] || lies(s, MARK_B)) &&
-                         (!s->has_zero || lies(s, MARK_ZERO));
+    const bool all_lie = (!s->has_scale[0] || lies(s, QPARAM_A)) && (!s->has_scale[1] || lies(s, QPARAM_B)) &&
+                         (!s->has_zero || lies(s, QPARAM_ZERO));
     return s->tiled.p.n_products == 1 && all_lie && pieces_of(s) <= FEW_PIECES * threads &&
            s->rows * s->columns * s->warps_depth <= FEW_SUMS * threads;
 }
@@ -122,9 +122,9 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
     s->split = v[SPLIT];
     s->depth = v[DEPTH];
     s->warps_depth = v[WARPS_DEPTH];
-    s->run = has_marks(s) ? common_divisor(q->run, s->depth) : STEP_DEPTH;
-    for (int32_t i = MARK_A; i <= MARK_ZERO; i++)
-        s->mark[i] = mark_of(s, q, i);
+    s->run = has_qparams(s) ? common_divisor(q->run, s->depth) : STEP_DEPTH;
+    for (int32_t i = QPARAM_A; i <= QPARAM_ZERO; i++)
+        s->qparam[i] = qparam_of(s, q, i);
     s->warps_rows = s->rows >= 64 ? 2 : 1;
     s->warps_columns = MD_MAX(s->columns * s->tiled.p.n_products / WARP_COLUMNS, 1);
     md_fa_cuda_tiles *t = &s->tiled.tiles;
@@ -164,7 +164,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     const int32_t threads = s.tiled.tiles.threads, sums = s.rows * s.columns * s.tiled.p.n_products * s.warps_depth;
     if (threads > MOST_THREADS || threads < 64 || s.columns < 16 || s.rows > 4 * s.columns ||
-        sums > (has_marks(&s) ? MOST_MARKED : MOST_SUMS) * threads || s.depth / STEP_DEPTH % s.warps_depth)
+        sums > (has_qparams(&s) ? MOST_WITH_QPARAMS : MOST_SUMS) * threads || s.depth / STEP_DEPTH % s.warps_depth)
         return false;
     if (s.warps_depth > 1 && s.rows > 64) /* they are for few rows, where there are few tiles */
         return false;
@@ -200,8 +200,8 @@ static double instructions(const quantised_spec *s)
                  lines_b = (double)s->columns / 8 * s->tiled.p.n_products * s->warps_rows;
     double step = lines_a * (1 + widening(s, MD_CG_A)) + lines_b * (1 + widening(s, MD_CG_B)) + sums * 2 * MULTIPLY +
                   WARP_STEP * s->warps_rows * s->warps_columns;
-    if (has_marks(s))
-        step += (sums * MARK_SUMS + lines_b * MARK_LINE) * STEP_DEPTH / MD_MIN(s->run, s->depth / s->warps_depth);
+    if (has_qparams(s))
+        step += (sums * QPARAM_SUMS + lines_b * QPARAM_LINE) * STEP_DEPTH / MD_MIN(s->run, s->depth / s->warps_depth);
     return step * s->depth / STEP_DEPTH + PIECE * (double)pieces_of(s) / 32 + WARP_STAGE * s->tiled.tiles.threads / 32;
 }
 
@@ -227,16 +227,16 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     md_fa_cuda_product_time_features(out, us, s->split > 1 ? 2 : 1);
 }
 
-static void print_marks(md_strbuf *out, const quantised_spec *s)
+static void print_qparams(md_strbuf *out, const quantised_spec *s)
 {
     static const char *const name[] = {"SCALE_LIES_0", "SCALE_LIES_1", "ZERO_LIES"}, *const kind[] = {"SCALE_KIND_0",
                                                                                                       "SCALE_KIND_1",
                                                                                                       "ZERO_KIND"};
-    for (int32_t i = MARK_A; i <= MARK_ZERO; i++)
+    for (int32_t i = QPARAM_A; i <= QPARAM_ZERO; i++)
         md_strbuf_printf(out, "#define MD_%s %d\n#define MD_%s MD_OF_%s\n", name[i], lies(s, i), kind[i],
-                         !lies(s, i) || s->mark[i] == MD_F32 ? "F32"
-                         : s->mark[i] == MD_BF16             ? "BF16"
-                                                             : "F16");
+                         !lies(s, i) || s->qparam[i] == MD_F32 ? "F32"
+                         : s->qparam[i] == MD_BF16             ? "BF16"
+                                                               : "F16");
 }
 
 static void print_defines(md_strbuf *out, const quantised_spec *s)
@@ -266,7 +266,7 @@ static void print_defines(md_strbuf *out, const quantised_spec *s)
     for (int32_t o = MD_CG_A; o <= MD_CG_B; o++)
         md_strbuf_printf(out, "#define MD_KIND_%" PRId32 " MD_OF_%s\n#define MD_SIGN_%" PRId32 " %s\n", o,
                          kind[dtype_of(s, o)], o, md_dtype_is_unsigned(dtype_of(s, o)) ? "u8" : "s8");
-    print_marks(out, s);
+    print_qparams(out, s);
     md_strbuf_printf(out, "#define MD_MULTIPLY %s\n", s->type == MD_I32 ? "s32" : s->type == MD_BF16 ? "bf16" : "f16");
 }
 
@@ -288,7 +288,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     quantised_spec s;
-    const bool is_exact = spec_of(&s, target, config) && s.type == MD_I32 && !has_marks(&s);
+    const bool is_exact = spec_of(&s, target, config) && s.type == MD_I32 && !has_qparams(&s);
     return is_exact ? (md_fa_class){.group = "gemm_integers", .is_repeatable = true, .is_invariant = true}
                     : (md_fa_class){.group = "gemm_quantised",
                                     .field = {"split", "depth", "warps_depth"},

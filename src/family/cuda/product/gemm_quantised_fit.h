@@ -9,14 +9,14 @@
 #include "family/fit.h"
 
 /* Instructions of a warp: to widen eight elements of 4 bits, of 8 bits to bf16, and to f16; to multiply 16 x 8 sums by
- * 16 of K (as many issues as it takes); of a step beside those; to add such sums of a run, and to find its marks. */
+ * 16 of K (as many issues as it takes); of a step beside those; to add such sums of a run, and to find its qparams. */
 MD_FIT(WIDEN_HALVES, 14)
 MD_FIT(WIDEN_BYTES, 20)
 MD_FIT(WIDEN_TO_F16, 8)
 MD_FIT(MULTIPLY, 3.25)
 MD_FIT(WARP_STEP, 20)
-MD_FIT(MARK_SUMS, 12)
-MD_FIT(MARK_LINE, 10)
+MD_FIT(QPARAM_SUMS, 12)
+MD_FIT(QPARAM_LINE, 10)
 
 /* Instructions of a warp to copy a piece of each thread, and of a stage beside those. */
 MD_FIT(PIECE, 12)

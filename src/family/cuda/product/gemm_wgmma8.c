@@ -25,7 +25,7 @@ static bool product_of(wgmma8_spec *out, const md_fa_target *target)
     md_kn_map map[MD_FA_CUDA_MAPS];
     md_cg_product *p = &out->wgmma.product;
     if (target->facts->capability != 90 || !md_fa_cuda_product_of(p, target) || !md_cg_quantised_of(&q, p) ||
-        md_cg_quantised_has_marks(&q) || !md_fa_cuda_map_bytes(map, p))
+        md_cg_quantised_has_qparams(&q) || !md_fa_cuda_map_bytes(map, p))
         return false;
     out->is_integer = q.type == MD_I32;
     out->most_depth = q.most_depth;
