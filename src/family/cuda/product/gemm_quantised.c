@@ -65,13 +65,13 @@ static int64_t qparam_bytes(const quantised_spec *s, int32_t qparam)
 
 static int64_t shared_of(const quantised_spec *s)
 {
-    const int64_t products = s->tiled.p.n_products, qparams = s->rows * s->has_scale[0] * qparam_bytes(s, QPARAM_A) +
-                                                              products * s->columns *
-                                                                  (s->has_scale[1] * qparam_bytes(s, QPARAM_B) +
-                                                                   s->has_zero * qparam_bytes(s, QPARAM_ZERO));
-    const int64_t stage = (s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + qparams +
-                           15) /
-                          16 * 16,
+    const int64_t products = s->tiled.p.n_products,
+                  qparams = s->rows * s->has_scale[0] * qparam_bytes(s, QPARAM_A) +
+                          products * s->columns *
+                              (s->has_scale[1] * qparam_bytes(s, QPARAM_B) + s->has_zero * qparam_bytes(s, QPARAM_ZERO));
+    const int64_t stage =
+                      (s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + qparams + 15) /
+                      16 * 16,
                   results = products * s->rows * (s->columns + 4) * 4 * s->warps_depth;
     return MD_MAX(s->stages * stage, results);
 }
@@ -198,11 +198,10 @@ static double instructions(const quantised_spec *s)
     const double sums = (double)s->rows / 16 * s->columns / 8 * s->tiled.p.n_products, /* of warps */
         lines_a = (double)s->rows / 8 * s->warps_columns,
                  lines_b = (double)s->columns / 8 * s->tiled.p.n_products * s->warps_rows;
-    double step = lines_a * (1 + widening(s, MD_CG_A)) + lines_b * (1 + widening(s, MD_CG_B)) + sums * 2 * MULTIPLY +
-                  WARP_STEP * s->warps_rows * s->warps_columns;
+    double step = lines_a * (1 + widening(s, MD_CG_A)) + lines_b * (1 + widening(s, MD_CG_B)) + sums * 2 * MULTIPLY;
     if (has_qparams(s))
         step += (sums * QPARAM_SUMS + lines_b * QPARAM_LINE) * STEP_DEPTH / MD_MIN(s->run, s->depth / s->warps_depth);
-    return step * s->depth / STEP_DEPTH + PIECE * (double)pieces_of(s) / 32 + WARP_STAGE * s->tiled.tiles.threads / 32;
+    return step * s->depth / STEP_DEPTH + PIECE * (double)pieces_of(s) / 32;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -217,8 +216,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     const double blocks = (double)sized->batch * ceil((double)sized->rows / s->rows) *
                           ceil((double)sized->columns / s->columns) * s->split,
                  stages = ceil((double)sized->depth / s->depth / s->split);
-    const double clock = target->facts->gflops / (sms * FLOPS_A_CLOCK); /* GHz */
-    const double issue = ceil(blocks / sms) * stages * instructions(s) / (ISSUED * clock * 1e3),
+    const double clock = target->facts->gflops / (sms * FLOPS_A_CLOCK), /* GHz */
+        rounds = ceil(blocks / sms), together = fmin(rounds, s->tiled.tiles.resident),
+                 warps = fmin(together * s->tiled.tiles.threads / 32, ENOUGH_WARPS);
+    const double issued = ISSUED * pow(warps / ENOUGH_WARPS, FEWER_WARPS),
+                 issue = rounds * stages * instructions(s) / (issued * clock * 1e3),
                  memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY),
                  waiting = ceil(blocks / (sms * s->tiled.tiles.resident)) * stages * LATENCY;
     const double us = sqrt(issue * issue + memory * memory + waiting * waiting) + START +
@@ -236,7 +238,7 @@ static void print_qparams(md_strbuf *out, const quantised_spec *s)
         md_strbuf_printf(out, "#define MD_%s %d\n#define MD_%s MD_OF_%s\n", name[i], lies(s, i), kind[i],
                          !lies(s, i) || s->qparam[i] == MD_F32 ? "F32"
                          : s->qparam[i] == MD_BF16             ? "BF16"
-                                                               : "F16");
+                                                             : "F16");
 }
 
 static void print_defines(md_strbuf *out, const quantised_spec *s)
