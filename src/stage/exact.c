@@ -9,6 +9,23 @@
 static const double unknown_depth = 0x1p36; /* of a sum whose length has no limit: 7e10 terms */
 static const double f32_operand = 0x1p11; /* exact where operands are rounded to tf32, too */
 
+static bool holds(md_dtype wide, md_dtype dtype)
+{
+    return !md_dtype_is_real(wide) && !md_dtype_is_real(dtype) && wide != MD_BOOL && dtype != MD_BOOL &&
+           md_dtype_bits(wide) > md_dtype_bits(dtype) && (md_dtype_is_unsigned(dtype) || !md_dtype_is_unsigned(wide));
+}
+
+const md_fx_node *md_st_without_wide_casts(const md_fx_formula *f, const md_fx_node *node)
+{
+    const md_fx_node *load = node;
+    while (load->kind == MD_FX_CAST)
+        load = load->arg[0];
+    for (const md_fx_node *n = node; n != load && load->kind == MD_FX_LOAD; n = n->arg[0])
+        if (!holds(n->to, f->tensor[load->id].dtype))
+            return node;
+    return load->kind == MD_FX_LOAD ? load : node;
+}
+
 /* No value of the node is larger; INFINITY: not known. */
 static double magnitude(const md_fx_formula *f, const md_fx_node *node)
 {

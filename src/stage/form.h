@@ -148,6 +148,8 @@ int32_t md_st_densest(const md_fx_formula *formula, const md_fx_node *reduce, in
 /** The type that a product of integers is exact in: F32, F64 where no sum can be too large for it, else its own. A sum
  * whose length has no limit counts as 2^36 terms. */
 md_dtype md_st_exact_type(const md_fx_formula *formula, const md_st_product *product);
+/** A load of integers without the casts around it to wider ones, i32(X:i8[i,k]), which keep its values; or the node. */
+const md_fx_node *md_st_without_wide_casts(const md_fx_formula *formula, const md_fx_node *node);
 
 /* ---- window.c ---- */
 

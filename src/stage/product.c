@@ -306,6 +306,10 @@ static const md_fx_node *extract(void *user, const md_fx_node *node)
 /* Computes integers as reals where no sum can be too large to be exact. */
 static bool use_exact_type(md_st_maker *m, md_st_product *product)
 {
+    for (int32_t p = 0; p < product->n_products && product->type == MD_I64; p++) {
+        product->a[p] = md_st_without_wide_casts(m->formula, product->a[p]);
+        product->b[p] = md_st_without_wide_casts(m->formula, product->b[p]);
+    }
     product->type = md_st_exact_type(m->formula, product);
     for (int32_t p = 0; p < product->n_products; p++) {
         product->a[p] = product->type != MD_I64 ? md_st_convert(m->arena, product->a[p], product->type) : product->a[p];
