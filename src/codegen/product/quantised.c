@@ -200,6 +200,9 @@ const md_fx_node *md_cg_quantised_qparam(const md_cg_quantised *q, bool is_zero)
         load = load->arg[0];
     if (!is_lone || load->kind != MD_FX_LOAD || load->n_args == 0 || load->type != MD_F32)
         return NULL;
+    for (int32_t i = 0; i < load->n_args; i++)
+        if (md_fx_has_kind(load->arg[i], MD_FX_LOAD)) /* a look-up is checked where the value is loaded */
+            return NULL;
     const md_fx_node *last = load->arg[load->n_args - 1];
     return last->kind == MD_FX_OP && last->op == MD_FX_FLOORDIV && last->arg[1]->kind == MD_FX_CONST &&
                    last->arg[1]->integer == q->run

@@ -93,6 +93,33 @@ static void test_exactness(void **state)
     close_fixture(&f);
 }
 
+/* Scales are copied as they lie only where nothing about them is to be checked or computed. */
+static void test_how_scales_come(void **state)
+{
+    static const struct {
+        const char *scale;
+        bool lies;
+    } scales[] = {{"S[j,k//32]", true},       {"S[j//128,k//64]", true},
+                  {"S[r[j],k//32]", false},   {"S[j,k//32] * T[j,k//32]", false},
+                  {"abs(S[j,k//32])", false}, {"S:i8[j,k//32]", false},
+                  {"S[k//32,j]", false},      {"S[j,k//512]", false}};
+    (void)state;
+    for (size_t i = 0; i < MD_COUNT(scales); i++) {
+        fixture f;
+        char text[128];
+        md_kn_source source = {0};
+        const md_fa_config config = md_fa_default(family_of("gemm_quantised"));
+        snprintf(text, sizeof text, "Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) * %s))", scales[i].scale);
+        open_fixture(&f, text, MD_BF16);
+        assert_ok(md_fa_emit(&source, family_of("gemm_quantised"), &f.target, &config));
+        const char *line = scales[i].lies ? "#define MD_SCALE_LIES_1 1" : "#define MD_SCALE_LIES_1 0";
+        if (!strstr(md_strbuf_text(&source.launch[0].text), line))
+            fail_msg("%s: not %s", text, line);
+        md_kn_source_finish(&source);
+        close_fixture(&f);
+    }
+}
+
 typedef struct gate {
     const char *text;
     md_dtype dtype;
@@ -176,10 +203,8 @@ static void test_registers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_taken),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_exactness),
-        cmocka_unit_test(test_registers),
+        cmocka_unit_test(test_what_is_taken),   cmocka_unit_test(test_depth),     cmocka_unit_test(test_exactness),
+        cmocka_unit_test(test_how_scales_come), cmocka_unit_test(test_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
