@@ -73,24 +73,37 @@ bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b)
     return a->count >= b->count;
 }
 
-static bool reads_no_f32(void *user, const md_fx_node *node)
+/* What a visit looks for: loads of f32, or of 8-bit reals. */
+typedef struct sought {
+    const md_fx_formula *formula;
+    bool is_f8;
+} sought;
+
+static bool is_another(void *user, const md_fx_node *node)
 {
-    const md_fx_formula *f = user;
-    return node->kind != MD_FX_LOAD || f->tensor[node->id].dtype != MD_F32;
+    const sought *s = user;
+    const md_dtype dtype = node->kind == MD_FX_LOAD ? s->formula->tensor[node->id].dtype : MD_I64;
+    return s->is_f8 ? dtype != MD_F8E4M3 && dtype != MD_F8E5M2 : dtype != MD_F32;
 }
 
-/* True if kernels of the stage may differ by whether operands may be rounded to tf32: a GPU's products of f32. */
-static bool has_tf32_kernels(const md_fa_target *target)
+/* True if each operand of the stage's products has such a load. */
+static bool all_have(const md_fa_target *target, bool is_f8)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
-    const md_st_product *p = &st->product;
-    void *f = (void *)target->program->formula;
-    if (target->facts->kind != MD_DEV_CUDA || st->kind != MD_ST_PRODUCT || p->type != MD_F32)
-        return false;
+    const md_st_product *p = &md_fa_stage(target)->product;
+    sought s = {target->program->formula, is_f8};
     for (int32_t i = 0; i < p->n_products; i++)
-        if (md_fx_visit(p->a[i], reads_no_f32, f) || md_fx_visit(p->b[i], reads_no_f32, f))
+        if (md_fx_visit(p->a[i], is_another, &s) || md_fx_visit(p->b[i], is_another, &s))
             return false;
     return true;
+}
+
+/* True if kernels of the stage may differ by whether products may be as inexact as those of tf32: a GPU's products of
+ * f32, and of 8-bit reals, which Hopper's tensor cores add up less exactly. */
+static bool has_tf32_kernels(const md_fa_target *target)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    return target->facts->kind == MD_DEV_CUDA && st->kind == MD_ST_PRODUCT && st->product.type == MD_F32 &&
+           (all_have(target, false) || all_have(target, true));
 }
 
 static void print_beginning(md_strbuf *b, const md_fa_target *target)

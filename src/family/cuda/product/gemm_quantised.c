@@ -65,13 +65,13 @@ static int64_t qparam_bytes(const quantised_spec *s, int32_t qparam)
 
 static int64_t shared_of(const quantised_spec *s)
 {
-    const int64_t products = s->tiled.p.n_products,
-                  qparams = s->rows * s->has_scale[0] * qparam_bytes(s, QPARAM_A) +
-                          products * s->columns *
-                              (s->has_scale[1] * qparam_bytes(s, QPARAM_B) + s->has_zero * qparam_bytes(s, QPARAM_ZERO));
-    const int64_t stage =
-                      (s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + qparams + 15) /
-                      16 * 16,
+    const int64_t products = s->tiled.p.n_products, qparams = s->rows * s->has_scale[0] * qparam_bytes(s, QPARAM_A) +
+                                                              products * s->columns *
+                                                                  (s->has_scale[1] * qparam_bytes(s, QPARAM_B) +
+                                                                   s->has_zero * qparam_bytes(s, QPARAM_ZERO));
+    const int64_t stage = (s->rows * line_bytes(s, MD_CG_A) + products * s->columns * line_bytes(s, MD_CG_B) + qparams +
+                           15) /
+                          16 * 16,
                   results = products * s->rows * (s->columns + 4) * 4 * s->warps_depth;
     return MD_MAX(s->stages * stage, results);
 }
@@ -238,7 +238,7 @@ static void print_qparams(md_strbuf *out, const quantised_spec *s)
         md_strbuf_printf(out, "#define MD_%s %d\n#define MD_%s MD_OF_%s\n", name[i], lies(s, i), kind[i],
                          !lies(s, i) || s->qparam[i] == MD_F32 ? "F32"
                          : s->qparam[i] == MD_BF16             ? "BF16"
-                                                             : "F16");
+                                                               : "F16");
 }
 
 static void print_defines(md_strbuf *out, const quantised_spec *s)
