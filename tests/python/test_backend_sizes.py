@@ -26,7 +26,7 @@ def plan_of(texts):
         plan.dim(f"d{d}", 0, 0)
     results = [(2, i, None, -1, "f32", (), ()) for i in range(len(texts))]
     functions = (lambda arguments, why, *_: told.append(why) or (None,), None, torch.empty_strided, torch.as_strided)
-    plan.finish(3, 0, False, [(d, -1) for d in range(3)], [], results, 0, texts, torch.empty(0), functions, None)
+    plan.finish(3, 0, False, [(d, -1, 0) for d in range(3)], [], results, 0, texts, torch.empty(0), functions, None)
     return plan, told
 
 
@@ -117,6 +117,22 @@ class Table(unittest.TestCase):
     def test_mistakes(self):
         with self.assertRaisesRegex(md.ArgumentError, "a size: 1:6: 'd3' is no dim; did you mean"):
             plan_of(["d0 + d3"])
+
+
+class Numbers(Case):
+    def test_negative_arguments(self):
+        """Whole numbers among the arguments, which are symbols of the graph, may be negative where sizes are not."""
+        def f(x, n):
+            return x * n + torch.arange(n, n + x.shape[1]) + n // 3 + n % 3
+
+        for g, numbers in ((f, (3, -5, -1, 7)), (lambda x, n: torch.nn.functional.pad(x, (n, 1)), (2, -3, 4)),
+                           (lambda x, n: torch.zeros(n) + x.sum(), (3, 5, 2))):
+            torch._dynamo.reset()
+            compiled = torch.compile(g, backend="multidispatch", dynamic=True, options={"eager_where_faster": False})
+            for n in numbers:
+                x = torch.randn(4, 9)
+                torch.testing.assert_close(compiled(x, n), g(x, n))
+            self.assertEqual((md.explain_graph()[-1]["fallbacks"], md.explain_graph()[-1]["eager"]), (0, []))
 
 
 class Long(Case):

@@ -160,7 +160,8 @@ static int read_dims(md_py_plan *self, PyObject *list)
     self->dim = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *self->dim);
     self->size = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *self->size);
     for (Py_ssize_t i = 0; self->dim && self->size && i < n; i++)
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "ii", &self->dim[i].at, &self->dim[i].axis))
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "iiL", &self->dim[i].at, &self->dim[i].axis,
+                              &self->dim[i].added))
             return -1;
     self->n_dims = (int32_t)n;
     return self->dim && self->size ? 0 : -1;

@@ -40,9 +40,10 @@ typedef struct md_py_result {
     md_py_port port;
 } md_py_result;
 
-/* Where a dim's size is read: argument `at`, an int, or axis `axis` of it. */
+/* Where a dim's size is read: argument `at`, an int, to which `added` is added, or axis `axis` of it. */
 typedef struct md_py_dim {
     int32_t at, axis;
+    long long added; /* 0 for sizes; numbers may be negative */
 } md_py_dim;
 
 struct md_py_plan;

@@ -79,6 +79,8 @@ static int read_sizes(run *r, md_py_plan *self)
         size[d] = number ? PyLong_AsLongLong(number) : -1;
         if (size[d] == -1 && PyErr_Occurred())
             return -1;
+        if (__builtin_add_overflow(size[d], (int64_t)dim->added, &size[d]))
+            return refuse(r, -1, "a number is too large");
     }
     const size_t n = (size_t)self->n_dims * sizeof *size;
     if (self->has_values && !memcmp(size, self->size, n))

@@ -50,7 +50,7 @@ class _Recorder:
         self.calls.append({"formula": formula, "sizes": sizes, "name": name, "args": arguments})
 
     def finish(self, n_args: int, n_slots: int, checks: bool, dims: Any, ports: Any, rows: Any, *_: Any) -> None:
-        self.dims, self.ports, self.results = dims, ports, rows
+        self.dims, self.ports, self.results = [(at, axis) for at, axis, _ in dims], ports, rows
 
 
 def _template(x: Any, leaf: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

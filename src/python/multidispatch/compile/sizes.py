@@ -180,18 +180,28 @@ def real(e: Any, number: Callable[[Any], Any], join: Callable[[str, list[Any]], 
     raise Unsupported(f"the real {e} is not made of sizes")
 
 
-class Dims:
-    """The symbols of a graph, as dims d0, d1, .. of a plan, and the texts of the values that a plan computes from them."""
+_ADDED = 2 ** 40
 
-    def __init__(self) -> None:
+
+class Dims:
+    """The symbols of a graph, as dims d0, d1, .. of a plan, and the texts of the values that a plan computes from them.
+    `signed`: numbers, which may be negative, and no sizes."""
+
+    def __init__(self, signed: "frozenset[Any]" = frozenset()) -> None:
         self.names: dict[sympy.Symbol, int] = {}
+        self._signed = signed
         self._values: dict[str, int] = {}
         self._known: dict[Any, str] = {}  # texts by size: each is asked for several times
 
     def name(self, symbol: sympy.Symbol) -> str:
         if symbol.name.startswith("z"):  # the symbols of reals: zf0 is an argument, zuf0 depends on data
             raise Unsupported(f"the real {symbol} is no size")
-        return f"d{self.names.setdefault(symbol, len(self.names))}"
+        d = f"d{self.names.setdefault(symbol, len(self.names))}"
+        return f"({d} - {_ADDED})" if symbol in self._signed else d
+
+    def added(self, symbol: sympy.Symbol) -> int:
+        """What a call adds to the symbol's number, since a dim is not negative."""
+        return _ADDED if symbol in self._signed else 0
 
     def text(self, size: Any) -> str:
         """As C and Python read it, over d0, d1, .."""

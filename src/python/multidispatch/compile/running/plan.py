@@ -14,7 +14,7 @@ from ..lowering.lower import Lowering
 from ..lowering.lowered import DTYPES, Eager, Lowered
 from ..lowering.tree import Buf, Leaf
 from ..report import Cost, Rows
-from ..sizes import Dims, Unsupported, same
+from ..sizes import Dims, Unsupported, expression, same
 from .eager import function_of, note_numbers
 from .formula import Formula, Unmeasured, write
 from .groups import Grouping
@@ -35,6 +35,13 @@ class Failed(Exception):
         self.nodes = nodes
 
 
+def _numbers(module: Any) -> "frozenset[Any]":
+    """The symbols of whole numbers among the arguments that are no axis of a tensor: they may be negative."""
+    values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
+    axes = {expression(s) for v in values if isinstance(v, torch.Tensor) for s in v.shape}
+    return frozenset(expression(v) for v in values if isinstance(v, torch.SymInt)) - axes
+
+
 class Builder:
     """Lowers a graph and adds its steps, in order, to a _core.Plan. `given_up`: operations that are PyTorch's, and why."""
 
@@ -42,7 +49,7 @@ class Builder:
                  bound: "dict[int, torch.Tensor] | None" = None, n_visible: int | None = None,
                  options: Options = Options(), given_up: "dict[Any, str] | None" = None) -> None:
         self.module, self.rows, self.bound = module, rows, bound or {}
-        self.dims = Dims()
+        self.dims = Dims(_numbers(module))
         self.lowered: Lowered = Lowering(module, self.dims, device, n_visible, options.is_deterministic(),
                                          given_up or {}).run()
         self.grouping, self.formulas = self._kernels()
@@ -80,7 +87,7 @@ class Builder:
         self.read = self._dims()  # of all sizes that steps and results read, so after both
         tensors = self._tensors()
         # of each dim: the argument that is it, or (argument, axis)
-        self.places = [(at if axis < 0 else self.place[tensors[at][0]], axis) for at, axis in self.read]
+        self.places = [(at if axis < 0 else self.place[tensors[at][0]], axis) for at, axis, _ in self.read]
         for step in self.steps:
             self._report(step)
 
@@ -196,8 +203,8 @@ class Builder:
                 out.append((0, 0, dtype, o.buf, self.dims.values(o.shape), self.dims.values(o.stride)))
         return out
 
-    def _dims(self) -> list[tuple[int, int]]:
-        """Where each dim is read: an argument that is a size, or an axis of a tensor."""
+    def _dims(self) -> list[tuple[int, int, int]]:
+        """Where each dim is read: an argument that is a size, or an axis of a tensor; and what is added to it."""
         for b in self.lowered.bufs:
             self.dims.texts([*b.shape, *b.stride])
         known: dict[Any, tuple[int, int]] = {}
@@ -211,7 +218,7 @@ class Builder:
         for symbol in self.dims.names:
             if symbol not in known:
                 raise Unsupported(f"size {symbol} is no argument's")
-        return [known[symbol] for symbol in self.dims.names]
+        return [(*known[symbol], self.dims.added(symbol)) for symbol in self.dims.names]
 
     def _tensors(self) -> list[tuple[int, Buf]]:
         """The tensors that a call gives and the plan reads."""
