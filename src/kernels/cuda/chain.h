@@ -90,15 +90,45 @@ MD_INLINE md_even md_even_of(const md_params *p, const md_chain_batch *b)
     return e;
 }
 
-/* Copies keys (name: k) or values (v) key .. key + lines - 1, those from `end` on as zeros. A warp. */
-#define MD_COPY_KEYS(name, steady, elements, lines, pitch, to, first, p, b, even, key, end)                            \
-    if constexpr (steady && md_has_even<elements, lines>::V) {                                                         \
-        md_copy_even_lines<elements, lines, pitch>(to, first, (even).name + (key) * (even).name##_stride,              \
-                                                   (even).name##_stride, (end) - (key));                               \
-    } else {                                                                                                           \
-        const int own = (key) + (threadIdx.x & ((lines)-1));                                                           \
-        md_copy_lines<elements, lines, pitch>(to, first, md_chain_##name##_data(p),                                    \
-                                              own < (end) ? md_chain_##name(p, b, own) : -1);                          \
-    }
+/* 1: a warp copies keys (values) as evenly spaced lines, and needs no places of them. */
+#define MD_HAS_EVEN_KEYS(lines) (MD_STEADY_KEYS && md_has_even<MD_DEPTH, lines>::V)
+#define MD_HAS_EVEN_VALUES(lines) (MD_STEADY_VALUES && md_has_even<MD_WIDTH, lines>::V)
+
+/* Where the key and the value of a lane lie, which may take look-ups: of lines key .. key + lines - 1, those from `end`
+ * on nowhere. */
+typedef struct md_lines {
+    long long k, v;
+} md_lines;
+
+template <int lines> MD_INLINE md_lines md_find_lines(const md_params *p, const md_chain_batch *b, int key, int end)
+{
+    const int own = key + (threadIdx.x & (lines - 1));
+    md_lines at = {-1, -1};
+    if (!MD_HAS_EVEN_KEYS(lines) && own < end)
+        at.k = md_chain_k(p, b, own);
+    if (!MD_HAS_EVEN_VALUES(lines) && own < end)
+        at.v = md_chain_v(p, b, own);
+    return at;
+}
+
+/* Copies these keys (values), those from `end` on as zeros. A warp. */
+template <int lines, int pitch>
+MD_INLINE void md_copy_some_keys(unsigned to, int first, const md_params *p, const md_even &even, const md_lines &at,
+                                 int key, int end)
+{
+    if constexpr (MD_HAS_EVEN_KEYS(lines))
+        md_copy_even_lines<MD_DEPTH, lines, pitch>(to, first, even.k + key * even.k_stride, even.k_stride, end - key);
+    else
+        md_copy_lines<MD_DEPTH, lines, pitch>(to, first, md_chain_k_data(p), at.k);
+}
+template <int lines, int pitch>
+MD_INLINE void md_copy_some_values(unsigned to, int first, const md_params *p, const md_even &even, const md_lines &at,
+                                   int key, int end)
+{
+    if constexpr (MD_HAS_EVEN_VALUES(lines))
+        md_copy_even_lines<MD_WIDTH, lines, pitch>(to, first, even.v + key * even.v_stride, even.v_stride, end - key);
+    else
+        md_copy_lines<MD_WIDTH, lines, pitch>(to, first, md_chain_v_data(p), at.v);
+}
 
 #endif

@@ -197,6 +197,17 @@ MD_INLINE void md_meet_in_cluster(const md_params &p, const md_work &w, const fl
     }
 }
 #else
+/* What the block's threads wrote before they met is seen by whoever draws a later ticket; and by those it meets. */
+MD_INLINE unsigned md_draw_ticket(unsigned *ticket)
+{
+    unsigned drawn;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+                 : "=r"(drawn)
+                 : "l"(__cvta_generic_to_global(ticket))
+                 : "memory");
+    return drawn;
+}
+
 /* Leaves the block's part in the workspace; the last block of the split combines all. */
 MD_INLINE void md_meet_in_memory(const md_params &p, const md_work &w, const float *own)
 {
@@ -215,15 +226,13 @@ MD_INLINE void md_meet_in_memory(const md_params &p, const md_work &w, const flo
         }
     }
     MD_TEST_PAUSE(5);
-    __threadfence();
     __syncthreads();
     if (threadIdx.x == 0)
-        drawn = atomicAdd(ticket, 1u);
+        drawn = md_draw_ticket(ticket);
     __syncthreads();
     MD_TEST_PAUSE(6);
     if (drawn != (unsigned)w.splits - 1)
         return;
-    __threadfence();
     if (threadIdx.x == 0)
         *(volatile unsigned *)ticket = 0;
     MD_ROLLED for (int unit = threadIdx.x; unit < all; unit += THREADS)

@@ -80,8 +80,9 @@ MD_INLINE void md_copy_block(unsigned to, const md_params &p, const md_chain_bat
 {
     const int line = threadIdx.x / 32 * WARP_KEYS, key = block * MD_BN + line;
     MD_TEST_POISON_TOGETHER(to, STAGE_BYTES);
-    MD_COPY_KEYS(k, MD_STEADY_KEYS, MD_DEPTH, WARP_KEYS, MD_BN, to, line, &p, &b, even, key, t.end)
-    MD_COPY_KEYS(v, MD_STEADY_VALUES, MD_WIDTH, WARP_KEYS, MD_BN, to + K_BYTES, line, &p, &b, even, key, t.end)
+    const md_lines at = md_find_lines<WARP_KEYS>(&p, &b, key, t.end);
+    md_copy_some_keys<WARP_KEYS, MD_BN>(to, line, &p, even, at, key, t.end);
+    md_copy_some_values<WARP_KEYS, MD_BN>(to + K_BYTES, line, &p, even, at, key, t.end);
 }
 
 /* Step i of the queries as left operands. */

@@ -46,10 +46,23 @@ typedef struct md_part {
     float top[MD_ROW_TILES][2], sum[MD_ROW_TILES][2];
 } md_part;
 
-MD_INLINE void md_copy_stage(const md_params &p, const md_work &w, unsigned to, int key)
+/* A warp's ring of keys and values. */
+typedef struct md_stages {
+    unsigned to;
+    int at;
+} md_stages;
+
+MD_INLINE md_lines md_find_stage(const md_params &p, const md_work &w, int key)
 {
-    MD_COPY_KEYS(k, MD_STEADY_KEYS, MD_DEPTH, KEYS, KEYS, to, 0, &p, &w.batch, w.even, key, w.end)
-    MD_COPY_KEYS(v, MD_STEADY_VALUES, MD_WIDTH, KEYS, KEYS, to + K_BYTES, 0, &p, &w.batch, w.even, key, w.end)
+    return md_find_lines<KEYS>(&p, &w.batch, key, w.end);
+}
+
+MD_INLINE void md_copy_stage(const md_params &p, const md_work &w, const md_stages &ring, const md_lines &at, int stage,
+                             int key)
+{
+    const unsigned to = ring.to + stage * STAGE_BYTES;
+    md_copy_some_keys<KEYS, KEYS>(to, 0, &p, w.even, at, key, w.end);
+    md_copy_some_values<KEYS, KEYS>(to + K_BYTES, 0, &p, w.even, at, key, w.end);
 }
 
 typedef struct md_queries {
@@ -197,33 +210,46 @@ MD_INLINE void md_add_keys(md_part &a, const md_params &p, const md_work &w, con
     md_multiply_values(a, powers, stage + K_BYTES);
 }
 
+/* Fills the ring. Look-ups of all stages are under way before the first one is needed. */
+MD_INLINE void md_begin_walk(const md_params &p, const md_work &w, const md_stages &ring, int first, int step)
+{
+    enum { LOOKS_UP = !(MD_HAS_EVEN_KEYS(KEYS) && MD_HAS_EVEN_VALUES(KEYS)), AT_ONCE = LOOKS_UP ? MD_STAGES : 1 };
+    md_lines at[AT_ONCE];
+    if (LOOKS_UP)
+        MD_FOR (i, AT_ONCE)
+            at[i] = md_find_stage(p, w, first + i * step);
+    MD_ROLLED for (int i = 0; i < MD_STAGES; i += AT_ONCE) MD_FOR (j, AT_ONCE)
+    {
+        if (first + (i + j) * step < w.end)
+            md_copy_stage(p, w, ring, at[j], i + j, first + (i + j) * step);
+        md_copy_commit();
+    }
+}
+
 /* The keys of one warp: every MD_WARPS-th 16 of the block. */
-MD_INLINE void md_walk(md_part &a, const md_params &p, const md_work &w, unsigned ring)
+MD_INLINE void md_walk(md_part &a, const md_params &p, const md_work &w, md_stages &ring)
 {
     const int step = KEYS * MD_WARPS, first = w.begin + (int)(threadIdx.x / 32) * KEYS;
     md_queries q;
     md_bounds b;
-    MD_ROLLED for (int i = 0; i < MD_STAGES; i++)
-    {
-        if (first + i * step < w.end)
-            md_copy_stage(p, w, ring + i * STAGE_BYTES, first + i * step);
-        md_copy_commit();
-    }
+    md_begin_walk(p, w, ring, first, step);
     md_load_queries(q, p, w);
     md_find_bounds(b, p, w);
-    int stage = 0;
     MD_ROLLED for (int key = first; key < w.end; key += step)
     {
+        const int ahead = key + MD_STAGES * step;
+        const md_lines at = md_find_stage(p, w, ahead); /* looked up while the data come */
         md_copy_wait<MD_STAGES - 1>();
         MD_TEST_PAUSE(key);
         __syncwarp();
-        md_add_keys(a, p, w, q, b, ring + stage * STAGE_BYTES, key);
+        md_add_keys(a, p, w, q, b, ring.to + ring.at * STAGE_BYTES, key);
         MD_TEST_PAUSE(key + 1);
         __syncwarp();
-        if (key + MD_STAGES * step < w.end)
-            md_copy_stage(p, w, ring + stage * STAGE_BYTES, key + MD_STAGES * step);
+        if (ahead < w.end)
+            md_copy_stage(p, w, ring, at, ring.at, ahead);
         md_copy_commit();
-        stage = stage + 1 == MD_STAGES ? 0 : stage + 1;
+        if (++ring.at == MD_STAGES)
+            ring.at = 0;
     }
     md_copy_wait<0>();
 }
@@ -251,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
 {
     extern __shared__ __align__(1024) unsigned char md_memory[];
     MD_IF_EMPTY_RETURN_BEFORE_WAITING;
-    const unsigned ring = md_shared_address(md_memory) + threadIdx.x / 32 * (MD_STAGES * STAGE_BYTES);
+    md_stages ring = {md_shared_address(md_memory) + threadIdx.x / 32 * (MD_STAGES * STAGE_BYTES), 0};
     float *parts = (float *)md_memory;
     const md_work w = md_begin(p, (float *)(md_memory + MD_MAIL));
     if (!w.exists)
