@@ -3,17 +3,18 @@
 
     chain_sass.py TEST_CUDA_CHAIN [--full]
 
-TEST_CUDA_CHAIN compiles them, and fails where one spills. In every kernel no local memory is used. chain_wgmma: the powers of a block stand before the wait for the product that
-they overlap (ptxas likes to move them behind it). chain_mma and chain_split: each loop over keys has just the products
+TEST_CUDA_CHAIN compiles them, and fails where one spills. In every kernel no local memory is used. chain_wgmma: the
+powers of a block stand before the wait for the product that they overlap (ptxas likes to move them behind it). chain_mma and chain_split: each loop over keys has just the products
 that it needs, and powers between them; in chain_mma the next block's copies stand before all of its products.
 chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers.
 
-A sample of configs, or with --full all of them. Skipped, loudly, where there is no NVRTC; where there is no disassembler
+A sample of configs, or with --full all of them, of every formula (MD_TEST_FORMULA: of one). Skipped, loudly, where there is no NVRTC; where there is no disassembler
 (cuobjdump or nvdisasm, also of Triton's package) they are compiled only.
 """
 import collections
 import concurrent.futures
 import glob
+import itertools
 import os
 import re
 import shutil
@@ -151,11 +152,13 @@ def family_of(path):
     return re.search(r"chain_[a-z]+", os.path.basename(path)).group(0)
 
 
-def check(tool, program, capability, is_full):
-    """Kernels of each family, and what is wrong; None where nothing can be compiled."""
+def check(tool, program, capability, formula):
+    """Kernels of each family, and what is wrong; None where nothing can be compiled. formula: all configs of it, by its
+    number; None: a sample of all."""
     with tempfile.TemporaryDirectory() as folder:
-        run = subprocess.run([program, capability] + ["--full"] * is_full,
-                             env=dict(os.environ, MD_TEST_CUBINS=folder), capture_output=True, text=True)
+        env = dict(os.environ, MD_TEST_CUBINS=folder, **({} if formula is None else {"MD_TEST_FORMULA": formula}))
+        run = subprocess.run([program, capability] + ["--full"] * (formula is not None), env=env, capture_output=True,
+                             text=True)
         if run.returncode == 77:
             return None
         paths = sorted(glob.glob(folder + "/*.cubin"))
@@ -163,19 +166,28 @@ def check(tool, program, capability, is_full):
         return collections.Counter(map(family_of, paths)), [run.stdout] * (run.returncode != 0) + wrong
 
 
+def jobs(program, is_full):
+    """Capabilities, and numbers of formulas."""
+    formulas = [None]
+    if is_full:
+        n = int(subprocess.run([program, "--formulas"], capture_output=True, text=True, check=True).stdout)
+        formulas = [os.environ["MD_TEST_FORMULA"]] if "MD_TEST_FORMULA" in os.environ else map(str, range(n))
+    return list(itertools.product(CAPABILITIES, formulas))
+
+
 def main():
     tool = next(disassemblers(), None)
-    is_full = "--full" in sys.argv
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if is_full else 2) as pool:
-        results = list(pool.map(lambda c: check(tool, sys.argv[1], c, is_full), CAPABILITIES))
+    todo = jobs(sys.argv[1], "--full" in sys.argv)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if "--full" in sys.argv else 2) as pool:
+        results = list(pool.map(lambda job: check(tool, sys.argv[1], *job), todo))
     if None in results:
         print("NOT RUN: no NVRTC")
         return 77
-    wrong = []
-    for capability, (counts, texts) in zip(CAPABILITIES, results):
+    wrong = [text for _, texts in results for text in texts]
+    for capability in CAPABILITIES:
+        counts = sum((r[0] for r, job in zip(results, todo) if job[0] == capability), collections.Counter())
         print(f"sm_{capability}:", ", ".join(f"{counts[f]} {f}" for f in FAMILIES))
-        wrong += texts + [f"sm_{capability}: no kernel of {f}" for f in FAMILIES
-                          if not counts[f] and (f, capability) not in ABSENT]
+        wrong += [f"sm_{capability}: no kernel of {f}" for f in FAMILIES if not counts[f] and (f, capability) not in ABSENT]
     print("\n".join(wrong))
     if not tool and not wrong:
         print("COMPILED, MACHINE CODE NOT READ: no cuobjdump or nvdisasm")

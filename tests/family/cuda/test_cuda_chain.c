@@ -1,8 +1,8 @@
 /* Families of chains on a GPU, compiled without one: attention in many forms, configs of each family, held to no stack
- * frame, no spills, no lost performance, and shared memory that a block can have. `--full`: every config, once each, of
- * the formula of MD_TEST_FORMULA (0). Other arguments: a family's name, a compute capability (90); only that.
- * MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of the last kernel. MD_TEST_CUBINS: a
- * folder for the binaries. */
+ * frame, no spills, no lost performance, and shared memory that a block can have. `--full`: every config, once each, at
+ * some lengths of keys and values. `--formulas`: prints how many there are. Other arguments: a family's name, a compute
+ * capability (90); only that. MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of the last
+ * kernel. MD_TEST_CUBINS: a folder for the binaries. MD_TEST_CONFIG: only configs whose name holds it. */
 #include "support/check.h"
 
 #include "base/hash.h"
@@ -74,6 +74,7 @@ typedef struct gate {
     uint64_t seed;
     bool is_full;
     int32_t capability; /* 0: all */
+    const char *config; /* NULL: all */
     int n_seen, n, n_failed;
     int n_tried, n_configs; /* chains, each for one capability, and the configs that they have */
     uint64_t text_key[MOST_TEXTS]; /* of what has been compiled: many sizes have the same text */
@@ -148,6 +149,8 @@ static bool compile_config(void *user, const md_fa_config *config)
     if (!g->is_full && check_random(&g->seed) % (g->n_seen++ > 0 ? 400 : 4) != 0)
         return true;
     md_fa_name(name, g->family, config);
+    if (g->config && !strstr(name, g->config))
+        return true;
     md_status s = md_fa_emit(&source, g->family, &g->target, config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
         s = compile_launch(g, &source.launch[i], name);
@@ -160,35 +163,42 @@ static bool compile_config(void *user, const md_fa_config *config)
 }
 
 /* Sizes by the name of a dim's first index. */
-static void set_sizes(int64_t *size, const md_fx_formula *f, int64_t depth, int64_t rows)
+static void set_sizes(int64_t *size, const md_fx_formula *f, const int64_t length[2], int64_t rows)
 {
     for (int32_t d = 0; d < f->n_dims; d++) {
         const char name = f->dim[d].name[0];
-        size[d] = name == 'd' || name == 'e' ? depth : name == 'i' ? rows : name == 'j' || name == 'k' ? 4096 : 4;
+        size[d] = name == 'd' || name == 'e'   ? length[name == 'e']
+                  : name == 'i'                ? rows
+                  : name == 'j' || name == 'k' ? 4096
+                                               : 4;
     }
 }
 
-static void check_size(gate *g, const md_fx_formula *formula, int64_t depth, int64_t rows)
+static void check_size(gate *g, const md_fx_formula *formula, const int64_t length[2], int64_t rows)
 {
     int64_t size[MD_FX_MAX_DIMS] = {0};
-    set_sizes(size, formula, depth, rows);
+    set_sizes(size, formula, length, rows);
     g->n_seen = 0;
     md_fa_each_all(&g->target, g->family, size, compile_config, g);
 }
 
-/* At all sizes, or at a depth and as many numbers of rows as it takes to find a config. */
+/* At the first few lengths of keys and values and all numbers of rows, or at one pair of lengths and as many numbers of
+ * rows as it takes to find a config. */
 static void check_family(gate *g, const md_fx_formula *formula)
 {
-    static const int64_t depth[] = {128, 64, 256, 80, 16}, rows[] = {1, 4, 33, 4096};
+    enum { FULL = 5 };
+    static const int64_t length[][2] = {{128, 128}, {64, 64}, {256, 256}, {80, 80},  {16, 16},  {192, 128}, {48, 96},
+                                        {32, 32},   {96, 96}, {64, 128},  {128, 64}, {240, 48}, {112, 144}};
+    static const int64_t rows[] = {1, 4, 33, 4096};
     const int before = g->n;
     if (strncmp(g->family->name, "chain", 5) != 0 || !md_fa_applies(g->family, &g->target))
         return;
-    const size_t some_depth = check_random(&g->seed) % MD_COUNT(depth),
+    const size_t some_length = check_random(&g->seed) % MD_COUNT(length),
                  some_rows = check_random(&g->seed) % MD_COUNT(rows);
-    for (size_t i = 0; g->is_full && i < MD_COUNT(depth) * MD_COUNT(rows); i++)
-        check_size(g, formula, depth[i % MD_COUNT(depth)], rows[i / MD_COUNT(depth)]);
+    for (size_t i = 0; g->is_full && i < FULL * MD_COUNT(rows); i++)
+        check_size(g, formula, length[i % FULL], rows[i / FULL]);
     for (size_t k = 0; !g->is_full && k < MD_COUNT(rows) && g->n == before; k++)
-        check_size(g, formula, depth[some_depth], rows[(some_rows + k) % MD_COUNT(rows)]);
+        check_size(g, formula, length[some_length], rows[(some_rows + k) % MD_COUNT(rows)]);
 }
 
 static void check_formula(gate *g, const char *text, const char *only)
@@ -232,7 +242,10 @@ int main(int argc, char **argv)
     md_dev_nvrtc nvrtc;
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     static gate g;
+    if (argc == 2 && strcmp(argv[1], "--formulas") == 0)
+        return printf("%d\n", (int)MD_COUNT(list)) < 0;
     g.seed = check_seed();
+    g.config = getenv("MD_TEST_CONFIG");
     const char *only = NULL;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--full") == 0)
@@ -247,7 +260,7 @@ int main(int argc, char **argv)
     }
     const char *formula = getenv("MD_TEST_FORMULA");
     for (size_t i = 0; i < MD_COUNT(list); i++)
-        if (formula ? (size_t)atoi(formula) == i : i == 0 || !g.is_full)
+        if (!formula || (size_t)atoi(formula) == i)
             check_formula(&g, list[i], only);
     print_message("%d kernels compiled, %d failed\n", g.n, g.n_failed);
     return g.n_failed > 0;

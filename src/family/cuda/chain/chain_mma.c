@@ -48,9 +48,14 @@ static bool holds_queries(const shape *s, const md_cg_chain *c)
     return registers_of(s, c) + s->row_tiles * s->depth / 4 <= WITH_QUERIES;
 }
 
-/* The smallest config always does. */
+/* The smallest config always does. ptxas spills parts of long values in a chain whose rows look up their keys, and 64
+ * long keys with queries that are loaded again and again. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
+    if (s->split > 1 && s->width > 192 && md_cg_chain_looks_up_rows(c->c))
+        return false;
+    if (s->depth > 128 && s->keys >= 64 && !holds_queries(s, c))
+        return false;
     return registers_of(s, c) <= REGISTERS || (s->row_tiles == 1 && s->keys == LEAST_KEYS);
 }
 

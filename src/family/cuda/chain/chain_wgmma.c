@@ -35,8 +35,8 @@ static shape shape_of(const md_fa_config *config)
                .stages = config->value[STAGES],
                .split = config->value[SPLIT]};
     s.rows = ROWS_OF_GROUP * s.groups;
-    s.low = s.groups == 3 ? 32 : 40;
-    s.high = s.groups == 3 ? 160 : 232;
+    s.low = 40;
+    s.high = s.groups == 3 ? 152 : 232;
     for (s.slots = 2; s.slots > 1 && shared_bytes(&s) > SHARED; s.slots--)
         ;
     s.shared = shared_bytes(&s);
@@ -48,10 +48,10 @@ static shape shape_of(const md_fa_config *config)
 static bool fits(const shape *s, const md_cg_chain *c)
 {
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
-    const int32_t registers = s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 +
-                              (md_cg_chain_looks_up_rows(c->c) ? 48 : places);
-    return s->shared <= SHARED && registers <= (s->groups == 3 ? 90 : 192) &&
-           (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
+    const int32_t beside = md_cg_chain_looks_up_rows(c->c) ? 48 : places;
+    const int32_t registers = s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + beside;
+    const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : 120;
+    return s->shared <= SHARED && registers <= most && (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
 }
 
 static bool maps_of(md_kn_map map[2], md_strbuf coordinates[2], const md_cg_chain *c)
