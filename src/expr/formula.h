@@ -34,9 +34,6 @@ typedef enum md_fx_kind {
     MD_FX_REDUCE, /* op over bound[]; arg[0] is the body */
     MD_FX_SCAN, /* op along bound[0], which is a free index of the statement; arg[0] is the body */
     MD_FX_CHECK, /* a subscript, arg[0], that the kernel checks against the axis before it reads; i64 */
-    /* a length, arg[0], an integer LOAD: of how many elements along dim id a mask leaves the first ones. The kernel
-     * reports one that is above the size; i64 */
-    MD_FX_LENGTH,
     /* made by the stage layer only: */
     MD_FX_REF, /* id: result number id of the stage (a reduction, a product, a scan) */
     MD_FX_COUNT /* elements of the reduction axis in the scope at hand: all of them, or those of a chunk; i64 */
@@ -68,12 +65,6 @@ typedef struct md_fx_dim {
     int64_t size; /* static: >= 0; dynamic: -1 */
     int64_t lo, hi; /* declared range; 0 and INT64_MAX where none */
 } md_fx_dim;
-
-/** A dim in place of an axis, in the report of a length above its size; and back. */
-static inline int32_t md_fx_length_axis(int32_t dim)
-{
-    return -1 - dim;
-}
 
 typedef struct md_fx_index {
     const char *name;

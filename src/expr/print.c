@@ -274,8 +274,7 @@ static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
     case MD_FX_SCAN:
         print_binder(p, n);
         break;
-    case MD_FX_CHECK: /* parsing makes both anew */
-    case MD_FX_LENGTH:
+    case MD_FX_CHECK: /* parsing makes it anew */
         print(p, n->arg[0], level, is_anchored);
         break;
     case MD_FX_REF: /* these two are the stage layer's and cannot be parsed */

@@ -138,7 +138,5 @@ const char *md_cg_uniform_place(md_cg *cg, int32_t tensor, int32_t n, const md_f
 const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis);
 /** Checks a subscript that must be: gives back the subscript to use, and adds to the place's condition or mask. */
 md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript);
-/** The value of a LENGTH, which the kernel reports if it is above the size. */
-md_cg_name md_cg_length(md_cg *cg, const md_fx_node *node);
 
 #endif

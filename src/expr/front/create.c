@@ -22,8 +22,7 @@ static md_status run_passes(md_front *fr)
     MD_TRY(md_front_widen(fr)); /* simplified before: folding may remove an operand that reads an element */
     MD_TRY(md_front_simplify(fr));
     MD_TRY(md_front_check_sizes(fr));
-    MD_TRY(md_front_reaches(fr));
-    return md_front_lengths(fr);
+    return md_front_reaches(fr);
 }
 
 static md_status check_options(md_fx_options *options)
